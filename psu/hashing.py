@@ -166,7 +166,7 @@ def _word(data: Any, at: Any) -> Any:
 
 @compiled()
 def blake2b_128_short(data: Any, ends: Any, start: Any) -> Any:
-    """The same as `blake2b_128`, for messages of at most 128 bytes each, LANES at a time."""
+    """Digests as of `blake2b_128`, for messages of at most 128 bytes each, LANES at a time."""
     out = np.empty((ends.size, 2), np.uint64)
     words, sizes = np.zeros((16, LANES), np.uint64), np.zeros(LANES, np.uint64)
     digests = np.empty((2, LANES), np.uint64)

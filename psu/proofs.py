@@ -16,7 +16,7 @@ PROOF = 2 * SCALAR
 
 
 def prove(key: int, questions: Sequence[bytes], answers: Sequence[bytes], nonce: int) -> bytes:
-    """That every answer is its question times the key.  nonce: uniform, secret, of this proof only."""
+    """Proof that every answer is its question times the key.  nonce: uniform, secret, of this proof only."""
     public = generate(key)
     question, _ = _composites(public, questions, answers, key)
     answer = multiply(key, question)

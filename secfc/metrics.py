@@ -127,7 +127,7 @@ def cost(points: npt.ArrayLike | Rows, labels: npt.ArrayLike, k: int) -> float:
 
 
 def observed_cost(points: npt.ArrayLike, labels: npt.ArrayLike, k: int) -> float:
-    """The same over observed coordinates only: points (m, d) are NaN where their client does not observe.
+    """Cost over observed coordinates only: points (m, d) are NaN where their client does not observe.
 
     A center's coordinate is the mean over those points of the cluster that have it (`secfc.overlap`).
     """

@@ -246,7 +246,7 @@ def spare_masks(blocks: int, failing: float) -> int:
 
 
 def _divergence(a: float, q: float) -> float:
-    """Of a coin of probability a from one of probability q, for a below q; 0 above."""
+    """Divergence, in nats, of a coin of probability a from one of probability q, for a below q; 0 above."""
     if a >= q:
         return 0.0
     return (a * math.log(a / q) if a else 0.0) + (1 - a) * math.log((1 - a) / (1 - q))
@@ -484,7 +484,7 @@ class OpenedProjections:
         self.checks[:, where] = 0
 
     def of(self, where: slice) -> OpenedProjections:
-        """The same of these blocks."""
+        """Projections of these blocks alone."""
         return OpenedProjections(self.sums[:, where], self.checks[:, where])
 
     def parts(self) -> tuple[Array, ...]:

@@ -365,7 +365,7 @@ class DistanceCheck:
     def _of_margins(
         self, basis: Basis, points: Array, groups: tuple[Array, ...], factors: Array, constants: Array
     ) -> tuple[Array, Array, Array]:
-        """The same for margins (s_h**2 D_a - s_a**2 D_h) / g**2 + [h < a], of which D_a cancels.
+        """Weights for margins (s_h**2 D_a - s_a**2 D_h) / g**2 + [h < a], of which D_a cancels.
 
         c_ih D_ih becomes -c_ih g**2 / s_a**2 times the margin, and an offset where h < a.
         """

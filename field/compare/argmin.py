@@ -95,7 +95,7 @@ class ArgminContest:
 
     @classmethod
     def sign(cls, size: int) -> ArgminContest:
-        """Of one row D, the difference of two distances to clusters of `size` points: 1 if D > 0, else 0."""
+        """Sign of one row D, a difference of distances to clusters of `size` points: [D > 0]."""
         # The bit [0 < D] of a single row.
         return cls(
             (size, size), ((0, 0, 0, 1),), np.zeros((2, 1), np.int64), np.array([[False], [True]]),

@@ -136,7 +136,7 @@ class BlockwiseContest:
 
     @property
     def portions_of_wins(self) -> tuple[int, ...]:
-        """The same for `wins`."""
+        """Words of each portion that is dealt for `wins`."""
         return tuple(part.dealt_wins for _, part in self.parts)
 
     def dealing(self, rho: Array) -> Iterator[Portion]:
@@ -145,7 +145,7 @@ class BlockwiseContest:
             yield from part.dealing(values)
 
     def dealing_wins(self, rho: Array) -> Iterator[Portion]:
-        """The same for `wins`."""
+        """What is dealt for `wins`, portion by portion."""
         for part, values in self._blocks(rho):
             yield from part.dealing_wins(values)
 

@@ -242,7 +242,7 @@ class DealerSchedule:
 
     @property
     def portions_of_wins(self) -> tuple[int, ...]:
-        """The same for `wins`."""
+        """Words of each portion that is dealt for `wins`."""
         return (self.dealt_wins,)
 
     def dealing(self, rho: Array) -> Iterator[Portion]:
@@ -250,7 +250,7 @@ class DealerSchedule:
         yield self.dealt, partial(self.deal_codes, rho)
 
     def dealing_wins(self, rho: Array) -> Iterator[Portion]:
-        """The same for `wins`."""
+        """What is dealt for `wins`, portion by portion."""
         yield self.dealt_wins, partial(self.deal_wins, rho)
 
     def codes(self, masked: Array, hand: PartyRandomness, constant: Any) -> Moves:

@@ -198,7 +198,7 @@ class ReplicatedPlayer:
         return dealt
 
     def end_deal(self, dealt: list[Array], received: Mapping[int, Array]) -> list[Array]:
-        """The same with what the members among my senders told, in place."""
+        """Add to these shares, in place, what the members among the senders sent."""
         for owner in self.committee.members:
             if owner in self.committee.senders(self.me):
                 dealt[owner][self.held.index(owner)] = received[owner]
@@ -229,7 +229,7 @@ class ReplicatedPlayer:
         return components
 
     def end(self, components: list[Array], received: Mapping[int, Array]) -> list[Array]:
-        """The same with what my senders told: the product, good until the next one begins."""
+        """The product, these components with what the senders sent; good until the next one begins."""
         for i in self.committee.senders(self.me):
             components[self.held.index(i)] = received[i]
         return components

@@ -95,7 +95,7 @@ def side_margin(m: int) -> int:
 def signed_bisectors(
     basis: Basis, reduced: Array, sizes: Array, d: int, pairs: ClusterPairs, m: int, segments: int
 ) -> Array:
-    """The same, of numbers that are positive exactly if b is nearer, or has points where a has none.
+    """Bisectors as numbers that are positive exactly if b is nearer, or has points where a has none.
 
     With N the number of a pair, 0 if a or b is empty, it is - C N - s_b (s_a - 1), C = `side_margin(m)`.  As
     s_a + s_b <= m, the second term is below C in absolute value, so the sign is that of - N where N is not 0.

@@ -345,7 +345,7 @@ class Tournament:
 
     @property
     def portions_of_wins(self) -> tuple[int, ...]:
-        """The same for `wins`."""
+        """Words of each portion that is dealt for `wins`."""
         return (self.dealt_wins,)
 
     def dealing(self, rho: Array) -> Iterator[Portion]:
@@ -353,7 +353,7 @@ class Tournament:
         yield self.dealt, partial(self.deal_codes, rho)
 
     def dealing_wins(self, rho: Array) -> Iterator[Portion]:
-        """The same for `wins`."""
+        """What is dealt for `wins`, portion by portion."""
         yield self.dealt_wins, partial(self.deal_wins, rho)
 
     def deal_codes(self, rho: Array, deck: DealerRandomness) -> None:

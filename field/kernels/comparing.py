@@ -234,7 +234,7 @@ def leads(values: Any, own: Any, near: Any, far: Any, one: Any, p: Any, out: Any
 
 @compiled()
 def leads_alike(values: Any, own: Any, one: Any, p: Any, out: Any) -> None:
-    """The same where near and far are 1."""
+    """`leads` where near and far are 1."""
     for j in range(out.shape[0]):
         for i in range(out.shape[1]):
             a = own[i]

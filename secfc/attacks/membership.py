@@ -76,7 +76,7 @@ class DistributionLaw:
 
     @cached_property
     def inverse(self) -> Array:
-        """Of the covariance; along directions in which nothing varies, zero."""
+        """Inverse (d, d) of the covariance; along directions in which nothing varies, zero."""
         return np.asarray(np.linalg.pinv(self.covariance, rcond=1e-10, hermitian=True))
 
     @cached_property
@@ -161,7 +161,7 @@ def scores_from_centers(
 
 
 def scores_from_local_centers(centers: Array, sizes: Array, law: DistributionLaw, targets: Array) -> Array:
-    """The same from one client's local centers, of clusters that need not be those of the law.
+    """Log likelihood ratios (p,) from one client's local centers, of clusters other than the law's, perhaps.
 
     A target's evidence is in the local center nearest to it, expected where the law's nearest mean is.
     """

@@ -240,7 +240,7 @@ class SeenDistances(Protocol):
         ...
 
     def segments(self, question: SeenQuery) -> Array:
-        """The same for each segment of the features: (segments, k, m).  Raises CannotDecode."""
+        """Squared distances for each segment of the features: (segments, k, m).  Raises CannotDecode."""
         ...
 
     def known(self) -> tuple[Array, Array]:

@@ -44,7 +44,7 @@ class DistanceOracle:
 
     @cached_property
     def sums(self) -> ClusterSums:
-        """Of the clusters, computed when first needed: who only watches never needs them."""
+        """Sums of the clusters, computed when first needed: who only watches never needs them."""
         return self.compute()
 
     def distances(self, lanes: int) -> Array:
@@ -196,9 +196,9 @@ class Disclosure(Protocol):
         ...
 
     def deviation(self, plan: CodedPlan, labels: Array, k: int) -> float:
-        """Of the noise on the squared distances that the server sees, to clusters of these labels (m,).
+        """Standard deviation of the noise on squared distances to clusters of these labels (m,).
 
-        The standard deviation, in squared data units; 0 where there is none.
+        Of those that the server sees, in squared data units; 0 where there is none.
         """
         ...
 

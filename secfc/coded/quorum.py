@@ -86,7 +86,7 @@ class Quorum(ABC):
         """
 
     def shape(self, k: int, operation: Operation) -> tuple[int, int]:
-        """Of the distances that such a question asks for: how many a point, and points."""
+        """Shape of the distances that such a query asks for: how many a point, and points."""
         return 2 if operation.halves else k, self.plan.m
 
     def offset(self, labels: Array, k: int) -> int:
@@ -98,7 +98,7 @@ class Quorum(ABC):
         return (yield from self.opened(RevealCenters(next(self.desk.rounds), k, compact_labels(labels))))
 
     def opened(self, question: RevealCenters | RevealSums) -> Role[Array]:
-        """The same, in answer to a question."""
+        """The sums of clusters (k, d) as integers, in answer to a query."""
         plan, desk, k = self.plan, self.desk, question.k
         consenting = tuple(c for c in plan.revealing if c in desk.there)
         inbox = yield desk.ask(question, consenting, desk.screening.needed(1))

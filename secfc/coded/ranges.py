@@ -85,7 +85,7 @@ class _Wish:
 
     @property
     def points(self) -> int:
-        """Of the largest cluster."""
+        """Points of the largest cluster."""
         return self.rounds or self.m
 
     @property

@@ -69,7 +69,7 @@ class LabelingRule(Protocol):
         ...
 
     def weighed(self, labels: Array, c: int) -> Role[WeighedClusters]:
-        """The same of every two, and what the clusters cost."""
+        """What merging every two clusters costs, and what the clusters cost."""
         ...
 
 

@@ -101,7 +101,7 @@ class DecodedView:
         return self._in_data_units(decode_scaled(self.view.plan.code, question.replies), question)
 
     def segments(self, question: SeenQuery) -> Array:
-        """The same for each of the ell segments of the features: (ell, k, m), summing to `distances`.
+        """Squared distances for each of the ell segments of features: (ell, k, m), summing to `distances`.
 
         Sensible only for replies that are not blinded.
 

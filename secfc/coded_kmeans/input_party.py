@@ -75,7 +75,7 @@ def send_results_to_input_parties(
 def send_results_with_sizes(
     plan: CodedPlan, labels: Array, sizes: Array, centers: Array | None, number: int
 ) -> Role[None]:
-    """The same with sizes (k,) that are those of other points."""
+    """Send results with sizes (k,) that are those of other points."""
     compact = compact_labels(labels)
     send = {}
     for name in plan.resting:

@@ -121,7 +121,7 @@ class QueryGenerator:
         return Step(told, None)
 
     def ask_first(self, labels: Array, k: int) -> Asking:
-        """The same, of points that another center wins alone; -1 for one in the first answer."""
+        """Labels of a step, of points that another center wins alone; -1 for one in the first answer."""
         told: Array = yield ExpectedQuery(Subject(Operation.COMPARE_OWN, k, labels))
         moved = told < 0
         if moved.any():

@@ -109,7 +109,7 @@ def step_parameters(way: LloydSettings) -> dict[str, Any]:
 
 
 def task_phrases(way: LloydSettings) -> tuple[str, ...]:
-    """The same in phrases."""
+    """How Lloyd's heuristic was run, in phrases."""
     best = "" if way.n_init == 1 else f", best of {way.n_init} starts"
     return (f"start {word_for(way.init, STARTS)}{best}", f"at most {way.max_iter} iterations")
 
@@ -147,7 +147,7 @@ def privacy_parameters(way: DisclosureSettings, plan: CodedPlan, ids: str | None
 
 
 def budget_parameters(way: DisclosureSettings) -> dict[str, Any]:
-    """Of a policy with noise: what it may spend, and on what."""
+    """What a policy with noise may spend, and on what."""
     policy: Any = way.disclosure
     return {
         "epsilon": policy.budget.epsilon,
@@ -159,7 +159,7 @@ def budget_parameters(way: DisclosureSettings) -> dict[str, Any]:
 
 
 def noise_sentences(policy: Any, plan: CodedPlan) -> dict[str, Any]:
-    """Of a policy with noise: how much lies on what, and what its promise takes for public."""
+    """How much noise of a policy lies on what, and what its promise takes for public."""
     (deviation, _), steps = policy.blurred(plan), policy.steps(plan)
     per_client = policy.neighbors.unit == "client"
     lost = policy.hopeless(plan)

@@ -205,7 +205,7 @@ class Federation:
         return whole
 
     def ordered(self, features: Sequence[str]) -> Federation:
-        """The same with its features in this order, which names all of them.
+        """The federation with its features in this order, which names all of them.
 
         Raises InputError if it has other features, or none with names.
         """

@@ -404,7 +404,7 @@ def offering(method: str, rule: str, example: str) -> ValueKind:
 
 
 def optional_kind(kind: ValueKind, meaning: str) -> ValueKind:
-    """The same, or None, which means something."""
+    """A kind of value that may also be None, which means something."""
     return ValueKind(f"{kind.rule}, or None ({meaning}),", kind.remedy, kind.taken, none=True)
 
 

@@ -292,7 +292,7 @@ class Linkage:
         return tuple(found)
 
     def tables(self) -> dict[str, Any]:
-        """The same as TOML has it: what differs from the defaults."""
+        """The schema as TOML has it: what differs from the defaults."""
         usual = asdict(LinkageField(""))
         each = ({n: v for n, v in asdict(f).items() if v != usual[n]} for f in self.fields)
         return {"field": [{n: list(v) if isinstance(v, tuple) else v for n, v in t.items()} for t in each]}

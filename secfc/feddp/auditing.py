@@ -51,7 +51,7 @@ class AuditedTranscript:
 
     @classmethod
     def of(cls, result: Clustering) -> AuditedTranscript:
-        """Of a run whose transcript kept its contents.
+        """What everybody has of a run whose transcript kept its contents.
 
         Raises ValueError for one that did not, or that went on without some clients: their points are in some
         sums and not in others, so no two data sets are told apart by it.

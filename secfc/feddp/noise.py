@@ -257,7 +257,7 @@ class SharedNoise:
         return None
 
     def _layers(self, noise: Noise, honest: HonestCounts) -> tuple[float, float]:
-        """Of a client's first layer the noise multiplier, of the spare one how many times that variance.
+        """Noise multiplier of a client's first layer, and of the spare one how many times that variance.
 
         No spare where it would be so narrow that only the first layer would be known to hide anything.
         """

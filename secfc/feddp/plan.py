@@ -253,7 +253,7 @@ class FedDPPlan:
 
     @property
     def weights(self) -> tuple[int, int]:
-        """Of the entries of the outer product."""
+        """Weights of the entries of the outer product."""
         return SYMMETRIC if self.variant.symmetric else PLAIN
 
     @cached_property

@@ -67,7 +67,7 @@ class Votes:
     lines: int | None = None
 
     def among(self, k: int, d: int, epsilon: float) -> Votes:
-        """The same for k clusters of d features and this total budget: all are numbers."""
+        """Votes for k clusters of d features and this total budget: all are numbers."""
         wide, usual, many = d**0.75, LINES if d > 2 else 0, k >= CLUSTERS_FOR_SHARE
         return replace(
             self,

@@ -53,7 +53,7 @@ def shorten(vectors: Array, bound: int) -> tuple[Array, Array]:
 
 
 def shorten_whole(vectors: Array, bound: int) -> tuple[Array, Array]:
-    """The same as whole numbers in float64, which the products of `statistics` are of."""
+    """Shortened vectors as whole numbers in float64, which the products of `statistics` are of."""
     norms = np.sqrt(np.einsum("ij,ij->i", vectors, vectors))
     long = norms > bound
     whole = np.rint(vectors)

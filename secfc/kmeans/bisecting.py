@@ -83,7 +83,7 @@ class Bisecting:
     def choose(
         self, m: int, elbow: Elbow, rng: np.random.Generator, source: Source
     ) -> Role[tuple[Array, CostCurve | None]]:
-        """The same for k at the elbow of the costs that merging leads to, and these; see `starts.Choosing`.
+        """First labels for k at the elbow of the costs after merging, and these; see `starts.Choosing`.
 
         Clusters are split as for `most`.  Fewer than `least` come out where there are no more.
         """

@@ -68,7 +68,7 @@ class Elbow:
             )
 
     def among(self, m: int, what: str = "points") -> Elbow:
-        """The same with `most` as a number, for so many points.
+        """The elbow with `most` as a number, for so many points.
 
         Raises ValueError if they are too few: as many clusters as points cost nothing, whatever the data.
         """
@@ -172,7 +172,7 @@ class CostCurve:
         return f"Curve(k={self.k} of {self.least} to {len(self.costs)}, depth={self.depth:.3f})"
 
     def over(self, unit: Fraction) -> CostCurve:
-        """The same with costs divided by this."""
+        """The curve with costs divided by this."""
         return replace(self, costs=tuple(cost / unit for cost in self.costs))
 
     @cached_property
@@ -187,7 +187,7 @@ class CostCurve:
 
     @property
     def depth(self) -> float:
-        """Of the choice."""
+        """Depth of the k that was chosen below the chord."""
         return self.depths[self.k - 1]
 
     @property

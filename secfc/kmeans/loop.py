@@ -140,7 +140,7 @@ def gains_from_distances(pairs: UInt128, labels: Array, c: int) -> tuple[Fractio
 
 
 def gains_between(squares: Sequence[int], sizes: Array) -> tuple[Fraction, ...]:
-    """The same from ||s_b S_a - s_a S_b||**2 of the halves of each cluster, of these sizes (2 c,)."""
+    """Gains of splits from ||s_b S_a - s_a S_b||**2 of the halves of each cluster, of these sizes (2 c,)."""
     pairs = zip(squares, sizes.reshape(-1, 2).tolist(), strict=True)
     return tuple(Fraction(square, a * b * (a + b)) if a and b else Fraction(0) for square, (a, b) in pairs)
 
@@ -207,7 +207,7 @@ class Trace:
         return len(self.history) - 1 if self.steps is None else self.steps
 
     def cost(self, scale: float | Fraction) -> float | None:
-        """The same in squared data units, for rows of so many steps a unit."""
+        """Cost in squared data units, for rows of so many steps a unit."""
         scaled = self.scaled_cost
         return None if scaled is None else float(scaled / Fraction(scale) ** 2)
 

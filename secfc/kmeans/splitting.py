@@ -75,7 +75,7 @@ class Splitting:
     def choose(
         self, m: int, elbow: Elbow, rng: np.random.Generator, source: Any
     ) -> Role[tuple[Any, CostCurve | None]]:
-        """The same for k at the elbow of the costs of pruning, and these; see `starts.Choosing`."""
+        """First labels for k at the elbow of the costs of pruning, and these; see `starts.Choosing`."""
         curves: list[CostCurve] = []
 
         def moves(d: int) -> Moves:

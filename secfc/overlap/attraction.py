@@ -45,7 +45,7 @@ def attraction_of_moments(means: Array, variances: Array, w: float) -> Array:
 
 
 def attraction_of_points(proxies: list[Array], owner: Array, w: float, *, within: bool = True) -> Array:
-    """The same between clusters of points (M, d) each, by the mean over all pairs of their points.
+    """Forces (N, N) between clusters of points (M, d) each, by the mean over all pairs of their points.
 
     owner: the client of each, (N,).  within: also between clusters of one client, NaN otherwise.
     """

@@ -48,7 +48,7 @@ class CommonPlan:
 
     @property
     def description(self) -> bytes:
-        """That of the algorithm, which is all that is exchanged."""
+        """Description of the algorithm, which is all that is exchanged."""
         found: bytes = self.inner.description
         return found
 

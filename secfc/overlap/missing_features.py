@@ -41,12 +41,12 @@ class KnownCenters:
         return cls(np.zeros((k, d), np.int64), np.zeros((k, d), np.int64), np.zeros(k, bool))
 
     def updated(self, sums: Array, counts: Array, there: Array) -> KnownCenters:
-        """The same after a step: where nobody has a point, the last value stays."""
+        """Known centers after a step: where nobody has a point, the last value stays."""
         new = counts > 0
         return KnownCenters(np.where(new, sums, self.sums), np.where(new, counts, self.counts), there)
 
     def on(self, features: Array) -> KnownCenters:
-        """The same on some features only."""
+        """Known centers on some features only."""
         return KnownCenters(self.sums[:, features], self.counts[:, features], self.there)
 
     @property

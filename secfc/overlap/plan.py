@@ -125,7 +125,7 @@ class OverlapPlan:
 
 @dataclass(frozen=True)
 class OpenPlan:
-    """Of the paper's own algorithms, in which the server sees centroids: columns, k, seed as in
+    """Plan of the paper's own algorithms, in which the server sees centroids: columns, k, seed as in
     `OverlapPlan`.
     """
 

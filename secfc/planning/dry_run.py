@@ -256,7 +256,7 @@ class DryRun:
 
     @property
     def nbytes(self) -> int:
-        """Of its messages."""
+        """Bytes of its messages."""
         return sum(cost.nbytes for _, cost in self.questions)
 
 

@@ -52,7 +52,7 @@ TURN = 2
 
 @dataclass(frozen=True)
 class BlockCount:
-    """Of one question.  count: of blocks.  rounds: of the contest in one of them."""
+    """Blocks of one query.  count: of blocks.  rounds: of the contest in one of them."""
 
     count: int
     rounds: int
@@ -117,7 +117,7 @@ class QueryPrices:
         return self.last is not None
 
     def of_kind(self, asked: Asked) -> RunCost:
-        """Of a question; of one that was never rehearsed, as of the same kind whose clusters are nearest, a
+        """Cost of a query; of one that was never rehearsed, as of the same kind whose clusters are nearest, a
         cluster as much."""
         if asked in self.kinds:
             return self.kinds[asked]
@@ -129,7 +129,7 @@ class QueryPrices:
         return found
 
     def of(self, steps: int) -> RunCost:
-        """Of a whole run with so many steps of the last clusters."""
+        """Cost of a whole run with so many steps of the last clusters."""
         whole = total_cost([self.kinds[asked] for asked in self.order])
         return whole + self.step * (steps - self.steps) if self.steps_known else whole
 
@@ -330,7 +330,7 @@ def cache_directory() -> Path:
 
 
 def cache_key(algorithm: Any, public: PublicFacts) -> str:
-    """Of the same algorithm, the same public facts and the same code on the same machine."""
+    """Key of the same algorithm, the same public facts and the same code on the same machine."""
     points = public.server_points
     held = b"" if points is None else points.tobytes()
     facts = (algorithm, public.clients, public.counts, public.d, public.bound, public.observed, public.seed)

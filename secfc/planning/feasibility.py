@@ -48,7 +48,7 @@ class PlanRequest:
         return plan
 
     def having(self, name: str, value: Any) -> PlanRequest:
-        """The same with another value: of the algorithm, or n, m, losses."""
+        """The request with another value: of the algorithm, or n, m, losses."""
         if name == "losses":
             return replace(self, losses=value)
         if name == "n":

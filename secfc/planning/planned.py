@@ -46,16 +46,16 @@ class Planned:
 
     @property
     def cost(self) -> RunCost:
-        """Of the whole run."""
+        """Cost of the whole run."""
         return self.priced.of(self.steps)
 
     @property
     def step(self) -> RunCost:
-        """Of a step of the last clusters."""
+        """Cost of a step of the last clusters."""
         return self.priced.step
 
     def seconds(self, network: Network | None = None) -> float:
-        """Of a run in which every party has a machine like this one.  network: the plan's if None."""
+        """Seconds of a run in which every party has a machine like this one.  network: the plan's if None."""
         cost = self.cost
         return cost.slowest + (network or self.network).seconds(round(cost.rounds), cost.nbytes)
 
@@ -65,7 +65,7 @@ class Planned:
         return self.cost.seconds
 
     def cost_of(self, questions: Sequence[Asked]) -> RunCost:
-        """Of a run that asks these questions, whatever was foreseen: for comparing with a run."""
+        """Cost of a run that asks these queries, whatever was foreseen: for comparing with a run."""
         return total_cost([self.priced.of_kind(asked) for asked in questions])
 
     @property

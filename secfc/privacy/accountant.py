@@ -136,7 +136,7 @@ def _epsilon(cost: CompositionCost, delta: float) -> float:
 
 
 def pld_epsilon(event: Event, delta: float) -> float:
-    """The same by privacy loss distributions; infinite if some event is only known by its zCDP bound."""
+    """Epsilon by privacy loss distributions; infinite if some event is only known by its zCDP bound."""
     return _by_distributions(CompositionCost.of(event), delta)
 
 
@@ -152,7 +152,7 @@ def _by_distributions(cost: CompositionCost, delta: float) -> float:
 
 
 def rdp_epsilon(event: Event, delta: float) -> float:
-    """The same by Renyi divergences, converted at the best of many orders."""
+    """Epsilon by Renyi divergences, converted at the best of many orders."""
     return _by_divergences(CompositionCost.of(event), delta)
 
 

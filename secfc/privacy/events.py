@@ -132,7 +132,7 @@ class DistributedDiscreteGaussian:
 
     @property
     def multiplier(self) -> float:
-        """Of the Gaussian release that this is a function of but for `distance`; 0 if there is none."""
+        """Noise multiplier of the Gaussian release that all but `distance` is a function of; else 0."""
         times = self.honest * (1 + self.further)
         # A relative 1e-12 covers the rounding of these floats.
         return math.sqrt(times * max(0.0, 1 - ROUNDING / (times * self.sigma**2))) * self.each * (1 - 1e-12)

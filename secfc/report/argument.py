@@ -21,7 +21,7 @@ UNKNOWN = "not described in the security argument"
 
 @dataclass(frozen=True)
 class MessageArgument:
-    """Of a message under a policy: what who receives it sees, and what who sends it can do by deviating."""
+    """A message under a policy: what its receiver sees, and what its sender can do by deviating."""
 
     seen: str
     deviating: str
@@ -77,7 +77,7 @@ def strip_markdown(text: str) -> str:
 
 
 def title_of(policy: Any) -> str:
-    """Of the table of a policy."""
+    """Title of the table of a policy."""
     name = type(policy).__name__
     dealer = policy.capabilities.dealer
     if isinstance(policy, FinalLabelsOnly):
@@ -90,7 +90,7 @@ def title_of(policy: Any) -> str:
 
 
 def said_of(kind: str, policy: Any = None) -> MessageArgument:
-    """Of a message, under a policy if it has a table."""
+    """The argument about a message, under a policy if it has a table."""
     order = [] if policy is None else [title_of(policy)]
     # Final labels with a dealer are kept as owners' labels are.
     order += [title for title in tables() if title not in order]

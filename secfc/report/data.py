@@ -172,7 +172,7 @@ def compare_labelings(secure: Clustering, plain: Clustering) -> Comparison:
 
 
 def _compare_ends(secure: Clustering, plain: Clustering) -> Comparison:
-    """The same where the history holds the start and the end only."""
+    """Compare two runs where the history holds the start and the end only."""
     steps = secure.n_iter
     if not np.array_equal(secure.history[0], plain.history[0]):
         return Comparison(steps, 0, int((secure.history[0] != plain.history[0]).sum()), ends=True)
@@ -183,7 +183,7 @@ def _compare_ends(secure: Clustering, plain: Clustering) -> Comparison:
 
 
 def _compare_sizes(secure: Clustering, plain: Clustering) -> Comparison:
-    """The same where only owners know labels: sizes of every step, and the labels that all of them have."""
+    """Compare two runs where only owners know labels: sizes of every step, and the labels that all have."""
     steps, k = secure.n_iter, secure.k
     want = [np.bincount(labels[labels >= 0], minlength=k) for labels in plain.history]
     for number, (ours, theirs) in enumerate(zip_longest(secure.sizes, want)):
@@ -230,7 +230,7 @@ def epsilon_totals(ledger: Ledger, delta: float) -> dict[str, float]:
 
 
 def privacy_as_json(ledger: Ledger, delta: float) -> dict[str, Any]:
-    """The same for programs; an infinite epsilon is null."""
+    """Totals for programs; an infinite epsilon is null."""
     return {
         "neighbors": str(ledger.neighbors),
         "delta": delta,

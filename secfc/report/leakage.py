@@ -154,7 +154,7 @@ def _noisy(alone: GuessJudgement, joint: GuessJudgement, guess: str) -> list[str
 
 
 def attacks_as_json(finding: ServerFinding | None) -> dict[str, Any] | None:
-    """The same for programs: after each question the share of variance, the rank and the error."""
+    """What attacks found, for programs: after each question the share of variance, the rank and the error."""
     if finding is None:
         return None
     return {

@@ -31,7 +31,7 @@ class AgreedPlan(Protocol):
 
 
 class WorkerPlan(AgreedPlan, Protocol):
-    """The same, where some of the clients compute."""
+    """A plan under which some of the clients compute."""
 
     @property
     def computing(self) -> tuple[PartyId, ...]: ...
@@ -57,7 +57,7 @@ def agree(
 
 
 def agree_with_server(plan: AgreedPlan, me: PartyId) -> Role[None]:
-    """The same where clients talk to the server alone: none goes on before it found that all agree.
+    """Compare the plan where clients talk to the server alone: none goes on before it found that all agree.
 
     Raises PlanMismatch; TooFewReplies at a client that hears nothing, as when others differ.
     """
@@ -74,7 +74,7 @@ def agree_with_server(plan: AgreedPlan, me: PartyId) -> Role[None]:
 
 
 def agree_by_digest(plan: WorkerPlan, me: PartyId) -> Role[None]:
-    """The same where clients talk to workers and the server alone, by digests: n descriptions are long.
+    """Compare digests where clients talk to workers and the server alone: n descriptions are long.
 
     A client hears from every worker what it agreed to, before any share leaves.  To whom its plan differs
     from the server's, the server says what its own is, and hears the other.
@@ -101,7 +101,7 @@ def agree_by_digest(plan: WorkerPlan, me: PartyId) -> Role[None]:
 
 
 def agree_with_workers(plan: WorkerPlan, me: PartyId) -> Role[None]:
-    """The same where not all clients may compute: by digests if some do not, else in full with everybody.
+    """Compare the plan where not all clients may compute: digests if some do not, else all of it.
 
     Raises PlanMismatch.
     """

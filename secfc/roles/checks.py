@@ -70,7 +70,7 @@ def check_centers(centers: Array, what: str) -> None:
 
 
 def check_centers_or_none(centers: Array, what: str) -> None:
-    """The same, but for rows of NaN: clusters without points."""
+    """Check centers, of which rows of NaN are clusters without points."""
     refuse(not is_array(centers, "f", 2), f"{what} are rows of floats")
     if not centers.size:
         return
@@ -99,7 +99,7 @@ def check_residues(basis: Basis, sender: PartyId, values: Array, shape: tuple[in
 
 
 def check_all_residues(basis: Basis, shares: Mapping[PartyId, Array], shape: tuple[int, ...]) -> None:
-    """The same of many small arrays, which are looked at together.  Raises FaultyClient naming a sender."""
+    """Check residues of many small arrays together.  Raises FaultyClient naming a sender."""
     expected, senders = (basis.lanes, *shape), list(shares)
     for at in range(0, len(senders), TOGETHER):
         some = senders[at : at + TOGETHER]

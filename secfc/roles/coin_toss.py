@@ -132,7 +132,7 @@ def toss_coins(table: CoinToss, name: PartyId, coins: Coins) -> Role[bytes]:
 
 
 def toss_coins_with_parties(table: CoinToss, name: PartyId, coins: Coins) -> Role[tuple[bytes, Array]]:
-    """The same, and whose coins count, (n,) bool: the seed is bound to them.
+    """32 public bytes as of `toss_coins`, and whose coins count, (n,) bool: the seed is bound to them.
 
     Raises FaultyServer for coins that break the rules above; TooFewReplies if the server fell silent, as it
     does to a client that it did not hear.

@@ -22,7 +22,7 @@ class Envelope:
     body: Any = None
 
     def header(self) -> Envelope:
-        """The same without its contents."""
+        """The message without its contents."""
         return Envelope(self.round, self.sender, self.recipient, self.kind, self.nbytes, self.phase)
 
 

@@ -102,7 +102,7 @@ class ScaledPlan:
 
     @classmethod
     def under(cls, noise: ScaleNoise, public: PublicFacts, inner: Any, terms: RunTerms, t: int) -> ScaledPlan:
-        """The same where a part of a budget pays for the scale: one sum, with noise."""
+        """The plan where a part of a budget pays for the scale: one sum, with noise."""
         bound = 2 * moments.ROWS * noisy.STEPS + noise.largest
         sums = sums_for(public, bound, t)
         return cls(public.clients, public.d, None, None, None, sums, 0, inner, terms, noise)
@@ -286,7 +286,7 @@ def check_constant(own: Scaling, party: Party) -> None:
 
 
 def blank_features(found: Scaling, features: list[int]) -> Scaling:
-    """The same with NaN for these features."""
+    """The scaling with NaN for these features."""
 
     def known(values: tuple[float, ...]) -> tuple[float, ...]:
         return tuple(np.nan if i in features else value for i, value in enumerate(values))

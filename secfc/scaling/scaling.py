@@ -61,7 +61,7 @@ class Scaling:
         return tuple(i for i, unit in enumerate(self.units) if unit == 0)
 
     def among(self, columns: tuple[int, ...] | None) -> Scaling:
-        """The same of these features, in this order; of all without."""
+        """The scaling of these features, in this order; of all without."""
         if columns is None:
             return self
 

@@ -115,7 +115,7 @@ class SumPlan:
 
     @property
     def honest_there(self) -> int:
-        """The same where nobody is lost."""
+        """The vectors in a sum that t colluding clients did not make, where nobody is lost."""
         return self.n - self.code.t
 
     @property

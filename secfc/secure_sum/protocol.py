@@ -89,7 +89,7 @@ def share_vector(plan: SumPlan, vector: Array, coins: Coins) -> list[Array]:
 
 
 def share_residues(plan: SumPlan, residues: Array, coins: Coins) -> list[Array]:
-    """The same of any element of the ring, (lanes, D) residues."""
+    """One share a member of any element of the ring, (lanes, D) residues."""
     return [share[:, 0] for share in plan.code.share(residues[:, None, :], coins)]
 
 
@@ -227,7 +227,7 @@ def last_round(plan: SumPlan, number: int) -> int:
 def open_sum(
     plan: SumPlan, me: PartyId, residues: Array, number: int, coins: Coins, *, phase: str = "sum"
 ) -> Role[Array]:
-    """The same where the clients learn the sum, (lanes, D) residues, and the server, which helps, does not.
+    """Sum where the clients learn the sum, (lanes, D) residues, and the server, which helps, does not.
 
     residues: (lanes, D), secret.  Members of the committee send their shares of the sum to every client.
 

@@ -17,7 +17,7 @@ from secfc.roles.exchange import END, Exchange, Inbox, PartyId
 
 
 class Mailbox:
-    """Of one party, who waits for one exchange after the other."""
+    """Messages of one party, who waits for one exchange after the other."""
 
     def __init__(self) -> None:
         self.awaited = Exchange()

@@ -252,7 +252,7 @@ class SealedLine:
 
 
 def _pieces(parts: list[bytes | memoryview], size: int) -> Iterator[bytes]:
-    """The same bytes, so many at a time."""
+    """The bytes of these parts, so many at a time."""
     held, piece = 0, bytearray()
     for part in parts:
         view = memoryview(part)

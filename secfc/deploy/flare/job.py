@@ -153,17 +153,17 @@ class FlareSite:
 
     @collab.publish  # type: ignore[untyped-decorator, unused-ignore]
     def alive(self) -> bool:
-        """That this process is there."""
+        """Answer that this process is there."""
         return True
 
     @collab.publish  # type: ignore[untyped-decorator, unused-ignore]
     def hello(self, theirs: bytes) -> bytes:
-        """Of the caller's bridge: see `Bridge.hello`."""
+        """Receive a greeting of the caller's bridge: see `Bridge.hello`."""
         return bytes(self._wait(self._bridge.hello(collab.caller, theirs))) if self._started else b""
 
     @collab.publish  # type: ignore[untyped-decorator, unused-ignore]
     def bye(self, theirs: bytes, mine: bytes) -> None:
-        """Of the caller's bridge: see `Bridge.bye`."""
+        """Receive the end of the caller's bridge: see `Bridge.bye`."""
         if self._started:
             self._wait(self._bridge.bye(collab.caller, theirs, mine))
 

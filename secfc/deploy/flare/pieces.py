@@ -43,7 +43,7 @@ def unpacked(data: Any) -> tuple[bytes, bytes, int, bytes]:
 
 
 class Pieces:
-    """Of one process.  cell: FLARE's core cell.  targets: the peers' cells, by party.
+    """Messages of one process, in pieces.  cell: FLARE's core cell.  targets: the peers' cells, by party.
 
     taken: what a piece of a peer is handed to, in this loop; an acknowledgement says what it answered.
     """

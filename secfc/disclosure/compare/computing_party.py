@@ -132,7 +132,7 @@ class ComputingParty:
         return StartedComparison(about, missing, words, left)
 
     def gone(self, match: ComparisonSession, silence: MissingMessageError) -> Role[MissingMessages]:
-        """I go no further: what the others and the server hear of it."""
+        """What the other members and the server are sent where this one goes no further."""
         yield from self.give_up(match, silence.step)
         numbers = [self.plan.clients.index(c) for c in silence.missing if c != SERVER]
         return MissingMessages(silence.step, np.array(sorted(numbers), np.int32))

@@ -62,7 +62,7 @@ def mask_streams(
 def table_streams(
     match: ComparisonSession, keys: PairKeys, peers: Collection[int], *, sums: bool = False
 ) -> dict[int, Coins]:
-    """The same for tables, and to be taken after it: the next nonce, which no question has."""
+    """What tables are expanded from, taken after the masks: the next nonce, which no query has."""
     return keys.streams(_nonce(match, sums) + 1, match.context, peers)
 
 

@@ -368,7 +368,7 @@ def comparison_headroom(way: Any, layout: RowLayout) -> int:
 
 
 def bisector_headroom(way: Any, layout: RowLayout) -> int:
-    """The same where nobody knows the sizes, see `field.compare.shared_step.signed_bisectors`."""
+    """Headroom where nobody knows the sizes, see `field.compare.shared_step.signed_bisectors`."""
     return comparison_headroom(way, layout) * (side_margin(layout.m) + 1)
 
 

@@ -71,7 +71,7 @@ class AnswerRounds:
     def heard(
         self, send: Mapping[int, Message], expect: Collection[int], kind: type[M]
     ) -> Role[tuple[dict[int, M], set[int]]]:
-        """The same where some may be gone: what the others said, and who said nothing at all."""
+        """Exchange where some may be gone: what the others sent, and who sent nothing at all."""
         self.step += 1
         peers = {self.clients[i]: i for i in expect}
         inbox = yield Exchange(

@@ -53,7 +53,7 @@ class ReleaseCounts:
 
     @classmethod
     def of(cls, plan: Any) -> ReleaseCounts:
-        """Of a plan."""
+        """What a run under this plan releases at most."""
         code = plan.code
         return cls(code.n, code.t, plan.k, count_queries(plan), int(bool(plan.revealing)))
 

@@ -100,7 +100,7 @@ class NoiseInShares(BudgetedPolicy):
         return Noise(discrete_gaussian, self.neighbors, radius, each[0], each[-1], honest)
 
     def deviation(self, plan: CodedPlan, labels: Array, k: int) -> float:
-        """That of the noise of all contributors together."""
+        """Standard deviation of the noise of all contributors together."""
         noise = self.noise(self.steps(plan), plan.radius)
         one = float(noise.on_distances(plan.layout, labels, k))
         return math.sqrt(self.contributors(plan.code.n)) * one / float(plan.scale) ** 2

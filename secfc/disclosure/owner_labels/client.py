@@ -231,7 +231,7 @@ class OwnerLabelsClient:
         return share(match, steps, rows, one_hot, to)
 
     def kept_of(self, match: ComparisonSession, rows: CodedRows, sums: Array) -> ClusterSums:
-        """The same as distances are measured to it, or numbers made of it."""
+        """Sums of clusters, as distances are measured to them or numbers made of them."""
         return rows.given(sums, match.sizes) if match.hidden else self.products.expanded(match, rows, sums)
 
     def centered(
