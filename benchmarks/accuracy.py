@@ -109,7 +109,7 @@ def measure(cell: Row, data: Path | None) -> Iterator[Row]:
     shown = secfc.Distances()  # to the server, as in the paper
     algorithms: dict[str, Any] = {
         "Lloyd": secfc.Lloyd(k=cell["k"], init=init, disclosure=shown),
-        "SecFC": secfc.SecFC(k=cell["k"], t=t, ell=ell, init=init, disclosure=shown),
+        "SecFC": secfc.SecFC(k=cell["k"], threshold=secfc.Threshold(t, ell), init=init, disclosure=shown),
         "k-FED": secfc.KFed(k=cell["k"], k_local=cell["k'"], seed=cell["run"]),
     }
     results = {name: secfc.fit(a, federation, seed=cell["run"]) for name, a in algorithms.items()}

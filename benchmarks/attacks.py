@@ -58,10 +58,10 @@ MARKS = ("<!-- attacks -->\n", "<!-- end of attacks -->\n")
 
 # By name: the algorithm, what of it membership is read from, and epsilon.
 WAYS: dict[str, tuple[Any, str, float | None]] = {
-    "SecFC, own labels": (secfc.SecFC(K, t=1, disclosure=OwnLabels()), "sizes", None),
-    "SecFC, the default": (secfc.SecFC(K, t=1), "sizes", None),
-    "SecFC, centers opened": (secfc.SecFC(K, t=1, reveal_centers=True), "centers", None),
-    "SecFC, distances": (secfc.SecFC(K, t=1, disclosure=Distances()), "points", None),
+    "SecFC, own labels": (secfc.SecFC(K, threshold=1, disclosure=OwnLabels()), "sizes", None),
+    "SecFC, the default": (secfc.SecFC(K, threshold=1), "sizes", None),
+    "SecFC, centers opened": (secfc.SecFC(K, 1, release=secfc.Release(reveal_centers=True)), "centers", None),
+    "SecFC, distances": (secfc.SecFC(K, threshold=1, disclosure=Distances()), "points", None),
     "Lloyd over secure sums": (secfc.MaskedLloyd(K), "centers", None),
     "k-FED, centers": (secfc.KFed(K, HELD), "centers", None),
     "k-FED, its server": (secfc.KFed(K, HELD), "local centers", None),

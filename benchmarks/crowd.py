@@ -30,6 +30,7 @@ import numpy as np
 import secfc
 from benchmarks.common import Row, peak_gib, run_grid, show
 from field.secrets.coins import SystemCoins
+from secfc.data.inputs import build_algorithm
 from secfc.roles.exchange import SERVER, Exchange, PartyId
 from secfc.secure_sum.protocol import SumPlan, contribute_vector, receive_sum
 from secfc.transport import wire
@@ -178,12 +179,12 @@ def measure_clusters(cell: Row) -> Iterator[Row]:
         "k": cell["k"], "max_iter": cell["steps"], "init": secfc.RandomLabels(), "coarse": "allow",
         "disclosure": DISCLOSURES[cell["disclosure"]],
     }  # fmt: skip
-    way = secfc.SecFC(t=cell["t"], workers=cell["workers"], threads=2, **shared)
+    way = build_algorithm(secfc.SecFC, t=cell["t"], workers=cell["workers"], threads=2, **shared)
     start, work = time.perf_counter(), time.process_time()
     result = secfc.fit(way, data, seed=0)
     wall, work = time.perf_counter() - start, time.process_time() - work
     most = peak_gib()
-    plain = secfc.fit(secfc.Lloyd(**shared, scale=result.plan.quantizer.scale), data, seed=0)
+    plain = secfc.fit(build_algorithm(secfc.Lloyd, **shared, scale=result.plan.quantizer.scale), data, seed=0)
     if not (result.flat == plain.flat).all():
         raise AssertionError("labels are not those of plaintext Lloyd")
     kinds: dict[str, int] = {}

@@ -88,8 +88,8 @@ def algorithm_of(cell: Row) -> secfc.SecFC:
     t = min(-(-cell["n"] // 3), (cell["n"] + 1) // 2 - 1)
     policy = POLICIES[cell["policy"]]()
     return secfc.SecFC(
-        k=cell["k"], t=t, max_iter=cell["steps"], init=secfc.RandomLabels(), disclosure=policy,
-        scale=cell["scale"], coarse="allow",
+        k=cell["k"], threshold=t, max_iter=cell["steps"], init=secfc.RandomLabels(), disclosure=policy,
+        quantization=secfc.Quantization(scale=cell["scale"], coarse="allow"),
     )  # fmt: skip
 
 

@@ -104,7 +104,9 @@ def measure(cell: Row) -> Iterator[Row]:
     policy, t = way.policy(points), min(cell["t"], way.most)
 
     def timed(most: int) -> tuple[float, Any, QueryRecorder, Row]:
-        algorithm = secfc.SecFC(k=cell["k"], t=t, init=secfc.RandomLabels(), max_iter=most, disclosure=policy)
+        algorithm = secfc.SecFC(
+            k=cell["k"], threshold=t, init=secfc.RandomLabels(), max_iter=most, disclosure=policy
+        )
         bound = float(np.abs(points).max())
         runs: list[tuple[float, Any, QueryRecorder]] = []
         # The first run may load kernels; slow ones are as good as many.

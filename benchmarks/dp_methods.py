@@ -138,7 +138,13 @@ class Noisy:
         noise = self.policy(
             Budget(cell["epsilon"], DELTA), radius=radius, neighbors=Neighbors("replace", unit)
         )
-        way = secfc.SecFC(cell["k"], t=1, max_iter=self.steps, disclosure=noise, reveal_centers=True)
+        way = secfc.SecFC(
+            cell["k"],
+            threshold=1,
+            max_iter=self.steps,
+            disclosure=noise,
+            release=secfc.Release(reveal_centers=True),
+        )
         moved = problem.points - origin
         if unit == "client":
             if federation.n > MOST:

@@ -72,7 +72,12 @@ def measure(cell: Row) -> Iterator[Row]:
     from sklearn.cluster import KMeans
 
     points = points_of(cell)
-    way = secfc.Lloyd("auto", init=Bisecting(), disclosure=secfc.Distances(), coarse="allow")
+    way = secfc.Lloyd(
+        "auto",
+        init=Bisecting(),
+        disclosure=secfc.Distances(),
+        quantization=secfc.Quantization(coarse="allow"),
+    )
     result = secfc.fit(way, secfc.Federation.from_arrays([points]), seed=cell["seed"])
     curve = result.curve
     counts = range(1, len(curve.costs) + 1)

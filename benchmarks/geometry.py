@@ -60,7 +60,7 @@ def measure(cell: Row) -> Iterator[Row]:
     federation = secfc.Federation.from_arrays(np.array_split(points, CLIENTS))
     # Unblinded, so that the attack on segments has something to read.
     algorithm = secfc.SecFC(
-        k=cell["k"], t=1, ell=2, init=STARTS[cell["init"]], n_init=cell["n_init"],
+        k=cell["k"], threshold=secfc.Threshold(1, 2), init=STARTS[cell["init"]], n_init=cell["n_init"],
         disclosure=secfc.Distances(blind=False),
     )  # fmt: skip
     result = secfc.fit(algorithm, federation, seed=cell["run"], keep_bodies=True)

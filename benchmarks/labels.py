@@ -76,7 +76,12 @@ def measure(cell: Row) -> Iterator[Row]:
     points = draw(np.random.default_rng(cell["run"]))
     federation, witness = secfc.Federation.from_arrays(np.array_split(points, 5)), QueryRecorder()
     way = secfc.SecFC(
-        k=k, t=1, init=cell["init"], n_init=cell["n_init"], disclosure=secfc.Distances(), coarse="allow"
+        k=k,
+        threshold=1,
+        init=cell["init"],
+        n_init=cell["n_init"],
+        disclosure=secfc.Distances(),
+        quantization=secfc.Quantization(coarse="allow"),
     )
     result = secfc.fit(way, federation, seed=cell["run"], watch=witness)
     replay = ServerView.witnessed(witness, result, federation)

@@ -81,7 +81,7 @@ if __name__ != "psu":
     def measure(cell: Row) -> Iterator[Row]:
         """One union, checked against the true one."""
         sets, n = sets_of(cell), cell["n"]
-        mode: Any = psu.Threshold(THRESHOLDS[n]) if cell["mode"] == "threshold" else psu.Server()
+        mode: Any = psu.Committee(THRESHOLDS[n]) if cell["mode"] == "threshold" else psu.Server()
         psu.union([s[:50] for s in sets], mode=mode)  # compiles
         wall, cpu = time.perf_counter(), time.process_time()
         result = psu.union(sets, mode=mode)

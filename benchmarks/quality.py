@@ -104,7 +104,13 @@ def measure(cell: Row, folder: Path | None) -> Iterator[Row]:
         return float(KMeans(k, n_init=n_init, random_state=seed).fit(points).inertia_)
 
     def ours(seed: int, init: Any, n_init: int) -> float:
-        way = secfc.Lloyd(k, init=init, n_init=n_init, disclosure=secfc.Distances(), coarse="allow")
+        way = secfc.Lloyd(
+            k,
+            init=init,
+            n_init=n_init,
+            disclosure=secfc.Distances(),
+            quantization=secfc.Quantization(coarse="allow"),
+        )
         return cost(points, secfc.fit(way, federation, seed=seed).flat, k)
 
     # Seeds of the rivals are others than those of the reference.

@@ -40,7 +40,8 @@ from field.code.masking import PairKeys, add_mask, mask_context, masking_partner
 from field.code.rows import coded_rows
 from field.ring.basis import LANE_PRIMES, Basis
 from field.secrets.coins import SeededCoins, SystemCoins
-from secfc.coded.messages import CodedDistances
+from secfc.coded.messages import CheckedDistances, CodedDistances
+from secfc.data.inputs import build_algorithm
 from secfc.data.mixtures import gaussian_mixture
 from secfc.roles.exchange import ITERATE, SERVER
 from secfc.transport.simulate import Faults, deliver_all
@@ -250,7 +251,7 @@ def whole_runs(code: LagrangeCode, cell: Row, budget: float) -> Iterator[Row]:
         "k": cell["k"], "t": code.t, "ell": code.ell, "basis": code.basis, "max_iter": 8,
         "disclosure": secfc.Distances(),
     }  # fmt: skip
-    bare, tolerant = {"disclosure": secfc.Distances(blind=False)}, {"liars": cell["liars"]}
+    bare, tolerant = {"disclosure": secfc.Distances(blind=False)}, {"max_cheaters": cell["liars"]}
     silent = silence(federation.names[: cell["silent"]])
     liars = federation.names[: cell["liars"]]
     lies = lying(liars, code)
@@ -266,7 +267,9 @@ def whole_runs(code: LagrangeCode, cell: Row, budget: float) -> Iterator[Row]:
         (f"blinded, {HONEST}", tolerant, deliver_all, ()),
         (f"blinded, {EVERYWHERE}", tolerant, lies, liars),
     ):
-        results, samples = repeated(secfc.SecFC(**(common | options)), federation, budget, faults=faults)
+        results, samples = repeated(
+            build_algorithm(secfc.SecFC, **(common | options)), federation, budget, faults=faults
+        )
         result = results[0]
         history = result.history if history is None else history
         same = all((a == b).all() for a, b in zip(history, result.history, strict=True))
@@ -302,7 +305,7 @@ def lying(names: tuple[str, ...], code: LagrangeCode) -> Faults:
     """These clients send noise for distances."""
 
     def fault(e: Any) -> Any:
-        if e.sender not in names or not isinstance(e.body, CodedDistances):
+        if e.sender not in names or not isinstance(e.body, CodedDistances | CheckedDistances):
             return (e,)
         lanes, *shape = e.body.values.shape
         noise = code.basis.prefix(lanes).sample(tuple(shape), SeededCoins(0, e.sender))

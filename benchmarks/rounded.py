@@ -22,6 +22,7 @@ import numpy as np
 import secfc
 from benchmarks.common import Row, run_grid, show
 from benchmarks.quality import cells, points_of
+from secfc.data.inputs import build_algorithm
 from secfc.metrics import cost
 
 
@@ -32,7 +33,7 @@ def measure(cell: Row, folder: Path | None) -> Iterator[Row]:
     federation = secfc.Federation.from_arrays([points])
 
     def run(seed: int, **more: Any) -> secfc.Clustering:
-        return secfc.fit(secfc.Lloyd(k, coarse="allow", **more), federation, seed=seed)
+        return secfc.fit(build_algorithm(secfc.Lloyd, k=k, coarse="allow", **more), federation, seed=seed)
 
     rounded = [run(seed, centers="rounded") for seed in range(cell["seeds"])]
     exact = [run(seed) for seed in range(cell["seeds"])]

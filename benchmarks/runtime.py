@@ -20,6 +20,7 @@ Wire times are not measured: they are computed from the bytes of the messages fo
 
 from __future__ import annotations
 
+import dataclasses
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -107,7 +108,9 @@ def algorithm(cell: Row, policy: Disclosure) -> secfc.SecFC:
     """SecFC for a cell under a disclosure policy; a warning about ell > 1 is no news here."""
     # From the paper's start, so that what is timed are steps.
     start = secfc.RandomLabels()
-    return secfc.SecFC(k=cell["k"], t=cell["t"], ell=cell["ell"], init=start, disclosure=policy)
+    return secfc.SecFC(
+        k=cell["k"], threshold=secfc.Threshold(cell["t"], cell["ell"]), init=start, disclosure=policy
+    )
 
 
 def default(cell: Row, federation: secfc.Federation, budget: float) -> Row:
@@ -131,6 +134,8 @@ class Timed:
     def __init__(self, algorithm: Any) -> None:
         self.algorithm = algorithm
         self.plan, self.outcome, self.collect = algorithm.plan, algorithm.outcome, algorithm.collect
+        # What rounding may lose is judged where the algorithm is made.
+        self.capabilities = dataclasses.replace(algorithm.capabilities, coarse=None)
         self.seconds: dict[str, dict[str, float]] = {}
 
     def client(self, plan: Any, party: secfc.Party, *, coins: Any) -> Iterator[Any]:

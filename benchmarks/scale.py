@@ -41,7 +41,6 @@ from bisect import bisect_right
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import suppress
-from dataclasses import replace
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -55,6 +54,7 @@ from benchmarks.plot import curves, write
 from benchmarks.runtime import LOOP, Timed
 from field.ring.basis import MAX_LANES
 from secfc.algorithm import PublicFacts
+from secfc.data.inputs import with_parameters
 from secfc.roles.exchange import ITERATE, STRIDE
 from secfc.roles.transcript import Envelope, Transcript
 
@@ -109,8 +109,9 @@ def warm_up(cell: Row) -> None:
     points = np.random.default_rng(0).uniform(-1, 1, (100, 2))
     federation = secfc.Federation.from_arrays(np.array_split(points, cell["n"]))
     small = secfc.SecFC(
-        k=2, t=cell["t"], ell=cell["ell"], threads=cell["threads"], max_iter=2,
-        disclosure=DISCLOSURES[cell["disclosure"]], centers=cell["centers"],
+        k=2, threshold=secfc.Threshold(cell["t"], cell["ell"]),
+        runtime=secfc.Runtime(threads=cell["threads"]), max_iter=2,
+        disclosure=DISCLOSURES[cell["disclosure"]], quantization=secfc.Quantization(centers=cell["centers"]),
     )  # fmt: skip
     secfc.fit(small, federation)
 
@@ -140,14 +141,15 @@ def fitting(cell: Row, federation: secfc.Federation, bound: float) -> secfc.SecF
     Not with so many that the masks of rows' test are more than the rows.
     """
     algorithm = secfc.SecFC(
-        k=cell["k"], t=cell["t"], ell=cell["ell"], max_iter=cell["max_iter"], threads=cell["threads"],
-        init=secfc.RandomLabels(), disclosure=DISCLOSURES[cell["disclosure"]], coarse="allow",
-        centers=cell["centers"], scale=cell["scale"], scratch=cell["scratch"],
+        k=cell["k"], threshold=secfc.Threshold(cell["t"], cell["ell"]), max_iter=cell["max_iter"],
+        runtime=secfc.Runtime(threads=cell["threads"], scratch=cell["scratch"]),
+        init=secfc.RandomLabels(), disclosure=DISCLOSURES[cell["disclosure"]],
+        quantization=secfc.Quantization(scale=cell["scale"], centers=cell["centers"], coarse="allow"),
     )  # fmt: skip
     public = PublicFacts.of(federation, bound)
     for scale in (None, *SCALES) if cell["scale"] is None else ():
         with suppress(ValueError):
-            found = replace(algorithm, scale=scale)
+            found = with_parameters(algorithm, scale=scale)
             plan = found.plan(public)
             if plan.masks(0, 0) * plan.projections.words < plan.words(0, 0):
                 return found

@@ -25,6 +25,7 @@ import numpy as np
 
 import secfc
 from benchmarks.common import Row, run_grid, show
+from secfc.data.inputs import build_algorithm
 from secfc.kmeans.loop import lloyd
 from secfc.metrics import cost
 from secfc.report.float_kmeans import FloatSource
@@ -77,9 +78,9 @@ def measure(cell: Row, data: Path | None) -> Iterator[Row]:
 
     def run(seed: int, scale: float | None, features: str | None) -> secfc.Clustering:
         more: dict[str, Any] = {"scale": scale, "coarse": "allow", "max_iter": MAX_ITER, "init": START}
-        way: Any = secfc.Lloyd(k, **more)
+        way: Any = build_algorithm(secfc.Lloyd, k=k, **more)
         if cell["secure"]:
-            way = secfc.SecFC(k, (federation.n - 1) // 3, **more)
+            way = build_algorithm(secfc.SecFC, k=k, t=(federation.n - 1) // 3, **more)
         return secfc.fit(way, federation, seed=seed, scale_features=features)
 
     for features, scale in ((None, None), *(("standard", steps) for steps in SCALES)):

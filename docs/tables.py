@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import ast
 import re
-from dataclasses import replace
 from pathlib import Path
 
 import secfc
 from docs.ways import POLICIES, TREE, Fork, federation, said, way_of
 from secfc.algorithm import PublicFacts
+from secfc.data.inputs import with_parameters
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -50,7 +50,7 @@ def features():
         "k chosen": {"k": secfc.Elbow(4)},
         "hidden membership": {"membership": secfc.Private()},
         "workers": {"workers": 3},
-        "liars found": {"liars": 1},
+        "liars found": {"max_cheaters": 1},
         "rounded centers": {"centers": "rounded"},
     }
     rows = ["| policy | " + " | ".join(wants) + " |", "|---" * (len(wants) + 1) + "|"]
@@ -58,7 +58,7 @@ def features():
 
     def possible(policy, want):
         try:
-            replace(way_of(policy), **want).plan(public)
+            with_parameters(way_of(policy), **want).plan(public)
         except (ValueError, secfc.ProtocolError):
             return False
         return True

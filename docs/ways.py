@@ -33,7 +33,7 @@ CLIENTS, ROWS = 5, 30
 
 def way_of(policy):
     """The smallest run that shows what a policy shows."""
-    return SecFC(k=2, t=1, max_iter=3, disclosure=policy)
+    return SecFC(k=2, threshold=1, max_iter=3, disclosure=policy)
 
 
 def federation():
@@ -95,7 +95,7 @@ TREE = Fork(
                     "Do you expect clients that compute falsely?",
                     Leaf(
                         "Distances(dealt=True)",
-                        "finds lies with liars=A; but the server sees the data's shape",
+                        "finds lies with max_cheaters=A; but the server sees the data's shape",
                         "../secfc/coded/README.md#liars",
                     ),
                     Leaf("AssignmentsOnly()", "the default: labels, and nothing of distances", ARGUMENT),

@@ -21,7 +21,7 @@ _HOME = {
     "Identity": "field.secrets.channels",
     "row_digests": "psu.identify",
     "Server": "psu.plan",
-    "Threshold": "psu.plan",
+    "Committee": "psu.plan",
     "union": "psu.together",
     "UnionAborted": "psu.errors",
     "UnionPlan": "psu.plan",
@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from psu.errors import UnionAborted as UnionAborted
     from psu.identify import digests as digests
     from psu.identify import row_digests as row_digests
+    from psu.plan import Committee as Committee
     from psu.plan import Server as Server
-    from psu.plan import Threshold as Threshold
     from psu.plan import UnionPlan as UnionPlan
     from psu.together import UnionResult as UnionResult
     from psu.together import union as union

@@ -9,7 +9,7 @@ any t members lack one of the keys.  Where there are too many subsets, clients d
 of.
 
     slots   rho s                a uniform multiple of the sum: shows only whether it is zero
-    cells   g^T M                see psu.plan.Threshold
+    cells   g^T M                see psu.plan.Committee
     counts  s                    the sum itself: multiplicities, where they are wanted
     spread  s0 s2 - s1^2         zero if and only if all holders of a row agree (psu.merge)
     once    rho s, rho s + pad   whether every row has one holder (psu.disjoint)

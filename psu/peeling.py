@@ -1,6 +1,6 @@
 """The relay's side of peeling: read opened cells, recover IDs, say which cells to open next.
 
-A pure function of opened values, which are random functions of the union (psu.plan.Threshold).  An
+A pure function of opened values, which are random functions of the union (psu.plan.Committee).  An
 invertible Bloom lookup table (Goodrich and Mitzenmacher, Allerton 2011) is peeled in parallel rounds,
 about log log of its size.
 """

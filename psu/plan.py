@@ -38,7 +38,7 @@ OPENED = {"slots": 1, "cells": 3, "counts": 1, "spread": 1, "once": 1}
 
 
 @dataclass(frozen=True)
-class Threshold:
+class Committee:
     """Any t clients together with the relay learn the union and nothing else; t < n/2.
 
     Leakage, semi-honest: the joint view of at most t clients and the relay can be simulated from their
@@ -86,12 +86,12 @@ class Server:
     learn the union only.
 
     A server that colludes with one client learns which of that client's IDs somebody else holds as well
-    (never who, nor how many), and can test guesses of IDs against the union.  Use Threshold if that
+    (never who, nor how many), and can test guesses of IDs against the union.  Use Committee if that
     matters.  Every client has to stay until its upload is complete: there are no spares.
     """
 
 
-Mode = Threshold | Server
+Mode = Committee | Server
 
 
 @dataclass(frozen=True)
@@ -171,7 +171,7 @@ class UnionPlan:
             raise ValueError(
                 f"{len(self.evaluation_keys)} evaluation keys for {len(self.evaluators)} evaluators: one each"
             )
-        if isinstance(self.mode, Threshold):
+        if isinstance(self.mode, Committee):
             t, needed = self.mode.t, 2 * self.mode.t + 1 + self.mode.spares
             if self.n < needed:
                 raise ValueError(
@@ -187,12 +187,12 @@ class UnionPlan:
     @property
     def t(self) -> int:
         """Degree of the sharing; 0 in server mode, which shares nothing."""
-        return self.mode.t if isinstance(self.mode, Threshold) else 0
+        return self.mode.t if isinstance(self.mode, Committee) else 0
 
     @property
     def committee(self) -> tuple[int, ...]:
         """The clients that hold shares: the first 2t+1+spares, none in server mode."""
-        if isinstance(self.mode, Threshold):
+        if isinstance(self.mode, Committee):
             return tuple(range(2 * self.mode.t + 1 + self.mode.spares))
         return ()
 
@@ -263,7 +263,7 @@ class UnionPlan:
         size = min(size, self.bound)
         wanted = CELLS_PER_ID * size * (SIZE_MARGIN if self.sized else 1) + CELLS_MORE
         rows = HASHES * math.ceil(wanted * GROWTH**attempt / HASHES)
-        return Sheet("cells" if isinstance(self.mode, Threshold) else "lines", attempt, rows)
+        return Sheet("cells" if isinstance(self.mode, Committee) else "lines", attempt, rows)
 
 
 def weights(xs: tuple[int, ...], y: int) -> list[int]:

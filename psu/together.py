@@ -24,7 +24,7 @@ from psu.identify import Tags, digests, tags
 from psu.keys import Ephemeral, Secrets, deal_keys, dealers, take_keys
 from psu.messages import Begin, Blinded, Evaluated, EvaluationKey, Message, Opening, Turn, UnionTags
 from psu.oblivious import Evaluator
-from psu.plan import Mode, Sheet, Threshold, UnionPlan
+from psu.plan import Committee, Mode, Sheet, UnionPlan
 
 Array = NDArray[Any]
 
@@ -96,7 +96,7 @@ def union(
     sets: one collection of IDs a client (`psu.identify.digests` says which types); an ID that a client holds
     several times counts once and its row number is repeated. t: how many clients may collude with one another
     and the relay, as many as n allows by default; spares: how many committee members may be silent in a
-    round. mode: instead of t, Threshold or Server. bound: a public bound on the size of the union; if given,
+    round. mode: instead of t, Committee or Server. bound: a public bound on the size of the union; if given,
     tables are made for it, else a sizing round estimates the size, up to 2**24. quota: tags are evaluated
     obliviously, for at most so many IDs a client (`psu.oblivious`), which takes half a millisecond for each
     of them; with 0 all clients share the key of tags, and can test guesses at will. coins: secret coins by
@@ -108,9 +108,9 @@ def union(
     ImportError if a quota is given and libsodium is missing.
     """
     if mode is None:
-        mode = Threshold((len(sets) - 1 - spares) // 2 if t is None else t, spares)
+        mode = Committee((len(sets) - 1 - spares) // 2 if t is None else t, spares)
     elif t is not None or spares:
-        raise ValueError("t and spares belong to threshold mode: pass them in mode=Threshold(t, spares)")
+        raise ValueError("t and spares belong to threshold mode: pass them in mode=Committee(t, spares)")
     make = coins or (lambda party: SystemCoins())
     relay = make(RELAY)
     size = 1 << 24 if bound is None else bound

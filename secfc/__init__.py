@@ -57,6 +57,7 @@ _HOME = {
     "MaskedLloyd": "secfc.overlap.masked",
     "MaxMin": "secfc.overlap.starts.grouping",
     "NearestMerge": "secfc.overlap.starts.grouping",
+    "Network": "secfc.coded.parameters",
     "NoiseAtServer": "secfc.disclosure",
     "NoiseInShares": "secfc.disclosure",
     "NoisyStandardize": "secfc.scaling.noisy",
@@ -69,11 +70,14 @@ _HOME = {
     "PlanMismatch": "secfc.roles.exchange",
     "Private": "secfc.coded.membership",
     "ProtocolError": "secfc.roles.exchange",
+    "Quantization": "secfc.coded.parameters",
     "RandomLabels": "secfc.kmeans.starts",
     "RandomPoints": "secfc.kmeans.starts",
     "Range": "secfc.scaling.ways",
     "RangeExceeded": "secfc.roles.exchange",
+    "Release": "secfc.coded.parameters",
     "RowsLost": "secfc.roles.exchange",
+    "Runtime": "secfc.coded.parameters",
     "Scaled": "secfc.scaling.algorithm",
     "Scaling": "secfc.scaling.scaling",
     "SecFC": "secfc.coded_kmeans.secfc",
@@ -82,6 +86,7 @@ _HOME = {
     "Standardize": "secfc.scaling.ways",
     "Synchronized": "secfc.overlap.starts.grouping",
     "TamperedMessage": "secfc.transport.sealed",
+    "Threshold": "secfc.coded.parameters",
     "TooFewReplies": "secfc.roles.exchange",
     "TooManyHolders": "secfc.roles.exchange",
     "UnionFailed": "secfc.roles.exchange",
@@ -93,6 +98,11 @@ if TYPE_CHECKING:
     from secfc.algorithm import Clustering as Clustering
     from secfc.coded.membership import Open as Open
     from secfc.coded.membership import Private as Private
+    from secfc.coded.parameters import Network as Network
+    from secfc.coded.parameters import Quantization as Quantization
+    from secfc.coded.parameters import Release as Release
+    from secfc.coded.parameters import Runtime as Runtime
+    from secfc.coded.parameters import Threshold as Threshold
     from secfc.coded_kmeans.plaintext import Lloyd as Lloyd
     from secfc.coded_kmeans.secfc import SecFC as SecFC
     from secfc.data.federation import Federation as Federation

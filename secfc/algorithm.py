@@ -382,7 +382,7 @@ class Clustering:
     def withheld(self) -> tuple[int, ...]:
         """The clusters that have points, and whose centers stay closed where others are open.
 
-        They have fewer points than clients agreed to open the center of, as `SecFC(smallest_center=)`.
+        They have fewer points than clients agreed to open the center of, as `Release(smallest_center=)`.
         """
         if self.centers is None:
             return ()

@@ -69,7 +69,7 @@ ROOMS = {
     "secfc.pipeline": "field.secrets secfc.roles secfc.data secfc.privacy secfc.transport secfc.algorithm "
     "secfc.scaling secfc.logs",
     "secfc.estimators": "field.secrets secfc.data secfc.metrics secfc.privacy secfc.algorithm secfc.kfed "
-    "secfc.feddp secfc.overlap secfc.coded_kmeans secfc.pipeline",
+    "secfc.feddp secfc.overlap secfc.coded secfc.coded_kmeans secfc.pipeline",
     "secfc.deploy": "field.secrets secfc.roles secfc.data secfc.transport secfc.algorithm secfc.logs",
     "secfc.report": "field.ring field.code secfc.roles secfc.data secfc.metrics secfc.privacy "
     "secfc.algorithm secfc.run_summary secfc.kmeans secfc.attacks secfc.scaling secfc.coded secfc.disclosure "

@@ -95,7 +95,7 @@ def test_an_algorithm_is_one_file(added, sealed):
 @pytest.mark.parametrize("sealed", [False, True])
 def test_a_policy_is_one_file(added, sealed):
     fed, policy = federation(), added.Bare()
-    result = secfc.fit(secfc.SecFC(k=2, t=1, disclosure=policy), fed, bound=8.0, sealed=sealed)
+    result = secfc.fit(secfc.SecFC(k=2, threshold=1, disclosure=policy), fed, bound=8.0, sealed=sealed)
     plain = secfc.fit(secfc.Lloyd(k=2, disclosure=policy), fed, bound=8.0)
     for ours, theirs in zip(result.history, plain.history, strict=True):
         np.testing.assert_array_equal(ours, theirs)
@@ -103,7 +103,7 @@ def test_a_policy_is_one_file(added, sealed):
         np.testing.assert_array_equal(ours, theirs)
     assert policy.learned(result.plan)[0] in result.learned
     # It is a part of what parties agree on.
-    other = secfc.fit(secfc.SecFC(k=2, t=1, disclosure=secfc.Distances(blind=False)), fed, bound=8.0)
+    other = secfc.fit(secfc.SecFC(k=2, threshold=1, disclosure=secfc.Distances(blind=False)), fed, bound=8.0)
     assert b"Bare" in result.plan.description
     assert b"Bare" not in other.plan.description
 
@@ -111,7 +111,7 @@ def test_a_policy_is_one_file(added, sealed):
 @pytest.mark.parametrize("added", ["Add an attack"], indirect=True)
 def test_an_attack_is_one_file(added):
     fed = federation()
-    result = secfc.fit(secfc.SecFC(k=2, t=1), fed, keep_bodies=True)
+    result = secfc.fit(secfc.SecFC(k=2, threshold=1), fed, keep_bodies=True)
     view = View.of(result, result.plan, "client-1")
     others = {name: count for name, count in zip(fed.names, fed.counts, strict=True) if name != "client-1"}
     assert {name: added.row_counts(view)[name] for name in others} == others
@@ -121,7 +121,7 @@ def test_an_attack_is_one_file(added):
 @pytest.mark.parametrize("added", ["Add a transport"], indirect=True)
 def test_a_transport_is_one_file(added):
     fed = federation()
-    algorithm = secfc.SecFC(k=2, t=1)
+    algorithm = secfc.SecFC(k=2, threshold=1)
     public = dataclasses.replace(PublicFacts.of(fed, 8.0), session=bytes(32), seed=0)
     plan = algorithm.plan(public)
 

@@ -20,7 +20,7 @@ from psu import oblivious, ristretto
 from psu.errors import UnionAborted
 from psu.identify import digests, tags
 from psu.oblivious import Evaluator
-from psu.plan import Threshold, UnionPlan
+from psu.plan import Committee, UnionPlan
 
 Array = NDArray[Any]
 Ids = Sequence[str | int]
@@ -64,7 +64,7 @@ class DictionaryGame:
         quota: 0 for a key that all clients share.  Raises ValueError as `psu.union`.
         """
         coins = coins or SystemCoins()
-        plan = UnionPlan(len(sets), Threshold(t), coins.bytes(32), quota=quota)
+        plan = UnionPlan(len(sets), Committee(t), coins.bytes(32), quota=quota)
         evaluators = {j: Evaluator(coins) for j in plan.evaluators}
         plan = replace(plan, evaluation_keys=tuple(e.public for e in evaluators.values()))
         key, found, truth = coins.bytes(16), set[bytes](), set[bytes]()

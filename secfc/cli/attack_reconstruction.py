@@ -183,15 +183,16 @@ def from_centers(asked: AskedOptions, federation: Federation, row: int) -> dict[
     from secfc.attacks.reconstruction import RowGuesses, run_differences, singleton_rows
     from secfc.attacks.views import OUTSIDER, PublicOutput, View
     from secfc.cli.execute import make_public
+    from secfc.data.inputs import with_parameters
     from secfc.kmeans.starts import RandomLabels
     from secfc.pipeline import fit
 
     public = make_public(federation, asked)
     with bad_input(ValueError, OverflowError):
         chosen: Any = SECFC.choose(asked, public).algorithm
-        algorithm = replace(chosen, coarse="allow")
+        algorithm = with_parameters(chosen, coarse="allow")
         # Random labels are the same with and without a last row, as where data are updated.
-        opening = replace(algorithm, init=RandomLabels(), reveal_centers=True, smallest_center=1)
+        opening = with_parameters(algorithm, init=RandomLabels(), reveal_centers=True, smallest_center=1)
         *rest, last = (replace(party, ids=None, truth=None) for party in federation.parties)
         less = replace(last, points=np.delete(last.read(), row, axis=0))
         fewer = replace(federation, parties=(*rest, less))

@@ -99,6 +99,7 @@ OFFERS = {
     "Bisecting()": "--init bisecting",
     "Range(ranges=...)": "--ranges",
     "with drop_unfit=True": "with --drop-unfit",
+    "max_cheaters": "liars",
 }
 
 

@@ -69,6 +69,7 @@ def bound_from_data(asked: AskedOptions) -> bool:
 def steps(asked: AskedOptions) -> dict[str, Any]:
     """Lloyd's heuristic on integers (`secfc.cli.method.STEPS`), as values for algorithms."""
     from field.ring.basis import MERSENNE_61, Basis
+    from secfc.coded.parameters import Quantization
     from secfc.disclosure import Distances
     from secfc.kmeans.starts import STARTS
 
@@ -76,13 +77,13 @@ def steps(asked: AskedOptions) -> dict[str, Any]:
         "init": None if asked["init"] is None else STARTS[asked["init"]],
         "n_init": asked["n_init"],
         "max_iter": asked["max_iter"],
-        "largest": asked["largest"],
-        "scale": asked["scale"],
-        "basis": Basis((MERSENNE_61,)) if asked["field"] == "mersenne61" else None,
-        "rounding": asked["rounding"],
-        # The note of a report is a warning; only those who ask for less are spared it.
-        "coarse": "warn" if asked["coarse"] == "allow" else asked["coarse"],
-    }
+        "quantization": Quantization(
+            asked["scale"], Basis((MERSENNE_61,)) if asked["field"] == "mersenne61" else None,
+            asked["rounding"], asked["largest"], asked.get("centers") or "exact",
+            # The note of a report is a warning; only those who ask for less are spared it.
+            "warn" if asked["coarse"] == "allow" else asked["coarse"],
+        ),
+    }  # fmt: skip
     if asked.get("disclosure") == "distances" or asked["field"] == "mersenne61":
         # Also the baseline is then at the scale of a run that shows them.
         values["disclosure"] = Distances()
@@ -200,7 +201,7 @@ def private_rows(asked: AskedOptions, t: int) -> tuple[Private, tuple[str, ...]]
 
     Raises Refused where a library is missing.
     """
-    from psu import Threshold
+    from psu import Committee
     from psu.ristretto import require
     from secfc.cli.errors import RefusedInput
     from secfc.coded.membership import SHARED_KEY, Private
@@ -212,7 +213,7 @@ def private_rows(asked: AskedOptions, t: int) -> tuple[Private, tuple[str, ...]]
     except ImportError as error:
         raise RefusedInput(str(error)) from error
     kept = Private(
-        Threshold(t),
+        Committee(t),
         merge=asked["merge"],
         counts=asked["counts"],
         on_conflict=asked["on_conflict"],
@@ -431,7 +432,7 @@ def execute(
     from secfc.algorithm import check_columns
     from secfc.cli.ledger import entering
     from secfc.coded_kmeans.adversary_view import QueryRecorder
-    from secfc.data.inputs import Caution
+    from secfc.data.inputs import Caution, with_parameters
     from secfc.data.resolution import FINE, check_resolution, unit_mismatches
     from secfc.kmeans.elbow import Elbow
     from secfc.pipeline import fit
@@ -508,7 +509,7 @@ def execute(
     ordinary: FloatComparison | None = None
     if choice.twin is not None:
         # Of one client with all rows an automatic scale may be another.
-        twin = replace(choice.twin, scale=result.plan.quantizer.scale)
+        twin = with_parameters(choice.twin, scale=result.plan.quantizer.scale)
         if result.curve is not None:  # among as many, also if fewer points are left
             twin = replace(twin, k=Elbow(len(result.curve.costs), result.curve.least))
         with screen.status("Comparing with plaintext k-means"):

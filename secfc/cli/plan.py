@@ -22,7 +22,7 @@ from secfc.cli.written import check_filled, of_officer
 
 if TYPE_CHECKING:
     from secfc.algorithm import PublicFacts
-    from secfc.coded.plan import Network
+    from secfc.coded.parameters import Network
     from secfc.planning.planned import Planned
 
 Command = Callable[..., Any]
@@ -257,7 +257,7 @@ def chosen(method: Method, asked: AskedOptions, public: PublicFacts, values: dic
 
 def network(values: dict[str, Any]) -> Network:
     """Between the parties."""
-    from secfc.coded.plan import Network
+    from secfc.coded.parameters import Network
 
     return Network(values["latency"] / 1e3, values["bandwidth"] * 1e6 / 8)
 

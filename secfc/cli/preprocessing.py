@@ -101,7 +101,7 @@ def agree(column: str, values: Sequence[Sequence[str]]) -> list[str]:
     n = len(values)
     if n == 1:
         return sorted(values[0])
-    mode = psu.Threshold((n - 1) // 2) if n > 2 else psu.Server()
+    mode = psu.Committee((n - 1) // 2) if n > 2 else psu.Server()
     result = psu.union(values, mode=mode, bound=max(64, 2 * sum(map(len, values))))
     # Each client learns the numbers of its own categories; this process has all, so it can order them.
     numbered = {

@@ -13,7 +13,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -267,6 +267,7 @@ def compared(
     """Whether these are the labels of plaintext k-means; None where that is not verified."""
     from secfc.cli.preprocessing import ready
     from secfc.coded.membership import Private
+    from secfc.data.inputs import with_parameters
     from secfc.pipeline import fit
 
     prepared = ready(asked, federation)
@@ -277,7 +278,7 @@ def compared(
     if choice.twin is None or prepared.noisy or union:
         return None  # rows of a union are in an order of their own
     plan: Any = choice.algorithm.plan(public)
-    twin = replace(choice.twin, scale=plan.quantizer.scale)
+    twin = with_parameters(choice.twin, scale=plan.quantizer.scale)
     plain = fit(twin, points, seed=asked.settings.seed, bound=public.bound)
     each = zip(points.names, plain.labels, strict=True)
     return all(own.tolist() == labels[name].tolist() for name, own in each)

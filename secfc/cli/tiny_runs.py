@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from psu import Server, Threshold
+    from psu import Committee, Server
     from secfc.algorithm import Algorithm, Clustering
     from secfc.data.federation import Federation
 
@@ -14,20 +13,21 @@ if TYPE_CHECKING:
 def tiny_run(algorithm: Algorithm) -> Clustering:
     """A fit to as few clients as it takes, one with more points: large arrays are taken in slices."""
     from secfc.cli.errors import cautions_noted
+    from secfc.data.inputs import get_parameter, with_parameters
     from secfc.pipeline import fit
 
     # The points mean nothing, so it does not matter how they are rounded.
     if algorithm.capabilities.coarse is not None:
-        algorithm = replace(algorithm, coarse="allow")  # type: ignore[type-var]
+        algorithm = with_parameters(algorithm, coarse="allow")
     with cautions_noted():  # of what nobody asked for
-        return fit(algorithm, few_points(3 + 2 * getattr(algorithm, "liars", 0)), bound=8.0)
+        return fit(algorithm, few_points(3 + 2 * get_parameter(algorithm, "max_cheaters", 0)), bound=8.0)
 
 
-def tiny_union(mode: Threshold | Server) -> None:
+def tiny_union(mode: Committee | Server) -> None:
     """A union of three sets of IDs in this kind of mode; long IDs are hashed by another kernel."""
     import psu
 
-    small = psu.Threshold(1) if isinstance(mode, psu.Threshold) else mode
+    small = psu.Committee(1) if isinstance(mode, psu.Committee) else mode
     psu.union([["a", "b"], ["b", "c"], ["c", "d" * 200]], mode=small)
 
 

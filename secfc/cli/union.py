@@ -17,7 +17,7 @@ from secfc.cli.tiny_runs import tiny_union
 from secfc.cli.verbosity import quiet
 
 if TYPE_CHECKING:
-    from psu import Server, Threshold
+    from psu import Committee, Server
     from secfc.cli.ids import Client
     from secfc.report.union import UnionReport
 
@@ -138,7 +138,7 @@ def union(
         _print(report, out, as_json)
 
 
-def choose_mode(n: int, mode: str, t: int | None, spares: int) -> tuple[Threshold | Server, tuple[str, ...]]:
+def choose_mode(n: int, mode: str, t: int | None, spares: int) -> tuple[Committee | Server, tuple[str, ...]]:
     """Who may collude, and notes on it.  By default as many as n clients allow.
 
     Raises ValueError.
@@ -157,13 +157,13 @@ def choose_mode(n: int, mode: str, t: int | None, spares: int) -> tuple[Threshol
         return psu.Server(), ()
     if t is None:
         t = max((n - 1 - spares) // 2, 1)  # if 1 is too much for n, the plan says so
-        return psu.Threshold(t, spares), (f"t={t} was chosen: the most that n={n} clients allow",)
-    return psu.Threshold(t, spares), ()
+        return psu.Committee(t, spares), (f"t={t} was chosen: the most that n={n} clients allow",)
+    return psu.Committee(t, spares), ()
 
 
 def find(
     clients: Sequence[Client],
-    mode: Threshold | Server,
+    mode: Committee | Server,
     bound: int | None,
     quota: int | None,
     source: str,

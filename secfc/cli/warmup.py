@@ -45,12 +45,12 @@ def compile_all(done: Callable[[], None] = lambda: None) -> None:
 
     done: called after each of them.
     """
-    from psu import Server, Threshold
+    from psu import Committee, Server
 
     for method in methods().values():
         method.compile()
         done()
-    for mode in (Threshold(1), Server()):
+    for mode in (Committee(1), Server()):
         tiny_union(mode)
         done()
 

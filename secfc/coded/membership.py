@@ -359,7 +359,7 @@ class Open:
 class Private:
     """Nobody learns which point belongs to whom, nor how many points any client has.
 
-    mode: who may collude in the union, `psu.Threshold(t)` with SecFC's t by default, or `psu.Server()`;
+    mode: who may collude in the union, `psu.Committee(t)` with SecFC's t by default, or `psu.Server()`;
     their docstrings say what leaks.  bound: a public bound on the size of the union, a matter of policy.
     sized: estimate the size of the union first, instead of making tables for the bound.
     merge: an ID that several clients hold counts once.  With merge=False the IDs must be disjoint, as a point
@@ -398,7 +398,7 @@ class Private:
     >>> ids = [["ann", "bob"], ["bob", "dan"], ["eve"]]
     >>> rows = [[[0, 0], [9, 9]], [[9, 9], [0, 1]], [[8, 9]]]
     >>> federation = secfc.Federation.from_arrays(rows, ids=ids)
-    >>> result = secfc.fit(secfc.SecFC(k=2, t=1, membership=Private()), federation)
+    >>> result = secfc.fit(secfc.SecFC(k=2, threshold=1, membership=Private()), federation)
     >>> len(result.history[-1]), bool(result.labels[0][1] == result.labels[1][0])
     (4, True)
     """
@@ -417,7 +417,7 @@ class Private:
     def __post_init__(self) -> None:
         mode = ValueKind(
             "a mode of psu",
-            "Pass Threshold(t) or Server() of psu",
+            "Pass Committee(t) or Server() of psu",
             lambda v: v if isinstance(v, psu_plan.Mode) else None,
         )
         check_fields(
@@ -442,7 +442,7 @@ class Private:
             )
         if self.verify and isinstance(self.mode, psu_plan.Server):
             raise ValueError(
-                "verify=True with mode=Server(): there is no committee to check the server. Use Threshold(t)"
+                "verify=True with mode=Server(): there is no committee to check the server. Use Committee(t)"
             )
         if (self.tags == "oblivious") != (self.quota is not None) or self.quota == 0:
             raise ValueError(
@@ -475,7 +475,7 @@ class Private:
         session: bytes,
         terms: RunTerms,
     ) -> PrivateMembershipPlan:
-        mode = self.mode or psu_plan.Threshold(t)
+        mode = self.mode or psu_plan.Committee(t)
         if self.quota:
             ristretto.require()
         else:

@@ -5,8 +5,6 @@ SecFC sec. 4 and Appendix A.  All parties hold the same plan and compare its dig
 
 from __future__ import annotations
 
-import math
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
@@ -22,7 +20,7 @@ from field.code.range_check import Projections, spare_masks
 from field.ring.basis import lanes_for
 from field.ring.quantize import Quantizer, cost_modulus, distance_bound, rounded_weights
 from field.ring.quantize import rounding_modulus as needed_to_round
-from secfc.data.inputs import REAL, InputError, ValueKind, check_fields
+from secfc.coded.parameters import Network
 from secfc.kmeans.elbow import Elbow
 from secfc.kmeans.starts import Start, check_choice
 from secfc.roles.description import LOCAL, RunTerms, describe_plan, description_digest
@@ -132,39 +130,6 @@ class HiddenOwnerLayout:
                 "others' sums. Start again without it"
             )
         return self
-
-
-# --------------------------------------------------------------------------------------------------
-# What messages cost between the parties: by it, protocols weigh rounds against bytes.
-
-
-@dataclass(frozen=True)
-class Network:
-    """What messages cost.  latency: seconds until a message is there; bandwidth: bytes a second, of all.
-
-    Both only weigh rounds against bytes.  Raises ValueError for a negative latency, no bandwidth, or numbers
-    that are none.
-
-    >>> Network(latency=0.05, bandwidth=1e6).seconds(rounds=10, nbytes=2_000_000)
-    2.5
-    """
-
-    latency: float = 0.02
-    bandwidth: float = 12.5e6
-
-    def __post_init__(self) -> None:
-        check_fields(self, {"latency": REAL, "bandwidth": REAL})
-        if not 0 <= self.latency < math.inf:
-            raise ValueError(f"latency={self.latency}: seconds from 0 on are needed, as latency=0.02")
-        if not 0 < self.bandwidth < math.inf:
-            raise ValueError(
-                f"bandwidth={self.bandwidth}: bytes a second above 0 are needed, as bandwidth=12.5e6 for 100 "
-                "Mbit/s"
-            )
-
-    def seconds(self, rounds: int, nbytes: int) -> float:
-        """What so many rounds and bytes take."""
-        return rounds * self.latency + nbytes / self.bandwidth
 
 
 # --------------------------------------------------------------------------------------------------
@@ -283,17 +248,19 @@ class CodedPlan:
     def _check_liars(self) -> None:
         code, more = self.code, 2 * self.liars
         if self.liars < 0:
-            raise ValueError(f"liars={self.liars} is negative: it counts the lying clients to be found")
+            raise ValueError(
+                f"max_cheaters={self.liars} is negative: it counts the lying clients to be found"
+            )
         if code.threshold(2) + more > code.n:
             raise ValueError(
-                f"n={code.n} clients cannot find liars={self.liars} lying ones with ell={code.ell}, "
-                f"t={code.t}: 2*(ell+t-1)+1+2*liars = {code.threshold(2) + more} are needed. Lower liars, "
-                "ell or t, or add clients."
+                f"n={code.n} clients cannot find max_cheaters={self.liars} lying ones with ell={code.ell}, "
+                f"t={code.t}: 2*(ell+t-1)+1+2*max_cheaters = {code.threshold(2) + more} are needed. Lower "
+                "max_cheaters, ell or t, or add clients."
             )
         if self.liars and self.revealing and len(self.revealing) < code.threshold(1) + more:
             raise ValueError(
-                f"{len(self.revealing)} clients cannot reveal the centers with liars={self.liars}: "
-                f"ell+t+2*liars = {code.threshold(1) + more} must consent"
+                f"{len(self.revealing)} clients cannot reveal the centers with max_cheaters={self.liars}: "
+                f"ell+t+2*max_cheaters = {code.threshold(1) + more} must consent"
             )
 
     @property
@@ -509,63 +476,3 @@ class CodedPlan:
     @cached_property
     def _digest(self) -> bytes:
         return description_digest(self.description)
-
-
-# --------------------------------------------------------------------------------------------------
-# Who holds shares and computes, where not every client does: the workers, public and named before a run.
-#
-# All other clients deal shares of their rows to the workers, hear the result, and may leave in between.  So
-# clients speak to w workers, and not everybody to everybody.  The code is that of the workers: t of them may
-# collude, with any other clients, who hold no shares of anybody's points.
-
-# A number of workers, their names, or None for all clients.
-Workers = int | tuple[PartyId, ...] | None
-
-WORKERS = ValueKind(
-    "a number, or names of clients, or None (all clients),",
-    'Pass 13, or a tuple such as ("client-0", "client-1", "client-2")',
-    lambda v: (
-        v
-        if isinstance(v, int) and not isinstance(v, bool)
-        else tuple(v)
-        if isinstance(v, tuple | list) and all(isinstance(name, str) for name in v)
-        else None
-    ),
-    none=True,
-)
-
-
-def select_workers(workers: Workers, clients: tuple[PartyId, ...]) -> tuple[PartyId, ...]:
-    """The workers among these clients, in the order of the clients; a number of them is spread evenly.
-
-    Raises InputError for a number that there are not, or names that are no clients'.
-    """
-    if workers is None:
-        return clients
-    n = len(clients)
-    if isinstance(workers, int):
-        if not 1 <= workers <= n:
-            raise InputError(f"workers={workers} of n={n} clients: take a number in [1, {n}], or add clients")
-        return tuple(clients[i * n // workers] for i in range(workers))
-    strangers = sorted(set(workers) - set(clients))
-    if strangers or not workers:
-        named = ", ".join(clients[:3]) + (", ..." if n > 3 else "")
-        raise InputError(
-            f"workers: {', '.join(map(repr, strangers)) or 'nobody'} is no client: name clients of the run "
-            f"({named}), or give a number of them"
-        )
-    twice = [name for name, times in Counter(workers).items() if times > 1]
-    if twice:
-        raise InputError(f"workers: {', '.join(map(repr, twice))} is named twice: name every worker once")
-    return tuple(c for c in clients if c in set(workers))
-
-
-def check_enough_workers(workers: Workers, seats: int, ell: int, t: int, liars: int) -> None:
-    """Raises InputError for fewer workers than the code needs."""
-    needed = 2 * (ell + t - 1) + 1 + 2 * liars
-    if workers is not None and seats < needed:
-        raise InputError(
-            f"workers={workers if isinstance(workers, int) else seats}: ell={ell}, t={t} needs "
-            f"2*(ell+t-1)+1+2*liars = {needed} of them, and one more for each that may be lost. Name more "
-            "workers, or lower t or ell"
-        )

@@ -151,7 +151,7 @@ class Operation(Enum):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Committee:
+class ComparisonCommittee:
     """Who compares.
 
     members: numbers of clients, int32, of which the first adds the public constants.  corrected: the place of
@@ -286,7 +286,7 @@ class Query(Message, tag=185):
     round: int
     subject: Subject
     responders: Array
-    committee: Committee | None = None
+    committee: ComparisonCommittee | None = None
     coins: bytes = b""
 
     def __post_init__(self) -> None:

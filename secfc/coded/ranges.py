@@ -16,6 +16,7 @@ from field.ring.basis import LANE_PRIMES, MAX_LANES, Basis
 from field.ring.quantize import FRACTION, MAX_INT, Quantizer, cost_modulus, distance_bound, finest_scale
 from field.ring.quantize import rounding_modulus as needed_to_round
 from secfc.algorithm import PublicFacts
+from secfc.coded.parameters import Quantization
 from secfc.coded.plan import RowLayout
 
 # An automatic scale gives at least so many integer steps between 0 and the bound: 64 in a sixteenth of it.
@@ -33,17 +34,9 @@ class RangeSettings(Protocol):
     """What an algorithm says about its range."""
 
     @property
-    def scale(self) -> float | None: ...
-    @property
-    def basis(self) -> Basis | None: ...
-    @property
-    def rounding(self) -> Any: ...
-    @property
-    def largest(self) -> int | None: ...
+    def quantization(self) -> Quantization: ...
     @property
     def disclosure(self) -> Any: ...
-    @property
-    def centers(self) -> str: ...
     @property
     def init(self) -> Any: ...
 
@@ -124,12 +117,12 @@ def choose_range(way: RangeSettings, public: PublicFacts, layout: RowLayout, ell
 
     Raises ValueError, with the numbers, if the wish cannot be held.
     """
-    if way.largest is not None and way.largest < 1:
-        raise ValueError(f"largest={way.largest} is too small: it must be at least 1")
+    if way.quantization.largest is not None and way.quantization.largest < 1:
+        raise ValueError(f"largest={way.quantization.largest} is too small: it must be at least 1")
     plain = way.disclosure.headroom(way, public, layout)
     dealers, colluding = (layout.n, max(1, t)) if layout.mixed else (1, 1)
-    size, rounds = way.largest or layout.m, 0
-    if way.centers == "rounded":
+    size, rounds = way.quantization.largest or layout.m, 0
+    if way.quantization.centers == "rounded":
         size, rounds = 1 << FRACTION, size
     aside = 1 if rounds and way.init.grows else 0
     wish = _Wish(
@@ -138,12 +131,12 @@ def choose_range(way: RangeSettings, public: PublicFacts, layout: RowLayout, ell
     rows = layout.m if layout.mixed else max(layout.span(j)[1] for j in range(layout.n))
     words = rows * public.d
     sizes = block_sizes(words)
-    if way.scale is not None:
-        given = Quantizer(way.scale, public.bound, way.rounding)
+    if way.quantization.scale is not None:
+        given = Quantizer(way.quantization.scale, public.bound, way.quantization.rounding)
         return _given_scale(way, public, wish, (*sizes, _least(words, sizes)), given)
-    if way.basis is not None:
+    if way.quantization.basis is not None:
         # A field that was asked for may leave few steps.
-        return _finest(way, public, wish, way.basis, sizes, _least(words, sizes))
+        return _finest(way, public, wish, way.quantization.basis, sizes, _least(words, sizes))
     least = ROUNDED_LANES if wish.rounds else way.disclosure.capabilities.least_lanes
     for lanes in range(least, MAX_LANES + 1):
         basis = Basis(LANE_PRIMES[:lanes])
@@ -189,7 +182,7 @@ def _finest(
     chosen = next((size for size in sizes if common.most(basis, size) >= STEPS), least)
     headroom, most = common.headroom(chosen), common.most(basis, chosen)
     scale = finest_scale(basis, headroom * wish.d, wish.m, public.bound, most=most)
-    quantizer = Quantizer(scale, public.bound, way.rounding)
+    quantizer = Quantizer(scale, public.bound, way.quantization.rounding)
     # What masks reach less far leaves room for larger blocks.
     held = (size for size in sizes if wish.most(basis, size) >= quantizer.max_int)
     block = max(chosen, next(held, chosen))
@@ -200,14 +193,14 @@ def _given_scale(
     way: RangeSettings, public: PublicFacts, wish: _Wish, sizes: tuple[int, ...], quantizer: Quantizer
 ) -> CodeRange:
     bases = [Basis(LANE_PRIMES[:lanes]) for lanes in range(1, MAX_LANES + 1)]
-    if way.basis is not None:
-        bases = [way.basis]
+    if way.quantization.basis is not None:
+        bases = [way.quantization.basis]
     for basis in bases:
         for block in sizes:
             if wish.most(basis, block) >= quantizer.max_int:
                 return CodeRange(basis, quantizer, block, wish.headroom(block))
     widest, needed = bases[-1], wish.needed(sizes[-1], quantizer.max_int)
-    if way.basis is None:
+    if way.quantization.basis is None:
         raise ValueError(
             f"scale={quantizer.scale:g} with bound={public.bound:g}, m={wish.points}: integers up to "
             f"2**{needed.bit_length()} need more than {MAX_LANES} lanes of 30 bits: "

@@ -20,7 +20,8 @@ from field.ring.quantize import Quantizer
 from field.secrets.coins import Coins
 from secfc.algorithm import PartyOutcome, PublicFacts
 from secfc.coded.blame import BlameState
-from secfc.coded.plan import CodedPlan, HiddenOwnerLayout, Network, PublicOwnerLayout
+from secfc.coded.parameters import Network
+from secfc.coded.plan import CodedPlan, HiddenOwnerLayout, PublicOwnerLayout
 from secfc.coded_kmeans.predict import (
     CodedModel,
     PredictionAllowance,

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
-from typing import Any, Literal, Protocol, get_args
+from typing import Any, Protocol
 
-from field.ring.basis import Basis
 from secfc.coded.membership import Membership, Open, Private
-from secfc.coded.plan import WORKERS, Network, Workers, check_enough_workers, select_workers
-from secfc.data.inputs import COUNT, REAL, WHOLE, InputError, ValueKind, instance_of, optional_kind
+from secfc.coded.parameters import (
+    Quantization,
+    Release,
+    Runtime,
+    Threshold,
+    check_enough_workers,
+    select_workers,
+)
+from secfc.data.inputs import WHOLE, InputError, instance_of
 from secfc.disclosure import AssignmentsOnly, Disclosure, Distances, FinalLabelsOnly, OwnLabels
 from secfc.kmeans.elbow import Elbow
 from secfc.kmeans.starts import STARTS, GivenLabels, Start, check_choice
@@ -22,54 +27,51 @@ class ParameterSet(Protocol):
     @property
     def k(self) -> int | Elbow: ...
     @property
-    def t(self) -> int | None: ...
-    @property
-    def ell(self) -> int: ...
-    @property
-    def liars(self) -> int: ...
+    def threshold(self) -> Threshold: ...
     @property
     def init(self) -> Start: ...
     @property
-    def workers(self) -> Workers: ...
+    def quantization(self) -> Quantization: ...
     @property
     def membership(self) -> Membership: ...
     @property
     def disclosure(self) -> Any: ...
     @property
-    def centers(self) -> str: ...
+    def runtime(self) -> Runtime: ...
 
 
-def check_liars(way: ParameterSet) -> None:
-    """Raises ValueError where lying clients could not be found."""
-    if way.liars and not isinstance(way.membership, Open):
+def check_max_cheaters(way: ParameterSet) -> None:
+    """Raises ValueError where cheating clients could not be found."""
+    cheaters = way.threshold.max_cheaters
+    if cheaters and not isinstance(way.membership, Open):
         raise ValueError(
-            f"liars={way.liars} with {type(way.membership).__name__} membership: the shares of all "
+            f"max_cheaters={cheaters} with {type(way.membership).__name__} membership: the shares of all "
             "clients are mixed in every row, so a false dealing cannot be traced. Use membership=Open(), "
-            "or liars=0"
+            "or max_cheaters=0"
         )
-    if way.liars and not way.disclosure.capabilities.finds_liars:
+    if cheaters and not way.disclosure.capabilities.finds_liars:
         raise ValueError(
-            f"liars={way.liars} with {type(way.disclosure).__name__}: this policy does not check what "
-            "clients send. Use disclosure=Distances(), or liars=0"
+            f"max_cheaters={cheaters} with {type(way.disclosure).__name__}: this policy does not check what "
+            "clients send. Use disclosure=Distances(), or max_cheaters=0"
         )
 
 
 def check_workers(way: ParameterSet, clients: tuple[PartyId, ...]) -> None:
     """Raises InputError for workers that are too few, or that this run cannot leave alone."""
-    if way.workers is None:
+    workers, threshold = way.runtime.workers, way.threshold
+    if workers is None:
         return
-    check_enough_workers(
-        way.workers, len(select_workers(way.workers, clients)), way.ell, way.t or 0, way.liars
-    )
+    computing = len(select_workers(workers, clients))
+    check_enough_workers(workers, computing, threshold.ell, threshold.t or 0, threshold.max_cheaters)
     if not isinstance(way.membership, Open):
         raise InputError(
             f"workers with {type(way.membership).__name__} membership: a union of IDs is found by all "
             "clients together. Use membership=Open(), or leave workers out"
         )
-    if way.liars:
+    if threshold.max_cheaters:
         raise InputError(
-            f"workers with liars={way.liars}: false dealings are traced among all clients. Leave one of "
-            "them out"
+            f"workers with max_cheaters={threshold.max_cheaters}: false dealings are traced among all "
+            "clients. Leave one of them out"
         )
     if way.disclosure.capabilities.exposes in ("sizes", "steps"):
         raise InputError(
@@ -105,7 +107,7 @@ def check_start_for_k(way: ParameterSet) -> None:
 
 def check_rounded_centers(way: ParameterSet) -> None:
     """Raises InputError where centers cannot be rounded, or need not be."""
-    if way.centers == "exact" or way.disclosure.capabilities.rounds:
+    if way.quantization.centers == "exact" or way.disclosure.capabilities.rounds:
         return
     policy = way.disclosure
     name = type(policy).__name__
@@ -148,24 +150,24 @@ def segment_cautions(t: int, ell: int) -> tuple[str, ...]:
 # How many colluding clients a run should withstand, where its caller leaves that open.
 
 
-def largest_threshold(n: int, ell: int, liars: int = 0) -> int:
-    """The largest t for which n >= 2 (ell + t - 1) + 1 + 2 liars; below 1 if none hides anything."""
-    return (n - 1) // 2 - ell + 1 - liars
+def largest_threshold(n: int, ell: int, max_cheaters: int = 0) -> int:
+    """The largest t for which n >= 2 (ell + t - 1) + 1 + 2 max_cheaters; below 1 if none hides anything."""
+    return (n - 1) // 2 - ell + 1 - max_cheaters
 
 
-def threshold_limit(n: int, ell: int, liars: int, *, most: int | None) -> tuple[int, str]:
+def threshold_limit(n: int, ell: int, max_cheaters: int, *, most: int | None) -> tuple[int, str]:
     """The most collusion that n clients tolerate, up to a third of them, and what limits it, in words.
 
     most: of comparisons without a dealer.
     The same rule for Python and the shell.  `largest_threshold` is at least 1.
     """
-    t, limit = min(largest_threshold(n, ell, liars), -(-n // 3)), "a third of them"
+    t, limit = min(largest_threshold(n, ell, max_cheaters), -(-n // 3)), "a third of them"
     if most is not None and t > most:
         t, limit = most, "what comparisons without a dealer allow"
     return t, limit
 
 
-def default_threshold(n: int, ell: int, liars: int, *, policy: Disclosure) -> int:
+def default_threshold(n: int, ell: int, max_cheaters: int, *, policy: Disclosure) -> int:
     """t for n clients, as the shell chooses it.
 
     policy: what the server may see, of which some withstand fewer.
@@ -174,50 +176,29 @@ def default_threshold(n: int, ell: int, liars: int, *, policy: Disclosure) -> in
     """
     from field.compare.replicated import MAX_T
 
-    if largest_threshold(n, ell, liars) < 1:
-        needed = 2 * (ell + liars) + 1
+    if largest_threshold(n, ell, max_cheaters) < 1:
+        needed = 2 * (ell + max_cheaters) + 1
         raise InputError(
-            f"n={n} client{'s' * (n != 1)} with ell={ell}, liars={liars} cannot hide points from t=1 of "
-            f"them: {needed} are needed. Add clients, lower ell or liars, or say t=0, which hides nothing"
+            f"n={n} client{'s' * (n != 1)} with ell={ell}, max_cheaters={max_cheaters} cannot hide points "
+            f"from t=1 of them: {needed} are needed. Add clients, lower ell or max_cheaters, or say t=0, "
+            "which hides nothing"
         )
     undealt = policy.capabilities.compares and policy.capabilities.dealer is None
-    return threshold_limit(n, ell, liars, most=MAX_T if undealt else None)[0]
+    return threshold_limit(n, ell, max_cheaters, most=MAX_T if undealt else None)[0]
 
 
 # --------------------------------------------------------------------------------------------------
 # Of what kinds the parameters of SecFC and of its plaintext twin are.
 
-FOLDER = ValueKind(
-    "a folder that is there",
-    'Pass its path, such as "/scratch", or None to hold shares in memory',
-    lambda v: str(v) if isinstance(v, str | Path) and Path(v).is_dir() else None,
-    none=True,
-)
-CONSENT = ValueKind(
-    "True, False or names of clients",
-    'Pass True, or a tuple such as ("client-0", "client-1")',
-    lambda v: v if isinstance(v, bool | tuple) else tuple(v) if isinstance(v, list) else None,
-)
 OF_LLOYD = {
     "n_init": WHOLE,
     "max_iter": WHOLE,
-    "scale": optional_kind(REAL, "the finest that fits"),
-    "basis": optional_kind(instance_of(Basis, "Basis((MERSENNE_61,))"), "chosen"),
-    "largest": optional_kind(WHOLE, "all points"),
+    "quantization": instance_of(Quantization, "Quantization(scale=1000.0)"),
 }
-OF_SECFC = OF_LLOYD | {
-    "t": optional_kind(WHOLE, "chosen for the number of clients"),
-    "ell": WHOLE,
-    "reveal_centers": CONSENT,
-    "threads": COUNT,
-    "scratch": FOLDER,
-    "liars": WHOLE,
-    "smallest_center": WHOLE,
-    "predictions": optional_kind(WHOLE, "ten times as many as points"),
-    "workers": WORKERS,
-    "network": instance_of(Network, "Network(latency=0.02)"),
+OF_SECFC = {
+    "runtime": instance_of(Runtime, "Runtime(threads=2)"),
+    "release": instance_of(Release, "Release(reveal_centers=True)"),
 }
-
 
 # --------------------------------------------------------------------------------------------------
 # Words for values: what a caller may write, in Python and in the shell, where a policy, a start or a
@@ -226,8 +207,6 @@ OF_SECFC = OF_LLOYD | {
 # One table for both, so that a word means the same everywhere.  A word stands for the value with its
 # defaults; whoever wants other ones builds the value.
 
-# What distances are measured to.
-Centers = Literal["exact", "rounded"]
 DISCLOSURES: Mapping[str, Disclosure] = {
     "assignments": AssignmentsOnly(),
     "own-labels": OwnLabels(),
@@ -255,15 +234,6 @@ def parse_disclosure(value: Any) -> Disclosure:
 def parse_membership(value: Any) -> Membership:
     """The membership that a word stands for, or the given one.  Raises InputError."""
     return _meant("membership", value, MEMBERSHIPS, "draft")  # type: ignore[no-any-return]
-
-
-def check_centers_word(value: Any) -> None:
-    """Raises InputError for centers that are neither exact nor rounded."""
-    if value not in get_args(Centers):
-        raise InputError(
-            f'centers={value!r} is none: use "exact", the means as fractions, or "rounded", the nearest '
-            "points of a grid, which is faster"
-        )
 
 
 def word_for(value: Any, table: Mapping[str, Any]) -> str:

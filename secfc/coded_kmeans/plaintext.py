@@ -16,11 +16,11 @@ from numpy.typing import NDArray
 
 from field.cached import cached_property
 from field.code.rows import cluster_sizes
-from field.ring.basis import Basis
 from field.ring.quantize import FRACTION, Quantizer, round_centers, rounded_weights
 from field.ring.uint128 import UInt128
 from field.secrets.coins import Coins
 from secfc.algorithm import Capabilities, Clustering, Driver, PartyOutcome, PublicFacts, join_outcomes
+from secfc.coded.parameters import Quantization
 from secfc.coded.plan import PublicOwnerLayout
 from secfc.coded.ranges import choose_range
 from secfc.coded_kmeans import parameters
@@ -29,7 +29,6 @@ from secfc.coded_kmeans.run_summary import summarize_lloyd
 from secfc.data.federation import Federation
 from secfc.data.inputs import check_fields
 from secfc.data.party import Party
-from secfc.data.resolution import Coarse, check_coarse
 from secfc.disclosure import AssignmentsOnly, Disclosure
 from secfc.kmeans.elbow import CostCurve, Elbow, largest_k, parse_k
 from secfc.kmeans.loop import PlainSource, Trace, best_of_restarts, is_cheaper, lloyd
@@ -129,19 +128,12 @@ class Lloyd:
     init: Start = None  # type: ignore[assignment]  # resolved below
     n_init: int = 1
     max_iter: int = 300
-    scale: float | None = None
-    basis: Basis | None = None
-    rounding: Any = "nearest"
-    largest: int | None = None
+    quantization: Quantization = Quantization()
     disclosure: Disclosure = AssignmentsOnly()
-    centers: parameters.Centers = "exact"
-    coarse: Coarse = field(default="refuse", repr=False, metadata=LOCAL)
 
     def __post_init__(self) -> None:
-        check_coarse(self.coarse)
         check_fields(self, OF_LLOYD)
         object.__setattr__(self, "k", parse_k(self.k))
-        parameters.check_centers_word(self.centers)
         object.__setattr__(self, "disclosure", parameters.parse_disclosure(self.disclosure))
         object.__setattr__(self, "init", parameters.default_start(self.init, self.disclosure))
 
@@ -150,7 +142,7 @@ class Lloyd:
         """Those of `SecFC` that concern rounding and steps."""
         return Capabilities(
             policy=self.disclosure,
-            coarse=self.coarse,
+            coarse=self.quantization.coarse,
             max_iter=self.max_iter,
             restarts=self.n_init,
             account=self.account,
@@ -167,7 +159,7 @@ class Lloyd:
             raise ValueError(f"k={k} clusters of m={public.m} points: 1 <= k <= m is needed")
         self.init.check(public.m, largest_k(k))
         check_choice(self.init, k)
-        fraction = FRACTION if self.centers == "rounded" else None
+        fraction = FRACTION if self.quantization.centers == "rounded" else None
         return PlainPlan(
             quantizer, public.clients, public.counts, k, public.d, fraction, RunTerms(self, public)
         )

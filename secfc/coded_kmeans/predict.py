@@ -75,7 +75,7 @@ class CodedModel:
         their shares of the centers.
 
         Raises ValueError if the clients or the features are not those of the fit, TooFewReplies, BudgetSpent
-        for more points, with those of earlier calls, than `SecFC(prediction_queriess=...)` allows.
+        for more points, with those of earlier calls, than `Release(predictions=...)` allows.
         """
         if federation.names != self.plan.clients or federation.d != self.plan.d:
             raise ValueError(
@@ -144,7 +144,7 @@ class PredictionAllowance:
         if points > self.left:
             raise BudgetSpent(
                 "new points to be labeled", points, self.left, self.limit,
-                "Each label tells where hidden centers lie: plan for more with SecFC(predictions=...)",
+                "Each label tells where hidden centers lie: plan for more with Release(predictions=...)",
             )  # fmt: skip
         self.left -= points
 

@@ -9,9 +9,10 @@ from typing import Any, Protocol
 
 from field.ring.basis import LANE_PRIMES, MAX_LANES, MERSENNE_61, Basis, lanes_for
 from field.ring.quantize import LEAST_STEPS, clusters_rounding_modulus
-from psu.plan import Threshold
+from psu.plan import Committee
 from secfc.algorithm import Clustering, PublicFacts
 from secfc.coded.membership import Membership, Open, Private
+from secfc.coded.parameters import Quantization
 from secfc.coded.plan import CodedPlan
 from secfc.coded_kmeans.parameters import DISCLOSURES, MEMBERSHIPS, word_for
 from secfc.data.federation import Federation
@@ -33,9 +34,7 @@ class LloydSettings(Protocol):
     @property
     def max_iter(self) -> int: ...
     @property
-    def centers(self) -> str: ...
-    @property
-    def basis(self) -> Basis | None: ...
+    def quantization(self) -> Quantization: ...
 
 
 class DisclosureSettings(LloydSettings, Protocol):
@@ -56,7 +55,7 @@ def summarize_secfc(
     plan, membership, exact = result.plan, way.membership, way.disclosure.capabilities.exact
     title = "SecFC: exact k-means on shares"
     claim = "Not verified: the labels were not compared with those of plaintext k-means."
-    if way.centers == "rounded":
+    if way.quantization.centers == "rounded":
         title = "SecFC: k-means with rounded centers on shares (not k-means with exact centers)"
         claim = (
             "Not verified: the labels were not compared with those of plaintext k-means that rounds alike."
@@ -91,10 +90,14 @@ def summarize_secfc(
 
 def summarize_lloyd(way: LloydSettings) -> RunSummary:
     """The account of a run on pooled points."""
-    which = "" if way.centers == "exact" else " with rounded centers (not k-means with exact centers)"
+    which = (
+        ""
+        if way.quantization.centers == "exact"
+        else " with rounded centers (not k-means with exact centers)"
+    )
     title = f"Plaintext k-means{which} (Lloyd): the server sees every point"
     return RunSummary(
-        "lloyd", title, {**step_parameters(way), "centers": way.centers}, task=task_phrases(way)
+        "lloyd", title, {**step_parameters(way), "centers": way.quantization.centers}, task=task_phrases(way)
     )
 
 
@@ -104,7 +107,7 @@ def step_parameters(way: LloydSettings) -> dict[str, Any]:
         "init": word_for(way.init, STARTS),
         "n_init": way.n_init,
         "max_iter": way.max_iter,
-        "field": "mersenne61" if way.basis == Basis((MERSENNE_61,)) else "ring",
+        "field": "mersenne61" if way.quantization.basis == Basis((MERSENNE_61,)) else "ring",
     }
 
 
@@ -135,7 +138,7 @@ def privacy_parameters(way: DisclosureSettings, plan: CodedPlan, ids: str | None
         found["sizes"] = policy.sizes
     basis = plan.code.basis
     return found | {
-        "centers": way.centers,
+        "centers": way.quantization.centers,
         "t": plan.code.t,
         "ell": plan.code.ell,
         "primes": list(basis.primes),
@@ -252,13 +255,13 @@ def row_identity(federation: Federation, ids: str | None) -> str:
 
 def never_revealed(membership: Private, plan: CodedPlan) -> tuple[str, ...]:
     """What nobody learns, and who may collude."""
-    n, mode = len(plan.clients), membership.mode or Threshold(plan.code.t)
+    n, mode = len(plan.clients), membership.mode or Committee(plan.code.t)
     merged = (
         "how many clients hold a point, and which"
         if membership.counts == "hidden"
         else "which clients hold a point that several hold, beyond what their number tells"
     )
-    if isinstance(mode, Threshold):
+    if isinstance(mode, Committee):
         who = "any client" if mode.t == 1 else f"any {mode.t} clients"
         union = (
             f"the union hides this even from {who} together with the server; they see which points are not "

@@ -6,8 +6,9 @@ labels.  In the paper the server decodes the distances and compares them; by def
 compares them unseen.  The labels are those of plaintext Lloyd on the quantized points, bit for bit.
 
 Assumes a server that follows the protocol and secure channels between clients; clients follow it as well,
-except for the `liars` that a plan allows for: those may compute and deal falsely, together, and no label is
-wrong for it; the server finds those whose replies it reads (`secfc.coded.blame` says what is proven).
+except for the `max_cheaters` that a plan allows for: those may compute and deal falsely, together, and no
+label is wrong for it; the server finds those whose replies it reads (`secfc.coded.blame` says what is
+proven).
 Nobody is kept from lying about its own points: a client that shares other data than it has, within the bound,
 is a client with other data.  What it shares is tested before it is used (`secfc.coded.input_check`): rows far
 beyond the bound, or off the code, end the run with its name.
@@ -26,7 +27,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
@@ -44,7 +45,6 @@ from field.code.rows import (
     RunningSums,
     cluster_sizes,
 )
-from field.ring.basis import Basis
 from field.ring.quantize import FRACTION
 from field.secrets.coins import Coins
 from secfc.algorithm import Capabilities, Clustering, PartyOutcome, PublicFacts, join_outcomes
@@ -59,14 +59,19 @@ from secfc.coded.membership import (
     settle_single_owner,
 )
 from secfc.coded.messages import CodedCenters, RevealCenters, RevealSums, RunEnded
+from secfc.coded.parameters import (
+    Quantization,
+    Release,
+    Runtime,
+    Threshold,
+    check_enough_workers,
+    parse_threshold,
+    select_workers,
+)
 from secfc.coded.plan import (
     CodedPlan,
     HiddenOwnerLayout,
-    Network,
     RowLayout,
-    Workers,
-    check_enough_workers,
-    select_workers,
 )
 from secfc.coded.policy import OwnResult
 from secfc.coded.queries import Query
@@ -82,9 +87,9 @@ from secfc.coded_kmeans.input_party import (
     share_rows_and_await,
 )
 from secfc.coded_kmeans.parameters import (
+    OF_LLOYD,
     OF_SECFC,
-    Centers,
-    check_liars,
+    check_max_cheaters,
     check_rounded_centers,
     check_start_for_k,
     check_workers,
@@ -102,14 +107,14 @@ from secfc.coded_kmeans.run_summary import (
 from secfc.data.federation import Federation
 from secfc.data.inputs import Caution, InputError, check_fields
 from secfc.data.party import Party
-from secfc.data.resolution import Coarse, check_coarse, check_resolution_at_site
+from secfc.data.resolution import check_resolution_at_site
 from secfc.disclosure import AssignmentsOnly, Disclosure, DistanceOracle, NoiseAtServer, NoiseInShares
 from secfc.kmeans.elbow import CostCurve, Elbow, largest_k, parse_k
 from secfc.kmeans.loop import Trace, best_of_restarts, is_cheaper
 from secfc.kmeans.starts import RestartLabels, Start, restart_generators
 from secfc.privacy.ledger import Promise
 from secfc.roles.coin_toss import CoinToss, derive_seed, toss_coins, toss_coins_at_server
-from secfc.roles.description import LOCAL, RunTerms
+from secfc.roles.description import RunTerms
 from secfc.roles.exchange import ITERATE, SERVER, Exchange, FaultyServer, PartyId, Role, TooManyHolders
 from secfc.roles.messages import FinalResult
 from secfc.roles.transcript import SimulatedRun
@@ -191,18 +196,16 @@ class StorageSettings(Protocol):
     """What of a run's parameters is each client's own business."""
 
     @property
-    def threads(self) -> int: ...
-    @property
-    def scratch(self) -> str | None: ...
+    def runtime(self) -> Runtime: ...
 
 
 def share_rows_in_storage(
     way: StorageSettings, plan: CodedPlan, mine: RowContribution, coins: Coins
 ) -> Role[ReceivedShares]:
     """Phase 1 of Algorithm 1, `share_rows`.  Raises InputError for a folder without room."""
-    storage = MEMORY if way.scratch is None else FileStorage(Path(way.scratch))
+    storage = MEMORY if way.runtime.scratch is None else FileStorage(Path(way.runtime.scratch))
     try:
-        return (yield from share_rows(plan, mine, coins, threads=way.threads, storage=storage))
+        return (yield from share_rows(plan, mine, coins, threads=way.runtime.threads, storage=storage))
     except NoRoomError as error:
         raise InputError(f"{error.strerror}. Name another folder (scratch=), or None for memory") from error
 
@@ -376,7 +379,7 @@ def run_server(way: SecFC, draft: Draft, *, coins: Coins) -> Role[SecFCServerRes
     plan = kept.at_work
     seed = yield from toss_start_seed_at_server(shared.at_work, screening)
     yield from settle()
-    source = yield from way.disclosure.server(plan, screening, coins=coins, threads=way.threads)
+    source = yield from way.disclosure.server(plan, screening, coins=coins, threads=way.runtime.threads)
     each = restart_generators(np.random.default_rng(seed), plan.n_init)
     drawing = RestartLabels(plan.init, plan.m, plan.choice)
 
@@ -400,85 +403,79 @@ def run_server(way: SecFC, draft: Draft, *, coins: Coins) -> Role[SecFCServerRes
 
 @dataclass(frozen=True)
 class SecFC:
-    """Exact secure k-means.
+    """Exact secure k-means on Lagrange coded shares: the labels are those of plaintext Lloyd, bit for bit.
 
-    k: clusters, or `Elbow(most, least)` to choose k on the way of the first start, which must be
-    `Bisecting()` or `Splitting()`; also "auto", "2..12". t: colluding clients tolerated; t + 1 may read all
-    that others share; None for the most that the clients allow, up to a third of them
-    (`secfc.coded_kmeans.parameters`). ell: segments of a point; more mean less work and traffic, and no more
-    privacy (`secfc.coded_kmeans.parameters`). n >= 2 (ell + t - 1) + 1 clients are needed. init: a start
-    (`Bisecting()`, `RandomLabels()`, `RandomPoints()`, `KMeansPlusPlus()`, `CenterSeparation()`,
-    `GivenLabels(labels)`), or its word in the shell, as "k-means++"; None for the best that the policy
-    allows: `Bisecting()`, under `OwnLabels()` `Splitting()`, under final labels and noise `RandomLabels()`.
-    n_init: restarts, the cheapest is kept. max_iter: steps a restart. scale: integers per data unit, None for
-    the finest that two lanes hold (three, if distances are compared). basis: primes, None to choose;
-    `Basis((MERSENNE_61,))` is the paper's field, for `Distances()`. rounding: "nearest", or "floor" (eq.
-    (3)). largest: points of the largest cluster that distances are exact for, None for all m. A smaller
-    number (if distances are compared unseen, below m / 2) buys a finer automatic scale; a run in which a
-    cluster outgrows it ends with RangeExceeded.
-    threads: processor threads for distances and decoding; changes no result. liars: how many clients may lie;
-    labels are exact all the same. Each needs two more clients, n >= 2 (ell + t - 1) + 1 + 2 liars. Found,
-    named and no longer asked are those whose replies are read, or whose dealt shares are checked: the server
-    reads as many replies as it needs, so who lies in others, and changes nothing by it, may stay unnamed.
-    Needs `Open()` membership and `Distances()`. membership: who contributes which rows, `Open()` or
-    `Private()` (hides who owns which); also "open" or "private". disclosure: what the server may see, by
-    default the labels, `AssignmentsOnly()`; else `Distances()`, or noisy ones; also "assignments",
-    "own-labels", "final-labels" or "distances" (`secfc.coded_kmeans.parameters`). smallest_center: points of
-    the smallest cluster whose center is opened; smaller ones stay closed, a row of NaN. The center of one
-    point is that point, and who owns one of two reads the other. predictions: new points that may be labeled
-    after the run, None for ten times as many as it has. Each label of a chosen point tells a side of a
-    hyperplane between two hidden centers: enough fix the centers. reveal_centers: True, or the names of at
-    least ell + t clients that consent to open the centers. So many are needed to compute them; t + 1 that
-    collude can read small or categorical values without asking. coarse: what to do where rounding leaves a
-    feature fewer than 8 steps of its spread (`secfc.data.resolution`): "refuse" raises InputError, "warn"
-    warns as it does below 64, "allow" does neither. network: what a round and a byte cost between the
-    parties: where clients compare for a dealer, centers meet in the shape that costs least, all pairs or
-    groups in levels, at once or against a point's own first; labels are the same. workers: who holds shares
-    and computes, names of clients, or a number of them, which is spread evenly over the clients; None for
-    all. At least 2 (ell + t - 1) + 1 are needed, and one more for each that may be lost. All other clients
-    deal, hear the labels of their own rows and the sizes in the end, and may leave in between; t counts
-    colluding workers, and any others may join them. centers: "rounded" to measure distances to means on a
-    grid of 1/16 step of the data, ties up, each coordinate rounded by the committee that compares: narrower
-    numbers, about half the work and traffic with many points. Labels are those of `Lloyd(centers="rounded")`,
-    bit for bit, which is not k-means with exact centers; for policies with a dealer that open labels or
-    sizes. Costs that are opened are to rounded centers, opened means are exact. scratch: a folder on a fast
-    disc, where a client's shares lie instead of in memory (`field.code.rows`).
+    Parameters
+    ----------
+    k
+        Clusters, from 1 to m; or `Elbow(most, least)`, "auto" or "2..12" to choose k on the way of the first
+        start, which must be `Bisecting()` or `Splitting()`.
+    threshold
+        Who may collude or cheat, a `Threshold`; a number is short for `Threshold(t=...)`, None for its
+        defaults.
+    init
+        A start, as `KMeansPlusPlus()` or `GivenLabels(labels)`, or its word in the shell, as "k-means++".
+        None for the best that the policy allows: `Bisecting()`, under `OwnLabels()` `Splitting()`, under
+        final labels and noise `RandomLabels()`.
+    n_init
+        Restarts, from 1 on, of which the cheapest is kept.
+    max_iter
+        Steps a restart, from 1 on.
+    quantization
+        How points become integers, a `Quantization`.
+    membership
+        Who contributes which rows: `Open()`, or `Private()`, which hides who owns which; also "open" or
+        "private".
+    disclosure
+        What the server may see: by default the labels, `AssignmentsOnly()`; else `OwnLabels()`,
+        `FinalLabelsOnly()`, `Distances()`, or noisy ones; also "assignments", "own-labels", "final-labels" or
+        "distances".
+    runtime
+        Who computes, over which network and with what, a `Runtime`; it changes no label.
+    release
+        What is opened of the centers, a `Release`.
+
+    Raises
+    ------
+    InputError
+        For a value of another kind.  What does not go together is refused by `plan`, before any data moves.
+
+    Notes
+    -----
+    Any t clients together learn nothing beyond their output, if they follow the protocol.  The server sees
+    what the policy says, and `secfc/disclosure/README.md` has the argument.
+
+    References
+    ----------
+    Li, Hou, Buyukates and Avestimehr, Secure Federated Clustering, Algorithm 1.
+
+    Examples
+    --------
+    >>> import secfc
+    >>> secfc.SecFC(k=4, threshold=2).threshold
+    Threshold(t=2, ell=1, max_cheaters=0)
     """
 
     k: int | Elbow
-    t: int | None = None
-    ell: int = 1
+    threshold: Threshold = Threshold()
     init: Start = None  # type: ignore[assignment]  # resolved below
     n_init: int = 1
     max_iter: int = 300
-    scale: float | None = None
-    basis: Basis | None = None
-    rounding: Any = "nearest"
-    reveal_centers: bool | tuple[PartyId, ...] = False
-    largest: int | None = None
-    # Not what names a run: it may change when that resumes, and from party to party.
-    threads: int = field(default=1, repr=False, metadata=LOCAL)
+    quantization: Quantization = Quantization()
     membership: Membership = Open()
     disclosure: Disclosure = AssignmentsOnly()
-    liars: int = 0
-    smallest_center: int = 3
-    predictions: int | None = None
-    network: Network = Network()
-    workers: Workers = None
-    centers: Centers = "exact"
-    coarse: Coarse = field(default="refuse", repr=False, metadata=LOCAL)
-    scratch: str | None = field(default=None, repr=False, metadata=LOCAL)
+    runtime: Runtime = Runtime()
+    release: Release = Release()
 
     def __post_init__(self) -> None:
-        check_coarse(self.coarse)
-        check_fields(self, OF_SECFC)
+        check_fields(self, OF_LLOYD | OF_SECFC)
         for name, meant in (
+            ("threshold", parse_threshold),
             ("membership", parameters.parse_membership),
             ("disclosure", parameters.parse_disclosure),
         ):
             object.__setattr__(self, name, meant(getattr(self, name)))
         object.__setattr__(self, "k", parse_k(self.k))
-        parameters.check_centers_word(self.centers)
         object.__setattr__(self, "init", parameters.default_start(self.init, self.disclosure))
 
     def plan(self, public: PublicFacts) -> Draft:
@@ -486,55 +483,62 @@ class SecFC:
 
         Warns (`Caution`) where t=0 or ell > 1.  Raises ValueError naming the value, the rule and the remedy.
         """
-        if self.t is None:
+        if self.threshold.t is None:
             return self.among(public.clients).plan(public)
-        check_liars(self)
+        check_max_cheaters(self)
         check_workers(self, public.clients)
         check_rounded_centers(self)
         check_start_for_k(self)
-        terms = RunTerms(self, public)
-        draft = self.membership.draft(public.clients, public.counts, self.t, public.session, terms)
+        t, terms = self.threshold.t, RunTerms(self, public)
+        draft = self.membership.draft(public.clients, public.counts, t, public.session, terms)
         plan = draft if isinstance(draft, PrivateMembershipPlan) else self.complete(public, draft)
-        if self.t == 0 and len(public.clients) > 1:
+        if t == 0 and len(public.clients) > 1:
             warnings.warn(
                 "t=0 protects nobody: shares carry no noise, so clients see each other's points. Raise t to "
                 "at least 1, for which n >= 2*ell + 1 clients are needed",
                 Caution,
                 stacklevel=2,
             )
-        for caution in segment_cautions(self.t, self.ell):
+        for caution in segment_cautions(t, self.threshold.ell):
             warnings.warn(caution, Caution, stacklevel=2)
         return plan
 
     def complete(self, public: PublicFacts, layout: RowLayout) -> CodedPlan:
         """The plan for a known layout of rows, whose t is known."""
-        t = self.t or 0
+        ell, t = self.threshold.ell, self.threshold.t or 0
         elbow = self.k.among(layout.m) if isinstance(self.k, Elbow) else None
-        chosen = choose_range(self, public, layout, self.ell, t)
-        workers = select_workers(self.workers, public.clients)
-        code = LagrangeCode(chosen.basis, len(workers), self.ell, t)
-        revealing = self.reveal_centers
+        chosen = choose_range(self, public, layout, ell, t)
+        workers = select_workers(self.runtime.workers, public.clients)
+        code = LagrangeCode(chosen.basis, len(workers), ell, t)
+        revealing = self.release.reveal_centers
         if isinstance(revealing, bool):
             revealing = workers if revealing else ()
+        predictions = self.release.predictions
         plan = CodedPlan(
             code, self.disclosure.clip(chosen.quantizer), public.clients, layout, public.d,
             largest_k(elbow or self.k), self.max_iter, self.n_init, self.init, tuple(revealing),
-            self.largest or layout.m,
-            chosen.headroom, self.liars, chosen.block, RunTerms(self, public), public.seed,
-            self.smallest_center, 10 * layout.m if self.predictions is None else self.predictions,
-            elbow, self.network, () if self.workers is None else workers,
-            FRACTION if self.centers == "rounded" else None,
+            self.quantization.largest or layout.m,
+            chosen.headroom, self.threshold.max_cheaters, chosen.block, RunTerms(self, public), public.seed,
+            self.release.smallest_center, 10 * layout.m if predictions is None else predictions,
+            elbow, self.runtime.network, () if self.runtime.workers is None else workers,
+            FRACTION if self.quantization.centers == "rounded" else None,
         )  # fmt: skip
         self.disclosure.check(plan.at_work)
         return plan
 
     def among(self, clients: tuple[PartyId, ...]) -> SecFC:
         """The same with a t for these clients, if it was left open.  Raises InputError if none fits."""
-        if self.t is not None:
+        threshold, workers = self.threshold, self.runtime.workers
+        if threshold.t is not None:
             return self
-        computing = len(select_workers(self.workers, clients))
-        check_enough_workers(self.workers, computing, self.ell, 1, self.liars)
-        return replace(self, t=default_threshold(computing, self.ell, self.liars, policy=self.disclosure))
+        computing, ell, cheaters = (
+            len(select_workers(workers, clients)),
+            threshold.ell,
+            threshold.max_cheaters,
+        )
+        check_enough_workers(workers, computing, ell, 1, cheaters)
+        t = default_threshold(computing, ell, cheaters, policy=self.disclosure)
+        return replace(self, threshold=replace(threshold, t=t))
 
     @property
     def capabilities(self) -> Capabilities:
@@ -545,12 +549,12 @@ class SecFC:
             counted=isinstance(self.membership, Open) or bool(budget and budget.by_client),
             policy=self.disclosure,
             membership=self.membership,
-            coarse=self.coarse,
+            coarse=self.quantization.coarse,
             max_iter=self.max_iter,
             restarts=self.n_init,
             budget=budget,
             promise=lambda: None if budget is None else Promise(budget.budget, budget.neighbors),
-            threshold=lambda clients: self.among(clients).t,
+            threshold=lambda clients: self.among(clients).threshold.t,
             losses=self.losses,
             foresee=self.foreseen,
             account=self.account,
@@ -558,9 +562,9 @@ class SecFC:
 
     def losses(self, plan: Draft) -> int:
         """How many clients may fall silent once their rows are shared."""
-        way = self.among(plan.clients)  # the union comes first, and what the code will be is known
+        need = self.among(plan.clients).threshold  # the union comes first, and the code is known
         n = plan.code.n if isinstance(plan, CodedPlan) else len(plan.clients)
-        return n - 2 * (way.ell + (way.t or 0) - 1) - 1 - 2 * way.liars
+        return n - 2 * (need.ell + (need.t or 0) - 1) - 1 - 2 * need.max_cheaters
 
     def foreseen(self, plan: Draft, federation: Federation) -> CodedPlan:
         """The plan that the points of all will lead to, for a process that sees all data."""

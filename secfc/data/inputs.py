@@ -13,7 +13,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Protocol
@@ -418,6 +418,57 @@ def check_fields(owner: Any, kinds: Mapping[str, ValueKind]) -> None:
         taken = kind.of(name, value)
         if taken is not value:
             object.__setattr__(owner, name, taken)
+
+
+# --------------------------------------------------------------------------------------------------
+# Parameters by their names, wherever an algorithm has them: among its own fields, or in those of a group.
+
+
+class ParameterGroup:
+    """A frozen value whose fields are parameters of an algorithm, each known by its own name."""
+
+
+def parameter_names(kind: type) -> tuple[str, ...]:
+    """All parameters of a class of algorithms, with those of each group in place of it."""
+    found: list[str] = []
+    for one in fields(kind):
+        group = isinstance(one.default, ParameterGroup)
+        found += parameter_names(type(one.default)) if group else [one.name] * one.init
+    return tuple(found)
+
+
+def _group_of(algorithm: Any, name: str) -> str | None:
+    """The field whose group has this parameter, None for an own one or none at all."""
+    if hasattr(algorithm, name):
+        return None
+    own = getattr(algorithm, "__dataclass_fields__", ())
+    groups = (field for field in own if isinstance(getattr(algorithm, field, None), ParameterGroup))
+    return next((group for group in groups if hasattr(getattr(algorithm, group), name)), None)
+
+
+def get_parameter(algorithm: Any, name: str, default: Any = None) -> Any:
+    """A parameter's value, the default where the algorithm has none of this name."""
+    group = _group_of(algorithm, name)
+    return getattr(algorithm if group is None else getattr(algorithm, group), name, default)
+
+
+def build_algorithm(kind: type, /, **values: Any) -> Any:
+    """An algorithm of a class, from parameters by their own names.  Raises TypeError for an unknown one."""
+    own = {one.name for one in fields(kind)}
+    made = kind(**{name: value for name, value in values.items() if name in own})
+    return with_parameters(made, **{name: value for name, value in values.items() if name not in own})
+
+
+def with_parameters(algorithm: Any, /, **values: Any) -> Any:
+    """The algorithm with other values of some parameters.  Raises TypeError for one that it does not have."""
+    changed: dict[str, Any] = {}
+    for name, value in values.items():
+        group = _group_of(algorithm, name)
+        if group is None:
+            changed[name] = value
+        else:
+            changed[group] = replace(changed.get(group, getattr(algorithm, group)), **{name: value})
+    return replace(algorithm, **changed)
 
 
 # --------------------------------------------------------------------------------------------------

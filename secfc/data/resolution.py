@@ -20,14 +20,14 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 import numpy as np
 
 from field.ring.quantize import Quantizer
 from secfc.data.federation import Federation
-from secfc.data.inputs import Array, Caution, InputError
+from secfc.data.inputs import Array, Caution, InputError, get_parameter, with_parameters
 from secfc.data.party import Party
 
 Coarse = Literal["refuse", "warn", "allow"]
@@ -146,7 +146,7 @@ def check_resolution(algorithm: Any, plan: Any, federation: Federation) -> tuple
     Algorithms that do not round, and those whose output noise pays for, come back as they are, with None.  Of
     others, no site judges its part again.
 
-    Warns (`Caution`) below FINE steps.  Raises InputError below LEAST.  `algorithm.coarse` may ask for less.
+    Warns (`Caution`) below FINE steps.  Raises InputError below LEAST.  Its `coarse` may ask for less.
     An algorithm that changes points before they are rounded judges itself (`Capabilities.judge`).
     """
     if (judge := algorithm.capabilities.judge) is not None:
@@ -156,25 +156,23 @@ def check_resolution(algorithm: Any, plan: Any, federation: Federation) -> tuple
     if quantizer is None:
         return algorithm, None
     found = of_federation(federation, quantizer)
-    if found.coarsest < FINE and algorithm.coarse != "allow":
-        warn_of_resolution(
-            found, found.sentence("much of the data", widest_feature(federation)), algorithm.coarse
-        )
-    return replace(algorithm, coarse="allow"), found
+    coarse = get_parameter(algorithm, "coarse")
+    if found.coarsest < FINE and coarse != "allow":
+        warn_of_resolution(found, found.sentence("much of the data", widest_feature(federation)), coarse)
+    return with_parameters(algorithm, coarse="allow"), found
 
 
 def check_resolution_at_site(algorithm: Any, quantizer: Quantizer, party: Party) -> None:
     """A site's judgement of its own rows, before it shares any; as `check_resolution`, but FEW rows only
     warn.
     """
-    if algorithm.coarse == "allow" or not algorithm.disclosure.capabilities.exact:
+    coarse = algorithm.capabilities.coarse
+    if coarse == "allow" or not algorithm.disclosure.capabilities.exact:
         return
     found = resolution(list(sample_rows(party, sample_size(party.points.shape[1]))), quantizer, None)
     if found.coarsest < FINE:
         whose = f"much of the data of client {party.name!r}"
-        warn_of_resolution(
-            found, found.sentence(whose), "warn" if party.points.shape[0] < FEW else algorithm.coarse
-        )
+        warn_of_resolution(found, found.sentence(whose), "warn" if party.points.shape[0] < FEW else coarse)
 
 
 def warn_of_resolution(found: Resolution, sentence: str, coarse: Coarse) -> None:

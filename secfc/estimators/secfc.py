@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from secfc.algorithm import Algorithm
+from secfc.coded.parameters import Quantization, Release, Runtime, Threshold
 from secfc.coded_kmeans.secfc import SecFC
 from secfc.estimators.base import Federated
 
@@ -12,8 +13,9 @@ from secfc.estimators.base import Federated
 class SecFCKMeans(Federated):
     """Exact secure k-means (`secfc.SecFC`): labels are those of plaintext Lloyd on the quantized points.
 
-    n_clusters: also "auto" or "2..12", to be chosen at an elbow.  t, ell, init, n_init, max_iter,
-    disclosure, membership, reveal_centers, scale, coarse, threads, centers: as in `SecFC`, in its words;
+    n_clusters: also "auto" or "2..12", to be chosen at an elbow.  init, n_init, max_iter, disclosure,
+    membership: as in `SecFC`, in its words.  t, ell: as in `Threshold`; scale, coarse, centers: as in
+    `Quantization`; threads: as in `Runtime`; reveal_centers: as in `Release`;
     t=None is the most that the clients allow, up to a third of them.  bound: a public bound on absolute
     values, in data units; read off the data, and so public, if None: new rows beyond it cannot be labeled.
     scale_features: None, "standard" or "range".  n_clients: to whom a single table without groups is dealt;
@@ -75,10 +77,12 @@ class SecFCKMeans(Federated):
 
     def _algorithm(self, seed: int | None) -> Algorithm:
         return SecFC(
-            self.n_clusters, self.t, self.ell, init=self.init, n_init=self.n_init, max_iter=self.max_iter,
-            disclosure=self.disclosure, membership=self.membership, reveal_centers=self.reveal_centers,
-            scale=self.scale, coarse=self.coarse, threads=self.threads,  # type: ignore[arg-type]
-            centers=self.centers,  # type: ignore[arg-type]
+            self.n_clusters, Threshold(self.t, self.ell), init=self.init, n_init=self.n_init,
+            max_iter=self.max_iter, membership=self.membership, disclosure=self.disclosure,
+            quantization=Quantization(
+                self.scale, centers=self.centers, coarse=self.coarse,  # type: ignore[arg-type]  # a word
+            ),
+            runtime=Runtime(self.threads), release=Release(self.reveal_centers),
         )  # fmt: skip
 
     def _check_opened(self) -> None:

@@ -46,7 +46,7 @@ from secfc.privacy.events import (
     Pure,
     RoundedGaussian,
 )
-from secfc.privacy.mechanisms import DiscreteLaplaceNoise, Mechanism, Release, RoundedGaussianNoise
+from secfc.privacy.mechanisms import DiscreteLaplaceNoise, Mechanism, MechanismOutput, RoundedGaussianNoise
 from secfc.secure_sum.protocol import SumPlan
 
 Array = NDArray[Any]
@@ -140,7 +140,7 @@ class NoisePlacement(Protocol):
         coins: Coins,
         *,
         complete: bool,
-    ) -> Release:
+    ) -> MechanismOutput:
         """What the server makes of the sum, complete if of all clients, and everybody's event."""
         ...
 
@@ -182,7 +182,7 @@ class ServerNoise:
         coins: Coins,
         *,
         complete: bool,
-    ) -> Release:
+    ) -> MechanismOutput:
         return noise.mechanism(sensitivity)(total, coins=coins)
 
     @property
@@ -243,14 +243,14 @@ class SharedNoise:
         coins: Coins,
         *,
         complete: bool,
-    ) -> Release:
+    ) -> MechanismOutput:
         each, further = self._layers(noise, honest)
         sigma = float(_deviation(each * sensitivity))
         if further and complete:
             event = DistributedDiscreteGaussian(each, sigma, honest.most, total.size)
         else:
             event = DistributedDiscreteGaussian(each, sigma, honest.fewest, total.size, further)
-        return Release(np.asarray(total), event)
+        return MechanismOutput(np.asarray(total), event)
 
     @property
     def server_view(self) -> Event | None:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
 import difflib
 import itertools
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from secfc.data.inputs import InputError
+from secfc.data.inputs import InputError, parameter_names
 
 Cell = dict[str, Any]
 
@@ -34,7 +33,7 @@ def kind(name: str) -> Any:
 
 def known(algorithm: str) -> tuple[str, ...]:
     """Parameters that a cell of this algorithm may have."""
-    own = [field.name for field in dataclasses.fields(kind(algorithm)) if field.init]
+    own = parameter_names(kind(algorithm))
     policy = () if algorithm == "secfc" else ("policy",)
     return tuple(name for name in dict.fromkeys((*DATA, *RUN, *own)) if name not in (*policy, "disclosure"))
 

@@ -17,7 +17,7 @@ import numpy as np
 import secfc
 from secfc.algorithm import Clustering
 from secfc.data.federation import Federation
-from secfc.data.inputs import InputError
+from secfc.data.inputs import InputError, build_algorithm
 from secfc.data.mixtures import gaussian_mixture
 from secfc.grids.cells import DATA, RUN, Cell, kind, named
 from secfc.grids.rows import Row
@@ -68,13 +68,11 @@ def algorithm(cell: Cell) -> Any:
     made = kind(cell["algorithm"])
     own = {name: value for name, value in cell.items() if name not in (*DATA, *RUN) or name == "k"}
     own["k"] = int(own["k"])
-    if cell["algorithm"] == "secfc":
-        own = {"threads": 1, **own}
-        if cell.get("policy", "default") != "default":
-            own["disclosure"] = cell["policy"]
+    if cell["algorithm"] == "secfc" and cell.get("policy", "default") != "default":
+        own["disclosure"] = cell["policy"]
     if cell["algorithm"] == "k-fed":  # as many as a client has points of, where that was said
         own = {"k_local": int(cell.get("clusters_per_client") or own["k"]), **own}
-    return made(**own)
+    return build_algorithm(made, **own)
 
 
 def figures(cell: Cell, federation: Federation) -> Row:

@@ -22,12 +22,13 @@ import numpy as np
 from field.kernels.compiling import working_clock
 from secfc.algorithm import Clustering, PartyOutcome, PublicFacts
 from secfc.coded.membership import Private
-from secfc.coded.plan import CodedPlan, Network
+from secfc.coded.parameters import Network
+from secfc.coded.plan import CodedPlan
 from secfc.coded.queries import Query
 from secfc.coded_kmeans.run_summary import leakage_to_clients
 from secfc.coded_kmeans.secfc import SecFC
 from secfc.data.federation import Federation
-from secfc.data.inputs import Caution
+from secfc.data.inputs import Caution, get_parameter, with_parameters
 from secfc.data.mixtures import gaussian_mixture
 from secfc.logs import silence_logs
 from secfc.pipeline import fit
@@ -291,19 +292,21 @@ def sentences_for_clients(algorithm: Any, told: Any, result: Clustering) -> tupl
 def shrink_algorithm(algorithm: Any, plan: Any, m: int, real: int, **steps: int) -> Any:
     """The algorithm for m rows in place of the real ones, at the modulus of their plan."""
     if algorithm.capabilities.coarse is not None:
-        algorithm = replace(algorithm, coarse="allow")
+        algorithm = with_parameters(algorithm, coarse="allow")
     algorithm = replace(algorithm, **{name: v for name, v in steps.items() if name in vars(algorithm)})
     if not (isinstance(algorithm, SecFC) and isinstance(plan, CodedPlan)):
         return algorithm
-    largest = None if algorithm.largest is None else max(1, algorithm.largest * m // real)
+    largest = algorithm.quantization.largest
+    smaller = None if largest is None else max(1, largest * m // real)
     # Bytes weigh against rounds as they will.
-    network = replace(algorithm.network, bandwidth=algorithm.network.bandwidth * m / real)
-    algorithm = replace(algorithm, basis=plan.code.basis, largest=largest, network=network)
+    network = algorithm.runtime.network
+    network = replace(network, bandwidth=network.bandwidth * m / real)
+    algorithm = with_parameters(algorithm, basis=plan.code.basis, largest=smaller, network=network)
     if not algorithm.disclosure.capabilities.exact:
         return algorithm
     # Rounded centers stand for as many points, however many there are.
     finer = 1.0 if plan.fraction is not None else real / m
-    return replace(algorithm, scale=plan.quantizer.scale * finer)
+    return with_parameters(algorithm, scale=plan.quantizer.scale * finer)
 
 
 def with_quota(algorithm: Any, federation: Federation, share: float) -> Any:
@@ -329,10 +332,11 @@ def run_dry(
         try:
             result = fit(told, federation, bound=public.bound, seed=public.seed or 0, watch=recorder)
         except ValueError:
-            if not isinstance(told, SecFC) or told.scale == algorithm.scale:
+            scale = get_parameter(algorithm, "scale")
+            if not isinstance(told, SecFC) or told.quantization.scale == scale:
                 raise
             # No finer scale fits: then some lanes less decide than there will be.
-            told, recorder = replace(way, scale=algorithm.scale), CostRecorder()
+            told, recorder = with_parameters(way, scale=scale), CostRecorder()
             result = fit(told, federation, bound=public.bound, seed=public.seed or 0, watch=recorder)
     heard = sentences_for_clients(algorithm, told, result)
     return DryRun(m, tuple(recorder.questions), recorder.bodies, result, heard)

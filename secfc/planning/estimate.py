@@ -19,6 +19,7 @@ import numpy as np
 import secfc
 from field.compare.bitslice import WIDTH, WORD
 from secfc.algorithm import PublicFacts
+from secfc.coded.parameters import Quantization
 from secfc.coded_kmeans.plaintext import Lloyd
 from secfc.disclosure import FinalLabelsOnly
 from secfc.disclosure.blocks import count_blocks
@@ -218,7 +219,8 @@ def usual_steps(algorithm: Any, public: PublicFacts, k: int) -> int:
     """Steps that plaintext k-means takes on some made-up rows from the same kind of start."""
     rows = min(public.m, MADE_UP)
     federation = synthetic_rows(replace(public, observed=None), rows, k, ids=False, server_points=0)
-    twin = Lloyd(k, init=algorithm.init, max_iter=algorithm.max_iter, coarse="allow")
+    allowed = Quantization(coarse="allow")
+    twin = Lloyd(k, init=algorithm.init, max_iter=algorithm.max_iter, quantization=allowed)
     return fit(twin, federation, bound=public.bound).n_iter
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from secfc.algorithm import PublicFacts
 from secfc.coded.plan import CodedPlan
-from secfc.data.inputs import Caution, InputError
+from secfc.data.inputs import Caution, InputError, get_parameter, with_parameters
 from secfc.feddp.plan import FedDPPlan
 from secfc.roles.exchange import SERVER
 
@@ -57,7 +57,7 @@ class PlanRequest:
             return replace(
                 self, public=replace(self.public, counts=even_rows(value, len(self.public.clients)))
             )
-        return replace(self, algorithm=replace(self.algorithm, **{name: value}))
+        return replace(self, algorithm=with_parameters(self.algorithm, **{name: value}))
 
     def value(self, name: str) -> Any:
         """What is wished."""
@@ -65,7 +65,7 @@ class PlanRequest:
             return self.losses
         if name in ("n", "m"):
             return len(self.public.clients) if name == "n" else self.public.m
-        return vars(self.algorithm).get(name)
+        return get_parameter(self.algorithm, name)
 
 
 def even_rows(m: int, n: int) -> tuple[int, ...]:
@@ -87,8 +87,8 @@ def dropout_rule(plan: Any) -> str:
         return ""
     code = plan.code
     return (
-        f": 2*(ell+t-1)+1+2*liars = {code.threshold(2) + 2 * plan.liars} of {code.n} must answer, with "
-        f"ell={code.ell}, t={code.t}, liars={plan.liars}"
+        f": 2*(ell+t-1)+1+2*max_cheaters = {code.threshold(2) + 2 * plan.liars} of {code.n} must answer, "
+        f"with ell={code.ell}, t={code.t}, max_cheaters={plan.liars}"
     )
 
 
@@ -101,7 +101,7 @@ def plan_or_explain(wish: PlanRequest) -> Any:
 
 
 # What can be given up, in the order in which people would; and which way, towards how much.
-DOWN = ("losses", "liars", "t", "ell", "k", "smallest_center", "committee", "m", "scale")
+DOWN = ("losses", "max_cheaters", "t", "ell", "k", "smallest_center", "committee", "m", "scale")
 UP = ("n", "workers", "m", "epsilon", "largest")
 DELTA = 1e-6
 LEAST = {"t": 1, "ell": 1, "k": 1, "smallest_center": 1, "m": 1, "committee": 1}
@@ -127,7 +127,7 @@ def nearby_plans(wish: PlanRequest) -> Iterator[str]:
             yield f"dealer={SERVER!r} (not {policy.dealer!r})"
     if found - {"n"}:  # nobody likes to look for clients
         return
-    for one, second_of in combinations(("losses", "liars", "t", "ell", "workers"), 2):
+    for one, second_of in combinations(("losses", "max_cheaters", "t", "ell", "workers"), 2):
         for first in (LEAST.get(one, 0), *_options(wish, one)):
             if not _whole(wish.value(one)) or first == wish.value(one):
                 continue

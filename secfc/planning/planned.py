@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from secfc.algorithm import PublicFacts, is_algorithm
-from secfc.coded.plan import CodedPlan, HiddenOwnerLayout, Network
+from secfc.coded.parameters import Network
+from secfc.coded.plan import CodedPlan, HiddenOwnerLayout
 from secfc.coded_kmeans.run_summary import leakage_to_clients, leakage_to_server
 from secfc.coded_kmeans.secfc import SecFC
-from secfc.data.inputs import WHOLE, InputError
+from secfc.data.inputs import WHOLE, InputError, with_parameters
 from secfc.feddp.plan import FedDPPlan
 from secfc.html import facts_table
 from secfc.planning.dry_run import LAN, Asked, Kind, RunCost, total_cost
@@ -103,7 +104,8 @@ class Planned:
         elif isinstance(self.algorithm, SecFC):
             found |= {
                 "policy": type(self.algorithm.disclosure).__name__,
-                "t": self.algorithm.among(self.public.clients).t, "ell": self.algorithm.ell,
+                "t": self.algorithm.among(self.public.clients).threshold.t,
+                "ell": self.algorithm.threshold.ell,
             }  # fmt: skip
         return found
 
@@ -186,12 +188,14 @@ def plan(
     Raises `Impossible`, an InputError, for what cannot be run, with what can that is near.
 
     >>> import secfc
-    >>> secfc.plan(secfc.SecFC(k=3, t=5), n=8, m=300, d=2)
+    >>> secfc.plan(secfc.SecFC(k=3, threshold=5), n=8, m=300, d=2)
     Traceback (most recent call last):
     secfc.planning.feasibility.Impossible: ...Nearest possible: t=3 (not 5); or n=11 (not 8)
     """
     if not is_algorithm(algorithm):
-        raise InputError(f"the algorithm is {type(algorithm).__name__}: pass a value such as SecFC(k=4, t=2)")
+        raise InputError(
+            f"the algorithm is {type(algorithm).__name__}: pass a value such as SecFC(k=4, threshold=2)"
+        )
     if public is None:
         if trials and isinstance(server_points, int):
             raise InputError(
@@ -201,7 +205,7 @@ def plan(
     if steps is not None and (not isinstance(steps, int) or steps < 1):
         raise InputError(f"steps={steps!r}: a number from 1 on is needed, or leave it out")
     if network is not None and isinstance(algorithm, SecFC):
-        algorithm = replace(algorithm, network=network)
+        algorithm = with_parameters(algorithm, network=network)
     wish = PlanRequest(algorithm, public, losses)
     made = plan_or_explain(wish)
     simulated = _simulated(algorithm, public, trials, splits, done)
@@ -220,7 +224,7 @@ def plan(
     if steps is None and price.steps_known and taken != most:
         notes.append(f"made-up rows took {price.steps} steps; yours may take more: give steps")
     server, clients = sentences(algorithm, made, price)
-    usual = algorithm.network if isinstance(algorithm, SecFC) else Network()
+    usual = algorithm.runtime.network if isinstance(algorithm, SecFC) else Network()
     return Planned(
         algorithm, public, made, algorithm.capabilities.losses(made),
         network or usual, price, taken, server, clients,

@@ -10,7 +10,7 @@ from secfc.report.costs import CONTENTS
 from secfc.report.terminal import Grid, Items, Pairs, Section, Words, count, duration, size_of
 
 if TYPE_CHECKING:
-    from secfc.coded.plan import Network
+    from secfc.coded.parameters import Network
 
 
 def summary(planned: Any) -> list[tuple[str, str]]:
@@ -116,7 +116,7 @@ def more(excess: float) -> str:
 def speed(network: Network) -> str:
     """What a network does.
 
-    >>> from secfc.coded.plan import Network
+    >>> from secfc.coded.parameters import Network
     >>> speed(Network())
     '100 Mbit/s, 20 ms'
     """

@@ -38,7 +38,7 @@ _HOME = {
     "OverBudget": "secfc.privacy.events",
     "PrivacyError": "secfc.privacy.events",
     "Pure": "secfc.privacy.events",
-    "Release": "secfc.privacy.mechanisms",
+    "MechanismOutput": "secfc.privacy.mechanisms",
     "RoundedGaussian": "secfc.privacy.events",
     "RoundedGaussianNoise": "secfc.privacy.mechanisms",
     "ShiftFinding": "secfc.privacy.audit",
@@ -78,8 +78,8 @@ if TYPE_CHECKING:
     from secfc.privacy.mechanisms import DiscreteGaussianNoise as DiscreteGaussianNoise
     from secfc.privacy.mechanisms import DiscreteLaplaceNoise as DiscreteLaplaceNoise
     from secfc.privacy.mechanisms import Mechanism as Mechanism
+    from secfc.privacy.mechanisms import MechanismOutput as MechanismOutput
     from secfc.privacy.mechanisms import NoNoise as NoNoise
-    from secfc.privacy.mechanisms import Release as Release
     from secfc.privacy.mechanisms import RoundedGaussianNoise as RoundedGaussianNoise
     from secfc.privacy.mechanisms import clip as clip
 

@@ -36,7 +36,7 @@ Array = NDArray[Any]
 LARGEST_ENTRY = 2**62
 
 
-class Release(NamedTuple):
+class MechanismOutput(NamedTuple):
     """Noisy integers, of the shape of the statistic, and what happened."""
 
     values: Array
@@ -50,7 +50,7 @@ class Mechanism(Protocol):
         """What a call on `size` integers will be, known before any data is."""
         ...
 
-    def __call__(self, values: Array, *, coins: Coins) -> Release: ...
+    def __call__(self, values: Array, *, coins: Coins) -> MechanismOutput: ...
 
 
 @dataclass(frozen=True)
@@ -60,8 +60,8 @@ class NoNoise:
     def event(self, size: int) -> Event:
         return NonPrivate()
 
-    def __call__(self, values: Array, *, coins: Coins) -> Release:
-        return Release(values.copy(), NonPrivate())
+    def __call__(self, values: Array, *, coins: Coins) -> MechanismOutput:
+        return MechanismOutput(values.copy(), NonPrivate())
 
 
 @dataclass(frozen=True)
@@ -93,10 +93,10 @@ class RoundedGaussianNoise(_GaussianNoise):
     def event(self, size: int) -> RoundedGaussian:
         return RoundedGaussian(self.noise_multiplier, min(size * DISTANCE, 0.5))
 
-    def __call__(self, values: Array, *, coins: Coins) -> Release:
+    def __call__(self, values: Array, *, coins: Coins) -> MechanismOutput:
         checked = integers(values, self.largest)
         noise = rounded_gaussian(self.sigma, checked.shape, coins=coins)
-        return Release(checked + noise, self.event(checked.size))
+        return MechanismOutput(checked + noise, self.event(checked.size))
 
 
 class DiscreteGaussianNoise(_GaussianNoise):
@@ -109,10 +109,10 @@ class DiscreteGaussianNoise(_GaussianNoise):
     def event(self, size: int) -> DiscreteGaussian:
         return DiscreteGaussian(self.noise_multiplier)
 
-    def __call__(self, values: Array, *, coins: Coins) -> Release:
+    def __call__(self, values: Array, *, coins: Coins) -> MechanismOutput:
         checked = integers(values, self.largest)
         noise = discrete_gaussian(self.sigma, checked.shape, coins=coins)
-        return Release(checked + noise, self.event(checked.size))
+        return MechanismOutput(checked + noise, self.event(checked.size))
 
 
 @dataclass(frozen=True)
@@ -142,10 +142,10 @@ class DiscreteLaplaceNoise:
     def event(self, size: int) -> DiscreteLaplace | Pure:
         return DiscreteLaplace(float(self.scale), self.sensitivity) if self.one_entry else Pure(self.epsilon)
 
-    def __call__(self, values: Array, *, coins: Coins) -> Release:
+    def __call__(self, values: Array, *, coins: Coins) -> MechanismOutput:
         checked = integers(values, self.largest)
         noise = discrete_laplace(self.scale, checked.shape, coins=coins)
-        return Release(checked + noise, self.event(checked.size))
+        return MechanismOutput(checked + noise, self.event(checked.size))
 
 
 def integers(values: Array, largest: int) -> Array:

@@ -166,7 +166,7 @@ def _leaves(practice: Practice) -> str:
 
 def _t(practice: Practice) -> int:
     plan = practice.plan
-    return plan.code.t if isinstance(plan, CodedPlan) else practice.algorithm.t or 0
+    return plan.code.t if isinstance(plan, CodedPlan) else practice.algorithm.threshold.t or 0
 
 
 def _sent(practice: Practice, sender: str) -> Grid:
@@ -191,7 +191,7 @@ def _coalitions(practice: Practice) -> Grid:
             )
             rows.append(
                 (f"{t + 1} clients together, or more", "nothing is promised: shares give small or "
-                 f"categorical values of all rows, and those of {t + way.ell} clients all")
+                 f"categorical values of all rows, and those of {t + way.threshold.ell} clients all")
             )  # fmt: skip
         else:
             rows.append(("any client", hidden_from_coalition(0, leakage_under_policy(way))))

@@ -199,7 +199,7 @@ class LiarsExceeded(ProtocolError):  # noqa: N818
     def __init__(self, liars: int, suspects: Collection[PartyId]) -> None:
         who = f" (found before: {', '.join(suspects)})" if suspects else ""
         super().__init__(
-            f"more clients lie than the planned liars={liars}{who}: plan for more liars (two more clients "
+            f"more clients lie than the planned max_cheaters={liars}{who}: plan for more (two more clients "
             "each), or leave out clients whose software you doubt"
         )
         self.liars, self.suspects = liars, tuple(suspects)

@@ -113,7 +113,7 @@ class Scaled:
     on the data is the scaling's limit, so it follows from no data.  `Clustering.centers` are in data units,
     as far as they are known; costs are of scaled points.  `Clustering.scaling` maps between the two.
 
-    Example: `secfc.fit(Scaled(secfc.SecFC(k=4, t=1), Standardize()), federation)`.
+    Example: `secfc.fit(Scaled(secfc.SecFC(k=4, threshold=1), Standardize()), federation)`.
     """
 
     algorithm: Algorithm

@@ -56,7 +56,7 @@ def summed(mode: Any) -> tuple[Any, Any]:
     return out[0], out[1]
 
 
-@pytest.mark.parametrize("mode", [psu.Threshold(1), psu.Server()])
+@pytest.mark.parametrize("mode", [psu.Committee(1), psu.Server()])
 def test_counts_and_disagreement(mode: Any) -> None:
     sums, spreads = summed(mode)
     held = merge.counts(sums, 3)

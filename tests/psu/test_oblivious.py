@@ -77,7 +77,7 @@ def test_what_is_no_element_is_refused() -> None:
 
 
 def meeting(t: int = 1, n: int = 3) -> tuple[UnionPlan, dict[int, Evaluator]]:
-    plan = UnionPlan(n, psu.Threshold(t), bytes(16), quota=QUOTA)
+    plan = UnionPlan(n, psu.Committee(t), bytes(16), quota=QUOTA)
     made = {j: Evaluator(coins(f"evaluator {j}")) for j in plan.evaluators}
     return replace(plan, evaluation_keys=tuple(e.public for e in made.values())), made
 
@@ -226,7 +226,7 @@ def test_keys_that_are_not_those_of_the_plan() -> None:
 # --- unions --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("mode", [psu.Threshold(1), psu.Threshold(2), psu.Server()])
+@pytest.mark.parametrize("mode", [psu.Committee(1), psu.Committee(2), psu.Server()])
 def test_a_union_is_the_same_as_with_a_shared_key(mode: Any) -> None:
     sets = [["a", "b", "b"], ["b", 7], [], [7, "a", "z"], ["z"]]
     result = psu.union(sets, mode=mode, quota=4)
@@ -241,7 +241,7 @@ def test_a_union_is_the_same_as_with_a_shared_key(mode: Any) -> None:
         sizes = {size for (_, _, k), (_, size) in result.traffic.items() if k == kind}
         assert len(sizes) == 1
     evaluators = {a for a, _, k in result.traffic if k == "EvaluationKey"}
-    t = mode.t if isinstance(mode, psu.Threshold) else 0
+    t = mode.t if isinstance(mode, psu.Committee) else 0
     assert evaluators == {"server", *(f"client {j}" for j in range(t + 1))}
 
 

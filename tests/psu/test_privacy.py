@@ -178,7 +178,7 @@ def insider(seed: int, patch: pytest.MonkeyPatch) -> tuple[Any, Any]:
         return add(z, y, r, *rest)
 
     patch.setattr(kernels, "add_gram", spy)
-    run = watch(sets_of(seed, 3000), seed, psu.Threshold(1), 6000)
+    run = watch(sets_of(seed, 3000), seed, psu.Committee(1), 6000)
     patch.setattr(kernels, "add_gram", add)
     own = taken[0]
     shared = set(own) & (set(run.own[1][0].z.tolist()) | set(run.own[2][0].z.tolist()))
@@ -218,7 +218,7 @@ def test_that_attack_breaks_the_protocol_without_its_secret_vectors(monkeypatch:
 
 def test_the_insider_breaks_the_naive_union() -> None:
     sets = sets_of(0, 3000)
-    plan = UnionPlan(3, psu.Threshold(1), bytes(16), bound=6000, sized=False)
+    plan = UnionPlan(3, psu.Committee(1), bytes(16), bound=6000, sized=False)
     owned = [tags(psu.digests(ids), bytes(16))[0] for ids in sets]
     shown, own = naive_openings(plan, owned, 6000, seed=0)
     shared = set(own) & (set(owned[1].z.tolist()) | set(owned[2].z.tolist()))
@@ -251,21 +251,21 @@ ASSIGNMENTS = {
 @pytest.mark.parametrize("name", list(ASSIGNMENTS)[1:])
 def test_the_structure_of_a_run_is_a_function_of_the_union(name: str) -> None:
     # Seeded coins give the same group key, so the same tags; the coefficients differ with the owners.
-    first = watch(ASSIGNMENTS["one owner"], 8, psu.Threshold(1), 300)
-    other = watch(ASSIGNMENTS[name], 8, psu.Threshold(1), 300)
+    first = watch(ASSIGNMENTS["one owner"], 8, psu.Committee(1), 300)
+    other = watch(ASSIGNMENTS[name], 8, psu.Committee(1), 300)
     assert structure(first) == structure(other)
     assert len(structure(first)) > 3
 
 
 def test_that_structure_sees_a_different_union() -> None:
-    first = watch(ASSIGNMENTS["one owner"], 8, psu.Threshold(1), 300)
-    other = watch([list(range(299)), [], []], 8, psu.Threshold(1), 300)
+    first = watch(ASSIGNMENTS["one owner"], 8, psu.Committee(1), 300)
+    other = watch([list(range(299)), [], []], 8, psu.Committee(1), 300)
     assert structure(first) != structure(other)
 
 
 def openings_at(seed: int, assignment: str) -> Any:
     """First coordinates of all opened values in the first round, as numbers in [0, 1)."""
-    run = watch(ASSIGNMENTS[assignment], seed, psu.Threshold(1), 300)
+    run = watch(ASSIGNMENTS[assignment], seed, psu.Committee(1), 300)
     _, _, values = run.seen[0]
     live = values[(values != 0).any(axis=1)]
     return live[:, 0] / MERSENNE_61
@@ -283,7 +283,7 @@ def test_opened_values_are_uniform_whoever_owns_the_ids() -> None:
 def test_that_comparison_catches_constant_coefficients() -> None:
     # Broken: coefficients 1 and no fresh g, so sums are multiplicities.
     def bare(sets: list[list[int]]) -> Any:
-        plan = UnionPlan(3, psu.Threshold(1), bytes(16), bound=300, sized=False)
+        plan = UnionPlan(3, psu.Committee(1), bytes(16), bound=300, sized=False)
         table = np.zeros((plan.cells(300, 0).rows, 6), np.uint64)
         from psu.tables import geometry
 
@@ -303,7 +303,7 @@ def test_single_answers_are_masked_and_never_repeat() -> None:
 
     from .test_steps import secrets_of
 
-    plan = UnionPlan(3, psu.Threshold(1), bytes(16), bound=10, sized=False)
+    plan = UnionPlan(3, psu.Committee(1), bytes(16), bound=10, sized=False)
     secrets, sheet = secrets_of(plan), Sheet("counts", 0, 2000)
     holdings = [sharing.hold(sheet) for _ in range(3)]
     for j in range(3):
@@ -363,7 +363,7 @@ def vectors(seed: int, patch: pytest.MonkeyPatch) -> list[Any]:
         whole(rows, active, g, weight, out)
 
     patch.setattr(kernels, "open_gram", spy)
-    watch(ASSIGNMENTS["split"], seed, psu.Threshold(1), 300)
+    watch(ASSIGNMENTS["split"], seed, psu.Committee(1), 300)
     out = []
     # The three members answer in turn; their points are 1, 2, 3, and f(0) = 2 f(1) - f(2).
     for first, second, third in zip(shares[::3], shares[1::3], shares[2::3], strict=True):

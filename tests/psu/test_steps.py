@@ -26,7 +26,7 @@ from psu.messages import (
     Turn,
     UnionTags,
 )
-from psu.plan import Sheet, Threshold, UnionPlan
+from psu.plan import Committee, Sheet, UnionPlan
 
 NONE = np.empty(0, np.uint64)
 
@@ -50,7 +50,7 @@ def secrets_of(plan: UnionPlan) -> list[Secrets]:
 
 @pytest.fixture
 def plan() -> UnionPlan:
-    return UnionPlan(4, Threshold(1, spares=1), bytes(16), bound=200, sized=False)
+    return UnionPlan(4, Committee(1, spares=1), bytes(16), bound=200, sized=False)
 
 
 # --- keys ----------------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from psu import together
 from psu.plan import Sheet, UnionPlan
 
 ids = st.one_of(st.text(max_size=3), st.binary(max_size=2), st.integers(-3, 3))
-modes = st.sampled_from([psu.Threshold(1), psu.Server()])
+modes = st.sampled_from([psu.Committee(1), psu.Server()])
 
 
 def check(sets: list[Any], result: psu.UnionResult) -> None:
@@ -39,7 +39,7 @@ def test_union_of_anything(sets: list[list[Any]], mode: Any, sized: bool) -> Non
     check(sets, psu.union(sets, mode=mode, bound=None if sized else 64))
 
 
-@pytest.mark.parametrize("mode", [psu.Threshold(1), psu.Threshold(2), psu.Server()])
+@pytest.mark.parametrize("mode", [psu.Committee(1), psu.Committee(2), psu.Server()])
 def test_special_sets(mode: Any) -> None:
     for sets in (
         [[]] * 5,
@@ -62,7 +62,7 @@ def test_a_hundred_thousand_duplicates_inside_one_client() -> None:
 def test_the_common_numbering_is_that_of_the_ids_of_larger_sets() -> None:
     rng = np.random.default_rng(0)
     sets = [rng.choice(30_000, 15_000, replace=False) for _ in range(4)]
-    for mode in (psu.Threshold(1, spares=1), psu.Server()):
+    for mode in (psu.Committee(1, spares=1), psu.Server()):
         result = psu.union(sets, mode=mode)
         number = np.full(30_000, -1)
         for own, rows in zip(sets, result.rows, strict=True):
@@ -147,7 +147,7 @@ def test_every_message_and_every_second_is_counted_once(monkeypatch: pytest.Monk
 @pytest.mark.parametrize(("n", "spares", "t"), [(3, 0, 1), (4, 0, 1), (5, 0, 2), (5, 1, 1), (6, 1, 2)])
 def test_by_default_as_many_may_collude_as_n_allows(n: int, spares: int, t: int) -> None:
     plan = psu.union([["x"]] * n, spares=spares).plan
-    assert plan.mode == psu.Threshold(t, spares)
+    assert plan.mode == psu.Committee(t, spares)
     # Without a bound the union may have 2**24 rows.
     assert (plan.bound, plan.sized) == (2**24, True)
     assert not psu.union([["x"]] * 3, bound=9).plan.sized
@@ -162,7 +162,7 @@ def test_any_spares_may_be_silent_in_every_round(n: int, t: int, spares: int) ->
     sets = [rng.choice(400, 200).tolist() for _ in range(n)]
     committee = 2 * t + 1 + spares
     lost = {r: rng.choice(committee, spares, replace=False).tolist() for r in range(1, 40)}
-    check(sets, psu.union(sets, mode=psu.Threshold(t, spares), lost=lost))
+    check(sets, psu.union(sets, mode=psu.Committee(t, spares), lost=lost))
 
 
 def test_one_more_silent_member_aborts_and_is_named() -> None:
@@ -181,7 +181,7 @@ def test_coefficients_that_clients_deal_open_the_same(n: int, t: int, spares: in
     lost = {r: rng.choice(committee, spares, replace=False).tolist() for r in range(1, 40)}
     for size in (0, 1, 5, 200):
         sets = [rng.choice(2 * size + 1, size, replace=False).tolist() for _ in range(n)]
-        result = psu.union(sets, mode=psu.Threshold(t, spares), lost=lost)
+        result = psu.union(sets, mode=psu.Committee(t, spares), lost=lost)
         check(sets, result)
         assert not result.plan.subsets
         assert result.attempts == 1
@@ -239,7 +239,7 @@ def test_a_client_lost_in_server_mode_is_named() -> None:
 # --- stalls --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("mode", [psu.Threshold(1), psu.Server()])
+@pytest.mark.parametrize("mode", [psu.Committee(1), psu.Server()])
 def test_a_stalled_table_is_tried_again_with_a_new_salt(mode: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     planned = UnionPlan.cells
 
@@ -254,14 +254,14 @@ def test_a_stalled_table_is_tried_again_with_a_new_salt(mode: Any, monkeypatch: 
     assert result.attempts == 2
 
 
-@pytest.mark.parametrize("mode", [psu.Threshold(1), psu.Server()])
+@pytest.mark.parametrize("mode", [psu.Committee(1), psu.Server()])
 def test_a_union_above_its_bound_aborts(mode: Any) -> None:
     with pytest.raises(psu.UnionAborted, match="3 tables stalled"):
         psu.union([list(range(900)), [], []], mode=mode, bound=100)
 
 
 def test_tables_grow_and_salts_differ() -> None:
-    plan = UnionPlan(3, psu.Threshold(1), bytes(16))
+    plan = UnionPlan(3, psu.Committee(1), bytes(16))
     rows = [plan.cells(1000, a).rows for a in range(3)]
     assert rows[0] >= 1500
     assert rows[1] >= 1.25 * rows[0] - 4
@@ -290,16 +290,16 @@ def test_parameters_that_do_not_fit(arguments: Any, message: str) -> None:
 
 def test_plans_that_do_not_fit() -> None:
     with pytest.raises(ValueError, match="session"):
-        UnionPlan(3, psu.Threshold(1), b"short")
+        UnionPlan(3, psu.Committee(1), b"short")
     with pytest.raises(ValueError, match="8 spares: at most t=7 are possible where coefficients are dealt"):
-        UnionPlan(40, psu.Threshold(7, 8), bytes(16))
+        UnionPlan(40, psu.Committee(7, 8), bytes(16))
     with pytest.raises(ValueError, match="n=1"):
         UnionPlan(1, psu.Server(), bytes(16))
     with pytest.raises(ValueError, match="min_clients"):
         UnionPlan(3, psu.Server(), bytes(16), min_clients=4)
     with pytest.raises(ValueError, match="no sheet"):
         Sheet("bogus", 0, 4)
-    assert UnionPlan(3, psu.Threshold(1), bytes(16)).digest != UnionPlan(3, psu.Server(), bytes(16)).digest
+    assert UnionPlan(3, psu.Committee(1), bytes(16)).digest != UnionPlan(3, psu.Server(), bytes(16)).digest
 
 
 def test_importing_is_cheap() -> None:
@@ -313,7 +313,7 @@ def test_importing_is_cheap() -> None:
 def test_the_driver_names_no_round_twice() -> None:
     # Openings are numbered over the whole session, retries and sizing included.
     run: Any = together._Together(
-        UnionPlan(3, psu.Threshold(1), bytes(16)), [seeded(0)(str(j)) for j in range(3)], {}
+        UnionPlan(3, psu.Committee(1), bytes(16)), [seeded(0)(str(j)) for j in range(3)], {}
     )
     run.run([list(range(50))] * 3)
     assert run.poll.number == run.rounds

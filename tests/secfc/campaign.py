@@ -59,10 +59,11 @@ from secfc.coded import messages as own
 from secfc.coded import messages as rounding
 from secfc.coded import union as united
 from secfc.coded.membership import Private
-from secfc.coded.plan import Network as Link
+from secfc.coded.parameters import Network as Link
 from secfc.coded.queries import Query
 from secfc.coded_kmeans import plaintext
 from secfc.coded_kmeans.predict import predicting_client, predicting_server
+from secfc.data.inputs import get_parameter, with_parameters
 from secfc.disclosure.dealerless import messages as joint
 from secfc.disclosure.owner_labels import messages as keeping
 from secfc.feddp import FedDPKMeans, GivenCenters, SharedNoise
@@ -404,7 +405,7 @@ CORRUPT = {
 
 N, M, D, K, BOUND, SCALE = 5, 12, 2, 2, 8.0, 16.0
 CLUSTERS = (2, 3, 5)  # a code of a label that no cluster has needs a k that is no power of two
-vary = dataclasses.replace
+vary = with_parameters
 
 
 @cache
@@ -451,7 +452,7 @@ class Scenario:
     @property
     def liars(self) -> int:
         """How many clients may lie."""
-        return getattr(self.algorithm, "liars", 0)
+        return get_parameter(self.algorithm, "max_cheaters", 0)
 
     @property
     def federation(self) -> secfc.Federation:
@@ -585,8 +586,8 @@ def plaintext(
 ) -> secfc.Clustering:
     """Plaintext Lloyd over the rows of everybody else of n clients, scaled or not."""
     twin = secfc.Lloyd(
-        algorithm.k, init=algorithm.init, n_init=algorithm.n_init, max_iter=algorithm.max_iter, scale=SCALE,
-        centers=getattr(algorithm, "centers", "exact"),
+        algorithm.k, init=algorithm.init, n_init=algorithm.n_init, max_iter=algorithm.max_iter,
+        quantization=dataclasses.replace(algorithm.quantization, scale=SCALE),
     )  # fmt: skip
     kept = tuple(p for p in federation(n, m).parties if p.name not in excluded)
     if scaling is not None:
@@ -694,13 +695,13 @@ def with_sums(scenario: Scenario, summed: tuple[tuple[str, ...], ...]) -> Outcom
 
 BASE = secfc.SecFC(
     k=K,
-    t=1,
-    scale=SCALE,
+    threshold=1,
+    quantization=secfc.Quantization(scale=SCALE),
     n_init=2,
     max_iter=4,
     init=RandomPoints(),
     disclosure=secfc.Distances(),
-    smallest_center=1,
+    release=secfc.Release(smallest_center=1),
 )
 BARE = secfc.Distances(blind=False)
 # Contests of so many points go in blocks where rounds cost nothing, and what is dealt comes in portions.
@@ -833,7 +834,7 @@ SCENARIOS = {
         vary(PRIVATE_CENTERS, noise=SharedNoise(), start=GivenCenters(np.eye(2), public=True), steps=3),
         expected=over_sums,
     ),
-    "lloyd": Scenario(secfc.Lloyd(k=K, scale=SCALE, init=RandomPoints())),
+    "lloyd": Scenario(secfc.Lloyd(k=K, quantization=secfc.Quantization(scale=SCALE), init=RandomPoints())),
     "overlapping": Scenario(MASKED, expected=over_own_sums),
     "overlapping, distances": Scenario(
         vary(MASKED, start=secfc.Synchronized(Blocks(), over="distances")), expected=over_own_sums
@@ -843,10 +844,10 @@ SCENARIOS = {
         expected=over_scaled_rows,
     ),
     # n = threshold + 2 liars, and one that may fall silent.
-    "a liar": Scenario(vary(BASE, liars=1), n=6),
-    "a liar, bare": Scenario(vary(BASE, liars=1, disclosure=BARE), n=6),
-    "two liars": Scenario(vary(BASE, liars=2, reveal_centers=True), n=8),
-    "two liars, bare": Scenario(vary(BASE, liars=2, disclosure=BARE, reveal_centers=True), n=8),
+    "a liar": Scenario(vary(BASE, max_cheaters=1), n=6),
+    "a liar, bare": Scenario(vary(BASE, max_cheaters=1, disclosure=BARE), n=6),
+    "two liars": Scenario(vary(BASE, max_cheaters=2, reveal_centers=True), n=8),
+    "two liars, bare": Scenario(vary(BASE, max_cheaters=2, disclosure=BARE, reveal_centers=True), n=8),
 }
 SEALED = {
     f"{name}, sealed": dataclasses.replace(SCENARIOS[name], sealed=True)

@@ -2,7 +2,7 @@
 
 from dataclasses import fields, is_dataclass, replace
 
-from secfc.coded.queries import Committee, Operation, Query, SharedStep, Subject
+from secfc.coded.queries import ComparisonCommittee, Operation, Query, SharedStep, Subject
 
 OPERATIONS = {operation.kind: operation for operation in Operation}
 
@@ -13,7 +13,7 @@ def query(kind, number, k, labels, responders, members=None, corrected=0, factor
     shared = None if at is None else SharedStep(*at)
     subject = Subject(OPERATIONS[kind], k, labels, factor, more.pop("detail", None), shared)
     assert not more
-    committee = None if members is None else Committee(members, corrected)
+    committee = None if members is None else ComparisonCommittee(members, corrected)
     return Query(number, subject, responders, committee, coins)
 
 
@@ -50,7 +50,7 @@ def altered(message, **changes):
     own = {name: changes.pop(name) for name in [f.name for f in fields(message)] if name in changes}
     if "members" in changes:
         members, place = changes.pop("members"), changes.pop("corrected", message.corrected)
-        own["committee"] = Committee(members, place) if len(members) else None
+        own["committee"] = ComparisonCommittee(members, place) if len(members) else None
     if changes:
         subject = message.subject
         if "operation" in changes and not changes["operation"].shared:

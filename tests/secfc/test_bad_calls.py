@@ -11,62 +11,69 @@ import numpy as np
 import pytest
 
 import secfc
+from secfc import Quantization, Release, Runtime, Threshold
 
 TABLE = r"""
-fit(F, S(k=2, t=1)) -> the algorithm is a Federation: the first argument of fit is a va
+fit(F, S(k=2, threshold=1)) -> the algorithm is a Federation: the first argument of fit is a va
 fit(S, F) -> the algorithm is a class: the first argument of fit is a value s
-fit(S(k=2, t=1), None) -> the federation is nothing: a Federation, or a list of arrays, on
-fit(S(k=2, t=1), np.ones((9,2))) -> the federation is one ndarray of shape (9, 2): a list of them is
-fit(S(k=2, t=1), np.ones(9)) -> the federation is one ndarray of shape (9,): a list of them is
-fit(S(k=2, t=1), "a.csv") -> the federation is given by names of files: points are needed. Us
-fit(S(k=2, t=1), ["a.csv","b.csv"]) -> the federation is given by names of files: points are needed.
-fit(S(k=2, t=1), 3) -> the federation is an int: a Federation, or a list of arrays, one
-fit(S(k=2, t=1), []) -> the federation has no clients: at least one is needed. Add an ar
-fit(S(k=2, t=1), {}) -> the federation has no clients: at least one is needed. Add name:
-fit(S(k=2, t=1), [1,2,3]) -> client 'client-0' has points of shape (): two axes are needed, o
-fit(S(k=2, t=1), F.parties[0]) -> the federation is one client, 'client-0': a list of clients is
+fit(S(k=2, threshold=1), None) -> the federation is nothing: a Federation, or a list of arrays, on
+fit(S(k=2, threshold=1), np.ones((9,2))) -> the federation is one ndarray of shape (9, 2): a list of them is
+fit(S(k=2, threshold=1), np.ones(9)) -> the federation is one ndarray of shape (9,): a list of them is
+fit(S(k=2, threshold=1), "a.csv") -> the federation is given by names of files: points are needed. Us
+fit(S(k=2, threshold=1), ["a.csv","b.csv"]) -> the federation is given by names of files: points are needed.
+fit(S(k=2, threshold=1), 3) -> the federation is an int: a Federation, or a list of arrays, one
+fit(S(k=2, threshold=1), []) -> the federation has no clients: at least one is needed. Add an ar
+fit(S(k=2, threshold=1), {}) -> the federation has no clients: at least one is needed. Add name:
+fit(S(k=2, threshold=1), [1,2,3]) -> client 'client-0' has points of shape (): two axes are needed, o
+fit(S(k=2, threshold=1), F.parties[0]) -> the federation is one client, 'client-0': a list of clients is
 fit("secfc", F) -> the algorithm is a str: the first argument of fit is a value suc
 fit(None, F) -> the algorithm is nothing: the first argument of fit is a value s
 fit(4, F) -> the algorithm is an int: the first argument of fit is a value su
-fit(S(k=2, t=1), F, seed=-1) -> seed=-1: seeds are not negative. Pass an integer of at least 0.
-fit(S(k=2, t=1), F, bound="10") -> bound='10' is a str: a number is needed. Pass a float or an
-fit(S(k=2, t=1), F, bound=-1) -> bound=-1: the public bound on the data must be positive and fini
-fit(S(k=2, t=1), F, bound=0) -> bound=0: the public bound on the data must be positive and finit
-fit(S(k=2, t=1), F, bound=[1,2]) -> bound=... is a list: a number is needed. Pass a float or an
-fit(S(k=2, t=1), F, bound=float("nan")) -> bound=nan: the public bound on the data must be positive
-fit(S(k=2, t=1), F, bound=1) -> client 'client-0', row 0, feature 0 (counted from 0) is outside
-fit(S(k=2, t=1), F, coins=7) -> coins=7 is an int: a function is needed, or nothing. Leave it ou
-fit(S(k=2, t=1), F, coins=lambda p: 7) -> coins=7 is an int: a source of secret coins a party is
-fit(S(k=2, t=1), F, watch=3) -> watch=3 is an int: a function is needed, or nothing. Leave it ou
-fit(S(k=2, t=1), F, faults=3) -> faults=3 is an int: a function is needed, or nothing. Leave it o
-fit(S(k=2, t=1), F, sealed="yes") -> sealed='yes' is a str: True or False is needed. Pass one of the
-fit(S(k=2, t=1), F, checkpoint=3) -> checkpoint=3 is an int: a directory, or None (no files), is
-fit(S(k=2, t=1), F, scale_features="zscore") -> scale_features='zscore': it must be 'standard',
-fit(S(k=2, t=1), F, scale_features=3) -> scale_features=3: it must be 'standard', 'range', None or a
-fit(S(k=2, t=1), F, scale_features=True) -> scale_features=True: it must be 'standard', 'range', None
-fit(S(k=2, t=1), F, missing="median") -> missing='median': it says what becomes of missing values,
-fit(S(k=2, t=1), F, missing=None) -> missing=None: it says what becomes of missing values, 'refuse',
-S(4, 1, 1, "bisectin") -> init='bisectin' is none: use one of the words 'random', 'random-
-S(k="four", t=1) -> k='four' is no number of clusters: give one, as 4, or say among
-S(k=None, t=1) -> k=None: a whole number of clusters is needed. Pass an integer, a
-S(k=2.0, t=1) -> k=2.0 is a float: a whole number of clusters is needed. Pass an
-S(k=2.5, t=1) -> k=2.5 is a float: a whole number of clusters is needed. Pass an
-S(k=True, t=1) -> k=True is a bool: a whole number of clusters is needed. Pass an
-S(k=[2,3], t=1) -> k=... is a list: a whole number of clusters is needed. Pass an i
-S(k=(2,3), t=1) -> k=... is a tuple: a whole number of clusters is needed. Pass an
-S(k=np.array(3), t=1) -> k=... is a ndarray: a whole number of clusters is needed. Pass a
-fit(S(k=2.5, t=1), F) -> k=2.5 is a float: a whole number of clusters is needed. Pass an
-fit(S(k=10**6, t=1), F) -> k=1000000 clusters of m=140 points: lower k or add points
-fit(S(k=2, t="1"), F) -> t='1' is a str: a whole number, or None (chosen for the number o
-fit(S(k=2, t=1.5), F) -> t=1.5 is a float: a whole number, or None (chosen for the number
-fit(S(k=2, t=-1), F) -> t=-1 is too small: it must be at least 0
-fit(S(k=2, t=9), F) -> n=7 clients cannot decode a squared distance with ell=1, t=9: 2*
-fit(S(k=2, t=True), F) -> t=True is a bool: a whole number, or None (chosen for the number
-fit(S(2, 1, ell="1"), F) -> ell='1' is a str: a whole number is needed. Pass an integer, suc
-fit(S(2, 1, ell=0), F) -> ell=0 is too small: it must be at least 1
-fit(S(2, 1, ell=99), F) -> n=7 clients cannot decode a squared distance with ell=99, t=1:
-fit(S(2, 1, ell=1.0), F) -> ell=1.0 is a float: a whole number is needed. Pass an integer, s
-fit(S(2, 1, ell=None), F) -> ell=None: a whole number is needed. Pass an integer, such as 3
+fit(S(k=2, threshold=1), F, seed=-1) -> seed=-1: seeds are not negative. Pass an integer of at least 0.
+fit(S(k=2, threshold=1), F, bound="10") -> bound='10' is a str: a number is needed. Pass a float or an
+fit(S(k=2, threshold=1), F, bound=-1) -> bound=-1: the public bound on the data must be positive and fini
+fit(S(k=2, threshold=1), F, bound=0) -> bound=0: the public bound on the data must be positive and finit
+fit(S(k=2, threshold=1), F, bound=[1,2]) -> bound=... is a list: a number is needed. Pass a float or an
+fit(S(k=2, threshold=1), F, bound=float("nan")) -> bound=nan: the public bound on the data must be positive
+fit(S(k=2, threshold=1), F, bound=1) -> client 'client-0', row 0, feature 0 (counted from 0) is outside
+fit(S(k=2, threshold=1), F, coins=7) -> coins=7 is an int: a function is needed, or nothing. Leave it ou
+fit(S(k=2, threshold=1), F, coins=lambda p: 7) -> coins=7 is an int: a source of secret coins a party is
+fit(S(k=2, threshold=1), F, watch=3) -> watch=3 is an int: a function is needed, or nothing. Leave it ou
+fit(S(k=2, threshold=1), F, faults=3) -> faults=3 is an int: a function is needed, or nothing. Leave it o
+fit(S(k=2, threshold=1), F, sealed="yes") -> sealed='yes' is a str: True or False is needed. Pass one of the
+fit(S(k=2, threshold=1), F, checkpoint=3) -> checkpoint=3 is an int: a directory, or None (no files), is
+fit(S(k=2, threshold=1), F, scale_features="zscore") -> scale_features='zscore': it must be 'standard',
+fit(S(k=2, threshold=1), F, scale_features=3) -> scale_features=3: it must be 'standard', 'range', None or a
+fit(S(k=2, threshold=1), F, scale_features=True) -> scale_features=True: it must be 'standard', 'range', Non
+fit(S(k=2, threshold=1), F, missing="median") -> missing='median': it says what becomes of missing values,
+fit(S(k=2, threshold=1), F, missing=None) -> missing=None: it says what becomes of missing values, 'refuse',
+S(4, 1, init="bisectin") -> init='bisectin' is none: use one of the words 'random', 'random-
+S(k="four", threshold=1) -> k='four' is no number of clusters: give one, as 4, or say among
+S(k=None, threshold=1) -> k=None: a whole number of clusters is needed. Pass an integer, a
+S(k=2.0, threshold=1) -> k=2.0 is a float: a whole number of clusters is needed. Pass an
+S(k=2.5, threshold=1) -> k=2.5 is a float: a whole number of clusters is needed. Pass an
+S(k=True, threshold=1) -> k=True is a bool: a whole number of clusters is needed. Pass an
+S(k=[2,3], threshold=1) -> k=... is a list: a whole number of clusters is needed. Pass an i
+S(k=(2,3), threshold=1) -> k=... is a tuple: a whole number of clusters is needed. Pass an
+S(k=np.array(3), threshold=1) -> k=... is a ndarray: a whole number of clusters is needed. Pass a
+fit(S(k=2.5, threshold=1), F) -> k=2.5 is a float: a whole number of clusters is needed. Pass an
+fit(S(k=10**6, threshold=1), F) -> k=1000000 clusters of m=140 points: lower k or add points
+Threshold("1") -> t='1' is a str: a whole number, or None (chosen for the number o
+Threshold(1.5) -> t=1.5 is a float: a whole number, or None (chosen for the number
+fit(S(k=2, threshold=-1), F) -> t=-1 is too small: it must be at least 0
+fit(S(k=2, threshold=9), F) -> n=7 clients cannot decode a squared distance with ell=1, t=9: 2*
+S(2, "1") -> threshold='1': a number of colluding clients, or a Threshold, is needed.
+S(2, True) -> threshold=True: a number of colluding clients, or a Threshold, is needed.
+S(2, 1, quantization=1000.0) -> quantization=1000.0 is a float: a Quantization is needed.
+S(2, 1, runtime=2) -> runtime=2 is an int: a Runtime is needed. Pass a value such as
+S(2, 1, release=True) -> release=True is a bool: a Release is needed. Pass a value such as
+Quantization(centers="rough") -> centers='rough' is none: use "exact", the means as fractions, or
+Threshold(True) -> t=True is a bool: a whole number, or None (chosen for the number
+Threshold(1, "1") -> ell='1' is a str: a whole number is needed. Pass an integer, suc
+fit(S(2, Threshold(1, 0)), F) -> ell=0 is too small: it must be at least 1
+fit(S(2, Threshold(1, 99)), F) -> n=7 clients cannot decode a squared distance with ell=99, t=1:
+Threshold(1, 1.0) -> ell=1.0 is a float: a whole number is needed. Pass an integer, s
+Threshold(1, None) -> ell=None: a whole number is needed. Pass an integer, such as 3
 S(2, 1, init=3) -> init=3 is none: use one of the words 'random', 'random-points',
 S(2, 1, init=secfc.Bisecting) -> init=Bisecting is a class: build the value, Bisecting(...)
 S(2, 1, init=np.zeros(5)) -> init=array([0., 0., 0., 0., 0.]) is none: use one of the words '
@@ -82,60 +89,60 @@ fit(S(2, 1, max_iter=0), F) -> max_iter=0 is too small: it must be at least 1
 fit(S(2, 1, max_iter="300"), F) -> max_iter='300' is a str: a whole number is needed. Pass an
 fit(S(2, 1, max_iter=None), F) -> max_iter=None: a whole number is needed. Pass an integer, such a
 fit(S(2, 1, max_iter=2.5), F) -> max_iter=2.5 is a float: a whole number is needed. Pass an integ
-fit(S(2, 1, scale="fine"), F) -> scale='fine' is a str: a number, or None (the finest that fits),
-fit(S(2, 1, scale=0), F) -> scale=0 must be a positive finite number
-fit(S(2, 1, scale=-3), F) -> scale=-3 must be a positive finite number
-fit(S(2, 1, scale=1e-9), F) -> rounding loses much of the data: the spread of 2 of 2 features h
-fit(S(2, 1, scale=1e30), F) -> scale*bound = 3.2e+31 exceeds 2**52, where floats stop being exa
-fit(S(2, 1, scale=[1]), F) -> scale=... is a list: a number, or None (the finest that fits), i
-fit(S(2, 1, basis=61), F) -> basis=61 is an int: a Basis, or None (chosen), is needed. Pass a
-fit(S(2, 1, basis="mersenne61"), F) -> basis='mersenne61' is a str: a Basis, or None (chosen), is
-fit(S(2, 1, basis=(2**61-1,)), F) -> basis=... is a tuple: a Basis, or None (chosen), is needed. Pass
-fit(S(2, 1, rounding="up"), F) -> rounding='up' must be 'nearest' or 'floor'
-fit(S(2, 1, rounding=None), F) -> rounding=None must be 'nearest' or 'floor'
-fit(S(2, 1, reveal_centers="yes"), F) -> reveal_centers='yes' is a str: True, False or names of
-fit(S(2, 1, reveal_centers=1), F) -> reveal_centers=1 is an int: True, False or names of clients is
-fit(S(2, 1, reveal_centers=["client-0"]), F) -> 1 clients cannot reveal the centers: ell+t = 2 must
-fit(S(2, 1, reveal_centers=("nobody","x")), F) -> nobody, x cannot reveal centers: not a client
-fit(S(2, 1, reveal_centers=3), F) -> reveal_centers=3 is an int: True, False or names of clients is
-fit(S(2, 1, reveal_centers=None), F) -> reveal_centers=None: True, False or names of clients is
-fit(S(2, 1, largest="all"), F) -> largest='all' is a str: a whole number, or None (all points), is
-fit(S(2, 1, largest=0), F) -> largest=0 is too small: it must be at least 1
-fit(S(2, 1, largest=2.5), F) -> largest=2.5 is a float: a whole number, or None (all points), is
-fit(S(2, 1, threads=0), F) -> threads=0 is an int: a whole number of at least 1 is needed. Pas
-fit(S(2, 1, threads="2"), F) -> threads='2' is a str: a whole number of at least 1 is needed. Pa
-fit(S(2, 1, threads=-1), F) -> threads=-1 is an int: a whole number of at least 1 is needed. Pa
-fit(S(2, 1, threads=None), F) -> threads=None: a whole number of at least 1 is needed. Pass an
+Quantization(scale="fine") -> scale='fine' is a str: a number, or None (the finest that fits),
+fit(S(2, 1, quantization=Quantization(scale=0)), F) -> scale=0 must be a positive finite number
+fit(S(2, 1, quantization=Quantization(scale=-3)), F) -> scale=-3 must be a positive finite number
+fit(S(2, 1, quantization=Quantization(scale=1e-9)), F) -> rounding loses much of the data: the spread of 2 o
+fit(S(2, 1, quantization=Quantization(scale=1e30)), F) -> scale*bound = 3.2e+31 exceeds 2**52, where floats
+Quantization(scale=[1]) -> scale=... is a list: a number, or None (the finest that fits), i
+Quantization(basis=61) -> basis=61 is an int: a Basis, or None (chosen), is needed. Pass a
+Quantization(basis="mersenne61") -> basis='mersenne61' is a str: a Basis, or None (chosen), is
+Quantization(basis=(2**61-1,)) -> basis=... is a tuple: a Basis, or None (chosen), is needed. Pass
+Quantization(rounding="up") -> rounding='up' must be 'nearest' or 'floor'
+Quantization(rounding=None) -> rounding=None must be 'nearest' or 'floor'
+Release(reveal_centers="yes") -> reveal_centers='yes' is a str: True, False or names of
+Release(reveal_centers=1) -> reveal_centers=1 is an int: True, False or names of clients is
+fit(S(2, 1, release=Release(reveal_centers=["client-0"])), F) -> 1 clients cannot reveal the centers: ell+t
+fit(S(2, 1, release=Release(reveal_centers=("nobody","x"))), F) -> nobody, x cannot reveal centers: not a cl
+Release(reveal_centers=3) -> reveal_centers=3 is an int: True, False or names of clients is
+Release(reveal_centers=None) -> reveal_centers=None: True, False or names of clients is
+Quantization(largest="all") -> largest='all' is a str: a whole number, or None (all points), is
+fit(S(2, 1, quantization=Quantization(largest=0)), F) -> largest=0 is too small: it must be at least 1
+Quantization(largest=2.5) -> largest=2.5 is a float: a whole number, or None (all points), is
+Runtime(threads=0) -> threads=0 is an int: a whole number of at least 1 is needed. Pas
+Runtime(threads="2") -> threads='2' is a str: a whole number of at least 1 is needed. Pa
+Runtime(threads=-1) -> threads=-1 is an int: a whole number of at least 1 is needed. Pa
+Runtime(threads=None) -> threads=None: a whole number of at least 1 is needed. Pass an
 S(2, 1, membership="hidden") -> membership='hidden' is none: use one of the words 'open', 'priva
 S(2, 1, membership=secfc.Private) -> membership=Private is a class: build the value, Private(...)
 S(2, 1, membership=None) -> membership=None is none: use one of the words 'open', 'private',
 S(2, 1, disclosure="all") -> disclosure='all' is none: use one of the words 'assignments',
 S(2, 1, disclosure=secfc.Distances) -> disclosure=Distances is a class: build the value,
 S(2, 1, disclosure=None) -> disclosure=None is none: use one of the words 'assignments',
-fit(S(2, 1, liars=1), F) -> liars=1 with AssignmentsOnly: this policy does not check what cl
-fit(S(2, 1, liars="1", disclosure="distances"), F) -> liars='1' is a str: a whole number is needed.
-fit(S(2, 1, liars=-1, disclosure="distances"), F) -> liars=-1 is negative: it counts the lying
-fit(S(2, 1, liars=1.5, disclosure="distances"), F) -> liars=1.5 is a float: a whole number is needed.
-fit(S(2, 1, liars=None), F) -> liars=None: a whole number is needed. Pass an integer, such as 3
-fit(S(2, 1, liars=True, disclosure="distances"), F) -> liars=True is a bool: a whole number is
-fit(S(2, 1, smallest_center=0, reveal_centers=True), F) -> smallest_center=0 is too small: it must be
-fit(S(2, 1, smallest_center="3"), F) -> smallest_center='3' is a str: a whole number is needed. Pass
-fit(S(2, 1, smallest_center=None), F) -> smallest_center=None: a whole number is needed. Pass an
-fit(S(2, 1, smallest_center=1.5), F) -> smallest_center=1.5 is a float: a whole number is needed.
-fit(S(2, 1, predictions=-1), F) -> predictions=-1 is too small: it must be at least 1
-fit(S(2, 1, predictions="many"), F) -> predictions='many' is a str: a whole number, or None (ten
-fit(S(2, 1, predictions=1.5), F) -> predictions=1.5 is a float: a whole number, or None (ten times a
-fit(S(2, 1, network=3), F) -> network=3 is an int: a Network is needed. Pass a value such as
-fit(S(2, 1, network="lan"), F) -> network='lan' is a str: a Network is needed. Pass a value such a
-fit(S(2, 1, network=None), F) -> network=None: a Network is needed. Pass a value such as
-S(2, 1, coarse="ignore") -> coarse='ignore': it says what is done about coarse rounding, one
-S(2, 1, coarse=None) -> coarse=None: it says what is done about coarse rounding, one of
+fit(S(2, Threshold(1, max_cheaters=1)), F) -> max_cheaters=1 with AssignmentsOnly: this policy does not chec
+Threshold(1, max_cheaters="1") -> max_cheaters='1' is a str: a whole number is needed.
+fit(S(2, Threshold(1, max_cheaters=-1), disclosure="distances"), F) -> max_cheaters=-1 is negative: it count
+Threshold(1, max_cheaters=1.5) -> max_cheaters=1.5 is a float: a whole number is needed.
+Threshold(1, max_cheaters=None) -> max_cheaters=None: a whole number is needed. Pass an integer, such as 3
+Threshold(1, max_cheaters=True) -> max_cheaters=True is a bool: a whole number is
+fit(S(2, 1, release=Release(reveal_centers=True, smallest_center=0)), F) -> smallest_center=0 is too small:
+Release(smallest_center="3") -> smallest_center='3' is a str: a whole number is needed. Pass
+Release(smallest_center=None) -> smallest_center=None: a whole number is needed. Pass an
+Release(smallest_center=1.5) -> smallest_center=1.5 is a float: a whole number is needed.
+fit(S(2, 1, release=Release(predictions=-1)), F) -> predictions=-1 is too small: it must be at least 1
+Release(predictions="many") -> predictions='many' is a str: a whole number, or None (ten
+Release(predictions=1.5) -> predictions=1.5 is a float: a whole number, or None (ten times a
+Runtime(network=3) -> network=3 is an int: a Network is needed. Pass a value such as
+Runtime(network="lan") -> network='lan' is a str: a Network is needed. Pass a value such a
+Runtime(network=None) -> network=None: a Network is needed. Pass a value such as
+Quantization(coarse="ignore") -> coarse='ignore': it says what is done about coarse rounding, one
+Quantization(coarse=None) -> coarse=None: it says what is done about coarse rounding, one of
 secfc.Lloyd(k="x") -> k='x' is no number of clusters: give one, as 4, or say among whi
 fit(secfc.Lloyd(k=2, max_iter="3"), F) -> max_iter='3' is a str: a whole number is needed. Pass an
 fit(secfc.Lloyd(k=2, n_init=None), F) -> n_init=None: a whole number is needed. Pass an integer, such
-fit(secfc.Lloyd(k=2, scale="x"), F) -> scale='x' is a str: a number, or None (the finest that fits),
-fit(secfc.Lloyd(k=2, largest="x"), F) -> largest='x' is a str: a whole number, or None (all points),
-fit(secfc.Lloyd(k=2, basis=3), F) -> basis=3 is an int: a Basis, or None (chosen), is needed. Pass a
+Quantization(scale="x") -> scale='x' is a str: a number, or None (the finest that fits),
+Quantization(largest="x") -> largest='x' is a str: a whole number, or None (all points),
+Quantization(basis=3) -> basis=3 is an int: a Basis, or None (chosen), is needed. Pass a
 fit(secfc.KFed(k=4, k_local="2"), F) -> k_local='2' is a str: a whole number is needed. Pass an
 fit(secfc.KFed(k=4, k_local=9), F) -> k_local=9: it must lie in [1, k=4]
 fit(secfc.KFed(k=4, k_local=1.5), F) -> k_local=1.5 is a float: a whole number is needed. Pass an
@@ -243,7 +250,7 @@ secfc.NoiseInShares(1, 2) -> budget=1 is an int: a Budget is needed. Pass a valu
 fit(S(2, 1, disclosure=secfc.NoiseInShares(1,2)), F) -> budget=1 is an int: a Budget is needed. Pass
 secfc.NoisyStandardize(3) -> ranges have an int where (least, most) of a feature is due: pass
 secfc.Range(3) -> ranges have an int where (least, most) of a feature is due: pass
-fit(secfc.Scaled(S(k=2, t=1), "x"), F) -> scale_features='x': it must be 'standard', 'range', None or
+fit(secfc.Scaled(S(k=2, threshold=1), "x"), F) -> scale_features='x': it must be 'standard', 'range', None o
 fit(secfc.Scaled(3, "standard"), F) -> algorithm=3 is an int: an algorithm is needed. Pass a value
 secfc.Private(3) -> mode=3 is an int: a mode of psu, or None (a threshold of SecFC's
 fit(S(2, 1, membership=secfc.Private("x")), F) -> mode='x' is a str: a mode of psu, or None (a
@@ -286,6 +293,7 @@ def names():
         "Federation": secfc.Federation, "T": np.zeros(20, int), "H": arrays, "F": federation,
         "P": secfc.Federation.from_arrays(arrays, server_points=arrays[0]),
         "R": secfc.fit(secfc.SecFC(2, 1), federation),
+        **{kind.__name__: kind for kind in (Quantization, Release, Runtime, Threshold)},
     }  # fmt: skip
 
 

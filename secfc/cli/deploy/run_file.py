@@ -17,7 +17,7 @@ from secfc.cli.preprocessing import OPTIONS as PREPARING
 from secfc.cli.preprocessing import check as check_preparing
 from secfc.cli.preprocessing import way_for
 from secfc.cli.settings import Settings, check_choice
-from secfc.data.inputs import InputError, seeded_generator
+from secfc.data.inputs import InputError, get_parameter, seeded_generator
 from secfc.deploy.floors import Stakes
 from secfc.deploy.runfile import RunFile
 from secfc.roles.exchange import SERVER
@@ -171,7 +171,7 @@ def _stakes(run: RunFile, algorithm: Any, asked: AskedOptions) -> Stakes:
     hidden = secret and asked.get("sizes") == "hidden" and asked["disclosure"] == "own-labels"
     return Stakes(
         policy=policy,
-        t=getattr(algorithm, "t", None),
+        t=get_parameter(algorithm, "t"),
         epsilon=asked.get("epsilon"),
         delta=asked.get("delta") if noisy else None,
         centers=bool(asked.get("reveal_centers")) if secret else True,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from secfc.cli.execute import bound_from_data, check_bound, steps
@@ -22,8 +21,9 @@ def choose(asked: AskedOptions, public: PublicFacts) -> ChosenAlgorithm:
 def prepare(algorithm: Any, plan: Any) -> None:
     """Load or compile what the run will need."""
     from secfc.cli.tiny_runs import tiny_run
+    from secfc.data.inputs import with_parameters
 
-    tiny_run(replace(algorithm, k=2, n_init=1, max_iter=3, scale=None, largest=None, basis=None))
+    tiny_run(with_parameters(algorithm, k=2, n_init=1, max_iter=3, scale=None, largest=None, basis=None))
 
 
 def compile_all() -> None:

@@ -224,7 +224,14 @@ def choose(asked: AskedOptions, public: PublicFacts) -> ChosenAlgorithm:
     """
     from field.compare.replicated import MAX_T
     from secfc.coded.membership import Open
-    from secfc.coded.plan import Network, check_enough_workers, select_workers
+    from secfc.coded.parameters import (
+        Network,
+        Release,
+        Runtime,
+        Threshold,
+        check_enough_workers,
+        select_workers,
+    )
     from secfc.coded_kmeans.secfc import SecFC
     from secfc.disclosure import AssignmentsOnly, FinalLabelsOnly, OwnLabels
     from secfc.roles.exchange import SERVER
@@ -267,10 +274,12 @@ def choose(asked: AskedOptions, public: PublicFacts) -> ChosenAlgorithm:
             "without looking at the data",
         )
     algorithm = SecFC(
-        asked.k, t, ell, reveal_centers=asked["reveal_centers"], smallest_center=asked["smallest_center"],
-        centers=asked["centers"], membership=membership, threads=asked["threads"], liars=asked["liars"],
-        workers=asked["workers"], scratch=asked["scratch"],
-        network=Network(asked["latency"] / 1e3, asked["bandwidth"] * 1e6 / 8), **values,
+        asked.k, Threshold(t, ell, asked["liars"]), membership=membership,
+        runtime=Runtime(
+            asked["threads"], Network(asked["latency"] / 1e3, asked["bandwidth"] * 1e6 / 8), asked["workers"],
+            asked["scratch"],
+        ),
+        release=Release(asked["reveal_centers"], asked["smallest_center"]), **values,
     )  # fmt: skip
     verified = asked["verify"] and algorithm.disclosure.capabilities.exact
     return ChosenAlgorithm(
@@ -302,12 +311,7 @@ def plaintext_twin(algorithm: SecFC) -> Lloyd:
         init=algorithm.init,
         n_init=algorithm.n_init,
         max_iter=algorithm.max_iter,
-        scale=algorithm.scale,
-        basis=algorithm.basis,
-        rounding=algorithm.rounding,
-        largest=algorithm.largest,
-        centers=algorithm.centers,
-        coarse="allow",
+        quantization=replace(algorithm.quantization, coarse="allow"),
         # Noise needs room that its twin does not.
         disclosure=algorithm.disclosure if algorithm.disclosure.capabilities.exact else Distances(),
     )
@@ -349,43 +353,44 @@ def prepare(algorithm: SecFC, plan: Any) -> None:
     """Load or compile what the run will need, and what its comparison with plaintext k-means will."""
     from field.compare.blockwise import FEW, MANY
     from secfc.cli.tiny_runs import tiny_run
-    from secfc.coded.plan import Network
-    from secfc.data.inputs import InputError
+    from secfc.coded.parameters import Network
+    from secfc.data.inputs import InputError, with_parameters
 
     # Where owners are hidden there is no code before the clients' union, in a deployment.
     code = getattr(plan, "code", None)
     # Other kernels compare many, in groups where bytes alone cost.
     many = not isinstance(algorithm.k, int) or algorithm.k > FEW
-    small = replace(
+    small = with_parameters(
         algorithm, k=MANY if many else 2, network=Network(latency=0.0), t=1, ell=1, n_init=1,
         max_iter=3, scale=None, largest=None, basis=None if code is None else code.basis,
-        membership=small_membership(algorithm), reveal_centers=bool(algorithm.reveal_centers),
-        liars=min(algorithm.liars, 1), workers=None, disclosure=small_disclosure(algorithm),
+        membership=small_membership(algorithm), reveal_centers=bool(algorithm.release.reveal_centers),
+        max_cheaters=min(algorithm.threshold.max_cheaters, 1), workers=None,
+        disclosure=small_disclosure(algorithm),
     )  # fmt: skip
     if not algorithm.disclosure.capabilities.exact:
         # A radius that fits the tiny run, and a basis that holds noise on it.
         from secfc.privacy import Bound
 
         noisy: Any = algorithm.disclosure
-        small = replace(small, disclosure=replace(noisy, radius=Bound.given(8.0)), basis=None)
+        small = with_parameters(small, disclosure=replace(noisy, radius=Bound.given(8.0)), basis=None)
     try:
         tiny_run(small)
     except InputError:
         # The basis of a very coarse scale is too small for the tiny run, and has no kernel of its own.
-        small = replace(small, basis=None)
+        small = with_parameters(small, basis=None)
         tiny_run(small)
     tiny_run(plaintext_twin(small))
 
 
 def small_membership(algorithm: SecFC) -> Membership:
     """The same kind of membership for three clients; oblivious tags have nothing to compile."""
-    from psu import Threshold
+    from psu import Committee
     from secfc.coded.membership import Private
 
     membership = algorithm.membership
     if not isinstance(membership, Private):
         return membership
-    return replace(membership, mode=Threshold(1), tags="shared key", quota=None)
+    return replace(membership, mode=Committee(1), tags="shared key", quota=None)
 
 
 def small_disclosure(algorithm: SecFC) -> Disclosure:
@@ -406,10 +411,10 @@ def compile_all() -> None:
     """Run everything that is compiled, over both kinds of fields, and both modes of union."""
     from field.compare.blockwise import MANY
     from field.ring.basis import LANE_PRIMES, MERSENNE_61, Basis
-    from psu import Server, Threshold
+    from psu import Committee, Server
     from secfc.cli.tiny_runs import few_points, tiny_run
     from secfc.coded.membership import Private
-    from secfc.coded.plan import Network
+    from secfc.coded.parameters import Network, Quantization, Release, Runtime, Threshold
     from secfc.coded_kmeans.secfc import SecFC
     from secfc.disclosure import (
         AssignmentsOnly,
@@ -422,33 +427,51 @@ def compile_all() -> None:
     from secfc.kmeans.starts import CenterSeparation, KMeansPlusPlus, Start
     from secfc.privacy import Bound, Budget
 
+    together = Runtime(network=Network(latency=0.0))
     starts: tuple[Start, ...] = (KMeansPlusPlus(), CenterSeparation())
     bases = (Basis(LANE_PRIMES[:2]), Basis(LANE_PRIMES[:3]), Basis((MERSENNE_61,)))
     for basis, init, threads in itertools.product(bases, starts, (1, 2)):
         algorithm = SecFC(
-            2, 1, init=init, max_iter=3, basis=basis, reveal_centers=True, threads=threads,
+            2, Threshold(1), init=init, max_iter=3, quantization=Quantization(basis=basis),
+            runtime=Runtime(threads),
+            release=Release(reveal_centers=True),
             disclosure=Distances(),
         )  # fmt: skip
         tiny_run(algorithm).predict(few_points())
     # Sums of integers from 2**30 on have a kernel of their own.
-    tiny_run(SecFC(2, 1, max_iter=1, scale=2.0**28, disclosure=Distances()))
+    tiny_run(
+        SecFC(2, Threshold(1), max_iter=1, quantization=Quantization(scale=2.0**28), disclosure=Distances())
+    )
     budget, radius = Budget(10, 1e-6), Bound.given(8.0)
     for policy in (NoiseAtServer(budget, radius), NoiseInShares(budget, radius)):
-        tiny_run(SecFC(2, 1, max_iter=1, disclosure=policy))
+        tiny_run(SecFC(2, Threshold(1), max_iter=1, disclosure=policy))
     for basis in bases:
-        tiny_run(SecFC(2, 1, max_iter=1, basis=basis, liars=1, disclosure=Distances()))
+        tiny_run(
+            SecFC(
+                2,
+                Threshold(1, max_cheaters=1),
+                max_iter=1,
+                quantization=Quantization(basis=basis),
+                disclosure=Distances(),
+            )
+        )
     for basis in bases[:2]:
         for comparing in (
             AssignmentsOnly(), AssignmentsOnly(dealer=None), OwnLabels(), OwnLabels(dealer=None),
             FinalLabelsOnly(),
         ):  # fmt: skip
-            tiny_run(SecFC(2, 1, max_iter=2, basis=basis, disclosure=comparing))
+            tiny_run(
+                SecFC(
+                    2, Threshold(1), max_iter=2, quantization=Quantization(basis=basis), disclosure=comparing
+                )
+            )
         for centers in ("exact", "rounded"):  # in levels of groups, and against a point's own first
-            tiny_run(SecFC(MANY, 1, max_iter=1, basis=basis, network=Network(latency=0.0), centers=centers))
+            quantization = Quantization(basis=basis, centers=centers)
+            tiny_run(SecFC(MANY, Threshold(1), max_iter=1, quantization=quantization, runtime=together))
     for comparing in OwnLabels(sizes="hidden"), FinalLabelsOnly(dealer="server"):  # in lanes enough
-        tiny_run(SecFC(2, 1, max_iter=2, disclosure=comparing))
-    for mode in (Threshold(1), Server()):
-        tiny_run(SecFC(2, 1, max_iter=1, membership=Private(mode)))
+        tiny_run(SecFC(2, Threshold(1), max_iter=2, disclosure=comparing))
+    for mode in (Committee(1), Server()):
+        tiny_run(SecFC(2, Threshold(1), max_iter=1, membership=Private(mode)))
 
 
 METHOD = Method(

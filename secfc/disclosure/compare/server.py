@@ -19,7 +19,7 @@ from secfc.coded.messages import (
     LabelShare,
     MissingMessages,
 )
-from secfc.coded.queries import Committee, Operation, Query, Subject
+from secfc.coded.queries import ComparisonCommittee, Operation, Query, Subject
 from secfc.coded.quorum import exclude_dropouts
 from secfc.disclosure.compare.candidates import candidates_in
 from secfc.disclosure.compare.dealer import continue_dealing, start_dealing
@@ -56,7 +56,7 @@ class CommitteeSeats:
 
     round: int
     responders: Array
-    committee: Committee
+    committee: ComparisonCommittee
 
     def asked(self, subject: Subject) -> Query:
         """The question about this to them."""
@@ -201,7 +201,9 @@ class CommitteeServer:
             raise TooFewReplies(len(able) + max(short, 1), [self.plan.clients[j] for j in able])
         self.turn += 1
         responders, committee = np.array(able[:needed], np.int32), np.array(members[:size], np.int32)
-        return CommitteeSeats(next(self.desk.rounds), responders, Committee(committee, self.turn % size))
+        return CommitteeSeats(
+            next(self.desk.rounds), responders, ComparisonCommittee(committee, self.turn % size)
+        )
 
     def sorted(
         self, match: ComparisonSession, inbox: Mapping[PartyId, Any], due: type[M]

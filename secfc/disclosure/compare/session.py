@@ -356,15 +356,16 @@ def comparison_headroom(way: Any, layout: RowLayout) -> int:
 
     Raises ValueError for a basis without kernels, also of a plaintext run to compare with.
     """
-    if way.basis is not None and not way.basis.folded:
+    basis = way.quantization.basis
+    if basis is not None and not basis.folded:
         raise ValueError(
-            f"primes {way.basis.primes} have no kernel that compares distances in secret, which needs "
+            f"primes {basis.primes} have no kernel that compares distances in secret, which needs "
             "30-bit lanes: leave the basis to be chosen, or show the server the distances with "
             "disclosure=Distances()"
         )
-    if way.centers == "rounded":
+    if way.quantization.centers == "rounded":
         return 2 * int(way.init.factor)  # all centers stand for as many points
-    return headroom(layout.m, way.largest, way.init.factor)
+    return headroom(layout.m, way.quantization.largest, way.init.factor)
 
 
 def bisector_headroom(way: Any, layout: RowLayout) -> int:

@@ -78,7 +78,9 @@ class Dealerless:
         """Raises ValueError for a t that has no circuits, and where liars are to be found."""
         ReplicatedCommittee(plan.code.t)
         if plan.liars:
-            raise ValueError(f"liars={plan.liars}: lies in secret comparisons cannot be found: use liars=0")
+            raise ValueError(
+                f"max_cheaters={plan.liars}: lies in secret comparisons cannot be found: use max_cheaters=0"
+            )
 
     def client(self, plan: CodedPlan, name: PartyId, *, coins: Coins) -> Role[ComparisonClient]:
         return self.participant(plan, (yield from self.member(plan, name, coins=coins)))

@@ -25,7 +25,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from field.ring.quantize import Quantizer
-from secfc.coded.plan import CodedPlan, RowLayout, select_workers
+from secfc.coded.parameters import select_workers
+from secfc.coded.plan import CodedPlan, RowLayout
 from secfc.data.inputs import REAL, Caution, check_fields, instance_of
 from secfc.disclosure.noise.noise import REACH, Noise, unit_parts
 from secfc.kmeans.starts import GivenLabels, RandomLabels, Start
@@ -125,8 +126,9 @@ class BudgetedPolicy(ABC):
                 "the bound on absolute values would be read off the private data, which no noise protects: "
                 "give fit a bound that you know, such as the radius"
             )
-        computing = select_workers(getattr(way, "workers", None), public.clients)
-        steps = ReleaseCounts(len(computing), way.t, way.k, count_queries(way), int(bool(way.reveal_centers)))
+        computing = select_workers(way.runtime.workers, public.clients)
+        centers = int(bool(way.release.reveal_centers))
+        steps = ReleaseCounts(len(computing), way.threshold.t, way.k, count_queries(way), centers)
         rows = 1 if self.neighbors.unit == "data point" else max(public.counts)
         parties = self.contributors(steps.n)
         widest = self.noise(steps, 1).largest(layout.m, steps.k, rows)

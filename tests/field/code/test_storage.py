@@ -11,7 +11,7 @@ import pytest
 import secfc
 from field.code import rows
 from field.code.rows import MEMORY, FileStorage, NoRoomError
-from secfc.data.inputs import InputError
+from secfc.data.inputs import InputError, build_algorithm
 
 
 @pytest.mark.parametrize("where", ["memory", "scratch"])
@@ -54,7 +54,7 @@ def test_a_disc_without_room_is_found_at_once_and_not_when_it_is_written_to(tmp_
     points = np.random.default_rng(0).normal(size=(60, 2))
     federation = secfc.Federation.from_arrays(np.array_split(points, 3))
     with pytest.raises(InputError, match=r"No space left.*Name another folder"):
-        secfc.fit(secfc.SecFC(2, 1, scratch=str(tmp_path)), federation)
+        secfc.fit(secfc.SecFC(2, 1, runtime=secfc.Runtime(scratch=str(tmp_path))), federation)
 
 
 @pytest.mark.parametrize(
@@ -65,8 +65,12 @@ def test_a_disc_without_room_is_found_at_once_and_not_when_it_is_written_to(tmp_
 def test_labels_are_the_same_from_scratch(tmp_path, options):
     points = np.random.default_rng(0).normal(size=(90, 3))
     federation = secfc.Federation.from_arrays(np.array_split(points, 3))
-    here = secfc.fit(secfc.SecFC(3, 1, max_iter=4, **options), federation, seed=1)
-    there = secfc.fit(secfc.SecFC(3, 1, max_iter=4, scratch=str(tmp_path), **options), federation, seed=1)
+    here = secfc.fit(build_algorithm(secfc.SecFC, k=3, t=1, max_iter=4, **options), federation, seed=1)
+    there = secfc.fit(
+        build_algorithm(secfc.SecFC, k=3, t=1, max_iter=4, scratch=str(tmp_path), **options),
+        federation,
+        seed=1,
+    )
     assert (here.flat == there.flat).all()
     assert not list(tmp_path.iterdir())
 
@@ -75,4 +79,4 @@ def test_a_folder_that_is_not_there_is_refused():
     with pytest.raises(
         InputError, match="scratch='/nowhere/at all' is a str: a folder that is there is needed"
     ):
-        secfc.SecFC(2, 1, scratch="/nowhere/at all")
+        secfc.SecFC(2, 1, runtime=secfc.Runtime(scratch="/nowhere/at all"))

@@ -17,7 +17,7 @@ from field.compare.blockwise import (
 from field.compare.dealer_protocol import DealerSchedule, combine_openings, labels_from_code
 from field.compare.tournament import Tournament
 from field.ring.basis import LANE_PRIMES, Basis
-from secfc.coded.plan import Network
+from secfc.coded.parameters import Network
 from tests.field.compare.committee import shared, tournament
 from tests.field.compare.test_dealt import tied
 from tests.oracles import field as reference

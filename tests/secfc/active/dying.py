@@ -6,17 +6,17 @@ sends nor hears anything.
 
 from __future__ import annotations
 
-import dataclasses
 from collections import Counter
 from collections.abc import Collection, Mapping
 
 import secfc
+from secfc.data.inputs import with_parameters
 from secfc.privacy import Bound, Budget, Neighbors
 from secfc.roles.exchange import ProtocolError
 from secfc.roles.transcript import Envelope
 from tests.secfc.campaign import BASE, Network, Scenario, Silent, check, first_and_last, sizes_between
 
-vary = dataclasses.replace
+vary = with_parameters
 
 
 class Deaths(Network):
@@ -63,7 +63,7 @@ POLICIES = {
     "distances": scenario(n_init=2, reveal_centers=True),
     "distances, dealt": scenario(disclosure=secfc.Distances(dealt=True)),
     "distances, bare": scenario(disclosure=secfc.Distances(blind=False)),
-    "distances, a liar": scenario(liars=1, n=9),
+    "distances, a liar": scenario(max_cheaters=1, n=9),
     "noise in shares": scenario(disclosure=NOISY, init=secfc.RandomLabels()),
 }
 SPARE = 2

@@ -12,6 +12,7 @@ from field.code.consistency import DealingFault
 from field.ring.basis import LANE_PRIMES, Basis
 from secfc.coded import input_check
 from secfc.coded.blame import RANGE
+from secfc.data.inputs import build_algorithm
 from secfc.disclosure.decoded import distances
 from secfc.privacy import Bound, Budget
 from secfc.roles.exchange import SERVER, FaultyClient, SuspectedParties
@@ -42,8 +43,10 @@ def federation(n=7, rows=10, d=3, seed=1):
 
 
 def algorithm(policy, **options):
-    return secfc.SecFC(
-        **{"k": 2, "t": 2, "init": secfc.RandomLabels(), "max_iter": 3, **options}, disclosure=policy
+    return build_algorithm(
+        secfc.SecFC,
+        **{"k": 2, "t": 2, "init": secfc.RandomLabels(), "max_iter": 3, **options},
+        disclosure=policy,
     )
 
 
@@ -104,7 +107,7 @@ def test_far_rows_are_refused_and_named(monkeypatch, policy):
 
 def test_with_liars_planned_for_the_run_goes_on_without_far_rows(monkeypatch):
     fed = federation(n=9)
-    way = algorithm(secfc.Distances(), liars=1, t=2)
+    way = algorithm(secfc.Distances(), max_cheaters=1, t=2)
     result = run(way, fed, far, cheater=CHEATER).results[SERVER]
     assert result.standing.liars == {CHEATER: RANGE}
     assert result.excluded == (CHEATER,)
@@ -147,7 +150,7 @@ def test_rows_of_other_data_within_the_bound_are_other_data():
     result = run(way, fed, honest(fed, 2), cheater=CHEATER).results[SERVER]
     arrays = [party.read() for party in fed.parties]
     arrays[6] = arrays[2]
-    plain = secfc.Lloyd(k=2, max_iter=3, scale=result.plan.quantizer.scale)
+    plain = secfc.Lloyd(k=2, max_iter=3, quantization=secfc.Quantization(scale=result.plan.quantizer.scale))
     start = secfc.kmeans.starts.GivenLabels(result.trace.history[0])
     expected = secfc.fit(
         dataclasses.replace(plain, init=start), secfc.Federation.from_arrays(arrays), bound=BOUND
@@ -169,7 +172,13 @@ def out_of_range(monkeypatch, **options):
     everything = run(way, fed, rows, cheater=CHEATER, keep_bodies=True, **options)
     arrays = [party.read() for party in fed.parties]
     arrays[6] = BOUND * times
-    plain = secfc.Lloyd(k=2, max_iter=3, scale=32.0, init=init, disclosure=secfc.Distances(), coarse="allow")
+    plain = secfc.Lloyd(
+        k=2,
+        max_iter=3,
+        quantization=secfc.Quantization(scale=32.0, coarse="allow"),
+        init=init,
+        disclosure=secfc.Distances(),
+    )
     expected = secfc.fit(plain, secfc.Federation.from_arrays(arrays), bound=20 * BOUND)
     told = [e.body for e in everything.transcript.envelopes if e.kind == "CodedDistances"]
     return everything.results[SERVER].trace.history, expected.history, told
@@ -351,6 +360,11 @@ def test_a_client_lost_while_rows_are_tested_costs_its_rows_at_most(kind):
     result = secfc.fit(way, fed, faults=lost, bound=BOUND)
     kept = [p for p in fed.parties if p.name not in result.excluded]
     assert set(result.excluded) <= {"client-2"}
-    plain = secfc.Lloyd(k=2, init=secfc.RandomLabels(), max_iter=3, scale=result.plan.quantizer.scale)
+    plain = secfc.Lloyd(
+        k=2,
+        init=secfc.RandomLabels(),
+        max_iter=3,
+        quantization=secfc.Quantization(scale=result.plan.quantizer.scale),
+    )
     expected = secfc.fit(plain, secfc.Federation(tuple(kept)), bound=BOUND)
     assert all((a == b).all() for a, b in zip(result.history, expected.history, strict=True))

@@ -16,6 +16,7 @@ from secfc.coded import membership as hidden
 from secfc.coded.membership import Private
 from secfc.coded_kmeans.adversary_view import DecodedView
 from secfc.coded_kmeans.secfc import complete_plan
+from secfc.data.inputs import build_algorithm
 from secfc.disclosure.compare.candidates import NearestCenter
 from secfc.kmeans.loop import PlainSource, lloyd
 from secfc.kmeans.starts import KMeansPlusPlus, RandomLabels
@@ -25,7 +26,7 @@ from tests.secfc.active.cheating import BOUND, forced, run, shameless
 from tests.small import same_runs
 
 CHEATER, FEATURE, N = "client-4", 1, 5
-MODES = [psu.Threshold(1), psu.Server()]
+MODES = [psu.Committee(1), psu.Server()]
 
 
 def holding(counts, n=N, d=3, seed=1):
@@ -40,7 +41,9 @@ def holding(counts, n=N, d=3, seed=1):
 def way(policy=secfc.AssignmentsOnly(), merge=True, mode=None, **options):  # noqa: B008 - a frozen value
     membership = Private(mode, sized=False, bound=512, merge=merge, counts="opened")
     chosen = {"k": 2, "t": 1, "max_iter": 3, **options}
-    return secfc.SecFC(**{"init": secfc.RandomLabels(), **chosen}, disclosure=policy, membership=membership)
+    return build_algorithm(
+        secfc.SecFC, **{"init": secfc.RandomLabels(), **chosen}, disclosure=policy, membership=membership
+    )
 
 
 @pytest.fixture(autouse=True)
@@ -195,7 +198,8 @@ def expected_of(result, federation, **options):
     points = np.full((len(result.history[0]), federation.d), np.nan)
     for rows, party in zip(result.rows, federation.parties, strict=True):
         points[rows] = party.points
-    plain = secfc.Lloyd(
+    plain = build_algorithm(
+        secfc.Lloyd,
         k=result.k,
         scale=result.plan.quantizer.scale,
         **{"init": secfc.RandomLabels(), "max_iter": 3, **options},
@@ -233,7 +237,7 @@ def test_starts_and_restarts_choose_as_on_the_points():
         points = np.zeros((len(COUNTS), 3))
         for rows, party in zip(result.rows, federation.parties, strict=True):
             points[rows] = party.points
-        plain = secfc.Lloyd(k=4, max_iter=3, scale=result.plan.quantizer.scale, **options)
+        plain = build_algorithm(secfc.Lloyd, k=4, max_iter=3, scale=result.plan.quantizer.scale, **options)
         expected = secfc.fit(plain, secfc.Federation.from_arrays([points]), seed=seed, bound=BOUND)
         assert all((a == b).all() for a, b in zip(result.history, expected.history, strict=True))
 

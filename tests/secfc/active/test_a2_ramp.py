@@ -81,7 +81,7 @@ def digits():
     """A run on scanned digits, 64 whole numbers from 0 to 16 a point: n = 10, t = 3, and the points."""
     points = load_digits().data[:120]
     federation = secfc.Federation.from_arrays(np.array_split(points, 10))
-    way = secfc.SecFC(k=4, t=3, ell=2, max_iter=2)
+    way = secfc.SecFC(k=4, threshold=secfc.Threshold(3, 2), max_iter=2)
     result = secfc.fit(
         way, federation, bound=16.0, keep_bodies=True, coins=lambda c: SeededCoins(0, c), seed=0
     )
@@ -173,10 +173,10 @@ def test_a_secure_sum_is_not_packed_unless_asked_for():
 def test_who_packs_is_told_what_it_costs():
     federation = secfc.Federation.from_arrays(np.random.default_rng(0).normal(size=(7, 4, 2)))
     with pytest.warns(secfc.Caution, match=r"t\+1=3 can read small .* not only ell\+t=4. ell=1 with t=3"):
-        secfc.fit(secfc.SecFC(k=2, t=2, ell=2, max_iter=1), federation)
+        secfc.fit(secfc.SecFC(k=2, threshold=secfc.Threshold(2, 2), max_iter=1), federation)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        secfc.fit(secfc.SecFC(k=2, t=3, max_iter=1), federation)
+        secfc.fit(secfc.SecFC(k=2, threshold=3, max_iter=1), federation)
     assert segment_cautions(1, 3)[0].startswith("ell=3 buys speed and no privacy: one client learns nothing")
 
 

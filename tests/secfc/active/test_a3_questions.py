@@ -10,9 +10,10 @@ import secfc
 from field import SeededCoins
 from field.code.masking import PairKeys
 from secfc.algorithm import PublicFacts
-from secfc.coded.queries import Committee, Query
+from secfc.coded.queries import ComparisonCommittee, Query
 from secfc.coded.source import CodedSource, decode_scaled_distances
 from secfc.coded_kmeans.query_order import QueryValidator
+from secfc.data.inputs import build_algorithm
 from secfc.disclosure.compare.client import ComparisonClient
 from secfc.disclosure.compare.computing_party import ComputingParty
 from secfc.disclosure.compare.server import CommitteeServer
@@ -64,7 +65,7 @@ def told_apart(monkeypatch):
         return (e,)
 
     start = GivenLabels(np.arange(40) % 3)
-    way = secfc.SecFC(k=3, t=1, init=start, max_iter=2, disclosure=secfc.Distances())
+    way = secfc.SecFC(k=3, threshold=1, init=start, max_iter=2, disclosure=secfc.Distances())
     result = secfc.fit(way, federation(), faults=lie, keep_bodies=True)
     replies = {
         result.plan.clients.index(e.sender): e.body.values
@@ -114,8 +115,9 @@ def ask_more(monkeypatch, questions, policy, **parameters):
         return Trace(k, (np.maximum(history[-1], 0),), (0,) * k, True)
 
     monkeypatch.setattr(CodedSource, "lloyd", lloyd)
-    way = secfc.SecFC(
-        **{"k": 3, "t": 1, "init": secfc.RandomLabels(), "max_iter": 3, "disclosure": policy} | parameters
+    way = build_algorithm(
+        secfc.SecFC,
+        **{"k": 3, "t": 1, "init": secfc.RandomLabels(), "max_iter": 3, "disclosure": policy} | parameters,
     )
     try:
         secfc.fit(way, federation())
@@ -202,7 +204,9 @@ def test_centers_of_other_labels_than_the_last_are_refused(monkeypatch, policy):
     alone[7], alone[23] = 1, 2
     centers = CodedSource.centers
     monkeypatch.setattr(CodedSource, "centers", lambda self, labels, k: centers(self, alone, k))
-    way = secfc.SecFC(k=3, t=1, reveal_centers=True, smallest_center=1, disclosure=policy)
+    way = secfc.SecFC(
+        k=3, threshold=1, release=secfc.Release(reveal_centers=True, smallest_center=1), disclosure=policy
+    )
     with pytest.raises((FaultyServer, SuspectedParties), match="other labels than those last opened"):
         secfc.fit(way, fed)
     unchecked(monkeypatch)
@@ -216,7 +220,7 @@ def test_a_final_clustering_that_nobody_found_is_refused(monkeypatch):
             return (dataclasses.replace(e, body=dataclasses.replace(e.body, labels=swapped(e.body.labels))),)
         return (e,)
 
-    way = secfc.SecFC(k=3, t=1)
+    way = secfc.SecFC(k=3, threshold=1)
     with pytest.raises((FaultyServer, SuspectedParties), match="other labels than those last opened"):
         secfc.fit(way, federation(), faults=lie)
     unchecked(monkeypatch)
@@ -230,7 +234,7 @@ def test_without_a_seed_clients_toss_the_start_and_the_run_is_exact():
     starts = set()
     for number in range(3):
         result = secfc.fit(
-            secfc.SecFC(k=3, t=1, n_init=2, init="random"), federation(), seed=None,
+            secfc.SecFC(k=3, threshold=1, n_init=2, init="random"), federation(), seed=None,
             coins=lambda name, number=number: SeededCoins(number, name),
         )  # fmt: skip
         starts.add(result.history[0].tobytes())
@@ -242,7 +246,7 @@ def test_without_a_seed_clients_toss_the_start_and_the_run_is_exact():
 
 
 def test_a_seed_is_a_part_of_the_plan_and_gives_the_same_start_everywhere():
-    way = secfc.SecFC(k=3, t=1)
+    way = secfc.SecFC(k=3, threshold=1)
     a, b = (secfc.fit(way, federation(), seed=4) for _ in range(2))
     plain = secfc.fit(secfc.Lloyd(k=3), federation(), seed=4)
     assert (a.history[0] == b.history[0]).all()
@@ -285,7 +289,7 @@ def test_a_client_that_lacks_a_share_of_the_labels_answers_nothing_about_them():
         unheard = e.kind == "LabelShare" and e.recipient == "client-3" and e.round < ASKED
         return () if unheard else (e,)
 
-    way = secfc.SecFC(k=3, t=1, max_iter=4)
+    way = secfc.SecFC(k=3, threshold=1, max_iter=4)
     clean, result = (
         secfc.fit(way, federation(), faults=f, keep_bodies=True) for f in (lambda e: (e,), faults)
     )
@@ -300,10 +304,10 @@ def seat(monkeypatch, friend):
     def seated(self):
         found = seats(self)
         members = np.array([found.committee.members[0], friend], np.int32)
-        return dataclasses.replace(found, committee=Committee(members, found.committee.corrected))
+        return dataclasses.replace(found, committee=ComparisonCommittee(members, found.committee.corrected))
 
     monkeypatch.setattr(CommitteeServer, "seats", seated)
-    return secfc.fit(secfc.SecFC(k=3, t=1, init=secfc.RandomLabels(), max_iter=2), federation())
+    return secfc.fit(secfc.SecFC(k=3, threshold=1, init=secfc.RandomLabels(), max_iter=2), federation())
 
 
 def test_a_friend_is_not_seated_while_others_are_there(monkeypatch):
@@ -318,7 +322,7 @@ def test_without_an_order_any_friend_is_seated(monkeypatch):
 
 def test_who_was_left_out_stays_out():
     public = PublicFacts.of(federation())
-    plan = secfc.SecFC(k=3, t=1).plan(public)
+    plan = secfc.SecFC(k=3, threshold=1).plan(public)
     keys = PairKeys({})
     member = ComputingParty(plan, "client-0", "server", keys, keys, None, SeededCoins(0, "x"))
     client = ComparisonClient(plan, "client-0", keys, member, consent=False)
@@ -333,7 +337,7 @@ def test_who_was_left_out_stays_out():
 
 def test_a_client_that_missed_the_start_of_a_restart_blames_nobody():
     """What comes then looks like more steps than the restart before can have."""
-    way = secfc.SecFC(k=3, t=1, n_init=3, max_iter=2, disclosure=secfc.Distances(blind=False))
+    way = secfc.SecFC(k=3, threshold=1, n_init=3, max_iter=2, disclosure=secfc.Distances(blind=False))
     clean = secfc.fit(way, federation())
     for missed in range(9):
 
@@ -351,10 +355,10 @@ def test_restarts_whose_questions_are_all_alike_are_answered():
     for count in (2, 3):
         way = secfc.SecFC(
             k=1,
-            t=1,
+            threshold=1,
             n_init=count,
             init=secfc.CenterSeparation(),
             disclosure=secfc.Distances(),
-            coarse="allow",
+            quantization=secfc.Quantization(coarse="allow"),
         )
         assert secfc.fit(way, data, seed=0).flat.tolist() == [0, 0, 0]

@@ -1,6 +1,5 @@
 """What parties agreed to give away and no more: each exploit succeeds where its budget is removed."""
 
-import dataclasses
 import functools
 import types
 
@@ -12,6 +11,7 @@ from field.code.masking import deal_blinding
 from field.secrets.coins import SystemCoins
 from secfc.algorithm import PublicFacts
 from secfc.coded_kmeans.predict import PredictionAllowance
+from secfc.data.inputs import build_algorithm, with_parameters
 from secfc.disclosure.noise import in_shares
 from secfc.disclosure.noise.in_shares import NoiseDealer
 from secfc.kmeans.starts import GivenLabels
@@ -26,7 +26,9 @@ def federation(points, n=5):
 
 def fitted(**parameters):
     points = np.concatenate([np.linspace(-4, -3, 20), np.linspace(3, 4.5, 20)])[:, None]
-    way = secfc.SecFC(k=2, t=1, init=GivenLabels(np.arange(40) // 20), scale=64.0, **parameters)
+    way = build_algorithm(
+        secfc.SecFC, k=2, t=1, init=GivenLabels(np.arange(40) // 20), scale=64.0, **parameters
+    )
     return points, secfc.fit(way, federation(points), bound=8.0)
 
 
@@ -68,7 +70,9 @@ def test_a_refused_prediction_spends_nothing_and_the_default_is_finite():
 
 def test_centers_of_few_points_stay_closed():
     points = np.concatenate([np.zeros(38), [5.0, 6.0]])[:, None]
-    way = secfc.SecFC(k=2, t=1, init=GivenLabels(np.arange(40) // 38), reveal_centers=True)
+    way = secfc.SecFC(
+        k=2, threshold=1, init=GivenLabels(np.arange(40) // 38), release=secfc.Release(reveal_centers=True)
+    )
     closed = secfc.fit(way, federation(points), keep_bodies=True)
     assert closed.centers[0] == 0
     assert np.isnan(closed.centers[1]).all()
@@ -80,7 +84,10 @@ def test_centers_of_few_points_stay_closed():
     }
     assert all((values[:, 1] == 0).all() for values in replies.values())
     assert len(replies) == 5
-    opened = secfc.fit(dataclasses.replace(way, smallest_center=1), federation(points))
+    opened = secfc.fit(
+        with_parameters(way, smallest_center=1),
+        federation(points),
+    )
     assert abs(opened.centers[1, 0] - 5.5) < 0.01, "the control: who owns one of the two reads the other"
 
 
@@ -92,7 +99,7 @@ LABELS = np.arange(42) % 2
 
 def way(**policy):
     policy = secfc.NoiseInShares(Budget(50, 1e-6), RADIUS, Neighbors("replace"), **policy)
-    return secfc.SecFC(k=2, t=1, max_iter=1, init=GivenLabels(LABELS), disclosure=policy)
+    return secfc.SecFC(k=2, threshold=1, max_iter=1, init=GivenLabels(LABELS), disclosure=policy)
 
 
 def noisy(lost=1):

@@ -14,6 +14,7 @@ from field.secrets.coins import SeededCoins
 from secfc.algorithm import PublicFacts
 from secfc.coded.membership import Open, Private, PrivateMembershipPlan
 from secfc.coded.plan import CodedPlan, HiddenOwnerLayout
+from secfc.data.inputs import with_parameters
 from secfc.disclosure import (
     AssignmentsOnly,
     Distances,
@@ -56,7 +57,7 @@ def federation(n=6, m=120, d=3, seed=0):
 
 FED = federation()
 PUBLIC = dataclasses.replace(PublicFacts.of(FED, 64.0), session=SESSION)
-EXACT = secfc.SecFC(k=3, t=2, init=secfc.RandomLabels(), disclosure=Distances(), max_iter=4)
+EXACT = secfc.SecFC(k=3, threshold=2, init=secfc.RandomLabels(), disclosure=Distances(), max_iter=4)
 
 
 def mixed(algorithm, odd, who="client-2", public=PUBLIC, **change):
@@ -141,8 +142,16 @@ def test_other_starts():
 
 
 def test_other_inputs_and_sessions():
-    refused({"rounding"}, EXACT, dataclasses.replace(EXACT, rounding="floor"))
-    refused({"scale"}, EXACT, dataclasses.replace(EXACT, scale=1.0))
+    refused(
+        {"quantization.rounding"},
+        EXACT,
+        with_parameters(EXACT, rounding="floor"),
+    )
+    refused(
+        {"quantization.scale"},
+        EXACT,
+        with_parameters(EXACT, scale=1.0),
+    )
     refused({"session"}, EXACT, EXACT, session=bytes(32))
     refused({"features"}, EXACT, EXACT, features=("age", "weight", "pulse"))
     refused({"plan.quantizer.bound", "plan.quantizer.scale"}, EXACT, EXACT, bound=128.0)
@@ -174,7 +183,7 @@ HIDDEN = dataclasses.replace(DEFAULT, membership=Private(bound=256))
     ],
 )
 def test_hidden_membership_is_agreed_on_before_the_union(facts, change):
-    odd = dataclasses.replace(HIDDEN, **change)
+    odd = with_parameters(HIDDEN, **change)
     for who in ("client-2", SERVER):
         refused(facts, HIDDEN, odd, who)
     refused({"plan.bound"}, HIDDEN, HIDDEN, bound=128.0)
@@ -189,12 +198,12 @@ def test_and_the_plan_after_it(monkeypatch):
     complete = secfc.SecFC.complete
 
     def other(way, public, layout):
-        if isinstance(layout, HiddenOwnerLayout) and way.threads == 2:
+        if isinstance(layout, HiddenOwnerLayout) and way.runtime.threads == 2:
             layout = dataclasses.replace(layout, m=layout.m + 1)
         return complete(way, public, layout)
 
     monkeypatch.setattr(secfc.SecFC, "complete", other)
-    error, said = mixed(HIDDEN, dataclasses.replace(HIDDEN, threads=2))
+    error, said = mixed(HIDDEN, with_parameters(HIDDEN, threads=2))
     assert isinstance(error, PlanMismatch)
     facts = {d.fact for found in error.differing.values() for d in found}
     assert "plan.layout.m" in facts
@@ -202,7 +211,7 @@ def test_and_the_plan_after_it(monkeypatch):
 
 
 def test_threads_are_everybodys_own_business():
-    results, _ = mixed(EXACT, dataclasses.replace(EXACT, threads=2))
+    results, _ = mixed(EXACT, with_parameters(EXACT, threads=2))
     assert isinstance(results, dict)
 
 
@@ -215,7 +224,7 @@ FEDDP = FedDPKMeans(3, 4.0, 1e-6)
     ("facts", "algorithm", "change"),
     [
         ({"init"}, LLOYD, {"init": KMeansPlusPlus()}),
-        ({"rounding"}, LLOYD, {"rounding": "floor"}),
+        ({"quantization.rounding"}, LLOYD, {"rounding": "floor"}),
         ({"max_iter"}, LLOYD, {"max_iter": 5}),
         ({"k_local"}, KFED, {"k_local": 3}),
         ({"seed"}, KFED, {"seed": 3}),
@@ -227,7 +236,7 @@ FEDDP = FedDPKMeans(3, 4.0, 1e-6)
 )
 def test_every_algorithm_agrees_first(facts, algorithm, change):
     for who in ("client-2", SERVER):
-        error, said = mixed(algorithm, dataclasses.replace(algorithm, **change), who)
+        error, said = mixed(algorithm, with_parameters(algorithm, **change), who)
         assert isinstance(error, PlanMismatch), error
         assert {kind for _, kind in said} == {"Hello"}
         for found in error.differing.values():
@@ -398,7 +407,7 @@ def test_a_change_of_any_field_changes_the_description(way):
             seen.append(where)
     assert len(seen) > 15
     assert {".public.session", ".public.features"} <= set(seen)
-    assert not {".public.counts.0", ".way.threads", ".public.bound"} & set(seen)
+    assert not {".public.counts.0", ".way.runtime.threads", ".public.bound"} & set(seen)
 
 
 def test_every_kind_of_policy_start_and_membership_is_among_them():
@@ -433,10 +442,9 @@ def test_fields_that_are_left_out_are_these():
                         if not f.metadata.get("agreed", True)
                     }
     assert left == {
-        "SecFC.threads",
-        "SecFC.scratch",
-        "SecFC.coarse",
-        "Lloyd.coarse",
+        "Runtime.threads",
+        "Runtime.scratch",
+        "Quantization.coarse",
         # Described beside the plan.
         "CodedPlan.terms",
         "PlainPlan.terms",

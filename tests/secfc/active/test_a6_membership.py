@@ -20,11 +20,12 @@ from psu.messages import HeldOnce, KeyPacket, UnionTags
 from psu.plan import UnionPlan
 from secfc.coded import union as alignment
 from secfc.coded.membership import Private
+from secfc.data.inputs import build_algorithm
 from secfc.roles.exchange import SERVER, FaultyServer, SharedIds, UnionFailed
 from tests.oracles import psu as reference
 from tests.psu.test_steps import secrets_of
 
-MODES = [psu.Threshold(1), psu.Server()]
+MODES = [psu.Committee(1), psu.Server()]
 
 
 def named(arrays, names):
@@ -62,7 +63,9 @@ def pairs_with_equal_fingerprints(federation, parts):
     Its rows are pseudonyms; they are translated into patients for the comparison only.
     """
     network, uploads = collecting("MaskedBlock")
-    result = secfc.fit(secfc.SecFC(k=2, t=1, membership=Private(psu.Server())), federation, faults=network)
+    result = secfc.fit(
+        secfc.SecFC(k=2, threshold=1, membership=Private(psu.Server())), federation, faults=network
+    )
     m, q = len(result.history[0]), MERSENNE_61
     blocks = [block.values for block in uploads if block.sheet == f"spread/0/{m}"]
     s0, s1, _ = np.sum([block.astype(object) for block in blocks], axis=0).T % q
@@ -93,7 +96,7 @@ def test_holders_of_one_id_are_still_compared(mode):
     arrays = [p.points for p in federation.parties[:4]] + [other]
     with pytest.raises(secfc.roles.exchange.DisputedRows, match="1 IDs have different data"):
         secfc.fit(
-            secfc.SecFC(k=2, t=1, membership=Private(mode)),
+            secfc.SecFC(k=2, threshold=1, membership=Private(mode)),
             named(arrays, [p.ids for p in federation.parties]),
         )
 
@@ -115,7 +118,9 @@ SHARED = {"one row twice": [2, *ONCE], "one row everywhere": [5, *ONCE], "all ro
 
 
 def asking(mode, **more):
-    return secfc.SecFC(k=1, t=1, reveal_centers=True, membership=Private(mode, merge=False), **more)
+    return build_algorithm(
+        secfc.SecFC, k=1, t=1, reveal_centers=True, membership=Private(mode, merge=False), **more
+    )
 
 
 def unchecked(monkeypatch):
@@ -357,7 +362,7 @@ def owners_found(federation, union):
 def test_a_client_that_deals_a_group_key_to_each_learns_nothing(monkeypatch):
     monkeypatch.setattr(alignment, "deal_keys", dealing_a_key_each)
     federation, _ = sharing_points([1, 2, 3, 1, 1, 2, 1, 4, 1, 1])
-    way, seen = secfc.SecFC(k=2, t=1, membership=Private(psu.Server())), []
+    way, seen = secfc.SecFC(k=2, threshold=1, membership=Private(psu.Server())), []
 
     def network(e):
         seen.append(e)
@@ -381,7 +386,7 @@ def test_a_client_that_deals_a_group_key_to_each_learns_nothing(monkeypatch):
 def test_a_server_that_withholds_digests_cannot_tell_two_unions(monkeypatch):
     # It tells client 0 a union that puts its points on the rows of others, and lies about the holders.
     federation, _ = sharing_points(ONCE)
-    way = secfc.SecFC(k=2, t=1, membership=Private(psu.Threshold(1), counts="opened"))
+    way = secfc.SecFC(k=2, threshold=1, membership=Private(psu.Committee(1), counts="opened"))
     own, first = [], []  # client 0's tags, which the server would have to guess; the round of the keys
 
     def made(digest, key):
@@ -435,6 +440,6 @@ def test_a_server_cannot_announce_more_than_a_table_holds():
     def network(e):
         return (replace(e, body=UnionTags(many.z, many.y)) if e.kind == "UnionTags" else e,)
 
-    way = secfc.SecFC(k=1, t=1, membership=Private(bound=20, sized=False))
+    way = secfc.SecFC(k=1, threshold=1, membership=Private(bound=20, sized=False))
     with pytest.raises(FaultyServer, match="more IDs than the table"):
         secfc.fit(way, federation, faults=network)

@@ -240,7 +240,12 @@ def test_a_client_that_deals_is_indispensable():
 def test_a_label_that_no_cluster_has_is_an_error_that_names_the_committee(disclosure, monkeypatch):
     # k=3 has codes 0, 1 and 2, and ones added to all digits turn a 0 into a 3.
     algorithm = secfc.SecFC(
-        k=3, t=1, init=secfc.RandomLabels(), scale=SCALE, max_iter=2, disclosure=disclosure
+        k=3,
+        threshold=1,
+        init=secfc.RandomLabels(),
+        quantization=secfc.Quantization(scale=SCALE),
+        max_iter=2,
+        disclosure=disclosure,
     )
 
     def lie(e):

@@ -249,9 +249,9 @@ def test_a_cancelled_party_ends_when_its_role_lets_go():
 # --- whole runs ------------------------------------------------------------------------------------
 
 ALGORITHMS = {
-    "labels only": secfc.SecFC(k=3, t=1, max_iter=3),
-    "distances": secfc.SecFC(k=3, t=1, max_iter=3, disclosure=secfc.Distances()),
-    "nobody deals": secfc.SecFC(k=3, t=1, max_iter=3, disclosure=secfc.AssignmentsOnly(dealer=None)),
+    "labels only": secfc.SecFC(k=3, threshold=1, max_iter=3),
+    "distances": secfc.SecFC(k=3, threshold=1, max_iter=3, disclosure=secfc.Distances()),
+    "nobody deals": secfc.SecFC(k=3, threshold=1, max_iter=3, disclosure=secfc.AssignmentsOnly(dealer=None)),
 }
 
 

@@ -103,7 +103,7 @@ def label_shares_are_hidden(monkeypatch, replacement=None):
 
     monkeypatch.setattr("field.compare.dealer_protocol.rerandomize", spy)
     points = np.random.default_rng(0).normal(size=(5, 40, 2))
-    way = secfc.SecFC(k=4, t=2, max_iter=3, init=secfc.RandomLabels())
+    way = secfc.SecFC(k=4, threshold=2, max_iter=3, init=secfc.RandomLabels())
     result = secfc.fit(way, secfc.Federation.from_arrays(points), keep_bodies=True, seed=1)
     sent = [e for e in result.transcript.envelopes if e.kind == "LabelShare"]
     # Every client hears the labels as the server does: each member tells the same share to all others.
@@ -172,7 +172,7 @@ def what_left_was_on_the_disk(directory, monkeypatch):
             early.append((name, "the directory itself"))
 
     points = np.random.default_rng(0).normal(size=(3, 8, 2))
-    way = secfc.SecFC(k=2, t=1, max_iter=2, disclosure=secfc.Distances())
+    way = secfc.SecFC(k=2, threshold=1, max_iter=2, disclosure=secfc.Distances())
     federation = secfc.Federation.from_arrays(points)
     secfc.fit(way, federation, checkpoint=directory, watch=watch, seed=0)
     paths = [journal_path(directory, name) for name in (*federation.names, SERVER)]

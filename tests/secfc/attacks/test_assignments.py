@@ -58,7 +58,7 @@ def case():
     rng = np.random.default_rng(0)
     points = rng.uniform(-50, 50, (4, 20))[rng.integers(0, 4, 400)] + 20 * rng.standard_normal((400, 20))
     federation = secfc.Federation.from_arrays(np.array_split(points, N))
-    algorithm = secfc.SecFC(k=4, t=1, init=secfc.RandomPoints(), disclosure=AssignmentsOnly())
+    algorithm = secfc.SecFC(k=4, threshold=1, init=secfc.RandomPoints(), disclosure=AssignmentsOnly())
     result = secfc.fit(algorithm, federation, keep_bodies=True)
     scale = result.plan.quantizer.scale
     return result, federation, result.plan.quantizer(points) / scale

@@ -24,6 +24,7 @@ from secfc.attacks.judging import (
 )
 from secfc.attacks.views import CannotDecode
 from secfc.coded_kmeans.adversary_view import DecodedView
+from secfc.data.inputs import build_algorithm
 from secfc.kmeans.starts import GivenLabels, KMeansPlusPlus, RandomLabels, RandomPoints
 from secfc.roles.exchange import SERVER
 
@@ -41,7 +42,8 @@ class Case:
 
     def __init__(self, points, k, *, seed=0, faults=None, **parameters):
         self.federation = secfc.Federation.from_arrays(np.array_split(points, N))
-        algorithm = secfc.SecFC(
+        algorithm = build_algorithm(
+            secfc.SecFC,
             k=k,
             t=1,
             ell=2,

@@ -45,7 +45,12 @@ def attacked(monkeypatch, federation, disclosure, **options):
         patch.setattr(hidden, "join_union", sit)
         patch.setattr(hidden, "find_union", find)
         way = secfc.SecFC(
-            2, t=1, max_iter=2, membership=Private(**options), disclosure=disclosure, coarse="allow"
+            2,
+            threshold=1,
+            max_iter=2,
+            membership=Private(**options),
+            disclosure=disclosure,
+            quantization=secfc.Quantization(coarse="allow"),
         )
         result = secfc.fit(way, federation, bound=128.0, keep_bodies=True)
 
@@ -78,7 +83,13 @@ def test_data_are_guessed_by_a_dispute_and_not_by_a_mean(counts):
             try:
                 federation = clinics(np.array([age, ANN[1]]))
                 membership = Private(**way | {"on_conflict": conflict})
-                run = secfc.SecFC(2, t=1, max_iter=2, membership=membership, coarse="allow")
+                run = secfc.SecFC(
+                    2,
+                    threshold=1,
+                    max_iter=2,
+                    membership=membership,
+                    quantization=secfc.Quantization(coarse="allow"),
+                )
                 told = secfc.fit(run, federation, bound=128.0).transcript.envelopes
                 kinds = Counter(
                     (e.kind, e.sender) for e in told if e.recipient == "client-0" and e.round >> 32 < 7
@@ -140,7 +151,13 @@ def test_whether_ids_are_disjoint_tells_nobody_who_is_shared():
                     words.append(e)
                 return (e,)
 
-            way = secfc.SecFC(2, t=1, max_iter=1, membership=membership, coarse="allow")
+            way = secfc.SecFC(
+                2,
+                threshold=1,
+                max_iter=1,
+                membership=membership,
+                quantization=secfc.Quantization(coarse="allow"),
+            )
             try:
                 result = secfc.fit(way, federation, bound=64.0, faults=listen)
                 told = next(e.body.held for e in words if e.kind == "Multiplicities")

@@ -134,7 +134,7 @@ def test_the_final_labels_alone_give_what_final_labels_allow():
 def test_a_report_uses_all_labels_that_its_policy_shows_and_no_others(policy, n_init):
     points = mixture(300, 8, 4, 30, seed=4)
     federation, witness = secfc.Federation.from_arrays(np.array_split(points, 5)), QueryRecorder()
-    way = secfc.SecFC(k=4, t=1, n_init=n_init, disclosure=policy)
+    way = secfc.SecFC(k=4, threshold=1, n_init=n_init, disclosure=policy)
     result: Clustering = secfc.fit(way, federation, watch=witness, keep_bodies=True)
     found = curious_server(witness, result, policy, federation).judgements["labels alone"]
     assert found.parties == (SERVER,)

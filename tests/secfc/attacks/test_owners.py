@@ -31,7 +31,7 @@ def test_owners_are_read_off_shares_of_own_rows_and_hidden_ones_are_guessed_like
     truth = np.repeat(np.arange(len(COUNTS)), COUNTS)[COUNTS[0] :]
     right = {}
     for name, membership in (("open", secfc.Open()), ("private", Private(bound=64, sized=False))):
-        way = secfc.SecFC(2, t=1, max_iter=1, membership=membership)
+        way = secfc.SecFC(2, threshold=1, max_iter=1, membership=membership)
         result = secfc.fit(way, data, bound=8.0, keep_bodies=True)
         guess = owners(View.of(result, result.plan, data.names[0]), len(points))[COUNTS[0] :]
         right[name] = float((guess == truth).mean())

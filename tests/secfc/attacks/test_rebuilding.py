@@ -116,7 +116,12 @@ def test_two_runs_that_differ_by_a_row_give_it():
     outputs = []
     for rows in (points, np.delete(points, 77, axis=0)):
         data = secfc.Federation.from_arrays(np.array_split(rows, 5))
-        way = secfc.SecFC(3, 1, reveal_centers=True, smallest_center=1, scale=8.0, coarse="allow")
+        way = secfc.SecFC(
+            3,
+            1,
+            release=secfc.Release(reveal_centers=True, smallest_center=1),
+            quantization=secfc.Quantization(scale=8.0, coarse="allow"),
+        )
         result = secfc.fit(way, data, bound=16.0, seed=0, keep_bodies=True)
         outputs.append(View.of(result, result.plan, OUTSIDER).output)
     rows = run_differences(*outputs)

@@ -10,6 +10,7 @@ from field.secrets.coins import SeededCoins
 from secfc.attacks.geometry import Simplex, locate_points, reconstruct_geometry
 from secfc.attacks.judging import judge_guess
 from secfc.coded_kmeans.adversary_view import DecodedView, QueryRecorder, ServerView
+from secfc.data.inputs import build_algorithm
 from secfc.kmeans.starts import KMeansPlusPlus, RandomLabels
 from secfc.privacy import Bound, Budget
 from secfc.report.leakage import curious_server
@@ -21,7 +22,7 @@ def witnessed(points, n=5, **parameters):
     """(result with a full transcript, federation, witness)."""
     federation = secfc.Federation.from_arrays(np.array_split(points, n))
     witness = QueryRecorder()
-    way = secfc.SecFC(k=4, t=1, **{"disclosure": secfc.Distances(), **parameters})
+    way = build_algorithm(secfc.SecFC, k=4, t=1, **{"disclosure": secfc.Distances(), **parameters})
     return secfc.fit(way, federation, keep_bodies=True, watch=witness), federation, witness
 
 
@@ -101,7 +102,7 @@ def test_points_that_several_clients_hold_count_once():
     ]
     federation = secfc.Federation(tuple(parties))
     witness = QueryRecorder()
-    result = secfc.fit(secfc.SecFC(k=4, t=1, membership=secfc.Private()), federation, watch=witness)
+    result = secfc.fit(secfc.SecFC(k=4, threshold=1, membership=secfc.Private()), federation, watch=witness)
     found = curious_server(witness, result, secfc.Distances(), federation)
     assert found.judgements["distances"].m == 120
     assert found.judgements["distances"].share[-1] > found.judgements["labels alone"].share[-1]
@@ -115,7 +116,7 @@ def test_a_run_that_left_rows_out_is_not_replayed():
 
 def test_a_run_that_was_resumed_is_witnessed_whole(tmp_path):
     federation = secfc.Federation.from_arrays(np.array_split(mixture(100, 4, 4, 20), 5))
-    algorithm, whole = secfc.SecFC(k=4, t=1), QueryRecorder()
+    algorithm, whole = secfc.SecFC(k=4, threshold=1), QueryRecorder()
     secfc.fit(algorithm, federation, watch=whole)
     assert len(whole.questions) > 3
     seen = QueryRecorder()
@@ -139,7 +140,7 @@ def noisy(epsilon, points):
     radius = Bound.given(float(np.linalg.norm(points, axis=1).max()))
     policy = secfc.NoiseInShares(Budget(epsilon, 1e-6), radius=radius)
     federation, witness = secfc.Federation.from_arrays(np.array_split(points, 5)), QueryRecorder()
-    way = secfc.SecFC(k=4, t=1, max_iter=6, disclosure=policy)
+    way = secfc.SecFC(k=4, threshold=1, max_iter=6, disclosure=policy)
     options = {"keep_bodies": True, "watch": witness, "coins": lambda name: SeededCoins(5, name)}
     result = secfc.fit(way, federation, seed=0, bound=bound, **options)
     found = curious_server(witness, result, policy, federation)

@@ -52,7 +52,9 @@ def case():
         parts[steps.number, plan.clients[me]] = part
         return part
 
-    way = secfc.SecFC(k=4, t=1, init=secfc.RandomPoints(), max_iter=8, disclosure=secfc.AssignmentsOnly(None))
+    way = secfc.SecFC(
+        k=4, threshold=1, init=secfc.RandomPoints(), max_iter=8, disclosure=secfc.AssignmentsOnly(None)
+    )
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(policy, "take_over_part", recorded)
         result = secfc.fit(way, federation, keep_bodies=True)

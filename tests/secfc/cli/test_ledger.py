@@ -154,7 +154,7 @@ def test_a_delta_that_allows_to_publish_somebody_is_warned_about():
 
     def noisy(delta, unit):
         noise = NoiseInShares(Budget(50.0, delta), Bound.given(1.0), neighbors=Neighbors("replace", unit))
-        return SecFC(k=2, t=1, disclosure=noise, max_iter=1)
+        return SecFC(k=2, threshold=1, disclosure=noise, max_iter=1)
 
     for delta, unit, units in ((0.02, "data point", "84 data points"), (0.09, "client", "12 clients")):
         with pytest.warns(Caution, match=f"delta={delta} for {units}: .* published whole. Take"):
@@ -169,8 +169,8 @@ def test_a_delta_that_allows_to_publish_somebody_is_warned_about():
 
 def test_a_run_that_fails_says_what_it_may_have_spent():
     data = [np.random.default_rng(j).normal(size=(20, 2)) / 9 for j in range(4)]
-    way = SecFC(k=2, t=1, disclosure=NoiseInShares(Budget(2.0, 1e-6), Bound.given(1.0)), max_iter=1)
-    for algorithm, told in ((way, True), (SecFC(k=2, t=1), False)):
+    way = SecFC(k=2, threshold=1, disclosure=NoiseInShares(Budget(2.0, 1e-6), Bound.given(1.0)), max_iter=1)
+    for algorithm, told in ((way, True), (SecFC(k=2, threshold=1), False)):
         with pytest.raises(TooFewReplies) as caught:
             fit(algorithm, data, bound=1.0, faults=lambda e: () if "Distances" in e.kind else (e,))
         assert (caught.value.promise is not None) == told

@@ -194,7 +194,7 @@ def test_what_cannot_be_is_refused(held: dict[str, list[int]], line: str, messag
 @pytest.mark.parametrize("n", range(3, 60))
 def test_the_default_t_is_one_a_union_can_be_found_for(n: int) -> None:
     t = execute.choose_code(n, None, None)[0]
-    assert psu.UnionPlan(n, psu.Threshold(t), bytes(16)).dealt == (t > 5)
+    assert psu.UnionPlan(n, psu.Committee(t), bytes(16)).dealt == (t > 5)
 
 
 def test_the_demonstration_runs_privately() -> None:

@@ -187,13 +187,13 @@ def test_two_clients_are_told_that_they_see_each_other() -> None:
 def test_the_default_t_is_the_largest_that_a_plan_accepts(n: int, spares: int) -> None:
     def accepted(t: int) -> bool:
         try:
-            psu.UnionPlan(n, psu.Threshold(t, spares), bytes(16))
+            psu.UnionPlan(n, psu.Committee(t, spares), bytes(16))
         except ValueError:
             return False
         return True
 
     mode, notes = union.choose_mode(n, "threshold", None, spares)
-    assert isinstance(mode, psu.Threshold)
+    assert isinstance(mode, psu.Committee)
     fitting = [t for t in range(1, n) if accepted(t)]
     assert mode.t == max(fitting, default=1)
     assert f"t={mode.t} was chosen" in notes[0]

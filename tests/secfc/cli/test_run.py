@@ -146,7 +146,7 @@ def test_the_report_of_the_demonstration_is_that_of_the_library() -> None:
     found = strict_json(result.stdout)
     points, truth = rotated_digits(3)
     federation = secfc.Federation.from_labelled(points, truth, n=10, clusters_per_client=2, seed=0)
-    fitted = secfc.fit(secfc.SecFC(4, t=4), federation, seed=0)
+    fitted = secfc.fit(secfc.SecFC(4, threshold=4), federation, seed=0)
     assert found["verified"] is True
     assert found["verification"]["iterations"] == found["n_iter"] == fitted.n_iter
     assert fitted.cost is None
@@ -191,7 +191,7 @@ def test_files_give_the_labels_of_the_library_with_ids() -> None:
     assert result.exit_code == 0, result.output
     assert "secfc-labels.csv (for data holders), secfc-report.json" in result.stdout
     federation = secfc.Federation.from_files(CSV, id_column="pid", label_column="kind")
-    fitted = secfc.fit(secfc.SecFC(3, t=1), federation, seed=3)
+    fitted = secfc.fit(secfc.SecFC(3, threshold=1), federation, seed=3)
     expected = [
         [party.name, str(row), str(party.ids[row]), str(label)]
         for party, labels in zip(federation.parties, fitted.labels, strict=True)
@@ -261,7 +261,12 @@ def test_every_start_and_field_is_exact(init: str, field: str) -> None:
     policy = secfc.Distances() if shown else secfc.AssignmentsOnly(consent=True)
     policy = secfc.OwnLabels() if grown else policy
     algorithm = secfc.SecFC(
-        5, t=1, init=STARTS[init], n_init=3, basis=basis, rounding="floor", disclosure=policy
+        5,
+        threshold=1,
+        init=STARTS[init],
+        n_init=3,
+        quantization=secfc.Quantization(basis=basis, rounding="floor"),
+        disclosure=policy,
     )
     fitted = secfc.fit(algorithm, secfc.Federation.from_files(NPY), seed=0)
     assert found["cost"] == fitted.cost
@@ -280,7 +285,13 @@ def test_every_option_reaches_the_algorithm() -> None:
     assert parameters["max_iter"] == found["n_iter"] == 1
     assert (parameters["scale"], parameters["bound"], parameters["bound_from_data"]) == (64, 50, False)
     assert parameters["seed"] == 7
-    algorithm = secfc.SecFC(4, t=1, max_iter=1, scale=64, reveal_centers=True)
+    algorithm = secfc.SecFC(
+        4,
+        threshold=1,
+        max_iter=1,
+        quantization=secfc.Quantization(scale=64),
+        release=secfc.Release(reveal_centers=True),
+    )
     fitted = secfc.fit(algorithm, secfc.Federation.from_files(NPY), seed=7, bound=50)
     assert found["converged"] is fitted.converged
     assert fitted.centers is not None

@@ -14,6 +14,7 @@ import secfc
 from secfc.algorithm import PublicFacts
 from secfc.cli.execute import choose_code
 from secfc.coded_kmeans import parameters
+from secfc.data.inputs import build_algorithm
 
 
 @pytest.mark.parametrize("way", [secfc.SecFC, secfc.Lloyd])
@@ -23,7 +24,7 @@ from secfc.coded_kmeans import parameters
      ("center_separation", secfc.CenterSeparation()), ("Random-Points", secfc.RandomPoints())],
 )  # fmt: skip
 def test_a_start_may_be_a_word(way, word, value):
-    assert way(2, init=word, **({"t": 1} if way is secfc.SecFC else {})).init == value
+    assert way(2, init=word, **({"threshold": 1} if way is secfc.SecFC else {})).init == value
 
 
 def test_policies_and_memberships_may_be_words():
@@ -53,7 +54,7 @@ def test_a_fit_takes_words_as_it_takes_values():
 )  # fmt: skip
 def test_what_is_neither_is_refused_with_what_is_due(given, due):
     with pytest.raises(secfc.InputError) as error:
-        secfc.SecFC(2, 1, **given)
+        build_algorithm(secfc.SecFC, k=2, t=1, **given)
     assert due in str(error.value)
 
 
@@ -88,7 +89,11 @@ def test_help_and_completion_show_all_public_names():
 @pytest.mark.parametrize("bound", [1e200, 1e308, 1e-200])
 def test_a_bound_whose_squares_are_no_floats_is_refused(bound):
     federation = secfc.Federation.from_arrays([[[0.0]], [[0.0]], [[0.0]]])
-    for way in (secfc.SecFC(1, 1), secfc.SecFC(1, 1, reveal_centers=True), secfc.Lloyd(1)):
+    for way in (
+        secfc.SecFC(1, 1),
+        secfc.SecFC(1, 1, release=secfc.Release(reveal_centers=True)),
+        secfc.Lloyd(1),
+    ):
         with pytest.raises(secfc.InputError, match="rescale the data"):
             secfc.fit(way, federation, bound=bound)
 
@@ -100,9 +105,9 @@ def test_an_open_t_is_chosen_as_the_shell_chooses_it(n, way):
 
     undealt = way.get("disclosure") == "final-labels"
     t, *_ = choose_code(n, None, way.get("ell"), most=MAX_T if undealt else None)
-    chosen = secfc.SecFC(2, **way).among(tuple(map(str, range(n))))
-    assert chosen.t == t
-    assert chosen == secfc.SecFC(2, t, **way)
+    chosen = build_algorithm(secfc.SecFC, k=2, **way).among(tuple(map(str, range(n))))
+    assert chosen.threshold.t == t
+    assert chosen == build_algorithm(secfc.SecFC, k=2, t=t, **way)
 
 
 def test_too_few_clients_for_any_t_are_told():
@@ -138,7 +143,9 @@ def test_a_notebook_shows_a_result_and_no_label():
     assert "a<b>" not in shown  # a name is no markup
     assert all(html.escape(sentence) in shown for sentence in result.learned)
     assert ", ".join(map(str, np.bincount(result.flat))) in shown
-    opened = secfc.fit(secfc.SecFC(2, reveal_centers=True, smallest_center=9), arrays)._repr_html_()
+    opened = secfc.fit(
+        secfc.SecFC(2, release=secfc.Release(reveal_centers=True, smallest_center=9)), arrays
+    )._repr_html_()
     assert "closed where few points are: 0" in opened
     parser = ElementTree.fromstring(shown.replace("<br>", "<br/>"))
     assert {element.tag for element in parser.iter()} == {

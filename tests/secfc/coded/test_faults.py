@@ -20,6 +20,7 @@ import secfc
 from field import SeededCoins
 from secfc.coded.blame import DEALING, CheaterIdentification, DealingVerdict
 from secfc.coded.union import Disputes, Multiplicities
+from secfc.data.inputs import with_parameters
 from secfc.feddp import FedDPKMeans
 from secfc.kfed import PointLabels
 from secfc.roles.exchange import (
@@ -117,7 +118,9 @@ def test_undisturbed_runs_are_those_of_plaintext_lloyd(name):
         return
     plain = plaintext(scenario.algorithm, (), scenario.n, m=scenario.m)
     if scenario.predict:
-        twin = secfc.Lloyd(2, scale=16.0, n_init=2, max_iter=4, init=scenario.algorithm.init)
+        twin = secfc.Lloyd(
+            2, quantization=secfc.Quantization(scale=16.0), n_init=2, max_iter=4, init=scenario.algorithm.init
+        )
         fed = scenario.federation
         expected = secfc.fit(twin, fed, bound=8.0, seed=3).predict(fed)
         assert all((a == b).all() for a, b in zip(got.labels, expected, strict=True))
@@ -227,7 +230,7 @@ def test_whoever_falsified_a_step_is_suspected_when_others_take_it_again(name):
     liar = quiet.passed[first].sender
     later = [i for i, e in enumerate(quiet.passed) if e.sender == liar and e.kind == "MaskedBits"]
     found = []
-    for b, at in itertools.product(range(2), later):
+    for b, at in itertools.product(range(8), later):
         network = Network({first: Fault("alter", 0, b), at: Fault("cut")}, False)
         with contextlib.suppress(secfc.ProtocolError):
             try:
@@ -554,7 +557,7 @@ def test_a_server_that_counts_on_nobody_ends_the_run():
 
 
 def test_requests_and_shows_of_centers_are_compared_with_the_plan():
-    algorithm = dataclasses.replace(OPEN, reveal_centers=True)
+    algorithm = with_parameters(OPEN, reveal_centers=True)
     for change, kind in (
         (shorter("labels"), "RevealCenters"),
         (replaced(k=5), "RevealCenters"),

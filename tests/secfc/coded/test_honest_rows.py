@@ -31,7 +31,12 @@ def plan_of(counts, d, ell, t, mixed):
     rng = np.random.default_rng(0)
     points = np.split(rng.uniform(-1, 1, (sum(counts), d)), np.cumsum(counts)[:-1])
     public = dataclasses.replace(PublicFacts.of(secfc.Federation.from_arrays(points), 1.0), session=bytes(32))
-    plan = secfc.SecFC(k=2, ell=ell, t=t, scale=16.0, disclosure=secfc.Distances()).plan(public)
+    plan = secfc.SecFC(
+        k=2,
+        threshold=secfc.Threshold(t, ell),
+        quantization=secfc.Quantization(scale=16.0),
+        disclosure=secfc.Distances(),
+    ).plan(public)
     if mixed:
         plan = dataclasses.replace(plan, layout=HiddenOwnerLayout(plan.m, len(counts)))
     return dataclasses.replace(plan, block=16)

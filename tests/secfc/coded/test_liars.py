@@ -19,6 +19,7 @@ from secfc.attacks.views import View
 from secfc.coded.blame import BLINDING, DEALING, MALFORMED, OFF, WORDS
 from secfc.coded.messages import CheckedDistances, RowShares
 from secfc.coded_kmeans.adversary_view import DecodedView
+from secfc.data.inputs import build_algorithm
 from secfc.kmeans.starts import GivenLabels, KMeansPlusPlus, RandomPoints
 from secfc.roles.exchange import ITERATE, SERVER
 from secfc.roles.messages import Contributors, Hello
@@ -38,15 +39,23 @@ BLINDED, BARE = secfc.Distances(), secfc.Distances(blind=False)
 both = pytest.mark.parametrize("disclosure", [BLINDED, BARE], ids=["blinded", "bare"])
 
 
-def algorithm(liars=1, disclosure=BLINDED, **options):
+def algorithm(max_cheaters=1, disclosure=BLINDED, **options):
     # R = 5: n = 5 + 2 liars suffice.
-    return secfc.SecFC(k=3, **{"t": 2, "init": RandomPoints(), **options}, disclosure=disclosure, liars=liars)
+    return build_algorithm(
+        secfc.SecFC,
+        k=3,
+        **{"t": 2, "init": RandomPoints(), **options},
+        disclosure=disclosure,
+        max_cheaters=max_cheaters,
+    )
 
 
 def check_exact(result, fed, **options):
     """The labels are plaintext Lloyd's on the rows that count."""
     kept = [p for p in fed.parties if p.name not in result.excluded]
-    plain = secfc.Lloyd(k=3, **{"init": RandomPoints(), **options}, scale=result.plan.quantizer.scale)
+    plain = build_algorithm(
+        secfc.Lloyd, k=3, **{"init": RandomPoints(), **options}, scale=result.plan.quantizer.scale
+    )
     bound = result.plan.quantizer.bound
     assert same_runs(result, secfc.fit(plain, secfc.Federation(tuple(kept)), bound=bound))
 
@@ -156,18 +165,18 @@ def test_one_wrong_value_in_a_million_is_found(disclosure):
 
     options = {"k": 8, "t": 1, "init": start, "max_iter": 1}
     result = secfc.fit(
-        secfc.SecFC(**options, disclosure=disclosure, liars=1), fed,
+        build_algorithm(secfc.SecFC, **options, disclosure=disclosure, max_cheaters=1), fed,
         faults=lying(REPLIES, ["client-4"], one_value),
     )  # fmt: skip
     # Only replies that are read are judged: the first R + 1 = 4 agree, and the lie changes nothing.
     assert result.liars == {}
     result = secfc.fit(
-        secfc.SecFC(**options, disclosure=disclosure, liars=1), fed,
+        build_algorithm(secfc.SecFC, **options, disclosure=disclosure, max_cheaters=1), fed,
         faults=lying(REPLIES, ["client-1"], one_value),
     )  # fmt: skip
     assert result.liars == {"client-1": OFF}
     del options["t"]
-    assert same_runs(result, secfc.fit(secfc.Lloyd(**options, disclosure=disclosure), fed))
+    assert same_runs(result, secfc.fit(build_algorithm(secfc.Lloyd, **options, disclosure=disclosure), fed))
 
 
 def colluding(code, liars, honest):
@@ -203,7 +212,7 @@ def test_one_liar_too_many_is_a_typed_error_with_a_spare_reply(disclosure):
     fed = federation(n=10)
     way = algorithm(2, disclosure)
     code = way.plan(secfc.algorithm.PublicFacts.of(fed)).code
-    with pytest.raises(secfc.LiarsExceeded, match="planned liars=2: plan for more liars"):
+    with pytest.raises(secfc.LiarsExceeded, match="planned max_cheaters=2: plan for more"):
         secfc.fit(way, fed, faults=colluding(code, (1, 6, 7), (0, 2, 3, 4)))
 
 
@@ -468,7 +477,7 @@ def test_a_blinding_that_does_not_sum_to_zero_names_its_dealer():
     check_exact(result, fed)
     assert result.liars == {"client-1": BLINDING}
     # Without liars planned for it is noticed all the same, and nobody is blamed.
-    with pytest.raises(secfc.LiarsExceeded, match="planned liars=0") as caught:
+    with pytest.raises(secfc.LiarsExceeded, match="planned max_cheaters=0") as caught:
         secfc.fit(algorithm(0, secfc.Distances(dealt=True)), fed, faults=fault)
     assert caught.value.suspects == ()
 
@@ -541,7 +550,9 @@ def interpolated(disclosure):
     """What the server makes of true replies at the first data point: residues of one segment."""
     fed = federation(n=9, m=900)
     result = secfc.fit(
-        secfc.SecFC(k=3, t=2, ell=2, init=RandomPoints(), disclosure=disclosure, liars=1),
+        secfc.SecFC(
+            k=3, threshold=secfc.Threshold(2, 2, max_cheaters=1), init=RandomPoints(), disclosure=disclosure
+        ),
         fed,
         keep_bodies=True,
     )
@@ -720,7 +731,8 @@ def test_whatever_planned_liars_do_labels_are_exact_and_no_honest_client_is_name
 
     fed = federation(n=n, m=6 * n, d=3, seed=seed)
     way = secfc.SecFC(
-        k=3, t=t, ell=ell, init=RandomPoints(), max_iter=4, liars=liars, reveal_centers=True,
+        k=3, threshold=secfc.Threshold(t, ell, max_cheaters=liars), init=RandomPoints(), max_iter=4,
+        release=secfc.Release(reveal_centers=True),
         disclosure=BLINDED if blind else BARE,
     )  # fmt: skip
     result = secfc.fit(way, fed, faults=fault)
@@ -748,7 +760,7 @@ def lie_in_replies(to, message):
 
 def test_liars_over_the_wire_and_sealed():
     fed = federation(n=7)
-    lying_one = Lying(k=3, t=2, init=RandomPoints(), liars=1, disclosure=BLINDED)
+    lying_one = Lying(3, secfc.Threshold(2, max_cheaters=1), RandomPoints(), disclosure=BLINDED)
     result = secfc.fit(lying_one, fed, faults=wire.over_wire(), sealed=True)
     check_exact(result, fed)
     assert result.liars == {"client-2": OFF}
@@ -778,12 +790,15 @@ def test_liars_over_sockets(lie):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"liars": 3}, r"n=9 clients cannot find liars=3 lying ones .* = 11 are needed\. Lower liars"),
-        ({"liars": -1}, "liars=-1 is negative"),
-        ({"liars": 2, "membership": secfc.Private()}, "cannot be traced.*membership=Open"),
         (
-            {"liars": 2, "reveal_centers": ("client-0", "client-1", "client-2")},
-            r"3 clients cannot reveal the centers with liars=2: ell\+t\+2\*liars = 7 must consent",
+            {"max_cheaters": 3},
+            r"n=9 clients cannot find max_cheaters=3 lying ones .* = 11 are needed\. Lower max_cheaters",
+        ),
+        ({"max_cheaters": -1}, "max_cheaters=-1 is negative"),
+        ({"max_cheaters": 2, "membership": secfc.Private()}, "cannot be traced.*membership=Open"),
+        (
+            {"max_cheaters": 2, "reveal_centers": ("client-0", "client-1", "client-2")},
+            r"3 clients cannot reveal the centers with max_cheaters=2: ell\+t\+2\*max_cheaters = 7 must",
         ),
     ],
 )
@@ -823,7 +838,7 @@ def test_policies_that_check_nothing_are_refused():
     class Trusting(secfc.AssignmentsOnly):
         """Does not say that it finds liars."""
 
-    with pytest.raises(secfc.InputError, match="liars=1 with Trusting: this policy does not check"):
+    with pytest.raises(secfc.InputError, match="max_cheaters=1 with Trusting: this policy does not check"):
         secfc.fit(algorithm(1, Trusting()), federation(n=9))
 
 

@@ -85,7 +85,9 @@ def ways(which, verify):
     conflict = "separate" if which in ("counts", "phantom", "turn") else "fail"
     counts = "hidden" if which == "quotients" else "opened"
     membership = Private(verify=verify, on_conflict=conflict, counts=counts)
-    return secfc.SecFC(k=2, t=1, max_iter=2, membership=membership, coarse="allow")
+    return secfc.SecFC(
+        k=2, threshold=1, max_iter=2, membership=membership, quantization=secfc.Quantization(coarse="allow")
+    )
 
 
 def people(which):
@@ -129,8 +131,8 @@ def test_an_honest_server_passes_and_members_add_up_what_it_adds_up(options):
     if "merge" in options:
         parts = np.array_split(np.arange(30.0), 5)
         federation = secfc.Federation.from_arrays([p[:, None] for p in parts])
-    told = Private(psu.Threshold(1, spares=1), verify=True, **options)
-    result = check_exact(secfc.SecFC(k=2, t=1, max_iter=2, membership=told), federation)
+    told = Private(psu.Committee(1, spares=1), verify=True, **options)
+    result = check_exact(secfc.SecFC(k=2, threshold=1, max_iter=2, membership=told), federation)
     to = [e.recipient for e in result.transcript.envelopes if e.kind == "Opening"]
     assert set(to) == {"server", *(f"client-{i}" for i in range(4))}  # the committee alone
     assert to.count("client-3") == to.count("server")  # also the spare, who sends none
@@ -138,7 +140,9 @@ def test_an_honest_server_passes_and_members_add_up_what_it_adds_up(options):
 
 def test_a_member_that_falls_silent_is_replaced_and_one_that_tells_the_server_alone_is_suspected():
     federation, _ = overlapping(6, 40, 15)
-    way = secfc.SecFC(k=2, t=1, max_iter=2, membership=Private(psu.Threshold(1, spares=1), verify=True))
+    way = secfc.SecFC(
+        k=2, threshold=1, max_iter=2, membership=Private(psu.Committee(1, spares=1), verify=True)
+    )
 
     def silence(to):
         def deliver(e):

@@ -45,10 +45,10 @@ def check_exact(algorithm, federation, seed=0):
     result = secfc.fit(algorithm, federation, seed=seed)
     pooled = secfc.Federation.from_arrays([union_in_row_order(result, federation)])
     plain = secfc.Lloyd(
-        k=algorithm.k, init=algorithm.init, basis=algorithm.basis, max_iter=algorithm.max_iter,
+        k=algorithm.k, init=algorithm.init,
+        quantization=dataclasses.replace(algorithm.quantization, scale=result.plan.quantizer.scale),
+        max_iter=algorithm.max_iter,
         disclosure=algorithm.disclosure,
-        # Coarser than the baseline's own, as sums of all clients' rows are tested.
-        scale=result.plan.quantizer.scale, coarse=algorithm.coarse,
     )  # fmt: skip
     expected = secfc.fit(plain, pooled, seed=seed)
     assert len(result.history) == len(expected.history)
@@ -68,35 +68,36 @@ def test_labels_equal_plaintext_lloyd_on_the_union(seed, shape, held, basis, ids
     n, ell, t = shape
     federation, _ = overlapping(n, 40, held, seed=seed, ids=ids)
     algorithm = secfc.SecFC(
-        k=min(3, held), t=t, ell=ell, init=RandomPoints(), basis=basis, max_iter=5,
-        membership=Private(bound=4096, sized=False), disclosure=SHOWN, coarse="allow",
+        k=min(3, held), threshold=secfc.Threshold(t, ell), init=RandomPoints(),
+        quantization=secfc.Quantization(basis=basis, coarse="allow"), max_iter=5,
+        membership=Private(bound=4096, sized=False), disclosure=SHOWN,
     )  # fmt: skip
     check_exact(algorithm, federation, seed)
 
 
-@pytest.mark.parametrize("mode", [psu.Server(), psu.Threshold(1), psu.Threshold(2, 1)])
+@pytest.mark.parametrize("mode", [psu.Server(), psu.Committee(1), psu.Committee(2, 1)])
 def test_every_mode_of_union_gives_the_same_clustering(mode):
     federation, _ = overlapping(7, 60, 25)
-    shown = secfc.SecFC(k=3, t=2, init=KMeansPlusPlus(), membership=Private(mode), disclosure=SHOWN)
+    shown = secfc.SecFC(k=3, threshold=2, init=KMeansPlusPlus(), membership=Private(mode), disclosure=SHOWN)
     check_exact(shown, federation)
 
 
 def test_coefficients_that_clients_deal_give_the_same_clustering(monkeypatch):
     monkeypatch.setattr("psu.plan.MAX_SUBSETS", 0)
     federation, _ = overlapping(5, 20, 9)
-    for membership in (Private(psu.Threshold(1, 1)), Private(psu.Threshold(2), verify=True)):
-        check_exact(secfc.SecFC(k=2, t=2, membership=membership, disclosure=SHOWN), federation)
+    for membership in (Private(psu.Committee(1, 1)), Private(psu.Committee(2), verify=True)):
+        check_exact(secfc.SecFC(k=2, threshold=2, membership=membership, disclosure=SHOWN), federation)
     disjoint = secfc.Federation.from_arrays(
         [p.points for p in federation.parties], ids=np.split(np.arange(45), 5)
     )
-    check_exact(secfc.SecFC(k=2, t=2, membership=Private(merge=False), disclosure=SHOWN), disjoint)
+    check_exact(secfc.SecFC(k=2, threshold=2, membership=Private(merge=False), disclosure=SHOWN), disjoint)
 
 
-@pytest.mark.parametrize("mode", [None, psu.Threshold(2), psu.Server()])
+@pytest.mark.parametrize("mode", [None, psu.Committee(2), psu.Server()])
 def test_oblivious_tags_give_the_same_clustering(mode):
     federation, _ = overlapping(5, 20, 9)
     result = check_exact(
-        secfc.SecFC(k=2, t=2, membership=Private(mode, tags="oblivious", quota=9), disclosure=SHOWN),
+        secfc.SecFC(k=2, threshold=2, membership=Private(mode, tags="oblivious", quota=9), disclosure=SHOWN),
         federation,
     )
     evaluators = {e.sender for e in result.transcript.envelopes if e.kind == "Evaluated"}
@@ -115,9 +116,9 @@ def test_a_quota_is_asked_for_and_kept():
         Private(tags="none")
     federation, _ = overlapping(3, 20, 9)
     with pytest.raises(ValueError, match="9 different IDs, and a quota of 8: agree with the others"):
-        secfc.fit(secfc.SecFC(k=2, t=1, membership=Private(tags="oblivious", quota=8)), federation)
+        secfc.fit(secfc.SecFC(k=2, threshold=1, membership=Private(tags="oblivious", quota=8)), federation)
     with pytest.warns(UserWarning, match='tags="oblivious" and a quota prevent that'):
-        secfc.SecFC(k=2, t=1, membership=Private()).plan(PublicFacts.of(federation))
+        secfc.SecFC(k=2, threshold=1, membership=Private()).plan(PublicFacts.of(federation))
 
 
 def test_labels_cannot_be_given_for_rows_whose_order_nobody_knows():
@@ -125,7 +126,7 @@ def test_labels_cannot_be_given_for_rows_whose_order_nobody_knows():
     start = secfc.GivenLabels(np.arange(20) % 2)
     for membership in (Private(), Private(merge=False), Private(psu.Server())):
         with pytest.raises(secfc.InputError, match=r"in an order that nobody knows.*RandomLabels"):
-            secfc.fit(secfc.SecFC(k=2, t=1, init=start, membership=membership), federation)
+            secfc.fit(secfc.SecFC(k=2, threshold=1, init=start, membership=membership), federation)
 
 
 def test_a_server_with_another_key_for_one_client_is_found_out(monkeypatch):
@@ -142,7 +143,7 @@ def test_a_server_with_another_key_for_one_client_is_found_out(monkeypatch):
         first = ristretto.add(said[:32], elements[:32])
         return first + said[32:]
 
-    way = secfc.SecFC(k=2, t=1, membership=Private(tags="oblivious", quota=6))
+    way = secfc.SecFC(k=2, threshold=1, membership=Private(tags="oblivious", quota=6))
     assert secfc.fit(way, federation).labels
     monkeypatch.setattr(Evaluator, "answer", deviating)
     with pytest.raises(UnionFailed, match=r"of another key than the plan's \(the server: proof\)"):
@@ -153,13 +154,13 @@ def test_disjoint_ids_need_no_merging():
     rng = np.random.default_rng(1)
     arrays = [rng.normal(size=(12, 2)) for _ in range(5)]
     federation = secfc.Federation.from_arrays(arrays, ids=[range(12 * j, 12 * j + 12) for j in range(5)])
-    result = check_exact(secfc.SecFC(k=2, t=1, membership=Private(merge=False)), federation)
+    result = check_exact(secfc.SecFC(k=2, threshold=1, membership=Private(merge=False)), federation)
     kinds = {e.kind for e in result.transcript.envelopes}
     assert "HeldOnce" in kinds
     assert "Multiplicities" not in kinds
 
 
-@pytest.mark.parametrize("mode", [psu.Threshold(1), psu.Server()])
+@pytest.mark.parametrize("mode", [psu.Committee(1), psu.Server()])
 def test_holders_that_disagree_are_told_which_id_and_nobody_else_is(mode):
     federation, _ = overlapping(5, 30, 12, seed=3)
     first, ids = federation.parties[0], federation.parties[0].ids
@@ -175,7 +176,7 @@ def test_holders_that_disagree_are_told_which_id_and_nobody_else_is(mode):
     from secfc.algorithm import PublicFacts
 
     broken = secfc.Federation(parties)
-    algorithm = secfc.SecFC(k=2, t=1, membership=Private(mode))
+    algorithm = secfc.SecFC(k=2, threshold=1, membership=Private(mode))
     draft = algorithm.plan(PublicFacts.of(broken))
     errors = {}
 
@@ -204,7 +205,7 @@ def test_holders_that_disagree_are_told_which_id_and_nobody_else_is(mode):
 def test_golden_view_of_each_party():
     federation, _ = overlapping(5, 40, 15)
     hidden = Private(bound=64, sized=False, counts="hidden")
-    way = secfc.SecFC(k=2, t=2, membership=hidden, disclosure=SHOWN)
+    way = secfc.SecFC(k=2, threshold=2, membership=hidden, disclosure=SHOWN)
     result = secfc.fit(way, federation)
 
     def received(party):
@@ -251,7 +252,7 @@ def test_traffic_does_not_depend_on_who_owns_what():
             [points[p] for p in parts], ids=[[f"id{i}" for i in p] for p in parts]
         )
         hidden = Private(bound=64, sized=False, counts="hidden")
-        algorithm = secfc.SecFC(k=2, t=1, max_iter=1, membership=hidden)
+        algorithm = secfc.SecFC(k=2, threshold=1, max_iter=1, membership=hidden)
         result = secfc.fit(algorithm, federation, bound=8.0)
         # Rounds of peeling depend on the random placement of the union, and so do the openings' sizes.
         fixed = (
@@ -273,7 +274,7 @@ def test_traffic_does_not_depend_on_who_owns_what():
     assert tables[0] == tables[1]
     open_sizes = {
         e.nbytes
-        for e in secfc.fit(secfc.SecFC(k=2, t=1), federation).transcript.envelopes
+        for e in secfc.fit(secfc.SecFC(k=2, threshold=1), federation).transcript.envelopes
         if e.kind == "RowShares"
     }
     assert len(open_sizes) > 1, "the control shows set sizes"
@@ -281,7 +282,7 @@ def test_traffic_does_not_depend_on_who_owns_what():
 
 def test_a_silent_committee_member_is_replaced():
     federation, _ = overlapping(6, 40, 15)
-    algorithm = secfc.SecFC(k=2, t=1, membership=Private(psu.Threshold(1, spares=1)))
+    algorithm = secfc.SecFC(k=2, threshold=1, membership=Private(psu.Committee(1, spares=1)))
 
     def silence(envelope):
         gone = envelope.kind == "Opening" and envelope.sender == "client-1"
@@ -294,7 +295,7 @@ def test_a_silent_committee_member_is_replaced():
 
 def test_too_many_silent_members_are_named():
     federation, _ = overlapping(6, 40, 15)
-    algorithm = secfc.SecFC(k=2, t=1, membership=Private(psu.Threshold(1)))
+    algorithm = secfc.SecFC(k=2, threshold=1, membership=Private(psu.Committee(1)))
 
     def silence(envelope):
         gone = envelope.kind == "Opening" and envelope.sender == "client-1"
@@ -309,16 +310,16 @@ def test_too_many_silent_members_are_named():
 def test_membership_needs_an_honest_majority_or_the_server():
     federation, _ = overlapping(5, 40, 15)
     with pytest.raises(secfc.InputError, match=r"t must be at least 1"):
-        secfc.fit(secfc.SecFC(k=2, t=0, membership=Private()), federation)
+        secfc.fit(secfc.SecFC(k=2, threshold=0, membership=Private()), federation)
     with pytest.raises(secfc.InputError, match=r"n=5 clients cannot hold a committee"):
-        secfc.fit(secfc.SecFC(k=2, t=1, membership=Private(psu.Threshold(3))), federation)
+        secfc.fit(secfc.SecFC(k=2, threshold=1, membership=Private(psu.Committee(3))), federation)
 
 
 def test_large_unions_are_shared_in_chunks():
     rng = np.random.default_rng(2)
     arrays = [rng.normal(size=(1500, 20)) for _ in range(3)]
     federation = secfc.Federation.from_arrays(arrays)
-    result = check_exact(secfc.SecFC(k=2, t=1, max_iter=2, membership=Private()), federation)
+    result = check_exact(secfc.SecFC(k=2, threshold=1, max_iter=2, membership=Private()), federation)
     assert result.plan.chunks == (2, 2, 2)
 
 
@@ -332,7 +333,7 @@ def test_a_reader_puts_points_at_their_rows_and_zeros_elsewhere():
 
 def test_what_the_server_learned_is_said():
     federation, _ = overlapping(5, 40, 15)
-    merged = secfc.fit(secfc.SecFC(k=2, t=1, membership=Private(counts="opened")), federation)
+    merged = secfc.fit(secfc.SecFC(k=2, threshold=1, membership=Private(counts="opened")), federation)
     assert any("how many clients hold each row" in fact for fact in merged.learned)
     assert any("pseudonyms" in fact for fact in merged.learned)
 

@@ -119,7 +119,8 @@ def clinics(apart=0.0, n=3, m=18, seed=0):
 
 def run(federation, faults=lambda envelope: (envelope,), **membership):
     way = secfc.SecFC(
-        2, t=1, max_iter=4, init=secfc.RandomLabels(), scale=64, disclosure=secfc.Distances(),
+        2, threshold=1, max_iter=4, init=secfc.RandomLabels(), quantization=secfc.Quantization(scale=64),
+        disclosure=secfc.Distances(),
         membership=Private(**{"sized": False, "bound": 64, "counts": "hidden", **membership}),
     )  # fmt: skip
     return secfc.fit(way, federation, seed=3, bound=16.0, faults=faults)

@@ -13,9 +13,10 @@ import secfc
 from field.code.rows import cluster_sizes
 from field.secrets.coins import SeededCoins
 from secfc.attacks.views import View
-from secfc.coded.plan import Network
+from secfc.coded.parameters import Network
 from secfc.coded.queries import Operation
 from secfc.coded_kmeans.adversary_view import DecodedView
+from secfc.data.inputs import build_algorithm
 from secfc.disclosure import AssignmentsOnly
 from secfc.disclosure.compare.session import CommitteeChoice, should_prune
 from secfc.kmeans.bisecting import Bisecting
@@ -37,13 +38,17 @@ federation = partial(small.federation, m=160)
 def run(data, *, k=5, t=1, seed=0, dealer=SERVER, network=SLOW, **parameters):
     options = {name: parameters.pop(name) for name in ("faults", "sealed") if name in parameters}
     shared = {"init": RandomLabels(), "coarse": "allow", **parameters}
-    way = secfc.SecFC(k, t=t, disclosure=AssignmentsOnly(dealer), network=network, **shared)
+    way = build_algorithm(
+        secfc.SecFC, k=k, t=t, disclosure=AssignmentsOnly(dealer), network=network, **shared
+    )
     return secfc.fit(way, data, seed=seed, bound=6.0, keep_bodies=True, **options)
 
 
 def plain(data, *, k=5, seed=0, **parameters):
     shared = {"init": RandomLabels(), "coarse": "allow", **parameters}
-    return secfc.fit(secfc.Lloyd(k, disclosure=AssignmentsOnly(), **shared), data, seed=seed, bound=6.0)
+    return secfc.fit(
+        build_algorithm(secfc.Lloyd, k=k, disclosure=AssignmentsOnly(), **shared), data, seed=seed, bound=6.0
+    )
 
 
 def asked(result, recipient="client-0"):
@@ -105,8 +110,9 @@ def test_bytes_seals_and_hidden_membership_change_nothing():
     assert same_runs(run(data, sealed=True), theirs)
     union = [
         secfc.fit(
-            secfc.SecFC(4, t=1, init=RandomLabels(), network=network, scale=2.0**8,
-                        membership=secfc.Private()),
+            secfc.SecFC(4, threshold=1, init=RandomLabels(),
+                        runtime=secfc.Runtime(network=network),
+                        quantization=secfc.Quantization(scale=2.0**8), membership=secfc.Private()),
             data, coins=lambda name: SeededCoins(3, name),
         )
         for network in (SLOW, Network())

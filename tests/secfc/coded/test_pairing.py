@@ -16,7 +16,7 @@ NOT_KEYS = [PublicKey(bytes(32)), Contributors(np.ones(5, bool))]  # of small or
 
 def plan(liars):
     federation = secfc.Federation.from_arrays(np.random.default_rng(0).normal(size=(5, 4, 2)))
-    way = secfc.SecFC(k=2, t=1, liars=liars, disclosure=secfc.Distances())
+    way = secfc.SecFC(k=2, threshold=secfc.Threshold(1, max_cheaters=liars), disclosure=secfc.Distances())
     return way.plan(PublicFacts.of(federation))
 
 

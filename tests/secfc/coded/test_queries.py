@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from psu.messages import Message
-from secfc.coded.queries import Committee, Operation, Query, SharedStep
+from secfc.coded.queries import ComparisonCommittee, Operation, Query, SharedStep
 from secfc.transport import wire
 from tests.loading import every_message
 from tests.secfc.queries import altered, leaves, unchecked, with_leaf
@@ -36,7 +36,7 @@ def another(path, value, question):
         case Operation():
             return next(other for other in Operation if other is not value)
         case None if path[-1] == "committee":
-            return Committee(np.array([0, 1], np.int32))
+            return ComparisonCommittee(np.array([0, 1], np.int32))
         case None if path[-1] == "shared":
             return SharedStep(0, 0, np.zeros(question.k, np.int64), np.zeros(question.k, np.int64))
         case None:

@@ -15,10 +15,10 @@ from field.ring.basis import LANE_PRIMES
 from secfc.algorithm import PublicFacts
 from secfc.attacks.views import View
 from secfc.coded.messages import RowShares
-from secfc.coded.plan import select_workers
+from secfc.coded.parameters import select_workers
 from secfc.coded_kmeans.adversary_view import DecodedView
 from secfc.coded_kmeans.model_share import from_plain_values, to_plain_values
-from secfc.data.inputs import InputError
+from secfc.data.inputs import InputError, build_algorithm
 from secfc.privacy import Bound, Budget, Neighbors
 from secfc.roles.exchange import SERVER, PlanMismatch, SuspectedParties, TooFewReplies
 from secfc.transport.simulate import simulate
@@ -52,8 +52,10 @@ def test_labels_equal_plaintext_lloyd_at_every_step(data, policy):
         "k": 3, "scale": 4.0, "max_iter": 8, "init": secfc.RandomLabels(), "disclosure": policy,
         "coarse": "allow",
     }  # fmt: skip
-    secure = secfc.fit(secfc.SecFC(t=t, ell=ell, workers=workers, **shared), federation, seed=1, bound=8.0)
-    plain = secfc.fit(secfc.Lloyd(**shared), federation, seed=1, bound=8.0)
+    secure = secfc.fit(
+        build_algorithm(secfc.SecFC, t=t, ell=ell, workers=workers, **shared), federation, seed=1, bound=8.0
+    )
+    plain = secfc.fit(build_algorithm(secfc.Lloyd, **shared), federation, seed=1, bound=8.0)
     if policy.capabilities.exposes != "nothing":
         assert len(secure.history) == len(plain.history)
         assert all((a == b).all() for a, b in zip(secure.history, plain.history, strict=True))
@@ -64,9 +66,16 @@ def test_labels_equal_plaintext_lloyd_at_every_step(data, policy):
 
 def test_centers_new_points_and_a_saved_model():
     data = points(9)
-    way = secfc.SecFC(k=3, t=1, workers=4, reveal_centers=True, smallest_center=1)
+    way = secfc.SecFC(
+        k=3,
+        threshold=1,
+        runtime=secfc.Runtime(workers=4),
+        release=secfc.Release(reveal_centers=True, smallest_center=1),
+    )
     secure = secfc.fit(way, data, seed=0, sealed=True)
-    plain = secfc.fit(secfc.Lloyd(k=3, scale=secure.plan.quantizer.scale), data, seed=0)
+    plain = secfc.fit(
+        secfc.Lloyd(k=3, quantization=secfc.Quantization(scale=secure.plan.quantizer.scale)), data, seed=0
+    )
     np.testing.assert_allclose(secure.centers, plain.centers)
     new = points(9, rows=2, seed=1)
     assert (np.concatenate(secure.predict(new)) == np.concatenate(plain.predict(new))).all()
@@ -79,13 +88,13 @@ def test_noise_in_shares_is_that_of_workers():
         Budget(1e4, 1e-6), radius=Bound.given(30.0), neighbors=Neighbors("replace", "client"), absent=1
     )
     data = points(9)
-    way = secfc.SecFC(k=3, t=1, workers=5, disclosure=noise, max_iter=2)
+    way = secfc.SecFC(k=3, threshold=1, runtime=secfc.Runtime(workers=5), disclosure=noise, max_iter=2)
     result = secfc.fit(way, data, seed=0, bound=30.0)
     assert len(result.history) == 3
     dealt = {e.sender for e in result.transcript.envelopes if e.kind == "NoiseShares"}
     assert dealt == set(result.plan.workers)
     # Noise of w - t - absent workers suffices, as in a run of them alone; and all clients are protected.
-    alone = secfc.SecFC(k=3, t=1, disclosure=noise, max_iter=2).plan(
+    alone = secfc.SecFC(k=3, threshold=1, disclosure=noise, max_iter=2).plan(
         PublicFacts(tuple("abcde"), (4,) * 5, 2, 30.0, False)
     )
     assert noise.noise(noise.steps(result.plan.at_work), 1).honest == 3
@@ -104,7 +113,13 @@ N, W, T = 10, 4, 1
 @pytest.fixture(scope="module")
 def run():
     data = points(N)
-    way = secfc.SecFC(k=3, t=T, workers=W, disclosure=secfc.Distances(), init=secfc.RandomLabels())
+    way = secfc.SecFC(
+        k=3,
+        threshold=T,
+        runtime=secfc.Runtime(workers=W),
+        disclosure=secfc.Distances(),
+        init=secfc.RandomLabels(),
+    )
     return data, secfc.fit(way, data, seed=0, keep_bodies=True)
 
 
@@ -158,7 +173,14 @@ def test_traffic_grows_with_the_number_of_clients():
     sent = {}
     for n in (20, 40, 80):
         lanes = Basis(LANE_PRIMES[:3])
-        way = secfc.SecFC(k=2, t=1, workers=3, max_iter=1, init=secfc.RandomLabels(), basis=lanes)
+        way = secfc.SecFC(
+            k=2,
+            threshold=1,
+            runtime=secfc.Runtime(workers=3),
+            max_iter=1,
+            init=secfc.RandomLabels(),
+            quantization=secfc.Quantization(basis=lanes),
+        )
         result = secfc.fit(way, points(n), seed=0, bound=32.0)
         sent[n] = sum(e.nbytes for e in result.transcript.envelopes)
     first, second = sent[40] - sent[20], sent[80] - sent[40]
@@ -169,8 +191,8 @@ def test_traffic_grows_with_the_number_of_clients():
 
 
 def roles(n=8, workers=4, **more):
-    way = secfc.SecFC(
-        **{
+    way = build_algorithm(
+        secfc.SecFC, **{
             "k": 2, "t": 1, "init": secfc.RandomLabels(), "scale": 16.0, "disclosure": secfc.Distances(),
             "workers": workers, "coarse": "allow", **more,
         }
@@ -266,8 +288,10 @@ def test_a_dealer_that_was_told_other_coins_gives_nothing_away():
 def test_other_plans_are_named_with_what_differs():
     plan, made = roles()
     way = secfc.SecFC(
-        k=2, t=1, init=secfc.RandomLabels(), scale=16.0, disclosure=secfc.Distances(), workers=4,
-        coarse="allow", max_iter=7,
+        k=2, threshold=1, init=secfc.RandomLabels(),
+        quantization=secfc.Quantization(scale=16.0, coarse="allow"), disclosure=secfc.Distances(),
+        runtime=secfc.Runtime(workers=4),
+        max_iter=7,
     )  # fmt: skip
     federation = secfc.Federation.from_arrays(points(8))
     odd, own = plan.resting[0], plan.terms.public
@@ -280,7 +304,7 @@ def test_other_plans_are_named_with_what_differs():
 # --- bad input -----------------------------------------------------------------------------------
 
 BAD = {
-    "workers=4: ell=1, t=2 needs 2*(ell+t-1)+1+2*liars = 5": {"workers": 4, "t": 2},
+    "workers=4: ell=1, t=2 needs 2*(ell+t-1)+1+2*max_cheaters = 5": {"workers": 4, "t": 2},
     "workers=2: ell=1, t=1 needs": {"workers": 2, "t": None},
     "workers=0 of n=8 clients: take a number in [1, 8]": {"workers": 0},
     "workers=9 of n=8 clients": {"workers": 9},
@@ -291,7 +315,7 @@ BAD = {
     "workers=2.5 is a float": {"workers": 2.5},
     "workers=True is a bool": {"workers": True},
     "workers with Private membership": {"membership": "private"},
-    "workers with liars=1": {"liars": 1, "workers": 5},
+    "workers with max_cheaters=1": {"max_cheaters": 1, "workers": 5},
     "workers with OwnLabels: owners hear labels": {"disclosure": "own-labels"},
 }
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import secfc
+from secfc.data.inputs import build_algorithm
 from secfc.kmeans.starts import STARTS
 
 POLICIES = {
@@ -35,12 +36,12 @@ def test_empty_clusters_are_those_of_plaintext(policy, points):
     for init, k in itertools.product(STARTS, (1, 2, 4)):
         way = {"k": k, "init": init, "scale": 16.0, "coarse": "allow"}
         try:
-            algorithm = secfc.SecFC(t=1, disclosure=POLICIES[policy], **way)
+            algorithm = build_algorithm(secfc.SecFC, t=1, disclosure=POLICIES[policy], **way)
             algorithm.plan(secfc.algorithm.PublicFacts.of(data, 8.0))
         except ValueError:
             continue  # this policy does not show what this start needs
         got = secfc.fit(algorithm, data, bound=8.0)
-        plain = secfc.fit(secfc.Lloyd(**{**way, "init": algorithm.init}), data, bound=8.0)
+        plain = secfc.fit(build_algorithm(secfc.Lloyd, **{**way, "init": algorithm.init}), data, bound=8.0)
         assert all((a == b).all() for a, b in zip(got.labels, plain.labels, strict=True)), (init, k)
         check_history(got, plain, (init, k))
         if got.model is not None:

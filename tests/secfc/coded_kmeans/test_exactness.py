@@ -1,7 +1,5 @@
 """The claim of the project: SecFC's labels are plaintext Lloyd's at every iteration."""
 
-import dataclasses
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -11,6 +9,7 @@ import secfc
 from field import Basis
 from field.ring.basis import LANE_PRIMES, MERSENNE_61
 from field.ring.quantize import distance_bound
+from secfc.data.inputs import build_algorithm, with_parameters
 from secfc.disclosure import AssignmentsOnly, Distances
 from secfc.kmeans.starts import STARTS, CenterSeparation, GivenLabels, RandomPoints
 from tests.nightly import trials
@@ -56,11 +55,13 @@ def test_labels_equal_plaintext_lloyd_at_every_iteration(case, policy):
         "coarse": "allow",
         "disclosure": policy if case["basis"] is None or case["basis"].folded else Distances(),
     }  # fmt: skip
-    secure = secfc.fit(secfc.SecFC(t=case["t"], ell=case["ell"], **shared), federation, seed=case["seed"])
+    secure = secfc.fit(
+        build_algorithm(secfc.SecFC, t=case["t"], ell=case["ell"], **shared), federation, seed=case["seed"]
+    )
     if case["ell"] > 2:
         # Masks of words of many values reach further, so an automatic scale is coarser than the baseline's.
         shared |= {"scale": secure.plan.quantizer.scale}
-    plain = secfc.fit(secfc.Lloyd(**shared), federation, seed=case["seed"])
+    plain = secfc.fit(build_algorithm(secfc.Lloyd, **shared), federation, seed=case["seed"])
     assert len(secure.history) == len(plain.history)
     assert all((a == b).all() for a, b in zip(secure.history, plain.history, strict=True))
     if shared["disclosure"] is LABELS and case["n_init"] == 1:
@@ -91,8 +92,8 @@ def test_data_at_the_bound_with_every_point_in_one_cluster(seed, way):
     federation = secfc.Federation.from_arrays(np.array_split(points, 5))
     init = GivenLabels(np.zeros(24, int))
     shared = {"k": 2, "init": init, "basis": way[0], "disclosure": way[1]}
-    secure = secfc.fit(secfc.SecFC(t=1, ell=2, **shared), federation, bound=4.0)
-    plain = secfc.fit(secfc.Lloyd(**shared), federation, bound=4.0)
+    secure = secfc.fit(build_algorithm(secfc.SecFC, t=1, ell=2, **shared), federation, bound=4.0)
+    plain = secfc.fit(build_algorithm(secfc.Lloyd, **shared), federation, bound=4.0)
     assert all((a == b).all() for a, b in zip(secure.history, plain.history, strict=True))
     assert secure.cost == (plain.cost if way[1] is not LABELS else None)
 
@@ -101,7 +102,7 @@ def test_cost_is_that_of_float_arithmetic_on_the_quantized_points():
     rng = np.random.default_rng(0)
     points = rng.normal(size=(300, 4))
     federation = secfc.Federation.from_arrays(np.array_split(points, 5))
-    result = secfc.fit(secfc.SecFC(k=3, t=1, ell=2, disclosure=Distances()), federation)
+    result = secfc.fit(secfc.SecFC(k=3, threshold=secfc.Threshold(1, 2), disclosure=Distances()), federation)
     from secfc.metrics import cost
 
     whole = result.plan.quantizer(points) / result.plan.quantizer.scale
@@ -121,7 +122,7 @@ def test_float_lloyd_agrees_within_the_quantization(policy):
     for h, s in enumerate(start):
         labels[np.flatnonzero((points == s).all(axis=1))[0]] = h
     federation = secfc.Federation.from_arrays(np.array_split(points, 7))
-    algorithm = secfc.SecFC(k=4, t=2, ell=1, init=GivenLabels(labels), disclosure=policy)
+    algorithm = secfc.SecFC(k=4, threshold=secfc.Threshold(2, 1), init=GivenLabels(labels), disclosure=policy)
     result = secfc.fit(algorithm, federation)
     theirs = KMeans(4, init=start, n_init=1, tol=0).fit(points)
     assert (theirs.labels_ == result.flat).all()
@@ -135,12 +136,14 @@ def test_a_hand_worked_case_with_a_tie_an_empty_cluster_a_singleton_and_duplicat
     points = np.array([[0.0], [0.0], [2.0], [4.0], [10.0]])
     federation = secfc.Federation.from_arrays(np.split(points, 5))
     init = GivenLabels([0, 0, 1, 0, 3])
-    result = secfc.fit(secfc.SecFC(k=4, t=1, ell=1, init=init, disclosure=policy), federation)
+    result = secfc.fit(
+        secfc.SecFC(k=4, threshold=secfc.Threshold(1, 1), init=init, disclosure=policy), federation
+    )
     # 4 is nearer to 2 than to 4/3, so {0, 0}, {2, 4}, {}, {10}; then nothing moves but no point ties.
     assert [h.tolist() for h in result.history] == [[0, 0, 1, 0, 3], [0, 0, 1, 1, 3], [0, 0, 1, 1, 3]]
     # 2 is as far from 1 as from 3: the lower index wins.
     tie = secfc.fit(
-        secfc.SecFC(k=2, t=1, init=GivenLabels([0, 0, 1, -1, -1]), max_iter=1, disclosure=policy),
+        secfc.SecFC(k=2, threshold=1, init=GivenLabels([0, 0, 1, -1, -1]), max_iter=1, disclosure=policy),
         secfc.Federation.from_arrays([[[0.0]], [[2.0]], [[3.0]], [[2.0]], [[9.0]]]),
     )
     assert tie.history[1].tolist() == [0, 0, 1, 0, 1]
@@ -150,7 +153,7 @@ def test_lanes_are_dropped_exactly_where_the_largest_cluster_allows():
     points = np.random.default_rng(3).normal(size=(60, 3))
     federation = secfc.Federation.from_arrays(np.array_split(points, 5))
     shown = {"basis": Basis(LANE_PRIMES[:3]), "disclosure": Distances()}
-    plan = secfc.fit(secfc.SecFC(k=2, t=1, **shown), federation, bound=8.0).plan
+    plan = secfc.fit(build_algorithm(secfc.SecFC, k=2, t=1, **shown), federation, bound=8.0).plan
     eta = plan.quantizer.max_int
     first, second = LANE_PRIMES[0], LANE_PRIMES[0] * LANE_PRIMES[1]
     for size in range(1, 61):
@@ -168,9 +171,9 @@ def test_fewer_lanes_change_nothing_but_bytes():
     # eta = 2048, what passes for it 4368 times that, d = 2: two lanes decide clusters of up to 42 points.
     init = GivenLabels([0] * 50 + [1] * 30 + [2] * 40)
     shared = {"k": 3, "init": init, "scale": 512.0, "disclosure": Distances()}
-    algorithm = secfc.SecFC(t=1, ell=2, basis=Basis(LANE_PRIMES[:3]), **shared)
+    algorithm = build_algorithm(secfc.SecFC, t=1, ell=2, basis=Basis(LANE_PRIMES[:3]), **shared)
     result = secfc.fit(algorithm, federation, bound=4.0)
-    plain = secfc.fit(secfc.Lloyd(**shared), federation, bound=4.0)
+    plain = secfc.fit(build_algorithm(secfc.Lloyd, **shared), federation, bound=4.0)
     assert all((a == b).all() for a, b in zip(result.history, plain.history, strict=True))
     sizes = {e.nbytes for e in result.transcript.envelopes if e.kind == "CodedDistances"}
     assert sizes == {2 * 3 * 120 * 4, 3 * 3 * 120 * 4}
@@ -182,7 +185,9 @@ def test_center_separation_keeps_only_points_within_a_third(policy):
     points = np.array([[0.0], [2.0], [8.0], [10.0], [4.0], [5.0]])
     federation = secfc.Federation.from_arrays(np.split(points, 3))
     base = GivenLabels([0, 0, 1, 1, 0, 1])
-    result = secfc.fit(secfc.SecFC(k=2, t=1, init=CenterSeparation(base), disclosure=policy), federation)
+    result = secfc.fit(
+        secfc.SecFC(k=2, threshold=1, init=CenterSeparation(base), disclosure=policy), federation
+    )
     # Means are 2 and 23/3: 9 (x-2)**2 <= (x-23/3)**2 only for x in [-5/6, 41/12]; similarly above.
     assert result.history[0].tolist() == [0, 0, 1, 1, -1, -1]
 
@@ -194,7 +199,10 @@ def test_restarts_keep_the_cheapest():
     improved = 0
     for seed in range(5):
         common = {"k": 8, "t": 1, "init": RandomPoints(), "disclosure": Distances()}
-        costs = [secfc.fit(secfc.SecFC(**common, n_init=r), federation, seed=seed).cost for r in (1, 2, 5)]
+        costs = [
+            secfc.fit(build_algorithm(secfc.SecFC, **common, n_init=r), federation, seed=seed).cost
+            for r in (1, 2, 5)
+        ]
         assert costs == sorted(costs, reverse=True)
         improved += costs[-1] < costs[0]
     assert improved >= 3
@@ -205,28 +213,34 @@ def test_a_bound_on_clusters_buys_a_finer_scale_and_is_enforced_at_its_edge():
     federation = secfc.Federation.from_arrays(np.array_split(points, 5))
     init = GivenLabels([0] * 30 + [1] * 20 + [2] * 10)
     common = {"k": 3, "t": 1, "init": init, "disclosure": Distances()}
-    coarse = secfc.fit(secfc.SecFC(**common), federation)
-    fine = secfc.fit(secfc.SecFC(**common, largest=30), federation)
+    coarse = secfc.fit(build_algorithm(secfc.SecFC, **common), federation)
+    fine = secfc.fit(build_algorithm(secfc.SecFC, **common, largest=30), federation)
     assert fine.plan.quantizer.scale == 2 * coarse.plan.quantizer.scale
     assert (fine.flat == coarse.flat).all()
     with pytest.raises(secfc.RangeExceeded, match="a cluster of 30 points exceeds the plan's largest=29"):
-        secfc.fit(secfc.SecFC(**common, largest=29), federation)
+        secfc.fit(build_algorithm(secfc.SecFC, **common, largest=29), federation)
     # Comparing takes room for two clusters of half the points each, so only less than that is finer.
     labels_only = dict(common, disclosure=LABELS)
     scales = [
-        secfc.fit(secfc.SecFC(**labels_only, largest=size), federation).plan.quantizer.scale
+        secfc.fit(build_algorithm(secfc.SecFC, **labels_only, largest=size), federation).plan.quantizer.scale
         for size in (60, 30)
     ]
     assert scales[0] == scales[1]
     with pytest.raises(secfc.InputError, match="largest=-1 is too small"):
-        secfc.fit(secfc.SecFC(**common, largest=-1, scale=4.0), federation)
+        secfc.fit(build_algorithm(secfc.SecFC, **common, largest=-1, scale=4.0), federation)
 
 
 @by_policy
 def test_threads_change_no_result(policy):
     points = np.random.default_rng(9).normal(size=(3000, 7))
     federation = secfc.Federation.from_arrays(np.array_split(points, 5))
-    algorithm = secfc.SecFC(k=5, t=1, ell=2, max_iter=12, disclosure=policy)
-    one, two = (secfc.fit(dataclasses.replace(algorithm, threads=t), federation) for t in (1, 2))
+    algorithm = secfc.SecFC(k=5, threshold=secfc.Threshold(1, 2), max_iter=12, disclosure=policy)
+    one, two = (
+        secfc.fit(
+            with_parameters(algorithm, threads=t),
+            federation,
+        )
+        for t in (1, 2)
+    )
     assert all((a == b).all() for a, b in zip(one.history, two.history, strict=True))
     assert one.cost == two.cost

@@ -11,6 +11,7 @@ import secfc
 from field.ring.basis import LANE_PRIMES, MERSENNE_61, Basis
 from secfc.attacks.views import CannotDecode, View
 from secfc.coded_kmeans.adversary_view import DecodedView
+from secfc.data.inputs import build_algorithm
 from secfc.kmeans.starts import GivenLabels, KMeansPlusPlus
 from secfc.roles.exchange import SERVER
 from tests import small
@@ -27,8 +28,12 @@ federation = partial(small.federation, n=N, m=90, d=5)
 def run(federation, *, k=3, t=T, ell=2, keep_bodies=True, **parameters):
     # Unblinded, so that everybody answers and segments can be read.
     unblinded = secfc.Distances(blind=False)
-    algorithm = secfc.SecFC(
-        k=k, t=t, ell=ell, **{"init": secfc.RandomLabels(), "disclosure": unblinded, **parameters}
+    algorithm = build_algorithm(
+        secfc.SecFC,
+        k=k,
+        t=t,
+        ell=ell,
+        **{"init": secfc.RandomLabels(), "disclosure": unblinded, **parameters},
     )
     return secfc.fit(algorithm, federation, keep_bodies=keep_bodies)
 
@@ -242,8 +247,7 @@ def test_a_lost_reply_is_missing_and_a_repeated_one_counts_once():
     result = secfc.fit(
         secfc.SecFC(
             k=3,
-            t=T,
-            ell=2,
+            threshold=secfc.Threshold(T, 2),
             init=secfc.RandomLabels(),
             max_iter=STEPS,
             disclosure=secfc.Distances(blind=False),

@@ -15,6 +15,7 @@ from field import SeededCoins
 from field.ring.quantize import Quantizer
 from secfc import cli
 from secfc.algorithm import PublicFacts
+from secfc.data.inputs import build_algorithm
 from secfc.data.resolution import FINE, LEAST, of_federation, resolution, sample_rows
 from secfc.report import against_ordinary
 from tests.small import run
@@ -44,7 +45,7 @@ def split(points, n=5):
 def coarse_fit(way=secfc.SecFC, **options):
     # As few bits as a run of millions of points leaves: rounding to 4096 data units.
     common = {"scale": 2.0**-12, "init": "random"} | options
-    return way(3, **({"t": 2} if way is secfc.SecFC else {}), **common)
+    return build_algorithm(way, k=3, **({"t": 2} if way is secfc.SecFC else {}), **common)
 
 
 # --- what is counted ------------------------------------------------------------------------------
@@ -105,14 +106,16 @@ def test_a_fit_that_would_lose_the_data_is_refused_with_the_columns_and_the_reme
 def test_below_64_steps_is_a_caution_and_above_is_none():
     points = np.random.default_rng(0).uniform(0, 1, (200, 2))  # half of it lies within 0.5
     for scale, told in ((2 * LEAST - 3, "refused"), (2 * LEAST + 3, "warned"), (2 * FINE - 20, "warned")):
-        way = secfc.SecFC(2, 2, scale=float(scale))
+        way = secfc.SecFC(2, 2, quantization=secfc.Quantization(scale=float(scale)))
         if told == "refused":
             with pytest.raises(secfc.InputError, match="Below 8 steps"):
                 secfc.fit(way, split(points))
         else:
             with pytest.warns(secfc.Caution, match="2 of 2 features has fewer than 64"):
                 secfc.fit(way, split(points))
-    secfc.fit(secfc.SecFC(2, 2, scale=2.0 * FINE + 20), split(points))  # warnings are errors here
+    secfc.fit(
+        secfc.SecFC(2, 2, quantization=secfc.Quantization(scale=2.0 * FINE + 20)), split(points)
+    )  # warnings are errors here
 
 
 def test_who_says_so_may_lose_them():
@@ -127,8 +130,12 @@ def test_who_says_so_may_lose_them():
 def test_a_scale_coarser_than_the_data_does_not_give_one_cluster_silently():
     points = np.random.default_rng(0).normal(size=(100, 2)) * 0.01
     with pytest.raises(secfc.InputError, match="raise the scale"):
-        secfc.fit(secfc.SecFC(3, 2, scale=1.0), split(points), bound=1.0)
-    all_ = secfc.fit(secfc.SecFC(3, 2, scale=1.0, coarse="allow"), split(points), bound=1.0)
+        secfc.fit(secfc.SecFC(3, 2, quantization=secfc.Quantization(scale=1.0)), split(points), bound=1.0)
+    all_ = secfc.fit(
+        secfc.SecFC(3, 2, quantization=secfc.Quantization(scale=1.0, coarse="allow")),
+        split(points),
+        bound=1.0,
+    )
     assert len(set(all_.flat.tolist())) == 1
 
 
@@ -261,7 +268,9 @@ def test_a_federation_is_judged_by_its_names():
 def masks_a_word(m, scale, **parameters):
     """How many words of masks go with a word of a client's rows."""
     public = PublicFacts(("a", "b", "c", "d", "e"), (m // 5,) * 5, 20, 16.0)
-    plan = secfc.SecFC(8, 1, init="random", scale=scale, coarse="allow", **parameters).plan(public)
+    plan = build_algorithm(
+        secfc.SecFC, k=8, t=1, init="random", scale=scale, coarse="allow", **parameters
+    ).plan(public)
     return plan.masks(0, 0) * plan.projections.words / plan.words(0, 0)
 
 

@@ -64,7 +64,7 @@ def equal(one, other):
 
 @pytest.mark.parametrize("late", [0.0, 0.005])
 def test_a_run_over_bridges_is_that_of_the_simulation(late):
-    algorithm = secfc.SecFC(k=3, t=1, max_iter=2)
+    algorithm = secfc.SecFC(k=3, threshold=1, max_iter=2)
 
     async def run():
         async with bridges(*NAMES, late=late) as (made, paths):
@@ -76,7 +76,7 @@ def test_a_run_over_bridges_is_that_of_the_simulation(late):
 
 
 def test_calls_that_fail_and_connections_that_break_cost_nothing_but_time():
-    algorithm = secfc.SecFC(k=3, t=1, max_iter=2)
+    algorithm = secfc.SecFC(k=3, threshold=1, max_iter=2)
     coins = random.Random(1)
 
     async def run():

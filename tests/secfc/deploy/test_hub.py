@@ -50,8 +50,8 @@ async def everybody(roles, url, **more):
 
 
 ALGORITHMS = {
-    "default": secfc.SecFC(k=3, t=1, max_iter=3),
-    "distances": secfc.SecFC(k=3, t=1, max_iter=3, disclosure=secfc.Distances()),
+    "default": secfc.SecFC(k=3, threshold=1, max_iter=3),
+    "distances": secfc.SecFC(k=3, threshold=1, max_iter=3, disclosure=secfc.Distances()),
     "k-fed": secfc.KFed(3, 2),
 }
 

@@ -54,7 +54,7 @@ def test_what_is_written_reads_back_and_builds_what_the_shell_builds(algorithm, 
 def test_the_algorithm_is_that_of_the_words():
     made = built(runfile(options={"t": 1, "disclosure": "own-labels", "reveal_centers": True}))
     assert made.algorithm.disclosure == secfc.OwnLabels()
-    assert made.algorithm.reveal_centers
+    assert made.algorithm.release.reveal_centers
     assert made.derived
     assert made.stakes == Stakes("own-labels", 1, None, None, True, 3, True, IDENTITIES["server"])
 

@@ -52,11 +52,11 @@ def roles(work, federation):
 
 
 CASES = {
-    "default": (secfc.SecFC(k=3, t=1), FED),
-    "own labels": (secfc.SecFC(k=3, t=1, disclosure=secfc.OwnLabels()), FED),
-    "distances": (secfc.SecFC(k=3, t=1, disclosure=secfc.Distances()), FED),
-    "final labels": (secfc.SecFC(k=3, t=1, disclosure=secfc.FinalLabelsOnly(), max_iter=3), FED),
-    "scaled": (Scaled(secfc.SecFC(k=3, t=1)), FED),
+    "default": (secfc.SecFC(k=3, threshold=1), FED),
+    "own labels": (secfc.SecFC(k=3, threshold=1, disclosure=secfc.OwnLabels()), FED),
+    "distances": (secfc.SecFC(k=3, threshold=1, disclosure=secfc.Distances()), FED),
+    "final labels": (secfc.SecFC(k=3, threshold=1, disclosure=secfc.FinalLabelsOnly(), max_iter=3), FED),
+    "scaled": (Scaled(secfc.SecFC(k=3, threshold=1)), FED),
     "k-fed": (secfc.KFed(3, 2), FED),
     "masked": (secfc.MaskedLloyd(3), FED),
     "lloyd": (secfc.Lloyd(3), FED),
@@ -95,20 +95,20 @@ def introductions(algorithm, federation, bound):
 
 
 def test_rows_and_magnitudes_are_told_only_where_they_are_needed():
-    default = secfc.SecFC(k=3, t=1, max_iter=1)
+    default = secfc.SecFC(k=3, threshold=1, max_iter=1)
     counts = set(zip(FED.names, FED.counts, strict=True))
     assert {
         (name, rows) for name, rows, power in introductions(default, FED, None) if power < LIMIT
     } == counts
     assert introductions(default, FED, 32.0) == {(name, rows, LIMIT) for name, rows in counts}
-    private = replace(default, membership=Private(psu.Threshold(1)))
+    private = replace(default, membership=Private(psu.Committee(1)))
     assert introductions(private, SHARED, 32.0) == set()
     assert {rows for _, rows, _ in introductions(private, SHARED, None)} == {0}
     assert introductions(secfc.FedDPKMeans(3, 5.0, 1e-6), HELD, 1.0) == set()
 
 
 def test_private_rows_of_three_overlapping_sites_give_the_labels_of_fit():
-    algorithm = secfc.SecFC(k=3, t=1, membership=Private(psu.Threshold(1)), init=secfc.RandomLabels())
+    algorithm = secfc.SecFC(k=3, threshold=1, membership=Private(psu.Committee(1)), init=secfc.RandomLabels())
     run = ran(algorithm, SHARED, 32.0)
     own = {}
     for party in SHARED.parties:  # everybody who holds an ID is told the same label
@@ -131,11 +131,11 @@ def test_whoever_tells_different_or_wrong_things_ends_the_run(lie, error):
         return [envelope]
 
     with pytest.raises(error):
-        simulate(without_seal(work_of(secfc.SecFC(k=3, t=1), FED), FED), faults=change)
+        simulate(without_seal(work_of(secfc.SecFC(k=3, threshold=1), FED), FED), faults=change)
 
 
 def test_another_run_file_is_named_before_anything_is_told():
-    work = work_of(secfc.SecFC(k=3, t=1), FED, 32.0)
+    work = work_of(secfc.SecFC(k=3, threshold=1), FED, 32.0)
     made = roles(work, FED)
     first = FED.parties[0]
     other = replace(work, description=b'{"k":4}')

@@ -44,7 +44,7 @@ IDS = {
 POOL = np.concatenate(list(ROWS.values()))
 SHARED = {name: POOL[[int(name.split()[1]) for name in own]] for name, own in IDS.items()}
 BASE = {"bound": 32.0, "t": 1}
-DEFAULT = secfc.SecFC(k=3, t=1)
+DEFAULT = secfc.SecFC(k=3, threshold=1)
 
 
 def case(options, way, **more):
@@ -69,12 +69,12 @@ MORE = {
     ),
     "liars": case(
         {**BASE, "disclosure": "distances", "liars": 1},
-        secfc.SecFC(3, 1, disclosure=secfc.Distances(), liars=1),
+        secfc.SecFC(3, secfc.Threshold(1, max_cheaters=1), disclosure=secfc.Distances()),
     ),
-    "workers": case({**BASE, "workers": 3}, secfc.SecFC(3, 1, workers=3)),
+    "workers": case({**BASE, "workers": 3}, secfc.SecFC(3, 1, runtime=secfc.Runtime(workers=3))),
     "named workers": case(
         {**BASE, "workers": ["site-3", "site-0", "site-1"]},
-        secfc.SecFC(3, 1, workers=("site-3", "site-0", "site-1")),
+        secfc.SecFC(3, 1, runtime=secfc.Runtime(workers=("site-3", "site-0", "site-1"))),
     ),
     "chosen k": case(BASE, secfc.SecFC("2..4", 1), k="2..4"),
     "k-fed": case({"k_local": 2}, secfc.KFed(3, 2, seed=3), algorithm="k-fed"),
@@ -120,7 +120,7 @@ def test_whoever_is_killed_and_started_again_loses_nothing(tmp_path, nursery, vi
         for name in victims:
             run.start(name)
         assert set(run.everybody().values()) == {0}, "\n".join(run.log(n) for n in (*victims, "server"))
-        want = wanted(secfc.SecFC(k=3, t=1, init=secfc.RandomLabels(), n_init=4), ROWS)
+        want = wanted(secfc.SecFC(k=3, threshold=1, init=secfc.RandomLabels(), n_init=4), ROWS)
         for client in ROWS:
             assert (run.labels(client) == want[client]).all()
 

@@ -37,7 +37,7 @@ pytestmark = pytest.mark.deployment
 # A second of the defaults.
 SECOND = 1.0 if NIGHTLY else 0.1
 CLOCKS = {"pulse": 30 * SECOND, "rejoin": 60 * SECOND, "patience": 600 * SECOND, "grace": 5 * SECOND}
-WAY = secfc.SecFC(k=3, t=1, max_iter=4)
+WAY = secfc.SecFC(k=3, threshold=1, max_iter=4)
 
 
 def slowed(role, seconds, *, where=None):

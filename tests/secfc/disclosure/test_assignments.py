@@ -21,9 +21,10 @@ from secfc.coded.messages import (
     MaskedBits,
     MaskedSum,
 )
-from secfc.coded.plan import Network
+from secfc.coded.parameters import Network
 from secfc.coded.queries import Operation
 from secfc.coded_kmeans.adversary_view import DecodedView
+from secfc.data.inputs import build_algorithm, with_parameters
 from secfc.disclosure import AssignmentsOnly
 from secfc.disclosure.compare.client import ComparisonClient
 from secfc.disclosure.compare.computing_party import ComputingParty
@@ -54,14 +55,21 @@ federation = partial(small.federation, n=N, m=90, d=5)
 
 def run(data, *, k=3, t=T, ell=2, dealer=SERVER, consent=False, seed=0, faults=None, **parameters):
     parameters = {"init": RandomLabels(), **parameters}
-    algorithm = secfc.SecFC(k=k, t=t, ell=ell, disclosure=AssignmentsOnly(dealer, consent), **parameters)
+    algorithm = build_algorithm(
+        secfc.SecFC, k=k, t=t, ell=ell, disclosure=AssignmentsOnly(dealer, consent), **parameters
+    )
     extra = {} if faults is None else {"faults": faults}
     return secfc.fit(algorithm, data, seed=seed, keep_bodies=True, bound=6.0, **extra)
 
 
 def plain(data, *, k=3, seed=0, **parameters):
     parameters = {"init": RandomLabels(), **parameters}
-    return secfc.fit(secfc.Lloyd(k=k, disclosure=AssignmentsOnly(), **parameters), data, seed=seed, bound=6.0)
+    return secfc.fit(
+        build_algorithm(secfc.Lloyd, k=k, disclosure=AssignmentsOnly(), **parameters),
+        data,
+        seed=seed,
+        bound=6.0,
+    )
 
 
 # --- exactness -----------------------------------------------------------------------------------
@@ -71,12 +79,12 @@ def plain(data, *, k=3, seed=0, **parameters):
 @pytest.mark.parametrize("policy", [secfc.AssignmentsOnly(), AssignmentsOnly("client-3"), secfc.OwnLabels()])
 def test_labels_in_blocks_of_rows_are_those_of_plaintext(policy, k, t, n, m, monkeypatch):
     data, shared = federation(n=n, m=m), {"k": k, "init": RandomLabels(), "disclosure": policy, "max_iter": 3}
-    way = secfc.SecFC(t=t, network=Network(latency=0.0), **shared)
+    way = build_algorithm(secfc.SecFC, t=t, network=Network(latency=0.0), **shared)
     monkeypatch.setattr("field.compare.blockwise.LEAST", 64)
     turns = secfc.fit(way, data, seed=k, bound=6.0)
     monkeypatch.setattr("field.compare.blockwise.MOST", 1)
     whole = secfc.fit(way, data, seed=k, bound=6.0)
-    plain = secfc.fit(secfc.Lloyd(**shared), data, seed=k, bound=6.0)
+    plain = secfc.fit(build_algorithm(secfc.Lloyd, **shared), data, seed=k, bound=6.0)
     assert (turns.flat == plain.flat).all()
     assert (whole.flat == plain.flat).all()
     opened = [[e.kind for e in run.transcript.envelopes].count("MaskedBits") for run in (turns, whole)]
@@ -121,14 +129,18 @@ def test_every_start_restarts_and_predictions(dealer, init):
 
 def test_membership_sealing_and_bytes_change_nothing():
     data = federation(m=60)
-    algorithm = secfc.SecFC(k=3, t=2, init=RandomLabels(), disclosure=AssignmentsOnly())
+    algorithm = secfc.SecFC(k=3, threshold=2, init=RandomLabels(), disclosure=AssignmentsOnly())
     open_run = secfc.fit(algorithm, data)
     sealed = secfc.fit(algorithm, data, sealed=True)
     assert set(sealed.transcript.summary()["client -> client"]) == {"Greeting", "Countersign", "Sealed"}
     assert same_runs(sealed, open_run)
     assert same_runs(secfc.fit(algorithm, data, faults=over_wire()), open_run)
     # The order of the union's rows comes from coins, so both runs have the same.
-    private = dataclasses.replace(algorithm, membership=secfc.Private(), scale=2.0**8)
+    private = with_parameters(
+        algorithm,
+        membership=secfc.Private(),
+        scale=2.0**8,
+    )
     shown = dataclasses.replace(private, disclosure=secfc.Distances())
     assert same_runs(*(secfc.fit(way, data, coins=lambda c: SeededCoins(3, c)) for way in (private, shown)))
 
@@ -165,7 +177,7 @@ def test_one_restart_opens_no_cost():
     [
         ({"basis": Basis((MERSENNE_61,))}, r"30-bit lanes: .*disclosure=Distances\(\)"),
         ({"dealer": "nobody"}, "dealer='nobody' takes no part"),
-        ({"liars": 1, "ell": 1}, "liars=1"),
+        ({"max_cheaters": 1, "ell": 1}, "max_cheaters=1"),
         ({"init": KMeansPlusPlus()}, r"opens to the server the distances.*AssignmentsOnly\(consent=True\)"),
         ({"init": CenterSeparation(KMeansPlusPlus())}, "consent=True"),
         ({"scale": 2.0**49}, "more than 4 lanes"),
@@ -222,9 +234,9 @@ def test_a_server_that_asks_for_a_committee_that_could_learn_more_is_refused(dea
 
 def test_costs_are_opened_for_as_many_assignments_as_there_are_restarts():
     data, restarts = federation(), 2
-    plan = secfc.SecFC(k=3, t=T, ell=2, n_init=restarts, disclosure=AssignmentsOnly()).plan(
-        PublicFacts.of(data, 6.0)
-    )
+    plan = secfc.SecFC(
+        k=3, threshold=secfc.Threshold(T, 2), n_init=restarts, disclosure=AssignmentsOnly()
+    ).plan(PublicFacts.of(data, 6.0))
     keys = PairKeys({0: bytes(32)})
     member = ComputingParty(plan, "client-0", SERVER, keys, keys, None, SeededCoins(0, "x"))
     client = ComparisonClient(plan, "client-0", keys, member, consent=False)
@@ -491,7 +503,9 @@ def test_what_members_and_server_receive_is_uniform():
 
 def test_coins_are_reproducible_and_change_no_label():
     data = federation()
-    algorithm = secfc.SecFC(k=3, t=T, ell=2, init=RandomLabels(), disclosure=AssignmentsOnly(), max_iter=2)
+    algorithm = secfc.SecFC(
+        k=3, threshold=secfc.Threshold(T, 2), init=RandomLabels(), disclosure=AssignmentsOnly(), max_iter=2
+    )
     fits = [
         secfc.fit(algorithm, data, coins=lambda name, s=s: SeededCoins(s, name), keep_bodies=True)
         for s in (1, 1, 2)

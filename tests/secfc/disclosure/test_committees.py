@@ -12,6 +12,7 @@ from field.code.masking import PairKeys, mask_context, mask_for
 from field.ring.basis import MERSENNE_61, Basis
 from secfc.coded.messages import LabelShare, MissingMessages
 from secfc.coded.queries import Operation
+from secfc.data.inputs import build_algorithm
 from secfc.disclosure import AssignmentsOnly, FinalLabelsOnly
 from secfc.disclosure.compare import client as participant
 from secfc.disclosure.compare import trusted_dealer
@@ -42,7 +43,7 @@ federation = partial(small.federation, n=7, m=70)
 def run(data, policy, *, k=3, t=1, ell=2, max_iter=3, **parameters):
     extra = {name: parameters.pop(name) for name in ("faults",) if name in parameters}
     parameters = {"init": secfc.RandomLabels(), **parameters}
-    way = secfc.SecFC(k=k, t=t, ell=ell, max_iter=max_iter, disclosure=policy, **parameters)
+    way = build_algorithm(secfc.SecFC, k=k, t=t, ell=ell, max_iter=max_iter, disclosure=policy, **parameters)
     return secfc.fit(way, data, seed=0, keep_bodies=True, bound=6.0, **extra)
 
 
@@ -126,8 +127,9 @@ def test_consent_is_to_what_the_start_needs(policy):
 @pytest.mark.parametrize("policy", [AssignmentsOnly(), AssignmentsOnly(None), FinalLabelsOnly()])
 @pytest.mark.parametrize("algorithm", [secfc.Lloyd, secfc.SecFC])
 def test_a_field_without_comparisons_is_refused_also_in_plaintext(algorithm, policy):
-    more = {"t": 1} if algorithm is secfc.SecFC else {}
-    way = algorithm(k=3, basis=Basis((MERSENNE_61,)), disclosure=policy, **more)
+    more = {"threshold": 1} if algorithm is secfc.SecFC else {}
+    basis = Basis((MERSENNE_61,))
+    way = algorithm(k=3, quantization=secfc.Quantization(basis=basis), disclosure=policy, **more)
     with pytest.raises(ValueError, match=r"30-bit lanes: .*disclosure=Distances\(\)"):
         secfc.fit(way, federation())
 
@@ -307,5 +309,5 @@ def test_the_same_finds_masks_against_too_few_clients(monkeypatch, t, colluding,
 
 def test_given_labels_need_no_consent():
     public = secfc.algorithm.PublicFacts.of(federation(), 6.0)
-    plan = secfc.SecFC(k=2, t=1, init=GivenLabels(np.arange(70) % 2)).plan(public)
+    plan = secfc.SecFC(k=2, threshold=1, init=GivenLabels(np.arange(70) % 2)).plan(public)
     assert not may_open_distances(plan, consent=True)

@@ -15,6 +15,7 @@ from field.secrets.coins import Coins, SeededCoins
 from secfc.attacks.views import View
 from secfc.coded.messages import MaskedBits
 from secfc.coded.queries import Query
+from secfc.data.inputs import build_algorithm
 from secfc.disclosure.dealerless.messages import SetKeys
 from secfc.disclosure.dealerless.steps import AnswerRounds, StalledStep, setup_replicated_keys
 from secfc.kmeans.loop import PlainSource, lloyd
@@ -29,8 +30,14 @@ from tests.small import federation
 
 def run(data, *, k=3, t=1, ell=1, max_iter=6, seed=0, faults=None, **parameters):
     parameters = {"init": secfc.RandomLabels(), **parameters}
-    way = secfc.SecFC(
-        k=k, t=t, ell=ell, max_iter=max_iter, disclosure=secfc.AssignmentsOnly(None), **parameters
+    way = build_algorithm(
+        secfc.SecFC,
+        k=k,
+        t=t,
+        ell=ell,
+        max_iter=max_iter,
+        disclosure=secfc.AssignmentsOnly(None),
+        **parameters,
     )
     return secfc.fit(way, data, seed=seed, keep_bodies=True, **({"faults": faults} if faults else {}))
 
@@ -101,7 +108,7 @@ def test_starts_and_restarts_are_those_of_plaintext(init, consent):
     data = federation(5, 120, 3, integers=True)
     policy = secfc.AssignmentsOnly(dealer=None, consent=consent)
     ways = [cls(k=4, init=init, n_init=3, max_iter=9, disclosure=policy, **more) for cls, more in (
-        (secfc.SecFC, {"t": 2}), (secfc.Lloyd, {}),
+        (secfc.SecFC, {"threshold": 2}), (secfc.Lloyd, {}),
     )]  # fmt: skip
     secure, plain = (secfc.fit(way, data, seed=5, bound=4.0) for way in ways)
     assert all((a == b).all() for a, b in zip(secure.history, plain.history, strict=True))
@@ -336,7 +343,7 @@ def test_bytes_and_hidden_membership_change_nothing(policy):
     parts = [slice(0, 20), slice(10, 30), slice(25, 40)]
     data = secfc.Federation.from_arrays([points[p] for p in parts], ids=[ids[p] for p in parts])
     way = secfc.SecFC(
-        k=3, t=1, init=secfc.RandomLabels(), max_iter=3, membership=secfc.Private(), disclosure=policy
+        k=3, threshold=1, init=secfc.RandomLabels(), max_iter=3, membership=secfc.Private(), disclosure=policy
     )
     sent = secfc.fit(way, data, seed=2, faults=over_wire())
     start, last = sent.history[0].astype(np.int32), sent.history[-1]

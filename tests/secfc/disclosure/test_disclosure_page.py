@@ -35,7 +35,7 @@ def sent(policy, membership=None, **options):
     """What a run sends; nothing falls silent and there is one start."""
     points = np.random.default_rng(0).normal(size=(30, 2))
     federation = secfc.Federation.from_arrays(np.array_split(points, 5))
-    way = secfc.SecFC(k=2, t=1, max_iter=2, disclosure=policy, membership=membership or Open())
+    way = secfc.SecFC(k=2, threshold=1, max_iter=2, disclosure=policy, membership=membership or Open())
     result = secfc.fit(way, federation, **options)
     return {e.kind for e in result.transcript.envelopes}
 
@@ -100,5 +100,5 @@ def test_every_message_says_what_its_sender_can_do_by_deviating():
 
 
 def test_the_default_is_what_the_page_and_the_readme_say():
-    assert secfc.SecFC(k=2, t=1).disclosure == secfc.Lloyd(k=2).disclosure == secfc.AssignmentsOnly()
+    assert secfc.SecFC(k=2, threshold=1).disclosure == secfc.Lloyd(k=2).disclosure == secfc.AssignmentsOnly()
     assert "secfc/disclosure/README.md" in (Path(secfc.__file__).parent.parent / "README.md").read_text()

@@ -12,6 +12,7 @@ from field.code.masking import PairKeys
 from field.secrets.coins import Coins, SeededCoins
 from secfc.attacks.views import View
 from secfc.coded.membership import Private
+from secfc.data.inputs import build_algorithm
 from secfc.disclosure.compare.client import ComparisonClient
 from secfc.disclosure.dealerless.messages import ResharedPart
 from secfc.disclosure.dealerless.policy import DealerlessParty
@@ -26,7 +27,9 @@ from tests.small import federation
 
 
 def run(data, *, k=3, t=1, max_iter=8, stop=True, seed=0, faults=None, **parameters):
-    way = secfc.SecFC(k=k, t=t, max_iter=max_iter, disclosure=FinalLabelsOnly(stop=stop), **parameters)
+    way = build_algorithm(
+        secfc.SecFC, k=k, t=t, max_iter=max_iter, disclosure=FinalLabelsOnly(stop=stop), **parameters
+    )
     return secfc.fit(way, data, seed=seed, keep_bodies=True, **({"faults": faults} if faults else {}))
 
 

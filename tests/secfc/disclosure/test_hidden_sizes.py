@@ -11,6 +11,7 @@ from field.compare import shared_step
 from field.ring.basis import Basis
 from secfc.coded.messages import MaskedBits
 from secfc.coded.queries import Operation, Query
+from secfc.data.inputs import build_algorithm
 from secfc.disclosure import FinalLabelsOnly
 from secfc.kmeans.loop import PlainSource, lloyd
 from secfc.kmeans.starts import GivenLabels, RandomPoints
@@ -37,8 +38,13 @@ def own(data, **parameters):
 
 def final(data, *, k=3, t=1, max_iter=8, dealer=SERVER, stop=True, seed=0, **parameters):
     more = {name: parameters.pop(name) for name in ("faults",) if name in parameters}
-    way = secfc.SecFC(
-        k=k, t=t, max_iter=max_iter, disclosure=FinalLabelsOnly(stop=stop, dealer=dealer), **parameters
+    way = build_algorithm(
+        secfc.SecFC,
+        k=k,
+        t=t,
+        max_iter=max_iter,
+        disclosure=FinalLabelsOnly(stop=stop, dealer=dealer),
+        **parameters,
     )
     return secfc.fit(way, data, seed=seed, keep_bodies=True, **more)
 
@@ -69,7 +75,7 @@ def test_labels_are_those_of_plaintext_lloyd(t, ell, m, d, k, seed, whole, point
 
 @pytest.mark.parametrize(("k", "dealer"), [(3, SERVER), (9, SERVER), (5, None)])
 def test_labels_are_exact_at_every_step(k, dealer, shared):
-    data = federation(4, 150, 2, k, whole=True)
+    data = federation(4, 150, 2, k, integers=True)
     trace = assert_that_of_plaintext(own(data, k=k, max_iter=20, dealer=dealer), data, 20)
     assert len(trace.history) > 2
     for step, found in shared.items():
@@ -79,7 +85,7 @@ def test_labels_are_exact_at_every_step(k, dealer, shared):
 
 @pytest.mark.parametrize("dealer", DEALERS)
 def test_clusters_without_points_stay_without(dealer):
-    data = federation(4, 90, 2, 8, whole=True)
+    data = federation(4, 90, 2, 8, integers=True)
     for labels in (np.where(np.arange(90) % 2, 5, 2), np.where(np.arange(90) < 4, np.arange(90), -1)):
         assert_that_of_plaintext(own(data, k=8, init=GivenLabels(labels), dealer=dealer), data)
     # On a line, a far cluster loses all its points to nearer ones: on the way sizes become 0.

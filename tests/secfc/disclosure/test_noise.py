@@ -19,6 +19,7 @@ from field.ring.noise import Deviation, discrete_gaussian
 from field.ring.uint128 import UInt128
 from field.secrets.coins import SeededCoins
 from secfc.coded.plan import PublicOwnerLayout
+from secfc.data.inputs import build_algorithm
 from secfc.disclosure.noise.budgeted import ReleaseCounts
 from secfc.disclosure.noise.noise import Noise
 from secfc.privacy import (
@@ -68,7 +69,9 @@ def in_shares(**parameters):
 
 
 def run(disclosure, data=None, *, bound=1.5, faults=None, **parameters):
-    way = secfc.SecFC(**{"k": K, "t": T, "max_iter": STEPS, "disclosure": disclosure, **parameters})
+    way = build_algorithm(
+        secfc.SecFC, **{"k": K, "t": T, "max_iter": STEPS, "disclosure": disclosure, **parameters}
+    )
     options = {} if faults is None else {"faults": faults}
     return secfc.fit(way, data or federation(), bound=bound, coins=coins, keep_bodies=True, **options)
 
@@ -162,7 +165,13 @@ def test_without_much_noise_the_labels_are_the_exact_ones(ell):
     policy = in_shares(budget=Budget(1e12, DELTA), radius=Bound.given(3.0))
     result = run(policy, data, ell=ell, reveal_centers=True, max_iter=20)
     plain = secfc.fit(
-        secfc.SecFC(k=K, t=T, ell=ell, init=secfc.RandomLabels(), max_iter=20, reveal_centers=True),
+        secfc.SecFC(
+            k=K,
+            threshold=secfc.Threshold(T, ell),
+            init=secfc.RandomLabels(),
+            max_iter=20,
+            release=secfc.Release(reveal_centers=True),
+        ),
         data,
         bound=1.5,
     )
@@ -199,7 +208,8 @@ def test_opened_centers_carry_their_noise(policy):
         way = policy()
         start = secfc.GivenLabels(labels)
         result = secfc.fit(
-            secfc.SecFC(k=K, t=T, max_iter=1, disclosure=way, reveal_centers=True, init=start),
+            secfc.SecFC(k=K, threshold=T, max_iter=1, disclosure=way, init=start,
+                        release=secfc.Release(reveal_centers=True)),
             data, bound=1.5, coins=lambda c, s=seed: SeededCoins(s, f"noise {c}"),
         )  # fmt: skip
         plan = result.plan
@@ -266,7 +276,9 @@ class Untouchable(secfc.Federation):
 def plan_of(disclosure, *, derived=False, bound=1.5, **parameters):
     """Plans from public facts alone: there is no data to touch."""
     public = secfc.algorithm.PublicFacts(tuple(f"c{i}" for i in range(N)), (20,) * N, 3, bound, derived)
-    return secfc.SecFC(**{"k": K, "t": T, "disclosure": disclosure, **parameters}).plan(public)
+    return build_algorithm(secfc.SecFC, **{"k": K, "t": T, "disclosure": disclosure, **parameters}).plan(
+        public
+    )
 
 
 def test_over_budget_runs_are_refused_before_any_data(monkeypatch):
@@ -473,8 +485,8 @@ def test_an_audit_of_whole_runs_confirms_the_claim_and_catches_too_little_noise(
 
     def scores(disclosure, planted, number):
         way = secfc.SecFC(
-            k=2, t=1, max_iter=1, disclosure=disclosure, reveal_centers=True, init=secfc.GivenLabels(labels),
-            smallest_center=1,
+            k=2, threshold=1, max_iter=1, disclosure=disclosure,
+            release=secfc.Release(reveal_centers=True, smallest_center=1), init=secfc.GivenLabels(labels),
         )  # fmt: skip
         result = secfc.fit(
             way, ends[planted], bound=1.0, coins=lambda party: SeededCoins(number, f"audit {party}")

@@ -70,7 +70,10 @@ def test_a_share_of_another_shape_is_refused(least, monkeypatch):
 @pytest.mark.parametrize("policy", [secfc.AssignmentsOnly(), secfc.OwnLabels()])
 @pytest.mark.parametrize("k", [3, 9])
 def test_runs_in_which_members_add_up_parts_are_the_same(policy, k, monkeypatch):
-    data, way = federation(8, 90, 2), secfc.SecFC(k=k, t=3, max_iter=5, disclosure=policy, init="random")
+    data, way = (
+        federation(8, 90, 2),
+        secfc.SecFC(k=k, threshold=3, max_iter=5, disclosure=policy, init="random"),
+    )
     results, told = [], []
     for least in (1 << 40, 0):
         monkeypatch.setattr(rounds, "WORTH_PARTS", least)
@@ -86,7 +89,10 @@ def test_runs_in_which_members_add_up_parts_are_the_same(policy, k, monkeypatch)
 @pytest.mark.parametrize("lost", [3, 5, 12])
 def test_a_member_lost_while_parts_are_added_up_is_replaced(policy, lost, monkeypatch):
     monkeypatch.setattr(rounds, "WORTH_PARTS", 0)
-    data, way = federation(7, 60, 2), secfc.SecFC(k=3, t=2, max_iter=3, disclosure=policy, init="random")
+    data, way = (
+        federation(7, 60, 2),
+        secfc.SecFC(k=3, threshold=2, max_iter=3, disclosure=policy, init="random"),
+    )
     seen = {"bits": 0}
 
     def faults(e):

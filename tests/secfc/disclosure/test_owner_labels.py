@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 import secfc
 from field.compare.bitslice import unpack
 from secfc.coded.membership import Private
+from secfc.data.inputs import build_algorithm
 from secfc.disclosure import OwnLabels
 from secfc.disclosure.owner_labels.client import OwnerLabelsClient
 from secfc.kmeans.loop import PlainSource, lloyd
@@ -21,7 +22,9 @@ from tests.secfc.disclosure.test_final_labels import federation
 def run(data, *, k=3, t=1, max_iter=8, dealer=SERVER, sizes="open", seed=0, **parameters):
     more = {name: parameters.pop(name) for name in ("faults", "sealed", "watch") if name in parameters}
     parameters.setdefault("init", secfc.RandomLabels())
-    way = secfc.SecFC(k=k, t=t, max_iter=max_iter, disclosure=OwnLabels(dealer, sizes=sizes), **parameters)
+    way = build_algorithm(
+        secfc.SecFC, k=k, t=t, max_iter=max_iter, disclosure=OwnLabels(dealer, sizes=sizes), **parameters
+    )
     return secfc.fit(way, data, seed=seed, keep_bodies=True, **more)
 
 
@@ -91,7 +94,7 @@ def test_every_owner_has_the_labels_of_plaintext_lloyd(t, ell, spare, m, d, k, s
 
 @pytest.mark.parametrize(("k", "dealer"), [(3, SERVER), (9, SERVER), (17, SERVER), (5, None)])
 def test_labels_are_exact_at_every_step(k, dealer, shared):
-    data = federation(4, 150, 2, k, whole=True)
+    data = federation(4, 150, 2, k, integers=True)
     result = run(data, k=k, max_iter=20, dealer=dealer)
     trace = assert_that_of_plaintext(result, data, 20)
     assert len(trace.history) > 2
@@ -113,7 +116,12 @@ def test_of_restarts_the_cheapest_is_told_to_owners(t, ell, dealer):
     for seed in range(3):
         result = run(data, k=4, t=t, ell=ell, n_init=4, init=starts, max_iter=5, dealer=dealer, seed=seed)
         plain = secfc.Lloyd(
-            k=4, n_init=4, init=starts, max_iter=5, scale=float(result.plan.scale), disclosure=OwnLabels()
+            k=4,
+            n_init=4,
+            init=starts,
+            max_iter=5,
+            quantization=secfc.Quantization(scale=float(result.plan.scale)),
+            disclosure=OwnLabels(),
         )
         want = secfc.fit(plain, data, seed=seed)
         assert result.cost == want.cost
@@ -157,7 +165,7 @@ def test_restarts_survive_a_member_that_goes_with_its_part_of_the_labels(kind, t
 
 
 def test_points_in_no_cluster_clusters_without_points_and_one_cluster():
-    data = federation(3, 90, 2, 8, whole=True)
+    data = federation(3, 90, 2, 8, integers=True)
     for labels in (
         np.where(np.arange(90) % 2, 5, 2), np.where(np.arange(90) < 4, np.arange(90), -1),
         np.zeros(90, int), np.full(90, 3), np.where(np.arange(90) % 2, 5, -1),
@@ -190,7 +198,7 @@ def test_labels_of_new_points_go_to_their_owners():
         assert result.converged
         for mine, again in zip(result.labels, result.predict(data), strict=True):
             assert (mine == again).all()
-        same = secfc.SecFC(k=k, t=1, max_iter=60, init=GivenLabels(start_of(result)))
+        same = secfc.SecFC(k=k, threshold=1, max_iter=60, init=GivenLabels(start_of(result)))
         want = secfc.fit(same, data).predict(new)
         assert [a.tolist() for a in result.predict(new)] == [b.tolist() for b in want]
 

@@ -37,7 +37,7 @@ def test_every_owner_has_the_labels_of_plaintext_lloyd(t, spare, m, d, k, seed, 
 
 
 def test_starts_that_leave_points_and_clusters_out():
-    data = federation(3, 90, 2, 8, whole=True)
+    data = federation(3, 90, 2, 8, integers=True)
     for labels in (
         np.where(np.arange(90) % 2, 5, 2), np.where(np.arange(90) < 4, np.arange(90), -1),
         np.zeros(90, int), np.where(np.arange(90) % 2, 5, -1),
@@ -74,7 +74,7 @@ def test_a_lost_client_costs_a_new_beginning():
 
 @pytest.mark.parametrize(
     ("parameters", "remedy"),
-    [({"ell": 2}, "use ell=1"), ({"t": 4}, "t from 1 to 3"), ({"liars": 1}, "liars=0")],
+    [({"ell": 2}, "use ell=1"), ({"t": 4}, "t from 1 to 3"), ({"max_cheaters": 1}, "max_cheaters=0")],
 )
 def test_what_does_not_fit_is_refused(parameters, remedy):
     with pytest.raises(ValueError, match=remedy):

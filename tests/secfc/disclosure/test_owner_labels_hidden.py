@@ -12,6 +12,7 @@ import secfc
 from field.code.lagrange_code import LagrangeCode
 from field.code.resharing import deal_part
 from field.ring.basis import LANE_PRIMES, Basis
+from secfc.data.inputs import build_algorithm
 from secfc.disclosure.owner_labels.output import HiddenOwners
 from secfc.kmeans.loop import PlainSource, lloyd
 from secfc.roles.exchange import SERVER, run_alone
@@ -78,7 +79,7 @@ def assert_held_alike(result, data, told=None):
 def test_holders_have_their_labels_whatever_the_start_and_whoever_deals(more, dealer):
     data, _ = overlapping(5, 30, 18, seed=3)
     way = {"k": 3, "t": 1, "membership": HIDDEN, "coarse": "allow", **more}
-    result = secfc.fit(secfc.SecFC(**way, disclosure=secfc.OwnLabels(dealer)), data)
+    result = secfc.fit(build_algorithm(secfc.SecFC, **way, disclosure=secfc.OwnLabels(dealer)), data)
     assert_held_alike(result, data)
 
 

@@ -39,7 +39,7 @@ def data(seed=0):
     return secfc.Federation.from_arrays(np.array_split(points, N))
 
 
-WAY = secfc.SecFC(k=2, t=1, init=GivenLabels(START), max_iter=3)
+WAY = secfc.SecFC(k=2, threshold=1, init=GivenLabels(START), max_iter=3)
 
 
 def once(seed=0, **parameters):
@@ -272,7 +272,7 @@ def test_no_attack_on_the_servers_view_beats_the_best_guess_without_labels():
     cases = (OwnLabels(), secfc.Splitting()), (OwnLabels(), secfc.RandomLabels())
     for policy, start in (*cases, (secfc.AssignmentsOnly(), secfc.RandomLabels())):
         witness = QueryRecorder()
-        way = secfc.SecFC(k=4, t=1, disclosure=policy, init=start)
+        way = secfc.SecFC(k=4, threshold=1, disclosure=policy, init=start)
         result = secfc.fit(way, federation, seed=2, watch=witness)
         finding = curious_server(witness, result, policy, federation)
         shares[policy, start] = finding.judgements["labels alone"].share[-1]

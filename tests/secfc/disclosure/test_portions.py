@@ -15,7 +15,8 @@ from field import SeededCoins
 from field.compare.blockwise import MOST
 from secfc.algorithm import PublicFacts
 from secfc.coded.messages import Corrections, RequestCorrections
-from secfc.coded.plan import Network as Line
+from secfc.coded.parameters import Network as Line
+from secfc.data.inputs import build_algorithm
 from secfc.disclosure.compare.session import (
     GIVEN,
     OPEN,
@@ -59,7 +60,11 @@ def federation(seed=0):
 def way(policy=None, *, plain=False, **parameters):
     shared = {"init": RandomLabels(), "max_iter": 2, "disclosure": policy or secfc.AssignmentsOnly()}
     shared |= parameters
-    return secfc.Lloyd(3, **shared) if plain else secfc.SecFC(3, t=1, network=Line(latency=0.0), **shared)
+    return (
+        build_algorithm(secfc.Lloyd, k=3, **shared)
+        if plain
+        else build_algorithm(secfc.SecFC, k=3, t=1, network=Line(latency=0.0), **shared)
+    )
 
 
 def fit(algorithm, **options):
@@ -120,7 +125,13 @@ def test_a_portion_is_made_while_the_last_one_is_used():
 def test_rounds_of_all_blocks_are_below_those_in_which_portions_are_given(k, centers):
     """Where bytes alone cost, so that there are as many levels and blocks as ever."""
     m, line = 64 * MOST, Line(latency=0.0)
-    way = secfc.SecFC(k, t=2, network=line, init="random", centers=centers, largest=2 * m // k)
+    way = secfc.SecFC(
+        k,
+        threshold=2,
+        runtime=secfc.Runtime(network=line),
+        init="random",
+        quantization=secfc.Quantization(largest=2 * m // k, centers=centers),
+    )
     public = dataclasses.replace(
         PublicFacts.of(federation(), 6.0), session=bytes(32), seed=1, counts=(m, *[0] * 4)
     )

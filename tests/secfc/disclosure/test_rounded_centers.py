@@ -19,7 +19,7 @@ from secfc.algorithm import PublicFacts
 from secfc.attacks.views import View
 from secfc.coded.messages import CenterShares, MaskedCenters, MaskSeed
 from secfc.coded_kmeans.model_share import from_plain_values, to_plain_values
-from secfc.data.inputs import InputError
+from secfc.data.inputs import InputError, build_algorithm, with_parameters
 from secfc.disclosure import AssignmentsOnly
 from secfc.disclosure.compare.dealer import mask_streams
 from secfc.disclosure.compare.session import SUM, CommitteeChoice, ComparisonSession
@@ -39,7 +39,9 @@ def ways(k, init, *, dealer=SERVER, max_iter=300, scale=None, **parameters):
     shared = {"init": init, "max_iter": max_iter, "scale": scale, "centers": "rounded"}
     shared["disclosure"] = AssignmentsOnly(dealer, consent=True)
     shared["coarse"] = "allow"
-    return secfc.SecFC(k, **{"t": 1, **parameters}, **shared), secfc.Lloyd(k, **shared)
+    return build_algorithm(secfc.SecFC, k=k, **{"t": 1, **parameters}, **shared), build_algorithm(
+        secfc.Lloyd, k=k, **shared
+    )
 
 
 def fit(way, data, seed=0, **options):
@@ -120,9 +122,25 @@ def test_rounding_changes_labels_and_saves_a_lane():
     # The oracle is no run with exact centers: on a coarse grid the labels differ.
     data = federation(m=300, seed=4)
     secure, plain = ways(6, RandomLabels(), scale=1.0)
-    assert not same_runs(*(fit(dataclasses.replace(plain, centers=c), data) for c in ("rounded", "exact")))
+    assert not same_runs(
+        *(
+            fit(
+                with_parameters(plain, centers=c),
+                data,
+            )
+            for c in ("rounded", "exact")
+        )
+    )
     lanes = [
-        fit(dataclasses.replace(secure, centers=c, max_iter=1, scale=None), data).plan.code.basis.lanes
+        fit(
+            with_parameters(
+                secure,
+                centers=c,
+                scale=None,
+                max_iter=1,
+            ),
+            data,
+        ).plan.code.basis.lanes
         for c in ("rounded", "exact")
     ]
     assert lanes == [2, 3]
@@ -216,7 +234,12 @@ def test_a_server_that_seats_others_to_round_is_refused(centers, members, rule):
     secure, _ = ways(3, Bisecting())
     faults = changed(("GainQuery", "LossQuery"), seat)
     with pytest.raises(FaultyServer, match=rule):
-        fit(dataclasses.replace(secure, centers=centers), federation(), faults=faults, keep_bodies=True)
+        fit(
+            with_parameters(secure, centers=centers),
+            federation(),
+            faults=faults,
+            keep_bodies=True,
+        )
 
 
 @pytest.mark.parametrize(
@@ -231,7 +254,9 @@ def test_a_server_that_seats_others_to_round_is_refused(centers, members, rule):
 )
 def test_what_does_not_go_together_is_refused_with_the_remedy(parameters, rule):
     with pytest.raises(InputError if "basis" not in parameters else ValueError, match=rule):
-        fit(secfc.SecFC(**{"k": 3, "t": 1, "centers": "rounded", **parameters}), federation())
+        fit(
+            build_algorithm(secfc.SecFC, **{"k": 3, "t": 1, "centers": "rounded", **parameters}), federation()
+        )
 
 
 # --- views ---------------------------------------------------------------------------------------
@@ -344,13 +369,13 @@ def test_reports_name_rounded_centers_and_say_what_they_would_save():
     assert "rounded centers on shares (not k-means with exact centers)" in told.title
     assert told.parameters["centers"] == "rounded"
     assert "ties up: labels are those of plaintext k-means that rounds alike" in dict(told.setup)["Centers"]
-    wide = dataclasses.replace(secure, centers="exact", basis=Basis(LANE_PRIMES[:4]))
+    wide = with_parameters(secure, centers="exact", basis=Basis(LANE_PRIMES[:4]))
     told = wide.account(fit(wide, data), data)
     assert "exact k-means" in told.title
     assert re.match(
         "exact, which takes 4 lanes; --centers rounded takes 2 lanes", dict(told.setup)["Centers"]
     )
-    few = dataclasses.replace(wide, basis=None)
+    few = with_parameters(wide, basis=None)
     assert "leaves 384 steps" not in str(few.account(fit(few, data), data).setup)
 
 
@@ -361,10 +386,12 @@ def test_errors_propose_rounded_centers_where_they_would_do():
         ({"scale": 2.0**12}, "which leaves 24576 steps in 3 lanes; or lower the scale"),
     ):
         with pytest.raises(ValueError, match=r"round centers \(centers=\"rounded\"\), " + rule):
-            secfc.SecFC(3, t=1, **more).plan(public)
-        plan = secfc.SecFC(3, t=1, centers="rounded", init=RandomLabels(), **more).plan(public)
+            build_algorithm(secfc.SecFC, k=3, t=1, **more).plan(public)
+        plan = build_algorithm(secfc.SecFC, k=3, t=1, centers="rounded", init=RandomLabels(), **more).plan(
+            public
+        )
         assert plan.quantizer.max_int >= 1024
     with pytest.raises(ValueError, match=r"^(?!.*rounded).*say how large"):
-        secfc.SecFC(3, t=1, disclosure="final-labels").plan(public)
+        secfc.SecFC(3, threshold=1, disclosure="final-labels").plan(public)
     with pytest.raises(ValueError, match=r'round centers \(centers="rounded"\), which leaves 1024 steps'):
-        secfc.SecFC(3, t=1, disclosure="own-labels").plan(public)
+        secfc.SecFC(3, threshold=1, disclosure="own-labels").plan(public)

@@ -12,7 +12,7 @@ from field.ring.basis import LANE_PRIMES, Basis
 from field.ring.quantize import FRACTION, rounding_modulus
 from field.secrets.coins import SeededCoins
 from secfc.algorithm import PublicFacts
-from secfc.data.inputs import InputError
+from secfc.data.inputs import InputError, build_algorithm, with_parameters
 from secfc.disclosure import OwnLabels
 from secfc.disclosure.compare.session import CommitteeChoice
 from secfc.disclosure.owner_labels.multiplication import session_for
@@ -32,7 +32,9 @@ def ways(k, init, *, dealer=SERVER, **parameters):
     shared |= {"disclosure": OwnLabels(dealer), "n_init": 1}
     secure = {key: parameters.pop(key) for key in ("t", "ell", "basis", "membership") if key in parameters}
     shared |= parameters
-    return secfc.SecFC(k, **{"t": 1, **secure}, **shared), secfc.Lloyd(k, **shared)
+    return build_algorithm(secfc.SecFC, k=k, **{"t": 1, **secure}, **shared), build_algorithm(
+        secfc.Lloyd, k=k, **shared
+    )
 
 
 def fit(way, data, seed=0, **options):
@@ -89,7 +91,7 @@ def test_predictions_revealed_centers_and_merged_rows():
     for more in ({}, {"reveal_centers": True}, {"dealer": "client-0"}, {"basis": Basis(LANE_PRIMES[:4])}):
         opened = {"reveal_centers": True} if more.pop("reveal_centers", False) else {}
         secure, plain = ways(3, Splitting(), scale=128.0, **more)
-        ours, theirs = check_same(dataclasses.replace(secure, **opened), plain, data)
+        ours, theirs = check_same(with_parameters(secure, **opened), plain, data)
         for a, b in zip(ours.predict(new), theirs.predict(new), strict=True):
             assert (a == b).all()
         if opened:  # exact means
@@ -108,11 +110,17 @@ def test_predictions_revealed_centers_and_merged_rows():
 def test_rounding_is_what_makes_the_numbers_narrow():
     data = federation(m=90)
     secure, plain = ways(4, RandomLabels())
-    rounded, exact = fit(secure, data), fit(dataclasses.replace(secure, centers="exact"), data)
+    rounded, exact = (
+        fit(secure, data),
+        fit(
+            with_parameters(secure, centers="exact"),
+            data,
+        ),
+    )
     assert rounded.plan.code.basis.lanes < exact.plan.code.basis.lanes
     assert rounded.transcript.nbytes() < 0.8 * exact.transcript.nbytes()
     # The control: with so few steps rounded centers lead elsewhere than exact ones.
-    coarse = [dataclasses.replace(plain, scale=2.0, centers=c) for c in ("rounded", "exact")]
+    coarse = [with_parameters(plain, scale=2.0, centers=c) for c in ("rounded", "exact")]
     ours, theirs = (fit(way, federation(m=300, seed=4), bound=6.0) for way in coarse)
     assert not np.array_equal(np.concatenate(ours.labels), np.concatenate(theirs.labels))
 
@@ -176,7 +184,7 @@ def test_a_player_that_falls_silent_while_centers_are_rounded_is_replaced(kind, 
     ],
 )
 def test_secret_sizes_and_nobody_who_deals_are_refused(policy, shown):
-    way = secfc.SecFC(3, 1, disclosure=policy, centers="rounded")
+    way = secfc.SecFC(3, 1, disclosure=policy, quantization=secfc.Quantization(centers="rounded"))
     with pytest.raises(InputError, match=shown + r".*sizes that all hear.*Use .*AssignmentsOnly\(\)"):
         fit(way, federation())
 

@@ -80,7 +80,7 @@ def test_groups_say_whose_rows_are_whose_and_labels_keep_the_order_of_rows(sites
 
 def test_the_number_of_clients_to_whom_a_table_is_dealt_changes_no_label(sites):
     whole = np.concatenate(sites)
-    plain = secfc.fit(secfc.Lloyd(3, scale=64.0), [whole]).flat
+    plain = secfc.fit(secfc.Lloyd(3, quantization=secfc.Quantization(scale=64.0)), [whole]).flat
     for n in (3, 5):
         model = SecFCKMeans(3, n_clients=n, scale=64.0, disclosure="distances").fit(whole)
         assert len(model.clients_) == n

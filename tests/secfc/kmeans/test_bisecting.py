@@ -18,6 +18,7 @@ from secfc.attacks.geometry import labels_only, reconstruct_geometry
 from secfc.coded.source import CodedSource
 from secfc.coded_kmeans.adversary_view import DecodedView
 from secfc.coded_kmeans.query_order import QueryValidator
+from secfc.data.inputs import build_algorithm
 from secfc.kmeans.bisecting import PATIENCE, Bisecting, _random_halves, accept_splits
 from secfc.kmeans.loop import PlainSource, gains_from_distances, halves_from_distances
 from secfc.kmeans.neighbors import Neighborhood, all_pairs
@@ -315,7 +316,9 @@ def test_kmeans_plus_plus_chooses_k_different_points(case):
 def test_clients_follow_the_points_that_kmeans_plus_plus_draws(policy, trials):
     init, data = KMeansPlusPlus(trials), federation()
     secure = run(data, policy, k=4, init=init, n_init=2, keep_bodies=True)
-    plain = secfc.Lloyd(4, init=init, n_init=2, disclosure=policy, coarse="allow")
+    plain = secfc.Lloyd(
+        4, init=init, n_init=2, disclosure=policy, quantization=secfc.Quantization(coarse="allow")
+    )
     assert same_runs(secure, secfc.fit(plain, data, seed=0, bound=4.0))
     asked = {
         e.round: e.body.labels.max() + 1
@@ -371,7 +374,9 @@ def federation(n=5, m=60, d=3, seed=0):
 
 def run(data, policy, seed=0, k=6, **more):
     drive = {name: more.pop(name) for name in ("faults", "keep_bodies") if name in more}
-    way = secfc.SecFC(k, t=1, init=more.pop("init", Bisecting()), disclosure=policy, coarse="allow", **more)
+    way = build_algorithm(
+        secfc.SecFC, k=k, t=1, init=more.pop("init", Bisecting()), disclosure=policy, coarse="allow", **more
+    )
     return secfc.fit(way, data, seed=seed, bound=4.0, **drive)
 
 
@@ -379,7 +384,7 @@ DISTANCES = {
     "masked": (secfc.Distances(), {}),
     "bare": (secfc.Distances(blind=False), {}),
     "dealt": (secfc.Distances(dealt=True), {}),
-    "liars": (secfc.Distances(), {"liars": 1}),
+    "liars": (secfc.Distances(), {"max_cheaters": 1}),
     "two segments": (secfc.Distances(), {"ell": 2}),
     "one prime": (secfc.Distances(), {"basis": Basis((MERSENNE_61,))}),
     "merged": (secfc.Distances(), {"membership": secfc.Private()}),
@@ -406,8 +411,8 @@ def test_labels_equal_those_of_plaintext_at_every_step(way, n_init):
             assert rows.tolist() == list(range(len(rows)))
         plain = secfc.fit(
             secfc.Lloyd(
-                6, init=Bisecting(), n_init=n_init, disclosure=policy, coarse="allow",
-                scale=secure.plan.quantizer.scale,
+                6, init=Bisecting(), n_init=n_init, disclosure=policy,
+                quantization=secfc.Quantization(scale=secure.plan.quantizer.scale, coarse="allow"),
             ),
             data, seed=seed, bound=4.0,
         )  # fmt: skip
@@ -423,7 +428,13 @@ def test_small_runs_are_exact_with_ties_and_duplicates(case, n_init):
     k = min(k, len(points))
     data = secfc.Federation.from_arrays(np.array_split(points, 5))
     secure = run(data, secfc.Distances(), seed % 1000, k, n_init=n_init)
-    way = secfc.Lloyd(k, init=Bisecting(), n_init=n_init, disclosure=secfc.Distances(), coarse="allow")
+    way = secfc.Lloyd(
+        k,
+        init=Bisecting(),
+        n_init=n_init,
+        disclosure=secfc.Distances(),
+        quantization=secfc.Quantization(coarse="allow"),
+    )
     assert same_runs(secure, secfc.fit(way, data, seed=seed % 1000, bound=4.0))
 
 

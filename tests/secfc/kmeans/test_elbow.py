@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 import secfc
 from secfc.cli import main as program
 from secfc.coded.source import CodedSource
-from secfc.data.inputs import InputError
+from secfc.data.inputs import InputError, build_algorithm
 from secfc.kmeans import bisecting
 from secfc.kmeans.bisecting import Bisecting, clusters_to_split
 from secfc.kmeans.elbow import CLEAR, NEAR, CostCurve, Elbow, chord_depths, elbow, largest_k, parse_k
@@ -254,13 +254,13 @@ def blobs(m=60, k=3, n=5):
 
 def run(data, policy, k="auto", seed=0, **more):
     drive = {name: more.pop(name) for name in ("faults", "keep_bodies") if name in more}
-    way = secfc.SecFC(k, t=1, disclosure=policy, coarse="allow", **more)
+    way = build_algorithm(secfc.SecFC, k=k, t=1, disclosure=policy, coarse="allow", **more)
     return secfc.fit(way, data, seed=seed, **drive)
 
 
 def twin(secure, data, k="auto", seed=0, **more):
-    way = secfc.Lloyd(
-        k, init=Bisecting(), scale=secure.plan.quantizer.scale, coarse="allow", **more
+    way = build_algorithm(
+        secfc.Lloyd, k=k, init=Bisecting(), scale=secure.plan.quantizer.scale, coarse="allow", **more
     )  # fmt: skip
     return secfc.fit(way, data, seed=seed)
 
@@ -296,7 +296,13 @@ def test_labels_and_curve_equal_those_of_plaintext(policy, n_init):
 def test_a_single_cluster_that_is_chosen_of_shared_labels_is_no_fault_of_the_server(centers, n_init):
     rng = np.random.default_rng(0)
     data = secfc.Federation.from_arrays([rng.normal(size=(14, 3)) for _ in range(5)])  # one cloud
-    way = secfc.SecFC("1..5", t=1, disclosure=secfc.OwnLabels(), n_init=n_init, centers=centers)
+    way = secfc.SecFC(
+        "1..5",
+        threshold=1,
+        disclosure=secfc.OwnLabels(),
+        n_init=n_init,
+        quantization=secfc.Quantization(centers=centers),
+    )
     result = secfc.fit(way, data, bound=6.0, seed=2)
     assert result.k == 1
     assert all((labels == 0).all() for labels in result.labels)

@@ -12,6 +12,7 @@ import secfc
 from field.compare.bitslice import unpack
 from secfc.coded.membership import Private
 from secfc.coded.queries import Query
+from secfc.data.inputs import build_algorithm
 from secfc.disclosure import OwnLabels
 from secfc.disclosure.owner_labels.client import OwnerLabelsClient
 from secfc.kmeans import divisive_seeding
@@ -28,11 +29,14 @@ from tests.secfc.queries import altered
 
 def both(data, *, seed=0, bound=None, faults=None, dealer=SERVER, **values):
     """The same run on labels that nobody knows, and on plaintext."""
-    way = secfc.SecFC(disclosure=OwnLabels(dealer), coarse="allow", **{"init": Splitting(), "t": 1, **values})
+    way = build_algorithm(
+        secfc.SecFC, disclosure=OwnLabels(dealer), coarse="allow", **{"init": Splitting(), "t": 1, **values}
+    )
     more = {} if faults is None else {"faults": faults}
     result = secfc.fit(way, data, seed=seed, bound=bound, keep_bodies=True, **more)
     same = {name: values[name] for name in ("k", "n_init", "max_iter", "init") if name in values}
-    plain = secfc.Lloyd(
+    plain = build_algorithm(
+        secfc.Lloyd,
         disclosure=OwnLabels(),
         coarse="allow",
         scale=result.plan.quantizer.scale,
@@ -193,7 +197,7 @@ def test_its_costs_are_those_of_the_bisecting_start():
 
 def test_it_is_for_labels_that_stay_secret():
     with pytest.raises(ValueError, match=r"Bisecting\(\)"):
-        secfc.fit(secfc.SecFC(k=3, t=1, init=Splitting()), federation(4, 30, 2))
+        secfc.fit(secfc.SecFC(k=3, threshold=1, init=Splitting()), federation(4, 30, 2))
 
 
 # --- what is opened --------------------------------------------------------------------------------
@@ -270,7 +274,13 @@ def test_gains_leave_clients_in_shares_that_are_uniform():
 def test_hidden_owners_have_the_labels_of_plaintext():
     data, _ = overlapping(4, 30, 14, seed=3)
     hidden = Private(bound=64, sized=False)
-    way = secfc.SecFC(k=4, t=1, disclosure=OwnLabels(), membership=hidden, coarse="allow")
+    way = secfc.SecFC(
+        k=4,
+        threshold=1,
+        disclosure=OwnLabels(),
+        membership=hidden,
+        quantization=secfc.Quantization(coarse="allow"),
+    )
     result = secfc.fit(way, data, seed=5)
     points = np.full((result.plan.m, data.d), np.nan)
     for rows, party in zip(result.rows, data.parties, strict=True):

@@ -82,7 +82,12 @@ def test_with_all_features_everywhere_labels_are_those_of_lloyd_bit_for_bit(seed
     data = secfc.Federation.from_arrays(parts)
     ours = secfc.fit(MaskedLloyd(k, start=Turned(), scale=4.0), data)
     theirs = secfc.fit(
-        secfc.Lloyd(k, init=GivenLabels(ours.history[0].astype(np.int64)), scale=4.0, coarse="allow"), data
+        secfc.Lloyd(
+            k,
+            init=GivenLabels(ours.history[0].astype(np.int64)),
+            quantization=secfc.Quantization(scale=4.0, coarse="allow"),
+        ),
+        data,
     )
     assert len(ours.history) == len(theirs.history)
     for a, b in zip(ours.history, theirs.history, strict=True):

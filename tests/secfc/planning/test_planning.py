@@ -13,7 +13,7 @@ import secfc
 from benchmarks import plan as benchmark
 from secfc.algorithm import PublicFacts
 from secfc.cli.program import main
-from secfc.coded.plan import Network
+from secfc.coded.parameters import Network
 from secfc.deploy.runfile import RunFile
 from secfc.planning import dry_run
 from secfc.planning.dp_utility import USUAL, Split, SplitTrial, UtilityForecast, candidate_splits
@@ -67,7 +67,7 @@ def test_bytes_and_rounds_are_those_of_a_run(setting):
 
 @pytest.mark.parametrize("policy", [secfc.AssignmentsOnly(), secfc.OwnLabels()], ids=repr)
 def test_runs_with_rounded_centers_are_planned_at_their_own_scale(policy):
-    way = secfc.SecFC(3, 1, disclosure=policy, centers="rounded")
+    way = secfc.SecFC(3, 1, disclosure=policy, quantization=secfc.Quantization(centers="rounded"))
     data = dry_run.synthetic_rows(PublicFacts(tuple(f"c{j}" for j in range(5)), (1800,) * 5, 6, 1.0), 9000, 3,
                              ids=False, server_points=0)  # fmt: skip
     found, recorder = secfc.plan(way, 5, 9000, 6), CostRecorder()
@@ -107,7 +107,7 @@ def test_comparisons_of_many_rows_are_planned_in_blocks():
 
 
 def test_a_step_in_two_questions_is_planned_as_one():
-    way = secfc.SecFC(6, 1, init="random", max_iter=8, coarse="allow")
+    way = secfc.SecFC(6, 1, init="random", max_iter=8, quantization=secfc.Quantization(coarse="allow"))
     found = secfc.plan(way, 5, 200_000, 4)
     kinds = [asked[0] for asked in found.priced.order if asked]
     assert {"CompareQuery", "CompareOwnQuery", "CompareMovedQuery"} <= set(kinds)
@@ -230,26 +230,41 @@ def test_the_command_says_what_noise_costs_and_which_split_to_take(tmp_path):
 
 # --- what cannot be ------------------------------------------------------------------------------
 
-S = secfc.SecFC
+S, Threshold = secfc.SecFC, secfc.Threshold
 # The wish, n, m, losses; a word of the reason; all that is offered.
 IMPOSSIBLE = [
     (S(4, 5), 10, 1000, 0, r"2\*\(ell\+t-1\)\+1 = 11", ["t=4 (not 5)", "n=11 (not 10)"]),
     (S(4, 4), 10, 1000, 3, "9 of 10 must answer", ["losses=1 (not 3)", "t=3 (not 4)", "n=12 (not 10)"]),
     (S(4, 2), 10, 1000, -1, "counted from 0", ["losses=0 (not -1)"]),
     (S(4, -1), 10, 1000, 0, "too small", ["t=1 (not -1)"]),
-    (S(4, 2, ell=9), 10, 1000, 0, "ell=9", ["ell=3 (not 9)", "n=21 (not 10)"]),
-    (S(4, 2, ell=0), 10, 1000, 0, "ell=0", ["ell=1 (not 0)"]),
-    (S(4, 2, liars=5, disclosure="distances"), 10, 1000, 0, "liars=5", ["liars=2 (not 5)", "n=15 (not 10)"]),
-    (S(4, 2, liars=1), 10, 1000, 0, "does not check", ["liars=0 (not 1)"]),
+    (S(4, Threshold(2, 9)), 10, 1000, 0, "ell=9", ["ell=3 (not 9)", "n=21 (not 10)"]),
+    (S(4, Threshold(2, 0)), 10, 1000, 0, "ell=0", ["ell=1 (not 0)"]),
+    (
+        S(4, secfc.Threshold(2, max_cheaters=5), disclosure="distances"), 10, 1000, 0, "max_cheaters=5",
+        ["max_cheaters=2 (not 5)", "n=15 (not 10)"],
+    ),
+    (S(4, Threshold(2, max_cheaters=1)), 10, 1000, 0, "does not check", ["max_cheaters=0 (not 1)"]),
     (S(2000, 2), 10, 1000, 0, "k=2000", ["k=1000 (not 2000)", "m=2000 (not 1000)"]),
-    (S(4, 2, workers=3), 10, 1000, 0, "workers=3", ["t=1 (not 2)", "workers=5 (not 3)"]),
-    (S(4, 2, workers=30), 10, 1000, 0, "workers=30", ["n=30 (not 10)", "workers=10 (not 30)"]),
-    (S(4, 2, workers=6), 10, 1000, 2, "5 of 6", ["losses=1 (not 2)", "t=1 (not 2)", "workers=7 (not 6)"]),
+    (
+        S(4, 2, runtime=secfc.Runtime(workers=3)), 10, 1000, 0, "workers=3",
+        ["t=1 (not 2)", "workers=5 (not 3)"],
+    ),
+    (
+        S(4, 2, runtime=secfc.Runtime(workers=30)), 10, 1000, 0, "workers=30",
+        ["n=30 (not 10)", "workers=10 (not 30)"],
+    ),
+    (
+        S(4, 2, runtime=secfc.Runtime(workers=6)), 10, 1000, 2, "5 of 6",
+        ["losses=1 (not 2)", "t=1 (not 2)", "workers=7 (not 6)"],
+    ),
     (S(4, 4, disclosure="final-labels"), 10, 1000, 0, "from 1 to 3", ["t=3 (not 4)"]),
-    (S(4, 2, ell=3, disclosure="final-labels"), 10, 1000, 0, "ell=3", ["ell=1 (not 3)"]),
+    (S(4, Threshold(2, 3), disclosure="final-labels"), 10, 1000, 0, "ell=3", ["ell=1 (not 3)"]),
     (S(4), 2, 1000, 0, "cannot hide", ["n=3 (not 2)"]),
-    (S(4, 5, ell=4), 10, 1000, 9, "ell=4", ["n=26 (not 10)", "losses=0 (not 9) and t=1 (not 5)"]),
-    (S(4, 2, scale=1e13), 10, 1000, 0, "lower the scale", ["m=41 (not 1000)", "scale=9.77e+09 (not 1e+13)"]),
+    (S(4, Threshold(5, 4)), 10, 1000, 9, "ell=4", ["n=26 (not 10)", "losses=0 (not 9) and t=1 (not 5)"]),
+    (
+        S(4, 2, quantization=secfc.Quantization(scale=1e13)), 10, 1000, 0, "lower the scale",
+        ["m=41 (not 1000)", "scale=9.77e+09 (not 1e+13)"],
+    ),
     (S(4, 2), 20, 10**9, 0, "integer steps", ["m=385769 (not 1000000000)"]),
     (S(4, 2, disclosure=secfc.OwnLabels("x")), 5, 90, 0, "takes no part", ["dealer='server' (not 'x')"]),
     (secfc.KFed(4, 2), 10, 1000, 1, "needs the others", ["losses=0 (not 1)"]),

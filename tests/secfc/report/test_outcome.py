@@ -34,8 +34,8 @@ def run(algorithm):
 EVERY = {
     "secfc": secfc.SecFC(2, 1),
     "final labels": secfc.SecFC(2, 1, disclosure=secfc.FinalLabelsOnly()),
-    "own labels": secfc.SecFC(2, 1, disclosure=secfc.OwnLabels(), reveal_centers=True),
-    "centers": secfc.SecFC(2, 1, reveal_centers=True),
+    "own labels": secfc.SecFC(2, 1, disclosure=secfc.OwnLabels(), release=secfc.Release(reveal_centers=True)),
+    "centers": secfc.SecFC(2, 1, release=secfc.Release(reveal_centers=True)),
     "lloyd": secfc.Lloyd(2),
     "k-fed": secfc.KFed(2, 1),
     "feddp": FedDPKMeans(2, epsilon=1e4, delta=1e-6),

@@ -18,6 +18,7 @@ import secfc
 from secfc import metrics, report
 from secfc.algorithm import Capabilities, Clustering, PartyOutcome, join_outcomes
 from secfc.attacks.judging import GuessJudgement
+from secfc.data.inputs import with_parameters
 from secfc.privacy import Bound, Budget, PrivacyError
 from secfc.privacy.events import Pure
 from secfc.privacy.ledger import EXACT, Ledger
@@ -37,7 +38,9 @@ def federation() -> secfc.Federation:
     return secfc.Federation.from_labelled(points, truth, n=5)
 
 
-WAY = secfc.SecFC(3, t=1, ell=2, init=secfc.RandomLabels(), n_init=2, disclosure=SHOWN)  # of many steps
+WAY = secfc.SecFC(
+    3, threshold=secfc.Threshold(1, 2), init=secfc.RandomLabels(), n_init=2, disclosure=SHOWN
+)  # of many steps
 
 
 @pytest.fixture(scope="module")
@@ -179,7 +182,7 @@ def test_bytes_are_decimal(size: int, shown: str) -> None:
 def test_the_report_is_strict_json_with_and_without_centers(federation: secfc.Federation) -> None:
     # More clusters than points near them: some end up empty, and an empty cluster has no center.
     for algorithm in (
-        secfc.SecFC(60, t=1, reveal_centers=True, smallest_center=1),
+        secfc.SecFC(60, threshold=1, release=secfc.Release(reveal_centers=True, smallest_center=1)),
         secfc.Lloyd(60),
         secfc.KFed(3, 2),
     ):
@@ -200,7 +203,14 @@ def test_centers_of_few_points_are_withheld_under_every_policy_and_said_to_be(po
     points[:2] = 30.0
     federation = secfc.Federation.from_arrays(np.array_split(points, 5))
     start = secfc.GivenLabels(np.where(np.arange(60) < 2, 1, 0) + 2 * (np.arange(60) % 7 == 3))
-    algorithm = secfc.SecFC(4, 1, disclosure=policy, init=start, reveal_centers=True, coarse="allow")
+    algorithm = secfc.SecFC(
+        4,
+        1,
+        disclosure=policy,
+        init=start,
+        release=secfc.Release(reveal_centers=True),
+        quantization=secfc.Quantization(coarse="allow"),
+    )
     result = secfc.fit(algorithm, federation)
     sizes = np.bincount(result.flat, minlength=4)
     assert result.withheld == (1,) == tuple(np.flatnonzero((sizes < 3) & (sizes > 0)).tolist())
@@ -210,7 +220,7 @@ def test_centers_of_few_points_are_withheld_under_every_policy_and_said_to_be(po
     assert report.as_json(found)["centers_withheld"] == [1]
     told = report.as_text(found, 300)
     assert "the center of cluster 1 (counted from 0)" in told
-    everybody = secfc.fit(replace(algorithm, smallest_center=1), federation)
+    everybody = secfc.fit(with_parameters(algorithm, smallest_center=1), federation)
     assert everybody.withheld == ()
 
 
@@ -343,12 +353,12 @@ def test_many_clusters_are_abridged_and_empty_ones_counted(federation: secfc.Fed
 
 BUDGET, RADIUS = Budget(20, 1e-6), Bound.given(16.0)
 WAYS: dict[str, Any] = {
-    "assignments": secfc.SecFC(3, t=1),
-    "no dealer": secfc.SecFC(3, t=1, disclosure=secfc.AssignmentsOnly(dealer=None)),
-    "final labels": secfc.SecFC(3, t=1, disclosure="final-labels"),
-    "own labels": secfc.SecFC(3, t=1, disclosure="own-labels"),
-    "distances": secfc.SecFC(3, t=1, disclosure=SHOWN, init="k-means++"),
-    "private": secfc.SecFC(3, t=1, membership="private"),
+    "assignments": secfc.SecFC(3, threshold=1),
+    "no dealer": secfc.SecFC(3, threshold=1, disclosure=secfc.AssignmentsOnly(dealer=None)),
+    "final labels": secfc.SecFC(3, threshold=1, disclosure="final-labels"),
+    "own labels": secfc.SecFC(3, threshold=1, disclosure="own-labels"),
+    "distances": secfc.SecFC(3, threshold=1, disclosure=SHOWN, init="k-means++"),
+    "private": secfc.SecFC(3, threshold=1, membership="private"),
     "noise in shares": secfc.SecFC(3, 1, max_iter=1, disclosure=secfc.NoiseInShares(BUDGET, RADIUS)),
     "noise at the server": secfc.SecFC(3, 1, max_iter=1, disclosure=secfc.NoiseAtServer(BUDGET, RADIUS)),
     "lloyd": secfc.Lloyd(3),
@@ -405,12 +415,12 @@ def test_words_stand_for_values_in_parameters(federation: secfc.Federation) -> N
     ("mode", "phrase"),
     [
         (None, "any client together with the server"),
-        (psu.Threshold(2), "any 2 clients together with the server"),
+        (psu.Committee(2), "any 2 clients together with the server"),
         (psu.Server(), "from any 3 clients together, and from the server as long as it colludes with nobody"),
     ],
 )
 def test_a_union_claims_what_its_mode_keeps(federation: secfc.Federation, mode: Any, phrase: str) -> None:
-    way = secfc.SecFC(3, t=1, membership=secfc.Private(mode))
+    way = secfc.SecFC(3, threshold=1, membership=secfc.Private(mode))
     result = secfc.fit(way, federation, bound=16.0)
     found = made(federation, result, way, comparison=None)
     assert phrase in found.account.hidden[-1]
@@ -544,10 +554,15 @@ def test_the_digest_of_labels_is_that_of_plaintext_with_any_threads():
     federation = secfc.Federation.from_arrays(np.split(rng.normal(size=(90, 3)), 5))
     found = []
     for threads in (1, 3):
-        algorithm = secfc.SecFC(k=3, t=1, threads=threads, coarse="allow")
+        algorithm = secfc.SecFC(
+            k=3,
+            threshold=1,
+            runtime=secfc.Runtime(threads=threads),
+            quantization=secfc.Quantization(coarse="allow"),
+        )
         result = secfc.fit(algorithm, federation)
         found.append(report.as_json(report.report(result, federation=federation, algorithm=algorithm)))
-    plain = secfc.fit(secfc.Lloyd(3, coarse="allow"), federation)
+    plain = secfc.fit(secfc.Lloyd(3, quantization=secfc.Quantization(coarse="allow")), federation)
     assert {one["labels_digest"] for one in found} == {metrics.labels_digest(plain.labels)}
     for name, own in zip(federation.names, plain.labels, strict=True):
         assert found[0]["labels_digests"][name] == metrics.labels_digest([own])

@@ -23,7 +23,12 @@ def made(algorithm, data):
 
 
 @pytest.mark.parametrize(
-    "algorithm", [secfc.SecFC(4, t=1, reveal_centers=True), secfc.KFed(4, 2), secfc.MaskedLloyd(4)]
+    "algorithm",
+    [
+        secfc.SecFC(4, threshold=1, release=secfc.Release(reveal_centers=True)),
+        secfc.KFed(4, 2),
+        secfc.MaskedLloyd(4),
+    ],
 )
 def test_the_smallest_cluster_whose_center_is_open_is_the_most_at_risk(algorithm):
     result, found = made(algorithm, federation())
@@ -37,7 +42,7 @@ def test_the_smallest_cluster_whose_center_is_open_is_the_most_at_risk(algorithm
 
 
 def test_where_no_center_is_opened_nothing_is_said():
-    _, found = made(secfc.SecFC(4, t=1), federation())
+    _, found = made(secfc.SecFC(4, threshold=1), federation())
     assert found.risk is None
     assert as_json(found)["membership_risk"] is None
     assert "recognize" not in as_text(found)
@@ -47,9 +52,11 @@ def test_a_center_of_one_point_is_that_point_and_one_that_stays_closed_tells_not
     data = federation()
     points = [*data.stacked()[:24].reshape(4, 6, 5)[:3], np.full((1, 5), 500.0)]
     alone = secfc.Federation.from_arrays(points)
-    _, found = made(secfc.SecFC(2, t=1, reveal_centers=True, smallest_center=1), alone)
+    _, found = made(
+        secfc.SecFC(2, threshold=1, release=secfc.Release(reveal_centers=True, smallest_center=1)), alone
+    )
     assert "The center of one point is that point" in found.risk.sentence
-    _, found = made(secfc.SecFC(2, t=1, reveal_centers=True), alone)
+    _, found = made(secfc.SecFC(2, threshold=1, release=secfc.Release(reveal_centers=True)), alone)
     assert found.risk.size == 18
 
 

@@ -15,7 +15,7 @@ from secfc.report import union as report
 SETS = [["a", "b", "b"], ["b", "c"], ["c"], ["d"], ["e", "a"]]
 
 
-def found(mode: psu.Threshold | psu.Server, sets: list[list[str]] = SETS) -> report.UnionReport:
+def found(mode: psu.Committee | psu.Server, sets: list[list[str]] = SETS) -> report.UnionReport:
     result = psu.union(sets, mode=mode)
     ids = {f"client-{j}": len(own) for j, own in enumerate(sets)}
     distinct = {f"client-{j}": len(set(own)) for j, own in enumerate(sets)}
@@ -29,7 +29,7 @@ def text(union: report.UnionReport, width: int = 100) -> str:
 
 
 def test_roles_are_means_and_maxima() -> None:
-    union = found(psu.Threshold(1))
+    union = found(psu.Committee(1))
     spent = {"client 0": 1.0, "client 1": 3.0, "member 0": 5.0, "server": 0.5}
     traffic = {
         ("client 0", "member 0", "A"): (1, 10), ("client 0", "client 1", "B"): (2, 20),
@@ -54,12 +54,12 @@ def test_roles_are_means_and_maxima() -> None:
     ("mode", "phrases", "not_phrases"),
     [
         (
-            psu.Threshold(1),
+            psu.Committee(1),
             ["Any client together with the server", "other 4 clients", "2 or more of the 3"],
             [],
         ),
-        (psu.Threshold(2), ["Any 2 clients together with", "other 3 clients", "3 or more of the 5"], []),
-        (psu.Threshold(1, 2), ["2 or more of the 5", "2 of them may fall silent"], []),
+        (psu.Committee(2), ["Any 2 clients together with", "other 3 clients", "3 or more of the 5"], []),
+        (psu.Committee(1, 2), ["2 or more of the 5", "2 of them may fall silent"], []),
         (
             psu.Server(),
             ["Any 3 clients together", "A client together with the server"],
@@ -68,7 +68,7 @@ def test_roles_are_means_and_maxima() -> None:
     ],
 )
 def test_what_is_learned_depends_on_the_mode(
-    mode: psu.Threshold | psu.Server, phrases: list[str], not_phrases: list[str]
+    mode: psu.Committee | psu.Server, phrases: list[str], not_phrases: list[str]
 ) -> None:
     flat = " ".join(text(found(mode)).split())
     assert all(phrase in flat for phrase in phrases), flat
@@ -85,12 +85,12 @@ def test_two_clients_with_a_server_are_promised_nothing_against_each_other() -> 
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("mode", [psu.Threshold(2), psu.Server()])
-def test_the_json_is_strict_and_counts_repetitions(mode: psu.Threshold | psu.Server) -> None:
+@pytest.mark.parametrize("mode", [psu.Committee(2), psu.Server()])
+def test_the_json_is_strict_and_counts_repetitions(mode: psu.Committee | psu.Server) -> None:
     union = found(mode)
     plain = report.as_json(union)
     assert json.loads(json.dumps(plain, allow_nan=False)) == plain
     assert union.repeated == {"client-0": 1}
     assert plain["clients"]["client-0"] == {"ids": 3, "distinct": 2}
-    assert plain["parameters"]["committee"] == (5 if isinstance(mode, psu.Threshold) else 0)
+    assert plain["parameters"]["committee"] == (5 if isinstance(mode, psu.Committee) else 0)
     assert plain["rounds"] == union.result.rounds

@@ -28,7 +28,7 @@ from tests.secfc.active.test_a7_waiting import PULSE, mesh
 from tests.secfc.transport.test_wire import roles_of
 
 FED = secfc.Federation.from_arrays(np.array_split(np.random.default_rng(4).normal(size=(40, 3)), 5))
-WAY = secfc.SecFC(k=3, t=1, max_iter=3)
+WAY = secfc.SecFC(k=3, threshold=1, max_iter=3)
 
 
 def raising(role, error, start=ITERATE):

@@ -14,6 +14,7 @@ from secfc.algorithm import PublicFacts
 from secfc.coded.messages import CodedDistances, RevealCenters, RowShares
 from secfc.coded.queries import Query
 from secfc.coded.quorum import EVERYBODY
+from secfc.data.inputs import build_algorithm, with_parameters
 from secfc.kmeans.starts import GivenLabels, KMeansPlusPlus, RandomPoints
 from secfc.roles import messages as shared
 from secfc.roles.exchange import (
@@ -37,7 +38,9 @@ from tests.small import clustered, same_runs
 federation = partial(clustered, n=9, m=90, d=5)
 
 
-ALGORITHM = secfc.SecFC(k=3, t=2, ell=2, init=RandomPoints(), disclosure=secfc.Distances())
+ALGORITHM = secfc.SecFC(
+    k=3, threshold=secfc.Threshold(2, 2), init=RandomPoints(), disclosure=secfc.Distances()
+)
 
 
 def test_golden_view_of_each_party():
@@ -105,10 +108,10 @@ def test_seeded_coins_reproduce_a_run_bit_for_bit():
 def test_the_order_of_clients_does_not_change_the_clustering():
     fed = federation()
     labels = np.random.default_rng(0).integers(0, 3, fed.m)
-    whole = secfc.fit(secfc.SecFC(k=3, t=2, init=GivenLabels(labels)), fed)
+    whole = secfc.fit(secfc.SecFC(k=3, threshold=2, init=GivenLabels(labels)), fed)
     order = [4, 2, 7, 0, 8, 1, 3, 6, 5]
     other = secfc.fit(
-        secfc.SecFC(k=3, t=2, init=GivenLabels([fed.split(labels)[j] for j in order])),
+        secfc.SecFC(k=3, threshold=2, init=GivenLabels([fed.split(labels)[j] for j in order])),
         secfc.Federation(tuple(fed.parties[j] for j in order)),
     )
     assert all((whole.labels[j] == other.labels[i]).all() for i, j in enumerate(order))
@@ -117,7 +120,7 @@ def test_the_order_of_clients_does_not_change_the_clustering():
 def test_inputs_are_not_touched():
     arrays = [np.random.default_rng(j).normal(size=(6, 3)) for j in range(5)]
     copies = [a.copy() for a in arrays]
-    secfc.fit(secfc.SecFC(k=2, t=1), secfc.Federation.from_arrays(arrays))
+    secfc.fit(secfc.SecFC(k=2, threshold=1), secfc.Federation.from_arrays(arrays))
     assert all((a == b).all() for a, b in zip(arrays, copies, strict=True))
 
 
@@ -226,8 +229,10 @@ def without(fed, lost):
 
 def check_excluded(fed, lost, faults, **options):
     """A run that loses one client while sharing equals plaintext Lloyd on the others' rows."""
-    result = secfc.fit(dataclasses.replace(ALGORITHM, **options), fed, faults=faults, seed=6)
-    plain = secfc.Lloyd(k=3, init=RandomPoints(), scale=result.plan.quantizer.scale)
+    result = secfc.fit(with_parameters(ALGORITHM, **options), fed, faults=faults, seed=6)
+    plain = secfc.Lloyd(
+        k=3, init=RandomPoints(), quantization=secfc.Quantization(scale=result.plan.quantizer.scale)
+    )
     expected = secfc.fit(plain, without(fed, lost), seed=6, bound=result.plan.quantizer.bound)
     assert same_runs(result, expected)
     assert result.cost == expected.cost
@@ -258,9 +263,9 @@ def test_a_client_that_dies_in_the_middle_of_sharing_is_excluded():
     def dies(e):
         return () if "client-3" in (e.sender, e.recipient) and e.round >= SHARE + 1 else (e,)
 
-    algorithm = secfc.SecFC(k=3, t=1, max_iter=2)
+    algorithm = secfc.SecFC(k=3, threshold=1, max_iter=2)
     result = secfc.fit(algorithm, fed, faults=dies, seed=1)
-    plain = secfc.Lloyd(k=3, max_iter=2, scale=result.plan.quantizer.scale)
+    plain = secfc.Lloyd(k=3, max_iter=2, quantization=secfc.Quantization(scale=result.plan.quantizer.scale))
     expected = secfc.fit(plain, without(fed, "client-3"), seed=1, bound=result.plan.quantizer.bound)
     assert same_runs(result, expected)
     assert result.excluded == ("client-3",)
@@ -393,7 +398,7 @@ def test_no_share_leaves_before_the_plans_agree():
 )  # fmt: skip
 def test_every_public_parameter_is_in_the_digest(change):
     public = PublicFacts.of(federation())
-    other = dataclasses.replace(ALGORITHM, **change)
+    other = with_parameters(ALGORITHM, **change)
     assert ALGORITHM.plan(public).digest() != other.plan(public).digest()
     assert ALGORITHM.plan(public).digest() == dataclasses.replace(ALGORITHM).plan(public).digest()
 
@@ -401,7 +406,11 @@ def test_every_public_parameter_is_in_the_digest(change):
 def test_revealed_centers_are_the_means():
     fed = federation()
     names = fed.names[:4]
-    result = secfc.fit(dataclasses.replace(ALGORITHM, reveal_centers=names), fed, keep_bodies=True)
+    result = secfc.fit(
+        with_parameters(ALGORITHM, reveal_centers=names),
+        fed,
+        keep_bodies=True,
+    )
     plain = secfc.fit(secfc.Lloyd(k=3, init=RandomPoints(), disclosure=secfc.Distances()), fed)
     assert (result.centers == plain.centers).all()
     points = fed.stacked()
@@ -415,10 +424,14 @@ def test_revealed_centers_are_the_means():
 def test_centers_need_ell_plus_t_consents():
     with pytest.raises(ValueError, match=r"3 clients cannot reveal the centers: ell\+t = 4 must consent"):
         secfc.fit(
-            dataclasses.replace(ALGORITHM, reveal_centers=("client-0", "client-1", "client-2")), federation()
+            with_parameters(ALGORITHM, reveal_centers=("client-0", "client-1", "client-2")),
+            federation(),
         )
     with pytest.raises(ValueError, match="nobody cannot reveal centers: not a client"):
-        secfc.fit(dataclasses.replace(ALGORITHM, reveal_centers=("nobody",)), federation())
+        secfc.fit(
+            with_parameters(ALGORITHM, reveal_centers=("nobody",)),
+            federation(),
+        )
 
 
 def test_a_client_that_did_not_consent_refuses_to_reveal():
@@ -439,7 +452,11 @@ def test_a_consenting_client_reveals_once():
         return (e,)
 
     with pytest.raises(FaultyServer):
-        secfc.fit(dataclasses.replace(ALGORITHM, reveal_centers=True), federation(), faults=twice)
+        secfc.fit(
+            with_parameters(ALGORITHM, reveal_centers=True),
+            federation(),
+            faults=twice,
+        )
 
 
 def test_predict_gives_old_points_their_labels_and_new_ones_their_nearest():
@@ -463,7 +480,7 @@ def test_predict_gives_old_points_their_labels_and_new_ones_their_nearest():
 )
 def test_fewer_new_points_than_clusters_are_labeled(policy):
     points = np.random.default_rng(0).normal(size=(60, 3))
-    way = secfc.SecFC(k=7, t=1, disclosure=policy, coarse="allow")
+    way = secfc.SecFC(k=7, threshold=1, disclosure=policy, quantization=secfc.Quantization(coarse="allow"))
     result = secfc.fit(way, secfc.Federation.from_arrays(np.array_split(points, 5)), seed=0)
     again = result.predict(secfc.Federation.from_arrays([part[:1] for part in np.array_split(points, 5)]))
     assert [int(labels[0]) for labels in again] == [int(labels[0]) for labels in result.labels]
@@ -490,7 +507,7 @@ def test_kmeans_plus_plus_tells_what_it_reveals():
 def test_nothing_secret_is_shown():
     fed = federation(d=1)
     marked = secfc.Federation.from_arrays([np.full((10, 1), 777.125)] * 9)
-    result = secfc.fit(secfc.SecFC(k=2, t=2), marked, keep_bodies=True)
+    result = secfc.fit(secfc.SecFC(k=2, threshold=2), marked, keep_bodies=True)
     shown = [repr(fed), repr(marked), repr(marked.parties), repr(result), repr(result.transcript)]
     shown += [repr(e.body) for e in result.transcript.envelopes]
     shown += [repr(result.model), repr(result)]
@@ -545,7 +562,7 @@ def test_the_driver_resumes_with_what_came_and_drops_late_answers():
 def test_large_parties_share_in_chunks():
     points = np.random.default_rng(0).normal(size=(9000, 40))
     parts = [points[:7000], points[7000:7003], points[7003:]]
-    result = secfc.fit(secfc.SecFC(k=2, t=1, max_iter=3), secfc.Federation.from_arrays(parts))
+    result = secfc.fit(secfc.SecFC(k=2, threshold=1, max_iter=3), secfc.Federation.from_arrays(parts))
     plain = secfc.fit(secfc.Lloyd(k=2, max_iter=3), secfc.Federation.from_arrays(parts))
     assert result.plan.chunk == 2**16 // 40
     assert result.plan.chunks == (5, 1, 2)
@@ -557,13 +574,13 @@ def test_large_parties_share_in_chunks():
 def test_the_fit_refuses_what_cannot_work():
     fed = federation()
     for algorithm, message in (
-        (secfc.SecFC(k=0, t=1), "k=0 is too small"),
-        (secfc.SecFC(k=91, t=1), "k=91 clusters of m=90"),
-        (secfc.SecFC(k=3, t=5), r"n=9 clients cannot decode .* 11 are needed"),
-        (secfc.SecFC(k=3, t=1, max_iter=0), "max_iter=0"),
-        (secfc.SecFC(k=3, t=1, scale=2.0**48), "more than 4 lanes"),
-        (secfc.SecFC(k=3, t=1, init=GivenLabels([0])), "1 starting labels for m=90"),
-        (secfc.SecFC(k=3, t=1, init=GivenLabels([3] * 90)), r"outside \[-1, 3\)"),
+        (secfc.SecFC(k=0, threshold=1), "k=0 is too small"),
+        (secfc.SecFC(k=91, threshold=1), "k=91 clusters of m=90"),
+        (secfc.SecFC(k=3, threshold=5), r"n=9 clients cannot decode .* 11 are needed"),
+        (secfc.SecFC(k=3, threshold=1, max_iter=0), "max_iter=0"),
+        (secfc.SecFC(k=3, threshold=1, quantization=secfc.Quantization(scale=2.0**48)), "more than 4 lanes"),
+        (secfc.SecFC(k=3, threshold=1, init=GivenLabels([0])), "1 starting labels for m=90"),
+        (secfc.SecFC(k=3, threshold=1, init=GivenLabels([3] * 90)), r"outside \[-1, 3\)"),
         (secfc.Lloyd(k=91), "k=91 clusters"),
         (secfc.KFed(k=3, k_local=4), r"k_local=4: it must lie in \[1, k=3\]"),
     ):
@@ -593,7 +610,7 @@ def test_kfed_on_the_common_interface():
 @pytest.mark.parametrize("value", [np.nextafter(16, 17), 16.0, 1e-100, 1e100, 0.0])
 def test_the_derived_bound_holds_every_value_that_can_be_clustered(value):
     fed = secfc.Federation.from_arrays([[[0.0], [value]]] * 3)
-    result = secfc.fit(secfc.SecFC(k=2, t=1), fed)
+    result = secfc.fit(secfc.SecFC(k=2, threshold=1), fed)
     plain = secfc.fit(secfc.Lloyd(k=2), fed)
     assert value <= result.plan.quantizer.bound <= max(2 * value, 1.0)
     assert same_runs(result, plain)
@@ -603,24 +620,24 @@ def test_the_derived_bound_holds_every_value_that_can_be_clustered(value):
 def test_values_beyond_every_range_are_refused(value):
     fed = secfc.Federation.from_arrays([[[0.0], [value]]] * 3)
     with pytest.raises(secfc.InputError, match="rescale the data"):
-        secfc.fit(secfc.SecFC(k=2, t=1), fed)
+        secfc.fit(secfc.SecFC(k=2, threshold=1), fed)
 
 
 @pytest.mark.parametrize("bound", [0.0, -1.0, np.inf, np.nan])
 def test_a_bound_that_is_none_is_refused(bound):
     with pytest.raises(secfc.InputError, match="must be positive and finite"):
-        secfc.fit(secfc.SecFC(k=2, t=1), federation(), bound=bound)
+        secfc.fit(secfc.SecFC(k=2, threshold=1), federation(), bound=bound)
 
 
 def test_data_beyond_the_given_bound_are_bad_input():
     with pytest.raises(secfc.InputError, match="outside the public bound"):
-        secfc.fit(secfc.SecFC(k=2, t=1), federation(), bound=1.0)
+        secfc.fit(secfc.SecFC(k=2, threshold=1), federation(), bound=1.0)
 
 
 def test_lloyd_checks_its_parameters_too():
     for wrong in ({"n_init": 0}, {"max_iter": 0}):
         with pytest.raises(secfc.InputError, match="is too small"):
-            secfc.fit(secfc.Lloyd(k=2, **wrong), federation())
+            secfc.fit(build_algorithm(secfc.Lloyd, k=2, **wrong), federation())
 
 
 @pytest.mark.parametrize(
@@ -699,7 +716,7 @@ PREDICTED = [
     ids=str,
 )
 def test_who_missed_the_end_of_a_fit_has_new_points_labeled_by_the_others(policy, sealed):
-    way = dataclasses.replace(ALGORITHM, ell=1, disclosure=policy)
+    way = with_parameters(ALGORITHM, ell=1, disclosure=policy)
     fed = federation()
     full = secfc.fit(way, fed, seed=1)
     lossy = secfc.fit(way, fed, seed=1, faults=deaf_at_the_end("client-0", "client-3"))

@@ -129,7 +129,9 @@ def test_labels_are_those_of_plaintext_on_the_same_scaled_points_at_every_step(w
     means = np.stack([whole[plain.flat == h].mean(axis=0) for h in range(3)])
     assert lloyd.centers == pytest.approx(means, rel=1e-3)
     # Without a scale the third feature decides alone: the control.
-    assert not same_runs(secure, secfc.fit(secfc.Lloyd(3, init=START, coarse="allow"), data))
+    assert not same_runs(
+        secure, secfc.fit(secfc.Lloyd(3, init=START, quantization=secfc.Quantization(coarse="allow")), data)
+    )
 
 
 def test_the_protocol_finds_the_scale_of_the_oracle_whoever_holds_what():
@@ -417,7 +419,7 @@ def test_constant_features_are_named_and_left_out():
     assert same_runs(
         result,
         secfc.fit(
-            secfc.Lloyd(3, init=START, scale=float(result.plan.scale)),
+            secfc.Lloyd(3, init=START, quantization=secfc.Quantization(scale=float(result.plan.scale))),
             federation(),
             scale_features="standard",
         ),
@@ -549,16 +551,27 @@ def test_missing_values_become_the_mean_of_what_is_there():
         )
     with pytest.warns(Caution, match="missing values"):
         assert (
-            secfc.fit(secfc.Lloyd(3, init=START, coarse="allow"), again, missing="mean").scaling.missing
+            secfc.fit(
+                secfc.Lloyd(3, init=START, quantization=secfc.Quantization(coarse="allow")),
+                again,
+                missing="mean",
+            ).scaling.missing
             == holes.sum()
         )
     with pytest.raises(InputError, match="missing='zero'"):
         secfc.fit(secfc.Lloyd(3, init=START), again, missing="zero")
     with pytest.warns(Caution, match="missing values"):
         unscaled = secfc.fit(
-            secfc.Lloyd(3, init=START, coarse="allow"), data, scale_features=FillMeans(2.0**21)
+            secfc.Lloyd(3, init=START, quantization=secfc.Quantization(coarse="allow")),
+            data,
+            scale_features=FillMeans(2.0**21),
         )
-    assert same_runs(unscaled, secfc.fit(secfc.Lloyd(3, init=START, coarse="allow"), filled, bound=2.0**21))
+    assert same_runs(
+        unscaled,
+        secfc.fit(
+            secfc.Lloyd(3, init=START, quantization=secfc.Quantization(coarse="allow")), filled, bound=2.0**21
+        ),
+    )
 
 
 def test_rows_with_gaps_are_dropped_and_have_no_label():

@@ -18,7 +18,8 @@ from secfc.transport.link import Link
 from secfc.transport.network import run_party
 from secfc.transport.simulate import simulate
 from secfc.transport.streams import AsyncioStream
-from tests.secfc.transport.test_wire import RUNS, federation, roles_of
+from tests.secfc.transport.test_wire import RUNS, roles_of
+from tests.small import clustered
 
 # --- another transport: two queues of bytes ------------------------------------------------------------
 
@@ -125,8 +126,8 @@ def same(got, expected):
 
 @pytest.mark.parametrize("name", ["open", "private"])
 def test_a_run_over_another_transport_gives_what_the_simulation_gives(name):
-    expected = simulate(roles_of(RUNS[name], federation())).results
-    same(over_pipes(roles_of(RUNS[name], federation())), expected)
+    expected = simulate(roles_of(RUNS[name], clustered())).results
+    same(over_pipes(roles_of(RUNS[name], clustered())), expected)
 
 
 # In the first frame's header, after it, in a message, and far into the run.
@@ -134,7 +135,7 @@ def test_a_run_over_another_transport_gives_what_the_simulation_gives(name):
 @pytest.mark.parametrize("ends", [("client-1", SERVER), (SERVER, "client-1"), ("client-0", "client-3")])
 def test_a_connection_that_breaks_is_renewed_over_another_transport(ends, left):
     a, b = ends
-    expected = simulate(roles_of(RUNS["open"], federation())).results
+    expected = simulate(roles_of(RUNS["open"], clustered())).results
     renewals = []
 
     async def run():
@@ -149,7 +150,7 @@ def test_a_connection_that_breaks_is_renewed_over_another_transport(ends, left):
             renewals.append(fresh)
 
         one.broken = lambda: asyncio.get_running_loop().call_later(0.01, renew)
-        return await running(roles_of(RUNS["open"], federation()), links, rejoin=20.0, patience=30.0)
+        return await running(roles_of(RUNS["open"], clustered()), links, rejoin=20.0, patience=30.0)
 
     got = asyncio.run(run())
     assert len(renewals) == 1

@@ -21,6 +21,7 @@ from field import SeededCoins
 from secfc import cli
 from secfc.algorithm import PublicFacts
 from secfc.coded.membership import Private
+from secfc.data.inputs import get_parameter, with_parameters
 from secfc.feddp import FedDPKMeans, SharedNoise
 from secfc.kmeans.starts import RandomPoints
 from secfc.roles.exchange import (
@@ -44,14 +45,14 @@ from tests.secfc.campaign import NOISY
 from tests.secfc.transport.test_wire import mesh
 
 RUN = bytes(32)
-OPEN = secfc.SecFC(k=3, t=1, init=RandomPoints(), max_iter=3, disclosure=secfc.Distances())
+OPEN = secfc.SecFC(k=3, threshold=1, init=RandomPoints(), max_iter=3, disclosure=secfc.Distances())
 RUNS = {
     "open": OPEN,
     "labels only": dataclasses.replace(OPEN, disclosure=secfc.AssignmentsOnly()),
     "a client deals": dataclasses.replace(OPEN, disclosure=secfc.AssignmentsOnly("client-2"), n_init=2),
     "nobody deals": dataclasses.replace(OPEN, disclosure=secfc.AssignmentsOnly(dealer=None)),
     "final labels": dataclasses.replace(OPEN, disclosure=secfc.FinalLabelsOnly()),
-    "own labels": dataclasses.replace(OPEN, disclosure=secfc.OwnLabels(), reveal_centers=True),
+    "own labels": with_parameters(OPEN, disclosure=secfc.OwnLabels(), reveal_centers=True),
     "own labels, private": dataclasses.replace(
         OPEN, disclosure=secfc.OwnLabels(), membership=Private(bound=64)
     ),
@@ -60,13 +61,17 @@ RUNS = {
         OPEN, disclosure=secfc.FinalLabelsOnly(dealer="server")
     ),
     "noise in shares": dataclasses.replace(OPEN, disclosure=NOISY, init=secfc.RandomLabels()),
-    "a liar": dataclasses.replace(OPEN, liars=1),
+    "a liar": with_parameters(OPEN, max_cheaters=1),
     "labels only, private": dataclasses.replace(
         OPEN, disclosure=secfc.AssignmentsOnly(), membership=Private(bound=64)
     ),
     "private centers": FedDPKMeans(3, 4.0, 1e-6, steps=1),
     "private centers, shared noise": FedDPKMeans(3, 4.0, 1e-6, steps=0, noise=SharedNoise()),
-    "bare": dataclasses.replace(OPEN, disclosure=secfc.Distances(blind=False), reveal_centers=True),
+    "bare": with_parameters(
+        OPEN,
+        disclosure=secfc.Distances(blind=False),
+        reveal_centers=True,
+    ),
     "private": dataclasses.replace(OPEN, membership=Private(bound=64)),
     "private, oblivious": dataclasses.replace(OPEN, membership=Private(bound=64, tags="oblivious", quota=8)),
     "private, server": dataclasses.replace(OPEN, membership=Private(psu.Server(), bound=64)),
@@ -157,7 +162,7 @@ def same(a, b):
 ])  # fmt: skip
 def test_all_crash_at_any_exchange(name, sealed, crashes, tmp_path):
     algorithm = RUNS[name]
-    fed = federation(n=5 if getattr(algorithm, "liars", 0) else 3)
+    fed = federation(n=5 if get_parameter(algorithm, "max_cheaters", 0) else 3)
     # Unions number rows by their session, and starts are drawn among rows; noise is drawn from coins.
     seeded = "private" in name
     coins = {"coins": lambda party: SeededCoins(1, party)} if seeded else {}
@@ -167,7 +172,11 @@ def test_all_crash_at_any_exchange(name, sealed, crashes, tmp_path):
     if isinstance(algorithm, secfc.SecFC) and not seeded:
         twin = dataclasses.replace(RUNS["lloyd"], init=algorithm.init, n_init=algorithm.n_init)
         scale = expected.plan.quantizer.scale
-        plain = secfc.fit(dataclasses.replace(twin, scale=scale), fed, **bound)
+        plain = secfc.fit(
+            with_parameters(twin, scale=scale),
+            fed,
+            **bound,
+        )
         assert all((a == b).all() for a, b in zip(expected.labels, plain.labels, strict=True))
     step = short(-(-count.seen // crashes), nightly=1)
     for crash in range(step // 2, count.seen, step):
@@ -237,7 +246,7 @@ def test_private_rows_resume_with_the_session_they_began_with(tmp_path):
     ids = [["ann", "bob", "eve"], ["bob", "dan"], ["eve", "fay", "gus"]]
     values = {name: [float(len(name)), float(ord(name[0]))] for row in ids for name in row}
     fed = secfc.Federation.from_arrays([[values[i] for i in row] for row in ids], ids=ids)
-    algorithm = secfc.SecFC(k=2, t=1, membership=Private(bound=64), init=secfc.RandomPoints())
+    algorithm = secfc.SecFC(k=2, threshold=1, membership=Private(bound=64), init=secfc.RandomPoints())
     network = Network()
     for crashes in itertools.count():
         try:
@@ -254,7 +263,12 @@ def test_private_rows_resume_with_the_session_they_began_with(tmp_path):
         start[people.index(name)] = result.history[0][row]
     pooled = secfc.Federation.from_arrays([[values[name] for name in people]])
     plain = secfc.fit(
-        secfc.Lloyd(k=2, init=secfc.GivenLabels(start), scale=result.plan.quantizer.scale), pooled
+        secfc.Lloyd(
+            k=2,
+            init=secfc.GivenLabels(start),
+            quantization=secfc.Quantization(scale=result.plan.quantizer.scale),
+        ),
+        pooled,
     )
     for name, row in where.items():
         assert result.history[-1][row] == plain.flat[people.index(name)]
@@ -295,7 +309,7 @@ def test_other_coins_data_or_parameters_are_refused_before_anything_is_said(tmp_
 
 def test_a_run_resumes_with_other_threads(tmp_path):
     crashed(tmp_path, network=Network())
-    faster = dataclasses.replace(OPEN, threads=2)
+    faster = with_parameters(OPEN, threads=2)
     assert same(secfc.fit(faster, federation(), checkpoint=tmp_path), secfc.fit(OPEN, federation()))
 
 
@@ -371,7 +385,7 @@ def checked(results, fed):
     """Compare with plaintext k-means, started alike."""
     trace, scale = results[SERVER].trace, results[SERVER].plan.quantizer.scale
     start = secfc.GivenLabels(trace.history[0])
-    plain = secfc.fit(dataclasses.replace(RUNS["lloyd"], init=start, scale=scale), fed)
+    plain = secfc.fit(with_parameters(RUNS["lloyd"], init=start, scale=scale), fed)
     assert len(trace.history) == len(plain.history)
     assert all((a == b).all() for a, b in zip(trace.history, plain.history, strict=True))
     assert all((results[n].labels == own).all() for n, own in zip(fed.names, plain.labels, strict=True))

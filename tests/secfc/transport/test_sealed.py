@@ -14,6 +14,7 @@ from psu.errors import AlreadyUsed
 from secfc.algorithm import PublicFacts
 from secfc.coded.membership import Private
 from secfc.coded.messages import RowShares
+from secfc.data.inputs import with_parameters
 from secfc.kmeans.starts import RandomPoints
 from secfc.roles.exchange import (
     GREET,
@@ -30,10 +31,11 @@ from secfc.transport.handshake import Countersign, Greeting
 from secfc.transport.sealed import OVERHEAD, Sealed, SealedLine, TamperedMessage, sealed
 from secfc.transport.simulate import simulate
 from tests.nightly import short
-from tests.secfc.transport.test_wire import federation, over_sockets
+from tests.secfc.transport.test_wire import over_sockets
+from tests.small import clustered
 
-OPEN = secfc.SecFC(k=3, t=1, ell=2, init=RandomPoints(), disclosure=secfc.Distances())
-PRIVATE = dataclasses.replace(OPEN, ell=1, membership=Private(bound=256))
+OPEN = secfc.SecFC(k=3, threshold=secfc.Threshold(1, 2), init=RandomPoints(), disclosure=secfc.Distances())
+PRIVATE = with_parameters(OPEN, ell=1, membership=Private(bound=256))
 SERVER_MODE = dataclasses.replace(PRIVATE, membership=Private(psu.Server(), bound=256))
 DIGEST = bytes(range(32))
 
@@ -59,10 +61,10 @@ def roles_of(algorithm, fed, wrap=True, **options):
 
 def run(algorithm=OPEN, *, wrap=True, faults=None, **options):
     network = {} if faults is None else {"faults": faults}
-    return simulate(roles_of(algorithm, federation(), wrap, **options), keep_bodies=True, **network)
+    return simulate(roles_of(algorithm, clustered(), wrap, **options), keep_bodies=True, **network)
 
 
-PARTIES = (*federation().names, SERVER)
+PARTIES = (*clustered().names, SERVER)
 
 
 @pytest.mark.parametrize("algorithm", [OPEN, PRIVATE, SERVER_MODE], ids=["open", "private", "server"])
@@ -88,9 +90,9 @@ def test_a_sealed_run_equals_an_open_one_and_shows_only_ciphertext(algorithm):
 
 
 def test_clients_can_seal_among_themselves_alone():
-    roles = roles_of(OPEN, federation(), wrap=False)
-    for name in federation().names:
-        roles[name] = sealed(roles[name], name, federation().names, DIGEST, SystemCoins())
+    roles = roles_of(OPEN, clustered(), wrap=False)
+    for name in clustered().names:
+        roles[name] = sealed(roles[name], name, clustered().names, DIGEST, SystemCoins())
     got = simulate(roles)
     assert (got.results["client-2"].labels == run(wrap=False).results["client-2"].labels).all()
     kinds = {(e.kind, SERVER in (e.sender, e.recipient)) for e in got.transcript.envelopes}
@@ -102,7 +104,7 @@ def test_clients_can_seal_among_themselves_alone():
 
 def test_sockets_carry_a_sealed_run():
     plain = run(wrap=False)
-    got = over_sockets(roles_of(OPEN, federation()))
+    got = over_sockets(roles_of(OPEN, clustered()))
     for name, result in plain.results.items():
         if name != SERVER:
             assert (got[name].labels == result.labels).all()
@@ -114,9 +116,9 @@ def test_pinned_identities():
     pins = {name: key.public for name, key in own.items()}
     run(identity=own, identities=pins)
     # Somebody who introduces an identity of its own is not taken for client-3.
-    roles = roles_of(OPEN, federation(), identity=own, identities=pins)
+    roles = roles_of(OPEN, clustered(), identity=own, identities=pins)
     other = {**pins, "client-3": Identity.draw(SystemCoins()).public}
-    role = OPEN.client(OPEN.plan(PublicFacts.of(federation())), federation().parties[0], coins=SystemCoins())
+    role = OPEN.client(OPEN.plan(PublicFacts.of(clustered())), clustered().parties[0], coins=SystemCoins())
     keys = {"identity": own["client-0"], "identities": other}
     roles["client-0"] = sealed(role, "client-0", names, DIGEST, SystemCoins(), **keys)
     with pytest.raises(TamperedMessage, match="another identity than the pinned one came from client-3"):
@@ -385,7 +387,7 @@ def test_a_run_whose_messages_are_sealed_in_pieces_gives_the_same(monkeypatch):
     plain = run(wrap=False).results
     monkeypatch.setattr("secfc.transport.sealed.PIECE", 64)
     got = run(faults=wire.over_wire()).results
-    assert all((got[name].labels == plain[name].labels).all() for name in federation().names)
+    assert all((got[name].labels == plain[name].labels).all() for name in clustered().names)
 
 
 def test_a_party_may_await_whatever_the_other_says_next():

@@ -202,8 +202,8 @@ def commitments():
 
 
 RUNS = {
-    "labels": secfc.SecFC(k=3, t=1, max_iter=3),
-    "distances": secfc.SecFC(k=3, t=1, max_iter=3, disclosure=secfc.Distances()),
+    "labels": secfc.SecFC(k=3, threshold=1, max_iter=3),
+    "distances": secfc.SecFC(k=3, threshold=1, max_iter=3, disclosure=secfc.Distances()),
 }
 
 

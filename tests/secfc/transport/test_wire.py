@@ -28,6 +28,7 @@ from secfc.coded import union as united
 from secfc.coded.membership import Private
 from secfc.coded.queries import Operation, Query
 from secfc.coded_kmeans import plaintext
+from secfc.data.inputs import with_parameters
 from secfc.deploy import session
 from secfc.disclosure.dealerless import messages as joint
 from secfc.disclosure.owner_labels import messages as keeping
@@ -851,10 +852,14 @@ def coins(name):
 
 RUNS = {
     "open": secfc.SecFC(
-        k=3, t=1, ell=2, init=RandomPoints(), reveal_centers=True, disclosure=secfc.Distances()
+        k=3,
+        threshold=secfc.Threshold(1, 2),
+        init=RandomPoints(),
+        release=secfc.Release(reveal_centers=True),
+        disclosure=secfc.Distances(),
     ),
-    "private": secfc.SecFC(k=3, t=1, init=RandomPoints(), membership=Private(bound=256)),
-    "private, server": secfc.SecFC(k=3, t=1, membership=Private(psu.Server(), bound=256)),
+    "private": secfc.SecFC(k=3, threshold=1, init=RandomPoints(), membership=Private(bound=256)),
+    "private, server": secfc.SecFC(k=3, threshold=1, membership=Private(psu.Server(), bound=256)),
     "kfed": secfc.KFed(k=3, k_local=2),
     "lloyd": secfc.Lloyd(k=3, init=RandomPoints()),
 }
@@ -1071,7 +1076,7 @@ def test_three_lost_replies_of_five_are_too_few_over_sockets():
             except StopIteration as done:
                 return done.value
 
-    roles = roles_of(dataclasses.replace(RUNS["open"], ell=1), clustered())
+    roles = roles_of(with_parameters(RUNS["open"], ell=1), clustered())
     for name in ("client-0", "client-1", "client-2"):
         roles[name] = mute(roles[name])
     got = over_sockets(roles, patience=0.7)

@@ -1,0 +1,366 @@
+"""Parameters of a coded run that belong together, each group a frozen value that checks itself.
+
+`SecFC`, its plaintext twin and whatever plans them take the same four values, so that a word means the same
+everywhere.  What is `LOCAL` changes no message: it may differ from party to party.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+from field.ring.basis import Basis
+from secfc.data.inputs import (
+    COUNT,
+    REAL,
+    WHOLE,
+    InputError,
+    ParameterGroup,
+    ValueKind,
+    check_fields,
+    format_value,
+    instance_of,
+    optional_kind,
+)
+from secfc.data.resolution import Coarse, check_coarse
+from secfc.roles.description import LOCAL
+from secfc.roles.exchange import PartyId
+
+# --------------------------------------------------------------------------------------------------
+# Who holds shares and computes, where not every client does: the workers, public and named before a run.
+#
+# All other clients deal shares of their rows to the workers, hear the result, and may leave in between.  So
+# clients speak to w workers, and not everybody to everybody.  The code is that of the workers: t of them may
+# collude, with any other clients, who hold no shares of anybody's points.
+
+# A number of workers, their names, or None for all clients.
+Workers = int | tuple[PartyId, ...] | None
+
+WORKERS = ValueKind(
+    "a number, or names of clients, or None (all clients),",
+    'Pass 13, or a tuple such as ("client-0", "client-1", "client-2")',
+    lambda v: (
+        v
+        if isinstance(v, int) and not isinstance(v, bool)
+        else tuple(v)
+        if isinstance(v, tuple | list) and all(isinstance(name, str) for name in v)
+        else None
+    ),
+    none=True,
+)
+
+
+def select_workers(workers: Workers, clients: tuple[PartyId, ...]) -> tuple[PartyId, ...]:
+    """The workers among these clients, in the order of the clients; a number of them is spread evenly.
+
+    Raises InputError for a number that there are not, or names that are no clients'.
+    """
+    if workers is None:
+        return clients
+    n = len(clients)
+    if isinstance(workers, int):
+        if not 1 <= workers <= n:
+            raise InputError(f"workers={workers} of n={n} clients: take a number in [1, {n}], or add clients")
+        return tuple(clients[i * n // workers] for i in range(workers))
+    strangers = sorted(set(workers) - set(clients))
+    if strangers or not workers:
+        named = ", ".join(clients[:3]) + (", ..." if n > 3 else "")
+        raise InputError(
+            f"workers: {', '.join(map(repr, strangers)) or 'nobody'} is no client: name clients of the run "
+            f"({named}), or give a number of them"
+        )
+    twice = [name for name, times in Counter(workers).items() if times > 1]
+    if twice:
+        raise InputError(f"workers: {', '.join(map(repr, twice))} is named twice: name every worker once")
+    return tuple(c for c in clients if c in set(workers))
+
+
+def check_enough_workers(workers: Workers, seats: int, ell: int, t: int, max_cheaters: int) -> None:
+    """Raises InputError for fewer workers than the code needs."""
+    needed = 2 * (ell + t - 1) + 1 + 2 * max_cheaters
+    if workers is not None and seats < needed:
+        raise InputError(
+            f"workers={workers if isinstance(workers, int) else seats}: ell={ell}, t={t} needs "
+            f"2*(ell+t-1)+1+2*max_cheaters = {needed} of them, and one more for each that may be lost. Name "
+            "more workers, or lower t or ell"
+        )
+
+
+# --------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Network:
+    """What messages cost between the parties: by it, protocols weigh rounds against bytes.
+
+    Parameters
+    ----------
+    latency
+        Seconds until a message is there, from 0 on.
+    bandwidth
+        Bytes a second of all parties together, above 0.
+
+    Raises
+    ------
+    InputError
+        For what is no number.
+    ValueError
+        For a number out of its range.
+
+    Examples
+    --------
+    >>> Network(latency=0.05, bandwidth=1e6).seconds(rounds=10, nbytes=2_000_000)
+    2.5
+    """
+
+    latency: float = 0.02
+    bandwidth: float = 12.5e6
+
+    def __post_init__(self) -> None:
+        check_fields(self, {"latency": REAL, "bandwidth": REAL})
+        if not 0 <= self.latency < math.inf:
+            raise ValueError(f"latency={self.latency}: seconds from 0 on are needed, as latency=0.02")
+        if not 0 < self.bandwidth < math.inf:
+            raise ValueError(
+                f"bandwidth={self.bandwidth}: bytes a second above 0 are needed, as bandwidth=12.5e6 for 100 "
+                "Mbit/s"
+            )
+
+    def seconds(self, rounds: int, nbytes: int) -> float:
+        """What so many rounds and bytes take."""
+        return rounds * self.latency + nbytes / self.bandwidth
+
+
+# --------------------------------------------------------------------------------------------------
+
+# What distances are measured to.
+Centers = Literal["exact", "rounded"]
+
+FOLDER = ValueKind(
+    "a folder that is there",
+    'Pass its path, such as "/scratch", or None to hold shares in memory',
+    lambda v: str(v) if isinstance(v, str | Path) and Path(v).is_dir() else None,
+    none=True,
+)
+CONSENT = ValueKind(
+    "True, False or names of clients",
+    'Pass True, or a tuple such as ("client-0", "client-1")',
+    lambda v: v if isinstance(v, bool | tuple) else tuple(v) if isinstance(v, list) else None,
+)
+
+
+@dataclass(frozen=True)
+class Threshold(ParameterGroup):
+    """How many clients may collude or cheat, and how points are cut for it.
+
+    n >= 2 (ell + t - 1) + 1 + 2 max_cheaters computing clients are needed.
+
+    Parameters
+    ----------
+    t
+        Colluding clients tolerated; t + 1 may read all that others share.  None for the most that the
+        clients allow, up to a third of them (`secfc.coded_kmeans.parameters`).
+    ell
+        Segments a point is cut into: more mean less work and traffic, and no more privacy.  t + 1 clients
+        that collude can read small or categorical values whatever it is.
+    max_cheaters
+        Clients that may compute or deal falsely; labels are exact all the same.  Those whose false replies
+        are read, or whose dealt shares are checked, are named and asked no more; who lies in replies that
+        are not needed may stay unnamed.  Needs `Open()` membership and `Distances()`.
+
+    Raises
+    ------
+    InputError
+        For what is no whole number.
+
+    Examples
+    --------
+    >>> Threshold(t=3)
+    Threshold(t=3, ell=1, max_cheaters=0)
+    """
+
+    t: int | None = None
+    ell: int = 1
+    max_cheaters: int = 0
+
+    def __post_init__(self) -> None:
+        check_fields(
+            self,
+            {
+                "t": optional_kind(WHOLE, "chosen for the number of clients"),
+                "ell": WHOLE,
+                "max_cheaters": WHOLE,
+            },
+        )
+
+
+def parse_threshold(value: Any) -> Threshold:
+    """The threshold that a number of colluding clients stands for, or the given one.  Raises InputError."""
+    if isinstance(value, Threshold):
+        return value
+    if value is None or WHOLE.taken(value) is not None:
+        return Threshold(value)
+    raise InputError(
+        f"threshold={format_value(value)}: a number of colluding clients, or a Threshold, is needed. Pass 3, "
+        "or Threshold(t=3, ell=2)"
+    )
+
+
+@dataclass(frozen=True)
+class Quantization(ParameterGroup):
+    """How points become integers, and what distances between them are exact for.
+
+    Parameters
+    ----------
+    scale
+        Integers a data unit; None for the finest that two lanes hold (three, if distances are compared).
+    basis
+        Primes of the residues, None to choose; `Basis((MERSENNE_61,))` is the paper's field, for
+        `Distances()`.
+    rounding
+        "nearest", or "floor" (eq. (3) of the paper).
+    largest
+        Points of the largest cluster that distances are exact for, None for all m.  A smaller number (if
+        distances are compared unseen, below m / 2) buys a finer automatic scale; a run in which a cluster
+        outgrows it ends with RangeExceeded.
+    centers
+        "exact", or "rounded" to measure distances to means on a grid of 1/16 step of the data, ties up, each
+        coordinate rounded by the committee that compares: about half the work and traffic where points are
+        many.  Labels are those of `Lloyd` with rounded centers, bit for bit, which is not k-means with exact
+        ones; opened costs are to rounded centers, opened means are exact.  For policies with a dealer that
+        open labels or sizes.
+    coarse
+        What to do where rounding leaves a feature fewer than 8 steps of its spread
+        (`secfc.data.resolution`): "refuse" raises InputError, "warn" warns as it does below 64, "allow" does
+        neither.  Each party's own choice.
+
+    Raises
+    ------
+    InputError
+        For a value of another kind, or a word that there is not.
+
+    Examples
+    --------
+    >>> Quantization(scale=1000.0).rounding
+    'nearest'
+    """
+
+    scale: float | None = None
+    basis: Basis | None = None
+    rounding: Any = "nearest"
+    largest: int | None = None
+    centers: Centers = "exact"
+    coarse: Coarse = field(default="refuse", repr=False, metadata=LOCAL)
+
+    def __post_init__(self) -> None:
+        check_coarse(self.coarse)
+        check_fields(
+            self,
+            {
+                "scale": optional_kind(REAL, "the finest that fits"),
+                "basis": optional_kind(instance_of(Basis, "Basis((MERSENNE_61,))"), "chosen"),
+                "largest": optional_kind(WHOLE, "all points"),
+            },
+        )
+        if self.rounding not in ("nearest", "floor"):
+            raise InputError(f"rounding={format_value(self.rounding)} must be 'nearest' or 'floor'")
+        if self.centers not in get_args(Centers):
+            raise InputError(
+                f'centers={self.centers!r} is none: use "exact", the means as fractions, or "rounded", the '
+                "nearest points of a grid, which is faster"
+            )
+
+
+@dataclass(frozen=True)
+class Runtime(ParameterGroup):
+    """Who computes, over which network, and with what of a party's machine; labels are the same.
+
+    Parameters
+    ----------
+    threads
+        Processor threads for distances and decoding.  Each party's own choice.
+    network
+        What a round and a byte cost between the parties: where clients compare for a dealer, centers meet in
+        the shape that costs least, all pairs or groups in levels, at once or against a point's own first.
+    workers
+        Who holds shares and computes: names of clients, or a number of them, which is spread evenly over the
+        clients; None for all.  At least 2 (ell + t - 1) + 1 are needed, and one more for each that may be
+        lost.  All other clients deal, receive the labels of their own rows and the sizes in the end, and may
+        leave in between; t counts colluding workers, and any others may join them.
+    scratch
+        A folder on a fast disc, where a client's shares lie instead of in memory (`field.code.rows`).  Each
+        party's own choice.
+
+    Raises
+    ------
+    InputError
+        For a value of another kind, or a folder that is not there.
+
+    Examples
+    --------
+    >>> Runtime(workers=13).workers
+    13
+    """
+
+    # What is LOCAL does not name a run either: it may change when that resumes.
+    threads: int = field(default=1, repr=False, metadata=LOCAL)
+    network: Network = Network()
+    workers: Workers = None
+    scratch: str | None = field(default=None, repr=False, metadata=LOCAL)
+
+    def __post_init__(self) -> None:
+        check_fields(
+            self,
+            {
+                "threads": COUNT,
+                "network": instance_of(Network, "Network(latency=0.02)"),
+                "workers": WORKERS,
+                "scratch": FOLDER,
+            },
+        )
+
+
+@dataclass(frozen=True)
+class Release(ParameterGroup):
+    """What is opened of the centers at the end, and by labels of new points.
+
+    Parameters
+    ----------
+    reveal_centers
+        True, or the names of at least ell + t clients that consent to open the centers; False keeps them
+        hidden.  So many are needed to compute them; t + 1 that collude can read small or categorical values
+        without asking.
+    smallest_center
+        Points of the smallest cluster whose center is opened; smaller ones stay closed, a row of NaN.  The
+        center of one point is that point, and who owns one of two reads the other.
+    predictions
+        New points that may be labeled after the run, None for ten times as many as it has.  Each label of a
+        chosen point tells a side of a hyperplane between two hidden centers: enough fix the centers.
+
+    Raises
+    ------
+    InputError
+        For a value of another kind.
+
+    Examples
+    --------
+    >>> Release(reveal_centers=True, smallest_center=10)
+    Release(reveal_centers=True, smallest_center=10, predictions=None)
+    """
+
+    reveal_centers: bool | tuple[PartyId, ...] = False
+    smallest_center: int = 3
+    predictions: int | None = None
+
+    def __post_init__(self) -> None:
+        check_fields(
+            self,
+            {
+                "reveal_centers": CONSENT,
+                "smallest_center": WHOLE,
+                "predictions": optional_kind(WHOLE, "ten times as many as points"),
+            },
+        )
