@@ -100,8 +100,9 @@ class Evaluator:
         except ValueError as error:
             raise UnionAborted(f"a question for tags is malformed: {error}", (client,), proof=True) from None
         if batch == batches(plan) - 1:
-            (nonce,) = ristretto.draw(self._coins, 1)
-            said += prove(self._key, [elements[-ELEMENT:]], [said[-ELEMENT:]], nonce)
+            about = elements[-ELEMENT:], said[-ELEMENT:]
+            nonce = ristretto.derive_nonce(self._coins, self._key, b"".join(about))
+            said += prove(self._key, [about[0]], [about[1]], nonce)
         self._answered[client, batch] = (asked, said)
         return said
 
@@ -177,7 +178,7 @@ def hear(plan: UnionPlan, question: BlindedQuery, answers: Mapping[int, Sequence
     said = {}
     silent = {j for j in plan.evaluators if len(answers.get(j, ())) < batches(plan)}
     if silent:
-        raise UnionAborted("a question for tags was not answered", silent - {plan.n})
+        raise UnionAborted("a question for tags was not answered", silent - {plan.n}, relay=plan.n in silent)
     for j in plan.evaluators:
         content, proof = _content(plan, j, answers.get(j, ()))
         said[j] = _elements(content)
@@ -195,17 +196,13 @@ def hear(plan: UnionPlan, question: BlindedQuery, answers: Mapping[int, Sequence
         for part in parts[1:]:
             total = add(total, part)
         if total == ristretto.NEUTRAL:
-            raise UnionAborted("the keys of tags cancel out: start again, with new ones")
+            raise _wrong_one(plan, question, said, me, "the answers to a question for tags cancel out")
         totals.append(total)
         if i < plan.quota:
             check = add(check, multiply(question.weights[i], total))
             _progress("checked", i + 1, plan.quota)
     if check != totals[-1]:
-        # Who it was is looked for only now: one sum an evaluator.
-        for j in plan.evaluators:
-            if j != me and combine(question.weights, said[j][:-1]) != said[j][-1]:
-                raise _wrong(plan, j, "it is of another key than the plan's")
-        raise UnionAborted("answers to a question for tags do not add up")
+        raise _wrong_one(plan, question, said, me, "the answers to a question for tags do not add up")
     out = np.empty((len(question.digests), 2), "<u8")
     # All of the quota, so that the time this takes says nothing of how many are its own.
     for i, back in enumerate(ristretto.inverses(question.blinds)):
@@ -232,11 +229,29 @@ def _content(plan: UnionPlan, evaluator: int, answers: Sequence[bytes]) -> tuple
     return content[:-PROOF], content[-PROOF:]
 
 
+def _wrong_one(
+    plan: UnionPlan, question: BlindedQuery, said: Mapping[int, list[bytes]], me: int, seen: str
+) -> UnionAborted:
+    """Whose answers are not those of its key, which is looked for only now: one sum an evaluator.
+
+    If all are, keys were chosen so that their sum is 0, by chance or by all who drew them: nobody is named.
+    """
+    for j in plan.evaluators:
+        if j != me and combine(question.weights, said[j][:-1]) != said[j][-1]:
+            return _wrong(plan, j, "it is of another key than the plan's")
+    return UnionAborted(
+        f"{seen}, and each is that of its evaluator's key, so nobody can be named: start again, with new keys"
+    )
+
+
 def _wrong(plan: UnionPlan, evaluator: int, why: str) -> UnionAborted:
-    reason = f"an answer to a question for tags is wrong: {why}"
-    if evaluator == plan.n:
-        return UnionAborted(f"{reason} (the server: proof)")
-    return UnionAborted(reason, (evaluator,), proof=True)
+    relay = evaluator == plan.n
+    return UnionAborted(
+        f"an answer to a question for tags is wrong: {why}",
+        () if relay else (evaluator,),
+        relay=relay,
+        proof=True,
+    )
 
 
 def _elements(content: bytes) -> list[bytes]:

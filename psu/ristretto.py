@@ -94,6 +94,17 @@ def draw(coins: Coins, count: int) -> list[int]:
     return [1 + int.from_bytes(data[i : i + 64], "little") % (ORDER - 1) for i in range(0, len(data), 64)]
 
 
+def derive_nonce(coins: Coins, key: int, transcript: bytes) -> int:
+    """A scalar in [1, ORDER) from fresh coins, the secret key and what is proven.
+
+    A nonce that repeats, or that somebody can guess, gives the key away; so coins that repeat or are weak
+    still make another nonce for another statement, and one that needs the key (as RFC 8032 has it).
+    """
+    secret = key.to_bytes(SCALAR, "little") + coins.bytes(64)
+    data = hashlib.sha512(b"secfc nonce of a proof" + secret + transcript).digest()
+    return 1 + int.from_bytes(data, "little") % (ORDER - 1)
+
+
 def inverses(scalars: Sequence[int]) -> list[int]:
     """Of scalars that are not 0: one inversion for all (Montgomery), three products each."""
     before, product = [], 1

@@ -93,10 +93,12 @@ def _of_server(plan: UnionPlan, key: EvaluationKey) -> EvaluationKey:
 def _named(plan: UnionPlan, keys: dict[int, EvaluationKey]) -> UnionPlan:
     silent = set(plan.evaluators) - set(keys)
     if silent:
-        raise UnionAborted("no key of tags was named", silent - {plan.n})
+        raise UnionAborted("no key of tags was named", silent - {plan.n}, relay=plan.n in silent)
     for j in plan.evaluators:
         if not ristretto.is_element(keys[j].public):
-            raise UnionAborted("a key of tags is no element of the group", {j} - {plan.n}, proof=True)
+            raise UnionAborted(
+                "a key of tags is no element of the group", {j} - {plan.n}, relay=j == plan.n, proof=True
+            )
     return replace(plan, evaluation_keys=tuple(keys[j].public for j in plan.evaluators))
 
 

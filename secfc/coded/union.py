@@ -158,7 +158,7 @@ def blame_union_failure(clients: tuple[PartyId, ...]) -> Iterator[None]:
     try:
         yield
     except UnionAborted as error:
-        names = tuple(clients[j] for j in error.parties)
+        names = tuple(clients[j] for j in error.parties) + ((SERVER,) if error.relay else ())
         who = f" ({', '.join(names)}: {'proof' if error.proof else 'suspicion only'})" if names else ""
         raise UnionFailed(f"the union of IDs failed: {error.reason}{who}", names, error.proof) from error
 

@@ -171,6 +171,15 @@ def one_wrong(plan: UnionPlan, asked: bytes, said: dict[int, list[bytes]]) -> No
     said[1] = [first + said[1][0][32:]]
 
 
+def cancelling(plan: UnionPlan, asked: bytes, said: dict[int, list[bytes]]) -> None:
+    """Evaluator 1 knows what the others said of the first element, and makes the sum neutral."""
+    others = [answers[0][:32] for j, answers in said.items() if j != 1]
+    total = ristretto.NEUTRAL
+    for element in others:
+        total = ristretto.add(total, element)
+    said[1] = [ristretto.multiply(ristretto.ORDER - 1, total) + said[1][0][32:]]
+
+
 def malformed(plan: UnionPlan, asked: bytes, said: dict[int, list[bytes]]) -> None:
     said[1] = [bytes(32) + said[1][0][32:]]
 
@@ -187,10 +196,11 @@ def nothing(plan: UnionPlan, asked: bytes, said: dict[int, list[bytes]]) -> None
     ("deviate", "why", "parties"),
     [
         (shifted(1), "its proof fails", (1,)),
-        (shifted(3), r"its proof fails \(the server: proof\)", ()),
+        (shifted(3), r"its proof fails \(the relay: proof\)", ()),
         (honest_of_the_last(1), "of another key than the plan's", (1,)),
-        (honest_of_the_last(3), r"of another key .* \(the server: proof\)", ()),
+        (honest_of_the_last(3), r"of another key .* \(the relay: proof\)", ()),
         (one_wrong, "of another key", (1,)),
+        (cancelling, "of another key", (1,)),
         (malformed, "no element of the group", (1,)),
         (short, "wrong size", (1,)),
         (nothing, "was not answered", (1,)),
@@ -205,8 +215,28 @@ def test_an_evaluator_that_deviates_is_named(deviate: Any, why: str, parties: Se
     with pytest.raises(UnionAborted, match=why) as caught:
         oblivious.hear(plan, question, said, 0)
     assert caught.value.parties == tuple(parties)
-    # Silence is nobody's proof, and the server has no number.
-    assert caught.value.proof == (deviate is not nothing and bool(parties))
+    # The relay has no number among the clients, and silence is nobody's proof.
+    assert caught.value.relay == (not parties)
+    assert caught.value.proof == (deviate is not nothing)
+
+
+def test_keys_whose_sum_is_zero_name_nobody() -> None:
+    plan, made = meeting()
+    others = sum(evaluator._key for j, evaluator in made.items() if j != 1)
+    made[1]._key = -others % ristretto.ORDER
+    made[1].public = ristretto.generate(made[1]._key)
+    plan = replace(plan, evaluation_keys=tuple(made[j].public for j in plan.evaluators))
+    question = oblivious.ask(plan, psu.digests(["a"]), coins("c"))
+    with pytest.raises(UnionAborted, match="cancel out, and each is that of its evaluator's key") as caught:
+        oblivious.hear(plan, question, answers(plan, made, 0, question.asked), 0)
+    assert (caught.value.parties, caught.value.relay, caught.value.proof) == ((), False, False)
+
+
+def test_coins_that_repeat_make_no_nonce_twice() -> None:
+    found = {ristretto.derive_nonce(coins("n"), key, about) for key in (3, 4) for about in (b"a", b"b")}
+    assert len(found) == 4
+    assert ristretto.derive_nonce(coins("n"), 3, b"a") in found
+    assert ristretto.derive_nonce(coins("m"), 3, b"a") not in found
 
 
 def test_keys_that_are_not_those_of_the_plan() -> None:

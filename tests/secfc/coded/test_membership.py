@@ -146,8 +146,9 @@ def test_a_server_with_another_key_for_one_client_is_found_out(monkeypatch):
     way = secfc.SecFC(k=2, threshold=1, membership=Private(tags="oblivious", quota=6))
     assert secfc.fit(way, federation).labels
     monkeypatch.setattr(Evaluator, "answer", deviating)
-    with pytest.raises(UnionFailed, match=r"of another key than the plan's \(the server: proof\)"):
+    with pytest.raises(UnionFailed, match=r"of another key than the plan's \(server: proof\)") as caught:
         secfc.fit(way, federation)
+    assert (caught.value.parties, caught.value.proof) == ((SERVER,), True)
 
 
 def test_disjoint_ids_need_no_merging():
