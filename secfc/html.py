@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from html import escape
+from collections.abc import Mapping, Sequence
+
+FACTS = """<div><strong>{{ title }}</strong><br>{{ first }}<table>
+{%- for name, value in values.items() -%}
+<tr><th style='text-align:left'>{{ name }}</th><td style='text-align:left'>{{ value }}</td></tr>
+{%- endfor %}</table>
+{%- if said %}{{ then }}<ul>
+{%- for sentence in said %}<li>{{ sentence }}</li>{% endfor %}</ul>
+{%- endif %}</div>"""
 
 
 def facts_table(title: str, first: str, values: Mapping[str, object], said: Sequence[str], then: str) -> str:
     """A title, a first sentence, a table of names and values, and sentences under a heading of their own."""
-    rows = "".join(
-        f"<tr><th style='text-align:left'>{escape(name)}</th>"
-        f"<td style='text-align:left'>{escape(str(value))}</td></tr>"
-        for name, value in values.items()
-    )
-    return (
-        f"<div><strong>{escape(title)}</strong><br>{escape(first)}<table>{rows}</table>"
-        + (f"{escape(then)}{_items(said)}" if said else "")
-        + "</div>"
-    )
+    from jinja2 import Environment
 
-
-def _items(said: Iterable[str]) -> str:
-    return f"<ul>{''.join(f'<li>{escape(sentence)}</li>' for sentence in said)}</ul>"
+    template = Environment(autoescape=True).from_string(FACTS)
+    return template.render(title=title, first=first, values=values, said=said, then=then)

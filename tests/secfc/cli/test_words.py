@@ -139,7 +139,7 @@ def test_a_notebook_shows_a_result_and_no_label():
     result = secfc.fit(secfc.SecFC(2), dict(zip(("a<b>", "b", "c"), arrays, strict=True)))
     shown = result._repr_html_()
     assert "this computer saw the data of all clients" in shown
-    assert "&#x27;a&lt;b&gt;&#x27;" in shown
+    assert "&#39;a&lt;b&gt;&#39;" in shown
     assert "a<b>" not in shown  # a name is no markup
     assert all(html.escape(sentence) in shown for sentence in result.learned)
     assert ", ".join(map(str, np.bincount(result.flat))) in shown
