@@ -11,18 +11,16 @@ is secret all the same: it tells when which data were used.
 
 from __future__ import annotations
 
-import errno
 import hashlib
 import json
 import math
-import os
-import time
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import filelock
 import numpy as np
 from numpy.typing import NDArray
 
@@ -176,25 +174,14 @@ def exclusive_lock(path: Path) -> Iterator[None]:
     Raises InputError if one holds it for longer than it takes; OSError.
     """
     guard = path.with_name(f".{path.name}.lock")
-    end = time.monotonic() + PATIENCE
-    while True:
-        try:
-            os.close(os.open(guard, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
-            break
-        except OSError as error:
-            if error.errno != errno.EEXIST:
-                raise
-            if time.monotonic() > end:
-                raise InputError(
-                    f"{path} is in use: {guard} is there. Let the other run begin first; if none is "
-                    f"beginning, one was killed just then: delete {guard}"
-                ) from None
-            time.sleep(0.05)
+    guard.parent.stat()  # a folder that is not there is an error here, and would be made by the library
     try:
-        yield
-    finally:
-        with suppress(FileNotFoundError):
-            guard.unlink()
+        with filelock.FileLock(guard, timeout=PATIENCE, mode=0o600):
+            yield
+    except filelock.Timeout:
+        raise InputError(
+            f"{path} is in use: another process holds {guard}. Let it finish, or end it"
+        ) from None
 
 
 def _checksum(said: dict[str, Any]) -> str:

@@ -124,7 +124,7 @@ def test_processes_that_enter_at_once_lose_no_entry(tmp_path):
     assert len({one.name for one in BudgetLedger.read(path).runs}) == 24
     with exclusive_lock(path), pytest.MonkeyPatch.context() as patch:
         patch.setattr("secfc.privacy.budget_file.PATIENCE", 0.1)
-        with pytest.raises(InputError, match=r"is in use: .* delete"), exclusive_lock(path):
+        with pytest.raises(InputError, match=r"is in use: .* end it"), exclusive_lock(path):
             pass
 
 

@@ -1,4 +1,4 @@
-"""Problems by number, on a page; journals that are dead after blame; journals where locks are others."""
+"""Problems by number, on a page; and journals that are dead after blame."""
 
 import re
 from pathlib import Path
@@ -9,7 +9,6 @@ import psu.errors
 from secfc.deploy import floors, reconnect
 from secfc.roles.exchange import Exchange, Inbox, ProtocolError, TooFewReplies
 from secfc.roles.problems import PROBLEMS, problem_id
-from secfc.transport import journal
 from secfc.transport.checkpoint import checkpointed
 from secfc.transport.journal import Journal, JournalError
 from tests.loading import every_message
@@ -61,37 +60,3 @@ def test_after_blame_a_journal_is_dead_and_after_a_loss_it_goes_on(tmp_path, kin
     assert seed not in path.read_bytes()
     with pytest.raises(JournalError, match="start again"):
         Journal.open(path, "b", run)
-
-
-@pytest.mark.parametrize("there", ["fcntl", "msvcrt", "neither"])
-def test_journals_work_where_a_system_knows_other_locks_or_none(tmp_path, monkeypatch, there):
-    held = set()
-
-    class Windows:
-        LK_NBLCK = 2
-
-        @staticmethod
-        def locking(number, mode, count):
-            import os
-
-            where = os.fstat(number).st_ino
-            if where in held:
-                raise PermissionError(13, "taken")
-            held.add(where)
-
-    monkeypatch.setattr(journal, "msvcrt", Windows if there == "msvcrt" else None)
-    if there != "fcntl":
-        monkeypatch.setattr(journal, "fcntl", None)
-        monkeypatch.delattr(journal.os, "fchmod")
-    path = tmp_path / "a.journal"
-    with Journal.open(path, "a", bytes(32)) as kept:
-        seed = kept.coins().bytes(8)
-        if there == "neither":
-            Journal.open(path, "a", bytes(32)).close()
-        else:
-            with pytest.raises(JournalError, match="in use"):
-                Journal.open(path, "a", bytes(32))
-    held.clear()
-    with Journal.open(path, "a", bytes(32)) as again:
-        assert again.coins().bytes(8) == seed
-        assert not again.created

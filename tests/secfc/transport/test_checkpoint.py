@@ -630,8 +630,8 @@ def test_other_parties_runs_and_versions_are_refused(tmp_path, monkeypatch):
         Journal.open(path, "a", bytes(31) + b"x")
     with pytest.raises(ValueError, match="32"):
         Journal.open(path, "a", b"short")
-    monkeypatch.setattr("secfc.transport.journal.VERSION", 2)
-    with pytest.raises(JournalError, match="version 1, this software writes version 2"):
+    monkeypatch.setattr("secfc.transport.journal.VERSION", 3)
+    with pytest.raises(JournalError, match="version 2, this software writes version 3"):
         Journal.open(path, "a", RUN)
 
 
