@@ -100,8 +100,8 @@ def check_columns(algorithm: Any, public: PublicFacts) -> None:
     raise InputError(
         f"{type(algorithm).__name__} needs the same features at all clients, and of {public.d} features "
         + (f"{len(common)} {'is' if len(common) == 1 else 'are'}" if common else "none is")
-        + (f" common to all: {names_listed(common)}. Choose" if common else " common to all. Use")
-        + (" from these (columns=), or use MaskedLloyd." if common else " MaskedLloyd.")
+        + (f" common to all: {names_listed(common)}" if common else " common to all"),
+        [*[("columns", ..., "choose from these")] * bool(common), ("algorithm", "masked-lloyd")],
     )
 
 

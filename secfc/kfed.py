@@ -298,7 +298,7 @@ class KFed:
         if isinstance(k, Elbow):
             k = k.among(min(public.m, len(public.clients) * self.k_local), "points or local centers")
         if not 1 <= self.k_local <= largest_k(k):
-            raise ValueError(f"k_local={self.k_local}: it must lie in [1, k={largest_k(k)}]")
+            raise InputError(f"it must lie in [1, k={largest_k(k)}]", parameters={"k_local": self.k_local})
         if largest_k(k) > public.m:
             raise ValueError(f"k={k} clusters of m={public.m} points: lower k or add points")
         terms = RunTerms(self, public)

@@ -28,8 +28,9 @@ ROOMS = {
     "field.compare": f"field.kernels {FIELD}",
     "psu": f"field.kernels {FIELD}",
     "secfc.logs": "",
+    "secfc.remedies": "",
     "secfc.roles": "field.secrets field.ring psu",
-    "secfc.data": "field.ring",
+    "secfc.data": "secfc.remedies field.ring",
     "secfc.metrics": "secfc.data",
     "secfc.privacy": "field.secrets field.ring secfc.roles secfc.data",
     "secfc.transport": "field.kernels field.secrets secfc.roles secfc.data secfc.logs",
@@ -44,13 +45,16 @@ ROOMS = {
     "secfc.secure_sum",
     "secfc.kfed": "field.secrets secfc.roles secfc.data secfc.algorithm secfc.run_summary secfc.kmeans "
     "secfc.attacks",
-    "secfc.feddp": "field.secrets field.ring secfc.roles secfc.data secfc.privacy secfc.algorithm "
+    "secfc.feddp": "secfc.remedies "
+    "field.secrets field.ring secfc.roles secfc.data secfc.privacy secfc.algorithm "
     "secfc.run_summary secfc.kmeans secfc.secure_sum secfc.attacks",
     "secfc.overlap": f"{FIELD} secfc.roles secfc.data secfc.algorithm secfc.run_summary secfc.attacks "
     "secfc.secure_sum",
-    "secfc.coded": f"{FIELD} psu secfc.roles secfc.data secfc.privacy secfc.algorithm secfc.kmeans",
+    "secfc.coded": "secfc.remedies "
+    f"{FIELD} psu secfc.roles secfc.data secfc.privacy secfc.algorithm secfc.kmeans",
     "secfc.disclosure.decoded": f"{FIELD} secfc.roles secfc.data secfc.kmeans secfc.coded",
-    "secfc.disclosure.compare": f"field.kernels {FIELD} field.compare secfc.roles secfc.kmeans secfc.coded "
+    "secfc.disclosure.compare": "secfc.remedies secfc.data "
+    f"field.kernels {FIELD} field.compare secfc.roles secfc.kmeans secfc.coded "
     "secfc.disclosure.decoded",
     "secfc.disclosure.dealerless": f"{FIELD} field.compare secfc.roles secfc.coded secfc.disclosure.decoded "
     "secfc.disclosure.compare",
@@ -58,7 +62,8 @@ ROOMS = {
     "secfc.disclosure.compare secfc.disclosure.dealerless secfc.disclosure.decoded",
     "secfc.disclosure.noise": f"{FIELD} secfc.roles secfc.data secfc.privacy secfc.kmeans secfc.coded "
     "secfc.disclosure.decoded",
-    "secfc.disclosure": f"{FIELD} field.compare secfc.roles secfc.privacy secfc.kmeans secfc.coded "
+    "secfc.disclosure": "secfc.remedies "
+    f"{FIELD} field.compare secfc.roles secfc.privacy secfc.kmeans secfc.coded "
     "secfc.disclosure.decoded "
     "secfc.disclosure.compare secfc.disclosure.dealerless secfc.disclosure.noise "
     "secfc.disclosure.owner_labels",
@@ -74,11 +79,13 @@ ROOMS = {
     "secfc.report": "field.ring field.code secfc.roles secfc.data secfc.metrics secfc.privacy "
     "secfc.algorithm secfc.run_summary secfc.kmeans secfc.attacks secfc.scaling secfc.coded secfc.disclosure "
     "secfc.coded_kmeans",
-    "secfc.planning": "field.kernels field.compare secfc.logs secfc.roles secfc.data secfc.privacy "
+    "secfc.planning": "secfc.remedies "
+    "field.kernels field.compare secfc.logs secfc.roles secfc.data secfc.privacy "
     "secfc.html secfc.algorithm secfc.kmeans secfc.coded secfc.disclosure secfc.feddp secfc.coded_kmeans "
     "secfc.pipeline secfc.report",
     "secfc.grids": "secfc.roles secfc.data secfc.metrics secfc.algorithm secfc.report",
-    "secfc.cli": "field.kernels field.ring field.compare psu secfc.roles secfc.data secfc.privacy "
+    "secfc.cli": "secfc.remedies "
+    "field.kernels field.ring field.compare psu secfc.roles secfc.data secfc.privacy "
     "secfc.transport secfc.algorithm secfc.kmeans secfc.attacks secfc.kfed secfc.feddp secfc.overlap "
     "secfc.coded secfc.disclosure secfc.coded_kmeans secfc.pipeline secfc.report secfc.scaling secfc.deploy "
     "secfc.logs secfc.grids secfc.planning",

@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 from field.cached import cached_property
 from secfc.attacks.views import View
 from secfc.data.federation import Federation
+from secfc.data.inputs import InputError
 
 Array = NDArray[Any]
 
@@ -258,9 +259,10 @@ class OpenedRun:
             )
         output = view.output
         if output is None or output.centers is None or not np.isfinite(output.centers).any():
-            raise ValueError(
+            raise InputError(
                 "no centers were opened: nothing to attack but the labels, which tell at most the sizes of "
-                "clusters. Open them (reveal_centers=True), or attack an algorithm that does"
+                "clusters",
+                [("reveal_centers", True, "open them"), "attack an algorithm that does"],
             )
         sizes = np.full(len(output.centers), expected) if output.sizes is None else output.sizes
         return cls(output.centers, sizes)

@@ -9,40 +9,39 @@ import click
 
 from secfc.cli.errors import RefusedInput, bad_input
 from secfc.cli.outputs import dumped
+from secfc.cli.settings import Whole
 
 if TYPE_CHECKING:
     from secfc.attacks.dictionary import DictionaryFinding
 
 
 @click.command(short_help="Guessed IDs, looked up in a union.")
-@click.option("-n", type=click.IntRange(3), default=3, show_default=True, metavar="N", help="Clients.")
+@click.option("-n", type=Whole(3), default=3, show_default=True, metavar="N", help="Clients.")
 @click.option(
     "-t",
-    type=click.IntRange(1),
+    type=Whole(1),
     default=1,
     show_default=True,
     metavar="T",
     help="Clients that attack together; n >= 2 t + 1.",
 )
-@click.option(
-    "--ids", type=click.IntRange(1), default=500, show_default=True, help="IDs of each other client."
-)
+@click.option("--ids", type=Whole(1), default=500, show_default=True, help="IDs of each other client.")
 @click.option(
     "--digits",
-    type=click.IntRange(1, 7),
+    type=Whole(1, 7),
     default=4,
     show_default=True,
     help="Digits of a record number: all of them are guessed.",
 )
 @click.option(
     "--quota",
-    type=click.IntRange(1, 1 << 20),
+    type=Whole(1, 1 << 20),
     default=500,
     show_default=True,
     metavar="IDS",
     help="Of oblivious tags, as for run.",
 )
-@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Reproduces the IDs.")
+@click.option("--seed", type=Whole(0), default=0, show_default=True, help="Reproduces the IDs.")
 @click.option("--json", "as_json", is_flag=True, help="Print the findings as JSON on stdout.")
 def dictionary(n: int, t: int, ids: int, digits: int, quota: int, seed: int, as_json: bool) -> None:
     """Guess all record numbers, and look them up in a union of made-up ones.

@@ -15,7 +15,7 @@ from secfc.cli.execute import make_public
 from secfc.cli.method import COARSE, STARTS, AskedOptions
 from secfc.cli.methods.secfc import METHOD as SECFC
 from secfc.cli.outputs import ANY_PATH, draw, dumped
-from secfc.cli.settings import names, of_text_files, positive
+from secfc.cli.settings import Number, Whole, names, of_text_files, positive
 
 if TYPE_CHECKING:
     from secfc.algorithm import Clustering
@@ -50,26 +50,28 @@ def attack() -> None:
 
 @click.command(short_help="The server's reconstruction from distances.")
 @click.argument("files", nargs=-1, metavar="[FILE]...", type=ANY_PATH)
-@click.option("-k", type=click.IntRange(1), metavar="K", help="Number of clusters. Required with files.")
-@click.option("-t", type=click.IntRange(0), metavar="T", help="Colluding clients tolerated, as for run.")
-@click.option("--ell", type=click.IntRange(1), help="Segments a point is cut into, as for run.")
+@click.option("-k", type=Whole(1), metavar="K", help="Number of clusters. Required with files.")
+@click.option("-t", type=Whole(0), metavar="T", help="Colluding clients tolerated, as for run.")
+@click.option("--ell", type=Whole(1), help="Segments a point is cut into, as for run.")
 @click.option("--client-column", metavar="NAME", help="One file holds all clients; this column tells whose.")
 @click.option("--columns", metavar="A,B,...", callback=names, help="Features to use. Default: all columns.")
 @click.option("--id-column", metavar="NAME", help="A column that is no feature.")
 @click.option("--label-column", metavar="NAME", help="A column that is no feature.")
 @of_text_files
 @click.option("--init", type=click.Choice(STARTS), help="The start. Default: bisecting.")
-@click.option("--n-init", type=click.IntRange(1), default=1, show_default=True,
+@click.option("--n-init", type=Whole(1), default=1, show_default=True,
               help="Starts: each shows the server more.")  # fmt: skip
-@click.option("--max-iter", type=click.IntRange(1), default=300, show_default=True,
+@click.option("--max-iter", type=Whole(1), default=300, show_default=True,
               help="Iterations a start.")  # fmt: skip
-@click.option("--scale", type=float, callback=positive, help="Integer steps a data unit, as for run.")
-@click.option("--bound", type=float, callback=positive, help="A public limit on absolute values, as for run.")
+@click.option("--scale", type=Number(), callback=positive, help="Integer steps a data unit, as for run.")
+@click.option(
+    "--bound", type=Number(), callback=positive, help="A public limit on absolute values, as for run."
+)
 @click.option("--coarse", type=click.Choice(COARSE), default="refuse", show_default=True,
               help="Where rounding loses the data, as for run.")  # fmt: skip
 @click.option("--known", metavar="CLIENT", help="This client joins the server and brings its own points.")
 @click.option("--no-blind", is_flag=True, help="Without blinding: the distances of every segment as well.")
-@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Reproduces the starts.")
+@click.option("--seed", type=Whole(0), default=0, show_default=True, help="Reproduces the starts.")
 @click.option("--plot", type=ANY_PATH, metavar="OUT.png", help="A picture: variance recovered by question.")
 @click.option("--force", is_flag=True, help="Overwrite the picture if it exists.")
 @click.option("--json", "as_json", is_flag=True, help="Print the judgement as JSON on stdout.")

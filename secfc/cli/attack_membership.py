@@ -18,7 +18,7 @@ from secfc.cli.methods import methods, options
 from secfc.cli.methods.secfc import METHOD as SECFC
 from secfc.cli.outputs import ANY_PATH, check_output, draw, dumped
 from secfc.cli.screen import Screen
-from secfc.cli.settings import Settings, check_k, names, of_text_files, refuse
+from secfc.cli.settings import Number, Settings, Whole, check_k, names, of_text_files, refuse
 
 if TYPE_CHECKING:
     from secfc.attacks.membership import OpenedRun
@@ -37,7 +37,7 @@ def offered(command: Any) -> Any:
 
 @click.command(short_help="Who took part, from opened centers.")
 @click.argument("files", nargs=-1, metavar="[FILE]...", type=ANY_PATH)
-@click.option("-k", type=click.IntRange(1), metavar="K", help="Number of clusters. Required with files.")
+@click.option("-k", type=Whole(1), metavar="K", help="Number of clusters. Required with files.")
 @click.option("--client-column", metavar="NAME", help="One file holds all clients; this column tells whose.")
 @click.option("--columns", metavar="A,B,...", callback=names, help="Features to use. Default: all columns.")
 @click.option("--id-column", metavar="NAME", help="A column that is no feature.")
@@ -48,11 +48,11 @@ def offered(command: Any) -> Any:
     help="Whose centers are read; its options are those of run.",
 )  # fmt: skip
 @offered
-@click.option("--runs", type=click.IntRange(4), default=40, show_default=True,
+@click.option("--runs", type=Whole(4), default=40, show_default=True,
               help="Runs, each on a random half of every client's rows.")  # fmt: skip
-@click.option("--alarms", type=click.FloatRange(0, 1, min_open=True, max_open=True), help="The rate of false "
+@click.option("--alarms", type=Number(0, 1, min_open=True, max_open=True), help="The rate of false "
               "alarms. Default: the least of 0.01, 0.02, 0.05, 0.1, 0.2 that the runs can tell.")  # fmt: skip
-@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Reproduces the halves.")
+@click.option("--seed", type=Whole(0), default=0, show_default=True, help="Reproduces the halves.")
 @click.option("--plot", type=ANY_PATH, metavar="OUT.png", help="A picture: the ROC of every attack.")
 @click.option("--force", is_flag=True, help="Overwrite the picture if it exists.")
 @click.option("--json", "as_json", is_flag=True, help="Print the rates as JSON on stdout.")

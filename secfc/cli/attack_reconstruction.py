@@ -15,7 +15,7 @@ from secfc.cli.errors import RefusedInput, bad_input, cautions_noted
 from secfc.cli.method import AskedOptions
 from secfc.cli.methods.secfc import METHOD as SECFC
 from secfc.cli.outputs import ANY_PATH, draw, dumped
-from secfc.cli.settings import TEXT_FILES, names, positive
+from secfc.cli.settings import TEXT_FILES, Number, Whole, names, positive
 
 if TYPE_CHECKING:
     from secfc.algorithm import Clustering
@@ -26,17 +26,17 @@ Command = Callable[..., Any]
 
 OPTIONS = (
     click.argument("files", nargs=-1, metavar="[FILE]...", type=ANY_PATH),
-    click.option("-k", type=click.IntRange(1), metavar="K", help="Number of clusters. Required with files."),
-    click.option("-t", type=click.IntRange(0), metavar="T", help="Colluding clients tolerated, as for run."),
+    click.option("-k", type=Whole(1), metavar="K", help="Number of clusters. Required with files."),
+    click.option("-t", type=Whole(0), metavar="T", help="Colluding clients tolerated, as for run."),
     click.option("--client-column", metavar="NAME", help="One file for all clients; this tells whose."),
     click.option("--columns", metavar="A,B,...", callback=names, help="Features to use. Default: all."),
     click.option("--id-column", metavar="NAME", help="A column that is no feature."),
     click.option("--label-column", metavar="NAME", help="A column that is no feature."),
     *TEXT_FILES,
-    click.option("--bound", type=float, callback=positive, help="A public limit on absolute values, which "
+    click.option("--bound", type=Number(), callback=positive, help="A public limit on absolute values, which "
                  "the attacker knows as well. Default: as for run, off the data."),
-    click.option("--max-iter", type=click.IntRange(1), default=300, show_default=True, help="Steps."),
-    click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Reproduces a run."),
+    click.option("--max-iter", type=Whole(1), default=300, show_default=True, help="Steps."),
+    click.option("--seed", type=Whole(0), default=0, show_default=True, help="Reproduces a run."),
     click.option("--plot", type=ANY_PATH, metavar="OUT.png", help="A picture: rows rebuilt, by attack."),
     click.option("--force", is_flag=True, help="Overwrite the picture if it exists."),
     click.option("--json", "as_json", is_flag=True, help="Print the findings as JSON on stdout."),
@@ -76,7 +76,7 @@ def differences(known: str | None, plot: Path | None, **values: Any) -> None:
 
 @click.command(short_help="Rows from all that algorithms open.")
 @of_data
-@click.option("--row", type=click.IntRange(0), help="The row of the last client, counted from 0, that the "
+@click.option("--row", type=Whole(0), help="The row of the last client, counted from 0, that the "
               "second of two runs is without. Default: its last.")  # fmt: skip
 def reconstruct(row: int | None, plot: Path | None, **values: Any) -> None:
     """Try every attack that rebuilds single rows, each on an algorithm that opens what it reads.

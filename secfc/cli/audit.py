@@ -14,7 +14,7 @@ from secfc.cli.method import AskedOptions
 from secfc.cli.methods.feddp import METHOD as FEDDP
 from secfc.cli.outputs import ANY_PATH, dumped
 from secfc.cli.screen import Screen
-from secfc.cli.settings import Clusters, Settings, check_k, names, of_text_files
+from secfc.cli.settings import Clusters, Settings, Whole, check_k, names, of_text_files
 
 if TYPE_CHECKING:
     from secfc.attacks.rates import Rates
@@ -44,12 +44,12 @@ def of_feddp(command: Command) -> Command:
 @of_text_files
 @of_feddp
 @click.option("--client", metavar="CLIENT", help="Whose row, or which client. Default: the first.")
-@click.option("--row", type=click.IntRange(0), help="A row of the client, counted from 0, as the canary. "
+@click.option("--row", type=Whole(0), help="A row of the client, counted from 0, as the canary. "
               "Default: a row that is planted far out, where the claim is tightest.")  # fmt: skip
-@click.option("--runs", type=click.IntRange(0), default=0, show_default=True,
+@click.option("--runs", type=Whole(0), default=0, show_default=True,
               help="Also so many runs with the canary, and so many without it, scored by an attacker who "
               "knows everybody else's points.")  # fmt: skip
-@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Reproduces the starts.")
+@click.option("--seed", type=Whole(0), default=0, show_default=True, help="Reproduces the starts.")
 @click.option("--json", "as_json", is_flag=True, help="Print the findings as JSON on stdout.")
 @click.pass_context
 def audit(context: click.Context, /, client: str | None, row: int | None, runs: int, **values: Any) -> None:

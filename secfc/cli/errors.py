@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 import shlex
 import warnings
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Hashable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass, is_dataclass
 from difflib import get_close_matches
 from importlib import import_module
 from typing import Any
@@ -14,6 +14,7 @@ from typing import Any
 import click
 
 from secfc.cli.verbosity import OPTIONS
+from secfc.remedies import changed_fields, word_of
 
 # --------------------------------------------------------------------------------------------------
 # Groups of commands that load a command, and what it needs, when it is asked for and not before.
@@ -64,63 +65,58 @@ class Lazily(click.Group):
 
 # --------------------------------------------------------------------------------------------------
 
-# Parameters of the library that its messages name, and are options here; quoted ones are the user's.
-PARAMETERS = re.compile(
-    r"(?<!['\w])(client_column|id_column|label_column|k_local|(?:columns|encoding|delimiter)(?==))(?!\w)(?:=(?!\w))?"
-)
-# How text files are written, with a value.
-WRITTEN = re.compile(r"""\b(encoding|delimiter|decimal)=(['"])(.*?)\2""")
-# What else its messages offer, and how that is asked for here.
-OFFERS = {
-    '(neighbors=Neighbors(unit="data point"))': "(--protect point)",
-    'centers="rounded"': "--centers rounded",
-    'centers="exact"': "--centers exact",
-    "disclosure=Distances()": "--disclosure distances",
-    "disclosure=AssignmentsOnly()": "--disclosure assignments",
-    "AssignmentsOnly(consent=True)": "--consent",
-    "init=Bisecting()": "--init bisecting",
-    "disclosure=OwnLabels()": "--disclosure own-labels",
-    "init=Splitting()": "--init splitting",
-    "init=RandomLabels()": "--init random",
-    "(reveal_centers=True)": "(--reveal-centers)",
-    "(bound=)": "(--bound)",
-    "(scale=)": "(--scale)",
-    "use MaskedLloyd.": "use --algorithm masked-lloyd.",
-    "Use MaskedLloyd.": "Use --algorithm masked-lloyd.",
-    "(union=True)": "(--features union)",
-    'coarse="allow"': "--coarse allow",
-    '(scale_features="standard")': "(--standardize)",
-    '(missing="mean", missing="drop")': "(--missing mean, --missing drop)",
-    '(missing="mean")': "(--missing mean)",
-    "(categorical=)": "(--categorical)",
-    '(outside="clip")': "(--outside clip)",
-    "leave largest out, or take another start, as RandomLabels()": "drop --largest, or add --init random",
-    "start from random labels or points": "add --init random or --init random-points",
-    "Bisecting()": "--init bisecting",
-    "Range(ranges=...)": "--ranges",
-    "with drop_unfit=True": "with --drop-unfit",
-    "max_cheaters": "liars",
+# Parameters of the library whose options are called otherwise than they are.
+FLAGS = {"t": "-t", "k": "-k", "basis": "--field", "max_cheaters": "--liars"}
+# Values that are options of their own, or of other names.
+PHRASES = {
+    ("union", True): ("--features", "union"),
+    ("scale_features", "standard"): ("--standardize",),
+    ("scale_features", "range"): ("--to-range",),
+    ("dealer", None): ("--dealer", "none"),
 }
 
 
-# Remedies that a command may not offer, by the option that it lacks, and what is said instead.
-LACKING = (
-    ("--missing", r", or let missing values be the mean or their rows be dropped \(--missing [^)]*\)", ""),
-    ("--missing", r" \(--missing mean, --missing drop\)", ""),
-    ("--categorical", r", or have every category of a text made a feature \(--categorical\)", ""),
-    ("--features", r", or take the union of all \(--features union\), which some algorithms can cluster", ""),
-    ("--columns", r", or leave the column out with --columns", ""),
-    ("--columns", r", or name it as --client-column, --id-column or --label-column", ""),
-    ("--algorithm", r", or use --algorithm lloyd, which hides nothing", ""),
-    ("--algorithm", r"--algorithm feddp needs", "FedDP-KMeans needs"),
-    ("--client-column", r" Each FILE is one client, unless .*?: add files or that option", " Add clients"),
-)  # fmt: skip
-# What click says of numbers, and what people understand.
-KINDS = (
-    (r"is not a valid integer range\.", "is no whole number."),
-    (r"is not a valid integer\.", "is no whole number."),
-    (r"is not a valid float( range)?\.", "is no number."),
-)
+@dataclass(frozen=True)
+class ShellInterface:
+    """Options of a command, and no others.  options: those it has; None: all that there are."""
+
+    options: Collection[str] | None = None
+
+    def name(self, parameter: str) -> str | None:
+        """The option that sets a parameter."""
+        flag = FLAGS.get(parameter, f"--{parameter.replace('_', '-')}")
+        return flag if self.options is None or flag in self.options else None
+
+    def setting(self, parameter: str, value: Any) -> str | None:
+        """As `--disclosure own-labels`.
+
+        >>> from secfc.disclosure import OwnLabels
+        >>> ShellInterface().setting("disclosure", OwnLabels(sizes="hidden"))
+        '--disclosure own-labels --sizes hidden'
+        """
+        if isinstance(value, Hashable) and (parameter, value) in PHRASES:
+            words = PHRASES[parameter, value]
+            return shlex.join(words) if self.options is None or words[0] in self.options else None
+        flag = self.name(parameter)
+        if flag is None or value is True or value is ...:
+            return flag
+        if value is False:
+            return f"--no-{flag[2:]}"
+        if parameter == "basis":
+            return f"{flag} mersenne61"
+        if is_dataclass(value) and (word := word_of(parameter, value)) is not None:
+            more = (self.setting(name, v) for name, v in changed_fields(value).items())
+            return " ".join((f"{flag} {word}", *filter(None, more)))
+        if parameter == "disclosure" and not isinstance(value, str):
+            return self.name("epsilon")
+        shown = ",".join(value) if isinstance(value, tuple) else str(value)
+        return f"{flag} {shlex.quote(shown)}"
+
+
+def options_here() -> ShellInterface:
+    """The options of the command that runs."""
+    context = click.get_current_context(silent=True)
+    return ShellInterface(None if context is None else context.meta.get(OPTIONS))
 
 
 class RefusedInput(click.ClickException):
@@ -155,10 +151,7 @@ class Commands(Lazily):
             return super().invoke(ctx)
         except KeyboardInterrupt:
             raise Interrupted("interrupted. Output files are written whole or not at all.") from None
-        except click.ClickException as error:
-            error.__dict__["message"] = drop_missing_remedies(error.message, ctx.meta.get(OPTIONS))
-            raise
-        except (click.exceptions.Exit, click.Abort):
+        except (click.ClickException, click.exceptions.Exit, click.Abort):
             raise
         except Exception as error:
             from psu.errors import UnionAborted
@@ -173,8 +166,7 @@ class Commands(Lazily):
                     else RefusedInput
                 )
                 number = f" [{problem_id(error)}]" if problem_id(error) else ""
-                message = drop_missing_remedies(to_option_names(str(error)), ctx.meta.get(OPTIONS))
-                raise kind(message + number) from error
+                raise kind(error.text(ShellInterface(ctx.meta.get(OPTIONS))) + number) from error
             if isinstance(error, ProtocolError):
                 spent = "" if error.promise is None else f". {error.promise.fallen()}"
                 raise Failed(f"the protocol failed: {error} [{problem_id(error)}]{spent}") from error
@@ -191,29 +183,6 @@ class Remembering(click.Command):
         return super().parse_args(ctx, args)
 
 
-def drop_missing_remedies(message: str, options: Collection[str] | None) -> str:
-    """The message without remedies that a command lacks.  options: those it has, None where none runs."""
-    for option, clause, instead in LACKING:
-        if options is not None and option not in options:
-            message = re.sub(clause, instead, message)
-    for words, plain in KINDS:
-        message = re.sub(words, plain, message)
-    return message
-
-
-def as_option(parameter: re.Match[str]) -> str:
-    """The option that sets a parameter."""
-    return "--" + parameter[1].replace("_", "-")
-
-
-def to_option_names(message: str) -> str:
-    """A message of the library in words of the command line."""
-    message = WRITTEN.sub(lambda found: f"--{found[1]} {shlex.quote(found[3])}", message)
-    for policy, option in OFFERS.items():
-        message = message.replace(policy, option)
-    return PARAMETERS.sub(as_option, message)
-
-
 @contextmanager
 def cautions_noted() -> Iterator[None]:
     """Within the body the library's cautions are not printed: reports have notes that say the same."""
@@ -225,8 +194,8 @@ def cautions_noted() -> Iterator[None]:
 
 
 @contextmanager
-def cautions_told(*, but: str) -> Iterator[None]:
-    """Within the body the library's cautions become notes on stderr, but those that this expression finds."""
+def cautions_told(but: type[Warning] | None = None) -> Iterator[None]:
+    """Within the body the library's cautions become notes on stderr, except those of this kind."""
     from secfc.cli.verbosity import quiet
     from secfc.data.inputs import Caution
 
@@ -236,8 +205,15 @@ def cautions_told(*, but: str) -> Iterator[None]:
     for one in found:
         if not issubclass(one.category, Caution):
             warnings.warn_explicit(one.message, one.category, one.filename, one.lineno)
-        elif not quiet() and not re.search(but, str(one.message)):
-            click.echo(f"Note: {one.message}.", err=True)
+        elif not quiet() and not (but and issubclass(one.category, but)):
+            click.echo(f"Note: {caution_text(one.message)}.", err=True)
+
+
+def caution_text(caution: Warning | str) -> str:
+    """A caution of the library in words of the command that runs, without its last point."""
+    from secfc.remedies import Advice
+
+    return (caution.text(options_here()) if isinstance(caution, Advice) else str(caution)).rstrip(".")
 
 
 @contextmanager

@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from secfc.cli.errors import Failed, bad_input, cautions_noted, cautions_told, to_option_names
+from secfc.cli.errors import Failed, bad_input, caution_text, cautions_noted, cautions_told
 from secfc.cli.method import AskedOptions, Method, Option
 from secfc.cli.preprocessing import agree, ready
 from secfc.cli.screen import COMPILING, Screen, timed
+from secfc.cli.settings import Whole
 from secfc.logs import silence_logs
 
 if TYPE_CHECKING:
@@ -104,30 +105,15 @@ def choose_code(
 
     Raises InputError if no t of at least 1 fits.
     """
-    from secfc.coded_kmeans.parameters import largest_threshold, segment_cautions, threshold_limit
-    from secfc.data.inputs import InputError
+    from secfc.coded_kmeans.parameters import check_any_threshold, segment_cautions, threshold_limit
 
     ell = 1 if ell is None else ell
     if t == 0:
         return 0, ell, ("t=0 protects nobody: shares carry no noise, so clients see each other's points",)
     if t is not None:
         return t, ell, segment_cautions(t, ell)
-    fits = largest_threshold(n, ell, liars)
-    if n < 3:
-        raise InputError(
-            f"n={_clients(n)}: at least 3 are needed to hide points from t=1 of them. Each FILE is one "
-            "client, unless --client-column names the column that tells whose row it is: add files or "
-            "that option, or use --algorithm lloyd, which hides nothing."
-        )
     found = f" and liars={liars}" if liars else ""
-    if fits < 1:
-        largest = (n - 1) // 2 - liars
-        lower = f"Lower ell to at most {largest}" if largest > 0 else "Lower --liars"
-        remedy = f"{lower}, or add clients."
-        raise InputError(
-            f"n={_clients(n)} with ell={ell}{found} can hide points from nobody: n >= 2 (ell + t - 1) + 1"
-            f"{' + 2 liars' if liars else ''} = {2 * (ell + liars) + 1} is needed for t=1. {remedy}"
-        )
+    check_any_threshold(n, ell, liars)
     t, limit = threshold_limit(n, ell, liars, most=most)
     return t, ell, (
         f"t={t} was chosen: the most that {_clients(n)} with ell={ell}{found} tolerate, up to {limit}",
@@ -186,7 +172,7 @@ HIDDEN_ROWS = (
     ),
     Option(
         "--quota",
-        type=click.IntRange(1, 1 << 24),
+        type=Whole(1, 1 << 24),
         metavar="IDS",
         part="disclosure",
         help="private: let the server and t+1 clients compute pseudonyms of IDs together, for at most so "
@@ -303,7 +289,7 @@ def shared(federation: Federation) -> Iterator[tuple[Place, Place]]:
 
 def load(method: Method, asked: AskedOptions) -> tuple[Federation, str]:
     """The points of all clients, what else the method reads, and where they came from in words."""
-    from secfc.data.federation import Federation
+    from secfc.data.federation import Federation, UnobservedFeature
 
     settings = asked.settings
     check_extras(method, asked)
@@ -311,7 +297,7 @@ def load(method: Method, asked: AskedOptions) -> tuple[Federation, str]:
         shown = ", ".join(str(path) for path in settings.files[:4])
         more = f" and {len(settings.files) - 4} more" if len(settings.files) > 4 else ""
         by_name = settings.features != "same"
-        with bad_input(OSError), cautions_told(but="no client observes"):  # that is a note of the report
+        with bad_input(OSError), cautions_told(UnobservedFeature):  # that is a note of the report
             federation = Federation.from_files(
                 settings.files,
                 client_column=settings.client_column,
@@ -433,7 +419,7 @@ def execute(
     from secfc.cli.ledger import entering
     from secfc.coded_kmeans.adversary_view import QueryRecorder
     from secfc.data.inputs import Caution, with_parameters
-    from secfc.data.resolution import FINE, check_resolution, unit_mismatches
+    from secfc.data.resolution import FINE, RoundingLoss, check_resolution, unit_mismatches
     from secfc.kmeans.elbow import Elbow
     from secfc.pipeline import fit
     from secfc.report import against_ordinary, compare_labelings, in_row_order, pooled, report
@@ -458,8 +444,7 @@ def execute(
             warnings.simplefilter("always", Caution)
             algorithm, found = check_resolution(algorithm, algorithm.plan(public), federation)
         if found is not None and found.coarsest < FINE:
-            told = [str(c.message) for c in cautions if "rounding loses" in str(c.message)]
-            notes += tuple(to_option_names(caution) for caution in told)
+            notes += tuple(caution_text(c.message) for c in cautions if issubclass(c.category, RoundingLoss))
     asides: tuple[str, ...] = ()
     if settings.files and (not asked.noisy or settings.evaluate):
         asides += prepared.notes

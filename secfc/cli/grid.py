@@ -13,7 +13,7 @@ import click
 from secfc.cli.errors import Remembering, bad_input
 from secfc.cli.outputs import ANY_PATH, check_output, draw
 from secfc.cli.screen import Screen
-from secfc.cli.settings import of_text_files
+from secfc.cli.settings import Whole, of_text_files
 
 Command = Callable[..., Any]
 
@@ -86,7 +86,7 @@ def axis(name: str, what: str) -> Callable[[Command], Command]:
 @click.option("--preset", help="A figure of the papers; other axes then replace its own. `list` names them.")
 @click.option("--out", type=ANY_PATH, metavar="ROWS.jsonl", required=False,
               help="Rows are added to this file; those that are there are not measured again.")  # fmt: skip
-@click.option("--jobs", type=click.IntRange(min=1), default=1, show_default=True,
+@click.option("--jobs", type=Whole(min=1), default=1, show_default=True,
               help="Runs at a time. Times are worth comparing with one only.")  # fmt: skip
 @click.option("--backend", type=click.Choice(["loky", "threading", "dask"]),
               help="Where runs go: processes of this machine, or a cluster.")  # fmt: skip

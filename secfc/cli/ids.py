@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from secfc.data.dialects import Dialect, extension, stem
-from secfc.data.inputs import InputError
+from secfc.data.inputs import IncompatibleOptions, InputError
 from secfc.data.tables import open_excel
 
 Identifier = str | bytes
@@ -58,14 +58,22 @@ def load_ids(
     if client_column is not None and len(files) > 1:
         raise InputError(f"client_column splits one file, and {len(files)} are given: pass one file")
     if client_column is not None and id_column is None:
-        raise InputError("client_column needs id_column: name the column that holds the IDs")
+        raise IncompatibleOptions(
+            {"client_column": client_column},
+            "whose an ID is can be told only of IDs in a column",
+            [("id_column", ..., "name the column that holds the IDs")],
+        )
     check_paths(files)
     columns = [_read(path, id_column, client_column, dialect or Dialect()) for path in files]
     if len({column.header for column in columns if column.header is not None}) > 1:
         raise InputError(
             "the first lines of the files differ: a CSV file begins with the name of its column, the same in "
-            "all files. Add it, rename the files to .txt if each line is an ID, or name the column with "
-            "id_column=."
+            "all files",
+            [
+                "add it",
+                "rename the files to .txt if each line is an ID",
+                ("id_column", ..., "name the column"),
+            ],
         )
     kinds = {type(ids[0]) for ids in (column.ids for column in columns) if ids}
     if len(kinds) > 1:
@@ -190,8 +198,8 @@ def _single_column(path: Path, reader: Any, first: list[str]) -> Column:
     """The only column of a CSV file.  Its first line is a header unless it is a number."""
     if len(first) > 1:
         raise InputError(
-            f"{path} has {len(first)} columns: say which one holds the IDs with id_column=, or leave "
-            "only that."
+            f"{path} has {len(first)} columns",
+            [("id_column", ..., "say which one holds the IDs"), "leave only that"],
         )
     if separator := next((s for s in ";\t|" if s in first[0]), None):
         raise InputError(
@@ -235,7 +243,7 @@ def _read_parquet(path: Path, id_column: str | None, client_column: str | None) 
         header = list(file.schema_arrow.names)
         if id_column is None and len(header) != 1:
             raise InputError(
-                f"{path} has {len(header)} columns: say which one holds the IDs with id_column=."
+                f"{path} has {len(header)} columns", [("id_column", ..., "say which one holds the IDs")]
             )
         wanted = [header[0] if id_column is None else id_column]
         wanted += [client_column] if client_column is not None else []

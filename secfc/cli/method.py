@@ -11,7 +11,7 @@ import click
 from click.core import ParameterSource
 
 from secfc.cli.outputs import ANY_PATH
-from secfc.cli.settings import Settings, positive
+from secfc.cli.settings import Number, Settings, Whole, positive
 
 if TYPE_CHECKING:
     from secfc.algorithm import Algorithm, PublicFacts
@@ -205,7 +205,7 @@ class Workers(click.ParamType[Any]):
 
 
 T = Option(
-    "-t", type=click.IntRange(0), metavar="T", part="sharing",
+    "-t", type=Whole(0), metavar="T", part="sharing",
     help="Clients that may collude and learn nothing but labels of what the others share; t + 1 may read it. "
     "Default: the most that n clients can have, "
     "at most a third of them, rounded up.",
@@ -218,7 +218,7 @@ WORKERS = Option(
 )  # fmt: skip
 
 K_LOCAL = Option(
-    "--k-local", type=click.IntRange(1),
+    "--k-local", type=Whole(1),
     help="Clusters within a client. Default: k-fed: sqrt(k) rounded down; masked-lloyd, overlap-1, "
     "overlap-2: k.",
 )  # fmt: skip
@@ -247,19 +247,19 @@ INIT = Option(
     "final-labels and noise random. k-means++ shows the server distances, so it needs --consent.",
 )  # fmt: skip
 N_INIT = Option(
-    "--n-init", type=click.IntRange(1), default=1, show_default=True, part="steps",
+    "--n-init", type=Whole(1), default=1, show_default=True, part="steps",
     help="Starts; the cheapest is kept.",
 )  # fmt: skip
 MAX_ITER = Option(
-    "--max-iter", type=click.IntRange(1), default=300, show_default=True, part="steps",
+    "--max-iter", type=Whole(1), default=300, show_default=True, part="steps",
     help="Iterations a start.",
 )  # fmt: skip
 SCALE = Option(
-    "--scale", type=float, callback=positive, part="steps",
+    "--scale", type=Number(), callback=positive, part="steps",
     help="Integer steps a data unit. Default: the finest that is exact.",
 )  # fmt: skip
 BOUND = Option(
-    "--bound", type=float, callback=positive, part="steps",
+    "--bound", type=Number(), callback=positive, part="steps",
     help="A limit on absolute values that everybody may know. Default: derived from the data, "
     "which makes that much of them public; with --epsilon, the radius.",
 )  # fmt: skip
@@ -278,7 +278,7 @@ COARSENESS = Option(
     "report warns below 64. Outliers and columns of different units are the usual cause.",
 )  # fmt: skip
 LARGEST = Option(
-    "--largest", type=click.IntRange(1), part="steps",
+    "--largest", type=Whole(1), part="steps",
     help="Points of the largest cluster to be exact for: fewer than all points buy a finer scale. A run in "
     "which a cluster outgrows it ends with an error.",
 )  # fmt: skip
@@ -286,17 +286,17 @@ STEPS = (INIT, N_INIT, MAX_ITER, SCALE, BOUND, FIELD, ROUNDING, COARSENESS, LARG
 
 # Of differential privacy: the budget, and what else there is to say.
 EPSILON = Option(
-    "--epsilon", type=float, callback=positive, part="privacy",
+    "--epsilon", type=Number(), callback=positive, part="privacy",
     help="Differential privacy: noise on everything that is released, for this total budget. secfc: on every "
     "distance, over all iterations; choose few, --max-iter is then 5 by default. feddp: on sums over all "
     "clients.",
 )  # fmt: skip
 DELTA = Option(
-    "--delta", type=click.FloatRange(0, 1, min_open=True, max_open=True), default=1e-6, show_default=True,
+    "--delta", type=Number(0, 1, min_open=True, max_open=True), default=1e-6, show_default=True,
     part="privacy", help="The probability that the claim fails.",
 )  # fmt: skip
 RADIUS = Option(
-    "--radius", type=float, callback=positive, part="privacy",
+    "--radius", type=Number(), callback=positive, part="privacy",
     help="The distance that points are shortened to, from the origin, or, with feddp, from the mean of the "
     "server's points; needs to be known without the data. feddp's default comes from these points.",
 )  # fmt: skip
@@ -315,7 +315,7 @@ LEDGER = Option(
     "entered before a run begins, and what it really cost in the end. A run that crashed counts in full.",
 )  # fmt: skip
 TOTAL = Option(
-    "--total-epsilon", type=float, callback=positive, part="privacy",
+    "--total-epsilon", type=Number(), callback=positive, part="privacy",
     help="With --ledger: what all runs may cost together, set once; a run beyond it is refused.",
 )  # fmt: skip
 SAME_PEOPLE = Option(

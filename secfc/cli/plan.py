@@ -17,7 +17,7 @@ from secfc.cli.method import AskedOptions, Method
 from secfc.cli.methods import methods, options
 from secfc.cli.outputs import ANY_PATH, check_output, dumped, write_all, writing
 from secfc.cli.screen import COMPILING, Screen
-from secfc.cli.settings import Clusters, Settings, check_choice, refuse
+from secfc.cli.settings import Clusters, Settings, Whole, check_choice, refuse
 from secfc.cli.written import check_filled, of_officer
 
 if TYPE_CHECKING:
@@ -44,22 +44,22 @@ def of_methods(command: Command) -> Command:
 @click.command(short_help="Say what a run will cost and show, before it is agreed on.")
 @click.argument("file", required=False, type=ANY_PATH, metavar="[RUN.toml]")
 @click.option(
-    "-n", "clients", type=click.IntRange(1), metavar="N", help="Clients. Default: those of RUN.toml, else 5."
+    "-n", "clients", type=Whole(1), metavar="N", help="Clients. Default: those of RUN.toml, else 5."
 )
 @click.option(
     "-m",
     "rows",
-    type=click.IntRange(1),
+    type=Whole(1),
     metavar="M",
     help="Rows in total, of all clients. Default: 1000 a client.",
 )
 @click.option(
-    "-d", "width", type=click.IntRange(1), metavar="D", help="Features. Default: those of RUN.toml, else 10."
+    "-d", "width", type=Whole(1), metavar="D", help="Features. Default: those of RUN.toml, else 10."
 )
 @click.option("-k", type=Clusters(), metavar="K", help="Clusters. Default: 4.")
 @click.option(
     "--losses",
-    type=click.IntRange(0),
+    type=Whole(0),
     default=0,
     show_default=True,
     help="Clients that may be lost on the way.",
@@ -67,19 +67,19 @@ def of_methods(command: Command) -> Command:
 @click.option(
     "--steps",
     "taken",
-    type=click.IntRange(1),
+    type=Whole(1),
     metavar="S",
     help="Steps of the last clusters. Default: as many as made-up rows take; nobody knows before.",
 )
 @click.option(
     "--server-points",
-    type=click.IntRange(1),
+    type=Whole(1),
     metavar="S",
     help="feddp: how many points the server holds, where there is no --server-file. Default: 20 a cluster.",
 )
 @click.option(
     "--trials",
-    type=click.IntRange(1),
+    type=Whole(1),
     metavar="T",
     help="feddp with --server-file: say what noise costs, by T simulations on held-out server points.",
 )
@@ -94,7 +94,7 @@ def of_methods(command: Command) -> Command:
     help="As for `secfc run`, with all its options.",
 )
 @of_methods
-@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of made-up rows' starts.")
+@click.option("--seed", type=Whole(0), default=0, show_default=True, help="Of made-up rows' starts.")
 @click.option("--out", type=ANY_PATH, metavar="PLAN.json", help="Write the plan, as --json prints it.")
 @click.option(
     "--officer",
@@ -175,13 +175,13 @@ def simulations(values: dict[str, Any], counted: Callable[[int, int, Any], None]
 
 def in_words(error: Any) -> str:
     """What cannot be, and what can, an item a line."""
-    from secfc.cli.errors import to_option_names
+    from secfc.cli.errors import options_here
 
     if not error.nearest:
-        return to_option_names(str(error))
+        return str(error.text(options_here()))
     return "\n".join(
         [
-            to_option_names(error.why.rstrip(".") + "."),
+            f"{error.reason(options_here()).rstrip('.')}.",
             "Nearest possible:",
             *(f"  {one}" for one in error.nearest),
         ]
@@ -251,7 +251,7 @@ def chosen(method: Method, asked: AskedOptions, public: PublicFacts, values: dic
                 method.choose(asked, with_clients(public, n))
             except InputError:
                 continue
-            raise Impossible(str(error), (f"n={n} (not {len(public.clients)})",)) from error
+            raise Impossible(error, (f"n={n} (not {len(public.clients)})",)) from error
         raise
 
 

@@ -11,7 +11,7 @@ import click
 
 from secfc.cli.errors import bad_input
 from secfc.cli.method import AskedOptions
-from secfc.cli.settings import Settings, names, positive
+from secfc.cli.settings import Number, Settings, names, positive
 
 if TYPE_CHECKING:
     from secfc.algorithm import Clustering
@@ -62,12 +62,12 @@ OPTIONS = (
         "is spent. With --standardize and --epsilon: the ranges that noise covers.",
     ),
     click.option(
-        "--scale-share", type=click.FloatRange(0, 1, min_open=True, max_open=True), metavar="W",
+        "--scale-share", type=Number(0, 1, min_open=True, max_open=True), metavar="W",
         help="With --standardize and --epsilon: the part of the budget that pays for means and deviations, "
         "found by noisy sums within --ranges.  [default: 0.1]",
     ),
     click.option(
-        "--limit", type=float, callback=positive, metavar="D",
+        "--limit", type=Number(), callback=positive, metavar="D",
         help="With --standardize: deviations from the mean that a value may have.  [default: 10]",
     ),
     click.option(

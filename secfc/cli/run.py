@@ -22,6 +22,7 @@ from secfc.cli.screen import Screen
 from secfc.cli.settings import (
     Clusters,
     Settings,
+    Whole,
     check_choice,
     check_k,
     linked,
@@ -92,7 +93,7 @@ def offered(part: str) -> Callable[[Command], Command]:
     help="Encrypt and authenticate every message from party to party, as over a network. Changes no result.",
 )  # fmt: skip
 @offered("centers")
-@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Reproduces the starts.")
+@click.option("--seed", type=Whole(0), default=0, show_default=True, help="Reproduces the starts.")
 @click.option(
     "--algorithm", type=click.Choice(list(methods())), default=next(iter(methods())), show_default=True,
     help="; ".join(f"{method.name} {method.help}" for method in methods().values()) + ".",

@@ -108,6 +108,30 @@ def of_id_files(command: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
+class Whole(click.IntRange):
+    """A whole number within bounds."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """An int."""
+        try:
+            int(value)
+        except ValueError:
+            self.fail(f"{value!r} is no whole number.", param, ctx)
+        return super().convert(value, param, ctx)
+
+
+class Number(click.FloatRange):
+    """A number within bounds."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """A float."""
+        try:
+            float(value)
+        except ValueError:
+            self.fail(f"{value!r} is no number.", param, ctx)
+        return super().convert(value, param, ctx)
+
+
 class Clusters(click.ParamType[Any]):
     """A number of clusters, or among which to choose it."""
 

@@ -12,7 +12,7 @@ from secfc.cli.errors import RefusedInput, bad_input
 from secfc.cli.execute import ALONE
 from secfc.cli.outputs import ANY_PATH, check_output, csv_of, dumped, write_all, writing
 from secfc.cli.screen import COMPILING, Screen, timed
-from secfc.cli.settings import linked, of_id_files, of_schema, refuse
+from secfc.cli.settings import Whole, linked, of_id_files, of_schema, refuse
 from secfc.cli.tiny_runs import tiny_union
 from secfc.cli.verbosity import quiet
 
@@ -39,21 +39,21 @@ OUT = Path("secfc-psu.csv")
     "server with nobody; faster.",
 )  # fmt: skip
 @click.option(
-    "-t", type=click.IntRange(1), metavar="T",
+    "-t", type=Whole(1), metavar="T",
     help="threshold: clients that may collude. Default: the most that n clients allow, "
     "n >= 2 t + 1 + spares.",
 )  # fmt: skip
 @click.option(
-    "--spares", type=click.IntRange(0), default=0, show_default=True,
+    "--spares", type=Whole(0), default=0, show_default=True,
     help="threshold: committee members that may fall silent in a round.",
 )  # fmt: skip
 @click.option(
-    "--bound", type=click.IntRange(1, 1 << 24), metavar="M",
+    "--bound", type=Whole(1, 1 << 24), metavar="M",
     help="A size of the union that everybody may know; tables are made for it, so time and memory grow with "
     "it, and a much larger union fails. Default: the size is estimated in a round of its own.",
 )  # fmt: skip
 @click.option(
-    "--quota", type=click.IntRange(1, 1 << 24), metavar="IDS",
+    "--quota", type=Whole(1, 1 << 24), metavar="IDS",
     help="Let the server and t+1 clients compute pseudonyms together, for at most so many IDs of each "
     "client, so that nobody tests guesses at will. A public number; half a millisecond an ID at each client.",
 )  # fmt: skip

@@ -40,7 +40,15 @@ from secfc.coded.union import (
     row_numbers,
 )
 from secfc.data.federation import Federation
-from secfc.data.inputs import SWITCH, WHOLE, Caution, ValueKind, check_fields, optional_kind
+from secfc.data.inputs import (
+    SWITCH,
+    WHOLE,
+    Caution,
+    IncompatibleOptions,
+    ValueKind,
+    check_fields,
+    optional_kind,
+)
 from secfc.data.linkage import Linkage
 from secfc.data.party import Party
 from secfc.roles.agreement import agree
@@ -451,9 +459,10 @@ class Private:
                 "others have none"
             )
         if not self.merge and self.on_conflict == "mean":
-            raise ValueError(
-                'on_conflict="mean" with merge=False: there no two clients hold the same ID, so there is no '
-                "mean. Use merge=True, or leave on_conflict out"
+            raise IncompatibleOptions(
+                {"on_conflict": "mean", "merge": False},
+                "there no two clients hold the same ID, so there is no mean",
+                [("merge", True), ("on_conflict", None)],
             )
 
     @property

@@ -21,6 +21,7 @@ from field.ring.basis import lanes_for
 from field.ring.quantize import Quantizer, cost_modulus, distance_bound, rounded_weights
 from field.ring.quantize import rounding_modulus as needed_to_round
 from secfc.coded.parameters import Network
+from secfc.data.inputs import IncompatibleOptions, InputError
 from secfc.kmeans.elbow import Elbow
 from secfc.kmeans.starts import Start, check_choice
 from secfc.roles.description import LOCAL, RunTerms, describe_plan, description_digest
@@ -209,9 +210,10 @@ class CodedPlan:
         if self.largest < 1:
             raise ValueError(f"largest={self.largest} is too small: it must be at least 1")
         if (self.init.halves or self.init.grows) and self.largest < self.m:
-            raise ValueError(
-                f"largest={self.largest} with {type(self.init).__name__}(), whose first halves may have "
-                f"nearly all m={self.m} points: leave largest out, or take another start, as RandomLabels()"
+            raise IncompatibleOptions(
+                {"largest": self.largest, "init": self.init},
+                f"the first halves of this start may have nearly all m={self.m} points",
+                [("largest", None), ("init", "random")],
             )
         needed = distance_bound(self.headroom * self.d, self.quantizer.max_int, self.heaviest)
         if self.fraction is not None:
@@ -252,10 +254,10 @@ class CodedPlan:
                 f"max_cheaters={self.liars} is negative: it counts the lying clients to be found"
             )
         if code.threshold(2) + more > code.n:
-            raise ValueError(
-                f"n={code.n} clients cannot find max_cheaters={self.liars} lying ones with ell={code.ell}, "
-                f"t={code.t}: 2*(ell+t-1)+1+2*max_cheaters = {code.threshold(2) + more} are needed. Lower "
-                "max_cheaters, ell or t, or add clients."
+            raise InputError(
+                f"n={code.n} clients cannot find {self.liars} lying ones with ell={code.ell}, t={code.t}: "
+                f"2*(ell+t-1)+1+2*{self.liars} = {code.threshold(2) + more} are needed",
+                ["lower ell or t", ("max_cheaters", ..., "allow for fewer"), "add clients"],
             )
         if self.liars and self.revealing and len(self.revealing) < code.threshold(1) + more:
             raise ValueError(

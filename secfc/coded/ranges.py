@@ -18,6 +18,8 @@ from field.ring.quantize import rounding_modulus as needed_to_round
 from secfc.algorithm import PublicFacts
 from secfc.coded.parameters import Quantization
 from secfc.coded.plan import RowLayout
+from secfc.data.inputs import InputError
+from secfc.remedies import Remedy
 
 # An automatic scale gives at least so many integer steps between 0 and the bound: 64 in a sixteenth of it.
 STEPS = 1 << 10
@@ -144,23 +146,29 @@ def choose_range(way: RangeSettings, public: PublicFacts, layout: RowLayout, ell
             return _finest(way, public, wish, basis, sizes, sizes[-1])
     left = wish.common.most(Basis(LANE_PRIMES[:MAX_LANES]), sizes[-1])
     less = _less(way, wish.common, sizes[-1], STEPS)
-    raise ValueError(
+    raise InputError(
         f"m={wish.points} points of d={wish.d} features leave {left} integer steps between 0 and the bound "
         f"in {MAX_LANES} lanes of 30 bits, where {STEPS} are wanted, and room for rows that a client may "
-        f"pass off as within it: {less}say how large a cluster can get (largest=), take fewer points, show "
-        "the server distances (disclosure=Distances()), or give a scale if so few steps will do"
+        "pass off as within it",
+        [
+            *less,
+            ("largest", ..., "say how large a cluster can get"),
+            "take fewer points",
+            ("disclosure", "distances", "show the server distances"),
+            ("scale", ..., "give a scale if so few steps will do"),
+        ],
     )
 
 
-def _less(way: RangeSettings, wish: _Wish, block: int, steps: int) -> str:
-    """What rounding centers would save, in words that go before other remedies; nothing if it cannot be."""
+def _less(way: RangeSettings, wish: _Wish, block: int, steps: int) -> tuple[Remedy, ...]:
+    """What rounding centers would save, as a remedy before others; nothing if it cannot be."""
     if wish.rounds or not way.disclosure.capabilities.rounds:
-        return ""
+        return ()
     rounded = replace(wish, plain=2, m=1 << FRACTION, rounds=wish.m)
     for lanes in range(ROUNDED_LANES, MAX_LANES + 1):
         if rounded.most(Basis(LANE_PRIMES[:lanes]), block) >= steps:
-            return f'round centers (centers="rounded"), which leaves {steps} steps in {lanes} lanes; or '
-    return ""
+            return (("centers", "rounded", f"round centers, which leaves {steps} steps in {lanes} lanes"),)
+    return ()
 
 
 def block_sizes(words: int) -> tuple[int, ...]:
@@ -201,12 +209,15 @@ def _given_scale(
                 return CodeRange(basis, quantizer, block, wish.headroom(block))
     widest, needed = bases[-1], wish.needed(sizes[-1], quantizer.max_int)
     if way.quantization.basis is None:
-        raise ValueError(
+        raise InputError(
             f"scale={quantizer.scale:g} with bound={public.bound:g}, m={wish.points}: integers up to "
-            f"2**{needed.bit_length()} need more than {MAX_LANES} lanes of 30 bits: "
-            f"{_less(way, wish, sizes[-1], quantizer.max_int)}lower the scale (at "
-            f"most {wish.most(widest, sizes[-1])} steps fit between 0 and the bound), the bound of the data "
-            "or the number of points"
+            f"2**{needed.bit_length()} need more than {MAX_LANES} lanes of 30 bits",
+            [
+                *_less(way, wish, sizes[-1], quantizer.max_int),
+                f"lower the scale (at most {wish.most(widest, sizes[-1])} steps fit between 0 and the bound)",
+                "lower the bound of the data",
+                "take fewer points",
+            ],
         )
     raise ValueError(
         f"scale={quantizer.scale:g} with bound={public.bound:g}, m={wish.points} makes distances, or what is "

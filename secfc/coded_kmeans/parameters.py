@@ -14,7 +14,7 @@ from secfc.coded.parameters import (
     check_enough_workers,
     select_workers,
 )
-from secfc.data.inputs import WHOLE, InputError, instance_of
+from secfc.data.inputs import WHOLE, IncompatibleOptions, InputError, instance_of
 from secfc.disclosure import AssignmentsOnly, Disclosure, Distances, FinalLabelsOnly, OwnLabels
 from secfc.kmeans.elbow import Elbow
 from secfc.kmeans.starts import STARTS, GivenLabels, Start, check_choice
@@ -44,15 +44,16 @@ def check_max_cheaters(way: ParameterSet) -> None:
     """Raises ValueError where cheating clients could not be found."""
     cheaters = way.threshold.max_cheaters
     if cheaters and not isinstance(way.membership, Open):
-        raise ValueError(
-            f"max_cheaters={cheaters} with {type(way.membership).__name__} membership: the shares of all "
-            "clients are mixed in every row, so a false dealing cannot be traced. Use membership=Open(), "
-            "or max_cheaters=0"
+        raise IncompatibleOptions(
+            {"max_cheaters": cheaters, "membership": "private"},
+            "the shares of all clients are mixed in every row, so a false dealing cannot be traced",
+            [("membership", "open"), ("max_cheaters", 0)],
         )
     if cheaters and not way.disclosure.capabilities.finds_liars:
-        raise ValueError(
-            f"max_cheaters={cheaters} with {type(way.disclosure).__name__}: this policy does not check what "
-            "clients send. Use disclosure=Distances(), or max_cheaters=0"
+        raise IncompatibleOptions(
+            {"max_cheaters": cheaters, "disclosure": way.disclosure},
+            "this policy does not check what clients send, which is done by coded distances",
+            [("disclosure", "distances"), ("max_cheaters", 0)],
         )
 
 
@@ -64,20 +65,22 @@ def check_workers(way: ParameterSet, clients: tuple[PartyId, ...]) -> None:
     computing = len(select_workers(workers, clients))
     check_enough_workers(workers, computing, threshold.ell, threshold.t or 0, threshold.max_cheaters)
     if not isinstance(way.membership, Open):
-        raise InputError(
-            f"workers with {type(way.membership).__name__} membership: a union of IDs is found by all "
-            "clients together. Use membership=Open(), or leave workers out"
+        raise IncompatibleOptions(
+            {"workers": workers, "membership": "private"},
+            "a union of IDs is found by all clients together",
+            [("membership", "open"), ("workers", None)],
         )
     if threshold.max_cheaters:
-        raise InputError(
-            f"workers with max_cheaters={threshold.max_cheaters}: false dealings are traced among all "
-            "clients. Leave one of them out"
+        raise IncompatibleOptions(
+            {"workers": workers, "max_cheaters": threshold.max_cheaters},
+            "false dealings are traced among all clients",
+            [("workers", None), ("max_cheaters", 0)],
         )
     if way.disclosure.capabilities.exposes in ("sizes", "steps"):
-        raise InputError(
-            f"workers with {type(way.disclosure).__name__}: owners hear labels from all who compute, and "
-            "compute themselves. Use disclosure=AssignmentsOnly() or FinalLabelsOnly(), or leave workers "
-            "out"
+        raise IncompatibleOptions(
+            {"workers": workers, "disclosure": way.disclosure},
+            "owners hear labels from all who compute, and compute themselves",
+            [("disclosure", "assignments"), ("disclosure", "final-labels"), ("workers", None)],
         )
 
 
@@ -85,22 +88,24 @@ def check_start_for_k(way: ParameterSet) -> None:
     """Raises ValueError where k cannot be chosen, or labels not be given, whatever the points."""
     policy = way.disclosure
     if isinstance(way.init, GivenLabels) and not isinstance(way.membership, Open):
-        raise ValueError(
-            "init=GivenLabels(...) with private membership: the rows of a union come in an order that nobody "
-            "knows before the run, so labels would go to other points than they were given for. Use "
-            "init=RandomLabels(), or membership=Open()"
-        )
-    if way.init.grows and policy.capabilities.exposes != "sizes":
-        other = "RandomLabels()" if policy.capabilities.exposes in ("steps", "nothing") else "Bisecting()"
-        raise ValueError(
-            f"init={type(way.init).__name__}() with {type(policy).__name__}: this start is for labels "
-            f"that stay secret, by sizes that are opened. Use init={other}, or disclosure=OwnLabels()"
+        raise IncompatibleOptions(
+            {"init": way.init, "membership": "private"},
+            "the rows of a union come in an order that nobody knows before the run, so labels would go to "
+            "other points than they were given for",
+            [("init", "random"), ("membership", "open")],
         )
     costly = policy.capabilities.exposes in ("steps", "nothing") or not policy.capabilities.exact
+    if way.init.grows and policy.capabilities.exposes != "sizes":
+        raise IncompatibleOptions(
+            {"init": way.init, "disclosure": policy},
+            "this start is for labels that stay secret, by sizes that are opened",
+            [("init", "random" if costly else "bisecting"), ("disclosure", "own-labels")],
+        )
     if isinstance(way.k, Elbow) and costly:
-        raise ValueError(
-            f"k={way.k} with {type(policy).__name__}: k is chosen by exact costs of clusters, which "
-            "this policy opens to nobody. Give k as a number, or use disclosure=AssignmentsOnly()"
+        raise IncompatibleOptions(
+            {"k": way.k, "disclosure": policy},
+            "k is chosen by exact costs of clusters, which this policy opens to nobody",
+            ["give k as a number", ("disclosure", "assignments")],
         )
     check_choice(way.init, way.k)
 
@@ -109,18 +114,13 @@ def check_rounded_centers(way: ParameterSet) -> None:
     """Raises InputError where centers cannot be rounded, or need not be."""
     if way.quantization.centers == "exact" or way.disclosure.capabilities.rounds:
         return
-    policy = way.disclosure
-    name = type(policy).__name__
-    if policy.capabilities.exposes == "distances":
-        raise InputError(
-            f'centers="rounded" with {name}: the server decodes distances to exact centers, and nothing is '
-            'compared that rounding makes narrower. Use centers="exact"'
-        )
-    given = {"sizes": "dealer=None", "labels": "dealer=None", "steps": 'sizes="hidden"'}
-    shown = given.get(policy.capabilities.exposes, "") if name != "FinalLabelsOnly" else ""
-    raise InputError(
-        f'centers="rounded" with {name}({shown}): centers are rounded by sizes that all hear, and by tables '
-        'that somebody deals. Use disclosure=AssignmentsOnly(), or centers="exact"'
+    decoded = way.disclosure.capabilities.exposes == "distances"
+    raise IncompatibleOptions(
+        {"centers": way.quantization.centers, "disclosure": way.disclosure},
+        "the server decodes distances to exact centers, and nothing is compared that rounding makes narrower"
+        if decoded
+        else "centers are rounded by sizes that all hear, and by tables that somebody deals",
+        [("centers", "exact"), *[("disclosure", "assignments")] * (not decoded)],
     )
 
 
@@ -167,6 +167,25 @@ def threshold_limit(n: int, ell: int, max_cheaters: int, *, most: int | None) ->
     return t, limit
 
 
+def check_any_threshold(n: int, ell: int, max_cheaters: int = 0) -> None:
+    """Raises InputError where n clients can hide points from nobody."""
+    if largest_threshold(n, ell, max_cheaters) >= 1:
+        return
+    plain, most = ell == 1 and not max_cheaters, (n - 1) // 2
+    given = "" if plain else f" with ell={ell}, max_cheaters={max_cheaters}"
+    raise InputError(
+        f"n={n} client{'s' * (n != 1)}{given} cannot hide points from t=1 of them: "
+        f"n >= 2 (ell + t - 1) + 1 + 2 max_cheaters = {2 * (ell + max_cheaters) + 1} are needed",
+        [
+            "add clients",
+            ("client_column", ..., "name the column that tells whose row it is"),
+            *[("ell", most - max_cheaters)] * (most - max_cheaters >= 1),
+            *[("max_cheaters", most - ell)] * (max_cheaters > 0 and most >= ell),
+            ("algorithm", "lloyd", "hide nothing"),
+        ],
+    )
+
+
 def default_threshold(n: int, ell: int, max_cheaters: int, *, policy: Disclosure) -> int:
     """t for n clients, as the shell chooses it.
 
@@ -176,13 +195,7 @@ def default_threshold(n: int, ell: int, max_cheaters: int, *, policy: Disclosure
     """
     from field.compare.replicated import MAX_T
 
-    if largest_threshold(n, ell, max_cheaters) < 1:
-        needed = 2 * (ell + max_cheaters) + 1
-        raise InputError(
-            f"n={n} client{'s' * (n != 1)} with ell={ell}, max_cheaters={max_cheaters} cannot hide points "
-            f"from t=1 of them: {needed} are needed. Add clients, lower ell or max_cheaters, or say t=0, "
-            "which hides nothing"
-        )
+    check_any_threshold(n, ell, max_cheaters)
     undealt = policy.capabilities.compares and policy.capabilities.dealer is None
     return threshold_limit(n, ell, max_cheaters, most=MAX_T if undealt else None)[0]
 

@@ -28,7 +28,7 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
-from secfc.data.inputs import InputError
+from secfc.data.inputs import IncompatibleOptions, InputError
 
 DELIMITERS = (",", ";", "\t", "|")
 WORDS = {"comma": ",", "semicolon": ";", "tab": "\t", "pipe": "|", "\\t": "\t"}
@@ -58,23 +58,26 @@ class Dialect:
             one = WORDS.get(self.delimiter, self.delimiter)
             if not isinstance(one, str) or len(one) != 1 or one.isalnum() or one in '"\r\n.+-_ ':
                 raise InputError(
-                    f"delimiter={self.delimiter!r}: one character is needed that is in no number, or comma, "
-                    'semicolon, tab, pipe. Use delimiter=";".'
+                    "one character is needed that is in no number, or comma, semicolon, tab, pipe",
+                    [("delimiter", ";")],
+                    {"delimiter": self.delimiter},
                 )
             object.__setattr__(self, "delimiter", one)
         if self.decimal not in (None, ".", ","):
-            raise InputError(f'decimal={self.decimal!r}: "." or "," is needed. Use decimal=",".')
+            raise InputError('"." or "," is needed', [("decimal", ",")], {"decimal": self.decimal})
         if self.decimal == "," == self.delimiter:
-            raise InputError(
-                'delimiter="," and decimal=",": one comma cannot be both. Use delimiter=";", or leave one.'
-            )
+            raise IncompatibleOptions(
+                {"delimiter": ",", "decimal": ","}, "one comma cannot be both",
+                [("delimiter", ";"), ("decimal", ".")],
+            )  # fmt: skip
         if self.encoding is not None:
             try:
                 "a".encode(self.encoding)
             except (LookupError, TypeError, UnicodeError) as error:
                 raise InputError(
-                    f"encoding={self.encoding!r} is unknown: a name such as utf-8, utf-16, cp1252 or latin-1 "
-                    'is needed. Use encoding="cp1252".'
+                    "a name such as utf-8, utf-16, cp1252 or latin-1 is needed",
+                    [("encoding", "cp1252")],
+                    {"encoding": self.encoding},
                 ) from error
 
     @contextmanager
@@ -98,7 +101,8 @@ class Dialect:
         except UnicodeError as error:
             raise InputError(
                 f"{path} is not {encoding.removesuffix('-sig').upper()} text. Files of older programs are "
-                "often cp1252 (Western Europe) or latin-1: say which with encoding=, or save it in UTF-8."
+                "often cp1252 (Western Europe) or latin-1",
+                [("encoding", ..., "say which"), "save it in UTF-8"],
             ) from error
         except (EOFError, gzip.BadGzipFile, zlib.error) as error:
             raise InputError(f"{path} is no whole gzip file. Compress it again, or unpack it.") from error
@@ -135,8 +139,8 @@ def _delimiter(path: Path, head: Sequence[str]) -> str:
     if len(cutting) > 1:
         shown = " or ".join(repr(each) for each in cutting)
         raise InputError(
-            f"{path} could be separated by {shown}: each cuts every row into as many cells. Say which with "
-            "delimiter=."
+            f"{path} could be separated by {shown}: each cuts every row into as many cells",
+            [("delimiter", ..., "say which")],
         )
     if not cutting:  # some row is wrong: the first says what was meant, and the reader which it is
         first = next((line for line in head if line.strip()), "")
@@ -175,6 +179,7 @@ def _decimal(path: Path, head: Sequence[str], delimiter: str) -> str:
     if not decimals or not all(COMMA.fullmatch(cell) for cell in numbers):
         raise InputError(
             f"{path} has numbers with a comma before three digits, which may be a decimal or group "
-            'thousands: nothing is guessed. Say decimal="," if it is a decimal; else save it without them.'
+            "thousands: nothing is guessed",
+            [("decimal", ",", "say that it is a decimal"), "save it without separators of thousands"],
         )
     return ","

@@ -57,6 +57,10 @@ from secfc.data.party import (
 __all__ = ["SERVER", "Array", "Federation", "Identifier", "InputError", "Party", "Rows"]
 
 
+class UnobservedFeature(Caution):
+    """A column that is empty at every client that has it."""
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Federation:
     """All clients' inputs, in the order of `parties`; the same d features everywhere, or some of d each.
@@ -91,9 +95,10 @@ class Federation:
         object.__setattr__(self, "parties", parties)
         if lost := self.unobserved:
             warnings.warn(
-                f"{names_listed(lost)}: no client observes this, the column is empty wherever it stands, and "
-                "left out. Fill it in, or remove it.",
-                Caution,
+                UnobservedFeature(
+                    f"{names_listed(lost)}: no client observes this, the column is empty wherever it stands, "
+                    "and left out. Fill it in, or remove it"
+                ),
                 stacklevel=4,
             )
         if self.feature_names is not None:
@@ -503,8 +508,11 @@ def drop_incomplete_rows(federation: Federation) -> tuple[Federation, list[Array
             parties.append(select_rows(party, rows))
     if not parties:
         raise InputError(
-            f"every row of all {federation.n} clients misses some value: none would be left. Leave columns "
-            'out that are often missing, or take missing values for the mean (missing="mean")'
+            f"every row of all {federation.n} clients misses some value: none would be left",
+            [
+                ("columns", ..., "leave columns out that are often missing"),
+                ("missing", "mean", "take missing values for the mean"),
+            ],
         )
     return replace(federation, parties=tuple(parties)), kept
 

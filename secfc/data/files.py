@@ -33,6 +33,7 @@ import numpy as np
 from secfc.data.dialects import Dialect, extension
 from secfc.data.inputs import (
     Array,
+    IncompatibleOptions,
     InputError,
     checked_points,
     format_value,
@@ -169,7 +170,9 @@ def load_parties(
     dialect = Dialect(encoding, delimiter, decimal)
     texts = tuple(categorical or ())
     if linkage is not None and id_column is not None:
-        raise InputError(f"id_column={id_column!r} beside a schema, which names its columns. Leave it out.")
+        raise IncompatibleOptions(
+            {"id_column": id_column, "schema": ...}, "a schema names its columns", [("id_column", None)]
+        )
     keys = () if linkage is None else linkage.columns
     wanted = WantedColumns(chosen, client_column, id_column, label_column, union, gaps, texts, dialect, keys)
     tables = _read_all(_checked_paths(paths), wanted)
@@ -242,7 +245,8 @@ def _read_all(files: list[Path], wanted: WantedColumns) -> list[FileTable]:
         if len(files) > 1 and (len(found) > 1 or found[0].clients is not None):
             raise InputError(
                 f"{path} holds several clients and is one of {len(files)} files: either one file a "
-                "client, or one file with all, is read. Pass it alone, or without client_column."
+                "client, or one file with all, is read",
+                ["pass it alone", ("client_column", None)],
             )
         tables += found
     bare = [table.path for table in tables if table.features is None]

@@ -21,17 +21,58 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from secfc.remedies import Advice, Remedy
+
 Array = npt.NDArray[Any]
 
 BLOCK_BYTES = 1 << 25  # 32 MiB of float64: large enough for numpy's speed, small next to any memory
 
 
-class InputError(ValueError):
-    """Input data that cannot be used.  The message gives the value, the rule and the remedy."""
+class InputError(Advice, ValueError):
+    """Input that cannot be used.  The message gives the value, the rule and the remedy.
+
+    rule: a sentence, or a whole message.  remedies: what would help, if it depends on who reads.
+    parameters: named before the rule, with their values.
+    """
+
+    def __init__(
+        self, rule: str, remedies: Sequence[Remedy] = (), parameters: Mapping[str, Any] | None = None
+    ) -> None:
+        super().__init__(rule, *([remedies, parameters] if remedies or parameters else []))
+        self.keep(rule, remedies, parameters)
 
 
-class Caution(UserWarning):
+class IncompatibleOptions(InputError):  # noqa: N818
+    """Parameters that do not go together.
+
+    parameters: which, and their values.  rule: why not.  remedies: at least one.
+    """
+
+    def __init__(self, parameters: Mapping[str, Any], rule: str, remedies: Sequence[Remedy]) -> None:
+        super().__init__(rule, remedies, parameters)
+        self.args = (parameters, rule, remedies)
+
+
+class Caution(Advice, UserWarning):
     """What a caller asked for can be done, and gives less than it may seem to."""
+
+    def __init__(
+        self, rule: str, remedies: Sequence[Remedy] = (), parameters: Mapping[str, Any] | None = None
+    ) -> None:
+        super().__init__(rule, *([remedies, parameters] if remedies or parameters else []))
+        self.keep(rule, remedies, parameters)
+
+
+# Remedies that several messages offer.
+GAPS: tuple[Remedy, ...] = (
+    ("missing", "mean", "let missing values be the mean"),
+    ("missing", "drop", "let their rows be dropped"),
+)
+UNION: Remedy = ("union", True, "take the union of all columns, which some algorithms can cluster")
+OTHER_USE: tuple[Remedy, ...] = (
+    ("columns", ..., "leave the column out"),
+    ("id_column", ..., "name it as IDs"),
+)
 
 
 class Rows(Protocol):
@@ -64,8 +105,8 @@ def row_blocks(
             feature = f"{column}" if features is None else f"{features[column]!r}"
             raise InputError(
                 f"{owner}, row {start + row}, feature {feature}: the value is NaN or infinite "
-                "(rows and features count from 0). Every value must be finite: fill the value in "
-                'or drop the row (missing="mean", missing="drop").'
+                "(rows and features count from 0). Every value must be finite",
+                ["fill the value in", "drop the row", *GAPS],
             )
         if (row := first_inexact(block)) is not None:
             raise InputError(f"{owner}, row {start + row} (counted from 0): {INEXACT}")
@@ -243,8 +284,8 @@ def by_name(tables: Sequence[Any]) -> tuple[tuple[str, ...] | None, list[Any]]:
             raise InputError(
                 f"table {number} (counted from 0) "
                 + ("has no column names and another has" if names is None else _other(names, expected))
-                + ": features are matched by name. Give all the same columns, pass plain arrays for all, or "
-                "take the union of the columns (union=True), which some algorithms can cluster."
+                + ": features are matched by name",
+                ["give all the same columns", "pass plain arrays for all", UNION],
             )
         ordered.append(table if names is None else _columns(table, expected))
     return expected, ordered

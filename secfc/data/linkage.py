@@ -431,8 +431,8 @@ def keyed_rows(
     if quality.unfit and not drop:
         raise InputError(
             f"{owner}: {quality.unfit} of {quality.rows} rows cannot take part, as a required field is "
-            "missing or one has another form than the schema's. `secfc check-ids` counts them by field: "
-            "correct them, or leave them out with drop_unfit=True."
+            "missing or one has another form than the schema's. `secfc check-ids` counts them by field",
+            ["correct them", ("drop_unfit", True, "leave them out")],
         )
     rows = [row for row, key in enumerate(keys) if key is not None]
     if not rows:

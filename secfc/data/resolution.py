@@ -29,6 +29,7 @@ from field.ring.quantize import Quantizer
 from secfc.data.federation import Federation
 from secfc.data.inputs import Array, Caution, InputError, get_parameter, with_parameters
 from secfc.data.party import Party
+from secfc.remedies import Remedy
 
 Coarse = Literal["refuse", "warn", "allow"]
 
@@ -75,10 +76,17 @@ class Resolution:
         )
 
 
-REMEDY = (
-    'Bring features to a common scale (scale_features="standard"), mend or drop outliers, or leave columns '
-    "out, and give the bound that then holds (bound=); raise the scale if you set it (scale=)"
+FINER: tuple[Remedy, ...] = (
+    ("scale_features", "standard", "bring features to a common scale"),
+    "mend or drop outliers",
+    ("columns", ..., "leave columns out"),
+    ("bound", ..., "give the bound that then holds"),
+    ("scale", ..., "raise the scale if you set it"),
 )
+
+
+class RoundingLoss(Caution):
+    """Rounding leaves features few steps of their spread."""
 
 
 def resolution(parts: Sequence[Array], quantizer: Quantizer, names: Sequence[str] | None) -> Resolution:
@@ -179,10 +187,10 @@ def warn_of_resolution(found: Resolution, sentence: str, coarse: Coarse) -> None
     """Warn, or raise InputError, of a resolution below FINE."""
     if found.coarsest < LEAST and coarse == "refuse":
         raise InputError(
-            f'{sentence}. Below {LEAST} steps this is refused. {REMEDY}; coarse="allow" clusters the '
-            "rounded points all the same."
+            f"{sentence}. Below {LEAST} steps this is refused",
+            (*FINER, ("coarse", "allow", "cluster the rounded points all the same")),
         )
-    warnings.warn(f"{sentence}. {REMEDY}.", Caution, stacklevel=3)
+    warnings.warn(RoundingLoss(sentence, FINER), stacklevel=3)
 
 
 def quantizer_of(algorithm: Any, plan: Any, federation: Federation) -> Quantizer | None:

@@ -29,7 +29,10 @@ import numpy as np
 
 from secfc.data.dialects import Dialect, pointed, stem
 from secfc.data.inputs import (
+    GAPS,
     INEXACT,
+    OTHER_USE,
+    UNION,
     WHOLE_FLOATS,
     Array,
     InputError,
@@ -40,6 +43,7 @@ from secfc.data.inputs import (
     read_only,
     require,
 )
+from secfc.remedies import Remedy
 
 # --------------------------------------------------------------------------------------------------
 # Rows of an Excel workbook, one sheet, as a reader of CSV gives them.
@@ -178,8 +182,8 @@ class ParquetRows:
                 raise InputError(
                     f"{self._path}, column {name!r}: {column.null_count} values are missing in "
                     f"rows {self._starts[group]} to {self._starts[group + 1] - 1}. Every value "
-                    "must be there: fill the values in or drop the rows, or let missing values be the mean "
-                    'or their rows be dropped (missing="mean", missing="drop").'
+                    "must be there",
+                    ["fill the values in or drop the rows", *GAPS],
                 )
             # Missing values make floats of whole numbers, and so does another column of floats.
             if (row := first_inexact(column.drop_null().to_numpy())) is not None:
@@ -197,14 +201,13 @@ def _numpy_type(path: Path, field: Any) -> np.dtype[Any]:
     if is_temporal(field.type):
         raise InputError(
             f"{path}, column {field.name!r}: its type is {field.type}, a date or a time, and features must "
-            "be numbers. Write what distance means for it, as years of age or days since an event, or leave "
-            "the column out with columns=."
+            "be numbers",
+            [DURATION, OTHER_USE[0]],
         )
     if not (is_integer(field.type) or is_floating(field.type)):
         raise InputError(
-            f"{path}, column {field.name!r}: its type is {field.type}. Features must be integers "
-            "or floats: convert the column, or leave it out with columns=, id_column= or "
-            "label_column=."
+            f"{path}, column {field.name!r}: its type is {field.type}. Features must be integers or floats",
+            ["convert the column", *OTHER_USE],
         )
     kind: np.dtype[Any] = np.dtype(field.type.to_pandas_dtype())
     return kind
@@ -231,6 +234,7 @@ def open_parquet(path: Path, metadata: Any = None) -> Iterator[Any]:
 # --------------------------------------------------------------------------------------------------
 
 # Cells of missing values, in lower case.
+DURATION = "write what distance means for it, as years of age or days since an event"
 ABSENT = ("", "na", "n/a", "nan", "null")
 # Days and times as people and spreadsheets write them.
 DATE = re.compile(
@@ -403,27 +407,26 @@ def _bad_cell(
     if DATE.fullmatch(written):
         return InputError(
             f"{path}, line {line}, column {features[at]!r}: the cell is a date or a time, and features must "
-            "be numbers. Write what distance means for it, as years of age or days since an event, or leave "
-            "the column out with columns=."
+            "be numbers",
+            [DURATION, OTHER_USE[0]],
         )
     if re.fullmatch(r"[+-]?\d[\d.,]*", written):
         return InputError(
             f"{path}, line {line}, column {features[at]!r}: the cell is a number of another kind than the "
-            'rows above, or groups thousands. Say what its comma is (decimal=",", decimal="."), and save the '
-            "file without separators of thousands."
+            "rows above, or groups thousands",
+            [("decimal", ..., "say what its comma is"), "save the file without separators of thousands"],
         )
     what = "is not a number" if cells[at].strip() else "is empty"
     absent = cells[at].strip().lower() in ABSENT
-    more = ""
+    more: tuple[Remedy, ...] = ()
     if absent:
-        more = ', or let missing values be the mean or their rows be dropped (missing="mean", missing="drop")'
+        more = GAPS
     elif cells[at].strip():
-        more = ", or have every category of a text made a feature (categorical=)"
+        more = (("categorical", ..., "have every category of a text made a feature"),)
     return InputError(
-        f"{path}, line {line}, column {features[at]!r}: the cell {what}. Every cell must be filled "
-        "in, and features must be numbers: correct the cell, or leave the column out with "
-        "columns=, or name it as client_column=, id_column= or label_column="
-        f"{more}."
+        f"{path}, line {line}, column {features[at]!r}: the cell {what}. Every cell must be filled in, and "
+        "features must be numbers",
+        ["correct the cell", *OTHER_USE, *more],
     )
 
 
@@ -563,8 +566,8 @@ def _choose(
         extra = names_listed([name for name in features if name not in expected])
         raise InputError(
             f"{path} has other columns than the first file: missing are {missing}, additional are "
-            f"{extra}. All files need the same: list the common ones in columns=, or take the union of all "
-            "(union=True), which some algorithms can cluster."
+            f"{extra}. All files need the same",
+            [("columns", ..., "list the common ones"), UNION],
         )
     return expected or features
 

@@ -6,11 +6,12 @@ It is TOML, belongs to the site, and is read by nobody else; no other party, and
 from __future__ import annotations
 
 import hashlib
+import json
 import os
-import re
 import stat
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from field.secrets.channels import Identity
 from field.secrets.coins import SystemCoins
@@ -41,32 +42,31 @@ def _dialect(data: TomlTable) -> Dialect:
     try:
         return Dialect(**words)
     except InputError as error:
-        raise InputError(f"{data.where}: {in_site_file(str(error))}") from error
+        raise InputError(f"{data.where}: {error.text(SITE_FILE)}") from error
 
 
-def in_site_file(message: str) -> str:
-    """A message of how files are read, in words of the site file; they are no options of commands.
+class SiteFileInterface:
+    """How files are read, in words of a site file; what all sites agree on is in the run file."""
 
-    >>> in_site_file("Say which with delimiter=.")
-    'Say which with delimiter = "..." in [data].'
-    """
-    for words, here in HERE.items():
-        message = message.replace(words, here)
-    return re.sub(r"\b(encoding|delimiter|decimal)=(['\"].*?['\"])?", _line, message)
+    def name(self, parameter: str) -> str | None:
+        """The key, None for what is none."""
+        return f"{parameter} in [data]" if parameter in OWN else None
+
+    def setting(self, parameter: str, value: Any) -> str | None:
+        """As a line, or as `secfc deploy init` takes it.
+
+        >>> SITE_FILE.setting("decimal", ","), SITE_FILE.setting("missing", "mean")
+        ('decimal = ","', '`secfc deploy init --prepare missing=mean`')
+        """
+        if parameter in OWN:
+            return f'{parameter} = "..." in [data]' if value is ... else f"{parameter} = {json.dumps(value)}"
+        if parameter == "columns":
+            return "`secfc deploy init --features`"
+        return f"`secfc deploy init --prepare missing={value}`" if parameter == "missing" else None
 
 
-# What messages of files offer, and where that is agreed on for all sites; categories nowhere.
-HERE = {
-    ", or name it as client_column=, id_column= or label_column=": ", or name it as 'id_column' in [data]",
-    "leave the column out with columns=": "agree on features without it (`secfc deploy init --features`)",
-    ", or have every category of a text made a feature (categorical=)": "",
-    "with drop_unfit=True": "with drop_unfit = true in [data]",
-    '(missing="mean", missing="drop")': "(`secfc deploy init --prepare missing=mean`, or drop)",
-}
-
-
-def _line(word: re.Match[str]) -> str:
-    return f"{word[1]} = {word[2]}" if word[2] else f'{word[1]} = "..." in [data]'
+SITE_FILE = SiteFileInterface()
+OWN = ("encoding", "delimiter", "decimal", "id_column", "drop_unfit")
 
 
 @dataclass(frozen=True)

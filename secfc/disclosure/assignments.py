@@ -60,7 +60,7 @@ class AssignmentsOnly(ExactPolicy):
 
     def check(self, plan: CodedPlan) -> None:
         """Raises ValueError for clients that cannot compare like this, or a start that opens distances."""
-        check_consent(plan, type(self).__name__, self.consent)
+        check_consent(plan, self)
         self.how.check(plan)
 
     def client(self, plan: CodedPlan, name: PartyId, *, coins: Coins) -> Role[ClientPolicy]:

@@ -56,10 +56,12 @@ from secfc.disclosure.compare.server import CommitteeServer
 from secfc.disclosure.compare.session import (
     LEAST_LANES,
     ComparisonSession,
+    Rule,
     bisector_headroom,
     check_consent,
     comparison_headroom,
     labels_from_shares,
+    refuse_broken,
 )
 from secfc.disclosure.compare.trusted_dealer import TrustedDealer
 from secfc.disclosure.dealerless.messages import ChangeShare, ResharedPart
@@ -70,6 +72,7 @@ from secfc.disclosure.owner_labels.dealer import DealerBackend
 from secfc.disclosure.owner_labels.server import OwnerLabelsServer
 from secfc.kmeans.loop import Stepper, Trace
 from secfc.kmeans.starts import RandomLabels, Start
+from secfc.remedies import Remedy
 from secfc.roles.checks import check_residues
 from secfc.roles.exchange import (
     SERVER,
@@ -130,23 +133,29 @@ class FinalLabelsOnly(ExactPolicy):
 
     def check(self, plan: CodedPlan) -> None:
         """Raises ValueError for what would have to be opened on the way."""
-        check_consent(plan, type(self).__name__, self.consent)
+        check_consent(plan, self)
         self.how.check(plan)
-        rules = (
-            (
-                self.dealer is None and plan.code.ell != 1,
-                f"ell={plan.code.ell}: secret labels multiply whole points: use ell=1",
+        opens: Remedy = ("disclosure", "assignments")
+        refuse_broken(
+            self,
+            Rule(
+                self.dealer is None and plan.code.ell != 1, "ell", plan.code.ell,
+                "secret labels multiply whole points", (("ell", 1), opens),
             ),
-            (plan.n_init != 1, f"n_init={plan.n_init}: nobody knows the costs of restarts: use n_init=1"),
-            (plan.largest != plan.m, f"largest={plan.largest}: sizes are secret: leave largest out"),
-            (
-                plan.init.factor != 1 or plan.init.halves,
-                f"{type(plan.init).__name__}() opens labels: start from random labels or points",
+            Rule(
+                plan.n_init != 1, "n_init", plan.n_init,
+                "nobody knows the costs of restarts", (("n_init", 1), opens),
             ),
-        )
-        for broken, rule in rules:
-            if broken:
-                raise ValueError(f"only final labels are opened, but {rule}")
+            Rule(
+                plan.largest != plan.m, "largest", plan.largest,
+                "sizes are secret, and cannot be checked against it", (("largest", None), opens),
+            ),
+            Rule(
+                plan.init.factor != 1 or plan.init.halves, "init", plan.init,
+                "only final labels are opened, and this start opens others",
+                (("init", "random"), ("init", "random-points"), opens),
+            ),
+        )  # fmt: skip
 
     def client(self, plan: CodedPlan, name: PartyId, *, coins: Coins) -> Role[ClientPolicy]:
         member = yield from self.how.member(plan, name, coins=coins)

@@ -21,10 +21,12 @@ from secfc.coded.source import CodedSource
 from secfc.disclosure.compare.computing_party import ComputingParty
 from secfc.disclosure.compare.session import (
     LEAST_LANES,
+    Rule,
     bisector_headroom,
     check_consent,
     committee_size,
     comparison_headroom,
+    refuse_broken,
 )
 from secfc.disclosure.compare.trusted_dealer import TrustedDealer
 from secfc.disclosure.dealerless.policy import Dealerless, DealerlessParty
@@ -37,6 +39,7 @@ from secfc.kmeans.splitting import Splitting
 from secfc.kmeans.starts import RandomLabels, Start
 from secfc.privacy.events import NonPrivate
 from secfc.privacy.ledger import Ledger
+from secfc.remedies import Remedy
 from secfc.roles.exchange import SERVER, PartyId, Role
 
 
@@ -107,35 +110,35 @@ class OwnLabels(ExactPolicy):
 
     def check(self, plan: CodedPlan) -> None:
         """Raises ValueError for what would have to be opened on the way, or clients that cannot compare."""
-        check_consent(plan, type(self).__name__, self.consent)
+        check_consent(plan, self)
         self.how.check(plan)
-        rules = (
-            (
-                self.dealer is None and plan.code.ell != 1,
-                f"ell={plan.code.ell}: without a dealer labels multiply whole points: use ell=1",
+        opens: Remedy = ("disclosure", "assignments")
+        first = "random" if self.hidden else "splitting"
+        refuse_broken(
+            self,
+            Rule(
+                self.dealer is None and plan.code.ell != 1, "ell", plan.code.ell,
+                "without a dealer labels multiply whole points", (("ell", 1), opens),
             ),
-            (
-                self.hidden and plan.n_init != 1,
-                f'n_init={plan.n_init}: of restarts of hidden sizes nobody knows the cost: use sizes="open"',
+            Rule(
+                self.hidden and plan.n_init != 1, "n_init", plan.n_init,
+                "of restarts of hidden sizes nobody knows the cost",
+                (("n_init", 1), ("sizes", "open"), opens),
             ),
-            (
-                self.hidden and bool(plan.revealing),
-                "centers are sums over sizes, which sizes='hidden' never opens: leave reveal_centers out",
+            Rule(
+                self.hidden and bool(plan.revealing), "reveal_centers", True,
+                "centers are sums over sizes, which are never opened",
+                (("reveal_centers", None), ("sizes", "open"), opens),
             ),
-            (
-                self.hidden and plan.largest != plan.m,
-                f"largest={plan.largest}: hidden sizes cannot be checked against it: leave largest out",
+            Rule(
+                self.hidden and plan.largest != plan.m, "largest", plan.largest,
+                "hidden sizes cannot be checked against it", (("largest", None), ("sizes", "open"), opens),
             ),
-            (
-                plan.init.factor != 1 or plan.init.halves,
-                f"{type(plan.init).__name__}() opens labels: use "
-                + ("" if self.hidden else "init=Splitting(), ")
-                + "random labels or points",
+            Rule(
+                plan.init.factor != 1 or plan.init.halves, "init", plan.init,
+                "labels are opened to owners only, and this start opens them", (("init", first), opens),
             ),
-        )
-        for broken, rule in rules:
-            if broken:
-                raise ValueError(f"labels are opened to owners only, but {rule}; or use AssignmentsOnly()")
+        )  # fmt: skip
 
     def client(self, plan: CodedPlan, name: PartyId, *, coins: Coins) -> Role[ClientPolicy]:
         member: ComputingParty | DealerlessParty = yield from self.how.member(plan, name, coins=coins)

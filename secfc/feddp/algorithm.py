@@ -58,6 +58,7 @@ from secfc.kmeans.elbow import Elbow, largest_k, parse_k
 from secfc.privacy.calibration import Bound, Budget, delta_warning
 from secfc.privacy.events import Neighbors
 from secfc.privacy.ledger import Promise
+from secfc.remedies import Remedy
 from secfc.roles.description import RunTerms
 from secfc.roles.exchange import SERVER, PartyId, Role
 from secfc.roles.transcript import SimulatedRun
@@ -305,7 +306,8 @@ class FedDPKMeans:
             sums=self._sums(public, _largest(plan, initial)), outer_bound=plan.outer_bound, **common
         )
         if (why := done.hopeless) is not None:
-            warnings.warn(why, Caution, stacklevel=2)
+            protect: Remedy = ("neighbors", Neighbors(), "protect data points")
+            warnings.warn(Caution(why, [protect]), stacklevel=2)
         return done
 
     def _voted(self, public: PublicFacts) -> FedDPPlan:

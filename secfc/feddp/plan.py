@@ -369,7 +369,7 @@ class FedDPPlan:
             f"them, with k={self.most} clusters of d={self.d} features at epsilon={self.budget.epsilon:g}: "
             f"centers will be mostly noise, whatever the bound. Once the noise would need {needed}"
             f"{math.ceil(self.sums.n / signal)} clients; fewer clusters or features help, or protecting data "
-            'points instead (neighbors=Neighbors(unit="data point"))'
+            "points, not clients"
         )
 
     @cached_property

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from field.code.rows import cluster_sizes
 from field.ring.uint128 import UInt128
-from secfc.data.inputs import WHOLE, InputError, check_fields, kind_name, optional_kind
+from secfc.data.inputs import WHOLE, IncompatibleOptions, InputError, check_fields, kind_name, optional_kind
 from secfc.kmeans.bisecting import Bisecting
 from secfc.kmeans.elbow import CostCurve, Elbow
 from secfc.kmeans.loop import Source
@@ -81,9 +81,10 @@ class ChoosesK(Protocol):
 def check_choice(init: Start, k: int | Elbow) -> None:
     """Raises ValueError for a start that cannot choose k, where that is asked of it."""
     if isinstance(k, Elbow) and not isinstance(init, ChoosesK):
-        raise ValueError(
-            f"k={k} with init={type(init).__name__}(): k is chosen by what merging clusters costs, which "
-            "this start does not measure. Use init=Bisecting(), or give k as a number"
+        raise IncompatibleOptions(
+            {"k": k, "init": init},
+            "k is chosen by what merging clusters costs, which this start does not measure",
+            [("init", "bisecting"), "give k as a number"],
         )
 
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from field.secrets.coins import Coins
 from secfc.algorithm import Capabilities, Clustering, PartyOutcome, PublicFacts
 from secfc.data.federation import Federation
-from secfc.data.inputs import REAL, InputError, check_fields, offering, positive_integer
+from secfc.data.inputs import REAL, IncompatibleOptions, check_fields, offering, positive_integer
 from secfc.data.party import Party
 from secfc.overlap.centroids import merge_centroids
 from secfc.overlap.matching import match_at_client, match_at_server
@@ -93,9 +93,10 @@ class Overlap1:
     def plan(self, public: PublicFacts) -> OpenPlan:
         """Raises ValueError, InputError for clients that no feature connects, or a start over distances."""
         if getattr(self.start, "over", "centroids") != "centroids":
-            raise InputError(
-                f"start={self.start}: Overlap1 shows the server centroids in every round, so a start that "
-                "hides them has no use. Use MaskedLloyd, or a start over centroids."
+            raise IncompatibleOptions(
+                {"start": "synchronized-distances", "algorithm": "overlap-1"},
+                "the server sees centroids in every round, so a start that hides them has no use",
+                [("algorithm", "masked-lloyd"), ("start", "paper")],
             )
         return OpenPlan.of(self, public, self.k)
 

@@ -12,16 +12,26 @@ from secfc.algorithm import PublicFacts
 from secfc.coded.plan import CodedPlan
 from secfc.data.inputs import Caution, InputError, get_parameter, with_parameters
 from secfc.feddp.plan import FedDPPlan
+from secfc.remedies import PYTHON, Advice, Interface
 from secfc.roles.exchange import SERVER
 
 
 class Impossible(InputError):  # noqa: N818
-    """A run that cannot be.  why: the rule.  nearest: runs that can, each in words, as `t=3 (not 4)`."""
+    """A run that cannot be.  why: the error, or its rule.  nearest: runs that can, as `t=3 (not 4)`."""
 
-    def __init__(self, why: str, nearest: tuple[str, ...]) -> None:
+    def __init__(self, why: Exception | str, nearest: tuple[str, ...]) -> None:
+        super().__init__(str(why))
+        self.args = (why, nearest)
         self.why, self.nearest = why, nearest
-        said = f"{why.rstrip('.')}. Nearest possible: {'; or '.join(nearest)}" if nearest else why
-        super().__init__(said)
+
+    def reason(self, interface: Interface = PYTHON) -> str:
+        """Why it cannot be, in words of an interface."""
+        return self.why.text(interface) if isinstance(self.why, Advice) else str(self.why)
+
+    def text(self, interface: Interface = PYTHON) -> str:
+        """The reason, and what is possible near it."""
+        why = self.reason(interface)
+        return f"{why.rstrip('.')}. Nearest possible: {'; or '.join(self.nearest)}" if self.nearest else why
 
 
 @dataclass(frozen=True)
@@ -97,7 +107,7 @@ def plan_or_explain(wish: PlanRequest) -> Any:
     try:
         return wish.plan()
     except (ValueError, OverflowError) as error:
-        raise Impossible(str(error), tuple(nearby_plans(wish))) from error
+        raise Impossible(error, tuple(nearby_plans(wish))) from error
 
 
 # What can be given up, in the order in which people would; and which way, towards how much.

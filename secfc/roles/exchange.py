@@ -306,8 +306,8 @@ class TooManyHolders(ProtocolError):  # noqa: N818
             f"rows of the union have {listed} holders, so merging them without a division takes all rows "
             f"{multiple}-fold, the least common multiple, and that does not fit: {why}. Give what several "
             "clients hold to one of them before the run, so that fewer counts occur; lower the scale; say "
-            "how large a cluster can get (largest=); or show the server distances "
-            "(disclosure=Distances()), which leaves more room"
+            "how large a cluster can get (largest); or show the server distances (disclosure), which leaves "
+            "more room"
         )
         self.counts, self.multiple = tuple(counts), multiple
 

@@ -157,8 +157,11 @@ class Scaled:
         if held is not None:
             if fixed is None:
                 raise InputError(
-                    "the server's points cannot be scaled by what only clients learn: scale by them "
-                    "(Standardize()), by public ranges (Range(ranges=...)), or by a public Scaling"
+                    "the server's points cannot be scaled by what only clients learn",
+                    [
+                        ("scale_features", "standard", "scale by the server's points"),
+                        ("ranges", ..., "give public ranges"),
+                    ],
                 )
             held = fixed.forward(held, "the server")
         after = replace(public, bound=self.bound, derived=False, server_points=held)

@@ -133,7 +133,8 @@ def sums_for(public: PublicFacts, bound: int, t: int) -> SumPlan:
     if n < 3:
         raise InputError(
             f"n={n} clients cannot scale features by a secure sum: of two, each would read the other's "
-            "mean off it. Give public ranges (Range(ranges=...)) or a public Scaling, or add a client"
+            "mean off it",
+            [("ranges", ..., "give public ranges"), "add a client"],
         )
     committee = min(n, max(COMMITTEE, 2 * t + 1))
     return SumPlan.of(public.clients, bound, committee=committee, t=min(t, (n - 1) // 2))

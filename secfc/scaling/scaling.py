@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from secfc.data.federation import Federation
-from secfc.data.inputs import BLOCK_BYTES, InputError, Rows, in_memory, names_listed
+from secfc.data.inputs import BLOCK_BYTES, GAPS, InputError, Rows, in_memory, names_listed
 from secfc.data.party import Party
 
 Array = NDArray[Any]
@@ -91,8 +91,8 @@ class Scaling:
             row, feature = np.argwhere(~finite)[0]
             raise InputError(
                 f"{owner}, row {first_row + int(row)}, feature {int(feature)} (counted from 0): the value is "
-                "NaN or infinite. Fill it in, drop the row, or let missing values be the mean or their rows "
-                'be dropped (missing="mean", missing="drop")'
+                "NaN or infinite",
+                ["fill it in", "drop the row", *GAPS],
             )
         kept = np.where(units > 0, units, 1.0)
         scaled: Array = np.asarray((values - centers) / kept)
@@ -103,8 +103,8 @@ class Scaling:
             row, feature = np.argwhere(beyond)[0]
             raise InputError(
                 f"{owner}, row {first_row + int(row)}, feature {int(feature)} (counted from 0) lies more "
-                f"than {self.limit:g} units from its center, one of {int(beyond.sum())} such values: correct "
-                'it, raise the limit, or move such values to the limit (outside="clip")'
+                f"than {self.limit:g} units from its center, one of {int(beyond.sum())} such values",
+                ["correct it", "raise the limit", ("outside", "clip", "move such values to the limit")],
             )
         return scaled
 

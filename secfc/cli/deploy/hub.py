@@ -14,6 +14,7 @@ import click
 from secfc.cli.deploy.logs import PAGE
 from secfc.cli.errors import RefusedInput, bad_input
 from secfc.cli.outputs import ANY_PATH
+from secfc.cli.settings import Whole
 from secfc.cli.verbosity import log_to_stderr
 from secfc.deploy.hub import Hub
 from secfc.deploy.runfile import RunFile
@@ -23,7 +24,7 @@ from secfc.logs import log_event
 @click.command(short_help="Forward what the parties of runs seal.")
 @click.argument("runs", nargs=-1, required=True, type=ANY_PATH, metavar="RUN.toml...")
 @click.option("--host", default="0.0.0.0", show_default=True, help="The address to listen on.")
-@click.option("--port", type=click.IntRange(0, 65535), default=443, show_default=True, help="0 for any.")
+@click.option("--port", type=Whole(0, 65535), default=443, show_default=True, help="0 for any.")
 @click.option("--certificate", type=ANY_PATH, metavar="PEM", help="The hub's certificate, with those that "
               "signed it.")  # fmt: skip
 @click.option("--key", type=ANY_PATH, metavar="PEM", help="Of the certificate.")

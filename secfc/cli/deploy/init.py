@@ -9,7 +9,7 @@ import click
 
 from secfc.cli.errors import bad_input
 from secfc.cli.outputs import ANY_PATH, check_output, write_all, writing
-from secfc.cli.settings import names, of_text_files
+from secfc.cli.settings import Whole, names, of_text_files
 from secfc.data.dialects import Dialect
 from secfc.data.linkage import Linkage, read_linkage
 from secfc.deploy.runfile import SESSION, RunFile, new_session
@@ -110,7 +110,7 @@ def words(context: click.Context, parameter: click.Parameter, values: tuple[str,
               help="An option of `secfc run`, as disclosure=own-labels; repeatable.")  # fmt: skip
 @click.option("--prepare", "preparing", multiple=True, callback=words, metavar="OPTION=VALUE",
               help="How features are prepared, as standardize or limit=8; repeatable.")  # fmt: skip
-@click.option("--seed", type=click.IntRange(0), help="Of the start. Default: coins that clients toss.")
+@click.option("--seed", type=Whole(0), help="Of the start. Default: coins that clients toss.")
 @click.option("--schema", type=ANY_PATH, metavar="SCHEMA.toml", help="A linkage schema, which becomes "
               "part of the run file: rows are linked by its columns (see `secfc check-ids`).")  # fmt: skip
 @click.option("--site", type=ANY_PATH, metavar="SITE.toml", help="Write the file of a site instead: with "

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 import click
 
 from secfc.cli.errors import RefusedInput
+from secfc.cli.settings import Whole
 from secfc.cli.verbosity import log_to_stderr
 from secfc.deploy.session import Carrier
 from secfc.logs import Fact, log_event, log_exchange
@@ -76,7 +77,7 @@ class Log:
 # `--page`: numbers for whoever operates a hub or a site, on the loopback (`secfc.deploy.metrics`).
 
 PAGE = click.option(
-    "--page", type=click.IntRange(0, 65535), metavar="PORT",
+    "--page", type=Whole(0, 65535), metavar="PORT",
     help="Show /healthz and /metrics (for Prometheus; names nobody) on this port of the loopback.",
 )  # fmt: skip
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import json
 import math
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
@@ -12,7 +12,7 @@ import click
 from click.core import ParameterSource
 
 from secfc.cli.method import AskedOptions, Method, check_schema
-from secfc.cli.methods import methods
+from secfc.cli.methods import methods, options
 from secfc.cli.preprocessing import OPTIONS as PREPARING
 from secfc.cli.preprocessing import check as check_preparing
 from secfc.cli.preprocessing import way_for
@@ -20,6 +20,7 @@ from secfc.cli.settings import Settings, check_choice
 from secfc.data.inputs import InputError, get_parameter, seeded_generator
 from secfc.deploy.floors import Stakes
 from secfc.deploy.runfile import RunFile
+from secfc.remedies import word_of
 from secfc.roles.exchange import SERVER
 
 if TYPE_CHECKING:
@@ -27,6 +28,26 @@ if TYPE_CHECKING:
 
 # Options that only mean something where one process sees all data, or that are each site's own.
 ELSEWHERE = ("verify", "attack", "threads", "scratch", "seed")
+
+
+class RunFileInterface:
+    """Words of a run file: those of the shell's options, without their lines."""
+
+    def name(self, parameter: str) -> str | None:
+        """The key, None for what is none."""
+        known = {option.name for option in options().values()} - set(ELSEWHERE)
+        return parameter if parameter in known else None
+
+    def setting(self, parameter: str, value: Any) -> str | None:
+        """As `init = "random"`."""
+        key = self.name(parameter)
+        if key is None or value is ...:
+            return key
+        word = word_of(parameter, value) or value
+        return f"{key} = {json.dumps(word if isinstance(word, str | int | float | None) else str(word))}"
+
+
+RUN_FILE = RunFileInterface()
 
 
 @dataclass(frozen=True)
@@ -59,9 +80,11 @@ def built(run: RunFile) -> Built:
     try:
         asked = _asked(run, method)
     except click.ClickException as error:
-        flag = re.compile(r"Invalid value for '--?([a-z-]+)'")
-        said = flag.sub(lambda found: found[1].replace("-", "_"), error.format_message())
+        option = getattr(error, "param", None)
+        said = error.format_message() if option is None else f"{option.name}: {error.message}"
         raise InputError(f"the run file's [options] or [preparing]: {said}") from error
+    except InputError as error:
+        raise InputError(f"the run file's [options]: {error.text(RUN_FILE)}") from error
     names = tuple(f for f in run.features)
     way = way_for(asked, names)
     bound = asked.get("bound") if way is None else float(way.limit)

@@ -13,7 +13,7 @@ from secfc.data.inputs import InputError
 from secfc.deploy.floors import SiteHistory
 from secfc.deploy.runfile import RunFile
 from secfc.deploy.session import AgreedWork
-from secfc.deploy.site import SiteFile, in_site_file, load_key_file
+from secfc.deploy.site import SITE_FILE, SiteFile, load_key_file
 from secfc.roles.exchange import SERVER
 
 if TYPE_CHECKING:
@@ -90,14 +90,14 @@ class LoadedSite:
         columns = self.run.columns.get(self.file.party, self.run.features)
         way = data.dialect
         try:
-            with bad_input(OSError), cautions_told(but="^$"):
+            with bad_input(OSError), cautions_told():
                 read = Federation.from_files(
                     [data.path], columns=columns, id_column=data.id_column, gaps=settings.missing != "refuse",
                     encoding=way.encoding, delimiter=way.delimiter, decimal=way.decimal,
                     linkage=self.run.schema, drop_unfit=data.drop_unfit,
                 )  # fmt: skip
         except InputError as error:
-            raise InputError(in_site_file(str(error))) from error
+            raise InputError(error.text(SITE_FILE)) from error
         left, kept = without_gaps(settings, read.ordered(columns))
         one = replace(left.parties[0], name=self.file.party)
         return one, None if kept is None else kept[left.names[0]]

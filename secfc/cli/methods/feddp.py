@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-import click
-
-from secfc.cli.errors import bad_input, cautions_noted, to_option_names
+from secfc.cli.errors import bad_input, cautions_noted
 from secfc.cli.method import PRIVACY, AskedOptions, ChosenAlgorithm, Method, Option, T, refuse_idle_privacy
 from secfc.cli.outputs import ANY_PATH
+from secfc.cli.settings import Whole
 
 if TYPE_CHECKING:
     from secfc.algorithm import PublicFacts
@@ -17,25 +16,38 @@ if TYPE_CHECKING:
 
 
 def settle(asked: AskedOptions) -> AskedOptions:
-    """Raise UsageError for what it cannot do without."""
+    """Raise InputError for what it cannot do without."""
+    from secfc.data.inputs import IncompatibleOptions, InputError
+
     refuse_idle_privacy(asked)
     if not asked.settings.files:
-        raise click.UsageError("--algorithm feddp needs FILEs: there is no demonstration of it.")
+        raise InputError("FedDP-KMeans needs FILEs: there is no demonstration of it.")
     if asked["server_file"] is None and asked["radius"] is None:
-        raise click.UsageError(
-            "--algorithm feddp needs --server-file: points that the server holds and may show to everybody. "
-            "Without any it needs --radius: how far from 0 points lie at most, known without looking at them."
+        raise InputError(
+            "FedDP-KMeans starts from points that the server holds, or within a public radius around 0",
+            [
+                ("server_file", ..., "give points that the server holds and may show to everybody"),
+                ("radius", ..., "say how far from 0 points lie at most, known without looking at them"),
+            ],
         )
     if asked["epsilon"] is None:
-        raise click.UsageError("--algorithm feddp needs --epsilon, the budget for everything it releases.")
-    if asked["server_file"] is None and asked["protect"] == "client":
-        raise click.UsageError(
-            "--protect client needs --server-file: bounds come from clients simulated out of its points."
+        raise InputError(
+            "FedDP-KMeans needs a budget for everything it releases", [("epsilon", ..., "give one")]
+        )
+    if asked["protect"] == "client" and asked["server_file"] is None:
+        raise IncompatibleOptions(
+            {"protect": "client"},
+            "bounds come from clients simulated out of points that the server holds",
+            [("server_file", ..., "give such points"), ("protect", "point")],
         )
     if asked["protect"] == "client" and asked["rows_per_client"] is None:
-        raise click.UsageError(
-            "--protect client needs --rows-per-client: bounds come from clients simulated out of the "
-            "server's points. Give a number that you know without looking at the data."
+        raise IncompatibleOptions(
+            {"protect": "client"},
+            "bounds come from clients simulated out of the server's points",
+            [
+                ("rows_per_client", ..., "say how many rows a client has, known without looking at the data"),
+                ("protect", "point"),
+            ],
         )
     return asked
 
@@ -74,7 +86,7 @@ def choose(asked: AskedOptions, public: PublicFacts) -> ChosenAlgorithm:
         return ChosenAlgorithm(CommonFeatures(algorithm))
     with bad_input(ValueError, OverflowError), cautions_noted():
         why = algorithm.plan(public).hopeless
-    return ChosenAlgorithm(algorithm, notes=() if why is None else (to_option_names(why),))
+    return ChosenAlgorithm(algorithm, notes=() if why is None else (f"{why} (--protect point)",))
 
 
 def prepare(algorithm: Any, plan: Any) -> None:
@@ -105,7 +117,7 @@ METHOD = Method(
             help="feddp: points that the server holds and may show to everybody. Without: --radius.",
         ),
         Option(
-            "--rows-per-client", type=click.IntRange(1),
+            "--rows-per-client", type=Whole(1),
             help="feddp, --protect client: about how many points a client has, as publicly known.",
         ),
     ),

@@ -4,22 +4,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import click
-
 from secfc.cli.method import K_LOCAL, LOCAL, START, AskedOptions, ChosenAlgorithm, Method, Option
 from secfc.cli.methods.overlap import local, tell
 from secfc.cli.methods.overlap import settle as settle_local
+from secfc.cli.settings import Number, Whole
 
 if TYPE_CHECKING:
     from secfc.algorithm import PublicFacts
     from secfc.data.federation import Federation
 
 ROUNDS = Option(
-    "--rounds", type=click.IntRange(1), default=3, show_default=True,
+    "--rounds", type=Whole(1), default=3, show_default=True,
     help="overlap-1: rounds in which clients improve global centroids.",
 )  # fmt: skip
 ALPHA = Option(
-    "--alpha", type=click.FloatRange(0, 1, min_open=True), default=0.8, show_default=True,
+    "--alpha", type=Number(0, 1, min_open=True), default=0.8, show_default=True,
     help="overlap-1: how far global centroids step towards new ones.",
 )  # fmt: skip
 

@@ -9,6 +9,7 @@ import click
 from secfc.cli.method import K_LOCAL, LOCAL, AskedOptions, ChosenAlgorithm, Method, Option
 from secfc.cli.methods.overlap import settle as settle_local
 from secfc.cli.methods.overlap import tell
+from secfc.cli.settings import Number
 
 if TYPE_CHECKING:
     from secfc.algorithm import PublicFacts
@@ -20,7 +21,7 @@ PROXIES = Option(
     "follow; gaussian, diagonal: covariances or variances, by which the server draws points.",
 )  # fmt: skip
 EXPONENT = Option(
-    "--exponent", type=click.FloatRange(1, min_open=True), default=2.0, show_default=True,
+    "--exponent", type=Number(1, min_open=True), default=2.0, show_default=True,
     help="overlap-2: how fast attraction falls with distance.",
 )  # fmt: skip
 

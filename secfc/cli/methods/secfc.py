@@ -28,6 +28,7 @@ from secfc.cli.method import (
     T,
     refuse_idle_privacy,
 )
+from secfc.cli.settings import Number, Whole
 
 if TYPE_CHECKING:
     from secfc.algorithm import PublicFacts
@@ -43,7 +44,7 @@ POLICIES = ("assignments", "own-labels", "final-labels", "distances")
 # --- options -------------------------------------------------------------------------------------
 
 ELL = Option(
-    "--ell", type=click.IntRange(1), part="sharing",
+    "--ell", type=Whole(1), part="sharing",
     help="Segments a point is cut into: more mean less work and traffic, and no more privacy: t + 1 clients "
     "can read small values whatever it is, and n >= 2 (ell + t - 1) + 1 leaves room for a smaller t. "
     "Default: 1.",
@@ -79,16 +80,16 @@ DISCLOSURE = (
 )  # fmt: skip
 WORK = (
     Option(
-        "--latency", type=click.FloatRange(0), default=20.0, show_default=True, metavar="MS", part="steps",
+        "--latency", type=Number(0), default=20.0, show_default=True, metavar="MS", part="steps",
         help="All but distances: milliseconds until a message is there. With --bandwidth it decides whether "
         "many centers meet all at once, or in groups: more rounds, fewer bytes, the same labels.",
     ),
     Option(
-        "--bandwidth", type=click.FloatRange(0, min_open=True), default=100.0, show_default=True,
+        "--bandwidth", type=Number(0, min_open=True), default=100.0, show_default=True,
         metavar="MBIT/S", part="steps", help="Megabits a second between the parties, see --latency.",
     ),
     Option(
-        "--threads", type=click.IntRange(1), default=1, show_default=True, part="steps",
+        "--threads", type=Whole(1), default=1, show_default=True, part="steps",
         help="Processor threads; they change no result.",
     ),
     Option(
@@ -96,7 +97,7 @@ WORK = (
         help="Hold shares in nameless files of this folder, not in memory: for more points than that holds.",
     ),
     Option(
-        "--liars", type=click.IntRange(0), default=0, show_default=True, metavar="A", part="steps",
+        "--liars", type=Whole(0), default=0, show_default=True, metavar="A", part="steps",
         help="Clients that may lie and change no label; whose replies are read and false is named and left "
         "out. Each needs two more clients, n >= 2 (ell + t - 1) + 1 + 2 A. Needs --disclosure distances.",
     ),
@@ -114,7 +115,7 @@ CENTERS = (
         help="Open the final centers to the server and all clients.",
     ),
     Option(
-        "--smallest-center", type=click.IntRange(1), default=3, show_default=True, part="centers",
+        "--smallest-center", type=Whole(1), default=3, show_default=True, part="centers",
         help="With --reveal-centers: centers of clusters of fewer points stay closed.",
     ),
 )  # fmt: skip

@@ -25,6 +25,7 @@ from field.ring.basis import Basis, lanes_for
 from secfc.coded.messages import FinalShare, LabelShare
 from secfc.coded.plan import CodedPlan, RowLayout
 from secfc.coded.queries import Query
+from secfc.data.inputs import IncompatibleOptions
 from secfc.disclosure.compare.candidates import (
     BisectorSide,
     Candidates,
@@ -32,6 +33,7 @@ from secfc.disclosure.compare.candidates import (
     OwnCenterWins,
     candidates_in,
 )
+from secfc.remedies import Remedy
 from secfc.roles.checks import check_residues
 from secfc.roles.exchange import SERVER, STRIDE, PartyId, SuspectedParties, blame_error
 
@@ -358,10 +360,10 @@ def comparison_headroom(way: Any, layout: RowLayout) -> int:
     """
     basis = way.quantization.basis
     if basis is not None and not basis.folded:
-        raise ValueError(
-            f"primes {basis.primes} have no kernel that compares distances in secret, which needs "
-            "30-bit lanes: leave the basis to be chosen, or show the server the distances with "
-            "disclosure=Distances()"
+        raise IncompatibleOptions(
+            {"basis": basis.primes, "disclosure": way.disclosure},
+            "these primes have no kernel that compares distances in secret, which needs 30-bit lanes",
+            [("basis", None), ("disclosure", "distances")],
         )
     if way.quantization.centers == "rounded":
         return 2 * int(way.init.factor)  # all centers stand for as many points
@@ -373,13 +375,32 @@ def bisector_headroom(way: Any, layout: RowLayout) -> int:
     return comparison_headroom(way, layout) * (side_margin(layout.m) + 1)
 
 
-def check_consent(plan: CodedPlan, policy: str, consent: bool) -> None:
-    """Raises ValueError for a start that opens distances without consent under a policy of this name."""
-    if plan.init.needs_distances and not consent:
-        raise ValueError(
-            f"{type(plan.init).__name__}() opens to the server the {plan.init.reveals}: take another "
-            f"start, or allow it with {policy}(consent=True)"
-        )
+@dataclass(frozen=True)
+class Rule:
+    """What a policy cannot do: whether this run asks for it, by which parameter, why not, and remedies."""
+
+    broken: bool
+    parameter: str
+    value: Any
+    why: str
+    remedies: tuple[Remedy, ...]
+
+
+def refuse_broken(policy: Any, *rules: Rule) -> None:
+    """Raises IncompatibleOptions for the first rule of a policy that is broken."""
+    for rule in rules:
+        if rule.broken:
+            raise IncompatibleOptions(
+                {rule.parameter: rule.value, "disclosure": policy}, rule.why, rule.remedies
+            )
+
+
+def check_consent(plan: CodedPlan, policy: Any) -> None:
+    """Raises IncompatibleOptions for a start that opens distances under a policy without consent."""
+    why = f"this start opens to the server the {plan.init.reveals}"
+    remedies: tuple[Remedy, ...] = (("init", "random"), ("consent", True, "allow it"))
+    broken = plan.init.needs_distances and not policy.consent
+    refuse_broken(policy, Rule(broken, "init", plan.init, why, remedies))
 
 
 def may_open_distances(plan: CodedPlan, consent: bool) -> bool:

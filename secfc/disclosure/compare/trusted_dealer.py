@@ -20,6 +20,7 @@ from secfc.coded.pairing import pair_keys
 from secfc.coded.plan import CodedPlan
 from secfc.coded.quorum import ServerContext
 from secfc.coded.source import CodedSource
+from secfc.data.inputs import InputError
 from secfc.disclosure.compare.client import ComparisonClient
 from secfc.disclosure.compare.computing_party import ComputingParty
 from secfc.disclosure.compare.dealer import collect_seeds, mask_seeds
@@ -43,10 +44,11 @@ class TrustedDealer:
             raise ValueError(f"dealer={self.dealer!r} takes no part: name {SERVER!r} or a client ({names})")
         needed = committee_size(plan.code.t) + (self.dealer != SERVER)
         if plan.code.n < needed:
-            raise ValueError(
+            raise InputError(
                 f"n={plan.code.n} clients: a committee of {committee_size(plan.code.t)}"
                 + (f" besides the dealer {self.dealer!r}" if self.dealer != SERVER else "")
-                + f" needs {needed}: add clients, or show the server distances with disclosure=Distances()"
+                + f" needs {needed}",
+                ["add clients", ("disclosure", "distances", "show the server distances")],
             )
 
     def client(self, plan: CodedPlan, name: PartyId, *, coins: Coins) -> Role[ComparisonClient]:

@@ -39,7 +39,7 @@ run FILES -k 2 --nope -> No such option '--nope'
 run FILES -k 2 --foce -> No such option '--foce' | '--force'
 run FILES -k 2 --quiet --verbose -> exclude each other: leave one out
 run --columns x -> --columns needs a FILE that it describes
-run an.csv -k 2 -> n=1 client: at least 3 are needed | --client-column | --algorithm lloyd
+run an.csv -k 2 -> n=1 client cannot hide | = 3 are needed | Add clients | --client-column | --algorithm lloyd
 run an.csv an.csv bn.csv -k 2 -> an.csv is given twice | Drop one
 run nowhere.csv bn.csv -k 2 -> nowhere.csv does not exist. Check the path
 run dir bn.csv cn.csv -k 2 -> dir is a directory | Pass the files in it
@@ -52,7 +52,7 @@ run broken.csv.gz bn.csv -k 2 -> no whole gzip file. Compress it again
 run cube.npy bn.csv -k 2 -> shape (2, 2, 2): two axes are needed | reshape
 run str.npy str.npy -k 2 -> is given twice
 run text.csv bn.csv -k 2 -> text.csv, line 3, column 'x' | is not a number | --columns | --categorical
-run hole.csv bn.csv -k 2 -> hole.csv, line 3, column 'x' | is empty | --missing mean, --missing drop
+run hole.csv bn.csv -k 2 -> hole.csv, line 3, column 'x' | is empty | --missing mean | --missing drop
 run date.csv bn.csv -k 2 -> line 3, column 'y' | a date or a time | years of age | --columns
 run ragged.csv bn.csv -k 2 -> line 3: 1 cells, and the first row has 2 | correct the row
 run inf.csv bn.csv cn.csv -k 2 -> row 1, feature 'x' | finite | drop the row
@@ -69,7 +69,7 @@ run a.csv b.csv -k 2 --columns x,,y -> 'x,,y' is not a list of column names: wri
 run a.csv b.csv -k 2 --columns x,x -> 'x', 'x' | Name each column once
 run a.csv b.csv c.csv -k 2 --client-column site -> a.csv, line 2, column 'id' | --id-column
 run FILES -k 2 -t 9 -> n=3 clients | t=9 | 19 are needed. Lower ell or t, or add clients
-run FILES -k 2 --ell 3 -> ell=3 | Lower ell to at most 1, or add clients
+run FILES -k 2 --ell 3 -> ell=3 | Add clients | use --ell 1
 run FILES -k 2 --init nope -> 'nope' is not one of | 'bisecting'
 run FILES -k 2 --init k-means++ -> opens the distances | --consent | --disclosure distances
 run FILES -k 2 --disclosure distances --sizes hidden -> --sizes has no meaning | leave it out
@@ -77,8 +77,8 @@ run FILES -k 2 --centers round -> 'round' is not one of | 'rounded'
 run FILES -k 2 --disclosure distances --centers rounded -> --centers has no meaning | leave it out
 run FILES -k 2 --disclosure final-labels --centers rounded -> tables that somebody deals | --centers exact
 run FILES -k 2 --dealer none --centers rounded -> tables that somebody deals | --centers exact
-run FILES -k 2 --disclosure final-labels --init bisecting -> --init bisecting opens labels: add --init random
-run FILES -k 2 --largest 1 -> largest=1 with --init bisecting | drop --largest, or add --init random
+run FILES -k 2 --disclosure final-labels --init bisecting -> this start opens others | Use --init random
+run FILES -k 2 --largest 1 -> --largest 1 with --init bisecting | Leave --largest out, or use --init random
 run FILES -k 2 --scale nan -> nan is not a positive finite number
 run FILES -k 2 --scale 1e30 -> exceeds 2**52 | lower the scale
 run FILES -k 2 --bound 1 -> outside the public bound [-1, 1]: raise the bound
@@ -93,7 +93,7 @@ run FILES -k 2 --epsilon 1 --radius 20 --delta 2 -> 2.0 is not in the range 0<x<
 run FILES -k 2 --epsilon 1 --radius 20 --disclosure own-labels -> leave out --disclosure own-labels
 run FILES -k 2 --evaluate -> --evaluate has no meaning without --epsilon
 run FILES -k 2 --algorithm k-fed --disclosure distances -> --disclosure has no meaning | leave it out
-run FILES -k 2 --algorithm feddp -> needs --server-file: points that the server holds
+run FILES -k 2 --algorithm feddp -> points that the server holds | --server-file | --radius
 run FILES -k 2 --algorithm masked-lloyd --membership private -> --membership has no meaning
 run FILES -k 2 --features union --columns q -> none of the columns asked for, 'q'
 run FILES -k 2 --standardize --to-range -> two scales: choose one
@@ -117,12 +117,12 @@ run FILES -k 2 --model nowhere/m.npz -> does not exist. Create it first
 run FILES -k 2 --processes --checkpoint d -> leave it out, or leave out --processes
 run FILES -k 2 --delimiter ab -> --delimiter ab: one character is needed | Use --delimiter ';'
 run FILES -k 2 --decimal x -> 'x' is not one of '.', ','
-run FILES -k 2 --encoding klingon -> --encoding klingon is unknown | Use --encoding cp1252
+run FILES -k 2 --encoding klingon -> --encoding klingon: a name such as | Use --encoding cp1252
 
 plan -n 6 -t 4 -> n=6 clients | 9 are needed | Nearest possible: | t=2 (not 4) | n=9 (not 6)
 plan -n 10 -t 4 --losses 3 -> 9 of 10 must answer | losses=1 (not 3) | n=12 (not 10)
 plan -n 10 -m 4 -> every client needs one | m=10 (not 4)
-plan --algorithm feddp -> needs --epsilon
+plan --algorithm feddp -> needs a budget | --epsilon
 plan --algorithm k-fed --dealer none -> --dealer has no meaning for --algorithm k-fed
 plan an.csv -> an.csv is no run file | secfc deploy init
 plan nowhere.toml -> nowhere.toml
@@ -136,7 +136,7 @@ predict m.npz other.csv -> no column 'y': its columns are 'x', 'z'
 predict m.npz huge.csv -> not the clients of the run, which are an, bn, cn | in order
 predict m.npz an.csv --out old.csv -> old.csv exists already | --out | --force
 predict m.npz an.csv --out m.npz --force -> one of the input files
-predict m.npz text.csv -> line 3, column 'x' | is not a number | correct the cell
+predict m.npz text.csv -> line 3, column 'x' | is not a number | Correct the cell
 predict m.npz hole.csv -> line 3, column 'x' | is empty | --missing drop
 predict m.npz an.csv --missing mean -> no mean is known. Use --missing drop
 predict m.npz an.csv --delimiter ab -> one character is needed
@@ -145,7 +145,7 @@ psu a.txt -> n=1: a union needs at least 2 clients
 psu a.txt b.txt -> n=2 clients cannot hide anything | --mode server
 psu a.csv b.csv c.csv -> a.csv has 4 columns | --id-column
 psu a.csv b.csv c.csv --id-column nope -> no column 'nope' among the 4
-psu a.csv b.csv c.csv --id-column id --encoding klingon -> is unknown | --encoding cp1252
+psu a.csv b.csv c.csv --id-column id --encoding klingon -> a name such as | --encoding cp1252
 psu a.csv b.csv c.csv --drop-unfit -> needs --schema
 run FILES -k 2 --drop-unfit -> needs --schema
 run FILES -k 2 --membership private --schema nope.toml -> nope.toml
@@ -159,7 +159,7 @@ psu latin.csv b.csv c.csv --id-column id -> is not UTF-8 | --encoding
 
 attack geometry FILES -> -k is missing | -k 4
 attack geometry FILES -k 2..4 -> '2..4' is no whole number
-attack geometry an.csv bn.csv -k 2 -> n=2 clients: at least 3 are needed | add files
+attack geometry an.csv bn.csv -k 2 -> n=2 clients cannot hide | = 3 are needed | Add clients
 attack geometry FILES -k 100 -> k=100 clusters of m=36 points: lower k
 attack geometry FILES -k 2 --known zed -> --known 'zed' is no client: the clients are an, bn, cn
 attack geometry FILES -k 2 --plot old.csv -> old.csv exists already | --plot | --force
@@ -175,8 +175,8 @@ attack membership FILES -k 2 --runs 2 -> 2 is not in the range x>=4
 attack membership FILES -k 2 --alarms 0.0001 -> cannot resolve | Give --runs | --alarms
 attack membership FILES -k 2 --algorithm k-fed --epsilon 1 -> --epsilon has no meaning | leave it out
 audit -> FedDP-KMeans needs FILEs
-audit FILES -k 2 --epsilon 1 -> needs --server-file
-audit FILES -k 2 --server-file an.csv -> needs --epsilon
+audit FILES -k 2 --epsilon 1 -> starts from points that the server holds | --server-file
+audit FILES -k 2 --server-file an.csv -> needs a budget | --epsilon
 audit FILES -k 2 --server-file an.csv --epsilon 1 --client zed -> no client: the clients are an, bn, cn
 audit FILES -k 2 --server-file an.csv --epsilon 1 --runs 3 -> give at least 20, or leave it out
 audit FILES -k 2 --server-file other.csv --epsilon 1 -> no column 'y'
@@ -220,8 +220,8 @@ deploy check nowhere.toml -> nowhere.toml: No such file or directory. Check the 
 deploy check bad.toml -> is no TOML | line 1 | Correct it
 deploy check norun.toml -> nowhere.toml: No such file or directory
 deploy join bad.toml -> is no TOML | line 1 | Correct it
-deploy join site.toml -> text.csv, line 3, column 'x' | agree on features without it | 'id_column' in [data]
-deploy join semicolon.toml -> delimiter = 'ab': one character is needed
+deploy join site.toml -> text.csv, line 3 | `secfc deploy init --features` | id_column = "..." in [data]
+deploy join semicolon.toml -> delimiter = "ab": one character is needed
 deploy join key.toml -> b.key is another key than the run file has for a | name the right key
 deploy join site.toml --page 99999 -> 99999 is not in the range
 deploy join server.toml -> use `secfc deploy serve`

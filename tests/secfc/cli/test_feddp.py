@@ -46,9 +46,9 @@ def test_the_text_is_for_people(files):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((*FEDDP,), "needs --server-file"),
-        ((*FEDDP[:-2], "--server-file", "server.csv"), "needs --epsilon"),
-        ((*FEDDP, "--server-file", "server.csv", "--protect", "client"), "needs --rows-per-client"),
+        ((*FEDDP,), "may show to everybody (--server-file)"),
+        ((*FEDDP[:-2], "--server-file", "server.csv"), "Give one (--epsilon)"),
+        ((*FEDDP, "--server-file", "server.csv", "--protect", "client"), "(--rows-per-client)"),
         ((*FEDDP, "--server-file", "server.csv", "--bound", 2), "--bound has no meaning"),
         (("-k", 3, "--publish", "p.json"), "--publish needs --epsilon"),
         ((*FEDDP, "--server-file", "server.csv", "--publish", "p.txt"), "ends in .json or in .html"),

@@ -30,7 +30,7 @@ from rich.console import Console
 import secfc
 from field.ring.basis import MERSENNE_61, Basis
 from secfc import cli, metrics, report
-from secfc.cli import errors, execute, methods, outputs, program, screen, tiny_runs, warmup
+from secfc.cli import execute, methods, outputs, program, screen, tiny_runs, warmup
 from secfc.cli import method as options
 from secfc.cli.method import ChosenAlgorithm, Method, Option
 from secfc.cli.methods import secfc as shell
@@ -343,7 +343,7 @@ def test_the_default_t_is_the_largest_that_fits_and_at_most_a_third(n: int, ell:
         # Who packs is told what it costs.
         assert [f"but t+1={t + 1} can read" in note for note in notes[1:]] == [True] * (ell > 1)
     else:
-        with pytest.raises(InputError, match="3 are needed" if n < 3 else "Lower ell"):
+        with pytest.raises(InputError, match="= 3 are needed" if n < 3 and ell == 1 else "Add clients"):
             execute.choose_code(n, None, ell)
 
 
@@ -377,17 +377,17 @@ BAD: list[tuple[str, str]] = [
     ("a.csv b.csv c.csv -k 2", "--id-column"),
     ("a.csv b.csv c.csv -k 2 --columns height", "no column 'height'"),
     ("a.csv b.csv c.csv -k 2 --columns age,,weight", "list of column names"),
-    ("all.csv -k 2 --columns age,weight", "at least 3 are needed"),
+    ("all.csv -k 2 --columns age,weight", "= 3 are needed"),
     ("all.csv -k 2 --columns age,weight --client-column ward", "no column 'ward'"),
-    ("a.npy b.npy -k 2", "at least 3 are needed"),
+    ("a.npy b.npy -k 2", "= 3 are needed"),
     ("a.npy b.npy c.npy -k 0", "'-k'"),
     ("a.npy b.npy c.npy -k two", "'-k'"),
     ("a.npy b.npy c.npy -k 64", "k=64 clusters of m=63"),
     ("a.npy b.npy c.npy -k 64 --algorithm lloyd", "k=64 clusters of m=63"),
     ("a.npy b.npy c.npy -k 64 --algorithm k-fed", "k=64 clusters of m=63"),
-    ("a.npy b.npy c.npy -k 3 --algorithm k-fed --k-local 4", "--k-local=4: it must lie in [1, k=3]"),
+    ("a.npy b.npy c.npy -k 3 --algorithm k-fed --k-local 4", "--k-local 4: it must lie in [1, k=3]"),
     ("a.npy b.npy c.npy -k 2 -t 2", "Lower ell or t, or add clients"),
-    ("a.npy b.npy c.npy -k 2 --ell 2", "Lower ell to at most 1"),
+    ("a.npy b.npy c.npy -k 2 --ell 2", "use --ell 1"),
     ("a.npy b.npy c.npy -k 2 --ell 0", "'--ell'"),
     ("a.npy b.npy c.npy -k 2 --bound 3", "outside the public bound"),
     ("a.npy b.npy c.npy -k 2 --bound inf", "positive finite"),
@@ -434,14 +434,10 @@ def test_bad_usage_and_bad_input_end_with_2_a_message_and_no_output(line: str, m
 
 
 def test_messages_name_options_where_the_library_names_parameters() -> None:
-    text = "use columns=, client_column or id_column=; k_local=3 and columns 'id_column', my_columns=5"
-    assert errors.PARAMETERS.sub(errors.as_option, text) == (
-        "use --columns, --client-column or --id-column; --k-local=3 and columns 'id_column', my_columns=5"
-    )
     Path("a.csv").write_text("id_column,x\nq,1\n")
     result = run("a.csv", "-k", "1")
     assert "column 'id_column': the cell is not a number" in result.stderr
-    assert "with --columns, or name it as --client-column, --id-column or --label-column" in result.stderr
+    assert "leave the column out (--columns), name it as IDs (--id-column)" in result.stderr
     assert "have every category of a text made a feature (--categorical)" in result.stderr
 
 
@@ -897,7 +893,7 @@ def test_threads_change_nothing_and_a_cluster_that_outgrows_its_bound_ends_the_r
     assert fine.exit_code == 0, fine.output
     begins = CliRunner().invoke(program.main, ["run", "--largest", "500"])
     assert begins.exit_code == 2
-    assert "largest=500 with --init bisecting" in begins.output
+    assert "--largest 500 with --init bisecting" in begins.output
     small = CliRunner().invoke(program.main, ["run", "--largest", "100", "--init", "random"])
     assert small.exit_code == 1
     assert "exceeds the plan's largest=100" in small.output
@@ -923,9 +919,12 @@ def test_liars_are_planned_for_and_reported() -> None:
         (("--liars", "1"), "let the server see every distance with --disclosure distances"),
         (
             ("--liars", "4", "--disclosure", "distances"),
-            "= 11 is needed for t=1. Lower --liars, or add clients",
+            "= 11 are needed. Add clients, name",
         ),
-        (("--liars", "2", "-t", "3", "--disclosure", "distances"), r"2*(ell+t-1)+1+2*liars = 11 are needed"),
+        (
+            ("--liars", "2", "-t", "3", "--disclosure", "distances"),
+            r"2*(ell+t-1)+1+2*2 = 11 are needed. Lower ell or t, allow for fewer (--liars)",
+        ),
         (("--liars", "1", "--membership", "private"), "a false dealing cannot be traced"),
         (("--liars", "1", "--algorithm", "lloyd"), "--liars has no meaning"),
         (("--liars", "-1"), "-1 is not in the range"),
@@ -1009,17 +1008,20 @@ def test_own_labels_are_verified_by_sizes_and_by_what_owners_have(dealer):
 @pytest.mark.parametrize(
     ("options", "remedy"),
     [
-        (("--disclosure", "own-labels", "--dealer", "none", "--ell", "2"), "use ell=1"),
+        (("--disclosure", "own-labels", "--dealer", "none", "--ell", "2"), "Use --ell 1"),
         (("--disclosure", "final-labels", "--sizes", "hidden"), "add --disclosure own-labels"),
-        (("--disclosure", "own-labels", "--sizes", "hidden", "--n-init", "2"), 'sizes="open"'),
-        (("--disclosure", "own-labels", "--sizes", "hidden", "--reveal-centers"), "leave reveal_centers out"),
-        (("--disclosure", "final-labels", "--ell", "2"), "use ell=1"),
-        (("--init", "splitting"), "--init bisecting, or --disclosure own-labels"),
-        (("--disclosure", "own-labels", "--init", "bisecting"), "use --init splitting"),
-        (("--disclosure", "final-labels", "--init", "center-separation"), "opens labels"),
+        (("--disclosure", "own-labels", "--sizes", "hidden", "--n-init", "2"), "--sizes open"),
+        (
+            ("--disclosure", "own-labels", "--sizes", "hidden", "--reveal-centers"),
+            "Leave --reveal-centers out",
+        ),
+        (("--disclosure", "final-labels", "--ell", "2"), "Use --ell 1"),
+        (("--init", "splitting"), "--init bisecting or --disclosure own-labels"),
+        (("--disclosure", "own-labels", "--init", "bisecting"), "Use --init splitting"),
+        (("--disclosure", "final-labels", "--init", "center-separation"), "Use --init random"),
         (("--disclosure", "assignments", "--dealer", "none", "-t", "4"), "a policy with a dealer"),
         (("--disclosure", "assignments", "--init", "k-means++"), "allow that with --consent"),
-        (("--disclosure", "final-labels", "--init", "bisecting"), "opens labels"),
+        (("--disclosure", "final-labels", "--init", "bisecting"), "Use --init random"),
         (("--disclosure", "assignments", "--field", "mersenne61"), "with --disclosure distances"),
         (("--dealer", "client-4", "--disclosure", "distances"), "add --disclosure assignments"),
         (("--disclosure", "assignments", "--dealer", "bob"), "name 'server' or a client (client-"),

@@ -792,7 +792,7 @@ def test_liars_over_sockets(lie):
     [
         (
             {"max_cheaters": 3},
-            r"n=9 clients cannot find max_cheaters=3 lying ones .* = 11 are needed\. Lower max_cheaters",
+            r"n=9 clients cannot find 3 lying ones .* = 11 are needed\. Lower ell or t",
         ),
         ({"max_cheaters": -1}, "max_cheaters=-1 is negative"),
         ({"max_cheaters": 2, "membership": secfc.Private()}, "cannot be traced.*membership=Open"),
@@ -838,7 +838,9 @@ def test_policies_that_check_nothing_are_refused():
     class Trusting(secfc.AssignmentsOnly):
         """Does not say that it finds liars."""
 
-    with pytest.raises(secfc.InputError, match="max_cheaters=1 with Trusting: this policy does not check"):
+    with pytest.raises(
+        secfc.InputError, match=r"max_cheaters=1\) with .*Trusting.*: this policy does not check"
+    ):
         secfc.fit(algorithm(1, Trusting()), federation(n=9))
 
 

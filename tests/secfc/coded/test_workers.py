@@ -314,9 +314,9 @@ BAD = {
     "workers: 'client-1' is named twice": {"workers": ("client-0", "client-1", "client-1", "client-2")},
     "workers=2.5 is a float": {"workers": 2.5},
     "workers=True is a bool": {"workers": True},
-    "workers with Private membership": {"membership": "private"},
-    "workers with max_cheaters=1": {"max_cheaters": 1, "workers": 5},
-    "workers with OwnLabels: owners hear labels": {"disclosure": "own-labels"},
+    "(workers=4) with membership=Private()": {"membership": "private"},
+    "(workers=5) with threshold=Threshold(max_cheaters=1)": {"max_cheaters": 1, "workers": 5},
+    "(workers=4) with disclosure=OwnLabels(): owners hear labels": {"disclosure": "own-labels"},
 }
 
 

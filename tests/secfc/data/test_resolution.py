@@ -281,7 +281,7 @@ def test_the_test_of_many_rows_costs_few_masks(scale):
 
 
 def test_steps_for_which_masks_would_be_gigabytes_are_refused_with_a_remedy():
-    with pytest.raises(ValueError, match=r"4 lanes .*round centers .*at most 171 steps fit"):
+    with pytest.raises(ValueError, match=r"4 lanes .*Round centers.*at most 171 steps fit"):
         masks_a_word(1_000_000, 16.0)
     assert masks_a_word(1_000_000, 8.0) < 3
     # Few rows may: it is the only way to have so many steps, and costs little.

@@ -120,8 +120,8 @@ def test_mistakes_in_the_file(text, why):
 
 @pytest.mark.parametrize(("algorithm", "options", "preparing", "why"), [
     ("nope", {}, {}, "one of secfc"), ("secfc", {"bad": 1}, {}, "bad is no word here"),
-    ("secfc", {"t": "x"}, {}, "'x' is not"), ("secfc", {"verify": True}, {}, "each site's own"),
-    ("secfc", {"reveal_centers": "yes"}, {}, "true or false"), ("feddp", {"epsilon": 1.0}, {}, "server-file"),
+    ("secfc", {"t": "x"}, {}, "'x' is no whole number"), ("secfc", {"verify": True}, {}, "each site's own"),
+    ("secfc", {"reveal_centers": "yes"}, {}, "true or false"), ("feddp", {"epsilon": 1.0}, {}, "server_file"),
     ("secfc", {"liars": 1}, {}, "--liars"), ("secfc", {}, {"limit": 3.0}, "--limit"),
 ])  # fmt: skip
 def test_words_that_the_shell_refuses_as_well(algorithm, options, preparing, why):

@@ -183,10 +183,10 @@ def test_steps_and_distances_are_refused():
 @pytest.mark.parametrize(
     ("parameters", "why"),
     [
-        ({"ell": 2}, "use ell=1"),
+        ({"ell": 2}, "Use .*ell=1"),
         ({"n_init": 2}, "n_init=2"),
         ({"largest": 20}, "sizes are secret"),
-        ({"init": CenterSeparation()}, "opens labels"),
+        ({"init": CenterSeparation()}, "this start opens others"),
         ({"init": KMeansPlusPlus()}, "opens to the server"),
         ({"t": 4}, "t from 1 to 3"),
     ],

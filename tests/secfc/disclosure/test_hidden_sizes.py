@@ -251,14 +251,14 @@ def test_shown_early_would_be_labels_of_a_step_and_is_refused():
     ("policy", "parameters", "remedy"),
     [
         (own, {"n_init": 2}, 'sizes="open"'),
-        (own, {"reveal_centers": True}, "leave reveal_centers out"),
-        (own, {"largest": 20}, "leave largest out"),
-        (own, {"dealer": None, "ell": 2}, "use ell=1"),
-        (own, {"init": secfc.Bisecting()}, "random labels"),
+        (own, {"reveal_centers": True}, "Leave reveal_centers out"),
+        (own, {"largest": 20}, "Leave largest out"),
+        (own, {"dealer": None, "ell": 2}, "Use .*ell=1"),
+        (own, {"init": secfc.Bisecting()}, "init=RandomLabels"),
         (final, {"n_init": 2}, "n_init=2"),
         (final, {"largest": 20}, "sizes are secret"),
         (final, {"dealer": "bob"}, "takes no part"),
-        (final, {"init": secfc.Bisecting()}, "random labels"),
+        (final, {"init": secfc.Bisecting()}, "init=RandomLabels"),
     ],
 )
 def test_what_does_not_fit_is_refused(policy, parameters, remedy):

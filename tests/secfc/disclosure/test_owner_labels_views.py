@@ -254,7 +254,7 @@ def test_a_server_that_asks_for_more_is_refused(change):
 
 def test_what_does_not_fit_is_refused_with_a_remedy():
     for parameters, remedy in (
-        ({"init": secfc.Bisecting()}, "random labels"), ({"init": "k-means++"}, "consent"),
+        ({"init": secfc.Bisecting()}, "init=Splitting"), ({"init": "k-means++"}, "consent"),
     ):  # fmt: skip
         with pytest.raises(ValueError, match=remedy):
             run(data(), k=2, **parameters)

@@ -338,4 +338,4 @@ def test_the_shell_takes_a_radius_in_place_of_points(tmp_path, monkeypatch):
         main, [*line, "--radius", "3", "--protect", "client", "--rows-per-client", "9"]
     )
     assert refused.exit_code == 2
-    assert "needs --server-file" in refused.output
+    assert "(--server-file), or use --protect point" in refused.output

@@ -722,13 +722,13 @@ def test_clusters_to_spare_are_merged_in_one_question():
 
 def test_secret_labels_refuse_it_before_anything_is_shared():
     for init in (Bisecting(), CenterSeparation(Bisecting())):
-        with pytest.raises(ValueError, match="opens labels"):
+        with pytest.raises(ValueError, match=r"init=.*\(\) with disclosure=.*this start opens"):
             run(federation(), secfc.FinalLabelsOnly(), init=init)
 
 
 @pytest.mark.parametrize("policy", [secfc.Distances(), secfc.AssignmentsOnly()])
 def test_a_bound_on_clusters_refuses_it_which_begins_with_one(policy):
-    with pytest.raises(ValueError, match=r"largest=30 with Bisecting\(\).*leave largest out"):
+    with pytest.raises(ValueError, match=r"largest=30\) with init=Bisecting\(\).*Leave largest out"):
         run(federation(), policy, largest=30)
 
 

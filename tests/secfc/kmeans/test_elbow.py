@@ -396,10 +396,13 @@ def test_another_k_at_the_end_than_was_chosen_is_refused():
     [
         ({"init": "random"}, r"k=auto with init=RandomLabels\(\): .* Use init=Bisecting\(\), or give k"),
         ({"k": "2..60"}, r"most=60 clusters of 60 points: .* Lower most"),
-        ({"policy": secfc.FinalLabelsOnly()}, r"k=auto with FinalLabelsOnly: .* opens to nobody. Give k as"),
+        (
+            {"policy": secfc.FinalLabelsOnly()},
+            r"k=auto with .*FinalLabelsOnly.*: .* opens to nobody. Give k as",
+        ),
         (
             {"policy": secfc.NoiseAtServer(Budget(1.0, 1e-6), Bound.given(4.0))},
-            r"k=auto with NoiseAtServer: .* Give k as a number",
+            r"k=auto with disclosure=NoiseAtServer.*: .* Give k as a number",
         ),
         ({"data": federation(m=3, n=3)}, r"most=3 clusters of 3 points: .* Give k as a number"),
     ],

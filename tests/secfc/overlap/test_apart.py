@@ -258,5 +258,5 @@ def test_what_cannot_be_is_refused():
         Synchronized(over="sums")
     with pytest.raises(InputError, match=r"no client has k=3 local clusters"):
         secfc.fit(secfc.MaskedLloyd(3, start=Synchronized(LocalKMeans(2), "distances")), data)
-    with pytest.raises(InputError, match="Overlap1 shows the server centroids in every round"):
+    with pytest.raises(InputError, match="the server sees centroids in every round, so"):
         secfc.fit(secfc.Overlap1(3, start=Synchronized(over="distances")), data)

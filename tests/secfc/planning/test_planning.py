@@ -240,7 +240,7 @@ IMPOSSIBLE = [
     (S(4, Threshold(2, 9)), 10, 1000, 0, "ell=9", ["ell=3 (not 9)", "n=21 (not 10)"]),
     (S(4, Threshold(2, 0)), 10, 1000, 0, "ell=0", ["ell=1 (not 0)"]),
     (
-        S(4, secfc.Threshold(2, max_cheaters=5), disclosure="distances"), 10, 1000, 0, "max_cheaters=5",
+        S(4, secfc.Threshold(2, max_cheaters=5), disclosure="distances"), 10, 1000, 0, "5 lying ones",
         ["max_cheaters=2 (not 5)", "n=15 (not 10)"],
     ),
     (S(4, Threshold(2, max_cheaters=1)), 10, 1000, 0, "does not check", ["max_cheaters=0 (not 1)"]),
@@ -333,7 +333,7 @@ def test_the_command_refuses_with_what_is_near():
     assert "Nearest possible:\n  t=2 (not 4)\n  n=9 (not 6)\n" in said
     assert "n=3 (not 2)" in invoked("-n", "2", code=2)
     assert "no meaning" in invoked("--algorithm", "k-fed", "--dealer", "none", code=2)
-    assert "FedDP-KMeans needs" not in invoked("--algorithm", "feddp", code=2)
+    assert "Give one (--epsilon)" in invoked("--algorithm", "feddp", code=2)
 
 
 def test_a_run_file_is_planned_by_its_own_words(tmp_path):

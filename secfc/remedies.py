@@ -1,0 +1,177 @@
+"""Errors and cautions as data: which parameters, which rule, what would help; in words where they are read.
+
+The library speaks Python, the shell its options, a site file its keys: each is an `Interface`, which says how
+a parameter is set there, and leaves out what cannot be.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import fields, is_dataclass
+from itertools import groupby
+from types import EllipsisType
+from typing import Any, Protocol
+
+# What would help: words that hold everywhere; or a parameter and its value, None to leave it out and ... for
+# any; or these, and what they do in words.
+Remedy = str | tuple[str, Any] | tuple[str, Any, str]
+
+# Values that have a word in the shell, by parameter and word: their class in Python.
+CLASSES = {
+    ("disclosure", "assignments"): "AssignmentsOnly",
+    ("disclosure", "own-labels"): "OwnLabels",
+    ("disclosure", "final-labels"): "FinalLabelsOnly",
+    ("disclosure", "distances"): "Distances",
+    ("init", "random"): "RandomLabels",
+    ("init", "random-points"): "RandomPoints",
+    ("init", "k-means++"): "KMeansPlusPlus",
+    ("init", "center-separation"): "CenterSeparation",
+    ("init", "bisecting"): "Bisecting",
+    ("init", "splitting"): "Splitting",
+    ("membership", "open"): "Open",
+    ("membership", "private"): "Private",
+}
+# Values that hold several parameters in Python, by parameter.
+HOLDERS = {
+    **dict.fromkeys(("t", "ell", "max_cheaters"), "threshold=Threshold"),
+    **dict.fromkeys(
+        ("scale", "basis", "rounding", "largest", "centers", "coarse"), "quantization=Quantization"
+    ),
+    **dict.fromkeys(("threads", "network", "workers", "scratch"), "runtime=Runtime"),
+    **dict.fromkeys(("reveal_centers", "smallest_center", "predictions"), "release=Release"),
+}
+ALGORITHMS = {"secfc": "SecFC", "lloyd": "Lloyd", "masked-lloyd": "MaskedLloyd", "feddp": "FedDPKMeans"}
+
+
+class Interface(Protocol):
+    """How parameters are set by whoever reads a message."""
+
+    def name(self, parameter: str) -> str | None:
+        """What the parameter is called, None where it cannot be set."""
+        ...
+
+    def setting(self, parameter: str, value: Any) -> str | None:
+        """How it is given a value, or any (...); None where it cannot be."""
+        ...
+
+
+class PythonInterface:
+    """Keywords of the library."""
+
+    def name(self, parameter: str) -> str:
+        """The keyword."""
+        return parameter
+
+    def setting(self, parameter: str, value: Any) -> str:
+        """As `disclosure=OwnLabels()`, or `threshold=Threshold(t=2)`.
+
+        >>> PYTHON.setting("disclosure", "own-labels"), PYTHON.setting("t", 2)
+        ('disclosure=OwnLabels()', 'threshold=Threshold(t=2)')
+        """
+        holder = HOLDERS.get(parameter)
+        if holder is not None:
+            return f"{holder}({parameter}={'...' if value is ... else _literal(value)})"
+        if parameter == "algorithm":
+            return ALGORITHMS.get(value, str(value))
+        if isinstance(value, EllipsisType):
+            return f"{parameter}="
+        if (parameter, value) in CLASSES if isinstance(value, str) else False:
+            return f"{parameter}={CLASSES[parameter, value]}()"
+        if parameter == "k":
+            return f"k={value}"
+        if is_dataclass(value):
+            changed = ", ".join(f"{name}={_literal(v)}" for name, v in changed_fields(value).items())
+            return f"{parameter}={type(value).__name__}({changed})"
+        return f"{parameter}={_literal(value)}"
+
+
+PYTHON = PythonInterface()
+
+
+def _literal(value: Any) -> str:
+    return f'"{value}"' if isinstance(value, str) else repr(value)
+
+
+def changed_fields(value: Any) -> dict[str, Any]:
+    """Fields of a dataclass value that are not as by default and hold plain values."""
+    return {
+        f.name: v
+        for f in fields(value)
+        if f.init and f.repr and (v := getattr(value, f.name)) != f.default
+        and isinstance(v, str | int | float | None)
+    }  # fmt: skip
+
+
+def word_of(parameter: str, value: Any) -> str | None:
+    """The shell's word for a value of a class, None if it has none."""
+    name = type(value).__name__
+    return next((word for (p, word), kind in CLASSES.items() if (p, kind) == (parameter, name)), None)
+
+
+def in_words(
+    rule: str, parameters: Mapping[str, Any], remedies: Sequence[Remedy], interface: Interface
+) -> str:
+    """A message: the parameters, the rule, and the remedies that there are."""
+    shown = " with ".join(
+        interface.setting(name, value) or PYTHON.setting(name, value) for name, value in parameters.items()
+    )
+    statement = f"{shown}: {rule}" if shown else rule
+    found = [text for remedy in remedies if (text := remedy_in_words(remedy, interface)) is not None]
+    if not found:
+        return statement
+    return f"{statement.rstrip('.')}. {capitalize_first(join_alternatives(found))}."
+
+
+def remedy_in_words(remedy: Remedy, interface: Interface) -> str | None:
+    """A remedy as an infinitive, None if this interface has none such."""
+    if isinstance(remedy, str):
+        return remedy
+    parameter, value = remedy[:2]
+    if value is None and len(remedy) == 2:
+        name = interface.name(parameter)
+        return None if name is None else f"leave {name} out"
+    setting = interface.setting(parameter, value)
+    if setting is None:
+        return None
+    return f"{remedy[2]} ({setting})" if len(remedy) == 3 else f"use {setting}"
+
+
+def join_alternatives(items: Iterable[str]) -> str:
+    """As "use a or b, leave c out, or wait": what is used stands together.
+
+    >>> join_alternatives(["use a", "use b", "leave c out", "wait"]), join_alternatives(["use a"])
+    ('use a or b, leave c out, or wait', 'use a')
+    """
+    merged: list[str] = []
+    for used, group in groupby(items, lambda item: item.startswith("use ")):
+        some = list(group)
+        merged += [f"use {' or '.join(item.removeprefix('use ') for item in some)}"] if used else some
+    *first, last = merged
+    return f"{', '.join(first)}, or {last}" if first else last
+
+
+def capitalize_first(text: str) -> str:
+    """The text as a sentence begins."""
+    return text[:1].upper() + text[1:]
+
+
+class Advice:
+    """What errors and cautions share: a rule, the parameters it is about, and remedies.
+
+    rule: a sentence.  parameters: those that are named before it, and their values.
+    """
+
+    rule: str
+    parameters: Mapping[str, Any]
+    remedies: tuple[Remedy, ...]
+
+    def keep(self, rule: str, remedies: Sequence[Remedy], parameters: Mapping[str, Any] | None) -> None:
+        """Set the three."""
+        self.rule, self.remedies, self.parameters = str(rule), tuple(remedies), dict(parameters or {})
+
+    def text(self, interface: Interface = PYTHON) -> str:
+        """The message in words of an interface."""
+        return in_words(self.rule, self.parameters, self.remedies, interface)
+
+    def __str__(self) -> str:
+        return self.text()
