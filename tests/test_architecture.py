@@ -114,6 +114,7 @@ STARTS = {
     "secfc/coded_kmeans/query_order.py",
     "secfc/coded_kmeans/plaintext.py",
     "secfc/coded_kmeans/adversary_view.py",
+    "secfc/coded_kmeans/algorithm1.py",
     "secfc/coded_kmeans/secfc.py",
 }
 # With what kernels inline, a file is as long as it must be: the disk cache notices changes of that file only.

@@ -1,64 +1,21 @@
-"""SecFC: exact k-means over Lagrange coded shares (Li, Hou, Buyukates, Avestimehr, Algorithm 1).
+"""SecFC: exact k-means over Lagrange coded shares, its parameters, plan and results.
 
-Clients share their points with a Lagrange code; in every iteration clients compute coded distances of all
-points to all centers on their shares, every point goes to its nearest center, and the server announces the
-labels.  In the paper the server decodes the distances and compares them; by default a committee of clients
-compares them unseen.  The labels are those of plaintext Lloyd on the quantized points, bit for bit.
-
-Assumes a server that follows the protocol and secure channels between clients; clients follow it as well,
-except for the `max_cheaters` that a plan allows for: those may compute and deal falsely, together, and no
-label is wrong for it; the server finds those whose replies it reads (`secfc.coded.blame` says what is
-proven).
-Nobody is kept from lying about its own points: a client that shares other data than it has, within the bound,
-is a client with other data.  What it shares is tested before it is used (`secfc.coded.input_check`): rows far
-beyond the bound, or off the code, end the run with its name.
-
-Any t clients together learn nothing beyond the labels, if they follow the protocol.  What the server sees is
-a policy (`secfc.disclosure`, and its README for the argument).  By default, `AssignmentsOnly()`, the server
-deals masks and learns the labels of every iteration, as every client does, and with several starts the cost
-of each; only together with a client of the committee does it learn distances.  `Distances()` is the paper's
-protocol: the server decodes the exact distances of every iteration, from which it can rebuild much of the
-shape of the data, and with a client place it by that one's points.  From t + 1 clients on nothing is
-promised: they hold all points if ell = 1, and can read small or categorical values if ell > 1
-(`secfc.coded_kmeans.parameters`).
+What parties do is in `secfc.coded_kmeans.algorithm1`.
 """
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import partial
-from pathlib import Path
-from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from field.code.lagrange_code import LagrangeCode
-from field.code.rows import (
-    MEMORY,
-    ClusterSums,
-    CodedRows,
-    FileStorage,
-    NoRoomError,
-    RunningSums,
-    cluster_sizes,
-)
 from field.ring.quantize import FRACTION
 from field.secrets.coins import Coins
 from secfc.algorithm import Capabilities, Clustering, PartyOutcome, PublicFacts, join_outcomes
-from secfc.coded.blame import BlameState, CheaterIdentification
-from secfc.coded.input_check import ReceivedShares
-from secfc.coded.membership import (
-    Membership,
-    Open,
-    PrivateMembershipPlan,
-    RowContribution,
-    contribute_own_rows,
-    settle_single_owner,
-)
-from secfc.coded.messages import CodedCenters, RevealCenters, RevealSums, RunEnded
+from secfc.coded.membership import Membership, Open, PrivateMembershipPlan
 from secfc.coded.parameters import (
     Quantization,
     Release,
@@ -68,24 +25,10 @@ from secfc.coded.parameters import (
     parse_threshold,
     select_workers,
 )
-from secfc.coded.plan import (
-    CodedPlan,
-    HiddenOwnerLayout,
-    RowLayout,
-)
-from secfc.coded.policy import OwnResult
-from secfc.coded.queries import Query
-from secfc.coded.questions import receive_query
+from secfc.coded.plan import CodedPlan, RowLayout
 from secfc.coded.ranges import choose_range
-from secfc.coded.sharing import answer_query, settle_contributors, settle_contributors_at_server, share_rows
 from secfc.coded_kmeans import parameters
-from secfc.coded_kmeans.input_party import (
-    agree_on_plan,
-    check_result,
-    labels_of_own_rows,
-    send_results_to_input_parties,
-    share_rows_and_await,
-)
+from secfc.coded_kmeans.algorithm1 import SecFCClientResult, SecFCServerResult, run_client, run_server
 from secfc.coded_kmeans.parameters import (
     OF_LLOYD,
     OF_SECFC,
@@ -97,7 +40,7 @@ from secfc.coded_kmeans.parameters import (
     segment_cautions,
 )
 from secfc.coded_kmeans.predict import CodedModel, PredictionAllowance
-from secfc.coded_kmeans.query_order import QueryValidator, RestartQueries
+from secfc.coded_kmeans.run_setup import Draft, check_terms, plan_from_all_data
 from secfc.coded_kmeans.run_summary import (
     PolicyBudget,
     leakage_to_clients,
@@ -105,300 +48,16 @@ from secfc.coded_kmeans.run_summary import (
     summarize_secfc,
 )
 from secfc.data.federation import Federation
-from secfc.data.inputs import Caution, InputError, check_fields
+from secfc.data.inputs import Caution, check_fields
 from secfc.data.party import Party
-from secfc.data.resolution import check_resolution_at_site
-from secfc.disclosure import AssignmentsOnly, Disclosure, DistanceOracle, NoiseAtServer, NoiseInShares
-from secfc.kmeans.elbow import CostCurve, Elbow, largest_k, parse_k
-from secfc.kmeans.loop import Trace, best_of_restarts, is_cheaper
-from secfc.kmeans.starts import RestartLabels, Start, restart_generators
+from secfc.disclosure import AssignmentsOnly, Disclosure, NoiseAtServer, NoiseInShares
+from secfc.kmeans.elbow import Elbow, largest_k, parse_k
+from secfc.kmeans.starts import Start
 from secfc.privacy.ledger import Promise
-from secfc.roles.coin_toss import CoinToss, derive_seed, toss_coins, toss_coins_at_server
 from secfc.roles.description import RunTerms
-from secfc.roles.exchange import ITERATE, SERVER, Exchange, FaultyServer, PartyId, Role, TooManyHolders
-from secfc.roles.messages import FinalResult
+from secfc.roles.exchange import SERVER, PartyId, Role
 from secfc.roles.transcript import SimulatedRun
 from secfc.run_summary import RunSummary
-
-# --------------------------------------------------------------------------------------------------
-# From what is public before rows are known to the plan of a run: a draft, which the algorithm completes.
-#
-# Where rows are public, the plan is complete before the parties talk, and is its own draft.
-
-Array = NDArray[Any]
-Draft = CodedPlan | PrivateMembershipPlan
-
-
-class PlanCompleter(Protocol):
-    """An algorithm that can plan a run as soon as the layout of its rows is known."""
-
-    def complete(self, public: PublicFacts, layout: RowLayout) -> CodedPlan:
-        """The plan for a known layout of rows."""
-        ...
-
-
-def complete_plan(way: PlanCompleter, draft: PrivateMembershipPlan, held: Array) -> CodedPlan:
-    """The plan for rows that so many clients hold, (m,) int64: all ones without merging.
-
-    Raises TooManyHolders, and ValueError for what does not fit in any case.
-    """
-    public, layout = draft.terms.public, draft.layout(held)
-    if layout.multiple == 1:
-        return way.complete(public, layout)
-    try:
-        return way.complete(public, layout)
-    except ValueError as error:
-        way.complete(
-            public, HiddenOwnerLayout(layout.m, layout.n)
-        )  # what fails here too is no matter of holders
-        counts = np.unique(held).tolist() if draft.counted else range(1, layout.n + 1)
-        raise TooManyHolders(counts, layout.multiple, str(error)) from error
-
-
-def plan_from_all_data(way: PlanCompleter, draft: Draft, federation: Federation) -> CodedPlan:
-    """The plan that the points of all will lead to, for a process that sees all data."""
-    return draft if isinstance(draft, CodedPlan) else complete_plan(way, draft, draft.foreseen(federation))
-
-
-def agree_on_rows(
-    way: PlanCompleter, draft: Draft, party: Party, coins: Coins
-) -> Role[tuple[CodedPlan, RowContribution]]:
-    """A client agrees with the others on the rows: the plan, and what it brings."""
-    if isinstance(draft, CodedPlan):
-        return draft, contribute_own_rows(draft, party)
-    union = yield from draft.client(party, coins=coins)
-    plan = complete_plan(way, draft, union.held)
-    return plan, union.contribution(plan)
-
-
-def agree_on_rows_at_server(
-    way: PlanCompleter, draft: Draft, coins: Coins
-) -> Role[tuple[CodedPlan, Callable[[], Role[None]]]]:
-    """The server's part of the same, and of settling."""
-    if isinstance(draft, CodedPlan):
-        return draft, settle_single_owner
-    held, settle = yield from draft.server(coins=coins)
-    plan = complete_plan(way, draft, held)
-    return plan, partial(settle, plan)
-
-
-def check_terms(way: PlanCompleter, draft: Draft) -> None:
-    """Raises ValueError for a draft that was made on other terms than the algorithm's."""
-    if draft.terms is not None:
-        draft.terms.check(way)
-
-
-# --------------------------------------------------------------------------------------------------
-# Where a client's shares lie while it takes part: in memory, or in files of a folder that it names.
-
-
-class StorageSettings(Protocol):
-    """What of a run's parameters is each client's own business."""
-
-    @property
-    def runtime(self) -> Runtime: ...
-
-
-def share_rows_in_storage(
-    way: StorageSettings, plan: CodedPlan, mine: RowContribution, coins: Coins
-) -> Role[ReceivedShares]:
-    """Phase 1 of Algorithm 1, `share_rows`.  Raises InputError for a folder without room."""
-    storage = MEMORY if way.runtime.scratch is None else FileStorage(Path(way.runtime.scratch))
-    try:
-        return (yield from share_rows(plan, mine, coins, threads=way.runtime.threads, storage=storage))
-    except NoRoomError as error:
-        raise InputError(f"{error.strerror}. Name another folder (scratch=), or None for memory") from error
-
-
-# --------------------------------------------------------------------------------------------------
-# The seed of random starts: public from the beginning, or tossed by clients once their rows are fixed.
-
-
-def toss_start_seed(plan: CodedPlan, name: PartyId, coins: Coins) -> Role[int]:
-    """The seed of random starts: the plan's, or one that the clients toss now that rows are fixed."""
-    if plan.seed is not None:
-        return plan.seed
-    return _start((yield from toss_coins(start_toss(plan), name, coins)))
-
-
-def toss_start_seed_at_server(plan: CodedPlan, screening: CheaterIdentification) -> Role[int]:
-    """The same at the server; who falls silent is not there any more."""
-    if plan.seed is not None:
-        return plan.seed
-    # Who is in a dispute, or was found lying, hears the result all the same.
-    who = plan.clients if plan.liars else screening.present
-    seed, who = yield from toss_coins_at_server(start_toss(plan), who, lenient=plan.liars > 0)
-    screening.present = tuple(c for c in screening.present if c in who)
-    return _start(seed)
-
-
-def start_toss(plan: CodedPlan) -> CoinToss:
-    """Who tosses coins for a run under this plan."""
-    return CoinToss(plan.clients, plan.digest(), plan.code.threshold(2))
-
-
-def _start(seed: bytes) -> int:
-    return int.from_bytes(derive_seed(seed, b"secfc start"), "little")
-
-
-# --------------------------------------------------------------------------------------------------
-
-# --- client --------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, repr=False, eq=False)
-class SecFCClientResult:
-    """The plan as it was agreed; a client's own labels (m_j,) and their rows; centers, if they were opened.
-
-    sums: its shares of the final centers, for `predict`, None if it did not hear them; secret.
-    """
-
-    plan: CodedPlan
-    labels: Array
-    rows: Array
-    centers: Array | None
-    sums: ClusterSums | None
-
-
-def run_client(way: SecFC, draft: Draft, party: Party, *, coins: Coins) -> Role[SecFCClientResult]:
-    """The client of Algorithm 1."""
-    plan, mine = yield from agree_on_rows(way, draft, party, coins)
-    yield from agree_on_plan(plan, party.name)
-    check_resolution_at_site(way, plan.quantizer, party)
-    if party.name in plan.resting:
-        return (yield from run_input_party(plan, mine, coins))
-    received = yield from share_rows_in_storage(way, plan, mine, coins)
-    shared = plan
-    kept, rows = yield from settle_contributors(shared, mine, received, coins)
-    mine = mine.among(shared, kept)
-    plan = kept.at_work
-    seed = yield from toss_start_seed(shared.at_work, party.name, coins)
-    yield from mine.settle(rows)
-    rows.finish()
-    answer = yield from way.disclosure.client(plan, party.name, coins=coins)
-    courses = RestartQueries(plan, way.disclosure, np.random.default_rng(seed))
-    referee = QueryValidator(plan, courses, opens=answer.opens)
-    running = RunningSums(rows)
-    consenting = party.name in plan.revealing
-    wait = Exchange({}, (SERVER,), round=ITERATE, phase="share")
-    while True:
-        request, missed = yield from receive_query(plan, plan.k, wait)
-        match request:
-            case Query():
-                message, due = None, referee.ask(request, missed)
-                labels = request.labels.astype(np.int32)
-                sizes = cluster_sizes(labels, request.k)
-                if due:
-                    sums = partial(running.of, labels, request.k)
-                    measured = DistanceOracle(rows, sizes, sums, request.operation.halves, mine.rows)
-                    message = yield from answer(request, measured)
-                else:
-                    yield from answer.watch(request, sizes)
-                referee.opened = answer.opened
-                strides = request.operation.strides(plan.max_iter)
-                wait = answer_query(request.round, message, "distances", strides)
-            case RevealCenters() if consenting:
-                consenting = False  # to one opening, of the final centers
-                referee.end(request.labels, missed)
-                check_chosen_k(referee, courses, request.k)
-                final = running.of(request.labels.astype(np.int32), request.k)
-                shares = partial(zero_small_clusters, plan, rows, final)
-                message = yield from way.disclosure.open_centers(plan, party.name, request, shares, coins)
-                wait = answer_query(request.round, message, "centers")
-            case RevealSums() if consenting:
-                consenting, message = False, None
-                referee.miss(missed)
-                if answer.kept is not None and answer.kept.sums is not None:  # else I did not hear the end
-                    referee.end(answer.kept.sums.sizes)
-                    message = CodedCenters(zero_small_clusters(plan, rows, answer.kept.sums))
-                wait = answer_query(request.round, message, "centers")
-            case RunEnded():
-                referee.end(request.sizes, missed)
-                check_chosen_k(referee, courses, len(request.sizes))
-                retained = answer.kept or OwnResult(np.full(plan.m, -1, np.int32), None)
-                own, plan = mine.own(retained.labels), kept.chosen(len(request.sizes))
-                return SecFCClientResult(plan, own, mine.rows, request.centers, retained.sums)
-            case FinalResult():
-                referee.end(request.labels, missed)
-                check_chosen_k(referee, courses, request.k)
-                final = running.of(request.labels.astype(np.int32), request.k)
-                plan = kept.chosen(request.k)
-                return SecFCClientResult(plan, mine.own(request.labels), mine.rows, request.centers, final)
-            case _:
-                raise FaultyServer(SERVER, f"sent {type(request).__name__}, which it may not")
-
-
-def run_input_party(plan: CodedPlan, mine: RowContribution, coins: Coins) -> Role[SecFCClientResult]:
-    """The client that does not work: deal, and hear the result."""
-    result = yield from share_rows_and_await(plan, mine, coins)
-    check_result(plan, result)
-    labels, rows = labels_of_own_rows(mine, result), mine.rows
-    if not len(result.labels):
-        rows = np.full(len(rows), -1)
-    return SecFCClientResult(plan.chosen(len(result.sizes)), labels, rows, result.centers, None)
-
-
-def zero_small_clusters(plan: CodedPlan, rows: CodedRows, sums: ClusterSums) -> Array:
-    """My shares of the sums of clusters (lanes, k, width), zeros for those too small to be opened."""
-    shares = rows.residues(sums)
-    shares[:, sums.sizes < plan.smallest_center] = 0
-    return shares
-
-
-def check_chosen_k(referee: QueryValidator, courses: RestartQueries, k: int) -> None:
-    """Raises FaultyServer for another number of clusters than was chosen, if I heard which that is."""
-    chosen = courses.drawing.k
-    if isinstance(chosen, int) and chosen != k and not referee.gap:
-        raise FaultyServer(SERVER, f"ended with k={k} clusters, where k={chosen} was chosen")
-
-
-# --- server --------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, repr=False, eq=False)
-class SecFCServerResult:
-    """The plan that was agreed on, whose rows it leaves out, the best run, and revealed centers.
-
-    standing: who was found lying.  curve: what k was chosen by, in integer units, or None.
-    """
-
-    plan: CodedPlan
-    excluded: tuple[PartyId, ...]
-    trace: Trace
-    centers: Array | None
-    standing: BlameState
-    curve: CostCurve | None = None
-
-
-def run_server(way: SecFC, draft: Draft, *, coins: Coins) -> Role[SecFCServerResult]:
-    """The server of Algorithm 1, with restarts."""
-    plan, settle = yield from agree_on_rows_at_server(way, draft, coins)
-    yield from agree_on_plan(plan, SERVER)
-    shared = plan
-    kept, screening = yield from settle_contributors_at_server(shared, coins)
-    plan = kept.at_work
-    seed = yield from toss_start_seed_at_server(shared.at_work, screening)
-    yield from settle()
-    source = yield from way.disclosure.server(plan, screening, coins=coins, threads=way.runtime.threads)
-    each = restart_generators(np.random.default_rng(seed), plan.n_init)
-    drawing = RestartLabels(plan.init, plan.m, plan.choice)
-
-    def once() -> Role[Trace]:
-        start, k = yield from drawing(next(each), source)
-        trace = yield from source.lloyd(start, k, plan.max_iter)
-        if plan.n_init == 1 or trace.within is not None:
-            return trace
-        return replace(trace, within=(yield from source.costs(trace.labels.astype(np.int32), k)))
-
-    trace: Trace = yield from best_of_restarts(plan.n_init, once, is_cheaper)
-    centers = yield from source.ending.fit(source, plan.chosen(trace.k), trace)
-    kept = kept.chosen(trace.k)
-    if kept.resting:
-        yield from send_results_to_input_parties(kept, trace.labels, centers, next(source.rounds))
-    return SecFCServerResult(kept, kept.excluded(shared), trace, centers, screening.standing, drawing.curve)
-
-
-# --- the algorithm -------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)

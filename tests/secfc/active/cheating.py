@@ -14,7 +14,7 @@ from field import SeededCoins
 from field.code.range_check import MaskSelection, MaskShortage, project_integers, select_masks
 from secfc.algorithm import PublicFacts
 from secfc.coded.plan import CodedPlan
-from secfc.coded_kmeans import secfc as drafts
+from secfc.coded_kmeans import algorithm1
 from secfc.roles.exchange import SERVER
 from secfc.roles.transcript import SimulatedRun
 from secfc.transport.simulate import simulate
@@ -23,8 +23,8 @@ BOUND = 8.0
 
 
 def crafting(cheater: str, rows: Any) -> Any:
-    """What `drafts.agree_on_rows` is where the cheater shares these integers (m_j, d), of any size."""
-    at_client = drafts.agree_on_rows
+    """What `algorithm1.agree_on_rows` is where the cheater shares these integers (m_j, d), of any size."""
+    at_client = algorithm1.agree_on_rows
 
     def crafted(way: Any, draft: Any, party: Any, coins: Any) -> Any:
         plan, mine = yield from at_client(way, draft, party, coins)
@@ -108,5 +108,5 @@ def run(
         role = way.client(plan, party, coins=coins[party.name])
         roles[party.name] = change(role) if party.name == cheater else role
     roles[SERVER] = way.server(plan, rng=np.random.default_rng(seed), coins=coins[SERVER])
-    with mock.patch.object(drafts, "agree_on_rows", crafting(cheater, rows)):
+    with mock.patch.object(algorithm1, "agree_on_rows", crafting(cheater, rows)):
         return simulate(roles, **options)

@@ -1,0 +1,279 @@
+"""SecFC: exact k-means over Lagrange coded shares (Li, Hou, Buyukates, Avestimehr, Algorithm 1).
+
+Clients share their points with a Lagrange code; in every iteration clients compute coded distances of all
+points to all centers on their shares, every point goes to its nearest center, and the server announces the
+labels.  In the paper the server decodes the distances and compares them; by default a committee of clients
+compares them unseen.  The labels are those of plaintext Lloyd on the quantized points, bit for bit.
+
+Assumes a server that follows the protocol and secure channels between clients; clients follow it as well,
+except for the `max_cheaters` that a plan allows for: those may compute and deal falsely, together, and no
+label is wrong for it; the server finds those whose replies it reads (`secfc.coded.blame` says what is
+proven).
+Nobody is kept from lying about its own points: a client that shares other data than it has, within the bound,
+is a client with other data.  What it shares is tested before it is used (`secfc.coded.input_check`): rows far
+beyond the bound, or off the code, end the run with its name.
+
+Any t clients together learn nothing beyond the labels, if they follow the protocol.  What the server sees is
+a policy (`secfc.disclosure`, and its README for the argument).  By default, `AssignmentsOnly()`, the server
+deals masks and learns the labels of every iteration, as every client does, and with several starts the cost
+of each; only together with a client of the committee does it learn distances.  `Distances()` is the paper's
+protocol: the server decodes the exact distances of every iteration, from which it can rebuild much of the
+shape of the data, and with a client place it by that one's points.  From t + 1 clients on nothing is
+promised: they hold all points if ell = 1, and can read small or categorical values if ell > 1
+(`secfc.coded_kmeans.parameters`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from field.code.rows import ClusterSums, CodedRows, RunningSums, cluster_sizes
+from field.secrets.coins import Coins
+from secfc.coded.blame import BlameState
+from secfc.coded.membership import RowContribution
+from secfc.coded.messages import CodedCenters, RevealCenters, RevealSums, RunEnded
+from secfc.coded.plan import CodedPlan
+from secfc.coded.policy import ClientPolicy, OwnResult
+from secfc.coded.queries import Query
+from secfc.coded.questions import receive_query
+from secfc.coded.sharing import answer_query, settle_contributors, settle_contributors_at_server
+from secfc.coded_kmeans.input_party import (
+    agree_on_plan,
+    check_result,
+    labels_of_own_rows,
+    send_results_to_input_parties,
+    share_rows_and_await,
+)
+from secfc.coded_kmeans.query_order import QueryValidator, RestartQueries
+from secfc.coded_kmeans.run_setup import (
+    Draft,
+    PlanCompleter,
+    StorageSettings,
+    agree_on_rows,
+    agree_on_rows_at_server,
+    share_rows_in_storage,
+    toss_start_seed,
+    toss_start_seed_at_server,
+)
+from secfc.data.party import Party
+from secfc.data.resolution import check_resolution_at_site
+from secfc.disclosure import Disclosure, DistanceOracle
+from secfc.kmeans.elbow import CostCurve
+from secfc.kmeans.loop import Trace, best_of_restarts, is_cheaper
+from secfc.kmeans.starts import RestartLabels, restart_generators
+from secfc.roles.exchange import ITERATE, SERVER, Exchange, FaultyServer, PartyId, Role
+from secfc.roles.messages import FinalResult
+
+Array = NDArray[Any]
+
+
+class RunSettings(PlanCompleter, StorageSettings, Protocol):
+    """What the roles read of the algorithm that is run: `SecFC`."""
+
+    @property
+    def disclosure(self) -> Disclosure: ...
+
+
+# --- client --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class SecFCClientResult:
+    """The plan as it was agreed; a client's own labels (m_j,) and their rows; centers, if they were opened.
+
+    sums: its shares of the final centers, for `predict`, None if it did not hear them; secret.
+    """
+
+    plan: CodedPlan
+    labels: Array
+    rows: Array
+    centers: Array | None
+    sums: ClusterSums | None
+
+
+def run_client(way: RunSettings, draft: Draft, party: Party, *, coins: Coins) -> Role[SecFCClientResult]:
+    """The client of Algorithm 1."""
+    shared, mine = yield from agree_on_rows(way, draft, party, coins)
+    yield from agree_on_plan(shared, party.name)
+    check_resolution_at_site(way, shared.quantizer, party)
+    if party.name in shared.resting:
+        return (yield from run_input_party(shared, mine, coins))
+    received = yield from share_rows_in_storage(way, shared, mine, coins)
+    kept, rows = yield from settle_contributors(shared, mine, received, coins)
+    mine = mine.among(shared, kept)
+    seed = yield from toss_start_seed(shared.at_work, party.name, coins)
+    yield from mine.settle(rows)
+    rows.finish()
+    answer = yield from way.disclosure.client(kept.at_work, party.name, coins=coins)
+    courses = RestartQueries(kept.at_work, way.disclosure, np.random.default_rng(seed))
+    return (yield from ClientSteps(way, kept, party.name, mine, rows, answer, courses, coins).run())
+
+
+class ClientSteps:
+    """The steps of a client whose rows are shared: a reply to each query that is due, until the run ends.
+
+    kept: the plan for the rows that count, of all clients.  rows: its shares; secret, as mine and coins are.
+    """
+
+    def __init__(
+        self,
+        way: RunSettings,
+        kept: CodedPlan,
+        name: PartyId,
+        mine: RowContribution,
+        rows: CodedRows,
+        answer: ClientPolicy,
+        courses: RestartQueries,
+        coins: Coins,
+    ) -> None:
+        self.way, self.kept, self.plan, self.name = way, kept, kept.at_work, name
+        self.mine, self.rows, self.answer, self.courses, self.coins = mine, rows, answer, courses, coins
+        self.validator = QueryValidator(self.plan, courses, opens=answer.opens)
+        self.running = RunningSums(rows)
+        self.consenting = name in self.plan.revealing  # to one opening, of the final centers
+
+    def run(self) -> Role[SecFCClientResult]:
+        """The loop of Algorithm 1.  Raises FaultyServer for what the plan does not expect."""
+        wait = Exchange({}, (SERVER,), round=ITERATE, phase="share")
+        while True:
+            request, missed = yield from receive_query(self.plan, self.plan.k, wait)
+            match request:
+                case Query():
+                    wait = yield from self.reply(request, missed)
+                case RevealCenters() if self.consenting:
+                    wait = yield from self.open_final_centers(request, missed)
+                case RevealSums() if self.consenting:
+                    wait = self.open_retained_sums(request, missed)
+                case RunEnded():
+                    return self.end_with_retained(request, missed)
+                case FinalResult():
+                    return self.end_with_labels(request, missed)
+                case _:
+                    raise FaultyServer(SERVER, f"sent {type(request).__name__}, which it may not")
+
+    def reply(self, query: Query, missed: int) -> Role[Exchange]:
+        """Compute on shares what is asked, if it is due; else hear what others open of it."""
+        message, due = None, self.validator.ask(query, missed)
+        labels = query.labels.astype(np.int32)
+        sizes = cluster_sizes(labels, query.k)
+        if due:
+            sums = partial(self.running.of, labels, query.k)
+            measured = DistanceOracle(self.rows, sizes, sums, query.operation.halves, self.mine.rows)
+            message = yield from self.answer(query, measured)
+        else:
+            yield from self.answer.watch(query, sizes)
+        self.validator.opened = self.answer.opened
+        return answer_query(query.round, message, "distances", query.operation.strides(self.plan.max_iter))
+
+    def open_final_centers(self, request: RevealCenters, missed: int) -> Role[Exchange]:
+        """Send shares of the sums of final clusters, or what the policy makes of them."""
+        self.consenting = False
+        final = self.final_sums(request, missed)
+        shares = partial(zero_small_clusters, self.plan, self.rows, final)
+        policy = self.way.disclosure
+        message = yield from policy.open_centers(self.plan, self.name, request, shares, self.coins)
+        return answer_query(request.round, message, "centers")
+
+    def open_retained_sums(self, request: RevealSums, missed: int) -> Exchange:
+        """Send shares of the sums that are retained where labels stay shared; none if I missed the end."""
+        self.consenting, message = False, None
+        self.validator.miss(missed)
+        retained = self.answer.kept
+        if retained is not None and retained.sums is not None:
+            self.validator.end(retained.sums.sizes)
+            message = CodedCenters(zero_small_clusters(self.plan, self.rows, retained.sums))
+        return answer_query(request.round, message, "centers")
+
+    def end_with_retained(self, ended: RunEnded, missed: int) -> SecFCClientResult:
+        """The result where no labels are opened to all: what the policy retained."""
+        k = len(ended.sizes)
+        self.validator.end(ended.sizes, missed)
+        self.check_chosen_k(k)
+        retained = self.answer.kept or OwnResult(np.full(self.plan.m, -1, np.int32), None)
+        own = self.mine.own(retained.labels)
+        return SecFCClientResult(self.kept.chosen(k), own, self.mine.rows, ended.centers, retained.sums)
+
+    def end_with_labels(self, result: FinalResult, missed: int) -> SecFCClientResult:
+        """The result where everybody learns the labels."""
+        final, own = self.final_sums(result, missed), self.mine.own(result.labels)
+        return SecFCClientResult(self.kept.chosen(result.k), own, self.mine.rows, result.centers, final)
+
+    def final_sums(self, said: RevealCenters | FinalResult, missed: int) -> ClusterSums:
+        """Shares of the sums of the clusters that the server says are the last, if these may be."""
+        self.validator.end(said.labels, missed)
+        self.check_chosen_k(said.k)
+        return self.running.of(said.labels.astype(np.int32), said.k)
+
+    def check_chosen_k(self, k: int) -> None:
+        """Raises FaultyServer for another number of clusters than was chosen, if I heard which that is."""
+        chosen = self.courses.drawing.k
+        if isinstance(chosen, int) and chosen != k and not self.validator.gap:
+            raise FaultyServer(SERVER, f"ended with k={k} clusters, where k={chosen} was chosen")
+
+
+def run_input_party(plan: CodedPlan, mine: RowContribution, coins: Coins) -> Role[SecFCClientResult]:
+    """The client that does not work: deal, and hear the result."""
+    result = yield from share_rows_and_await(plan, mine, coins)
+    check_result(plan, result)
+    labels, rows = labels_of_own_rows(mine, result), mine.rows
+    if not len(result.labels):
+        rows = np.full(len(rows), -1)
+    return SecFCClientResult(plan.chosen(len(result.sizes)), labels, rows, result.centers, None)
+
+
+def zero_small_clusters(plan: CodedPlan, rows: CodedRows, sums: ClusterSums) -> Array:
+    """My shares of the sums of clusters (lanes, k, width), zeros for those too small to be opened."""
+    shares = rows.residues(sums)
+    shares[:, sums.sizes < plan.smallest_center] = 0
+    return shares
+
+
+# --- server --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class SecFCServerResult:
+    """The plan that was agreed on, whose rows it leaves out, the best run, and revealed centers.
+
+    standing: who was found lying.  curve: what k was chosen by, in integer units, or None.
+    """
+
+    plan: CodedPlan
+    excluded: tuple[PartyId, ...]
+    trace: Trace
+    centers: Array | None
+    standing: BlameState
+    curve: CostCurve | None = None
+
+
+def run_server(way: RunSettings, draft: Draft, *, coins: Coins) -> Role[SecFCServerResult]:
+    """The server of Algorithm 1, with restarts."""
+    plan, settle = yield from agree_on_rows_at_server(way, draft, coins)
+    yield from agree_on_plan(plan, SERVER)
+    shared = plan
+    kept, screening = yield from settle_contributors_at_server(shared, coins)
+    plan = kept.at_work
+    seed = yield from toss_start_seed_at_server(shared.at_work, screening)
+    yield from settle()
+    source = yield from way.disclosure.server(plan, screening, coins=coins, threads=way.runtime.threads)
+    each = restart_generators(np.random.default_rng(seed), plan.n_init)
+    drawing = RestartLabels(plan.init, plan.m, plan.choice)
+
+    def once() -> Role[Trace]:
+        start, k = yield from drawing(next(each), source)
+        trace = yield from source.lloyd(start, k, plan.max_iter)
+        if plan.n_init == 1 or trace.within is not None:
+            return trace
+        return replace(trace, within=(yield from source.costs(trace.labels.astype(np.int32), k)))
+
+    trace: Trace = yield from best_of_restarts(plan.n_init, once, is_cheaper)
+    centers = yield from source.ending.fit(source, plan.chosen(trace.k), trace)
+    kept = kept.chosen(trace.k)
+    if kept.resting:
+        yield from send_results_to_input_parties(kept, trace.labels, centers, next(source.rounds))
+    return SecFCServerResult(kept, kept.excluded(shared), trace, centers, screening.standing, drawing.curve)

@@ -1,0 +1,151 @@
+"""What comes before the first query of a run: rows agreed on, shares stored, the seed of starts tossed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from field.code.rows import MEMORY, FileStorage, NoRoomError
+from field.secrets.coins import Coins
+from secfc.algorithm import PublicFacts
+from secfc.coded.blame import CheaterIdentification
+from secfc.coded.input_check import ReceivedShares
+from secfc.coded.membership import (
+    PrivateMembershipPlan,
+    RowContribution,
+    contribute_own_rows,
+    settle_single_owner,
+)
+from secfc.coded.parameters import Runtime
+from secfc.coded.plan import CodedPlan, HiddenOwnerLayout, RowLayout
+from secfc.coded.sharing import share_rows
+from secfc.data.federation import Federation
+from secfc.data.inputs import InputError
+from secfc.data.party import Party
+from secfc.roles.coin_toss import CoinToss, derive_seed, toss_coins, toss_coins_at_server
+from secfc.roles.exchange import PartyId, Role, TooManyHolders
+
+# --------------------------------------------------------------------------------------------------
+# From what is public before rows are known to the plan of a run: a draft, which the algorithm completes.
+#
+# Where rows are public, the plan is complete before the parties talk, and is its own draft.
+
+Array = NDArray[Any]
+Draft = CodedPlan | PrivateMembershipPlan
+
+
+class PlanCompleter(Protocol):
+    """An algorithm that can plan a run as soon as the layout of its rows is known."""
+
+    def complete(self, public: PublicFacts, layout: RowLayout) -> CodedPlan:
+        """The plan for a known layout of rows."""
+        ...
+
+
+def complete_plan(way: PlanCompleter, draft: PrivateMembershipPlan, held: Array) -> CodedPlan:
+    """The plan for rows that so many clients hold, (m,) int64: all ones without merging.
+
+    Raises TooManyHolders, and ValueError for what does not fit in any case.
+    """
+    public, layout = draft.terms.public, draft.layout(held)
+    if layout.multiple == 1:
+        return way.complete(public, layout)
+    try:
+        return way.complete(public, layout)
+    except ValueError as error:
+        way.complete(
+            public, HiddenOwnerLayout(layout.m, layout.n)
+        )  # what fails here too is no matter of holders
+        counts = np.unique(held).tolist() if draft.counted else range(1, layout.n + 1)
+        raise TooManyHolders(counts, layout.multiple, str(error)) from error
+
+
+def plan_from_all_data(way: PlanCompleter, draft: Draft, federation: Federation) -> CodedPlan:
+    """The plan that the points of all will lead to, for a process that sees all data."""
+    return draft if isinstance(draft, CodedPlan) else complete_plan(way, draft, draft.foreseen(federation))
+
+
+def agree_on_rows(
+    way: PlanCompleter, draft: Draft, party: Party, coins: Coins
+) -> Role[tuple[CodedPlan, RowContribution]]:
+    """A client agrees with the others on the rows: the plan, and what it brings."""
+    if isinstance(draft, CodedPlan):
+        return draft, contribute_own_rows(draft, party)
+    union = yield from draft.client(party, coins=coins)
+    plan = complete_plan(way, draft, union.held)
+    return plan, union.contribution(plan)
+
+
+def agree_on_rows_at_server(
+    way: PlanCompleter, draft: Draft, coins: Coins
+) -> Role[tuple[CodedPlan, Callable[[], Role[None]]]]:
+    """The server's part of the same, and of settling."""
+    if isinstance(draft, CodedPlan):
+        return draft, settle_single_owner
+    held, settle = yield from draft.server(coins=coins)
+    plan = complete_plan(way, draft, held)
+    return plan, partial(settle, plan)
+
+
+def check_terms(way: PlanCompleter, draft: Draft) -> None:
+    """Raises ValueError for a draft that was made on other terms than the algorithm's."""
+    if draft.terms is not None:
+        draft.terms.check(way)
+
+
+# --------------------------------------------------------------------------------------------------
+# Where a client's shares lie while it takes part: in memory, or in files of a folder that it names.
+
+
+class StorageSettings(Protocol):
+    """What of a run's parameters is each client's own business."""
+
+    @property
+    def runtime(self) -> Runtime: ...
+
+
+def share_rows_in_storage(
+    way: StorageSettings, plan: CodedPlan, mine: RowContribution, coins: Coins
+) -> Role[ReceivedShares]:
+    """Phase 1 of Algorithm 1, `share_rows`.  Raises InputError for a folder without room."""
+    storage = MEMORY if way.runtime.scratch is None else FileStorage(Path(way.runtime.scratch))
+    try:
+        return (yield from share_rows(plan, mine, coins, threads=way.runtime.threads, storage=storage))
+    except NoRoomError as error:
+        raise InputError(f"{error.strerror}. Name another folder (scratch=), or None for memory") from error
+
+
+# --------------------------------------------------------------------------------------------------
+# The seed of random starts: public from the beginning, or tossed by clients once their rows are fixed.
+
+
+def toss_start_seed(plan: CodedPlan, name: PartyId, coins: Coins) -> Role[int]:
+    """The seed of random starts: the plan's, or one that the clients toss now that rows are fixed."""
+    if plan.seed is not None:
+        return plan.seed
+    return _start((yield from toss_coins(start_toss(plan), name, coins)))
+
+
+def toss_start_seed_at_server(plan: CodedPlan, screening: CheaterIdentification) -> Role[int]:
+    """The same at the server; who falls silent is not there any more."""
+    if plan.seed is not None:
+        return plan.seed
+    # Who is in a dispute, or was found lying, hears the result all the same.
+    who = plan.clients if plan.liars else screening.present
+    seed, who = yield from toss_coins_at_server(start_toss(plan), who, lenient=plan.liars > 0)
+    screening.present = tuple(c for c in screening.present if c in who)
+    return _start(seed)
+
+
+def start_toss(plan: CodedPlan) -> CoinToss:
+    """Who tosses coins for a run under this plan."""
+    return CoinToss(plan.clients, plan.digest(), plan.code.threshold(2))
+
+
+def _start(seed: bytes) -> int:
+    return int.from_bytes(derive_seed(seed, b"secfc start"), "little")
