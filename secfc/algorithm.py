@@ -288,33 +288,64 @@ class Algorithm(Protocol):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Clustering:
-    """The result of `fit`.
+    """Result of `fit`.
 
-    labels: one (m_j,) int32 array a client, in its own row order.  k: clusters asked for.
-    cost: sum of squared distances of points to the means of their clusters, in squared data units;
-    None if no party may know it, or only with noise.  n_iter: steps of Lloyd's heuristic (of the best
-    restart).
-    history: flat labels (m,) before the first step and after each, empty if there were none, or nobody knows
-    those of all points.
-    sizes: there, the points (k,) of every cluster before the first step and after each.
-    centers: (k, d) in data units, None if hidden; a row of NaN is an empty cluster, or one too small to be
-    opened (`withheld`).
-    transcript: every message.  seconds[party][phase]: computing time, without compiling or loading kernels.
-    learned: what the server learned, in sentences.  model: labels new points (`predict`).
-    rows: for each client the row in [0, m) of each of its points, (m_j,); a client knows its own only.
-    Flat labels are in the order of rows.
-    excluded: clients that vanished while they shared, or shared falsely, so that their rows do not count:
-    labels -1, unless centers that others made label them too.
-    liars: clients that lied, with the proof of each in words; the server's own, and sound as long as no
-    more lied than were planned for.  disputes: pairs (dealer, receiver) of whom one lied.
-    ledger: what the run costs in differential privacy, by view: `ledger.epsilon(delta, view)`.
-    details: what else the algorithm has to say about its run; see there.
-    features: names of the features of the federation, if it had any; `predict` matches others by them.
-    scaling: how features were brought to a common scale first (`secfc.scaling`), None if they were not; cost
-    is of scaled points then, and centers are in data units all the same.
-    curve: the costs of 1, 2, ... clusters by which k was chosen (`secfc.kmeans.elbow.CostCurve`), None if k
-    was given; of scaled points, as cost is.
-    drive: what ran it, and runs predictions (`sealed=` says how); None if the parties ran elsewhere.
+    Parameters
+    ----------
+    k
+        Clusters asked for, or chosen.
+    labels
+        One (m_j,) int32 array a client, in its own row order.
+    cost
+        Sum of squared distances of points to the means of their clusters, in squared data units; None if no
+        party may know it, or only with noise.
+    n_iter
+        Steps of Lloyd's heuristic, of the best restart.
+    converged
+        Whether the last step changed no label, as far as anybody knows.
+    history
+        Flat labels (m,) before the first step and after each; empty if there were none, or nobody knows those
+        of all points.
+    centers
+        (k, d) in data units, None if hidden; a row of NaN is an empty cluster, or one too small to be opened
+        (`withheld`).
+    plan
+        The public parameters of the run.
+    learned
+        What the server learned, in sentences.
+    model
+        What labels new points (`predict`).
+    transcript
+        Every message.
+    seconds
+        Computing time by party and phase, without compiling or loading kernels.
+    rows
+        For each client the row in [0, m) of each of its points, (m_j,); a client knows its own only.  Flat
+        labels are in the order of rows.
+    excluded
+        Clients that vanished while they shared, or shared falsely, so that their rows do not count: labels
+        -1, unless centers that others made label them too.
+    ledger
+        What the run costs in differential privacy, by view: `ledger.epsilon(delta, view)`.
+    liars
+        Clients that lied, with the proof of each in words; the server's own, and sound as long as no more
+        lied than were planned for.
+    disputes
+        Pairs (dealer, receiver) of whom one lied.
+    details
+        What else the algorithm has to say about its run; see there.
+    features
+        Names of the features, if the federation had any; `predict` matches others by them.
+    scaling
+        How features were brought to a common scale first (`secfc.scaling`), None if they were not.  Costs are
+        of scaled points then, and centers in data units all the same.
+    curve
+        Costs of 1, 2, ... clusters by which k was chosen (`secfc.kmeans.elbow.CostCurve`), None if k was
+        given; of scaled points, as cost is.
+    sizes
+        Points (k,) of every cluster before the first step and after each, where they are known.
+    drive
+        What ran it, and runs predictions (`sealed=` says how); None if the parties ran elsewhere.
     """
 
     k: int

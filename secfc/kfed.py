@@ -268,12 +268,26 @@ class OneShotPlan:
 
 @dataclass(frozen=True)
 class KFed:
-    """k-FED (Dennis, Li, Smith, ICML 2021).  k_local: clusters a client looks for in its own points.
+    """k-FED: one round of local clusters, merged at the server.
 
-    A client has at most k_local local clusters, fewer if it has fewer distinct points.  Works well while
-    k_local <= sqrt(k).  Non-private: the server receives local means of private points.
-    k: clusters, or an `Elbow`, "auto", "2..12" to choose k by the costs of merging local centers, k_local at
-    least.
+    Parameters
+    ----------
+    k
+        Clusters, or an `Elbow`, "auto", "2..12" to choose k by the costs of merging local centers, k_local at
+        least.
+    k_local
+        Clusters a client looks for in its own points; fewer if it has fewer distinct points.  Works well
+        while k_local <= sqrt(k).
+    seed
+        Of local starts.
+
+    Warnings
+    --------
+    Not private: the server receives local means of private points.
+
+    References
+    ----------
+    Dennis, Li and Smith, Heterogeneity for the Win: One-Shot Federated Clustering, ICML 2021.
     """
 
     k: int | Elbow

@@ -67,26 +67,61 @@ def fit(
 ) -> Clustering:
     """Run an algorithm on a federation in this process.
 
-    federation: a `Federation`, or a list of arrays (m_j, d) or data frames, one a client, or a mapping of
-    clients' names to such.
-    seed: reproduces starts, as a part of the public plan; it never makes a share predictable.  None for
-    starts from coins that the clients toss.  bound: a public bound on absolute values, in data units; derived
-    from the data if None (see `PublicFacts.of`).  coins: secret coins by party,
-    the operating system's by default; pass `SeededCoins` only to reproduce a test.  keep_bodies: the
-    transcript holds contents too.  faults: what the network does to messages.  watch: called with
-    (party, exchange) at every exchange, before it is sealed, for progress.  sealed: what any party says to
-    another is encrypted and authenticated between the two, as over a network; not needed inside one process.
-    checkpoint: a directory in which every party keeps a journal, so that the same call resumes after a crash
-    where it ended (`secfc.transport.checkpoint`).  The files are secret, and stay when the run has finished.
-    scale_features: "standard", "range", or a value of `secfc.scaling`: features are brought to a common scale
-    first, as by `Scaled(algorithm, scale_features)`; the bound then follows from it, and from no data.
-    missing: what becomes of NaN, which points may have that were given with `gaps=True`: "refuse", "drop" the
-    rows, whose labels are -1, or "mean" of the feature over all clients, which they learn.
+    Parameters
+    ----------
+    algorithm
+        What clusters, as `SecFC(k=4)`.
+    federation
+        A `Federation`, or a list of arrays (m_j, d) or data frames, one a client, or a mapping of clients'
+        names to such.
+    seed
+        Reproduces starts, as a part of the public plan; it never makes a share predictable.  None for starts
+        from coins that the clients toss.
+    bound
+        A public bound on absolute values, in data units; derived from the data if None (see
+        `PublicFacts.of`).
+    coins
+        Secret coins by party, the operating system's by default; pass `SeededCoins` only to reproduce a test.
+    keep_bodies
+        Whether the transcript holds contents too.
+    faults
+        What the network does to messages.
+    watch
+        Called with (party, exchange) at every exchange, before it is sealed, for progress.
+    sealed
+        Whether what any party says to another is encrypted and authenticated between the two, as over a
+        network; not needed inside one process.
+    checkpoint
+        A directory in which every party keeps a journal, so that the same call resumes after a crash where it
+        ended (`secfc.transport.checkpoint`).  The files are secret, and stay when the run has finished.
+    scale_features
+        "standard", "range", or a value of `secfc.scaling`: features are brought to a common scale first, as
+        by `Scaled(algorithm, scale_features)`; the bound then follows from it, and from no data.
+    missing
+        What becomes of NaN, which points may have that were given with `gaps=True`: "refuse", "drop" the
+        rows, whose labels are -1, or "mean" of the feature over all clients, which they learn.
 
-    Warns (`Caution`) of rounding that loses data, see `secfc.data.resolution`.
-    Raises InputError or ValueError for parameters that do not fit, ProtocolError for peers' faults; with a
-    checkpoint also OSError, and JournalError (an InputError) for files that cannot be resumed.
+    Returns
+    -------
+    Clustering
+        Labels for every client, and all else that is known of the run.
 
+    Raises
+    ------
+    InputError, ValueError
+        For parameters that do not fit; JournalError, an InputError, for files that cannot be resumed.
+    ProtocolError
+        For peers' faults.
+    OSError
+        For files of a checkpoint.
+
+    Warns
+    -----
+    Caution
+        Of rounding that loses data, see `secfc.data.resolution`.
+
+    Examples
+    --------
     >>> import secfc
     >>> sites = {"rome": [[0, 0], [9, 9]], "oslo": [[0, 1]], "bern": [[9, 8], [1, 0]]}
     >>> result = secfc.fit(secfc.SecFC(k=2), sites)

@@ -345,7 +345,7 @@ class Membership(Protocol):
 
 @dataclass(frozen=True)
 class Open:
-    """Every client shares its own rows; row counts and owners are public.  Exchanges nothing."""
+    """Membership by which every client shares its own rows; row counts and owners are public."""
 
     learned = ()
 
@@ -365,43 +365,60 @@ class Open:
 
 @dataclass(frozen=True)
 class Private:
-    """Nobody learns which point belongs to whom, nor how many points any client has.
+    """Membership by which nobody learns which point belongs to whom, nor how many points any client has.
 
-    mode: who may collude in the union, `psu.Committee(t)` with SecFC's t by default, or `psu.Server()`;
-    their docstrings say what leaks.  bound: a public bound on the size of the union, a matter of policy.
-    sized: estimate the size of the union first, instead of making tables for the bound.
-    merge: an ID that several clients hold counts once.  With merge=False the IDs must be disjoint, as a point
-    held by c clients would be clustered as c times itself.  Before any point is shared, the parties find out
-    whether they are, and that only (psu.disjoint); if not, all raise SharedIds.  That stops mistakes: a
-    client that misstates which rows it holds can hide that it shares one.
-    counts: "hidden", nobody learns how many clients hold a row (`secfc.coded.duplicates`), as long as clients
-    follow the protocol; or "opened", to the server and all clients (not which clients).  Opened ones
-    withstand clients that share false data: rows are then computed on as multiples of the points, by the
-    least common multiple of the counts, so nothing is divided modulo P; where that does not fit all raise
-    TooManyHolders.
-    on_conflict: of an ID whose holders have different data.  "fail": all learn which rows are in dispute, and
-    raise DisputedRows.  "separate": each version is a row of its own, and what has equal data still one; data
-    are compared as they are given, before rounding.  "mean": the mean of all holders, each with the same
-    weight; nobody learns that they differ, and all rows grow by the least common multiple of the counts (of
-    1, ..., n where those are hidden: 5, 12 and 23 bits more of distances for 3, 5 and 10 clients).
+    Parameters
+    ----------
+    mode
+        Who may collude in the union, `psu.Committee(t)` with SecFC's t by default, or `psu.Server()`; their
+        docstrings say what leaks.
+    bound
+        A public bound on the size of the union, a matter of policy.
+    sized
+        Whether the size of the union is estimated first, instead of making tables for the bound.
+    merge
+        Whether an ID that several clients hold counts once.  With False the IDs must be disjoint, as a point
+        held by c clients would be clustered as c times itself.  Before any point is shared, the parties find
+        out whether they are, and that only (psu.disjoint); if not, all raise SharedIds.  That stops mistakes:
+        a client that misstates which rows it holds can hide that it shares one.
+    counts
+        "hidden", nobody learns how many clients hold a row (`secfc.coded.duplicates`), as long as clients
+        follow the protocol; or "opened", to the server and all clients (not which clients).  Opened ones
+        withstand clients that share false data: rows are then computed on as multiples of the points, by the
+        least common multiple of the counts, so nothing is divided modulo P; where that does not fit all raise
+        TooManyHolders.
+    on_conflict
+        What becomes of an ID whose holders have different data.  "fail": all learn which rows are in dispute,
+        and raise DisputedRows.  "separate": each version is a row of its own, and what has equal data still
+        one; data are compared as they are given, before rounding.  "mean": the mean of all holders, each with
+        the same weight; nobody learns that they differ, and all rows grow by the least common multiple of the
+        counts (of 1, ..., n where those are hidden: 5, 12 and 23 bits more of distances for 3, 5 and 10
+        clients).
+    schema
+        How IDs were made of columns, which the parties compare before anything moves: PlanMismatch names the
+        field where two differ.  The IDs are keys already (`Federation.from_files(linkage=)`); None if they
+        stand as they are.
+    verify
+        Whether members of the committee tell each other what they open, and compute again what the server
+        announces: which IDs there are, how many hold a row, which rows are in dispute; with `counts="hidden"`
+        all clients also divide as it does.  A server that announces something else is caught, and named
+        (FaultyServer), if these clients follow the protocol.  Not in the server mode, which has no committee.
+    tags
+        What the union is found by.  "shared key": all clients have the key, and any one can test guesses of
+        IDs at will, of which there are few where IDs are numbers.  "oblivious": it takes the server and t + 1
+        clients to compute a tag, and each answers a client for at most `quota` IDs (psu/README.md).
+    quota
+        A public number, at least as large as anybody's number of IDs and not derived from it; every client
+        computes for all of it, about a second for 2,000.  It is of one run: whoever runs again grants it
+        again.
 
-    schema: how IDs were made of columns, which the parties compare before anything moves: PlanMismatch names
-    the field where two differ.  The IDs are keys already (`Federation.from_files(linkage=)`); None if they
-    stand as they are.
+    Notes
+    -----
+    IDs are those of the parties, or the data themselves if a party has none; equal IDs within a client must
+    have equal data and are one row.
 
-    verify: members of the committee tell each other what they open, and compute again what the server
-    announces: which IDs there are, how many hold a row, which rows are in dispute; with `counts="hidden"` all
-    clients also divide as it does.  A server that announces something else is caught, and named
-    (FaultyServer), if these clients follow the protocol.  Not in the server mode, which has no committee.
-    tags: of IDs, what the union is found by.  "shared key": all clients have the key, and any one can test
-    guesses of IDs at will, of which there are few where IDs are numbers.  "oblivious": it takes the server
-    and t+1 clients to compute one, and each answers a client for at most `quota` IDs (psu/README.md).
-    quota: a public number, at least as large as anybody's number of IDs and not derived from it; every client
-    computes for all of it, about a second for 2,000.  It is of one run: whoever runs again grants it again.
-
-    IDs are those of the parties, or the data themselves if a party has none; equal IDs within a client
-    must have equal data and are one row.
-
+    Examples
+    --------
     >>> import secfc
     >>> ids = [["ann", "bob"], ["bob", "dan"], ["eve"]]
     >>> rows = [[[0, 0], [9, 9]], [[9, 9], [0, 1]], [[8, 9]]]

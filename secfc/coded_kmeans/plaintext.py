@@ -118,10 +118,26 @@ class PlainModel:
 
 @dataclass(frozen=True)
 class Lloyd:
-    """Plaintext integer Lloyd on the pooled data; parameters as in `SecFC`, results the same.
+    """Plaintext integer Lloyd on the pooled data, with the results of `SecFC`.
 
-    disclosure: of the run to compare with, for the same automatic scale (where that has ell <= 2).
-    Non-private: the server receives every point.
+    Parameters
+    ----------
+    k
+        As in `SecFC`.
+    init
+        As in `SecFC`.
+    n_init
+        As in `SecFC`.
+    max_iter
+        As in `SecFC`.
+    quantization
+        As in `SecFC`.
+    disclosure
+        Policy of the run to compare with, for the same automatic scale (where that has ell <= 2).
+
+    Warnings
+    --------
+    Not private: the server receives every point.
     """
 
     k: int | Elbow

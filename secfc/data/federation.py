@@ -63,15 +63,29 @@ class UnobservedFeature(Caution):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Federation:
-    """All clients' inputs, in the order of `parties`; the same d features everywhere, or some of d each.
+    """Inputs of all clients, in the order of `parties`.
 
-    feature_names: d distinct names, or None.  Of parties that name their own (`Party.features`) it is the
-    union, in order of first appearance; where all have the same, their columns are brought into that order.
-    server_points: (s, d) points the server itself holds, or None.
-    aside: names of columns that were left out of it, by `on_common`.
+    Parameters
+    ----------
+    parties
+        One or more, with distinct names: the same d features everywhere, or some of d each.
+    feature_names
+        d distinct names, or None.  Of parties that name their own (`Party.features`) it is the union, in
+        order of first appearance; where all have the same, their columns are brought into that order.
+    server_points
+        (s, d) points the server itself holds, in data units, or None.
+    aside
+        Names of columns that were left out of it, by `on_common`.
 
-    Warns (`Caution`) of columns that are empty at every client that has them.
-    Raises InputError.
+    Raises
+    ------
+    InputError
+        For parties or names that do not fit.
+
+    Warns
+    -----
+    Caution
+        Of columns that are empty at every client that has them.
     """
 
     parties: tuple[Party, ...]

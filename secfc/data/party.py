@@ -33,18 +33,30 @@ SERVER = "server"
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Party:
-    """One client's private input.
+    """Private input of one client.
 
-    name: how the other parties address this client; not empty, not "server".
-    points: (m_j, d) integers or floats, finite, m_j >= 1, d >= 1, in data units.
-    truth: (m_j,) integers or None; ground truth for evaluation, never sent to anybody.
-    ids: m_j distinct bytes, strings or integers (one kind) naming the points, or None.
-    features: d distinct names of the columns, where clients may observe different ones, or None.  A column of
-    points in memory that is NaN throughout is not observed, and left out.
-    unobserved: names of columns that were left out so; filled in.
-    rows: (m_j,) int64, where in its file each point stands, counted from 0; None if all stand in their order.
+    Parameters
+    ----------
+    name
+        How the other parties address this client; not empty, not "server".
+    points
+        (m_j, d) integers or floats, finite, m_j >= 1, d >= 1, in data units.
+    truth
+        (m_j,) integers or None; ground truth for evaluation, never sent to anybody.
+    ids
+        m_j distinct bytes, strings or integers (one kind) naming the points, or None.
+    features
+        d distinct names of the columns, where clients may observe different ones, or None.  A column of
+        points in memory that is NaN throughout is not observed, and left out.
+    unobserved
+        Names of columns that were left out so; filled in.
+    rows
+        (m_j,) int64, where in its file each point stands, counted from 0; None if all stand in their order.
 
-    Raises InputError.
+    Raises
+    ------
+    InputError
+        For points or names that are not so.
     """
 
     name: str

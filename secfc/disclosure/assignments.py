@@ -32,15 +32,24 @@ from secfc.roles.exchange import SERVER, PartyId, Role
 
 @dataclass(frozen=True)
 class AssignmentsOnly(ExactPolicy):
-    """The server and the clients learn the labels of every iteration, and nothing more.
+    """Policy by which the server and the clients learn the labels of every iteration, and nothing more.
 
-    dealer: who deals masks and tables, the server or a client that then stays outside the committee of t + 1
-    clients (at least two).  A dealer together with one member of the committee knows every distance; apart
-    from that, dealt by the server, nothing is learned by the server alone, by t clients, or by the server
-    with t clients outside the committee.  Dealt by a client, and t = 1, nothing is learned by any one client,
-    with or without the server.  None: nobody deals (`secfc.disclosure.dealerless.policy`), and nothing is
-    learned by the server together with any t clients, t at most 3; a member works two to ten times as long.
-    consent: whether a start may open distances to the server (`KMeansPlusPlus`).
+    Parameters
+    ----------
+    dealer
+        Who deals masks and tables: the server, or a client that then stays outside the committee of t + 1 (at
+        least two) clients; None for nobody.
+    consent
+        Whether a start may open distances to the server (`KMeansPlusPlus`).
+
+    Notes
+    -----
+    Dealt by the server, nothing more is learned by the server alone, by t clients, or by the server with t
+    clients outside the committee.  Dealt by a client, with t = 1, nothing more is learned by any one client,
+    with or without the server.  A dealer together with one member of the committee knows every distance.
+
+    Without a dealer (`secfc.disclosure.dealerless.policy`) nothing more is learned by the server together
+    with any t clients, t at most 3; a member works two to ten times as long.
     """
 
     dealer: PartyId | None = SERVER

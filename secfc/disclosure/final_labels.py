@@ -91,17 +91,24 @@ Array = NDArray[Any]
 
 @dataclass(frozen=True)
 class FinalLabelsOnly(ExactPolicy):
-    """Server and clients learn the final labels and the number of steps; t clients with the server no more.
+    """Policy by which server and clients learn the final labels and the number of steps alone.
 
-    stop: open after every step one bit, whether any label changed, and end when none did.  Without it there
-    are max_iter steps always, and the number of steps says nothing.  A run that ends at max_iter does not
-    know whether a further step would change a label: it says that it did not converge.
-    consent: whether a start may open distances to the server (`KMeansPlusPlus`).  dealer: None, or who deals
-    masks and tables, the server or a client; then who may collude is as under `AssignmentsOnly(dealer)`, t
-    and ell are free, and the modulus is m**2 / 4 times as large.
+    Parameters
+    ----------
+    consent
+        Whether a start may open distances to the server (`KMeansPlusPlus`).
+    stop
+        Whether one bit is opened after every step, whether any label changed, to end when none did.  Without
+        it there are max_iter steps always, and the number of steps says nothing.  A run that ends at max_iter
+        does not know whether a further step would change a label: it says that it did not converge.
+    dealer
+        None, or who deals masks and tables, the server or a client; then who may collude is as under
+        `AssignmentsOnly(dealer)`, t and ell are free, and the modulus is m**2 / 4 times as large.
 
-    Without a dealer needs n >= 2t + 1, ell = 1.  In any case one start that opens nothing, and a modulus for
-    any sizes.
+    Notes
+    -----
+    t clients together with the server learn no more.  Without a dealer it needs n >= 2t + 1 and ell = 1; in
+    any case one start that opens nothing, and a modulus for any sizes.
     """
 
     consent: bool = False

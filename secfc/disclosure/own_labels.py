@@ -45,17 +45,27 @@ from secfc.roles.exchange import SERVER, PartyId, Role
 
 @dataclass(frozen=True)
 class OwnLabels(ExactPolicy):
-    """Each client learns the labels of its own points at the end; all learn sizes and the number of steps.
+    """Policy by which each client learns the labels of its own points, and all learn sizes and steps.
 
-    dealer: who deals masks and tables, the server or a client that then stays outside the committee of t + 1
-    clients (at least two).  Nothing more is learned by the server alone, by any t clients, or by the server
-    with t clients outside the committee; dealt by a client, by any t clients without either the dealer or the
+    Parameters
+    ----------
+    dealer
+        Who deals masks and tables, the server or a client that then stays outside the committee of t + 1 (at
+        least two) clients; None for nobody, which takes ell = 1 and t at most 3, and two to five times the
+        work.
+    consent
+        Whether a start may open distances to the server (`KMeansPlusPlus`).
+    sizes
+        "open"; or "hidden" if sizes of clusters are never opened, to anybody: then there is one start
+        (`n_init`), centers are not opened, and the modulus is m**2 / 4 times as large.
+
+    Notes
+    -----
+    Dealt by the server, nothing more is learned by the server alone, by any t clients, or by the server with
+    t clients outside the committee; dealt by a client, by any t clients without either the dealer or the
     members, with or without the server.  A dealer together with one member of the committee learns all labels
-    and every distance, of every step.  None: nobody deals, and nothing more is learned by the server together
-    with any t clients, t at most 3 and ell = 1; parties work two to five times as long.  consent: whether a
-    start may open distances to the server (`KMeansPlusPlus`).  sizes: "hidden" if sizes of clusters are
-    never opened, to anybody: then there is one start (`n_init`), centers are not opened, and the modulus is
-    m**2 / 4 times as large.
+    and every distance, of every step.  Without a dealer nothing more is learned by the server together with
+    any t clients.
 
     Under `Private()` membership an owner gets the labels of the rows that it holds, and nobody learns which
     those are, also not a dealer with members, as long as at most t clients are among them.
@@ -64,6 +74,8 @@ class OwnLabels(ExactPolicy):
     labels of the cheapest alone; of `Splitting()`, the default start, what splits gain; where k is chosen,
     what clusters cost once.  Needs a start that opens no labels of points.
 
+    Examples
+    --------
     >>> import secfc
     >>> way = secfc.SecFC(k=2, disclosure=secfc.OwnLabels())
     >>> result = secfc.fit(way, [[[0, 0], [9, 9]], [[0, 1]], [[9, 8], [1, 0]]])

@@ -201,22 +201,46 @@ STEPS = MAX_REACH // 4
 class FedDPKMeans:
     """Differentially private federated k-means with the server's points (`Federation.server_points`).
 
-    Without such points clients vote for candidates in the ball of radius `bound` about 0 (`Votes`); of more
-    than 24 features and of 2 k or more, where votes tell little, they add up points in cones (`Cones`).
+    Parameters
+    ----------
+    k
+        Clusters, or `Elbow(most)` to choose k on the noisy, weighted server's points at no cost; also "auto",
+        "2..12".
+    epsilon
+        The total budget of everything released, above 0, under `neighbors`.
+    delta
+        Its other part, in (0, 1).
+    neighbors
+        What is protected: by default one data point more or less; `Neighbors(unit="client")` for a client's
+        whole data set.
+    steps
+        FedDP-Lloyds after the initial centers; None is 3 after votes, 2 after cones, 1 after others, but 0
+        after FedDP-Init for PAPER.
+    start
+        `FedDPInit()`, or what it is compared with.  Without server's points clients vote for candidates in
+        the ball of radius `bound` about 0 (`Votes`); of more than 24 features and of 2 k or more, where votes
+        tell little, they add up points in cones (`Cones`).
+    variant
+        OURS or PAPER, or anything between.
+    shares
+        How the budget is split over outer product, weights, sums (and counts, if they are not in one vector
+        with sums): shares of the steps' epsilons with Laplace noise, weights of one Gaussian mechanism
+        without.
+    noise
+        Who adds it.
+    bound
+        Where rows are clipped, in data units; from the server's points if None.
+    rows_per_client
+        About how many rows a client has, as publicly known; needed at client level only.
+    committee
+        Clients that hold shares of the secure sums, see `SumPlan.of`.
+    t
+        How many of these may collude.
+    losses
+        Clients that may vanish.
 
-    k: clusters, or `Elbow(most)` to choose k on the noisy, weighted server's points at no cost; also "auto",
-    "2..12".
-    epsilon, delta: the total budget of everything released, under `neighbors`: by default one data point more
-    or less; `Neighbors(unit="client")` protects a client's whole data set.
-    steps: of FedDP-Lloyds after the initial centers; None is 3 after votes, 2 after cones, 1 after others,
-    but 0 after FedDP-Init for PAPER.
-    start: `FedDPInit()`, or what it is compared with.  variant: OURS or PAPER, or anything between.
-    shares: how the budget is split over outer product, weights, sums (and counts, if they are not in one
-    vector with sums): shares of the steps' epsilons with Laplace noise, weights of one Gaussian mechanism
-    without.  noise: who adds it.  bound: where rows are clipped, from the server's points if None.
-    rows_per_client: about how many rows a client has, as publicly known; needed at client level only.
-    committee, t, losses: of the secure sum, see `SumPlan.of`.
-
+    Notes
+    -----
     How many rows a client has is never used; names of clients and d are public.  `Clustering.excluded` names
     clients that are missing from a sum; those that hear of the centers have labels all the same.
     """

@@ -26,27 +26,49 @@ def grid(
     reading: Mapping[str, Any] | None = None,
     **axes: Any,
 ) -> list[Row]:
-    """Run every combination of parameters: a list of tidy rows, in the order of the combinations.
+    """Run every combination of parameters.
 
-    axes: parameters by name, a value or a list of values each: n, m, d, k, sigma, clusters_per_client of a
-    mixture of Gaussians that is drawn (m points of d features, standard deviation sigma); algorithm ("secfc",
-    "lloyd", "k-fed", "feddp"), policy ("default", "distances", "own-labels", ... of SecFC), seed, repeat (a
-    number that only tells runs apart); and what the algorithm's class takes (t, ell, init, n_init, max_iter,
-    ...), in the words of the shell.
-    files: cluster these instead, one a client; reading: options of `Federation.from_files`.
-    preset: a paper's figure (`secfc.grids.PRESETS`), whose axes are then the defaults.
-    out: a file of JSON lines.  Rows of it that this same code measured are not measured again, so a grid that
-    was interrupted goes on; half a line that a crash left is dropped.
-    jobs: processes at a time (joblib); times are worth comparing with one.  backend: of joblib, as "dask"
-    within `distributed.Client(...)`; it must reach `files` and have this package.
-    watch: told how many are done, of how many, and the row that came.
+    Parameters
+    ----------
+    out
+        A file of JSON lines.  Rows of it that this same code measured are not measured again, so a grid that
+        was interrupted goes on; half a line that a crash left is dropped.
+    files
+        Files to cluster instead of a mixture, one a client.
+    jobs
+        Processes at a time (joblib); times are worth comparing with one.
+    preset
+        A paper's figure (`secfc.grids.PRESETS`), whose axes are then the defaults.
+    watch
+        Called with how many are done, of how many, and the row that came.
+    backend
+        Of joblib, as "dask" within `distributed.Client(...)`; it must reach `files` and have this package.
+    reading
+        Options of `Federation.from_files`.
+    **axes
+        Parameters by name, a value or a list of values each: n, m, d, k, sigma, clusters_per_client of a
+        mixture of Gaussians that is drawn (m points of d features, standard deviation sigma); algorithm
+        ("secfc", "lloyd", "k-fed", "feddp"), policy ("default", "distances", "own-labels", ... of SecFC),
+        seed, repeat (a number that only tells runs apart); and what the algorithm's class takes (t, ell,
+        init, n_init, max_iter, ...), in the words of the shell.
 
-    A cell that fails has "status": "failed" and its error in its row; others go on.  Rows hold parameters,
-    ms_per_step (all parties) and of whom, bytes, messages, n_iter, cost and accuracy where they are known to
-    whoever has all data, labels_digest, and versions.  Nothing else of the data.
+    Returns
+    -------
+    list of dict
+        Tidy rows in the order of the combinations: parameters, ms_per_step (all parties) and of whom, bytes,
+        messages, n_iter, cost and accuracy where they are known to whoever has all data, labels_digest, and
+        versions; nothing else of the data.  A cell that fails has "status": "failed" and its error in its
+        row; others go on.
 
-    Raises InputError for parameters that do not exist or an `out` that holds something else; OSError.
+    Raises
+    ------
+    InputError
+        For parameters that do not exist or an `out` that holds something else.
+    OSError
+        For files.
 
+    Examples
+    --------
     >>> import secfc
     >>> rows = secfc.grid(n=[3, 5], m=60, d=2, k=2, max_iter=2)
     >>> [row["n"] for row in rows], rows[0]["status"]

@@ -28,20 +28,29 @@ PATIENCE = 3
 
 @dataclass(frozen=True)
 class Bisecting:
-    """All points in one cluster, then level by level the best splits, to more than k clusters; merges to k.
+    """Start from one cluster that is split, level by level, into more than k, which are merged to k.
 
-    On every level each cluster is cut into random halves of equal size, by public coins, which up to `steps`
-    steps of 2-means improve, in all clusters side by side.  A split gains what it takes off the cost.  Those
-    that gain at least `keep` times the most are accepted, the best first, no more than are missing; ties go
-    to the lowest cluster.  Up to `settle` steps of k-means over the clusters so far come before the next
-    level.  The second half of an accepted cluster becomes a new one, in the order of the clusters; one that
-    lost all its points leaves its number to those behind it.
+    Parameters
+    ----------
+    keep
+        Part of the largest gain, in [0, 1], that a split must have to be accepted.
+    steps
+        Steps of 2-means, at most, that improve the halves of all clusters side by side.
+    settle
+        Steps of k-means, at most, over the clusters so far before the next level.
+    spare
+        Clusters beyond k that splits go on to, as a part of k, rounded up.
 
-    Splits go on to `spare` times k clusters more than k, rounded up, which settle too.  Then two neighbors
-    become one, those whose merging costs least (Ward's method; ties go to the lowest), again and again, until
-    k are left.  So what an early split cut through becomes whole again.  Neighbors are clusters of which one
-    was cut from the other, or between which points moved: of these alone costs are asked for.  Where k is
-    chosen, any two clusters are neighbors.
+    Notes
+    -----
+    On every level each cluster is cut into random halves of equal size, by public coins.  A split gains what
+    it takes off the cost; those that gain enough are accepted, the best first, no more than are missing, ties
+    to the lowest cluster.  The second half of an accepted cluster becomes a new one, in the order of the
+    clusters; one that lost all its points leaves its number to those behind it.
+
+    In the end two neighbors become one, those whose merging costs least (Ward's method; ties to the lowest),
+    until k are left.  Neighbors are clusters of which one was cut from the other, or between which points
+    moved: of these alone costs are asked for.  Where k is chosen, any two clusters are neighbors.
 
     Where points have fewer different values than k, or random halves of equal means come up again and again,
     clusters stay empty.  Accepting all splits would cut compact clusters, and one at a time takes k - 1

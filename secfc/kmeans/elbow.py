@@ -38,12 +38,18 @@ NEAR = 0.9  # of the depth of the choice, from which on another is nearly as dee
 
 @dataclass(frozen=True)
 class Elbow:
-    """In place of k: a number of clusters from `least` to `most`, at the elbow of the costs of 1 to `most`.
+    """Choice of k between `least` and `most`, at the elbow of the costs of 1 to `most` clusters.
 
-    most: None for the square root of the number of points, but 3 at least and 20 at most.  It is no candidate
-    itself, as nothing is known of what comes after it: choose it larger than the k that you expect.
-    least: also the choice where costs have no elbow.
+    Parameters
+    ----------
+    most
+        None for the square root of the number of points, but 3 at least and 20 at most.  It is no candidate
+        itself, as nothing is known of what comes after it: choose it larger than the k that you expect.
+    least
+        The fewest clusters, from 1 on; also the choice where costs have no elbow.
 
+    Examples
+    --------
     >>> import numpy as np, secfc
     >>> rng = np.random.default_rng(0)
     >>> points = 9 * rng.integers(0, 2, (60, 2)) + rng.normal(size=(60, 2))

@@ -26,17 +26,32 @@ Path = tuple[int, ...]
 
 @dataclass(frozen=True)
 class Splitting:
-    """All points in one cluster, then level by level the best splits, to more than k clusters; prunes to k.
+    """Start from one cluster that is split, level by level, into more than k, which are pruned to k.
 
-    As `Bisecting`, but by sizes and gains alone, so that it works where labels stay secret (`OwnLabels`).
-    On every level each cluster is cut in two through its mean, across a direction in {+1, -1}^d from public
-    coins, and up to `steps` steps of k-means among all halves follow (Linde, Buzo and Gray 1980).  Splits
-    that gain at least `keep` times the most are accepted, the best first, ties to the lowest cluster; up to
-    `settle` steps come before the next level.  In the end, of `spare` times k clusters more than k, rounded
-    up, the two that were cut from one another and gain least become one, again and again.
+    Parameters
+    ----------
+    keep
+        Part of the largest gain, in [0, 1], that a split must have to be accepted.
+    steps
+        Steps of k-means, at most, among all halves.
+    settle
+        Steps of k-means, at most, over the clusters so far before the next level.
+    spare
+        Clusters beyond k that splits go on to, as a part of k, rounded up.
+
+    Notes
+    -----
+    As `Bisecting`, but by sizes and gains alone, so that it works where labels stay secret (`OwnLabels`).  On
+    every level each cluster is cut in two through its mean, across a direction in {+1, -1}^d from public
+    coins.  Splits that gain enough are accepted, the best first, ties to the lowest cluster.  In the end the
+    two that were cut from one another and gain least become one, again and again.
 
     A direction is no choice among points, as random halves are: their sizes would be linear measurements of
     labels.  The sizes of all clusters and halves are opened, and what each split gains.
+
+    References
+    ----------
+    Linde, Buzo and Gray 1980.
     """
 
     keep: float = 0.5

@@ -112,7 +112,12 @@ class RestartLabels:
 
 @dataclass(frozen=True)
 class RandomLabels:
-    """Every point in a uniformly random cluster (SecFC Algorithm 1, line 6).  Reveals nothing."""
+    """Start with every point in a uniformly random cluster, which reveals nothing.
+
+    References
+    ----------
+    SecFC, Algorithm 1, line 6.
+    """
 
     reveals = ""
     needs_distances = False
@@ -131,8 +136,10 @@ class RandomLabels:
 
 @dataclass(frozen=True)
 class RandomPoints:
-    """k distinct random points are the first centers (Forgy).
+    """Start from k distinct random points as the first centers (Forgy).
 
+    Notes
+    -----
     A server that sees distances then sees those of all points to k private points in the first step.
     """
 
@@ -153,8 +160,15 @@ class RandomPoints:
 
 @dataclass(frozen=True, eq=False)
 class GivenLabels:
-    """Labels (m,) that are already known, in client order, or one array a client; -1 for no cluster.
+    """Start from labels that are already known.
 
+    Parameters
+    ----------
+    labels
+        (m,) in client order, or one array a client; in [0, k), or -1 for no cluster.
+
+    Notes
+    -----
     Parties compare the labels of all points, however they were handed over.
     """
 
@@ -203,13 +217,22 @@ class GivenLabels:
 
 @dataclass(frozen=True)
 class KMeansPlusPlus:
-    """Each center the best of a few points, drawn with probability proportional to their squared distances
-    to the nearest chosen one (Arthur and Vassilvitskii, SODA 2007), from decoded distances.
+    """Start that draws points by their squared distances to the nearest center chosen so far.
 
-    trials: points drawn for each center after the first, of which the one is chosen that leaves the lowest
-    cost; None for 2 + floor(ln k), as scikit-learn does.  SecFC's Remark 2 leaves starts open; this one
-    reveals to the server the exact distances of all points to all points that were drawn, and to every client
-    which points these are.  With trials=1 they are as few as can be, k - 1, and the start is worse.
+    Parameters
+    ----------
+    trials
+        Points drawn for each center after the first, from 1 on, of which the one is chosen that leaves the
+        lowest cost; None for 2 + floor(ln k), as scikit-learn does.
+
+    Notes
+    -----
+    The server sees the exact distances of all points to all points that were drawn, and every client which
+    points these are.  With trials=1 they are as few as can be, k - 1, and the start is worse.
+
+    References
+    ----------
+    Arthur and Vassilvitskii, SODA 2007.  SecFC's Remark 2 leaves starts open.
     """
 
     trials: int | None = None
@@ -259,13 +282,23 @@ class KMeansPlusPlus:
 
 @dataclass(frozen=True)
 class CenterSeparation:
-    """Keep of each cluster only the points within a third of the distance to every other center.
+    """Start from the points of each cluster that lie within a third of the distance to every other center.
 
-    SecFC sec. 5, after Awasthi and Sheffet: S'_h = {i : ||x_i - mu_h|| <= ||x_i - mu_s|| / 3 for all s};
-    the means of S' are the first centers.  Compared as 9 d_h <= d_s on exact integers.  A cluster whose
-    S' would be empty keeps the points of its own that no other S' took.  The base start gives the
-    clustering to separate; from random labels hardly any point is separated, as all centers are then
-    near the common mean.
+    Parameters
+    ----------
+    base
+        The start whose clustering is separated.  From random labels hardly any point is, as all centers are
+        then near the common mean.
+
+    Notes
+    -----
+    S'_h = {i : ||x_i - mu_h|| <= ||x_i - mu_s|| / 3 for all s}; the means of S' are the first centers.
+    Compared as 9 d_h <= d_s on exact integers.  A cluster whose S' would be empty keeps the points of its own
+    that no other S' took.
+
+    References
+    ----------
+    SecFC sec. 5, after Awasthi and Sheffet.
     """
 
     base: Start = RandomLabels()

@@ -73,10 +73,15 @@ class RefinedResult:
 
 @dataclass(frozen=True)
 class CommonFeatures:
-    """An algorithm for equal columns, such as `SecFC` or `FedDPKMeans`, on those that all clients observe.
+    """Algorithm for equal columns, such as `SecFC` or `FedDPKMeans`, on those that all clients observe.
 
-    home: steps in which a client refines its labels by its other columns, where the algorithm gives every
-    client centers (`FedDPKMeans`); 0 for none.  The server's points need the common columns, or all.
+    Parameters
+    ----------
+    algorithm
+        The algorithm.  The server's points need the common columns, or all.
+    home
+        Steps in which a client refines its labels by its other columns, where the algorithm gives every
+        client centers (`FedDPKMeans`); 0 for none.
     """
 
     algorithm: Any

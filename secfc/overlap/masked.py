@@ -99,20 +99,40 @@ KINDS = {
 class MaskedLloyd:
     """k-means of points that are observed on different, partly shared features.
 
-    The cost is the sum of squared distances to centers over observed coordinates.  Sums and numbers of
-    points are summed securely (`secfc.secure_sum.protocol`), numbers by the pattern of clients that observe a
+    Parameters
+    ----------
+    k
+        Clusters.
+    start
+        How local clusters are matched, or its word in the shell, as "max-min"; it decides the result (random
+        starts fail).
+    max_iter
+        Steps of Lloyd's heuristic, from 1 on.
+    scale
+        Integer steps a data unit, by default the finest that few lanes hold.
+    committee
+        Clients that hold shares of sums, by default 15.
+    t
+        How many of these may collude, by default a third.
+    losses
+        Clients that may vanish, by default as many as leave every shared feature two.
+    coarse
+        What to do where rounding leaves a feature few steps, as in `Quantization`.
+
+    Warnings
+    --------
+    Not private where sums are not: exact sums of successive steps tell rows.
+
+    Notes
+    -----
+    The cost is the sum of squared distances to centers over observed coordinates.  Sums and numbers of points
+    are summed securely (`secfc.secure_sum.protocol`), numbers by the pattern of clients that observe a
     feature; labels stay with clients, and so does every coordinate that one client alone observes.
 
-    start: how local clusters are matched, or its word in the shell, as "max-min"; it decides the result
-    (random starts fail).  max_iter: steps of
-    Lloyd's heuristic.  scale: integer steps a data unit, by default the finest that few lanes hold.
-    committee, t: clients that hold shares of sums, and how many of these may collude, by default 15 and a
-    third. losses: clients that may vanish, by default as many as leave every shared feature two.  coarse:
-    what to do where rounding leaves a feature few steps, as in `SecFC`.
-
-    Not private where sums are not: exact sums of successive steps tell rows (see the page).  Source: Maritan
-    and Schenato, Distributed clustering in partially overlapping feature spaces; the objective is that of
-    k-POD.
+    References
+    ----------
+    Maritan and Schenato, Distributed clustering in partially overlapping feature spaces; the objective is
+    that of k-POD.
     """
 
     k: int

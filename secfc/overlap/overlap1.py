@@ -56,10 +56,23 @@ class OverlapResult:
 class Overlap1:
     """Federated clustering of masked data.
 
-    rounds: F federated ones.  alpha: the step of global centroids towards new ones, in (0, 1].  local_steps:
-    of k-means at a client in a round.  least: points of its own that a client needs to take part in a
-    cluster. start: any, as printed `Automatic(paper=True)`.
+    Parameters
+    ----------
+    k
+        Clusters.
+    start
+        How local clusters are matched; `Automatic(paper=True)` is as the paper prints it.
+    rounds
+        F federated ones.
+    alpha
+        The step of global centroids towards new ones, in (0, 1].
+    local_steps
+        Steps of k-means at a client in a round.
+    least
+        Points of its own that a client needs to take part in a cluster.
 
+    Notes
+    -----
     The server sees every client's centroids on features that others observe too, in every round; features of
     one client are not sent, as merging with nobody's is that client's own business.
     """

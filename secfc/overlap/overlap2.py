@@ -82,14 +82,31 @@ Proxies = Literal["gaussian", "diagonal", "moments"]
 class Overlap2:
     """One-shot agglomeration of local clusters by attraction.
 
-    k: clusters, or None for as many as the silhouette of local clusters says, up to `most`.  proxies:
-    "gaussian" or "diagonal", whose points the server draws, `points` a cluster; or "moments", forces in
-    closed form, which draws none and needs no covariance.  w: the exponent of forces.  apart: whether no two
-    clusters of one client are merged, which is right as long as no client splits a cluster.  boxes: whether
-    clients send the least and largest values of each cluster, which are values of single rows, to keep drawn
-    points inside.  local: how clients find their clusters, by default k each, or as many as the silhouette of
-    their own points says.
+    Parameters
+    ----------
+    k
+        Clusters, or None for as many as the silhouette of local clusters says, up to `most`.
+    proxies
+        "gaussian" or "diagonal", whose points the server draws; or "moments", forces in closed form, which
+        draws none and needs no covariance.
+    points
+        Points drawn a cluster.
+    w
+        The exponent of forces.
+    apart
+        Whether no two clusters of one client are merged, which is right as long as no client splits a
+        cluster.
+    boxes
+        Whether clients send the least and largest values of each cluster, which are values of single rows, to
+        keep drawn points inside.
+    most
+        The most clusters where k is None.
+    local
+        How clients find their clusters, by default k each, or as many as the silhouette of their own points
+        says.
 
+    Notes
+    -----
     The server sees what describes every client's clusters, on features that others observe too.
     """
 

@@ -172,21 +172,56 @@ def plan(
     splits: bool = False,
     done: Callable[[int, int], None] = lambda number, total: None,
 ) -> Planned:
-    """What a run of this algorithm will cost and show: n clients, m rows in total, d features.
+    """Tell what a run of this algorithm will cost and show.
 
-    losses: clients that may be lost.  network: between parties, by default that of the algorithm, else
-    `Network()`.  steps: of the last clusters, which nobody knows before; by default as many as made-up rows
-    take.  counts: rows of every client, in place of n and m.  server_points: (s, d) that the server holds, or
-    how many, for algorithms that need them.  bound: on absolute values, in data units; only a scale
-    depends on it.  public: all of this as a deployment has it.
-    trials: so many simulations on held-out server points say what a noise budget costs in quality
-    (`secfc.planning.dp_utility`), and splits: which split of it costs least; done: called after each run with
-    its number and how many there are.
+    Parameters
+    ----------
+    algorithm
+        What clusters, as `SecFC(k=4)`.
+    n
+        Clients.
+    m
+        Rows in total.
+    d
+        Features.
+    losses
+        Clients that may be lost.
+    network
+        Between parties, by default that of the algorithm, else `Network()`.
+    steps
+        Steps of the last clusters, which nobody knows before; by default as many as made-up rows take.
+    counts
+        Rows of every client, in place of n and m.
+    server_points
+        (s, d) that the server holds, or how many, for algorithms that need them.
+    bound
+        On absolute values, in data units; only a scale depends on it.
+    public
+        All of this as a deployment has it.
+    trials
+        So many simulations on held-out server points say what a noise budget costs in quality
+        (`secfc.planning.dp_utility`).
+    splits
+        Whether they also say which split of it costs least.
+    done
+        Called after each run with its number and how many there are.
 
+    Returns
+    -------
+    Planned
+        Bytes, rounds, time, memory, and what is learned.
+
+    Raises
+    ------
+    Impossible
+        An InputError, for what cannot be run, with what can that is near.
+
+    Notes
+    -----
     A rehearsal on made-up rows takes from a tenth of a second to some seconds, and is kept for later calls.
 
-    Raises `Impossible`, an InputError, for what cannot be run, with what can that is near.
-
+    Examples
+    --------
     >>> import secfc
     >>> secfc.plan(secfc.SecFC(k=3, threshold=5), n=8, m=300, d=2)
     Traceback (most recent call last):

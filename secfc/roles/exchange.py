@@ -98,7 +98,15 @@ class ProtocolError(Exception):
 
 
 class TooFewReplies(ProtocolError):  # noqa: N818 - named for what happened
-    """Fewer peers answered than the code needs: `needed`, and `got`, who answered."""
+    """Fewer peers answered than the code needs.
+
+    Parameters
+    ----------
+    needed
+        How many are needed.
+    got
+        Who answered.
+    """
 
     def __init__(self, needed: int, got: Collection[PartyId]) -> None:
         came = ", ".join(sorted(got)) or "nobody answered"
@@ -150,11 +158,27 @@ class FaultyParty(ProtocolError):  # noqa: N818
 
 
 class FaultyClient(FaultyParty):
-    """A client broke the protocol; the blame is proof, given an honest transport."""
+    """A client broke the protocol; the blame is proof, given an honest transport.
+
+    Parameters
+    ----------
+    party
+        The client.
+    why
+        What it did, in words.
+    """
 
 
 class FaultyServer(FaultyParty):
-    """The server broke the protocol, for example by asking for what the plan does not allow."""
+    """The server broke the protocol, for example by asking for what the plan does not allow.
+
+    Parameters
+    ----------
+    party
+        The server.
+    why
+        What it did, in words.
+    """
 
 
 def blame_error(party: PartyId, why: str) -> FaultyParty:
@@ -191,9 +215,14 @@ class MasksSpent(ProtocolError):  # noqa: N818
 
 
 class LiarsExceeded(ProtocolError):  # noqa: N818
-    """More clients lie than the plan can tell from honest ones: `liars` of them are planned for.
+    """More clients lie than the plan can tell from honest ones.
 
-    suspects: clients that were found lying before; as more lied than planned, that is no proof any more.
+    Parameters
+    ----------
+    liars
+        How many are planned for.
+    suspects
+        Clients that were found lying before; as more lied than planned, that is no proof any more.
     """
 
     def __init__(self, liars: int, suspects: Collection[PartyId]) -> None:
@@ -206,9 +235,12 @@ class LiarsExceeded(ProtocolError):  # noqa: N818
 
 
 class PlanMismatch(ProtocolError):  # noqa: N818
-    """`parties` agreed to other public parameters than this party: no share has been sent.
+    """Parties agreed to other public parameters than this one, so no share has been sent.
 
-    differing: for each of them what differs, each a `secfc.roles.description.Difference`.
+    Parameters
+    ----------
+    differing
+        For each of them what differs, each a `secfc.roles.description.Difference`.
     """
 
     SHOWN = 6  # differences that the text names
@@ -234,7 +266,15 @@ class PlanMismatch(ProtocolError):  # noqa: N818
 
 
 class RowsLost(ProtocolError):  # noqa: N818
-    """Clients vanished while they shared their rows, and the run cannot go on without those."""
+    """Clients vanished while they shared their rows, and the run cannot go on without those.
+
+    Parameters
+    ----------
+    parties
+        The clients.
+    why
+        Why it cannot, in words.
+    """
 
     def __init__(self, parties: Collection[PartyId], why: str) -> None:
         super().__init__(f"the rows of {', '.join(parties)} did not reach everybody: {why}")
@@ -242,7 +282,15 @@ class RowsLost(ProtocolError):  # noqa: N818
 
 
 class RangeExceeded(ProtocolError):  # noqa: N818
-    """A cluster grew beyond what the plan's modulus holds, so its distances would not be exact."""
+    """A cluster grew beyond what the plan's modulus holds, so its distances would not be exact.
+
+    Parameters
+    ----------
+    size
+        Its points.
+    largest
+        The most points that the modulus holds.
+    """
 
     def __init__(self, size: int, largest: int) -> None:
         super().__init__(
@@ -261,9 +309,16 @@ class BudgetSpent(ProtocolError):  # noqa: N818
 
 
 class UnionFailed(ProtocolError):  # noqa: N818
-    """The private set union ended without a result.  parties: whom that points at, perhaps nobody.
+    """The private set union ended without a result.
 
-    proof: whether no honest client could have caused it.
+    Parameters
+    ----------
+    why
+        What happened, in words.
+    parties
+        Whom that points at, perhaps nobody.
+    proof
+        Whether no honest client could have caused it.
     """
 
     def __init__(self, why: str, parties: Collection[PartyId], proof: bool) -> None:
@@ -274,8 +329,14 @@ class UnionFailed(ProtocolError):  # noqa: N818
 class DisputedRows(ProtocolError):  # noqa: N818
     """Holders of one ID have different data for it.
 
-    rows: the disputed rows, which everybody learns.  ids: those of them that this party holds; another
-    party's error has none.  They are in no text: file says where they were written, if they were.
+    Parameters
+    ----------
+    rows
+        The disputed rows, which everybody learns.
+    ids
+        Those IDs of them that this party holds; another party's error has none.  They are in no text.
+    file
+        Where they were written, if they were.
     """
 
     def __init__(self, rows: Collection[int], ids: Collection[Any], file: str = "") -> None:
@@ -297,7 +358,14 @@ class DisputedRows(ProtocolError):  # noqa: N818
 class TooManyHolders(ProtocolError):  # noqa: N818
     """Rows have so many different numbers of holders that merging them leaves no room in the modulus.
 
-    counts: the numbers of holders that occur.  multiple: their least common multiple, by which all rows grow.
+    Parameters
+    ----------
+    counts
+        The numbers of holders that occur.
+    multiple
+        Their least common multiple, by which all rows grow.
+    why
+        What does not fit, in words.
     """
 
     def __init__(self, counts: Collection[int], multiple: int, why: str) -> None:
@@ -313,8 +381,15 @@ class TooManyHolders(ProtocolError):  # noqa: N818
 
 
 class SharedIds(ProtocolError):  # noqa: N818
-    """IDs had to be disjoint, and several clients hold some.  m: the size of the union.
+    """IDs had to be disjoint, and several clients hold some.
 
+    Parameters
+    ----------
+    m
+        The size of the union.
+
+    Notes
+    -----
     Whose they are, which and how many is not opened, so nobody is named: a client that misstated its own
     would end a run in the same way.
     """

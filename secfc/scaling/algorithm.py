@@ -106,14 +106,26 @@ class AppliedScaling:
 
 @dataclass(frozen=True)
 class Scaled:
-    """An algorithm on scaled features.
+    """Algorithm on features that were brought to a common scale.
 
-    scaling: `Standardize()`, `Range()`, their words "standard" and "range", a public `Scaling`, or
-    `NoisyStandardize(ranges)` for a part of the algorithm's budget of differential privacy.  The bound
-    on the data is the scaling's limit, so it follows from no data.  `Clustering.centers` are in data units,
-    as far as they are known; costs are of scaled points.  `Clustering.scaling` maps between the two.
+    Parameters
+    ----------
+    algorithm
+        The algorithm; the bound on its data is the scaling's limit, so it follows from no data.
+    scaling
+        `Standardize()`, `Range()`, their words "standard" and "range", a public `Scaling`, or
+        `NoisyStandardize(ranges)` for a part of the algorithm's budget of differential privacy.
+    told
+        Whether somebody who sees all data has told the user of outliers already, so that clients do not warn.
 
-    Example: `secfc.fit(Scaled(secfc.SecFC(k=4, threshold=1), Standardize()), federation)`.
+    Notes
+    -----
+    `Clustering.centers` are in data units, as far as they are known; costs are of scaled points.
+    `Clustering.scaling` maps between the two.
+
+    Examples
+    --------
+    `secfc.fit(Scaled(secfc.SecFC(k=4, threshold=1), Standardize()), federation)`.
     """
 
     algorithm: Algorithm

@@ -85,20 +85,33 @@ class BudgetHolder(Protocol):
 class NoisyStandardize:
     """Mean 0 and deviation 1, as `Standardize`, found by noisy sums that a part of the budget pays for.
 
-    ranges: (least, most) of each feature that everybody may know, as a sequence or by name; values beyond
-    count as the end of the range, and noise covers nothing else.  Narrow ones are better: noise is a part of
-    the range.  share: of the budget of the algorithm, in (0, 1), for the scale; the algorithm gets the rest,
-    and both together never cost more.  limit: deviations beyond which values are moved to the limit; public,
-    and the bound of the run.  missing, keep: as in `Standardize`; what is kept needs no range, unless missing
-    values are to be its mean.
+    Parameters
+    ----------
+    ranges
+        (least, most) of each feature that everybody may know, in data units, as a sequence or by name; values
+        beyond count as the end of the range, and noise covers nothing else.  Narrow ones are better: noise is
+        a part of the range.
+    share
+        Part of the algorithm's budget, in (0, 1), for the scale; the algorithm gets the rest, and both
+        together never cost more.
+    limit
+        Deviations beyond which values are moved to the limit; public, and the bound of the run.
+    missing
+        As in `Standardize`.
+    keep
+        As in `Standardize`; what is kept needs no range, unless missing values are to be its mean.
 
-    The deviation of a feature that noise hides is taken for the least that it does not hide, at most half
-    of its range: so no feature is blown up by noise, and a constant one stays constant.
+    Notes
+    -----
+    The deviation of a feature that noise hides is taken for the least that it does not hide, at most half of
+    its range: so no feature is blown up by noise, and a constant one stays constant.
 
     Needs an algorithm with a budget, such as `SecFC(..., disclosure=NoiseInShares(...))`, and 3 clients.
     Where the server holds points these give the scale, at no cost, as with `Standardize`.
 
-    Example: `Scaled(noisy_secfc, NoisyStandardize({"age": (0, 120), "income": (0, 1e6)}))`.
+    Examples
+    --------
+    `Scaled(noisy_secfc, NoisyStandardize({"age": (0, 120), "income": (0, 1e6)}))`.
     """
 
     ranges: Any

@@ -24,11 +24,24 @@ Outside = Literal["clip", "refuse"]
 
 @dataclass(frozen=True)
 class Scaling:
-    """centers, units: of each of the d features, in data units; a unit of 0 leaves its feature out, as 0.
+    """Center and unit of every feature: x becomes (x - center) / unit.
 
-    limit: no scaled value exceeds it; what would is moved to it ("clip") or refused.  fill: what stands for
-    missing values (NaN), in data units; None refuses them.  Features that others observe alone are NaN.
+    Parameters
+    ----------
+    centers
+        Of each of the d features, in data units.
+    units
+        Of each of the d features, in data units; 0 leaves a feature out, as 0.
+    limit
+        No scaled value exceeds it.
+    outside
+        What would exceed it is moved to it ("clip") or refused ("refuse").
+    fill
+        What stands for missing values (NaN), in data units; None refuses them.  Features that others observe
+        alone are NaN.
 
+    Notes
+    -----
     As a value for `Scaled` it is public: everybody compares it, and nothing is summed.
     """
 

@@ -61,10 +61,20 @@ class FittedScaler(Scaler, Protocol):
 class Standardize:
     """Mean 0 and deviation 1 for every feature (of the population, as scikit-learn's StandardScaler).
 
-    limit: deviations beyond which values are moved to the limit ("clip") or refused; public, and the bound of
-    the run.  missing: "mean" takes NaN for the mean, "refuse" does not.  keep: features that stay as they
-    are, by name or number, such as bits of categories; within the limit they must lie too.
+    Parameters
+    ----------
+    limit
+        Deviations beyond which a value is outside; public, and the bound of the run.
+    outside
+        What is outside is moved to the limit ("clip") or refused ("refuse").
+    missing
+        "mean" takes NaN for the mean, "refuse" does not.
+    keep
+        Features that stay as they are, by name or number, such as bits of categories; within the limit they
+        must lie too.
 
+    Examples
+    --------
     >>> import numpy as np, secfc
     >>> years, grams = np.arange(60.0) % 30, 50_000.0 + np.arange(60) % 7
     >>> sites = np.split(np.stack([years, grams], axis=1), 3)
@@ -117,8 +127,15 @@ class Standardize:
 class Range:
     """Every feature between -1 and 1: by public ranges, or by the least power of two that no value exceeds.
 
-    ranges: (least, most) of each feature, as a sequence or by name.  None: the powers of two are found, and
-    clients learn them.  outside, missing: as in `Standardize`, where what is out of a range lies beyond 1.
+    Parameters
+    ----------
+    ranges
+        (least, most) of each feature, in data units, as a sequence or by name.  None: the powers of two are
+        found, and clients learn them.
+    outside
+        As in `Standardize`, where what is out of a range lies beyond 1.
+    missing
+        As in `Standardize`.
     """
 
     ranges: Any = None

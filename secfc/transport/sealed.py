@@ -57,8 +57,17 @@ PIECE = 1 << 26
 
 
 class TamperedMessage(ProtocolError):  # noqa: N818 - named for what happened
-    """A message that claims to be from `party` is not the one that was due; suspicion only.
+    """A message that claims to be from a party is not the one that was due; suspicion only.
 
+    Parameters
+    ----------
+    party
+        Whom it claims to be from.
+    why
+        What is wrong with it, in words.
+
+    Notes
+    -----
     It was altered, repeated, reordered, misdirected, or made for another run or round.  Whoever carries
     messages can have done that, and so can the party itself.
     """

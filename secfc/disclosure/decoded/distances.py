@@ -37,23 +37,33 @@ Array = NDArray[Any]
 
 @dataclass(frozen=True)
 class Distances(ExactPolicy):
-    """The server decodes the exact distance of every point to every center, as in the paper.
+    """Policy by which the server decodes the exact distance of every point to every center, as in the paper.
 
-    With liars planned for, replies and dealings are checked, and what does not lie on a polynomial is traced
-    to its client (`secfc.coded.blame`).
+    Parameters
+    ----------
+    blind
+        Whether replies are masked so that their weighted sum, the distance, is all that the server gets of
+        them.  Unblinded replies fix the whole polynomial: the distance of every segment of the features, and
+        values at the noise points.
+    colluding
+        Clients that may join the server and still get no more than distances out of the replies of the
+        others.  Each two more cost every responder two more streams of masks, or each one more dealing.
+    dealt
+        Whether blinding is by polynomials that colluding + 1 clients deal anew in every question
+        (`secfc.disclosure.decoded.polynomials`), so that any threshold of replies will do: for runs in which
+        clients often fall silent.  Else it is by zero-sum masks of a fixed set of threshold(2) responders,
+        and others are asked with fresh masks if one stays silent.
 
-    Warning: over iterations these fix the shape of the data up to rotation and reflection, and with d + 1
-    known points the data themselves (`secfc.attacks.geometry`).
+    Warnings
+    --------
+    Over iterations distances fix the shape of the data up to rotation and reflection, and with d + 1 known
+    points the data themselves (`secfc.attacks.geometry`).
 
-    blind: replies are masked so that their weighted sum, the distance, is all that the server gets of them.
-    Unblinded replies fix the whole polynomial: the distance of every segment of the features, and values at
-    the noise points.  Blinding is by zero-sum masks of a fixed set of threshold(2) responders; if one stays
-    silent, others are asked with fresh masks. dealt: blinding is by polynomials that colluding + 1 clients
-    deal anew in every question (`secfc.disclosure.decoded.polynomials`), so everybody answers and any
-    threshold of replies will do: for runs in which clients often fall silent.  Lies can be located only in
-    such replies or in unblinded ones, so with liars planned for it is always dealt. colluding: how many
-    clients may join the server and still get no more than distances out of the replies of the others; each
-    two more cost every responder two more streams of masks, and each one more costs one more dealing.
+    Notes
+    -----
+    With cheaters planned for, replies and dealings are checked, and what does not lie on a polynomial is
+    traced to its client (`secfc.coded.blame`).  That takes unblinded replies or dealt ones, so blinding is
+    then always dealt.
     """
 
     blind: bool = True

@@ -37,14 +37,28 @@ Array = NDArray[Any]
 
 @dataclass(frozen=True)
 class NoiseAtServer(BudgetedPolicy):
-    """The server adds noise to the distances it decodes, and to the centers it publishes.
+    """Policy by which the server adds noise to the distances it decodes, and to the centers it publishes.
 
-    budget: for everything that clients and the public see: labels and centers.  The server itself sees exact
-    distances, and exact cluster sums if they are opened: for its view the run is not private.
-    radius: no point is longer, in data units; longer ones are shortened before they are shared.
-    neighbors: replace one data point, or one client.  center_share: of the budget, if centers are opened.
-    colluding: see `Distances`.
+    Parameters
+    ----------
+    budget
+        For everything that clients and the public see: labels and centers.
+    radius
+        Length that no point exceeds, in data units; longer ones are shortened before they are shared.
+    neighbors
+        Replace one data point, or one client.
+    center_share
+        Part of the budget, in (0, 1), for centers if they are opened.
+    colluding
+        As in `Distances`.
 
+    Warnings
+    --------
+    The server itself sees exact distances, and exact cluster sums if they are opened: for its view the run is
+    not private.
+
+    Notes
+    -----
     Noise is rounded Gaussian, accounted as the continuous one.
     """
 

@@ -51,15 +51,29 @@ Array = NDArray[Any]
 
 @dataclass(frozen=True)
 class NoiseInShares(BudgetedPolicy):
-    """Every client deals shares of its own noise with each reply: the server decodes noisy distances only.
+    """Policy by which every client deals shares of its own noise, so that the server decodes noisy distances.
 
-    budget: for everything that anybody sees, also the server together with t clients: noise of the
-    other n - t - absent clients alone suffices.  absent: how many clients may vanish after they shared.
+    Parameters
+    ----------
+    budget
+        For everything that anybody sees, also the server together with t clients: noise of the other n - t -
+        absent clients alone suffices.
+    radius
+        As in `NoiseAtServer`.
+    neighbors
+        As in `NoiseAtServer`.
+    center_share
+        As in `NoiseAtServer`.  If centers are opened, at least as many clients must consent as noise needs,
+        and all who consent must be there.
+    absent
+        Clients that may vanish after they shared.
+    repeats
+        Ignored, with a DeprecationWarning: questions put anew cost nothing.
+
+    Notes
+    -----
     A question that is put anew, where replies are lost, carries the noise that it had and is no release of
-    its own.  Clients stop at the paid count of others with BudgetSpent.  repeats: ignored, as those cost
-    nothing; it warns (DeprecationWarning).
-    radius, neighbors, center_share: as for `NoiseAtServer`.  If centers are opened, at least as many
-    clients must consent as noise needs, and all who consent must be there.
+    its own.  Clients stop at the paid count of others with BudgetSpent.
 
     Noise is discrete Gaussian; the sum of several costs what continuous noise of a few steps less costs
     (`DistributedDiscreteGaussian`).  Every client sends every other k m residues a lane with every question.

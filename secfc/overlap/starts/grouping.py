@@ -91,10 +91,16 @@ def to_groups(found: Centroids, values: Array, centers: Array) -> Array:
 
 @dataclass(frozen=True)
 class Constrained:
-    """Every local cluster is a group; the two nearest groups without a client in common are merged until k
-    are left.  If no two can be merged before, the k groups of most rows stay, and others join the nearest of
-    these.
+    """Start that merges the two nearest groups without a client in common until k are left.
 
+    Parameters
+    ----------
+    local
+        How a client clusters its own points; every local cluster begins as a group.
+
+    Notes
+    -----
+    If no two groups can be merged before, the k of most rows stay, and others join the nearest of these.
     Right where a client's local clusters are of different global ones, also if it has fewer than k.
     """
 
@@ -155,12 +161,20 @@ def keep_k_groups(
 
 @dataclass(frozen=True)
 class MaxMin:
-    """Starts from the two centroids that are farthest apart; k - 2 more follow, each farthest from the
-    nearest.
+    """Start from the two farthest centroids; k - 2 more follow, each farthest from the nearest.
 
+    Parameters
+    ----------
+    local
+        How a client clusters its own points.
+    max_iter
+        Steps of the k-means of centroids.
+
+    Notes
+    -----
     Meant for clients all of which share features (Assumption 2).  Distances on different overlaps are
-    rescaled (eq. 3), but not comparable enough: the two farthest are often not of two clusters (see the
-    measurements). An empty group keeps its last centroid.  max_iter: steps of the k-means of centroids.
+    rescaled (eq.  3), but not comparable enough: the two farthest are often not of two clusters (see the
+    measurements).  An empty group keeps its last centroid.
     """
 
     local: Local = field(default=LocalKMeans(), metadata=LOCAL)
@@ -197,9 +211,16 @@ class MaxMin:
 
 @dataclass(frozen=True)
 class NearestMerge:
-    """Groups begin at the client with most local clusters; then, again and again, the nearest pair of a
-    group and a centroid is merged, no two of one client into one group.
+    """Start with the client of most local clusters, into whose groups the nearest centroids are merged.
 
+    Parameters
+    ----------
+    local
+        How a client clusters its own points.
+
+    Notes
+    -----
+    Again and again the nearest pair of a group and a centroid is merged, no two of one client into one group.
     Meant for clusters that have the same distribution at all clients (Assumption 1).  Corrected: line 6 stops
     at 0 and line 18 reads the merged group.  Where no client has k clusters, the farthest centroids are
     added; `Constrained` is better there.
@@ -308,18 +329,29 @@ FAR = 1e3  # in place of a distance that is not known: rescaled ones are about 1
 
 @dataclass(frozen=True)
 class Synchronized:
-    """Along the tree of largest overlap: begin at the client with most local clusters (ties by name); next is
-    always the client that shares most features with those placed, its local clusters matched one to one to
-    the groups so far by the Hungarian method, and merged into them.
+    """Start that matches local clusters along the tree of largest overlap.
 
-    over="distances": the server is shown no centroid and no number of rows, but squared distances between
-    local centroids of different clients on the features that both observe, which members of the committee
-    compute over shares; all pairs of clients are matched, and what these matchings agree on counts
-    (`spectral`).  It takes 2 t + 1 members of the committee.
+    Parameters
+    ----------
+    local
+        How a client clusters its own points; some client must have k local clusters, where `Constrained`
+        needs none that has.
+    over
+        "centroids"; or "distances": the server is shown no centroid and no number of rows, but squared
+        distances between local centroids of different clients on the features that both observe, which
+        members of the committee compute over shares; all pairs of clients are matched, and what these
+        matchings agree on counts (`spectral`).  It takes 2 t + 1 members of the committee.
 
-    Some client must have k local clusters; `Constrained` needs none that has.
+    Raises
+    ------
+    InputError
+        For another word.
 
-    Raises InputError for another word.
+    Notes
+    -----
+    It begins at the client with most local clusters (ties by name).  Next is always the client that shares
+    most features with those placed, its local clusters matched one to one to the groups so far by the
+    Hungarian method, and merged into them.
     """
 
     local: Local = field(default=LocalKMeans(), metadata=LOCAL)
@@ -381,12 +413,22 @@ def check_some_client(found: Any, k: int) -> None:
 
 @dataclass(frozen=True)
 class Automatic:
-    """`Synchronized` where every client has k local clusters, else `Constrained`.
+    """Start by `Synchronized` where every client has k local clusters, else by `Constrained`.
 
-    paper: the rule of Algorithm 1 instead, lines 5 to 11: `NearestMerge` under Assumption 1, `MaxMin` under
-    Assumption 2, and else `MaxMin` with a warning.  identical: whether a cluster has the same distribution at
-    all clients that have it (Assumption 1.3), which data of one client cannot tell.  What features tell of
-    the rest is tested: that clients connect, or that all pairs share a feature.
+    Parameters
+    ----------
+    paper
+        Whether Algorithm 1, lines 5 to 11, decides instead: `NearestMerge` under Assumption 1, `MaxMin` under
+        Assumption 2, and else `MaxMin` with a warning.
+    identical
+        Whether a cluster has the same distribution at all clients that have it (Assumption 1.3), which data
+        of one client cannot tell.
+    local
+        How a client clusters its own points.
+
+    Notes
+    -----
+    What features tell of the assumptions is tested: that clients connect, or that all pairs share a feature.
     """
 
     paper: bool = False
