@@ -7,13 +7,16 @@ from numpydoc.validate import validate
 
 import secfc
 
-# Those of numpydoc's checks that say that something is missing or wrong: no docstring or summary (GL08, SS01), a
-# summary without a full stop or of several lines (SS03, SS06), unknown or disordered sections (GL06, GL07),
-# parameters that are missing, unknown, disordered, without a text or a full stop (PR01, PR02, PR03, PR07, PR09), and
-# returns that are not said, or without a text (RT01, RT03).  Left out are types, which stand in annotations (PR04),
-# what not every name needs (EX01, ES01, SA01), and matters of form: quotes (GL01, GL02) and capitals of names that
-# begin small (SS02, PR08).
-CHECKS = set("GL06 GL07 GL08 SS01 SS03 SS06 PR01 PR02 PR03 PR07 PR09 RT01 RT03".split())
+# Those of numpydoc's checks that say that something is missing or wrong.  Left out are types, which stand in
+# annotations (PR04), what not every name needs (EX01, ES01, SA01), and matters of form: quotes (GL01, GL02)
+# and capitals of names that begin small (SS02, PR08).
+CHECKS = {
+    "GL06", "GL07",  # sections that there are not, or in another order
+    "GL08", "SS01", "SS03", "SS06",  # no docstring or summary; one without a full stop, or of several lines
+    "PR01", "PR02", "PR03",  # parameters that are missing, unknown, or in another order
+    "PR07", "PR09",  # one without a text, or without a full stop
+    "RT01", "RT03",  # what is returned is not said, or without a text
+}  # fmt: skip
 
 
 def faults(name):

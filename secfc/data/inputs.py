@@ -31,8 +31,14 @@ BLOCK_BYTES = 1 << 25  # 32 MiB of float64: large enough for numpy's speed, smal
 class InputError(Advice, ValueError):
     """Input that cannot be used.  The message gives the value, the rule and the remedy.
 
-    rule: a sentence, or a whole message.  remedies: what would help, if it depends on who reads.
-    parameters: named before the rule, with their values.
+    Parameters
+    ----------
+    rule
+        A sentence, or a whole message.
+    remedies
+        What would help, if it depends on who reads.
+    parameters
+        Named before the rule, with their values.
     """
 
     def __init__(
@@ -54,7 +60,17 @@ class IncompatibleOptions(InputError):  # noqa: N818
 
 
 class Caution(Advice, UserWarning):
-    """What a caller asked for can be done, and gives less than it may seem to."""
+    """What a caller asked for can be done, and gives less than it may seem to.
+
+    Parameters
+    ----------
+    rule
+        A sentence, or a whole message.
+    remedies
+        What would help, if it depends on who reads.
+    parameters
+        Named before the rule, with their values.
+    """
 
     def __init__(
         self, rule: str, remedies: Sequence[Remedy] = (), parameters: Mapping[str, Any] | None = None

@@ -51,7 +51,17 @@ Part = bytes | memoryview
 
 
 class JournalError(InputError):
-    """This journal cannot be continued: says why, and what to do."""
+    """A journal that cannot be continued: says why, and what to do.
+
+    Parameters
+    ----------
+    rule
+        A sentence, or a whole message.
+    remedies
+        What would help, if it depends on who reads.
+    parameters
+        Named before the rule, with their values.
+    """
 
 
 def checksum(*parts: Part) -> bytes:
