@@ -15,8 +15,8 @@ from typing import Any
 
 import click
 
-from secfc.grids.measure import code
-from secfc.grids.rows import ResultFile, read
+from secfc.grids.measure import code_version
+from secfc.grids.rows import ResultFile, read_whole_rows
 from secfc.roles.exchange import ITERATE, PartyId, Role
 
 Row = dict[str, Any]
@@ -64,8 +64,8 @@ def run_grid(
     A cell that stands in `out` as this same code measured it is not measured again, so an interrupted
     benchmark goes on where it stopped; rows of one cell are written together, when all are there.
     """
-    kept = ResultFile(out, code())
-    common = {"code": code(), **circumstances()}
+    kept = ResultFile(out, code_version())
+    common = {"code": code_version(), **circumstances()}
     for cell in cells:
         known = kept.of(cell)
         if not known:
@@ -76,7 +76,7 @@ def run_grid(
 
 def read_rows(path: Path) -> list[Row]:
     """Rows of a JSON-lines file."""
-    return read(path)
+    return read_whole_rows(path)
 
 
 def median_seconds(

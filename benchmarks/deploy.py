@@ -48,7 +48,7 @@ from secfc.roles.exchange import ITERATE, SERVER, STRIDE, Exchange, PartyId, Rol
 from secfc.roles.messages import Hello
 from secfc.transport.link import Link
 from secfc.transport.network import run_party
-from secfc.transport.sealed import sealed
+from secfc.transport.sealed import seal_role
 from secfc.transport.simulate import simulate
 
 SESSION = "benchmark"
@@ -80,7 +80,7 @@ def role_of(cell: Row, name: PartyId, secrets: Secrets, federation: secfc.Federa
     role = broadcast_abort(role, name, tuple(p for p in names if p != name))
     identities = {p: Identity(secret) for p, secret in secrets.items()}
     pins = {p: identity.public for p, identity in identities.items()}
-    return sealed(role, name, names, plan.description, coins, identity=identities[name], identities=pins)
+    return seal_role(role, name, names, plan.description, coins, identity=identities[name], identities=pins)
 
 
 def algorithm_of(cell: Row) -> secfc.SecFC:
@@ -440,7 +440,9 @@ def talking(kind: Any, size: int, times: int, me: PartyId, secrets: Secrets) -> 
     identities = {p: Identity(secret) for p, secret in secrets.items()}
     pins = {p: identity.public for p, identity in identities.items()}
     role = kind(size, times, "b" if me == "a" else "a")
-    return sealed(role, me, ("a", "b"), b"messages", SystemCoins(), identity=identities[me], identities=pins)
+    return seal_role(
+        role, me, ("a", "b"), b"messages", SystemCoins(), identity=identities[me], identities=pins
+    )
 
 
 # --- a shaped link -------------------------------------------------------------------------------------

@@ -24,7 +24,7 @@ from secfc.feddp import (
     SharedNoise,
     SpherePacking,
 )
-from secfc.feddp.server_estimates import project_into_ball, shrink
+from secfc.feddp.server_estimates import project_into_ball, shrink_to_anchors
 from secfc.privacy import Bound, Budget, Neighbors
 
 Array = Any
@@ -162,7 +162,7 @@ class Noisy:
         wide = noise.noise(ReleaseCounts.of(plan), plan.quantizer.radius)
         one = wide.on_sums(plan.layout, result.flat, plan.k, plan.d) / Fraction(plan.quantizer.scale)
         sigma = float(one) * np.sqrt(noise.contributors(held.n)) / sizes[sizes > 0]
-        centers = project_into_ball(shrink(centers, np.zeros_like(centers), sigma), radius.value)
+        centers = project_into_ball(shrink_to_anchors(centers, np.zeros_like(centers), sigma), radius.value)
         return Played(centers + origin, result.flat, result.ledger)
 
 

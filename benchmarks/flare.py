@@ -24,8 +24,8 @@ from benchmarks.common import Marked, peak_gib
 from field.secrets.channels import Identity
 from field.secrets.coins import SystemCoins
 from secfc.deploy.flare.cards import Kit
-from secfc.deploy.flare.policy import fit
-from secfc.deploy.flare.project import write
+from secfc.deploy.flare.policy import write_site_rules
+from secfc.deploy.flare.project import write_project
 from secfc.deploy.local import local_carrier
 from secfc.deploy.runfile import RunFile, Waiting
 from secfc.deploy.site import HEAD
@@ -58,7 +58,7 @@ class Farm:
         self.home, self.identities = home, dict(identities)
         self.hub = f"nvflare://localhost:{free_ports()}"
         self.processes: dict[PartyId, subprocess.Popen[bytes]] = {}
-        project, _ = write(self.run_file(("x",)), home / "flare", LEAD)
+        project, _ = write_project(self.run_file(("x",)), home / "flare", LEAD)
         nvflare = Path(sys.executable).parent / "nvflare"
         command = [nvflare, "provision", "-p", project, "-w", home / "flare/kits"]
         subprocess.run(command, check=True, capture_output=True)
@@ -167,10 +167,10 @@ def processes(
             own.mkdir()
             write_site(own, party, secrets[party])
             (own / "role.pickle").write_bytes(pickle.dumps((make, args, party, tuple(making))))
-            fit(farm.kits[party], run.session, own / "site.toml", command)
+            write_site_rules(farm.kits[party], run.session, own / "site.toml", command)
         farm.start()
         try:
-            number = farm.submit(write(run, home / "flare", LEAD)[1])
+            number = farm.submit(write_project(run, home / "flare", LEAD)[1])
             status = farm.ended(number, 3600.0)
             memory = max(peak(pid) for pid in farm.processes_of(SERVER)["site"])
             if status != DONE:

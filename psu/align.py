@@ -26,13 +26,13 @@ from psu.messages import Confirmation, UnionTags
 Array = NDArray[Any]
 
 
-def announce(z: Array, y: Array) -> UnionTags:
+def announce_tags(z: Array, y: Array) -> UnionTags:
     """The relay's message to every client: recovered tags, in ascending order."""
     order = ascending(z, y)
     return UnionTags(z[order], y[order])
 
 
-def rows(union: UnionTags, own: Tags, inverse: Array) -> Array:
+def rows_of_points(union: UnionTags, own: Tags, inverse: Array) -> Array:
     """The row in [0, m) of each of this client's points: (N,) int64.
 
     own, inverse: from `psu.identify.tags`; points with equal IDs get equal rows.
@@ -61,7 +61,7 @@ def rows(union: UnionTags, own: Tags, inverse: Array) -> Array:
     return np.asarray(at[inverse], np.int64)
 
 
-def confirm(secrets: Secrets, union: UnionTags | None) -> dict[int, Confirmation]:
+def confirm_union(secrets: Secrets, union: UnionTags | None) -> dict[int, Confirmation]:
     """The digest of the union this client was told, or of its group key, sealed to every other client."""
     label, digest = _told(secrets, union)
     return {
@@ -71,7 +71,7 @@ def confirm(secrets: Secrets, union: UnionTags | None) -> dict[int, Confirmation
     }
 
 
-def confirmed(
+def check_confirmations(
     secrets: Secrets, union: UnionTags | None, others: Mapping[int, Confirmation], due: Collection[int]
 ) -> None:
     """Compare with what others were told: a union, or the group key if it is None.

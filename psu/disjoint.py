@@ -46,19 +46,19 @@ Array = NDArray[Any]
 _ROWS = 1 << 16
 
 
-def sheet() -> Sheet:
+def question_sheet() -> Sheet:
     """The sheet of this question: the relay reads its first row, clients the second."""
     return Sheet("once", 0, 2)
 
 
-def table(plan: UnionPlan, secrets: Secrets, rows: Array, union: UnionTags) -> Array:
+def question_table(plan: UnionPlan, secrets: Secrets, rows: Array, union: UnionTags) -> Array:
     """This client's part of the sheet, (2, 1) secret residues, for its rows of the union (any order)."""
     held = np.zeros(len(union.z), bool)
     held[rows] = True
     first = secrets.me == 0
     sums = [_weigh(secrets, union, row, held, whole=first) for row in range(2)]
     if first and not plan.committee:
-        sums[1] += pad(secrets)
+        sums[1] += draw_pad(secrets)
     return np.array([[s % MERSENNE_61] for s in sums], np.uint64)
 
 
@@ -83,7 +83,7 @@ def _sum(residues: Array) -> int:
     return (int((residues >> np.uint64(30)).sum()) << 30) + int((residues & np.uint64(low)).sum())
 
 
-def pad(secrets: Secrets) -> int:
+def draw_pad(secrets: Secrets) -> int:
     """The residue under which clients are told the answer: within 2**-67 of uniform, unknown to the relay."""
     return int.from_bytes(subkey(secrets.group, "once pad"), "little") % MERSENNE_61
 
@@ -93,10 +93,10 @@ def add_pad(opened: Array, secrets: Secrets, weight: np.uint64) -> None:
 
     The weights of a quorum sum to 1, so the pad is added once.
     """
-    summand = pad(secrets) * int(weight) % MERSENNE_61
+    summand = draw_pad(secrets) * int(weight) % MERSENNE_61
     opened[1, 0] = (int(opened[1, 0]) + summand) % MERSENNE_61
 
 
 def held_once(word: int, secrets: Secrets) -> bool:
     """Whether every row has one holder, by what the relay tells clients."""
-    return word == pad(secrets)
+    return word == draw_pad(secrets)

@@ -168,21 +168,21 @@ def deal_keys(plan: UnionPlan, ring: Ring, coins: Coins) -> dict[int, KeyPacket]
     return packets
 
 
-def dealers(plan: UnionPlan, me: int) -> tuple[int, ...]:
+def key_dealers(plan: UnionPlan, me: int) -> tuple[int, ...]:
     """Whose key packets a client has to wait for."""
     return tuple(sorted({0} | {a[0] for a in plan.subsets if me in a}))
 
 
 def take_keys(plan: UnionPlan, ring: Ring, packets: Mapping[int, KeyPacket]) -> Secrets:
-    """All keys of this client, from the packets of `dealers`.
+    """All keys of this client, from the packets of `key_dealers`.
 
     Raises UnionAborted naming who sent none, or one that is altered or of the wrong size.
     """
-    absent = [j for j in dealers(plan, ring.me) if j not in packets]
+    absent = [j for j in key_dealers(plan, ring.me) if j not in packets]
     if absent:
         raise UnionAborted("no keys were dealt", absent)
     group, common = b"", {}
-    for dealer in dealers(plan, ring.me):
+    for dealer in key_dealers(plan, ring.me):
         payload = ring.open(dealer, "keys", packets[dealer].sealed)
         mine = [a for a in plan.subsets if a[0] == dealer and ring.me in a]
         start = GROUP_BYTES if dealer == 0 else 0

@@ -17,12 +17,12 @@ from psu.errors import UnionAborted
 from psu.keys import Secrets
 from psu.messages import MaskedBlock
 from psu.plan import Sheet, UnionPlan
-from psu.tables import blank, geometry
+from psu.tables import table_geometry, zero_table
 
 Array = NDArray[Any]
 
 
-def mask(plan: UnionPlan, secrets: Secrets, sheet: Sheet, table: Array, chunk: int) -> MaskedBlock:
+def mask_chunk(plan: UnionPlan, secrets: Secrets, sheet: Sheet, table: Array, chunk: int) -> MaskedBlock:
     """One chunk of a client's table (rows, width) under its masks with every other client.
 
     Raises AlreadyUsed if this chunk of this sheet was masked before.
@@ -50,12 +50,12 @@ class Tally:
         return f"Tally({self.sheet.label}, blocks={len(self.seen)})"
 
 
-def tally(sheet: Sheet) -> Tally:
+def empty_tally(sheet: Sheet) -> Tally:
     """Nothing yet."""
-    return Tally(sheet, blank(sheet.rows, sheet.width))
+    return Tally(sheet, zero_table(sheet.rows, sheet.width))
 
 
-def absorb(plan: UnionPlan, state: Tally, block: MaskedBlock) -> Tally:
+def absorb_block(plan: UnionPlan, state: Tally, block: MaskedBlock) -> Tally:
     """Add a client's block.
 
     Raises UnionAborted naming the sender of a block that is out of place, repeated or of the wrong shape.
@@ -73,7 +73,7 @@ def absorb(plan: UnionPlan, state: Tally, block: MaskedBlock) -> Tally:
     return state
 
 
-def total(plan: UnionPlan, state: Tally) -> Array:
+def unmasked_sum(plan: UnionPlan, state: Tally) -> Array:
     """The sum of all clients' tables (rows, width), the masks gone.
 
     Raises UnionAborted naming clients whose upload is incomplete: without it no mask goes away.
@@ -84,7 +84,7 @@ def total(plan: UnionPlan, state: Tally) -> Array:
     return state.total
 
 
-def peel(plan: UnionPlan, sheet: Sheet, table: Array) -> tuple[Array, Array] | None:
+def peel_lines(plan: UnionPlan, sheet: Sheet, table: Array) -> tuple[Array, Array] | None:
     """The tags (z, y) in a summed table of lines (rows, 3), or None if it stalls.  Consumes the table.
 
     Raises UnionAborted if more comes out than the table has cells: some table was malformed.
@@ -92,7 +92,7 @@ def peel(plan: UnionPlan, sheet: Sheet, table: Array) -> tuple[Array, Array] | N
     from psu import kernels
 
     z, y = np.empty(sheet.rows + 1, np.uint64), np.empty(sheet.rows + 1, np.uint64)
-    found, left = kernels.peel_lines(table, *geometry(plan, sheet), z, y)
+    found, left = kernels.peel_lines(table, *table_geometry(plan, sheet), z, y)
     if found > sheet.rows:
         raise UnionAborted("the table contradicts itself: some client contributed a malformed one")
     return None if left else (z[:found].copy(), y[:found].copy())

@@ -34,19 +34,19 @@ from psu.plan import Sheet
 Array = NDArray[Any]
 
 
-def sheets(m: int) -> tuple[Sheet, Sheet]:
+def merge_sheets(m: int) -> tuple[Sheet, Sheet]:
     """The sheets (counts, spread) of a union of m."""
     return Sheet("counts", 0, m), Sheet("spread", 0, m)
 
 
-def indicator(rows: Array, m: int) -> Array:
+def count_table(rows: Array, m: int) -> Array:
     """This client's table of counts: (m, 1), 1 at its rows."""
     table = np.zeros((m, 1), np.uint64)
     table[rows, 0] = 1
     return table
 
 
-def counts(values: Array, n: int) -> Array:
+def count_holders(values: Array, n: int) -> Array:
     """How many of n clients hold each row, from the opened sums (m, 1): (m,) int64 in [1, n].
 
     Raises UnionAborted if a sum is out of range: some client's table was malformed.
@@ -57,17 +57,17 @@ def counts(values: Array, n: int) -> Array:
     return flat.astype(np.int64)
 
 
-def multiple(held: Array) -> int:
+def common_multiple(held: Array) -> int:
     """L, the least common multiple of the counts (m,) that occur: at least 1."""
     return math.lcm(*np.unique(held).tolist())
 
 
-def factors(held: Array, basis: Basis) -> Array:
+def row_factors(held: Array, basis: Basis) -> Array:
     """L / c for counts (m,) in every lane of a basis: (lanes, m) canonical residues.
 
     A sum over the c holders of equal data times this is L times the data, as integers.
     """
-    top, common = int(held.max(initial=1)), multiple(held)
+    top, common = int(held.max(initial=1)), common_multiple(held)
     # Where c does not divide L no row has c holders.
     table = [[0, *(common // c % p for c in range(1, top + 1))] for p in basis.primes]
     return np.asarray(np.array(table, basis.dtype)[:, held])
@@ -82,18 +82,18 @@ def fingerprints(data: Array, ids: Array, secrets: Secrets) -> Array:
     """
     from psu.identify import tags
 
-    distinct, inverse = tags(bound(data, ids), subkey(secrets.group, "data"))
+    distinct, inverse = tags(bind_digests(data, ids), subkey(secrets.group, "data"))
     return np.asarray(distinct.z[inverse])
 
 
-def bound(data: Array, ids: Array) -> Array:
+def bind_digests(data: Array, ids: Array) -> Array:
     """Digests of data and ID together, from the digests (N, 2) of each: (N, 2)."""
     from psu.identify import pair_digests
 
     return pair_digests(data, ids)
 
 
-def spread(rows: Array, prints: Array, m: int, coins: Coins) -> Array:
+def spread_table(rows: Array, prints: Array, m: int, coins: Coins) -> Array:
     """This client's table of spread: (m, 3) secret residues.
 
     Raises ValueError if two of its own points share a row and differ.
@@ -120,7 +120,7 @@ def same_of_one(rows: Array, data: Array) -> None:
         )
 
 
-def disagreeing(values: Array) -> Array:
+def disagreeing_rows(values: Array) -> Array:
     """Rows whose holders disagree: ascending int64, from opened values (m, 1) or server-mode sums (m, 3)."""
     from psu import kernels
 

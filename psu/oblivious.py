@@ -41,7 +41,7 @@ from field.secrets.coins import Coins
 from psu import ristretto
 from psu.errors import UnionAborted
 from psu.plan import UnionPlan
-from psu.proofs import PROOF, prove, proven
+from psu.proofs import PROOF, check_proof, prove_answers
 from psu.ristretto import ELEMENT, add, combine, multiply
 
 Array = NDArray[Any]
@@ -51,12 +51,12 @@ LOGGER = logging.getLogger("secfc.psu")
 BATCH = 1 << 12
 
 
-def batches(plan: UnionPlan) -> int:
+def count_batches(plan: UnionPlan) -> int:
     """Messages from a client to each evaluator, and back."""
     return -(-(plan.quota + 1) // BATCH)
 
 
-def span(plan: UnionPlan, batch: int) -> slice:
+def batch_span(plan: UnionPlan, batch: int) -> slice:
     """The elements of a message."""
     return slice(batch * BATCH, min(plan.quota + 1, (batch + 1) * BATCH))
 
@@ -84,7 +84,9 @@ class Evaluator:
         """
         if not self._key:
             raise UnionAborted("the keys of tags are erased: start again, with new ones")
-        where = range(plan.quota + 1)[span(plan, batch)] if 0 <= batch < batches(plan) else range(0)
+        where = (
+            range(plan.quota + 1)[batch_span(plan, batch)] if 0 <= batch < count_batches(plan) else range(0)
+        )
         if len(elements) != ELEMENT * len(where) or not elements:
             raise UnionAborted(
                 f"a question for tags is not that of a quota of {plan.quota} IDs", (client,), proof=True
@@ -99,10 +101,10 @@ class Evaluator:
             said = b"".join(multiply(self._key, element) for element in _elements(elements))
         except ValueError as error:
             raise UnionAborted(f"a question for tags is malformed: {error}", (client,), proof=True) from None
-        if batch == batches(plan) - 1:
+        if batch == count_batches(plan) - 1:
             about = elements[-ELEMENT:], said[-ELEMENT:]
             nonce = ristretto.derive_nonce(self._coins, self._key, b"".join(about))
-            said += prove(self._key, [about[0]], [about[1]], nonce)
+            said += prove_answers(self._key, [about[0]], [about[1]], nonce)
         self._answered[client, batch] = (asked, said)
         return said
 
@@ -136,7 +138,7 @@ class BlindedQuery:
 
     def batch(self, plan: UnionPlan, number: int) -> bytes:
         """The elements of one message."""
-        return self.asked[_bytes(span(plan, number))]
+        return self.asked[_bytes(batch_span(plan, number))]
 
 
 def check_quota(plan: UnionPlan, digest: Array) -> None:
@@ -148,7 +150,7 @@ def check_quota(plan: UnionPlan, digest: Array) -> None:
         )
 
 
-def ask(plan: UnionPlan, digest: Array, coins: Coins) -> BlindedQuery:
+def blind_digests(plan: UnionPlan, digest: Array, coins: Coins) -> BlindedQuery:
     """Blind the digests (N, 2) of a client's IDs, and as many made-up ones as the quota has left.
 
     Raises ValueError if there are more distinct ones than the quota.
@@ -168,7 +170,9 @@ def ask(plan: UnionPlan, digest: Array, coins: Coins) -> BlindedQuery:
     return BlindedQuery(own, inputs, blinds, weights, b"".join([*asked, check]), where.reshape(-1))
 
 
-def hear(plan: UnionPlan, question: BlindedQuery, answers: Mapping[int, Sequence[bytes]], me: int) -> Array:
+def unblind_answers(
+    plan: UnionPlan, question: BlindedQuery, answers: Mapping[int, Sequence[bytes]], me: int
+) -> Array:
     """The function of each of a client's digests: (N, 2) uint64, as pseudonymous as tags.
 
     answers[j]: what evaluator j said to each batch, for all evaluators, the client itself included if it is
@@ -176,7 +180,7 @@ def hear(plan: UnionPlan, question: BlindedQuery, answers: Mapping[int, Sequence
     answers are malformed or are not those of its key.
     """
     said = {}
-    silent = {j for j in plan.evaluators if len(answers.get(j, ())) < batches(plan)}
+    silent = {j for j in plan.evaluators if len(answers.get(j, ())) < count_batches(plan)}
     if silent:
         raise UnionAborted("a question for tags was not answered", silent - {plan.n}, relay=plan.n in silent)
     for j in plan.evaluators:
@@ -187,7 +191,7 @@ def hear(plan: UnionPlan, question: BlindedQuery, answers: Mapping[int, Sequence
         if not all(map(ristretto.is_element, said[j])):
             raise _wrong(plan, j, "it is no element of the group")
         key = plan.evaluation_keys[plan.evaluators.index(j)]
-        if not proven(key, [question.asked[-ELEMENT:]], [said[j][-1]], proof):
+        if not check_proof(key, [question.asked[-ELEMENT:]], [said[j][-1]], proof):
             raise _wrong(plan, j, "its proof fails")
     totals = []
     check = ristretto.NEUTRAL
@@ -206,14 +210,14 @@ def hear(plan: UnionPlan, question: BlindedQuery, answers: Mapping[int, Sequence
     out = np.empty((len(question.digests), 2), "<u8")
     # All of the quota, so that the time this takes says nothing of how many are its own.
     for i, back in enumerate(ristretto.inverses(question.blinds)):
-        digest = finalize(question.inputs[i], multiply(back, totals[i]))
+        digest = finalize_element(question.inputs[i], multiply(back, totals[i]))
         if i < len(out):
             out[i] = np.frombuffer(digest[:16], "<u8")
         _progress("unblinded", i + 1, plan.quota)
     return np.ascontiguousarray(out[question.where], np.uint64)
 
 
-def finalize(message: bytes, element: bytes) -> bytes:
+def finalize_element(message: bytes, element: bytes) -> bytes:
     """The hash of a message and its element, 64 bytes (RFC 9497, section 3.3.2)."""
     sized = b"".join(len(part).to_bytes(2, "big") + part for part in (message, element))
     return hashlib.sha512(sized + b"Finalize").digest()
@@ -221,7 +225,7 @@ def finalize(message: bytes, element: bytes) -> bytes:
 
 def _content(plan: UnionPlan, evaluator: int, answers: Sequence[bytes]) -> tuple[bytes, bytes]:
     """All elements of an evaluator's answers, and its proof."""
-    sizes = [len(range(plan.quota + 1)[span(plan, b)]) * ELEMENT for b in range(batches(plan))]
+    sizes = [len(range(plan.quota + 1)[batch_span(plan, b)]) * ELEMENT for b in range(count_batches(plan))]
     sizes[-1] += PROOF
     if [len(answer) for answer in answers] != sizes:
         raise _wrong(plan, evaluator, "it has the wrong size")

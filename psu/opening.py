@@ -35,9 +35,9 @@ from psu import disjoint
 from psu.errors import UnionAborted
 from psu.keys import Secrets
 from psu.messages import Opening, Turn
-from psu.plan import Sheet, UnionPlan, point, weights
+from psu.plan import Sheet, UnionPlan, lagrange_weights, share_point
 from psu.sharing import Holding
-from psu.tables import geometry
+from psu.tables import table_geometry
 
 Array = NDArray[Any]
 
@@ -93,7 +93,7 @@ class OpeningPoll:
         return replace(self, number=self.number + 1, unreliable=frozenset(unreliable)), quorum
 
 
-def ask(sheet: Sheet, poll: OpeningPoll, silent: Collection[int] = ()) -> tuple[OpeningPoll, Turn]:
+def open_all_rows(sheet: Sheet, poll: OpeningPoll, silent: Collection[int] = ()) -> tuple[OpeningPoll, Turn]:
     """Ask for all rows of a sheet that is opened in a single round."""
     poll, quorum = poll.choose(silent)
     none = np.empty(0, np.uint64)
@@ -101,7 +101,7 @@ def ask(sheet: Sheet, poll: OpeningPoll, silent: Collection[int] = ()) -> tuple[
     return poll, Turn(sheet.label, 0, poll.number, quorum, history, none, none, none.astype(np.uint8))
 
 
-def gather(sheet: Sheet, rows: int, turn: Turn, openings: Mapping[int, Opening]) -> Array:
+def gather_values(sheet: Sheet, rows: int, turn: Turn, openings: Mapping[int, Opening]) -> Array:
     """The opened values (rows, opened): the sum of what the whole quorum sent.
 
     Raises UnionAborted naming members whose opening is missing or malformed.
@@ -129,7 +129,7 @@ def gather(sheet: Sheet, rows: int, turn: Turn, openings: Mapping[int, Opening])
 class OpeningMember:
     """A committee member between two turns: shares (rows, width), secret; active rows, ascending.
 
-    `answer` consumes it: use the state it returns.  bank: its shares of dealt coefficients, secret, a word
+    `open_rows` consumes it: use the state it returns.  bank: its shares of dealt coefficients, secret, a word
     each; spent: how many belong to rounds before.  A round that is asked again has the same coefficients, and
     so the same opened values: two quorums have an honest member in common, which follows one history.
     """
@@ -148,7 +148,7 @@ class OpeningMember:
         return f"Member({self.sheet.label}, round={self.round}, active={len(self.active)})"
 
 
-def begin(
+def begin_opening(
     plan: UnionPlan, secrets: Secrets, holding: Holding, coefficients: Holding | None = None
 ) -> OpeningMember:
     """A member that has settled its share of the sum and awaits the first turn.
@@ -161,7 +161,7 @@ def begin(
     return OpeningMember(plan, secrets, sheet, holding.total, np.arange(sheet.rows), 0, start, bank)
 
 
-def answer(member: OpeningMember, turn: Turn) -> tuple[OpeningMember, Opening | None]:
+def open_rows(member: OpeningMember, turn: Turn) -> tuple[OpeningMember, Opening | None]:
     """Take in what was recovered, and open the active rows if this member is in the quorum.
 
     Raises UnionAborted if the relay contradicts what it said before, AlreadyUsed if this opening, or a
@@ -189,7 +189,9 @@ def _advance(member: OpeningMember, turn: Turn) -> OpeningMember:
     if member.sheet.kind != "cells" or not kernels.all_valid(turn.z, turn.y):
         raise UnionAborted("the relay announces IDs that are none")
     status = np.full(member.sheet.rows, kernels.UNKNOWN, np.int32)
-    kernels.remove(member.shares, turn.z, turn.y, turn.pure, *geometry(member.plan, member.sheet), status)
+    kernels.remove(
+        member.shares, turn.z, turn.y, turn.pure, *table_geometry(member.plan, member.sheet), status
+    )
     return replace(
         member,
         active=kernels.changed_cells(status),
@@ -206,7 +208,7 @@ def _open(member: OpeningMember, turn: Turn) -> Array:
     plan, secrets, sheet, shares = member.plan, member.secrets, member.sheet, member.shares
     me, active, wide = secrets.me, member.active, sheet.opened
     label = f"{turn.sheet} {turn.number} {turn.quorum} {turn.history.hex()}"
-    weight = np.uint64(weights(tuple(map(point, turn.quorum)), 0)[turn.quorum.index(me)])
+    weight = np.uint64(lagrange_weights(tuple(map(share_point, turn.quorum)), 0)[turn.quorum.index(me)])
     masks = {j: secrets.ring.channels[j].stream(f"mask {label}") for j in turn.quorum if j != me}
     common: list[tuple[Stream, np.uint64]] = []
     if sheet.kind in ("cells", "slots", "once"):
@@ -247,5 +249,5 @@ def _open(member: OpeningMember, turn: Turn) -> Array:
 @lru_cache(maxsize=8192)
 def _common_factor(plan: UnionPlan, subset: tuple[int, ...], member: int) -> np.uint64:
     """The value at a member's point of the polynomial that is 1 at 0 and 0 outside the subset."""
-    outside = tuple(point(i) for i in plan.committee if i not in subset)
-    return np.uint64(weights((0, *outside), point(member))[0])
+    outside = tuple(share_point(i) for i in plan.committee if i not in subset)
+    return np.uint64(lagrange_weights((0, *outside), share_point(member))[0])

@@ -18,7 +18,7 @@ from psu.errors import UnionAborted
 from psu.messages import Turn
 from psu.opening import OpeningPoll, first_history, next_history
 from psu.plan import MAX_ROUNDS, Sheet, UnionPlan
-from psu.tables import geometry
+from psu.tables import table_geometry
 
 Array = NDArray[Any]
 
@@ -29,7 +29,7 @@ class Peeling:
 
     status (rows,): what is known of each cell.  active: the cells to open, ascending.  found: lists of
     recovered (z, y), fresh: the last of them with its `pure` bits.  opened: cells, over all rounds before.
-    `hear` consumes it.
+    `read_values` consumes it.
     """
 
     plan: UnionPlan
@@ -69,7 +69,7 @@ class Peeling:
         )
 
 
-def start(plan: UnionPlan, sheet: Sheet) -> Peeling:
+def start_peeling(plan: UnionPlan, sheet: Sheet) -> Peeling:
     """Before the first round: every cell of the table is to be opened."""
     from psu import kernels
 
@@ -86,7 +86,7 @@ def start(plan: UnionPlan, sheet: Sheet) -> Peeling:
     )
 
 
-def ask(peeling: Peeling, poll: OpeningPoll, silent: Collection[int] = ()) -> tuple[OpeningPoll, Turn]:
+def next_turn(peeling: Peeling, poll: OpeningPoll, silent: Collection[int] = ()) -> tuple[OpeningPoll, Turn]:
     """The turn that opens the active cells; again, without those who stayed silent in this round.
 
     Raises UnionAborted naming the silent members if too few are left.
@@ -97,14 +97,14 @@ def ask(peeling: Peeling, poll: OpeningPoll, silent: Collection[int] = ()) -> tu
     )
 
 
-def hear(peeling: Peeling, values: Array) -> Peeling:
+def read_values(peeling: Peeling, values: Array) -> Peeling:
     """Read the opened values (A, 3) of the active cells.
 
     Raises UnionAborted if they contradict one another: some client's table was malformed.
     """
     from psu import kernels
 
-    active, status, place = peeling.active, peeling.status, geometry(peeling.plan, peeling.sheet)
+    active, status, place = peeling.active, peeling.status, table_geometry(peeling.plan, peeling.sheet)
     z, y = np.zeros(len(active), np.uint64), np.zeros(len(active), np.uint64)
     pure = np.zeros(len(active), np.uint8)
     kernels.read_cells(values, active, status, z, y, *place[1:])

@@ -60,8 +60,8 @@ class Committee:
     HKDF-SHA256, AES-256-GCM.
 
     Clients that deviate can make the union fail, or hide or add IDs of their own, also IDs that they guess;
-    clients compare the group key and the union (`psu.align.confirm`), so that neither client 0 nor the relay
-    can tell them different ones.  secfc/disclosure/README.md says what else a deviating party can do.
+    clients compare the group key and the union (`psu.align.confirm_union`), so that neither client 0 nor the
+    relay can tell them different ones.  secfc/disclosure/README.md says what else a deviating party can do.
 
     spares: committee members that may be silent in a round.  Needs n >= 2t + 1 + spares.
     """
@@ -266,13 +266,13 @@ class UnionPlan:
         return Sheet("cells" if isinstance(self.mode, Committee) else "lines", attempt, rows)
 
 
-def weights(xs: tuple[int, ...], y: int) -> list[int]:
+def lagrange_weights(xs: tuple[int, ...], y: int) -> list[int]:
     """Lagrange weights that carry values at the points xs to the value at y, modulo 2**61 - 1."""
     from field.code.lagrange_code import transfer_rows
 
     return transfer_rows(xs, (y,), MERSENNE_61)[0]
 
 
-def point(member: int) -> int:
+def share_point(member: int) -> int:
     """Where a member's share sits; secrets sit at 0."""
     return member + 1

@@ -15,7 +15,7 @@ from psu.ristretto import CONTEXT, ORDER, SCALAR, combine, generate, hash_to_sca
 PROOF = 2 * SCALAR
 
 
-def prove(key: int, questions: Sequence[bytes], answers: Sequence[bytes], nonce: int) -> bytes:
+def prove_answers(key: int, questions: Sequence[bytes], answers: Sequence[bytes], nonce: int) -> bytes:
     """Proof that every answer is its question times the key.  nonce: uniform, secret, of this proof only."""
     public = generate(key)
     question, _ = _composites(public, questions, answers, key)
@@ -25,7 +25,7 @@ def prove(key: int, questions: Sequence[bytes], answers: Sequence[bytes], nonce:
     return challenge.to_bytes(SCALAR, "little") + response.to_bytes(SCALAR, "little")
 
 
-def proven(public: bytes, questions: Sequence[bytes], answers: Sequence[bytes], proof: bytes) -> bool:
+def check_proof(public: bytes, questions: Sequence[bytes], answers: Sequence[bytes], proof: bytes) -> bool:
     """Whether a proof holds for the scalar that this public key is the generator times."""
     if len(proof) != PROOF:
         return False

@@ -47,7 +47,7 @@ def _sodium() -> Any:
     return rbcl
 
 
-def require() -> None:
+def require_libsodium() -> None:
     """Raises ImportError, which says what to install, where libsodium is missing."""
     _sodium()
 

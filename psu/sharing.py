@@ -17,24 +17,26 @@ from numpy.typing import NDArray
 from psu.errors import UnionAborted
 from psu.keys import Secrets
 from psu.messages import ShareBlock
-from psu.plan import Sheet, UnionPlan, point, weights
-from psu.tables import blank
+from psu.plan import Sheet, UnionPlan, lagrange_weights, share_point
+from psu.tables import zero_table
 
 Array = NDArray[Any]
 
 
-def expanding(plan: UnionPlan, chunk: int) -> tuple[int, ...]:
+def expanding_members(plan: UnionPlan, chunk: int) -> tuple[int, ...]:
     """The t members that expand their shares of a chunk themselves."""
     members = plan.committee
     return tuple(sorted(members[(chunk * plan.t + i) % len(members)] for i in range(plan.t)))
 
 
-def expected(plan: UnionPlan, sheet: Sheet, member: int) -> tuple[int, ...]:
+def expected_chunks(plan: UnionPlan, sheet: Sheet, member: int) -> tuple[int, ...]:
     """The chunks of which a member is sent a block."""
-    return tuple(b for b in range(sheet.chunks) if member not in expanding(plan, b))
+    return tuple(b for b in range(sheet.chunks) if member not in expanding_members(plan, b))
 
 
-def deal(plan: UnionPlan, secrets: Secrets, sheet: Sheet, table: Array, chunk: int) -> dict[int, ShareBlock]:
+def deal_blocks(
+    plan: UnionPlan, secrets: Secrets, sheet: Sheet, table: Array, chunk: int
+) -> dict[int, ShareBlock]:
     """Blocks of one chunk of a table (rows, width) for the members that are sent one, by member.
 
     The block of the client itself, if it is a member, is among them.  Raises AlreadyUsed if this chunk
@@ -44,16 +46,16 @@ def deal(plan: UnionPlan, secrets: Secrets, sheet: Sheet, table: Array, chunk: i
 
     channels = secrets.ring.channels
     secret = table[sheet.span(chunk)].reshape(-1)
-    holders = expanding(plan, chunk)
+    holders = expanding_members(plan, chunk)
     pads = np.empty((len(holders), secret.size), np.uint64)
     for pad, member in zip(pads, holders, strict=True):
         channels[member].stream(_pad(sheet, chunk, secrets.me, member), side="give").fill(pad)
     kernels.to_residues(pads.reshape(-1))
-    known = (0, *map(point, holders))
+    known = (0, *map(share_point, holders))
     blocks, share = {}, np.empty_like(secret)
     for member in plan.committee:
         if member not in holders:
-            row = np.array(weights(known, point(member)), np.uint64)
+            row = np.array(lagrange_weights(known, share_point(member)), np.uint64)
             kernels.interpolate(secret, pads, row, share)
             sealed = channels[member].seal(_block(sheet, chunk), share.tobytes())
             blocks[member] = ShareBlock(secrets.me, member, sheet.label, chunk, sealed)
@@ -75,12 +77,12 @@ class Holding:
         return f"Holding({self.sheet.label}, blocks={len(self.seen)})"
 
 
-def hold(sheet: Sheet) -> Holding:
+def empty_holding(sheet: Sheet) -> Holding:
     """Nothing yet."""
-    return Holding(sheet, blank(sheet.rows, sheet.width))
+    return Holding(sheet, zero_table(sheet.rows, sheet.width))
 
 
-def absorb(plan: UnionPlan, secrets: Secrets, holding: Holding, block: ShareBlock) -> Holding:
+def absorb_block(plan: UnionPlan, secrets: Secrets, holding: Holding, block: ShareBlock) -> Holding:
     """Add a client's block.  A deployment adds a client only once all its blocks have come.
 
     Raises UnionAborted naming the sender of a block that is altered, repeated, out of place, or (proof)
@@ -94,7 +96,7 @@ def absorb(plan: UnionPlan, secrets: Secrets, holding: Holding, block: ShareBloc
         or block.recipient != secrets.me
         or sender not in secrets.ring.channels
         or chunk >= sheet.chunks
-        or secrets.me in expanding(plan, chunk)
+        or secrets.me in expanding_members(plan, chunk)
     ):
         raise UnionAborted(f"a block for {sheet.label!r} is out of place", (sender,))
     payload = secrets.ring.open(sender, _block(sheet, chunk), block.sealed)
@@ -109,7 +111,9 @@ def absorb(plan: UnionPlan, secrets: Secrets, holding: Holding, block: ShareBloc
     return holding
 
 
-def settle(plan: UnionPlan, secrets: Secrets, holding: Holding, contributors: Collection[int]) -> Holding:
+def settle_share(
+    plan: UnionPlan, secrets: Secrets, holding: Holding, contributors: Collection[int]
+) -> Holding:
     """The share of the sum over exactly these clients: adds what this member expands itself.
 
     Raises UnionAborted naming clients whose blocks are missing, or whose blocks were added although they
@@ -122,12 +126,12 @@ def settle(plan: UnionPlan, secrets: Secrets, holding: Holding, contributors: Co
     sheet = holding.sheet
     if sheet.kind == "coins" and len(contributors) <= plan.t:
         raise UnionAborted(f"{len(contributors)} clients deal coefficients, {plan.t + 1} must")
-    due = {(j, b) for j in contributors for b in expected(plan, sheet, secrets.me)}
+    due = {(j, b) for j in contributors for b in expected_chunks(plan, sheet, secrets.me)}
     if due != holding.seen:
         odd = {j for j, _ in due ^ holding.seen}
         raise UnionAborted(f"blocks for {sheet.label!r} are missing, or too many", odd)
     for chunk in range(sheet.chunks):
-        if secrets.me not in expanding(plan, chunk):
+        if secrets.me not in expanding_members(plan, chunk):
             continue
         rows = holding.total[sheet.span(chunk)].reshape(-1)
         words = np.empty(rows.size, np.uint64)
@@ -138,7 +142,7 @@ def settle(plan: UnionPlan, secrets: Secrets, holding: Holding, contributors: Co
     return holding
 
 
-def contributors(plan: UnionPlan, received: Collection[Collection[int]]) -> tuple[int, ...]:
+def find_contributors(plan: UnionPlan, received: Collection[Collection[int]]) -> tuple[int, ...]:
     """The clients whose blocks are complete at every member that answered; the relay announces them.
 
     received: for each answering member, the clients it has complete.  Raises UnionAborted if fewer than

@@ -23,7 +23,7 @@ Array = NDArray[Any]
 _FULL = 0.9
 
 
-def estimate(plan: UnionPlan, values: Array) -> int:
+def estimate_size(plan: UnionPlan, values: Array) -> int:
     """The estimated size of the union from the opened slots (levels * SLOTS, 1): zero or not is all it reads.
 
     The standard deviation is about 1.5 % for large unions; below 500 IDs it is within a few IDs.

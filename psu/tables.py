@@ -20,29 +20,29 @@ from psu.plan import HASHES, SLOTS, Sheet, UnionPlan
 Array = NDArray[Any]
 
 
-def blank(rows: int, width: int) -> Array:
+def zero_table(rows: int, width: int) -> Array:
     """Zeros (rows, width) uint64.  Filled, not np.zeros, which large pages do not back: 4x faster."""
     table = np.empty((rows, width), np.uint64)
     table[:] = 0
     return table
 
 
-def geometry(plan: UnionPlan, sheet: Sheet) -> tuple[int, int, np.uint64, np.uint64]:
+def table_geometry(plan: UnionPlan, sheet: Sheet) -> tuple[int, int, np.uint64, np.uint64]:
     """(hashes, rows of each of the equal parts, salt, salt): where kernels place tags."""
     low, high = plan.salt(sheet.attempt)
     return HASHES, sheet.rows // HASHES, np.uint64(low), np.uint64(high)
 
 
-def randomness(sheet: Sheet, coins: Coins) -> Array:
+def random_table(sheet: Sheet, coins: Coins) -> Array:
     """This client's table for a sheet of dealt coefficients: (rows, width) uniform secret residues."""
     return coins.residues(MERSENNE_61, sheet.rows * sheet.width).reshape(sheet.rows, sheet.width)
 
 
-def fill(plan: UnionPlan, sheet: Sheet, tags: Tags, coins: Coins) -> Array:
+def fill_table(plan: UnionPlan, sheet: Sheet, tags: Tags, coins: Coins) -> Array:
     """This client's table for a sheet of slots, cells or lines: (rows, width) secret residues."""
     from psu import kernels
 
-    table = blank(sheet.rows, sheet.width)
+    table = zero_table(sheet.rows, sheet.width)
     r = coins.residues(MERSENNE_61, len(tags))
     if sheet.kind == "slots":
         # The sizing round has a salt of its own, so its slots say nothing about cells.
@@ -50,5 +50,5 @@ def fill(plan: UnionPlan, sheet: Sheet, tags: Tags, coins: Coins) -> Array:
         kernels.add_slots(tags.z, tags.y, r, table, plan.levels, SLOTS, low, high)
     else:
         add = kernels.add_gram if sheet.kind == "cells" else kernels.add_lines
-        add(tags.z, tags.y, r, table, *geometry(plan, sheet))
+        add(tags.z, tags.y, r, table, *table_geometry(plan, sheet))
     return table

@@ -21,7 +21,7 @@ from field.secrets.coins import Coins, SystemCoins
 from psu import align, masked, oblivious, opening, peeling, sharing, sizing, tables
 from psu.errors import UnionAborted
 from psu.identify import Tags, digests, tags
-from psu.keys import Ephemeral, Secrets, deal_keys, dealers, take_keys
+from psu.keys import Ephemeral, Secrets, deal_keys, key_dealers, take_keys
 from psu.messages import Begin, Blinded, Evaluated, EvaluationKey, Message, Opening, Turn, UnionTags
 from psu.oblivious import Evaluator
 from psu.plan import Committee, Mode, Sheet, UnionPlan
@@ -175,7 +175,7 @@ class _Together:
         out = []
         for j, ring in enumerate(rings):
             with book.at(f"client {j}"):
-                out.append(take_keys(plan, ring, {i: packets[i][j] for i in dealers(plan, j)}))
+                out.append(take_keys(plan, ring, {i: packets[i][j] for i in key_dealers(plan, j)}))
         self.compare(out, [None] * plan.n, range(plan.n))
         return out
 
@@ -184,13 +184,13 @@ class _Together:
         said = {}
         for j in here:
             with self.book.at(f"client {j}"):
-                said[j] = align.confirm(secrets[j], told[j])
+                said[j] = align.confirm_union(secrets[j], told[j])
             for i in here:
                 if i != j:
                     self.book.sent(f"client {j}", f"client {i}", said[j][i])
         for j in here:
             with self.book.at(f"client {j}"):
-                align.confirmed(secrets[j], told[j], {i: said[i][j] for i in here if i != j}, here)
+                align.check_confirmations(secrets[j], told[j], {i: said[i][j] for i in here if i != j}, here)
 
     def evaluate(self, digest: Sequence[Array]) -> list[Array]:
         """What becomes of every client's digests where nobody can compute it alone (`psu.oblivious`)."""
@@ -202,10 +202,10 @@ class _Together:
         questions, out = [], []
         for i in range(plan.n):
             with book.at(f"client {i}"):
-                questions.append(oblivious.ask(plan, digest[i], self.coins[i]))
+                questions.append(oblivious.blind_digests(plan, digest[i], self.coins[i]))
         for i, question in enumerate(questions):
             answers: dict[int, list[bytes]] = {j: [] for j in self.evaluators}
-            for batch in range(oblivious.batches(plan)):
+            for batch in range(oblivious.count_batches(plan)):
                 asked = question.batch(plan, batch)
                 for j, evaluator in self.evaluators.items():
                     with book.at(names[j]):
@@ -214,7 +214,7 @@ class _Together:
                     book.sent(names[j], f"client {i}", Evaluated(j, batch, said))
                     answers[j].append(said)
             with book.at(f"client {i}"):
-                out.append(oblivious.hear(plan, question, answers, i))
+                out.append(oblivious.unblind_answers(plan, question, answers, i))
         for evaluator in self.evaluators.values():
             evaluator.erase()
         return out
@@ -224,7 +224,7 @@ class _Together:
         sheet = self.plan.slots
         values = self.open_once(sheet) if self.plan.committee else self.upload(sheet)
         with self.book.at(RELAY):
-            return sizing.estimate(self.plan, values)
+            return sizing.estimate_size(self.plan, values)
 
     def attempts(self, size: int) -> tuple[UnionTags, int]:
         """Tables with new salts, each larger than the last, until one is peeled completely."""
@@ -236,10 +236,10 @@ class _Together:
             else:
                 table = self.upload(sheet)
                 with self.book.at(RELAY):
-                    found = masked.peel(self.plan, sheet, table)
+                    found = masked.peel_lines(self.plan, sheet, table)
             if found is not None:
                 with self.book.at(RELAY):
-                    return align.announce(*found), attempt + 1
+                    return align.announce_tags(*found), attempt + 1
         raise UnionAborted(
             f"{self.plan.attempts} tables stalled: the union is larger than planned for, or a client "
             "contributed a malformed table. Raise the bound."
@@ -255,7 +255,7 @@ class _Together:
         rows: list[Array | None] = [None] * self.plan.n
         for j in here:
             with self.book.at(f"client {j}"):
-                rows[j] = align.rows(told[j], *self.own[j])
+                rows[j] = align.rows_of_points(told[j], *self.own[j])
         return tuple(rows)
 
     # --- threshold mode
@@ -263,32 +263,32 @@ class _Together:
     def share(self, sheet: Sheet) -> dict[int, opening.OpeningMember]:
         """Every client deals its table to the committee, and coefficients for its openings if it must."""
         plan, more = self.plan, self.plan.coefficients(sheet)
-        settled = self.settle(sheet, lambda j: tables.fill(plan, sheet, self.own[j][0], self.coins[j]))
+        settled = self.settle(sheet, lambda j: tables.fill_table(plan, sheet, self.own[j][0], self.coins[j]))
         banks: dict[int, sharing.Holding] = {}
         if more is not None:
-            banks = self.settle(more, lambda j: tables.randomness(more, self.coins[j]))
-        return {i: opening.begin(plan, self.secrets[i], h, banks.get(i)) for i, h in settled.items()}
+            banks = self.settle(more, lambda j: tables.random_table(more, self.coins[j]))
+        return {i: opening.begin_opening(plan, self.secrets[i], h, banks.get(i)) for i, h in settled.items()}
 
     def settle(self, sheet: Sheet, table_of: Callable[[int], Array]) -> dict[int, sharing.Holding]:
         """Every member's share of the sum of all clients' tables, which these deal chunk by chunk."""
         plan, book = self.plan, self.book
-        holdings = {i: sharing.hold(sheet) for i in plan.committee}
+        holdings = {i: sharing.empty_holding(sheet) for i in plan.committee}
         clients = [j for j in range(plan.n) if j not in self.gone]
         for j in clients:
             with book.at(f"client {j}"):
                 table = table_of(j)
             for chunk in range(sheet.chunks):
                 with book.at(f"client {j}"):
-                    blocks = sharing.deal(plan, self.secrets[j], sheet, table, chunk)
+                    blocks = sharing.deal_blocks(plan, self.secrets[j], sheet, table, chunk)
                 for i, block in blocks.items():
                     book.sent(f"client {j}", f"member {i}", block)
                     with book.at(f"member {i}"):
-                        holdings[i] = sharing.absorb(plan, self.secrets[i], holdings[i], block)
+                        holdings[i] = sharing.absorb_block(plan, self.secrets[i], holdings[i], block)
         settled = {}
-        who = sharing.contributors(plan, [clients for i in plan.committee if i not in self.gone])
+        who = sharing.find_contributors(plan, [clients for i in plan.committee if i not in self.gone])
         for i in plan.committee:
             with book.at(f"member {i}"):
-                settled[i] = sharing.settle(plan, self.secrets[i], holdings[i], who)
+                settled[i] = sharing.settle_share(plan, self.secrets[i], holdings[i], who)
         return settled
 
     def ask(
@@ -310,28 +310,28 @@ class _Together:
             for i in self.plan.committee:
                 book.sent(RELAY, f"member {i}", turn)
                 with book.at(f"member {i}"):
-                    members[i], reply = opening.answer(members[i], turn)
+                    members[i], reply = opening.open_rows(members[i], turn)
                 if reply is not None and i not in absent:
                     openings[i] = reply
                     book.sent(f"member {i}", RELAY, reply)
             silent |= set(turn.quorum) - set(openings)
             if not silent & set(turn.quorum):
                 with book.at(RELAY):
-                    return opening.gather(sheet, rows, turn, openings)
+                    return opening.gather_values(sheet, rows, turn, openings)
 
     def open_once(self, sheet: Sheet) -> Array:
         """A sheet that is opened in a single round."""
         members = self.share(sheet)
-        return self.ask(sheet, members, sheet.rows, partial(opening.ask, sheet))
+        return self.ask(sheet, members, sheet.rows, partial(opening.open_all_rows, sheet))
 
     def peel(self, sheet: Sheet) -> tuple[Array, Array] | None:
         """A table of cells, opened and peeled until nothing is left; None if it stalls."""
         members = self.share(sheet)
-        state = peeling.start(self.plan, sheet)
+        state = peeling.start_peeling(self.plan, sheet)
         while not state.done:
-            values = self.ask(sheet, members, len(state.active), partial(peeling.ask, state))
+            values = self.ask(sheet, members, len(state.active), partial(peeling.next_turn, state))
             with self.book.at(RELAY):
-                state = peeling.hear(state, values)
+                state = peeling.read_values(state, values)
         return state.recovered if state.complete else None
 
     # --- server mode
@@ -339,19 +339,19 @@ class _Together:
     def upload(self, sheet: Sheet) -> Array:
         """Every client uploads its masked table; the server has the sum."""
         plan, book = self.plan, self.book
-        state = masked.tally(sheet)
+        state = masked.empty_tally(sheet)
         for j in range(plan.n):
             if j in self.gone:
                 continue
             with book.at(f"client {j}"):
-                table = tables.fill(plan, sheet, self.own[j][0], self.coins[j])
+                table = tables.fill_table(plan, sheet, self.own[j][0], self.coins[j])
             for chunk in range(sheet.chunks):
                 with book.at(f"client {j}"):
-                    block = masked.mask(plan, self.secrets[j], sheet, table, chunk)
+                    block = masked.mask_chunk(plan, self.secrets[j], sheet, table, chunk)
                 book.sent(f"client {j}", RELAY, block)
                 with book.at(RELAY):
-                    state = masked.absorb(plan, state, block)
-        return masked.total(plan, state)
+                    state = masked.absorb_block(plan, state, block)
+        return masked.unmasked_sum(plan, state)
 
     def tell(self, message: Message) -> None:
         for j in range(self.plan.n):

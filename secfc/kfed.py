@@ -24,7 +24,7 @@ from secfc.data.inputs import (
     checked_points,
     positive_integer,
     read_all,
-    require,
+    require_library,
     seeded_generator,
 )
 from secfc.data.party import Party
@@ -35,7 +35,7 @@ from secfc.roles.checks import (
     check_centers,
     check_labels,
     is_array,
-    refuse,
+    refuse_if,
 )
 from secfc.roles.description import LOCAL, RunTerms, describe_plan, description_digest
 from secfc.roles.exchange import (
@@ -85,8 +85,8 @@ class PointLabels(Message, tag=13):
     labels: Array
 
     def __post_init__(self) -> None:
-        refuse(not is_array(self.labels, "i", 1), "labels are a vector of signed integers")
-        refuse(bool((self.labels < 0).any()), "labels of points are not negative")
+        refuse_if(not is_array(self.labels, "i", 1), "labels are a vector of signed integers")
+        refuse_if(bool((self.labels < 0).any()), "labels of points are not negative")
 
 
 def local_centers(points: npt.ArrayLike | Rows, k_local: int, rng_seed: int) -> tuple[Array, Array]:
@@ -307,7 +307,7 @@ class KFed:
 
     def plan(self, public: PublicFacts) -> OneShotPlan:
         """Raises ValueError if k clusters cannot come of it, InputError without the extra `estimators`."""
-        require("KFed", "estimators")
+        require_library("KFed", "estimators")
         k = self.k
         if isinstance(k, Elbow):
             k = k.among(min(public.m, len(public.clients) * self.k_local), "points or local centers")

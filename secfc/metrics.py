@@ -76,12 +76,12 @@ def adjusted_rand(truth: npt.ArrayLike, labels: npt.ArrayLike) -> float:
     """
     _, _, rows, columns, counts = _pairs(truth, labels)
 
-    def together(sizes: Array) -> int:  # pairs of points in the same part, as an exact integer
+    def pairs_together(sizes: Array) -> int:  # pairs of points in the same part, as an exact integer
         return sum(size * (size - 1) // 2 for size in sizes.tolist())
 
-    both = together(counts)
-    first = together(np.bincount(rows, counts).astype(np.int64))
-    second = together(np.bincount(columns, counts).astype(np.int64))
+    both = pairs_together(counts)
+    first = pairs_together(np.bincount(rows, counts).astype(np.int64))
+    second = pairs_together(np.bincount(columns, counts).astype(np.int64))
     if both == first == second:  # the same partition; also where the index is 0 / 0
         return 1.0
     m = int(counts.sum())

@@ -34,9 +34,9 @@ from secfc.data.inputs import (
     ValueKind,
     format_value,
     kind_name,
-    offering,
     optional_kind,
     refuse_as_input,
+    refuse_without_method,
     seeded_generator,
 )
 from secfc.data.resolution import Resolution, check_resolution
@@ -255,7 +255,9 @@ def make_plan(experiment: Experiment, session: bytes) -> PlannedExperiment:
 # --------------------------------------------------------------------------------------------------
 # Run: the roles of all parties in this process, under secret coins.
 
-COINS = offering("bytes", "a source of secret coins a party", "SystemCoins() for each name, or leave it out")
+COINS = refuse_without_method(
+    "bytes", "a source of secret coins a party", "SystemCoins() for each name, or leave it out"
+)
 DIRECTORY = optional_kind(
     ValueKind("a directory", "Pass its path", lambda v: v if isinstance(v, str | Path) else None), "no files"
 )
@@ -380,10 +382,10 @@ def seal_roles(
     roles: Mapping[PartyId, Role[Any]], description: bytes, secrets: Mapping[PartyId, Coins]
 ) -> dict[PartyId, Role[Any]]:
     """The roles of all parties of a run, every message between any two of them sealed."""
-    from secfc.transport.sealed import sealed
+    from secfc.transport.sealed import seal_role
 
     return {
-        name: sealed(role, name, tuple(roles), description, secrets[name]) for name, role in roles.items()
+        name: seal_role(role, name, tuple(roles), description, secrets[name]) for name, role in roles.items()
     }
 
 

@@ -16,7 +16,7 @@ from field import SeededCoins
 from psu.messages import TAGS
 from secfc.algorithm import PublicFacts
 from secfc.attacks.views import View
-from secfc.report import as_json, as_text, report
+from secfc.report import as_json, as_text, make_report
 from secfc.roles.exchange import SERVER
 from secfc.transport import wire
 from secfc.transport.link import Link
@@ -86,7 +86,7 @@ def test_an_algorithm_is_one_file(added, sealed):
     np.testing.assert_allclose(result.centers, [fed.stacked().mean(axis=0)])
     assert [len(x) for x in result.labels] == list(fed.counts)
     assert [(x == 0).all() for x in result.predict(fed)] == [True] * 4
-    found = report(result, federation=fed, algorithm=added.GrandMean())
+    found = make_report(result, federation=fed, algorithm=added.GrandMean())
     assert as_json(found)["parameters"] == {"algorithm": "GrandMean", "k": 1}
     assert "the sum of every client's points" in as_text(found)
 

@@ -19,7 +19,7 @@ from tests.house import (
 from tests.test_architecture import PACKAGES, ROOT, SOURCES
 
 # Public functions that are called by one word: 801 once.  Whoever gives one a better name lowers this.
-ONE_WORDED = 399
+ONE_WORDED = 130
 # Docstrings that begin with no noun and no verb of their own: 145 once.
 VAGUE_DOCSTRINGS = 52
 VAGUE = re.compile(

@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from field.cached import cached_property
-from field.compare.bitslice import pack, unpack
+from field.compare.bitslice import pack_bits, unpack_bits
 from field.compare.blockwise import BlockwiseContest
 from field.compare.correlated_randomness import (
     NEXT,
@@ -63,7 +63,7 @@ class SharedLabels:
     def public(cls, basis: Basis, labels: Array, clusters: Array, *, lead: bool) -> SharedLabels:
         """Shares of labels (m,) that everybody knows, among these clusters (K,); lead: at one member."""
         known = (labels[None, :] == clusters[:, None]) if lead else np.zeros((len(clusters), len(labels)))
-        return cls(pack(known.astype(np.uint8)), basis.reduce(known[:-1].astype(np.int64)))
+        return cls(pack_bits(known.astype(np.uint8)), basis.reduce(known[:-1].astype(np.int64)))
 
     def among(self, rows: Array) -> SharedLabels:
         """The same labels among fewer clusters, the numbers (K',) of those that are kept, ascending.
@@ -272,4 +272,4 @@ def cluster_code(clusters: Array, bits: Array, places: int) -> Array:
 
 def select_planes(planes: Array, begin: int, end: int) -> Array:
     """Planes (places, words) of the points begin, ..., end - 1 alone."""
-    return pack(unpack(planes, end)[..., begin:])
+    return pack_bits(unpack_bits(planes, end)[..., begin:])

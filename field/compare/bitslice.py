@@ -34,7 +34,7 @@ def block_shape(count: int) -> tuple[int, int]:
     return -(-count // width), width
 
 
-def pack(bits: Array) -> Array:
+def pack_bits(bits: Array) -> Array:
     """Words of bits (..., count) of 0 and 1: (..., words(count)) uint64, zero beyond the count."""
     count = bits.shape[-1]
     padded = np.zeros((*bits.shape[:-1], word_count(count) * WORD), np.uint8)
@@ -42,7 +42,7 @@ def pack(bits: Array) -> Array:
     return np.packbits(padded, axis=-1, bitorder="little").view("<u8").astype(np.uint64, copy=False)
 
 
-def unpack(planes: Array, count: int) -> Array:
+def unpack_bits(planes: Array, count: int) -> Array:
     """Bits of words (..., words(count)) uint64: (..., count) uint8 of 0 and 1."""
     octets = np.ascontiguousarray(planes.astype("<u8", copy=False)).view(np.uint8)
     return np.unpackbits(octets, axis=-1, count=count, bitorder="little")
@@ -51,14 +51,14 @@ def unpack(planes: Array, count: int) -> Array:
 def from_planes(planes: Array, count: int) -> Array:
     """The integers with these binary digits, least significant plane first: (count,) int32."""
     total = np.zeros(count, np.int32)
-    for place, bits in enumerate(unpack(planes, count)):
+    for place, bits in enumerate(unpack_bits(planes, count)):
         total |= bits.astype(np.int32) << np.int32(place)
     return total
 
 
 def to_planes(values: Array, places: int) -> Array:
     """The planes of non-negative integers (count,) below 2**places: (places, words(count)) uint64."""
-    return pack((np.asarray(values)[None, :] >> np.arange(places)[:, None]) & 1)
+    return pack_bits((np.asarray(values)[None, :] >> np.arange(places)[:, None]) & 1)
 
 
 def to_blocks(planes: Array) -> Array:

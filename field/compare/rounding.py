@@ -124,7 +124,7 @@ class CenterRounding:
         values = SlicedValues(self.schedule, self.basis.reduce(public))
         opened, _ = yield from compare_masked(self.schedule, values, hand, ONES if lead else np.uint64(0))
         # The last bit of y - r is y_0 + r_0 + [r > y]; r_0 is in the mask.
-        b, f, g = bitslice.unpack(opened, self.count).astype(np.int64) ^ (public & 1).astype(np.int64)
+        b, f, g = bitslice.unpack_bits(opened, self.count).astype(np.int64) ^ (public & 1).astype(np.int64)
         sb, sf, sg = 1 - 2 * b, 1 - 2 * f, 1 - 2 * g
         # Of a center, with bits that are one where their mask is not: b + sb beta, f + sf phi, g + sg gamma.
         gap = quotients[1] - quotients[0] + f - g
@@ -143,7 +143,7 @@ class CenterRounding:
         rest = whole % self.divisors
         secret = np.stack([whole, rest, rest])
         masks = deal_compare(self.schedule, SlicedValues(self.schedule, self.basis.reduce(secret)), deck)
-        bits = bitslice.unpack(masks, self.count).astype(np.int64) ^ (secret & 1).astype(np.int64)
+        bits = bitslice.unpack_bits(masks, self.count).astype(np.int64) ^ (secret & 1).astype(np.int64)
         beta, phi, gamma = bits
         wanted = np.stack([whole // self.divisors, beta, phi, gamma, beta * phi, beta * gamma])
         part = deck.residues(self.basis, (DEALT, self.count))

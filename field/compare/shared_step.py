@@ -70,7 +70,7 @@ def pair_products(basis: Basis, sums: Array, sizes: Array, pairs: ClusterPairs) 
     return np.concatenate([part.reshape(basis.lanes, -1) for part in parts], axis=1)
 
 
-def bisectors(basis: Basis, reduced: Array, d: int, pairs: ClusterPairs) -> Array:
+def bisector_shares(basis: Basis, reduced: Array, d: int, pairs: ClusterPairs) -> Array:
     """The offset and the normal (lanes, pairs, 1 + d) of every pair's number, of twice the degree.
 
     reduced: what `pair_products` gave, reduced.
@@ -88,7 +88,9 @@ def bisectors(basis: Basis, reduced: Array, d: int, pairs: ClusterPairs) -> Arra
 
 
 def side_margin(m: int) -> int:
-    """What the numbers of `signed_bisectors` exceed those of `bisectors` by, as a factor, among m points."""
+    """What the numbers of `signed_bisectors` exceed those of `bisector_shares` by, as a factor, among m
+    points.
+    """
     return max(m, m * m // 4) + 1
 
 
@@ -105,7 +107,7 @@ def signed_bisectors(
     sizes: (lanes, k).  segments: data points that the numbers are added up over.
     """
     a, b = pairs.first, pairs.second
-    out = bisectors(basis, reduced, d, pairs)
+    out = bisector_shares(basis, reduced, d, pairs)
     factor = np.array([-side_margin(m) % p for p in basis.primes], np.uint64)
     out = basis.multiply(out, factor.astype(basis.dtype)[:, None, None]).astype(basis.dtype)
     fewer = subtract(basis, sizes[:, b], reduced[:, : len(a)])
@@ -118,8 +120,8 @@ def signed_bisectors(
 def bisector_values(basis: Basis, planes: Array, columns: Array) -> Array:
     """Every pair's number for every point: (lanes, pairs, m), of twice the degree.
 
-    planes: (lanes, pairs, 1 + d) of `bisectors`, reduced.  columns: (lanes, 1 + d, m), a row of ones above
-    the points' features.
+    planes: (lanes, pairs, 1 + d) of `bisector_shares`, reduced.  columns: (lanes, 1 + d, m), a row of ones
+    above the points' features.
     """
     return basis.matmul(planes, columns)
 

@@ -78,7 +78,7 @@ from field.compare.dealer_protocol import (
 from field.compare.tournament_rounds import (
     TournamentRound,
     WinningPaths,
-    grouping,
+    group_neighbors,
     nearest_contest,
     tournament_round,
 )
@@ -121,7 +121,7 @@ class Tournament:
         """What the modulus must exceed: as `ArgminContest.needed`, without dividing by common factors."""
         squares = _squares(contest)
         bounds: list[int] = [distance_bound(d, max_int, size) for size in contest.sizes]
-        groups = grouping(contest.outcomes, counts[0])
+        groups = group_neighbors(contest.outcomes, counts[0])
         inner = max(nearest_contest(contest.sizes, group).needed(d, max_int) for group in groups)
         crossed = [
             2 * squares[a] * bounds[b] for x in groups for y in groups if x is not y for a in x for b in y

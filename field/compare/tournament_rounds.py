@@ -39,7 +39,7 @@ class TournamentRound:
     @cached_property
     def groups(self) -> tuple[tuple[int, ...], ...]:
         """The contestants of each group, ascending."""
-        return grouping(len(self.sizes), self.count)
+        return group_neighbors(len(self.sizes), self.count)
 
     @cached_property
     def full(self) -> Array:
@@ -122,7 +122,7 @@ def tournament_round(sizes: tuple[int, ...], count: int) -> TournamentRound:
     return TournamentRound(sizes, count)
 
 
-def grouping(k: int, count: int) -> tuple[tuple[int, ...], ...]:
+def group_neighbors(k: int, count: int) -> tuple[tuple[int, ...], ...]:
     """So many even groups of neighbors."""
     return tuple(tuple(range(g * k // count, (g + 1) * k // count)) for g in range(count))
 

@@ -26,7 +26,7 @@ Array = NDArray[Any]
 _HALF = 2**31
 
 
-def clip(vectors: Array, bound: int) -> tuple[Array, Array]:
+def clip_norms(vectors: Array, bound: int) -> tuple[Array, Array]:
     """Integer vectors (m, d) shortened to L2 norm <= bound, int64, and which were (m,) bool.
 
     A longer vector x becomes trunc(x bound / r) with r = ceil(||x||), so no rounding can exceed the bound:
@@ -138,7 +138,7 @@ class Quantizer:
         whole = np.rint(steps) if self.rounding == "nearest" else np.floor(steps)
         if self.radius is None:
             return whole.astype(np.int64)
-        return clip(whole.astype(np.int64), self.radius)[0]
+        return clip_norms(whole.astype(np.int64), self.radius)[0]
 
 
 def finest_scale(basis: Basis, d: int, m: int, bound: float, *, most: int | None = None) -> float:

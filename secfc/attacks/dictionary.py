@@ -72,13 +72,13 @@ class DictionaryGame:
             digest = digests(sets[i])
             truth.update(_rows(digest))
             if quota:
-                question = oblivious.ask(plan, digest, coins)
-                every = range(oblivious.batches(plan))
+                question = oblivious.blind_digests(plan, digest, coins)
+                every = range(oblivious.count_batches(plan))
                 answers = {
                     j: [e.answer(plan, i, b, question.batch(plan, b)) for b in every]
                     for j, e in evaluators.items()
                 }
-                digest = oblivious.hear(plan, question, answers, i)
+                digest = oblivious.unblind_answers(plan, question, answers, i)
             found.update(_tagged(digest, key))
         return cls(plan, evaluators, key, frozenset(found), frozenset(truth), coins)
 
@@ -111,7 +111,7 @@ class DictionaryGame:
                     continue
                 back = ristretto.inverses(blinds)
                 outs = [
-                    oblivious.finalize(x, ristretto.multiply(r, e))[:16]
+                    oblivious.finalize_element(x, ristretto.multiply(r, e))[:16]
                     for x, r, e in zip(mine, back, totals, strict=False)
                 ]
                 got.append(np.frombuffer(b"".join(outs), "<u8").reshape(-1, 2))
@@ -125,7 +125,7 @@ class DictionaryGame:
         outs = []
         for row in _rows(digests(guesses)):
             element = ristretto.multiply(key, ristretto.hash_to_group(row))
-            outs.append(oblivious.finalize(row, element)[:16])
+            outs.append(oblivious.finalize_element(row, element)[:16])
         return self._judged(guesses, np.frombuffer(b"".join(outs), "<u8").reshape(-1, 2))
 
     def _answered(self, client: int, elements: bytes) -> list[bytes]:
@@ -133,8 +133,8 @@ class DictionaryGame:
         plan, totals = self.plan, [ristretto.NEUTRAL] * (self.plan.quota + 1)
         for evaluator in self.evaluators.values():
             said = b""
-            for batch in range(oblivious.batches(plan)):
-                where = oblivious.span(plan, batch)
+            for batch in range(oblivious.count_batches(plan)):
+                where = oblivious.batch_span(plan, batch)
                 said += evaluator.answer(plan, client, batch, elements[32 * where.start : 32 * where.stop])
             totals = [ristretto.add(a, said[32 * i : 32 * i + 32]) for i, a in enumerate(totals)]
         return totals

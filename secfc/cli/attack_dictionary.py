@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from secfc.cli.errors import RefusedInput, bad_input
-from secfc.cli.outputs import dumped
+from secfc.cli.outputs import json_text
 from secfc.cli.settings import Whole
 
 if TYPE_CHECKING:
@@ -56,11 +56,11 @@ def dictionary(n: int, t: int, ids: int, digits: int, quota: int, seed: int, as_
     """
     import numpy as np
 
-    from psu.ristretto import require
+    from psu.ristretto import require_libsodium
     from secfc.attacks.dictionary import DictionaryGame
 
     try:
-        require()
+        require_libsodium()
     except ImportError as error:
         raise RefusedInput(str(error)) from error
     rng = np.random.default_rng(seed)
@@ -81,7 +81,7 @@ def dictionary(n: int, t: int, ids: int, digits: int, quota: int, seed: int, as_
         f"the server and {clients}, no question": apart.by_own_keys(parts, guesses),
     }
     if as_json:
-        click.echo(dumped({"union": len(apart.union), **{k: asdict(v) for k, v in findings.items()}}))
+        click.echo(json_text({"union": len(apart.union), **{k: asdict(v) for k, v in findings.items()}}))
     else:
         _show(findings, len(apart.union), digits)
 
@@ -92,13 +92,13 @@ def _show(findings: dict[str, DictionaryFinding], m: int, digits: int) -> None:
     from secfc.report import terminal
 
     console = Console(markup=False, highlight=False, emoji=False)
-    terminal.heading(console, "A dictionary of IDs")
-    terminal.paragraph(
+    terminal.print_heading(console, "A dictionary of IDs")
+    terminal.print_paragraph(
         console,
         f"{m:,} record numbers of {digits} digits are in the union of the others; all {10**digits:,} are "
         "guessed, in random order. Worth: what as many guesses as were tested find on average.",
     )
-    table = terminal.table("Who", "tested", "worth", "found", "wrong", "refused", text=1)
+    table = terminal.rich_table("Who", "tested", "worth", "found", "wrong", "refused", text=1)
     for who, looked in findings.items():
         knows = "shared" in who or "quota" in who
         worth = f"{looked.expected:,.0f}" if knows else "-"

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from secfc.cli.attack_membership import begun, check_known, heading
+from secfc.cli.attack_membership import check_known, findings_heading, load_attack
 from secfc.cli.errors import Lazily, bad_input, cautions_noted
 from secfc.cli.execute import make_public
 from secfc.cli.method import COARSE, STARTS, AskedOptions
 from secfc.cli.methods.secfc import METHOD as SECFC
-from secfc.cli.outputs import ANY_PATH, draw, dumped
-from secfc.cli.settings import Number, Whole, names, of_text_files, positive
+from secfc.cli.outputs import ANY_PATH, json_text, write_picture
+from secfc.cli.settings import Number, Whole, of_text_files, parse_names, parse_positive
 
 if TYPE_CHECKING:
     from secfc.algorithm import Clustering
@@ -54,7 +54,9 @@ def attack() -> None:
 @click.option("-t", type=Whole(0), metavar="T", help="Colluding clients tolerated, as for run.")
 @click.option("--ell", type=Whole(1), help="Segments a point is cut into, as for run.")
 @click.option("--client-column", metavar="NAME", help="One file holds all clients; this column tells whose.")
-@click.option("--columns", metavar="A,B,...", callback=names, help="Features to use. Default: all columns.")
+@click.option(
+    "--columns", metavar="A,B,...", callback=parse_names, help="Features to use. Default: all columns."
+)
 @click.option("--id-column", metavar="NAME", help="A column that is no feature.")
 @click.option("--label-column", metavar="NAME", help="A column that is no feature.")
 @of_text_files
@@ -63,9 +65,11 @@ def attack() -> None:
               help="Starts: each shows the server more.")  # fmt: skip
 @click.option("--max-iter", type=Whole(1), default=300, show_default=True,
               help="Iterations a start.")  # fmt: skip
-@click.option("--scale", type=Number(), callback=positive, help="Integer steps a data unit, as for run.")
 @click.option(
-    "--bound", type=Number(), callback=positive, help="A public limit on absolute values, as for run."
+    "--scale", type=Number(), callback=parse_positive, help="Integer steps a data unit, as for run."
+)
+@click.option(
+    "--bound", type=Number(), callback=parse_positive, help="A public limit on absolute values, as for run."
 )
 @click.option("--coarse", type=click.Choice(COARSE), default="refuse", show_default=True,
               help="Where rounding loses the data, as for run.")  # fmt: skip
@@ -88,20 +92,20 @@ def geometry(known: str | None, no_blind: bool, plot: Path | None, **values: Any
       secfc attack geometry a.csv b.csv c.csv -k 4 --n-init 5 --plot shares.png
       secfc attack geometry a.csv b.csv c.csv -k 4 --known a
     """
-    asked, federation, source, screen = begun(plot, values, disclosure="distances")
+    asked, federation, source, screen = load_attack(plot, values, disclosure="distances")
     check_known(known, federation)
     with screen.status("Clustering, with everything that is said written down"):
-        result = watched(asked, federation, blind=not no_blind)
+        result = run_watched(asked, federation, blind=not no_blind)
     with screen.status("Attacking"):
-        judgements = judged(result, federation, known, segments=no_blind)
+        judgements = judge_attack(result, federation, known, segments=no_blind)
     if plot is not None:
         with screen.status("Drawing"):
-            draw(partial(_shares, judgements), plot)
-    show(asked.settings, source, federation, judgements)
+            write_picture(partial(_shares, judgements), plot)
+    print_judgements(asked.settings, source, federation, judgements)
 
 
 @cautions_noted()
-def watched(asked: AskedOptions, federation: Federation, *, blind: bool) -> Clustering:
+def run_watched(asked: AskedOptions, federation: Federation, *, blind: bool) -> Clustering:
     """The run that is attacked; its transcript keeps every message."""
     from secfc.disclosure import Distances
     from secfc.pipeline import fit
@@ -113,7 +117,7 @@ def watched(asked: AskedOptions, federation: Federation, *, blind: bool) -> Clus
         return fit(way, federation, seed=asked.settings.seed, bound=public.bound, keep_bodies=True)
 
 
-def judged(
+def judge_attack(
     result: Clustering, federation: Federation, known: str | None, *, segments: bool
 ) -> dict[str, GuessJudgement]:
     """Judgements of the attack and of a guess from the labels alone, by name."""
@@ -139,7 +143,7 @@ def judged(
     return found
 
 
-def show(
+def print_judgements(
     settings: Settings, source: str, federation: Federation, judgements: dict[str, GuessJudgement]
 ) -> None:
     """The judgements on stdout, as text or as JSON."""
@@ -147,9 +151,9 @@ def show(
 
     if settings.as_json:
         rows = {name: {**asdict(j), "share": list(j.share)} for name, j in judgements.items()}
-        click.echo(dumped(rows))
+        click.echo(json_text(rows))
         return
-    heading(source, federation)
+    findings_heading(source, federation)
     for name, judgement in judgements.items():
         click.echo(f"\nFrom {name}:")
         for line in report_lines(judgement):

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from secfc.cli.errors import RefusedInput, bad_input, cautions_noted
-from secfc.cli.execute import load, make_public
+from secfc.cli.execute import load_federation, make_public
 from secfc.cli.method import AskedOptions, Method
 from secfc.cli.methods import methods, options
 from secfc.cli.methods.secfc import METHOD as SECFC
-from secfc.cli.outputs import ANY_PATH, check_output, draw, dumped
+from secfc.cli.outputs import ANY_PATH, check_output, json_text, write_picture
 from secfc.cli.screen import Screen
-from secfc.cli.settings import Number, Settings, Whole, check_k, names, of_text_files, refuse
+from secfc.cli.settings import Number, Settings, Whole, check_k, of_text_files, parse_names, refuse_options
 
 if TYPE_CHECKING:
     from secfc.attacks.membership import OpenedRun
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 RATES = (0.01, 0.02, 0.05, 0.1, 0.2)  # of false alarms, if none is asked for
 
 
-def offered(command: Any) -> Any:
+def add_method_options(command: Any) -> Any:
     """Add the options of all methods."""
     for option in reversed(list(options().values())):
         command = option.decorate(command)
@@ -39,7 +39,9 @@ def offered(command: Any) -> Any:
 @click.argument("files", nargs=-1, metavar="[FILE]...", type=ANY_PATH)
 @click.option("-k", type=Whole(1), metavar="K", help="Number of clusters. Required with files.")
 @click.option("--client-column", metavar="NAME", help="One file holds all clients; this column tells whose.")
-@click.option("--columns", metavar="A,B,...", callback=names, help="Features to use. Default: all columns.")
+@click.option(
+    "--columns", metavar="A,B,...", callback=parse_names, help="Features to use. Default: all columns."
+)
 @click.option("--id-column", metavar="NAME", help="A column that is no feature.")
 @click.option("--label-column", metavar="NAME", help="A column that is no feature.")
 @of_text_files
@@ -47,7 +49,7 @@ def offered(command: Any) -> Any:
     "--algorithm", type=click.Choice(list(methods())), default="secfc", show_default=True,
     help="Whose centers are read; its options are those of run.",
 )  # fmt: skip
-@offered
+@add_method_options
 @click.option("--runs", type=Whole(4), default=40, show_default=True,
               help="Runs, each on a random half of every client's rows.")  # fmt: skip
 @click.option("--alarms", type=Number(0, 1, min_open=True, max_open=True), help="The rate of false "
@@ -78,34 +80,34 @@ def membership(
       secfc attack membership a.csv b.csv c.csv -k 4 --algorithm k-fed --plot roc.png
       secfc attack membership *.csv -k 4 --algorithm feddp --server-file public.csv --epsilon 1
     """
-    from secfc.data.inputs import require
+    from secfc.data.inputs import require_library
 
     method = methods()[algorithm]
     settings = Settings(
         **{name: values[name] for name in Settings.__dataclass_fields__ if name in values}, sealed=False
     )
     others = [name for name in options() if name not in method.names]
-    refuse(context, others, f"{{option}} has no meaning for --algorithm {method.name}: leave it out.")
+    refuse_options(context, others, f"{{option}} has no meaning for --algorithm {method.name}: leave it out.")
     check_k(settings)
-    require("secfc attack membership", "attacks")
+    require_library("secfc attack membership", "attacks")
     asked = method.settle(AskedOptions.of(context, method, settings))
     if plot is not None:
-        require("--plot", "plot")
+        require_library("--plot", "plot")
         check_output(plot, "--plot", asked.read, force=settings.force)
     screen = Screen.stderr(settings.as_json)
     with screen.status("Reading the data"):
-        federation, source = load(method, asked)
-    alarms = resolved(federation, runs, alarms)
+        federation, source = load_federation(method, asked)
+    alarms = resolve_alarms(federation, runs, alarms)
     with screen.counted("Runs", runs) as done:
-        played = play(method, asked, federation, runs, done)
+        played = play_runs(method, asked, federation, runs, done)
     with screen.status("Attacking"), bad_input(ValueError):
-        found = attacked(played, federation, alarms)
+        found = attack_runs(played, federation, alarms)
     if plot is not None:
-        draw(partial(_curves, found), plot)
-    show(asked, source, federation, played, found, alarms)
+        write_picture(partial(_curves, found), plot)
+    print_rates(asked, source, federation, played, found, alarms)
 
 
-def resolved(federation: Federation, runs: int, alarms: float | None) -> float:
+def resolve_alarms(federation: Federation, runs: int, alarms: float | None) -> float:
     """The rate of false alarms, by default the least of RATES that so many runs tell.
 
     Raises Refused, before anything is run, for fewer others than it takes.
@@ -138,7 +140,9 @@ class PlayedRuns:
 
 
 @cautions_noted()
-def play(method: Method, asked: AskedOptions, federation: Federation, runs: int, done: Any) -> PlayedRuns:
+def play_runs(
+    method: Method, asked: AskedOptions, federation: Federation, runs: int, done: Any
+) -> PlayedRuns:
     """All runs, on halves that coins keep.  Raises Refused where no centers are opened."""
     import numpy as np
 
@@ -174,7 +178,7 @@ def play(method: Method, asked: AskedOptions, federation: Federation, runs: int,
     return PlayedRuns(kept, opened, local)
 
 
-def attacked(played: PlayedRuns, federation: Federation, alarms: float) -> dict[str, Rates]:
+def attack_runs(played: PlayedRuns, federation: Federation, alarms: float) -> dict[str, Rates]:
     """Rates by what was read; of the guess that sees nothing of the run that it judges as well."""
     import numpy as np
 
@@ -205,7 +209,7 @@ def _curves(found: Mapping[str, Rates]) -> Any:
     return plot_rates(found)
 
 
-def show(
+def print_rates(
     asked: AskedOptions,
     source: str,
     federation: Federation,
@@ -227,7 +231,7 @@ def show(
             }
             for name, one in found.items()
         }
-        click.echo(dumped({"attacks": rows, "alarms": alarms, "law_auc": law.auc}))
+        click.echo(json_text({"attacks": rows, "alarms": alarms, "law_auc": law.auc}))
         return
     click.echo(
         f"{source}\nm = {federation.m} points, half of them in every run, d = {federation.d} features, "
@@ -251,7 +255,7 @@ def show(
 # What commands that attack runs have in common: which data, and how findings begin.
 
 
-def begun(
+def load_attack(
     plot: Path | None, values: dict[str, Any], **fixed: Any
 ) -> tuple[AskedOptions, Federation, str, Screen]:
     """What was asked, checked, and the data with their source in words.
@@ -260,19 +264,19 @@ def begun(
 
     Raises UsageError, Refused, InputError.
     """
-    from secfc.data.inputs import require
+    from secfc.data.inputs import require_library
 
     settings = Settings(**{name: value for name, value in values.items() if name not in SECFC.names})
     options = {name: value for name, value in values.items() if name in SECFC.names}
     asked = AskedOptions(settings, SECFC.defaults() | options | fixed)
     check_k(settings)
-    require("secfc attack", "attacks")
+    require_library("secfc attack", "attacks")
     if plot is not None:
-        require("--plot", "plot")
+        require_library("--plot", "plot")
         check_output(plot, "--plot", settings.files, force=settings.force)
     screen = Screen.stderr(settings.as_json)
     with screen.status("Reading the data"):
-        federation, source = load(SECFC, asked)
+        federation, source = load_federation(SECFC, asked)
     return asked, federation, source, screen
 
 
@@ -282,7 +286,7 @@ def check_known(known: str | None, federation: Federation) -> None:
         raise RefusedInput(f"--known {known!r} is no client: the clients are {', '.join(federation.names)}.")
 
 
-def heading(source: str, federation: Federation) -> None:
+def findings_heading(source: str, federation: Federation) -> None:
     """The first lines of findings as text."""
     click.echo(
         f"{source}\nm = {federation.m} points, d = {federation.d} features, n = {federation.n} clients"

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from secfc.cli.attack_membership import begun, check_known, heading
+from secfc.cli.attack_membership import check_known, findings_heading, load_attack
 from secfc.cli.errors import RefusedInput, bad_input, cautions_noted
 from secfc.cli.method import AskedOptions
 from secfc.cli.methods.secfc import METHOD as SECFC
-from secfc.cli.outputs import ANY_PATH, draw, dumped
-from secfc.cli.settings import TEXT_FILES, Number, Whole, names, positive
+from secfc.cli.outputs import ANY_PATH, json_text, write_picture
+from secfc.cli.settings import TEXT_FILES, Number, Whole, parse_names, parse_positive
 
 if TYPE_CHECKING:
     from secfc.algorithm import Clustering
@@ -29,18 +29,23 @@ OPTIONS = (
     click.option("-k", type=Whole(1), metavar="K", help="Number of clusters. Required with files."),
     click.option("-t", type=Whole(0), metavar="T", help="Colluding clients tolerated, as for run."),
     click.option("--client-column", metavar="NAME", help="One file for all clients; this tells whose."),
-    click.option("--columns", metavar="A,B,...", callback=names, help="Features to use. Default: all."),
+    click.option("--columns", metavar="A,B,...", callback=parse_names, help="Features to use. Default: all."),
     click.option("--id-column", metavar="NAME", help="A column that is no feature."),
     click.option("--label-column", metavar="NAME", help="A column that is no feature."),
     *TEXT_FILES,
-    click.option("--bound", type=Number(), callback=positive, help="A public limit on absolute values, which "
-                 "the attacker knows as well. Default: as for run, off the data."),
+    click.option(
+        "--bound",
+        type=Number(),
+        callback=parse_positive,
+        help="A public limit on absolute values, which "
+        "the attacker knows as well. Default: as for run, off the data.",
+    ),
     click.option("--max-iter", type=Whole(1), default=300, show_default=True, help="Steps."),
     click.option("--seed", type=Whole(0), default=0, show_default=True, help="Reproduces a run."),
     click.option("--plot", type=ANY_PATH, metavar="OUT.png", help="A picture: rows rebuilt, by attack."),
     click.option("--force", is_flag=True, help="Overwrite the picture if it exists."),
     click.option("--json", "as_json", is_flag=True, help="Print the findings as JSON on stdout."),
-)  # fmt: skip
+)
 
 
 def of_data(command: Command) -> Command:
@@ -64,14 +69,14 @@ def differences(known: str | None, plot: Path | None, **values: Any) -> None:
       secfc attack differences
       secfc attack differences a.csv b.csv c.csv -k 4 --known a --plot rows.png
     """
-    asked, federation, source, screen = begun(plot, values)
+    asked, federation, source, screen = load_attack(plot, values)
     check_three(federation)
     check_known(known, federation)
     with screen.status("Clustering over exact sums, with everything that is said written down"):
-        result = summed(asked, federation)
+        result = run_secure_sums(asked, federation)
     with screen.status("Attacking"):
         findings = {"Lloyd over secure sums": from_steps(result, federation, known)}
-    show(asked, source, federation, findings, plot)
+    print_findings(asked, source, federation, findings, plot)
 
 
 @click.command(short_help="Rows from all that algorithms open.")
@@ -89,7 +94,7 @@ def reconstruct(row: int | None, plot: Path | None, **values: Any) -> None:
       secfc attack reconstruct
       secfc attack reconstruct a.csv b.csv c.csv -k 4 --row 17 --json
     """
-    asked, federation, source, screen = begun(plot, values)
+    asked, federation, source, screen = load_attack(plot, values)
     check_three(federation)
     last = federation.parties[-1]
     count = federation.counts[-1]
@@ -99,10 +104,10 @@ def reconstruct(row: int | None, plot: Path | None, **values: Any) -> None:
     with screen.status("Adding up in the clear"):
         findings = {"k-means by messages in the clear": from_sites(asked, federation)}
     with screen.status("Clustering over exact sums"):
-        findings["Lloyd over secure sums"] = from_steps(summed(asked, federation), federation, None)
+        findings["Lloyd over secure sums"] = from_steps(run_secure_sums(asked, federation), federation, None)
     with screen.status("Clustering by SecFC, with and without the row"):
         findings |= from_centers(asked, federation, row)
-    show(asked, source, federation, findings, plot)
+    print_findings(asked, source, federation, findings, plot)
 
 
 def check_three(federation: Federation) -> None:
@@ -114,20 +119,20 @@ def check_three(federation: Federation) -> None:
         )
 
 
-def clusters(asked: AskedOptions) -> int:
+def clusters_asked(asked: AskedOptions) -> int:
     """How many: those of the demonstration, if nothing is said."""
     k = asked.settings.k
     return 4 if k is None else int(str(k))
 
 
 @cautions_noted()
-def summed(asked: AskedOptions, federation: Federation) -> Clustering:
+def run_secure_sums(asked: AskedOptions, federation: Federation) -> Clustering:
     """Lloyd over exact secure sums; its transcript keeps every message."""
     from secfc.overlap.masked import MaskedLloyd
     from secfc.pipeline import fit
 
     settings = asked.settings
-    way = MaskedLloyd(clusters(asked), max_iter=asked["max_iter"], coarse="allow")
+    way = MaskedLloyd(clusters_asked(asked), max_iter=asked["max_iter"], coarse="allow")
     with bad_input(ValueError, OverflowError):
         return fit(way, federation, seed=settings.seed, bound=asked["bound"], keep_bodies=True)
 
@@ -164,10 +169,10 @@ def from_sites(asked: AskedOptions, federation: Federation) -> RebuiltRows:
     quantizer = Quantizer(2.0**16 / bound, bound)
     with bad_input(ValueError):
         parts = [quantizer(party.read(), owner=f"client {party.name!r}") for party in federation.parties]
-        if clusters(asked) > federation.m:
-            raise ValueError(f"k={clusters(asked)} clusters of m={federation.m} points: lower k")
+        if clusters_asked(asked) > federation.m:
+            raise ValueError(f"k={clusters_asked(asked)} clusters of m={federation.m} points: lower k")
     settings = asked.settings
-    sites = site_messages(parts, clusters(asked), seed=settings.seed, max_iter=asked["max_iter"])
+    sites = site_messages(parts, clusters_asked(asked), seed=settings.seed, max_iter=asked["max_iter"])
     limit = np.full(federation.d, bound)
     rows = site_differences(sites, quantizer.scale, low=-limit, high=limit)
     points = np.concatenate([party.read() for party in federation.parties])
@@ -216,7 +221,7 @@ def from_centers(asked: AskedOptions, federation: Federation, row: int) -> dict[
     }
 
 
-def show(
+def print_findings(
     asked: AskedOptions,
     source: str,
     federation: Federation,
@@ -225,11 +230,11 @@ def show(
 ) -> None:
     """The findings on stdout, as text or as JSON, and the picture."""
     if plot is not None:
-        draw(partial(_bars, findings), plot)
+        write_picture(partial(_bars, findings), plot)
     if asked.settings.as_json:
-        click.echo(dumped({name: one.figures() for name, one in findings.items()}))
+        click.echo(json_text({name: one.figures() for name, one in findings.items()}))
         return
-    heading(source, federation)
+    findings_heading(source, federation)
     for name, one in findings.items():
         click.echo(f"\n{name}:\n  {one.sentence}")
 

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from secfc.cli.errors import RefusedInput, bad_input, cautions_noted
-from secfc.cli.execute import load, make_public
+from secfc.cli.execute import load_federation, make_public
 from secfc.cli.method import AskedOptions
 from secfc.cli.methods.feddp import METHOD as FEDDP
-from secfc.cli.outputs import ANY_PATH, dumped
+from secfc.cli.outputs import ANY_PATH, json_text
 from secfc.cli.screen import Screen
-from secfc.cli.settings import Clusters, Settings, Whole, check_k, names, of_text_files
+from secfc.cli.settings import Clusters, Settings, Whole, check_k, of_text_files, parse_names
 
 if TYPE_CHECKING:
     from secfc.attacks.rates import Rates
@@ -38,7 +38,9 @@ def of_feddp(command: Command) -> Command:
 @click.argument("files", nargs=-1, metavar="[FILE]...", type=ANY_PATH)
 @click.option("-k", type=Clusters(), metavar="K", help="Number of clusters.")
 @click.option("--client-column", metavar="NAME", help="One file holds all clients; this column tells whose.")
-@click.option("--columns", metavar="A,B,...", callback=names, help="Features to use. Default: all columns.")
+@click.option(
+    "--columns", metavar="A,B,...", callback=parse_names, help="Features to use. Default: all columns."
+)
 @click.option("--id-column", metavar="NAME", help="A column that is no feature.")
 @click.option("--label-column", metavar="NAME", help="A column that is no feature.")
 @of_text_files
@@ -68,13 +70,13 @@ def audit(context: click.Context, /, client: str | None, row: int | None, runs: 
       secfc audit *.csv -k 4 --server-file public.csv --epsilon 4 --runs 100
       secfc audit *.csv -k 4 --server-file public.csv --epsilon 4 --protect client --rows-per-client 200
     """
-    from secfc.data.inputs import require
+    from secfc.data.inputs import require_library
 
     settings = Settings(
         **{name: value for name, value in values.items() if name not in FEDDP.names}, force=False
     )
     check_k(settings)
-    require("secfc audit", "dp")
+    require_library("secfc audit", "dp")
     asked = FEDDP.settle(AskedOptions.of(context, FEDDP, settings))
     by_client = asked["protect"] == "client"
     if by_client and row is not None:
@@ -86,25 +88,25 @@ def audit(context: click.Context, /, client: str | None, row: int | None, runs: 
         )
     screen = Screen.stderr(settings.as_json)
     with screen.status("Reading the data"):
-        federation, source = load(FEDDP, asked)
+        federation, source = load_federation(FEDDP, asked)
     client = federation.names[0] if client is None else client
     if client not in federation.names:
         raise RefusedInput(
             f"--client {client!r} is no client: the clients are {', '.join(federation.names)}."
         )
-    planted, others, canary = planting(federation, client, row, by_client=by_client)
+    planted, others, canary = plant_canary(federation, client, row, by_client=by_client)
     with screen.status("Clustering, with everything that is said written down"):
-        found = once(asked, planted, others)
+        found = audit_once(asked, planted, others)
     many = None
     if runs:
         with screen.counted("Runs", 2 * runs) as done:
-            many = often(asked, planted, others, runs, done)
-    show(asked, source, canary, found, many)
+            many = audit_repeatedly(asked, planted, others, runs, done)
+    print_findings(asked, source, canary, found, many)
     if found.refuted or (many is not None and many[2]):
         context.exit(1)
 
 
-def planting(
+def plant_canary(
     federation: Federation, client: str, row: int | None, *, by_client: bool
 ) -> tuple[Federation, Mapping[str, Any], str]:
     """The federation with the canary, the points without it, and what the canary is in words."""
@@ -138,7 +140,7 @@ def planting(
     return replace(federation, parties=parties), others, said
 
 
-def fitted(asked: AskedOptions, federation: Federation, seed: int) -> Any:
+def run_audited(asked: AskedOptions, federation: Federation, seed: int) -> Any:
     """One run, whose transcript keeps what was asked."""
     from secfc.pipeline import fit
 
@@ -149,17 +151,17 @@ def fitted(asked: AskedOptions, federation: Federation, seed: int) -> Any:
 
 
 @cautions_noted()
-def once(asked: AskedOptions, planted: Federation, others: Mapping[str, Any]) -> AuditedRun:
+def audit_once(asked: AskedOptions, planted: Federation, others: Mapping[str, Any]) -> AuditedRun:
     """The audit that needs no repetition."""
     from secfc.feddp.auditing import audit_run
 
-    result = fitted(asked, planted, asked.settings.seed)
+    result = run_audited(asked, planted, asked.settings.seed)
     with bad_input(ValueError):
         return audit_run(result, planted, others)
 
 
 @cautions_noted()
-def often(
+def audit_repeatedly(
     asked: AskedOptions, planted: Federation, others: Mapping[str, Any], runs: int, done: Callable[[], None]
 ) -> tuple[Rates, ShiftFinding, bool]:
     """Rates of the attacker who knows everybody else, the shift proved, and whether it refutes the claim."""
@@ -183,7 +185,7 @@ def often(
     canary = {p.name: p.read() for p in planted.parties if len(p.read()) != len(others[p.name])}
     scores, members = [], []
     for number in range(2 * runs):
-        result = fitted(asked, (planted, absent)[number % 2], asked.settings.seed + 1 + number)
+        result = run_audited(asked, (planted, absent)[number % 2], asked.settings.seed + 1 + number)
         scores.append(np.array([canary_score(AuditedTranscript.of(result), others, canary)]))
         members.append(np.array([number % 2 == 0]))
         done()
@@ -194,7 +196,7 @@ def often(
     return found, shift, shift.refutes(result.plan.event)
 
 
-def show(
+def print_findings(
     asked: AskedOptions,
     source: str,
     canary: str,
@@ -205,16 +207,18 @@ def show(
     from rich.console import Console
 
     from secfc.privacy.audit import GaussianShift
-    from secfc.report.terminal import items, table
+    from secfc.report.terminal import print_items, rich_table
 
     claim = GaussianShift(found.allowed**0.5)
     if asked.settings.as_json:
-        click.echo(dumped(as_object(asked, canary, found, many)))
+        click.echo(json_text(as_object(asked, canary, found, many)))
         return
     unit = "client" if asked["protect"] == "client" else "data point"
     said = f"epsilon = {asked['epsilon']:g} at delta = {asked['delta']:g}, of one {unit}"
     click.echo(f"{source}\nClaim: {said}: a shift of {claim.mu:.4g}\nCanary: {canary}\n")
-    rows = table("release", "numbers", "moved by", "at most", "of the budget", "noise, of declared", text=1)
+    rows = rich_table(
+        "release", "numbers", "moved by", "at most", "of the budget", "noise, of declared", text=1
+    )
     for c in found.contributions:
         rows.add_row(
             c.what, f"{c.size:,}", f"{c.moved:.6g}", f"{c.sensitivity:.6g}", f"{c.spent / found.allowed:.1%}",
@@ -240,7 +244,7 @@ def show(
             f"{claim.rate(0.01):.3f} by law; these prove a shift of at least {shift.mu:.3g}"
         )
     console.print()
-    items(console, lines)
+    print_items(console, lines)
     refuted = found.refuted or (many is not None and many[2])
     click.echo(
         f"\n{'REFUTED: the run does not keep the claim.' if refuted else 'Nothing refutes the claim.'}"
@@ -251,7 +255,7 @@ def as_object(
     asked: AskedOptions, canary: str, found: AuditedRun, many: tuple[Rates, ShiftFinding, bool] | None
 ) -> dict[str, Any]:
     """The findings for programs."""
-    from secfc.report import strict
+    from secfc.report import strict_json
 
     runs = None
     if many is not None:
@@ -266,7 +270,7 @@ def as_object(
             "refuted": refuted,
         }
     return dict(
-        strict(
+        strict_json(
             {
                 "epsilon": asked["epsilon"],
                 "delta": asked["delta"],

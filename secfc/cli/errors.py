@@ -196,7 +196,7 @@ def cautions_noted() -> Iterator[None]:
 @contextmanager
 def cautions_told(but: type[Warning] | None = None) -> Iterator[None]:
     """Within the body the library's cautions become notes on stderr, except those of this kind."""
-    from secfc.cli.verbosity import quiet
+    from secfc.cli.verbosity import is_quiet
     from secfc.data.inputs import Caution
 
     with warnings.catch_warnings(record=True) as found:
@@ -205,7 +205,7 @@ def cautions_told(but: type[Warning] | None = None) -> Iterator[None]:
     for one in found:
         if not issubclass(one.category, Caution):
             warnings.warn_explicit(one.message, one.category, one.filename, one.lineno)
-        elif not quiet() and not (but and issubclass(one.category, but)):
+        elif not is_quiet() and not (but and issubclass(one.category, but)):
             click.echo(f"Note: {caution_text(one.message)}.", err=True)
 
 

@@ -16,8 +16,8 @@ import click
 
 from secfc.cli.errors import Failed, bad_input, caution_text, cautions_noted, cautions_told
 from secfc.cli.method import AskedOptions, Method, Option
-from secfc.cli.preprocessing import agree, ready
-from secfc.cli.screen import COMPILING, Screen, timed
+from secfc.cli.preprocessing import agree_on_categories, prepare_points
+from secfc.cli.screen import COMPILING, Screen, time_work
 from secfc.cli.settings import Whole
 from secfc.logs import silence_logs
 
@@ -67,7 +67,7 @@ def bound_from_data(asked: AskedOptions) -> bool:
     return asked["bound"] is None and bool(asked.settings.files)
 
 
-def steps(asked: AskedOptions) -> dict[str, Any]:
+def lloyd_steps(asked: AskedOptions) -> dict[str, Any]:
     """Lloyd's heuristic on integers (`secfc.cli.method.STEPS`), as values for algorithms."""
     from field.ring.basis import MERSENNE_61, Basis
     from secfc.coded.parameters import Quantization
@@ -188,14 +188,14 @@ def private_rows(asked: AskedOptions, t: int) -> tuple[Private, tuple[str, ...]]
     Raises Refused where a library is missing.
     """
     from psu import Committee
-    from psu.ristretto import require
+    from psu.ristretto import require_libsodium
     from secfc.cli.errors import RefusedInput
     from secfc.coded.membership import SHARED_KEY, Private
 
     quota = asked["quota"]
     try:
         if quota:
-            require()
+            require_libsodium()
     except ImportError as error:
         raise RefusedInput(str(error)) from error
     kept = Private(
@@ -221,7 +221,7 @@ ALONE = (
 )
 
 
-def unlinked(algorithm: Any, plan: Any, federation: Federation) -> tuple[str, ...]:
+def unlinked_hint(algorithm: Any, plan: Any, federation: Federation) -> tuple[str, ...]:
     """A hint where all learned that no two clients hold the same ID, which may be a matter of spelling."""
     from secfc.coded.membership import Private
 
@@ -241,7 +241,7 @@ def check_disjoint(federation: Federation) -> None:
     """Raise InputError if two clients hold the same ID."""
     from secfc.data.inputs import InputError
 
-    for (one, row), (other, peer) in shared(federation):
+    for (one, row), (other, peer) in shared_places(federation):
         what = "data, and rows are their own IDs" if federation.parties[0].ids is None else "ID"
         raise InputError(
             f"client {one!r}, row {row} and client {other!r}, row {peer} (counted from 0) have the same "
@@ -250,7 +250,7 @@ def check_disjoint(federation: Federation) -> None:
 
 
 @contextmanager
-def explaining(federation: Federation) -> Iterator[None]:
+def explaining_disputes(federation: Federation) -> Iterator[None]:
     """Within the body, a dispute about an ID is reported with two of the places where it stands."""
     from secfc.roles.exchange import DisputedRows
 
@@ -259,19 +259,19 @@ def explaining(federation: Federation) -> Iterator[None]:
     except DisputedRows as error:
         points = {party.name: party.read() for party in federation.parties}
 
-        def apart(pair: tuple[Place, Place]) -> float:
+        def rough_distance(pair: tuple[Place, Place]) -> float:
             (one, row), (other, peer) = pair
             return float(abs(points[one][row] - points[other][peer]).max())
 
         # Differences below a step of rounding are none, so the largest is shown.
-        (one, row), (other, peer) = max(shared(federation), key=apart)
+        (one, row), (other, peer) = max(shared_places(federation), key=rough_distance)
         raise Failed(
             f"the protocol failed: {error}.\nAll data are at hand here: client {one!r}, row {row} and client "
             f"{other!r}, row {peer} (counted from 0) have the same ID and different data."
         ) from error
 
 
-def shared(federation: Federation) -> Iterator[tuple[Place, Place]]:
+def shared_places(federation: Federation) -> Iterator[tuple[Place, Place]]:
     """Pairs of places at different clients with the same ID, or the same row if there are no IDs."""
     from psu.identify import digests, row_digests
 
@@ -287,7 +287,7 @@ def shared(federation: Federation) -> Iterator[tuple[Place, Place]]:
 # --------------------------------------------------------------------------------------------------
 
 
-def load(method: Method, asked: AskedOptions) -> tuple[Federation, str]:
+def load_federation(method: Method, asked: AskedOptions) -> tuple[Federation, str]:
     """The points of all clients, what else the method reads, and where they came from in words."""
     from secfc.data.federation import Federation, UnobservedFeature
 
@@ -307,7 +307,7 @@ def load(method: Method, asked: AskedOptions) -> tuple[Federation, str]:
                 union=by_name,
                 gaps=settings.missing != "refuse",
                 categorical=dict(settings.categorical),
-                agree=agree,
+                agree=agree_on_categories,
                 encoding=settings.encoding,
                 delimiter=settings.delimiter,
                 decimal=settings.decimal,
@@ -329,17 +329,17 @@ def load(method: Method, asked: AskedOptions) -> tuple[Federation, str]:
 
 def check_extras(method: Method, asked: AskedOptions) -> None:
     """Raise InputError, before any work is done, for a library that was asked for and is not installed."""
-    from secfc.data.inputs import require
+    from secfc.data.inputs import require_library
 
     if method.needs is not None:
-        require(f"--algorithm {method.name}", method.needs)
+        require_library(f"--algorithm {method.name}", method.needs)
     if asked.noisy:
-        require("--epsilon", "dp")
+        require_library("--epsilon", "dp")
     if asked.settings.plot is not None:
-        require("--plot", "plot")
+        require_library("--plot", "plot")
 
 
-def about(federation: Federation) -> tuple[str, ...]:
+def unmatched_columns(federation: Federation) -> tuple[str, ...]:
     """Columns that were matched by name and came to nothing, in words."""
     from secfc.data.inputs import names_listed
 
@@ -366,7 +366,7 @@ def parts_of(plan: Any) -> int | None:
 
 
 @contextmanager
-def keeping(directory: Path | None) -> Iterator[None]:
+def explaining_checkpoints(directory: Path | None) -> Iterator[None]:
     """Within the body, a failure to read or write a checkpoint is the user's to mend."""
     from secfc.data.inputs import InputError
 
@@ -382,7 +382,7 @@ def keeping(directory: Path | None) -> Iterator[None]:
         ) from error
 
 
-def forget(directory: Path, federation: Federation) -> None:
+def delete_checkpoint(directory: Path, federation: Federation) -> None:
     """Delete the checkpoint of a finished run."""
     from secfc.cli.ledger import ENTRY
     from secfc.roles.exchange import SERVER
@@ -416,13 +416,13 @@ def execute(
     Raises InputError for what the user can mend, ProtocolError for faults of parties.
     """
     from secfc.algorithm import check_columns
-    from secfc.cli.ledger import entering
+    from secfc.cli.ledger import spending_budget
     from secfc.coded_kmeans.adversary_view import QueryRecorder
     from secfc.data.inputs import Caution, with_parameters
     from secfc.data.resolution import FINE, RoundingLoss, check_resolution, unit_mismatches
     from secfc.kmeans.elbow import Elbow
     from secfc.pipeline import fit
-    from secfc.report import against_ordinary, compare_labelings, in_row_order, pooled, report
+    from secfc.report import against_ordinary, compare_labelings, in_row_order, make_report, pool_points
     from secfc.report.data import Origin, file_digests, look_like_ids
     from secfc.report.leakage import ServerFinding, curious_server
 
@@ -430,7 +430,7 @@ def execute(
     with screen.status("Reading the files again, for their digests"), bad_input(OSError):
         origin = Origin(shlex.join(command), started, file_digests(asked.read))
     with screen.status("Preparing features"):
-        prepared = ready(asked, federation)
+        prepared = prepare_points(asked, federation)
         federation, asked = prepared.points, prepared.asked(asked)
     with screen.status("Planning"):
         public = make_public(federation, asked, prepared.bound)
@@ -454,17 +454,17 @@ def execute(
         notes, asides = notes + asides, ()
     if settings.features != "same":
         notes += unit_mismatches(prepared.raw) if prepared.raw.observed is not None else ()
-        notes += about(prepared.raw)
+        notes += unmatched_columns(prepared.raw)
     notes += choice.remarks
     wall: dict[str, float] = {}
     with screen.status("Preparing the compiled kernels"), screen.remark(COMPILING), silence_logs():
-        _, wall["prepare"] = timed(lambda: method.prepare(algorithm, plan))
+        _, wall["prepare"] = time_work(lambda: method.prepare(algorithm, plan))
     witness = QueryRecorder()
     with (
-        entering(asked, algorithm, prepared.raw) as entered,
+        spending_budget(asked, algorithm, prepared.raw) as entered,
         screen.progress(most_steps(algorithm), parts_of(plan)) as shown,
-        explaining(federation),
-        keeping(settings.checkpoint),
+        explaining_disputes(federation),
+        explaining_checkpoints(settings.checkpoint),
     ):
         if settings.checkpoint is not None:
             shown = screen.resuming(shown)
@@ -474,7 +474,7 @@ def execute(
             if shown is not None:
                 shown(party, exchange)
 
-        result, wall["fit"] = timed(
+        result, wall["fit"] = time_work(
             lambda: fit(
                 prepared.algorithm(algorithm),
                 prepared.raw,
@@ -488,7 +488,7 @@ def execute(
         if asked.get("ledger") is not None:
             entered.settle(result, asked["delta"])
     notes += (entered.after,) if entered.after else ()
-    notes += unlinked(algorithm, result.plan, prepared.raw)
+    notes += unlinked_hint(algorithm, result.plan, prepared.raw)
     federation, notes = prepared.found(result), notes + prepared.told(result)
     comparison: Comparison | None = None
     ordinary: FloatComparison | None = None
@@ -498,12 +498,12 @@ def execute(
         if result.curve is not None:  # among as many, also if fewer points are left
             twin = replace(twin, k=Elbow(len(result.curve.costs), result.curve.least))
         with screen.status("Comparing with plaintext k-means"):
-            plain, wall["verify"] = timed(
-                lambda: fit(twin, pooled(federation, result), seed=settings.seed, bound=public.bound)
+            plain, wall["verify"] = time_work(
+                lambda: fit(twin, pool_points(federation, result), seed=settings.seed, bound=public.bound)
             )
-            points, labels = pooled(federation, result).stacked(), in_row_order(result, result.labels)
+            points, labels = pool_points(federation, result).stacked(), in_row_order(result, result.labels)
             start = (result.history or plain.history)[0]
-            ordinary, wall["unrounded"] = timed(
+            ordinary, wall["unrounded"] = time_work(
                 lambda: against_ordinary(points, start, labels, result.k, twin.max_iter)
             )
         comparison = compare_labelings(result, plain)
@@ -511,8 +511,8 @@ def execute(
     policy = choice.policy
     if policy is not None and (settings.evaluate or not asked.noisy):
         with screen.status("Trying what the server could rebuild"):
-            finding, wall["attack"] = timed(lambda: curious_server(witness, result, policy, federation))
-    return result, report(
+            finding, wall["attack"] = time_work(lambda: curious_server(witness, result, policy, federation))
+    return result, make_report(
         result,
         federation=federation,
         algorithm=prepared.algorithm(algorithm),

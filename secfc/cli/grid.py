@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from secfc.cli.errors import Remembering, bad_input
-from secfc.cli.outputs import ANY_PATH, check_output, draw
+from secfc.cli.outputs import ANY_PATH, check_output, write_picture
 from secfc.cli.screen import Screen
 from secfc.cli.settings import Whole, of_text_files
 
@@ -34,7 +34,7 @@ def value_of(text: str) -> Any:
     return int(number) if number.is_integer() and abs(number) < 2**53 else number
 
 
-def values(context: click.Context, parameter: click.Parameter, text: str | None) -> Any:
+def parse_values(context: click.Context, parameter: click.Parameter, text: str | None) -> Any:
     """Values between commas, or a range of whole numbers: 1..10."""
     if text is None:
         return None
@@ -53,35 +53,35 @@ def values(context: click.Context, parameter: click.Parameter, text: str | None)
     return found
 
 
-def others(context: click.Context, parameter: click.Parameter, texts: tuple[str, ...]) -> dict[str, Any]:
+def parse_axes(context: click.Context, parameter: click.Parameter, texts: tuple[str, ...]) -> dict[str, Any]:
     """Further axes, each name=values."""
     found = {}
     for text in texts:
         name, sign, listed = text.partition("=")
         if not sign or not name.strip().isidentifier():
             raise click.BadParameter(f"{text!r}: write name=values, as n_init=1,5.", context, parameter)
-        found[name.strip()] = values(context, parameter, listed)
+        found[name.strip()] = parse_values(context, parameter, listed)
     return found
 
 
-def axis(name: str, what: str) -> Callable[[Command], Command]:
+def axis_option(name: str, what: str) -> Callable[[Command], Command]:
     """A decorator that adds an option of several values."""
-    return click.option(f"--{name}", callback=values, metavar="A,B,...", help=what)
+    return click.option(f"--{name}", callback=parse_values, metavar="A,B,...", help=what)
 
 
 @click.command(cls=Remembering, short_help="Run every combination of parameters, a tidy row each.")
 @click.argument("files", nargs=-1, metavar="[FILE]...", type=ANY_PATH)
-@axis("n", "Clients; 1..10 is a range, and 1e3 a thousand.")
-@axis("m", "Points.")
-@axis("d", "Features.")
-@axis("k", "Clusters.")
-@axis("t", "Clients that may collude.")
-@axis("ell", "Segments a point is cut into.")
-@axis("policy", "Disclosure: default, distances, own-labels, final-labels, ...")
-@axis("algorithm", "secfc, lloyd, k-fed, feddp.")
-@axis("init", "How runs start: bisecting, random, k-means++, ...")
-@axis("seed", "Of data and starts.")
-@click.option("--set", "more", multiple=True, callback=others, metavar="NAME=A,B,...",
+@axis_option("n", "Clients; 1..10 is a range, and 1e3 a thousand.")
+@axis_option("m", "Points.")
+@axis_option("d", "Features.")
+@axis_option("k", "Clusters.")
+@axis_option("t", "Clients that may collude.")
+@axis_option("ell", "Segments a point is cut into.")
+@axis_option("policy", "Disclosure: default, distances, own-labels, final-labels, ...")
+@axis_option("algorithm", "secfc, lloyd, k-fed, feddp.")
+@axis_option("init", "How runs start: bisecting, random, k-means++, ...")
+@axis_option("seed", "Of data and starts.")
+@click.option("--set", "more", multiple=True, callback=parse_axes, metavar="NAME=A,B,...",
               help="Others: sigma, clusters_per_client, repeat, n_init, max_iter, ...")  # fmt: skip
 @click.option("--preset", help="A figure of the papers; other axes then replace its own. `list` names them.")
 @click.option("--out", type=ANY_PATH, metavar="ROWS.jsonl", required=False,
@@ -137,7 +137,7 @@ def grid(context: click.Context, /, **given: Any) -> None:
             check_output(out, "--out", files, force=True)
         listed = all_cells(given["preset"], axes, files=bool(files))
         total = len({str(cell) for cell in listed})
-        reached = cluster(given["backend"], given["address"])
+        reached = connect_cluster(given["backend"], given["address"])
         with reached, screen.counting("Runs", total) as counted:
             rows = run(
                 out=out, files=files, jobs=jobs_of(given), preset=given["preset"],
@@ -145,7 +145,7 @@ def grid(context: click.Context, /, **given: Any) -> None:
             )  # fmt: skip
     failed = [row for row in rows if row["status"] != "ok"]
     if not given["quiet"]:
-        table(rows, axes, given["preset"])
+        result_table(rows, axes, given["preset"])
         if out is not None:
             click.echo(f"{len(rows)} rows in {out}: secfc plot {out} --x NAME --y ms_per_step")
     for error in dict.fromkeys(row["error"] for row in failed):
@@ -159,27 +159,27 @@ def jobs_of(given: dict[str, Any]) -> int:
     return -1 if given["backend"] == "dask" and given["jobs"] == 1 else int(given["jobs"])
 
 
-def cluster(backend: str | None, address: str | None) -> Any:
+def connect_cluster(backend: str | None, address: str | None) -> Any:
     """A connection to the cluster that was asked for.  Raises UsageError, InputError."""
     from contextlib import nullcontext
 
-    from secfc.data.inputs import require
+    from secfc.data.inputs import require_library
 
     if address is not None and backend != "dask":
         raise click.UsageError("--address needs --backend dask, whose it is.")
     if backend == "dask":
-        require("--backend dask", "dask")
+        require_library("--backend dask", "dask")
         distributed: Any = importlib.import_module("distributed")
         return distributed.Client(address) if address else distributed.Client(threads_per_worker=1)
     return nullcontext()
 
 
-def table(rows: list[dict[str, Any]], axes: dict[str, Any], preset: str | None) -> None:
+def result_table(rows: list[dict[str, Any]], axes: dict[str, Any], preset: str | None) -> None:
     """What varies, and the figures that people ask for first."""
     from rich.console import Console
 
     from secfc.report.terminal import Grid
-    from secfc.report.terminal import grid as drawn
+    from secfc.report.terminal import cells_table as drawn
 
     cells = [row for row in rows if row["status"] == "ok"]
     if not cells:
@@ -212,15 +212,15 @@ def plot(rows: Path, x: str, y: str, hue: str | None, out: Path | None, force: b
       secfc plot rows.jsonl --x n --y ms_per_step --hue policy
       secfc plot rows.jsonl --x k --y cost --out costs.pdf
     """
-    from secfc.data.inputs import require
+    from secfc.data.inputs import require_library
 
-    require("secfc plot", "plot")
+    require_library("secfc plot", "plot")
     target = out or rows.with_suffix(".png")
     check_output(target, "--out", [rows], force=force)
     from secfc.grids.pictures import plot as picture
-    from secfc.grids.rows import read
+    from secfc.grids.rows import read_whole_rows
 
     with bad_input(OSError, ValueError):
-        figure = picture(read(rows), x, y, hue)
-    draw(lambda: figure, target, "--out")
+        figure = picture(read_whole_rows(rows), x, y, hue)
+    write_picture(lambda: figure, target, "--out")
     click.echo(f"Picture written to {target}")

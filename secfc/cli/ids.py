@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from secfc.data.dialects import Dialect, extension, stem
+from secfc.data.dialects import Dialect, file_extension, file_stem
 from secfc.data.inputs import IncompatibleOptions, InputError
 from secfc.data.tables import open_excel
 
@@ -101,9 +101,10 @@ def check_paths(files: Sequence[Path]) -> None:
             raise InputError(f"{path} does not exist. Check the path.")
         if not os.access(path, os.R_OK):
             raise InputError(f"{path} may not be read. Change its permissions.")
-        if extension(path) not in SUFFIXES:
+        if file_extension(path) not in SUFFIXES:
             raise InputError(
-                f"{path} has the extension {extension(path)!r}: {', '.join(SUFFIXES)} are read (.txt has "
+                f"{path} has the extension {file_extension(path)!r}: {', '.join(SUFFIXES)} are read (.txt "
+                f"has "
                 "one ID a line). Convert or rename it."
             )
         if path.resolve() in seen:
@@ -113,7 +114,7 @@ def check_paths(files: Sequence[Path]) -> None:
 
 def names_of(files: Sequence[Path]) -> list[str]:
     """Names of clients that differ: a repeated one gets the first free of -2, -3, ..."""
-    wanted = [stem(path) for path in files]
+    wanted = [file_stem(path) for path in files]
     names: list[str] = []
     for each in wanted:
         name, number = each, 1
@@ -134,7 +135,7 @@ def _by_owner(column: Column) -> Iterator[Client]:
 
 
 def _read(path: Path, id_column: str | None, client_column: str | None, dialect: Dialect) -> Column:
-    kind = extension(path)
+    kind = file_extension(path)
     if kind == ".parquet":
         return _read_parquet(path, id_column, client_column)
     if kind == ".xlsx":
@@ -173,7 +174,7 @@ def _read_csv(path: Path, reader: Any, id_column: str | None, client_column: str
         if id_column is None:
             return _single_column(path, reader, first)
         header = [cell.strip() for cell in first]
-        at = [position(path, header, name) for name in (id_column, client_column) if name is not None]
+        at = [column_position(path, header, name) for name in (id_column, client_column) if name is not None]
         cells: list[list[str]] = [[] for _ in at]
         for row in reader:
             if not row:
@@ -226,7 +227,7 @@ def _single_column(path: Path, reader: Any, first: list[str]) -> Column:
     return Column(list(_lines(path, lines())), header=None if bare else header)
 
 
-def position(path: Path, header: Sequence[str], name: str) -> int:
+def column_position(path: Path, header: Sequence[str], name: str) -> int:
     """Where the only column of this name stands.  Raises InputError."""
     found = header.count(name)
     if found == 1:
@@ -248,7 +249,7 @@ def _read_parquet(path: Path, id_column: str | None, client_column: str | None) 
         wanted = [header[0] if id_column is None else id_column]
         wanted += [client_column] if client_column is not None else []
         for name in wanted:
-            position(path, header, name)
+            column_position(path, header, name)
         table = file.read(columns=wanted)
     columns = [list(_cells(path, name, table.column(name).to_pylist())) for name in wanted]
     if len({type(cell) for cell in columns[0]}) > 1:

@@ -32,7 +32,7 @@ class Entered:
 
 
 @contextmanager
-def entering(asked: AskedOptions, algorithm: Any, federation: Federation) -> Iterator[Entered]:
+def spending_budget(asked: AskedOptions, algorithm: Any, federation: Federation) -> Iterator[Entered]:
     """Within the body the run may release what its budget pays for.  Does nothing without --ledger.
 
     Raises PrivacyError, OverBudget or InputError before anything is released.

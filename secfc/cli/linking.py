@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from secfc.cli.errors import bad_input
-from secfc.cli.outputs import ANY_PATH, dumped
+from secfc.cli.outputs import ANY_PATH, json_text
 from secfc.cli.settings import of_id_files
-from secfc.data.dialects import Dialect, extension
+from secfc.data.dialects import Dialect, file_extension
 from secfc.data.inputs import InputError
 from secfc.data.tables import open_excel
 
@@ -65,16 +65,16 @@ def check_ids(
         }
     if as_json:
         told = {str(path): asdict(quality) for path, quality in found.items()}
-        click.echo(dumped({"schema": linkage.digest, "files": told}))
+        click.echo(json_text({"schema": linkage.digest, "files": told}))
     else:
         click.echo(f"schema {linkage.digest}")
         for path, quality in found.items():
-            click.echo("\n".join(lines(str(path), quality)))
+            click.echo("\n".join(quality_lines(str(path), quality)))
     if any(quality.unfit for quality in found.values()):
         context.exit(1)
 
 
-def lines(name: str, quality: KeyQuality) -> list[str]:
+def quality_lines(name: str, quality: KeyQuality) -> list[str]:
     """The counts as text, a line a field."""
     told = [
         f"{name}: {quality.rows} rows, {quality.unfit} cannot take part; {quality.distinct} different keys, "
@@ -91,7 +91,7 @@ def lines(name: str, quality: KeyQuality) -> list[str]:
     return told
 
 
-def keyed(
+def make_keys(
     files: Sequence[Path], linkage: Linkage, dialect: Dialect, drop: bool
 ) -> tuple[list[Client], list[str]]:
     """Each file's keys and the rows where they stand, as clients; and how many rows are left out, in words.
@@ -124,19 +124,19 @@ def keyed(
 
 def read_fields(path: Path, columns: Sequence[str], dialect: Dialect) -> list[tuple[str, ...]]:
     """Cells of these columns, a row each, empty ones as "".  Raises InputError, OSError."""
-    from secfc.cli.ids import check_paths, position
+    from secfc.cli.ids import check_paths, column_position
 
     check_paths([path])
-    kind = extension(path)
+    kind = file_extension(path)
     if kind.startswith(".txt"):
         raise InputError(f"{path} is plain text and has no columns: a schema needs CSV, .xlsx or Parquet.")
     if kind == ".parquet":
         return _parquet(path, columns)
     if kind == ".xlsx":
         with open_excel(path) as rows:
-            return _cells(path, rows, columns, position)
+            return _cells(path, rows, columns, column_position)
     with replace(dialect, decimal=".").opened(path) as (rows, _):
-        return _cells(path, rows, columns, position)
+        return _cells(path, rows, columns, column_position)
 
 
 def _cells(path: Path, reader: Any, columns: Sequence[str], position: Any) -> list[tuple[str, ...]]:
@@ -163,12 +163,12 @@ def _cells(path: Path, reader: Any, columns: Sequence[str], position: Any) -> li
 
 
 def _parquet(path: Path, columns: Sequence[str]) -> list[tuple[str, ...]]:
-    from secfc.cli.ids import position
+    from secfc.cli.ids import column_position
     from secfc.data.tables import open_parquet
 
     with open_parquet(path) as file:
         for name in columns:
-            position(path, list(file.schema_arrow.names), name)
+            column_position(path, list(file.schema_arrow.names), name)
         table = file.read(columns=list(columns))
     read = []
     for name in columns:

@@ -11,7 +11,7 @@ import click
 from click.core import ParameterSource
 
 from secfc.cli.outputs import ANY_PATH
-from secfc.cli.settings import Number, Settings, Whole, positive
+from secfc.cli.settings import Number, Settings, Whole, parse_positive
 
 if TYPE_CHECKING:
     from secfc.algorithm import Algorithm, PublicFacts
@@ -116,7 +116,7 @@ class ChosenAlgorithm:
     policy: Disclosure | None = None
 
 
-def unchanged(asked: AskedOptions) -> AskedOptions:
+def accept_options(asked: AskedOptions) -> AskedOptions:
     """Options that all go together."""
     return asked
 
@@ -126,16 +126,16 @@ def points_only(asked: AskedOptions, federation: Federation) -> Federation:
     return federation
 
 
-def anything(asked: AskedOptions, federation: Federation, plan: Any) -> None:
+def accept_data(asked: AskedOptions, federation: Federation, plan: Any) -> None:
     """All data will do."""
 
 
-def planned(algorithm: Any, public: PublicFacts) -> Any:
+def make_plan(algorithm: Any, public: PublicFacts) -> Any:
     """The plan of a run, which is known before the parties talk."""
     return algorithm.plan(public)
 
 
-def nothing(*_: Any) -> None:
+def prepare_nothing(*_: Any) -> None:
     """No kernel is compiled."""
 
 
@@ -160,12 +160,12 @@ class Method:
     help: str
     options: tuple[Option, ...]
     choose: Callable[[AskedOptions, PublicFacts], ChosenAlgorithm]
-    settle: Callable[[AskedOptions], AskedOptions] = unchanged
+    settle: Callable[[AskedOptions], AskedOptions] = accept_options
     extend: Callable[[AskedOptions, Federation], Federation] = points_only
-    inspect: Callable[[AskedOptions, Federation, Any], None] = anything
-    foresee: Callable[[Any, PublicFacts], Any] = planned
-    prepare: Callable[[Any, Any], None] = nothing
-    compile: Callable[[], None] = nothing
+    inspect: Callable[[AskedOptions, Federation, Any], None] = accept_data
+    foresee: Callable[[Any, PublicFacts], Any] = make_plan
+    prepare: Callable[[Any, Any], None] = prepare_nothing
+    compile: Callable[[], None] = prepare_nothing
     chooses: bool = True
     refines: bool = False
     needs: str | None = None
@@ -255,11 +255,11 @@ MAX_ITER = Option(
     help="Iterations a start.",
 )  # fmt: skip
 SCALE = Option(
-    "--scale", type=Number(), callback=positive, part="steps",
+    "--scale", type=Number(), callback=parse_positive, part="steps",
     help="Integer steps a data unit. Default: the finest that is exact.",
 )  # fmt: skip
 BOUND = Option(
-    "--bound", type=Number(), callback=positive, part="steps",
+    "--bound", type=Number(), callback=parse_positive, part="steps",
     help="A limit on absolute values that everybody may know. Default: derived from the data, "
     "which makes that much of them public; with --epsilon, the radius.",
 )  # fmt: skip
@@ -286,7 +286,7 @@ STEPS = (INIT, N_INIT, MAX_ITER, SCALE, BOUND, FIELD, ROUNDING, COARSENESS, LARG
 
 # Of differential privacy: the budget, and what else there is to say.
 EPSILON = Option(
-    "--epsilon", type=Number(), callback=positive, part="privacy",
+    "--epsilon", type=Number(), callback=parse_positive, part="privacy",
     help="Differential privacy: noise on everything that is released, for this total budget. secfc: on every "
     "distance, over all iterations; choose few, --max-iter is then 5 by default. feddp: on sums over all "
     "clients.",
@@ -296,7 +296,7 @@ DELTA = Option(
     part="privacy", help="The probability that the claim fails.",
 )  # fmt: skip
 RADIUS = Option(
-    "--radius", type=Number(), callback=positive, part="privacy",
+    "--radius", type=Number(), callback=parse_positive, part="privacy",
     help="The distance that points are shortened to, from the origin, or, with feddp, from the mean of the "
     "server's points; needs to be known without the data. feddp's default comes from these points.",
 )  # fmt: skip
@@ -315,7 +315,7 @@ LEDGER = Option(
     "entered before a run begins, and what it really cost in the end. A run that crashed counts in full.",
 )  # fmt: skip
 TOTAL = Option(
-    "--total-epsilon", type=Number(), callback=positive, part="privacy",
+    "--total-epsilon", type=Number(), callback=parse_positive, part="privacy",
     help="With --ledger: what all runs may cost together, set once; a run beyond it is refused.",
 )  # fmt: skip
 SAME_PEOPLE = Option(

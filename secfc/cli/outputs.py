@@ -72,7 +72,7 @@ def check_folder(path: Path, option: str, *, force: bool) -> None:
 
 
 @contextmanager
-def writing(options: str) -> Iterator[None]:
+def explaining_writes(options: str) -> Iterator[None]:
     """Within the body, a failure to write is the user's to mend, with these options."""
     try:
         yield
@@ -88,7 +88,7 @@ def csv_of(lines: Iterable[Sequence[Any]]) -> Callable[[Any], None]:
     return lambda file: csv.writer(file, lineterminator="\n").writerows(lines)
 
 
-def dumped(report: Mapping[str, Any]) -> str:
+def json_text(report: Mapping[str, Any]) -> str:
     """A report as JSON text."""
     return json.dumps(report, indent=2, allow_nan=False)
 
@@ -129,7 +129,7 @@ def write_all(
             draft.unlink(missing_ok=True)
 
 
-def draw(figure: Callable[[], Any], path: Path, option: str = "--plot") -> None:
+def write_picture(figure: Callable[[], Any], path: Path, option: str = "--plot") -> None:
     """Write the picture that `figure` makes, asked for with this option.  Raises Refused."""
     try:
         figure().savefig(path, dpi=150)

@@ -15,9 +15,9 @@ from click.core import ParameterSource
 from secfc.cli.errors import RefusedInput, bad_input, cautions_noted
 from secfc.cli.method import AskedOptions, Method
 from secfc.cli.methods import methods, options
-from secfc.cli.outputs import ANY_PATH, check_output, dumped, write_all, writing
+from secfc.cli.outputs import ANY_PATH, check_output, explaining_writes, json_text, write_all
 from secfc.cli.screen import COMPILING, Screen
-from secfc.cli.settings import Clusters, Settings, Whole, check_choice, refuse
+from secfc.cli.settings import Clusters, Settings, Whole, check_choice, refuse_options
 from secfc.cli.written import check_filled, of_officer
 
 if TYPE_CHECKING:
@@ -143,26 +143,28 @@ def plan(context: click.Context, /, **values: Any) -> None:
     compiling = nullcontext() if simulating else screen.remark(COMPILING)
     with bad_input(OSError, ValueError), shown as counted, compiling, cautions_noted():
         try:
-            found = made(context, values, simulations(values, counted))
+            found = made(context, values, simulation_arguments(values, counted))
         except Impossible as error:
             raise RefusedInput(in_words(error)) from error
     if values["out"] is not None:
-        with writing("--out"):
+        with explaining_writes("--out"):
             write_all(
-                {values["out"]: lambda file: print(dumped(found.as_object()), file=file)},
+                {values["out"]: lambda file: print(json_text(found.as_object()), file=file)},
                 overwrite=values["force"],
             )
     if values["officer"] is not None:
-        from secfc.planning.officer import page
+        from secfc.planning.officer import plan_page
 
         with screen.status("Trying attacks on made-up rows"):
-            text = page(found, values["fill"])
-        with writing("--officer"):
+            text = plan_page(found, values["fill"])
+        with explaining_writes("--officer"):
             write_all({values["officer"]: lambda file: file.write(text)}, overwrite=values["force"])
-    show(found, as_json=values["as_json"], verbose=values["verbose"])
+    print_plan(found, as_json=values["as_json"], verbose=values["verbose"])
 
 
-def simulations(values: dict[str, Any], counted: Callable[[int, int, Any], None] | None) -> dict[str, Any]:
+def simulation_arguments(
+    values: dict[str, Any], counted: Callable[[int, int, Any], None] | None
+) -> dict[str, Any]:
     """Arguments of `secfc.plan` for them."""
     if counted is None:
         return {}
@@ -188,23 +190,23 @@ def in_words(error: Any) -> str:
     )
 
 
-def show(found: Planned, *, as_json: bool, verbose: bool) -> None:
+def print_plan(found: Planned, *, as_json: bool, verbose: bool) -> None:
     """On stdout."""
     from rich.console import Console
 
-    from secfc.planning.text import details, summary
+    from secfc.planning.text import plan_details, plan_summary
     from secfc.report import terminal
 
     if as_json:
-        click.echo(dumped(found.as_object()))
+        click.echo(json_text(found.as_object()))
         return
     console = Console(markup=False, highlight=False, emoji=False)
     if verbose:
-        for section in details(found):
+        for section in plan_details(found):
             if not section.empty:
-                terminal.section(console, section)
+                terminal.print_section(console, section)
         console.print()
-    for name, value in summary(found):
+    for name, value in plan_summary(found):
         console.print(f"{name:<9} {value}", soft_wrap=True)
 
 
@@ -215,7 +217,9 @@ def of_options(context: click.Context, values: dict[str, Any], more: dict[str, A
 
     method = methods()[values["algorithm"]]
     lacking = [name for name in options() if name not in (*method.names, *NETWORK, *IDLE)]
-    refuse(context, lacking, f"{{option}} has no meaning for --algorithm {method.name}: leave it out.")
+    refuse_options(
+        context, lacking, f"{{option}} has no meaning for --algorithm {method.name}: leave it out."
+    )
     n = values["clients"] or 5
     m, d = values["rows"] or 1000 * n, values["width"] or 10
     asked = asked_of(context, method, values)
@@ -226,18 +230,24 @@ def of_options(context: click.Context, values: dict[str, Any], more: dict[str, A
             "feddp --server-file POINTS.csv, or leave them out."
         )
     if method.name == "feddp":
-        points = held(values, 20 * asked.k if isinstance(asked.k, int) else 200)
+        points = server_points_asked(values, 20 * asked.k if isinstance(asked.k, int) else 200)
         d = d if isinstance(points, int) else points.shape[1]
     bound = asked.get("bound") or asked.get("radius") or 1.0
     public = public_facts(n, m, d, None, points, float(bound))
-    algorithm = chosen(method, asked, public, values)
+    algorithm = choose_or_explain(method, asked, public, values)
     return secfc.plan(
-        algorithm, losses=values["losses"], network=network(values), steps=values["taken"], public=public,
+        algorithm,
+        losses=values["losses"],
+        network=network_from_options(values),
+        steps=values["taken"],
+        public=public,
         **more,
-    )  # fmt: skip
+    )
 
 
-def chosen(method: Method, asked: AskedOptions, public: PublicFacts, values: dict[str, Any]) -> Any:
+def choose_or_explain(
+    method: Method, asked: AskedOptions, public: PublicFacts, values: dict[str, Any]
+) -> Any:
     """The algorithm, or, where only its number of clients is wrong, what says so.  Raises Impossible."""
     from secfc.data.inputs import InputError
     from secfc.planning.feasibility import Impossible, with_clients
@@ -255,14 +265,14 @@ def chosen(method: Method, asked: AskedOptions, public: PublicFacts, values: dic
         raise
 
 
-def network(values: dict[str, Any]) -> Network:
+def network_from_options(values: dict[str, Any]) -> Network:
     """Between the parties."""
     from secfc.coded.parameters import Network
 
     return Network(values["latency"] / 1e3, values["bandwidth"] * 1e6 / 8)
 
 
-def held(values: dict[str, Any], least: int) -> Any:
+def server_points_asked(values: dict[str, Any], least: int) -> Any:
     """The server's points, or how many."""
     from secfc.data.dialects import Dialect
     from secfc.data.files import load_points
@@ -299,12 +309,12 @@ def of_run_file(context: click.Context, values: dict[str, Any], more: dict[str, 
     import numpy as np
 
     import secfc
-    from secfc.cli.deploy.run_file import built
+    from secfc.cli.deploy.run_file import build_run
     from secfc.deploy.runfile import RunFile
     from secfc.planning.feasibility import even_rows
 
     mine = [name for name in options() if name not in NETWORK]
-    refuse(
+    refuse_options(
         context,
         [*mine, "algorithm", "k", "clients", "width", "seed", "trials", "splits"],
         "{option} is said by the run file: change it there, or leave RUN.toml out.",
@@ -312,7 +322,7 @@ def of_run_file(context: click.Context, values: dict[str, Any], more: dict[str, 
     if values["file"].suffix.lower() != ".toml":
         raise RefusedInput(f"{values['file']} is no run file (RUN.toml): `secfc deploy init` writes one.")
     try:
-        work = built(RunFile.read(values["file"]))
+        work = build_run(RunFile.read(values["file"]))
     except tomllib.TOMLDecodeError as error:
         raise RefusedInput(f"{values['file']} is no TOML: {error}.") from error
     n = len(work.public.clients)
@@ -321,6 +331,6 @@ def of_run_file(context: click.Context, values: dict[str, Any], more: dict[str, 
         points = np.random.default_rng(1).uniform(-0.7, 0.7, (values["server_points"] or 200, public.d))
         public = replace(public, server_points=points * public.bound)
     return secfc.plan(
-        work.algorithm, losses=values["losses"], network=network(values), steps=values["taken"],
+        work.algorithm, losses=values["losses"], network=network_from_options(values), steps=values["taken"],
         public=public,
     )  # fmt: skip

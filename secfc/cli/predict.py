@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from secfc.cli.errors import RefusedInput, bad_input
-from secfc.cli.outputs import ANY_PATH, check_output, csv_of, write_all, writing
+from secfc.cli.outputs import ANY_PATH, check_output, csv_of, explaining_writes, write_all
 from secfc.cli.screen import Screen
 from secfc.cli.settings import of_text_files
-from secfc.cli.verbosity import quiet
+from secfc.cli.verbosity import is_quiet
 
 if TYPE_CHECKING:
     from secfc.algorithm import Clustering
@@ -111,11 +111,11 @@ def predict(
         told = {"client_column": client_column, "id_column": id_column}
         federation, rows = new_points(kept, files, missing, **told, **written)
     with screen.status("Labeling"), bad_input(ValueError, KeyError):
-        labels = labeled(kept, model, federation)
-    with writing("--out"):
-        write_all({out: csv_of(lines(federation, labels, rows))}, overwrite=force)
+        labels = label_clients(kept, model, federation)
+    with explaining_writes("--out"):
+        write_all({out: csv_of(label_lines(federation, labels, rows))}, overwrite=force)
     count = sum(map(len, rows.values()))
-    if not quiet():
+    if not is_quiet():
         click.echo(f"{count} {'label' if count == 1 else 'labels'} written to {out}")
 
 
@@ -181,7 +181,7 @@ def categories_of(kept: ModelFile) -> dict[str, tuple[str, ...]]:
     }
 
 
-def labeled(kept: ModelFile, path: Path, federation: Federation) -> list[Any]:
+def label_clients(kept: ModelFile, path: Path, federation: Federation) -> list[Any]:
     """Labels by client.  What the clients agreed to label is written down as spent first."""
     from secfc.pipeline import predict_with_model
 
@@ -196,7 +196,7 @@ def labeled(kept: ModelFile, path: Path, federation: Federation) -> list[Any]:
     return predict_with_model(model, federation)
 
 
-def lines(
+def label_lines(
     federation: Federation, labels: Sequence[Any], rows: Mapping[str, Sequence[int]]
 ) -> Iterator[Sequence[Any]]:
     """Rows of the file, as `secfc run` writes them.  rows: by client with new points, which they are."""

@@ -11,7 +11,7 @@ import click
 
 from secfc.cli.errors import bad_input
 from secfc.cli.method import AskedOptions
-from secfc.cli.settings import Number, Settings, names, positive
+from secfc.cli.settings import Number, Settings, parse_names, parse_positive
 
 if TYPE_CHECKING:
     from secfc.algorithm import Clustering
@@ -22,7 +22,7 @@ Command = Callable[..., Any]
 FOLD = 100  # between the spreads of two features, from which on a common scale is recommended
 
 
-def ranges(context: click.Context, parameter: click.Parameter, value: str | None) -> Any:
+def parse_ranges(context: click.Context, parameter: click.Parameter, value: str | None) -> Any:
     """NAME=LOW:HIGH,... as pairs by name."""
     if value is None:
         return None
@@ -42,7 +42,7 @@ def ranges(context: click.Context, parameter: click.Parameter, value: str | None
 
 OPTIONS = (
     click.option(
-        "--categorical", callback=lambda *given: categories(*given), metavar="A,B=X|Y,...",
+        "--categorical", callback=lambda *given: parse_categories(*given), metavar="A,B=X|Y,...",
         help="Columns of text: each category becomes a feature, 1 where a row has it and else 0. Categories "
         "are listed after =, and everybody may know them, or found by a private set union.",
     ),
@@ -57,7 +57,7 @@ OPTIONS = (
         "which clients learn.",
     ),
     click.option(
-        "--ranges", callback=ranges, metavar="NAME=LOW:HIGH,...",
+        "--ranges", callback=parse_ranges, metavar="NAME=LOW:HIGH,...",
         help="The same by ranges of all features that everybody may know: nothing is learned, and no budget "
         "is spent. With --standardize and --epsilon: the ranges that noise covers.",
     ),
@@ -67,7 +67,7 @@ OPTIONS = (
         "found by noisy sums within --ranges.  [default: 0.1]",
     ),
     click.option(
-        "--limit", type=Number(), callback=positive, metavar="D",
+        "--limit", type=Number(), callback=parse_positive, metavar="D",
         help="With --standardize: deviations from the mean that a value may have.  [default: 10]",
     ),
     click.option(
@@ -83,10 +83,10 @@ OPTIONS = (
 )  # fmt: skip
 
 
-def categories(context: click.Context, parameter: click.Parameter, value: str | None) -> Any:
+def parse_categories(context: click.Context, parameter: click.Parameter, value: str | None) -> Any:
     """NAME or NAME=A|B|..., separated by commas, as pairs of a column and its categories, None to agree."""
     found = []
-    for item in names(context, parameter, value) or ():
+    for item in parse_names(context, parameter, value) or ():
         name, given, listed = item.partition("=")
         found.append((name, tuple(text.strip() for text in listed.split("|")) if given else None))
     if len({name for name, _ in found}) < len(found):
@@ -94,7 +94,7 @@ def categories(context: click.Context, parameter: click.Parameter, value: str | 
     return tuple(found)
 
 
-def agree(column: str, values: Sequence[Sequence[str]]) -> list[str]:
+def agree_on_categories(column: str, values: Sequence[Sequence[str]]) -> list[str]:
     """The categories of a column that clients agree on by a private set union, in ascending order."""
     import psu
 
@@ -112,14 +112,14 @@ def agree(column: str, values: Sequence[Sequence[str]]) -> list[str]:
     return sorted(numbered.values())
 
 
-def prepared(command: Command) -> Command:
+def add_preprocessing_options(command: Command) -> Command:
     """A decorator that adds the options of this file."""
     for option in reversed(OPTIONS):
         command = option(command)
     return command
 
 
-def check(asked: AskedOptions) -> None:
+def check_preprocessing(asked: AskedOptions) -> None:
     """Raise UsageError for options that contradict one another."""
     settings = asked.settings
     ways = [
@@ -221,7 +221,7 @@ class PreparedPoints:
         if self.noisy:
             return ()
         if self.applied is None:
-            note = recommendation(self.raw)
+            note = scaling_hint(self.raw)
             return () if note is None else (note,)
         opened = getattr(self.way, "opened", None)
         told = () if opened is None or self.raw.server_points is not None or self.fixed else (
@@ -278,7 +278,7 @@ class PreparedPoints:
         return algorithm if self.way is None else Scaled(algorithm, self.way, told=True)
 
 
-def ready(asked: AskedOptions, federation: Federation) -> PreparedPoints:
+def prepare_points(asked: AskedOptions, federation: Federation) -> PreparedPoints:
     """The points of all clients as they will be clustered: what only a process that sees all data can say.
 
     Raises InputError.
@@ -316,7 +316,7 @@ def without_gaps(settings: Settings, federation: Federation) -> tuple[Federation
     return left, dict(zip(federation.names, kept, strict=True))
 
 
-def recommendation(federation: Federation) -> str | None:
+def scaling_hint(federation: Federation) -> str | None:
     """A note where spreads of features differ so much that some of them hardly count."""
     import numpy as np
 

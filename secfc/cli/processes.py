@@ -66,7 +66,7 @@ class LocalRehearsal:
         }  # fmt: skip
 
 
-def check(asked: AskedOptions) -> None:
+def check_rehearsal(asked: AskedOptions) -> None:
     """Raise UsageError, Refused for what a rehearsal does not do."""
     settings = asked.settings
     for name, why in ELSEWHERE.items():
@@ -93,7 +93,7 @@ def rehearse(method: Method, asked: AskedOptions, federation: Federation, screen
 
     Raises InputError, Refused, and Failed with the last words of the party that failed first.
     """
-    from secfc.cli.deploy.run_file import built
+    from secfc.cli.deploy.run_file import build_run
     from secfc.deploy.runfile import RunFile
 
     with tempfile.TemporaryDirectory(prefix="secfc-rehearsal-") as name:
@@ -101,15 +101,17 @@ def rehearse(method: Method, asked: AskedOptions, federation: Federation, screen
         folder.chmod(0o700)
         with screen.status("Writing the files of every party"), bad_input(OSError):
             run = lay_out(folder, method, asked, federation)
-        built(RunFile.read(folder / "run.toml"))  # refuses here what all would refuse
+        build_run(RunFile.read(folder / "run.toml"))  # refuses here what all would refuse
         begun = time.monotonic()
         with screen.status(f"Clustering, in {len(run.parties) + 1} processes"):
-            play(folder, run.parties)
+            run_parties(folder, run.parties)
         spent = time.monotonic() - begun
         reports = {p: json.loads((folder / p / "results/report.json").read_text()) for p in run.parties}
-        labels = {client: found(folder / client / "results/labels.csv") for client in run.clients}
+        labels = {client: read_labels(folder / client / "results/labels.csv") for client in run.clients}
     with screen.status("Comparing with plaintext k-means"):
-        return LocalRehearsal(labels, compared(method, asked, federation, labels), reports, spent)
+        return LocalRehearsal(
+            labels, compare_with_plaintext(method, asked, federation, labels), reports, spent
+        )
 
 
 def lay_out(folder: Path, method: Method, asked: AskedOptions, federation: Federation) -> Any:
@@ -136,10 +138,19 @@ def lay_out(folder: Path, method: Method, asked: AskedOptions, federation: Feder
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     run = RunFile(
-        "a rehearsal", new_session(), f"ws://127.0.0.1:{port}", keys, features, method.name,
-        clusters(asked), options(method, asked), preparing(asked.settings), columns, asked.settings.seed,
+        "a rehearsal",
+        new_session(),
+        f"ws://127.0.0.1:{port}",
+        keys,
+        features,
+        method.name,
+        clusters_in_words(asked),
+        run_file_options(method, asked),
+        run_file_preparing(asked.settings),
+        columns,
+        asked.settings.seed,
         linkage,
-    )  # fmt: skip
+    )
     (folder / "run.toml").write_text(run.toml())
     return run
 
@@ -164,7 +175,7 @@ def write_rows(path: Path, party: Any, columns: tuple[str, ...], linkage: Any = 
                 row += 1
 
 
-def clusters(asked: AskedOptions) -> int | str:
+def clusters_in_words(asked: AskedOptions) -> int | str:
     """How many, in words of the shell."""
     k = asked.k
     if isinstance(k, int):
@@ -172,7 +183,7 @@ def clusters(asked: AskedOptions) -> int | str:
     return f"{k.least}..{k.most}" if k.most else "auto"
 
 
-def options(method: Method, asked: AskedOptions) -> dict[str, Any]:
+def run_file_options(method: Method, asked: AskedOptions) -> dict[str, Any]:
     """What was asked of the method, as a run file says it."""
     from secfc.cli.deploy.run_file import ELSEWHERE as OWN
 
@@ -191,7 +202,7 @@ def make_bound(asked: AskedOptions) -> float:
     return float(asked["bound"] or 16.0)
 
 
-def preparing(settings: Settings) -> dict[str, Any]:
+def run_file_preparing(settings: Settings) -> dict[str, Any]:
     """How features are prepared, as a run file says it."""
     said: dict[str, Any] = {
         "standardize": settings.standardize, "to_range": settings.to_range,
@@ -204,27 +215,29 @@ def preparing(settings: Settings) -> dict[str, Any]:
     return {name: value for name, value in said.items() if value}
 
 
-def play(folder: Path, parties: tuple[str, ...]) -> None:
+def run_parties(folder: Path, parties: tuple[str, ...]) -> None:
     """Run a hub and every party to the end.  Raises Failed."""
     url = (folder / "run.toml").read_text().partition('hub = "ws://')[2].partition('"')[0]
     host, _, port = url.partition(":")
     words = {"hub": ["hub", "run.toml", "--plain", "--host", host, "--port", port]}
     for party in parties:
         words[party] = ["serve" if party == SERVER else "join", f"{party}/site.toml"]
-    with processes(folder, words) as started:
+    with run_processes(folder, words) as started:
         waiting = set(parties)
         while waiting:
             for party in sorted(waiting):
                 code = started[party].poll()
                 if code:
-                    raise Failed(f"{party} ended with exit code {code}: {last(folder, party)}")
+                    raise Failed(f"{party} ended with exit code {code}: {last_line(folder, party)}")
                 if code == 0:
                     waiting.discard(party)
             time.sleep(0.02)
 
 
 @contextlib.contextmanager
-def processes(folder: Path, words: Mapping[str, list[str]]) -> Iterator[dict[str, subprocess.Popen[bytes]]]:
+def run_processes(
+    folder: Path, words: Mapping[str, list[str]]
+) -> Iterator[dict[str, subprocess.Popen[bytes]]]:
     """These commands, each in a process that is gone when the body is left."""
     started: dict[str, subprocess.Popen[bytes]] = {}
     try:
@@ -247,13 +260,13 @@ def processes(folder: Path, words: Mapping[str, list[str]]) -> Iterator[dict[str
                 process.wait()
 
 
-def last(folder: Path, party: str) -> str:
+def last_line(folder: Path, party: str) -> str:
     """What a party said last."""
     lines = (folder / f"{party}.log").read_text(errors="replace").strip().splitlines()
     return next((line for line in reversed(lines) if line.startswith("Error")), lines[-1] if lines else "")
 
 
-def found(path: Path) -> Any:
+def read_labels(path: Path) -> Any:
     """Labels of a client's rows (m_j,)."""
     import numpy as np
 
@@ -261,16 +274,16 @@ def found(path: Path) -> Any:
         return np.array([int(line["label"]) for line in csv.DictReader(file)], np.int32)
 
 
-def compared(
+def compare_with_plaintext(
     method: Method, asked: AskedOptions, federation: Federation, labels: Mapping[str, Any]
 ) -> bool | None:
     """Whether these are the labels of plaintext k-means; None where that is not verified."""
-    from secfc.cli.preprocessing import ready
+    from secfc.cli.preprocessing import prepare_points
     from secfc.coded.membership import Private
     from secfc.data.inputs import with_parameters
     from secfc.pipeline import fit
 
-    prepared = ready(asked, federation)
+    prepared = prepare_points(asked, federation)
     points, asked = prepared.points, prepared.asked(asked)
     public = make_public(points, asked, prepared.bound)
     choice = method.choose(asked, public)
@@ -284,13 +297,13 @@ def compared(
     return all(own.tolist() == labels[name].tolist() for name, own in each)
 
 
-def show(found: LocalRehearsal, federation: Federation, *, as_json: bool) -> None:
+def print_rehearsal(found: LocalRehearsal, federation: Federation, *, as_json: bool) -> None:
     """On stdout."""
-    from secfc.cli.outputs import dumped
+    from secfc.cli.outputs import json_text
 
     figures = found.figures()
     if as_json:
-        click.echo(dumped(figures))
+        click.echo(json_text(figures))
         return
     said = {True: "they are those of plaintext k-means", False: "THEY ARE NOT those of plaintext k-means"}
     same = "they were not compared" if found.same is None else said[found.same]

@@ -12,12 +12,12 @@ import click
 from click.core import ParameterSource
 
 from secfc.cli.errors import RefusedInput, Remembering
-from secfc.cli.execute import execute, forget, load
+from secfc.cli.execute import delete_checkpoint, execute, load_federation
 from secfc.cli.method import AskedOptions, Method, check_schema
 from secfc.cli.methods import methods, options
-from secfc.cli.outputs import ANY_PATH, draw, dumped, write_all, writing
-from secfc.cli.preprocessing import check as check_preparing
-from secfc.cli.preprocessing import prepared, without_gaps
+from secfc.cli.outputs import ANY_PATH, explaining_writes, json_text, write_all, write_picture
+from secfc.cli.preprocessing import add_preprocessing_options, without_gaps
+from secfc.cli.preprocessing import check_preprocessing as check_preparing
 from secfc.cli.screen import Screen
 from secfc.cli.settings import (
     Clusters,
@@ -25,13 +25,13 @@ from secfc.cli.settings import (
     Whole,
     check_choice,
     check_k,
-    linked,
-    names,
+    load_schema,
     of_schema,
     of_text_files,
-    refuse,
+    parse_names,
+    refuse_options,
 )
-from secfc.cli.verbosity import quiet
+from secfc.cli.verbosity import is_quiet
 from secfc.cli.written import LABELS, REPORT, Outputs, of_officer, print_page
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 Command = Callable[..., Any]
 
 
-def offered(part: str) -> Callable[[Command], Command]:
+def add_options_of(part: str) -> Callable[[Command], Command]:
     """A decorator that adds the options of all methods which stand in this part of the help."""
 
     def add(command: Command) -> Command:
@@ -62,9 +62,11 @@ def offered(part: str) -> Callable[[Command], Command]:
     help="Number of clusters, required with files; 2..12 chooses it among these, and auto among 1 to 20 or "
     "fewer, by the elbow of the costs.",
 )  # fmt: skip
-@offered("sharing")
+@add_options_of("sharing")
 @click.option("--client-column", metavar="NAME", help="One file holds all clients; this column tells whose.")
-@click.option("--columns", metavar="A,B,...", callback=names, help="Features to use. Default: all columns.")
+@click.option(
+    "--columns", metavar="A,B,...", callback=parse_names, help="Features to use. Default: all columns."
+)
 @click.option(
     "--features", type=click.Choice(["same", "union", "common"]), default="same", show_default=True,
     help="same: all files have the same columns. union: every client observes its own, matched by name; a "
@@ -79,10 +81,10 @@ def offered(part: str) -> Callable[[Command], Command]:
 @of_schema
 @click.option("--label-column", metavar="NAME", help="Known classes: only used to score the result.")
 @of_text_files
-@prepared
-@offered("disclosure")
-@offered("steps")
-@offered("privacy")
+@add_preprocessing_options
+@add_options_of("disclosure")
+@add_options_of("steps")
+@add_options_of("privacy")
 @click.option(
     "--evaluate", is_flag=True,
     help="With --epsilon: also report what the budget has not paid for, marked as that: cost, accuracy, "
@@ -92,14 +94,14 @@ def offered(part: str) -> Callable[[Command], Command]:
     "--sealed", is_flag=True,
     help="Encrypt and authenticate every message from party to party, as over a network. Changes no result.",
 )  # fmt: skip
-@offered("centers")
+@add_options_of("centers")
 @click.option("--seed", type=Whole(0), default=0, show_default=True, help="Reproduces the starts.")
 @click.option(
     "--algorithm", type=click.Choice(list(methods())), default=next(iter(methods())), show_default=True,
     help="; ".join(f"{method.name} {method.help}" for method in methods().values()) + ".",
 )  # fmt: skip
-@offered("own")
-@offered("checks")
+@add_options_of("own")
+@add_options_of("checks")
 @click.option(
     "--checkpoint", type=click.Path(file_okay=False, path_type=Path), metavar="DIR",
     help="Keep what is needed to resume in this directory: after a crash, the same command goes on from "
@@ -184,51 +186,51 @@ def run(context: click.Context, /, **values: Any) -> None:
     if values["features"] == "union" and not was_given(context, "algorithm"):
         values["algorithm"] = "masked-lloyd"
     method = methods()[values["algorithm"]]
-    values["linkage"] = linked(context, values["schema"])
+    values["linkage"] = load_schema(context, values["schema"])
     settings = Settings(**{field.name: values[field.name] for field in fields(Settings)})
-    asked = checked(context, method, settings)
+    asked = check_options(context, method, settings)
     if settings.processes:
-        from secfc.cli.processes import check
+        from secfc.cli.processes import check_rehearsal
 
-        check(asked)
+        check_rehearsal(asked)
     screen = Screen.stderr(settings.as_json)
     with screen.status("Reading the data"):
-        federation, source = load(method, asked)
+        federation, source = load_federation(method, asked)
         federation, kept = without_gaps(settings, federation)
     outputs = Outputs.of(asked)
     if settings.processes:
-        context.exit(rehearsed(method, asked, federation, kept, outputs, screen))
-    result, found = execute(method, asked, federation, source, screen, given(context))
+        context.exit(rehearse_and_report(method, asked, federation, kept, outputs, screen))
+    result, found = execute(method, asked, federation, source, screen, command_line(context))
     given_out = None if found.verified is False else result.labels
     outputs.write(federation, given_out, kept, found, partial(_sketch, result, federation, found))
     if settings.officer is not None:
-        approve(asked, result, found, settings.officer)
+        write_approval_page(asked, result, found, settings.officer)
     if settings.model is not None:
-        keep(result, settings.model, [name for name, _ in settings.categorical])
+        write_model(result, settings.model, [name for name, _ in settings.categorical])
     if settings.plot is not None and found.curve is not None:
-        draw(partial(_picture, found.curve), settings.plot)
+        write_picture(partial(_picture, found.curve), settings.plot)
     if settings.checkpoint is not None and found.verified is not False:
-        forget(settings.checkpoint, federation)
-    if settings.as_json or not (quiet() and outputs.wanted and found.verified is not False):
+        delete_checkpoint(settings.checkpoint, federation)
+    if settings.as_json or not (is_quiet() and outputs.wanted and found.verified is not False):
         _print(settings, found, outputs, withheld=outputs.wanted and given_out is None)
     if found.verified is False:
         context.exit(1)
 
 
-def rehearsed(
+def rehearse_and_report(
     method: Method, asked: AskedOptions, federation: Federation, kept: Any, outputs: Outputs, screen: Screen
 ) -> int:
     """Every party a process: the exit code.  Raises Refused, Failed, InputError."""
-    from secfc.cli.processes import rehearse, show
+    from secfc.cli.processes import print_rehearsal, rehearse
 
     found = rehearse(method, asked, federation, screen)
     if outputs.wanted and found.same is not False:
         outputs.write_labels(federation, list(found.labels.values()), kept, {})
-    show(found, federation, as_json=asked.settings.as_json)
+    print_rehearsal(found, federation, as_json=asked.settings.as_json)
     return int(found.same is False)
 
 
-def keep(result: Clustering, path: Path, texts: Sequence[str]) -> None:
+def write_model(result: Clustering, path: Path, texts: Sequence[str]) -> None:
     """Write the model for `secfc predict`; texts: columns of text.  Raises Refused if there is none."""
     from secfc.cli.predict import kept_of
 
@@ -238,24 +240,24 @@ def keep(result: Clustering, path: Path, texts: Sequence[str]) -> None:
             f"--model {path}: this algorithm, or noise on what it opens, leaves no model that could be kept. "
             "The other results are written."
         )
-    with writing("--model"):
+    with explaining_writes("--model"):
         kept.write(path)
 
 
-def approve(asked: AskedOptions, result: Clustering, found: Report, path: Path) -> None:
+def write_approval_page(asked: AskedOptions, result: Clustering, found: Report, path: Path) -> None:
     """Write the page for whoever has to approve such runs."""
     from secfc.report.officer import as_html, of_run
 
     text = as_html(replace(of_run(found, result), fill=asked.settings.fill))
-    with writing("--officer"):
+    with explaining_writes("--officer"):
         write_all({path: partial(print_page, text)}, overwrite=asked.settings.force)
 
 
 def _sketch(result: Clustering, federation: Federation, found: Report) -> Any:
     """Points of a plane, None where no budget paid for them and nobody asked."""
-    from secfc.report import sketch
+    from secfc.report import plane_sketch
 
-    return None if found.noisy and not found.evaluated else sketch(result, federation)
+    return None if found.noisy and not found.evaluated else plane_sketch(result, federation)
 
 
 def _picture(curve: CostCurve) -> Any:
@@ -265,13 +267,13 @@ def _picture(curve: CostCurve) -> Any:
     return plot_curve(curve)
 
 
-def checked(context: click.Context, method: Method, settings: Settings) -> AskedOptions:
+def check_options(context: click.Context, method: Method, settings: Settings) -> AskedOptions:
     """What is asked of the method.  Raises UsageError for options that it does not take, or not together.
 
     Who sets an option expects an effect, so one without any is refused.
     """
     others = [name for name in options() if name not in method.names]
-    refuse(context, others, f"{{option}} has no meaning for --algorithm {method.name}: leave it out.")
+    refuse_options(context, others, f"{{option}} has no meaning for --algorithm {method.name}: leave it out.")
     check_k(settings)
     check_choice(settings, method.name, method.chooses)
     if not settings.files:
@@ -279,13 +281,15 @@ def checked(context: click.Context, method: Method, settings: Settings) -> Asked
             "client_column", "columns", "features", "id_column", "label_column",
             "delimiter", "decimal", "encoding", "schema",
         )  # fmt: skip
-        refuse(context, columns, "{option} needs a FILE that it describes.")
+        refuse_options(context, columns, "{option} needs a FILE that it describes.")
     asked = method.settle(AskedOptions.of(context, method, settings))
     check_preparing(asked)
     check_schema(asked)
     if not asked.noisy:
-        refuse(context, ("evaluate",), "{option} has no meaning without --epsilon: everything is reported.")
-        refuse(
+        refuse_options(
+            context, ("evaluate",), "{option} has no meaning without --epsilon: everything is reported."
+        )
+        refuse_options(
             context, ("publish",),
             "{option} needs --epsilon: without noise a run has nothing in particular that may be published.",
         )  # fmt: skip
@@ -297,7 +301,7 @@ def was_given(context: click.Context, option: str) -> bool:
     return context.get_parameter_source(option) is ParameterSource.COMMANDLINE
 
 
-def given(context: click.Context) -> list[str]:
+def command_line(context: click.Context) -> list[str]:
     """The command line, as somebody would repeat it."""
     return ["secfc", "run", *context.meta["secfc.arguments"]]
 
@@ -306,15 +310,15 @@ def _print(settings: Settings, found: Report, outputs: Outputs, *, withheld: boo
     """The report on stdout: JSON, or text that ends with what was written."""
     from rich.console import Console
 
-    from secfc.report import SIMULATED, as_json, print_notes, print_summary, show
+    from secfc.report import SIMULATED, as_json, print_notes, print_report, print_summary
 
     if settings.as_json:
-        click.echo(dumped(as_json(found)))
+        click.echo(json_text(as_json(found)))
     else:
         console = Console(markup=False, highlight=False, emoji=False, stderr=outputs.to_stdout)
         console.print(SIMULATED, soft_wrap=True)
         if settings.verbose:
-            show(console, found)
+            print_report(console, found)
         else:
             print_notes(console, found)
         print_summary(console, found)

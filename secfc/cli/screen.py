@@ -37,7 +37,7 @@ class Screen:
     def stderr(cls, quiet: bool = False) -> Screen:
         from rich.console import Console
 
-        silent = quiet or told.quiet()
+        silent = quiet or told.is_quiet()
         return cls(Console(stderr=True, markup=False, highlight=False, emoji=False), silent)
 
     @property
@@ -113,7 +113,11 @@ class Screen:
                     of, left = "", ""
                     if parts is not None and done < parts:
                         of = f" of {parts}"
-                        left = about((time.monotonic() - sharing) / done * (parts - done)) if done else ""
+                        left = (
+                            rough_duration((time.monotonic() - sharing) / done * (parts - done))
+                            if done
+                            else ""
+                        )
                     what = "Testing points" if parts is not None and done >= parts else "Sharing points"
                     part = "" if what == "Testing points" else f", part {done + 1}{of}"
                     bar.update(task, description=f"{what}{part}", left=left)
@@ -177,16 +181,16 @@ def at_most(seconds: float) -> str:
     return f"at most {timedelta(seconds=math.ceil(seconds))} left"
 
 
-def about(seconds: float) -> str:
+def rough_duration(seconds: float) -> str:
     """What is left where that can be told, for people.
 
-    >>> about(61.2)
+    >>> rough_duration(61.2)
     'about 0:01:02 left'
     """
     return f"about {timedelta(seconds=math.ceil(seconds))} left"
 
 
-def timed(work: Callable[[], Any]) -> tuple[Any, float]:
+def time_work(work: Callable[[], Any]) -> tuple[Any, float]:
     """What the work returns, and its seconds."""
     begin = time.perf_counter()
     value = work()

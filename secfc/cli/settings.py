@@ -71,15 +71,15 @@ def of_schema(command: Callable[..., Any]) -> Callable[..., Any]:
     )(unfit(command))  # fmt: skip
 
 
-def linked(context: click.Context, schema: Path | None) -> Any:
+def load_schema(context: click.Context, schema: Path | None) -> Any:
     """What a linkage schema says, None without one.  Raises UsageError, InputError."""
     from secfc.cli.errors import bad_input
     from secfc.data.linkage import read_linkage
 
     if schema is None:
-        refuse(context, ("drop_unfit",), "{option} needs --schema: add it, or leave it out.")
+        refuse_options(context, ("drop_unfit",), "{option} needs --schema: add it, or leave it out.")
         return None
-    refuse(context, ("id_column",), "{option} has no meaning with --schema: leave it out.")
+    refuse_options(context, ("id_column",), "{option} has no meaning with --schema: leave it out.")
     with bad_input(OSError):
         return read_linkage(schema)
 
@@ -150,14 +150,16 @@ class Clusters(click.ParamType[Any]):
         return k
 
 
-def positive(context: click.Context, parameter: click.Parameter, value: float | None) -> float | None:
+def parse_positive(context: click.Context, parameter: click.Parameter, value: float | None) -> float | None:
     """A positive finite number, or none."""
     if value is not None and not (math.isfinite(value) and value > 0):
         raise click.BadParameter(f"{value:g} is not a positive finite number.")
     return value
 
 
-def names(context: click.Context, parameter: click.Parameter, value: str | None) -> tuple[str, ...] | None:
+def parse_names(
+    context: click.Context, parameter: click.Parameter, value: str | None
+) -> tuple[str, ...] | None:
     """Comma-separated names; a name that holds a comma is quoted as in CSV."""
     if value is None:
         return None
@@ -167,7 +169,7 @@ def names(context: click.Context, parameter: click.Parameter, value: str | None)
     return found
 
 
-def refuse(context: click.Context, options: Iterable[str], why: str) -> None:
+def refuse_options(context: click.Context, options: Iterable[str], why: str) -> None:
     """Raise UsageError for the first of these options that was given.  why: "{option}" is its name."""
     for option in options:
         if context.get_parameter_source(option) is ParameterSource.COMMANDLINE:

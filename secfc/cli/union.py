@@ -10,11 +10,11 @@ import click
 
 from secfc.cli.errors import RefusedInput, bad_input
 from secfc.cli.execute import ALONE
-from secfc.cli.outputs import ANY_PATH, check_output, csv_of, dumped, write_all, writing
-from secfc.cli.screen import COMPILING, Screen, timed
-from secfc.cli.settings import Whole, linked, of_id_files, of_schema, refuse
+from secfc.cli.outputs import ANY_PATH, check_output, csv_of, explaining_writes, json_text, write_all
+from secfc.cli.screen import COMPILING, Screen, time_work
+from secfc.cli.settings import Whole, load_schema, of_id_files, of_schema, refuse_options
 from secfc.cli.tiny_runs import tiny_union
-from secfc.cli.verbosity import quiet
+from secfc.cli.verbosity import is_quiet
 
 if TYPE_CHECKING:
     from psu import Committee, Server
@@ -109,15 +109,15 @@ def union(
     input; 130 interrupted.
     """
     from secfc.cli.ids import load_ids
-    from secfc.cli.linking import keyed
+    from secfc.cli.linking import make_keys
     from secfc.coded.union import blame_union_failure
     from secfc.data.dialects import Dialect
 
     if mode == "server":
-        refuse(context, ("t", "spares"), "{option} has no meaning for --mode server: leave it out.")
-    linkage = linked(context, schema)
+        refuse_options(context, ("t", "spares"), "{option} has no meaning for --mode server: leave it out.")
+    linkage = load_schema(context, schema)
     if linkage is not None:
-        refuse(context, ("client_column",), "{option} has no meaning with --schema: leave it out.")
+        refuse_options(context, ("client_column",), "{option} has no meaning with --schema: leave it out.")
     screen = Screen.stderr(as_json)
     about: tuple[str, ...] = ()
     with screen.status("Reading the IDs"), bad_input(OSError):
@@ -125,16 +125,16 @@ def union(
         if linkage is None:
             clients = load_ids(files, id_column, client_column, dialect)
         else:
-            clients, left = keyed(files, linkage, dialect, drop_unfit)
+            clients, left = make_keys(files, linkage, dialect, drop_unfit)
             about = (f"rows are linked by a schema with the digest {linkage.digest}", *left)
     check_output(out, "--out", files if schema is None else (*files, schema), force=force)
     with bad_input(ValueError):
         chosen, notes = choose_mode(len(clients), mode, t, spares)
     with blame_union_failure(tuple(client.name for client in clients)):
-        report = find(clients, chosen, bound, quota, _source(files), (*about, *notes), screen)
-    with writing("--out"):
+        report = find_union(clients, chosen, bound, quota, _source(files), (*about, *notes), screen)
+    with explaining_writes("--out"):
         write_all({out: csv_of(row_lines(clients, report))}, overwrite=force)
-    if as_json or not quiet():
+    if as_json or not is_quiet():
         _print(report, out, as_json)
 
 
@@ -161,7 +161,7 @@ def choose_mode(n: int, mode: str, t: int | None, spares: int) -> tuple[Committe
     return psu.Committee(t, spares), ()
 
 
-def find(
+def find_union(
     clients: Sequence[Client],
     mode: Committee | Server,
     bound: int | None,
@@ -172,13 +172,13 @@ def find(
 ) -> UnionReport:
     """The union, and what it took.  Raises InputError, UnionAborted."""
     import psu
-    from psu.ristretto import require
+    from psu.ristretto import require_libsodium
     from secfc.report.union import UnionReport
 
     try:
         psu.UnionPlan(len(clients), mode, bytes(16), bound or 1)
         if quota is not None:
-            require()
+            require_libsodium()
     except (ValueError, ImportError) as error:
         raise RefusedInput(str(error).replace("mode=Server()", "--mode server")) from error
     many = [client for client in clients if quota is not None and client.distinct > quota]
@@ -189,11 +189,13 @@ def find(
         )
     wall: dict[str, float] = {}
     with screen.status("Preparing the compiled kernels"), screen.remark(COMPILING):
-        _, wall["prepare"] = timed(lambda: tiny_union(mode))
+        _, wall["prepare"] = time_work(lambda: tiny_union(mode))
     try:
         with screen.status("Finding the union"):
             sets = [client.ids for client in clients]
-            result, wall["union"] = timed(lambda: psu.union(sets, mode=mode, bound=bound, quota=quota or 0))
+            result, wall["union"] = time_work(
+                lambda: psu.union(sets, mode=mode, bound=bound, quota=quota or 0)
+            )
     except MemoryError as error:
         raise RefusedInput("there is not enough memory for tables of this size: lower --bound.") from error
     if clients[1:] and result.m == sum(client.distinct for client in clients) > 0:
@@ -228,8 +230,8 @@ def _print(union: UnionReport, out: Path, as_json: bool) -> None:
     from secfc.report import union as report
 
     if as_json:
-        click.echo(dumped(report.as_json(union)))
+        click.echo(json_text(report.as_json(union)))
         return
     console = Console(markup=False, highlight=False, emoji=False)
-    report.show(console, union)
+    report.print_union(console, union)
     console.print(f"\nRow numbers written to {out}", soft_wrap=True)

@@ -53,7 +53,7 @@ def _noted(context: click.Context, parameter: click.Parameter, value: bool) -> b
 QUIET.callback = VERBOSE.callback = _noted
 
 
-def quiet() -> bool:
+def is_quiet() -> bool:
     """Whether the command that runs was asked for silence."""
     context = click.get_current_context(silent=True)
     return context is not None and context.meta.get(KEY) == "quiet"
@@ -66,7 +66,7 @@ def log_to_stderr(level: int = logging.INFO) -> Iterator[None]:
     Nothing more where they do already, and nothing where silence was asked for.
     """
     logger = logging.getLogger(ROOT)
-    if quiet() or any(isinstance(handler, Stderr) for handler in logger.handlers):
+    if is_quiet() or any(isinstance(handler, Stderr) for handler in logger.handlers):
         yield
         return
     handler, before = Stderr(), logger.level

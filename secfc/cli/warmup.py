@@ -7,9 +7,9 @@ from collections.abc import Callable
 import click
 
 from secfc.cli.methods import methods
-from secfc.cli.screen import Screen, timed
+from secfc.cli.screen import Screen, time_work
 from secfc.cli.tiny_runs import tiny_union
-from secfc.cli.verbosity import quiet
+from secfc.cli.verbosity import is_quiet
 
 
 @click.command(short_help="Compile all kernels once, so that later runs start at once.")
@@ -26,9 +26,9 @@ def warmup() -> None:
     """
     screen = Screen.stderr()
     with screen.counted("Compiling the kernels", len(methods()) + 2) as done:
-        _, spent = timed(lambda: compile_all(done))
+        _, spent = time_work(lambda: compile_all(done))
     where = cache_directory()
-    if quiet() and where is not None:
+    if is_quiet() and where is not None:
         return
     click.echo(f"The kernels are ready ({spent:.1f} s).")
     if where is None:

@@ -14,7 +14,15 @@ import click
 
 from secfc.cli.errors import RefusedInput
 from secfc.cli.method import AskedOptions
-from secfc.cli.outputs import STDOUT, check_folder, check_output, csv_of, dumped, write_all, writing
+from secfc.cli.outputs import (
+    STDOUT,
+    check_folder,
+    check_output,
+    csv_of,
+    explaining_writes,
+    json_text,
+    write_all,
+)
 
 if TYPE_CHECKING:
     from secfc.data.federation import Federation
@@ -27,7 +35,9 @@ if TYPE_CHECKING:
 # What commands that write the page for whoever has to approve a run let people say on it.
 
 
-def filled(context: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> dict[str, str]:
+def parse_filled(
+    context: click.Context, parameter: click.Parameter, values: tuple[str, ...]
+) -> dict[str, str]:
     """What only people know, by name."""
     if not values:
         return {}
@@ -52,7 +62,7 @@ def check_filled(fill: Mapping[str, str], page: Path | None) -> None:
 of_officer: Callable[[Callable[..., Any]], Callable[..., Any]] = click.option(
     "--fill",
     multiple=True,
-    callback=filled,
+    callback=parse_filled,
     metavar="NAME=TEXT",
     help="On that page: what only people know, as purpose='heart failure study'; also 'categories of data "
     "subjects', 'legal basis', 'controllers and processors', retention. Repeatable.",
@@ -157,7 +167,7 @@ class Outputs:
 
         named = set()
         if labels is not None and self.sites is not None:
-            with writing("--site-labels"):
+            with explaining_writes("--site-labels"):
                 self.sites.mkdir(mode=0o700, exist_ok=True)
             files = of_each_site(self.sites, federation, labels, kept, self.linkage)
             named |= set(files)
@@ -165,7 +175,7 @@ class Outputs:
         if labels is not None and self.labels is not None and not self.to_stdout:
             named |= {self.labels} if self.private else set()
             texts = {**texts, self.labels: csv_of(label_lines(federation, labels, kept, self.linkage))}
-        with writing("--labels, --site-labels and --report"):
+        with explaining_writes("--labels, --site-labels and --report"):
             write_all(texts, overwrite=self.force, private=named)
         if self.to_stdout and labels is not None:
             csv_of(label_lines(federation, labels, kept, self.linkage))(sys.stdout)
@@ -184,7 +194,7 @@ class Outputs:
         texts: dict[Path, Callable[[Any], None]] = {}
         for path in self.reports:
             if path.suffix.lower() not in PAGES:
-                texts[path] = lambda file: print(dumped(as_json(found)), file=file)
+                texts[path] = lambda file: print(json_text(as_json(found)), file=file)
                 continue
             holders = self.readers == "holders"
             page = as_html(found, holders=holders, sketch=sketch() if holders else None)
@@ -192,7 +202,7 @@ class Outputs:
         if self.published is not None and self.published.suffix.lower() in PAGES:
             texts[self.published] = partial(print_page, as_html(found.publishable))
         elif self.published is not None:
-            texts[self.published] = lambda file: print(dumped(as_json(found.publishable)), file=file)
+            texts[self.published] = lambda file: print(json_text(as_json(found.publishable)), file=file)
         self.write_labels(federation, labels, kept, texts)
 
 

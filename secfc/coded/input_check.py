@@ -41,7 +41,7 @@ from field.secrets.coins import Coins
 from secfc.coded.blame import WORDS, CheaterIdentification
 from secfc.coded.membership import RowContribution
 from secfc.coded.plan import CodedPlan
-from secfc.roles.checks import check_all, check_residues, is_array, refuse, well_formed
+from secfc.roles.checks import check_all, check_residues, is_array, refuse_if, well_formed
 from secfc.roles.coin_toss import CoinToss, derive_seed, toss_coins_at_server, toss_coins_with_parties
 from secfc.roles.exchange import (
     SERVER,
@@ -80,11 +80,11 @@ class MaskChoice(Message, tag=33):
     used: Array
 
     def __post_init__(self) -> None:
-        refuse(len(self.digest) != 32, f"a digest has 32 bytes, this one has {len(self.digest)}")
+        refuse_if(len(self.digest) != 32, f"a digest has 32 bytes, this one has {len(self.digest)}")
         right = is_array(self.masks, "i", 1) and self.masks.dtype == np.int32
-        refuse(not right, "numbers of masks are a vector of 32-bit integers")
+        refuse_if(not right, "numbers of masks are a vector of 32-bit integers")
         right = is_array(self.used, "b", 2) and len(self.used) == len(self.masks)
-        refuse(not right, "used words are truth values, (blocks, words)")
+        refuse_if(not right, "used words are truth values, (blocks, words)")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -101,9 +101,9 @@ class ProjectedShares(Message, tag=34):
     checks: Array
 
     def __post_init__(self) -> None:
-        refuse(not is_array(self.complete, "b", 1), "of whom is told is one truth value a client")
+        refuse_if(not is_array(self.complete, "b", 1), "of whom is told is one truth value a client")
         for told in (self.values, self.checks):
-            refuse(not is_array(told, "u", 3), "projections are residues, (lanes, blocks, words)")
+            refuse_if(not is_array(told, "u", 3), "projections are residues, (lanes, blocks, words)")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -113,7 +113,7 @@ class TossedSeed(Message, tag=163):
     value: bytes
 
     def __post_init__(self) -> None:
-        refuse(len(self.value) != 32, f"a seed has 32 bytes, this one has {len(self.value)}")
+        refuse_if(len(self.value) != 32, f"a seed has 32 bytes, this one has {len(self.value)}")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -123,7 +123,7 @@ class ContributorsDigest(Message, tag=164):
     digest: bytes
 
     def __post_init__(self) -> None:
-        refuse(len(self.digest) != 32, f"a digest has 32 bytes, this one has {len(self.digest)}")
+        refuse_if(len(self.digest) != 32, f"a digest has 32 bytes, this one has {len(self.digest)}")
 
 
 # --------------------------------------------------------------------------------------------------

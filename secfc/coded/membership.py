@@ -251,7 +251,7 @@ class PrivateMembershipPlan:
             holding[rows] = True
             yield from divide_by_multiplicity(plan, seat.me, holding, shares, seat.coins, verify=self.verify)
         else:
-            scale_rows(shares, merge.factors(held, shares.basis))
+            scale_rows(shares, merge.row_factors(held, shares.basis))
 
     @property
     def compares(self) -> bool:
@@ -287,7 +287,7 @@ class PrivateMembershipPlan:
 
 def merged_layout(held: Array, n: int) -> HiddenOwnerLayout:
     """The layout of rows that so many of n clients hold, (m,) int64: all ones without merging."""
-    multiple = merge.multiple(held)
+    multiple = merge.common_multiple(held)
     if multiple == 1:
         return HiddenOwnerLayout(len(held), n)
     return HiddenOwnerLayout(len(held), n, multiple, multiplicity_digest(held))
@@ -503,7 +503,7 @@ class Private:
     ) -> PrivateMembershipPlan:
         mode = self.mode or psu_plan.Committee(t)
         if self.quota:
-            ristretto.require()
+            ristretto.require_libsodium()
         else:
             more = 'tags="oblivious" and a quota prevent that (psu/README.md)'
             warnings.warn(f"{SHARED_KEY}; {more}", Caution, stacklevel=3)

@@ -14,7 +14,7 @@ from secfc.roles.checks import (
     check_sizes,
     check_unsigned,
     is_array,
-    refuse,
+    refuse_if,
 )
 from secfc.roles.messages import Message
 
@@ -35,7 +35,7 @@ class Corrections(Message, tag=20):
     words: Array
 
     def __post_init__(self) -> None:
-        refuse(not is_array(self.words, "u", 1), "corrections are a vector of words")
+        refuse_if(not is_array(self.words, "u", 1), "corrections are a vector of words")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -48,7 +48,7 @@ class RequestCorrections(Message, tag=28):
     portion: int
 
     def __post_init__(self) -> None:
-        refuse(self.portion < 1, "the first portion is sent unasked")
+        refuse_if(self.portion < 1, "the first portion is sent unasked")
 
 
 # --------------------------------------------------------------------------------------------------
@@ -61,7 +61,7 @@ class PublicKey(Message, tag=15):
     key: bytes
 
     def __post_init__(self) -> None:
-        refuse(len(self.key) != 32, f"a public key has 32 bytes, this one has {len(self.key)}")
+        refuse_if(len(self.key) != 32, f"a public key has 32 bytes, this one has {len(self.key)}")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -79,7 +79,7 @@ class RowShares(Message, tag=39):
     def __post_init__(self) -> None:
         check_unsigned(self.values, "shares, (lanes, rows, width),")
         check_unsigned(self.masks, "shares of masks, (lanes, masks, words),")
-        refuse(self.start < 0, "rows are numbered from 0")
+        refuse_if(self.start < 0, "rows are numbered from 0")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -139,7 +139,7 @@ class CheckedDistances(Message, tag=44):
 
     def __post_init__(self) -> None:
         check_unsigned(self.values, "coded distances, (lanes, k, m),")
-        refuse(self.sums is not None, "all lanes are told under a dealt blinding")
+        refuse_if(self.sums is not None, "all lanes are told under a dealt blinding")
         check_unsigned(self.words, "words of a blinding, (lanes, dealers, words),")
 
 
@@ -156,7 +156,7 @@ class NoiseShares(Message, tag=32):
 
     def __post_init__(self) -> None:
         check_unsigned(self.values, "shares of noise, (lanes, k, m) or (lanes, k, width),")
-        refuse(len(self.asked) != 32, f"a digest has 32 bytes, this one has {len(self.asked)}")
+        refuse_if(len(self.asked) != 32, f"a digest has 32 bytes, this one has {len(self.asked)}")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -166,7 +166,7 @@ class MaskSeed(Message, tag=17):
     seed: bytes
 
     def __post_init__(self) -> None:
-        refuse(len(self.seed) != 32, f"a seed has 32 bytes, this one has {len(self.seed)}")
+        refuse_if(len(self.seed) != 32, f"a seed has 32 bytes, this one has {len(self.seed)}")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -202,7 +202,7 @@ class MaskedBits(Message, tag=21):
     words: Array
 
     def __post_init__(self) -> None:
-        refuse(self.words.dtype.kind != "u", "what is opened is words or residues")
+        refuse_if(self.words.dtype.kind != "u", "what is opened is words or residues")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -212,7 +212,7 @@ class LabelShare(Message, tag=22):
     words: Array
 
     def __post_init__(self) -> None:
-        refuse(not is_array(self.words, "u", 2), "shares of labels are words, (places, words)")
+        refuse_if(not is_array(self.words, "u", 2), "shares of labels are words, (places, words)")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -227,8 +227,8 @@ class FinalShare(Message, tag=54):
     converged: bool
 
     def __post_init__(self) -> None:
-        refuse(not is_array(self.words, "u", 2), "shares of labels are words, (places, words)")
-        refuse(self.steps < 1, "a run has at least one step")
+        refuse_if(not is_array(self.words, "u", 2), "shares of labels are words, (places, words)")
+        refuse_if(self.steps < 1, "a run has at least one step")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -242,7 +242,7 @@ class MissingMessages(Message, tag=23):
     missing: Array
 
     def __post_init__(self) -> None:
-        refuse(self.step < 0, "steps count from 0")
+        refuse_if(self.step < 0, "steps count from 0")
         check_numbers(self.missing, "missing clients")
 
 
@@ -256,7 +256,7 @@ class CodedCosts(Message, tag=25):
     values: Array
 
     def __post_init__(self) -> None:
-        refuse(not is_array(self.values, "u", 2), "coded costs are (lanes, k) residues")
+        refuse_if(not is_array(self.values, "u", 2), "coded costs are (lanes, k) residues")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -271,7 +271,7 @@ class CodedGains(Message, tag=77):
     values: Array
 
     def __post_init__(self) -> None:
-        refuse(not is_array(self.values, "u", 2), "coded gains are residues, (lanes, pairs)")
+        refuse_if(not is_array(self.values, "u", 2), "coded gains are residues, (lanes, pairs)")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -283,7 +283,7 @@ class RevealCenters(Message, tag=7):
     labels: Array
 
     def __post_init__(self) -> None:
-        refuse(self.round < 0, "rounds count from 0")
+        refuse_if(self.round < 0, "rounds count from 0")
         check_labels(self.labels, self.k, "a request for centers")
 
 
@@ -305,8 +305,8 @@ class RevealSums(Message, tag=140):
     k: int
 
     def __post_init__(self) -> None:
-        refuse(self.round < 0, "rounds count from 0")
-        refuse(self.k < 1, "there is at least one cluster")
+        refuse_if(self.round < 0, "rounds count from 0")
+        refuse_if(self.k < 1, "there is at least one cluster")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -321,7 +321,7 @@ class RunEnded(Message, tag=141):
         check_sizes(self.sizes)
         if self.centers is not None:
             same = is_array(self.centers, "f", 2) and len(self.centers) == len(self.sizes)
-            refuse(not same, "centers are k rows of floats")
+            refuse_if(not same, "centers are k rows of floats")
             check_centers_or_none(self.centers, "centers of clusters that are not empty")
 
 

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from field.cached import cached_property
-from secfc.roles.checks import check_labels, check_numbers, check_sizes, is_array, refuse
+from secfc.roles.checks import check_labels, check_numbers, check_sizes, is_array, refuse_if
 from secfc.roles.exchange import STRIDE
 from secfc.roles.messages import Message
 
@@ -32,38 +32,40 @@ Opens = Literal["distances", "labels", "numbers", "sizes", "last labels", "own l
 
 def _check_pairs(subject: Subject, pairs: Array) -> None:
     """Clusters to merge: (pairs, 2) int32, the lower one first, ascending."""
-    refuse(not is_array(pairs, "i", 2) or pairs.shape[1] != 2, "pairs of clusters are (p, 2) integers")
+    refuse_if(not is_array(pairs, "i", 2) or pairs.shape[1] != 2, "pairs of clusters are (p, 2) integers")
     a, b = pairs.astype(np.int64).T
     fit = (a >= 0) & (a < b) & (b < subject.k)
-    refuse(not fit.all(), f"clusters to merge are two of k={subject.k}, the lower first")
-    refuse(bool((np.diff(a * subject.k + b) <= 0).any()), "pairs of clusters are ascending, each once")
+    refuse_if(not fit.all(), f"clusters to merge are two of k={subject.k}, the lower first")
+    refuse_if(bool((np.diff(a * subject.k + b) <= 0).any()), "pairs of clusters are ascending, each once")
 
 
 def _check_moved(subject: Subject, bits: Array) -> None:
     """Points that another center won: (ceil(m / 8),) uint8, a bit a point, the first one lowest."""
     m = len(subject.labels)
     right = is_array(bits, "u", 1) and bits.dtype == np.uint8 and len(bits) == -(-m // 8)
-    refuse(not right, "which points moved is a bit a point")
-    refuse(not bits.any(), "at least one point moved")
-    refuse(m % 8 != 0 and int(bits[-1]) >> m % 8 != 0, "behind the last point there are zeros")
+    refuse_if(not right, "which points moved is a bit a point")
+    refuse_if(not bits.any(), "at least one point moved")
+    refuse_if(m % 8 != 0 and int(bits[-1]) >> m % 8 != 0, "behind the last point there are zeros")
 
 
 def _check_directions(subject: Subject, signs: Array) -> None:
     """Across which each cluster is cut through its mean, (k, d) int8 of +1 and -1: see
     `secfc.kmeans.divisive_seeding.SplitRequest`.
     """
-    refuse(not is_array(signs, "i", 2) or len(signs) != subject.k, "there are k directions, (k, d) integers")
+    refuse_if(
+        not is_array(signs, "i", 2) or len(signs) != subject.k, "there are k directions, (k, d) integers"
+    )
     # Passes that make no array of the size of the message.
     small = signs.min(initial=1) >= -1 and signs.max(initial=-1) <= 1
-    refuse(bool(not small or np.count_nonzero(signs) < signs.size), "directions are +1 and -1")
+    refuse_if(bool(not small or np.count_nonzero(signs) < signs.size), "directions are +1 and -1")
 
 
 def _check_sides(subject: Subject, sides: Array) -> None:
     """Unions of clusters: (pairs, k) int8, 1 in one union, 2 in the other, 0 in none."""
     shape = "sides are (pairs, k) of 0, 1 and 2"
-    refuse(not is_array(sides, "i", 2) or sides.shape[1] != subject.k, shape)
-    refuse(bool(((sides < 0) | (sides > 2)).any()), shape)
-    refuse(not sides.size or int(subject.counted.min()) < 1, "there are points on both sides of a split")
+    refuse_if(not is_array(sides, "i", 2) or sides.shape[1] != subject.k, shape)
+    refuse_if(bool(((sides < 0) | (sides > 2)).any()), shape)
+    refuse_if(not sides.size or int(subject.counted.min()) < 1, "there are points on both sides of a split")
 
 
 @dataclass(frozen=True)
@@ -248,15 +250,21 @@ class Subject:
         traits = self.operation.traits
         check_labels(self.labels, self.k, "an assignment")
         lowest = int(self.labels.min(initial=0))
-        refuse(traits.everywhere and lowest < 0, f"every point is in a cluster of a {self.operation.kind}")
-        refuse(traits.halves and self.k % 2 != 0, f"every cluster has two halves, so k={self.k} must be even")
-        refuse(self.factor < 1, "the factor of a comparison is at least 1")
-        refuse(self.factor > 1 and not traits.factors, "only centers of all points are compared by a factor")
-        refuse((self.shared is None) == traits.shared, "a step is named where labels stay shared, only there")
+        refuse_if(traits.everywhere and lowest < 0, f"every point is in a cluster of a {self.operation.kind}")
+        refuse_if(
+            traits.halves and self.k % 2 != 0, f"every cluster has two halves, so k={self.k} must be even"
+        )
+        refuse_if(self.factor < 1, "the factor of a comparison is at least 1")
+        refuse_if(
+            self.factor > 1 and not traits.factors, "only centers of all points are compared by a factor"
+        )
+        refuse_if(
+            (self.shared is None) == traits.shared, "a step is named where labels stay shared, only there"
+        )
         if self.shared is not None:
             self._check_step(self.shared)
         due = traits.detail
-        refuse(
+        refuse_if(
             (self.detail is None) == (due is not None), f"{self.operation.kind} lacks its detail, or has one"
         )
         if self.detail is not None and due is not None:
@@ -264,13 +272,13 @@ class Subject:
 
     def _check_step(self, at: SharedStep) -> None:
         check_sizes(at.sizes)
-        refuse(at.step < 0, "steps count from 0")
-        refuse(at.step < 1 and self.operation.opens != "sizes", "labels are known before the first step")
-        refuse(at.run < 0, "restarts count from 0")
+        refuse_if(at.step < 0, "steps count from 0")
+        refuse_if(at.step < 1 and self.operation.opens != "sizes", "labels are known before the first step")
+        refuse_if(at.run < 0, "restarts count from 0")
         groups, rule = at.groups, "every cluster is in one of k groups, or has no points"
-        refuse(not is_array(groups, "i", 1) or len(groups) != len(at.sizes), rule)
-        refuse(bool(((groups < -1) | (groups >= self.k)).any()), rule)
-        refuse(bool(at.sizes[groups < 0].any()), rule)
+        refuse_if(not is_array(groups, "i", 1) or len(groups) != len(at.sizes), rule)
+        refuse_if(bool(((groups < -1) | (groups >= self.k)).any()), rule)
+        refuse_if(bool(at.sizes[groups < 0].any()), rule)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -291,18 +299,18 @@ class Query(Message, tag=185):
 
     def __post_init__(self) -> None:
         operation, committee = self.operation, self.committee
-        refuse(self.round < 0, "rounds count from 0")
-        refuse(len(self.coins) not in (0, 32), f"coins are 32 bytes or none, these are {len(self.coins)}")
+        refuse_if(self.round < 0, "rounds count from 0")
+        refuse_if(len(self.coins) not in (0, 32), f"coins are 32 bytes or none, these are {len(self.coins)}")
         decodes = operation.opens == "distances"
-        refuse(bool(self.coins) and not decodes, "coins are for sums of distances")
-        refuse(decodes and committee is not None, "nobody compares what the server decodes")
-        refuse(committee is None and (operation.compares or operation.shared), "somebody compares")
+        refuse_if(bool(self.coins) and not decodes, "coins are for sums of distances")
+        refuse_if(decodes and committee is not None, "nobody compares what the server decodes")
+        refuse_if(committee is None and (operation.compares or operation.shared), "somebody compares")
         self.subject.check()
         check_numbers(self.responders, "responders")
         if committee is not None:
             check_numbers(committee.members, "members of a committee")
             among = 0 <= committee.corrected < committee.members.size
-            refuse(not among, "corrections go to one of the committee")
+            refuse_if(not among, "corrections go to one of the committee")
 
     @property
     def kind(self) -> str:

@@ -105,15 +105,15 @@ def _named(plan: UnionPlan, keys: dict[int, EvaluationKey]) -> UnionPlan:
 def evaluate_tags(seat: UnionMember, evaluator: Evaluator | None, digest: Array) -> Role[Array]:
     """What becomes of a client's digests (m_j, 2), and its part as an evaluator; then it forgets its key.
 
-    Without a quota they remain what they are.  Raises UnionAborted, `psu.oblivious.hear`.
+    Without a quota they remain what they are.  Raises UnionAborted, `psu.oblivious.unblind_answers`.
     """
     plan, ring, me = seat.plan, seat.secrets.ring, seat.me
     if not plan.quota:
         return digest
-    question = oblivious.ask(plan, digest, seat.coins)
+    question = oblivious.blind_digests(plan, digest, seat.coins)
     peers = tuple(j for j in plan.evaluators if j not in (me, plan.n))
     answers: dict[int, list[bytes]] = {j: [] for j in plan.evaluators}
-    for batch in range(oblivious.batches(plan)):
+    for batch in range(oblivious.count_batches(plan)):
         label, asked = f"tags {batch}", question.batch(plan, batch)
         yield Exchange({SERVER: Blinded(me, batch, asked)}, round=seat.clock.upload(), phase=PHASE)
         send: dict[PartyId, Any] = {
@@ -131,7 +131,7 @@ def evaluate_tags(seat: UnionMember, evaluator: Evaluator | None, digest: Array)
         inbox = yield exchange_in_round(seat.clock, send, tuple(seat.clients[j] for j in peers))
         for j, mine in by_client_number(inbox, Evaluated, seat.clients).items():
             answers[j].append(ring.open(j, f"answer {label}", mine.content))
-    for batch in range(oblivious.batches(plan)):
+    for batch in range(oblivious.count_batches(plan)):
         inbox = yield _await_server(seat.clock, KEY_WORD + 1 + batch)
         word = expect_messages({SERVER: expect_one(inbox, SERVER)}, Evaluated)[SERVER]
         if (word.sender, word.batch) != (plan.n, batch):
@@ -139,7 +139,7 @@ def evaluate_tags(seat: UnionMember, evaluator: Evaluator | None, digest: Array)
         answers[plan.n].append(word.content)
     if evaluator is not None:
         evaluator.erase()
-    return oblivious.hear(plan, question, answers, me)
+    return oblivious.unblind_answers(plan, question, answers, me)
 
 
 def evaluate_at_server(
@@ -148,7 +148,7 @@ def evaluate_at_server(
     """The server's part of the same, as one of the evaluators."""
     if evaluator is None:
         return
-    for batch in range(oblivious.batches(plan)):
+    for batch in range(oblivious.count_batches(plan)):
         inbox = yield Exchange({}, clients, accept=clock.upload(), phase=PHASE)
         asked = by_client_number(inbox, Blinded, clients)
         silent = set(range(plan.n)) - set(asked)

@@ -24,7 +24,7 @@ from field.secrets.coins import Coins
 from psu import align, disjoint, masked, merge, opening, peeling, sharing, sizing, tables
 from psu.errors import UnionAborted
 from psu.identify import Tags
-from psu.keys import Ephemeral, Secrets, deal_keys, dealers, take_keys
+from psu.keys import Ephemeral, Secrets, deal_keys, key_dealers, take_keys
 from psu.messages import (
     Begin,
     Confirmation,
@@ -38,8 +38,8 @@ from psu.messages import (
     UnionTags,
 )
 from psu.plan import Sheet, UnionPlan
-from secfc.coded.union_recheck import CommitteeRecheck, lied
-from secfc.roles.checks import is_array, refuse
+from secfc.coded.union_recheck import CommitteeRecheck, refuse_disagreement
+from secfc.roles.checks import is_array, refuse_if
 from secfc.roles.exchange import (
     ALIGN,
     SERVER,
@@ -104,7 +104,7 @@ class Introduction(Message, tag=2):
     public: bytes
 
     def __post_init__(self) -> None:
-        refuse(len(self.public) != 32, f"a signing key has 32 bytes, this one has {len(self.public)}")
+        refuse_if(len(self.public) != 32, f"a signing key has 32 bytes, this one has {len(self.public)}")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -114,8 +114,8 @@ class Multiplicities(Message, tag=3):
     held: Array
 
     def __post_init__(self) -> None:
-        refuse(not is_array(self.held, "u", 1), "how many hold a row is an unsigned number a row")
-        refuse(int(self.held.min(initial=1)) < 1, "at least one client holds every row")
+        refuse_if(not is_array(self.held, "u", 1), "how many hold a row is an unsigned number a row")
+        refuse_if(int(self.held.min(initial=1)) < 1, "at least one client holds every row")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -126,9 +126,9 @@ class Disputes(Message, tag=49):
 
     def __post_init__(self) -> None:
         rows = self.rows
-        refuse(not is_array(rows, "i", 1), "disputed rows are a vector of integers")
+        refuse_if(not is_array(rows, "i", 1), "disputed rows are a vector of integers")
         ascending = bool((rows[1:] > rows[:-1]).all()) and (not rows.size or int(rows[0]) >= 0)
-        refuse(not ascending, "disputed rows are ascending, distinct and not negative")
+        refuse_if(not ascending, "disputed rows are ascending, distinct and not negative")
 
 
 # --------------------------------------------------------------------------------------------------
@@ -217,7 +217,7 @@ def join_union(
     ring = ephemeral.agree(offers, {**pinned, me: identity.public})
     packets = deal_keys(plan, ring, coins)
     own = {me: packets.pop(me)} if me in packets else {}
-    awaited = tuple(clients[j] for j in dealers(plan, me) if j != me)
+    awaited = tuple(clients[j] for j in key_dealers(plan, me) if j != me)
     inbox = yield exchange_in_round(clock, {clients[j]: p for j, p in packets.items()}, awaited)
     received = by_client_number(inbox, KeyPacket, clients)
     seat = UnionMember(plan, clients, me, take_keys(plan, ring, {**received, **own}), coins, clock, verify)
@@ -243,16 +243,16 @@ def deal_table(seat: UnionMember, sheet: Sheet, table: Array) -> Role[SheetMembe
         seat.clock.span()
     if not plan.committee:
         for chunk in range(sheet.chunks):
-            upload = masked.mask(plan, secrets, sheet, table, chunk)
+            upload = masked.mask_chunk(plan, secrets, sheet, table, chunk)
             yield Exchange({SERVER: upload}, round=seat.clock.upload(), phase=PHASE)
         return None
     settled = yield from settle_table(seat, sheet, table)
     bank, more = None, plan.coefficients(sheet)
     if more is not None:
-        bank = yield from settle_table(seat, more, tables.randomness(more, seat.coins))
+        bank = yield from settle_table(seat, more, tables.random_table(more, seat.coins))
     if settled is None:
         return None
-    member = opening.begin(plan, secrets, settled, bank)
+    member = opening.begin_opening(plan, secrets, settled, bank)
     return SheetMember(member, CommitteeRecheck(plan, sheet) if seat.verify else None)
 
 
@@ -260,16 +260,16 @@ def settle_table(seat: UnionMember, sheet: Sheet, table: Array) -> Role[sharing.
     """Deal a table to the committee, chunk by chunk: a member's share of the sum of all, None for others."""
     plan, secrets = seat.plan, seat.secrets
     member = seat.me in plan.committee
-    holding = sharing.hold(sheet) if member else None
+    holding = sharing.empty_holding(sheet) if member else None
     for chunk in range(sheet.chunks):
-        blocks = sharing.deal(plan, secrets, sheet, table, chunk)
+        blocks = sharing.deal_blocks(plan, secrets, sheet, table, chunk)
         own = blocks.pop(seat.me, None)
-        waits = seat.others if member and seat.me not in sharing.expanding(plan, chunk) else ()
+        waits = seat.others if member and seat.me not in sharing.expanding_members(plan, chunk) else ()
         inbox = yield exchange_in_round(seat.clock, {seat.clients[i]: b for i, b in blocks.items()}, waits)
         for block in (*([own] if own else []), *by_client_number(inbox, ShareBlock, seat.clients).values()):
             if holding is not None:
-                holding = sharing.absorb(plan, secrets, holding, block)
-    return None if holding is None else sharing.settle(plan, secrets, holding, range(plan.n))
+                holding = sharing.absorb_block(plan, secrets, holding, block)
+    return None if holding is None else sharing.settle_share(plan, secrets, holding, range(plan.n))
 
 
 def answer_turn(seat: UnionMember, members: dict[str, SheetMember], turn: Turn) -> Role[Exchange]:
@@ -280,7 +280,7 @@ def answer_turn(seat: UnionMember, members: dict[str, SheetMember], turn: Turn) 
         if sitting.recheck is not None:
             sitting.recheck.follow(turn)
         try:
-            sitting.member, reply = opening.answer(sitting.member, turn)
+            sitting.member, reply = opening.open_rows(sitting.member, turn)
         except AlreadyUsed as error:
             raise FaultyServer(SERVER, "asked a second time to open something") from error
         if reply is not None:
@@ -314,7 +314,7 @@ def find_union(seat: UnionMember, own: Tags) -> Role[UnionTags]:
     last: Sheet | None = None
 
     def contribute(sheet: Sheet) -> Role[None]:
-        member = yield from deal_table(seat, sheet, tables.fill(plan, sheet, own, seat.coins))
+        member = yield from deal_table(seat, sheet, tables.fill_table(plan, sheet, own, seat.coins))
         if member is not None:
             members[sheet.label] = member
 
@@ -352,9 +352,9 @@ def confirm_union(seat: UnionMember, union: UnionTags | None) -> Role[None]:
     """
     if seat.verify:
         seat.clock.span()
-    messages = {seat.clients[j]: m for j, m in align.confirm(seat.secrets, union).items()}
+    messages = {seat.clients[j]: m for j, m in align.confirm_union(seat.secrets, union).items()}
     inbox = yield exchange_in_round(seat.clock, messages, seat.others)
-    align.confirmed(
+    align.check_confirmations(
         seat.secrets, union, by_client_number(inbox, Confirmation, seat.clients), range(seat.plan.n)
     )
 
@@ -364,10 +364,10 @@ def require_disjoint(seat: UnionMember, union: UnionTags, rows: Array) -> Role[N
 
     rows: its own.  Raises SharedIds if some row has, or none.
     """
-    table = disjoint.table(seat.plan, seat.secrets, rows, union)
-    told, sums = yield from open_for_all(seat, disjoint.sheet(), table, HeldOnce)
+    table = disjoint.question_table(seat.plan, seat.secrets, rows, union)
+    told, sums = yield from open_for_all(seat, disjoint.question_sheet(), table, HeldOnce)
     if sums is not None and told.word != int(sums[1, 0]):
-        raise lied("whether every row has one holder")
+        raise refuse_disagreement("whether every row has one holder")
     if not disjoint.held_once(told.word, seat.secrets):
         raise SharedIds(len(union.z))
 
@@ -378,12 +378,12 @@ def count_holders(seat: UnionMember, union: UnionTags, rows: Array) -> Role[Arra
     rows: its own.
     """
     m = len(union.z)
-    sheet, _ = merge.sheets(m)
-    told, sums = yield from open_for_all(seat, sheet, merge.indicator(rows, m), Multiplicities)
+    sheet, _ = merge.merge_sheets(m)
+    told, sums = yield from open_for_all(seat, sheet, merge.count_table(rows, m), Multiplicities)
     if len(told.held) != m or int(told.held.max(initial=1)) > len(seat.clients):
         raise FaultyServer(SERVER, f"counted holders of other rows than m={m}, or more than there are")
     if sums is not None and not np.array_equal(told.held, sums[:, 0]):
-        raise lied("how many clients hold each row")
+        raise refuse_disagreement("how many clients hold each row")
     return np.asarray(told.held, np.int64)
 
 
@@ -392,12 +392,12 @@ def find_disputes(seat: UnionMember, rows: Array, prints: Array, m: int) -> Role
 
     rows, prints: its own rows, and fingerprints of its data there.
     """
-    _, sheet = merge.sheets(m)
-    table = merge.spread(rows, prints, m, seat.coins)
+    _, sheet = merge.merge_sheets(m)
+    table = merge.spread_table(rows, prints, m, seat.coins)
     told, sums = yield from open_for_all(seat, sheet, table, Disputes)
     disputed: Array = told.rows
-    if sums is not None and not np.array_equal(disputed, merge.disagreeing(sums)):
-        raise lied("which rows have different data")
+    if sums is not None and not np.array_equal(disputed, merge.disagreeing_rows(sums)):
+        raise refuse_disagreement("which rows have different data")
     if len(disputed) and int(disputed[-1]) >= m:
         raise FaultyServer(SERVER, f"said that rows are in dispute that are none of m={m}")
     return disputed
@@ -434,12 +434,12 @@ class UnionRelay:
         """The union's tags, announced to every client."""
         plan, size = self.plan, self.plan.bound
         if plan.sized:
-            size = sizing.estimate(plan, (yield from self.open(plan.slots)))
+            size = sizing.estimate_size(plan, (yield from self.open(plan.slots)))
         for attempt in range(plan.attempts):
             yield self.tell(Begin(attempt, size))
             found = yield from self.peel(plan.cells(size, attempt))
             if found is not None:
-                union = align.announce(*found)
+                union = align.announce_tags(*found)
                 yield self.tell(union)
                 return union
         raise UnionAborted(
@@ -453,22 +453,22 @@ class UnionRelay:
 
     def require_disjoint(self, union: UnionTags) -> Role[None]:
         """Ask whether every row has one holder, and tell all clients.  Raises SharedIds if not."""
-        mine, theirs = (yield from self.open(disjoint.sheet())).reshape(-1).tolist()
+        mine, theirs = (yield from self.open(disjoint.question_sheet())).reshape(-1).tolist()
         yield self.tell(HeldOnce(theirs))
         if mine:
             raise SharedIds(len(union.z))
 
     def count_holders(self, union: UnionTags) -> Role[Array]:
         """How many clients hold each row, (m,) int64, told to all clients."""
-        sheet, _ = merge.sheets(len(union.z))
-        held = merge.counts((yield from self.open(sheet)), self.plan.n)
+        sheet, _ = merge.merge_sheets(len(union.z))
+        held = merge.count_holders((yield from self.open(sheet)), self.plan.n)
         yield self.tell(Multiplicities(held.astype(np.uint16)))
         return held
 
     def find_disputes(self, m: int) -> Role[Array]:
         """The rows whose holders have different data, ascending, told to all clients."""
-        _, sheet = merge.sheets(m)
-        disputed = merge.disagreeing((yield from self.open(sheet)))
+        _, sheet = merge.merge_sheets(m)
+        disputed = merge.disagreeing_rows((yield from self.open(sheet)))
         yield self.tell(Disputes(disputed))
         return disputed
 
@@ -476,26 +476,26 @@ class UnionRelay:
         """The opened values of a sheet that is opened in a single round."""
         if not self.plan.committee:
             return (yield from self.collect(sheet))
-        return (yield from self.ask(sheet, sheet.rows, partial(opening.ask, sheet)))
+        return (yield from self.ask(sheet, sheet.rows, partial(opening.open_all_rows, sheet)))
 
     def peel(self, sheet: Sheet) -> Role[tuple[Array, Array] | None]:
         """The tags in a table of cells or lines, or None if it stalls."""
         if not self.plan.committee:
-            return masked.peel(self.plan, sheet, (yield from self.collect(sheet)))
-        state = peeling.start(self.plan, sheet)
+            return masked.peel_lines(self.plan, sheet, (yield from self.collect(sheet)))
+        state = peeling.start_peeling(self.plan, sheet)
         while not state.done:
-            values = yield from self.ask(sheet, len(state.active), partial(peeling.ask, state))
-            state = peeling.hear(state, values)
+            values = yield from self.ask(sheet, len(state.active), partial(peeling.next_turn, state))
+            state = peeling.read_values(state, values)
         return state.recovered if state.complete else None
 
     def collect(self, sheet: Sheet) -> Role[Array]:
         """Server mode: the sum of all clients' masked tables."""
-        state = masked.tally(sheet)
+        state = masked.empty_tally(sheet)
         for _ in range(sheet.chunks):
             inbox = yield Exchange({}, self.clients, accept=self.clock.upload(), phase=PHASE)
             for block in by_client_number(inbox, MaskedBlock, self.clients).values():
-                state = masked.absorb(self.plan, state, block)
-        return masked.total(self.plan, state)
+                state = masked.absorb_block(self.plan, state, block)
+        return masked.unmasked_sum(self.plan, state)
 
     def ask(
         self,
@@ -516,10 +516,10 @@ class UnionRelay:
             openings = by_client_number(inbox, Opening, self.clients)
             missing = set(turn.quorum) - set(openings)
             if not missing:
-                return opening.gather(sheet, rows, turn, openings)
+                return opening.gather_values(sheet, rows, turn, openings)
             silent |= missing
 
 
 def row_numbers(union: UnionTags, own: Tags, inverse: Array) -> Array:
     """The row in [0, m) of each of a client's points: (m_j,) int64; equal IDs have equal rows."""
-    return np.asarray(align.rows(union, own, inverse))
+    return np.asarray(align.rows_of_points(union, own, inverse))

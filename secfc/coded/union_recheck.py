@@ -39,7 +39,7 @@ class CommitteeRecheck:
     table: peeling.Peeling | None = field(init=False)
 
     def __post_init__(self) -> None:
-        self.table = peeling.start(self.plan, self.sheet) if self.sheet.kind == "cells" else None
+        self.table = peeling.start_peeling(self.plan, self.sheet) if self.sheet.kind == "cells" else None
 
     def __repr__(self) -> str:
         return f"Recheck({self.sheet.label})"
@@ -48,16 +48,16 @@ class CommitteeRecheck:
         """Compare what the server says that the last round recovered.  Raises FaultyServer, UnionAborted."""
         if self.table is None or turn.round <= self.table.round:
             return
-        self.table = peeling.hear(self.table, self.complete())
+        self.table = peeling.read_values(self.table, self.complete())
         mine = self.table.fresh
         if not all(map(np.array_equal, (turn.z, turn.y, turn.pure), mine)):
-            raise lied("which IDs were recovered")
+            raise refuse_disagreement("which IDs were recovered")
 
     def hear(self, turn: Turn, told: Mapping[int, Opening]) -> None:
         """Take in what members told of an opening.  Raises UnionAborted naming who told nonsense."""
         rows = self.sheet.rows if self.table is None else len(self.table.active)
         self.missing = set(turn.quorum) - set(told)
-        self.values = None if self.missing else opening.gather(self.sheet, rows, turn, told)
+        self.values = None if self.missing else opening.gather_values(self.sheet, rows, turn, told)
 
     def complete(self) -> Array:
         """The values of the last opening.  Raises UnionAborted naming who told the server alone."""
@@ -68,12 +68,12 @@ class CommitteeRecheck:
     def check_union(self, union: UnionTags) -> None:
         """Compare the announced union.  Raises FaultyServer, UnionAborted."""
         if self.table is None or not len(self.table.active):
-            raise lied("the union")
-        end = peeling.hear(self.table, self.complete())
-        if not end.complete or align.announce(*end.recovered).digest != union.digest:
-            raise lied("the union")
+            raise refuse_disagreement("the union")
+        end = peeling.read_values(self.table, self.complete())
+        if not end.complete or align.announce_tags(*end.recovered).digest != union.digest:
+            raise refuse_disagreement("the union")
 
 
-def lied(what: str) -> FaultyServer:
+def refuse_disagreement(what: str) -> FaultyServer:
     """Members are taken to follow the protocol: one of them could tell the others another summand."""
     return FaultyServer(SERVER, f"announced {what} otherwise than the sums say that members opened")

@@ -35,7 +35,7 @@ from secfc.kmeans.loop import PlainSource, Trace, best_of_restarts, is_cheaper, 
 from secfc.kmeans.rounded import RoundedSource
 from secfc.kmeans.starts import RestartLabels, Start, check_choice, restart_generators
 from secfc.roles.agreement import agree_with_server
-from secfc.roles.checks import is_array, refuse
+from secfc.roles.checks import is_array, refuse_if
 from secfc.roles.description import LOCAL, RunTerms, describe_plan, description_digest
 from secfc.roles.exchange import (
     SERVER,
@@ -64,7 +64,7 @@ class RawPoints(Message, tag=10):
     points: Array
 
     def __post_init__(self) -> None:
-        refuse(not is_array(self.points, "i", 2), "quantized points are rows of signed integers")
+        refuse_if(not is_array(self.points, "i", 2), "quantized points are rows of signed integers")
 
 
 @dataclass(frozen=True)
@@ -211,11 +211,11 @@ class Lloyd:
         source = plain if plan.fraction is None else RoundedSource(plain, plan.fraction)
         each, drawing = restart_generators(rng, self.n_init), RestartLabels(self.init, len(points), plan.k)
 
-        def once() -> Role[Trace]:
+        def run_restart() -> Role[Trace]:
             start, k = yield from drawing(next(each), source)
             return (yield from lloyd(start, k, self.max_iter, source))
 
-        trace: Trace = yield from best_of_restarts(self.n_init, once, is_cheaper)
+        trace: Trace = yield from best_of_restarts(self.n_init, run_restart, is_cheaper)
         yield Exchange(
             to_all(plan.clients, FinalResult(trace.k, trace.labels, None)), round=SHARE, phase="cluster"
         )

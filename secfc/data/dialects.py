@@ -108,20 +108,20 @@ class Dialect:
             raise InputError(f"{path} is no whole gzip file. Compress it again, or unpack it.") from error
 
 
-def pointed(cell: str) -> str:
+def with_decimal_point(cell: str) -> str:
     """A number whose decimal is a comma, as Python reads it; what has a point is none."""
     return "a point" if "." in cell else cell.replace(",", ".")
 
 
-def extension(path: Path) -> str:
+def file_extension(path: Path) -> str:
     """The extension in lower case, of a compressed file with the one before: .csv.gz."""
     parts = [suffix.lower() for suffix in path.suffixes[-2:]]
     return "".join(parts) if parts[-1:] == [".gz"] else "".join(parts[-1:])
 
 
-def stem(path: Path) -> str:
+def file_stem(path: Path) -> str:
     """The name of a file without its extension."""
-    return path.name[: len(path.name) - len(extension(path))]
+    return path.name[: len(path.name) - len(file_extension(path))]
 
 
 def _marked(first: bytes) -> str:
@@ -131,7 +131,7 @@ def _marked(first: bytes) -> str:
 
 def _delimiter(path: Path, head: Sequence[str]) -> str:
     """The character that cuts all first rows into as many cells, more than one; a comma if none does."""
-    if extension(path).startswith(".tsv"):
+    if file_extension(path).startswith(".tsv"):
         return "\t"
     cutting = [each for each in DELIMITERS if _width(head, each) > 1]
     if len(cutting) > 1:  # 1,5;2,5 are three cells, or two numbers

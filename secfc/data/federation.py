@@ -42,7 +42,7 @@ from secfc.data.inputs import (
     seeded_generator,
 )
 from secfc.data.linkage import Linkage
-from secfc.data.mixtures import deal
+from secfc.data.mixtures import deal_rows
 from secfc.data.party import (
     SERVER,
     Identifier,
@@ -351,7 +351,7 @@ class Federation:
         if labels.dtype.kind in "US":
             labels = np.unique(labels, return_inverse=True)[1]
         labels = _checked_truth(labels, len(whole), "the data set")
-        parts = deal(labels, n=n, clusters_per_client=clusters_per_client, rng=seeded_generator(seed))
+        parts = deal_rows(labels, n=n, clusters_per_client=clusters_per_client, rng=seeded_generator(seed))
         dealt = cls.from_arrays([whole[p] for p in parts], truth=[labels[p] for p in parts])
         return replace(dealt, feature_names=features)
 

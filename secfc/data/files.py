@@ -30,7 +30,7 @@ from typing import Any
 
 import numpy as np
 
-from secfc.data.dialects import Dialect, extension
+from secfc.data.dialects import Dialect, file_extension
 from secfc.data.inputs import (
     Array,
     IncompatibleOptions,
@@ -41,7 +41,7 @@ from secfc.data.inputs import (
     kind_name,
     names_listed,
     read_all,
-    require,
+    require_library,
     row_blocks,
 )
 from secfc.data.linkage import Linkage, keyed_rows
@@ -240,7 +240,7 @@ def _read_all(files: list[Path], wanted: WantedColumns) -> list[FileTable]:
     """The tables of all files, in their order: one a file, unless there is only one file."""
     tables: list[FileTable] = []
     for path in files:
-        reader = READERS[extension(path)]
+        reader = READERS[file_extension(path)]
         found = reader(path, wanted, tables[0].features if tables and not wanted.union else None)
         if len(files) > 1 and (len(found) > 1 or found[0].clients is not None):
             raise InputError(
@@ -278,16 +278,16 @@ def _checked_paths(paths: Any) -> list[Path]:
             raise MissingFileError(f"{path} does not exist. Check the path.")
         if not os.access(path, os.R_OK):
             raise InputError(f"{path} may not be read. Change its permissions.")
-        if extension(path) not in READERS:
+        if file_extension(path) not in READERS:
             raise InputError(
-                f"{path} has the extension {extension(path)!r}: {', '.join(READERS)} are read. Convert "
+                f"{path} has the extension {file_extension(path)!r}: {', '.join(READERS)} are read. Convert "
                 "or rename it."
             )
         if path.resolve() in seen:
             raise InputError(f"{path} is given twice: each client has its own file. Drop one.")
         seen.add(path.resolve())
-        if extra := NEEDS.get(extension(path)):
-            require(f"{path}", extra)
+        if extra := NEEDS.get(file_extension(path)):
+            require_library(f"{path}", extra)
     return files
 
 

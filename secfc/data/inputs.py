@@ -451,7 +451,7 @@ def instance_of(kind: type, example: str) -> ValueKind:
     )
 
 
-def offering(method: str, rule: str, example: str) -> ValueKind:
+def refuse_without_method(method: str, rule: str, example: str) -> ValueKind:
     """A value that offers what such values do."""
 
     def taken(value: Any) -> Any:
@@ -546,7 +546,7 @@ EXTRAS = {
 KNOWN_AS = {"sklearn": "scikit-learn", "dp_accounting": "dp-accounting"}
 
 
-def installed(module: str) -> bool:
+def is_installed(module: str) -> bool:
     """Whether a library is there, without loading it."""
     try:
         return find_spec(module) is not None
@@ -554,10 +554,10 @@ def installed(module: str) -> bool:
         return False
 
 
-def require(what: str, extra: str) -> None:
+def require_library(what: str, extra: str) -> None:
     """Raise InputError if a library of this extra is missing.  what: needs it, as the message begins."""
     for module in EXTRAS[extra]:
-        if not installed(module):
+        if not is_installed(module):
             raise InputError(
                 f"{what} needs {KNOWN_AS.get(module, module)}, which is not installed. Run "
                 f"pip install 'secfc-clustering[{extra}]'."

@@ -60,7 +60,7 @@ _POWERS = (
 )  # fmt: skip
 
 
-def luhn(text: str) -> bool:
+def passes_luhn(text: str) -> bool:
     """ISO/IEC 7812-1: from the right, every second digit doubled, digits summed to a multiple of 10."""
     if not _digits(text):
         return False
@@ -77,7 +77,7 @@ def mod11(text: str) -> bool:
     return sum(weight * value for weight, value in enumerate(values, 1)) % 11 == 0
 
 
-def verhoeff(text: str) -> bool:
+def passes_verhoeff(text: str) -> bool:
     """Verhoeff's dihedral code, which finds every single error and every swap of neighbors."""
     if not _digits(text):
         return False
@@ -87,7 +87,7 @@ def verhoeff(text: str) -> bool:
     return product == 0
 
 
-CHECKS: dict[str, Check] = {"luhn": luhn, "mod11": mod11, "verhoeff": verhoeff}
+CHECKS: dict[str, Check] = {"luhn": passes_luhn, "mod11": mod11, "verhoeff": passes_verhoeff}
 
 
 def check_digit(name: str) -> Check:

@@ -101,7 +101,9 @@ def rotated_digits(digit: int = 3) -> tuple[Array, Array]:
         return rotated_images(file["images"][file["labels"] == digit])
 
 
-def deal(truth: Array, *, n: int, clusters_per_client: int | None, rng: np.random.Generator) -> list[Array]:
+def deal_rows(
+    truth: Array, *, n: int, clusters_per_client: int | None, rng: np.random.Generator
+) -> list[Array]:
     """Row numbers of each of n clients, ascending: a partition of the m rows without empty parts.
 
     truth is (m,) integers, k of them different.  clusters_per_client is k' of SecFC section 5.1:

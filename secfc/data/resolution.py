@@ -89,7 +89,9 @@ class RoundingLoss(Caution):
     """Rounding leaves features few steps of their spread."""
 
 
-def resolution(parts: Sequence[Array], quantizer: Quantizer, names: Sequence[str] | None) -> Resolution:
+def measure_resolution(
+    parts: Sequence[Array], quantizer: Quantizer, names: Sequence[str] | None
+) -> Resolution:
     """The resolution of points that lie in one or more (rows, d) arrays, in data units."""
     scaled = np.concatenate([np.asarray(part, np.float64) for part in parts]) * quantizer.scale
     rows, d = scaled.shape
@@ -134,7 +136,7 @@ def of_federation(federation: Federation, quantizer: Quantizer) -> Resolution:
         for party in federation.parties
         for block in sample_rows(party, max(1, round(share * party.points.shape[0])))
     ]
-    return resolution(parts, quantizer, federation.feature_names)
+    return measure_resolution(parts, quantizer, federation.feature_names)
 
 
 def widest_feature(federation: Federation) -> str:
@@ -177,7 +179,7 @@ def check_resolution_at_site(algorithm: Any, quantizer: Quantizer, party: Party)
     coarse = algorithm.capabilities.coarse
     if coarse == "allow" or not algorithm.disclosure.capabilities.exact:
         return
-    found = resolution(list(sample_rows(party, sample_size(party.points.shape[1]))), quantizer, None)
+    found = measure_resolution(list(sample_rows(party, sample_size(party.points.shape[1]))), quantizer, None)
     if found.coarsest < FINE:
         whose = f"much of the data of client {party.name!r}"
         warn_of_resolution(found, found.sentence(whose), "warn" if party.points.shape[0] < FEW else coarse)

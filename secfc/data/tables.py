@@ -27,7 +27,7 @@ from typing import Any
 
 import numpy as np
 
-from secfc.data.dialects import Dialect, pointed, stem
+from secfc.data.dialects import Dialect, file_stem, with_decimal_point
 from secfc.data.inputs import (
     GAPS,
     INEXACT,
@@ -41,7 +41,7 @@ from secfc.data.inputs import (
     first_inexact,
     names_listed,
     read_only,
-    require,
+    require_library,
 )
 from secfc.remedies import Remedy
 
@@ -90,7 +90,7 @@ def open_excel(path: Path) -> Iterator[SheetRows]:
 
     Formulas count as what they came to when the file was saved.  Raises InputError for several sheets.
     """
-    require(f"{path} is an Excel file, which", "excel")
+    require_library(f"{path} is an Excel file, which", "excel")
     from openpyxl import load_workbook
     from openpyxl.utils.exceptions import InvalidFileException
 
@@ -306,7 +306,7 @@ class FileTable:
     texts: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        several = self.name != stem(self.path)
+        several = self.name != file_stem(self.path)
         owner = f"{self.path}, array {self.name!r}," if several else f"{self.path}"
         check_shape(tuple(self.points.shape), owner)
 
@@ -344,7 +344,7 @@ def row_table(path: Path, lines: Any, wanted: WantedColumns, expected: Any, deci
             )
         cells = [row[position] for position in positions]
         if decimal == ",":
-            cells = [pointed(cell) for cell in cells]
+            cells = [with_decimal_point(cell) for cell in cells]
         if wanted.gaps:
             cells = ["nan" if cell.strip().lower() in ABSENT else cell for cell in cells]
         elif wanted.union:
@@ -367,7 +367,7 @@ def row_table(path: Path, lines: Any, wanted: WantedColumns, expected: Any, deci
     if not values:
         raise InputError(f"{path} has a header and no data: a client needs at least one point. Leave it out.")
     points = np.frombuffer(values, dtype=np.float64).reshape(-1, len(features))
-    return _set_apart(FileTable(path, stem(path), points, features if header else None), wanted, apart)
+    return _set_apart(FileTable(path, file_stem(path), points, features if header else None), wanted, apart)
 
 
 def _header(
@@ -377,7 +377,7 @@ def _header(
     cells = tuple(cell.strip() for cell in first)
     if wanted.named and set(wanted.named) <= set(cells):
         return cells
-    numbers = [_is_number(pointed(cell) if decimal == "," else cell) for cell in cells]
+    numbers = [_is_number(with_decimal_point(cell) if decimal == "," else cell) for cell in cells]
     if not any(numbers):
         return cells
     if not all(numbers):

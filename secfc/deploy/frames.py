@@ -22,7 +22,7 @@ class NoFrame(ValueError):  # noqa: N818 - what came
     """These bytes are no frame of a stream of bytes."""
 
 
-def framed(data: bytes | bytearray | memoryview, mask: bytes = b"", code: int = BINARY) -> bytes:
+def make_frame(data: bytes | bytearray | memoryview, mask: bytes = b"", code: int = BINARY) -> bytes:
     """One frame of up to 1 MiB; who goes out to a hub masks, with four bytes that nobody can foresee."""
     size, masked = len(data), 0x80 if mask else 0
     first = 0x80 | code

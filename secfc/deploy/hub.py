@@ -31,7 +31,7 @@ from websockets.asyncio.server import Server, ServerConnection, serve
 from websockets.exceptions import ConnectionClosed
 
 from field.secrets.coins import SystemCoins
-from secfc.deploy.frames import BINARY, CLOSE, PIECE, PING, PONG, Frames, NoFrame, framed
+from secfc.deploy.frames import BINARY, CLOSE, PIECE, PING, PONG, Frames, NoFrame, make_frame
 from secfc.logs import log_event
 from secfc.roles.exchange import PartyId
 
@@ -110,7 +110,7 @@ class ForwardingPipe(asyncio.BufferedProtocol):
                 if code == BINARY:
                     self._said(piece)
                 elif code == PING:
-                    self.transport.write(framed(piece, code=PONG))
+                    self.transport.write(make_frame(piece, code=PONG))
                 elif code == CLOSE:
                     self._closed(piece)
         except NoFrame:
@@ -134,7 +134,7 @@ class ForwardingPipe(asyncio.BufferedProtocol):
 
     def _hand_on(self, piece: bytes) -> None:
         if self.other is not None and not self.other.transport.is_closing():
-            self.other.transport.write(framed(piece))
+            self.other.transport.write(make_frame(piece))
             self.pipes.counted(len(piece))
 
     def _hears(self) -> None:
@@ -149,7 +149,7 @@ class ForwardingPipe(asyncio.BufferedProtocol):
         """This end has said everything.  What it said is written before the word that it did."""
         first, self.closing = not self.closing, True
         if not self.transport.is_closing():
-            self.transport.write(framed(reason[:2], code=CLOSE))
+            self.transport.write(make_frame(reason[:2], code=CLOSE))
             self.transport.close()
         if first and self.other is not None:
             self.other.finish()
@@ -160,7 +160,7 @@ class ForwardingPipe(asyncio.BufferedProtocol):
             return
         self.closing = True
         if not self.transport.is_closing():
-            self.transport.write(framed(b"\x03\xe8", code=CLOSE))
+            self.transport.write(make_frame(b"\x03\xe8", code=CLOSE))
             asyncio.get_running_loop().call_later(LINGER, self.transport.abort)
 
     # --- what the other end says is written here

@@ -23,7 +23,7 @@ from field.secrets.coins import Coins
 from secfc.algorithm import LIMIT, Algorithm, PartyOutcome, PublicFacts, power_of_two
 from secfc.data.party import Party
 from secfc.roles.abort import broadcast_abort
-from secfc.roles.checks import refuse
+from secfc.roles.checks import refuse_if
 from secfc.roles.exchange import (
     PHASE,
     PREPARE,
@@ -37,9 +37,9 @@ from secfc.roles.exchange import (
     to_all,
 )
 from secfc.roles.messages import Message
-from secfc.transport.checkpoint import checkpointed
+from secfc.transport.checkpoint import keep_journal
 from secfc.transport.journal import Journal
-from secfc.transport.sealed import sealed
+from secfc.transport.sealed import seal_role
 
 # --------------------------------------------------------------------------------------------------
 # Who comes with how many rows: a round inside of the seal, before the plan of a run can be made.
@@ -66,8 +66,8 @@ class Arrival(Message, tag=160):
     power: int
 
     def __post_init__(self) -> None:
-        refuse(not 0 <= self.rows <= MOST_ROWS, f"a client has up to {MOST_ROWS} rows")
-        refuse(not -LIMIT < self.power <= LIMIT, "a power of two lies within the range of bounds")
+        refuse_if(not 0 <= self.rows <= MOST_ROWS, f"a client has up to {MOST_ROWS} rows")
+        refuse_if(not -LIMIT < self.power <= LIMIT, "a power of two lies within the range of bounds")
 
 
 @dataclass(frozen=True)
@@ -175,7 +175,7 @@ def protected_role(work: AgreedWork, me: PartyId, role: Role[R], identity: Ident
     """The same role, which says why it ends, and speaks with every peer in a sealed line of their own."""
     peers = tuple(party for party in work.parties if party != me)
     role = broadcast_abort(role, me, peers, heed=work.heed)
-    return sealed(
+    return seal_role(
         role, me, work.parties, work.description, coins, identity=identity, identities=work.identities
     )
 
@@ -201,7 +201,7 @@ async def run_from_journal(
 
     with Journal.open(journal, me, description_digest(work.description)) as kept:
         coins = kept.coins()
-        role = checkpointed(protected_role(work, me, make(coins), identity, coins), kept)
+        role = keep_journal(protected_role(work, me, make(coins), identity, coins), kept)
         result: R = await carrier(role, tuple(party for party in work.parties if party != me))
         return result
 
@@ -225,8 +225,8 @@ class NewRows(Message, tag=161):
     number: int
 
     def __post_init__(self) -> None:
-        refuse(not 0 <= self.rows <= MOST_ROWS, f"a client has up to {MOST_ROWS} rows")
-        refuse(not 0 <= self.number < 2**62, "a prediction has a number")
+        refuse_if(not 0 <= self.rows <= MOST_ROWS, f"a client has up to {MOST_ROWS} rows")
+        refuse_if(not 0 <= self.number < 2**62, "a prediction has a number")
 
 
 # One party's part of a model (`secfc.coded_kmeans.model_share.ModelShare`), bound to what it labels: the role

@@ -8,7 +8,7 @@ from collections import deque
 from typing import Any, cast
 
 from field.secrets.coins import SystemCoins
-from secfc.deploy.frames import BINARY, CLOSE, PIECE, PING, PONG, Frames, NoFrame, framed
+from secfc.deploy.frames import BINARY, CLOSE, PIECE, PING, PONG, Frames, NoFrame, make_frame
 
 # Bytes that wait to be read, before the other end is made to wait.
 ROOM = 1 << 20
@@ -72,7 +72,7 @@ class Socket(asyncio.Protocol):
         for start in range(0, len(data), PIECE):
             if self._broken or self._over or self.transport.is_closing():
                 raise ConnectionResetError("the connection is closed")
-            self.transport.write(framed(data[start : start + PIECE], self._coins.bytes(4)))
+            self.transport.write(make_frame(data[start : start + PIECE], self._coins.bytes(4)))
             if self._writing is not None:
                 await asyncio.shield(self._writing)
 
@@ -83,7 +83,7 @@ class Socket(asyncio.Protocol):
     async def close(self) -> None:
         if self._broken or self.transport.is_closing():
             return
-        self.transport.write(framed(b"\x03\xe8", self._coins.bytes(4), CLOSE))
+        self.transport.write(make_frame(b"\x03\xe8", self._coins.bytes(4), CLOSE))
         self._end(broken=True)
         if self._stopped:
             self.transport.resume_reading()
@@ -101,7 +101,7 @@ class Socket(asyncio.Protocol):
                     self._pieces.append(memoryview(piece))
                     self._waiting += len(piece)
                 elif code == PING:
-                    self.transport.write(framed(piece, self._coins.bytes(4), PONG))
+                    self.transport.write(make_frame(piece, self._coins.bytes(4), PONG))
                 elif code == CLOSE:
                     if self._broken:  # it answers what was said here
                         self.transport.abort()

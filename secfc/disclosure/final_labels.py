@@ -40,7 +40,7 @@ from field.code.rows import CodedRows
 from field.compare import shared_step as maths
 from field.compare import signs
 from field.compare.argmin import ArgminContest
-from field.compare.bitslice import pack, to_planes, unpack, word_count
+from field.compare.bitslice import pack_bits, to_planes, unpack_bits, word_count
 from field.compare.circuits import ONES, all_set, row_products, top_bit, winner_products
 from field.compare.dealer_protocol import winner_code
 from field.ring.basis import Basis
@@ -305,7 +305,7 @@ class CommitteeRun:
         sizes = maths.one_hot_sizes(basis, one_hot)
         sums = yield from self.reduce(maths.one_hot_sums(basis, one_hot, self.points))
         squares = yield from self.reduce(maths.pair_products(basis, sums, sizes, pairs))
-        planes = yield from self.reduce(maths.bisectors(basis, squares, d, pairs))
+        planes = yield from self.reduce(maths.bisector_shares(basis, squares, d, pairs))
         differences = maths.bisector_values(basis, planes, self.columns)
         # s_h - 1 is negative exactly if cluster h is empty.
         less = maths.subtract(basis, sizes, np.ones_like(sizes))
@@ -355,7 +355,7 @@ class CommitteeRun:
     def unchanged(self, joint: CommitteeComputation, old: Array, new: Array) -> Role[bool]:
         """Whether all labels stayed, opened to the committee."""
         m, constant = self.plan.m, joint.player.constant
-        inside = pack(np.ones((1, m), np.uint8))
+        inside = pack_bits(np.ones((1, m), np.uint8))
         shape = old.shape[1:]
         same = (old ^ new ^ constant(np.full(shape, ONES))) & inside
         same ^= constant(np.broadcast_to(~inside, shape))
@@ -374,7 +374,7 @@ class CommitteeRun:
         m, members = self.plan.m, self.seats.client(self.seats.committee.members)
         mine = None
         if self.seats.is_member:
-            bits = unpack(joint.player.opening(won[:, :-1]), m).astype(np.int64)
+            bits = unpack_bits(joint.player.opening(won[:, :-1]), m).astype(np.int64)
             mine = self.basis.reduce(bits).reshape(self.basis.lanes, -1)
         parts = yield from self.deal(mine, members, (self.k - 1) * m)
         total = parts[0]

@@ -30,7 +30,7 @@ from secfc.feddp.server_estimates import (
     nearest_squares,
     project_into_ball,
     reweighted_groups,
-    shrink,
+    shrink_to_anchors,
     shrinkage_kept,
     start_centers,
     weighted_kmeans,
@@ -189,7 +189,7 @@ class Aggregator:
         self.blur = np.where(counts >= least, np.hypot(math.sqrt(plan.d) * deviations, ways), 0.0)
         if variant.shrunk:
             self.blur *= shrinkage_kept(found, groups.anchors, deviations)
-            found = shrink(found, groups.anchors, deviations)
+            found = shrink_to_anchors(found, groups.anchors, deviations)
         return project_into_ball(found, plan.radius.value) if variant.cleaned else found
 
     def reach(self, groups: ProxyGroups, number: int) -> tuple[int, float]:

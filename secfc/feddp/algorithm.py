@@ -31,9 +31,9 @@ from secfc.data.inputs import (
     ValueKind,
     check_fields,
     instance_of,
-    offering,
     optional_kind,
-    require,
+    refuse_without_method,
+    require_library,
 )
 from secfc.data.party import Party
 from secfc.feddp import aggregator, clients
@@ -171,7 +171,7 @@ KINDS = {
         ValueKind("a tuple of positive numbers", "Pass one a release, such as (0.25, 0.05, 0.7)", _numbers),
         "the usual ones",
     ),
-    "noise": offering("calibrate", "a placement of noise", "ServerNoise() or SharedNoise()"),
+    "noise": refuse_without_method("calibrate", "a placement of noise", "ServerNoise() or SharedNoise()"),
     "bound": optional_kind(
         ValueKind(
             "a number or a Bound",
@@ -280,7 +280,7 @@ class FedDPKMeans:
 
         Warns (`Caution`) where clients are protected whose sums are less than the noise (`FedDPPlan.signal`).
         """
-        require("FedDP-KMeans", "dp")
+        require_library("FedDP-KMeans", "dp")
         points = public.server_points
         if points is None or not len(points) or isinstance(self.start, Votes | Cones):
             return self._voted(public)

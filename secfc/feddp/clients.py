@@ -21,7 +21,7 @@ from secfc.feddp.statistics import (
     MAX_REACH,
     MAX_ROWS,
     UNIT,
-    advantages,
+    advantage_sums,
     histogram,
     labels_of,
     means_of,
@@ -70,7 +70,7 @@ class ClientStatistics:
     def advantages(self, starts: Array, cap: int) -> list[Array]:
         """The choice among starts: how much nearer each is than the last one."""
         with one_thread():
-            return [advantages(self.clipped, starts, self.plan.scale, cap)]
+            return [advantage_sums(self.clipped, starts, self.plan.scale, cap)]
 
     def groups(self, projection: Array | None, centers: Array, origins: Array, reach: int) -> list[Array]:
         """Step 3, lines 20 and 21, or one of FedDP-Lloyds: the vectors of `FedDPPlan.group_parts`.

@@ -7,14 +7,14 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from secfc.roles.checks import check_centers, refuse
+from secfc.roles.checks import check_centers, refuse_if
 from secfc.roles.messages import Message
 
 Array = NDArray[Any]
 
 
 def _check_bounds(bounds: tuple[int, ...]) -> None:
-    refuse(len(bounds) > 2 or min(bounds, default=1) < 1, "at most two bounds, of at least one step each")
+    refuse_if(len(bounds) > 2 or min(bounds, default=1) < 1, "at most two bounds, of at least one step each")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -33,7 +33,7 @@ class Project(Message, tag=58):
         check_centers(self.projection, "directions")
         check_centers(self.proxies, "proxies")
         wrong = self.projection.shape[1] != self.proxies.shape[1]
-        refuse(wrong, "proxies have as many features as there are directions")
+        refuse_if(wrong, "proxies have as many features as there are directions")
         _check_bounds(self.bounds)
 
 
@@ -51,9 +51,11 @@ class Choose(Message, tag=61):
     bounds: tuple[int, ...]
 
     def __post_init__(self) -> None:
-        refuse(self.starts.ndim != 3 or len(self.starts) < 2, "there are two starts to choose from, or more")
+        refuse_if(
+            self.starts.ndim != 3 or len(self.starts) < 2, "there are two starts to choose from, or more"
+        )
         check_centers(self.starts.reshape(-1, self.starts.shape[2]), "centers of starts")
-        refuse(self.cap < 1, "differences are clipped to at least one step")
+        refuse_if(self.cap < 1, "differences are clipped to at least one step")
         _check_bounds(self.bounds)
 
 
@@ -75,8 +77,8 @@ class GroupAbout(Message, tag=59):
     def __post_init__(self) -> None:
         check_centers(self.centers, "centers")
         check_centers(self.origins, "origins")
-        refuse(len(self.centers) != len(self.origins), "every center has an origin")
-        refuse(self.reach < 1, "points are clipped to at least one integer step")
+        refuse_if(len(self.centers) != len(self.origins), "every center has an origin")
+        refuse_if(self.reach < 1, "points are clipped to at least one integer step")
         _check_bounds(self.bounds)
 
 

@@ -16,7 +16,7 @@ from secfc.secure_sum.protocol import visible_sums
 Array = NDArray[Any]
 
 
-def sums(view: View) -> list[Array]:
+def read_sums(view: View) -> list[Array]:
     """All sums that a view tells, as integers, in order: the server's.
 
     Exact under `ServerNoise`, which it adds itself; as noisy as what is released under `SharedNoise`.
@@ -57,7 +57,7 @@ def step_sums(view: View) -> KnownSums:
     return KnownSums(np.stack(found), np.stack(counted), np.zeros(plan.d, np.int64))
 
 
-def centers(view: View) -> Array | None:
+def read_centers(view: View) -> Array | None:
     """The private centers (k, d) in data units, that every client is told; None in an outsider's view."""
     told = [e.body.centers for e in view.messages if isinstance(e.body, NoisyCenters)]
     found: Array | None = told[0] + view.plan.origin if told else None

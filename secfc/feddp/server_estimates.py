@@ -288,7 +288,7 @@ def centers_of_sums(sums: Array, counts: Array, origins: Array, fallback: Array,
     return np.where(there, origins + sums / np.maximum(counts, least)[:, None], fallback)
 
 
-def shrink(centers: Array, anchors: Array, deviations: Array) -> Array:
+def shrink_to_anchors(centers: Array, anchors: Array, deviations: Array) -> Array:
     """Centers (k, d) drawn towards public anchors as far as noise explains the distance between them.
 
     deviations: (k,) the noise of every feature of a center.  James and Stein's estimator with the noise known
@@ -298,7 +298,9 @@ def shrink(centers: Array, anchors: Array, deviations: Array) -> Array:
 
 
 def shrinkage_kept(centers: Array, anchors: Array, deviations: Array) -> Array:
-    """What part (k,) of the way from its anchor a center keeps in `shrink`, and so of its noise."""
+    """What part (k,) of the way from its anchor a center keeps in `shrink_to_anchors`, and so of its
+    noise.
+    """
     difference = centers - anchors
     square = np.maximum(np.einsum("ij,ij->i", difference, difference), 1e-300)
     return np.asarray(np.maximum(0.0, 1.0 - max(centers.shape[1] - 2, 0) * deviations**2 / square))

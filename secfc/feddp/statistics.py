@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from secfc.privacy.events import Neighbors
-from secfc.privacy.mechanisms import clip
+from secfc.privacy.mechanisms import clip_norms
 
 Array = NDArray[Any]
 
@@ -42,11 +42,12 @@ _FINE = 2.0**24
 LEAST_REACH = 1 << 5
 
 
-def shorten(vectors: Array, bound: int) -> tuple[Array, Array]:
+def shorten_to_bound(vectors: Array, bound: int) -> tuple[Array, Array]:
     """Integers (m, D) of float64 vectors, of L2 norm <= bound each, and which were shortened: (m,) bool.
 
-    Vectors within the bound are rounded to nearest, longer ones scaled back and truncated.  `clip` has the
-    last word on the integers, so no floating-point error weakens the bound.  The argument is not written to.
+    Vectors within the bound are rounded to nearest, longer ones scaled back and truncated.  `clip_norms` has
+    the last word on the integers, so no floating-point error weakens the bound.  The argument is not written
+    to.
     """
     whole, long = shorten_whole(vectors, bound)
     return whole.astype(np.int64), long
@@ -66,7 +67,7 @@ def shorten_whole(vectors: Array, bound: int) -> tuple[Array, Array]:
             return whole, long
     else:
         over = np.ones(len(whole), bool)
-    clipped, again = clip(whole[over].astype(np.int64), bound)
+    clipped, again = clip_norms(whole[over].astype(np.int64), bound)
     whole[over] = clipped
     over[over] = again
     return whole, long | over
@@ -83,7 +84,7 @@ def shorten_l1(counts: Array, bound: int) -> tuple[Array, bool]:
 
 def shorten_one(vector: Array, bound: int) -> tuple[Array, bool]:
     """One vector (D,) of integers, of L2 norm <= bound, and whether it was shortened."""
-    clipped, long = shorten(vector.astype(np.float64)[None, :], bound)
+    clipped, long = shorten_to_bound(vector.astype(np.float64)[None, :], bound)
     return clipped[0], bool(long[0])
 
 
@@ -155,7 +156,7 @@ def labels_of(rows: Array, projection: Array | None, centers: Array, scale: floa
     return np.asarray(scores.argmin(axis=1))
 
 
-def advantages(rows: Array, starts: Array, scale: float, cap: int) -> Array:
+def advantage_sums(rows: Array, starts: Array, scale: float, cap: int) -> Array:
     """Sums over integer rows (m, d) of how much nearer each start is than the last one: (starts - 1,) int64.
 
     starts (starts, k, d): centers in data units.  Of every row the squared distance to the last start's
@@ -199,7 +200,7 @@ def histogram_sensitivity(neighbors: Neighbors, norm: int = 2) -> float:
 
 
 def advantages_sensitivity(cap: int, starts: int, neighbors: Neighbors) -> float:
-    """L2 sensitivity of `advantages` among so many starts: a row adds at most cap to each of starts - 1.
+    """L2 sensitivity of `advantage_sums` among so many starts: a row adds at most cap to each of starts - 1.
 
     A replaced row moves each by at most twice that.
     """

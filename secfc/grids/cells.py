@@ -22,7 +22,7 @@ HOMES = {
 }  # fmt: skip
 
 
-def kind(name: str) -> Any:
+def algorithm_class(name: str) -> Any:
     """The class of an algorithm.  Raises InputError."""
     import secfc
 
@@ -31,16 +31,16 @@ def kind(name: str) -> Any:
     return getattr(secfc, HOMES[name][1])
 
 
-def known(algorithm: str) -> tuple[str, ...]:
+def allowed_parameters(algorithm: str) -> tuple[str, ...]:
     """Parameters that a cell of this algorithm may have."""
-    own = parameter_names(kind(algorithm))
+    own = parameter_names(algorithm_class(algorithm))
     policy = () if algorithm == "secfc" else ("policy",)
     return tuple(name for name in dict.fromkeys((*DATA, *RUN, *own)) if name not in (*policy, "disclosure"))
 
 
-def check(cell: Mapping[str, Any], *, files: bool) -> None:
+def check_cell(cell: Mapping[str, Any], *, files: bool) -> None:
     """Raise InputError for a parameter that means nothing there."""
-    names = known(cell["algorithm"])
+    names = allowed_parameters(cell["algorithm"])
     for name in (*DATA, "seed", "repeat"):
         value = cell.get(name, 0)
         if (value is None and name == "clusters_per_client") or (
@@ -63,33 +63,33 @@ def check(cell: Mapping[str, Any], *, files: bool) -> None:
         raise InputError(f"{name} is no parameter of {cell['algorithm']}{meant}")
 
 
-def several(value: Any) -> tuple[Any, ...]:
+def as_list(value: Any) -> tuple[Any, ...]:
     """The values of a parameter: one, or all that a list names."""
     if isinstance(value, str | bytes | Mapping) or not isinstance(value, Iterable):
         return (value,)
     return tuple(value)
 
 
-def cells(axes: Mapping[str, Any], *, files: bool = False) -> Iterator[Cell]:
+def grid_cells(axes: Mapping[str, Any], *, files: bool = False) -> Iterator[Cell]:
     """Every combination, the last parameter fastest; whatever is not named has its default.
 
     Raises InputError for an empty list, an unknown parameter, or a value that JSON cannot keep.
     """
-    values = {name: several(value) for name, value in axes.items()}
+    values = {name: as_list(value) for name, value in axes.items()}
     for name, listed in values.items():
         if not listed:
             raise InputError(f"{name}=[]: name at least one value")
     for chosen in itertools.product(*values.values()):
         cell = dict(zip(values, chosen, strict=True))
         cell = {**RUN, **cell}
-        if "policy" not in known(str(cell["algorithm"])) and cell["policy"] is None:
+        if "policy" not in allowed_parameters(str(cell["algorithm"])) and cell["policy"] is None:
             del cell["policy"]
         elif cell.get("policy", "") is None:
             cell["policy"] = "default"
-        check(cell, files=files)
+        check_cell(cell, files=files)
         cell = {"k": DATA["k"], **cell} if files else {**DATA, **cell}
         try:
-            named(cell)
+            cell_name(cell)
         except (TypeError, ValueError) as error:
             raise InputError(
                 f"{cell}: a value that is no number, word or list of them cannot be kept in rows ({error}). "
@@ -98,6 +98,6 @@ def cells(axes: Mapping[str, Any], *, files: bool = False) -> Iterator[Cell]:
         yield cell
 
 
-def named(cell: Mapping[str, Any]) -> str:
+def cell_name(cell: Mapping[str, Any]) -> str:
     """A cell as text: equal for equal parameters, in any order."""
     return json.dumps(cell, sort_keys=True, allow_nan=False)

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from secfc.data.inputs import InputError, require
-from secfc.grids.cells import Cell, cells, named
-from secfc.grids.measure import code, measure
+from secfc.data.inputs import InputError, require_library
+from secfc.grids.cells import Cell, cell_name, grid_cells
+from secfc.grids.measure import code_version, measure_cell
 from secfc.grids.rows import ResultFile, Row
 
 Shown = Callable[[int, int, Row], None]
@@ -76,20 +76,20 @@ def grid(
     """
     listed = all_cells(preset, axes, files=bool(files))
     try:
-        kept = ResultFile(None if out is None else Path(out), code())
+        kept = ResultFile(None if out is None else Path(out), code_version())
     except ValueError as error:
         raise InputError(str(error)) from None
     found: dict[str, Row] = {}
-    names = [named(cell) for cell in listed]
+    names = [cell_name(cell) for cell in listed]
     todo: list[Cell] = []
     for name, cell in zip(names, listed, strict=True):
         had = [row for row in kept.of(name) if row.get("status") == "ok"]
         if had:
             found[name] = had[-1]
-        elif name not in {named(other) for other in todo}:
+        elif name not in {cell_name(other) for other in todo}:
             todo.append(cell)
     if jobs != 1 or backend is not None:
-        require("jobs or backend of a grid", "grid")
+        require_library("jobs or backend of a grid", "grid")
     paths = tuple(str(Path(file).resolve()) for file in files)
     for row in _measured(todo, paths, dict(reading or {}), jobs, backend):
         kept.add([row])
@@ -104,12 +104,12 @@ def all_cells(preset: str | None, axes: Mapping[str, Any], *, files: bool = Fals
     from secfc.grids.presets import PRESETS
 
     if preset is None:
-        return list(cells(axes, files=files))
+        return list(grid_cells(axes, files=files))
     if preset not in PRESETS:
         raise InputError(f"preset={preset!r}: there are {', '.join(PRESETS)}")
     if files:
         raise InputError(f"preset={preset!r} draws its own data: leave files out")
-    return [cell for part in PRESETS[preset].parts for cell in cells({**part, **axes})]
+    return [cell for part in PRESETS[preset].parts for cell in grid_cells({**part, **axes})]
 
 
 def _measured(
@@ -118,14 +118,14 @@ def _measured(
     """The rows, as they come."""
     if jobs == 1 and backend is None:
         for cell in todo:
-            yield measure(cell, files, reading)
+            yield measure_cell(cell, files, reading)
         return
     joblib: Any = importlib.import_module("joblib")
     if backend in (None, "loky"):  # numerical libraries in every process take one thread
         chosen = joblib.parallel_config(backend="loky", inner_max_num_threads=1)
     else:
         chosen = joblib.parallel_config(backend=backend)
-    work = [joblib.delayed(measure)(cell, files, reading) for cell in todo]
+    work = [joblib.delayed(measure_cell)(cell, files, reading) for cell in todo]
     with chosen:
         try:
             rows: Iterable[Row] = joblib.Parallel(n_jobs=jobs, return_as="generator_unordered")(work)

@@ -19,24 +19,26 @@ from secfc.algorithm import Clustering
 from secfc.data.federation import Federation
 from secfc.data.inputs import InputError, build_algorithm
 from secfc.data.mixtures import gaussian_mixture
-from secfc.grids.cells import DATA, RUN, Cell, kind, named
+from secfc.grids.cells import DATA, RUN, Cell, algorithm_class, cell_name
 from secfc.grids.rows import Row
 from secfc.metrics import accuracy, cost, labels_digest
-from secfc.report.costs import rounds
-from secfc.report.data import in_row_order, pooled
+from secfc.report.costs import count_rounds
+from secfc.report.data import in_row_order, pool_points
 from secfc.roles.exchange import SERVER
 
 # Phases of every step, of whoever works in them.
 LOOP = ("distances", "compare", "deal", "assign", "blind")
 
 
-def measure(cell: Cell, files: Sequence[str] = (), options: Mapping[str, Any] | None = None) -> Row:
+def measure_cell(cell: Cell, files: Sequence[str] = (), options: Mapping[str, Any] | None = None) -> Row:
     """The row of a cell; of one that fails, its error.  options: of `Federation.from_files`."""
-    row: Row = {**cell, "cell": named(cell), "code": code(), **circumstances()}
+    row: Row = {**cell, "cell": cell_name(cell), "code": code_version(), **machine_facts()}
     row["date"] = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
     try:
-        federation = drawn(cell) if not files else loaded(tuple(files), tuple((options or {}).items()))
-        return {**row, "status": "ok", **figures(cell, federation)}
+        federation = (
+            draw_federation(cell) if not files else load_files(tuple(files), tuple((options or {}).items()))
+        )
+        return {**row, "status": "ok", **run_figures(cell, federation)}
     except (InputError, ValueError, OverflowError, secfc.ProtocolError) as error:
         return {**row, "status": "failed", "error": f"{type(error).__name__}: {error}"}
     except Exception as error:  # a fault of ours does not end a grid of hours; its place is kept
@@ -45,7 +47,7 @@ def measure(cell: Cell, files: Sequence[str] = (), options: Mapping[str, Any] | 
         return {**row, "status": "failed", "error": said}
 
 
-def drawn(cell: Cell) -> Federation:
+def draw_federation(cell: Cell) -> Federation:
     """A mixture of k Gaussians, dealt out to n clients; the same for one seed, whatever clusters it."""
     rng = np.random.default_rng([int(cell["seed"]), int(cell["repeat"])])
     m, d, k = (int(cell[name]) for name in ("m", "d", "k"))
@@ -58,14 +60,14 @@ def drawn(cell: Cell) -> Federation:
 
 
 @cache
-def loaded(files: tuple[str, ...], options: tuple[tuple[str, Any], ...]) -> Federation:
+def load_files(files: tuple[str, ...], options: tuple[tuple[str, Any], ...]) -> Federation:
     """The points of files, read once a process."""
     return Federation.from_files([Path(file) for file in files], **dict(options))
 
 
-def algorithm(cell: Cell) -> Any:
+def make_algorithm(cell: Cell) -> Any:
     """What a cell runs; of one thread unless it says otherwise."""
-    made = kind(cell["algorithm"])
+    made = algorithm_class(cell["algorithm"])
     own = {name: value for name, value in cell.items() if name not in (*DATA, *RUN) or name == "k"}
     own["k"] = int(own["k"])
     if cell["algorithm"] == "secfc" and cell.get("policy", "default") != "default":
@@ -75,27 +77,27 @@ def algorithm(cell: Cell) -> Any:
     return build_algorithm(made, **own)
 
 
-def figures(cell: Cell, federation: Federation) -> Row:
+def run_figures(cell: Cell, federation: Federation) -> Row:
     """What a run took and came to."""
-    way = algorithm(cell)
-    warm(cell["algorithm"], cell.get("policy"), cell.get("init"))
+    way = make_algorithm(cell)
+    load_kernels(cell["algorithm"], cell.get("policy"), cell.get("init"))
     spent = {"cpu": time.process_time(), "wall": time.perf_counter()}
     result = secfc.fit(way, federation, seed=int(cell["seed"]))
     cpu, wall = time.process_time() - spent["cpu"], time.perf_counter() - spent["wall"]
     sent = result.transcript.envelopes
-    steps = max(1, asked(result))
+    steps = max(1, count_steps(result))
     row: Row = {
         "n_iter": result.n_iter,
         "converged": bool(result.converged),
-        "steps": asked(result),
+        "steps": count_steps(result),
         "fit_ms": 1e3 * wall,
         "fit_cpu_ms": 1e3 * cpu,
-        **times(result, steps),
+        **step_times(result, steps),
         "messages": len(sent),
         "bytes": sum(e.nbytes for e in sent),
         "bytes_per_step": sum(e.nbytes for e in sent if e.phase in LOOP) / steps,
     }
-    points, labels = pooled(federation, result).stacked(), in_row_order(result, result.labels)
+    points, labels = pool_points(federation, result).stacked(), in_row_order(result, result.labels)
     there = labels >= 0
     row["cost"] = cost(points[there], labels[there], result.k)
     truth = [party.truth for party in federation.parties if party.truth is not None]
@@ -106,7 +108,7 @@ def figures(cell: Cell, federation: Federation) -> Row:
 
 
 @cache
-def warm(algorithm_name: str, policy: str | None, init: str | None) -> None:
+def load_kernels(algorithm_name: str, policy: str | None, init: str | None) -> None:
     """Load the kernels that such runs need, once a process: no row's time."""
     small = {**DATA, **RUN, "n": 3, "m": 60, "d": 2, "k": 2, "algorithm": algorithm_name, "max_iter": 1}
     if algorithm_name == "k-fed":
@@ -114,15 +116,15 @@ def warm(algorithm_name: str, policy: str | None, init: str | None) -> None:
     more = {"policy": policy, "init": init}
     cell = {**small, **{name: value for name, value in more.items() if value is not None}}
     with contextlib.suppress(InputError, ValueError, OverflowError, TypeError, secfc.ProtocolError):
-        secfc.fit(algorithm(cell), drawn(cell), seed=0)
+        secfc.fit(make_algorithm(cell), draw_federation(cell), seed=0)
 
 
-def asked(result: Clustering) -> int:
+def count_steps(result: Clustering) -> int:
     """How many steps were asked of all: iterations, and those of starts and restarts."""
-    return rounds(result) or result.n_iter
+    return count_rounds(result) or result.n_iter
 
 
-def times(result: Clustering, steps: int) -> Row:
+def step_times(result: Clustering, steps: int) -> Row:
     """Wall milliseconds a step, of all parties together, of a client, of the slowest, and of the server."""
     spent = {
         party: sum(seconds for phase, seconds in phases.items() if phase in LOOP)
@@ -139,7 +141,7 @@ def times(result: Clustering, steps: int) -> Row:
 
 
 @cache
-def circumstances() -> Row:
+def machine_facts() -> Row:
     """What figures depend on beside their parameters."""
     return {
         "python": platform.python_version(),
@@ -150,7 +152,7 @@ def circumstances() -> Row:
 
 
 @cache
-def code() -> str:
+def code_version() -> str:
     """What tells this code from another: the version, and of a clone its commit with what was changed."""
     import hashlib
     import subprocess

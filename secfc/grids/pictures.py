@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from secfc.data.inputs import InputError
-from secfc.grids.rows import Row, columns
+from secfc.grids.rows import Row, plottable_columns
 
 
 def plot(rows: Sequence[Row], x: str, y: str, hue: str | None = None) -> Any:
@@ -24,7 +24,7 @@ def plot(rows: Sequence[Row], x: str, y: str, hue: str | None = None) -> Any:
     usable = [row for row in rows if row.get("status", "ok") == "ok"]
     if not usable:
         raise InputError("no row to draw: all failed, or there is none")
-    known = columns(usable)
+    known = plottable_columns(usable)
     for name in filter(None, (x, y, hue)):
         if name not in known:
             near = difflib.get_close_matches(name, known, 1)
@@ -51,9 +51,9 @@ def plot(rows: Sequence[Row], x: str, y: str, hue: str | None = None) -> Any:
             axes.fill_between(at, low, high, alpha=0.15, color=line.get_color(), linewidth=0)
     if words:
         axes.set_xticks(range(len(places)), [str(place) for place in places])
-    elif spans([float(place) for place in places]):
+    elif suits_log_axis([float(place) for place in places]):
         axes.set_xscale("log")
-    if spans([float(row[y]) for row in usable if y in row]):
+    if suits_log_axis([float(row[y]) for row in usable if y in row]):
         axes.set_yscale("log")
     else:
         axes.set_ylim(bottom=min(0.0, axes.get_ylim()[0]))
@@ -64,6 +64,6 @@ def plot(rows: Sequence[Row], x: str, y: str, hue: str | None = None) -> Any:
     return figure
 
 
-def spans(values: Sequence[float]) -> bool:
+def suits_log_axis(values: Sequence[float]) -> bool:
     """Whether positive values lie so far apart that a logarithmic axis shows them better."""
     return min(values) > 0 and max(values) > 30 * min(values)

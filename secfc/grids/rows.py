@@ -38,13 +38,13 @@ class ResultFile:
         self._whole, last = len(data) - len(lines[-1]), lines.pop()
         if last.strip():
             # Half a row after whole ones is dropped; whatever else it is belongs to somebody.
-            self.dropped = len(lines) > 0 and last.startswith(b'{"') and not whole(last)
+            self.dropped = len(lines) > 0 and last.startswith(b'{"') and not is_whole(last)
             lines += [] if self.dropped else [last]
             self._ended = self.dropped
         for number, line in enumerate(lines, 1):
             if not line.strip():
                 continue
-            row = json.loads(line) if whole(line) else None
+            row = json.loads(line) if is_whole(line) else None
             if not isinstance(row, dict) or (self.code is not None and "cell" not in row):
                 raise ValueError(
                     f"{path}, line {number}: no row of a grid. Name another file: rows are added to it"
@@ -73,7 +73,7 @@ class ResultFile:
             os.fsync(file.fileno())
 
 
-def whole(line: bytes) -> bool:
+def is_whole(line: bytes) -> bool:
     """Whether this is a whole JSON value."""
     try:
         json.loads(line)
@@ -82,13 +82,13 @@ def whole(line: bytes) -> bool:
     return True
 
 
-def read(path: Path) -> list[Row]:
+def read_whole_rows(path: Path) -> list[Row]:
     """All whole rows of a file.  Raises ValueError, OSError."""
     path.stat()
     return ResultFile(path, None)._rows
 
 
-def columns(rows: Iterable[Row]) -> list[str]:
+def plottable_columns(rows: Iterable[Row]) -> list[str]:
     """Names of columns that hold numbers or words, in the order of their first rows."""
     found: dict[str, None] = {}
     for row in rows:

@@ -38,7 +38,7 @@ class RoundedSource:
 
     def step(self, labels: Array, k: int, moved: int | None = None) -> Role[Step]:
         centers, stand = self.centers(labels, k)
-        found = distances(self.plain.points, centers, stand)
+        found = distances_to_rounded(self.plain.points, centers, stand)
         within = scaled_costs(found.within(labels), cluster_sizes(labels, k), self.fraction)
         return _nobody(Step(found.nearest(stand), within))
 
@@ -51,7 +51,9 @@ class RoundedSource:
         centers, stand = self.centers(labels, 2 * c)
         for h, own in cluster_members(labels, c):
             pair = slice(2 * h, 2 * h + 2)
-            near = distances(self.plain.points[own], centers[pair], stand[pair]).nearest(stand[pair])
+            near = distances_to_rounded(self.plain.points[own], centers[pair], stand[pair]).nearest(
+                stand[pair]
+            )
             # With an empty half points stay where they are.
             new[own] = 2 * h + near if stand[pair].all() else labels[own]
         return _nobody(new)
@@ -70,7 +72,7 @@ class RoundedSource:
 
     def separated(self, labels: Array, k: int, factor: int) -> Role[Array]:
         centers, stand = self.centers(labels, k)
-        return _nobody(distances(self.plain.points, centers, stand).separated(stand, factor))
+        return _nobody(distances_to_rounded(self.plain.points, centers, stand).separated(stand, factor))
 
     def grown(self, moves: Callable[[int], Moves]) -> Role[Array]:
         return _nobody(run_divisive_seeding(self, moves))
@@ -92,7 +94,7 @@ class RoundedSource:
 
     def priced(self, labels: Array, c: int) -> tuple[Fraction, ...]:
         centers, stand = self.centers(labels, c)
-        within = distances(self.plain.points, centers, stand).within(labels)
+        within = distances_to_rounded(self.plain.points, centers, stand).within(labels)
         return scaled_costs(within, cluster_sizes(labels, c), self.fraction)
 
     def gains(self, labels: Array, k: int, pairs: Array) -> tuple[Fraction, ...]:
@@ -120,7 +122,7 @@ def scaled_costs(within: Sequence[int], sizes: Array, fraction: int) -> tuple[Fr
     return tuple(Fraction(w * s * s, 4**fraction) for w, s in zip(within, sizes.tolist(), strict=True))
 
 
-def distances(points: Array, centers: Array, stand: Array) -> UInt128:
+def distances_to_rounded(points: Array, centers: Array, stand: Array) -> UInt128:
     """Exact sum_f (c_hf - s_h x_if)**2 for centers that stand for s_h points each, 0 or 2**q: (k, m)."""
     from field.kernels import scalar as kernels
 

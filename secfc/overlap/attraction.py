@@ -58,7 +58,7 @@ def attraction_of_points(proxies: list[Array], owner: Array, w: float, *, within
     found = np.full((count, count), np.nan)
     clients = np.unique(owner)
 
-    def between(pair: tuple[Any, Any]) -> tuple[Array, Array, Array] | None:
+    def attraction_of_pair(pair: tuple[Any, Any]) -> tuple[Array, Array, Array] | None:
         left, right = (np.flatnonzero(owner == client) for client in pair)
         common = seen[left].all(axis=0) & seen[right].all(axis=0)
         if not common.any():
@@ -73,7 +73,7 @@ def attraction_of_points(proxies: list[Array], owner: Array, w: float, *, within
     pairs = [(one, other) for i, one in enumerate(clients) for other in clients[i if within else i + 1 :]]
     # A pair of clients a thread: products and passes leave the interpreter free, and no sum depends on it.
     with threadpool_limits(1), ThreadPoolExecutor(os.cpu_count()) as pool:
-        for done in pool.map(between, pairs):
+        for done in pool.map(attraction_of_pair, pairs):
             if done is not None:
                 left, right, force = done
                 found[np.ix_(left, right)] = force

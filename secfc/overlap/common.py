@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from field.secrets.coins import Coins
 from secfc.algorithm import Capabilities, Clustering, Driver, PartyOutcome, PublicFacts
 from secfc.data.federation import Federation
-from secfc.data.inputs import WHOLE, InputError, check_fields, names_listed, offering
+from secfc.data.inputs import WHOLE, InputError, check_fields, names_listed, refuse_without_method
 from secfc.data.party import Party
 from secfc.overlap.columns import Columns
 from secfc.overlap.model import FloatLabeler, OverlapModel
@@ -96,7 +96,9 @@ class CommonFeatures:
         )
 
     def __post_init__(self) -> None:
-        check_fields(self, {"algorithm": offering("collect", "an algorithm", "SecFC(k=4)"), "home": WHOLE})
+        check_fields(
+            self, {"algorithm": refuse_without_method("collect", "an algorithm", "SecFC(k=4)"), "home": WHOLE}
+        )
 
     def plan(self, public: PublicFacts) -> CommonPlan:
         """Raises InputError if no feature is common to all clients."""

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from field.secrets.coins import Coins
 from secfc.algorithm import Capabilities, Clustering, PartyOutcome, PublicFacts
 from secfc.data.federation import Federation
-from secfc.data.inputs import REAL, WHOLE, check_fields, offering, optional_kind
+from secfc.data.inputs import REAL, WHOLE, check_fields, optional_kind, refuse_without_method
 from secfc.data.party import Party
-from secfc.data.resolution import FEW, FINE, Coarse, check_coarse, resolution, warn_of_resolution
+from secfc.data.resolution import FEW, FINE, Coarse, check_coarse, measure_resolution, warn_of_resolution
 from secfc.overlap import missing_features
 from secfc.overlap.matching import match_at_client, match_at_server, uncovered_warnings
 from secfc.overlap.messages import SharedSums
@@ -46,7 +46,7 @@ def judge_rounding(plan: OverlapPlan, party: Party, coarse: Coarse) -> Array:
     points = plan.columns.rows(party)
     if coarse != "allow":
         own = plan.columns.observed[plan.columns.number(party.name)]
-        found = resolution([points], plan.quantizer, [plan.columns.features[f] for f in own])
+        found = measure_resolution([points], plan.quantizer, [plan.columns.features[f] for f in own])
         if found.coarsest < FINE:
             few = points.shape[0] < FEW
             warn_of_resolution(
@@ -86,7 +86,7 @@ class MaskedServerResult:
 
 
 KINDS = {
-    "start": offering("local", "a start", "Automatic(), or its word in the shell"),
+    "start": refuse_without_method("local", "a start", "Automatic(), or its word in the shell"),
     "max_iter": WHOLE,
     "scale": optional_kind(REAL, "the finest that few lanes hold"),
     "committee": optional_kind(WHOLE, "at most 15"),

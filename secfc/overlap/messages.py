@@ -10,7 +10,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from secfc.roles.checks import FARTHEST, check_centers, check_centers_or_none, check_labels, is_array, refuse
+from secfc.roles.checks import (
+    FARTHEST,
+    check_centers,
+    check_centers_or_none,
+    check_labels,
+    is_array,
+    refuse_if,
+)
 from secfc.roles.messages import Message
 
 Array = NDArray[Any]
@@ -26,12 +33,12 @@ class LocalCentroids(Message, tag=110):
     weights: Array
 
     def __post_init__(self) -> None:
-        refuse(
+        refuse_if(
             not is_array(self.weights, "i", 1) or len(self.weights) == 0, "weights are a vector of integers"
         )
-        refuse(int(self.weights.min()) < 1, "every local cluster has a row")
+        refuse_if(int(self.weights.min()) < 1, "every local cluster has a row")
         check_centers(self.centers, "local centroids")
-        refuse(len(self.centers) != len(self.weights), "every local centroid has a weight")
+        refuse_if(len(self.centers) != len(self.weights), "every local centroid has a weight")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -59,21 +66,21 @@ class SharedSums(Message, tag=112):
     last: bool
 
     def __post_init__(self) -> None:
-        refuse(
+        refuse_if(
             not is_array(self.sums, "i", 2) or not is_array(self.counts, "i", 2),
             "sums and counts are integers",
         )
-        refuse(not is_array(self.there, "b", 1), "which clusters have points are truth values")
-        refuse(len({len(self.sums), len(self.counts), len(self.there)}) > 1, "one row a cluster in each")
-        refuse(bool((self.counts < 0).any()), "numbers of points are not negative")
+        refuse_if(not is_array(self.there, "b", 1), "which clusters have points are truth values")
+        refuse_if(len({len(self.sums), len(self.counts), len(self.there)}) > 1, "one row a cluster in each")
+        refuse_if(bool((self.counts < 0).any()), "numbers of points are not negative")
 
 
 def _check_partial(centers: Array, what: str) -> None:
     """Rows of floats, each entry NaN or below 2**400."""
-    refuse(not is_array(centers, "f", 2), f"{what} are rows of floats")
+    refuse_if(not is_array(centers, "f", 2), f"{what} are rows of floats")
     # Both pass over NaN, and make no array of the size of the message.
     ends = np.fmax.reduce(centers, axis=None, initial=0.0), -np.fmin.reduce(centers, axis=None, initial=0.0)
-    refuse(not max(ends) <= FARTHEST, f"{what} are below 2**400")
+    refuse_if(not max(ends) <= FARTHEST, f"{what} are below 2**400")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -103,11 +110,11 @@ class AlignedCentroids(Message, tag=114):
 
     def __post_init__(self) -> None:
         check_centers_or_none(self.centers, "aligned centroids")
-        refuse(not is_array(self.weights, "i", 1), "weights are a vector of integers")
-        refuse(len(self.centers) != len(self.weights), "every aligned centroid has a weight")
-        refuse(bool((self.weights < 0).any()), "weights are not negative")
+        refuse_if(not is_array(self.weights, "i", 1), "weights are a vector of integers")
+        refuse_if(len(self.centers) != len(self.weights), "every aligned centroid has a weight")
+        refuse_if(bool((self.weights < 0).any()), "weights are not negative")
         absent = self.weights[np.isnan(self.centers).any(axis=1)]
-        refuse(bool((absent > 0).any()), "weights are 0 where there is no centroid")
+        refuse_if(bool((absent > 0).any()), "weights are 0 where there is no centroid")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -125,20 +132,22 @@ class LocalGaussians(Message, tag=115):
     boxes: Array
 
     def __post_init__(self) -> None:
-        refuse(
+        refuse_if(
             not is_array(self.weights, "i", 1) or len(self.weights) == 0, "weights are a vector of integers"
         )
-        refuse(int(self.weights.min()) < 1, "every local cluster has a row")
+        refuse_if(int(self.weights.min()) < 1, "every local cluster has a row")
         check_centers(self.centers, "local centroids")
         check_centers(self.variances, "variances")
-        refuse(self.variances.shape != self.centers.shape, "a variance for every entry of a centroid")
-        refuse(bool((self.variances < 0).any()), "variances are not negative")
+        refuse_if(self.variances.shape != self.centers.shape, "a variance for every entry of a centroid")
+        refuse_if(bool((self.variances < 0).any()), "variances are not negative")
         for extra, what in ((self.factors, "factors"), (self.boxes, "boxes")):
-            refuse(not is_array(extra, "f", 3), f"{what} are three axes of floats")
+            refuse_if(not is_array(extra, "f", 3), f"{what} are three axes of floats")
             check_centers(extra.reshape(len(extra) * extra.shape[1], extra.shape[2]), what)
-            refuse(extra.shape[::2] != self.centers.shape, f"{what} of every local cluster, on its features")
-        refuse(len(self.weights) != len(self.centers), "every local centroid has a weight")
-        refuse(self.boxes.shape[1] not in (0, 2), "a box has a least and a largest corner")
+            refuse_if(
+                extra.shape[::2] != self.centers.shape, f"{what} of every local cluster, on its features"
+            )
+        refuse_if(len(self.weights) != len(self.centers), "every local centroid has a weight")
+        refuse_if(self.boxes.shape[1] not in (0, 2), "a box has a least and a largest corner")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -154,8 +163,8 @@ class CentroidShares(Message, tag=116):
     zeros: Array
 
     def __post_init__(self) -> None:
-        refuse(not is_array(self.values, "u", 3), "shares of local centroids are three axes of residues")
-        refuse(not is_array(self.zeros, "u", 4), "shares of zeros are four axes of residues")
+        refuse_if(not is_array(self.values, "u", 3), "shares of local centroids are three axes of residues")
+        refuse_if(not is_array(self.zeros, "u", 4), "shares of zeros are four axes of residues")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -168,6 +177,8 @@ class CodedPairDistances(Message, tag=117):
     counts: Array
 
     def __post_init__(self) -> None:
-        refuse(not is_array(self.values, "u", 2), "shares of distances are two axes of residues")
-        refuse(not is_array(self.counts, "i", 1) or len(self.counts) == 0, "counts are a vector of integers")
-        refuse(int(self.counts.min()) < 1, "every client has a local cluster")
+        refuse_if(not is_array(self.values, "u", 2), "shares of distances are two axes of residues")
+        refuse_if(
+            not is_array(self.counts, "i", 1) or len(self.counts) == 0, "counts are a vector of integers"
+        )
+        refuse_if(int(self.counts.min()) < 1, "every client has a local cluster")

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from field.secrets.coins import Coins
 from secfc.algorithm import Capabilities, Clustering, PartyOutcome, PublicFacts
 from secfc.data.federation import Federation
-from secfc.data.inputs import REAL, IncompatibleOptions, check_fields, offering, positive_integer
+from secfc.data.inputs import REAL, IncompatibleOptions, check_fields, positive_integer, refuse_without_method
 from secfc.data.party import Party
 from secfc.overlap.centroids import merge_centroids
 from secfc.overlap.matching import match_at_client, match_at_server
@@ -90,7 +90,11 @@ class Overlap1:
         if isinstance(self.start, str):
             object.__setattr__(self, "start", parse_matching_start(self.start))
         check_fields(
-            self, {"alpha": REAL, "start": offering("local", "a start", "Automatic(paper=True), or its word")}
+            self,
+            {
+                "alpha": REAL,
+                "start": refuse_without_method("local", "a start", "Automatic(paper=True), or its word"),
+            },
         )
         if not 0 < self.alpha <= 1:
             raise ValueError(f"alpha={self.alpha}: a step lies above 0, and at most at 1. Correct it")

@@ -15,7 +15,7 @@ from field.cached import cached_property
 from field.ring.basis import LANE_PRIMES, Basis
 from field.ring.quantize import Quantizer
 from secfc.algorithm import Clustering, PartyOutcome, PublicFacts, join_outcomes
-from secfc.data.inputs import require
+from secfc.data.inputs import require_library
 from secfc.overlap.columns import Columns
 from secfc.overlap.missing_features import possible_sums
 from secfc.overlap.model import Labeler, OverlapModel
@@ -138,7 +138,7 @@ class OpenPlan:
     @classmethod
     def of(cls, way: Any, public: PublicFacts, k: int) -> OpenPlan:
         """Raises ValueError, InputError for clients that no feature connects."""
-        require(type(way).__name__, "estimators")
+        require_library(type(way).__name__, "estimators")
         columns = Columns.of(public)
         columns.check()
         check_k(way, k, public.m)
@@ -188,7 +188,7 @@ def make_plan(
     """Raises ValueError for what cannot be: too many clusters, unconnected clients, a scale beyond
     exactness.
     """
-    require(type(way).__name__, "estimators")
+    require_library(type(way).__name__, "estimators")
     columns = Columns.of(public)
     columns.check()
     check_k(way, k, public.m)

@@ -113,16 +113,16 @@ def extrapolate_cost(first: RunCost, second: RunCost, at: Fraction) -> RunCost:
     """
     share = float(at)
 
-    def along(one: float, other: float, least: float = 0.0) -> float:
+    def extrapolate(one: float, other: float, least: float = 0.0) -> float:
         return max(least, one + share * (other - one))
 
     kinds = [*first.sizes, *(kind for kind in second.sizes if kind not in first.sizes)]
     return RunCost(
         {kind: second.messages.get(kind, 0) for kind in kinds},
-        {kind: along(first.sizes.get(kind, 0), second.sizes.get(kind, 0)) for kind in kinds},
+        {kind: extrapolate(first.sizes.get(kind, 0), second.sizes.get(kind, 0)) for kind in kinds},
         second.rounds,
-        along(first.seconds, second.seconds, first.seconds),
-        along(first.slowest, second.slowest, first.slowest),
+        extrapolate(first.seconds, second.seconds, first.seconds),
+        extrapolate(first.slowest, second.slowest, first.slowest),
     )
 
 
@@ -144,7 +144,7 @@ STEPS, THEN = ("DistanceQuery", "CompareQuery", "CompareOwnQuery", "LloydStepQue
 BOX, SIGMA = 0.7, 0.15  # of made-up points, in bounds
 
 
-def resident() -> int:
+def resident_memory() -> int:
     """Bytes that this process has in memory now; 0 where the system does not tell."""
     try:
         pages = int(Path("/proc/self/statm").read_bytes().split()[1])

@@ -33,7 +33,7 @@ from secfc.planning.dry_run import (
     RunCost,
     extrapolate_cost,
     mean_cost,
-    resident,
+    resident_memory,
     run_dry,
     synthetic_rows,
     total_cost,
@@ -136,12 +136,12 @@ class QueryPrices:
 
 
 @cache
-def machine() -> str:
+def machine_name() -> str:
     """What this machine is."""
     return f"{platform.system()} {platform.machine()}, NumPy {np.__version__}"
 
 
-def sizes(algorithm: Any, public: PublicFacts, k: int) -> tuple[int, int]:
+def rehearsal_sizes(algorithm: Any, public: PublicFacts, k: int) -> tuple[int, int]:
     """Rows of the first two rehearsals."""
     n = len(public.clients)
     first = max(LEAST, 4 * n, 6 * k, 2 * k * k if k < 12 else 0)
@@ -149,7 +149,7 @@ def sizes(algorithm: Any, public: PublicFacts, k: int) -> tuple[int, int]:
     return min(first, public.m), min(second, public.m)
 
 
-def larger(low: DryRun, m: int) -> int:
+def next_size(low: DryRun, m: int) -> int:
     """Rows of the rehearsal after one, of m: all, or as many as fill the layout of compared bits."""
     least, most = MORE
     rows, full = round(low.m * min(most, max(least, BYTES / max(1, low.nbytes)))), WORD * WIDTH
@@ -159,7 +159,7 @@ def larger(low: DryRun, m: int) -> int:
 def price_queries(algorithm: Any, public: PublicFacts, plan: Any) -> QueryPrices:
     """What questions of this algorithm cost on this machine."""
     k = plan.k if isinstance(getattr(plan, "k", None), int) else _most(algorithm.k)
-    first, second = sizes(algorithm, public, k)
+    first, second = rehearsal_sizes(algorithm, public, k)
     points = 0 if public.server_points is None else len(public.server_points)
 
     def rehearsed(rows: int, **steps: int) -> DryRun:
@@ -169,7 +169,7 @@ def price_queries(algorithm: Any, public: PublicFacts, plan: Any) -> QueryPrices
         return _looped(algorithm, public, plan, k, rehearsed)
     rehearsed(first)
     low = rehearsed(second)
-    high = low if second == public.m else rehearsed(larger(low, public.m))
+    high = low if second == public.m else rehearsed(next_size(low, public.m))
     kinds, held = _lines(algorithm, plan, low, high, public.m)
     order = tuple(asked for asked, _ in high.questions)
     steps = [asked for asked in order if asked and asked[0] in STEPS]
@@ -180,7 +180,7 @@ def price_queries(algorithm: Any, public: PublicFacts, plan: Any) -> QueryPrices
         taken = sum(asked[1:] == last[1:] for asked in steps)
     return QueryPrices(
         order, kinds, step, taken, (low.m, high.m), *_memory(kinds, held), high.result.learned, high.heard,
-        last, machine(),
+        last, machine_name(),
     )  # fmt: skip
 
 
@@ -194,10 +194,10 @@ def _looped(
     algorithm: Any, public: PublicFacts, plan: Any, k: int, rehearsed: Callable[..., DryRun]
 ) -> QueryPrices:
     """Where one question holds all steps: what one step more costs is the difference of runs."""
-    first, second = sizes(algorithm, public, k)
+    first, second = rehearsal_sizes(algorithm, public, k)
     rehearsed(first, max_iter=1)
     low = [rehearsed(second, max_iter=most) for most in (1, 3)]
-    rows = larger(low[1], public.m)
+    rows = next_size(low[1], public.m)
     high = low if rows == second else [rehearsed(rows, max_iter=most) for most in (1, 3)]
     few, many = (_lines(algorithm, plan, low[i], high[i], public.m)[0] for i in (0, 1))
     apart = max(1, high[1].result.n_iter - high[0].result.n_iter)
@@ -211,7 +211,7 @@ def _looped(
     held = {**{a: float(cost.nbytes) for a, cost in many.items()}, asked: float(step.nbytes)}
     return QueryPrices(
         order, kinds, step, taken, (low[1].m, high[1].m), *_memory(kinds, held),
-        high[1].result.learned, high[1].heard, asked, machine(),
+        high[1].result.learned, high[1].heard, asked, machine_name(),
     )  # fmt: skip
 
 
@@ -268,14 +268,14 @@ def _grown(
     near = min(alike, key=lambda known: _far(known, asked))
     old, new = large[near], both[near]
 
-    def grown(kind: Kind) -> float:
+    def growth_of(kind: Kind) -> float:
         before = old.sizes.get(kind, 0)
         return new.sizes.get(kind, 0) / before if before else times
 
     work = new.seconds / old.seconds if old.seconds else times
     return replace(
         cost * work, messages=cost.messages, rounds=cost.rounds,
-        sizes={kind: size * grown(kind) for kind, size in cost.sizes.items()},
+        sizes={kind: size * growth_of(kind) for kind, size in cost.sizes.items()},
     )  # fmt: skip
 
 
@@ -292,7 +292,7 @@ def _memory(kinds: Mapping[Asked, RunCost], held: Mapping[Asked, float]) -> tupl
     """
     shares = sum(size for (_, kind), size in kinds.get((), RunCost()).sizes.items() if kind == "RowShares")
     most = max((nbytes for asked, nbytes in held.items() if asked), default=0)
-    return round(1.5 * (shares + most)), resident()
+    return round(1.5 * (shares + most)), resident_memory()
 
 
 def _most(k: Any) -> int:
@@ -336,7 +336,7 @@ def cache_key(algorithm: Any, public: PublicFacts) -> str:
     points = public.server_points
     held = b"" if points is None else points.tobytes()
     facts = (algorithm, public.clients, public.counts, public.d, public.bound, public.observed, public.seed)
-    said = repr((facts, machine(), os.cpu_count(), code_digest()))
+    said = repr((facts, machine_name(), os.cpu_count(), code_digest()))
     return hashlib.blake2b(said.encode() + held, digest_size=16).hexdigest()
 
 

@@ -14,7 +14,7 @@ from secfc.data.inputs import Caution
 from secfc.logs import silence_logs
 from secfc.pipeline import fit
 from secfc.planning.dry_run import shrink_algorithm, synthetic_rows
-from secfc.planning.estimate import sizes
+from secfc.planning.estimate import rehearsal_sizes
 from secfc.planning.planned import Planned
 from secfc.report.leakage import attack_sentences, curious_server
 from secfc.report.officer import Practice, as_html
@@ -22,29 +22,29 @@ from secfc.report.officer import Practice, as_html
 MOST = 1000  # rows to attack
 
 
-def page(planned: Planned, fill: Mapping[str, str] | None = None) -> str:
+def plan_page(planned: Planned, fill: Mapping[str, str] | None = None) -> str:
     """The page, as HTML.  fill: what only people know (`secfc.report.officer.FILLED`)."""
-    return as_html(replace(practice(planned), fill=fill or {}))
+    return as_html(replace(plan_practice(planned), fill=fill or {}))
 
 
-def practice(planned: Planned) -> Practice:
+def plan_practice(planned: Planned) -> Practice:
     """What is told of a plan."""
-    tried, on = attacked(planned)
+    tried, on = rebuilt_rows_sentences(planned)
     counted = planned.algorithm.capabilities.counted
     return Practice(
         planned.algorithm, planned.plan, len(planned.public.clients), planned.public.d,
         planned.public.m if counted else None, planned.traffic, planned.learned, planned.heard, tried, on,
-        budget(planned),
+        budget_sentences(planned),
     )  # fmt: skip
 
 
-def attacked(planned: Planned) -> tuple[tuple[str, ...], str]:
+def rebuilt_rows_sentences(planned: Planned) -> tuple[tuple[str, ...], str]:
     """What a curious server rebuilds of made-up rows, in sentences, and on what."""
     way, public = planned.algorithm, planned.public
     if not isinstance(way, SecFC) or not isinstance(planned.plan, CodedPlan) or planned.plan.layout.mixed:
         return (), ""
     k = planned.plan.k
-    rows = min(max(sizes(way, public, k)[1], 1), MOST, public.m)
+    rows = min(max(rehearsal_sizes(way, public, k)[1], 1), MOST, public.m)
     federation = synthetic_rows(public, rows, k, ids=False, server_points=0)
     witness = QueryRecorder()
     with warnings.catch_warnings(), silence_logs():
@@ -58,7 +58,7 @@ def attacked(planned: Planned) -> tuple[tuple[str, ...], str]:
     )
 
 
-def budget(planned: Planned) -> tuple[str, ...]:
+def budget_sentences(planned: Planned) -> tuple[str, ...]:
     """What is spent of differential privacy, in sentences."""
     from secfc.privacy.ledger import EXACT
 

@@ -143,16 +143,16 @@ class Planned:
         }  # fmt: skip
 
     def __repr__(self) -> str:
-        from secfc.planning.text import summary
+        from secfc.planning.text import plan_summary
 
-        return "\n".join(f"{name:<9} {value}" for name, value in summary(self))
+        return "\n".join(f"{name:<9} {value}" for name, value in plan_summary(self))
 
     def _repr_html_(self) -> str:
         """What notebooks show."""
-        from secfc.planning.text import summary
+        from secfc.planning.text import plan_summary
 
         first = "Foreseen, from a rehearsal on made-up rows; nothing was sent."
-        return facts_table("Plan", first, dict(summary(self)), self.learned, "The server will learn:")
+        return facts_table("Plan", first, dict(plan_summary(self)), self.learned, "The server will learn:")
 
 
 def plan(
@@ -258,7 +258,7 @@ def plan(
         notes.append(why)
     if steps is None and price.steps_known and taken != most:
         notes.append(f"made-up rows took {price.steps} steps; yours may take more: give steps")
-    server, clients = sentences(algorithm, made, price)
+    server, clients = leakage_sentences(algorithm, made, price)
     usual = algorithm.runtime.network if isinstance(algorithm, SecFC) else Network()
     return Planned(
         algorithm, public, made, algorithm.capabilities.losses(made),
@@ -319,7 +319,9 @@ def public_facts(
     return PublicFacts(names, rows, d, float(bound), session=bytes(32), server_points=server_points, seed=0)
 
 
-def sentences(algorithm: Any, made: Any, price: QueryPrices) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def leakage_sentences(
+    algorithm: Any, made: Any, price: QueryPrices
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """What the server and every client learn: the policy's sentences of this plan, else of a rehearsal."""
     if isinstance(algorithm, SecFC) and isinstance(made, CodedPlan):
         return leakage_to_server(algorithm, made), leakage_to_clients(algorithm, made)

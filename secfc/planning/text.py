@@ -7,19 +7,19 @@ from typing import TYPE_CHECKING, Any
 
 from secfc.planning.dry_run import LAN
 from secfc.report.costs import CONTENTS
-from secfc.report.terminal import Grid, Items, Pairs, Section, Words, count, duration, size_of
+from secfc.report.terminal import Grid, Items, Pairs, Section, Words, duration_text, pluralize, size_of
 
 if TYPE_CHECKING:
     from secfc.coded.parameters import Network
 
 
-def summary(planned: Any) -> list[tuple[str, str]]:
+def plan_summary(planned: Any) -> list[tuple[str, str]]:
     """At most twelve lines: names, and what is to be said of them."""
     cost, step, known = planned.cost, planned.step, planned.facts
-    who = f"{count(known['n'], 'client')}, {known['m']:,} rows of {count(known['d'], 'feature')}"
-    lines = [("Run", f"{named(planned)}: {who}, {clusters(known['k'])}")]
+    who = f"{pluralize(known['n'], 'client')}, {known['m']:,} rows of {pluralize(known['d'], 'feature')}"
+    lines = [("Run", f"{algorithm_name(planned)}: {who}, {clusters_in_words(known['k'])}")]
     if "t" in known:
-        lines.append(("Feasible", feasible(planned)))
+        lines.append(("Feasible", tolerance_sentence(planned)))
     if "lanes" in known:
         lines.append(
             (
@@ -32,52 +32,60 @@ def summary(planned: Any) -> list[tuple[str, str]]:
         lines.append(
             (
                 "Steps",
-                f"{planned.steps} of the last clusters; each {size_of(step.nbytes)}, {rounds(step.rounds)}",
+                f"{planned.steps} of the last clusters; each {size_of(step.nbytes)}, "
+                f"{rounds_in_words(step.rounds)}",
             )
         )
-    near, far = duration(planned.seconds(LAN)), duration(planned.seconds())
+    near, far = duration_text(planned.seconds(LAN)), duration_text(planned.seconds())
     party, together = size_of(planned.memory_of_a_party), size_of(planned.memory)
     lines += [
-        ("Time", f"{near} on a LAN ({speed(LAN)}); {far} at {speed(planned.network)}; "
-         f"{duration(planned.together)} in one process"),
-        ("Traffic", f"{size_of(cost.nbytes)} in {count(cost.count, 'message')} and {rounds(cost.rounds)}"),
+        (
+            "Time",
+            f"{near} on a LAN ({network_in_words(LAN)}); {far} at {network_in_words(planned.network)}; "
+            f"{duration_text(planned.together)} in one process",
+        ),
+        (
+            "Traffic",
+            f"{size_of(cost.nbytes)} in {pluralize(cost.count, 'message')} "
+            f"and {rounds_in_words(cost.rounds)}",
+        ),
         ("Memory", f"about {party} a party, {together} in one process"),
-        ("Server", "learns " + first(planned.learned)),
-    ]  # fmt: skip
+        ("Server", "learns " + first_sentences(planned.learned)),
+    ]
     if planned.foreseen is not None:
-        lines.append(("Noise", noise(planned.foreseen)))
+        lines.append(("Noise", noise_cost(planned.foreseen)))
     if planned.heard:
-        lines.append(("Clients", "learn " + first(planned.heard)))
+        lines.append(("Clients", "learn " + first_sentences(planned.heard)))
     lines += [("Note", note) for note in planned.notes[: 12 - len(lines)]]
     return lines
 
 
-def first(sentences: tuple[str, ...], most: int = 2) -> str:
+def first_sentences(sentences: tuple[str, ...], most: int = 2) -> str:
     """The first sentences, and that there are more."""
     more = len(sentences) - most
     return "; ".join(sentences[:most]) + (f"; {more} more: --verbose" if more > 0 else "")
 
 
-def named(planned: Any) -> str:
+def algorithm_name(planned: Any) -> str:
     """The algorithm, and its policy."""
     known = planned.facts
     return f"{known['algorithm']}, {known['policy']}" if "policy" in known else str(known["algorithm"])
 
 
-def clusters(k: Any) -> str:
+def clusters_in_words(k: Any) -> str:
     """How many."""
-    return count(k, "cluster") if isinstance(k, int) else f"k = {k}"
+    return pluralize(k, "cluster") if isinstance(k, int) else f"k = {k}"
 
 
-def rounds(many: float) -> str:
+def rounds_in_words(many: float) -> str:
     """So many."""
-    return count(round(many), "round")
+    return pluralize(round(many), "round")
 
 
-def feasible(planned: Any) -> str:
+def tolerance_sentence(planned: Any) -> str:
     """Who may collude, vanish or lie."""
     known = planned.facts
-    may = "nobody may vanish" if planned.losses == 0 else f"{count(planned.losses, 'client')} may vanish"
+    may = "nobody may vanish" if planned.losses == 0 else f"{pluralize(planned.losses, 'client')} may vanish"
     t = known["t"]
     who = "any t=1 client learns" if t == 1 else f"any t={t} clients together learn"
     hides = f"{who} nothing from shares" if t else "t=0: shares hide nothing from clients"
@@ -89,41 +97,42 @@ def feasible(planned: Any) -> str:
     return said
 
 
-def noise(foreseen: Any) -> str:
+def noise_cost(foreseen: Any) -> str:
     """What it costs, beside doing without the clients."""
     asked, best = foreseen.asked, foreseen.best
     said = (
-        f"costs {more(asked.median)} ({more(min(asked.excess))} to {more(max(asked.excess))} in "
-        f"{count(len(asked.excess), 'simulation')}); k-means of the server's points alone "
-        f"{more(median(foreseen.alone))}, a single center {more(median(foreseen.one))}"
+        f"costs {excess_in_words(asked.median)} ({excess_in_words(min(asked.excess))} to "
+        f"{excess_in_words(max(asked.excess))} in "
+        f"{pluralize(len(asked.excess), 'simulation')}); k-means of the server's points alone "
+        f"{excess_in_words(median(foreseen.alone))}, a single center {excess_in_words(median(foreseen.one))}"
     )
     if best is not asked:
-        said += f". Take {best.split}: {more(best.median)}"
+        said += f". Take {best.split}: {excess_in_words(best.median)}"
     if not foreseen.worth:
         said += ". Asking clients does not pay at this budget: raise epsilon, or use the server's points"
     return said
 
 
-def more(excess: float) -> str:
+def excess_in_words(excess: float) -> str:
     """Above the best cost.
 
-    >>> more(0.0123), more(7.4), more(0.00012)
+    >>> excess_in_words(0.0123), excess_in_words(7.4), excess_in_words(0.00012)
     ('1.2 %', '740 %', '0.012 %')
     """
     return f"{100 * excess:.2g} %" if excess < 1 else f"{100 * excess:.0f} %"
 
 
-def speed(network: Network) -> str:
+def network_in_words(network: Network) -> str:
     """What a network does.
 
     >>> from secfc.coded.parameters import Network
-    >>> speed(Network())
+    >>> network_in_words(Network())
     '100 Mbit/s, 20 ms'
     """
     return f"{8e-6 * network.bandwidth:g} Mbit/s, {1e3 * network.latency:g} ms"
 
 
-def details(planned: Any) -> tuple[Section, ...]:
+def plan_details(planned: Any) -> tuple[Section, ...]:
     """Everything, as sections."""
     traffic = [
         (direction, CONTENTS.get(kind, kind), kind, f"{many:,}", size_of(size))
@@ -140,24 +149,25 @@ def details(planned: Any) -> tuple[Section, ...]:
             "Plan", (Pairs([(name.replace("_", " "), str(value)) for name, value in planned.facts.items()]),)
         ),
         Section("Traffic", (Grid(("Direction", "Contents", "message", "messages", "bytes"), traffic, 3),)),
-        *simulated(planned.foreseen),
+        *simulated_costs(planned.foreseen),
         Section("What the server learns", (Items(planned.learned),)),
         Section("What every client learns of others' points", (Items(planned.heard),)),
         Section("Where figures come from", (Words(said),)),
     )
 
 
-def simulated(foreseen: Any) -> tuple[Section, ...]:
+def simulated_costs(foreseen: Any) -> tuple[Section, ...]:
     """What noise costs, by split of the budget."""
     if foreseen is None:
         return ()
     rows = [
-        (str(one.split), *(more(at) for at in (one.median, min(one.excess), max(one.excess))),
+        (str(one.split), *(excess_in_words(at) for at in (one.median, min(one.excess), max(one.excess))),
          "take this" if one is foreseen.best else "")
         for one in foreseen.tried
     ]  # fmt: skip
     said = (
-        f"Cost above that of the best centers, in {count(len(foreseen.alone), 'simulation')}: half of the "
+        f"Cost above that of the best centers, in {pluralize(len(foreseen.alone), 'simulation')}: half of "
+        f"the "
         f"server's points stood for the server, clients were drawn from the other {foreseen.held_out}. They "
         "were alike; where clients differ from these points, or from one another, it costs more. No client's "
         "data had part in it, so it spends no budget; a split that is chosen by results of runs does."

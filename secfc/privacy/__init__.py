@@ -81,7 +81,7 @@ if TYPE_CHECKING:
     from secfc.privacy.mechanisms import MechanismOutput as MechanismOutput
     from secfc.privacy.mechanisms import NoNoise as NoNoise
     from secfc.privacy.mechanisms import RoundedGaussianNoise as RoundedGaussianNoise
-    from secfc.privacy.mechanisms import clip as clip
+    from secfc.privacy.mechanisms import clip_norms as clip_norms
 
 
 def __getattr__(name: str) -> Any:

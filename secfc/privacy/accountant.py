@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from secfc.data.inputs import require
+from secfc.data.inputs import require_library
 from secfc.privacy.events import (
     DiscreteGaussian,
     DiscreteLaplace,
@@ -159,7 +159,7 @@ def rdp_epsilon(event: Event, delta: float) -> float:
 def _by_divergences(cost: CompositionCost, delta: float) -> float:
     if not cost.private:
         return math.inf
-    require("a budget of differential privacy", "dp")
+    require_library("a budget of differential privacy", "dp")
     from dp_accounting import rdp
 
     excess = np.geomspace(1e-2, 1e6, 800)
@@ -177,7 +177,7 @@ def gaussian_epsilon(inverse_square: float, delta: float) -> float:
     """Epsilon of a Gaussian mechanism with noise_multiplier**-2 = inverse_square."""
     if inverse_square == 0:
         return 0.0
-    require("a budget of differential privacy", "dp")
+    require_library("a budget of differential privacy", "dp")
     from dp_accounting import get_epsilon_gaussian
 
     with np.errstate(divide="ignore"):  # an epsilon of zero has log(0) on the way
@@ -192,7 +192,7 @@ def _pure_divergence(size: float, excess: Any) -> Any:
 
 
 def _distribution(cost: CompositionCost, interval: float) -> Any:
-    require("a budget of differential privacy", "dp")
+    require_library("a budget of differential privacy", "dp")
     from dp_accounting.pld import common
     from dp_accounting.pld import privacy_loss_distribution as pld
 

@@ -11,7 +11,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from secfc.data.inputs import REAL, check_fields, require
+from secfc.data.inputs import REAL, check_fields, require_library
 from secfc.privacy import accountant
 from secfc.privacy.events import (
     DiscreteGaussian,
@@ -82,7 +82,7 @@ def gaussian_multiplier(budget: Budget) -> float:
             "delta=0: Gaussian noise never meets it. Give a delta well below 1 / number of units, or use "
             "Laplace noise"
         )
-    require("a budget of differential privacy", "dp")
+    require_library("a budget of differential privacy", "dp")
     from dp_accounting import get_sigma_gaussian
 
     # The root is found to an absolute 1e-12; a relative 1e-9 puts it on the safe side.

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from field.ring.noise import DISTANCE, Deviation, discrete_gaussian, discrete_laplace, rounded_gaussian
-from field.ring.quantize import clip as clip
+from field.ring.quantize import clip_norms as clip_norms
 from field.ring.quantize import squared_norms as squared_norms
 from field.secrets.coins import Coins
 from secfc.privacy.events import (
@@ -94,7 +94,7 @@ class RoundedGaussianNoise(_GaussianNoise):
         return RoundedGaussian(self.noise_multiplier, min(size * DISTANCE, 0.5))
 
     def __call__(self, values: Array, *, coins: Coins) -> MechanismOutput:
-        checked = integers(values, self.largest)
+        checked = checked_integers(values, self.largest)
         noise = rounded_gaussian(self.sigma, checked.shape, coins=coins)
         return MechanismOutput(checked + noise, self.event(checked.size))
 
@@ -110,7 +110,7 @@ class DiscreteGaussianNoise(_GaussianNoise):
         return DiscreteGaussian(self.noise_multiplier)
 
     def __call__(self, values: Array, *, coins: Coins) -> MechanismOutput:
-        checked = integers(values, self.largest)
+        checked = checked_integers(values, self.largest)
         noise = discrete_gaussian(self.sigma, checked.shape, coins=coins)
         return MechanismOutput(checked + noise, self.event(checked.size))
 
@@ -143,12 +143,12 @@ class DiscreteLaplaceNoise:
         return DiscreteLaplace(float(self.scale), self.sensitivity) if self.one_entry else Pure(self.epsilon)
 
     def __call__(self, values: Array, *, coins: Coins) -> MechanismOutput:
-        checked = integers(values, self.largest)
+        checked = checked_integers(values, self.largest)
         noise = discrete_laplace(self.scale, checked.shape, coins=coins)
         return MechanismOutput(checked + noise, self.event(checked.size))
 
 
-def integers(values: Array, largest: int) -> Array:
+def checked_integers(values: Array, largest: int) -> Array:
     """The values as int64.  Raises TypeError unless they are integers, PrivacyError beyond `largest`."""
     array = np.asarray(values)
     if array.dtype.kind not in "iu":

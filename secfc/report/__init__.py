@@ -8,12 +8,20 @@ Any algorithm can be reported; one that has more to say of itself than its name 
 `account` (`secfc.run_summary`).  Nothing is read, written or timed here.  A report holds no point and no id.
 """
 
-from secfc.report.costs import rounds, seconds, time_table, traffic_table
-from secfc.report.data import Comparison, Report, compare_labelings, in_row_order, pooled, report
+from secfc.report.costs import count_rounds, phase_seconds, time_table, traffic_table
+from secfc.report.data import Comparison, Report, compare_labelings, in_row_order, make_report, pool_points
 from secfc.report.float_kmeans import FloatComparison, against_ordinary
-from secfc.report.json import as_json, strict
-from secfc.report.page import as_html, plot_curve, sketch
-from secfc.report.people import SIMULATED, as_text, print_notes, print_summary, show, summary, verdict
+from secfc.report.json import as_json, strict_json
+from secfc.report.page import as_html, plane_sketch, plot_curve
+from secfc.report.people import (
+    SIMULATED,
+    as_text,
+    print_notes,
+    print_report,
+    print_summary,
+    report_summary,
+    verdict_sentence,
+)
 
 __all__ = [
     "SIMULATED",
@@ -29,15 +37,15 @@ __all__ = [
     "in_row_order",
     "print_notes",
     "plot_curve",
-    "pooled",
-    "report",
-    "rounds",
-    "seconds",
-    "show",
-    "sketch",
-    "strict",
-    "summary",
+    "pool_points",
+    "make_report",
+    "count_rounds",
+    "phase_seconds",
+    "print_report",
+    "plane_sketch",
+    "strict_json",
+    "report_summary",
     "time_table",
     "traffic_table",
-    "verdict",
+    "verdict_sentence",
 ]

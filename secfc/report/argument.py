@@ -28,7 +28,7 @@ class MessageArgument:
 
 
 @cache
-def tables() -> Mapping[str, Mapping[str, MessageArgument]]:
+def argument_tables() -> Mapping[str, Mapping[str, MessageArgument]]:
     """By title, in the order of the page; what says "as above" is said again."""
     page = files("secfc.disclosure").joinpath("README.md").read_text(encoding="utf-8")
     found: dict[str, dict[str, MessageArgument]] = {}
@@ -93,10 +93,11 @@ def said_of(kind: str, policy: Any = None) -> MessageArgument:
     """The argument about a message, under a policy if it has a table."""
     order = [] if policy is None else [title_of(policy)]
     # Final labels with a dealer are kept as owners' labels are.
-    order += [title for title in tables() if title not in order]
-    return next((tables()[title][kind] for title in order if kind in tables().get(title, {})), _ELSEWHERE.get(
-        kind, MessageArgument(UNKNOWN, UNKNOWN)
-    ))  # fmt: skip
+    order += [title for title in argument_tables() if title not in order]
+    return next(
+        (argument_tables()[title][kind] for title in order if kind in argument_tables().get(title, {})),
+        _ELSEWHERE.get(kind, MessageArgument(UNKNOWN, UNKNOWN)),
+    )
 
 
 _ELSEWHERE = {
@@ -109,7 +110,7 @@ _ELSEWHERE = {
 }
 
 
-def colluding(policy: Any) -> tuple[str, str] | None:
+def collusion_line(policy: Any) -> tuple[str, str] | None:
     """Who learns nothing beyond the result, and who breaks that: the line of `policies.md` for a policy that
     compares unseen, None for others."""
     if not isinstance(policy, AssignmentsOnly | OwnLabels | FinalLabelsOnly):
@@ -128,7 +129,7 @@ def colluding(policy: Any) -> tuple[str, str] | None:
             fits = ("nobody" if dealer is None else "the server or a client") + ", `FinalLabelsOnly"
         if first.startswith(fits):
             if learns.startswith("as above"):
-                before = colluding(AssignmentsOnly(dealer=dealer))
+                before = collusion_line(AssignmentsOnly(dealer=dealer))
                 learns = (before[0] if before else "") + learns.removeprefix("as above")
             return strip_markdown(learns), strip_markdown(breaks)
     return None

@@ -140,7 +140,7 @@ CONTENTS = {
 }
 
 
-def rounds(result: Clustering) -> int:
+def count_rounds(result: Clustering) -> int:
     """How often distances were asked for: iterations of all restarts, and what the starts needed."""
     # By phase and round, which a sealed run shows as well; the server asks for the centers once.
     asked = {
@@ -149,7 +149,7 @@ def rounds(result: Clustering) -> int:
     return max(0, len(asked) - (result.centers is not None))
 
 
-def seconds(result: Clustering) -> dict[str, dict[str, float]]:
+def phase_seconds(result: Clustering) -> dict[str, dict[str, float]]:
     """Computing time by phase: "client_mean" and "client_max" over the clients, and "server"."""
     clients = [table for party, table in result.seconds.items() if party != SERVER]
     phases = list(dict.fromkeys(phase for table in clients for phase in table))
@@ -162,19 +162,19 @@ def seconds(result: Clustering) -> dict[str, dict[str, float]]:
 
 
 def time_table(times: Mapping[str, Mapping[str, float]], steps: int) -> Grid:
-    """Milliseconds by role and phase (`seconds`), and a step of this many."""
+    """Milliseconds by role and phase (`phase_seconds`), and a step of this many."""
     columns = ("Who", "Work", "ms", "slowest client", *["ms a step"] * bool(steps))
     rows: list[list[str]] = []
 
     def add(who: str, phase: str, spent: float, slowest: str) -> None:
-        work = [who, WORK.get(phase, phase), terminal.ms(spent), slowest]
+        work = [who, WORK.get(phase, phase), terminal.in_milliseconds(spent), slowest]
         if steps:
             each = phase in ("distances", "blind", "assign")
-            work.append(terminal.ms(spent / steps) if each else "")
+            work.append(terminal.in_milliseconds(spent / steps) if each else "")
         rows.append(work)
 
     for phase, mean in times["client_mean"].items():
-        add("each client", phase, mean, terminal.ms(times["client_max"][phase]))
+        add("each client", phase, mean, terminal.in_milliseconds(times["client_max"][phase]))
     for phase, spent in times["server"].items():
         add("server", phase, spent, "")
     return Grid(columns, rows, 2)

@@ -1,7 +1,7 @@
 """A finished run as data: made once from a result, and shown by renderers that compute nothing.
 
-`report` takes what any algorithm gives back.  What only some runs have is handed to it: a comparison with
-plaintext k-means, attacks that were tried, the command line.  A report holds names, counts, parameters,
+`make_report` takes what any algorithm gives back.  What only some runs have is handed to it: a comparison
+with plaintext k-means, attacks that were tried, the command line.  A report holds names, counts, parameters,
 scores, times and, where the algorithm made them public, centers; never a point and never an id.  What a
 budget of differential privacy has not paid for is not in it at all, unless it was asked for.
 """
@@ -33,7 +33,7 @@ from secfc.metrics import labels_digest as labels_digest
 from secfc.privacy.audit import GaussianShift, max_detection_rate
 from secfc.privacy.events import PrivacyError
 from secfc.privacy.ledger import EVERYBODY, Ledger
-from secfc.report.costs import rounds, seconds
+from secfc.report.costs import count_rounds, phase_seconds
 from secfc.report.float_kmeans import FloatComparison
 from secfc.report.leakage import ServerFinding
 from secfc.roles.exchange import SERVER
@@ -83,7 +83,7 @@ def look_like_ids(federation: Federation) -> tuple[int, ...]:
     places = [{f: i for i, f in enumerate(own)} for own in federation.observed or [features] * federation.n]
     for party, place in zip(federation.parties, places, strict=True):
         first = np.asarray(party.points[0 : min(ROWS, party.points.shape[0])])
-        features = [f for f in features if f not in place or distinct([first[:, place[f]]])]
+        features = [f for f in features if f not in place or are_distinct_integers([first[:, place[f]]])]
     for party, place in zip(federation.parties, places, strict=True):
         if not features:
             return ()
@@ -92,11 +92,11 @@ def look_like_ids(federation: Federation) -> tuple[int, ...]:
             for _, block in party.blocks():
                 for f, values in columns.items():
                     values.append(np.array(block[:, place[f]]))
-            features = [f for f in features if f not in columns or distinct(columns[f])]
+            features = [f for f in features if f not in columns or are_distinct_integers(columns[f])]
     return tuple(features)
 
 
-def distinct(parts: Sequence[Array]) -> bool:
+def are_distinct_integers(parts: Sequence[Array]) -> bool:
     """Whether these values are whole numbers, no two the same."""
     values = np.concatenate(parts)
     if values.dtype.kind == "f" and not bool((np.rint(values) == values).all()):
@@ -122,7 +122,7 @@ def in_row_order(result: Clustering, parts: Sequence[Array]) -> Array:
     return out
 
 
-def pooled(federation: Federation, result: Clustering) -> Federation:
+def pool_points(federation: Federation, result: Clustering) -> Federation:
     """The points of all clients, each once and in the order of rows, as those of one client."""
     points = in_row_order(result, [party.read() for party in federation.parties])
     return Federation.from_arrays([points])
@@ -287,7 +287,7 @@ class Risk:
         return asdict(self)
 
 
-def risk(result: Clustering, labels: Any, delta: float, *, noisy: bool) -> Risk | None:
+def identity_risk(result: Clustering, labels: Any, delta: float, *, noisy: bool) -> Risk | None:
     """The risk of a run with labels (m,), None where no center was opened, or none has a point.
 
     noisy: whether a budget covers what was released, which is at this delta.
@@ -426,7 +426,7 @@ class Report:
         return dataclasses.replace(self, **left, origin=origin, asides=(), evaluated=False)
 
 
-def report(
+def make_report(
     result: Clustering,
     *,
     federation: Federation,
@@ -481,8 +481,8 @@ def report(
         digests=label_digests(result, federation),
         curve=result.curve,
         moved=bool(result.history or result.sizes),
-        changes=changes(result),
-        steps=rounds(result),
+        changes=changes_by_iteration(result),
+        steps=count_rounds(result),
         centers=result.centers,
         withheld=result.withheld,
         traffic=result.transcript.summary(),
@@ -496,18 +496,18 @@ def report(
         evaluated=evaluate,
         cost_known=result.cost is not None,
         counts=row_counts(result, federation, labels),
-        cost=cost(result, federation, labels) if told else None,
+        cost=clustering_cost(result, federation, labels) if told else None,
         scores=truth_scores(result, federation, labels) if told else None,
-        seconds=seconds(result) if told else None,
+        seconds=phase_seconds(result) if told else None,
         wall=wall or {},
         finding=finding,
-        risk=risk(result, labels, delta, noisy=account.delta is not None),
+        risk=identity_risk(result, labels, delta, noisy=account.delta is not None),
         asides=asides,
     )
     return found if told else found.publishable
 
 
-def changes(result: Clustering) -> tuple[int, ...] | None:
+def changes_by_iteration(result: Clustering) -> tuple[int, ...] | None:
     """How many labels each iteration changed, None where the labels of steps are not known."""
     history = result.history
     if len(history) <= result.n_iter or any(len(a) != len(b) for a, b in pairwise(history)):
@@ -556,13 +556,13 @@ def row_counts(result: Clustering, federation: Federation, labels: Array) -> Row
     return RowCounts(len(own), federation.m, clients, tuple(np.bincount(own, minlength=result.k).tolist()))
 
 
-def cost(result: Clustering, federation: Federation, labels: Array) -> float:
+def clustering_cost(result: Clustering, federation: Federation, labels: Array) -> float:
     """Sum of squared distances to the cluster means; computed on the pooled data if hidden."""
     if result.cost is not None:
         return result.cost
     if federation.observed is not None:
         return metrics.observed_cost(federation.stacked(), np.concatenate(result.labels), result.k)
-    points, kept = pooled(federation, result).stacked(), labels >= 0
+    points, kept = pool_points(federation, result).stacked(), labels >= 0
     return metrics.cost(points[kept], labels[kept], result.k)
 
 
@@ -583,7 +583,7 @@ def truth_scores(result: Clustering, federation: Federation, labels: Array) -> d
 # What computed a result.
 
 
-def versions() -> dict[str, str]:
+def library_versions() -> dict[str, str]:
     """Versions of this package, of Python, and of what computes."""
     return {
         "secfc": secfc.__version__,

@@ -11,7 +11,7 @@ import numpy as np
 
 from secfc.kmeans.elbow import CostCurve
 from secfc.report import data
-from secfc.report.data import Comparison, Report, versions
+from secfc.report.data import Comparison, Report, library_versions
 from secfc.report.leakage import attacks_as_json
 
 # What is computed from the exact data, and what numbers of points tell.
@@ -24,7 +24,7 @@ def as_json(found: Report) -> dict[str, Any]:
 
     What no budget paid for stands in `evaluation` alone.
     """
-    plain: dict[str, Any] = strict(_paid(_whole(found), found) if found.noisy else _whole(found))
+    plain: dict[str, Any] = strict_json(_paid(_whole(found), found) if found.noisy else _whole(found))
     return plain
 
 
@@ -34,7 +34,7 @@ def _whole(found: Report) -> dict[str, Any]:
     sent = [entry for kinds in found.traffic.values() for entry in kinds.values()]
     report: dict[str, Any] = {
         "format": 1,
-        "versions": versions(),
+        "versions": library_versions(),
         "source": found.source,
         "parameters": found.parameters,
         "n": found.n,
@@ -134,14 +134,14 @@ def _steps(found: Report) -> dict[str, float] | None:
     return None if judged is None else dict(zip(judged.names, judged.steps, strict=True))
 
 
-def strict(value: Any) -> Any:
+def strict_json(value: Any) -> Any:
     """The same value with null where JSON has no number."""
     if isinstance(value, Mapping):
-        return {str(key): strict(item) for key, item in value.items()}
+        return {str(key): strict_json(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [strict(item) for item in value]
+        return [strict_json(item) for item in value]
     if isinstance(value, np.generic):
-        return strict(value.item())
+        return strict_json(value.item())
     if isinstance(value, float) and not math.isfinite(value):
         return None
     return value

@@ -20,7 +20,7 @@ from secfc.attacks.history import History, label_history
 from secfc.attacks.judging import GuessJudgement, judge_guess, shuffled_baseline
 from secfc.coded_kmeans.adversary_view import QueryRecorder, ServerView
 from secfc.data.federation import Federation
-from secfc.data.inputs import installed
+from secfc.data.inputs import is_installed
 from secfc.disclosure import Disclosure, Exposure
 from secfc.roles.exchange import SERVER
 
@@ -87,7 +87,7 @@ def curious_server(
             found[f"{what} and the points of {friend}"] = judge_guess(
                 Located(shape, *both.known()), both.points
             )
-        if not installed("scipy"):
+        if not is_installed("scipy"):
             return ServerFinding(exposes, found, asked, used)
         if exposes == "nothing":  # labels are hidden on the way, and the first are random
             labels = History((SERVER,), result.history[-1:], (result.k,), d)

@@ -14,11 +14,11 @@ from secfc.coded.membership import Private
 from secfc.coded.plan import CodedPlan
 from secfc.coded_kmeans.run_summary import hidden_from_coalition, leakage_to_clients, leakage_under_policy
 from secfc.coded_kmeans.secfc import SecFC
-from secfc.report.argument import colluding, said_of
+from secfc.report.argument import collusion_line, said_of
 from secfc.report.costs import CONTENTS
 from secfc.report.data import Report, privacy_spent
 from secfc.report.leakage import attack_sentences
-from secfc.report.terminal import CAUTION, Grid, Items, Pairs, Section, Words, count, size_of
+from secfc.report.terminal import CAUTION, Grid, Items, Pairs, Section, Words, pluralize, size_of
 from secfc.roles.exchange import SERVER
 
 FILL = "to be filled in by the controller"
@@ -95,7 +95,7 @@ def of_run(found: Report, result: Clustering) -> Practice:
 CLEAR = ("LocalCenters", "LocalCentroids", "AlignedCentroids", "LocalGaussians")
 
 
-def sections(practice: Practice) -> tuple[Section, ...]:
+def practice_sections(practice: Practice) -> tuple[Section, ...]:
     """The whole page."""
     found = (
         Section("What is done, and for what", (Pairs(_task(practice)),)),
@@ -112,7 +112,7 @@ def sections(practice: Practice) -> tuple[Section, ...]:
     return tuple(section.trimmed for section in found if not section.empty)
 
 
-def summary(practice: Practice) -> list[tuple[str, str]]:
+def practice_summary(practice: Practice) -> list[tuple[str, str]]:
     """The first lines."""
     lines = [
         ("Processing", practice.named),
@@ -128,15 +128,21 @@ def summary(practice: Practice) -> list[tuple[str, str]]:
 def _task(practice: Practice) -> list[tuple[str, str]]:
     rows = "" if practice.m is None else f", {practice.m:,} rows in total"
     k = practice.plan.k if isinstance(getattr(practice.plan, "k", None), int) else practice.algorithm.k
-    many = count(k, "cluster") if isinstance(k, int) else "clusters"
+    many = pluralize(k, "cluster") if isinstance(k, int) else "clusters"
     fill = practice.fill
     return [
         ("Operation", f"{practice.named}: rows are put into {many} of similar rows (k-means)"),
-        ("Parties", f"{count(practice.clients, 'client')} that hold rows{rows}; a server that holds none"),
-        ("Fields", f"{count(practice.d, 'number')} a row; names of columns are public, IDs of rows are "
-         + ("compared under keys" if _private(practice) else "not sent")),
+        (
+            "Parties",
+            f"{pluralize(practice.clients, 'client')} that hold rows{rows}; a server that holds none",
+        ),
+        (
+            "Fields",
+            f"{pluralize(practice.d, 'number')} a row; names of columns are public, IDs of rows are "
+            + ("compared under keys" if _private(practice) else "not sent"),
+        ),
         *((name, fill.get(name.lower(), what)) for name, what in FILLED.items()),
-    ]  # fmt: skip
+    ]
 
 
 def _private(practice: Practice) -> bool:
@@ -187,7 +193,10 @@ def _coalitions(practice: Practice) -> Grid:
         t, way = _t(practice), practice.algorithm
         if t:
             rows.append(
-                (f"any {count(t, 'client')} together", hidden_from_coalition(t, leakage_under_policy(way)))
+                (
+                    f"any {pluralize(t, 'client')} together",
+                    hidden_from_coalition(t, leakage_under_policy(way)),
+                )
             )
             rows.append(
                 (f"{t + 1} clients together, or more", "nothing is promised: shares give small or "
@@ -195,7 +204,7 @@ def _coalitions(practice: Practice) -> Grid:
             )  # fmt: skip
         else:
             rows.append(("any client", hidden_from_coalition(0, leakage_under_policy(way))))
-        if (line := colluding(practice.policy)) is not None:
+        if (line := collusion_line(practice.policy)) is not None:
             rows += [(who.strip(), "together no more than its members alone") for who in line[0].split(";")]
             who, _, what = line[1].partition(":")
             rows.append((who, what.strip() or "nothing is promised"))
@@ -299,14 +308,14 @@ def _open(practice: Practice) -> tuple[str, ...]:
 
 def as_html(practice: Practice) -> str:
     """The page."""
-    from secfc.report.page import template
+    from secfc.report.page import load_template
 
     return str(
-        template("officer.html.jinja").render(
+        load_template("officer.html.jinja").render(
             title=f"For approval: {practice.named}",
             happened=practice.happened,
             caution=CAUTION,
-            summary=summary(practice),
-            sections=sections(practice),
+            summary=practice_summary(practice),
+            sections=practice_sections(practice),
         )
     )

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from secfc.algorithm import Clustering
 from secfc.data.federation import Federation
 from secfc.kmeans.elbow import CostCurve
-from secfc.report.data import Report, in_row_order, pooled
-from secfc.report.people import SIMULATED, sections, summary
+from secfc.report.data import Report, in_row_order, pool_points
+from secfc.report.people import SIMULATED, report_sections, report_summary
 from secfc.report.terminal import Dots
 
 # Ten hues that also differ in lightness (Okabe and Ito's, and two grays); an eleventh cluster has the first.
@@ -29,7 +29,7 @@ WIDTH, HEIGHT, ROOM = 640.0, 400.0, 12.0
 
 
 @cache
-def template(name: str = "page.html.jinja") -> Any:
+def load_template(name: str = "page.html.jinja") -> Any:
     """A template of this folder; they share parts, and everything is escaped."""
     from jinja2 import Environment, FunctionLoader, StrictUndefined
 
@@ -50,17 +50,17 @@ def as_html(found: Report, *, holders: bool = False, sketch: Dots | None = None)
     holders: whether its readers may see the data; else what only these should see is left out, and named.
     sketch: a picture of points (`secfc.report.page`), which only holders get.
     """
-    whole = sections(found, sketch)
+    whole = report_sections(found, sketch)
     public = found.publishable if found.noisy and not holders else found
     shown = [section for section in whole if holders or not section.holders]
     return str(
-        template().render(
+        load_template().render(
             title=found.account.title,
             simulated=SIMULATED,
             holders=holders,
             started=None if found.origin is None else found.origin.started,
             verified=found.verified,
-            summary=summary(public),
+            summary=report_summary(public),
             sections=[replace(shown[0], title="The run"), *shown[1:]],
             hidden=[section.title for section in whole if section not in shown],
             parties=sorted(public.counts.clients) if public.counts is not None else (),
@@ -151,14 +151,14 @@ def _ticks(costs: Array) -> list[float]:
 POINTS = 600
 
 
-def sketch(result: Clustering, federation: Federation) -> Dots | None:
+def plane_sketch(result: Clustering, federation: Federation) -> Dots | None:
     """At most 600 points in the plane in which they spread most, None where rows lack features.
 
     Whoever sees it sees two numbers of single rows: it is for holders of the data.
     """
     if federation.observed is not None:
         return None
-    points, labels = pooled(federation, result).stacked(), in_row_order(result, result.labels)
+    points, labels = pool_points(federation, result).stacked(), in_row_order(result, result.labels)
     kept = np.flatnonzero(labels >= 0)
     kept = kept[np.linspace(0, len(kept) - 1, min(POINTS, len(kept))).astype(np.int64)]
     shown = points[kept] - points[kept].mean(axis=0)

@@ -10,7 +10,7 @@ from rich.console import Console
 
 from secfc.report import terminal
 from secfc.report.costs import time_table, traffic_table
-from secfc.report.data import Report, RowCounts, epsilon_totals, privacy_spent, versions
+from secfc.report.data import Report, RowCounts, epsilon_totals, library_versions, privacy_spent
 from secfc.report.float_kmeans import FloatComparison
 from secfc.report.leakage import attack_sentences, outsider_baseline
 from secfc.report.terminal import BAD, CAUTION, GOOD, Bars, Dots, Grid, Items, Pairs, Part, Section, Words
@@ -24,17 +24,17 @@ FEW = 10  # people in a cluster, of whom its size may tell
 def as_text(found: Report, width: int = 100) -> str:
     """The whole report, in lines of at most so many letters."""
     out = io.StringIO()
-    show(Console(file=out, width=width, markup=False, highlight=False, emoji=False), found)
+    print_report(Console(file=out, width=width, markup=False, highlight=False, emoji=False), found)
     return out.getvalue()
 
 
-def show(console: Console, found: Report) -> None:
+def print_report(console: Console, found: Report) -> None:
     """Print the whole report."""
-    for section in sections(found):
-        terminal.section(console, section)
+    for section in report_sections(found):
+        terminal.print_section(console, section)
 
 
-def sections(found: Report, sketch: Dots | None = None) -> tuple[Section, ...]:
+def report_sections(found: Report, sketch: Dots | None = None) -> tuple[Section, ...]:
     """The whole report, for renderers; those that only holders of the data should read say so.
 
     sketch: a picture of points, if there is one.
@@ -79,12 +79,12 @@ def _result(found: Report) -> Section:
     tone = {True: GOOD, False: BAD, None: ""}[found.verified]
     if found.verified and found.ordinary is not None and not found.ordinary.same:
         tone = CAUTION
-    said = [Words(verdict(found), tone)]
+    said = [Words(verdict_sentence(found), tone)]
     if found.ordinary is not None and found.verified is not False:
         said.append(Words(unrounded_sentence(found.ordinary), tone))
     changes = [(f"step {number}", many) for number, many in enumerate(found.changes or (), 1)]
     moved = Bars("points that changed their cluster, by step", changes[:MOST])
-    return Section("InputPartyResult", (*said, Pairs(_iterations(found)), moved))
+    return Section("Result", (*said, Pairs(_iterations(found)), moved))
 
 
 def _clusters(found: Report) -> Section:
@@ -136,7 +136,7 @@ def _origin(found: Report) -> list[tuple[str, str]]:
     """What whoever has the same files types to get the same labels, or others under the same noise."""
     if found.origin is None:
         return []
-    had = ", ".join(f"{name} {version}" for name, version in versions().items())
+    had = ", ".join(f"{name} {version}" for name, version in library_versions().items())
     lines = [("Started", found.origin.started), ("Versions", had), ("Command", found.origin.command)]
     if found.digests is not None:
         lines.append(("Labels", f"SHA-256 {found.digests['']}, of all rows in their order"))
@@ -192,7 +192,7 @@ def _noise(found: Report) -> tuple[Part, ...]:
 def _times(found: Report) -> tuple[Words | Grid, ...]:
     if found.seconds is None or found.wall is None:
         return ()
-    together = f" Together: {terminal.duration(found.wall['fit'])}." if "fit" in found.wall else ""
+    together = f" Together: {terminal.duration_text(found.wall['fit'])}." if "fit" in found.wall else ""
     said = (
         "All parties were simulated in this process, one after another; waiting and networks are not "
         f"counted.{together}"
@@ -226,7 +226,7 @@ def _evaluation(found: Report) -> Section:
     return Section("Evaluation", parts, holders=True)
 
 
-def verdict(found: Report) -> str:
+def verdict_sentence(found: Report) -> str:
     """Whether the labels are those of plaintext k-means, in a sentence; and if so, of which kind it is."""
     told = comparison_sentence(found)
     if found.comparison is not None and found.account.parameters.get("centers") == "rounded":
@@ -293,7 +293,7 @@ def _setup(found: Report) -> list[tuple[str, str]]:
         more = f", ... ({len(names)} in all)" if len(names) > COLUMNS else ""
         lines.append(("Columns", ", ".join(names[:COLUMNS]) + more))
     among = "" if found.curve is None else f", chosen among {found.curve.least} to {len(found.curve.costs)}"
-    task = (f"k = {terminal.count(found.parameters['k'], 'cluster')}{among}", *found.account.task)
+    task = (f"k = {terminal.pluralize(found.parameters['k'], 'cluster')}{among}", *found.account.task)
     seed = (f"seed {found.parameters['seed']}",) if "seed" in found.parameters else ()
     lines.append(("Task", ", ".join((*task, *seed))))
     lines += found.account.setup
@@ -304,8 +304,8 @@ def _setup(found: Report) -> list[tuple[str, str]]:
         lines.append(
             (
                 "Rounding",
-                f"to {terminal.number(quantizer.scale)} steps a {unit} ({quantizer.rounding}); "
-                f"values within +-{terminal.number(quantizer.bound)}{_finest(found)}",
+                f"to {terminal.short_number(quantizer.scale)} steps a {unit} ({quantizer.rounding}); "
+                f"values within +-{terminal.short_number(quantizer.bound)}{_finest(found)}",
             )
         )
     return lines
@@ -313,13 +313,13 @@ def _setup(found: Report) -> list[tuple[str, str]]:
 
 def _shape(found: Report, counts: RowCounts | None) -> str:
     """Numbers of features and clients, and of points if they may be told."""
-    shape = f"d = {terminal.count(found.d, 'feature')}, n = {terminal.count(found.n, 'client')}"
+    shape = f"d = {terminal.pluralize(found.d, 'feature')}, n = {terminal.pluralize(found.n, 'client')}"
     if counts is None:
         return shape
     least, most = min(counts.clients.values()), max(counts.clients.values())
     each = f"{least:,} each" if least == most else f"{least:,} to {most:,} each"
     held = f" (the union of {counts.held:,} rows)" if found.account.hidden else ""
-    return f"m = {terminal.count(counts.m, 'point')}{held}, {shape} ({each})"
+    return f"m = {terminal.pluralize(counts.m, 'point')}{held}, {shape} ({each})"
 
 
 def _finest(found: Report) -> str:
@@ -386,7 +386,7 @@ def _sizes(found: Report) -> list[tuple[str, str]]:
     sizes = found.counts.clusters
     shown = ", ".join(f"{size:,}" for size in sizes[:12]) + (", ..." if len(sizes) > 12 else "")
     empty = sizes.count(0)
-    lines = [("Sizes", shown + (f" ({terminal.count(empty, 'cluster')} empty)" if empty else ""))]
+    lines = [("Sizes", shown + (f" ({terminal.pluralize(empty, 'cluster')} empty)" if empty else ""))]
     if found.withheld:
         which = ", ".join(map(str, found.withheld[:12])) + (", ..." if len(found.withheld) > 12 else "")
         several = len(found.withheld) > 1
@@ -409,7 +409,7 @@ CUT, SHORT = ("Data", "Server saw"), 66  # what is cut on a screen, to one line
 MOST_SUMMARIZED = 9  # lines there
 
 
-def summary(found: Report) -> list[tuple[str, str]]:
+def report_summary(found: Report) -> list[tuple[str, str]]:
     """Names and short sentences."""
     lines = [
         ("Data", _data(found)),
@@ -418,7 +418,7 @@ def summary(found: Report) -> list[tuple[str, str]]:
         ("Took", _took(found)),
     ]
     if dishonest := len(found.liars) + len(found.disputes) + len(found.excluded):
-        lines.append(("Dishonest", f"{terminal.count(dishonest, 'finding')}: --verbose names them"))
+        lines.append(("Dishonest", f"{terminal.pluralize(dishonest, 'finding')}: --verbose names them"))
     if found.scores is not None and not found.noisy:
         lines.append(("Accuracy", f"{100 * found.scores['accuracy']:.2f} % of the points are in their class"))
     if found.learned:
@@ -433,26 +433,31 @@ def summary(found: Report) -> list[tuple[str, str]]:
 
 def print_summary(console: Console, found: Report) -> None:
     """Print the summary."""
-    terminal.heading(console, found.account.title)
-    lines = [(name, terminal.clipped(said, SHORT) if name in CUT else said) for name, said in summary(found)]
+    terminal.print_heading(console, found.account.title)
+    lines = [
+        (name, terminal.clip_text(said, SHORT) if name in CUT else said)
+        for name, said in report_summary(found)
+    ]
     for dropped in ("Took", "Accuracy"):
         if sum(len(textwrap.wrap(said, SHORT)) for _, said in lines) > MOST_SUMMARIZED:
             lines = [(name, said) for name, said in lines if name != dropped]
-    terminal.pairs(console, lines)
+    terminal.print_pairs(console, lines)
 
 
 def print_notes(console: Console, found: Report) -> None:
     """Print what the user should know about choices that were made for them."""
     for note in (*found.notes, *found.asides):
-        terminal.paragraph(console, f"Note: {note}", "yellow")
+        terminal.print_paragraph(console, f"Note: {note}", "yellow")
 
 
 def _data(found: Report) -> str:
     known = found.counts is not None and found.labels_paid
-    points = f"{terminal.count(found.counts.m, 'point')} of " if known and found.counts is not None else ""
+    points = (
+        f"{terminal.pluralize(found.counts.m, 'point')} of " if known and found.counts is not None else ""
+    )
     names = found.columns or ()
     listed = f": {', '.join(names[:NAMES])}{', ...' if len(names) > NAMES else ''}" if names else ""
-    said = f"{points}{terminal.count(found.n, 'client')}, {terminal.count(found.d, 'feature')}"
+    said = f"{points}{terminal.pluralize(found.n, 'client')}, {terminal.pluralize(found.d, 'feature')}"
     return said + listed
 
 
@@ -468,8 +473,10 @@ def _summary_clusters(found: Report) -> str:
 def _labels(found: Report) -> list[tuple[str, str]]:
     """How the labels stand to those of plaintext k-means, and of the points as they are."""
     if not found.verified:
-        return [("Labels", verdict(found))]
-    steps = terminal.count(found.comparison.steps if found.comparison is not None else found.n_iter, "step")
+        return [("Labels", verdict_sentence(found))]
+    steps = terminal.pluralize(
+        found.comparison.steps if found.comparison is not None else found.n_iter, "step"
+    )
     which = " with rounded centers" if found.account.parameters.get("centers") == "rounded" else ""
     same = f"those of plaintext k-means{which} (Lloyd), exactly, in all of {steps}"
     if found.moved and not found.converged:
@@ -482,8 +489,8 @@ def _labels(found: Report) -> list[tuple[str, str]]:
 def _took(found: Report) -> str:
     sent = [entry for kinds in found.traffic.values() for entry in kinds.values()]
     many, size = sum(count for count, _ in sent), sum(size for _, size in sent)
-    work = f"{terminal.duration(found.wall['fit'])}, " if found.wall and "fit" in found.wall else ""
-    return f"{work}{terminal.count(many, 'message')} of {terminal.size_of(size)} together"
+    work = f"{terminal.duration_text(found.wall['fit'])}, " if found.wall and "fit" in found.wall else ""
+    return f"{work}{terminal.pluralize(many, 'message')} of {terminal.size_of(size)} together"
 
 
 def _summary_privacy(found: Report) -> str:

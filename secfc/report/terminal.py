@@ -104,13 +104,15 @@ class Section:
 STYLES = {GOOD: "bold green", BAD: "bold red", CAUTION: "yellow", "": ""}
 
 
-def heading(console: Console, title: str) -> None:
+def print_heading(console: Console, title: str) -> None:
     """A blank line and a title."""
     console.print()
     console.print(Text(title, "bold"))
 
 
-def paragraph(console: Console, sentence: str, style: str = "", first: str = "", rest: str = "") -> None:
+def print_paragraph(
+    console: Console, sentence: str, style: str = "", first: str = "", rest: str = ""
+) -> None:
     """Print wrapped words; lines begin with `first` or `rest` and have no trailing blanks."""
     width = max(40, min(console.width, 100))
     lines = textwrap.wrap(
@@ -119,41 +121,41 @@ def paragraph(console: Console, sentence: str, style: str = "", first: str = "",
     console.print(Text("\n".join(lines), style), soft_wrap=True)
 
 
-def pairs(console: Console, lines: Iterable[tuple[str, str]]) -> None:
+def print_pairs(console: Console, lines: Iterable[tuple[str, str]]) -> None:
     """Print names, and beside them sentences."""
     for name, value in lines:
-        paragraph(console, value, first=f"{name:<11} ", rest=" " * 12)
+        print_paragraph(console, value, first=f"{name:<11} ", rest=" " * 12)
 
 
-def items(console: Console, sentences: Iterable[str]) -> None:
+def print_items(console: Console, sentences: Iterable[str]) -> None:
     """Print a list."""
     for sentence in sentences:
-        paragraph(console, sentence, first="- ", rest="  ")
+        print_paragraph(console, sentence, first="- ", rest="  ")
 
 
-def section(console: Console, shown: Section) -> None:
+def print_section(console: Console, shown: Section) -> None:
     """Print a section; pictures are for pages."""
-    heading(console, shown.title)
+    print_heading(console, shown.title)
     for part in shown.parts:
         if isinstance(part, Words):
-            paragraph(console, part.sentence, STYLES[part.tone])
+            print_paragraph(console, part.sentence, STYLES[part.tone])
         elif isinstance(part, Pairs):
-            pairs(console, part.lines)
+            print_pairs(console, part.lines)
         elif isinstance(part, Items):
-            items(console, part.sentences)
+            print_items(console, part.sentences)
         elif isinstance(part, Grid):
-            console.print(grid(part))
+            console.print(cells_table(part))
 
 
-def grid(part: Grid) -> Table:
+def cells_table(part: Grid) -> Table:
     """A table of these cells."""
-    made = table(*part.columns, text=part.words)
+    made = rich_table(*part.columns, text=part.words)
     for row in part.rows:
         made.add_row(*row)
     return made
 
 
-def table(*columns: str, text: int) -> Table:
+def rich_table(*columns: str, text: int) -> Table:
     """A table whose first `text` columns are words and whose others are numbers."""
     made = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False, header_style="")
     for place, name in enumerate(columns):
@@ -161,28 +163,28 @@ def table(*columns: str, text: int) -> Table:
     return made
 
 
-def clipped(sentence: str, most: int) -> str:
+def clip_text(sentence: str, most: int) -> str:
     """The sentence, cut at a word if it has more letters than this."""
     return textwrap.shorten(sentence, most, placeholder=" ...")
 
 
-def count(number: int, what: str) -> str:
+def pluralize(number: int, what: str) -> str:
     """A number of things, in the plural if need be."""
     return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
-def number(value: float) -> str:
+def short_number(value: float) -> str:
     """A number as short as it can be read, whole numbers with separators."""
     return f"{int(value):,}" if value == int(value) and abs(value) < 1e15 else f"{value:g}"
 
 
-def ms(value: float) -> str:
+def in_milliseconds(value: float) -> str:
     """Seconds as milliseconds, without the unit."""
     spent = 1000 * value
     return f"{spent:,.2f}" if spent < 100 else f"{spent:,.0f}"
 
 
-def duration(value: float) -> str:
+def duration_text(value: float) -> str:
     """Seconds as people say them."""
     return f"{1000 * value:.0f} ms" if value < 1 else f"{value:.1f} s"
 

@@ -11,8 +11,8 @@ from rich.table import Table
 
 from psu import Server, UnionResult
 from secfc.report import terminal
-from secfc.report.data import versions
-from secfc.report.json import strict
+from secfc.report.data import library_versions
+from secfc.report.json import strict_json
 
 ROLES = {"client": "each client", "member": "each member", "server": "server"}
 
@@ -42,12 +42,12 @@ class UnionReport:
         }
 
 
-def seconds(result: UnionResult) -> dict[str, dict[str, float]]:
+def role_seconds(result: UnionResult) -> dict[str, dict[str, float]]:
     """CPU time by role: mean and maximum over its parties."""
     return _by_role(dict(result.seconds))
 
 
-def sent(result: UnionResult) -> dict[str, dict[str, float]]:
+def role_bytes(result: UnionResult) -> dict[str, dict[str, float]]:
     """Bytes sent by role: mean and maximum over its parties."""
     return _by_role({party: result.sent(party) for party in result.seconds})
 
@@ -57,12 +57,12 @@ def _by_role(values: Mapping[str, float]) -> dict[str, dict[str, float]]:
     return {role: {"mean": sum(v) / len(v), "max": max(v)} for role, v in found.items() if v}
 
 
-def total(result: UnionResult) -> int:
+def total_bytes(result: UnionResult) -> int:
     """Bytes that all parties sent together."""
     return sum(size for _, size in result.traffic.values())
 
 
-def learned(union: UnionReport) -> dict[str, list[str]]:
+def leakage_sentences(union: UnionReport) -> dict[str, list[str]]:
     """What each party learned and what it did not, in sentences."""
     result = union.result
     n, m, plan = result.plan.n, result.m, result.plan
@@ -73,7 +73,7 @@ def learned(union: UnionReport) -> dict[str, list[str]]:
     if plan.quota:
         guesses = (
             f"pseudonyms of all IDs, and of {plan.quota:,} that it named: it can test as many guesses as it "
-            f"has fewer IDs; more take the server and {terminal.count(plan.t + 1, 'client')} together"
+            f"has fewer IDs; more take the server and {terminal.pluralize(plan.t + 1, 'client')} together"
         )
     facts: dict[str, list[str]] = {
         "every client": [
@@ -124,7 +124,7 @@ def as_json(union: UnionReport) -> dict[str, Any]:
         entry["bytes"] += size
     report: dict[str, Any] = {
         "format": 1,
-        "versions": versions(),
+        "versions": library_versions(),
         "source": union.source,
         "parameters": {
             "mode": "server" if server else "threshold",
@@ -143,40 +143,40 @@ def as_json(union: UnionReport) -> dict[str, Any]:
         "estimate": result.estimate,
         "rounds": result.rounds,
         "attempts": result.attempts,
-        "seconds": {**seconds(result), "wall": dict(union.wall)},
-        "bytes": {"sent": sent(result), "total": total(result), "by_direction": by_kind},
-        "learned": learned(union),
+        "seconds": {**role_seconds(result), "wall": dict(union.wall)},
+        "bytes": {"sent": role_bytes(result), "total": total_bytes(result), "by_direction": by_kind},
+        "learned": leakage_sentences(union),
         "notes": list(union.notes),
     }
-    plain: dict[str, Any] = strict(report)
+    plain: dict[str, Any] = strict_json(report)
     return plain
 
 
 def cost_table(result: UnionResult) -> Table:
     """Milliseconds and bytes sent, by role."""
-    table = terminal.table("Who", "ms", "max", "sent", "max", text=1)
-    spent, size = seconds(result), sent(result)
+    table = terminal.rich_table("Who", "ms", "max", "sent", "max", text=1)
+    spent, size = role_seconds(result), role_bytes(result)
     for role, who in ROLES.items():
         if role in spent:
             table.add_row(
                 who,
-                terminal.ms(spent[role]["mean"]),
-                "" if role == "server" else terminal.ms(spent[role]["max"]),
+                terminal.in_milliseconds(spent[role]["mean"]),
+                "" if role == "server" else terminal.in_milliseconds(spent[role]["max"]),
                 terminal.size_of(round(size[role]["mean"])),
                 "" if role == "server" else terminal.size_of(round(size[role]["max"])),
             )
     return table
 
 
-def show(console: Console, union: UnionReport) -> None:
+def print_union(console: Console, union: UnionReport) -> None:
     """Print the whole report."""
     result, plan = union.result, union.result.plan
-    terminal.heading(console, "Private set union")
+    terminal.print_heading(console, "Private set union")
     least, most = min(union.ids.values()), max(union.ids.values())
     each = f"{least:,} each" if least == most else f"{least:,} to {most:,} each"
     lines = [
         ("Source", union.source),
-        ("IDs", f"{sum(union.ids.values()):,} at n = {terminal.count(plan.n, 'client')} ({each})"),
+        ("IDs", f"{sum(union.ids.values()):,} at n = {terminal.pluralize(plan.n, 'client')} ({each})"),
     ]
     if union.repeated:
         many = sum(union.repeated.values())
@@ -191,7 +191,8 @@ def show(console: Console, union: UnionReport) -> None:
         lines.append(
             (
                 "Mode",
-                f"threshold, t = {plan.t}: a committee of {terminal.count(len(plan.committee), 'client')} "
+                f"threshold, t = {plan.t}: a committee of "
+                f"{terminal.pluralize(len(plan.committee), 'client')} "
                 f"holds "
                 f"shares of the sum of tables; {plan.mode.spares or 'none'} of them may fall silent",
             )
@@ -203,23 +204,23 @@ def show(console: Console, union: UnionReport) -> None:
         ("Size", size),
         (
             "Rounds",
-            f"{terminal.count(result.rounds, 'round')} of openings, "
-            f"{terminal.count(result.attempts, 'table')}",
+            f"{terminal.pluralize(result.rounds, 'round')} of openings, "
+            f"{terminal.pluralize(result.attempts, 'table')}",
         ),
     ]
-    terminal.pairs(console, lines)
+    terminal.print_pairs(console, lines)
     for note in union.notes:
-        terminal.paragraph(console, f"Note: {note}", "yellow")
-    terminal.heading(console, "InputPartyResult")
-    terminal.paragraph(console, f"The union has {terminal.count(result.m, 'ID')}.", "bold green")
-    terminal.heading(console, "Time and traffic")
-    terminal.paragraph(
+        terminal.print_paragraph(console, f"Note: {note}", "yellow")
+    terminal.print_heading(console, "Result")
+    terminal.print_paragraph(console, f"The union has {terminal.pluralize(result.m, 'ID')}.", "bold green")
+    terminal.print_heading(console, "Time and traffic")
+    terminal.print_paragraph(
         console,
         "All parties were simulated in this process, one after another; networks are not counted. Together: "
-        f"{terminal.duration(union.wall.get('union', 0.0))}, {terminal.size_of(total(result))}.",
+        f"{terminal.duration_text(union.wall.get('union', 0.0))}, {terminal.size_of(total_bytes(result))}.",
     )
     console.print(cost_table(result))
-    terminal.heading(console, "What each party learned")
-    for who, facts in learned(union).items():
-        terminal.paragraph(console, f"{who[0].upper()}{who[1:]}:")
-        terminal.items(console, facts)
+    terminal.print_heading(console, "What each party learned")
+    for who, facts in leakage_sentences(union).items():
+        terminal.print_paragraph(console, f"{who[0].upper()}{who[1:]}:")
+        terminal.print_items(console, facts)

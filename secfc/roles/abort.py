@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
-from secfc.roles.checks import refuse
+from secfc.roles.checks import refuse_if
 from secfc.roles.exchange import (
     END,
     SERVER,
@@ -47,8 +47,8 @@ class Abort(Message, tag=27):
     number: int
 
     def __post_init__(self) -> None:
-        refuse(NAME.fullmatch(self.error) is None, "the class of an error is up to 40 letters")
-        refuse(not 0 <= self.number < END, "a run ends in one of its rounds")
+        refuse_if(NAME.fullmatch(self.error) is None, "the class of an error is up to 40 letters")
+        refuse_if(not 0 <= self.number < END, "a run ends in one of its rounds")
 
 
 def broadcast_abort(

@@ -23,7 +23,7 @@ MOST_CLIENTS = 1 << 16
 FARTHEST = 2.0**400
 
 
-def refuse(wrong: bool, rule: str) -> None:
+def refuse_if(wrong: bool, rule: str) -> None:
     """Raises ValueError with this rule if it is broken."""
     if wrong:
         raise ValueError(rule)
@@ -37,48 +37,50 @@ def is_array(value: Any, kinds: str, axes: int) -> bool:
 def check_labels(labels: Array, k: int, what: str, lowest: int = -1) -> None:
     """Signed integers in [lowest, k)."""
     rule = f"{what} is a vector of signed integer labels and k of at least 1"
-    refuse(not is_array(labels, "i", 1) or k < 1, rule)
+    refuse_if(not is_array(labels, "i", 1) or k < 1, rule)
     inside = not labels.size or (int(labels.min()) >= lowest and int(labels.max()) < k)
-    refuse(not inside, f"labels must lie in [{lowest}, {k})")
+    refuse_if(not inside, f"labels must lie in [{lowest}, {k})")
 
 
 def check_unsigned(values: Array, what: str, axes: int = 3) -> None:
     """Unsigned integers; which of them are residues, the plan says."""
-    refuse(not is_array(values, "u", axes), f"{what} are {axes} axes of residues, which are unsigned")
+    refuse_if(not is_array(values, "u", axes), f"{what} are {axes} axes of residues, which are unsigned")
 
 
 def check_numbers(numbers: Array, what: str) -> None:
     """Distinct numbers of clients, counted from 0, in any order."""
-    refuse(not is_array(numbers, "i", 1), f"{what} are a vector of integers")
-    refuse(len(numbers) > MOST_CLIENTS, f"{what} are at most {MOST_CLIENTS}")
+    refuse_if(not is_array(numbers, "i", 1), f"{what} are a vector of integers")
+    refuse_if(len(numbers) > MOST_CLIENTS, f"{what} are at most {MOST_CLIENTS}")
     distinct = len(np.unique(numbers)) == len(numbers) and int(numbers.min(initial=0)) >= 0
-    refuse(not distinct, f"{what} are distinct, numbered from 0")
+    refuse_if(not distinct, f"{what} are distinct, numbered from 0")
 
 
 def check_sizes(sizes: Array) -> None:
     """Raises ValueError for anything but sizes of clusters."""
-    refuse(not is_array(sizes, "i", 1) or not len(sizes), "sizes of clusters are a vector of integers")
-    refuse(int(sizes.min()) < 0, "no cluster has less than no points")
+    refuse_if(not is_array(sizes, "i", 1) or not len(sizes), "sizes of clusters are a vector of integers")
+    refuse_if(int(sizes.min()) < 0, "no cluster has less than no points")
 
 
 def check_centers(centers: Array, what: str) -> None:
     """In data units, whose squares and sums stay in the range of floats."""
-    refuse(not is_array(centers, "f", 2), f"{what} are rows of floats")
+    refuse_if(not is_array(centers, "f", 2), f"{what} are rows of floats")
     # Comparisons with NaN, which both extremes are if any entry is, do not hold.
     inside = not centers.size or (float(centers.min()) >= -FARTHEST and float(centers.max()) <= FARTHEST)
-    refuse(not inside, f"{what} are finite and below 2**400")
+    refuse_if(not inside, f"{what} are finite and below 2**400")
 
 
 def check_centers_or_none(centers: Array, what: str) -> None:
     """Check centers, of which rows of NaN are clusters without points."""
-    refuse(not is_array(centers, "f", 2), f"{what} are rows of floats")
+    refuse_if(not is_array(centers, "f", 2), f"{what} are rows of floats")
     if not centers.size:
         return
     absent = np.isnan(centers)
-    refuse(not bool((absent.any(axis=1) == absent.all(axis=1)).all()), f"{what} are finite, or rows of NaN")
+    refuse_if(
+        not bool((absent.any(axis=1) == absent.all(axis=1)).all()), f"{what} are finite, or rows of NaN"
+    )
     if not absent.all():
         low, high = np.fmin.reduce(centers, axis=None), np.fmax.reduce(centers, axis=None)
-        refuse(not -FARTHEST <= low <= high <= FARTHEST, f"{what} are below 2**400")
+        refuse_if(not -FARTHEST <= low <= high <= FARTHEST, f"{what} are below 2**400")
 
 
 # --------------------------------------------------------------------------------------------------

@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from field.secrets.coins import Coins
-from secfc.roles.checks import is_array, refuse
+from secfc.roles.checks import is_array, refuse_if
 from secfc.roles.exchange import (
     SERVER,
     TOSS,
@@ -55,7 +55,7 @@ class Commitment(Message, tag=46):
     digest: bytes
 
     def __post_init__(self) -> None:
-        refuse(len(self.digest) != SIZE, f"a commitment has {SIZE} bytes, this one has {len(self.digest)}")
+        refuse_if(len(self.digest) != SIZE, f"a commitment has {SIZE} bytes, this one has {len(self.digest)}")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -65,7 +65,7 @@ class Coin(Message, tag=47):
     value: bytes
 
     def __post_init__(self) -> None:
-        refuse(len(self.value) != SIZE, f"a coin has {SIZE} bytes, this one has {len(self.value)}")
+        refuse_if(len(self.value) != SIZE, f"a coin has {SIZE} bytes, this one has {len(self.value)}")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -76,10 +76,10 @@ class TossedCoins(Message, tag=48):
     values: Array
 
     def __post_init__(self) -> None:
-        refuse(not is_array(self.there, "b", 1), "who tossed is one truth value a client")
+        refuse_if(not is_array(self.there, "b", 1), "who tossed is one truth value a client")
         shape = int(np.count_nonzero(self.there)), SIZE
         bytes_each = is_array(self.values, "u", 2) and self.values.dtype == np.uint8
-        refuse(not bytes_each or self.values.shape != shape, f"tossed values are {SIZE} bytes a client")
+        refuse_if(not bytes_each or self.values.shape != shape, f"tossed values are {SIZE} bytes a client")
 
 
 # --- pure steps ----------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from secfc.roles.checks import (
     check_centers_or_none,
     check_labels,
     is_array,
-    refuse,
+    refuse_if,
 )
 from secfc.roles.description import MAXIMUM
 
@@ -38,7 +38,7 @@ class Hello(Message, tag=26):
 
     def __post_init__(self) -> None:
         size = len(self.description)
-        refuse(size > MAXIMUM, f"a description has at most {MAXIMUM} bytes, this one has {size}")
+        refuse_if(size > MAXIMUM, f"a description has at most {MAXIMUM} bytes, this one has {size}")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -48,7 +48,7 @@ class PlanDigest(Message, tag=165):
     digest: bytes
 
     def __post_init__(self) -> None:
-        refuse(len(self.digest) != 32, f"a digest has 32 bytes, this one has {len(self.digest)}")
+        refuse_if(len(self.digest) != 32, f"a digest has 32 bytes, this one has {len(self.digest)}")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -65,10 +65,10 @@ class InputPartyResult(Message, tag=166):
 
     def __post_init__(self) -> None:
         right = is_array(self.sizes, "i", 1) and len(self.sizes) and int(self.sizes.min()) >= 0
-        refuse(not right, "sizes are a vector of numbers of points")
+        refuse_if(not right, "sizes are a vector of numbers of points")
         check_labels(self.labels, len(self.sizes), "a result", lowest=0)
         if self.centers is not None:
-            refuse(
+            refuse_if(
                 not is_array(self.centers, "f", 2) or len(self.centers) != len(self.sizes),
                 "centers are k rows of floats",
             )
@@ -86,7 +86,7 @@ class Contributors(Message, tag=14):
     complete: Array
 
     def __post_init__(self) -> None:
-        refuse(not is_array(self.complete, "b", 1), "contributors are truth values")
+        refuse_if(not is_array(self.complete, "b", 1), "contributors are truth values")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -103,7 +103,7 @@ class FinalResult(Message, tag=9):
     def __post_init__(self) -> None:
         check_labels(self.labels, self.k, "a result", lowest=0)
         if self.centers is not None:
-            refuse(
+            refuse_if(
                 not is_array(self.centers, "f", 2) or len(self.centers) != self.k,
                 "centers are k rows of floats",
             )

@@ -34,7 +34,7 @@ from secfc.data.resolution import (
     FINE,
     Resolution,
     check_resolution,
-    resolution,
+    measure_resolution,
     sample_rows,
     sample_size,
     warn_of_resolution,
@@ -377,17 +377,17 @@ def unite_scalings(scalings: list[Scaling]) -> Scaling:
     All know the same of what they share; an experiment in which no client heard anything knows none.
     """
 
-    def known(columns: Any) -> tuple[float, ...]:
+    def first_known(columns: Any) -> tuple[float, ...]:
         return tuple(next((v for v in values if v == v), np.nan) for values in zip(*columns, strict=True))
 
     first = scalings[0]
-    fill = None if first.fill is None else known(one.fill for one in scalings)
-    centers = known(one.centers for one in scalings)
-    return replace(first, centers=centers, units=known(one.units for one in scalings), fill=fill)
+    fill = None if first.fill is None else first_known(one.fill for one in scalings)
+    centers = first_known(one.centers for one in scalings)
+    return replace(first, centers=centers, units=first_known(one.units for one in scalings), fill=fill)
 
 
 def warn_of_outliers(parts: list[Array], limit: float, names: Any, whose: str) -> None:
     """Warn, or raise InputError, where an outlier leaves a feature of scaled points no spread."""
-    found = resolution(parts, Quantizer(STEPS, limit), names)
+    found = measure_resolution(parts, Quantizer(STEPS, limit), names)
     if found.coarsest < FINE:
         warn_of_resolution(found, found.sentence(whose), "refuse")

@@ -32,7 +32,7 @@ FEWEST = 64
 SLICE = 1 << 10
 
 
-def exponents(blocks: Iterable[Array], d: int, owner: str) -> Array:
+def feature_exponents(blocks: Iterable[Array], d: int, owner: str) -> Array:
     """Of each feature the least e in [LEAST, MOST] with all |x| <= 2**e, missing values aside: (d,) int64.
 
     Raises InputError for infinite values and those beyond 2**MOST.
@@ -52,7 +52,7 @@ def exponents(blocks: Iterable[Array], d: int, owner: str) -> Array:
     return np.maximum(found, LEAST)
 
 
-def thermometer(found: Array) -> Array:
+def exponent_bits(found: Array) -> Array:
     """Exponents (d,) as bits (d, MOST - LEAST): bit b says that the feature exceeds 2**(LEAST + b)."""
     return np.asarray(found)[:, None] > np.arange(LEAST, MOST)
 

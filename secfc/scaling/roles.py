@@ -29,7 +29,7 @@ from secfc.data.federation import Federation
 from secfc.data.inputs import Caution, InputError
 from secfc.data.party import Party
 from secfc.roles.agreement import agree
-from secfc.roles.checks import refuse
+from secfc.roles.checks import refuse_if
 from secfc.roles.description import LOCAL, RunTerms, describe_plan, description_digest
 from secfc.roles.exchange import (
     PREPARE,
@@ -62,7 +62,7 @@ class OpenedSumsDigest(Message, tag=90):
     digest: bytes
 
     def __post_init__(self) -> None:
-        refuse(len(self.digest) != 32, f"a digest has 32 bytes, this one has {len(self.digest)}")
+        refuse_if(len(self.digest) != 32, f"a digest has 32 bytes, this one has {len(self.digest)}")
 
 
 @dataclass(frozen=True)
@@ -155,9 +155,9 @@ def scale_at_client(way: Any, plan: ScaledPlan, party: Party, *, coins: Coins) -
         return (block for _, block in raw_blocks(party.points))
 
     exponents = np.full(plan.d, moments.LEAST, np.int64)
-    exponents[mine] = moments.exponents(blocks(), len(mine), f"client {me!r}")
+    exponents[mine] = moments.feature_exponents(blocks(), len(mine), f"client {me!r}")
     if plan.magnitudes is not None:
-        bits = moments.thermometer(exponents[shared])
+        bits = moments.exponent_bits(exponents[shared])
         hidden = encode_disjunction(plan.magnitudes, bits.reshape(-1), coins)
         sums = yield from open_sum(plan.magnitudes, me, hidden, MAGNITUDES, coins, phase=PHASE)
         exceeded = np.asarray(sums.any(axis=0))
@@ -256,7 +256,7 @@ def plaintext_scaling(way: Any, plan: ScaledPlan, federation: Federation) -> Sca
     totals = np.zeros((plan.d, 3), object)
     for party in federation.parties:
         mine, blocks = list(plan.columns(party.name)), raw_blocks(party.points)
-        own = moments.exponents((block for _, block in blocks), len(mine), f"client {party.name!r}")
+        own = moments.feature_exponents((block for _, block in blocks), len(mine), f"client {party.name!r}")
         exponents[mine] = np.maximum(exponents[mine], own)
     for party in federation.parties if way.degree else ():
         mine, blocks = list(plan.columns(party.name)), raw_blocks(party.points)
@@ -289,10 +289,10 @@ def check_constant(own: Scaling, party: Party) -> None:
 def blank_features(found: Scaling, features: list[int]) -> Scaling:
     """The scaling with NaN for these features."""
 
-    def known(values: tuple[float, ...]) -> tuple[float, ...]:
+    def blanked(values: tuple[float, ...]) -> tuple[float, ...]:
         return tuple(np.nan if i in features else value for i, value in enumerate(values))
 
     if not features:
         return found
-    fill = None if found.fill is None else known(found.fill)
-    return replace(found, centers=known(found.centers), units=known(found.units), fill=fill)
+    fill = None if found.fill is None else blanked(found.fill)
+    return replace(found, centers=blanked(found.centers), units=blanked(found.units), fill=fill)

@@ -106,7 +106,7 @@ class Standardize:
         if public.server_points is None:
             return None
         points = np.asarray(public.server_points, np.float64)
-        found = moments.exponents([points], public.d, "the server")
+        found = moments.feature_exponents([points], public.d, "the server")
         bits = moments.bits_for(1)
         return self.scaling(found, moments.integer_moments([points], found, bits), bits, public.features)
 

@@ -45,7 +45,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from field.secrets.coins import Coins
-from secfc.roles.checks import TOGETHER, check_all_residues, check_residues, is_array, refuse
+from secfc.roles.checks import TOGETHER, check_all_residues, check_residues, is_array, refuse_if
 from secfc.roles.exchange import (
     SERVER,
     Exchange,
@@ -388,7 +388,7 @@ class SumShares(Message, tag=56):
     values: Array
 
     def __post_init__(self) -> None:
-        refuse(not is_array(self.values, "u", 2), "shares of a vector are two axes of residues")
+        refuse_if(not is_array(self.values, "u", 2), "shares of a vector are two axes of residues")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -398,7 +398,7 @@ class SumDigest(Message, tag=167):
     digest: bytes
 
     def __post_init__(self) -> None:
-        refuse(len(self.digest) not in (0, 32), f"a digest has 32 bytes, this one has {len(self.digest)}")
+        refuse_if(len(self.digest) not in (0, 32), f"a digest has 32 bytes, this one has {len(self.digest)}")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -411,4 +411,4 @@ class CodedSum(Message, tag=57):
     values: Array
 
     def __post_init__(self) -> None:
-        refuse(not is_array(self.values, "u", 2), "shares of a sum are two axes of residues")
+        refuse_if(not is_array(self.values, "u", 2), "shares of a sum are two axes of residues")

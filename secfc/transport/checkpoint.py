@@ -1,6 +1,6 @@
 """Resuming after a crash: a role that keeps a journal, whatever the algorithm, policy or driver.
 
-A role is deterministic given its secret coins and what it was told.  `checkpointed` wraps any role and writes
+A role is deterministic given its secret coins and what it was told.  `keep_journal` wraps any role and writes
 both down; to resume, the role is built anew with the same coins and told the same again, without waiting for
 anybody.  What it then sends it sent before, so peers that have taken it drop it by its round, and peers that
 have not, because it was lost in the crash or because they crashed themselves, take it now.
@@ -31,7 +31,7 @@ from secfc.transport.journal import parameters_fingerprint as parameters_fingerp
 R = TypeVar("R")
 
 
-def checkpointed(role: Role[R], journal: Journal) -> Role[R]:
+def keep_journal(role: Role[R], journal: Journal) -> Role[R]:
     """The same role, keeping this journal: resumed from where the journal ends.
 
     The role must be new and made with `journal.coins()`, or others that are the same whenever it is made;
@@ -133,7 +133,7 @@ class Checkpoint:
 
     def role(self, party: PartyId, role: Role[R]) -> Role[R]:
         """The party's role, keeping its journal."""
-        return checkpointed(role, self.journals[party]) if party in self.journals else role
+        return keep_journal(role, self.journals[party]) if party in self.journals else role
 
 
 def journal_path(directory: Path | str, party: PartyId) -> Path:

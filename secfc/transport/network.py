@@ -202,12 +202,12 @@ class _Post:
         """Wait until little of what this peer sent waits to be taken."""
         mailbox = self.mailbox
 
-        def some() -> bool:
+        def has_room() -> bool:
             return self.leaving or (mailbox.backlog(peer) < BACKLOG and mailbox.nbytes(peer) < BYTES)
 
-        if not some():
+        if not has_room():
             async with self.news:
-                await self.news.wait_for(some)
+                await self.news.wait_for(has_room)
 
     async def wait(self, exchange: Exchange, rounds: Mapping[PartyId, int]) -> None:
         """This party waits for this now, and has taken messages of these rounds for good: say so."""

@@ -1,11 +1,11 @@
 """Sealed transport: what parties say to one another, nobody on the way reads, alters, repeats or reorders.
 
-`sealed` wraps the role of a party.  All parties first agree on keys (`secfc.transport.handshake`): ephemeral
-X25519 keys, and Ed25519 signatures of all that was said until then.  From then on every message leaves as
-ciphertext (AES-256-GCM, one key a message), bound to the handshake, the sender, the recipient and the round
-of the exchange, which rises from each party to each other and so numbers the messages.  The round travels
-beside the ciphertext, since a party may await whatever the server says next; of the rest both ends know
-everything.
+`seal_role` wraps the role of a party.  All parties first agree on keys (`secfc.transport.handshake`):
+ephemeral X25519 keys, and Ed25519 signatures of all that was said until then.  From then on every message
+leaves as ciphertext (AES-256-GCM, one key a message), bound to the handshake, the sender, the recipient and
+the round of the exchange, which rises from each party to each other and so numbers the messages.  The round
+travels beside the ciphertext, since a party may await whatever the server says next; of the rest both ends
+know everything.
 
 The server is a party like any other: it can open what is said to it and nothing that clients say to one
 another.  Where its links are protected otherwise (TLS), clients may seal among themselves alone: messages
@@ -96,7 +96,7 @@ class Sealed(Message, tag=130):
             raise ValueError(f"a ciphertext has at least {OVERHEAD} bytes")
 
 
-def sealed(
+def seal_role(
     role: Role[R],
     me: PartyId,
     parties: tuple[PartyId, ...],

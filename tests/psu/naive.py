@@ -14,7 +14,7 @@ from field import MERSENNE_61, SeededCoins
 from psu import kernels
 from psu.identify import Tags
 from psu.plan import UnionPlan
-from psu.tables import blank, geometry
+from psu.tables import table_geometry, zero_table
 
 
 def naive_openings(
@@ -22,8 +22,8 @@ def naive_openings(
 ) -> tuple[dict[int, int], dict[int, int]]:
     """(z -> the coefficient that peeling shows, z -> client 0's own coefficient)."""
     sheet = plan.cells(m, 0)
-    table: Any = blank(sheet.rows, 3)
-    place = geometry(plan, sheet)
+    table: Any = zero_table(sheet.rows, 3)
+    place = table_geometry(plan, sheet)
     own: dict[int, int] = {}
     for j, tags in enumerate(owned):
         r = SeededCoins(seed, f"naive {j}").residues(MERSENNE_61, len(tags))

@@ -28,42 +28,44 @@ def summed(mode: Any) -> tuple[Any, Any]:
     secrets = secrets_of(plan)
     out = []
     poll = opening.OpeningPoll(plan)
-    for sheet in merge.sheets(6):
+    for sheet in merge.merge_sheets(6):
         made = []
         for j, rows in enumerate(map(np.array, HELD)):
             if sheet.kind == "counts":
-                made.append(merge.indicator(rows, 6))
+                made.append(merge.count_table(rows, 6))
             else:
                 data = psu.row_digests(np.array(DATA[j])[:, None])
                 prints = merge.fingerprints(data, psu.digests(rows), secrets[j])
-                made.append(merge.spread(rows, prints, 6, SeededCoins(5, f"{j}")))
+                made.append(merge.spread_table(rows, prints, 6, SeededCoins(5, f"{j}")))
         if not plan.committee:
-            state = masked.tally(sheet)
+            state = masked.empty_tally(sheet)
             for j in range(3):
-                state = masked.absorb(plan, state, masked.mask(plan, secrets[j], sheet, made[j], 0))
-            out.append(masked.total(plan, state))
+                state = masked.absorb_block(
+                    plan, state, masked.mask_chunk(plan, secrets[j], sheet, made[j], 0)
+                )
+            out.append(masked.unmasked_sum(plan, state))
             continue
-        holdings = [sharing.hold(sheet) for _ in range(3)]
+        holdings = [sharing.empty_holding(sheet) for _ in range(3)]
         for j in range(3):
-            for i, block in sharing.deal(plan, secrets[j], sheet, made[j], 0).items():
-                holdings[i] = sharing.absorb(plan, secrets[i], holdings[i], block)
-        poll, turn = opening.ask(sheet, poll)
+            for i, block in sharing.deal_blocks(plan, secrets[j], sheet, made[j], 0).items():
+                holdings[i] = sharing.absorb_block(plan, secrets[i], holdings[i], block)
+        poll, turn = opening.open_all_rows(sheet, poll)
         answers: Any = {}
         for i in range(3):
-            settled = sharing.settle(plan, secrets[i], holdings[i], range(3))
-            _, answers[i] = opening.answer(opening.begin(plan, secrets[i], settled), turn)
-        out.append(opening.gather(sheet, 6, turn, answers))
+            settled = sharing.settle_share(plan, secrets[i], holdings[i], range(3))
+            _, answers[i] = opening.open_rows(opening.begin_opening(plan, secrets[i], settled), turn)
+        out.append(opening.gather_values(sheet, 6, turn, answers))
     return out[0], out[1]
 
 
 @pytest.mark.parametrize("mode", [psu.Committee(1), psu.Server()])
 def test_counts_and_disagreement(mode: Any) -> None:
     sums, spreads = summed(mode)
-    held = merge.counts(sums, 3)
+    held = merge.count_holders(sums, 3)
     assert held.tolist() == [1, 2, 3, 1, 1, 3]
-    assert merge.disagreeing(spreads).tolist() == [2]
-    assert merge.multiple(held) == 6
-    factors = merge.factors(held, Basis(LANE_PRIMES[:2]))
+    assert merge.disagreeing_rows(spreads).tolist() == [2]
+    assert merge.common_multiple(held) == 6
+    factors = merge.row_factors(held, Basis(LANE_PRIMES[:2]))
     assert (factors * held == 6).all()
 
 
@@ -71,25 +73,25 @@ def test_counts_and_disagreement(mode: Any) -> None:
 def test_factors_are_whole_numbers_also_beyond_a_lane(primes: tuple[int, ...]) -> None:
     held = np.arange(1, 30)[[0, 3, 28, 22, 16, 12, 10, 24, 26, 15, 18, 6]]
     common = math.lcm(*held.tolist())
-    assert merge.multiple(held) == common > 2**30
-    for lane, p in zip(merge.factors(held, Basis(primes)), primes, strict=True):
+    assert merge.common_multiple(held) == common > 2**30
+    for lane, p in zip(merge.row_factors(held, Basis(primes)), primes, strict=True):
         assert lane.tolist() == [common // c % p for c in held.tolist()]
-    assert merge.multiple(np.empty(0, np.int64)) == 1
+    assert merge.common_multiple(np.empty(0, np.int64)) == 1
 
 
 def test_counts_out_of_range() -> None:
     for bad in ([1, 0], [4, 1]):
         with pytest.raises(UnionAborted, match="malformed"):
-            merge.counts(np.array(bad, np.uint64)[:, None], 3)
-    assert merge.counts(np.empty((0, 1), np.uint64), 3).shape == (0,)
-    assert merge.factors(np.empty(0, np.int64), Basis(LANE_PRIMES[:1])).shape == (1, 0)
+            merge.count_holders(np.array(bad, np.uint64)[:, None], 3)
+    assert merge.count_holders(np.empty((0, 1), np.uint64), 3).shape == (0,)
+    assert merge.row_factors(np.empty(0, np.int64), Basis(LANE_PRIMES[:1])).shape == (1, 0)
 
 
 def test_own_points_with_equal_ids_must_agree() -> None:
     prints = np.array([7, 8], np.uint64)
     with pytest.raises(ValueError, match="distinct IDs"):
-        merge.spread(np.array([1, 1]), prints, 3, SeededCoins(0, "x"))
-    merge.spread(np.array([1, 1]), prints[:1].repeat(2), 3, SeededCoins(0, "x"))
+        merge.spread_table(np.array([1, 1]), prints, 3, SeededCoins(0, "x"))
+    merge.spread_table(np.array([1, 1]), prints[:1].repeat(2), 3, SeededCoins(0, "x"))
 
 
 def test_spread_shows_disagreement_and_not_how() -> None:

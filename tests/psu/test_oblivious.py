@@ -16,7 +16,7 @@ from psu import oblivious, ristretto
 from psu.errors import UnionAborted
 from psu.oblivious import Evaluator
 from psu.plan import UnionPlan
-from psu.proofs import prove, proven
+from psu.proofs import check_proof, prove_answers
 
 VECTORS = json.loads((Path(__file__).parents[1] / "vectors" / "rfc9497.json").read_text())
 QUOTA = 6
@@ -43,16 +43,16 @@ def test_vectors_of_the_rfc(vector: dict[str, Any]) -> None:
     said = [ristretto.multiply(key, element) for element in asked]
     assert said == several("EvaluationElement")
     nonce = int.from_bytes(bytes.fromhex(vector["Proof"]["r"]), "little")
-    proof = prove(key, asked, said, nonce)
+    proof = prove_answers(key, asked, said, nonce)
     assert proof.hex() == vector["Proof"]["proof"]
-    assert proven(public, asked, said, proof)
+    assert check_proof(public, asked, said, proof)
     back = [ristretto.multiply(b, e) for b, e in zip(ristretto.inverses(blinds), said, strict=True)]
-    assert [oblivious.finalize(x, e) for x, e in zip(inputs, back, strict=True)] == several("Output")
+    assert [oblivious.finalize_element(x, e) for x, e in zip(inputs, back, strict=True)] == several("Output")
     # Any bit of it matters, and so does whose key it is.
     for wrong in (proof[:5] + bytes([proof[5] ^ 1]) + proof[6:], proof[:-1], bytes(64), proof[:32] * 2):
-        assert not proven(public, asked, said, wrong)
-    assert not proven(ristretto.generate(key + 1), asked, said, proof)
-    assert not proven(public, asked, [ristretto.add(said[0], public), *said[1:]], proof)
+        assert not check_proof(public, asked, said, wrong)
+    assert not check_proof(ristretto.generate(key + 1), asked, said, proof)
+    assert not check_proof(public, asked, [ristretto.add(said[0], public), *said[1:]], proof)
 
 
 def test_what_is_no_element_is_refused() -> None:
@@ -91,10 +91,10 @@ def test_two_clients_get_the_same_for_an_id_and_repeated_ids_count_once() -> Non
     ids = [["a", "b", "a", "c"] * 4, ["c", "x", "b"]]
     found = []
     for i, own in enumerate(ids):
-        question = oblivious.ask(plan, psu.digests(own), coins(f"client {i}"))
+        question = oblivious.blind_digests(plan, psu.digests(own), coins(f"client {i}"))
         assert len(question.asked) == 32 * (QUOTA + 1)
         assert question.asked not in (b"", bytes(len(question.asked)))
-        found.append(oblivious.hear(plan, question, answers(plan, made, i, question.asked), i))
+        found.append(oblivious.unblind_answers(plan, question, answers(plan, made, i, question.asked), i))
     value = {x: row.tobytes() for x, row in zip(ids[0], found[0], strict=True)}
     assert len(set(value.values())) == 3
     assert [row.tobytes() == value.get(x) for x, row in zip(ids[1], found[1], strict=True)] == [
@@ -106,21 +106,21 @@ def test_two_clients_get_the_same_for_an_id_and_repeated_ids_count_once() -> Non
     key = sum(e._key for e in made.values()) % ristretto.ORDER
     digest = psu.digests(["b"]).astype("<u8").tobytes()
     element = ristretto.multiply(key, ristretto.hash_to_group(digest))
-    assert oblivious.finalize(digest, element)[:16] == value["b"]
+    assert oblivious.finalize_element(digest, element)[:16] == value["b"]
 
 
 def test_more_ids_than_the_quota() -> None:
     plan, _ = meeting()
     with pytest.raises(ValueError, match="7 different IDs, and a quota of 6: agree with the others"):
-        oblivious.ask(plan, psu.digests(range(7)), coins("c"))
-    assert len(oblivious.ask(plan, psu.digests([]), coins("c")).inputs) == QUOTA
+        oblivious.blind_digests(plan, psu.digests(range(7)), coins("c"))
+    assert len(oblivious.blind_digests(plan, psu.digests([]), coins("c")).inputs) == QUOTA
 
 
 def test_an_evaluator_answers_a_client_once() -> None:
     plan, made = meeting()
     evaluator = made[0]
-    first = oblivious.ask(plan, psu.digests(["a"]), coins("c")).asked
-    other = oblivious.ask(plan, psu.digests(["a"]), coins("d")).asked
+    first = oblivious.blind_digests(plan, psu.digests(["a"]), coins("c")).asked
+    other = oblivious.blind_digests(plan, psu.digests(["a"]), coins("d")).asked
     said = evaluator.answer(plan, 1, 0, first)
     # After a crash a client says again what it said, and hears what it heard.
     assert evaluator.answer(plan, 1, 0, first) == said
@@ -208,12 +208,12 @@ def nothing(plan: UnionPlan, asked: bytes, said: dict[int, list[bytes]]) -> None
 )
 def test_an_evaluator_that_deviates_is_named(deviate: Any, why: str, parties: Sequence[int]) -> None:
     plan, made = meeting()
-    question = oblivious.ask(plan, psu.digests(["a", "b"]), coins("c"))
+    question = oblivious.blind_digests(plan, psu.digests(["a", "b"]), coins("c"))
     said = answers(plan, made, 0, question.asked)
-    oblivious.hear(plan, question, said, 0)
+    oblivious.unblind_answers(plan, question, said, 0)
     deviate(plan, question.asked, said)
     with pytest.raises(UnionAborted, match=why) as caught:
-        oblivious.hear(plan, question, said, 0)
+        oblivious.unblind_answers(plan, question, said, 0)
     assert caught.value.parties == tuple(parties)
     # The relay has no number among the clients, and silence is nobody's proof.
     assert caught.value.relay == (not parties)
@@ -226,9 +226,9 @@ def test_keys_whose_sum_is_zero_name_nobody() -> None:
     made[1]._key = -others % ristretto.ORDER
     made[1].public = ristretto.generate(made[1]._key)
     plan = replace(plan, evaluation_keys=tuple(made[j].public for j in plan.evaluators))
-    question = oblivious.ask(plan, psu.digests(["a"]), coins("c"))
+    question = oblivious.blind_digests(plan, psu.digests(["a"]), coins("c"))
     with pytest.raises(UnionAborted, match="cancel out, and each is that of its evaluator's key") as caught:
-        oblivious.hear(plan, question, answers(plan, made, 0, question.asked), 0)
+        oblivious.unblind_answers(plan, question, answers(plan, made, 0, question.asked), 0)
     assert (caught.value.parties, caught.value.relay, caught.value.proof) == ((), False, False)
 
 
@@ -244,9 +244,9 @@ def test_keys_that_are_not_those_of_the_plan() -> None:
     keys = (*plan.evaluation_keys[:-1], ristretto.generate(7))
     other = replace(plan, evaluation_keys=keys)
     assert other.digest != plan.digest
-    question = oblivious.ask(plan, psu.digests(["a"]), coins("c"))
+    question = oblivious.blind_digests(plan, psu.digests(["a"]), coins("c"))
     with pytest.raises(UnionAborted, match="its proof fails"):
-        oblivious.hear(other, question, answers(plan, made, 0, question.asked), 0)
+        oblivious.unblind_answers(other, question, answers(plan, made, 0, question.asked), 0)
     with pytest.raises(ValueError, match="2 evaluation keys for 3 evaluators"):
         replace(plan, evaluation_keys=keys[:2])
     with pytest.raises(ValueError, match="quota=-1"):

@@ -285,12 +285,12 @@ def test_that_comparison_catches_constant_coefficients() -> None:
     def bare(sets: list[list[int]]) -> Any:
         plan = UnionPlan(3, psu.Committee(1), bytes(16), bound=300, sized=False)
         table = np.zeros((plan.cells(300, 0).rows, 6), np.uint64)
-        from psu.tables import geometry
+        from psu.tables import table_geometry
 
         for ids in sets:
             own, _ = tags(psu.digests(ids), bytes(16))
             one = np.ones(len(own), np.uint64)
-            kernels.add_gram(own.z, own.y, one, table, *geometry(plan, plan.cells(300, 0)))
+            kernels.add_gram(own.z, own.y, one, table, *table_geometry(plan, plan.cells(300, 0)))
         return table[table[:, 0] != 0, 0] / MERSENNE_61
 
     assert ks(bare(ASSIGNMENTS["one owner"]), bare(ASSIGNMENTS["everybody"])) < 1e-20
@@ -305,18 +305,20 @@ def test_single_answers_are_masked_and_never_repeat() -> None:
 
     plan = UnionPlan(3, psu.Committee(1), bytes(16), bound=10, sized=False)
     secrets, sheet = secrets_of(plan), Sheet("counts", 0, 2000)
-    holdings = [sharing.hold(sheet) for _ in range(3)]
+    holdings = [sharing.empty_holding(sheet) for _ in range(3)]
     for j in range(3):
-        for i, block in sharing.deal(plan, secrets[j], sheet, np.ones((2000, 1), np.uint64), 0).items():
-            holdings[i] = sharing.absorb(plan, secrets[i], holdings[i], block)
+        for i, block in sharing.deal_blocks(
+            plan, secrets[j], sheet, np.ones((2000, 1), np.uint64), 0
+        ).items():
+            holdings[i] = sharing.absorb_block(plan, secrets[i], holdings[i], block)
     members = [
-        opening.begin(plan, secrets[i], sharing.settle(plan, secrets[i], holdings[i], range(3)))
+        opening.begin_opening(plan, secrets[i], sharing.settle_share(plan, secrets[i], holdings[i], range(3)))
         for i in range(3)
     ]
     poll, answers = opening.OpeningPoll(plan), []
     for _ in range(2):
-        poll, turn = opening.ask(sheet, poll)
-        sent = [opening.answer(member, turn)[1] for member in members]
+        poll, turn = opening.open_all_rows(sheet, poll)
+        sent = [opening.open_rows(member, turn)[1] for member in members]
         answers.append(np.array([reply.values[:, 0] for reply in sent if reply is not None]))
     even = (np.arange(4000) + 0.5) / 4000
     for i in range(3):
@@ -333,7 +335,7 @@ def test_server_mode_shows_the_server_uniform_sums_and_clients_only_tags() -> No
     shown: dict[str, Any] = {}
     from psu import masked
 
-    peel = masked.peel
+    peel = masked.peel_lines
     for name in ("one owner", "everybody"):
         sums: list[Any] = []
 
@@ -342,7 +344,7 @@ def test_server_mode_shows_the_server_uniform_sums_and_clients_only_tags() -> No
             return peel(plan, sheet, table)
 
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(masked, "peel", spy)
+            patch.setattr(masked, "peel_lines", spy)
             result = psu.union(
                 ASSIGNMENTS[name], mode=psu.Server(), bound=300, coins=lambda party: SeededCoins(6, party)
             )

@@ -14,7 +14,7 @@ from field.secrets.channels import Identity
 from psu import align, masked, opening, peeling, sharing, tables
 from psu.errors import AlreadyUsed, UnionAborted
 from psu.identify import tags
-from psu.keys import Ephemeral, Secrets, deal_keys, dealers, take_keys
+from psu.keys import Ephemeral, Secrets, deal_keys, key_dealers, take_keys
 from psu.messages import (
     HeldOnce,
     KeyPacket,
@@ -45,7 +45,7 @@ def secrets_of(plan: UnionPlan) -> list[Secrets]:
     made, offers, pinned = offers_of(plan)
     rings = [e.agree(offers, pinned) for e in made]
     packets = [deal_keys(plan, ring, coins(f"deal {ring.me}")) for ring in rings]
-    return [take_keys(plan, r, {i: packets[i][r.me] for i in dealers(plan, r.me)}) for r in rings]
+    return [take_keys(plan, r, {i: packets[i][r.me] for i in key_dealers(plan, r.me)}) for r in rings]
 
 
 @pytest.fixture
@@ -138,7 +138,7 @@ def test_forged_offers_are_refused(plan: UnionPlan, what: str) -> None:
 def test_key_packets_are_checked(plan: UnionPlan) -> None:
     made, offers, pinned = offers_of(plan)
     rings = [e.agree(offers, pinned) for e in made]
-    packets = {i: deal_keys(plan, rings[i], coins("k"))[3] for i in dealers(plan, 3)}
+    packets = {i: deal_keys(plan, rings[i], coins("k"))[3] for i in key_dealers(plan, 3)}
     with pytest.raises(UnionAborted, match="no keys") as caught:
         take_keys(plan, rings[3], {0: packets[0]})
     assert caught.value.parties == (1,)
@@ -166,27 +166,27 @@ def test_secrets_are_not_shown(plan: UnionPlan) -> None:
 def shared(plan: UnionPlan, sheet: Sheet, contributing: list[int]) -> tuple[list[Secrets], Any, list[Any]]:
     secrets = secrets_of(plan)
     table: Any = np.zeros((sheet.rows, sheet.width), np.uint64)
-    holdings = [sharing.hold(sheet) for _ in plan.committee]
+    holdings = [sharing.empty_holding(sheet) for _ in plan.committee]
     for j in contributing:
         own = coins(f"table {j}").residues(MERSENNE_61, (sheet.rows, sheet.width))
         table = (table.astype(object) + own) % MERSENNE_61
         for chunk in range(sheet.chunks):
-            for i, block in sharing.deal(plan, secrets[j], sheet, own, chunk).items():
-                holdings[i] = sharing.absorb(plan, secrets[i], holdings[i], block)
+            for i, block in sharing.deal_blocks(plan, secrets[j], sheet, own, chunk).items():
+                holdings[i] = sharing.absorb_block(plan, secrets[i], holdings[i], block)
     return (
         secrets,
         table,
-        [sharing.settle(plan, secrets[i], holdings[i], contributing) for i in plan.committee],
+        [sharing.settle_share(plan, secrets[i], holdings[i], contributing) for i in plan.committee],
     )
 
 
 def test_the_committee_holds_a_shamir_sharing_of_the_sum(plan: UnionPlan) -> None:
-    from psu.plan import point, weights
+    from psu.plan import lagrange_weights, share_point
 
     sheet = Sheet("slots", 0, 20_000)
     _, table, holdings = shared(plan, sheet, [0, 1, 3])
     for some in ((0, 1), (2, 3), (0, 1, 2), (1, 2, 3)):  # degree t = 1: any two determine it
-        row = weights(tuple(map(point, some)), 0)
+        row = lagrange_weights(tuple(map(share_point, some)), 0)
         total = sum(w * holdings[i].total.astype(object) for w, i in zip(row, some, strict=True))
         assert np.array_equal(total % MERSENNE_61, table)
 
@@ -194,12 +194,12 @@ def test_the_committee_holds_a_shamir_sharing_of_the_sum(plan: UnionPlan) -> Non
 def test_blocks_out_of_place_are_blamed(plan: UnionPlan) -> None:
     sheet = Sheet("slots", 0, 10)
     secrets = secrets_of(plan)
-    blocks = sharing.deal(plan, secrets[1], sheet, np.ones((10, 1), np.uint64), 0)
+    blocks = sharing.deal_blocks(plan, secrets[1], sheet, np.ones((10, 1), np.uint64), 0)
     with pytest.raises(AlreadyUsed):
-        sharing.deal(plan, secrets[1], sheet, np.ones((10, 1), np.uint64), 0)
-    assert sharing.expanding(plan, 0) == (0,)
+        sharing.deal_blocks(plan, secrets[1], sheet, np.ones((10, 1), np.uint64), 0)
+    assert sharing.expanding_members(plan, 0) == (0,)
     assert set(blocks) == {1, 2, 3}
-    held = sharing.hold(sheet)
+    held = sharing.empty_holding(sheet)
     for bad in (
         replace(blocks[2], sheet="slots/1/10"),
         replace(blocks[2], chunk=1),
@@ -209,17 +209,17 @@ def test_blocks_out_of_place_are_blamed(plan: UnionPlan) -> None:
         replace(blocks[2], sender=77),
     ):
         with pytest.raises(UnionAborted) as caught:
-            sharing.absorb(plan, secrets[2], held, bad)
+            sharing.absorb_block(plan, secrets[2], held, bad)
         assert caught.value.parties == (bad.sender,)
         assert not caught.value.proof
-    held = sharing.absorb(plan, secrets[2], held, blocks[2])
+    held = sharing.absorb_block(plan, secrets[2], held, blocks[2])
     with pytest.raises(UnionAborted, match="again"):
-        sharing.absorb(plan, secrets[2], held, blocks[2])
+        sharing.absorb_block(plan, secrets[2], held, blocks[2])
     with pytest.raises(UnionAborted, match="missing") as caught:
-        sharing.settle(plan, secrets[2], held, [0, 1])
+        sharing.settle_share(plan, secrets[2], held, [0, 1])
     assert caught.value.parties == (0,)
     with pytest.raises(UnionAborted, match="must"):
-        sharing.settle(plan, secrets[2], held, [1])
+        sharing.settle_share(plan, secrets[2], held, [1])
 
 
 @pytest.mark.parametrize("payload", [np.zeros(9, np.uint64), np.full(10, MERSENNE_61, np.uint64)])
@@ -227,17 +227,19 @@ def test_genuine_but_malformed_blocks_are_proof(plan: UnionPlan, payload: Any) -
     secrets, sheet = secrets_of(plan), Sheet("slots", 0, 10)
     sealed = secrets[1].ring.channels[2].seal("share slots/0/10 0", payload.tobytes())
     with pytest.raises(UnionAborted) as caught:
-        sharing.absorb(plan, secrets[2], sharing.hold(sheet), ShareBlock(1, 2, sheet.label, 0, sealed))
+        sharing.absorb_block(
+            plan, secrets[2], sharing.empty_holding(sheet), ShareBlock(1, 2, sheet.label, 0, sealed)
+        )
     assert caught.value.parties == (1,)
     assert caught.value.proof
 
 
 def test_contributors_are_complete_everywhere(plan: UnionPlan) -> None:
-    assert sharing.contributors(plan, [[0, 1, 2, 3], [0, 1, 3], [0, 1, 2, 3]]) == (0, 1, 3)
+    assert sharing.find_contributors(plan, [[0, 1, 2, 3], [0, 1, 3], [0, 1, 2, 3]]) == (0, 1, 3)
     with pytest.raises(UnionAborted, match="2 committee members answer"):
-        sharing.contributors(plan, [[0, 1], [0, 1]])
+        sharing.find_contributors(plan, [[0, 1], [0, 1]])
     with pytest.raises(UnionAborted, match="must") as caught:
-        sharing.contributors(plan, [[0], [0, 1], [0]])
+        sharing.find_contributors(plan, [[0], [0, 1], [0]])
     assert caught.value.parties == (1, 2, 3)
 
 
@@ -247,7 +249,7 @@ def test_contributors_are_complete_everywhere(plan: UnionPlan) -> None:
 def committee(plan: UnionPlan) -> tuple[list[opening.OpeningMember], Sheet, Any]:
     sheet = Sheet("counts", 0, 50)
     secrets, table, holdings = shared(plan, sheet, [0, 1, 2, 3])
-    members = [opening.begin(plan, secrets[i], holdings[i]) for i in plan.committee]
+    members = [opening.begin_opening(plan, secrets[i], holdings[i]) for i in plan.committee]
     return members, sheet, table
 
 
@@ -255,39 +257,39 @@ def test_any_quorum_opens_the_same_sum(plan: UnionPlan) -> None:
     members, sheet, table = committee(plan)
     poll = opening.OpeningPoll(plan)
     for silent in ([], [0], [1], [3]):
-        poll, turn = opening.ask(sheet, poll, silent)
-        answers = {i: opening.answer(members[i], turn)[1] for i in plan.committee}
+        poll, turn = opening.open_all_rows(sheet, poll, silent)
+        answers = {i: opening.open_rows(members[i], turn)[1] for i in plan.committee}
         assert {i for i, a in answers.items() if a is not None} == set(turn.quorum)
         assert not set(silent) & set(turn.quorum)
-        got = opening.gather(sheet, 50, turn, {i: a for i, a in answers.items() if a is not None})
+        got = opening.gather_values(sheet, 50, turn, {i: a for i, a in answers.items() if a is not None})
         assert np.array_equal(got.astype(object), table)
 
 
 def test_an_opening_is_answered_once(plan: UnionPlan) -> None:
     members, sheet, _ = committee(plan)
-    poll, turn = opening.ask(sheet, opening.OpeningPoll(plan))
-    _, later = opening.ask(sheet, poll)
-    opening.answer(members[0], later)
+    poll, turn = opening.open_all_rows(sheet, opening.OpeningPoll(plan))
+    _, later = opening.open_all_rows(sheet, poll)
+    opening.open_rows(members[0], later)
     for old in (later, turn):  # also from the old state
         with pytest.raises(AlreadyUsed):
-            opening.answer(members[0], old)
+            opening.open_rows(members[0], old)
 
 
 def test_members_told_different_things_open_nothing(plan: UnionPlan) -> None:
     members, sheet, table = committee(plan)
-    _, turn = opening.ask(sheet, opening.OpeningPoll(plan))
+    _, turn = opening.open_all_rows(sheet, opening.OpeningPoll(plan))
     other = replace(turn, number=5)
-    answers = {i: opening.answer(members[i], other if i == 0 else turn)[1] for i in turn.quorum}
+    answers = {i: opening.open_rows(members[i], other if i == 0 else turn)[1] for i in turn.quorum}
     with pytest.raises(UnionAborted, match="another question") as caught:
-        opening.gather(sheet, 50, turn, answers)
+        opening.gather_values(sheet, 50, turn, answers)
     assert caught.value.parties == (0,)
     answers[0] = replace(answers[0], number=turn.number)
-    assert not (opening.gather(sheet, 50, turn, answers).astype(object) == table).any()
+    assert not (opening.gather_values(sheet, 50, turn, answers).astype(object) == table).any()
 
 
 def test_a_relay_that_contradicts_itself_is_refused(plan: UnionPlan) -> None:
     members, sheet, _ = committee(plan)
-    _, turn = opening.ask(sheet, opening.OpeningPoll(plan))
+    _, turn = opening.open_all_rows(sheet, opening.OpeningPoll(plan))
     for bad in (
         replace(turn, history=bytes(32)),
         replace(turn, round=2),
@@ -297,13 +299,13 @@ def test_a_relay_that_contradicts_itself_is_refused(plan: UnionPlan) -> None:
         replace(turn, quorum=(0, 1, 9)),
     ):
         with pytest.raises(UnionAborted):
-            opening.answer(members[0], bad)
+            opening.open_rows(members[0], bad)
 
 
 def test_malformed_openings_are_blamed(plan: UnionPlan) -> None:
     members, sheet, _ = committee(plan)
-    _, turn = opening.ask(sheet, opening.OpeningPoll(plan))
-    answers: Any = {i: opening.answer(members[i], turn)[1] for i in turn.quorum}
+    _, turn = opening.open_all_rows(sheet, opening.OpeningPoll(plan))
+    answers: Any = {i: opening.open_rows(members[i], turn)[1] for i in turn.quorum}
     for bad in (
         {0: answers[0], 1: answers[1]},
         answers | {2: replace(answers[2], values=answers[2].values[:-1])},
@@ -311,20 +313,20 @@ def test_malformed_openings_are_blamed(plan: UnionPlan) -> None:
         answers | {2: replace(answers[2], sender=1)},
     ):
         with pytest.raises(UnionAborted) as caught:
-            opening.gather(sheet, 50, turn, bad)
+            opening.gather_values(sheet, 50, turn, bad)
         assert caught.value.parties == (2,)
 
 
 def test_invented_ids_are_refused_by_members(plan: UnionPlan) -> None:
     sheet = plan.cells(50, 0)
     secrets, _, holdings = shared(plan, sheet, [0, 1])
-    member = opening.begin(plan, secrets[0], holdings[0])
-    _, turn = peeling.ask(peeling.start(plan, sheet), opening.OpeningPoll(plan))
-    member, _ = opening.answer(member, turn)
+    member = opening.begin_opening(plan, secrets[0], holdings[0])
+    _, turn = peeling.next_turn(peeling.start_peeling(plan, sheet), opening.OpeningPoll(plan))
+    member, _ = opening.open_rows(member, turn)
     one = np.array([5], np.uint64)
     fake = replace(turn, round=1, number=2, z=one, y=one, pure=np.array([1], np.uint8))
     with pytest.raises(UnionAborted, match="none"):
-        opening.answer(member, fake)
+        opening.open_rows(member, fake)
 
 
 # --- malformed tables ----------------------------------------------------------------------------
@@ -333,21 +335,21 @@ def test_invented_ids_are_refused_by_members(plan: UnionPlan) -> None:
 def test_a_table_that_contradicts_itself_aborts(plan: UnionPlan) -> None:
     sheet = plan.cells(50, 0)
     own, _ = tags(psu.digests(["a"]), bytes(16))
-    table = tables.fill(plan, sheet, own, coins("r"))
+    table = tables.fill_table(plan, sheet, own, coins("r"))
     at = np.flatnonzero(table[:, 0])
     table[at[1]] = 0  # an ID that is missing from one of its cells
     values = np.ascontiguousarray(table[:, :3])
     with pytest.raises(UnionAborted, match="contradicts"):
-        peeling.hear(peeling.start(plan, sheet), values)
+        peeling.read_values(peeling.start_peeling(plan, sheet), values)
 
 
 def test_malformed_uploads_in_server_mode() -> None:
     plan = UnionPlan(3, psu.Server(), bytes(16), bound=50, sized=False)
     secrets, sheet = secrets_of(plan), plan.cells(50, 0)
-    block = masked.mask(plan, secrets[0], sheet, tables.blank(sheet.rows, 3), 0)
+    block = masked.mask_chunk(plan, secrets[0], sheet, tables.zero_table(sheet.rows, 3), 0)
     with pytest.raises(AlreadyUsed):
-        masked.mask(plan, secrets[0], sheet, tables.blank(sheet.rows, 3), 0)
-    state = masked.absorb(plan, masked.tally(sheet), block)
+        masked.mask_chunk(plan, secrets[0], sheet, tables.zero_table(sheet.rows, 3), 0)
+    state = masked.absorb_block(plan, masked.empty_tally(sheet), block)
     for bad in (
         block,
         replace(block, sender=7),
@@ -356,14 +358,14 @@ def test_malformed_uploads_in_server_mode() -> None:
         MaskedBlock(1, sheet.label, 0, block.values[1:]),
     ):
         with pytest.raises(UnionAborted) as caught:
-            masked.absorb(plan, state, bad)
+            masked.absorb_block(plan, state, bad)
         assert caught.value.parties == (bad.sender,)
     with pytest.raises(UnionAborted) as caught:
-        masked.total(plan, state)
+        masked.unmasked_sum(plan, state)
     assert caught.value.parties == (1, 2)
     # Garbage peels to nothing, or to more than fits: never to a wrong union.
     garbage = coins("garbage").residues(MERSENNE_61, (sheet.rows, 3))
-    assert masked.peel(plan, sheet, garbage) is None
+    assert masked.peel_lines(plan, sheet, garbage) is None
 
 
 # --- alignment -----------------------------------------------------------------------------------
@@ -373,9 +375,9 @@ def test_rows_and_what_is_refused() -> None:
     own, inverse = tags(psu.digests(["a", "b", "a"]), bytes(16))
     everything, _ = tags(psu.digests(list("abcdef")), bytes(16))
     order = np.random.default_rng(0).permutation(6)
-    union = align.announce(everything.z[order], everything.y[order])
+    union = align.announce_tags(everything.z[order], everything.y[order])
     assert np.array_equal(union.z, everything.z)
-    got = align.rows(union, own, inverse)
+    got = align.rows_of_points(union, own, inverse)
     assert np.array_equal(union.z[got], own.z[inverse])
     for bad in (
         UnionTags(union.z[::-1].copy(), union.y[::-1].copy()),
@@ -383,11 +385,11 @@ def test_rows_and_what_is_refused() -> None:
         UnionTags(union.z, union.y ^ np.uint64(1)),
     ):
         with pytest.raises(UnionAborted, match="malformed"):
-            align.rows(bad, own, inverse)
+            align.rows_of_points(bad, own, inverse)
     lacking = np.delete(np.arange(6), got[0])
     for less in (UnionTags(union.z[lacking], union.y[lacking]), UnionTags(NONE, NONE)):
         with pytest.raises(UnionAborted, match="of this client's 2 IDs are not in the union"):
-            align.rows(less, own, inverse)
+            align.rows_of_points(less, own, inverse)
 
 
 def test_tags_that_share_z_are_told_apart() -> None:
@@ -397,41 +399,43 @@ def test_tags_that_share_z_are_told_apart() -> None:
     blocks = np.array([[z, e << 43] for z, e in zip(low, (1, 2, 3, 1), strict=True)], np.uint64)
     z, y = np.empty(4, np.uint64), np.empty(4, np.uint64)
     kernels.split_tags(blocks, z, y)
-    union = align.announce(z[::-1].copy(), y[::-1].copy())
+    union = align.announce_tags(z[::-1].copy(), y[::-1].copy())
     from psu.identify import Tags
 
-    assert align.rows(union, Tags(z, y), np.arange(4)).tolist() == [0, 1, 2, 3]
+    assert align.rows_of_points(union, Tags(z, y), np.arange(4)).tolist() == [0, 1, 2, 3]
 
 
 def test_clients_told_different_unions_notice(plan: UnionPlan) -> None:
     secrets = secrets_of(plan)
     everything, _ = tags(psu.digests(range(9)), bytes(16))
-    full = align.announce(everything.z, everything.y)
-    less = align.announce(everything.z[1:], everything.y[1:])
-    said = {j: align.confirm(secrets[j], less if j == 2 else full) for j in range(4)}
-    align.confirmed(secrets[1], full, {j: said[j][1] for j in (0, 3)}, [0, 1, 3])
+    full = align.announce_tags(everything.z, everything.y)
+    less = align.announce_tags(everything.z[1:], everything.y[1:])
+    said = {j: align.confirm_union(secrets[j], less if j == 2 else full) for j in range(4)}
+    align.check_confirmations(secrets[1], full, {j: said[j][1] for j in (0, 3)}, [0, 1, 3])
     with pytest.raises(UnionAborted, match="different unions") as caught:
-        align.confirmed(secrets[0], full, {j: said[j][0] for j in (1, 2, 3)}, range(4))
+        align.check_confirmations(secrets[0], full, {j: said[j][0] for j in (1, 2, 3)}, range(4))
     assert caught.value.parties == (2,)
 
 
 def test_a_confirmation_that_does_not_come_is_none(plan: UnionPlan) -> None:
     secrets = secrets_of(plan)
     everything, _ = tags(psu.digests(range(9)), bytes(16))
-    union = align.announce(everything.z, everything.y)
-    said = {j: align.confirm(secrets[j], union)[0] for j in (1, 3)}
+    union = align.announce_tags(everything.z, everything.y)
+    said = {j: align.confirm_union(secrets[j], union)[0] for j in (1, 3)}
     with pytest.raises(UnionAborted, match="did not confirm their union") as caught:
-        align.confirmed(secrets[0], union, said, range(4))
+        align.check_confirmations(secrets[0], union, said, range(4))
     assert (caught.value.parties, caught.value.proof) == ((2,), False)
 
 
 def test_clients_dealt_different_group_keys_notice(plan: UnionPlan) -> None:
     secrets = secrets_of(plan)
     secrets[3] = replace(secrets[3], group=bytes(32))
-    said = {j: align.confirm(secrets[j], None) for j in range(4)}
+    said = {j: align.confirm_union(secrets[j], None) for j in range(4)}
     for me, suspects in ((1, (0, 3)), (3, (0, 1, 2)), (0, (3,))):
         with pytest.raises(UnionAborted, match="different group keys") as caught:
-            align.confirmed(secrets[me], None, {j: m[me] for j, m in said.items() if j != me}, range(4))
+            align.check_confirmations(
+                secrets[me], None, {j: m[me] for j, m in said.items() if j != me}, range(4)
+            )
         assert (caught.value.parties, caught.value.proof) == (suspects, False)
 
 

@@ -631,7 +631,7 @@ def scalings_of(scenario: Scenario) -> frozenset[Any]:
     """The scalings of all clients, and where one's shares are missing in either sum."""
     way, fed = scenario.algorithm.scaling, scenario.federation
     blocks = [np.asarray(p.points, float) for p in fed.parties]
-    own = [moments.exponents([block], D, "x") for block in blocks]
+    own = [moments.feature_exponents([block], D, "x") for block in blocks]
     subsets = [[j for j in range(scenario.n) if j != lost] for lost in (None, *range(scenario.n))]
     found = set()
     for first, second in itertools.product(subsets, subsets):

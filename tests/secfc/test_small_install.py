@@ -13,7 +13,7 @@ from scipy.spatial.distance import cdist
 
 from secfc.data import inputs
 from secfc.data.federation import InputError
-from secfc.data.inputs import require
+from secfc.data.inputs import require_library
 from secfc.kmeans.centers import squared_distances
 from secfc.metrics import accuracy
 
@@ -91,12 +91,12 @@ def test_every_extra_is_in_the_project_file() -> None:
 
 
 def test_what_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    require("this", "estimators")
+    require_library("this", "estimators")
     monkeypatch.setitem(inputs.EXTRAS, "estimators", ("no_such_module",))
     with pytest.raises(
         InputError, match=r"^this needs no_such_module, .* 'secfc-clustering\[estimators\]'\.$"
     ):
-        require("this", "estimators")
+        require_library("this", "estimators")
 
 
 def test_matching_and_distances_are_those_of_scipy() -> None:

@@ -17,12 +17,12 @@ import click
 from websockets.asyncio.client import connect
 from websockets.exceptions import WebSocketException
 
-from secfc.cli.deploy.join import journal_of, prepare
+from secfc.cli.deploy.join import journal_of, prepare_kernels
 from secfc.cli.deploy.run_file import Built
 from secfc.cli.deploy.site import LoadedSite
 from secfc.cli.errors import cautions_noted
 from secfc.cli.outputs import ANY_PATH
-from secfc.cli.screen import timed
+from secfc.cli.screen import time_work
 from secfc.data.inputs import InputError
 from secfc.deploy.rendezvous import NotAdmitted, meet_at_hub
 from secfc.deploy.site import identity_fingerprint
@@ -66,13 +66,13 @@ def check(context: click.Context, site: Path, offline: bool) -> None:
     place = LoadedSite.read(site)
     code = 0
     with cautions_noted():
-        for line in lines(place, offline=offline):
+        for line in check_lines(place, offline=offline):
             click.echo(f"{line.state:4}  {line.what:10}  {line.more}")
             code = code or (line.state == "fail")
     context.exit(int(code))
 
 
-def lines(site: LoadedSite, *, offline: bool) -> Iterator[CheckResult]:
+def check_lines(site: LoadedSite, *, offline: bool) -> Iterator[CheckResult]:
     """Findings, as they are found.  Raises InputError for files that are not ready, BelowFloor."""
     run = site.run
     yield CheckResult("ok", "run file", f"{run.name!r}, digest  {identity_fingerprint(run.digest)}")
@@ -84,7 +84,7 @@ def lines(site: LoadedSite, *, offline: bool) -> Iterator[CheckResult]:
         columns = ", ".join(run.schema.columns)
         yield CheckResult("ok", "schema", f"rows are linked by {columns}; digest  {run.schema.digest[:16]}")
     yield CheckResult("ok", "floors", "this site agrees to what the run asks for")
-    for sentence in learned(asked):
+    for sentence in leakage_sentences(asked):
         yield CheckResult("ok", "shows", sentence)
     for note in asked.notes:
         yield CheckResult("warn" if "protects nobody" in note else "ok", "note", note)
@@ -92,14 +92,14 @@ def lines(site: LoadedSite, *, offline: bool) -> Iterator[CheckResult]:
     if site.file.party != SERVER:
         party, _ = site.party(asked)
         rows = party.points.shape[0]
-        yield from data(site, asked, party)
+        yield from load_rows(site, asked, party)
         site.remembered.check_rows(party, site.file.floors.changed_rows)
-    yield from machine(site, asked, rows)
+    yield from check_machine(site, asked, rows)
     if not offline:
-        yield asyncio.run(hub(site))
+        yield asyncio.run(check_hub(site))
 
 
-def learned(asked: Built) -> Iterator[str]:
+def leakage_sentences(asked: Built) -> Iterator[str]:
     """What the run shows to whom, in sentences, as the algorithm says it of itself."""
     stakes = asked.stakes
     shown = {
@@ -126,7 +126,7 @@ def learned(asked: Built) -> Iterator[str]:
         yield "everybody: the power of two that no value of a site exceeds, as the run file has no bound"
 
 
-def data(site: LoadedSite, asked: Built, party: Party) -> Iterator[CheckResult]:
+def load_rows(site: LoadedSite, asked: Built, party: Party) -> Iterator[CheckResult]:
     """The site's rows.  Their number is shown on this screen only."""
     yield CheckResult(
         "ok", "data", f"{party.points.shape[0]} rows of {', '.join(map(repr, site.run.features[:6]))}"
@@ -143,7 +143,7 @@ def data(site: LoadedSite, asked: Built, party: Party) -> Iterator[CheckResult]:
     yield CheckResult("ok", "bound", f"no value is beyond {limit:g}")
 
 
-def machine(site: LoadedSite, asked: Built, rows: int) -> Iterator[CheckResult]:
+def check_machine(site: LoadedSite, asked: Built, rows: int) -> Iterator[CheckResult]:
     """Versions, kernels, memory and disk."""
     import numpy as np
 
@@ -155,15 +155,15 @@ def machine(site: LoadedSite, asked: Built, rows: int) -> Iterator[CheckResult]:
         f"secfc {secfc.__version__}, protocol {PROTOCOL}, Python {platform.python_version()}, NumPy "
         f"{np.__version__}; all sites need the same protocol",
     )  # fmt: skip
-    _, spent = timed(lambda: prepare(asked, rows))
+    _, spent = time_work(lambda: prepare_kernels(asked, rows))
     yield CheckResult("ok", "kernels", f"ready after {spent:.1f} s")
-    memory, journal = estimate(asked, rows)
-    free = available()
+    memory, journal = estimate_bytes(asked, rows)
+    free = available_memory()
     short = free is not None and memory > free
     yield CheckResult(
         "fail" if short else "ok", "memory",
-        f"about {size(memory)} are needed if all sites have as many rows"
-        + ("" if free is None else f", {size(free)} are free")
+        f"about {format_bytes(memory)} are needed if all sites have as many rows"
+        + ("" if free is None else f", {format_bytes(free)} are free")
         + (": fewer rows, or another machine" if short else ""),
     )  # fmt: skip
     for folder in (site.file.journal, site.file.results):
@@ -178,12 +178,12 @@ def machine(site: LoadedSite, asked: Built, rows: int) -> Iterator[CheckResult]:
         low = need > left
         yield CheckResult(
             "fail" if low else "ok", "disk",
-            f"{folder}: about {size(need)} for {STEPS} steps, {size(left)} are free"
+            f"{folder}: about {format_bytes(need)} for {STEPS} steps, {format_bytes(left)} are free"
             + (": make room" if low else ""),
         )  # fmt: skip
 
 
-def estimate(asked: Built, rows: int) -> tuple[int, int]:
+def estimate_bytes(asked: Built, rows: int) -> tuple[int, int]:
     """Bytes of memory and of a journal, roughly: shares of all rows, and what a comparing client hears.
 
     Every site is taken to have as many rows as this one.  Measured runs took between half and twice as much.
@@ -199,7 +199,7 @@ def estimate(asked: Built, rows: int) -> tuple[int, int]:
     return (300 << 20) + 2 * shares, shares // 3 + STEPS * told
 
 
-def available() -> int | None:
+def available_memory() -> int | None:
     """Bytes of memory that are free, None where the system does not say."""
     try:
         text = Path("/proc/meminfo").read_text(encoding="ascii")
@@ -208,16 +208,16 @@ def available() -> int | None:
         return None
 
 
-def size(nbytes: int) -> str:
+def format_bytes(nbytes: int) -> str:
     """For people."""
     power = min(3, (len(str(nbytes)) - 1) // 3)
     return f"{nbytes // 1000**power} {('B', 'KB', 'MB', 'GB')[power]}"
 
 
-async def hub(site: LoadedSite) -> CheckResult:
+async def check_hub(site: LoadedSite) -> CheckResult:
     """Whether the hub answers, and knows this party."""
     if site.url.startswith("nvflare://"):
-        return await flare(site)
+        return await check_flare(site)
     me = site.file.party
     peer = next(name for name in site.run.parties if name != me)
     away = f"{site.url} does not answer within {ANSWER:g} s: is it running, and is a firewall between?"
@@ -259,7 +259,7 @@ async def hub(site: LoadedSite) -> CheckResult:
     return CheckResult("ok", "hub", f"{site.url} knows this party, and {peer} is there")
 
 
-async def flare(site: LoadedSite) -> CheckResult:
+async def check_flare(site: LoadedSite) -> CheckResult:
     """Whether the server of NVIDIA FLARE can be reached; its own certificates say the rest."""
     from secfc.deploy.flare.project import server_of
 

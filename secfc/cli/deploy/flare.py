@@ -34,12 +34,12 @@ def flare(run: Path, out: Path, administrator: str) -> None:
     The run file's hub says where FLARE's server is: hub = "nvflare://flare.example.org:8002".  Its clients
     are sites of the same names.
     """
-    from secfc.deploy.flare.project import server_of, write
+    from secfc.deploy.flare.project import server_of, write_project
     from secfc.deploy.runfile import RunFile
 
     terms = RunFile.read(run)
     host, port = server_of(terms.hub)
-    project, job = write(terms, out, administrator)
+    project, job = write_project(terms, out, administrator)
     clients = ", ".join(terms.clients)
     click.echo(
         NEXT.format(

@@ -20,7 +20,7 @@ def flare_kit(site: Path, kit: Path) -> None:
     """
     from secfc.data.inputs import InputError
     from secfc.deploy.flare.cards import Kit
-    from secfc.deploy.flare.policy import CLASSES, fit, problems
+    from secfc.deploy.flare.policy import CLASSES, loosened_rules, write_site_rules
     from secfc.deploy.runfile import RunFile
     from secfc.deploy.site import SiteFile
     from secfc.roles.exchange import SERVER
@@ -38,8 +38,8 @@ def flare_kit(site: Path, kit: Path) -> None:
         raise InputError(
             f"{site} is of {own.party!r}, and {kit} is the kit of {name!r}: name this site's own of each"
         )
-    fit(found, run.session, site)
-    for problem in problems(found):
+    write_site_rules(found, run.session, site)
+    for problem in loosened_rules(found):
         raise InputError(problem)
     click.echo(f"{kit} takes part in {run.name!r} as {own.party} with {site}. Jobs may name:")
     for path in CLASSES:

@@ -8,8 +8,8 @@ from pathlib import Path
 import click
 
 from secfc.cli.errors import bad_input
-from secfc.cli.outputs import ANY_PATH, check_output, write_all, writing
-from secfc.cli.settings import Whole, names, of_text_files
+from secfc.cli.outputs import ANY_PATH, check_output, explaining_writes, write_all
+from secfc.cli.settings import Whole, of_text_files, parse_names
 from secfc.data.dialects import Dialect
 from secfc.data.linkage import Linkage, read_linkage
 from secfc.deploy.runfile import SESSION, RunFile, new_session
@@ -57,7 +57,9 @@ DIALECT = """\
 """
 
 
-def pair(context: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> dict[str, bytes]:
+def parse_identities(
+    context: click.Context, parameter: click.Parameter, values: tuple[str, ...]
+) -> dict[str, bytes]:
     """NAME=HEX of every party."""
     found: dict[str, bytes] = {}
     for value in values:
@@ -78,7 +80,9 @@ def pair(context: click.Context, parameter: click.Parameter, values: tuple[str, 
     return found
 
 
-def words(context: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> dict[str, object]:
+def parse_options(
+    context: click.Context, parameter: click.Parameter, values: tuple[str, ...]
+) -> dict[str, object]:
     """NAME=VALUE of options, as TOML has them, or else as text."""
     import tomllib
 
@@ -97,18 +101,18 @@ def words(context: click.Context, parameter: click.Parameter, values: tuple[str,
 @click.command(short_help="Write the run file, and each site's own.")
 @click.argument("file", required=False, type=ANY_PATH)
 @click.option("--name", default="a run", show_default=True, help="What people call the run.")
-@click.option("--client", "clients", multiple=True, callback=pair, metavar="NAME=PUBLIC",
+@click.option("--client", "clients", multiple=True, callback=parse_identities, metavar="NAME=PUBLIC",
               help="A data owner and its public identity; once for each, in their order.")  # fmt: skip
 @click.option("--server", metavar="PUBLIC", help="The public identity of whoever serves.")
 @click.option("--hub", metavar="URL", help="Where the hub is, as wss://hub.example.org.")
 @click.option("--authority", type=ANY_PATH, metavar="PEM", help="By which the hub's certificate is known, if "
               "the systems do not trust it.")  # fmt: skip
-@click.option("--features", callback=names, metavar="A,B,...", help="The columns that are clustered.")
+@click.option("--features", callback=parse_names, metavar="A,B,...", help="The columns that are clustered.")
 @click.option("-k", default="4", metavar="K", help="Clusters, or among how many, as 2..12.")
 @click.option("--algorithm", default="secfc", show_default=True, help="As for `secfc run`.")
-@click.option("--set", "options", multiple=True, callback=words, metavar="OPTION=VALUE",
+@click.option("--set", "options", multiple=True, callback=parse_options, metavar="OPTION=VALUE",
               help="An option of `secfc run`, as disclosure=own-labels; repeatable.")  # fmt: skip
-@click.option("--prepare", "preparing", multiple=True, callback=words, metavar="OPTION=VALUE",
+@click.option("--prepare", "preparing", multiple=True, callback=parse_options, metavar="OPTION=VALUE",
               help="How features are prepared, as standardize or limit=8; repeatable.")  # fmt: skip
 @click.option("--seed", type=Whole(0), help="Of the start. Default: coins that clients toss.")
 @click.option("--schema", type=ANY_PATH, metavar="SCHEMA.toml", help="A linkage schema, which becomes "
@@ -165,7 +169,7 @@ def _run(
     features: tuple[str, ...], k: str, algorithm: str, options: dict[str, object],
     preparing: dict[str, object], seed: int | None, linkage: Linkage | None,
 ) -> str:  # fmt: skip
-    from secfc.cli.deploy.run_file import built
+    from secfc.cli.deploy.run_file import build_run
     from secfc.deploy.site import identity_fingerprint
 
     try:
@@ -177,7 +181,7 @@ def _run(
         int(k) if k.isdecimal() else k, options, preparing, seed=seed,
         schema=linkage, authority=authority,
     )  # fmt: skip
-    work = built(made)
+    work = build_run(made)
     with bad_input(ValueError, OverflowError):  # a plan that cannot be fails here, not at every site
         work.algorithm.plan(replace(work.public, counts=(100,) * len(work.public.clients)))
     for note in work.notes:
@@ -215,17 +219,17 @@ def _site(
         )
     head, mark, floors = SITE.partition("# What this site takes part in")
     text = head.rstrip() + "\n" if party == SERVER else head + mark + floors
-    column = f"id_column = {quoted(ids)}" if ids else '# id_column = "patient"        # if rows have IDs'
-    said = [f"{name} = {quoted(value)}" for name, value in written.items() if value is not None]
+    column = f"id_column = {toml_string(ids)}" if ids else '# id_column = "patient"        # if rows have IDs'
+    said = [f"{name} = {toml_string(value)}" for name, value in written.items() if value is not None]
     dialect = "\n".join(said) or DIALECT
     return text.format(
-        party=quoted(party), run=quoted(run), key=quoted(key),
-        data="" if data is None else DATA.format(path=quoted(data), ids=column, dialect=dialect),
+        party=toml_string(party), run=toml_string(run), key=toml_string(key),
+        data="" if data is None else DATA.format(path=toml_string(data), ids=column, dialect=dialect),
         policies='["own-labels", "assignments", "final-labels"]', centers="false",
     )  # fmt: skip
 
 
-def quoted(text: str) -> str:
+def toml_string(text: str) -> str:
     """A string as TOML has it."""
     import tomli_w
 
@@ -234,7 +238,7 @@ def quoted(text: str) -> str:
 
 def _write(path: Path, text: str, option: str, *, force: bool) -> None:
     check_output(path, option, (), force=force)
-    with writing(option):
+    with explaining_writes(option):
         write_all({path: lambda out: out.write(text)}, overwrite=force)
 
 

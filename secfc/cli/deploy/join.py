@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from secfc.cli.deploy.logs import PAGE, Log, shown
+from secfc.cli.deploy.logs import PAGE, Log, with_metrics_page
 from secfc.cli.deploy.results import Results
 from secfc.cli.deploy.run_file import Built
 from secfc.cli.deploy.site import LoadedSite
@@ -86,7 +86,7 @@ class CarrierOptions:
 
             meter = Meter()
         waiting = waiting_of(site, log) | {"meter": meter}
-        return shown(carried(site, self.over, waiting), meter, self.page)
+        return with_metrics_page(carrying(site, self.over, waiting), meter, self.page)
 
 
 def take_part_as(
@@ -120,7 +120,7 @@ def take_part_as(
         for note in asked.notes:
             log.say("note", note=note)
         log.say("prepare", note="compiling or loading the kernels")
-        prepare(asked, 1 if party is None else party.points.shape[0])
+        prepare_kernels(asked, 1 if party is None else party.points.shape[0])
         with bad_input(OSError):
             quota = asked.asked.get("quota")
             memory.with_run(site.run.session, asked.stakes.epsilon, party, quota).write()
@@ -138,7 +138,7 @@ def run_at(site: LoadedSite, asked: Built, party: Party | None, log: Log, carrie
 
     def make(coins: Any) -> Any:
         role = (
-            server_role(work, coins, generator(asked, coins))
+            server_role(work, coins, start_generator(asked, coins))
             if party is None
             else client_role(work, party, coins)
         )
@@ -179,7 +179,7 @@ def problems_told(log: Log) -> Iterator[None]:
         raise Failed(f"the network failed: {error}") from error
 
 
-def generator(asked: Built, coins: Any) -> Any:
+def start_generator(asked: Built, coins: Any) -> Any:
     """Of starts: from the public seed, or else from the server's coins."""
     import numpy as np
 
@@ -198,7 +198,7 @@ def waiting_of(site: LoadedSite, log: Log) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def carried(site: LoadedSite, over: Path | None, waiting: dict[str, Any]) -> Carrier:
+def carrying(site: LoadedSite, over: Path | None, waiting: dict[str, Any]) -> Carrier:
     """Among peers that are met at the hub of the run, or to whom another process of this machine goes."""
     if over is not None:
         from secfc.deploy import local
@@ -220,7 +220,7 @@ def journal_of(site: LoadedSite) -> Path:
     return site.file.journal / f"{site.run.session.hex()[:16]}.journal"
 
 
-def prepare(asked: Built, rows: int) -> None:
+def prepare_kernels(asked: Built, rows: int) -> None:
     """Load or compile what the run needs, before any clock starts.
 
     rows: as if every client had so many, as nobody knows better yet.

@@ -82,7 +82,7 @@ PAGE = click.option(
 )  # fmt: skip
 
 
-def shown(carrier: Carrier, meter: Any, port: int | None) -> Carrier:
+def with_metrics_page(carrier: Carrier, meter: Any, port: int | None) -> Carrier:
     """The carrier, with the page of a site as long as it carries; meter:
     `secfc.deploy.metrics.SiteMetrics`.
     """

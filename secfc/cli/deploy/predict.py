@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from secfc.cli.deploy.join import CarrierOptions, prepare, problems_told
+from secfc.cli.deploy.join import CarrierOptions, prepare_kernels, problems_told
 from secfc.cli.deploy.logs import Log
-from secfc.cli.deploy.results import MODEL, nearest, retained, scaled
+from secfc.cli.deploy.results import MODEL, label_by_centers, load_model_part, scale_new_rows
 from secfc.cli.deploy.site import LoadedSite
 from secfc.cli.errors import RefusedInput, bad_input
-from secfc.cli.outputs import ANY_PATH, check_output, csv_of, write_all, writing
+from secfc.cli.outputs import ANY_PATH, check_output, csv_of, explaining_writes, write_all
 from secfc.cli.written import own_lines
 from secfc.data.inputs import InputError
 from secfc.data.model_file import ModelFile
@@ -58,14 +58,14 @@ def predict(site: Path, new: Path | None, model: Path | None, out: Path, force: 
     if kept.kind == "centers":
         if new is None:
             raise RefusedInput("NEW.csv is missing: every site labels its own rows, with nobody's help.")
-        party, which = rows(place, new)
-        _write(out, own_lines(party, nearest(kept, party), which, place.run.schema), force)
+        party, which = read_new_rows(place, new)
+        _write(out, own_lines(party, label_by_centers(kept, party), which, place.run.schema), force)
         click.echo(f"{party.points.shape[0]} labels written to {out}")
         return
     _together(place, kept, path, new, out, force=force)
 
 
-def rows(site: LoadedSite, new: Path) -> tuple[Party, Any]:
+def read_new_rows(site: LoadedSite, new: Path) -> tuple[Party, Any]:
     """New rows, read as those of the run were."""
     from secfc.deploy.site import Data
 
@@ -89,8 +89,8 @@ def _together(
 
             party = Rows(me, np.zeros((1, len(site.run.features))))
         else:
-            party, which = rows(site, new)
-    model, way = retained(kept, asked), _inner(asked)
+            party, which = read_new_rows(site, new)
+    model, way = load_model_part(kept, asked), _inner(asked)
     journal = _journal(site, kept)
     told = int(journal.stem.rpartition("-")[2])
     mine = NewRows(0 if party is None else party.points.shape[0], told)
@@ -108,14 +108,16 @@ def _together(
             plan = model.plan_for(counts, session)
             if party is None:
                 return model.server(way, plan, coins)
-            points = party if new is None else scaled(kept, party)  # its own making is on the run's scale
+            points = (
+                party if new is None else scale_new_rows(kept, party)
+            )  # its own making is on the run's scale
             return model.client(way, plan, points, coins, None)
 
         return log.watched(predict_together(site.run.session, site.run.clients, me, mine, spend, labeling))
 
     with Log.open(me) as log:
         log.say("prepare", note="compiling or loading the kernels")
-        prepare(asked, 1 if party is None else party.points.shape[0])
+        prepare_kernels(asked, 1 if party is None else party.points.shape[0])
         carrier = CarrierOptions().carrier(site, log)
         with problems_told(log):
             found = asyncio.run(run_from_journal(site.work(asked), me, make, site.identity, journal, carrier))
@@ -126,9 +128,9 @@ def _together(
 
 
 def _inner(asked: Any) -> Any:
-    from secfc.cli.deploy.results import inner
+    from secfc.cli.deploy.results import unscaled_algorithm
 
-    return inner(asked)
+    return unscaled_algorithm(asked)
 
 
 def _journal(site: LoadedSite, kept: ModelFile) -> Path:
@@ -147,5 +149,5 @@ def _fits(site: LoadedSite, kept: ModelFile, path: Path) -> None:
 
 
 def _write(out: Path, lines: Iterable[Sequence[Any]], force: bool) -> None:
-    with writing("--out"):
+    with explaining_writes("--out"):
         write_all({out: csv_of(lines)}, overwrite=force, private=(out,))

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from secfc.cli.errors import RefusedInput
-from secfc.cli.outputs import csv_of, dumped, write_all
+from secfc.cli.outputs import csv_of, json_text, write_all
 from secfc.cli.written import own_lines
 from secfc.data.inputs import InputError
 from secfc.data.model_file import ModelFile
@@ -29,7 +29,7 @@ MODEL = "model.npz"
 OPEN = ("k-fed", "feddp")
 
 
-def inner(asked: Built) -> Any:
+def unscaled_algorithm(asked: Built) -> Any:
     """The algorithm, without the scale that its features are brought to first."""
     return asked.algorithm.capabilities.inner or asked.algorithm
 
@@ -41,7 +41,7 @@ def kept_of(site: LoadedSite, asked: Built, outcome: PartyOutcome) -> ModelFile 
     from secfc.coded_kmeans.model_share import ModelShare
     from secfc.coded_kmeans.secfc import SecFC
 
-    terms, party, way = site.run.digest, site.file.party, inner(asked)
+    terms, party, way = site.run.digest, site.file.party, unscaled_algorithm(asked)
     facts: dict[str, Any] = {"scaling": None}
     if outcome.scaling is not None:
         facts["scaling"] = asdict(outcome.scaling.scaling)
@@ -57,7 +57,7 @@ def kept_of(site: LoadedSite, asked: Built, outcome: PartyOutcome) -> ModelFile 
     return None
 
 
-def scaled(kept: ModelFile, party: Any) -> Any:
+def scale_new_rows(kept: ModelFile, party: Any) -> Any:
     """New rows as the rows of the run were scaled."""
     from secfc.scaling.scaling import Scaling
 
@@ -65,7 +65,7 @@ def scaled(kept: ModelFile, party: Any) -> Any:
     return party if facts is None else Scaling(**facts).party(party)
 
 
-def nearest(kept: ModelFile, party: Any) -> Any:
+def label_by_centers(kept: ModelFile, party: Any) -> Any:
     """Labels of new rows by centers that this party knows."""
     from secfc.kmeans.centers import nearest_center
     from secfc.scaling.scaling import Scaling
@@ -73,16 +73,20 @@ def nearest(kept: ModelFile, party: Any) -> Any:
     centers, facts = kept.arrays["centers"], kept.facts["scaling"]
     if facts is not None:
         centers = Scaling(**facts).forward(centers, "the centers")
-    return nearest_center(scaled(kept, party).read(), centers)
+    return nearest_center(scale_new_rows(kept, party).read(), centers)
 
 
-def retained(kept: ModelFile, asked: Built) -> Any:
+def load_model_part(kept: ModelFile, asked: Built) -> Any:
     """This party's part of the model.  Raises InputError for one that does not fit the run."""
     from secfc.coded_kmeans.model_share import ModelShare
 
-    public = replace(asked.public, derived=False) if inner(asked) is not asked.algorithm else asked.public
+    public = (
+        replace(asked.public, derived=False)
+        if unscaled_algorithm(asked) is not asked.algorithm
+        else asked.public
+    )
     try:
-        return ModelShare.read(inner(asked), public, kept.facts, kept.arrays)
+        return ModelShare.read(unscaled_algorithm(asked), public, kept.facts, kept.arrays)
     except (ValueError, KeyError) as error:
         raise InputError(f"the model does not fit the run file ({error}): restore both") from error
 
@@ -118,8 +122,8 @@ class Results:
         self, site: LoadedSite, asked: Built, party: Any, kept: Any, outcome: Any, log: Log, started: datetime
     ) -> None:
         """All of them or none.  Raises OSError."""
-        found = report(site, asked, outcome, log, started)
-        texts = {self.folder / REPORT: lambda file: print(dumped(found), file=file)}
+        found = party_report(site, asked, outcome, log, started)
+        texts = {self.folder / REPORT: lambda file: print(json_text(found), file=file)}
         if party is not None and outcome.labels is not None:
             lines = own_lines(party, outcome.labels, kept, site.run.schema)
             texts[self.folder / LABELS] = csv_of(lines)
@@ -128,7 +132,7 @@ class Results:
             kept.write(self.folder / MODEL)
 
 
-def report(site: LoadedSite, asked: Built, outcome: Any, log: Log, started: datetime) -> dict[str, Any]:
+def party_report(site: LoadedSite, asked: Built, outcome: Any, log: Log, started: datetime) -> dict[str, Any]:
     """Of this party: nothing of others but what it learned."""
     run, own, stakes = site.run, outcome.labels, asked.stakes
     budget = None if stakes.epsilon is None else {"epsilon": stakes.epsilon, "delta": stakes.delta}

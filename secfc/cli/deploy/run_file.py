@@ -14,7 +14,7 @@ from click.core import ParameterSource
 from secfc.cli.method import AskedOptions, Method, check_schema
 from secfc.cli.methods import methods, options
 from secfc.cli.preprocessing import OPTIONS as PREPARING
-from secfc.cli.preprocessing import check as check_preparing
+from secfc.cli.preprocessing import check_preprocessing as check_preparing
 from secfc.cli.preprocessing import way_for
 from secfc.cli.settings import Settings, check_choice
 from secfc.data.inputs import InputError, get_parameter, seeded_generator
@@ -69,7 +69,7 @@ class Built:
     asked: AskedOptions
 
 
-def built(run: RunFile) -> Built:
+def build_run(run: RunFile) -> Built:
     """What a run file asks for.  Raises InputError for words that `secfc run` would refuse as well."""
     from secfc.algorithm import PublicFacts
     from secfc.scaling.algorithm import Scaled

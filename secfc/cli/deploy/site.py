@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from secfc.cli.deploy.run_file import Built, built
+from secfc.cli.deploy.run_file import Built, build_run
 from secfc.cli.errors import bad_input, cautions_told
 from secfc.data.inputs import InputError
 from secfc.deploy.floors import SiteHistory
@@ -55,7 +55,7 @@ class LoadedSite:
 
     def agreed(self) -> Built:
         """What the run file asks for, if this site agrees.  Raises InputError, BelowFloor."""
-        asked = built(self.run)
+        asked = build_run(self.run)
         memory, session = self.remembered, self.run.session
         self.file.floors.check(asked.stakes, memory.spent(session), memory.granted(session))
         if asked.derived and self.file.party != SERVER and not self.file.derived_bound:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from secfc.cli.execute import bound_from_data, check_bound, steps
+from secfc.cli.execute import bound_from_data, check_bound, lloyd_steps
 from secfc.cli.method import STEPS, AskedOptions, ChosenAlgorithm, Method
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ def choose(asked: AskedOptions, public: PublicFacts) -> ChosenAlgorithm:
     """Lloyd's heuristic on integers, as the secure protocol would take its steps."""
     from secfc.coded_kmeans.plaintext import Lloyd
 
-    return ChosenAlgorithm(Lloyd(asked.k, **steps(asked)), {"bound_from_data": bound_from_data(asked)})
+    return ChosenAlgorithm(Lloyd(asked.k, **lloyd_steps(asked)), {"bound_from_data": bound_from_data(asked)})
 
 
 def prepare(algorithm: Any, plan: Any) -> None:

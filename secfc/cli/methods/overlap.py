@@ -32,14 +32,14 @@ def settle(asked: AskedOptions) -> AskedOptions:
     return asked
 
 
-def local(asked: AskedOptions) -> Any:
+def local_clusterer(asked: AskedOptions) -> Any:
     """How clients find local clusters."""
     from secfc.overlap.local import LocalKMeans, Silhouette
 
     return Silhouette() if asked["local"] == "silhouette" else LocalKMeans(asked["k_local"])
 
 
-def tell(asked: AskedOptions, plan: Any) -> None:
+def say_who_observes(asked: AskedOptions, plan: Any) -> None:
     """Say who observes what, before anything moves."""
     if not asked.settings.as_json:
         for sentence in plan.columns.sentences():
@@ -51,7 +51,7 @@ def choose(asked: AskedOptions, public: PublicFacts) -> ChosenAlgorithm:
     from secfc.overlap.masked import MaskedLloyd
     from secfc.overlap.starts import matching_start_named
 
-    start = matching_start_named(asked["start"] or "automatic", local(asked))
+    start = matching_start_named(asked["start"] or "automatic", local_clusterer(asked))
     algorithm = MaskedLloyd(
         asked.k, start=start, max_iter=asked["max_iter"], scale=asked["scale"],
         t=asked["t"], coarse="warn" if asked["coarse"] == "allow" else asked["coarse"],
@@ -68,7 +68,7 @@ def choose(asked: AskedOptions, public: PublicFacts) -> ChosenAlgorithm:
 
 def inspect(asked: AskedOptions, federation: Federation, plan: Any) -> None:
     """Say who observes what.  Raises InputError for values outside a given bound."""
-    tell(asked, plan)
+    say_who_observes(asked, plan)
     check_bound(asked, federation, plan)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from secfc.cli.method import K_LOCAL, LOCAL, START, AskedOptions, ChosenAlgorithm, Method, Option
-from secfc.cli.methods.overlap import local, tell
+from secfc.cli.methods.overlap import local_clusterer, say_who_observes
 from secfc.cli.methods.overlap import settle as settle_local
 from secfc.cli.settings import Number, Whole
 
@@ -38,7 +38,7 @@ def choose(asked: AskedOptions, public: PublicFacts) -> ChosenAlgorithm:
     from secfc.overlap.overlap1 import Overlap1
     from secfc.overlap.starts import matching_start_named
 
-    start = matching_start_named(asked["start"] or "paper", local(asked))
+    start = matching_start_named(asked["start"] or "paper", local_clusterer(asked))
     algorithm = Overlap1(asked.k, start=start, rounds=asked["rounds"], alpha=asked["alpha"])
     remarks = ("the server sees every client's centroids on shared columns, in every round",)
     return ChosenAlgorithm(algorithm, remarks=remarks)
@@ -46,7 +46,7 @@ def choose(asked: AskedOptions, public: PublicFacts) -> ChosenAlgorithm:
 
 def inspect(asked: AskedOptions, federation: Federation, plan: Any) -> None:
     """Say who observes what, before anything moves."""
-    tell(asked, plan)
+    say_who_observes(asked, plan)
 
 
 METHOD = Method(

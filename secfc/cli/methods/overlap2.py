@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from secfc.cli.method import K_LOCAL, LOCAL, AskedOptions, ChosenAlgorithm, Method, Option
+from secfc.cli.methods.overlap import say_who_observes
 from secfc.cli.methods.overlap import settle as settle_local
-from secfc.cli.methods.overlap import tell
 from secfc.cli.settings import Number
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def choose(asked: AskedOptions, public: PublicFacts) -> ChosenAlgorithm:
 
 def inspect(asked: AskedOptions, federation: Federation, plan: Any) -> None:
     """Say who observes what, before anything moves."""
-    tell(asked, plan)
+    say_who_observes(asked, plan)
 
 
 METHOD = Method(

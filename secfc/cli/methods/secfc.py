@@ -14,8 +14,8 @@ from secfc.cli.execute import (
     check_bound,
     check_disjoint,
     choose_code,
+    lloyd_steps,
     private_rows,
-    steps,
 )
 from secfc.cli.method import (
     PRIVACY,
@@ -237,7 +237,7 @@ def choose(asked: AskedOptions, public: PublicFacts) -> ChosenAlgorithm:
     from secfc.disclosure import AssignmentsOnly, FinalLabelsOnly, OwnLabels
     from secfc.roles.exchange import SERVER
 
-    values = steps(asked)
+    values = lloyd_steps(asked)
     final, private = asked["disclosure"] == "final-labels", asked["membership"] == "private"
     # Final labels are those that nobody deals for unless it is said who does.
     dealer = asked["dealer"] or (None if final else SERVER)
@@ -256,7 +256,7 @@ def choose(asked: AskedOptions, public: PublicFacts) -> ChosenAlgorithm:
         membership, about = private_rows(asked, t)
         notes += about
     if asked.noisy:
-        values["disclosure"] = noise(asked)
+        values["disclosure"] = noise_policy(asked)
     elif asked["disclosure"] == "assignments":
         values["disclosure"] = AssignmentsOnly(dealer, asked["consent"])
     elif asked["disclosure"] == "own-labels":
@@ -290,7 +290,7 @@ def choose(asked: AskedOptions, public: PublicFacts) -> ChosenAlgorithm:
     )  # fmt: skip
 
 
-def noise(asked: AskedOptions) -> Disclosure:
+def noise_policy(asked: AskedOptions) -> Disclosure:
     """The policy that spends the budget."""
     from secfc.disclosure import NoiseAtServer, NoiseInShares
     from secfc.privacy import Bound, Budget, Neighbors

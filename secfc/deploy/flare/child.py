@@ -27,7 +27,7 @@ WORDS = {
 }
 
 
-def words(code: int) -> str:
+def explain_exit_code(code: int) -> str:
     """What an exit code means, and where to look."""
     said = WORDS.get(code, f"it was killed by signal {-code}, too often" if code < 0 else f"exit code {code}")
     return said if code == 0 else f"{said}: the reason is in the log beside its site file"

@@ -1,8 +1,8 @@
 """What runs in FLARE's job processes: the two classes that a job names, one for sites and one for the server.
 
 A job holds two public numbers, a run's session and the digest of its run file.  Everything else a site takes
-from its own files: which site file that is (`secfc.deploy.flare.policy.runs`), and through it the data, the
-key, the floors and the command.
+from its own files: which site file that is (`secfc.deploy.flare.policy.site_files_by_session`), and through
+it the data, the key, the floors and the command.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from nvflare.collab import collab
 from secfc.data.inputs import InputError
 from secfc.deploy.flare.bridge import WINDOW, Bridge
 from secfc.deploy.flare.cards import BadCard, Card, Kit
-from secfc.deploy.flare.child import Child, words
+from secfc.deploy.flare.child import Child, explain_exit_code
 from secfc.deploy.flare.pieces import Pieces
-from secfc.deploy.flare.policy import problems, runs
+from secfc.deploy.flare.policy import loosened_rules, site_files_by_session
 from secfc.deploy.runfile import RunFile
 from secfc.deploy.site import SiteFile, load_key_file
 from secfc.roles.exchange import SERVER, PartyId
@@ -59,10 +59,10 @@ class FlareSite:
     def _own(self) -> tuple[Kit, Path, SiteFile, RunFile, tuple[str, ...]]:
         """This site's own files for this run.  Raises Unfit."""
         kit = Kit(Path(collab.workspace.get_root_dir()))
-        for problem in problems(kit):
+        for problem in loosened_rules(kit):
             raise Unfit(problem)
         try:
-            known, command = runs(kit)
+            known, command = site_files_by_session(kit)
             path = known.get(bytes.fromhex(self.session))
             if path is None:
                 raise Unfit("this site takes no part in this run: `secfc deploy flare-kit` says that it does")
@@ -230,7 +230,7 @@ class FlareServer(FlareSite):
                 )
             time.sleep(0.1)
         if failed := {party: code for party, code in dict(self._codes).items() if code}:
-            raise Unfit("; ".join(f"{party}: {words(code)}" for party, code in failed.items()))
+            raise Unfit("; ".join(f"{party}: {explain_exit_code(code)}" for party, code in failed.items()))
         return "done"
 
 

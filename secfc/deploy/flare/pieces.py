@@ -28,12 +28,12 @@ SOME, MOMENT = 4, 0.03
 Deliver = Callable[[PartyId, bytes, bytes, int, bytes], Awaitable[bool]]
 
 
-def packed(theirs: bytes, mine: bytes, number: int, rest: bytes) -> bytes:
+def pack_piece(theirs: bytes, mine: bytes, number: int, rest: bytes) -> bytes:
     """A piece, or an acknowledgement: from which connection, to which, its number, and the bytes."""
     return b"".join((theirs, mine, number.to_bytes(COUNT, "little"), rest))
 
 
-def unpacked(data: Any) -> tuple[bytes, bytes, int, bytes]:
+def unpack_piece(data: Any) -> tuple[bytes, bytes, int, bytes]:
     """Raises ValueError for bytes that are none."""
     view = bytes(data)
     if len(view) < HEADER:
@@ -67,7 +67,7 @@ class Pieces:
         """Bring a piece to the peer: whether it took it.  Raises OSError."""
         due = self._due[peer, mine, number] = self.loop.create_future()
         try:
-            await self._send(peer, PIECE, packed(mine, theirs, number, data))
+            await self._send(peer, PIECE, pack_piece(mine, theirs, number, data))
             async with asyncio.timeout(PATIENCE):
                 return bool(await due)
         except TimeoutError:
@@ -96,7 +96,7 @@ class Pieces:
         party = self.parties.get(message.get_header(MessageHeaderKey.ORIGIN))
         if party is not None and isinstance(message.payload, (bytes, bytearray, memoryview)):
             try:
-                parts = unpacked(message.payload)
+                parts = unpack_piece(message.payload)
             except ValueError:
                 return
             self.loop.call_soon_threadsafe(heard, party, *parts)
@@ -127,7 +127,7 @@ class Pieces:
         self, party: PartyId, theirs: bytes, mine: bytes, number: int, word: bytes
     ) -> None:
         with contextlib.suppress(OSError):  # a peer that is gone does not wait for it
-            await self._send(party, TAKEN, packed(theirs, mine, number, word))
+            await self._send(party, TAKEN, pack_piece(theirs, mine, number, word))
 
     def _acknowledged(self, party: PartyId, mine: bytes, theirs: bytes, number: int, data: bytes) -> None:
         for (peer, name, piece), due in self._due.items():

@@ -26,7 +26,7 @@ ROLES = ("org_admin", "lead", "member")
 RUNS = "secfc.toml"
 
 
-def rights() -> dict[str, Any]:
+def authorization_rules() -> dict[str, Any]:
     """FLARE's authorization.json: leads submit jobs and end their own; nobody brings code, or a shell."""
     denied = {"byoc": "none", "shell_commands": "none", "server-predeployed-flwr": "none"}
     manage = {"manage_job": "n:submitter", "download_job": "n:submitter", "view": "any"}
@@ -40,7 +40,7 @@ def rights() -> dict[str, Any]:
     return {"format_version": "1.0", "permissions": permissions}
 
 
-def closed(resources: dict[str, Any], kit: Kit) -> dict[str, Any]:
+def closed_resources(resources: dict[str, Any], kit: Kit) -> dict[str, Any]:
     """FLARE's resources.json, as it was provisioned, with these classes only, and no logs to anybody.
 
     What a server stores goes into its kit, not into a folder that machines share.
@@ -61,13 +61,13 @@ def closed(resources: dict[str, Any], kit: Kit) -> dict[str, Any]:
 QUIET = ("nvflare.collab", "collab", "nvflare.fuel.f3")
 
 
-def quiet(log: dict[str, Any]) -> dict[str, Any]:
+def quiet_log(log: dict[str, Any]) -> dict[str, Any]:
     """FLARE's log_config.json without a line for every message."""
     loggers = {**log["loggers"], **{name: {"level": "WARNING"} for name in QUIET}}
     return {**log, "loggers": loggers}
 
 
-def fit(kit: Kit, session: bytes, site: Path, command: tuple[str, ...] = ()) -> None:
+def write_site_rules(kit: Kit, session: bytes, site: Path, command: tuple[str, ...] = ()) -> None:
     """Write a site's rules into its startup kit, and that this run is the business of this site file.
 
     command: that starts `secfc` here, if FLARE's own Python is not the one that has it.
@@ -84,12 +84,12 @@ def fit(kit: Kit, session: bytes, site: Path, command: tuple[str, ...] = ()) -> 
             f"this site, with startup and local in it ({type(error).__name__})"
         ) from error
     for name, content in (
-        ("resources.json", closed(resources, kit)),
-        ("authorization.json", rights()),
-        ("log_config.json", quiet(log)),
+        ("resources.json", closed_resources(resources, kit)),
+        ("authorization.json", authorization_rules()),
+        ("log_config.json", quiet_log(log)),
     ):
         (local / name).write_text(json.dumps(content, indent=2) + "\n")
-    had, started = runs(kit)
+    had, started = site_files_by_session(kit)
     known = {run.hex(): str(path) for run, path in {**had, session: site.resolve()}.items()}
     command = command or started
     import tomli_w
@@ -97,7 +97,7 @@ def fit(kit: Kit, session: bytes, site: Path, command: tuple[str, ...] = ()) -> 
     (local / RUNS).write_text(tomli_w.dumps({"command": list(command), "runs": known}))
 
 
-def runs(kit: Kit) -> tuple[dict[bytes, Path], tuple[str, ...]]:
+def site_files_by_session(kit: Kit) -> tuple[dict[bytes, Path], tuple[str, ...]]:
     """The site files of this kit by session, and the command that starts `secfc`, () for this Python's.
 
     Raises InputError, OSError.
@@ -112,8 +112,8 @@ def runs(kit: Kit) -> tuple[dict[bytes, Path], tuple[str, ...]]:
     return {bytes.fromhex(name): Path(known.text(name)) for name in known.names}, tuple(command)
 
 
-def problems(kit: Kit) -> Iterator[str]:
-    """In what this kit lets FLARE do more than `fit` would."""
+def loosened_rules(kit: Kit) -> Iterator[str]:
+    """In what this kit lets FLARE do more than `write_site_rules` would."""
     local = kit.folder / "local"
     remedy = "Run `secfc deploy flare-kit` again"
     try:

@@ -32,7 +32,7 @@ def server_of(hub: str) -> tuple[str, int]:
     return host, port
 
 
-def project(run: RunFile, administrator: str) -> dict[str, Any]:
+def project_file(run: RunFile, administrator: str) -> dict[str, Any]:
     """What `nvflare provision` reads: a server, the clients as sites, and an administrator.
 
     Raises InputError for clients whose names FLARE does not take.
@@ -63,7 +63,7 @@ def project(run: RunFile, administrator: str) -> dict[str, Any]:
     }
 
 
-def job(run: RunFile) -> dict[str, dict[str, Any]]:
+def job_files(run: RunFile) -> dict[str, dict[str, Any]]:
     """A job's files by path, relative to its folder: names of installed classes, and two public numbers."""
     own = {"session": run.session.hex(), "digest": run.digest.hex()}
     threads = 4 * WINDOW * len(run.parties)
@@ -105,12 +105,12 @@ def job(run: RunFile) -> dict[str, dict[str, Any]]:
     }
 
 
-def write(run: RunFile, folder: Path, administrator: str) -> tuple[Path, Path]:
+def write_project(run: RunFile, folder: Path, administrator: str) -> tuple[Path, Path]:
     """Write project file and job into this folder: their paths.  Raises InputError, OSError."""
     # YAML is a superset of JSON, which needs no library.
-    text = json.dumps(project(run, administrator), indent=2)
+    text = json.dumps(project_file(run, administrator), indent=2)
     where = folder / "project.yml"
-    texts = {folder / "job" / name: json.dumps(content, indent=2) for name, content in job(run).items()}
+    texts = {folder / "job" / name: json.dumps(content, indent=2) for name, content in job_files(run).items()}
     for path, content in {where: text, **texts}.items():
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(content + "\n")

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from secfc.roles.checks import is_array, refuse
+from secfc.roles.checks import is_array, refuse_if
 from secfc.roles.messages import Message
 
 Array = NDArray[Any]
@@ -22,8 +22,8 @@ class SetKeys(Message, tag=50):
 
     def __post_init__(self) -> None:
         rule = "keys of sets are (keys, 16) bytes"
-        refuse(not is_array(self.keys, "u", 2), rule)
-        refuse(self.keys.shape[1] != 16 or self.keys.dtype != np.uint8, rule)
+        refuse_if(not is_array(self.keys, "u", 2), rule)
+        refuse_if(self.keys.shape[1] != 16 or self.keys.dtype != np.uint8, rule)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -36,7 +36,7 @@ class ResharedPart(Message, tag=52):
     values: Array
 
     def __post_init__(self) -> None:
-        refuse(not is_array(self.values, "u", 2), "shares of products are residues, (lanes, numbers)")
+        refuse_if(not is_array(self.values, "u", 2), "shares of products are residues, (lanes, numbers)")
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -26,7 +26,7 @@ from field.code.masking import PairKeys
 from field.code.resharing import deal_part, expand_share, seeded_receivers
 from field.compare import dealer_protocol
 from field.compare.assignment_step import TESTS, AssignmentStep, SharedContest, SharedLabels, cluster_numbers
-from field.compare.bitslice import unpack
+from field.compare.bitslice import unpack_bits
 from field.compare.shared_step import exclusive_or
 from field.ring.basis import Basis
 from field.secrets.coins import Coins
@@ -194,7 +194,7 @@ class Resharing:
         """
         m, t, own, extra = self.plan.m, self.plan.code.t, None, TESTS**2
         if bits is not None:
-            plain = self.basis.reduce(unpack(bits, m).astype(np.int64).reshape(-1))
+            plain = self.basis.reduce(unpack_bits(bits, m).astype(np.int64).reshape(-1))
             own = np.concatenate([plain, self.basis.sample((extra,), self.coins)], axis=1)
         every = yield from self.deal(own, self.receivers[: t + 1], rows * m + extra)
         matrix = add_residues(self.basis, [np.ascontiguousarray(part[:, rows * m :]) for part in every])[:1]

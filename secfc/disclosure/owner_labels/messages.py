@@ -7,7 +7,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from secfc.roles.checks import is_array, refuse
+from secfc.roles.checks import is_array, refuse_if
 from secfc.roles.messages import Message
 
 Array = NDArray[Any]
@@ -25,7 +25,7 @@ class SizeShare(Message, tag=145):
     same: bool
 
     def __post_init__(self) -> None:
-        refuse(not is_array(self.values, "u", 2), "shares of sizes are residues, (1, clusters)")
+        refuse_if(not is_array(self.values, "u", 2), "shares of sizes are residues, (1, clusters)")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -38,7 +38,7 @@ class OwnShare(Message, tag=146):
     words: Array
 
     def __post_init__(self) -> None:
-        refuse(not is_array(self.words, "u", 2), "shares of labels are words, (places, words)")
+        refuse_if(not is_array(self.words, "u", 2), "shares of labels are words, (places, words)")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -52,4 +52,4 @@ class SelectedRowShare(Message, tag=147):
     values: Array
 
     def __post_init__(self) -> None:
-        refuse(not is_array(self.values, "u", 2), "parts of picked labels are residues, (1, m)")
+        refuse_if(not is_array(self.values, "u", 2), "parts of picked labels are residues, (1, m)")

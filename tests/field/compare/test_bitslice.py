@@ -14,16 +14,16 @@ def rng():
 
 def value_of(planes, count):
     """The integers of planes (rows, words), by Python integers."""
-    bits = bitslice.unpack(planes, count).astype(object)
+    bits = bitslice.unpack_bits(planes, count).astype(object)
     return sum(row << b for b, row in enumerate(bits))
 
 
 @pytest.mark.parametrize("count", [1, 63, 64, 65, 1000])
 def test_packing_round_trips(count, rng):
     bits = rng.integers(0, 2, (3, count)).astype(np.uint8)
-    planes = bitslice.pack(bits)
+    planes = bitslice.pack_bits(bits)
     assert planes.shape == (3, bitslice.word_count(count))
-    np.testing.assert_array_equal(bitslice.unpack(planes, count), bits)
+    np.testing.assert_array_equal(bitslice.unpack_bits(planes, count), bits)
     assert planes[0, -1] < 1 << ((count - 1) % 64 + 1) if count % 64 else True
     values = rng.integers(0, 13, count)
     np.testing.assert_array_equal(bitslice.from_planes(bitslice.to_planes(values, 4), count), values)

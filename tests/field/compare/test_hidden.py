@@ -39,7 +39,7 @@ def test_the_numbers_compare_centers(k):
     sums, sizes = hidden.one_hot_sums(BASIS, Z, rows), hidden.one_hot_sizes(BASIS, Z)
     assert (BASIS.lift(sizes) == true_sizes).all()
     squares = hidden.pair_products(BASIS, sums, sizes, pairs)
-    planes = hidden.bisectors(BASIS, squares, 3, pairs)
+    planes = hidden.bisector_shares(BASIS, squares, 3, pairs)
     columns = np.concatenate([np.ones((3, 1, 40), np.uint32), rows.transpose(0, 2, 1)], axis=1)
     found = BASIS.lift_signed(hidden.bisector_values(BASIS, planes, columns))
     empty = [a for a, b in zip(pairs.first, pairs.second, strict=True) if not true_sizes[b]]

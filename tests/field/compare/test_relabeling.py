@@ -9,7 +9,7 @@ from scipy.stats import chi2
 from field.code.masking import MaskReused
 from field.compare.argmin import ArgminContest
 from field.compare.assignment_step import AssignmentStep, SharedLabels, cluster_code, select_planes
-from field.compare.bitslice import from_planes, unpack
+from field.compare.bitslice import from_planes, unpack_bits
 from field.compare.correlated_randomness import NEXT
 from field.compare.dealer_protocol import DealerSchedule, PartyTables, combine_openings
 from field.compare.shared_step import last_of_one_hot
@@ -100,7 +100,7 @@ def test_bits_and_residues_are_the_labels_and_the_change_is_told(kind, k, member
         shares, said, _ = step(sizes, scaled, before, members, k, kind=kind)
         bits, parts = added(BASIS, shares)
         want = np.arange(k)[:, None] == after
-        assert (unpack(bits, m) == want).all()
+        assert (unpack_bits(bits, m) == want).all()
         assert all((lane == want).all() for lane in parts)
         assert said is same
         assert from_planes(cluster_code(np.arange(k), bits, 5), m).tolist() == after.tolist()
@@ -123,15 +123,15 @@ def test_empty_clusters_are_left_out():
         shares = [SharedLabels.public(basis, labels, np.array(clusters), lead=lead) for lead in (True, False)]
         bits, parts = added(basis, [s.among(np.array(kept)) for s in shares])
         want = np.array([1, 2, 4])[:, None] == labels
-        assert (unpack(bits, 5) == want).all()
+        assert (unpack_bits(bits, 5) == want).all()
         assert (parts == want).all()
 
 
 def test_a_slice_of_planes_holds_those_points():
     planes = np.random.default_rng(0).integers(0, 2**63, (3, 4)).astype(np.uint64)
-    bits = unpack(planes, 250)
+    bits = unpack_bits(planes, 250)
     for begin, end in ((0, 250), (63, 64), (1, 1), (60, 140)):
-        assert (unpack(select_planes(planes, begin, end), end - begin) == bits[:, begin:end]).all()
+        assert (unpack_bits(select_planes(planes, begin, end), end - begin) == bits[:, begin:end]).all()
 
 
 def test_what_members_open_is_uniform_and_says_nothing_of_what_changed():
@@ -145,7 +145,7 @@ def test_what_members_open_is_uniform_and_says_nothing_of_what_changed():
             assert said is (name == "same")
             seen[name].append(views[-3:])
     for name, views in seen.items():
-        bits = np.stack([unpack(v[0][:1], 64) for v in views])
+        bits = np.stack([unpack_bits(v[0][:1], 64) for v in views])
         # 64 sums of fair coins: six and a half deviations.
         assert (np.abs(bits.sum(axis=0) - runs / 2) < 6.5 * np.sqrt(runs) / 2).all()
         residues = np.stack([v[1][0] for v in views])

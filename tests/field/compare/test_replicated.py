@@ -7,7 +7,7 @@ import pytest
 
 from field.compare import circuits, signs
 from field.compare.argmin import ArgminContest
-from field.compare.bitslice import from_planes, unpack, word_count
+from field.compare.bitslice import from_planes, unpack_bits, word_count
 from field.compare.dealer_protocol import winner_code
 from field.compare.replicated import MAX_T, Gates, ReplicatedCommittee, ReplicatedPlayer, ScratchArrays
 from field.kernels import replicating
@@ -316,7 +316,9 @@ def test_what_is_told_on_the_way_to_a_label_is_uniform():
         return planes
 
     players.run(everybody, [circuits.top_bit(d) for d in dealt], tell)
-    bits = unpack(np.concatenate([t.reshape(1, -1) for t in told], axis=1), 64 * sum(t.size for t in told))
+    bits = unpack_bits(
+        np.concatenate([t.reshape(1, -1) for t in told], axis=1), 64 * sum(t.size for t in told)
+    )
     n = bits.size
     assert abs(int(bits.sum()) - n / 2) < 5 * (n / 4) ** 0.5
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from field.compare import circuits, signs
-from field.compare.bitslice import from_blocks, pack, planes_of_residues, unpack, word_count
+from field.compare.bitslice import from_blocks, pack_bits, planes_of_residues, unpack_bits, word_count
 from field.ring.basis import LANE_PRIMES, MERSENNE_61, Basis
 from field.secrets.coins import SeededCoins
 from tests.field.compare import players
@@ -53,7 +53,7 @@ def test_fractions_equal_their_twin(basis, first, m):
     scaled = signs.scaled_factors(basis, factors)
     some = np.unique(np.append(rng.integers(0, m, 40), [0, m - 1]))
     exact = reference.fractions(basis, values[:, :, some], np.array(chosen), scaled, 4 * first, len(found))
-    error = number(exact) - number(unpack(found, m)[:, :, some])
+    error = number(exact) - number(unpack_bits(found, m)[:, :, some])
     # 1/p is rounded down, which may cost the last place of a number, and never more.
     assert set(np.unique(error % 2 ** len(found))) <= {0, 1}
     assert m == 1 or (error != 0).mean() < 0.2
@@ -64,7 +64,7 @@ def test_the_rounding_stays_within_its_bound():
     for basis, t in itertools.product(FOLDED, (1, 2, 3)):
         places = signs.fraction_digits(basis, t)
         values = np.array(basis.primes, np.uint32)[:, None, None] - np.uint32(1)
-        bits = unpack(signs.share_fractions(basis, t, values, [(0,)], [[1]], first=False), 1)[:, 0]
+        bits = unpack_bits(signs.share_fractions(basis, t, values, [(0,)], [[1]], first=False), 1)[:, 0]
         exact = sum(Fraction((p - 1) * pow(basis.modulus // p, -1, p) % p, p) for p in basis.primes) % 1
         lost = exact * 2**places - int(number(bits)[0])
         assert 0 <= lost < Fraction(9, 8)
@@ -88,7 +88,7 @@ def test_signs_at_the_edges(basis, t):
             for i, s in enumerate(shares)
         ]
         top = players.clear(circuits.top_bit([n.reshape(1, len(n), -1) for n in numbers]))
-        assert unpack(top[0], len(values)).tolist() == [int(v < 0) for v in values]
+        assert unpack_bits(top[0], len(values)).tolist() == [int(v < 0) for v in values]
 
 
 @given(st.integers(1, 3), st.integers(0, 2**32), st.lists(st.integers(-(2**88), 2**88), min_size=1))
@@ -99,7 +99,7 @@ def test_signs_of_anything(t, seed, values):
         for i, s in enumerate(split(basis, values, t + 1, seed))
     ]
     top = players.clear(circuits.top_bit([n.reshape(1, len(n), -1) for n in numbers]))
-    assert unpack(top[0], len(values)).tolist() == [int(v < 0) for v in values]
+    assert unpack_bits(top[0], len(values)).tolist() == [int(v < 0) for v in values]
 
 
 @pytest.mark.parametrize("primes", [(7, 11), (13,), (3, 5, 7)])
@@ -146,5 +146,5 @@ def test_planes_of_integers_agree_with_fractions_of_one():
     basis = FOLDED[0]
     values = basis.reduce(np.arange(5))
     planes = from_blocks(planes_of_residues(basis, values), 1)
-    assert (number(unpack(planes, 5)) == np.arange(5)).all()
-    assert (pack(unpack(planes, 5)) == planes).all()
+    assert (number(unpack_bits(planes, 5)) == np.arange(5)).all()
+    assert (pack_bits(unpack_bits(planes, 5)) == planes).all()

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from field.compare.argmin import ArgminContest
 from field.compare.assignment_step import SharedContest
-from field.compare.bitslice import unpack
+from field.compare.bitslice import unpack_bits
 from field.compare.blockwise import BlockwiseContest, all_levels
 from field.compare.correlated_randomness import NEXT, DealerRandomness, PartyRandomness
 from field.compare.dealer_protocol import PartyTables, combine_openings, labels_from_code
@@ -71,7 +71,7 @@ def wins(contest, basis, scaled, members, seed, kind):
     used_up(hands[0])
     assert next(portions, None) is None
     assert game.portions == tuple(map(len, dealt))
-    return unpack(combine_openings(basis, shares), scaled.shape[1])
+    return unpack_bits(combine_openings(basis, shares), scaled.shape[1])
 
 
 def used_up(hand):

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from field.compare.bitslice import from_blocks, pack, to_blocks, unpack
+from field.compare.bitslice import from_blocks, pack_bits, to_blocks, unpack_bits
 from field.compare.dealer_protocol import ONES, TREES, tree_levels
 from field.kernels import comparing
 from field.ring.basis import LANE_PRIMES
@@ -19,7 +19,7 @@ def shared(planes, rng):
 
 
 def bits_of(sliced, words, count):
-    return unpack(from_blocks(sliced, words), count)
+    return unpack_bits(from_blocks(sliced, words), count)
 
 
 @pytest.mark.parametrize("lanes", [1, 2, 3, 4])
@@ -34,7 +34,7 @@ def test_differences_equal_python_integers(lanes):
     out = np.full((2, 30 * lanes + 2, 5), 7, np.uint64)
     comparing.slice_differences(masked, pairs, weights, per, 0, *comparing.garner(primes), out)
     planes = from_blocks(out, 10)
-    got = sum(row.astype(object) << b for b, row in enumerate(unpack(planes[:, :9], 9 * 64)))
+    got = sum(row.astype(object) << b for b, row in enumerate(unpack_bits(planes[:, :9], 9 * 64)))
     terms = weights.astype(object).transpose(2, 0, 1)
     want = np.stack([
         [(w[q, 0] * row[b] + w[q, 1] * row[a]) % p for q, (b, a) in enumerate(pairs)]
@@ -56,7 +56,9 @@ def test_leaves_and_tree_equal_their_twins(lanes):
         r[i] = min(max(y[i] + int(rng.integers(-1, 2)) * 8 ** int(rng.integers(0, digits)), 0), 8**digits - 1)
     r[:4], y[:4] = (0, 8**digits - 1, 0, 5), (0, 8**digits - 1, 8**digits - 1, 5)
     planes = {
-        name: to_blocks(pack(np.array([[v >> b & 1 for v in values] for b in range(3 * digits)], np.uint8)))
+        name: to_blocks(
+            pack_bits(np.array([[v >> b & 1 for v in values] for b in range(3 * digits)], np.uint8))
+        )
         for name, values in (("y", y), ("r", r))
     }
     number, _, width = planes["r"].shape

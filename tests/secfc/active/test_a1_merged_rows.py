@@ -60,7 +60,7 @@ def dividing(held, basis):
 
 
 def divide(monkeypatch):
-    monkeypatch.setattr(merge, "factors", dividing)
+    monkeypatch.setattr(merge, "row_factors", dividing)
 
 
 def in_row_order(outcome, federation, values):
@@ -344,7 +344,7 @@ def test_clients_that_are_told_different_counts_share_nothing(mode, monkeypatch)
 @pytest.mark.parametrize("mode", MODES)
 def test_counts_that_are_misstated_to_all_alike_make_other_integers(mode, monkeypatch):
     federation, _ = holding([3, 2, *[1] * 40])
-    counts = merge.counts
+    counts = merge.count_holders
 
     def misstated(values, n):
         held = counts(values, n)
@@ -353,7 +353,7 @@ def test_counts_that_are_misstated_to_all_alike_make_other_integers(mode, monkey
         return said[-1]
 
     said, true = [], []
-    monkeypatch.setattr(merge, "counts", misstated)
+    monkeypatch.setattr(merge, "count_holders", misstated)
     outcome = run(way(mode=mode), federation, lambda plan, mine: mine.read(0, plan.m), cheater=CHEATER)
     result = outcome.results[SERVER]
     rows = integers_of(outcome, federation) * (true[0] * (6 // said[0]))[:, None]

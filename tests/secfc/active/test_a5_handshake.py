@@ -10,7 +10,7 @@ from secfc.roles.exchange import GREET, SERVER, Exchange, PlanMismatch
 from secfc.roles.messages import Hello
 from secfc.transport import handshake
 from secfc.transport.handshake import Handshake, HandshakeRefused, hash_of_parties
-from secfc.transport.sealed import TamperedMessage, sealed
+from secfc.transport.sealed import TamperedMessage, seal_role
 from secfc.transport.simulate import simulate
 
 PARTIES = ("a", "b", SERVER)
@@ -28,7 +28,7 @@ def tells(me, word):
 
 def seal(me, word, coins, identity, **options):
     options = {"identities": PINS, **options}
-    return sealed(tells(me, word), me, PARTIES, PLAN, coins, identity=identity, **options)
+    return seal_role(tells(me, word), me, PARTIES, PLAN, coins, identity=identity, **options)
 
 
 class Recorded:
@@ -198,7 +198,7 @@ def test_a_low_order_key_is_refused():
 def test_another_plan_is_named_with_its_facts_inside_the_handshake():
     plans = {name: b'{"k":3,"t":1}' for name in PARTIES} | {"b": b'{"k":4,"t":1}'}
     roles = {
-        name: sealed(tells(name, b"x"), name, PARTIES, plans[name], SystemCoins(), identity=OWN[name])
+        name: seal_role(tells(name, b"x"), name, PARTIES, plans[name], SystemCoins(), identity=OWN[name])
         for name in PARTIES
     }
     kinds = []

@@ -84,7 +84,7 @@ def test_the_server_finds_no_pair_of_rows_with_equal_data():
 
 def test_it_finds_every_pair_where_fingerprints_are_not_bound_to_the_id(monkeypatch):
     federation, parts, alike = with_equal_data()
-    monkeypatch.setattr(merge, "bound", lambda data, ids: data)
+    monkeypatch.setattr(merge, "bind_digests", lambda data, ids: data)
     assert pairs_with_equal_fingerprints(federation, parts) == alike
 
 
@@ -172,25 +172,26 @@ def test_without_the_question_a_shared_point_counts_as_a_multiple_of_itself(mode
 def opened(mode, held, m):
     """What the relay gets from clients that hold these rows of m, and one client's secrets and the union."""
     plan = UnionPlan(len(held), mode, bytes(16), bound=8, sized=False)
-    secrets, sheet = secrets_of(plan), disjoint.sheet()
+    secrets, sheet = secrets_of(plan), disjoint.question_sheet()
     union = UnionTags(*np.arange(2 * m, dtype=np.uint64).reshape(2, m))
     made = [
-        disjoint.table(plan, s, np.array(rows, int), union) for s, rows in zip(secrets, held, strict=True)
+        disjoint.question_table(plan, s, np.array(rows, int), union)
+        for s, rows in zip(secrets, held, strict=True)
     ]
     if not plan.committee:
-        state = masked.tally(sheet)
+        state = masked.empty_tally(sheet)
         for s, table in zip(secrets, made, strict=True):
-            state = masked.absorb(plan, state, masked.mask(plan, s, sheet, table, 0))
-        return masked.total(plan, state)[:, 0].tolist(), secrets[0], union
-    holdings = {i: sharing.hold(sheet) for i in plan.committee}
+            state = masked.absorb_block(plan, state, masked.mask_chunk(plan, s, sheet, table, 0))
+        return masked.unmasked_sum(plan, state)[:, 0].tolist(), secrets[0], union
+    holdings = {i: sharing.empty_holding(sheet) for i in plan.committee}
     for s, table in zip(secrets, made, strict=True):
-        for i, block in sharing.deal(plan, s, sheet, table, 0).items():
-            holdings[i] = sharing.absorb(plan, secrets[i], holdings[i], block)
-    _, turn = opening.ask(sheet, opening.OpeningPoll(plan))
+        for i, block in sharing.deal_blocks(plan, s, sheet, table, 0).items():
+            holdings[i] = sharing.absorb_block(plan, secrets[i], holdings[i], block)
+    _, turn = opening.open_all_rows(sheet, opening.OpeningPoll(plan))
     answers = {}
     for i in plan.committee:
-        settled = sharing.settle(plan, secrets[i], holdings[i], range(plan.n))
-        _, answers[i] = opening.answer(opening.begin(plan, secrets[i], settled), turn)
+        settled = sharing.settle_share(plan, secrets[i], holdings[i], range(plan.n))
+        _, answers[i] = opening.open_rows(opening.begin_opening(plan, secrets[i], settled), turn)
     factors = np.zeros((2, len(plan.subsets)), np.uint64)
     label = f"{turn.sheet} {turn.number} {turn.quorum} {turn.history.hex()}"
     for column, subset in enumerate(plan.subsets):
@@ -198,7 +199,7 @@ def opened(mode, held, m):
         Stream(subkey(secrets[subset[0]].common[subset], label)).fill(words)
         kernels.to_residues(words)
         factors[:, column] = words
-    values = opening.gather(sheet, 2, turn, answers)[:, 0].tolist()
+    values = opening.gather_values(sheet, 2, turn, answers)[:, 0].tolist()
     return values, secrets[0], union, [sum(row) % MERSENNE_61 for row in factors.tolist()]
 
 
@@ -221,7 +222,7 @@ def test_what_is_opened_is_what_the_law_below_speaks_of(mode, held):
         Stream(subkey(secrets.group, f"once {row} {union.digest.hex()}")).fill(weights)
         kernels.to_residues(weights)
         excess = reference.excess(counts, weights.tolist(), MERSENNE_61)
-        assert value == (rho[row] * excess + row * disjoint.pad(secrets)) % MERSENNE_61
+        assert value == (rho[row] * excess + row * disjoint.draw_pad(secrets)) % MERSENNE_61
     assert (values[0] == 0) == disjoint.held_once(values[1], secrets) == (held is HELD["disjoint"])
 
 
@@ -294,7 +295,7 @@ def saying(word):
     """A server that opens nothing, tells clients this word and goes on."""
 
     def lie(relay, union):
-        yield from relay.open(disjoint.sheet())
+        yield from relay.open(disjoint.question_sheet())
         yield relay.tell(HeldOnce(word))
 
     return lie
@@ -308,7 +309,7 @@ def test_a_server_cannot_say_that_shared_ids_are_disjoint(mode, monkeypatch):
         with pytest.raises(SharedIds):
             secfc.fit(asking(mode), federation)
     # Broken: a pad that the server knows.
-    monkeypatch.setattr(disjoint, "pad", lambda secrets: 17)
+    monkeypatch.setattr(disjoint, "draw_pad", lambda secrets: 17)
     monkeypatch.setattr(alignment.UnionRelay, "require_disjoint", saying(17))
     assert secfc.fit(asking(mode), federation, bound=32.0).converged
 
@@ -319,7 +320,7 @@ def test_what_is_sent_does_not_depend_on_how_many_rows_are_shared(mode):
         lines = []
 
         def network(e):
-            asked = getattr(e.body, "sheet", None) == disjoint.sheet().label
+            asked = getattr(e.body, "sheet", None) == disjoint.question_sheet().label
             if asked or e.kind == "HeldOnce":
                 lines.append((e.sender, e.recipient, e.kind, e.nbytes))
             return (e,)
@@ -373,7 +374,7 @@ def test_a_client_that_deals_a_group_key_to_each_learns_nothing(monkeypatch):
     assert not caught.value.proof
     assert not {"MaskedBlock", "UnionTags"} & {e.kind for e in seen}
     # Broken: nobody compares keys.  Client 0 reads off who holds what.
-    monkeypatch.setattr(align, "confirmed", lambda *_: None)
+    monkeypatch.setattr(align, "check_confirmations", lambda *_: None)
     secfc.fit(way, federation, faults=network)
     told = next(e.body for e in seen if (e.recipient, e.kind) == ("client-0", "UnionTags"))
     truth = {}
@@ -418,15 +419,17 @@ def test_a_server_that_withholds_digests_cannot_tell_two_unions(monkeypatch):
         ),
     )
     monkeypatch.setattr("secfc.coded.membership.tags", made)
-    monkeypatch.setattr(merge, "counts", lambda values, n: np.ones(len(values), np.int64))
-    monkeypatch.setattr(merge, "disagreeing", lambda values: np.empty(0, np.int64))
+    monkeypatch.setattr(merge, "count_holders", lambda values, n: np.ones(len(values), np.int64))
+    monkeypatch.setattr(merge, "disagreeing_rows", lambda values: np.empty(0, np.int64))
     coins = partial(SeededCoins, 3)
     with pytest.raises(UnionFailed, match="did not confirm their union") as caught:
         secfc.fit(way, federation, faults=network, coins=coins)
     assert not caught.value.proof
     # Broken: a digest that does not come is taken for one that agrees.  Rows of two people become one.
-    confirmed = align.confirmed
-    monkeypatch.setattr(align, "confirmed", lambda s, u, others, due: confirmed(s, u, others, others))
+    confirmed = align.check_confirmations
+    monkeypatch.setattr(
+        align, "check_confirmations", lambda s, u, others, due: confirmed(s, u, others, others)
+    )
     own.clear()
     first.clear()
     rows = secfc.fit(way, federation, faults=network, bound=32.0, coins=coins).rows

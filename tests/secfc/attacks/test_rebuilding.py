@@ -19,7 +19,7 @@ from secfc.attacks.reconstruction import (
 )
 from secfc.attacks.views import OUTSIDER, PublicOutput, View
 from secfc.feddp import FedDPKMeans, ServerNoise, SharedNoise
-from secfc.feddp.readings import step_sums, sums
+from secfc.feddp.readings import read_sums, step_sums
 from secfc.kfed import visible_local_centers, visible_merged_centers
 from secfc.overlap.readings import others_sums
 from secfc.roles.exchange import SERVER
@@ -86,7 +86,7 @@ def test_noisy_sums_and_shares_give_no_row():
     way = FedDPKMeans(10, 1.0, 1e-6, steps=4, noise=SharedNoise())
     result = secfc.fit(way, data, seed=0, keep_bodies=True)
     view = View.of(result, result.plan, SERVER, data)
-    assert len(sums(view)) == 8
+    assert len(read_sums(view)) == 8
     unit = result.plan.scale
     rows = step_differences(step_sums(view), unit, low=LOW, high=HIGH)
     assert judge_rows(rows, POINTS, 1 / unit).exact == 0
@@ -96,7 +96,7 @@ def test_noisy_sums_and_shares_give_no_row():
     )
     seen = step_sums(View.of(exact, exact.plan, SERVER))
     assert (seen.counts.sum(axis=1) == len(POINTS)).all()
-    assert sums(View.of(exact, exact.plan, "client-1")) == []
+    assert read_sums(View.of(exact, exact.plan, "client-1")) == []
     # Under the default there is no sum to read.
     safe = secfc.fit(secfc.SecFC(10, 1), data, seed=0, keep_bodies=True)
     assert not [e for e in View.of(safe, safe.plan, SERVER).messages if isinstance(e.body, CodedSum)]

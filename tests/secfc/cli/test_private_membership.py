@@ -100,8 +100,8 @@ def test_the_comparison_is_with_the_union_in_row_order(
     def reversed_rows(federation: Any, result: Any) -> secfc.Federation:
         return secfc.Federation.from_arrays([pooled(federation, result).stacked()[::-1]])
 
-    pooled = report.pooled
-    monkeypatch.setattr(report, "pooled", reversed_rows)
+    pooled = report.pool_points
+    monkeypatch.setattr(report, "pool_points", reversed_rows)
     result = run(*FILES, *PRIVATE, *IDS, "--json")
     assert result.exit_code == 1
     assert json.loads(result.stdout)["verified"] is False

@@ -9,9 +9,9 @@ from click.testing import CliRunner
 pytest.importorskip("websockets")
 
 from secfc.cli import main, processes
-from secfc.cli.deploy.run_file import built
+from secfc.cli.deploy.run_file import build_run
 from secfc.cli.deploy.site import LoadedSite
-from secfc.cli.execute import load
+from secfc.cli.execute import load_federation
 from secfc.cli.method import AskedOptions
 from secfc.cli.methods import methods
 from secfc.cli.run import run as command
@@ -34,14 +34,14 @@ def files(tmp_path):
 def asked_of(*words):
     from dataclasses import fields
 
-    from secfc.cli.run import checked
-    from secfc.cli.settings import Settings, linked
+    from secfc.cli.run import check_options
+    from secfc.cli.settings import Settings, load_schema
 
     context = command.make_context("run", list(map(str, words)))
     method = methods()[context.params["algorithm"]]
-    known = {**context.params, "linkage": linked(context, context.params["schema"])}
+    known = {**context.params, "linkage": load_schema(context, context.params["schema"])}
     settings = Settings(**{field.name: known[field.name] for field in fields(Settings)})
-    return method, checked(context, method, settings)
+    return method, check_options(context, method, settings)
 
 
 @pytest.mark.parametrize("words", [
@@ -56,11 +56,11 @@ def test_the_run_file_of_a_rehearsal_builds_what_was_asked_for(files, tmp_path, 
     words = words if "-k" in words else ("-k", "3", *words)
     named = () if "--schema" in words else ("--id-column", "id")
     method, asked = asked_of(*files, *named, *words)
-    federation, _ = load(method, asked)
+    federation, _ = load_federation(method, asked)
     folder = tmp_path / "rehearsal"
     folder.mkdir()
     processes.lay_out(folder, method, asked, federation)
-    made = built(RunFile.read(folder / "run.toml"))
+    made = build_run(RunFile.read(folder / "run.toml"))
     chosen = method.choose(AskedOptions(asked.settings, asked.options, asked.given), made.public).algorithm
     assert getattr(made.algorithm, "algorithm", made.algorithm) == chosen
     for party in federation.parties:
@@ -97,7 +97,7 @@ def test_sites_whose_programs_write_otherwise_have_the_same_people_by_the_schema
         (tmp_path / f"{name}.csv").write_text("id,name,x,y\n1,A,1,2\n2,B,3,4\n")
     asking = ("-k", "2", "--membership", "private", "--init", "random", "--bound", "64", "--schema", "s.toml")
     method, asked = asked_of(*files, *asking)
-    federation, _ = load(method, asked)
+    federation, _ = load_federation(method, asked)
     folder = tmp_path / "rehearsal"
     folder.mkdir()
     processes.lay_out(folder, method, asked, federation)

@@ -156,7 +156,7 @@ def test_the_report_of_the_demonstration_is_that_of_the_library() -> None:
     assert found["clients"] == dict(zip(federation.names, federation.counts, strict=True))
     assert found["learned"] == list(fitted.learned)
     assert found["transcript"]["bytes"] == fitted.transcript.nbytes()
-    assert found["steps"] == report.rounds(fitted) > fitted.n_iter
+    assert found["steps"] == report.count_rounds(fitted) > fitted.n_iter
     parameters = found["parameters"]
     assert (parameters["k"], parameters["t"], parameters["ell"], parameters["seed"]) == (4, 4, 1, 0)
     assert parameters["scale"] == fitted.plan.quantizer.scale

@@ -864,7 +864,7 @@ def test_starts_with_restarts_and_distances_are_screened_too():
 
 
 def test_what_was_found_out_is_reported():
-    from secfc.report import as_json, as_text, report
+    from secfc.report import as_json, as_text, make_report
 
     fed = federation(n=9)
     faults = both_of(
@@ -872,7 +872,7 @@ def test_what_was_found_out_is_reported():
         lying(["RowShares"], ["client-3"], moved(), recipients=["client-5"]),
     )
     result = secfc.fit(algorithm(2), fed, faults=faults)
-    found = report(result, federation=fed, algorithm=algorithm(2))
+    found = make_report(result, federation=fed, algorithm=algorithm(2))
     text = as_text(found, width=200)
     assert f"client-2 lied: {OFF}" in text
     assert "client-3 or client-5 lied about the shares between them" in text

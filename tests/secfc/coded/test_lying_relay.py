@@ -28,20 +28,20 @@ def having(module, **changed):
 
 def one_holder_less(values, n):
     """Counts of which one is false, in the range of counts."""
-    held = merge.counts(values, n)
+    held = merge.count_holders(values, n)
     held[int(np.argmax(held > 1))] -= 1
     return held
 
 
 def nobody_differs(relay, m):
-    yield from relay.open(merge.sheets(m)[1])
+    yield from relay.open(merge.merge_sheets(m)[1])
     none = np.arange(0)
     yield relay.tell(Disputes(none))
     return none
 
 
 def with_a_phantom(z, y):
-    return align.announce(np.append(z, PHANTOM.z), np.append(y, PHANTOM.y))
+    return align.announce_tags(np.append(z, PHANTOM.z), np.append(y, PHANTOM.y))
 
 
 def dividing_falsely(plan):
@@ -59,7 +59,7 @@ def dividing_falsely(plan):
 
 def hear_a_phantom(state, values):
     """What a relay may also say in the middle: an ID was recovered that nobody has."""
-    heard = peeling.hear(state, values)
+    heard = peeling.read_values(state, values)
     z, y, pure = heard.fresh
     fresh = (np.append(z, PHANTOM.z), np.append(y, PHANTOM.y), np.append(pure, np.uint8(1)))
     history = peeling.next_history(state.history, *fresh)

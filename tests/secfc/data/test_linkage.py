@@ -29,11 +29,11 @@ from secfc.data.linkage import (
     LinkageField,
     linkage_keys,
     linkage_of,
-    luhn,
     matching_ways,
     mod11,
+    passes_luhn,
+    passes_verhoeff,
     read_linkage,
-    verhoeff,
 )
 from secfc.data.party import Party
 from secfc.roles.description import describe_differences
@@ -167,7 +167,7 @@ def test_lists_of_texts_have_the_same_key_only_if_they_are_the_same(pair):
 
 @pytest.mark.parametrize(
     ("check", "good"),
-    [(luhn, "79927398713"), (mod11, "9434765919"), (mod11, "080442957X"), (verhoeff, "2363")],
+    [(passes_luhn, "79927398713"), (mod11, "9434765919"), (mod11, "080442957X"), (passes_verhoeff, "2363")],
 )
 def test_check_digits_find_every_single_error(check, good):
     assert check(good)

@@ -16,7 +16,7 @@ from field.ring.quantize import Quantizer
 from secfc import cli
 from secfc.algorithm import PublicFacts
 from secfc.data.inputs import build_algorithm
-from secfc.data.resolution import FINE, LEAST, of_federation, resolution, sample_rows
+from secfc.data.resolution import FINE, LEAST, measure_resolution, of_federation, sample_rows
 from secfc.report import against_ordinary
 from tests.small import run
 
@@ -52,7 +52,7 @@ def coarse_fit(way=secfc.SecFC, **options):
 
 
 def steps(columns, scale=1.0, bound=1e9):
-    return resolution([np.column_stack(columns)], Quantizer(scale, bound), None).steps
+    return measure_resolution([np.column_stack(columns)], Quantizer(scale, bound), None).steps
 
 
 def test_steps_are_those_within_the_interquartile_range():
@@ -84,7 +84,7 @@ def test_large_parts_are_sampled_evenly_and_small_ones_whole():
     sorted_ = secfc.Party("a", np.arange(200_000.0)[:, None] * 1.25)
     blocks = list(sample_rows(sorted_, 4096))
     assert sum(map(len, blocks)) == 4096
-    found = resolution(blocks, Quantizer(1.0, 1e9), None)
+    found = measure_resolution(blocks, Quantizer(1.0, 1e9), None)
     assert found.steps[0] == pytest.approx(125_000, rel=0.05)
     assert [len(block) for block in sample_rows(secfc.Party("b", np.zeros((7, 1))), 4096)] == [7]
 

@@ -19,9 +19,9 @@ pytest.importorskip("websockets")
 import secfc
 from benchmarks.flare import DONE, LEAD, Farm
 from field.secrets.coins import SystemCoins
-from secfc.cli.deploy.run_file import built
-from secfc.deploy.flare.policy import fit as fitted
-from secfc.deploy.flare.project import write
+from secfc.cli.deploy.run_file import build_run
+from secfc.deploy.flare.policy import write_site_rules as fitted
+from secfc.deploy.flare.project import write_project
 from secfc.deploy.site import create_key_file
 from secfc.roles.exchange import SERVER
 
@@ -68,7 +68,7 @@ class Runs(Farm):
             text += "[floors]\nsmallest_center = 1\n" + (floors if party == CLIENTS[1] else "")
             (folder / "site.toml").write_text(text)
             fitted(self.kits[party], run.session, folder / "site.toml", command or SECFC)
-        return home, write(run, home / "flare", LEAD)[1]
+        return home, write_project(run, home / "flare", LEAD)[1]
 
 
 @pytest.fixture(scope="module")
@@ -123,7 +123,7 @@ def test_a_run_gives_the_labels_of_fit(farm, name):
     run = farm.run(**EXACT[name])
     home, job = farm.prepare(run)
     assert farm.ended(farm.submit(job)) == DONE
-    assert all_labels(home) == expected(built(run).algorithm)
+    assert all_labels(home) == expected(build_run(run).algorithm)
     assert not list(home.glob("*/journal/*"))
 
 
@@ -175,7 +175,7 @@ def test_a_child_that_is_killed_is_started_again_and_the_job_goes_on(farm):
         farm.kill(party, "role")
         until(lambda: set(farm.processes_of(party)["role"]) - set(before))  # noqa: B023
     assert farm.ended(number) == DONE
-    assert all_labels(home) == expected(built(run).algorithm)
+    assert all_labels(home) == expected(build_run(run).algorithm)
 
 
 @pytest.mark.parametrize("kinds", [("job",), ("site", "job", "role")])
@@ -191,7 +191,7 @@ def test_a_job_that_lost_a_process_goes_on_when_it_is_submitted_again(farm, kind
     until(lambda: not any(farm.processes_of(party)["role"] for party in PARTIES))
     assert list(home.glob("south/journal/*"))
     assert farm.ended(farm.submit(job)) == DONE
-    assert all_labels(home) == expected(built(run).algorithm)
+    assert all_labels(home) == expected(build_run(run).algorithm)
 
 
 def test_a_site_that_refuses_ends_the_job_at_once(farm):

@@ -17,11 +17,11 @@ pytest.importorskip("websockets")
 
 from field import SeededCoins
 from secfc.cli import main
-from secfc.cli.deploy.check import flare
+from secfc.cli.deploy.check import check_flare
 from secfc.data.inputs import InputError
 from secfc.deploy.flare import policy
 from secfc.deploy.flare.cards import BadCard, Card, Kit
-from secfc.deploy.flare.project import job, project
+from secfc.deploy.flare.project import job_files, project_file
 from secfc.deploy.runfile import RunFile
 from secfc.deploy.site import create_key_file
 from secfc.roles.exchange import SERVER
@@ -132,10 +132,10 @@ def test_every_other_card_is_refused_and_says_what_is_wrong(kits, keys):
 
 def test_a_kit_that_was_fitted_lets_in_four_classes_and_no_code(kits, tmp_path):
     for name, kit in kits.items():
-        policy.fit(kit, RUN, tmp_path / "site.toml")
-        policy.fit(kit, bytes(32), tmp_path / "other.toml")
-        assert not list(policy.problems(kit))
-        known, command = policy.runs(kit)
+        policy.write_site_rules(kit, RUN, tmp_path / "site.toml")
+        policy.write_site_rules(kit, bytes(32), tmp_path / "other.toml")
+        assert not list(policy.loosened_rules(kit))
+        known, command = policy.site_files_by_session(kit)
         assert known == {RUN: tmp_path / "site.toml", bytes(32): tmp_path / "other.toml"}
         assert command == ()
         resources = json.loads((kit.folder / "local/resources.json").read_text())
@@ -167,9 +167,9 @@ def edited(name, *path, to):
 ])  # fmt: skip
 def test_a_kit_that_is_more_open_says_so(kits, tmp_path, edit, named):
     kit = kits["north"]
-    policy.fit(kit, RUN, tmp_path / "site.toml")
+    policy.write_site_rules(kit, RUN, tmp_path / "site.toml")
     edit(kit.folder / "local")
-    (problem,) = policy.problems(kit)
+    (problem,) = policy.loosened_rules(kit)
     assert named in problem
     assert "flare-kit" in problem
 
@@ -184,7 +184,7 @@ def strings(value):
 
 
 def test_a_job_names_the_four_classes_and_holds_two_public_numbers(run):
-    files = job(run)
+    files = job_files(run)
     named = {path for content in files.values() for path in strings(content)}
     assert named == set(policy.CLASSES)
     assert all(name.endswith(".json") and "custom" not in name for name in files)
@@ -197,15 +197,15 @@ def test_a_job_names_the_four_classes_and_holds_two_public_numbers(run):
 
 
 def test_a_project_has_the_parties_as_sites_and_refuses_names_that_flare_does(run):
-    found = project(run, "lead@example.org")["participants"]
+    found = project_file(run, "lead@example.org")["participants"]
     assert [(p["name"], p["type"]) for p in found] == [
         (HOST, "server"), ("north", "client"), ("south", "client"), ("lead@example.org", "admin"),
     ]  # fmt: skip
     spaced = replace(run, identities={**run.identities, "St. Mary": bytes(32)})
     with pytest.raises(InputError, match=r"'St\. Mary' cannot be a site"):
-        project(spaced, "lead@example.org")
+        project_file(spaced, "lead@example.org")
     with pytest.raises(InputError, match="nvflare://"):
-        project(replace(run, hub="wss://hub.example.org"), "lead@example.org")
+        project_file(replace(run, hub="wss://hub.example.org"), "lead@example.org")
 
 
 def secfc(*arguments, code=0):
@@ -221,8 +221,8 @@ def test_the_commands_write_both_and_say_what_is_next(run, kits, tmp_path):
     assert json.loads((tmp_path / "out/job/meta.json").read_text())["min_clients"] == 2
     for name, kit in kits.items():
         assert "byoc is denied to all" in secfc("flare-kit", tmp_path / name / "site.toml", kit.folder)
-        assert not list(policy.problems(kit))
-        assert policy.runs(kit)[0] == {run.session: tmp_path / name / "site.toml"}
+        assert not list(policy.loosened_rules(kit))
+        assert policy.site_files_by_session(kit)[0] == {run.session: tmp_path / name / "site.toml"}
     wrong = secfc("flare-kit", tmp_path / "north/site.toml", kits["south"].folder, code=2)
     assert "is the kit of 'south'" in wrong
     assert "no startup kit" in secfc("flare-kit", tmp_path / "north/site.toml", tmp_path, code=2)
@@ -234,9 +234,9 @@ def test_a_check_asks_whether_the_server_can_be_reached():
     async def asked():
         server = await asyncio.start_server(lambda reader, writer: writer.close(), "127.0.0.1", 0)
         port = server.sockets[0].getsockname()[1]
-        there = await flare(SimpleNamespace(url=f"nvflare://127.0.0.1:{port}"))
+        there = await check_flare(SimpleNamespace(url=f"nvflare://127.0.0.1:{port}"))
         server.close()
-        return there, await flare(SimpleNamespace(url=f"nvflare://127.0.0.1:{port}"))
+        return there, await check_flare(SimpleNamespace(url=f"nvflare://127.0.0.1:{port}"))
 
     there, gone = asyncio.run(asked())
     assert (there.state, gone.state) == ("ok", "fail")

@@ -10,7 +10,7 @@ pytest.importorskip("websockets")
 
 from websockets.frames import Frame, Opcode
 
-from secfc.deploy.frames import BINARY, CLOSE, PIECE, PING, Frames, NoFrame, framed
+from secfc.deploy.frames import BINARY, CLOSE, PIECE, PING, Frames, NoFrame, make_frame
 from secfc.deploy.hub import TOTAL, ForwardingPipes, Hub
 from secfc.deploy.rendezvous import meet_at_hub
 from tests.secfc.deploy.test_hub import KEYS, NAMES, RUN, url_of
@@ -32,8 +32,11 @@ def heard(data, masked, cuts):
 
 @given(st.lists(st.binary(max_size=300), max_size=6), st.booleans(), st.data())
 def test_a_stream_in_frames_is_the_same_wherever_it_is_cut(pieces, masked, data):
-    said = b"".join(framed(piece, MASK if masked else b"") for piece in pieces)
-    theirs = (Frame(Opcode.PING, b"are you there").serialize(mask=masked), framed(b"", MASK * masked, CLOSE))
+    said = b"".join(make_frame(piece, MASK if masked else b"") for piece in pieces)
+    theirs = (
+        Frame(Opcode.PING, b"are you there").serialize(mask=masked),
+        make_frame(b"", MASK * masked, CLOSE),
+    )
     said += b"".join(theirs)
     cuts = sorted(data.draw(st.lists(st.integers(0, len(said)), max_size=8)))
     assert heard(said, masked, cuts) == (b"".join(pieces), [(PING, b"are you there"), (CLOSE, b"")])
@@ -46,13 +49,13 @@ def test_frames_are_those_of_the_library(size, masked):
     theirs = Frame(Opcode.BINARY, data).serialize(mask=masked)
     assert heard(theirs, masked, ()) == (data, [])
     if not masked:
-        assert framed(data) == theirs
+        assert make_frame(data) == theirs
 
 
 @pytest.mark.parametrize(
     ("said", "why"),
     [
-        (framed(b"x"), "masked by the wrong end"),
+        (make_frame(b"x"), "masked by the wrong end"),
         (b"\xc2\x81" + MASK, "compressed"),
         (b"\x81\x81" + MASK, "of no kind"),
         (b"\x82\xff" + (PIECE + 1).to_bytes(8, "big") + MASK, "are allowed"),

@@ -29,7 +29,7 @@ from secfc.deploy.rendezvous import take_part_at_hub
 from secfc.deploy.site import load_key_file
 from secfc.roles.exchange import Exchange
 from secfc.roles.messages import Hello
-from secfc.transport.sealed import sealed
+from secfc.transport.sealed import seal_role
 from tests.secfc.deploy.nursery import Nursery
 from tests.secfc.deploy.sites import HERE, QUICK, blobs, sites
 
@@ -328,7 +328,7 @@ def test_what_parties_tell_each_other_is_nowhere_in_the_hub(tmp_path, nursery, h
             (peer,) = (other for other in pair if other != name)
             role = whispers(peer, marker * 5000, 120)
             if how == "sealed":
-                role = sealed(role, name, pair, b"", SystemCoins(), identity=keys[name], identities=pins)
+                role = seal_role(role, name, pair, b"", SystemCoins(), identity=keys[name], identities=pins)
             session = run.run.session.hex()
             await take_part_at_hub(role, run.run.hub, session, name, (peer,), keys[name], patience=30.0)
 

@@ -9,7 +9,7 @@ import psu.errors
 from secfc.deploy import floors, reconnect
 from secfc.roles.exchange import Exchange, Inbox, ProtocolError, TooFewReplies
 from secfc.roles.problems import PROBLEMS, problem_id
-from secfc.transport.checkpoint import checkpointed
+from secfc.transport.checkpoint import keep_journal
 from secfc.transport.journal import Journal, JournalError
 from tests.loading import every_message
 
@@ -49,7 +49,7 @@ def test_after_blame_a_journal_is_dead_and_after_a_loss_it_goes_on(tmp_path, kin
     path, run = tmp_path / "b.journal", bytes(32)
     with Journal.open(path, "b", run) as kept:
         seed = bytes(kept._seed)
-        role = checkpointed(ending(kind), kept)
+        role = keep_journal(ending(kind), kept)
         next(role)
         with pytest.raises(kind):
             role.send(Inbox({}, {}))

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 import secfc
-from secfc.cli.deploy.run_file import built
+from secfc.cli.deploy.run_file import build_run
 from secfc.data.dialects import Dialect
 from secfc.data.inputs import InputError
 from secfc.data.linkage import Linkage, LinkageField
@@ -46,13 +46,13 @@ def test_what_is_written_reads_back_and_builds_what_the_shell_builds(algorithm, 
     assert back.description == run.description
     assert back.digest == run.digest
     assert back.clients == ("b", "a", "c")  # in the order of the file
-    made = built(back)
-    assert made.algorithm == built(run).algorithm
+    made = build_run(back)
+    assert made.algorithm == build_run(run).algorithm
     assert made.public.session == run.session
 
 
 def test_the_algorithm_is_that_of_the_words():
-    made = built(runfile(options={"t": 1, "disclosure": "own-labels", "reveal_centers": True}))
+    made = build_run(runfile(options={"t": 1, "disclosure": "own-labels", "reveal_centers": True}))
     assert made.algorithm.disclosure == secfc.OwnLabels()
     assert made.algorithm.release.reveal_centers
     assert made.derived
@@ -82,13 +82,13 @@ def test_a_schema_is_part_of_the_run_file_and_another_is_told_by_its_field():
         for size in (10, 9)
     )
     assert read(one.toml()).description == one.description
-    assert built(read(one.toml())).algorithm.membership.schema == one.schema
+    assert build_run(read(one.toml())).algorithm.membership.schema == one.schema
     found = list(map(str, describe_differences(one.description, other.description)))
     assert found == ["run.schema.fields.0.width is 10 here and 9 there"]
     with pytest.raises(InputError, match="there is no 'with'"):
         read(one.toml().replace("width", "with"))
     with pytest.raises(InputError, match="only --membership private"):
-        built(replace(one, options={}))
+        build_run(replace(one, options={}))
 
 
 def test_where_the_hub_is_and_clocks_are_no_terms():
@@ -126,7 +126,7 @@ def test_mistakes_in_the_file(text, why):
 ])  # fmt: skip
 def test_words_that_the_shell_refuses_as_well(algorithm, options, preparing, why):
     with pytest.raises(InputError, match=why):
-        built(runfile(algorithm, options, preparing))
+        build_run(runfile(algorithm, options, preparing))
 
 
 # --- floors ------------------------------------------------------------------------------------------
@@ -149,7 +149,7 @@ def test_a_run_below_a_floor_is_refused(floor, demand):
 
 def test_quotas_of_guesses_add_up_and_a_shared_key_is_more_than_any(tmp_path):
     def stakes(**options):
-        return built(runfile("secfc", {"t": 1, "membership": "private", **options}, {})).stakes
+        return build_run(runfile("secfc", {"t": 1, "membership": "private", **options}, {})).stakes
 
     floors, session = Floors(total_quota=1000), bytes(32)
     floors.check(stakes(quota=600), granted=400)

@@ -1,6 +1,6 @@
 """What a site starts in a test, in place of `secfc deploy join`: clients tell each other a marker.
 
-`python whisper.py sealed MARKER deploy join SITE --over SOCKET`, or open instead of sealed.
+`python whisper.py seal_role MARKER deploy join SITE --over SOCKET`, or open instead of sealed.
 """
 
 import asyncio
@@ -14,7 +14,7 @@ from secfc.deploy.runfile import RunFile
 from secfc.deploy.site import SiteFile, load_key_file
 from secfc.roles.exchange import SERVER, Exchange
 from secfc.roles.messages import Hello
-from secfc.transport.sealed import sealed
+from secfc.transport.sealed import seal_role
 
 SECONDS = 12.0
 
@@ -34,7 +34,7 @@ def main(how, marker, site, socket):
     peers = tuple(c for c in run.clients if c != own.party) if own.party != SERVER else ()
     role = whispers(peers, (marker.encode() * 500)[:20000])
     if how == "sealed":
-        role = sealed(
+        role = seal_role(
             role, own.party, run.parties, run.description, SystemCoins(),
             identity=load_key_file(own.key), identities=run.identities,
         )  # fmt: skip

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import secfc
-from field.compare.bitslice import unpack
+from field.compare.bitslice import unpack_bits
 from secfc.coded.membership import Private
 from secfc.data.inputs import build_algorithm
 from secfc.disclosure import OwnLabels
@@ -102,7 +102,7 @@ def test_labels_are_exact_at_every_step(k, dealer, shared):
     for step, found in shared.items():
         bits, parts = found["sum"]
         want = trace.history[step] == found["alive"][:, None]
-        assert (unpack(bits, 150) == want).all()
+        assert (unpack_bits(bits, 150) == want).all()
         assert all((lane == want[:-1]).all() for lane in parts)
         assert len(found["who"]) == (2 if dealer else 3)
 

@@ -17,7 +17,7 @@ from scipy.stats import chi2
 import secfc
 from field.code import resharing
 from field.compare import correlated_randomness
-from field.compare.bitslice import unpack
+from field.compare.bitslice import unpack_bits
 from field.ring.basis import LANE_PRIMES
 from secfc.disclosure.compare import computing_party
 from secfc.disclosure.owner_labels import multiplication
@@ -43,7 +43,7 @@ def once(**parameters):
 def halves(values):
     """One bit of each residue or word at its place: of residues below (p - 1) / 2 or above."""
     if values.dtype == np.uint64:
-        return unpack(values, 64 * values.shape[-1]).reshape(-1)
+        return unpack_bits(values, 64 * values.shape[-1]).reshape(-1)
     primes = np.array(LANE_PRIMES[: len(values)], np.int64).reshape(-1, *[1] * (values.ndim - 1))
     return (2 * values.astype(np.int64) > primes).reshape(-1).astype(np.uint8)
 

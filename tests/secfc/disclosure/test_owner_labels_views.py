@@ -11,7 +11,7 @@ from scipy.stats import chi2
 import secfc
 from field import SystemCoins
 from field.compare.assignment_step import AssignmentStep
-from field.compare.bitslice import from_planes, unpack
+from field.compare.bitslice import from_planes, unpack_bits
 from field.ring.basis import LANE_PRIMES
 from secfc.attacks.history import History
 from secfc.attacks.judging import judge_guess
@@ -110,10 +110,10 @@ def test_sizes_would_tell_the_dealer_every_label_if_they_were_not_hidden(monkeyp
             e.body.words for e in received(result, "client-1", "MaskedBits", "client-0")
             if e.body.words.ndim == 1 and e.body.words.dtype == np.uint64
         )  # fmt: skip
-        c = unpack((opening ^ mine)[None, :1], M)[0].astype(np.int64)
+        c = unpack_bits((opening ^ mine)[None, :1], M)[0].astype(np.int64)
         part = spied["parts"][False]
         spied["r"] = np.where(c == 1, (P - part) % P, part)
-        labels = unpack((spied["bits"][True] ^ spied["bits"][False])[None], M)[0]
+        labels = unpack_bits((spied["bits"][True] ^ spied["bits"][False])[None], M)[0]
         return c, labels
 
     result = once()
@@ -172,7 +172,9 @@ def test_what_each_client_receives_is_uniform():
                 seen.setdefault((e.kind, e.recipient), []).append(top)
             elif e.kind in ("OwnShare", "SizeShare") and e.recipient == "client-3":
                 owns = e.kind == "OwnShare"
-                one = unpack(e.body.words, 1)[0, 0] * 4 if owns else e.body.values[0, 0] * np.int64(8) // P
+                one = (
+                    unpack_bits(e.body.words, 1)[0, 0] * 4 if owns else e.body.values[0, 0] * np.int64(8) // P
+                )
                 seen.setdefault((e.kind, e.sender), []).append(np.atleast_1d(np.int64(one)))
     assert {kind for kind, _ in seen} == {"ResharedPart", "OwnShare", "SizeShare"}
     for (kind, _), values in seen.items():
@@ -191,7 +193,7 @@ def test_an_owner_adds_up_its_own_labels_and_hears_of_no_other_row():
         if j > 1:  # members do not tell themselves
             found = from_planes(reduce(np.bitwise_xor, shares), count)
             assert found.tolist() == result.labels[j].tolist()
-        assert all(not unpack(share, 64)[:, count:].any() for share in shares)
+        assert all(not unpack_bits(share, 64)[:, count:].any() for share in shares)
         assert first == 4 * j
 
 

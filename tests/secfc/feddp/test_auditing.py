@@ -12,7 +12,7 @@ from secfc.attacks.views import View
 from secfc.feddp import PAPER, FedDPKMeans, ServerNoise, SharedNoise, clients
 from secfc.feddp.auditing import AuditedTranscript, audit_run, canary_score, without_client, without_row
 from secfc.feddp.noise import GaussianStep
-from secfc.feddp.readings import sums
+from secfc.feddp.readings import read_sums
 from secfc.privacy import Neighbors, many_gaussian_runs, many_runs
 from secfc.privacy.audit import GaussianShift
 from secfc.roles.exchange import SERVER
@@ -152,7 +152,7 @@ def test_exact_sums_tell_who_adds_the_noise_and_knows_everyone_else_for_sure():
     others = without_row(data, data.names[0], ROWS)
     for planted in (True, False):
         result = played(FedDPKMeans(3, 0.01, 1e-6), planted)
-        exact = sums(View.of(result, result.plan, SERVER))
+        exact = read_sums(View.of(result, result.plan, SERVER))
         expected = [np.concatenate(vectors) for _, vectors in AuditedTranscript.of(result).statistics(others)]
         left = [bool((a != b).any()) for a, b in zip(exact, expected, strict=True)]
         assert left == [planted] * len(expected)

@@ -54,12 +54,12 @@ def test_runs_whose_clusters_are_noise_say_so_and_others_do_not(data):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         good = secfc.fit(way := FedDPKMeans(3, 8.0, 1e-6), data, seed=0)
-    assert report.report(good, federation=data, algorithm=way).account.notes == ()
+    assert report.make_report(good, federation=data, algorithm=way).account.notes == ()
     few = Federation.from_arrays([p.read()[:4] for p in data.parties], server_points=data.server_points)
     way = FedDPKMeans(3, 0.2, 1e-6, start=ServerLloyds())
     with pytest.warns(UserWarning, match="no cluster of the k=3 has more points than noise"):
         poor = secfc.fit(way, few, seed=0, coins=lambda party: SeededCoins(0, party))
-    found = report.report(poor, federation=few, algorithm=way).publishable
+    found = report.make_report(poor, federation=few, algorithm=way).publishable
     assert found.notes == found.account.notes != ()
     assert found.notes[0] in report.as_json(found)["notes"]
 
@@ -68,7 +68,7 @@ def test_runs_whose_clusters_are_noise_say_so_and_others_do_not(data):
 def test_a_report_tells_every_release_its_noise_and_what_was_assumed(data, noise):
     way = FedDPKMeans(3, 4.0, 1e-6, bound=1.5, noise=noise, neighbors=Neighbors("replace"))
     result = secfc.fit(way, data, seed=0)
-    found = report.report(result, federation=data, algorithm=way)
+    found = report.make_report(result, federation=data, algorithm=way)
     told = report.as_json(found.publishable)["privacy"]
     assert [one["what"] for one in told["noise"]] == [
         one["what"] for one in told["released"] if "everybody" in one["seen_by"]
@@ -95,7 +95,7 @@ def test_noise_on_distances_is_told_beside_the_largest_distance(data, policy):
 
     with pytest.warns(UserWarning, match=r"noise of .* lies on every squared distance, .* none exceeds 9:"):
         result = secfc.fit(way(1.0), data, bound=1.5, seed=0)
-    found = report.report(result, federation=data, algorithm=way(1.0)).publishable
+    found = report.make_report(result, federation=data, algorithm=way(1.0)).publishable
     (one,) = report.as_json(found)["privacy"]["noise"]
     assert (one["size"], one["signal"]) == (3 * 2400, None)
     assert one["noise"] > 9
@@ -104,6 +104,6 @@ def test_noise_on_distances_is_told_beside_the_largest_distance(data, policy):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         plenty = secfc.fit(way(1e4), data, bound=1.5, seed=0)
-    found = report.report(plenty, federation=data, algorithm=way(1e4))
+    found = report.make_report(plenty, federation=data, algorithm=way(1e4))
     assert found.account.noise[0].noise < 9
     assert found.account.notes == ()

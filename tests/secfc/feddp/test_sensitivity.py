@@ -21,9 +21,9 @@ from secfc.feddp.statistics import (
     means_of,
     outer_product,
     outer_sensitivity,
-    shorten,
     shorten_l1,
     shorten_one,
+    shorten_to_bound,
     sums_of,
     sums_sensitivity,
     symmetric_matrix,
@@ -43,7 +43,7 @@ def adversarial(d, rng, reach=REACH):
     pair = np.zeros(d)
     pair[:2] = reach / math.sqrt(2)
     candidates = [axis, -axis, other, pair, np.full(d, reach / math.sqrt(d)), rng.standard_normal(d) * reach]
-    return [shorten(c[None, :], reach)[0][0] for c in candidates] + [np.zeros(d, np.int64)]
+    return [shorten_to_bound(c[None, :], reach)[0][0] for c in candidates] + [np.zeros(d, np.int64)]
 
 
 def moves(points, neighbors):
@@ -108,7 +108,7 @@ def test_sums_and_counts_move_within_their_sensitivity(count, neighbors):
     most = 0
     for _ in range(50):
         rows = rng.integers(-50, 50, (3, d))
-        points = adversarial(d, rng) + [shorten(c[None, :] * 2.0, REACH)[0][0] for c in centers]
+        points = adversarial(d, rng) + [shorten_to_bound(c[None, :] * 2.0, REACH)[0][0] for c in centers]
         for out, into in moves(points, neighbors):
             most = max(most, distance(statistic, rows, out, into))
     assert most <= declared**2 * (1 + 1e-12)
@@ -132,7 +132,7 @@ def test_no_vector_is_longer_than_its_bound_as_integers(seed, bound, size):
     vectors[0] = 0
     vectors[1] = [bound, 0, 0, 0, 0, 0]
     before = vectors.copy()
-    whole, long = shorten(vectors, bound)
+    whole, long = shorten_to_bound(vectors, bound)
     assert ((whole.astype(object) ** 2).sum(axis=1) <= bound**2).all()
     assert not long[:2].any()
     inside = ~long
@@ -156,7 +156,7 @@ def test_a_client_moves_a_clipped_vector_by_its_bound_whatever_it_holds():
     # Client level: the whole vector of a client is clipped, so adding the client adds no more than the bound.
     rng = np.random.default_rng(0)
     for scale in (1, 1e3, 1e6):
-        rows, _ = shorten(rng.standard_normal((50, 4)) * scale, REACH)
+        rows, _ = shorten_to_bound(rng.standard_normal((50, 4)) * scale, REACH)
         vector = outer_product(rows, SYMMETRIC, traceless=True)
         short, _ = shorten_one(vector, 5000)
         assert int((short.astype(object) ** 2).sum()) <= 5000**2

@@ -15,10 +15,10 @@ import pytest
 import secfc
 from secfc.data.inputs import InputError
 from secfc.grids import PRESETS
-from secfc.grids.cells import cells
+from secfc.grids.cells import grid_cells
 from secfc.grids.engine import all_cells
-from secfc.grids.measure import algorithm, drawn
-from secfc.grids.rows import ResultFile, read
+from secfc.grids.measure import draw_federation, make_algorithm
+from secfc.grids.rows import ResultFile, read_whole_rows
 from tests.small import invoke
 
 SMALL = {"m": 60, "d": 2, "k": 2}
@@ -39,8 +39,8 @@ def test_rows_are_every_combination_in_order_and_those_of_fit():
     assert [(row["n"], row["policy"]) for row in rows] == [
         (3, "default"), (3, "distances"), (4, "default"), (4, "distances"),
     ]  # fmt: skip
-    (cell,) = cells({**SMALL, "n": 4, "policy": "distances", "seed": 1})
-    federation = drawn(cell)
+    (cell,) = grid_cells({**SMALL, "n": 4, "policy": "distances", "seed": 1})
+    federation = draw_federation(cell)
     result = secfc.fit(secfc.SecFC(2, disclosure="distances"), federation, seed=1)
     assert rows[3]["labels_digest"] == secfc.metrics.labels_digest(result.labels)
     assert rows[3]["bytes"] == result.transcript.nbytes()
@@ -80,17 +80,21 @@ def test_a_cell_that_fails_keeps_its_error_and_the_others_run(tmp_path):
     done = run("grid", "--n", "3", "--t", "1,9", "--m", 60, "--d", 2, "--k", 2, "--out", out)
     assert done.exit_code == 1
     assert "Error: 1 of 2: InputError: n=3 clients cannot decode" in done.output
-    good, bad = read(out)
+    good, bad = read_whole_rows(out)
     assert (good["status"], bad["status"], bad["t"]) == ("ok", "failed", 9)
     assert run("grid", "--n", "3", "--t", "1,9", "--m", 60, "--d", 2, "--k", 2, "--out", out).exit_code == 1
-    assert [row["status"] for row in read(out)] == ["ok", "failed", "failed"]  # what failed is tried again
+    assert [row["status"] for row in read_whole_rows(out)] == [
+        "ok",
+        "failed",
+        "failed",
+    ]  # what failed is tried again
 
 
 def test_what_is_there_is_not_run_again_and_half_a_line_is_dropped(tmp_path, monkeypatch):
     out = tmp_path / "rows.jsonl"
     first = secfc.grid(n=[3, 4], out=out, **SMALL)
     whole = out.read_bytes()
-    assert len(read(out)) == 2
+    assert len(read_whole_rows(out)) == 2
     out.write_bytes(whole[:-30])  # a crash while the second row was written
     with_crash = ResultFile(out, first[0]["code"])
     assert with_crash.dropped
@@ -100,12 +104,12 @@ def test_what_is_there_is_not_run_again_and_half_a_line_is_dropped(tmp_path, mon
     )
     assert seen == [(2, 3, 4), (3, 3, 5)]
     assert list(map(same, again[:2])) == list(map(same, first))
-    assert [row["n"] for row in read(out)] == [3, 4, 5]
+    assert [row["n"] for row in read_whole_rows(out)] == [3, 4, 5]
     # Rows of other code are left alone, and measured anew.
-    monkeypatch.setattr("secfc.grids.engine.code", lambda: "other")
-    monkeypatch.setattr("secfc.grids.measure.code", lambda: "other")
+    monkeypatch.setattr("secfc.grids.engine.code_version", lambda: "other")
+    monkeypatch.setattr("secfc.grids.measure.code_version", lambda: "other")
     secfc.grid(n=3, out=out, **SMALL)
-    assert [row["n"] for row in read(out)] == [3, 4, 5, 3]
+    assert [row["n"] for row in read_whole_rows(out)] == [3, 4, 5, 3]
     out.write_text("n,m\n3,60\n")
     with pytest.raises(InputError, match="line 1: no row of a grid"):
         secfc.grid(n=3, out=out, **SMALL)
@@ -119,7 +123,7 @@ def test_what_is_there_is_not_run_again_and_half_a_line_is_dropped(tmp_path, mon
     out.write_bytes(whole.rstrip(b"\n"))  # an editor took the last end of line
     monkeypatch.undo()
     secfc.grid(n=[3, 4, 5], out=out, **SMALL)
-    assert [row["n"] for row in read(out)] == [3, 4, 5]
+    assert [row["n"] for row in read_whole_rows(out)] == [3, 4, 5]
 
 
 @pytest.mark.nightly
@@ -151,7 +155,7 @@ def test_files_are_clustered_as_they_are(tmp_path, monkeypatch):
         "r.jsonl",
     )
     assert done.exit_code == 0, done.output
-    for row in read(Path("r.jsonl")):
+    for row in read_whole_rows(Path("r.jsonl")):
         result = secfc.fit(secfc.SecFC(row["k"]), parts, seed=0)
         assert row["labels_digest"] == secfc.metrics.labels_digest(result.labels)
         assert "a.csv" not in json.dumps(row)
@@ -183,7 +187,10 @@ def test_values_are_read_as_people_write_them(tmp_path):
     words = ["--m", "6e1", "--d", 2, "--k", 2, "--set", "sigma=0.5", "--set", "standard=1", "--out", out]
     assert run("grid", "--n", "3..4", *words).exit_code == 2  # no such parameter
     assert run("grid", "--n", "3..4", *words[:-4], "--out", out).exit_code == 0
-    assert [(row["n"], row["m"], row["sigma"]) for row in read(out)] == [(3, 60, 0.5), (4, 60, 0.5)]
+    assert [(row["n"], row["m"], row["sigma"]) for row in read_whole_rows(out)] == [
+        (3, 60, 0.5),
+        (4, 60, 0.5),
+    ]
 
 
 @pytest.mark.parametrize("name", PRESETS)
@@ -192,7 +199,7 @@ def test_presets_are_grids_of_cells_that_can_be_made(name):
     listed = all_cells(name, {"seed": 0})
     assert len({str(cell) for cell in listed}) == len(listed) > 1
     for cell in listed:
-        algorithm(cell)
+        make_algorithm(cell)
         assert {preset.x, preset.hue} <= set(cell)
     assert name in run("grid", "--preset", "list").output
 
@@ -240,7 +247,7 @@ def test_a_grid_that_is_killed_goes_on(tmp_path):
     assert had < 40
     done = subprocess.run([sys.executable, *words], check=True, capture_output=True, text=True)
     assert "40 rows" in done.stdout
-    assert len(read(out)) == 40
+    assert len(read_whole_rows(out)) == 40
     assert out.read_bytes().count(b"\n") == 40  # none was measured twice
 
 
@@ -260,5 +267,5 @@ def test_a_dask_cluster_of_two_workers_gives_the_same_rows(tmp_path):
         with distributed.Client(cluster) as client:
             tasks = client.run_on_scheduler(lambda dask_scheduler: dask_scheduler.transition_counter)
     assert tasks > 4  # the cluster worked
-    found = {row["cell"]: same(row) for row in read(out)}
+    found = {row["cell"]: same(row) for row in read_whole_rows(out)}
     assert found == {row["cell"]: same(row) for row in secfc.grid(**axes)}

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy.stats import chi2
 
 import secfc
-from field.compare.bitslice import unpack
+from field.compare.bitslice import unpack_bits
 from secfc.coded.membership import Private
 from secfc.coded.queries import Query
 from secfc.data.inputs import build_algorithm
@@ -103,7 +103,7 @@ def test_labels_are_exact_at_every_step(monkeypatch):
     for step, held in seen.items():
         parts = [shared for (shared, _), _ in held.values()]
         alive = next(iter(held.values()))[0][1]
-        bits = unpack(np.bitwise_xor.reduce([part.bits for part in parts]), 150)
+        bits = unpack_bits(np.bitwise_xor.reduce([part.bits for part in parts]), 150)
         assert (bits == (wanted[step] == alive[:, None])).all()
 
 

@@ -312,10 +312,10 @@ def test_centers_of_one_holder_are_known_to_it_alone(run):
 
 
 def test_reports_say_who_sees_what_and_the_observed_cost(run):
-    from secfc.report import as_text, report
+    from secfc.report import as_text, make_report
 
     _, data, result = run
-    found = report(result, federation=data, algorithm=MaskedLloyd(3))
+    found = make_report(result, federation=data, algorithm=MaskedLloyd(3))
     assert found.cost == pytest.approx(observed_cost(data.stacked(), result.flat, 3))
     assert result.cost is None
     text = as_text(found)

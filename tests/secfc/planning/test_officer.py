@@ -13,9 +13,9 @@ from click.testing import CliRunner
 import secfc
 from secfc.cli.program import main
 from secfc.coded.queries import Operation
-from secfc.planning.officer import page, practice
-from secfc.report import argument, report
-from secfc.report.officer import FILL, as_html, of_run, sections
+from secfc.planning.officer import plan_page, plan_practice
+from secfc.report import argument, make_report
+from secfc.report.officer import FILL, as_html, of_run, practice_sections
 from secfc.report.terminal import Grid
 from tests import small
 from tests.browser import CHROMIUM, complaints
@@ -40,15 +40,15 @@ federation = partial(small.federation, d=2)
 
 
 def table(found, title):
-    (section,) = (one for one in sections(found) if one.title.startswith(title))
+    (section,) = (one for one in practice_sections(found) if one.title.startswith(title))
     return next(part for part in section.parts if isinstance(part, Grid)).rows
 
 
 def test_every_message_is_in_the_argument():
-    known = {kind for rows in argument.tables().values() for kind in rows} | set(argument._ELSEWHERE)
+    known = {kind for rows in argument.argument_tables().values() for kind in rows} | set(argument._ELSEWHERE)
     kinds = {kind.__name__ for kind in every_message()} - {"Query"} | {asked.kind for asked in Operation}
     assert kinds - known <= {"SumOpening", "Ping"}
-    for rows in argument.tables().values():
+    for rows in argument.argument_tables().values():
         for kind, said in rows.items():
             for text in (said.seen, said.deviating):
                 assert text.strip(), kind
@@ -58,7 +58,7 @@ def test_every_message_is_in_the_argument():
 
 @pytest.mark.parametrize("policy", POLICIES, ids=repr)
 def test_who_may_collude_is_the_line_of_the_policies_page(policy):
-    found = argument.colluding(policy)
+    found = argument.collusion_line(policy)
     if isinstance(policy, secfc.Distances):
         assert found is None
         return
@@ -75,9 +75,9 @@ def test_who_may_collude_is_the_line_of_the_policies_page(policy):
 )
 def test_a_page_of_a_plan_tells_what_a_run_sends_and_shows(number):
     way = secfc.SecFC(2, 1, disclosure=POLICIES[number], max_iter=2)
-    planned = practice(secfc.plan(way, 5, 60, 2, bound=8.0))
+    planned = plan_practice(secfc.plan(way, 5, 60, 2, bound=8.0))
     result = secfc.fit(way, federation(), bound=8.0)
-    run = of_run(report(result, federation=federation(), algorithm=way), result)
+    run = of_run(make_report(result, federation=federation(), algorithm=way), result)
     assert planned.learned == run.learned
     assert planned.heard == run.heard
     # Who learns what says the same, whoever it is asked of.
@@ -124,17 +124,17 @@ class Checked(HTMLParser):
 
 def test_the_page_is_one_file_and_says_where_the_texts_ask():
     found = secfc.plan(secfc.SecFC(2, 1, disclosure="distances", init="random", max_iter=2), 3, 90, 2)
-    read = Checked(page(found, {"purpose": "a <b>study</b>"}))
+    read = Checked(plan_page(found, {"purpose": "a <b>study</b>"}))
     assert not read.open
     for word in ("Art. 30(1)(a)-(g)", "164.514(b)(1)", "a <b>study</b>", "secfc attack geometry", FILL):
         assert word in read.words
     assert "tried: these distances place all 90 points" in read.words
     assert read.words.count("a <b>study</b>") == 1
     # Of algorithms that protect nothing, or otherwise.
-    clear = Checked(page(secfc.plan(secfc.Lloyd(2), 3, 90, 2)))
+    clear = Checked(plan_page(secfc.plan(secfc.Lloyd(2), 3, 90, 2)))
     assert "every row, in the clear" in clear.words
     noisy = secfc.plan(secfc.FedDPKMeans(2, 1.0, 1e-6), 5, 400, 2, server_points=40)
-    words = Checked(page(noisy)).words
+    words = Checked(plan_page(noisy)).words
     assert "epsilon = 1 at delta = 1e-06" in words
     assert "400 rows" not in words  # nobody learns how many rows there are
 
@@ -144,7 +144,7 @@ def test_a_page_of_a_run_under_a_budget_has_nothing_that_it_did_not_pay_for():
 
     way = secfc.SecFC(2, 1, disclosure=secfc.NoiseInShares(Budget(8.0, 1e-6), Bound.given(4.0)), max_iter=2)
     result = secfc.fit(way, federation(), bound=4.0)
-    found = of_run(report(result, federation=federation(), algorithm=way, evaluate=True), result)
+    found = of_run(make_report(result, federation=federation(), algorithm=way, evaluate=True), result)
     assert not found.tried
     assert "epsilon = 8" in " ".join(found.spent)
     assert "recover" not in as_html(found)
@@ -197,7 +197,7 @@ def test_a_browser_shows_pages_and_plans_within_its_width(width, tmp_path):
         "noise": secfc.plan(secfc.FedDPKMeans(2, 1.0, 1e-6), 5, 400, 2, server_points=40),
     }
     for name, found in plans.items():
-        (folder / f"{name}.html").write_text(page(found, {"purpose": "a study " * 40}))
+        (folder / f"{name}.html").write_text(plan_page(found, {"purpose": "a study " * 40}))
         (folder / f"plan-{name}.html").write_text(f"<!doctype html>{found._repr_html_()}")
     pages = sorted(path.name for path in folder.iterdir())
     assert len(pages) == 6

@@ -19,7 +19,7 @@ from secfc.planning import dry_run
 from secfc.planning.dp_utility import USUAL, Split, SplitTrial, UtilityForecast, candidate_splits
 from secfc.planning.dry_run import CostRecorder, total_cost
 from secfc.planning.feasibility import Impossible, PlanRequest, has_plan
-from secfc.planning.text import noise
+from secfc.planning.text import noise_cost
 
 
 @pytest.fixture(autouse=True)
@@ -199,7 +199,7 @@ def test_another_split_is_taken_only_where_it_is_better_again_and_again():
     assert UtilityForecast((usual, lucky, better), (1.0,), (9.0,), 30).best is better
     assert UtilityForecast((usual, lucky), (1.0,), (9.0,), 30).best is usual
     assert not UtilityForecast((usual,), (0.5,), (9.0,), 30).worth
-    assert "does not pay" in noise(UtilityForecast((usual,), (0.5,), (9.0,), 30))
+    assert "does not pay" in noise_cost(UtilityForecast((usual,), (0.5,), (9.0,), 30))
     ways = candidate_splits(secfc.FedDPKMeans(3, 1.0, 1e-6))
     assert len(ways) == len(set(ways)) == 6
 

@@ -17,7 +17,7 @@ from secfc.privacy import (
     NonPrivate,
     PrivacyError,
     RoundedGaussianNoise,
-    clip,
+    clip_norms,
 )
 from secfc.privacy.accountant import epsilon
 from secfc.privacy.mechanisms import LARGEST_ENTRY, squared_norms
@@ -100,7 +100,7 @@ vectors = st.lists(st.lists(st.integers(-(2**40), 2**40), min_size=3, max_size=3
 def test_clipped_norms_never_exceed_the_bound(rows, bound):
     points = np.array(rows)
     before = points.copy()
-    out, clipped = clip(points, bound)
+    out, clipped = clip_norms(points, bound)
     assert np.array_equal(points, before)
     assert not np.shares_memory(out, points)
     for old, new, cut in zip(rows, out.tolist(), clipped, strict=True):
@@ -118,7 +118,7 @@ def test_clipped_norms_never_exceed_the_bound(rows, bound):
 def test_clipping_at_the_edges_of_64_bits():
     edge = np.array([[2**31 - 1, 0], [2**31, 2**31], [2**62, -(2**62)], [-(2**63), 0]])
     assert squared_norms(edge).tolist() == [(2**31 - 1) ** 2, 2**63, 2**125, 2**126]
-    out, clipped = clip(edge, 2**31 - 1)
+    out, clipped = clip_norms(edge, 2**31 - 1)
     assert clipped.tolist() == [False, True, True, True]
     assert all(sum(x * x for x in row) <= (2**31 - 1) ** 2 for row in out.tolist())
     assert out[3].tolist() == [-(2**31 - 1), 0]
@@ -126,9 +126,9 @@ def test_clipping_at_the_edges_of_64_bits():
 
 def test_clipping_wants_integers():
     with pytest.raises(TypeError, match="quantize first"):
-        clip(np.ones((2, 2)), 1)
+        clip_norms(np.ones((2, 2)), 1)
     with pytest.raises(ValueError, match="at least 0"):
-        clip(np.ones((2, 2), int), -1)
+        clip_norms(np.ones((2, 2), int), -1)
 
 
 # --- bounds ----------------------------------------------------------------------------------------

@@ -56,7 +56,7 @@ def made(federation: secfc.Federation, result: Clustering, algorithm: Any = WAY,
         "comparison": Comparison(result.n_iter),
         "wall": {"fit": 1.5},
     }
-    return report.report(result, federation=federation, algorithm=algorithm, **fields | changes)
+    return report.make_report(result, federation=federation, algorithm=algorithm, **fields | changes)
 
 
 # --- comparing -------------------------------------------------------------------------------------
@@ -125,7 +125,7 @@ def test_times_are_means_and_maxima_over_clients(fitted: Clustering) -> None:
         "b": {"share": 3.0, "distances": 6.0, "centers": 1.0},
         SERVER: {"assign": 0.5},
     }
-    found = report.seconds(replace(fitted, seconds=spent))
+    found = report.phase_seconds(replace(fitted, seconds=spent))
     assert found == {
         "client_mean": {"share": 2.0, "distances": 4.0, "centers": 0.5},
         "client_max": {"share": 3.0, "distances": 6.0, "centers": 1.0},
@@ -135,19 +135,19 @@ def test_times_are_means_and_maxima_over_clients(fitted: Clustering) -> None:
 
 def test_steps_count_all_restarts(federation: secfc.Federation, fitted: Clustering) -> None:
     once = secfc.fit(replace(WAY, n_init=1), federation, seed=4)
-    assert report.rounds(once) == once.n_iter
+    assert report.count_rounds(once) == once.n_iter
     started = secfc.fit(replace(WAY, init=secfc.Bisecting(), n_init=1), federation, seed=4)
-    assert report.rounds(started) > started.n_iter + 2  # the start asks as well
-    assert report.rounds(fitted) > fitted.n_iter
+    assert report.count_rounds(started) > started.n_iter + 2  # the start asks as well
+    assert report.count_rounds(fitted) > fitted.n_iter
     stopped = secfc.fit(replace(WAY, n_init=1, max_iter=1), federation, seed=4)
-    assert report.rounds(stopped) == 2  # one iteration, and the cost of its result
+    assert report.count_rounds(stopped) == 2  # one iteration, and the cost of its result
 
 
 def test_time_a_step_is_time_by_steps(fitted: Clustering) -> None:
     spent = {"a": {"distances": 2.0, "share": 1.0}, SERVER: {"assign": 1.0, "a new phase": 0.001}}
     result = replace(fitted, seconds=spent)
-    steps = report.rounds(result)
-    shown = _rows(report.time_table(report.seconds(result), steps))
+    steps = report.count_rounds(result)
+    shown = _rows(report.time_table(report.phase_seconds(result), steps))
     assert shown["distances on shares"] == ["each client", "2,000", "2,000", f"{2000 / steps:,.0f}"]
     assert shown["share the points"][-1] == ""
     assert shown["decode and assign"] == ["server", "1,000", "", f"{1000 / steps:,.0f}"]
@@ -226,7 +226,7 @@ def test_centers_of_few_points_are_withheld_under_every_policy_and_said_to_be(po
 
 def test_numbers_that_json_lacks_become_null() -> None:
     given = {"a": (np.float64("nan"), float("inf"), np.int32(3)), 4: np.bool_(True)}
-    assert report.strict(given) == {"a": [None, None, 3], "4": True}
+    assert report.strict_json(given) == {"a": [None, None, 3], "4": True}
 
 
 def test_a_cost_nobody_knows_is_computed_and_said_to_be(federation: secfc.Federation) -> None:
@@ -323,9 +323,9 @@ def test_the_verdict(
     federation: secfc.Federation, fitted: Clustering, comparison: Comparison | None, phrase: str
 ) -> None:
     found = made(federation, fitted, comparison=comparison)
-    assert phrase in report.verdict(found)
+    assert phrase in report.verdict_sentence(found)
     wrong = comparison is not None and not comparison.equal
-    assert report.verdict(found).startswith("NOT EXACT") == wrong
+    assert report.verdict_sentence(found).startswith("NOT EXACT") == wrong
     assert found.verified is (None if comparison is None else not wrong)
 
 
@@ -372,7 +372,7 @@ TITLES = {"lloyd": "Plaintext k-means", "k-fed": "k-FED", "feddp": "FedDP-KMeans
 def test_every_algorithm_is_reported_from_python(federation: secfc.Federation, name: str) -> None:
     held = replace(federation, server_points=federation.stacked()[:20])
     result = secfc.fit(WAYS[name], held, seed=1, bound=16.0)
-    found = report.report(result, federation=held, algorithm=WAYS[name])
+    found = report.make_report(result, federation=held, algorithm=WAYS[name])
     programs, people = report.as_json(found), report.as_text(found)
     assert json.loads(json.dumps(programs, allow_nan=False)) == programs
     assert people.lstrip().startswith(TITLES.get(name, "SecFC"))
@@ -388,7 +388,7 @@ def test_every_algorithm_is_reported_from_python(federation: secfc.Federation, n
     assert (programs["cost"] is None) == (found.seconds is None) == noisy
     assert (programs["m"] is None) == (found.counts is None) == (name == "feddp")
     assert ("epsilon" in parameters) == noisy
-    told = report.as_json(report.report(result, federation=held, algorithm=WAYS[name], evaluate=True))
+    told = report.as_json(report.make_report(result, federation=held, algorithm=WAYS[name], evaluate=True))
     best = metrics.cost(federation.stacked(), result.flat, 3)
     assert (told["evaluation"] if noisy else told)["cost"] == pytest.approx(best)
 
@@ -469,7 +469,7 @@ class Halves:
 
 def test_an_algorithm_that_reports_do_not_know_is_reported_too(federation: secfc.Federation) -> None:
     result = secfc.fit(Halves(4.5), federation)
-    found = report.report(result, federation=federation, algorithm=Halves(4.5))
+    found = report.make_report(result, federation=federation, algorithm=Halves(4.5))
     programs = report.as_json(found)
     values = {"algorithm": "Halves", "k": 2, "border": 4.5, "words": "('left', 'right')"}
     assert programs["parameters"] == values
@@ -485,7 +485,7 @@ def test_an_algorithm_that_reports_do_not_know_is_reported_too(federation: secfc
 
 def test_one_that_claims_a_budget_is_believed_and_tells_no_numbers(federation: secfc.Federation) -> None:
     result = secfc.fit(Halves(9.0), federation)
-    found = report.report(result, federation=federation, algorithm=Halves(9.0))
+    found = report.make_report(result, federation=federation, algorithm=Halves(9.0))
     assert found.counts is found.cost is found.seconds is found.scores is None
     assert "90" not in report.as_text(found)
     assert report.as_json(found)["privacy"]["epsilon"]["everybody"] == pytest.approx(1.0, rel=1e-3)
@@ -543,7 +543,7 @@ def test_a_report_holds_no_point_and_no_id() -> None:
     ids = [[f"secret-{j}-{i}" for i in range(20)] for j in range(3)]
     federation = secfc.Federation.from_arrays(arrays, ids=ids)
     result = secfc.fit(secfc.SecFC(2, 1), federation)
-    found = report.report(result, federation=federation, algorithm=secfc.SecFC(2, 1))
+    found = report.make_report(result, federation=federation, algorithm=secfc.SecFC(2, 1))
     held = pickle.dumps(found)
     assert b"secret-" not in held
     assert not any(value.tobytes() in held for array in arrays for value in array.ravel())
@@ -561,7 +561,7 @@ def test_the_digest_of_labels_is_that_of_plaintext_with_any_threads():
             quantization=secfc.Quantization(coarse="allow"),
         )
         result = secfc.fit(algorithm, federation)
-        found.append(report.as_json(report.report(result, federation=federation, algorithm=algorithm)))
+        found.append(report.as_json(report.make_report(result, federation=federation, algorithm=algorithm)))
     plain = secfc.fit(secfc.Lloyd(3, quantization=secfc.Quantization(coarse="allow")), federation)
     assert {one["labels_digest"] for one in found} == {metrics.labels_digest(plain.labels)}
     for name, own in zip(federation.names, plain.labels, strict=True):

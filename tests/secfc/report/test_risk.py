@@ -7,7 +7,7 @@ import pytest
 
 import secfc
 from secfc.privacy.audit import GaussianShift
-from secfc.report import as_json, as_text, report
+from secfc.report import as_json, as_text, make_report
 
 
 def federation(server=False):
@@ -19,7 +19,7 @@ def federation(server=False):
 
 def made(algorithm, data):
     result = secfc.fit(algorithm, data, seed=0)
-    return result, report(result, federation=data, algorithm=algorithm)
+    return result, make_report(result, federation=data, algorithm=algorithm)
 
 
 @pytest.mark.parametrize(

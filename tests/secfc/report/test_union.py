@@ -24,7 +24,7 @@ def found(mode: psu.Committee | psu.Server, sets: list[list[str]] = SETS) -> rep
 
 def text(union: report.UnionReport, width: int = 100) -> str:
     out = io.StringIO()
-    report.show(Console(file=out, width=width, markup=False, highlight=False), union)
+    report.print_union(Console(file=out, width=width, markup=False, highlight=False), union)
     return out.getvalue()
 
 
@@ -36,13 +36,13 @@ def test_roles_are_means_and_maxima() -> None:
         ("member 0", "server", "C"): (1, 7), ("server", "client 1", "D"): (1, 3),
     }  # fmt: skip
     result = replace(union.result, seconds=spent, traffic=traffic)
-    assert report.seconds(result) == {
+    assert report.role_seconds(result) == {
         "client": {"mean": 2.0, "max": 3.0},
         "member": {"mean": 5.0, "max": 5.0},
         "server": {"mean": 0.5, "max": 0.5},
     }
-    assert report.sent(result)["client"] == {"mean": 15.0, "max": 30}
-    assert report.total(result) == 40
+    assert report.role_bytes(result)["client"] == {"mean": 15.0, "max": 30}
+    assert report.total_bytes(result) == 40
     by_direction = report.as_json(replace(union, result=result))["bytes"]["by_direction"]
     assert by_direction["client -> client"] == {"B": {"messages": 2, "bytes": 20}}
     cells = [list(column.cells) for column in report.cost_table(result).columns]
@@ -79,7 +79,7 @@ def test_what_is_learned_depends_on_the_mode(
 
 
 def test_two_clients_with_a_server_are_promised_nothing_against_each_other() -> None:
-    facts = report.learned(found(psu.Server(), SETS[:2]))
+    facts = report.leakage_sentences(found(psu.Server(), SETS[:2]))
     assert list(facts) == [
         "every client", "the server", "whoever sees when messages come", "a client together with the server"
     ]  # fmt: skip

@@ -58,9 +58,9 @@ tables = npst.arrays(np.float64, st.tuples(st.integers(2, 12), st.integers(1, 3)
 def test_moments_are_exact_whoever_adds_them(table, cut, n):
     bits = moments.bits_for(n)
     parts = [part for part in (table[:cut], table[cut:]) if len(part)]
-    exponents = moments.exponents([table], table.shape[1], "x")
-    found = [moments.exponents([part], table.shape[1], "x") for part in parts]
-    opened = moments.decode_thermometers(np.logical_or.reduce([moments.thermometer(e) for e in found]))
+    exponents = moments.feature_exponents([table], table.shape[1], "x")
+    found = [moments.feature_exponents([part], table.shape[1], "x") for part in parts]
+    opened = moments.decode_thermometers(np.logical_or.reduce([moments.exponent_bits(e) for e in found]))
     assert (opened == exponents).all()
     whole = moments.integer_moments([table], exponents, bits)
     assert (sum(moments.integer_moments([part], exponents, bits) for part in parts) == whole).all()
@@ -74,7 +74,7 @@ def test_moments_are_exact_whoever_adds_them(table, cut, n):
 
 @given(npst.arrays(np.float64, st.integers(2, 30), elements=st.floats(-1e6, 1e6)))
 def test_mean_and_deviation_are_those_of_floats(column):
-    e = moments.exponents([column[:, None]], 1, "x")
+    e = moments.feature_exponents([column[:, None]], 1, "x")
     bits = moments.bits_for(10)
     count, total, squares = moments.integer_moments([column[:, None]], e, bits)[0].tolist()
     step = 2.0 ** (int(e[0]) - bits)
@@ -100,13 +100,13 @@ def test_the_largest_integers_add_up_without_wrapping():
 
 @pytest.mark.parametrize(("x", "e"), [(1.0, 0), (-1.0, 0), (1.0000001, 1), (0.0, -64), (2.0**-70, -64)])
 def test_exponents_at_their_edges(x, e):
-    assert moments.exponents([np.array([[x], [np.nan]])], 1, "x").tolist() == [e]
+    assert moments.feature_exponents([np.array([[x], [np.nan]])], 1, "x").tolist() == [e]
 
 
 @pytest.mark.parametrize("x", [2.0**64 * 1.001, np.inf])
 def test_what_no_exponent_holds_is_refused(x):
     with pytest.raises(InputError, match=r"client 'a', feature 1 .* beyond 2"):
-        moments.exponents([np.array([[1.0, x]])], 2, "client 'a'")
+        moments.feature_exponents([np.array([[1.0, x]])], 2, "client 'a'")
 
 
 # --- exactness ----------------------------------------------------------------------------------------

@@ -35,10 +35,10 @@ from secfc.roles.exchange import (
 )
 from secfc.roles.messages import Hello
 from secfc.transport import wire
-from secfc.transport.checkpoint import Checkpoint, checkpointed, journal_path, remove_journals
+from secfc.transport.checkpoint import Checkpoint, journal_path, keep_journal, remove_journals
 from secfc.transport.journal import Journal, JournalError
 from secfc.transport.network import run_party
-from secfc.transport.sealed import sealed as seal
+from secfc.transport.sealed import seal_role as seal
 from secfc.transport.simulate import simulate
 from tests.nightly import short
 from tests.secfc.campaign import NOISY
@@ -372,7 +372,7 @@ def builders(algorithm, fed, directory, sealed=False):
             coins = journal.coins()
             role = algorithm.client(plan, party, coins=coins)
             role = seal(role, name, fed.names, plan.description, coins) if sealed else role
-        return checkpointed(role, journal)
+        return keep_journal(role, journal)
 
     def close():
         for journal in open_now.values():
@@ -645,7 +645,7 @@ def ended(path, error):
     """A journal whose run ended so, after a message was taken."""
     with Journal.open(path, "a", RUN) as journal:
         seed = journal._seed
-        role = checkpointed(blaming(error), journal)
+        role = keep_journal(blaming(error), journal)
         next(role)
         with pytest.raises(type(error)):
             role.send(Inbox({"b": Hello(b"told in secret")}, {"b": 1}))

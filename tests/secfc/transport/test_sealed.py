@@ -28,7 +28,7 @@ from secfc.roles.exchange import (
 from secfc.roles.messages import Hello
 from secfc.transport import wire
 from secfc.transport.handshake import Countersign, Greeting
-from secfc.transport.sealed import OVERHEAD, Sealed, SealedLine, TamperedMessage, sealed
+from secfc.transport.sealed import OVERHEAD, Sealed, SealedLine, TamperedMessage, seal_role
 from secfc.transport.simulate import simulate
 from tests.nightly import short
 from tests.secfc.transport.test_wire import over_sockets
@@ -55,7 +55,7 @@ def roles_of(algorithm, fed, wrap=True, **options):
     for name, role in roles.items():
         own = {key: value[name] for key, value in options.items() if key in ("digest", "identity")}
         digest, coins = own.pop("digest", DIGEST), SeededCoins(2, name)
-        roles[name] = sealed(role, name, tuple(roles), digest, coins, **own, **shared)
+        roles[name] = seal_role(role, name, tuple(roles), digest, coins, **own, **shared)
     return roles
 
 
@@ -92,7 +92,7 @@ def test_a_sealed_run_equals_an_open_one_and_shows_only_ciphertext(algorithm):
 def test_clients_can_seal_among_themselves_alone():
     roles = roles_of(OPEN, clustered(), wrap=False)
     for name in clustered().names:
-        roles[name] = sealed(roles[name], name, clustered().names, DIGEST, SystemCoins())
+        roles[name] = seal_role(roles[name], name, clustered().names, DIGEST, SystemCoins())
     got = simulate(roles)
     assert (got.results["client-2"].labels == run(wrap=False).results["client-2"].labels).all()
     kinds = {(e.kind, SERVER in (e.sender, e.recipient)) for e in got.transcript.envelopes}
@@ -120,16 +120,16 @@ def test_pinned_identities():
     other = {**pins, "client-3": Identity.draw(SystemCoins()).public}
     role = OPEN.client(OPEN.plan(PublicFacts.of(clustered())), clustered().parties[0], coins=SystemCoins())
     keys = {"identity": own["client-0"], "identities": other}
-    roles["client-0"] = sealed(role, "client-0", names, DIGEST, SystemCoins(), **keys)
+    roles["client-0"] = seal_role(role, "client-0", names, DIGEST, SystemCoins(), **keys)
     with pytest.raises(TamperedMessage, match="another identity than the pinned one came from client-3"):
         simulate(roles)
     role = (x for x in ())
     with pytest.raises(ValueError, match="no identity is pinned for client-4, server"):
-        sealed(role, "client-0", names, DIGEST, SystemCoins(), identities={n: pins[n] for n in names[:4]})
+        seal_role(role, "client-0", names, DIGEST, SystemCoins(), identities={n: pins[n] for n in names[:4]})
     with pytest.raises(ValueError, match="'client-0' needs the identity"):
-        sealed(role, "client-0", names, DIGEST, SystemCoins(), identities=pins)
+        seal_role(role, "client-0", names, DIGEST, SystemCoins(), identities=pins)
     with pytest.raises(ValueError, match="'nobody' must be one of the parties"):
-        sealed(role, "nobody", names, DIGEST, SystemCoins())
+        seal_role(role, "nobody", names, DIGEST, SystemCoins())
 
 
 # --- tampering --------------------------------------------------------------------------------------
@@ -412,7 +412,7 @@ def test_the_inner_role_is_closed_and_gives_its_result():
         finally:
             closed.append(peer)
 
-    roles = {me: sealed(speaks(peer), me, ("a", "b"), DIGEST, SystemCoins()) for me, peer in ("ab", "ba")}
+    roles = {me: seal_role(speaks(peer), me, ("a", "b"), DIGEST, SystemCoins()) for me, peer in ("ab", "ba")}
     assert simulate(roles).results == {"a": "heard", "b": "heard"}
     assert sorted(closed) == ["a", "b"]
 
