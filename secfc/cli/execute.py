@@ -7,7 +7,7 @@ import shlex
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from secfc.cli.errors import Failed, bad_input, caution_text, cautions_noted, cautions_told
-from secfc.cli.method import AskedOptions, Method, Option
-from secfc.cli.preprocessing import agree_on_categories, prepare_points
+from secfc.cli.method import AskedOptions, ChosenAlgorithm, Method, Option
+from secfc.cli.preprocessing import PreparedPoints, agree_on_categories, prepare_points
 from secfc.cli.screen import COMPILING, Screen, time_work
 from secfc.cli.settings import Whole
 from secfc.logs import silence_logs
@@ -24,8 +24,11 @@ from secfc.logs import silence_logs
 if TYPE_CHECKING:
     from secfc.algorithm import Clustering, PublicFacts
     from secfc.coded.membership import Private
+    from secfc.coded_kmeans.adversary_view import QueryRecorder
     from secfc.data.federation import Federation
+    from secfc.data.resolution import Resolution
     from secfc.report import Comparison, FloatComparison, Report
+    from secfc.report.leakage import ServerFinding
     from secfc.roles.exchange import Exchange, PartyId
 
 
@@ -402,6 +405,49 @@ def may_be_id(federation: Federation, feature: int) -> str:
     )
 
 
+# --------------------------------------------------------------------------------------------------
+# A run: prepare, cluster, verify, attack, report.
+
+
+@dataclass(frozen=True)
+class PreparedRun:
+    """A run as it was asked for, checked and planned, with what is told of it before it begins.
+
+    plan: as far as it is known before the parties talk.  resolution: of the data under rounding, or None.
+    notes, asides: for the report.
+    """
+
+    asked: AskedOptions
+    prepared: PreparedPoints
+    public: PublicFacts
+    choice: ChosenAlgorithm
+    algorithm: Any
+    plan: Any
+    resolution: Resolution | None
+    notes: tuple[str, ...]
+    asides: tuple[str, ...]
+
+    @property
+    def scaled(self) -> Any:
+        """The algorithm, on scaled points if they are."""
+        return self.prepared.algorithm(self.algorithm)
+
+    @property
+    def bound(self) -> float | None:
+        """The public bound, None where it follows from the scale."""
+        return self.public.bound if self.prepared.way is None else None
+
+
+@dataclass(frozen=True)
+class FinishedRun:
+    """What came of a run, what the server saw of it, the points (n, d) that were clustered, and notes."""
+
+    result: Clustering
+    witness: QueryRecorder
+    points: Federation
+    notes: tuple[str, ...]
+
+
 @cautions_noted()
 def execute(
     method: Method,
@@ -415,55 +461,99 @@ def execute(
 
     Raises InputError for what the user can mend, ProtocolError for faults of parties.
     """
-    from secfc.algorithm import check_columns
-    from secfc.cli.ledger import spending_budget
-    from secfc.coded_kmeans.adversary_view import QueryRecorder
-    from secfc.data.inputs import Caution, with_parameters
-    from secfc.data.resolution import FINE, RoundingLoss, check_resolution, unit_mismatches
-    from secfc.kmeans.elbow import Elbow
-    from secfc.pipeline import fit
-    from secfc.report import against_ordinary, compare_labelings, in_row_order, make_report, pool_points
-    from secfc.report.data import Origin, file_digests, look_like_ids
-    from secfc.report.leakage import ServerFinding, curious_server
+    from secfc.report import make_report
+    from secfc.report.data import Origin, file_digests
 
-    settings, started = asked.settings, datetime.now(UTC).isoformat(timespec="seconds")
+    started, wall = datetime.now(UTC).isoformat(timespec="seconds"), dict[str, float]()
     with screen.status("Reading the files again, for their digests"), bad_input(OSError):
         origin = Origin(shlex.join(command), started, file_digests(asked.read))
+    run = prepare_run(method, asked, federation, screen)
+    with screen.status("Preparing the compiled kernels"), screen.remark(COMPILING), silence_logs():
+        _, wall["prepare"] = time_work(lambda: method.prepare(run.algorithm, run.plan))
+    done = cluster_points(run, screen, wall)
+    comparison, ordinary = verify_labels(run, done, screen, wall)
+    finding = attack_as_server(run, done, screen, wall)
+    parameters = {"seed": asked.settings.seed, "sealed": asked.settings.sealed, **run.choice.parameters}
+    return done.result, make_report(
+        done.result, federation=done.points, algorithm=run.scaled, source=source, parameters=parameters,
+        ids=asked.settings.id_column, notes=done.notes, asides=run.asides, comparison=comparison,
+        ordinary=ordinary, resolution=run.resolution, finding=finding, wall=wall, origin=origin,
+        evaluate=asked.settings.evaluate,
+    )  # fmt: skip
+
+
+def prepare_run(method: Method, asked: AskedOptions, federation: Federation, screen: Screen) -> PreparedRun:
+    """Scale features, choose the algorithm, and plan.  Raises InputError."""
+    from secfc.algorithm import check_columns
+
     with screen.status("Preparing features"):
         prepared = prepare_points(asked, federation)
-        federation, asked = prepared.points, prepared.asked(asked)
+        points, asked = prepared.points, prepared.asked(asked)
     with screen.status("Planning"):
-        public = make_public(federation, asked, prepared.bound)
+        public = make_public(points, asked, prepared.bound)
         choice = method.choose(asked, public)
-        algorithm, notes = choice.algorithm, choice.notes
-        check_columns(algorithm, public)
+        check_columns(choice.algorithm, public)
         with bad_input(ValueError, OverflowError):
-            plan = method.foresee(algorithm, public)
-        method.inspect(asked, federation, plan)
-        with bad_input(ValueError), warnings.catch_warnings(record=True) as cautions:
-            warnings.simplefilter("always", Caution)
-            algorithm, found = check_resolution(algorithm, algorithm.plan(public), federation)
-        if found is not None and found.coarsest < FINE:
-            notes += tuple(caution_text(c.message) for c in cautions if issubclass(c.category, RoundingLoss))
-    asides: tuple[str, ...] = ()
-    if settings.files and (not asked.noisy or settings.evaluate):
-        asides += prepared.notes
-        if prepared.whole:
-            asides += tuple(may_be_id(prepared.raw, i) for i in look_like_ids(prepared.raw))
+            plan = method.foresee(choice.algorithm, public)
+        method.inspect(asked, points, plan)
+        algorithm, resolution, losses = judge_rounding(choice.algorithm, public, points)
+    notes, asides = (*choice.notes, *losses), facts_of_data(asked, prepared)
     if not asked.noisy:
         notes, asides = notes + asides, ()
-    if settings.features != "same":
-        notes += unit_mismatches(prepared.raw) if prepared.raw.observed is not None else ()
-        notes += unmatched_columns(prepared.raw)
-    notes += choice.remarks
-    wall: dict[str, float] = {}
-    with screen.status("Preparing the compiled kernels"), screen.remark(COMPILING), silence_logs():
-        _, wall["prepare"] = time_work(lambda: method.prepare(algorithm, plan))
-    witness = QueryRecorder()
+    notes += facts_of_columns(asked, prepared.raw) + choice.remarks
+    return PreparedRun(asked, prepared, public, choice, algorithm, plan, resolution, notes, asides)
+
+
+def judge_rounding(
+    algorithm: Any, public: PublicFacts, federation: Federation
+) -> tuple[Any, Resolution | None, tuple[str, ...]]:
+    """The algorithm with its data judged, their resolution, and notes where rounding loses some of them."""
+    from secfc.data.inputs import Caution
+    from secfc.data.resolution import FINE, RoundingLoss, check_resolution
+
+    with bad_input(ValueError), warnings.catch_warnings(record=True) as cautions:
+        warnings.simplefilter("always", Caution)
+        algorithm, found = check_resolution(algorithm, algorithm.plan(public), federation)
+    if found is None or found.coarsest >= FINE:
+        return algorithm, found, ()
+    losses = (c.message for c in cautions if issubclass(c.category, RoundingLoss))
+    return algorithm, found, tuple(caution_text(loss) for loss in losses)
+
+
+def facts_of_data(asked: AskedOptions, prepared: PreparedPoints) -> tuple[str, ...]:
+    """What exact data tell of how they were prepared, where that may be told."""
+    from secfc.report.data import look_like_ids
+
+    if not asked.settings.files or (asked.noisy and not asked.settings.evaluate):
+        return ()
+    features = look_like_ids(prepared.raw) if prepared.whole else ()
+    return prepared.notes + tuple(may_be_id(prepared.raw, i) for i in features)
+
+
+def facts_of_columns(asked: AskedOptions, federation: Federation) -> tuple[str, ...]:
+    """What is told where columns were matched by name."""
+    from secfc.data.resolution import unit_mismatches
+
+    if asked.settings.features == "same":
+        return ()
+    units = () if federation.observed is None else unit_mismatches(federation)
+    return (*units, *unmatched_columns(federation))
+
+
+def cluster_points(run: PreparedRun, screen: Screen, wall: dict[str, float]) -> FinishedRun:
+    """Run all parties in this process, within the budget of the ledger if there is one.
+
+    wall: seconds by step, to which those of this one are added, as in the next two.
+    """
+    from secfc.cli.ledger import spending_budget
+    from secfc.coded_kmeans.adversary_view import QueryRecorder
+    from secfc.pipeline import fit
+
+    settings, prepared, witness = run.asked.settings, run.prepared, QueryRecorder()
     with (
-        spending_budget(asked, algorithm, prepared.raw) as entered,
-        screen.progress(most_steps(algorithm), parts_of(plan)) as shown,
-        explaining_disputes(federation),
+        spending_budget(run.asked, run.algorithm, prepared.raw) as entered,
+        screen.progress(most_steps(run.algorithm), parts_of(run.plan)) as shown,
+        explaining_disputes(prepared.points),
         explaining_checkpoints(settings.checkpoint),
     ):
         if settings.checkpoint is not None:
@@ -476,56 +566,59 @@ def execute(
 
         result, wall["fit"] = time_work(
             lambda: fit(
-                prepared.algorithm(algorithm),
-                prepared.raw,
-                seed=settings.seed,
-                bound=public.bound if prepared.way is None else None,
-                watch=watch,
-                sealed=settings.sealed,
-                checkpoint=settings.checkpoint,
+                run.scaled, prepared.raw, seed=settings.seed, bound=run.bound, watch=watch,
+                sealed=settings.sealed, checkpoint=settings.checkpoint,
             )
-        )
-        if asked.get("ledger") is not None:
-            entered.settle(result, asked["delta"])
-    notes += (entered.after,) if entered.after else ()
-    notes += unlinked_hint(algorithm, result.plan, prepared.raw)
-    federation, notes = prepared.found(result), notes + prepared.told(result)
-    comparison: Comparison | None = None
-    ordinary: FloatComparison | None = None
-    if choice.twin is not None:
-        # Of one client with all rows an automatic scale may be another.
-        twin = with_parameters(choice.twin, scale=result.plan.quantizer.scale)
-        if result.curve is not None:  # among as many, also if fewer points are left
-            twin = replace(twin, k=Elbow(len(result.curve.costs), result.curve.least))
-        with screen.status("Comparing with plaintext k-means"):
-            plain, wall["verify"] = time_work(
-                lambda: fit(twin, pool_points(federation, result), seed=settings.seed, bound=public.bound)
-            )
-            points, labels = pool_points(federation, result).stacked(), in_row_order(result, result.labels)
-            start = (result.history or plain.history)[0]
-            ordinary, wall["unrounded"] = time_work(
-                lambda: against_ordinary(points, start, labels, result.k, twin.max_iter)
-            )
-        comparison = compare_labelings(result, plain)
-    finding: ServerFinding | None = None
-    policy = choice.policy
-    if policy is not None and (settings.evaluate or not asked.noisy):
-        with screen.status("Trying what the server could rebuild"):
-            finding, wall["attack"] = time_work(lambda: curious_server(witness, result, policy, federation))
-    return result, make_report(
-        result,
-        federation=federation,
-        algorithm=prepared.algorithm(algorithm),
-        source=source,
-        parameters={"seed": settings.seed, "sealed": settings.sealed, **choice.parameters},
-        ids=settings.id_column,
-        notes=notes,
-        asides=asides,
-        comparison=comparison,
-        ordinary=ordinary,
-        resolution=found,
-        finding=finding,
-        wall=wall,
-        origin=origin,
-        evaluate=settings.evaluate,
+        )  # fmt: skip
+        if run.asked.get("ledger") is not None:
+            entered.settle(result, run.asked["delta"])
+    spent = (entered.after,) if entered.after else ()
+    notes = (
+        run.notes + spent + unlinked_hint(run.algorithm, result.plan, prepared.raw) + prepared.told(result)
     )
+    return FinishedRun(result, witness, prepared.found(result), notes)
+
+
+def verify_labels(
+    run: PreparedRun, done: FinishedRun, screen: Screen, wall: dict[str, float]
+) -> tuple[Comparison | None, FloatComparison | None]:
+    """Labels beside those of plaintext k-means, on integers and on floats; None for what is not compared."""
+    from secfc.data.inputs import with_parameters
+    from secfc.kmeans.elbow import Elbow
+    from secfc.pipeline import fit
+    from secfc.report import against_ordinary, compare_labelings, in_row_order, pool_points
+
+    result, twin = done.result, run.choice.twin
+    if twin is None:
+        return None, None
+    # Of one client with all rows an automatic scale may be another.
+    twin = with_parameters(twin, scale=result.plan.quantizer.scale)
+    if result.curve is not None:  # among as many, also if fewer points are left
+        twin = replace(twin, k=Elbow(len(result.curve.costs), result.curve.least))
+    with screen.status("Comparing with plaintext k-means"):
+        whole = pool_points(done.points, result)
+        plain, wall["verify"] = time_work(
+            lambda: fit(twin, whole, seed=run.asked.settings.seed, bound=run.public.bound)
+        )
+        labels, start = in_row_order(result, result.labels), (result.history or plain.history)[0]
+        ordinary, wall["unrounded"] = time_work(
+            lambda: against_ordinary(whole.stacked(), start, labels, result.k, twin.max_iter)
+        )
+    return compare_labelings(result, plain), ordinary
+
+
+def attack_as_server(
+    run: PreparedRun, done: FinishedRun, screen: Screen, wall: dict[str, float]
+) -> ServerFinding | None:
+    """What a curious server could rebuild of the points, None where that is not tried or not paid for."""
+    from secfc.report.leakage import curious_server
+
+    policy = run.choice.policy
+    if policy is None or (run.asked.noisy and not run.asked.settings.evaluate):
+        return None
+    with screen.status("Trying what the server could rebuild"):
+        finding, wall["attack"] = time_work(
+            lambda: curious_server(done.witness, done.result, policy, done.points)
+        )
+    found: ServerFinding = finding
+    return found
