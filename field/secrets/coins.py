@@ -12,7 +12,6 @@ memory, and rejection sampling is not constant time.
 from __future__ import annotations
 
 import hashlib
-import math
 import os
 from typing import Any
 
@@ -166,8 +165,3 @@ class SeededCoins(Coins):
     def __init__(self, seed: int, label: str) -> None:
         digest = hashlib.blake2b(f"{seed}|{label}".encode(), digest_size=16, person=b"secfc-coins")
         super().__init__(digest.digest())
-
-
-def rejection_rate(prime: int) -> float:
-    """The probability that one masked word is drawn again: below 1/2 for every prime."""
-    return 1 - prime / math.ldexp(1.0, (prime - 1).bit_length())

@@ -149,12 +149,6 @@ def final_labels(view: View) -> Array | None:
     return told[-1] if told else None
 
 
-def final_centers(view: View) -> Array | None:
-    """Opened centers (k, d) in data units; None where they stayed closed, or nobody in the view was told."""
-    told = [e.body.centers for e in view.messages if isinstance(e.body, FinalResult)]
-    return told[-1] if told else None
-
-
 # --------------------------------------------------------------------------------------------------
 # What the server saw of a run that wrote nothing down, computed again from the points.
 #

@@ -36,27 +36,6 @@ class Scaler(Protocol):
         ...
 
 
-class FittedScaler(Scaler, Protocol):
-    """A way that sums over the clients' data."""
-
-    @property
-    def degree(self) -> int:
-        """What is summed: 0 nothing, exponents suffice; 1 values; 2 squares too."""
-        ...
-
-    def scaling(self, exponents: Array, totals: Array, bits: int, features: Any) -> Scaling:
-        """What follows from exponents (d,) and moments (d, 3), as far as they were summed.
-
-        Raises InputError.
-        """
-        ...
-
-    @property
-    def opened(self) -> str:
-        """What clients learn, in words."""
-        ...
-
-
 @dataclass(frozen=True)
 class Standardize:
     """Mean 0 and deviation 1 for every feature (of the population, as scikit-learn's StandardScaler).
