@@ -537,13 +537,14 @@ EXTRAS = {
     "dp": ("dp_accounting", "scipy", "sklearn"),
     "attacks": ("scipy", "sklearn"),
     "oprf": ("rbcl",),
+    "linkage": ("re2",),
     "files": ("pyarrow",),
     "excel": ("openpyxl",),
     "plot": ("matplotlib",),
     "grid": ("joblib",),
     "dask": ("joblib", "distributed"),
 }
-KNOWN_AS = {"sklearn": "scikit-learn", "dp_accounting": "dp-accounting"}
+KNOWN_AS = {"sklearn": "scikit-learn", "dp_accounting": "dp-accounting", "re2": "google-re2"}
 
 
 def is_installed(module: str) -> bool:

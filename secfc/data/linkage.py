@@ -4,7 +4,7 @@
     column = "insurance"
     drop = " -"              # signs that are removed
     zeros = "keep"           # of the left: keep, strip; or width = 10 fills up
-    pattern = "[0-9]{10}"    # of the whole normalized text, of up to 128 signs
+    pattern = "[0-9]{10}"    # of the whole normalized text, as RE2 has it (extra "linkage")
     check = "luhn"
 
     [[field]]
@@ -40,7 +40,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from secfc.data.inputs import Caution, InputError
+from secfc.data.inputs import Caution, InputError, require_library
 
 # --------------------------------------------------------------------------------------------------
 # Check digits of identifiers.  Each function takes normalized text and says whether its last sign fits.
@@ -108,65 +108,23 @@ def _digits(text: str) -> bool:
 
 
 # --------------------------------------------------------------------------------------------------
-# Regular expressions that end soon on every text: Python's matcher may try every way to read a text.
-#
-# How many ways there are is counted on the expression itself, so a schema that somebody sent can stop
-# nobody's
-# computer: `(a+)+b` has 2**n, `[0-9]{6,10}` five.
-
-LONGEST = 128  # signs of a text that is matched; longer ones have another form
-WAYS = 1 << 20  # of reading a text of that length, at most: about 20 ms
-PLAIN = ("LITERAL", "NOT_LITERAL", "ANY", "IN", "AT")
 
 
-def matching_ways(pattern: str) -> int:
-    """A bound on how many ways of reading a text of LONGEST signs a matcher tries; it stops above WAYS.
+def compile_pattern(pattern: str) -> Any:
+    """A regular expression that takes time linear in the text, so a schema that somebody sent stops nobody.
 
-    >>> matching_ways("[0-9]{6,10}"), matching_ways("(AA|B)?[0-9]{10}"), matching_ways("(a+)+b") > WAYS
-    (5, 3, True)
-
-    Raises re.error for what is no expression, and for parts that look elsewhere: references, lookaround.
+    RE2 has neither references nor lookaround, and its classes of digits and letters are ASCII.  Raises
+    InputError for what is none of its expressions, or where it is not installed.
     """
-    from re import _parser  # type: ignore[attr-defined]
+    require_library("a schema's pattern", "linkage")
+    import re2
 
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", FutureWarning)
-        try:
-            return _ways(_parser.parse(pattern))
-        except FutureWarning as warning:
-            raise re.error(str(warning)) from warning
-
-
-def _ways(parts: Any) -> int:
-    found = 1
-    for kind, value in parts:
-        name = str(kind)
-        if name in PLAIN:
-            each = 1
-        elif name in ("MAX_REPEAT", "MIN_REPEAT", "POSSESSIVE_REPEAT"):
-            each = _repeated(*value)
-        elif name == "SUBPATTERN":
-            each = _ways(value[-1])
-        elif name == "ATOMIC_GROUP":
-            each = _ways(value)
-        elif name == "BRANCH":
-            each = sum(map(_ways, value[1]))
-        else:
-            raise re.error(f"a schema's pattern has no {name.lower().replace('_', ' ')}")
-        found = min(found * each, WAYS + 1)
-    return found
-
-
-def _repeated(least: int, most: int, body: Any) -> int:
-    """Ways of so many repetitions, each of which takes a sign at least."""
-    once, total = _ways(body), 0
-    if least > LONGEST:
-        return 1
-    for times in range(int(least), min(int(most), LONGEST) + 1):
-        total += once**times
-        if total > WAYS:
-            break
-    return min(total, WAYS + 1)
+    options = re2.Options()
+    options.log_errors = False
+    try:
+        return re2.compile(pattern, options)
+    except re2.error as error:
+        raise InputError(f"{pattern!r} is no regular expression of RE2 ({error.args[0].decode()}).") from None
 
 
 # --------------------------------------------------------------------------------------------------
@@ -210,16 +168,11 @@ class LinkageField:
                 )
         if not 0 <= self.width <= 64:
             raise InputError(f"{where} has width={self.width}, which must be in [0, 64]. Correct it.")
-        try:
-            slow = matching_ways(self.pattern) > WAYS
-        except re.error as error:
-            raise InputError(f"{where} has a pattern that is no regular expression ({error}).") from error
-        if slow:
-            raise InputError(
-                f"{where} has a pattern with more than {WAYS} ways to read a text of {LONGEST} signs, which "
-                "can take years. Repeat single signs only, as [AB]+ for (A|B)+, or say how often, as "
-                "[0-9]{6,10}."
-            )
+        if self.pattern:
+            try:
+                compile_pattern(self.pattern)
+            except InputError as error:
+                raise InputError(f"{where}: {error}") from None
         if self.check:
             check_digit(self.check)
 
@@ -385,9 +338,9 @@ def linkage_keys(linkage: Linkage, rows: Sequence[Sequence[str]]) -> tuple[list[
     told = []
     for at, field in enumerate(linkage.fields):
         texts = [field.normalize(row[at]) for row in rows]
-        pattern, check = re.compile(field.pattern), check_digit(field.check) if field.check else None
-        formed = [len(t) <= LONGEST and pattern.fullmatch(t) is not None for t in texts]
-        misformed = [bool(t and field.pattern and not ok) for t, ok in zip(texts, formed, strict=True)]
+        pattern = compile_pattern(field.pattern) if field.pattern else None
+        check = check_digit(field.check) if field.check else None
+        misformed = [bool(t and pattern is not None and pattern.fullmatch(t) is None) for t in texts]
         failed = [bool(t and check is not None and not check(t)) for t in texts]
         fit = [ok and not (a or b) for ok, a, b in zip(fit, misformed, failed, strict=True)]
         there = [text for text in texts if text]

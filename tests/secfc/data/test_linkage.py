@@ -23,13 +23,10 @@ from secfc.coded.membership import Private
 from secfc.data.inputs import InputError
 from secfc.data.linkage import (
     CHECKS,
-    LONGEST,
-    WAYS,
     Linkage,
     LinkageField,
     linkage_keys,
     linkage_of,
-    matching_ways,
     mod11,
     passes_luhn,
     passes_verhoeff,
@@ -205,9 +202,8 @@ def test_a_schema_has_one_digest_however_it_is_written(tmp_path):
         ("[[field]]\ncolumn='a'\nrequired=false", "no required field"),
         ("[[field]]\ncolumn='a'\n[[field]]\ncolumn='a'", "'a' twice"),
         ("[[field]]\ncolumn='a'\n[[field]]\ncase='upper'", r"s\.toml, field 2 has no column"),
-        ("[[field]]\ncolumn='a'\npattern='(a+)+'", "ways to read"),
-        ("[[field]]\ncolumn='a'\npattern='(aa|a)*'", "ways to read"),
-        ("[[field]]\ncolumn='a'\npattern='(a)\\1'", "no groupref"),
+        ("[[field]]\ncolumn='a'\npattern='(a)\\1'", "no regular expression"),
+        ("[[field]]\ncolumn='a'\npattern='(?=a)'", "no regular expression"),
     ],
 )
 def test_a_schema_that_cannot_be_is_refused(tmp_path, text, words):
@@ -217,17 +213,21 @@ def test_a_schema_that_cannot_be_is_refused(tmp_path, text, words):
         read_linkage(path)
 
 
-def test_a_pattern_that_takes_years_is_refused_and_the_slowest_that_is_not_takes_none():
-    texts = ["a" * LONGEST + "b", "a" * (LONGEST - 1) + "b", "b" * 10**6]
-    for pattern in (".*a.*c", "(a|b)?[0-9]{6,10}", "(?i:[A-Z]{2}-?)?[0-9]+", "a*a*", "(aa|a){0,3}a*"):
-        assert 0 < matching_ways(pattern) <= WAYS
+def test_no_pattern_takes_longer_than_reading_the_text():
+    texts = ["a" * 10**5 + "b", "a" * 127 + "b", "b" * 10**5]
+    for pattern in (
+        ".*a.*c",
+        "(a|b)?[0-9]{6,10}",
+        "(?i:[A-Z]{2}-?)?[0-9]+",
+        "a*a*a*a*",
+        "(aa|a){0,3}a*",
+        "(a+)+",
+    ):
         linkage = Linkage((LinkageField("x", pattern=pattern),))
         begun = time.process_time()
         _, quality = linkage_keys(linkage, [(text,) for text in texts])
         assert time.process_time() - begun < 1
-        assert quality.fields[0].misformed == 3  # longer texts have another form
-    with pytest.raises(InputError, match="ways to read"):
-        LinkageField("x", pattern="a*a*a*a*")
+        assert quality.fields[0].misformed == 3
 
 
 @given(st.lists(st.text("1:ab2ü", min_size=1, max_size=4), min_size=1, max_size=3))
