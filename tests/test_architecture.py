@@ -53,9 +53,10 @@ ROOMS = {
     "secfc.coded": "secfc.remedies "
     f"{FIELD} psu secfc.roles secfc.data secfc.privacy secfc.algorithm secfc.kmeans",
     "secfc.disclosure.decoded": f"{FIELD} secfc.roles secfc.data secfc.kmeans secfc.coded",
+    "secfc.disclosure.checked": f"{FIELD} secfc.roles secfc.coded",
     "secfc.disclosure.compare": "secfc.remedies secfc.data "
     f"field.kernels {FIELD} field.compare secfc.roles secfc.kmeans secfc.coded "
-    "secfc.disclosure.decoded",
+    "secfc.disclosure.decoded secfc.disclosure.checked",
     "secfc.disclosure.dealerless": f"{FIELD} field.compare secfc.roles secfc.coded secfc.disclosure.decoded "
     "secfc.disclosure.compare",
     "secfc.disclosure.owner_labels": f"{FIELD} field.compare secfc.roles secfc.kmeans secfc.coded "

@@ -213,9 +213,11 @@ def open_words(code: LagrangeCode, basis: Basis, words: Mapping[int, Array]) -> 
     points = tuple(code.alphas[j] for j in who)
     flat = np.stack([words[j].reshape(basis.lanes, -1) for j in who], axis=1)
     first = np.ascontiguousarray(flat[:, :degree])
+    rest = points[degree:]  # nothing where nobody is to collude and nothing is divided
     if (
-        basis.matmul(transfer_matrix(basis, points[:degree], points[degree:]), first) != flat[:, degree:]
-    ).any():
+        rest
+        and (basis.matmul(transfer_matrix(basis, points[:degree], rest), first) != flat[:, degree:]).any()
+    ):
         raise OffPolynomial(f"the words of clients {list(who)} lie on no polynomial of degree {degree - 1}")
     values = basis.matmul(transfer_matrix(basis, points[:degree], code.betas[: code.ell]), first)
     return values.reshape(basis.lanes, code.ell, *words[who[0]].shape[1:])
@@ -279,13 +281,15 @@ class DistanceCheck:
     """Distances of all points to all clusters; or by how much other clusters are nearer than a point's own.
 
     sizes: (k,) of clusters, all positive, below every prime.  own: (m,) the cluster of each point, -1 for
-    none, where sums are those of these points; None if they are something else, and are answered for as rows.
-    margins: whether replies are `field.code.distances.distance_margins` (lanes, k - 1, m) over own.
+    none, None if nobody knows.  summed: whether sums are those of these points; else, as without own, they
+    are answered for as rows.  margins: whether replies are `field.code.distances.distance_margins` (lanes,
+    k - 1, m) over own.
     """
 
     m: int
     sizes: tuple[int, ...]
     own: Array | None
+    summed: bool = True
     margins: bool = False
 
     products = 1
@@ -309,7 +313,12 @@ class DistanceCheck:
     @property
     def centers(self) -> int:
         """How many replies there are of sums."""
-        return len(self.sizes) ** 2 if self.own is None else 0
+        return 0 if self.is_summed else len(self.sizes) ** 2
+
+    @property
+    def is_summed(self) -> bool:
+        """Whether each sum is that of public points."""
+        return self.summed and self.own is not None
 
     @property
     def more(self) -> int:
@@ -320,7 +329,7 @@ class DistanceCheck:
         sizes, x = basis.reduce(np.array(self.sizes)), zero[:, :, 0]
         one = np.ones((lanes, REPETITIONS), basis.dtype)
         parts = [_distances(basis, np.ascontiguousarray(x), one, columns, sizes)]
-        if self.own is None:
+        if not self.is_summed:
             parts.append(_distances(basis, columns, sizes, columns, sizes))
         return np.concatenate([part.reshape(lanes, -1) for part in parts], axis=1)
 
@@ -328,7 +337,7 @@ class DistanceCheck:
         k, lanes, repeats = len(self.sizes), basis.lanes, REPETITIONS
         sizes = basis.reduce(np.array(self.sizes))
         masses = np.ones((lanes, self.m), basis.dtype)
-        others = k if self.own is None else 0
+        others = 0 if self.is_summed else k
         if others:
             masses = np.concatenate([sizes, masses], axis=1)  # a point last, which has an inverse
         a = basis.sample((repeats, self.m + others), coins)
@@ -348,6 +357,7 @@ class DistanceCheck:
             groups = tuple(np.flatnonzero(self.own == h) for h in range(-1, k))
             factors = np.concatenate([b[:, :, None], factors], axis=2)
             constants = np.concatenate([np.zeros_like(b[:, :, None]), constants], axis=2)
+            constants = constants if self.is_summed else np.zeros_like(constants)
         if self.margins:
             factors, constants, offset = self._of_margins(basis, points, groups, factors, constants)
         each = np.zeros((lanes, repeats, 0), basis.dtype)

@@ -18,7 +18,7 @@ Everything here is secret, residues in every lane.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -62,10 +62,12 @@ def deal_part(
 
 
 def uniform_receivers(code: LagrangeCode, holder: int, receivers: tuple[int, ...]) -> tuple[int, ...]:
-    """The ell + t - 1 receivers whose shares of what a holder, one of them, draws follow from seeds.
+    """The receivers whose shares of what a holder draws follow from seeds, as of `seeded_receivers`.
 
-    Those after it, as of `seeded_receivers`.
+    With its own share, if it receives one, they are ell + t.
     """
+    if holder not in receivers:
+        return receivers[: code.ell + code.t]
     at = receivers.index(holder)
     return tuple(receivers[(at + s) % len(receivers)] for s in range(1, code.ell + code.t))
 
@@ -73,24 +75,27 @@ def uniform_receivers(code: LagrangeCode, holder: int, receivers: tuple[int, ...
 def deal_uniform(
     code: LagrangeCode,
     basis: Basis,
-    mine: Array,
+    size: int,
     holder: int,
     receivers: tuple[int, ...],
-    seeds: Sequence[Coins],
+    streams: Mapping[int, Coins],
 ) -> dict[int, Array]:
-    """The shares (lanes, N) of uniform values at all segments for receivers that do not expand theirs.
+    """The shares (lanes, size) of uniform values at all segments, of the holder and who expands none.
 
-    basis: the first lanes of the code's.  mine: the holder's own share, uniform and known to nobody else.
-    seeds: of `uniform_receivers`, in their order, each good for once.  Any t shares are uniform, and what
-    is shared is uniform to who has these.
+    basis: the first lanes of the code's.  streams: each good for once, with `uniform_receivers`; of a holder
+    that receives a share also its own coins.  Any t shares are uniform, and given these what is shared is.
     """
     known = uniform_receivers(code, holder, receivers)
-    others = tuple(j for j in receivers if j != holder and j not in known)
-    points = (code.alphas[holder], *(code.alphas[j] for j in known))
-    matrix = transfer_matrix(basis, points, tuple(code.alphas[j] for j in others))
-    columns = np.stack([mine, *(basis.sample((mine.shape[1],), seed) for seed in seeds)], axis=1)
-    shares = basis.matmul(matrix, columns)
-    return {j: np.ascontiguousarray(shares[:, q]) for q, j in enumerate(others)}
+    given = known if holder not in receivers else (holder, *known)
+    others = tuple(j for j in receivers if j not in given)
+    columns = np.stack([basis.sample((size,), streams[j]) for j in given], axis=1)
+    found: dict[int, Array] = {}
+    if others:
+        points = tuple(code.alphas[j] for j in given)
+        matrix = transfer_matrix(basis, points, tuple(code.alphas[j] for j in others))
+        shares = basis.matmul(matrix, columns)
+        found = {j: np.ascontiguousarray(shares[:, q]) for q, j in enumerate(others)}
+    return found if holder not in receivers else {**found, holder: np.ascontiguousarray(columns[:, 0])}
 
 
 def expand_share(code: LagrangeCode, size: int, seed: Coins) -> Array:

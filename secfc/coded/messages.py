@@ -173,23 +173,36 @@ class MaskSeed(Message, tag=17):
 class MaskedDistances(Message, tag=18):
     """Client to a member of the committee: its weighted coded distances of some points, under its mask.
 
-    values: (lanes, clusters, points) residues, uniform to everybody but the dealer.
+    values: (lanes, clusters, points) residues, uniform to everybody but the dealer.  further: (lanes, more),
+    likewise, what replies are checked by; None but to one member, where they are checked.
     """
 
     values: Array
+    further: Array | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
-        check_unsigned(self.values, "masked distances, (lanes, clusters, points),")
+        check_masked(self.values, self.further)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class MaskedSum(Message, tag=19):
-    """Member to member: the sum of all clients' masked distances of some points, uniform to the committee."""
+    """Member to member: the sum of all clients' masked distances of some points, uniform to the committee.
+
+    further: of those that replies are checked by, or None, as in `MaskedDistances`.
+    """
 
     values: Array
+    further: Array | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
-        check_unsigned(self.values, "masked distances, (lanes, clusters, points),")
+        check_masked(self.values, self.further)
+
+
+def check_masked(values: Array, further: Array | None) -> None:
+    """Raises ValueError for what are no masked distances."""
+    check_unsigned(values, "masked distances, (lanes, clusters, points),")
+    if further is not None:
+        check_unsigned(further, "what masked distances are checked by, (lanes, values),", 2)
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -25,7 +25,16 @@ from secfc.coded.messages import (
 from secfc.coded.plan import CodedPlan
 from secfc.coded.queries import Operation, Query, Subject
 from secfc.roles.checks import check_residues
-from secfc.roles.exchange import ITERATE, STRIDE, Exchange, PartyId, Role, blame_error, to_all
+from secfc.roles.exchange import (
+    ITERATE,
+    STRIDE,
+    Exchange,
+    PartyId,
+    Role,
+    blame_error,
+    expect_messages,
+    to_all,
+)
 from secfc.roles.messages import compact_labels
 
 Array = NDArray[Any]
@@ -137,6 +146,23 @@ class AnyThreshold(Quorum):
 # there, one of whom did not hear the other, nobody can tell who is at fault: then one of the two is left out.
 
 NOBODY_MISSED = np.empty(0, np.int32)
+
+
+class MissingMessageError(Exception):
+    """A step ended without these parties' messages, perhaps nobody's, so this client can go no further."""
+
+    def __init__(self, step: int, missing: tuple[PartyId, ...]) -> None:
+        super().__init__(f"step {step}")
+        self.step, self.missing = step, missing
+
+
+def receive_all(exchange: Exchange, kind: Any, step: int) -> Role[dict[PartyId, Any]]:
+    """What every awaited party sent.  Raises MissingMessageError if one did not, or goes no further."""
+    inbox = expect_messages((yield exchange), kind | MissingMessages)
+    missing = tuple(c for c in exchange.expect if c not in inbox)
+    if missing or any(isinstance(message, MissingMessages) for message in inbox.values()):
+        raise MissingMessageError(step, missing)
+    return inbox
 
 
 def missing_peers(plan: CodedPlan, sender: PartyId, report: MissingMessages) -> set[PartyId]:

@@ -1,9 +1,9 @@
 """Labels and nothing else: committees of clients compare distances that nobody holds, in one of two ways.
 
 Under masks and tables that a dealer made (`secfc.disclosure.compare.trusted_dealer`), or together without one
-(`secfc.disclosure.dealerless.policy`).  Assumes parties that follow the protocol: a lying client makes wrong
-labels, unnoticed, since nothing about a reply can be checked that is not disclosed; so this policy tolerates
-clients that fall silent, and not clients that lie.
+(`secfc.disclosure.dealerless.policy`).  With a dealer, replies are checked before anything is opened
+(`secfc.disclosure.checked.steps`): false ones end the run, and nobody is named.  Of all else it assumes
+parties that follow the protocol; so this policy tolerates clients that fall silent, and not clients that lie.
 """
 
 from __future__ import annotations

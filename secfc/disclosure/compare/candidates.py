@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from field.cached import cached_property
 from field.code.distances import distance_margins, widest_multiple
+from field.code.reply_check import DistanceCheck, HalfCheck, PlaneCheck, ReplyCheck
 from field.compare.argmin import ArgminContest
 from secfc.coded.policy import DistanceOracle
 from secfc.coded.queries import Operation, Subject
@@ -47,12 +48,28 @@ class Candidates(Protocol):
         """The labels (m,) int32 that winners (points,) mean."""
         ...
 
+    @property
+    def columns(self) -> Array:
+        """The clusters whose sums these distances are made of."""
+        ...
+
+    def asked(self, measured: DistanceOracle) -> DistanceOracle:
+        """The same, of the points that compete."""
+        ...
+
+    def check(self, labels: Array, summed: bool) -> ReplyCheck:
+        """What replies are checked by.  summed: whether sums are those of the points of these labels (m,)."""
+        ...
+
 
 class AllPoints:
     """All points compete."""
 
     def points(self, m: int) -> int:
         return m
+
+    def asked(self, measured: DistanceOracle) -> DistanceOracle:
+        return measured
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,6 +104,14 @@ class NearestCenter(AllPoints):
     def labels(self, winners: Array) -> Array:
         return winners
 
+    @property
+    def columns(self) -> Array:
+        return self.alive
+
+    def check(self, labels: Array, summed: bool) -> ReplyCheck:
+        own = _numbers(self.alive, labels) if summed else None
+        return DistanceCheck(len(labels), tuple(self.sizes[self.alive].tolist()), own)
+
 
 @dataclass(frozen=True, eq=False)
 class OwnCenterWins(AllPoints):
@@ -117,14 +142,20 @@ class OwnCenterWins(AllPoints):
         return self.own.astype(np.int32) if self.rows < 1 else None
 
     def distances(self, measured: DistanceOracle, lanes: int) -> Array:
-        number = np.zeros(len(self.sizes), np.int64)
-        number[self.alive] = np.arange(len(self.alive))
         values = NearestCenter(self.sizes).distances(measured, lanes)
-        basis = measured.rows.basis.prefix(lanes)
-        return distance_margins(basis, values, number[self.own], self.sizes[self.alive], self.ell)
+        basis, own = measured.rows.basis.prefix(lanes), _numbers(self.alive, self.own)
+        return distance_margins(basis, values, own, self.sizes[self.alive], self.ell)
 
     def labels(self, winners: Array) -> Array:
         return np.where(winners == 1, self.own, -1).astype(np.int32)
+
+    @property
+    def columns(self) -> Array:
+        return self.alive
+
+    def check(self, labels: Array, summed: bool) -> ReplyCheck:
+        sizes, own = tuple(self.sizes[self.alive].tolist()), _numbers(self.alive, self.own)
+        return DistanceCheck(len(labels), sizes, own, summed=summed, margins=True)
 
 
 @dataclass(frozen=True, eq=False)
@@ -151,13 +182,23 @@ class MovedPoints:
         return None if known is None else self.labels(known[self.moved])
 
     def distances(self, measured: DistanceOracle, lanes: int) -> Array:
-        rows, sums = measured.rows.select(np.flatnonzero(self.moved)), measured.sums
-        return NearestCenter(self.sizes).distances(replace(measured, rows=rows, compute=lambda: sums), lanes)
+        return NearestCenter(self.sizes).distances(self.asked(measured), lanes)
 
     def labels(self, winners: Array) -> Array:
         out: Array = self.own.astype(np.int32)
         out[self.moved] = winners
         return out
+
+    @property
+    def columns(self) -> Array:
+        return NearestCenter(self.sizes).alive
+
+    def asked(self, measured: DistanceOracle) -> DistanceOracle:
+        rows, sums = measured.rows.select(np.flatnonzero(self.moved)), measured.sums
+        return replace(measured, rows=rows, compute=lambda: sums)
+
+    def check(self, labels: Array, summed: bool) -> ReplyCheck:
+        return DistanceCheck(self.points(len(labels)), tuple(self.sizes[self.columns].tolist()), None)
 
 
 @dataclass(frozen=True, eq=False)
@@ -192,6 +233,13 @@ class NearerHalf(AllPoints):
         own = self.halves // 2
         return np.where(((a > 0) & (b > 0))[own], 2 * own + winners, self.halves).astype(np.int32)
 
+    @property
+    def columns(self) -> Array:
+        return np.arange(len(self.sizes))
+
+    def check(self, labels: Array, summed: bool) -> ReplyCheck:
+        return HalfCheck(self.halves, tuple(self.sizes.tolist()), summed)
+
 
 @dataclass(frozen=True, eq=False)
 class BisectorSide(AllPoints):
@@ -224,6 +272,20 @@ class BisectorSide(AllPoints):
 
     def labels(self, winners: Array) -> Array:
         return winners
+
+    @property
+    def columns(self) -> Array:
+        return np.arange(self.rows)
+
+    def check(self, labels: Array, summed: bool) -> ReplyCheck:
+        return PlaneCheck(len(labels), self.rows)
+
+
+def _numbers(alive: Array, labels: Array) -> Array:
+    """The number of each point's cluster (m,) among those that are alive, -1 for none."""
+    number = np.full(int(max(alive.max(initial=0), labels.max(initial=0))) + 2, -1)
+    number[alive] = np.arange(len(alive))
+    return number[labels]  # the last one is for -1
 
 
 def candidates_in(subject: Subject, sizes: Array, ell: int) -> Candidates:

@@ -25,8 +25,9 @@ from field.secrets.coins import Coins
 from secfc.coded.messages import CenterShares, Corrections, MaskedCenters
 from secfc.coded.plan import CodedPlan
 from secfc.coded.policy import DistanceOracle
+from secfc.coded.quorum import receive_all
 from secfc.disclosure.compare.dealer import mask_streams, table_streams
-from secfc.disclosure.compare.rounds import CommitteeRounds, add_residues, receive_all, reconstruct
+from secfc.disclosure.compare.rounds import CommitteeRounds, add_residues, reconstruct
 from secfc.disclosure.compare.session import DEAL, OPEN, SEND, SUM, ComparisonSession, check_words
 from secfc.roles.checks import check_residues
 from secfc.roles.exchange import Exchange, PartyId, Role

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +21,8 @@ from secfc.coded.messages import (
 from secfc.coded.plan import CodedPlan
 from secfc.coded.policy import DistanceOracle
 from secfc.coded.queries import Query
-from secfc.coded.quorum import NOBODY_MISSED
+from secfc.coded.quorum import NOBODY_MISSED, MissingMessageError, receive_all
+from secfc.disclosure.checked.steps import CheckingClient
 from secfc.disclosure.compare.center_rounding import CenterRounder
 from secfc.disclosure.compare.dealer import (
     Dealt,
@@ -34,16 +35,13 @@ from secfc.disclosure.compare.dealer import (
 from secfc.disclosure.compare.rounds import (
     CommitteeRounds,
     CorrectionStream,
-    MissingMessageError,
     StartedComparison,
     add_residues,
-    receive_all,
     reconstruct,
     stop_requesting,
 )
 from secfc.disclosure.compare.session import (
     DEAL,
-    OPEN,
     SEND,
     SUM,
     CommitteeChoice,
@@ -78,7 +76,7 @@ class ComputingParty:
         self.plan, self.name, self.dealer = plan, name, dealer
         self.peers, self.mine, self.dealt_to = peers, mine, dealt_to
         self.seating = CommitteeChoice(committee_size(plan.code.t), dealer)
-        self.rounder = CenterRounder(plan, name, dealer, mine, coins)
+        self.coins, self.rounder = coins, CenterRounder(plan, name, dealer, mine, coins)
 
     def check(self, question: Query) -> None:
         """Any players will do."""
@@ -90,12 +88,17 @@ class ComputingParty:
             return begun
         number, missing = match.question.round + match.begun, begun.missing
         if self.name not in match.committee:
-            send = self.masked_distances(match, begun.measured)
+            send = self.masked_distances(match, begun.measured, begun.checking)
             yield Exchange(dict(send), round=number + SEND, phase="distances")
+            try:
+                yield from self.check_replies(match, begun)
+            except MissingMessageError as silence:
+                return (yield from self.gone(match, silence))
             yield from continue_dealing(match, begun.left)
             return MissingMessages(0, missing)
         peers = [match.plan.clients.index(c) for c in match.committee if c != self.name]
-        zeros = self.peers.streams(match.question.round, match.context, peers)
+        # The nonce before is that of the check of replies.
+        zeros = self.peers.streams(match.question.round + 1, match.context, peers)
         try:
             strangers = set(peers) - set(zeros)
             if strangers:
@@ -111,7 +114,11 @@ class ComputingParty:
         number, dealer = match.question.round, self.dealer
         if self.name not in (dealer, *match.responders, *match.committee):
             return None
-        missing, left = NOBODY_MISSED, cast("Dealt", iter(()))
+        try:
+            checking = yield from self.begin_check(match)
+        except MissingMessageError as silence:
+            return (yield from self.gone(match, silence))
+        missing, left = NOBODY_MISSED, Dealt()
         if self.name == dealer and self.dealt_to is not None:
             missing = players_without_seed(match, self.dealt_to)
             if missing.size:
@@ -121,7 +128,7 @@ class ComputingParty:
                 game = match.schedule if match.opens else None
                 left = yield from start_dealing(match, self.dealt_to, game)
         if match.rounding is None:
-            return StartedComparison(measured, missing, left=left)
+            return StartedComparison(measured, missing, left=left, checking=checking)
         if missing.size:
             return MissingMessages(0, missing)  # nothing was dealt, as the corrected member tells the others
         try:
@@ -129,7 +136,34 @@ class ComputingParty:
             about, words = yield from self.rounder.rounded(match, match.rounding, measured, more)
         except MissingMessageError as silence:
             return (yield from self.gone(match, silence))
-        return StartedComparison(about, missing, words, left)
+        return StartedComparison(about, missing, words, left, checking)
+
+    def begin_check(self, match: ComparisonSession) -> Role[CheckingClient | None]:
+        """My part in the check of replies, where these are checked: row 0 is dealt.
+
+        Raises MissingMessageError.
+        """
+        if match.checked is None:
+            return None
+        others = [j for j, c in enumerate(self.plan.clients) if c != self.name]
+        streams = self.peers.streams(match.question.round, match.context, others)
+        checking = CheckingClient(match.checked, self.name, streams, self.coins)
+        yield from checking.deal()
+        return checking
+
+    def check_replies(
+        self, match: ComparisonSession, begun: StartedComparison, sums: tuple[Array, Array] | None = None
+    ) -> Role[None]:
+        """Check all replies, where these are checked.  sums: at a member, masked ones and further ones.
+
+        Raises SuspectedParties if something does not fit, MissingMessageError.
+        """
+        if begun.checking is None:
+            return
+        about = match.rivals.asked(begun.measured) if self.name in match.responders else None
+        columns = None if about is None else match.columns(about)
+        rows = None if about is None else about.rows
+        yield from begun.checking.verify(rows, columns, sums, begun.left.masks)
 
     def gone(self, match: ComparisonSession, silence: MissingMessageError) -> Role[MissingMessages]:
         """What the other members and the server are sent where this one goes no further."""
@@ -145,17 +179,27 @@ class ComputingParty:
         yield from stop_requesting(match, self.name)
 
     def masked_distances(
-        self, match: ComparisonSession, measured: DistanceOracle
+        self, match: ComparisonSession, measured: DistanceOracle, checking: CheckingClient | None = None
     ) -> dict[PartyId, MaskedDistances]:
-        """What I send to each member, if I am to respond: my masked distances of the points it sums up."""
+        """What I send to each member, if I am to respond: my masked distances of the points it sums up.
+
+        The first of them also gets what further numbers replies are checked by.
+        """
         if self.name not in match.responders:
             return {}
         basis = match.schedule.basis
         values = match.rivals.distances(measured, basis.lanes)
         stream = mask_streams(match, self.mine, (0,))[0]
         hiding = dealer_protocol.mask_distances(basis, match.weights(self.name), values, stream)
+        further: Array | None = None
+        if checking is not None:
+            mine = checking.further(match.columns(measured))
+            further = basis.add(mine, basis.sample(mine.shape[1:], stream))
         return {
-            c: MaskedDistances(np.ascontiguousarray(hiding[:, :, part])) for c, part in match.parts.items()
+            c: MaskedDistances(
+                np.ascontiguousarray(hiding[:, :, part]), further=further if c == match.corrected else None
+            )
+            for c, part in match.parts.items()
         }
 
     def judge(self, match: ComparisonSession, begun: StartedComparison, zeros: list[Coins]) -> Role[Array]:
@@ -163,12 +207,13 @@ class ComputingParty:
         schedule, number = match.schedule, match.question.round + match.begun
         others = tuple(c for c in match.committee if c != self.name)
         # What was sent and summed is let go before the contest, of which much is held.
-        masked, corrections = yield from self.summed(match, begun, others)
+        masked, further, corrections = yield from self.summed(match, begun, others)
+        yield from self.check_replies(match, begun, (masked, further))
         hand = dealer_protocol.PartyTables(table_streams(match, self.mine, (0,))[0], corrections).take()
         game = schedule.compete(masked, hand, lead=self.name == match.committee[0])
         feed = CorrectionStream(match, self.name, self.dealer, schedule.portions, hand)
-        del masked, corrections
-        talk, told = CommitteeRounds(number + OPEN, match.begun + OPEN, others), None
+        del masked, further, corrections
+        talk, told = CommitteeRounds(number + match.opening, match.begun + match.opening, others), None
         while True:
             try:
                 opening = game.send(told)
@@ -182,14 +227,15 @@ class ComputingParty:
 
     def summed(
         self, match: ComparisonSession, begun: StartedComparison, others: tuple[PartyId, ...]
-    ) -> Role[tuple[Array, Array | None]]:
-        """All masked distances (lanes, k, m); for the corrected member also what the dealer sent.
+    ) -> Role[tuple[Array, Array, Array | None]]:
+        """All masked distances (lanes, k, m), and further replies; for the corrected member also what the
+        dealer sent.
 
         begun.words: these, where they came with those of rounding.
         """
         dealer, schedule, first = self.dealer, match.schedule, match.begun
         number, words = match.question.round + first, begun.words
-        mine = self.masked_distances(match, begun.measured)
+        mine = self.masked_distances(match, begun.measured, begun.checking)
         parts = {c: mine.pop(c) for c in (self.name,) if c in mine}
         send: dict[PartyId, Message] = dict(mine)
         corrections = None
@@ -205,7 +251,11 @@ class ComputingParty:
         sums = {}
         if self.name in match.parts:
             values = [self.residues(match, c, m.values, self.name) for c, m in parts.items()]
-            sums[self.name] = MaskedSum(add_residues(schedule.basis, values))
+            more = None
+            if self.name == match.corrected and begun.checking is not None:
+                each = [self.further(match, c, m.further) for c, m in parts.items()]
+                more = add_residues(schedule.basis, each)
+            sums[self.name] = MaskedSum(add_residues(schedule.basis, values), further=more)
             del values
         del mine, send, parts
         wait = Exchange(
@@ -214,7 +264,15 @@ class ComputingParty:
         )  # fmt: skip
         sums |= yield from receive_all(wait, MaskedSum, first + SUM)
         values = [self.residues(match, c, sums[c].values, c) for c in match.parts]
-        return np.concatenate(values, axis=2), corrections
+        further = self.further(match, match.corrected, sums[match.corrected].further)
+        return np.concatenate(values, axis=2), further, corrections
+
+    def further(self, match: ComparisonSession, sender: PartyId, values: Array | None) -> Array:
+        """Further replies (lanes, more) that a message has, checked; none where replies are not checked."""
+        basis = match.schedule.basis
+        found = np.empty((basis.lanes, 0), basis.dtype) if values is None else values
+        check_residues(basis, sender, found, (0 if match.checked is None else match.checked.check.more,))
+        return found
 
     def residues(self, match: ComparisonSession, sender: PartyId, values: Array, member: PartyId) -> Array:
         """Masked distances of the points that this member sums up, checked."""

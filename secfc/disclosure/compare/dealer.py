@@ -7,6 +7,7 @@ so both sides expand the same.  A seed gives each stream once (`field.code.maski
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
@@ -23,8 +24,17 @@ from secfc.disclosure.compare.session import ComparisonSession
 from secfc.roles.exchange import PAIR, Exchange, FaultyClient, PartyId, Role, expect_messages
 
 Array = NDArray[Any]
-# Portions that are left to deal, with their numbers.
-Dealt = Iterator[tuple[int, Corrections]]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Dealt:
+    """What a dealer has left: portions, with their numbers, and what hides replies and further ones.
+
+    masks: (lanes, rows, points) and (lanes, more), the dealer's secret; None where replies are not checked.
+    """
+
+    portions: Iterator[tuple[int, Corrections]] = field(default_factory=lambda: iter(()))
+    masks: tuple[Array, Array] | None = None
 
 
 def mask_seeds(
@@ -92,9 +102,19 @@ def start_dealing(match: ComparisonSession, keys: PairKeys, game: DealtComputati
 
     game: None where nothing is compared, and centers are rounded alone.
     """
-    portions = deal_corrections(match, keys, game)
+    responders = match.question.responders.tolist()
+    first = NOTHING if match.rounding is None else deal_rounding(match, match.rounding, keys)
+    masks = None
+    if game is not None:
+        streams = mask_streams(match, keys, responders)
+        each, basis = [streams[j] for j in responders], match.schedule.basis
+        more = 0 if match.checked is None else match.checked.check.more
+        # In the order in which responders draw.
+        rho = dealer_protocol.total_mask(basis, match.shape, each)
+        masks = rho, dealer_protocol.total_mask(basis, (more,), each)
+    portions = deal_corrections(match, keys, game, masks, first)
     yield Exchange({match.corrected: next(portions)}, round=match.given_in(0), phase="deal")
-    return enumerate(portions, 1)
+    return Dealt(enumerate(portions, 1), None if match.checked is None else masks)
 
 
 def continue_dealing(match: ComparisonSession, left: Dealt) -> Role[None]:
@@ -102,7 +122,7 @@ def continue_dealing(match: ComparisonSession, left: Dealt) -> Role[None]:
 
     Ends early if that member goes no further, or is not heard.
     """
-    for number, portion in left:
+    for number, portion in left.portions:
         wait = match.asked_in(number)
         inbox = yield Exchange({}, (match.corrected,), 0, round=match.given_in(0), accept=wait, phase="deal")
         if not expect_messages(
@@ -116,20 +136,19 @@ def continue_dealing(match: ComparisonSession, left: Dealt) -> Role[None]:
 
 
 def deal_corrections(
-    match: ComparisonSession, keys: PairKeys, game: DealtComputation | None
+    match: ComparisonSession,
+    keys: PairKeys,
+    game: DealtComputation | None,
+    masks: tuple[Array, Array] | None,
+    first: Array,
 ) -> Iterator[Corrections]:
-    """The dealer's work: what the corrected member gets, portion by portion."""
-    responders, committee = match.question.responders.tolist(), match.question.members.tolist()
-    corrected, first = match.question.corrected, NOTHING
-    if match.rounding is not None:
-        first = deal_rounding(match, match.rounding, keys)
-    if game is None:
+    """The dealer's work: what the corrected member gets, portion by portion, ahead of which comes `first`."""
+    committee = match.question.members.tolist()
+    if game is None or masks is None:
         yield Corrections(first)
         return
-    masks = mask_streams(match, keys, responders)
-    rho = dealer_protocol.total_mask(match.schedule.basis, match.shape, [masks[j] for j in responders])
     tables = table_streams(match, keys, committee)
-    for words in game.deal(rho, [tables[j] for j in committee], corrected, first):
+    for words in game.deal(masks[0], [tables[j] for j in committee], match.question.corrected, first):
         yield Corrections(words)
 
 

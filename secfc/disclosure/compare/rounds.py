@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,9 +15,11 @@ from field.kernels.threads import split_range
 from field.ring.basis import Basis
 from secfc.coded.messages import Corrections, MaskedBits, MissingMessages, RequestCorrections
 from secfc.coded.policy import DistanceOracle
-from secfc.coded.quorum import NOBODY_MISSED
+from secfc.coded.quorum import NOBODY_MISSED, receive_all
+from secfc.disclosure.checked.steps import CheckingClient
+from secfc.disclosure.compare.dealer import Dealt
 from secfc.disclosure.compare.session import ComparisonSession, check_opening, check_words
-from secfc.roles.exchange import Exchange, PartyId, Role, expect_messages
+from secfc.roles.exchange import Exchange, PartyId, Role
 
 Array = NDArray[Any]
 
@@ -25,29 +27,14 @@ Array = NDArray[Any]
 @dataclass(frozen=True, eq=False, repr=False)
 class StartedComparison:
     """What precedes a comparison is done: what my rows are measured to; whom the dealer missed; words (n,)
-    that are left of the dealer's first, None if they are still to come; at a dealer, what is left to deal."""
+    that are left of the dealer's first, None if they are still to come; at a dealer, what is left to deal;
+    checking: my part in the check of replies, if these are checked."""
 
     measured: DistanceOracle
     missing: Array
     words: Array | None = None
-    left: Iterator[tuple[int, Corrections]] = field(default_factory=lambda: iter(()))
-
-
-class MissingMessageError(Exception):
-    """A step ended without these parties' messages, perhaps nobody's, so this client can go no further."""
-
-    def __init__(self, step: int, missing: tuple[PartyId, ...]) -> None:
-        super().__init__(f"step {step}")
-        self.step, self.missing = step, missing
-
-
-def receive_all(exchange: Exchange, kind: Any, step: int) -> Role[dict[PartyId, Any]]:
-    """What every awaited party sent.  Raises NothingHeardError if one did not, or goes no further."""
-    inbox = expect_messages((yield exchange), kind | MissingMessages)
-    missing = tuple(c for c in exchange.expect if c not in inbox)
-    if missing or any(isinstance(message, MissingMessages) for message in inbox.values()):
-        raise MissingMessageError(step, missing)
-    return inbox
+    left: Dealt = field(default_factory=Dealt)
+    checking: CheckingClient | None = None
 
 
 class CommitteeRounds:

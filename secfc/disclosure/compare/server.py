@@ -21,6 +21,7 @@ from secfc.coded.messages import (
 )
 from secfc.coded.queries import ComparisonCommittee, Operation, Query, Subject
 from secfc.coded.quorum import exclude_dropouts
+from secfc.disclosure.checked.steps import tell_mask_sums
 from secfc.disclosure.compare.candidates import candidates_in
 from secfc.disclosure.compare.dealer import continue_dealing, start_dealing
 from secfc.disclosure.compare.session import (
@@ -153,17 +154,22 @@ class CommitteeServer:
 
     def asked(self, match: ComparisonSession) -> Role[tuple[Mapping[PartyId, Any], set[PartyId]]]:
         """What all players answer, to whom the server deals if it is the dealer; and who said nothing."""
-        question = match.question
+        question, unheard = match.question, set[PartyId]()
         yield Exchange(to_all(self.desk.there, question), round=question.round, phase="assign")
         if self.keys is not None:
             left = yield from start_dealing(match, self.keys, match.schedule if match.opens else None)
+            if match.checked is not None and left.masks is not None:
+                unheard = yield from tell_mask_sums(match.checked, left.masks)
             yield from continue_dealing(match, left)
         players = {*match.responders, *match.committee, *self.seating.dealers}
         awaited = tuple(c for c in self.plan.clients if c in players)
         inbox = yield Exchange(
             {}, awaited, 0, round=question.round + DEAL, accept=question.round, phase="deal"
         )
-        return inbox, set(awaited) - set(inbox)
+        gone = set(awaited) - set(inbox)
+        named = any(m.missing.size for m in inbox.values() if isinstance(m, MissingMessages))
+        # Where nobody says who is missing, it is whom the server did not hear while replies were checked.
+        return inbox, gone if gone or named else unheard
 
     def compare(
         self,

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from field.cached import cached_property
+from field.code.rows import cluster_sizes
 from field.compare import dealer_protocol
 from field.compare.argmin import ArgminContest, headroom
 from field.compare.blockwise import BlockwiseContest, block_points, choose_levels
@@ -24,8 +25,10 @@ from field.kernels.threads import split_range
 from field.ring.basis import Basis, lanes_for
 from secfc.coded.messages import FinalShare, LabelShare
 from secfc.coded.plan import CodedPlan, RowLayout
+from secfc.coded.policy import DistanceOracle
 from secfc.coded.queries import Query
 from secfc.data.inputs import IncompatibleOptions
+from secfc.disclosure.checked.steps import COINS, DIGESTS, MASKS, PRODUCTS, ROWS, STEPS, CheckedReplies
 from secfc.disclosure.compare.candidates import (
     BisectorSide,
     Candidates,
@@ -160,11 +163,15 @@ class ComparisonSession:
         After an opening that is the next; who waits for the dealer has sent its masked values before.
         """
         members = tuple(c for c in self.committee if c != name)
-        waits = dict.fromkeys((self.begun + SUM, self.begun + OPEN), members)
+        waits = dict.fromkeys((self.begun + SUM, self.begun + self.opening), members)
+        if self.checked is not None:
+            waits |= self.awaiting_check(name)
         if self.rounding is not None:
             waits |= dict.fromkeys((SUM, OPEN), members)
             waits[self.shared] = tuple(c for c in self.responders if c != name)
             waits[self.begun + SEND] = tuple(c for c in self.parts if c != name)
+            if step == 0:
+                waits[SEND] = tuple(c for c in (self.corrected,) if c != name)
             if not self.opens:
                 waits = {at: who for at, who in waits.items() if at <= self.shared}
         elif step == 0:
@@ -172,6 +179,57 @@ class ComparisonSession:
         if step > DEAL:
             waits.setdefault(step + 1, members)
         yield from ((at, waits[at]) for at in sorted(waits) if at > step)
+
+    def awaiting_check(self, name: PartyId) -> dict[int, tuple[PartyId, ...]]:
+        """The same of the steps in which replies are checked."""
+        others = {
+            step: tuple(c for c in who if c != name)
+            for step, who in (
+                (COINS, self.players),
+                (DIGESTS, self.players),
+                (ROWS, self.responders),
+                (PRODUCTS, self.committee),
+                (MASKS, self.committee),
+            )
+        }
+        mine = [
+            step
+            for step in others
+            if name
+            in (
+                self.committee
+                if step <= DIGESTS
+                else self.responders
+                if step <= PRODUCTS
+                else self.seating.dealers
+            )
+        ]
+        return {self.begun + step: others[step] for step in mine}
+
+    @cached_property
+    def checked(self) -> CheckedReplies | None:
+        """How replies are checked before anything is opened; None where they are not."""
+        dealer = self.seating.dealer
+        if dealer is None or self.question.operation.opens != "labels":
+            return None
+        exact = self.plan.fraction is None and np.array_equal(
+            cluster_sizes(self.question.labels, self.question.k), self.sizes
+        )
+        check = self.rivals.check(self.question.labels, exact)
+        return CheckedReplies(
+            self.plan, check, self.schedule.basis, self.context, self.question.round, self.begun,
+            self.responders, self.committee, dealer,
+        )  # fmt: skip
+
+    @property
+    def opening(self) -> int:
+        """The step in which a comparison opens its first words."""
+        return OPEN if self.checked is None else OPEN + STEPS
+
+    def columns(self, measured: DistanceOracle) -> Array:
+        """A responder's shares of the sums that take part, (lanes, clusters, width)."""
+        lanes = self.schedule.basis.lanes
+        return np.ascontiguousarray(measured.rows.residues(measured.sums)[:lanes, self.rivals.columns])
 
     @property
     def begun(self) -> int:

@@ -7,7 +7,7 @@ them, and told of them, is the same.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from field.code.masking import PairKeys
 from field.compare.assignment_step import AssignmentStep, SharedContest, SharedLabels
-from secfc.coded.messages import Corrections
 from secfc.coded.policy import DistanceOracle
+from secfc.disclosure.compare.dealer import Dealt
 from secfc.disclosure.compare.session import CommitteeChoice, ComparisonSession
 from secfc.disclosure.dealerless.steps import AnswerRounds, SharedKeySeats
 from secfc.roles.exchange import Role
@@ -36,7 +36,7 @@ class StartedQuery:
     missing: Array
     corrections: Array | None = None
     seats: SharedKeySeats | None = None
-    left: Iterator[tuple[int, Corrections]] = field(default_factory=lambda: iter(()))
+    left: Dealt = field(default_factory=Dealt)
 
     @property
     def due(self) -> int:

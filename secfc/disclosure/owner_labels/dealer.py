@@ -18,7 +18,7 @@ from field.compare.correlated_randomness import NEXT, PartyRandomness, PartyTabl
 from field.secrets.coins import Coins
 from secfc.coded.messages import Corrections, MaskedBits, MaskedDistances, MaskedSum, MissingMessages
 from secfc.coded.policy import DistanceOracle
-from secfc.coded.quorum import NOBODY_MISSED
+from secfc.coded.quorum import NOBODY_MISSED, MissingMessageError
 from secfc.disclosure.compare.computing_party import ComputingParty
 from secfc.disclosure.compare.dealer import (
     Dealt,
@@ -27,7 +27,7 @@ from secfc.disclosure.compare.dealer import (
     start_dealing,
     table_streams,
 )
-from secfc.disclosure.compare.rounds import CorrectionStream, MissingMessageError, add_residues, reconstruct
+from secfc.disclosure.compare.rounds import CorrectionStream, add_residues, reconstruct
 from secfc.disclosure.compare.session import DEAL, CommitteeChoice, ComparisonSession, check_words
 from secfc.disclosure.dealerless.steps import AnswerRounds, StalledStep
 from secfc.disclosure.owner_labels.backend import StartedQuery
@@ -71,7 +71,7 @@ class DealerBackend:
         self, match: ComparisonSession, steps: AnswerRounds, game: AssignmentStep | SharedContest | None
     ) -> Role[StartedQuery]:
         """Deal, if that is my role, or hear the dealer, if it speaks of this first."""
-        missing, left = NOBODY_MISSED, cast("Dealt", iter(()))
+        missing, left = NOBODY_MISSED, Dealt()
         if self.name == self.member.dealer and self.member.dealt_to is not None:
             missing = players_without_seed(match, self.member.dealt_to)
             if missing.size:

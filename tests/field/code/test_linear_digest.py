@@ -91,7 +91,7 @@ def test_what_is_no_word_and_no_seed_is_refused():
         LinearDigest(bytes(32)).words([np.zeros(1, np.uint32)])
 
 
-@pytest.mark.parametrize("code", [LagrangeCode(BASIS, 5, 1, 2), LagrangeCode(BASIS, 9, 2, 2)], ids=repr)
+@pytest.mark.parametrize("code", [LagrangeCode(BASIS, 7, 1, 2), LagrangeCode(BASIS, 9, 2, 2)], ids=repr)
 @pytest.mark.parametrize("lanes", [1, 3])
 def test_uniform_values_are_dealt_from_seeds(code, lanes):
     basis, receivers = BASIS.prefix(lanes), tuple(range(code.n))[: code.threshold(2)]
@@ -101,13 +101,18 @@ def test_uniform_values_are_dealt_from_seeds(code, lanes):
         assert len({holder, *known}) == code.ell + code.t
         # No pair of holders seeds one another.
         assert not any(holder in uniform_receivers(code, j, receivers) for j in known)
-        mine = basis.sample((6,), SeededCoins(holder, "mine"))
-        seeds = [SeededCoins(holder, f"to {j}") for j in known]
-        shares = deal_uniform(code, basis, mine, holder, receivers, seeds)
-        assert sorted(shares) == sorted(set(receivers) - {holder, *known})
-        whole = {holder: mine, **shares}
-        whole |= {j: basis.sample((6,), SeededCoins(holder, f"to {j}")) for j in known}
+        streams = {j: SeededCoins(holder, f"to {j}") for j in (holder, *known)}
+        shares = deal_uniform(code, basis, 6, holder, receivers, streams)
+        assert sorted(shares) == sorted(set(receivers) - set(known))
+        whole = shares | {j: basis.sample((6,), SeededCoins(holder, f"to {j}")) for j in known}
         assert open_words(code, basis, whole).shape == (lanes, code.ell, 6)
+    # Whoever deals and receives nothing.
+    known = uniform_receivers(code, code.n - 2, receivers)
+    streams = {j: SeededCoins(0, f"to {j}") for j in known}
+    shares = deal_uniform(code, basis, 6, code.n - 2, receivers, streams)
+    whole = shares | {j: basis.sample((6,), SeededCoins(0, f"to {j}")) for j in known}
+    assert sorted(whole) == sorted(receivers)
+    assert open_words(code, basis, whole).shape == (lanes, code.ell, 6)
 
 
 def test_large_residues_have_digests():

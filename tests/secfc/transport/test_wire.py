@@ -30,6 +30,7 @@ from secfc.coded.queries import Operation, Query
 from secfc.coded_kmeans import plaintext
 from secfc.data.inputs import with_parameters
 from secfc.deploy import session
+from secfc.disclosure.checked import messages as checked
 from secfc.disclosure.dealerless import messages as joint
 from secfc.disclosure.owner_labels import messages as keeping
 from secfc.feddp import messages as summing
@@ -336,8 +337,14 @@ MESSAGES = {
     shared.Contributors: st.builds(shared.Contributors, arrays(dtype=np.bool_, axes=(1, 1))),
     own.CodedDistances: st.builds(own.CodedDistances, coded(), sums=st.none() | coded()),
     own.MaskSeed: st.builds(own.MaskSeed, exactly(32)),
-    own.MaskedDistances: st.builds(own.MaskedDistances, coded()),
-    own.MaskedSum: st.builds(own.MaskedSum, coded()),
+    own.MaskedDistances: st.builds(own.MaskedDistances, coded(), further=st.none() | coded(2)),
+    own.MaskedSum: st.builds(own.MaskedSum, coded(), further=st.none() | coded(2)),
+    checked.CheckDealing: st.builds(checked.CheckDealing, st.binary(min_size=32, max_size=32), coded(2)),
+    checked.CheckCoin: st.builds(checked.CheckCoin, st.binary(min_size=32, max_size=32)),
+    checked.CheckDigest: st.builds(checked.CheckDigest, st.binary(min_size=32, max_size=32)),
+    checked.MaskedRow: st.builds(checked.MaskedRow, coded(4)),
+    checked.MaskedProducts: st.builds(checked.MaskedProducts, coded()),
+    checked.MaskSums: st.builds(checked.MaskSums, coded(2)),
     rounding.MaskedCenters: st.builds(rounding.MaskedCenters, coded()),
     rounding.CenterShares: st.builds(rounding.CenterShares, coded()),
     dealing.Corrections: st.builds(dealing.Corrections, arrays(dtype=np.uint64, axes=(1, 1))),
@@ -620,7 +627,17 @@ def examples():
         own.CheckedDistances(np.zeros((1, 1, 2), np.uint64), np.ones((1, 2, 1), np.uint64)),
         own.MaskSeed(bytes(range(32))),
         own.MaskedDistances(np.arange(4, dtype=np.uint32).reshape(1, 2, 2)),
+        own.MaskedDistances(
+            np.arange(4, dtype=np.uint32).reshape(1, 2, 2), further=np.array([[8, 9]], np.uint32)
+        ),
         own.MaskedSum(np.arange(4, dtype=np.uint32).reshape(1, 2, 2)),
+        own.MaskedSum(np.arange(4, dtype=np.uint32).reshape(1, 2, 2), further=np.array([[8, 9]], np.uint32)),
+        checked.CheckDealing(bytes(range(32)), np.array([[5, 6]], np.uint32)),
+        checked.CheckCoin(bytes(range(32))),
+        checked.CheckDigest(bytes(range(32))),
+        checked.MaskedRow(np.arange(4, dtype=np.uint32).reshape(1, 2, 1, 2)),
+        checked.MaskedProducts(np.array([[[5], [6]]], np.uint32)),
+        checked.MaskSums(np.array([[5, 6]], np.uint32)),
         rounding.MaskedCenters(np.arange(4, dtype=np.uint32).reshape(1, 2, 2)),
         rounding.CenterShares(np.arange(4, dtype=np.uint32).reshape(1, 2, 2)),
         dealing.Corrections(np.array([1, 2**63], np.uint64)),

@@ -1,0 +1,87 @@
+"""What clients and a dealer say while they check replies (`secfc.disclosure.checked.steps`)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from numpy.typing import NDArray
+
+from secfc.roles.checks import check_unsigned, refuse_if
+from secfc.roles.messages import Message
+
+Array = NDArray[Any]
+
+SIZE = 32
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class CheckDealing(Message, tag=190):
+    """Member to responders and members: that it committed to a coin, and its share of a random row and masks.
+
+    commitment: the digest (32 bytes) of a coin that it opens once all replies are fixed.  values: (lanes, n)
+    residues, uniform to any t recipients; none for whoever expands them from a seed, or does not respond.
+    """
+
+    commitment: bytes
+    values: Array
+
+    def __post_init__(self) -> None:
+        refuse_if(len(self.commitment) != SIZE, f"a commitment has {SIZE} bytes, not {len(self.commitment)}")
+        check_unsigned(self.values, "shares of a random row, (lanes, values),", 2)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class CheckCoin(Message, tag=191):
+    """Member to responders, members and the dealer: the coin that it committed to; public from now on."""
+
+    value: bytes
+
+    def __post_init__(self) -> None:
+        refuse_if(len(self.value) != SIZE, f"a coin has {SIZE} bytes, this one has {len(self.value)}")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class CheckDigest(Message, tag=192):
+    """Member to responders, members and the dealer: the digest (32 bytes) of the question and all coins."""
+
+    digest: bytes
+
+    def __post_init__(self) -> None:
+        refuse_if(len(self.digest) != SIZE, f"a digest has {SIZE} bytes, this one has {len(self.digest)}")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class MaskedRow(Message, tag=193):
+    """Responder to responder: its share of a random sum of all rows and of the random row.
+
+    values: (lanes, repetitions, rows, width) residues; what they are shares of is uniform.
+    """
+
+    values: Array
+
+    def __post_init__(self) -> None:
+        check_unsigned(self.values, "shares of a sum of rows, (lanes, repetitions, rows, width),", 4)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class MaskedProducts(Message, tag=194):
+    """Responder to member: its share of what weighted replies add up to, under masks that are shared.
+
+    values: (lanes, repetitions, ell) residues; what they are shares of is uniform.
+    """
+
+    values: Array
+
+    def __post_init__(self) -> None:
+        check_unsigned(self.values, "shares of a sum of replies, (lanes, repetitions, ell),")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class MaskSums(Message, tag=195):
+    """Dealer to member: what the masks of replies add up to, weighted: (lanes, repetitions) residues."""
+
+    values: Array
+
+    def __post_init__(self) -> None:
+        check_unsigned(self.values, "weighted sums of masks, (lanes, repetitions),", 2)

@@ -1,0 +1,366 @@
+"""Replies to a comparison are checked before anything of it leaves the committee (`field.code.reply_check`).
+
+Steps are rounds after the question, counted on from where the comparison begins:
+
+ 0  every member of the committee commits to a coin, and deals shares of a random row 0 and of masks u;
+ 2  responders send their masked replies, also of row 0;
+ 3  members add them up, and tell one another: from here on all replies are fixed;
+ 4  members open their coins to all who check, and to the dealer;
+ 5  members tell the same parties a digest of these.  Who hears another than its own says nothing more: two
+    sets of coins under one row 0 would open a sum of everybody's rows, and of the dealer a sum of distances;
+ 6  responders tell one another their words for A, and test that they lie on a polynomial;
+ 7  they tell members their words for V;
+ 8  the dealer tells members what its masks add up to.  A member goes on if all fits.
+
+The check fails or not by what was added to replies, and by coins, whatever the rows are; and a failure ends
+the run.  So nothing is learned from it, and there is one try.
+
+Who sees what: responders A, members V as well, each uniform; the dealer coins.  Of t + 1 members one is
+honest, and its digest is of coins that nobody chose.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from field.cached import cached_property
+from field.code.reply_check import (
+    REPETITIONS,
+    CheckWeights,
+    OffPolynomial,
+    ReplyCheck,
+    open_words,
+    segment_weights,
+    sum_last,
+    weigh_further,
+)
+from field.code.resharing import deal_uniform, uniform_receivers
+from field.code.rows import CodedRows
+from field.ring.basis import Basis
+from field.secrets.coins import Coins
+from secfc.coded.messages import MissingMessages
+from secfc.coded.plan import CodedPlan
+from secfc.coded.quorum import NOBODY_MISSED, MissingMessageError, receive_all
+from secfc.disclosure.checked.messages import (
+    SIZE,
+    CheckCoin,
+    CheckDealing,
+    CheckDigest,
+    MaskedProducts,
+    MaskedRow,
+    MaskSums,
+)
+from secfc.roles.checks import check_residues
+from secfc.roles.exchange import SERVER, Exchange, PartyId, Role, SuspectedParties, blame_error, to_all
+from secfc.roles.messages import Message
+
+Array = NDArray[Any]
+
+# Steps of the check; those in between belong to replies.
+DEAL_ROW, COINS, DIGESTS, ROWS, PRODUCTS, MASKS = 0, 4, 5, 6, 7, 8
+# A comparison whose replies are checked opens its first words so many steps later than another.
+STEPS = 5
+# To a server the answer has the number of the question, and what it asks portions of comes before.
+EARLIER = 128
+
+
+@dataclass(frozen=True, eq=False)
+class CheckedReplies:
+    """Everything public about the check of one question's replies.
+
+    basis: of replies.  context: what streams of the question are bound to.  number: of the question; begun:
+    the step that the comparison begins with.  dealer: who knows the masks of replies.
+    """
+
+    plan: CodedPlan
+    check: ReplyCheck
+    basis: Basis
+    context: bytes
+    number: int
+    begun: int
+    responders: tuple[PartyId, ...]
+    committee: tuple[PartyId, ...]
+    dealer: PartyId
+
+    @cached_property
+    def told(self) -> tuple[PartyId, ...]:
+        """Who hears coins: all who check, and the dealer."""
+        return tuple(dict.fromkeys((*self.committee, *self.responders, self.dealer)))
+
+    @cached_property
+    def receivers(self) -> tuple[int, ...]:
+        """Numbers of the responders."""
+        return tuple(self.plan.clients.index(c) for c in self.responders)
+
+    @property
+    def row_shape(self) -> tuple[int, int, int]:
+        """Of row 0, without lanes."""
+        return REPETITIONS, self.check.products, self.plan.code.width(self.plan.d)
+
+    @property
+    def mask_shape(self) -> tuple[int, int, int]:
+        """Of u, without lanes."""
+        return REPETITIONS, self.check.zeros, self.plan.code.ell
+
+    @property
+    def size(self) -> int:
+        """How many residues a lane are dealt."""
+        return int(np.prod(self.row_shape) + np.prod(self.mask_shape))
+
+    def round(self, step: int, to: PartyId | None = None) -> int:
+        """Of a step, to a server or to a client."""
+        return self.number + self.begun + step - (EARLIER if to == SERVER else 0)
+
+    def commitment(self, member: PartyId, coin: bytes) -> bytes:
+        """What a member says of its coin before it opens it."""
+        who = self.plan.clients.index(member).to_bytes(4, "little")
+        return hashlib.blake2b(
+            self.context + who + coin, digest_size=SIZE, person=b"secfc-check-coin"
+        ).digest()
+
+    def seed(self, coins: Mapping[PartyId, bytes]) -> bytes:
+        """What all coins give, 32 bytes: public."""
+        text = self.context + b"".join(coins[c] for c in self.committee)
+        return hashlib.blake2b(text, digest_size=SIZE, person=b"secfc-check-seed").digest()
+
+    def weights(self, seed: bytes) -> CheckWeights:
+        """What every reply counts."""
+        key = hashlib.blake2b(seed, digest_size=16, person=b"secfc-check-draw").digest()
+        return self.check.draw(self.basis, Coins(key))
+
+    def suspected(self, why: str) -> SuspectedParties:
+        """The error that ends the run."""
+        parties = tuple(dict.fromkeys((*self.responders, *self.committee)))
+        return SuspectedParties(parties, f"{why}; nothing of this step was opened")
+
+
+class CheckingClient:
+    """A client's part in the check of one question; streams: with other clients, each good for this alone.
+
+    coins: secret.  Uses each step once.
+    """
+
+    def __init__(
+        self, asked: CheckedReplies, name: PartyId, streams: Mapping[int, Coins], coins: Coins
+    ) -> None:
+        self.asked, self.name, self.streams, self.coins = asked, name, streams, coins
+        self.coin = b""
+        self.commitments: dict[PartyId, bytes] = {}
+        self.share: Array | None = None  # of row 0 and u, (lanes, size)
+
+    def __repr__(self) -> str:
+        return f"CheckingClient({self.name!r}, secret)"
+
+    @property
+    def responds(self) -> bool:
+        return self.name in self.asked.responders
+
+    @property
+    def row(self) -> Array:
+        """My share of row 0, (lanes, repetitions, products, width): secret."""
+        return self._shares()[0]
+
+    @property
+    def masks(self) -> Array:
+        """My share of u, (lanes, repetitions, zeros, ell): secret."""
+        return self._shares()[1]
+
+    def _shares(self) -> tuple[Array, Array]:
+        if self.share is None:
+            raise RuntimeError("shares of row 0 are dealt before they are used")
+        cut = int(np.prod(self.asked.row_shape))
+        parts = np.split(self.share, [cut], axis=1)
+        shapes = self.asked.row_shape, self.asked.mask_shape
+        row, masks = (
+            np.ascontiguousarray(part).reshape(len(part), *shape)
+            for part, shape in zip(parts, shapes, strict=True)
+        )
+        return row, masks
+
+    def deal(self) -> Role[None]:
+        """Deal row 0 and u and commit to my coin, if I am a member; take what the members deal."""
+        asked, plan = self.asked, self.asked.plan
+        me, member = plan.clients.index(self.name), self.name in self.asked.committee
+        send: dict[PartyId, Message] = {}
+        total = np.zeros((asked.basis.lanes, asked.size), asked.basis.dtype)
+        if member:
+            self.coin = self.coins.bytes(SIZE)
+            self.commitments[self.name] = asked.commitment(self.name, self.coin)
+            dealt = self._dealt(me)
+            total = dealt.get(me, total)
+            nothing = np.empty((asked.basis.lanes, 0), asked.basis.dtype)
+            for c in asked.told:
+                if c != self.name and (c in asked.committee or c in asked.responders):
+                    values = dealt.get(plan.clients.index(c), nothing)
+                    send[c] = CheckDealing(self.commitments[self.name], values)
+        awaited = tuple(c for c in asked.committee if c != self.name) if member or self.responds else ()
+        # Before the comparison begins, whatever precedes it.
+        wait = Exchange(send, awaited, 0, round=asked.number + DEAL_ROW, phase="check")
+        inbox: dict[PartyId, CheckDealing] = yield from receive_all(wait, CheckDealing, DEAL_ROW)
+        for c, message in inbox.items():
+            self.commitments[c] = message.commitment
+            due = asked.size if self.responds and not self._expands(c) else 0
+            check_residues(asked.basis, c, message.values, (due,))
+            if self.responds:
+                share = message.values if due else asked.basis.sample((asked.size,), self._stream(c))
+                total = asked.basis.add(total, share)
+        self.share = total
+
+    def _dealt(self, me: int) -> dict[int, Array]:
+        """What I deal to those who do not expand it, by number, and to myself if I respond."""
+        asked, code = self.asked, self.asked.plan.code
+        known = uniform_receivers(code, me, asked.receivers)
+        streams = {j: self._stream(asked.plan.clients[j]) for j in known} | {me: self.coins}
+        return deal_uniform(code, asked.basis, asked.size, me, asked.receivers, streams)
+
+    def _expands(self, member: PartyId) -> bool:
+        """Whether what a member deals me follows from our seed."""
+        asked, clients = self.asked, self.asked.plan.clients
+        known = uniform_receivers(asked.plan.code, clients.index(member), asked.receivers)
+        return clients.index(self.name) in known
+
+    def _stream(self, peer: PartyId) -> Coins:
+        """Raises MissingMessageError for a peer of whom I have no key."""
+        number = self.asked.plan.clients.index(peer)
+        if number not in self.streams:
+            raise MissingMessageError(DEAL_ROW, (peer,))
+        return self.streams[number]
+
+    def further(self, columns: Array) -> Array:
+        """My weighted replies of row 0 and of centers, (lanes, more), to be masked: secret.
+
+        columns: my shares of the sums that distances are measured to.
+        """
+        asked = self.asked
+        me = asked.plan.clients.index(self.name)
+        weights = segment_weights(asked.plan.code, asked.basis, asked.receivers, me)
+        return weigh_further(
+            asked.basis, weights, asked.check.further(asked.basis, self.row, columns), self.masks
+        )
+
+    def verify(
+        self,
+        rows: CodedRows | None = None,
+        columns: Array | None = None,
+        sums: tuple[Array, Array] | None = None,
+        masks: tuple[Array, Array] | None = None,
+    ) -> Role[None]:
+        """All steps after replies are fixed.
+
+        rows, columns: of a responder, its shares of what it answered for.  sums: at a member, masked replies
+        and further ones.  masks: at the dealer, what hides them.
+
+        Raises SuspectedParties if something does not fit; MissingMessageError.
+        """
+        asked = self.asked
+        seed = yield from hear_coins(asked, self.name, self.coin, self.commitments)
+        weights = asked.weights(seed)
+        products: dict[PartyId, Array] = {}
+        send: dict[PartyId, Message] = {}
+        if rows is not None and columns is not None:
+            opened = yield from self._opened_rows(weights, rows, columns)
+            products[self.name] = weights.masked_products(opened, columns, self.masks)
+            send = {c: MaskedProducts(products[self.name]) for c in asked.committee if c != self.name}
+        awaited = tuple(c for c in asked.responders if c != self.name) if sums is not None else ()
+        wait = Exchange(send, awaited, 0, round=asked.round(PRODUCTS), phase="check")
+        inbox = yield from receive_all(wait, MaskedProducts, asked.begun + PRODUCTS)
+        shape = REPETITIONS, asked.plan.code.ell
+        for c, message in inbox.items():
+            check_residues(asked.basis, c, message.values, shape)
+            products[c] = message.values
+        if masks is not None:
+            told = MaskSums(weights.combine(*masks))
+            yield Exchange(to_all(asked.committee, told), round=asked.round(MASKS), phase="check")
+        if sums is not None:
+            wait = Exchange({}, (asked.dealer,), 0, round=asked.round(MASKS), phase="check")
+            hiding = (yield from receive_all(wait, MaskSums, asked.begun + MASKS))[asked.dealer].values
+            check_residues(asked.basis, asked.dealer, hiding, (REPETITIONS,))
+            self._accept(weights, weights.combine(*sums), hiding, products)
+
+    def _opened_rows(self, weights: CheckWeights, rows: CodedRows, columns: Array) -> Role[Array]:
+        """A, at all segments: (lanes, ell, repetitions, products, width)."""
+        asked = self.asked
+        mine = weights.masked_row(rows, columns, self.row)
+        others = tuple(c for c in asked.responders if c != self.name)
+        wait = Exchange(to_all(others, MaskedRow(mine)), others, 0, round=asked.round(ROWS), phase="check")
+        inbox = yield from receive_all(wait, MaskedRow, asked.begun + ROWS)
+        words = {self.name: mine, **{c: message.values for c, message in inbox.items()}}
+        for c in others:
+            check_residues(asked.basis, c, words[c], asked.row_shape)
+        return self._on_polynomial(words, "sums of the rows")
+
+    def _on_polynomial(self, words: Mapping[PartyId, Array], what: str) -> Array:
+        asked = self.asked
+        try:
+            return open_words(
+                asked.plan.code, asked.basis, {asked.plan.clients.index(c): w for c, w in words.items()}
+            )
+        except OffPolynomial:
+            raise asked.suspected(f"what responders said of {what} lies on no polynomial") from None
+
+    def _accept(
+        self, weights: CheckWeights, masked: Array, hiding: Array, products: Mapping[PartyId, Array]
+    ) -> None:
+        """Raises SuspectedParties unless the replies are what the shares of the rows give."""
+        opened = self._on_polynomial(products, "the replies")  # (lanes, ell, repetitions, ell)
+        value = sum_last(self.asked.basis, np.ascontiguousarray(np.diagonal(opened, axis1=1, axis2=3)))
+        if not weights.fits(masked, hiding, value):
+            number = self.asked.number
+            raise self.asked.suspected(f"replies to question {number} do not fit the shares of the rows")
+
+
+def hear_coins(
+    asked: CheckedReplies, name: PartyId, coin: bytes, commitments: Mapping[PartyId, bytes]
+) -> Role[bytes]:
+    """The seed that all coins give, which every member says it heard as well; tell mine, if I am a member.
+
+    commitments: of members, as far as I was told.
+    Raises SuspectedParties where members say different things, FaultyClient for a coin not committed to.
+    """
+    member, others = name in asked.committee, tuple(c for c in asked.committee if c != name)
+    heard = yield from _tell(asked, name, CheckCoin(coin) if member else None, CheckCoin, COINS)
+    values = {c: message.value for c, message in heard.items()} | ({name: coin} if member else {})
+    for c, value in values.items():
+        if c in commitments and asked.commitment(c, value) != commitments[c]:
+            raise blame_error(c, "opened another coin than it committed to")
+    seed = asked.seed(values)
+    digests = yield from _tell(asked, name, CheckDigest(seed) if member else None, CheckDigest, DIGESTS)
+    if any(digests[c].digest != seed for c in others):
+        raise SuspectedParties(asked.committee, "members heard different coins; nothing was told under them")
+    return seed
+
+
+def _tell(
+    asked: CheckedReplies, name: PartyId, mine: Message | None, kind: type[Any], step: int
+) -> Role[dict[PartyId, Any]]:
+    """Tell mine to all who check, and hear what the other members tell."""
+    others = tuple(c for c in asked.committee if c != name)
+    told = [c for c in asked.told if c != name] if mine is not None else []
+    if SERVER in told:
+        yield Exchange({SERVER: mine}, round=asked.round(step, SERVER), phase="check")
+    send = {c: mine for c in told if c != SERVER}
+    wait = Exchange(send, others, 0, round=asked.round(step, name), phase="check")
+    found: dict[PartyId, Any] = yield from receive_all(wait, kind, asked.begun + step)
+    return found
+
+
+def tell_mask_sums(asked: CheckedReplies, masks: tuple[Array, Array]) -> Role[set[PartyId]]:
+    """A dealing server's part: what masks of replies, and of further ones, add up to by the coins of members.
+
+    If it does not hear them all, it tells members that it goes no further.  Returns whom it did not hear,
+    perhaps because they wait for others.
+    """
+    missing: tuple[PartyId, ...] = ()
+    try:
+        seed = yield from hear_coins(asked, SERVER, b"", {})
+        told: Message = MaskSums(asked.weights(seed).combine(*masks))
+    except MissingMessageError as silence:
+        told, missing = MissingMessages(silence.step, NOBODY_MISSED), silence.missing
+    yield Exchange(to_all(asked.committee, told), round=asked.round(MASKS), phase="check")
+    return set(missing)

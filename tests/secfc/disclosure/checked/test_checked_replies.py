@@ -1,0 +1,196 @@
+"""Runs in which replies are checked: what is lost changes nothing, what is false ends them before a label."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+import secfc
+from secfc.coded.messages import LabelShare, MaskedDistances, MaskedSum
+from secfc.disclosure.checked import steps
+from secfc.disclosure.checked.messages import (
+    CheckCoin,
+    CheckDealing,
+    CheckDigest,
+    MaskedProducts,
+    MaskedRow,
+    MaskSums,
+)
+from secfc.kmeans.bisecting import Bisecting
+from secfc.kmeans.starts import CenterSeparation, RandomPoints
+from secfc.roles.exchange import SERVER, FaultyClient, SuspectedParties
+from tests.nightly import short
+from tests.small import federation, same_runs
+
+# Lies of one party, in each message that has numbers in it; and whom the error names if it proves something.
+LIES = [
+    (MaskedDistances, "values", "client-3"),
+    (MaskedDistances, "further", "client-3"),
+    (MaskedSum, "values", None),  # who adds up takes turns
+    (MaskedSum, "further", None),
+    (CheckDealing, "values", "client-1"),
+    (MaskedRow, "values", "client-4"),
+    (MaskedProducts, "values", "client-4"),
+    (MaskSums, "values", SERVER),
+]
+WAYS = {
+    "bisecting": dict(k=3, init=Bisecting()),
+    "two segments": dict(k=3, init=RandomPoints(), threshold=secfc.Threshold(t=1, ell=2)),
+    "separated": dict(k=3, init=CenterSeparation(RandomPoints())),
+    "rounded": dict(k=3, init=RandomPoints(), quantization=secfc.Quantization(centers="rounded")),
+    "a client deals": dict(k=3, init=RandomPoints(), disclosure=secfc.AssignmentsOnly(dealer="client-0")),
+}
+
+
+def run(way="bisecting", **options):
+    settings = {"t": 2, "max_iter": 3, **WAYS[way]}
+    if "threshold" not in settings:
+        settings["threshold"] = secfc.Threshold(t=settings["t"])
+    del settings["t"]
+    return secfc.fit(secfc.SecFC(**settings), federation(n=6, m=48), seed=1, keep_bodies=True, **options)
+
+
+def lying(kind, field, sender, seed, turn):
+    """Adds to one residue of what a party says the turn-th time, the same to all; notes the round."""
+    seen, rng = [], np.random.default_rng(seed)
+
+    def faults(e):
+        values = (
+            getattr(e.body, field, None) if isinstance(e.body, kind) and sender in (e.sender, None) else None
+        )
+        if values is None or not values.size:
+            return (e,)
+        if e.round not in seen:
+            seen.append(e.round)
+        if seen.index(e.round) != turn:
+            return (e,)
+        changed = values.copy()
+        place = np.random.default_rng(seed).integers(values.size)
+        changed.reshape(-1)[place] = (
+            int(changed.reshape(-1)[place]) + 1 + int(rng.integers(1 << 20))
+        ) % 1073741700
+        return (dataclasses.replace(e, body=dataclasses.replace(e.body, **{field: changed})),)
+
+    return faults, seen
+
+
+def watched(faults, told):
+    """Also notes the rounds of labels."""
+
+    def both(e):
+        if isinstance(e.body, LabelShare):
+            told.append(e.round)
+        return faults(e)
+
+    return both
+
+
+@pytest.mark.parametrize(("kind", "field", "sender"), LIES, ids=lambda x: getattr(x, "__name__", x))
+@pytest.mark.parametrize("way", WAYS)
+def test_one_false_residue_ends_the_run_before_a_label(way, kind, field, sender):
+    if way == "a client deals" and sender == SERVER:
+        sender = "client-0"
+    for seed in range(short(2, nightly=40)):
+        faults, seen = lying(kind, field, sender, seed, turn=seed % 2)
+        told = []
+        with pytest.raises(SuspectedParties, match=r"fit the shares of the rows|lies on no polynomial"):
+            run(way, faults=watched(faults, told))
+        assert len(seen) == 1 + seed % 2
+        # Labels are told in the last round of a question, so those of the false one were not.
+        assert all(number < seen[-1] for number in told)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_it_is_the_check_that_notices(way, monkeypatch):
+    """Positive control: with the identity taken away the same lies run to the end."""
+    monkeypatch.setattr("field.code.reply_check.CheckWeights.fits", lambda *_: True)
+    for kind, field, sender in LIES[:2]:
+        faults, seen = lying(kind, field, sender, 0, turn=0)
+        assert run(way, faults=faults).n_iter >= 1
+        assert seen
+
+
+CHECKS = ("CheckDealing", "CheckCoin", "CheckDigest", "MaskedRow", "MaskedProducts", "MaskSums")
+
+
+def gone(client, kind, turn=1):
+    """A client that falls silent for good before it says this for the turn-th time."""
+    rounds = set()
+
+    def faults(e):
+        if e.sender == client and e.kind == kind:
+            rounds.add(e.round)
+        return () if e.sender == client and len(rounds) >= turn else (e,)
+
+    return faults
+
+
+@pytest.mark.parametrize("kind", CHECKS[:-1])
+@pytest.mark.parametrize("client", ["client-1", "client-4"])
+@pytest.mark.parametrize("way", ["bisecting", "a client deals", "rounded"])
+def test_a_client_that_is_lost_at_any_message_changes_no_label(way, client, kind):
+    if client == "client-4" and kind.startswith("Check"):
+        pytest.skip("it is not in the committee")
+    full = run(way)
+    for turn in (1, 2):
+        assert same_runs(full, run(way, faults=gone(client, kind, turn)))
+
+
+@pytest.mark.parametrize("kind", CHECKS)
+@pytest.mark.parametrize("way", ["bisecting", "a client deals"])
+def test_one_lost_message_changes_no_label(way, kind):
+    full = run(way)
+    for number in range(short(3, nightly=40)):
+        count = iter(range(1 << 30))
+
+        def faults(e, number=number, count=count):
+            return () if e.kind == kind and next(count) == 3 * number else (e,)
+
+        assert same_runs(full, run(way, faults=faults))
+
+
+def test_another_coin_than_committed_to_is_a_fault():
+    def faults(e):
+        if isinstance(e.body, CheckCoin) and e.sender == "client-1":
+            e = dataclasses.replace(e, body=CheckCoin(bytes(32)))
+        return (e,)
+
+    with pytest.raises(FaultyClient, match="client-1 opened another coin"):
+        run(faults=faults)
+
+
+def test_coins_that_are_told_differently_are_noticed_before_a_word_under_them():
+    """A member commits to two coins, and tells some clients one, some the other: nothing is told of rows."""
+    words = []
+
+    def faults(e):
+        words.append((e.kind, e.sender))
+        two = e.sender == "client-1" and e.recipient in ("client-3", "client-4")
+        if two and isinstance(e.body, CheckDealing):
+            e = dataclasses.replace(e, body=dataclasses.replace(e.body, commitment=bytes(32)))
+        if e.sender == "client-1" and isinstance(e.body, CheckCoin) and two:
+            e = dataclasses.replace(e, body=CheckCoin(bytes(32)))
+        return (e,)
+
+    # The commitment to the other coin is what a liar would compute; here it is opened as if it had been.
+    real = steps.CheckedReplies.commitment
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(
+            steps.CheckedReplies,
+            "commitment",
+            lambda self, member, coin: bytes(32) if coin == bytes(32) else real(self, member, coin),
+        )
+        with pytest.raises(SuspectedParties, match="heard different coins"):
+            run(faults=faults)
+    assert ("MaskedRow", "client-0") in words
+    assert not {("MaskedRow", c) for c in ("client-3", "client-4")} & set(words)
+
+
+def test_a_false_digest_ends_the_run():
+    def faults(e):
+        if isinstance(e.body, CheckDigest) and e.sender == "client-1":
+            e = dataclasses.replace(e, body=CheckDigest(bytes(32)))
+        return (e,)
+
+    with pytest.raises(SuspectedParties, match="heard different coins"):
+        run(faults=faults)
