@@ -18,7 +18,7 @@ from secfc.data.inputs import WHOLE, IncompatibleOptions, InputError, instance_o
 from secfc.disclosure import AssignmentsOnly, Disclosure, Distances, FinalLabelsOnly, OwnLabels
 from secfc.kmeans.elbow import Elbow
 from secfc.kmeans.starts import STARTS, GivenLabels, Start, check_choice
-from secfc.roles.exchange import PartyId
+from secfc.roles.exchange import SERVER, PartyId
 
 
 class ParameterSet(Protocol):
@@ -115,12 +115,14 @@ def check_rounded_centers(way: ParameterSet) -> None:
     if way.quantization.centers == "exact" or way.disclosure.capabilities.rounds:
         return
     decoded = way.disclosure.capabilities.exposes == "distances"
+    undealt = way.disclosure.capabilities.exposes in ("labels", "sizes")
+    others = [("dealer", SERVER) if undealt else ("disclosure", "assignments")] * (not decoded)
     raise IncompatibleOptions(
         {"centers": way.quantization.centers, "disclosure": way.disclosure},
         "the server decodes distances to exact centers, and nothing is compared that rounding makes narrower"
         if decoded
         else "centers are rounded by sizes that all hear, and by tables that somebody deals",
-        [("centers", "exact"), *[("disclosure", "assignments")] * (not decoded)],
+        [("centers", "exact"), *others],
     )
 
 

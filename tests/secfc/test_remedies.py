@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import copy
+import itertools
+import re
+import shlex
+from pathlib import Path
 
+import click
 import pytest
 
 import secfc
 from secfc.cli.deploy.run_file import RUN_FILE
-from secfc.cli.errors import ShellInterface
+from secfc.cli.errors import FLAGS, ShellInterface
+from secfc.cli.method import AskedOptions, Workers
 from secfc.cli.methods import options
+from secfc.cli.methods.secfc import METHOD
+from secfc.cli.settings import Settings
 from secfc.data.inputs import IncompatibleOptions, InputError
 from secfc.deploy.site import SITE_FILE
 from secfc.remedies import CLASSES, PYTHON
@@ -67,3 +75,51 @@ def test_every_word_is_an_option_here_and_a_value_there(parameter, word):
 )
 def test_errors_can_be_copied_as_between_processes(error):
     assert str(copy.deepcopy(error)) == str(error)
+
+
+def wishes():
+    """Every option of `--algorithm secfc` with each of its words, and a few numbers."""
+    for option in METHOD.options:
+        if option.is_flag:
+            yield option.name, [option.opts[0]]
+            yield from ((option.name, [flag]) for flag in option.secondary_opts)
+        elif isinstance(option.type, click.Choice):
+            yield from ((option.name, [option.opts[0], word]) for word in option.type.choices)
+        elif isinstance(option.type, click.IntRange | Workers):
+            yield from ((option.name, [option.opts[0], str(value)]) for value in (1, 2, 5))
+    yield "dealer", ["--dealer", "none"]
+
+
+def settled(line):
+    """What is asked by this line is settled, as `secfc run` does: the error, or None."""
+    context = click.Command("run", params=list(METHOD.options)).make_context("run", list(line))
+    fields = {"files": (Path("a.csv"),), "k": 3, "seed": 0, "force": False, "as_json": False}
+    columns = dict.fromkeys(("client_column", "columns", "id_column", "label_column"))
+    try:
+        METHOD.settle(AskedOptions.of(context, METHOD, Settings(**fields, **columns)))
+    except (IncompatibleOptions, click.UsageError) as error:
+        return error
+    return None
+
+
+def test_remedies_of_all_pairs_of_options_are_options_and_help():
+    known = {flag for option in METHOD.options for flag in (*option.opts, *option.secondary_opts)}
+    shell, clashes = ShellInterface(known), set()
+    for (one, first), (other, second) in itertools.combinations(wishes(), 2):
+        error = None if one == other else settled(first + second)
+        if not isinstance(error, IncompatibleOptions):
+            continue
+        said = error.text(shell)
+        clashes.add(frozenset(error.parameters))
+        assert set(re.findall(r"(?<![\w-])--?[a-z][a-z+-]*", said)) <= known, said
+        assert not re.search(r"\w=|\(\)", said), said
+        for remedy in error.remedies:
+            if isinstance(remedy, str) or remedy[1] is ...:
+                continue
+            name, value = remedy[:2]
+            setting = () if value is None else shlex.split(shell.setting(name, value))
+            option = FLAGS.get(name, "--" + name.replace("_", "-"))
+            kept = [part for part in (first, second) if part[0] != option]
+            again = settled([*itertools.chain(*kept), *setting])
+            assert str(again) != str(error), (said, remedy)
+    assert len(clashes) >= 8, clashes

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
+from secfc.cli.errors import FLAGS
 from secfc.cli.method import AskedOptions, Method, check_schema
 from secfc.cli.methods import methods, options
 from secfc.cli.preprocessing import OPTIONS as PREPARING
@@ -36,7 +37,8 @@ class RunFileInterface:
     def name(self, parameter: str) -> str | None:
         """The key, None for what is none."""
         known = {option.name for option in options().values()} - set(ELSEWHERE)
-        return parameter if parameter in known else None
+        key = FLAGS.get(parameter, parameter).lstrip("-")
+        return key if key in known else None
 
     def setting(self, parameter: str, value: Any) -> str | None:
         """As `init = "random"`."""

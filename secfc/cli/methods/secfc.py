@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import warnings
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -152,22 +153,14 @@ def settle(asked: AskedOptions) -> AskedOptions:
             "{option} has no meaning for --membership open, which has every row count by itself: add "
             "--membership private, or leave it out.",
         )
-    elif asked["liars"]:
-        raise click.UsageError(
-            "--liars cannot be combined with --membership private: the shares of all clients are mixed in "
-            "every row, so a false dealing cannot be traced. Leave one of them out."
-        )
-    elif not asked["merge"] and asked["on_conflict"] == "mean":
-        raise click.UsageError(
-            "--on-conflict mean needs points that several clients hold: leave out --no-merge, or it."
-        )
     elif asked["t"] == 0:
         raise click.UsageError(
             "--membership private needs t of at least 1: with t=0 every client sees whose the others' "
             "points are. Raise -t, or use --membership open."
         )
     if not asked.noisy:
-        _check_policy(asked)
+        _refuse_idle(asked)
+        refuse_clashes(asked)
         return asked
     asked.refuse(
         ("dealer", "consent", "sizes", "latency", "bandwidth", "centers"),
@@ -185,9 +178,8 @@ def settle(asked: AskedOptions) -> AskedOptions:
     return asked
 
 
-def _check_policy(asked: AskedOptions) -> None:
-    """Refuse what the policy cannot do; what only the other one can is never chosen silently."""
-    shown = "or let the server see every distance with --disclosure distances."
+def _refuse_idle(asked: AskedOptions) -> None:
+    """Raise UsageError for what is about another policy than was asked for."""
     if asked["disclosure"] == "distances":
         asked.refuse(
             ("dealer", "consent", "sizes", "latency", "bandwidth", "centers"),
@@ -195,24 +187,38 @@ def _check_policy(asked: AskedOptions) -> None:
             "assignments.",
         )
         return
-    if asked["liars"]:
-        raise click.UsageError(
-            "--liars are found by checking coded distances, which nobody sees under --disclosure "
-            f"{asked['disclosure']}: leave it out, {shown}"
-        )
     if asked["disclosure"] != "own-labels":
         asked.refuse(
             ("sizes",),
             "{option} has no meaning for --disclosure "
             + f"{asked['disclosure']}: leave it out, or add --disclosure own-labels.",
         )
-    if asked["field"] == "mersenne61":
-        raise click.UsageError(f"--field mersenne61 has no secret comparisons: leave it out, {shown}")
-    if asked["init"] == "k-means++" and not asked["consent"]:
-        raise click.UsageError(
-            "--init k-means++ opens the distances of every point to the points it chooses, also under "
-            f"--disclosure {asked['disclosure']}: allow that with --consent, take another start, {shown}"
-        )
+
+
+def refuse_clashes(asked: AskedOptions) -> None:
+    """Raise IncompatibleOptions for what goes together on no data: the library's rules, on made-up facts.
+
+    Whoever reads many rows hears so before they are read; what depends on the data is refused later.
+    """
+    from secfc.algorithm import PublicFacts
+    from secfc.data.inputs import Caution, IncompatibleOptions
+
+    workers = asked["workers"]
+    named = [*(workers if isinstance(workers, tuple) else ()), *filter(None, [asked["dealer"]])]
+    least = 2 * ((asked["ell"] or 1) + (asked["t"] or 1) + asked["liars"]) + 1
+    n = max(7, least, len(named), workers if isinstance(workers, int) else 0)
+    clients = tuple(dict.fromkeys([*named, *(f"client-{j}" for j in range(n))]))[:n]
+    rows = max(100, asked.k if isinstance(asked.k, int) else 0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", Caution)
+        try:
+            public = PublicFacts(clients, (rows,) * n, 2, 1.0)
+            # How many points the largest cluster has, and which steps fit, is a matter of the data.
+            choose(asked.having(largest=None, scale=None), public).algorithm.plan(public)
+        except IncompatibleOptions:
+            raise
+        except (ValueError, OverflowError):
+            pass  # which these facts may be to blame for
 
 
 # --- the algorithm -------------------------------------------------------------------------------

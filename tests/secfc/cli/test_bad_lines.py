@@ -71,7 +71,7 @@ run a.csv b.csv c.csv -k 2 --client-column site -> a.csv, line 2, column 'id' | 
 run FILES -k 2 -t 9 -> n=3 clients | t=9 | 19 are needed. Lower ell or t, or add clients
 run FILES -k 2 --ell 3 -> ell=3 | Add clients | use --ell 1
 run FILES -k 2 --init nope -> 'nope' is not one of | 'bisecting'
-run FILES -k 2 --init k-means++ -> opens the distances | --consent | --disclosure distances
+run FILES -k 2 --init k-means++ -> opens to the server the distances | allow it (--consent)
 run FILES -k 2 --disclosure distances --sizes hidden -> --sizes has no meaning | leave it out
 run FILES -k 2 --centers round -> 'round' is not one of | 'rounded'
 run FILES -k 2 --disclosure distances --centers rounded -> --centers has no meaning | leave it out
@@ -82,8 +82,8 @@ run FILES -k 2 --largest 1 -> --largest 1 with --init bisecting | Leave --larges
 run FILES -k 2 --scale nan -> nan is not a positive finite number
 run FILES -k 2 --scale 1e30 -> exceeds 2**52 | lower the scale
 run FILES -k 2 --bound 1 -> outside the public bound [-1, 1]: raise the bound
-run FILES -k 2 --field mersenne61 -> no secret comparisons: leave it out | --disclosure distances
-run FILES -k 2 --liars 2 -> --liars | leave it out | --disclosure distances
+run FILES -k 2 --field mersenne61 -> no kernel | Leave --field out | --disclosure distances
+run FILES -k 2 --liars 2 -> does not check what clients send | --disclosure distances or --liars 0
 run FILES -k 2 --no-merge -> --no-merge has no meaning | --membership private
 run FILES -k 2 --smallest-center 5 -> add --reveal-centers, or leave it out
 run FILES -k 2 --server-file an.csv -> --server-file has no meaning for --algorithm secfc: leave it out

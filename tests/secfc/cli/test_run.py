@@ -916,7 +916,7 @@ def test_liars_are_planned_for_and_reported() -> None:
 @pytest.mark.parametrize(
     ("options", "why"),
     [
-        (("--liars", "1"), "let the server see every distance with --disclosure distances"),
+        (("--liars", "1"), "Use --disclosure distances or --liars 0"),
         (
             ("--liars", "4", "--disclosure", "distances"),
             "= 11 are needed. Add clients, name",
@@ -1020,9 +1020,9 @@ def test_own_labels_are_verified_by_sizes_and_by_what_owners_have(dealer):
         (("--disclosure", "own-labels", "--init", "bisecting"), "Use --init splitting"),
         (("--disclosure", "final-labels", "--init", "center-separation"), "Use --init random"),
         (("--disclosure", "assignments", "--dealer", "none", "-t", "4"), "a policy with a dealer"),
-        (("--disclosure", "assignments", "--init", "k-means++"), "allow that with --consent"),
+        (("--disclosure", "assignments", "--init", "k-means++"), "allow it (--consent)"),
         (("--disclosure", "final-labels", "--init", "bisecting"), "Use --init random"),
-        (("--disclosure", "assignments", "--field", "mersenne61"), "with --disclosure distances"),
+        (("--disclosure", "assignments", "--field", "mersenne61"), "use --disclosure distances"),
         (("--dealer", "client-4", "--disclosure", "distances"), "add --disclosure assignments"),
         (("--disclosure", "assignments", "--dealer", "bob"), "name 'server' or a client (client-"),
         (("--disclosure", "assignments", "--algorithm", "lloyd"), "no meaning for --algorithm lloyd"),
