@@ -385,16 +385,19 @@ def test_reports_name_rounded_centers_and_say_what_they_would_save():
 def test_errors_propose_rounded_centers_where_they_would_do():
     public = PublicFacts(("a", "b", "c"), (2 * 10**8,) * 3, 40, 6.0)
     for more, rule in (
-        ({}, "which leaves 1024 steps in 3 lanes; or say how large"),
-        ({"scale": 2.0**12}, "which leaves 24576 steps in 3 lanes; or lower the scale"),
+        ({}, r"which leaves 1024 steps in 3 lanes \(.*centers=\"rounded\"\)\), say how large"),
+        (
+            {"scale": 2.0**12},
+            r"which leaves 24576 steps in 3 lanes \(.*centers=\"rounded\"\)\), lower the scale",
+        ),
     ):
-        with pytest.raises(ValueError, match=r"round centers \(centers=\"rounded\"\), " + rule):
+        with pytest.raises(ValueError, match="Round centers, " + rule):
             build_algorithm(secfc.SecFC, k=3, t=1, **more).plan(public)
         plan = build_algorithm(secfc.SecFC, k=3, t=1, centers="rounded", init=RandomLabels(), **more).plan(
             public
         )
         assert plan.quantizer.max_int >= 1024
-    with pytest.raises(ValueError, match=r"^(?!.*rounded).*say how large"):
+    with pytest.raises(ValueError, match=r"^(?!.*rounded).*Say how large"):
         secfc.SecFC(3, threshold=1, disclosure="final-labels").plan(public)
-    with pytest.raises(ValueError, match=r'round centers \(centers="rounded"\), which leaves 1024 steps'):
+    with pytest.raises(ValueError, match="Round centers, which leaves 1024 steps"):
         secfc.SecFC(3, threshold=1, disclosure="own-labels").plan(public)
