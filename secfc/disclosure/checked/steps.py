@@ -100,12 +100,12 @@ class CheckedReplies:
 
     @property
     def row_shape(self) -> tuple[int, int, int]:
-        """Of row 0, without lanes."""
+        """Shape of row 0, without lanes."""
         return REPETITIONS, self.check.products, self.plan.code.width(self.plan.d)
 
     @property
     def mask_shape(self) -> tuple[int, int, int]:
-        """Of u, without lanes."""
+        """Shape of u, without lanes."""
         return REPETITIONS, self.check.zeros, self.plan.code.ell
 
     @property
@@ -114,7 +114,7 @@ class CheckedReplies:
         return int(np.prod(self.row_shape) + np.prod(self.mask_shape))
 
     def round(self, step: int, to: PartyId | None = None) -> int:
-        """Of a step, to a server or to a client."""
+        """Round of a step, to a server or to a client."""
         return self.number + self.begun + step - (EARLIER if to == SERVER else 0)
 
     def commitment(self, member: PartyId, coin: bytes) -> bytes:

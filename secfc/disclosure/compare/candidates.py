@@ -54,7 +54,7 @@ class Candidates(Protocol):
         ...
 
     def asked(self, measured: DistanceOracle) -> DistanceOracle:
-        """The same, of the points that compete."""
+        """Distances of the points that compete."""
         ...
 
     def check(self, labels: Array, summed: bool) -> ReplyCheck:

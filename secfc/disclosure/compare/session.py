@@ -181,7 +181,7 @@ class ComparisonSession:
         yield from ((at, waits[at]) for at in sorted(waits) if at > step)
 
     def awaiting_check(self, name: PartyId) -> dict[int, tuple[PartyId, ...]]:
-        """The same of the steps in which replies are checked."""
+        """Steps of the check of replies in which others may wait for a player, and who."""
         others = {
             step: tuple(c for c in who if c != name)
             for step, who in (
