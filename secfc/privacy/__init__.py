@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 _HOME = {
     "Bound": "secfc.privacy.calibration",
     "Budget": "secfc.privacy.calibration",
-    "clip": "secfc.privacy.mechanisms",
+    "clip_norms": "secfc.privacy.mechanisms",
     "Composed": "secfc.privacy.events",
     "DiscreteGaussian": "secfc.privacy.events",
     "DiscreteGaussianNoise": "secfc.privacy.mechanisms",

@@ -69,16 +69,18 @@ def hear_a_phantom(state, values):
 def lie(patch, which):
     """Let every server from now on lie: only servers take these names from secfc.coded.union."""
     if which == "counts":
-        patch.setattr(union, "merge", having(merge, counts=one_holder_less))
+        patch.setattr(union, "merge", having(merge, count_holders=one_holder_less))
     elif which == "quotients":
         patch.setattr(hidden, "divide_by_multiplicity_at_server", dividing_falsely)
     elif which == "disputes":
         patch.setattr(union.UnionRelay, "find_disputes", nobody_differs)
     elif which == "phantom":
-        patch.setattr(union, "align", having(align, announce=with_a_phantom))
-        patch.setattr(union, "merge", having(merge, counts=lambda v, n: np.maximum(v[:, 0].astype(int), 1)))
+        patch.setattr(union, "align", having(align, announce_tags=with_a_phantom))
+        patch.setattr(
+            union, "merge", having(merge, count_holders=lambda v, n: np.maximum(v[:, 0].astype(int), 1))
+        )
     else:
-        patch.setattr(union, "peeling", having(peeling, hear=hear_a_phantom))
+        patch.setattr(union, "peeling", having(peeling, read_values=hear_a_phantom))
 
 
 def ways(which, verify):
