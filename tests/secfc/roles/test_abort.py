@@ -61,10 +61,10 @@ def ends(who, error, *, start=ITERATE, sealed=False, heed=None, wrap=True):
         links = await mesh(list(roles))
         begin = time.monotonic()
         parties = (
-            run_party(roles[name], links[name], pulse=20 * PULSE, patience=20.0, grace=5.0, rejoin=1.0)
+            run_party(roles[name], links[name], pulse=20 * PULSE, patience=90.0, grace=5.0, rejoin=1.0)
             for name in roles
         )
-        got = await asyncio.wait_for(asyncio.gather(*parties, return_exceptions=True), 60)
+        got = await asyncio.wait_for(asyncio.gather(*parties, return_exceptions=True), 200)
         return dict(zip(roles, got, strict=True)), time.monotonic() - begin
 
     return asyncio.run(run())
