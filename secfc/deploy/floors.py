@@ -7,22 +7,14 @@ hub, the server or another site cannot lower them.
 from __future__ import annotations
 
 import csv
-import hashlib
-import json
 import math
 import os
-from collections import Counter
-from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass, field, fields, replace
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
-from field.secrets.coins import SystemCoins
-from secfc.data.inputs import InputError, write_private
-from secfc.data.party import Party
+from secfc.data.inputs import InputError
 from secfc.deploy.toml_tables import TomlTable
 
 LEAST_ROWS = 10
@@ -72,8 +64,8 @@ class Floors:
     largest_delta: of one run; a run with noise needs both to fit.  total_epsilon: over all runs of this site,
     basic composition.  open_centers: whether centers may be opened; smallest_center: points of a cluster
     whose exact center may be.  show_sizes: whether sizes of clusters may be shown.  changed_rows: rows that
-    must differ from those of the last run whose output was opened, if any do: 0, or at least 10, as the
-    difference of two outputs tells of the rows between.  coordinators: public identities of servers.
+    must differ from those of each earlier run that said anything of rows, if any do: 0, or at least 10, as
+    the difference of two outputs tells of the rows between.  coordinators: public identities of servers.
     total_quota: IDs of which any one other client may test whether they are in a union, over all runs of this
     site: quotas add up, and a key of tags that all clients share is more than any.
     """
@@ -91,7 +83,15 @@ class Floors:
     total_quota: int | None = None
 
     def __post_init__(self) -> None:
-        if 0 < self.changed_rows < LEAST_ROWS or self.changed_rows < 0:
+        for each in fields(self):
+            value = getattr(self, each.name)
+            # What is no number compares as neither more nor less, and would let everything pass.
+            if isinstance(value, int | float) and not 0 <= value < math.inf:
+                raise InputError(
+                    f"{each.name} = {value} is no floor: a finite number of at least 0 is. Correct it in "
+                    "[floors]"
+                )
+        if 0 < self.changed_rows < LEAST_ROWS:
             raise InputError(
                 f"changed_rows = {self.changed_rows}: 0 for no demand, or at least {LEAST_ROWS}: fewer rows "
                 "between two outputs can be told from their difference"
@@ -124,7 +124,7 @@ class Floors:
         """
         for floor, asked, rule in self._refusals(stakes, spent):
             raise BelowFloor(floor, asked, rule)
-        if self.total_quota is not None and granted + (stakes.guesses or 0) > self.total_quota:
+        if self.total_quota is not None and not granted + (stakes.guesses or 0) <= self.total_quota:
             asked = (
                 "tags of IDs under a key that all clients share, by which each can test any guess"
                 if stakes.guesses == math.inf
@@ -139,24 +139,24 @@ class Floors:
             yield "policies", stakes.policy, f"one of {', '.join(self.policies) or 'none at all'}"
         if self.coordinators is not None and stakes.coordinator not in self.coordinators:
             yield "coordinators", f"the server {stakes.coordinator.hex()}", "another server's identity"
-        if stakes.t is not None and stakes.t < self.smallest_t:
+        if stakes.t is not None and not stakes.t >= self.smallest_t:
             yield "smallest_t", f"t={stakes.t}", f"at least {self.smallest_t} colluding clients learn nothing"
         for name in ("epsilon", "delta"):
             most, asked = getattr(self, f"largest_{name}"), getattr(stakes, name)
-            if most is not None and (asked is None or asked > most):
+            if most is not None and (asked is None or not asked <= most):
                 what = f"no noise at all (no {name})" if asked is None else f"{name}={asked:g}"
                 yield f"largest_{name}", what, f"at most {most:g}"
         if self.total_epsilon is not None:
             if stakes.epsilon is None:
                 yield "total_epsilon", "no noise at all (no epsilon)", f"at most {self.total_epsilon:g}"
-            elif spent + stakes.epsilon > self.total_epsilon:
+            elif not spent + stakes.epsilon <= self.total_epsilon:
                 asked = f"epsilon={stakes.epsilon:g}, after {spent:g} in earlier runs"
                 yield "total_epsilon", asked, f"at most {self.total_epsilon:g} over all runs"
         if stakes.centers and not self.open_centers:
             yield "open_centers", "opened centers", "they stay closed"
         # Under a budget centers are noisy, and it covers clusters of any size.
         exact = stakes.centers and stakes.epsilon is None
-        if exact and stakes.smallest < self.smallest_center:
+        if exact and not stakes.smallest >= self.smallest_center:
             asked = f"opened centers of clusters of {stakes.smallest} points"
             yield "smallest_center", asked, f"at least {self.smallest_center} points"
         if stakes.sizes and not self.show_sizes:
@@ -200,88 +200,3 @@ def write_disputed(folder: Path, ids: Collection[Any]) -> Path:
         csv.writer(file).writerows([["id"], *([name] for name in ids)])
     draft.replace(path)
     return path
-
-
-# --------------------------------------------------------------------------------------------------
-# What a site remembers of its runs, so that floors hold over all of them: budgets spent, and rows used.
-#
-# Rows are remembered as digests under a key of their own, from which they cannot be guessed without the file,
-# and the file is its owner's alone.  What is spent is written down before anything is said.
-
-VERSION, SIZE = 1, 12
-
-
-@dataclass(frozen=True, repr=False)
-class SiteHistory:
-    """What was spent, by the session of each run, and the last rows.
-
-    epsilon: budgets of differential privacy.  guesses: quotas of oblivious tags, of IDs that each other
-    client may have tested.  rows: digests of the rows of the last run.
-    """
-
-    path: Path
-    key: bytes
-    epsilon: dict[str, float] = field(default_factory=dict)
-    rows: tuple[str, ...] = ()
-    guesses: dict[str, int] = field(default_factory=dict)
-
-    @classmethod
-    def load(cls, path: Path) -> SiteHistory:
-        """What the file says; nothing yet if there is none.  Raises InputError for what is no such file."""
-        if not path.exists():
-            return cls(path, SystemCoins().bytes(32))
-        try:
-            found = json.loads(path.read_text(encoding="utf-8"))
-            if found["version"] != VERSION:
-                raise ValueError
-            epsilon = {str(session): float(value) for session, value in found["epsilon"].items()}
-            guesses = {str(session): int(value) for session, value in found.get("guesses", {}).items()}
-            return cls(path, bytes.fromhex(found["key"]), epsilon, tuple(map(str, found["rows"])), guesses)
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise InputError(
-                f"{path} is not what a site remembers of its runs: restore it. Without it, budgets that were "
-                "spent would count as unspent"
-            ) from error
-
-    def spent(self, session: bytes) -> float:
-        """Epsilon of all runs but this one."""
-        return sum(value for name, value in self.epsilon.items() if name != session.hex())
-
-    def granted(self, session: bytes) -> int:
-        """Quotas of all runs but this one."""
-        return sum(value for name, value in self.guesses.items() if name != session.hex())
-
-    def check_rows(self, party: Party, least: int) -> None:
-        """Raise BelowFloor if some of a client's rows changed since the last run, and fewer than these."""
-        if not least or not self.rows:
-            return
-        now, before = Counter(self._digests(party)), Counter(self.rows)
-        changed = max(sum((now - before).values()), sum((before - now).values()))
-        if 0 < changed < least:
-            raise BelowFloor(
-                "changed_rows",
-                f"a run on rows of which {changed} differ from those of the last",
-                f"none, or at least {least}, as the difference of two outputs tells of the rows between",
-            )
-
-    def with_run(
-        self, session: bytes, epsilon: float | None, party: Party | None, guesses: int | None = None
-    ) -> SiteHistory:
-        """With this run, for `write`."""
-        spent = self.epsilon if epsilon is None else {**self.epsilon, session.hex(): epsilon}
-        rows = self.rows if party is None else tuple(sorted(self._digests(party)))
-        granted = self.guesses if guesses is None else {**self.guesses, session.hex(): guesses}
-        return replace(self, epsilon=spent, rows=rows, guesses=granted)
-
-    def write(self) -> None:
-        """To its file, of mode 0600, whole or not at all.  Raises OSError."""
-        told = {"version": VERSION, "key": self.key.hex(), "epsilon": self.epsilon, "rows": self.rows}
-        if self.guesses:
-            told["guesses"] = self.guesses
-        write_private(self.path, json.dumps(told).encode())
-
-    def _digests(self, party: Party) -> Iterable[str]:
-        for _, block in party.blocks():
-            rows: NDArray[np.float64] = np.ascontiguousarray(block, "<f8")
-            for row in rows:
-                yield hashlib.blake2b(row.tobytes(), digest_size=SIZE, key=self.key).hexdigest()

@@ -183,15 +183,15 @@ def protected_role(work: AgreedWork, me: PartyId, role: Role[R], identity: Ident
 async def run_from_journal(
     work: AgreedWork,
     me: PartyId,
-    make: Callable[[Coins], Role[R]],
+    make: Callable[[Coins, bytes], Role[R]],
     identity: Identity,
     journal: Path,
     carrier: Carrier,
 ) -> R:
     """Take part, from the journal if there is one.
 
-    make: the party's part (`client_role`, `server_role`) from its secret coins, the same whenever it is
-    called.
+    make: the party's part (`client_role`, `server_role`) from its secret coins and the journal's name, the
+    same whenever it is called; it may refuse.
     journal: a file that is begun if there is none; whoever has the result on disk deletes it.
 
     Raises JournalError for a journal of another run or of one that ended with blame, and what the role and
@@ -201,7 +201,8 @@ async def run_from_journal(
 
     with Journal.open(journal, me, description_digest(work.description)) as kept:
         coins = kept.coins()
-        role = keep_journal(protected_role(work, me, make(coins), identity, coins), kept)
+        role = make(coins, kept.name)
+        role = keep_journal(protected_role(work, me, role, identity, coins), kept)
         result: R = await carrier(role, tuple(party for party in work.parties if party != me))
         return result
 

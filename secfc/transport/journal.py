@@ -128,6 +128,11 @@ class Journal:
         return StoredCoins(self._seed)
 
     @property
+    def name(self) -> bytes:
+        """16 bytes that no other journal has, and that say nothing of the seed that they are made of."""
+        return hashlib.blake2b(self._seed, digest_size=16, person=b"secfc journal").digest()
+
+    @property
     def fresh(self) -> bool:
         """Whether nothing was written yet but the header."""
         return self._end == self._first

@@ -17,7 +17,7 @@ import click
 from websockets.asyncio.client import connect
 from websockets.exceptions import WebSocketException
 
-from secfc.cli.deploy.join import journal_of, prepare_kernels
+from secfc.cli.deploy.join import prepare_kernels
 from secfc.cli.deploy.run_file import Built
 from secfc.cli.deploy.site import LoadedSite
 from secfc.cli.errors import cautions_noted
@@ -80,6 +80,7 @@ def check_lines(site: LoadedSite, *, offline: bool) -> Iterator[CheckResult]:
         own = "  (this site)" if name == site.file.party else ""
         yield CheckResult("ok", "party", f"{name:16}  {identity_fingerprint(key)}{own}")
     asked = site.agreed()
+    site.check_session()
     if run.schema is not None:
         columns = ", ".join(run.schema.columns)
         yield CheckResult("ok", "schema", f"rows are linked by {columns}; digest  {run.schema.digest[:16]}")
@@ -239,7 +240,7 @@ async def check_hub(site: LoadedSite) -> CheckResult:
             f"{site.url} cannot be reached ({error}): is it running, and may this machine go out to it? A "
             "proxy is taken from the environment (https_proxy)",
         )  # fmt: skip
-    if journal_of(site).exists():  # whose peers would take this for its return
+    if site.journal.exists():  # whose peers would take this for its return
         return CheckResult(
             "warn", "hub", f"{site.url} answers. Whether it knows this party was not asked: a run is under "
             "way here, or was interrupted"

@@ -22,6 +22,7 @@ from secfc.cli.deploy.site import LoadedSite
 from secfc.cli.errors import Failed, RefusedInput, bad_input, cautions_noted
 from secfc.cli.outputs import ANY_PATH
 from secfc.deploy.floors import write_disputed
+from secfc.deploy.history import charge_first
 from secfc.deploy.session import Carrier, client_role, run_from_journal, server_role
 from secfc.logs import silence_logs
 from secfc.roles.exchange import SERVER, DisputedRows, ProtocolError
@@ -111,24 +112,21 @@ def take_part_as(
         )
     os.umask(0o077)
     asked = site.agreed()
+    site.check_session()
     party, kept = (None, None) if site.file.party == SERVER else site.party(asked)
     results = Results.at(site.file.results, force=force)
-    memory = site.remembered
     if party is not None:
-        memory.check_rows(party, site.file.floors.changed_rows)
+        site.remembered.check_rows(party, site.file.floors.changed_rows)
     with Log.open(site.file.party) as log, cautions_noted():
         for note in asked.notes:
             log.say("note", note=note)
         log.say("prepare", note="compiling or loading the kernels")
         prepare_kernels(asked, 1 if party is None else party.points.shape[0])
-        with bad_input(OSError):
-            quota = asked.asked.get("quota")
-            memory.with_run(site.run.session, asked.stakes.epsilon, party, quota).write()
         started = datetime.now(UTC)
         outcome = run_at(site, asked, party, log, way.carrier(site, log))
         with bad_input(OSError):
             results.write(site, asked, party, kept, outcome, log, started)
-        journal_of(site).unlink(missing_ok=True)
+        site.journal.unlink(missing_ok=True)
         log.say("done", note=f"results are in {site.file.results}")
 
 
@@ -136,17 +134,18 @@ def run_at(site: LoadedSite, asked: Built, party: Party | None, log: Log, carrie
     """The outcome of a party's run."""
     work = site.work(asked)
 
-    def make(coins: Any) -> Any:
+    def make(coins: Any, journal: bytes) -> Any:
+        site.remembered.check_session(site.run.session, journal)
         role = (
             server_role(work, coins, start_generator(asked, coins))
             if party is None
             else client_role(work, party, coins)
         )
-        return log.watched(role)
+        return log.watched(charge_first(role, lambda: site.charge(asked, party, journal)))
 
     with problems_told(log), disputes_kept(site):
         return asyncio.run(
-            run_from_journal(work, site.file.party, make, site.identity, journal_of(site), carrier)
+            run_from_journal(work, site.file.party, make, site.identity, site.journal, carrier)
         )
 
 
@@ -194,7 +193,7 @@ def waiting_of(site: LoadedSite, log: Log) -> dict[str, Any]:
     patience = waiting.patience * (1.5 if site.file.party == SERVER else 1.0)
     return {
         "arrival": waiting.arrival, "watch": log.peer, "patience": patience, "rejoin": waiting.rejoin,
-        "pulse": waiting.pulse, "resuming": journal_of(site).exists(),
+        "pulse": waiting.pulse, "resuming": site.journal.exists(),
     }  # fmt: skip
 
 
@@ -213,11 +212,6 @@ def carrying(site: LoadedSite, over: Path | None, waiting: dict[str, Any]) -> Ca
         )  # fmt: skip
 
     return carry
-
-
-def journal_of(site: LoadedSite) -> Path:
-    """Where a run's journal is: one a run, as a site may take part in several."""
-    return site.file.journal / f"{site.run.session.hex()[:16]}.journal"
 
 
 def prepare_kernels(asked: Built, rows: int) -> None:

@@ -103,7 +103,7 @@ def _together(
             limit.spend(points)  # which refuses, before anything is written or said
             now.after(number, points).write(path)
 
-    def make(coins: Any) -> Any:
+    def make(coins: Any, _: bytes) -> Any:
         def labeling(counts: tuple[int, ...], session: bytes) -> Any:
             plan = model.plan_for(counts, session)
             if party is None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from secfc.cli.deploy.run_file import Built, build_run
 from secfc.cli.errors import bad_input, cautions_told
 from secfc.data.inputs import InputError
-from secfc.deploy.floors import SiteHistory
+from secfc.deploy.history import PastRun, SiteHistory, history_locked
 from secfc.deploy.runfile import RunFile
 from secfc.deploy.session import AgreedWork
 from secfc.deploy.site import SITE_FILE, SiteFile, load_key_file
@@ -65,6 +65,32 @@ class LoadedSite:
                 "bound (--set bound=... of `secfc deploy init`)"
             )
         return asked
+
+    def check_session(self) -> None:
+        """Raise InputError for a session that was used, and whose journal is gone."""
+        if not self.journal.exists():
+            self.remembered.check_session(self.run.session, None)
+
+    def charge(self, asked: Built, party: Party | None, journal: bytes) -> None:
+        """Write down what a run spends, once for its journal; floors are asked again, as others may have run.
+
+        Raises InputError, BelowFloor; then nothing of rows may be said.
+        """
+        session, stakes, floors = self.run.session, asked.stakes, self.file.floors
+        with bad_input(OSError), history_locked(self.folder / REMEMBERED) as memory:
+            memory.check_session(session, journal)
+            if journal.hex() in memory.runs:
+                return
+            floors.check(stakes, memory.spent(session), memory.granted(session))
+            if party is not None:
+                memory.check_rows(party, floors.changed_rows)
+            run = PastRun(session.hex(), stakes.epsilon, asked.asked.get("quota"))
+            memory.with_run(journal, run, party).write()
+
+    @property
+    def journal(self) -> Path:
+        """Where this run's journal is: one a run, as a site may take part in several."""
+        return self.file.journal / f"{self.run.session.hex()[:16]}.journal"
 
     def work(self, asked: Built) -> AgreedWork:
         """What this site runs with the others."""

@@ -1,7 +1,8 @@
 """The run file: one value that all sites hold, read back as written, each difference named, each mistake."""
 
+import math
 import tomllib
-from dataclasses import replace
+from dataclasses import fields, replace
 
 import pytest
 
@@ -10,7 +11,7 @@ from secfc.cli.deploy.run_file import build_run
 from secfc.data.dialects import Dialect
 from secfc.data.inputs import InputError
 from secfc.data.linkage import Linkage, LinkageField
-from secfc.deploy.floors import BelowFloor, Floors, SiteHistory, Stakes
+from secfc.deploy.floors import BelowFloor, Floors, Stakes
 from secfc.deploy.runfile import RunFile
 from secfc.deploy.site import SiteFile, create_key_file, identity_fingerprint, load_key_file
 from secfc.deploy.toml_tables import TomlTable
@@ -147,11 +148,11 @@ def test_a_run_below_a_floor_is_refused(floor, demand):
     assert caught.value.floor == floor
 
 
-def test_quotas_of_guesses_add_up_and_a_shared_key_is_more_than_any(tmp_path):
+def test_quotas_of_guesses_add_up_and_a_shared_key_is_more_than_any():
     def stakes(**options):
         return build_run(runfile("secfc", {"t": 1, "membership": "private", **options}, {})).stakes
 
-    floors, session = Floors(total_quota=1000), bytes(32)
+    floors = Floors(total_quota=1000)
     floors.check(stakes(quota=600), granted=400)
     with pytest.raises(BelowFloor, match="a quota of 600, after 401 in earlier runs"):
         floors.check(stakes(quota=600), granted=401)
@@ -159,11 +160,6 @@ def test_quotas_of_guesses_add_up_and_a_shared_key_is_more_than_any(tmp_path):
         floors.check(stakes())
     Floors().check(stakes())
     floors.check(MILD)
-    # Written down before a run, once for each, and there after it.
-    memory = SiteHistory.load(tmp_path / "remembered.json").with_run(session, None, None, 600)
-    memory.with_run(session, None, None, 600).write()
-    memory = SiteHistory.load(tmp_path / "remembered.json")
-    assert (memory.granted(session), memory.granted(b"another")) == (0, 600)
 
 
 def test_sizes_and_budgets_that_are_not_there_are_below_a_floor():
@@ -173,6 +169,24 @@ def test_sizes_and_budgets_that_are_not_there_are_below_a_floor():
             Floors(**demand).check(shown)
     with pytest.raises(InputError, match="at least 10"):
         Floors(changed_rows=3)
+
+
+@pytest.mark.parametrize(
+    "name", [f.name for f in fields(Floors) if type(f.default) is int or "epsilon" in f.name]
+)
+@pytest.mark.parametrize("value", [math.nan, math.inf, -1])
+def test_a_floor_is_a_finite_number_of_at_least_0(name, value):
+    with pytest.raises(InputError, match=f"{name} = {value} is no floor"):
+        Floors(**{name: value})
+
+
+@pytest.mark.parametrize("demand", [
+    {"largest_epsilon": 9.0}, {"largest_delta": 1.0}, {"total_epsilon": 9.0}, {"smallest_t": 0},
+])  # fmt: skip
+def test_what_is_no_number_is_below_every_floor(demand):
+    nothing = Stakes("noise", math.nan, math.nan, math.nan, False, 1, False, IDENTITIES["server"])
+    with pytest.raises(BelowFloor):
+        Floors(**demand).check(nothing)
 
 
 def test_small_clusters_keep_their_exact_centers_and_noise_covers_any():

@@ -98,6 +98,9 @@ def test_a_run_gives_every_site_the_labels_of_fit(tmp_path, nursery, name):
             # Nothing that could be resumed, or read by others, is left.
             assert not list((tmp_path / client / "journal").iterdir())
             assert (tmp_path / client / "results" / "labels.csv").stat().st_mode & 0o777 == 0o600
+        assert run.start("site-0", "--force").wait(90) == 2
+        assert "was used at this site" in run.log("site-0")
+        run.change(session=bytes(32))
         assert run.start("site-0").wait(90) == 2
         assert "exists already" in run.log("site-0")
 

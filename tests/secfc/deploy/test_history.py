@@ -1,0 +1,214 @@
+"""Budgets and rows over runs: charged by journal, once each, and never less than what was said."""
+
+import itertools
+import json
+import random
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from secfc.cli.deploy.site import LoadedSite
+from secfc.data.inputs import InputError
+from secfc.data.party import Party
+from secfc.deploy.floors import BelowFloor
+from secfc.deploy.history import PastRun, SiteHistory, changed_rows, charge_first
+from secfc.roles.exchange import Exchange
+from tests.secfc.deploy.sites import Sites, blobs
+
+NOISE = {"t": 1, "epsilon": 3.0, "radius": 20.0, "max_iter": 1}
+FLOORS = "total_epsilon = 7\nlargest_epsilon = 9\nchanged_rows = 10"
+ROWS = blobs((40, 15, 15, 15, 15))
+PARTY = Party("site-0", ROWS["site-0"])
+
+
+def journal(number):
+    return bytes([number]) * 16
+
+
+class OneSite:
+    """A site, and runs that it takes part in up to where something of its rows is said."""
+
+    def __init__(self, folder, floors=FLOORS, **options):
+        self.sites = Sites(folder, ROWS, options={**NOISE, **options}, k=3)
+        self.sites.write_site("site-0", named=False, floors=floors)
+        self.folder = folder / "site-0"
+
+    def begin(self, session, name, party=PARTY):
+        """Say something of these rows, in a run of this session that has this journal."""
+        self.sites.change(session=bytes([session]) * 32)
+        site = LoadedSite.read(self.folder / "site.toml")
+        asked = site.agreed()
+        site.charge(asked, party, journal(name))
+
+    @property
+    def remembered(self):
+        return SiteHistory.load(self.folder / "remembered.json")
+
+
+def without(count):
+    """Its rows without the last few."""
+    return Party("site-0", PARTY.points[: len(PARTY.points) - count])
+
+
+def test_one_run_file_run_twice_is_refused_once_its_journal_is_gone(tmp_path):
+    site = OneSite(tmp_path)
+    site.begin(1, 1)
+    site.begin(1, 1)  # the same command resumes
+    assert site.remembered.spent(b"") == 3.0
+    with pytest.raises(InputError, match="was used at this site"):
+        site.begin(1, 2)
+    assert site.remembered.spent(b"") == 3.0
+
+
+def test_a_session_that_is_used_again_for_less_is_refused(tmp_path):
+    site = OneSite(tmp_path)
+    site.begin(1, 1)
+    site.sites.change(options={**NOISE, "epsilon": 0.1})
+    with pytest.raises(InputError, match="Make a run file with a new session"):
+        site.begin(1, 2)
+    assert site.remembered.spent(b"") == 3.0
+
+
+def test_an_attempt_that_met_nobody_costs_nothing_and_is_no_run_on_its_rows():
+    def role():
+        for phase in ("greet", "introduce", "agree"):
+            yield Exchange(phase=phase)
+        yield Exchange(phase="share")
+        yield Exchange(phase="share")
+
+    spent = []
+    watched = charge_first(role(), lambda: spent.append(True))
+    for before in range(3):
+        assert watched.send(None if not before else {}).phase != "share"
+        assert not spent
+    watched.send({})
+    watched.send({})
+    assert spent == [True]
+
+
+def test_rows_are_held_against_those_of_every_run_and_not_of_the_last_alone(tmp_path):
+    site = OneSite(tmp_path, "changed_rows = 10")
+    site.begin(1, 1)
+    site.begin(2, 2, without(20))  # far from the first
+    with pytest.raises(BelowFloor, match="1 differ"):
+        site.begin(3, 3, without(1))  # far from the second
+    with pytest.raises(BelowFloor, match="1 differ"):
+        site.begin(3, 3, without(19))
+    site.begin(3, 3)
+    assert len(site.remembered.rows) == 2  # the same rows are kept once
+
+
+def test_budgets_add_up_to_the_floor_and_no_further(tmp_path):
+    site = OneSite(tmp_path)
+    site.begin(1, 1)
+    site.begin(2, 2)
+    with pytest.raises(BelowFloor, match="after 6 in earlier runs"):
+        site.begin(3, 3)
+    site.begin(1, 1)
+    assert sorted(site.remembered.runs) == [journal(1).hex(), journal(2).hex()]
+
+
+def test_two_runs_at_once_do_not_both_have_what_one_may_spend(tmp_path):
+    site = OneSite(tmp_path, "total_epsilon = 5")
+    first, second = [], []
+    for session, found in ((1, first), (2, second)):
+        site.sites.change(session=bytes([session]) * 32)
+        place = LoadedSite.read(site.folder / "site.toml")
+        found += [place, place.agreed()]  # both are agreed to
+    first[0].charge(first[1], PARTY, journal(1))
+    with pytest.raises(BelowFloor, match="after 3 in earlier runs"):
+        second[0].charge(second[1], PARTY, journal(2))
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_random_histories_spend_no_more_than_floors_say(tmp_path, seed):
+    rng = random.Random(seed)
+    site = OneSite(tmp_path)
+    said, sets = {}, []  # epsilon by journal, and rows, of all that was really said
+    journals, numbers = {}, itertools.count()
+    for _ in range(12):
+        session, party = rng.randrange(4), without(rng.choice((0, 1, 15, 16, 30)))
+        if rng.random() < 0.4:
+            journals.pop(session, None)  # it ended, or its journal is lost
+        name = journals.setdefault(session, next(numbers))
+        try:
+            site.begin(session, name, party)
+        except InputError:
+            continue
+        if name not in said:  # which repeats itself, so that its journal would not have other rows
+            said[name] = 3.0
+            sets.append(party.points)
+    assert sum(said.values()) <= 7
+    sizes = [len(rows) for rows in sets]
+    assert all(a == b or abs(a - b) >= 10 for a in sizes for b in sizes)
+    assert said
+
+
+def test_changed_rows_are_counted_with_their_times():
+    def rows(*numbers):
+        return np.array([bytes([n]) * 12 for n in numbers])
+
+    assert changed_rows(rows(1, 1, 2), rows(1, 1, 2)) == 0
+    assert changed_rows(rows(1, 1, 2), rows(1, 2)) == 1
+    assert changed_rows(rows(1, 2), rows(1, 1, 2)) == 1
+    assert changed_rows(rows(1, 2, 3), rows(3, 4, 5)) == 2
+    assert changed_rows(rows(), rows(3, 4)) == 2
+
+
+def test_the_file_reads_back_and_holds_no_rows(tmp_path):
+    path = tmp_path / "remembered.json"
+    memory = SiteHistory.load(path).with_run(journal(1), PastRun("11" * 32, 2.0, 300), PARTY)
+    memory.write()
+    back = SiteHistory.load(path)
+    assert back.runs == memory.runs
+    assert (back.spent(b""), back.granted(b"")) == (2.0, 300)
+    assert back.granted(bytes([0x11]) * 32) == 0
+    back.check_rows(PARTY, 10)
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
+DAMAGE = {
+    "a digit": lambda said: said["runs"][journal(1).hex()].update(epsilon=1.0),
+    "another version": lambda said: said.update(version=3),
+    "no checksum": lambda said: said.pop("checksum"),
+    "a run less": lambda said: said["runs"].clear(),
+    "rows less": lambda said: said["rows"].clear(),
+}
+
+
+@pytest.mark.parametrize("name", DAMAGE)
+def test_a_file_that_is_not_as_it_was_written_is_refused(tmp_path, name):
+    path = tmp_path / "remembered.json"
+    SiteHistory.load(path).with_run(journal(1), PastRun("11" * 32, 2.0, 300), PARTY).write()
+    said = json.loads(path.read_text())
+    DAMAGE[name](said)
+    path.write_text(json.dumps(said))
+    with pytest.raises(InputError, match="restore it"):
+        SiteHistory.load(path)
+
+
+@pytest.mark.parametrize("change", [
+    {"epsilon": -1.0}, {"epsilon": float("nan")}, {"epsilon": float("inf")}, {"guesses": -1},
+    {"guesses": 1.5}, {"session": 3},
+])  # fmt: skip
+def test_what_is_no_budget_is_refused(change):
+    with pytest.raises(ValueError, match=r"no budget|no quota|are names"):
+        replace(PastRun("11" * 32, 2.0, 300), **change)
+
+
+def test_sessions_of_version_1_count_as_ended(tmp_path):
+    path, session = tmp_path / "remembered.json", bytes([0x11]) * 32
+    rows = [(bytes([i]) * 12).hex() for i in range(20)]
+    old = {"version": 1, "key": "22" * 32, "epsilon": {session.hex(): 2.0}, "rows": rows}
+    path.write_text(json.dumps({**old, "guesses": {session.hex(): 5, "33" * 32: 6}}))
+    memory = SiteHistory.load(path)
+    assert (memory.spent(b""), memory.granted(b"")) == (2.0, 11)
+    assert [len(own) for own in memory.rows.values()] == [20]
+    with pytest.raises(InputError, match="was used at this site"):
+        memory.check_session(session, journal(1))
+    memory.write()
+    assert SiteHistory.load(path).runs == memory.runs
+    path.write_text(json.dumps({**old, "epsilon": {session.hex(): float("nan")}}))
+    with pytest.raises(InputError, match="no budget"):
+        SiteHistory.load(path)
