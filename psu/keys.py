@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
@@ -34,20 +34,10 @@ Array = NDArray[Any]
 GROUP_BYTES, COMMON_BYTES = 32, 16
 
 
-class Session(Protocol):
-    """What keys are bound to: how many clients there are, and 32 bytes that name the run."""
-
-    @property
-    def n(self) -> int: ...
-
-    @property
-    def digest(self) -> bytes: ...
-
-
 class Ephemeral:
     """One key agreement: offer, then agree, once."""
 
-    def __init__(self, plan: Session, me: int, identity: Identity, coins: Coins) -> None:
+    def __init__(self, plan: UnionPlan, me: int, identity: Identity, coins: Coins) -> None:
         if not 0 <= me < plan.n:
             raise ValueError(f"client {me} is not among the {plan.n} of the plan")
         self._key: X25519PrivateKey | None = X25519PrivateKey.from_private_bytes(coins.bytes(32))
@@ -93,7 +83,7 @@ class Ephemeral:
         return Ring(me, channels)
 
 
-def _signed(plan: Session, sender: int, ephemeral: bytes) -> bytes:
+def _signed(plan: UnionPlan, sender: int, ephemeral: bytes) -> bytes:
     return b"psu offer" + plan.digest + sender.to_bytes(4, "little") + ephemeral
 
 

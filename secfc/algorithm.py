@@ -20,6 +20,8 @@ from secfc.data.federation import Federation, as_federation
 from secfc.data.inputs import REAL, InputError, format_value, kind_name, names_listed
 from secfc.data.party import Party
 from secfc.html import facts_table
+from secfc.privacy.calibration import Budget
+from secfc.privacy.events import Event, Neighbors
 from secfc.privacy.ledger import EXACT, Ledger, Promise
 from secfc.roles.description import LOCAL
 from secfc.roles.exchange import SERVER, PartyId, Role
@@ -211,6 +213,21 @@ def no_losses(plan: Any) -> int:
 
 
 @dataclass(frozen=True, eq=False)
+class SplittableBudget:
+    """A budget of differential privacy of which a part can pay for what comes before the algorithm.
+
+    budget: for everything that the algorithm releases.  neighbors: whom it protects.  within: the algorithm
+    for another budget, such as what is left of one.  releases: all that it releases at most for a budget, on
+    these public facts; raises as its plan does.
+    """
+
+    budget: Budget
+    neighbors: Neighbors
+    within: Callable[[Budget], Any]
+    releases: Callable[[Budget, PublicFacts], Event]
+
+
+@dataclass(frozen=True, eq=False)
 class Capabilities:
     """What an algorithm can do, or holds, that another does not: each declares its own.
 
@@ -224,7 +241,7 @@ class Capabilities:
     coarse: what is done about rounding that loses data, "refuse", "warn" or "allow", as its field `coarse`
     says; None if it has no such field.
     max_iter: steps of a restart at most, None where it has no such bound.  restarts: how many there are.
-    budget: of differential privacy, as far as it can be split (`secfc.scaling.noisy.BudgetHolder`).
+    budget: of differential privacy, None where there is none that can be split.
     promise: of differential privacy for all that a run releases; raises as `plan` does for what is none.
     threshold: how many of these clients may collude, None if none may.
     losses: how many clients may fall silent once their rows are shared, by the plan.
@@ -243,7 +260,7 @@ class Capabilities:
     coarse: str | None = None
     max_iter: int | None = None
     restarts: int = 1
-    budget: Any = None
+    budget: SplittableBudget | None = None
     promise: Callable[[], Promise | None] = no_promise
     threshold: Callable[[tuple[PartyId, ...]], int | None] = no_threshold
     losses: Callable[[Any], int] = no_losses

@@ -27,7 +27,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,17 +43,16 @@ from secfc.coded.queries import Query
 from secfc.coded.questions import receive_query
 from secfc.coded.sharing import answer_query, settle_contributors, settle_contributors_at_server
 from secfc.coded_kmeans.input_party import (
-    agree_on_plan,
     check_result,
     labels_of_own_rows,
     send_results_to_input_parties,
     share_rows_and_await,
 )
+from secfc.coded_kmeans.parameters import SecFCSettings
 from secfc.coded_kmeans.query_order import QueryValidator, RestartQueries
 from secfc.coded_kmeans.run_setup import (
     Draft,
-    PlanCompleter,
-    StorageSettings,
+    agree_on_plan,
     agree_on_rows,
     agree_on_rows_at_server,
     share_rows_in_storage,
@@ -62,7 +61,7 @@ from secfc.coded_kmeans.run_setup import (
 )
 from secfc.data.party import Party
 from secfc.data.resolution import check_resolution_at_site
-from secfc.disclosure import Disclosure, DistanceOracle
+from secfc.disclosure import DistanceOracle
 from secfc.kmeans.elbow import CostCurve
 from secfc.kmeans.loop import Trace, best_of_restarts, is_cheaper
 from secfc.kmeans.starts import RestartLabels, restart_generators
@@ -70,13 +69,6 @@ from secfc.roles.exchange import ITERATE, SERVER, Exchange, FaultyServer, PartyI
 from secfc.roles.messages import FinalResult
 
 Array = NDArray[Any]
-
-
-class RunSettings(PlanCompleter, StorageSettings, Protocol):
-    """What the roles read of the algorithm that is run: `SecFC`."""
-
-    @property
-    def disclosure(self) -> Disclosure: ...
 
 
 # --- client --------------------------------------------------------------------------------------
@@ -96,7 +88,7 @@ class SecFCClientResult:
     sums: ClusterSums | None
 
 
-def run_client(way: RunSettings, draft: Draft, party: Party, *, coins: Coins) -> Role[SecFCClientResult]:
+def run_client(way: SecFCSettings, draft: Draft, party: Party, *, coins: Coins) -> Role[SecFCClientResult]:
     """The client of Algorithm 1."""
     shared, mine = yield from agree_on_rows(way, draft, party, coins)
     yield from agree_on_plan(shared, party.name)
@@ -122,7 +114,7 @@ class ClientSteps:
 
     def __init__(
         self,
-        way: RunSettings,
+        way: SecFCSettings,
         kept: CodedPlan,
         name: PartyId,
         mine: RowContribution,
@@ -251,7 +243,7 @@ class SecFCServerResult:
     curve: CostCurve | None = None
 
 
-def run_server(way: RunSettings, draft: Draft, *, coins: Coins) -> Role[SecFCServerResult]:
+def run_server(way: SecFCSettings, draft: Draft, *, coins: Coins) -> Role[SecFCServerResult]:
     """The server of Algorithm 1, with restarts."""
     plan, settle = yield from agree_on_rows_at_server(way, draft, coins)
     yield from agree_on_plan(plan, SERVER)

@@ -16,14 +16,12 @@ from secfc.coded.membership import RowContribution
 from secfc.coded.plan import CodedPlan
 from secfc.coded.questions import check_centers
 from secfc.coded.sharing import deal_rows
-from secfc.roles.agreement import agree, agree_by_digest
 from secfc.roles.exchange import (
     ITERATE,
     SERVER,
     STRIDE,
     Exchange,
     FaultyServer,
-    PartyId,
     Role,
     expect_messages,
     expect_one,
@@ -31,14 +29,6 @@ from secfc.roles.exchange import (
 from secfc.roles.messages import InputPartyResult, compact_labels
 
 Array = NDArray[Any]
-
-
-def agree_on_plan(plan: CodedPlan, me: PartyId) -> Role[None]:
-    """Agree on the plan before anything secret moves: all with all, or where there are workers with them.
-
-    Raises PlanMismatch.
-    """
-    return agree_by_digest(plan, me) if plan.workers else agree(plan, me)
 
 
 def share_rows_and_await(plan: CodedPlan, mine: RowContribution, coins: Coins) -> Role[InputPartyResult]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Protocol
 
+from secfc.algorithm import PublicFacts
 from secfc.coded.membership import Membership, Open, Private
 from secfc.coded.parameters import (
     Quantization,
@@ -14,6 +15,7 @@ from secfc.coded.parameters import (
     check_enough_workers,
     select_workers,
 )
+from secfc.coded.plan import CodedPlan, RowLayout
 from secfc.data.inputs import WHOLE, IncompatibleOptions, InputError, instance_of
 from secfc.disclosure import AssignmentsOnly, Disclosure, Distances, FinalLabelsOnly, OwnLabels
 from secfc.kmeans.elbow import Elbow
@@ -21,26 +23,39 @@ from secfc.kmeans.starts import STARTS, GivenLabels, Start, check_choice
 from secfc.roles.exchange import SERVER, PartyId
 
 
-class ParameterSet(Protocol):
-    """What an algorithm says about what it combines."""
+class LloydSettings(Protocol):
+    """How Lloyd's heuristic is run, and under which policy: `Lloyd`, and `SecFC`."""
 
     @property
     def k(self) -> int | Elbow: ...
     @property
-    def threshold(self) -> Threshold: ...
-    @property
     def init(self) -> Start: ...
+    @property
+    def n_init(self) -> int: ...
+    @property
+    def max_iter(self) -> int: ...
     @property
     def quantization(self) -> Quantization: ...
     @property
-    def membership(self) -> Membership: ...
+    def disclosure(self) -> Disclosure: ...
+
+
+class SecFCSettings(LloydSettings, Protocol):
+    """And who brings which rows, who computes, and the plan once rows are known: `SecFC`."""
+
     @property
-    def disclosure(self) -> Any: ...
+    def threshold(self) -> Threshold: ...
+    @property
+    def membership(self) -> Membership: ...
     @property
     def runtime(self) -> Runtime: ...
 
+    def complete(self, public: PublicFacts, layout: RowLayout) -> CodedPlan:
+        """The plan for a known layout of rows."""
+        ...
 
-def check_max_cheaters(way: ParameterSet) -> None:
+
+def check_max_cheaters(way: SecFCSettings) -> None:
     """Raises ValueError where cheating clients could not be found."""
     cheaters = way.threshold.max_cheaters
     if cheaters and not isinstance(way.membership, Open):
@@ -57,7 +72,7 @@ def check_max_cheaters(way: ParameterSet) -> None:
         )
 
 
-def check_workers(way: ParameterSet, clients: tuple[PartyId, ...]) -> None:
+def check_workers(way: SecFCSettings, clients: tuple[PartyId, ...]) -> None:
     """Raises InputError for workers that are too few, or that this run cannot leave alone."""
     workers, threshold = way.runtime.workers, way.threshold
     if workers is None:
@@ -84,7 +99,7 @@ def check_workers(way: ParameterSet, clients: tuple[PartyId, ...]) -> None:
         )
 
 
-def check_start_for_k(way: ParameterSet) -> None:
+def check_start_for_k(way: SecFCSettings) -> None:
     """Raises ValueError where k cannot be chosen, or labels not be given, whatever the points."""
     policy = way.disclosure
     if isinstance(way.init, GivenLabels) and not isinstance(way.membership, Open):
@@ -110,7 +125,7 @@ def check_start_for_k(way: ParameterSet) -> None:
     check_choice(way.init, way.k)
 
 
-def check_rounded_centers(way: ParameterSet) -> None:
+def check_rounded_centers(way: SecFCSettings) -> None:
     """Raises InputError where centers cannot be rounded, or need not be."""
     if way.quantization.centers == "exact" or way.disclosure.capabilities.rounds:
         return

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from field.code.rows import MEMORY, FileStorage, NoRoomError
 from field.secrets.coins import Coins
-from secfc.algorithm import PublicFacts
 from secfc.coded.blame import CheaterIdentification
 from secfc.coded.input_check import ReceivedShares
 from secfc.coded.membership import (
@@ -21,12 +20,13 @@ from secfc.coded.membership import (
     contribute_own_rows,
     settle_single_owner,
 )
-from secfc.coded.parameters import Runtime
-from secfc.coded.plan import CodedPlan, HiddenOwnerLayout, RowLayout
+from secfc.coded.plan import CodedPlan, HiddenOwnerLayout
 from secfc.coded.sharing import share_rows
+from secfc.coded_kmeans.parameters import SecFCSettings
 from secfc.data.federation import Federation
 from secfc.data.inputs import InputError
 from secfc.data.party import Party
+from secfc.roles.agreement import agree, agree_by_digest
 from secfc.roles.coin_toss import CoinToss, derive_seed, toss_coins, toss_coins_at_server
 from secfc.roles.exchange import PartyId, Role, TooManyHolders
 
@@ -39,15 +39,7 @@ Array = NDArray[Any]
 Draft = CodedPlan | PrivateMembershipPlan
 
 
-class PlanCompleter(Protocol):
-    """An algorithm that can plan a run as soon as the layout of its rows is known."""
-
-    def complete(self, public: PublicFacts, layout: RowLayout) -> CodedPlan:
-        """The plan for a known layout of rows."""
-        ...
-
-
-def complete_plan(way: PlanCompleter, draft: PrivateMembershipPlan, held: Array) -> CodedPlan:
+def complete_plan(way: SecFCSettings, draft: PrivateMembershipPlan, held: Array) -> CodedPlan:
     """The plan for rows that so many clients hold, (m,) int64: all ones without merging.
 
     Raises TooManyHolders, and ValueError for what does not fit in any case.
@@ -65,13 +57,21 @@ def complete_plan(way: PlanCompleter, draft: PrivateMembershipPlan, held: Array)
         raise TooManyHolders(counts, layout.multiple, str(error)) from error
 
 
-def plan_from_all_data(way: PlanCompleter, draft: Draft, federation: Federation) -> CodedPlan:
+def plan_from_all_data(way: SecFCSettings, draft: Draft, federation: Federation) -> CodedPlan:
     """The plan that the points of all will lead to, for a process that sees all data."""
     return draft if isinstance(draft, CodedPlan) else complete_plan(way, draft, draft.foreseen(federation))
 
 
+def agree_on_plan(plan: CodedPlan, me: PartyId) -> Role[None]:
+    """Agree on the plan before anything secret moves: all with all, or where there are workers with them.
+
+    Raises PlanMismatch.
+    """
+    return agree_by_digest(plan, me, plan.computing) if plan.workers else agree(plan, me)
+
+
 def agree_on_rows(
-    way: PlanCompleter, draft: Draft, party: Party, coins: Coins
+    way: SecFCSettings, draft: Draft, party: Party, coins: Coins
 ) -> Role[tuple[CodedPlan, RowContribution]]:
     """A client agrees with the others on the rows: the plan, and what it brings."""
     if isinstance(draft, CodedPlan):
@@ -82,7 +82,7 @@ def agree_on_rows(
 
 
 def agree_on_rows_at_server(
-    way: PlanCompleter, draft: Draft, coins: Coins
+    way: SecFCSettings, draft: Draft, coins: Coins
 ) -> Role[tuple[CodedPlan, Callable[[], Role[None]]]]:
     """The server's part of the same, and of settling."""
     if isinstance(draft, CodedPlan):
@@ -92,7 +92,7 @@ def agree_on_rows_at_server(
     return plan, partial(settle, plan)
 
 
-def check_terms(way: PlanCompleter, draft: Draft) -> None:
+def check_terms(way: SecFCSettings, draft: Draft) -> None:
     """Raises ValueError for a draft that was made on other terms than the algorithm's."""
     if draft.terms is not None:
         draft.terms.check(way)
@@ -102,15 +102,8 @@ def check_terms(way: PlanCompleter, draft: Draft) -> None:
 # Where a client's shares lie while it takes part: in memory, or in files of a folder that it names.
 
 
-class StorageSettings(Protocol):
-    """What of a run's parameters is each client's own business."""
-
-    @property
-    def runtime(self) -> Runtime: ...
-
-
 def share_rows_in_storage(
-    way: StorageSettings, plan: CodedPlan, mine: RowContribution, coins: Coins
+    way: SecFCSettings, plan: CodedPlan, mine: RowContribution, coins: Coins
 ) -> Role[ReceivedShares]:
     """Phase 1 of Algorithm 1, `share_rows`.  Raises InputError for a folder without room."""
     storage = MEMORY if way.runtime.scratch is None else FileStorage(Path(way.runtime.scratch))

@@ -4,52 +4,25 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from dataclasses import replace
+from typing import Any
 
 from field.ring.basis import LANE_PRIMES, MAX_LANES, MERSENNE_61, Basis, lanes_for
 from field.ring.quantize import LEAST_STEPS, clusters_rounding_modulus
 from psu.plan import Committee
-from secfc.algorithm import Clustering, PublicFacts
-from secfc.coded.membership import Membership, Open, Private
-from secfc.coded.parameters import Quantization
+from secfc.algorithm import Clustering
+from secfc.coded.membership import Private
 from secfc.coded.plan import CodedPlan
-from secfc.coded_kmeans.parameters import DISCLOSURES, MEMBERSHIPS, word_for
+from secfc.coded_kmeans.parameters import DISCLOSURES, MEMBERSHIPS, LloydSettings, SecFCSettings, word_for
 from secfc.data.federation import Federation
-from secfc.disclosure import AssignmentsOnly, Disclosure, FinalLabelsOnly, OwnLabels
+from secfc.disclosure import AssignmentsOnly, FinalLabelsOnly, OwnLabels
 from secfc.kmeans.elbow import Elbow
-from secfc.kmeans.starts import STARTS, Start
-from secfc.privacy.calibration import Budget
-from secfc.privacy.events import Event, Neighbors
+from secfc.kmeans.starts import STARTS
 from secfc.run_summary import NoisyReleaseSummary, RunSummary
 
 
-class LloydSettings(Protocol):
-    """How Lloyd's heuristic is run: `Lloyd`, and `SecFC`."""
-
-    @property
-    def init(self) -> Start: ...
-    @property
-    def n_init(self) -> int: ...
-    @property
-    def max_iter(self) -> int: ...
-    @property
-    def quantization(self) -> Quantization: ...
-
-
-class DisclosureSettings(LloydSettings, Protocol):
-    """And who may see what: `SecFC`."""
-
-    @property
-    def membership(self) -> Membership: ...
-    @property
-    def disclosure(self) -> Disclosure: ...
-    @property
-    def k(self) -> int | Elbow: ...
-
-
 def summarize_secfc(
-    way: DisclosureSettings, result: Clustering, federation: Federation, ids: str | None
+    way: SecFCSettings, result: Clustering, federation: Federation, ids: str | None
 ) -> RunSummary:
     """The account of a run.  ids: the column that names points, if one does."""
     plan, membership, exact = result.plan, way.membership, way.disclosure.capabilities.exact
@@ -117,7 +90,7 @@ def task_phrases(way: LloydSettings) -> tuple[str, ...]:
     return (f"start {word_for(way.init, STARTS)}{best}", f"at most {way.max_iter} iterations")
 
 
-def privacy_parameters(way: DisclosureSettings, plan: CodedPlan, ids: str | None) -> dict[str, Any]:
+def privacy_parameters(way: SecFCSettings, plan: CodedPlan, ids: str | None) -> dict[str, Any]:
     """Who may see what, and the code."""
     membership, policy = way.membership, way.disclosure
     found: dict[str, Any] = {"membership": word_for(membership, MEMBERSHIPS)}
@@ -149,7 +122,7 @@ def privacy_parameters(way: DisclosureSettings, plan: CodedPlan, ids: str | None
     }
 
 
-def budget_parameters(way: DisclosureSettings) -> dict[str, Any]:
+def budget_parameters(way: SecFCSettings) -> dict[str, Any]:
     """What a policy with noise may spend, and on what."""
     policy: Any = way.disclosure
     return {
@@ -189,7 +162,7 @@ def noise_sentences(policy: Any, plan: CodedPlan) -> dict[str, Any]:
     }
 
 
-def leakage_under_policy(way: DisclosureSettings) -> str:
+def leakage_under_policy(way: SecFCSettings) -> str:
     """What clients learn of others' points, under any policy of that kind."""
     what: Mapping[str, str] = {"sizes": "the sizes of clusters", "steps": "the number of steps"}
     return what.get(way.disclosure.capabilities.exposes, "the labels")
@@ -213,7 +186,7 @@ def threat_model(plan: CodedPlan, but: str, *more: tuple[str, str]) -> tuple[tup
     )
 
 
-def center_rounding_note(way: DisclosureSettings, plan: CodedPlan) -> tuple[tuple[str, str], ...]:
+def center_rounding_note(way: SecFCSettings, plan: CodedPlan) -> tuple[tuple[str, str], ...]:
     """To which grid centers are rounded; or, where exact ones are costly, what rounding them would save."""
     if plan.fraction is not None:
         grid = f"rounded to 1/{1 << plan.fraction} of a step, ties up"
@@ -320,14 +293,7 @@ def _merging(membership: Private) -> tuple[str, ...]:
 # What parties of a run of SecFC learned, in sentences for people.
 
 
-class ClusterSettings(DisclosureSettings, Protocol):
-    """Who may see what, of how many clusters."""
-
-    @property
-    def k(self) -> int | Elbow: ...
-
-
-def leakage_to_server(way: ClusterSettings, plan: CodedPlan) -> tuple[str, ...]:
+def leakage_to_server(way: SecFCSettings, plan: CodedPlan) -> tuple[str, ...]:
     """What the server learned, in sentences for people."""
     facts = [*way.membership.learned, *way.disclosure.learned(plan)]
     if plan.workers:
@@ -338,7 +304,7 @@ def leakage_to_server(way: ClusterSettings, plan: CodedPlan) -> tuple[str, ...]:
     return tuple(facts)
 
 
-def leakage_to_clients(way: DisclosureSettings, plan: CodedPlan) -> tuple[str, ...]:
+def leakage_to_clients(way: SecFCSettings, plan: CodedPlan) -> tuple[str, ...]:
     """What every client learned of others' points, in sentences for people."""
     when = (
         "at the start and at the end"
@@ -365,52 +331,3 @@ def opened_centers_sentence(plan: CodedPlan) -> str:
     """Which centers are opened, for people."""
     least = plan.smallest_center
     return "the centers" if least == 1 else f"the centers of clusters of at least {least} points"
-
-
-# --------------------------------------------------------------------------------------------------
-# What SecFC says of the budget it spends, so that another part of it may pay for what comes before.
-
-
-@dataclass(frozen=True)
-class PolicyBudget:
-    """The budget of an algorithm whose policy adds noise (`secfc.scaling.noisy.BudgetHolder`).
-
-    way: SecFC with such a policy.
-    """
-
-    way: Any
-
-    @property
-    def budget(self) -> Budget:
-        """For everything that is released."""
-        budget: Budget = self._policy.budget
-        return budget
-
-    @property
-    def neighbors(self) -> Neighbors:
-        """Whom the budget protects."""
-        neighbors: Neighbors = self._policy.neighbors
-        return neighbors
-
-    @property
-    def by_client(self) -> bool:
-        """Whether it protects all points of a client, so that noise depends on how many there are."""
-        return self.neighbors.unit == "client"
-
-    def within(self, budget: Budget) -> Any:
-        """The same algorithm for another budget, such as what is left of one."""
-        return replace(self.way, disclosure=replace(self._policy, budget=budget))
-
-    def releases(self, budget: Budget, public: PublicFacts) -> Event:
-        """All that a run for a budget releases at most; with private membership, as if no row had two owners.
-
-        Raises as the plan does.
-        """
-        way = replace(self.within(budget), membership=Open())
-        policy: Any = way.disclosure
-        event: Event = policy.released(way.plan(public))
-        return event
-
-    @property
-    def _policy(self) -> Any:
-        return self.way.disclosure

@@ -8,13 +8,21 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
 from field.code.lagrange_code import LagrangeCode
 from field.ring.quantize import FRACTION
 from field.secrets.coins import Coins
-from secfc.algorithm import Capabilities, Clustering, PartyOutcome, PublicFacts, join_outcomes
+from secfc.algorithm import (
+    Capabilities,
+    Clustering,
+    PartyOutcome,
+    PublicFacts,
+    SplittableBudget,
+    join_outcomes,
+)
 from secfc.coded.membership import Membership, Open, PrivateMembershipPlan
 from secfc.coded.parameters import (
     Quantization,
@@ -42,7 +50,6 @@ from secfc.coded_kmeans.parameters import (
 from secfc.coded_kmeans.predict import CodedModel, PredictionAllowance
 from secfc.coded_kmeans.run_setup import Draft, check_terms, plan_from_all_data
 from secfc.coded_kmeans.run_summary import (
-    PolicyBudget,
     leakage_to_clients,
     leakage_to_server,
     summarize_secfc,
@@ -53,6 +60,8 @@ from secfc.data.party import Party
 from secfc.disclosure import AssignmentsOnly, Disclosure, NoiseAtServer, NoiseInShares
 from secfc.kmeans.elbow import Elbow, largest_k, parse_k
 from secfc.kmeans.starts import Start
+from secfc.privacy.calibration import Budget
+from secfc.privacy.events import Event
 from secfc.privacy.ledger import Promise
 from secfc.roles.description import RunTerms
 from secfc.roles.exchange import SERVER, PartyId, Role
@@ -202,10 +211,11 @@ class SecFC:
     @property
     def capabilities(self) -> Capabilities:
         """All that an algorithm can have, but for clients with different features."""
-        noisy = isinstance(self.disclosure, NoiseAtServer | NoiseInShares)
-        budget = PolicyBudget(self) if noisy else None
+        policy, budget = self.disclosure, None
+        if isinstance(policy, NoiseAtServer | NoiseInShares):
+            budget = SplittableBudget(policy.budget, policy.neighbors, self.with_budget, self.bound_releases)
         return Capabilities(
-            counted=isinstance(self.membership, Open) or bool(budget and budget.by_client),
+            counted=isinstance(self.membership, Open) or bool(budget and budget.neighbors.unit == "client"),
             policy=self.disclosure,
             membership=self.membership,
             coarse=self.quantization.coarse,
@@ -218,6 +228,21 @@ class SecFC:
             foresee=self.foreseen,
             account=self.account,
         )
+
+    def with_budget(self, budget: Budget) -> SecFC:
+        """SecFC for another budget, where its policy adds noise."""
+        policy: Any = self.disclosure
+        return replace(self, disclosure=replace(policy, budget=budget))
+
+    def bound_releases(self, budget: Budget, public: PublicFacts) -> Event:
+        """All that a run for a budget releases at most; with private membership, as if no row had two owners.
+
+        Raises as the plan does.
+        """
+        way = replace(self.with_budget(budget), membership=Open())
+        policy: Any = way.disclosure
+        event: Event = policy.released(way.plan(public))
+        return event
 
     def losses(self, plan: Draft) -> int:
         """How many clients may fall silent once their rows are shared."""

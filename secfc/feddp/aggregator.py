@@ -245,7 +245,7 @@ class Aggregator:
 
 def run_server(plan: FedDPPlan, rng: np.random.Generator, coins: Coins) -> Role[FedDPServerResult]:
     """Algorithm 1, then Algorithm 2, as far as the plan goes."""
-    yield from agree_with_workers(plan, SERVER)
+    yield from agree_with_workers(plan, SERVER, plan.computing)
     books, curve, spread = Aggregator(plan, coins, rng), None, None
     if plan.radius.private:
         books.ledger = books.ledger.record(NonPrivate(), what="a bound read off private data")

@@ -142,7 +142,7 @@ def run_client(
 ) -> Role[tuple[Array, dict[str, tuple[int, int]], Array]]:
     """My labels (m_j,), which stay with me, how many of my contributions were shortened, and the centers."""
     me = party.name
-    yield from agree_with_workers(plan, me)
+    yield from agree_with_workers(plan, me, plan.computing)
     mine = ClientStatistics(plan, party.read())
     question = ITERATE
 

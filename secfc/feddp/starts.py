@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,19 +28,6 @@ Array = NDArray[Any]
 LINES = 2  # along which points vote before anything else
 # Of the budget for votes, and of one below this total for so many clusters.
 SHARE, SHARE_OF_LITTLE, EPSILON_FOR_SHARE, CLUSTERS_FOR_SHARE = 0.7, 0.85, 0.5, 16
-
-
-class InitialCenters(Protocol):
-    """Centers without client data."""
-
-    def draw(self, points: Array, k: int, rng: np.random.Generator) -> Array:
-        """Centers (k, d), in data units, from the server's points (s, d)."""
-        ...
-
-    @property
-    def public(self) -> bool:
-        """Whether they tell nothing of the clients' points."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -199,7 +186,7 @@ class GivenCenters:
         return centers
 
 
-Start = FedDPInit | Votes | Cones | InitialCenters
+Start = FedDPInit | Votes | Cones | ServerKMeansPlusPlus | ServerLloyds | SpherePacking | GivenCenters
 
 
 # --------------------------------------------------------------------------------------------------

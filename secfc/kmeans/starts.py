@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -67,20 +67,13 @@ class Start(Protocol):
         ...
 
 
-@runtime_checkable
-class ChoosesK(Protocol):
-    """A start that can choose k on its way."""
-
-    def choose(
-        self, m: int, elbow: Elbow, rng: np.random.Generator, source: Source
-    ) -> Role[tuple[Array, CostCurve | None]]:
-        """First labels (m,) int32 of k clusters, and what k was chosen by, None for who hears labels only."""
-        ...
+# Starts that can choose k on their way, by their method `choose`.
+CHOOSE_K = Bisecting | Splitting
 
 
 def check_choice(init: Start, k: int | Elbow) -> None:
     """Raises ValueError for a start that cannot choose k, where that is asked of it."""
-    if isinstance(k, Elbow) and not isinstance(init, ChoosesK):
+    if isinstance(k, Elbow) and not isinstance(init, CHOOSE_K):
         raise IncompatibleOptions(
             {"k": k, "init": init},
             "k is chosen by what merging clusters costs, which this start does not measure",

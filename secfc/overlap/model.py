@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,14 +20,6 @@ from secfc.overlap.missing_features import KnownCenters, nearest_offered
 from secfc.roles.exchange import PartyId
 
 Array = NDArray[Any]
-
-
-class Labeler(Protocol):
-    """Centers on some features, and how points find the nearest."""
-
-    def label(self, points: Array, features: Array, owner: str) -> Array:
-        """Labels (m,) int32 of points (m, c) on some of its features, by their places (c,)."""
-        ...
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -49,6 +41,9 @@ class FloatLabeler:
 
     def label(self, points: Array, features: Array, owner: str) -> Array:
         return nearest_known(points, self.centers[:, features])
+
+
+Labeler = ExactLabeler | FloatLabeler
 
 
 def nearest_known(points: Array, centers: Array) -> Array:

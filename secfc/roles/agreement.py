@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Protocol
 
-from secfc.roles.description import Difference, describe_differences
+from secfc.roles.description import Difference, describe_differences, description_digest
 from secfc.roles.exchange import (
     AGREE,
     SERVER,
@@ -28,15 +28,6 @@ class AgreedPlan(Protocol):
 
     @property
     def description(self) -> bytes: ...
-
-
-class WorkerPlan(AgreedPlan, Protocol):
-    """A plan under which some of the clients compute."""
-
-    @property
-    def computing(self) -> tuple[PartyId, ...]: ...
-
-    def digest(self) -> bytes: ...
 
 
 def agree(
@@ -73,7 +64,7 @@ def agree_with_server(plan: AgreedPlan, me: PartyId) -> Role[None]:
         raise PlanMismatch(differing)
 
 
-def agree_by_digest(plan: WorkerPlan, me: PartyId) -> Role[None]:
+def agree_by_digest(plan: AgreedPlan, me: PartyId, computing: tuple[PartyId, ...]) -> Role[None]:
     """Compare digests where clients talk to workers and the server alone: n descriptions are long.
 
     A client hears from every worker what it agreed to, before any share leaves.  To whom its plan differs
@@ -81,8 +72,8 @@ def agree_by_digest(plan: WorkerPlan, me: PartyId) -> Role[None]:
 
     Raises PlanMismatch.
     """
-    mine = PlanDigest(plan.digest())
-    working = (*plan.computing, SERVER)
+    mine = PlanDigest(description_digest(plan.description))
+    working = (*computing, SERVER)
     peers = tuple(p for p in ((*plan.clients, SERVER) if me in working else working) if p != me)
     inbox = yield Exchange(to_all(peers, mine), peers, 0, round=AGREE, phase="agree")
     heard = expect_messages(inbox, PlanDigest)
@@ -100,13 +91,13 @@ def agree_by_digest(plan: WorkerPlan, me: PartyId) -> Role[None]:
     raise PlanMismatch(unexplained | compare_descriptions(plan, inbox))
 
 
-def agree_with_workers(plan: WorkerPlan, me: PartyId) -> Role[None]:
+def agree_with_workers(plan: AgreedPlan, me: PartyId, computing: tuple[PartyId, ...]) -> Role[None]:
     """Compare the plan where not all clients may compute: digests if some do not, else all of it.
 
     Raises PlanMismatch.
     """
-    if len(plan.computing) < len(plan.clients):
-        yield from agree_by_digest(plan, me)
+    if len(computing) < len(plan.clients):
+        yield from agree_by_digest(plan, me, computing)
     else:
         yield from agree(plan, me)
 

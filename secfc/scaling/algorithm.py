@@ -44,7 +44,7 @@ from secfc.privacy.ledger import EVERYBODY, Ledger
 from secfc.roles.description import LOCAL, RunTerms
 from secfc.roles.exchange import SERVER, PartyId, Role
 from secfc.roles.transcript import SimulatedRun
-from secfc.scaling.noisy import BudgetHolder, NoisyStandardize, ScaleNoise
+from secfc.scaling.noisy import NoisyStandardize, ScaleNoise
 from secfc.scaling.roles import (
     ScaledPlan,
     help_to_scale,
@@ -189,10 +189,8 @@ class Scaled:
 
     def paid(self, noise: ScaleNoise | None) -> Any:
         """The algorithm, for what is left of its budget if a part paid for the scale."""
-        if noise is None:
-            return self.algorithm
-        budget: BudgetHolder = self.algorithm.capabilities.budget
-        return budget.within(noise.rest)
+        budget = self.algorithm.capabilities.budget
+        return self.algorithm if noise is None or budget is None else budget.within(noise.rest)
 
     def recorded(self, noise: ScaleNoise | None, ledger: Ledger, clients: tuple[PartyId, ...]) -> Ledger:
         """A ledger, and that the scale was opened: to clients, or with noise to everybody."""

@@ -25,7 +25,7 @@ import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,11 +33,11 @@ from numpy.typing import NDArray
 from field.cached import cached_property
 from field.ring.noise import Deviation, discrete_gaussian
 from field.secrets.coins import Coins
-from secfc.algorithm import PublicFacts
+from secfc.algorithm import PublicFacts, SplittableBudget
 from secfc.data.inputs import InputError
 from secfc.privacy import accountant
 from secfc.privacy.calibration import Budget, discrete_multiplier
-from secfc.privacy.events import Composed, DistributedDiscreteGaussian, Event, Neighbors, PrivacyError
+from secfc.privacy.events import Composed, DistributedDiscreteGaussian, Event, PrivacyError
 from secfc.scaling.scaling import Outside, Scaling
 from secfc.scaling.ways import (
     Missing,
@@ -57,28 +57,6 @@ BETA, GAMMA = Fraction(53, 32), Fraction(15, 32)
 REACH = 40
 # A deviation below that many deviations of its noise is taken for so many.
 CLEAR = 2.0
-
-
-class BudgetHolder(Protocol):
-    """What an algorithm says of a budget of differential privacy, as `budget` of its capabilities."""
-
-    @property
-    def budget(self) -> Budget:
-        """For everything that it releases."""
-        ...
-
-    @property
-    def neighbors(self) -> Neighbors:
-        """Whom it protects."""
-        ...
-
-    def within(self, budget: Budget) -> Any:
-        """The same algorithm for another budget."""
-        ...
-
-    def releases(self, budget: Budget, public: PublicFacts) -> Event:
-        """All that it releases at most for a budget, on these public facts.  Raises as its plan does."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -165,7 +143,7 @@ class NoisyStandardize:
         honest: whose noise counts, of n contributors.  Raises InputError for an algorithm without a budget,
         PrivacyError for neighbors that noise does not cover, and what the plan of the algorithm raises.
         """
-        spending: BudgetHolder | None = algorithm.capabilities.budget
+        spending: SplittableBudget | None = algorithm.capabilities.budget
         if spending is None:
             raise InputError(
                 f"noise on the scale needs a part of a budget, and {type(algorithm).__name__} has none as it "

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, Protocol, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,19 +21,6 @@ Missing = Literal["refuse", "mean"]
 
 POWERS = "of every feature the least power of two that none of its values exceeds"
 MEANS = ", and the mean and the number of its values, over all clients"
-
-
-class Scaler(Protocol):
-    """What `Scaled` needs to know of a scaling before it is found."""
-
-    @property
-    def limit(self) -> float:
-        """The public bound on scaled values: it follows from no data."""
-        ...
-
-    def fixed(self, public: Any) -> Scaling | None:
-        """The scaling, where public facts alone give it; else None."""
-        ...
 
 
 @dataclass(frozen=True)

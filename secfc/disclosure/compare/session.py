@@ -28,6 +28,7 @@ from secfc.coded.plan import CodedPlan, RowLayout
 from secfc.coded.policy import DistanceOracle
 from secfc.coded.queries import Query
 from secfc.data.inputs import IncompatibleOptions
+from secfc.disclosure.checked.blocks import Blocks, Traffic, cheapest_blocks, shapes
 from secfc.disclosure.checked.steps import COINS, DIGESTS, MASKS, PRODUCTS, ROWS, STEPS, CheckedReplies
 from secfc.disclosure.compare.candidates import (
     BisectorSide,
@@ -64,6 +65,10 @@ def _schedule(
     return Tournament(contest, lanes(Tournament.needed(contest, counts, d, max_int)), m, counts)
 
 
+# What a comparison of 16 centers sends, for any number of points: by such proportions a committee is chosen.
+PROPORTIONS = Traffic(corrections=2147, opened=647, sums=256)
+
+
 def committee_size(t: int) -> int:
     """Members of whom any t, and at least one, learn nothing."""
     return max(2, t + 1)
@@ -73,15 +78,35 @@ def committee_size(t: int) -> int:
 class CommitteeChoice:
     """Who compares: a committee of so many clients, with the tables of a dealer that is not in it.
 
-    dealer: None if nobody deals.
+    dealer: None if nobody deals.  deviating: clients that never are all who play a part; where there are any,
+    a committee has more clients than `size`, in blocks.
     """
 
     size: int
     dealer: PartyId | None = None
+    deviating: int = 0
 
     @property
     def dealers(self) -> tuple[PartyId, ...]:
         return () if self.dealer is None else (self.dealer,)
+
+    @property
+    def fewest(self) -> int:
+        """Clients without whom there is no committee."""
+        return self.size + self.deviating
+
+    def among(self, available: int) -> Blocks | None:
+        """The cheapest committee of so many clients that do not deal; None if they are too few."""
+        if self.deviating:
+            return cheapest_blocks(available, self.size - 1, self.deviating, PROPORTIONS)
+        return self.of(self.size) if available >= self.size else None
+
+    def of(self, players: int) -> Blocks | None:
+        """The committee of so many clients; None if there is no such."""
+        if not self.deviating:
+            return Blocks((players,), 0) if players == self.size else None
+        found = shapes(players, self.size - 1, self.deviating)
+        return next((blocks for blocks in found if blocks.players == players), None)
 
 
 NOBODY = CommitteeChoice(0)
@@ -171,7 +196,7 @@ class ComparisonSession:
             waits[self.shared] = tuple(c for c in self.responders if c != name)
             waits[self.begun + SEND] = tuple(c for c in self.parts if c != name)
             if step == 0:
-                waits[SEND] = tuple(c for c in (self.corrected,) if c != name)
+                waits[SEND] = tuple(c for c in self.correctors if c != name)
             if not self.opens:
                 waits = {at: who for at, who in waits.items() if at <= self.shared}
         elif step == 0:
@@ -262,10 +287,21 @@ class ComparisonSession:
     def committee(self) -> tuple[PartyId, ...]:
         return self._names(self.question.members)
 
+    @cached_property
+    def blocks(self) -> Blocks:
+        """Which of the committee plays which part of what is dealt."""
+        found = self.seating.of(len(self.committee))
+        return Blocks((len(self.committee),), 0) if found is None else found
+
+    @cached_property
+    def correctors(self) -> tuple[PartyId, ...]:
+        """The members that get the dealer's corrections: all who play the part that these are of."""
+        return tuple(self.committee[i] for i in self.blocks.parts[self.question.corrected])
+
     @property
     def corrected(self) -> PartyId:
-        """The member that gets the dealer's corrections."""
-        return self.committee[self.question.corrected]
+        """The first of these."""
+        return self.correctors[0]
 
     @cached_property
     def parts(self) -> dict[PartyId, slice]:
@@ -273,7 +309,7 @@ class ComparisonSession:
 
         Few distances are summed up by the corrected member alone, many by all members.
         """
-        size, first = len(self.committee), self.question.corrected
+        size, first = len(self.committee), self.committee.index(self.corrected)
         count = max(1, min(size, self.shape[0] * self.m // WORTH_SPLITTING))
         parts = split_range(self.m, count)
         return {self.committee[(first + i) % size]: part for i, part in enumerate(parts)}
