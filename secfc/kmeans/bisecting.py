@@ -21,9 +21,11 @@ from secfc.roles.exchange import Role
 
 Array = NDArray[Any]
 
-# Levels in a row that split nothing, after which nothing is taken to be left to split: other random halves
-# may split what these did not, and points that are all equal are split by none.
-PATIENCE = 3
+# Levels in a row that split nothing, after which nothing is taken to be left to split.  Points that are all
+# equal are split by no halves.  Of others, where a side is a coin a point, two sides have the same mean with
+# probability at most 1/2 (Littlewood and Offord): all levels but the first miss a cluster that can be split
+# with at most 2**-9.
+PATIENCE = 10
 
 
 @dataclass(frozen=True)
@@ -43,18 +45,18 @@ class Bisecting:
 
     Notes
     -----
-    On every level each cluster is cut into random halves of equal size, by public coins.  A split gains what
-    it takes off the cost; those that gain enough are accepted, the best first, no more than are missing, ties
-    to the lowest cluster.  The second half of an accepted cluster becomes a new one, in the order of the
-    clusters; one that lost all its points leaves its number to those behind it.
+    On every level each cluster is cut into random halves of equal size, by public coins.  Where a level
+    splits nothing, as halves may have equal means, the next puts each point on a side by a coin.  A split
+    gains what it takes off the cost; those that gain enough are accepted, the best first, no more than are
+    missing, ties to the lowest cluster.  The second half of an accepted cluster becomes a new one, in the
+    order of the clusters; one that lost all its points leaves its number to those behind it.
 
     In the end two neighbors become one, those whose merging costs least (Ward's method; ties to the lowest),
     until k are left.  Neighbors are clusters of which one was cut from the other, or between which points
     moved: of these alone costs are asked for.  Where k is chosen, any two clusters are neighbors.
 
-    Where points have fewer different values than k, or random halves of equal means come up again and again,
-    clusters stay empty.  Accepting all splits would cut compact clusters, and one at a time takes k - 1
-    levels; `python -m benchmarks.quality` compares costs.
+    Where points have fewer different values than k, clusters stay empty.  Accepting all splits would cut
+    compact clusters, and one at a time takes k - 1 levels; `python -m benchmarks.quality` compares costs.
     """
 
     keep: float = 0.5
@@ -120,7 +122,7 @@ class Bisecting:
             c = int(labels.max()) + 1
             if c == most or idle == PATIENCE:
                 break
-            halves = _random_halves(labels, c, rng)
+            halves = _random_halves(labels, c, rng) if not idle else _random_sides(labels, c, rng)
             for _ in range(self.steps):
                 before, halves = halves, (yield from source.halved(halves, c))
                 if np.array_equal(before, halves):
@@ -254,6 +256,11 @@ def _random_halves(labels: Array, c: int, rng: np.random.Generator) -> Array:
     halves = np.empty(len(labels), np.int32)
     halves[order] = 2 * labels[order] + ranks % 2
     return halves
+
+
+def _random_sides(labels: Array, c: int, rng: np.random.Generator) -> Array:
+    """Every point of c clusters on one of the two sides of its own, by a coin."""
+    return (2 * labels + rng.integers(0, 2, len(labels))).astype(np.int32)
 
 
 def _numbered(labels: Array) -> Array:

@@ -22,6 +22,7 @@ from secfc.data.inputs import build_algorithm
 from secfc.kmeans.bisecting import PATIENCE, Bisecting, _random_halves, accept_splits
 from secfc.kmeans.loop import PlainSource, gains_from_distances, halves_from_distances
 from secfc.kmeans.neighbors import Neighborhood, all_pairs
+from secfc.kmeans.splitting import Splitting
 from secfc.kmeans.starts import STARTS, CenterSeparation, KMeansPlusPlus
 from secfc.metrics import cost
 from secfc.privacy import Bound, Budget
@@ -709,6 +710,50 @@ def test_more_levels_than_planned_are_refused(monkeypatch):
     run(federation(), secfc.Distances())
     assert len(levels) == PATIENCE
     assert levels == [1] * PATIENCE
+
+
+def corners(d, copies):
+    """All 0/1 vectors of this length, and each so often."""
+    return np.repeat(np.array(list(itertools.product((0, 1), repeat=d))), copies, axis=0)
+
+
+FEW_VALUES = {
+    "a 0/1 column of 4": (corners(1, 2), 2),
+    "a 0/1 column of 8": (corners(1, 4), 2),
+    "three points": (np.arange(3)[:, None], 3),
+    "four corners twice": (corners(2, 2), 4),
+    "one of five, twice": (np.repeat(np.eye(5, dtype=int), 2, axis=0), 5),
+    "one of three, ten times": (np.repeat(np.eye(3, dtype=int), 10, axis=0), 3),
+    "nine squares twice": (np.repeat(np.arange(9) ** 2, 2)[:, None], 9),
+    "two far from many": (np.array([0] * 30 + [1, -1])[:, None], 3),
+    "fewer values than k": (corners(1, 6), 4),
+}
+
+
+def lost(start, points, k):
+    """Of 16 seeds, those after which points of two values share a cluster or more clusters are empty."""
+    values = len(np.unique(points, axis=0))
+    found = []
+    for seed in range(16):
+        rows = points[np.random.default_rng(seed).permutation(len(points))].astype(float)
+        run = secfc.fit(secfc.Lloyd(k, init=start), secfc.Federation.from_arrays([rows]), seed=seed)
+        own = run.labels[0]
+        if len(np.unique(own)) < min(k, values) or cost(rows, own, k) > 1e-9:
+            found.append(seed)
+    return found
+
+
+@pytest.mark.parametrize("start", [Bisecting(), Splitting()], ids=["bisecting", "splitting"])
+@pytest.mark.parametrize(("points", "k"), FEW_VALUES.values(), ids=list(FEW_VALUES))
+def test_as_many_clusters_as_different_points_are_found(points, k, start):
+    """Each value is a cluster of its own, however often halves with the same mean are drawn."""
+    assert lost(start, points, k) == []
+
+
+def test_halves_that_are_drawn_once_lose_clusters(monkeypatch):
+    """The control: without another draw, two points of each value are often cut into equal halves."""
+    monkeypatch.setattr("secfc.kmeans.bisecting.PATIENCE", 1)
+    assert lost(Bisecting(), *FEW_VALUES["a 0/1 column of 4"])
 
 
 def test_clusters_to_spare_are_merged_in_one_question():
