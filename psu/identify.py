@@ -22,6 +22,8 @@ import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from numpy.typing import NDArray
 
+from field.ring.errors import InvalidValue
+
 Array = NDArray[Any]
 
 # Types are told apart by the personalization of BLAKE2b, not by bytes of the message.
@@ -72,10 +74,10 @@ def row_digests(points: Array) -> Array:
     """
     values = np.asarray(points)
     if values.ndim != 2:
-        raise ValueError(f"points have shape {values.shape}: rows need two axes")
+        raise InvalidValue(f"points have shape {values.shape}: rows need two axes")
     rows = np.ascontiguousarray(values, "<f8") + 0.0  # -0.0 + 0.0 is 0.0
     if not np.isfinite(rows).all():
-        raise ValueError("points hold NaN or infinity: impute or drop them, such rows have no identity")
+        raise InvalidValue("points hold NaN or infinity: impute or drop them, such rows have no identity")
     return _hash("row", rows.tobytes(), np.full(len(rows), 8 * rows.shape[1]))
 
 

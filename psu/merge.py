@@ -25,6 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from field.ring.basis import MERSENNE_61, Basis
+from field.ring.errors import InvalidValue
 from field.secrets.channels import subkey
 from field.secrets.coins import Coins
 from psu.errors import UnionAborted
@@ -115,7 +116,7 @@ def same_of_one(rows: Array, data: Array) -> None:
     apart = (data != data[first[inverse]]).reshape(len(data), -1).any(axis=1)
     if apart.any():
         where = int(np.flatnonzero(apart)[0])
-        raise ValueError(
+        raise InvalidValue(
             f"points with equal IDs differ, such as point {where}: give them distinct IDs, or keep one"
         )
 

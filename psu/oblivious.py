@@ -37,6 +37,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from field.ring.errors import InvalidValue
 from field.secrets.coins import Coins
 from psu import ristretto
 from psu.errors import UnionAborted
@@ -144,7 +145,7 @@ class BlindedQuery:
 def check_quota(plan: UnionPlan, digest: Array) -> None:
     """Raises ValueError if a client has more distinct digests (N, 2) than the quota, if there is one."""
     if plan.quota and len(own := np.unique(digest, axis=0)) > plan.quota:
-        raise ValueError(
+        raise InvalidValue(
             f"{len(own)} different IDs, and a quota of {plan.quota}: agree with the others on a larger "
             "quota, which must not follow from who holds how many"
         )

@@ -14,6 +14,7 @@ from itertools import combinations
 
 from field.cached import cached_property
 from field.ring.basis import MERSENNE_61
+from field.ring.errors import InvalidValue
 
 HASHES = 4
 CELLS_PER_ID, CELLS_MORE, GROWTH = 1.5, 96, 1.25
@@ -71,7 +72,7 @@ class Committee:
 
     def __post_init__(self) -> None:
         if self.t < 1 or self.spares < 0:
-            raise ValueError(
+            raise InvalidValue(
                 f"t={self.t}, spares={self.spares}: t must be at least 1 and spares at least 0; "
                 "with t=0 every committee member would see every client's IDs"
             )
@@ -104,7 +105,7 @@ class Sheet:
 
     def __post_init__(self) -> None:
         if self.kind not in WIDTHS or self.attempt < 0 or self.rows < 0:
-            raise ValueError(f"no sheet has kind={self.kind!r}, attempt={self.attempt}, rows={self.rows}")
+            raise InvalidValue(f"no sheet has kind={self.kind!r}, attempt={self.attempt}, rows={self.rows}")
 
     @property
     def label(self) -> str:
@@ -156,30 +157,30 @@ class UnionPlan:
 
     def __post_init__(self) -> None:
         if not 16 <= len(self.session) <= 64:
-            raise ValueError(f"session has {len(self.session)} bytes: draw 16 to 64 for every run")
+            raise InvalidValue(f"session has {len(self.session)} bytes: draw 16 to 64 for every run")
         if self.n < 2 or self.n > 1024:
-            raise ValueError(f"n={self.n}: a union needs 2 to 1024 clients")
+            raise InvalidValue(f"n={self.n}: a union needs 2 to 1024 clients")
         if not 1 <= self.bound <= 1 << 32:
-            raise ValueError(f"bound={self.bound}: the bound on the union must lie in [1, 2**32]")
+            raise InvalidValue(f"bound={self.bound}: the bound on the union must lie in [1, 2**32]")
         if not (1 <= self.attempts <= 16 and 1 <= self.min_clients <= self.n):
-            raise ValueError(
+            raise InvalidValue(
                 f"attempts={self.attempts} must lie in [1, 16], min_clients={self.min_clients} in [1, n]"
             )
         if not 0 <= self.quota <= MAX_QUOTA:
-            raise ValueError(f"quota={self.quota}: of oblivious tags it lies in [1, 2**24], 0 is for none")
+            raise InvalidValue(f"quota={self.quota}: of oblivious tags it lies in [1, 2**24], 0 is for none")
         if self.evaluation_keys and len(self.evaluation_keys) != len(self.evaluators):
-            raise ValueError(
+            raise InvalidValue(
                 f"{len(self.evaluation_keys)} evaluation keys for {len(self.evaluators)} evaluators: one each"
             )
         if isinstance(self.mode, Committee):
             t, needed = self.mode.t, 2 * self.mode.t + 1 + self.mode.spares
             if self.n < needed:
-                raise ValueError(
+                raise InvalidValue(
                     f"n={self.n} clients cannot hold a committee for t={t} and {self.mode.spares} "
                     f"spares: 2t+1+spares = {needed} are needed. Lower t or spares, or use mode=Server()."
                 )
             if self.dealt and self.mode.spares > t:
-                raise ValueError(
+                raise InvalidValue(
                     f"t={t} with {self.mode.spares} spares: at most t={t} are possible where coefficients "
                     "are dealt, as two quorums must have an honest member in common. Lower spares"
                 )

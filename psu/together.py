@@ -16,6 +16,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
+from field.ring.errors import InvalidValue
 from field.secrets.channels import Identity
 from field.secrets.coins import Coins, SystemCoins
 from psu import align, masked, oblivious, opening, peeling, sharing, sizing, tables
@@ -110,7 +111,7 @@ def union(
     if mode is None:
         mode = Committee((len(sets) - 1 - spares) // 2 if t is None else t, spares)
     elif t is not None or spares:
-        raise ValueError("t and spares belong to threshold mode: pass them in mode=Committee(t, spares)")
+        raise InvalidValue("t and spares belong to threshold mode: pass them in mode=Committee(t, spares)")
     make = coins or (lambda party: SystemCoins())
     relay = make(RELAY)
     size = 1 << 24 if bound is None else bound

@@ -462,9 +462,9 @@ class Clustering:
         nothing is there to predict from.
         """
         if self.model is None:
-            raise ValueError("this algorithm keeps no model: nothing can be predicted from it")
+            raise InputError("this algorithm keeps no model: nothing can be predicted from it")
         if self.drive is None:
-            raise ValueError("this result is not one of `secfc.fit`: predict with the roles of its parties")
+            raise InputError("this result is not one of `secfc.fit`: predict with the roles of its parties")
         matched = self.model.by_name  # a model for any columns matches them itself
         federation = self._of_the_fit(federation, union=matched)
         if self.features is not None and federation.feature_names is not None and not matched:

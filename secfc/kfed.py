@@ -235,7 +235,7 @@ def local_clusters(view: View) -> dict[PartyId, tuple[Array, Array]]:
     groups = {e.recipient: e.body for e in view.sent() if isinstance(e.body, CenterLabels)}
     own = {e.sender: e.body for e in view.received() if isinstance(e.body, PointLabels)}
     if not received:
-        raise ValueError(f"{', '.join(view.parties)} saw no local centers: those are sent to the server only")
+        raise InputError(f"{', '.join(view.parties)} saw no local centers: those are sent to the server only")
     found = {}
     for name, sent in received.items():
         merged = groups[name].labels
@@ -314,7 +314,7 @@ class KFed:
         if not 1 <= self.k_local <= largest_k(k):
             raise InputError(f"it must lie in [1, k={largest_k(k)}]", parameters={"k_local": self.k_local})
         if largest_k(k) > public.m:
-            raise ValueError(f"k={k} clusters of m={public.m} points: lower k or add points")
+            raise InputError(f"k={k} clusters of m={public.m} points: lower k or add points")
         terms = RunTerms(self, public)
         return OneShotPlan(public.clients, k, self.k_local, self.seed, public.counts, public.d, terms)
 

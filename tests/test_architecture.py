@@ -81,7 +81,7 @@ ROOMS = {
     "secfc.algorithm secfc.run_summary secfc.kmeans secfc.attacks secfc.scaling secfc.coded secfc.disclosure "
     "secfc.coded_kmeans",
     "secfc.planning": "secfc.remedies "
-    "field.kernels field.compare secfc.logs secfc.roles secfc.data secfc.privacy "
+    "field.kernels field.ring field.compare secfc.logs secfc.roles secfc.data secfc.privacy "
     "secfc.html secfc.algorithm secfc.kmeans secfc.coded secfc.disclosure secfc.feddp secfc.coded_kmeans "
     "secfc.pipeline secfc.report",
     "secfc.grids": "secfc.roles secfc.data secfc.metrics secfc.algorithm secfc.report",

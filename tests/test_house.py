@@ -155,8 +155,13 @@ def test_things_are_where_the_table_says():
         assert list(lost(page, {**SOURCES, path: ""})) == [(path, name)]
 
 
-# Of several rooms: parties that deviate, bad calls of any part, installs without extras.
-ACROSS = {"tests/secfc/active", "tests/secfc/test_bad_calls.py", "tests/secfc/test_small_install.py"}
+# Of several rooms: parties that deviate, bad calls of any part and faults of any, installs without extras.
+ACROSS = {
+    "tests/secfc/active",
+    "tests/secfc/test_bad_calls.py",
+    "tests/secfc/test_internal_errors.py",
+    "tests/secfc/test_small_install.py",
+}
 
 
 def strays(tests, sources):

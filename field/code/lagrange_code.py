@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from field.ring.basis import Basis
+from field.ring.errors import InvalidValue
 from field.secrets.coins import Coins
 
 # --------------------------------------------------------------------------------------------------
@@ -93,7 +94,7 @@ def transfer_matrix(basis: Basis, xs: tuple[int, ...], ys: tuple[int, ...]) -> A
 # --------------------------------------------------------------------------------------------------
 
 
-class TooFewValues(ValueError):  # noqa: N818 - the protocol's word for it, see TooFewReplies
+class TooFewValues(Exception):  # noqa: N818 - the protocol's word for it, see TooFewReplies
     """Fewer evaluations than the degree needs: `needed`, and `got`, how many came."""
 
     def __init__(self, needed: int, got: int) -> None:
@@ -113,15 +114,15 @@ class LagrangeCode:
     def __post_init__(self) -> None:
         for name, value, least in (("n", self.n, 1), ("ell", self.ell, 1), ("t", self.t, 0)):
             if value < least:
-                raise ValueError(f"{name}={value} is too small: it must be at least {least}")
+                raise InvalidValue(f"{name}={value} is too small: it must be at least {least}")
         if self.threshold(2) > self.n:
-            raise ValueError(
+            raise InvalidValue(
                 f"n={self.n} clients cannot decode a squared distance with ell={self.ell}, t={self.t}: "
                 f"2*(ell+t-1)+1 = {self.threshold(2)} are needed. Lower ell or t, or add clients."
             )
         smallest = min(self.basis.primes)
         if self.n + self.ell + self.t >= smallest:
-            raise ValueError(
+            raise InvalidValue(
                 f"n={self.n}, ell={self.ell}, t={self.t} need {self.n + self.ell + self.t} distinct "
                 f"non-zero points, the prime {smallest} has {smallest - 1}: use larger primes"
             )

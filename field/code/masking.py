@@ -39,7 +39,7 @@ Array = NDArray[Any]
 COLUMNS = 1 << 16
 
 
-class MaskReused(ValueError):  # noqa: N818 - what happened
+class MaskReused(Exception):  # noqa: N818 - what happened
     """A one-time mask or table was asked for twice: two messages under one mask reveal their difference."""
 
 

@@ -52,6 +52,7 @@ from field.code.consistency import ParityChecks, checks_needed, judge_dealing
 from field.code.lagrange_code import LagrangeCode
 from field.kernels import projecting
 from field.ring.basis import MERSENNE_61, Basis, lanes_for
+from field.ring.errors import InvalidValue
 from field.secrets.coins import Coins
 
 Array = NDArray[Any]
@@ -160,14 +161,14 @@ class Projections:
 
     def __post_init__(self) -> None:
         if not (0 < self.size <= LARGEST and self.size & (self.size - 1) == 0):
-            raise ValueError(f"size={self.size}: blocks have a power of two of words, at most {LARGEST}")
+            raise InvalidValue(f"size={self.size}: blocks have a power of two of words, at most {LARGEST}")
         if min(self.ell, self.dealers, self.max_int, self.colluding) < 1:
-            raise ValueError(
+            raise InvalidValue(
                 f"ell={self.ell}, dealers={self.dealers}, max_int={self.max_int}, "
                 f"colluding={self.colluding} must be at least 1"
             )
         if self.proven >= MOST:
-            raise ValueError(
+            raise InvalidValue(
                 f"integers up to 2**{self.max_int.bit_length()} take masks beyond 2**60: lower the scale"
             )
 

@@ -19,7 +19,7 @@ from field.code.lagrange_code import LagrangeCode, TooFewValues, barycentric_wei
 Array = NDArray[Any]
 
 
-class TooManyLiars(ValueError):  # noqa: N818 - what happened, as TooFewValues
+class TooManyLiars(Exception):  # noqa: N818 - what happened, as TooFewValues
     """More values are off every polynomial than liars were planned for.
 
     liars  how many the caller tolerates

@@ -194,7 +194,7 @@ def sum_last(basis: Basis, values: Array) -> Array:
 # Words on polynomials of the degree of a share.
 
 
-class OffPolynomial(ValueError):  # noqa: N818 - what they are
+class OffPolynomial(Exception):  # noqa: N818 - what they are
     """Words of clients that lie on no polynomial of the degree of a share: somebody told a false one."""
 
 

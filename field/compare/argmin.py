@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from field.cached import cached_property
 from field.ring.basis import lanes_for
+from field.ring.errors import InvalidValue
 from field.ring.quantize import distance_bound
 
 Array = NDArray[Any]
@@ -158,7 +159,7 @@ class ArgminContest:
         """
         needed = self.needed(d, max_int)
         if math.prod(primes) <= needed:
-            raise ValueError(
+            raise InvalidValue(
                 f"comparing distances to clusters of {self.sizes} points takes a modulus above "
                 f"2**{needed.bit_length()}, the {len(primes)} lanes hold less than "
                 f"2**{math.prod(primes).bit_length()}: lower the scale, or add a lane"

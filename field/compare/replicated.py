@@ -31,6 +31,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from field.cached import cached_property
+from field.ring.errors import InvalidValue
 from field.secrets.coins import Coins
 
 Array = NDArray[Any]
@@ -56,7 +57,7 @@ class ReplicatedCommittee:
 
     def __post_init__(self) -> None:
         if not 1 <= self.t <= MAX_T:
-            raise ValueError(
+            raise InvalidValue(
                 f"t={self.t}: bits are shared among 2t+1 players for t from 1 to {MAX_T}, beyond that they "
                 "have more than a hundred components. Choose another t, or a policy with a dealer"
             )

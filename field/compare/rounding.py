@@ -40,6 +40,7 @@ from field.compare.dealer_protocol import (
     deal_compare,
 )
 from field.ring.basis import Basis
+from field.ring.errors import InvalidValue
 from field.ring.quantize import FRACTION, largest_rounded_center, rounding_modulus
 
 Array = NDArray[Any]
@@ -66,7 +67,7 @@ class CenterRounding:
     def __post_init__(self) -> None:
         most = rounding_modulus(max(self.sizes), self.largest, self.fraction, self.multiple)
         if self.basis.modulus <= most:
-            raise ValueError(
+            raise InvalidValue(
                 f"rounding centers of up to {max(self.sizes)} rows takes a modulus above "
                 f"2**{most.bit_length()}, the {self.basis.lanes} lanes hold less than "
                 f"2**{self.basis.modulus.bit_length()}: lower the scale, or add a lane"

@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from field.cached import cached_property
+from field.ring.errors import InvalidValue
 from field.ring.primes import FOLD_LIMIT as FOLD_LIMIT
 from field.ring.primes import LANE as LANE
 from field.ring.primes import LANE_PRIMES as LANE_PRIMES
@@ -43,16 +44,16 @@ class Basis:
 
     def __post_init__(self) -> None:
         if not self.primes:
-            raise ValueError("a basis needs at least one prime: try Basis.holding(bound)")
+            raise InvalidValue("a basis needs at least one prime: try Basis.holding(bound)")
         if len(set(self.primes)) != len(self.primes):
-            raise ValueError(f"primes={self.primes} repeat: the lanes must be distinct primes")
+            raise InvalidValue(f"primes={self.primes} repeat: the lanes must be distinct primes")
         for p in self.primes:
             if not (2 < p < 2**31 or p == MERSENNE_61):
-                raise ValueError(f"prime {p} has no kernel: use primes below 2**31, or 2**61 - 1 alone")
+                raise InvalidValue(f"prime {p} has no kernel: use primes below 2**31, or 2**61 - 1 alone")
             if p not in LANE_PRIMES and p != MERSENNE_61 and not _is_prime(p):
-                raise ValueError(f"{p} is not a prime: a residue could have no inverse")
+                raise InvalidValue(f"{p} is not a prime: a residue could have no inverse")
         if MERSENNE_61 in self.primes and len(self.primes) > 1:
-            raise ValueError("2**61 - 1 stands alone: mix 30-bit primes instead of adding lanes to it")
+            raise InvalidValue("2**61 - 1 stands alone: mix 30-bit primes instead of adding lanes to it")
 
     @classmethod
     def holding(cls, bound: int) -> Basis:
@@ -64,7 +65,7 @@ class Basis:
             basis = cls(LANE_PRIMES[:lanes])
             if basis.modulus > bound:
                 return basis
-        raise ValueError(
+        raise InvalidValue(
             f"integers up to 2**{bound.bit_length()} need more than {MAX_LANES} lanes of 30 bits: "
             "lower the scale, the bound of the data or the number of points"
         )

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from field.ring.basis import Basis
+from field.ring.errors import InvalidValue
 from field.secrets.coins import Coins
 
 Array = NDArray[Any]
@@ -50,12 +51,12 @@ class Deviation:
 
     def __post_init__(self) -> None:
         if not (1 <= self.numerator <= 2**_DIGITS and self.exponent >= -_PLACES):
-            raise ValueError(
+            raise InvalidValue(
                 f"{self.numerator} * 2**{self.exponent} is no standard deviation of at most {_DIGITS} digits "
                 f"and {_PLACES} binary places: use Deviation.above"
             )
         if self.value >= LARGEST:
-            raise ValueError(
+            raise InvalidValue(
                 f"a standard deviation of {float(self.value):.3g} leaves no room in 64 bits, it must be "
                 "below 2**56: lower the scale of the integers"
             )
@@ -64,7 +65,7 @@ class Deviation:
     def above(cls, least: float | Fraction) -> Deviation:
         """The smallest deviation on the grid that is at least `least`."""
         if not 0 < least < math.inf:
-            raise ValueError(f"least={float(least)}: a standard deviation is positive and finite")
+            raise InvalidValue(f"least={float(least)}: a standard deviation is positive and finite")
         exact = Fraction(least)
         # exact < 2**e, so that the numerator has at most 24 digits, or is 2**24 itself.
         e = exact.numerator.bit_length() - exact.denominator.bit_length() + 1
@@ -86,7 +87,7 @@ def discrete_laplace(scale: Fraction | int, shape: int | tuple[int, ...], *, coi
     """
     exact = Fraction(scale)
     if not (0 < exact.numerator < LARGEST and exact.denominator < LARGEST):
-        raise ValueError(f"scale={exact}: numerator and denominator must be positive and below 2**56")
+        raise InvalidValue(f"scale={exact}: numerator and denominator must be positive and below 2**56")
     from field.kernels import sampling
 
     t, s = np.uint64(exact.numerator), np.uint64(exact.denominator)
@@ -158,7 +159,7 @@ def wide_noise(
     """
     f = uniform_digits(sigma)
     if f > 64:
-        raise ValueError(f"noise of 2**{SAMPLED + f} leaves no room: lower the scale of the integers")
+        raise InvalidValue(f"noise of 2**{SAMPLED + f} leaves no room: lower the scale of the integers")
     y = basis.reduce(sampler(Deviation.above(sigma / 2**f), shape, coins=coins))
     if not f:
         return y

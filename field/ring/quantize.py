@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from field.ring.basis import LANE_PRIMES, Basis
+from field.ring.errors import InvalidValue
 
 # --------------------------------------------------------------------------------------------------
 # Clipping on the integers: exact, enforced, and never in place.
@@ -39,7 +40,7 @@ def clip_norms(vectors: Array, bound: int) -> tuple[Array, Array]:
     if values.dtype.kind not in "iuO":
         raise TypeError(f"an array of {values.dtype}: clipping is exact on integers; quantize first")
     if bound < 0:
-        raise ValueError(f"bound={bound} must be at least 0")
+        raise InvalidValue(f"bound={bound} must be at least 0")
     out = values.astype(np.int64)
     squares = squared_norms(values)
     clipped = np.asarray(squares > bound * bound, bool)
@@ -97,13 +98,13 @@ class Quantizer:
     def __post_init__(self) -> None:
         for name, value in (("scale", self.scale), ("bound", self.bound)):
             if not (math.isfinite(value) and value > 0):
-                raise ValueError(f"{name}={value} must be a positive finite number")
+                raise InvalidValue(f"{name}={value} must be a positive finite number")
         if self.rounding not in ("nearest", "floor"):
-            raise ValueError(f"rounding={self.rounding!r} must be 'nearest' or 'floor'")
+            raise InvalidValue(f"rounding={self.rounding!r} must be 'nearest' or 'floor'")
         if self.radius is not None and self.radius < 1:
-            raise ValueError(f"radius={self.radius} steps is too small: it must be at least 1")
+            raise InvalidValue(f"radius={self.radius} steps is too small: it must be at least 1")
         if self.max_int > MAX_INT:
-            raise ValueError(
+            raise InvalidValue(
                 f"scale*bound = {self.scale * self.bound:.3g} exceeds 2**52, where floats stop being "
                 "exact integers: lower the scale"
             )
@@ -129,7 +130,7 @@ class Quantizer:
             value = values[row, feature]
             what = "NaN" if math.isnan(value) else "infinite" if math.isinf(value) else "outside"
             rule = f"the public bound [-{self.bound:g}, {self.bound:g}]"
-            raise ValueError(
+            raise InvalidValue(
                 f"{owner}, row {first_row + int(row)}, feature {int(feature)} (counted from 0) is "
                 + (f"{what} {rule}" if what == "outside" else f"{what}; every value must be finite")
                 + ": raise the bound, or clean or rescale the data"
@@ -152,7 +153,7 @@ def finest_scale(basis: Basis, d: int, m: int, bound: float, *, most: int | None
     held = min(math.isqrt((basis.modulus - 1) // d) // (2 * m), MAX_INT)
     most = held if most is None else min(held, most)
     if most < 1:
-        raise ValueError(
+        raise InvalidValue(
             f"clusters of m={m} points leave no room for a single step in {basis.lanes} lanes: use more lanes"
         )
     scale = math.ldexp(1.0, math.frexp(most / bound)[1])
@@ -185,7 +186,7 @@ def plan_quantization(
         if basis is None:
             return Basis.holding(needed), quantizer
         if basis.modulus <= needed:
-            raise ValueError(
+            raise InvalidValue(
                 f"scale={scale:g} with bound={bound:g}, m={m} makes distances, or what is computed from "
                 f"them, up to 2**{needed.bit_length()}, the modulus is below "
                 f"2**{basis.modulus.bit_length()}: lower the scale or add lanes"

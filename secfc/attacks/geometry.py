@@ -38,6 +38,7 @@ from numpy.typing import NDArray
 from field.cached import cached_property
 from field.code.rows import cluster_sizes
 from secfc.attacks.views import SeenDistances, SeenQuery
+from secfc.data.inputs import InputError
 
 Array = NDArray[Any]
 Freedom = Literal["none", "isometry", "similarity"]
@@ -213,7 +214,7 @@ def reconstruct_geometry(
         if (question.labels >= 0).any():
             last = (question, parts.sum(axis=0))
     if last is None:
-        raise ValueError(f"{', '.join(seen.parties)} saw no question of the server: nothing to attack")
+        raise InputError(f"{', '.join(seen.parties)} saw no question of the server: nothing to attack")
     points = coordinates[:, :rank].copy()
     freedom: Freedom = "similarity" if deviation else "isometry"
     return Geometry(seen.parties, points, tuple(ranks), _outside(points, *last), freedom)
@@ -227,7 +228,7 @@ def locate_points(seen: SeenDistances, *, segments: bool = False, tolerance: flo
     rows, known = seen.known()
     if not len(rows):
         who = ", ".join(seen.parties)
-        raise ValueError(f"{who} hold no points: name a client as a party, and pass the federation")
+        raise InputError(f"{who} hold no points: name a client as a party, and pass the federation")
     return Located(reconstruct_geometry(seen, segments=segments, tolerance=tolerance), rows, known)
 
 
@@ -235,7 +236,7 @@ def labels_only(seen: SeenDistances) -> Simplex:
     """The baseline: what the labels alone suggest, without any distance; any party can make this guess."""
     questions = list(seen.questions())
     if not questions:
-        raise ValueError(f"{', '.join(seen.parties)} saw no question of the server: no labels")
+        raise InputError(f"{', '.join(seen.parties)} saw no question of the server: no labels")
     return Simplex(seen.parties, tuple(q.labels for q in questions), max(q.k for q in questions))
 
 

@@ -36,6 +36,7 @@ from field.cached import cached_property
 from secfc.algorithm import Clustering
 from secfc.attacks.geometry import Freedom
 from secfc.attacks.views import SeenDistances
+from secfc.data.inputs import InputError
 from secfc.roles.exchange import PartyId
 
 Array = NDArray[Any]
@@ -130,7 +131,7 @@ def label_history(seen: SeenDistances, result: Clustering | None = None) -> Hist
     """
     questions = list(seen.questions())
     if not questions:
-        raise ValueError(f"{', '.join(seen.parties)} saw no question of the server: no labels")
+        raise InputError(f"{', '.join(seen.parties)} saw no question of the server: no labels")
     labelings, ks = tuple(q.labels for q in questions), tuple(q.k for q in questions)
     # Of several restarts the best is not the last, and each but the last told its end by itself.
     answer = result.history[-1] if result is not None and result.plan.n_init == 1 else None

@@ -49,7 +49,7 @@ class DistributionLaw:
     def __post_init__(self) -> None:
         k, d = self.means.shape
         if self.covariance.shape != (d, d) or self.shares.shape != (k,):
-            raise ValueError(
+            raise InputError(
                 f"a covariance {self.covariance.shape} and shares {self.shares.shape} beside {k} means of "
                 f"{d} features: {(d, d)} and {(k,)} are needed"
             )
@@ -68,7 +68,7 @@ class DistributionLaw:
 
         points = np.asarray(points, np.float64)
         if len(points) < 2 * k:
-            raise ValueError(f"{len(points)} public points for k={k} clusters: at least {2 * k} are needed")
+            raise InputError(f"{len(points)} public points for k={k} clusters: at least {2 * k} are needed")
         with threadpool_limits(1):
             labels = KMeans(k, n_init=10, random_state=seed).fit(points).labels_
         means = np.stack([points[labels == h].mean(axis=0) for h in range(k)])
@@ -114,7 +114,7 @@ def shadow_law(centers: Sequence[Array], sizes: Sequence[Array]) -> Distribution
     Clusters are matched with those of one run.  Raises ValueError for fewer than three runs.
     """
     if len(centers) < 3:
-        raise ValueError(f"{len(centers)} shadow runs: at least 3 are needed to tell how centers vary")
+        raise InputError(f"{len(centers)} shadow runs: at least 3 are needed to tell how centers vary")
     # The run with most open centers is what others are matched with.
     most = max(centers, key=lambda one: int(np.isfinite(one).all(axis=1).sum()))
     first = np.asarray(most, np.float64)
@@ -211,12 +211,12 @@ def scores_from_sizes(sizes: Array, law: DistributionLaw, targets: Array) -> Arr
 def check_targets(targets: Array, d: int, bound: float | None = None) -> None:
     """Raise ValueError for targets that no run of d features within the bound was given."""
     if targets.ndim != 2 or targets.shape[1] != d:
-        raise ValueError(f"targets of shape {targets.shape}: the run is of d={d} features, give (p, {d})")
+        raise InputError(f"targets of shape {targets.shape}: the run is of d={d} features, give (p, {d})")
     if not np.isfinite(targets).all():
-        raise ValueError("a target holds a value that is not finite, so it was in no data: leave it out")
+        raise InputError("a target holds a value that is not finite, so it was in no data: leave it out")
     if bound is not None and targets.size and float(np.abs(targets).max()) > bound:
         row = int(np.abs(targets).max(axis=1).argmax())
-        raise ValueError(
+        raise InputError(
             f"target {row} has a value beyond bound={bound:g}, which all data of the run keep, so it was not "
             "in them: leave it out, or give targets in the units of the run"
         )
@@ -254,7 +254,7 @@ class OpenedRun:
         Raises ValueError where no centers were opened, and for a coalition that holds all points.
         """
         if view.parties and set(view.plan.clients) <= set(view.parties):
-            raise ValueError(
+            raise InputError(
                 "the coalition holds all points itself: it knows who is in, nothing is to attack"
             )
         output = view.output
@@ -299,11 +299,11 @@ def membership_scores(opened: Sequence[OpenedRun], targets: Array) -> list[Array
     A target is in half of them.  Raises ValueError for fewer than four runs, or where nothing was opened.
     """
     if len(opened) < LEAST_RUNS:
-        raise ValueError(
+        raise InputError(
             f"{len(opened)} runs: at least {LEAST_RUNS} are needed, as all but one are shadows of that one"
         )
     if not all(np.isfinite(one.centers).any() for one in opened):
-        raise ValueError("no centers were opened: nothing to attack")
+        raise InputError("no centers were opened: nothing to attack")
     found = []
     for number, one in enumerate(opened):
         law = fit_law([*opened[:number], *opened[number + 1 :]])
@@ -334,7 +334,7 @@ def guess_feature(
     """
     d = law.means.shape[1]
     if not 0 <= feature < d:
-        raise ValueError(f"feature {feature} of d={d}: features are counted from 0 to {d - 1}")
+        raise InputError(f"feature {feature} of d={d}: features are counted from 0 to {d - 1}")
     known = np.delete(np.arange(d), feature)
     check_targets(targets[:, known], d - 1)
     squares = ((targets[:, None, known] - law.means[:, known]) ** 2).sum(axis=2)

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from field.cached import cached_property
+from secfc.data.inputs import InputError
 from secfc.privacy.audit import GaussianShift
 
 Array = NDArray[Any]
@@ -82,12 +83,12 @@ def score_rates(
     others = int((~ranked.inside).sum())
     inside = len(ranked.inside) - others
     if not others or not inside:
-        raise ValueError(f"{inside} members and {others} non-members: rates need both; draw more targets")
+        raise InputError(f"{inside} members and {others} non-members: rates need both; draw more targets")
     for rate in alarms:
         if not 0 < rate < 1:
-            raise ValueError(f"a rate of {rate} false alarms: it must lie in (0, 1)")
+            raise InputError(f"a rate of {rate} false alarms: it must lie in (0, 1)")
         if others * rate < PER_ALARM * (1 - 1e-9):
-            raise ValueError(
+            raise InputError(
                 f"{others:,} non-members cannot resolve a rate of {rate:g} false alarms: at least "
                 f"{math.ceil(PER_ALARM / rate - 1e-6):,} are needed. Draw more of them, in more runs, or ask "
                 f"for a rate of {PER_ALARM / others:.2g} or more."
@@ -120,12 +121,12 @@ class RankedScores:
     @classmethod
     def of(cls, scores: Sequence[Array], members: Sequence[Array]) -> RankedScores:
         if len(scores) != len(members) or any(len(s) != len(m) for s, m in zip(scores, members, strict=True)):
-            raise ValueError("every run needs as many scores as it is known of whom they are")
+            raise InputError("every run needs as many scores as it is known of whom they are")
         if not len(scores):
-            raise ValueError("no runs: nothing to rate")
+            raise InputError("no runs: nothing to rate")
         values = np.concatenate([np.asarray(s, float) for s in scores])
         if np.isnan(values).any():
-            raise ValueError("a score is not a number: give a target without evidence the score 0")
+            raise InputError("a score is not a number: give a target without evidence the score 0")
         run = np.repeat(np.arange(len(scores)), [len(s) for s in scores])
         order = np.argsort(-values, kind="stable")
         inside = np.concatenate([np.asarray(m, bool) for m in members])

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from secfc.attacks.views import PublicOutput
+from secfc.data.inputs import InputError
 
 # --------------------------------------------------------------------------------------------------
 # Rows from exact sums of successive steps: where one moves between two clusters, it is the change.
@@ -236,7 +237,7 @@ def distinct_rows(values: Array) -> Array:
 def _opened(output: PublicOutput) -> tuple[Array, Array]:
     if output.centers is None or output.sizes is None:
         what = "centers" if output.centers is None else "sizes of clusters"
-        raise ValueError(f"no {what} were opened: nothing to attack")
+        raise InputError(f"no {what} were opened: nothing to attack")
     return np.where(output.sizes[:, None] > 0, output.centers, np.nan), np.asarray(output.sizes)
 
 

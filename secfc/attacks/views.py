@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 
 from secfc.algorithm import Clustering
 from secfc.data.federation import Federation
+from secfc.data.inputs import InputError
 from secfc.roles.exchange import SERVER, PartyId
 from secfc.roles.transcript import Envelope, Transcript
 
@@ -98,12 +99,12 @@ class View:
         coalition = (parties,) if isinstance(parties, str) else tuple(dict.fromkeys(parties))
         strangers = sorted(set(coalition) - {SERVER, *plan.clients})
         if strangers or not coalition:
-            raise ValueError(
+            raise InputError(
                 f"{', '.join(map(repr, strangers)) or 'nobody'} took no part: name {SERVER!r} or clients of "
                 "the plan"
             )
         if any(e.body is None for e in transcript.envelopes):
-            raise ValueError(
+            raise InputError(
                 "the transcript kept no contents, so nobody's view can be told: run "
                 "secfc.fit(..., keep_bodies=True)"
             )
@@ -154,7 +155,7 @@ def _held(
     rows: Mapping[PartyId, Array], coalition: tuple[PartyId, ...], federation: Federation
 ) -> dict[PartyId, CoalitionPoints]:
     if tuple(rows) != federation.names or tuple(map(len, rows.values())) != federation.counts:
-        raise ValueError(
+        raise InputError(
             "the federation and the run differ in clients or row counts: give the one that was clustered"
         )
     return {
@@ -171,7 +172,7 @@ def _rows(source: Clustering | Transcript, plan: Any, federation: Federation) ->
         counts = tuple(map(len, source.labels))
     counts = counts or getattr(plan, "counts", None) or getattr(getattr(plan, "layout", None), "counts", None)
     if counts is None:
-        raise ValueError(
+        raise InputError(
             "the plan does not tell which rows a client of this federation owns: give the result of the run "
             "instead of its transcript, and the federation that was clustered"
         )

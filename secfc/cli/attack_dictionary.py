@@ -70,7 +70,7 @@ def dictionary(n: int, t: int, ids: int, digits: int, quota: int, seed: int, as_
         )
     sets = [rng.choice(10**digits, ids, replace=False).tolist() for _ in range(n)]
     guesses = rng.permutation(10**digits).tolist()
-    with bad_input(ValueError):
+    with bad_input():
         shared, apart = (DictionaryGame.of(sets, t, q) for q in (0, quota))
     clients = "1 client" if t == 1 else f"{t} clients"
     parts = [j for j in apart.plan.evaluators if j < t] + [n]

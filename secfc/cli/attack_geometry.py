@@ -112,7 +112,7 @@ def run_watched(asked: AskedOptions, federation: Federation, *, blind: bool) -> 
 
     public = make_public(federation, asked)
     algorithm: Any = SECFC.choose(asked, public).algorithm
-    with bad_input(ValueError, OverflowError):
+    with bad_input(OverflowError):
         way = replace(algorithm, disclosure=Distances(blind=blind))
         return fit(way, federation, seed=asked.settings.seed, bound=public.bound, keep_bodies=True)
 
@@ -134,7 +134,7 @@ def judge_attack(
     parts = [quantizer(party.read()) / quantizer.scale for party in federation.parties]
     points = np.concatenate(parts)
     seen = DecodedView.of(result, result.plan, (SERVER,) if known is None else (SERVER, known), federation)
-    with bad_input(ValueError):
+    with bad_input():
         guess = reconstruct(seen) if known is None else locate_points(seen)
     found = {"distances": judge_guess(guess, points)}
     if segments and known is None:

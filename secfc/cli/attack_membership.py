@@ -100,7 +100,7 @@ def membership(
     alarms = resolve_alarms(federation, runs, alarms)
     with screen.counted("Runs", runs) as done:
         played = play_runs(method, asked, federation, runs, done)
-    with screen.status("Attacking"), bad_input(ValueError):
+    with screen.status("Attacking"), bad_input():
         found = attack_runs(played, federation, alarms)
     if plot is not None:
         write_picture(partial(_curves, found), plot)
@@ -159,7 +159,7 @@ def play_runs(
         part = select_half(federation, mine)
         public = make_public(part, asked)
         algorithm: Any = method.choose(asked, public).algorithm
-        with bad_input(ValueError, OverflowError):
+        with bad_input(OverflowError):
             result = fit(
                 algorithm, part, seed=asked.settings.seed + number, bound=public.bound,
                 keep_bodies=method.name == "k-fed",
@@ -168,7 +168,7 @@ def play_runs(
             raise RefusedInput(
                 f"{', '.join(result.excluded)} took no part to the end: who is in is not known."
             )
-        with bad_input(ValueError):
+        with bad_input():
             opened.append(OpenedRun.of(View.of(result, result.plan, OUTSIDER), part.m / result.k))
         kept.append(np.concatenate(mine))
         if isinstance(result.plan, OneShotPlan):

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from field.ring.errors import InvalidValue
 from secfc.cli.attack_membership import check_known, findings_heading, load_attack
 from secfc.cli.errors import RefusedInput, bad_input, cautions_noted
 from secfc.cli.method import AskedOptions
@@ -133,7 +134,7 @@ def run_secure_sums(asked: AskedOptions, federation: Federation) -> Clustering:
 
     settings = asked.settings
     way = MaskedLloyd(clusters_asked(asked), max_iter=asked["max_iter"], coarse="allow")
-    with bad_input(ValueError, OverflowError):
+    with bad_input(OverflowError):
         return fit(way, federation, seed=settings.seed, bound=asked["bound"], keep_bodies=True)
 
 
@@ -167,10 +168,10 @@ def from_sites(asked: AskedOptions, federation: Federation) -> RebuiltRows:
 
     bound = asked["bound"] or max(federation.largest(), 1e-12)
     quantizer = Quantizer(2.0**16 / bound, bound)
-    with bad_input(ValueError):
+    with bad_input():
         parts = [quantizer(party.read(), owner=f"client {party.name!r}") for party in federation.parties]
         if clusters_asked(asked) > federation.m:
-            raise ValueError(f"k={clusters_asked(asked)} clusters of m={federation.m} points: lower k")
+            raise InvalidValue(f"k={clusters_asked(asked)} clusters of m={federation.m} points: lower k")
     settings = asked.settings
     sites = site_messages(parts, clusters_asked(asked), seed=settings.seed, max_iter=asked["max_iter"])
     limit = np.full(federation.d, bound)
@@ -193,7 +194,7 @@ def from_centers(asked: AskedOptions, federation: Federation, row: int) -> dict[
     from secfc.pipeline import fit
 
     public = make_public(federation, asked)
-    with bad_input(ValueError, OverflowError):
+    with bad_input(OverflowError):
         chosen: Any = SECFC.choose(asked, public).algorithm
         algorithm = with_parameters(chosen, coarse="allow")
         # Random labels are the same with and without a last row, as where data are updated.

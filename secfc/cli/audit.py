@@ -146,7 +146,7 @@ def run_audited(asked: AskedOptions, federation: Federation, seed: int) -> Any:
 
     public = make_public(federation, asked)
     algorithm = FEDDP.choose(asked, public).algorithm
-    with bad_input(ValueError, OverflowError):
+    with bad_input(OverflowError):
         return fit(algorithm, federation, seed=seed, bound=public.bound, keep_bodies=True)
 
 
@@ -156,7 +156,7 @@ def audit_once(asked: AskedOptions, planted: Federation, others: Mapping[str, An
     from secfc.feddp.auditing import audit_run
 
     result = run_audited(asked, planted, asked.settings.seed)
-    with bad_input(ValueError):
+    with bad_input():
         return audit_run(result, planted, others)
 
 
@@ -189,7 +189,7 @@ def audit_repeatedly(
         scores.append(np.array([canary_score(AuditedTranscript.of(result), others, canary)]))
         members.append(np.array([number % 2 == 0]))
         done()
-    with bad_input(ValueError):
+    with bad_input():
         alarms = (ALARMS,) if runs * ALARMS >= 100 else ()
         found = score_rates(scores, members, alarms=alarms)
     shift = many_gaussian_runs(np.concatenate(scores[::2]), np.concatenate(scores[1::2]))

@@ -143,6 +143,13 @@ class Interrupted(click.ClickException):
     exit_code = 130
 
 
+# Under the traceback of an error that is neither of the user nor of a party.
+INTERNAL = (
+    "Internal error of secfc: your input and options are not to blame. Please report the lines above, less "
+    "what they show of your data."
+)
+
+
 class Commands(Lazily):
     """The group of commands; turns expected errors into messages and exit codes."""
 
@@ -172,6 +179,7 @@ class Commands(Lazily):
                 raise Failed(f"the protocol failed: {error} [{problem_id(error)}]{spent}") from error
             if isinstance(error, UnionAborted):
                 raise Failed(f"the union failed: {error}") from error
+            error.add_note(INTERNAL)
             raise
 
 
@@ -218,7 +226,11 @@ def caution_text(caution: Warning | str) -> str:
 
 @contextmanager
 def bad_input(*kinds: type[Exception]) -> Iterator[None]:
-    """Within the body, exceptions of these kinds are the user's to mend."""
+    """Within the body, what is refused as invalid and exceptions of these kinds are the user's to mend.
+
+    A class that a fault of the program raises too, such as ValueError, only where a file is read.
+    """
+    from field.ring.errors import InvalidValue
     from secfc.data.inputs import InputError
 
     try:
@@ -234,5 +246,7 @@ def bad_input(*kinds: type[Exception]) -> Iterator[None]:
         if not isinstance(error, kinds):
             raise
         raise InputError("the values are too large or too small for floating point: rescale them.") from error
+    except InvalidValue as error:
+        raise InputError(str(error)) from error
     except kinds as error:
         raise InputError(str(error)) from error

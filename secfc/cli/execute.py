@@ -61,7 +61,7 @@ def check_bound(asked: AskedOptions, federation: Federation, plan: Any) -> None:
         return
     for party in federation.parties:
         for start, block in party.blocks():
-            with bad_input(ValueError):
+            with bad_input():
                 plan.quantizer(block, owner=f"client {party.name!r}", first_row=start)
 
 
@@ -493,7 +493,7 @@ def prepare_run(method: Method, asked: AskedOptions, federation: Federation, scr
         public = make_public(points, asked, prepared.bound)
         choice = method.choose(asked, public)
         check_columns(choice.algorithm, public)
-        with bad_input(ValueError, OverflowError):
+        with bad_input(OverflowError):
             plan = method.foresee(choice.algorithm, public)
         method.inspect(asked, points, plan)
         algorithm, resolution, losses = judge_rounding(choice.algorithm, public, points)
@@ -511,7 +511,7 @@ def judge_rounding(
     from secfc.data.inputs import Caution
     from secfc.data.resolution import FINE, RoundingLoss, check_resolution
 
-    with bad_input(ValueError), warnings.catch_warnings(record=True) as cautions:
+    with bad_input(), warnings.catch_warnings(record=True) as cautions:
         warnings.simplefilter("always", Caution)
         algorithm, found = check_resolution(algorithm, algorithm.plan(public), federation)
     if found is None or found.coarsest >= FINE:

@@ -220,7 +220,7 @@ def plot(rows: Path, x: str, y: str, hue: str | None, out: Path | None, force: b
     from secfc.grids.pictures import plot as picture
     from secfc.grids.rows import read_whole_rows
 
-    with bad_input(OSError, ValueError):
+    with bad_input(OSError):
         figure = picture(read_whole_rows(rows), x, y, hue)
     write_picture(lambda: figure, target, "--out")
     click.echo(f"Picture written to {target}")

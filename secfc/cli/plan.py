@@ -141,7 +141,7 @@ def plan(context: click.Context, /, **values: Any) -> None:
     rehearsing = screen.status("Rehearsing on made-up rows")
     shown: Any = screen.counting("Simulating runs", 1) if simulating else rehearsing
     compiling = nullcontext() if simulating else screen.remark(COMPILING)
-    with bad_input(OSError, ValueError), shown as counted, compiling, cautions_noted():
+    with bad_input(OSError), shown as counted, compiling, cautions_noted():
         try:
             found = made(context, values, simulation_arguments(values, counted))
         except Impossible as error:

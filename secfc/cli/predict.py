@@ -110,7 +110,7 @@ def predict(
         written = {"encoding": encoding, "delimiter": delimiter, "decimal": decimal}
         told = {"client_column": client_column, "id_column": id_column}
         federation, rows = new_points(kept, files, missing, **told, **written)
-    with screen.status("Labeling"), bad_input(ValueError, KeyError):
+    with screen.status("Labeling"), bad_input():
         labels = label_clients(kept, model, federation)
     with explaining_writes("--out"):
         write_all({out: csv_of(label_lines(federation, labels, rows))}, overwrite=force)
@@ -156,7 +156,7 @@ def new_points(
         found = {name: replace(party, name=name) for name, party in zip(clients, read.parties, strict=True)}
     rows = {name: list(range(party.points.shape[0])) for name, party in found.items()}
     if missing == "drop":
-        with bad_input(ValueError):
+        with bad_input():
             left, kept_rows = drop_incomplete_rows(replace(read, parties=tuple(found.values())))
         whole = dict(zip(found, kept_rows, strict=True))
         found = {party.name: party for party in left.parties}
@@ -185,7 +185,8 @@ def label_clients(kept: ModelFile, path: Path, federation: Federation) -> list[A
     """Labels by client.  What the clients agreed to label is written down as spent first."""
     from secfc.pipeline import predict_with_model
 
-    model = model_of(kept)
+    with bad_input(KeyError, TypeError, ValueError):  # of a file that is none
+        model = model_of(kept)
     shares = getattr(model, "model", model)
     if kept.kind == "shares":
         left = kept.facts["model"]["left"]

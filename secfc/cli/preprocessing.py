@@ -292,7 +292,7 @@ def prepare_points(asked: AskedOptions, federation: Federation) -> PreparedPoint
     way = way_for(asked, federation.feature_names or ())
     if way is None:
         return PreparedPoints(federation, federation, None)
-    with bad_input(ValueError):
+    with bad_input():
         public = PublicFacts.of(federation, way.limit)
         if isinstance(way, NoisyStandardize):
             # What stands for them until noise is drawn: nothing but names and numbers of rows is read off it.

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from field.ring.errors import InvalidValue
 from secfc.cli.errors import RefusedInput, bad_input
 from secfc.cli.execute import ALONE
 from secfc.cli.outputs import ANY_PATH, check_output, csv_of, explaining_writes, json_text, write_all
@@ -128,7 +129,7 @@ def union(
             clients, left = make_keys(files, linkage, dialect, drop_unfit)
             about = (f"rows are linked by a schema with the digest {linkage.digest}", *left)
     check_output(out, "--out", files if schema is None else (*files, schema), force=force)
-    with bad_input(ValueError):
+    with bad_input():
         chosen, notes = choose_mode(len(clients), mode, t, spares)
     with blame_union_failure(tuple(client.name for client in clients)):
         report = find_union(clients, chosen, bound, quota, _source(files), (*about, *notes), screen)
@@ -149,7 +150,7 @@ def choose_mode(n: int, mode: str, t: int | None, spares: int) -> tuple[Committe
         alone = "with 2 clients each learns which IDs the other has: those of the union that it lacks"
         if mode == "server":
             return psu.Server(), (alone,)
-        raise ValueError(
+        raise InvalidValue(
             "n=2 clients cannot hide anything from one another, and threshold mode needs n >= 2 t + 1 + "
             "spares: add clients, or use --mode server, which hides the IDs from the server"
         )

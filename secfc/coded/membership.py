@@ -45,6 +45,7 @@ from secfc.data.inputs import (
     WHOLE,
     Caution,
     IncompatibleOptions,
+    InputError,
     ValueKind,
     check_fields,
     optional_kind,
@@ -459,18 +460,18 @@ class Private:
         for name, kind in (("counts", Counts), ("on_conflict", Conflict), ("tags", Tagging)):
             words = get_args(kind)
             if getattr(self, name) not in words:
-                raise ValueError(f"{name}={getattr(self, name)!r} is none of {', '.join(map(repr, words))}")
+                raise InputError(f"{name}={getattr(self, name)!r} is none of {', '.join(map(repr, words))}")
         if self.schema is not None and not isinstance(self.schema, Linkage):
-            raise ValueError(
+            raise InputError(
                 f"schema is a {type(self.schema).__name__}: a Linkage is needed, as "
                 "secfc.data.linkage.read_linkage has it of a file"
             )
         if self.verify and isinstance(self.mode, psu_plan.Server):
-            raise ValueError(
+            raise InputError(
                 "verify=True with mode=Server(): there is no committee to check the server. Use Committee(t)"
             )
         if (self.tags == "oblivious") != (self.quota is not None) or self.quota == 0:
-            raise ValueError(
+            raise InputError(
                 f"tags={self.tags!r} with quota={self.quota}: oblivious tags need a quota of at least 1, a "
                 'public number of IDs that no client exceeds, as Private(tags="oblivious", quota=100_000); '
                 "others have none"

@@ -122,9 +122,9 @@ class Network:
     def __post_init__(self) -> None:
         check_fields(self, {"latency": REAL, "bandwidth": REAL})
         if not 0 <= self.latency < math.inf:
-            raise ValueError(f"latency={self.latency}: seconds from 0 on are needed, as latency=0.02")
+            raise InputError(f"latency={self.latency}: seconds from 0 on are needed, as latency=0.02")
         if not 0 < self.bandwidth < math.inf:
-            raise ValueError(
+            raise InputError(
                 f"bandwidth={self.bandwidth}: bytes a second above 0 are needed, as bandwidth=12.5e6 for 100 "
                 "Mbit/s"
             )

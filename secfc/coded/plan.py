@@ -126,7 +126,7 @@ class HiddenOwnerLayout:
 
     def without(self, contributors: Array) -> HiddenOwnerLayout:
         if not contributors.all():
-            raise ValueError(
+            raise InputError(
                 "a client was lost while all rows were shared: its zeros and points are mixed into the "
                 "others' sums. Start again without it"
             )
@@ -200,15 +200,15 @@ class CodedPlan:
         }  # fmt: skip
         for name, value in least.items():
             if value < 1:
-                raise ValueError(f"{name}={value} is too small: it must be at least 1")
+                raise InputError(f"{name}={value} is too small: it must be at least 1")
         if self.k > self.m:
-            raise ValueError(f"k={self.k} clusters of m={self.m} points: lower k or add points")
+            raise InputError(f"k={self.k} clusters of m={self.m} points: lower k or add points")
         if len(self.clients) != self.layout.n or len(self.computing) != self.code.n:
-            raise ValueError(f"{len(self.computing)} clients for a code of n={self.code.n}")
+            raise InputError(f"{len(self.computing)} clients for a code of n={self.code.n}")
         if self.m >= 2**30:
-            raise ValueError(f"m={self.m} points: cluster sizes are compared exactly below 2**30")
+            raise InputError(f"m={self.m} points: cluster sizes are compared exactly below 2**30")
         if self.largest < 1:
-            raise ValueError(f"largest={self.largest} is too small: it must be at least 1")
+            raise InputError(f"largest={self.largest} is too small: it must be at least 1")
         if (self.init.halves or self.init.grows) and self.largest < self.m:
             raise IncompatibleOptions(
                 {"largest": self.largest, "init": self.init},
@@ -224,11 +224,11 @@ class CodedPlan:
                 costs = cost_modulus(self.d, self.largest, self.layout.multiple * self.quantizer.max_int)
             needed = max(needed, most, costs)
         if needed >= self.code.basis.modulus:
-            raise ValueError(
+            raise InputError(
                 f"distances up to 2**{needed.bit_length()} do not fit the modulus: lower the scale"
             )
         if self.largest * self.proven >= self.code.basis.modulus // 2:
-            raise ValueError(
+            raise InputError(
                 f"rows that pass the test, up to 2**{self.proven.bit_length()}, do not fit the "
                 "modulus: lower the scale"
             )
@@ -239,9 +239,9 @@ class CodedPlan:
         strangers = set(self.revealing) - set(self.computing)
         if strangers:
             what = "worker: name workers, who hold the shares" if self.workers else "client"
-            raise ValueError(f"{', '.join(sorted(strangers))} cannot reveal centers: not a {what}")
+            raise InputError(f"{', '.join(sorted(strangers))} cannot reveal centers: not a {what}")
         if self.revealing and len(self.revealing) < self.code.threshold(1):
-            raise ValueError(
+            raise InputError(
                 f"{len(self.revealing)} clients cannot reveal the centers: ell+t = "
                 f"{self.code.threshold(1)} must consent"
             )
@@ -250,7 +250,7 @@ class CodedPlan:
     def _check_liars(self) -> None:
         code, more = self.code, 2 * self.liars
         if self.liars < 0:
-            raise ValueError(
+            raise InputError(
                 f"max_cheaters={self.liars} is negative: it counts the lying clients to be found"
             )
         if code.threshold(2) + more > code.n:
@@ -260,7 +260,7 @@ class CodedPlan:
                 ["lower ell or t", ("max_cheaters", ..., "allow for fewer"), "add clients"],
             )
         if self.liars and self.revealing and len(self.revealing) < code.threshold(1) + more:
-            raise ValueError(
+            raise InputError(
                 f"{len(self.revealing)} clients cannot reveal the centers with max_cheaters={self.liars}: "
                 f"ell+t+2*max_cheaters = {code.threshold(1) + more} must consent"
             )
@@ -435,7 +435,7 @@ class CodedPlan:
         lost = tuple(c for c, there in zip(self.clients, contributors, strict=True) if not there)
         try:
             return replace(self, layout=self.layout.without(contributors))
-        except ValueError as error:
+        except InputError as error:
             raise RowsLost(lost, str(error)) from error
 
     def excluded(self, shared: CodedPlan) -> tuple[PartyId, ...]:

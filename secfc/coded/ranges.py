@@ -120,7 +120,7 @@ def choose_range(way: RangeSettings, public: PublicFacts, layout: RowLayout, ell
     Raises ValueError, with the numbers, if the wish cannot be held.
     """
     if way.quantization.largest is not None and way.quantization.largest < 1:
-        raise ValueError(f"largest={way.quantization.largest} is too small: it must be at least 1")
+        raise InputError(f"largest={way.quantization.largest} is too small: it must be at least 1")
     plain = way.disclosure.headroom(way, public, layout)
     dealers, colluding = (layout.n, max(1, t)) if layout.mixed else (1, 1)
     size, rounds = way.quantization.largest or layout.m, 0
@@ -219,7 +219,7 @@ def _given_scale(
                 "take fewer points",
             ],
         )
-    raise ValueError(
+    raise InputError(
         f"scale={quantizer.scale:g} with bound={public.bound:g}, m={wish.points} makes distances, or what is "
         f"computed from them, up to 2**{needed.bit_length()}, the modulus is below "
         f"2**{widest.modulus.bit_length()}: lower the scale or add lanes"

@@ -18,6 +18,7 @@ from secfc.attacks.views import CannotDecode, CoalitionPoints, SeenQuery, View
 from secfc.coded.messages import CheckedDistances, CodedDistances
 from secfc.coded.queries import Query
 from secfc.data.federation import Federation
+from secfc.data.inputs import InputError
 from secfc.kmeans.centers import squared_distances
 from secfc.roles.exchange import SERVER, STRIDE, Exchange, PartyId
 from secfc.roles.messages import FinalResult
@@ -207,7 +208,7 @@ class ServerView:
         """
         rows = result.rows
         if rows is None or result.excluded:
-            raise ValueError(
+            raise InputError(
                 "the run left out a client's rows, or had no server that asks: replay another run"
             )
         m = 1 + max((int(own.max()) for own in rows if len(own)), default=-1)

@@ -27,7 +27,7 @@ from secfc.coded_kmeans import parameters
 from secfc.coded_kmeans.parameters import OF_LLOYD
 from secfc.coded_kmeans.run_summary import summarize_lloyd
 from secfc.data.federation import Federation
-from secfc.data.inputs import check_fields
+from secfc.data.inputs import InputError, check_fields
 from secfc.data.party import Party
 from secfc.disclosure import AssignmentsOnly, Disclosure
 from secfc.kmeans.elbow import CostCurve, Elbow, largest_k, parse_k
@@ -169,10 +169,10 @@ class Lloyd:
         quantizer = choose_range(self, public, PublicOwnerLayout(public.counts), ell=1, t=1).quantizer
         for name, value in (("max_iter", self.max_iter), ("n_init", self.n_init)):
             if value < 1:
-                raise ValueError(f"{name}={value} is too small: it must be at least 1")
+                raise InputError(f"{name}={value} is too small: it must be at least 1")
         k = self.k.among(public.m) if isinstance(self.k, Elbow) else self.k
         if not 1 <= largest_k(k) <= public.m:
-            raise ValueError(f"k={k} clusters of m={public.m} points: 1 <= k <= m is needed")
+            raise InputError(f"k={k} clusters of m={public.m} points: 1 <= k <= m is needed")
         self.init.check(public.m, largest_k(k))
         check_choice(self.init, k)
         fraction = FRACTION if self.quantization.centers == "rounded" else None

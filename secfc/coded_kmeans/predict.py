@@ -34,6 +34,7 @@ from secfc.coded_kmeans.input_party import (
 from secfc.coded_kmeans.query_order import QueryValidator, prediction_queries
 from secfc.coded_kmeans.run_setup import agree_on_plan
 from secfc.data.federation import Federation
+from secfc.data.inputs import InputError
 from secfc.data.party import Party
 from secfc.disclosure import Disclosure, DistanceOracle
 from secfc.kmeans.starts import RandomLabels
@@ -78,12 +79,12 @@ class CodedModel:
         for more points, with those of earlier calls, than `Release(predictions=...)` allows.
         """
         if federation.names != self.plan.clients or federation.d != self.plan.d:
-            raise ValueError(
+            raise InputError(
                 f"prediction needs the {len(self.plan.clients)} clients of the fit and d="
                 f"{self.plan.d} features, got {federation.n} clients and d={federation.d}"
             )
         if all(kept is None for kept in self.centers.values()):
-            raise ValueError("no client heard the result of the fit: fit again to predict")
+            raise InputError("no client heard the result of the fit: fit again to predict")
         sizes = next(kept for kept in self.centers.values() if kept is not None).sizes
         secrets = {name: coins(name) for name in (*federation.names, SERVER)}
         plan = self.plan_for(federation, sizes, secrets[SERVER].bytes(32))

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from field.code.rows import MEMORY, FileStorage, NoRoomError
+from field.ring.errors import InvalidValue
 from field.secrets.coins import Coins
 from secfc.coded.blame import CheaterIdentification
 from secfc.coded.input_check import ReceivedShares
@@ -49,7 +50,7 @@ def complete_plan(way: SecFCSettings, draft: PrivateMembershipPlan, held: Array)
         return way.complete(public, layout)
     try:
         return way.complete(public, layout)
-    except ValueError as error:
+    except InvalidValue as error:
         way.complete(
             public, HiddenOwnerLayout(layout.m, layout.n)
         )  # what fails here too is no matter of holders

@@ -21,6 +21,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from field.ring.errors import InvalidValue
 from secfc.remedies import Advice, Remedy
 
 Array = npt.NDArray[Any]
@@ -28,7 +29,7 @@ Array = npt.NDArray[Any]
 BLOCK_BYTES = 1 << 25  # 32 MiB of float64: large enough for numpy's speed, small next to any memory
 
 
-class InputError(Advice, ValueError):
+class InputError(Advice, InvalidValue):
     """Input that cannot be used.  The message gives the value, the rule and the remedy.
 
     Parameters
@@ -356,12 +357,12 @@ def read_only(array: Array) -> Array:
 
 @contextmanager
 def refuse_as_input() -> Iterator[None]:
-    """Values that a plan or a quantizer refuses are the caller's input."""
+    """Values that a plan or a quantizer refuses as invalid are the caller's input; no other error is."""
     try:
         yield
     except InputError:
         raise
-    except ValueError as error:
+    except InvalidValue as error:
         raise InputError(str(error)) from error
 
 

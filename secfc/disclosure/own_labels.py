@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from field.cached import cached_property
+from field.ring.errors import InvalidValue
 from field.secrets.coins import Coins
 from secfc.coded.blame import CheaterIdentification
 from secfc.coded.plan import CodedPlan, RowLayout
@@ -89,7 +90,7 @@ class OwnLabels(ExactPolicy):
 
     def __post_init__(self) -> None:
         if self.sizes not in ("open", "hidden"):
-            raise ValueError(f'sizes={self.sizes!r} of clusters are "open" to all, or "hidden": name one')
+            raise InvalidValue(f'sizes={self.sizes!r} of clusters are "open" to all, or "hidden": name one')
 
     @property
     def hidden(self) -> bool:

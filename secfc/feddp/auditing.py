@@ -58,18 +58,18 @@ class AuditedTranscript:
         """
         plan = result.plan
         if result.excluded:
-            raise ValueError(
+            raise InputError(
                 f"{', '.join(result.excluded)} took no part to the end: who was in which sum is then a "
                 "matter of that run. Audit a run that has all clients"
             )
         if not isinstance(plan, FedDPPlan):
-            raise ValueError(
+            raise InputError(
                 f"a run under a {type(plan).__name__}: only FedDPKMeans releases noisy sums to audit"
             )
         first = plan.clients[0]
         heard = [e for e in result.transcript.envelopes if e.sender == SERVER and e.recipient == first]
         if any(e.body is None for e in heard):
-            raise ValueError(
+            raise InputError(
                 "the transcript kept no contents, so what was asked cannot be told: run "
                 "secfc.fit(..., keep_bodies=True)"
             )
@@ -130,7 +130,7 @@ def canary_evidence(public: AuditedTranscript, others: Points, canary: Points) -
     ):
         for i, part in enumerate(parts):
             if not isinstance(part.noise, GaussianStep):
-                raise ValueError(
+                raise InputError(
                     f"{part.what} carries {type(part.noise).__name__} noise: only Gaussian releases add up "
                     "to one shift. Audit a variant without Laplace noise, as OURS"
                 )
@@ -161,7 +161,7 @@ def audit_run(
     have = {party.name: party.read() for party in federation.parties}
     differ = {name: rows for name, rows in have.items() if not _same(rows, others.get(name))}
     if not differ:
-        raise ValueError("both data sets are the same: leave out the canary in the second")
+        raise InputError("both data sets are the same: leave out the canary in the second")
     base = {name: others.get(name, rows[:0]) for name, rows in have.items()}
     releases = canary_evidence(public, base, differ)
     named = [part for parts, _ in public.statistics(have) for part in parts]

@@ -34,6 +34,7 @@ from numpy.typing import NDArray
 
 from field.ring.noise import DISTANCE, Deviation, discrete_gaussian
 from field.secrets.coins import Coins
+from secfc.data.inputs import InputError
 from secfc.feddp.statistics import LEAST_REACH
 from secfc.privacy.accountant import SMOOTH
 from secfc.privacy.calibration import Budget, gaussian_multiplier, least_factor, split_budget
@@ -262,7 +263,7 @@ class SharedNoise:
         No spare where it would be so narrow that only the first layer would be known to hide anything.
         """
         if not isinstance(noise, GaussianStep):
-            raise ValueError("noise inside the shares is Gaussian: choose a variant without Laplace noise")
+            raise InputError("noise inside the shares is Gaussian: choose a variant without Laplace noise")
         if self.spares(honest):
             each, further = noise.multiplier / math.sqrt(honest.most), honest.most / honest.fewest - 1
             sigma = each * LEAST_REACH

@@ -13,6 +13,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from field.cached import cached_property
+from secfc.data.inputs import InputError
 from secfc.feddp.noise import GaussianStep, HonestCounts, Noise, NoisePlacement
 from secfc.feddp.starts import Cones, FedDPInit, Start, Votes
 from secfc.feddp.statistics import (
@@ -81,22 +82,22 @@ class Variant:
 
     def __post_init__(self) -> None:
         if self.joint and not self.gaussian:
-            raise ValueError("joint=True with gaussian=False: one vector has one noise. Set gaussian=True.")
+            raise InputError("joint=True with gaussian=False: one vector has one noise. Set gaussian=True.")
         if self.chosen and not self.gaussian:
-            raise ValueError(
+            raise InputError(
                 "chosen=True with gaussian=False: choices have Gaussian noise. Set chosen=False."
             )
         for name in ("quantile", "residual_quantile", "client_quantile"):
             value = getattr(self, name)
             if value is not None and not 0 < value <= 1:
-                raise ValueError(f"{name}={value} must lie in (0, 1]")
+                raise InputError(f"{name}={value} must lie in (0, 1]")
         if self.directions < 1:
-            raise ValueError(f"directions={self.directions}: at least one a cluster")
+            raise InputError(f"directions={self.directions}: at least one a cluster")
         if self.merged is not None and self.merged < 2:
-            raise ValueError(f"merged={self.merged}: at least two points a cluster, or None for all")
+            raise InputError(f"merged={self.merged}: at least two points a cluster, or None for all")
         for name in ("count", "strong"):
             if not getattr(self, name) > 0:
-                raise ValueError(f"{name}={getattr(self, name)} must be positive")
+                raise InputError(f"{name}={getattr(self, name)} must be positive")
 
 
 OURS = Variant()

@@ -75,10 +75,7 @@ def grid(
     ([3, 5], 'ok')
     """
     listed = all_cells(preset, axes, files=bool(files))
-    try:
-        kept = ResultFile(None if out is None else Path(out), code_version())
-    except ValueError as error:
-        raise InputError(str(error)) from None
+    kept = ResultFile(None if out is None else Path(out), code_version())
     found: dict[str, Row] = {}
     names = [cell_name(cell) for cell in listed]
     todo: list[Cell] = []

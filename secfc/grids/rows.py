@@ -8,6 +8,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+from secfc.data.inputs import InputError
+
 Row = dict[str, Any]
 
 
@@ -46,7 +48,7 @@ class ResultFile:
                 continue
             row = json.loads(line) if is_whole(line) else None
             if not isinstance(row, dict) or (self.code is not None and "cell" not in row):
-                raise ValueError(
+                raise InputError(
                     f"{path}, line {number}: no row of a grid. Name another file: rows are added to it"
                 )
             self._rows.append(row)

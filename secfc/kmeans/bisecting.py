@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from field.code.rows import cluster_sizes
-from secfc.data.inputs import REAL, WHOLE, check_fields
+from secfc.data.inputs import REAL, WHOLE, InputError, check_fields
 from secfc.kmeans.elbow import CostCurve, Elbow, largest_k, merge_cost_curve
 from secfc.kmeans.loop import Source, WeighedClusters
 from secfc.kmeans.neighbors import Neighborhood, Pair, all_pairs
@@ -76,13 +76,13 @@ class Bisecting:
     def __post_init__(self) -> None:
         check_fields(self, {"keep": REAL, "steps": WHOLE, "settle": WHOLE, "spare": REAL})
         if not 0 <= self.keep <= 1:
-            raise ValueError(f"keep={self.keep} must be in [0, 1]: a part of the largest gain")
+            raise InputError(f"keep={self.keep} must be in [0, 1]: a part of the largest gain")
         if self.steps < 1:
-            raise ValueError(f"steps={self.steps} of 2-means are too few: random halves need at least 1")
+            raise InputError(f"steps={self.steps} of 2-means are too few: random halves need at least 1")
         if self.settle < 0:
-            raise ValueError(f"settle={self.settle} is negative: it counts steps of k-means")
+            raise InputError(f"settle={self.settle} is negative: it counts steps of k-means")
         if not 0 <= self.spare <= 1:
-            raise ValueError(f"spare={self.spare} must be in [0, 1]: clusters to merge, as a part of k")
+            raise InputError(f"spare={self.spare} must be in [0, 1]: clusters to merge, as a part of k")
 
     def check(self, m: int, k: int) -> None:
         """Fits always: k <= m is checked with the plan."""

@@ -64,11 +64,11 @@ class Elbow:
     def __post_init__(self) -> None:
         check_fields(self, {"most": optional_kind(WHOLE, "the root of the number of points"), "least": WHOLE})
         if self.least < 1:
-            raise ValueError(f"least={self.least}: there is at least 1 cluster")
+            raise InputError(f"least={self.least}: there is at least 1 cluster")
         if self.most is not None and self.most < self.least:
-            raise ValueError(f"most={self.most} is below least={self.least}: exchange them")
+            raise InputError(f"most={self.most} is below least={self.least}: exchange them")
         if self.most is not None and self.most < self.least + 2:
-            raise ValueError(
+            raise InputError(
                 f"most={self.most}, least={self.least}: an elbow needs at least three candidates. Raise most "
                 f"to {self.least + 2}, or give k as a number"
             )
@@ -82,7 +82,7 @@ class Elbow:
         if most is None:
             most = max(self.least + 2, min(CANDIDATES, math.isqrt(max(m, 0))))
         if most >= m:
-            raise ValueError(
+            raise InputError(
                 f"most={most} clusters of {m} {what}: to choose k there must be more of them than clusters. "
                 + ("Lower most" if m > 3 else "Give k as a number")
             )
@@ -123,7 +123,7 @@ def largest_k(k: int | Elbow) -> int:
     if isinstance(k, int):
         return k
     if k.most is None:
-        raise ValueError("most=None: say of how many points, with `among`")
+        raise InputError("most=None: say of how many points, with `among`")
     return k.most
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from secfc.data.inputs import REAL, WHOLE, check_fields
+from secfc.data.inputs import REAL, WHOLE, InputError, check_fields
 from secfc.kmeans.bisecting import PATIENCE, clusters_to_split
 from secfc.kmeans.divisive_seeding import CostRequest, GainRequest, Moves, RefineRequest, SplitRequest
 from secfc.kmeans.elbow import CostCurve, Elbow, largest_k, merge_cost_curve
@@ -68,11 +68,11 @@ class Splitting:
     def __post_init__(self) -> None:
         check_fields(self, {"keep": REAL, "steps": WHOLE, "settle": WHOLE, "spare": REAL})
         if not 0 <= self.keep <= 1:
-            raise ValueError(f"keep={self.keep} must be in [0, 1]: a part of the largest gain")
+            raise InputError(f"keep={self.keep} must be in [0, 1]: a part of the largest gain")
         if self.steps < 0 or self.settle < 0:
-            raise ValueError(f"steps={self.steps}, settle={self.settle} count steps of k-means: at least 0")
+            raise InputError(f"steps={self.steps}, settle={self.settle} count steps of k-means: at least 0")
         if not 0 <= self.spare <= 1:
-            raise ValueError(f"spare={self.spare} must be in [0, 1]: clusters to merge, as a part of k")
+            raise InputError(f"spare={self.spare} must be in [0, 1]: clusters to merge, as a part of k")
 
     def check(self, m: int, k: int) -> None:
         """Fits always: k <= m is checked with the plan."""

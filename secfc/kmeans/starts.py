@@ -188,18 +188,18 @@ class GivenLabels:
         parts = [given] if isinstance(given, np.ndarray) or np.ndim(given[0]) == 0 else list(given)
         flat = np.concatenate([np.asarray(part).reshape(-1) for part in parts])
         if flat.dtype.kind not in "iu":
-            raise ValueError(f"starting labels are {flat.dtype}: they must be integers in [-1, k)")
+            raise InputError(f"starting labels are {flat.dtype}: they must be integers in [-1, k)")
         return flat.astype(np.int64)
 
     def check(self, m: int, k: int) -> None:
         """Raises ValueError for the wrong number of labels or a label outside [-1, k)."""
         flat = self.flat()
         if len(flat) != m:
-            raise ValueError(f"{len(flat)} starting labels for m={m} points: give one a point")
+            raise InputError(f"{len(flat)} starting labels for m={m} points: give one a point")
         outside = (flat < -1) | (flat >= k)
         if outside.any():
             i = int(np.argmax(outside))
-            raise ValueError(
+            raise InputError(
                 f"starting label {int(flat[i])} of point {i} is outside [-1, {k}): use labels below k"
             )
 
@@ -246,7 +246,7 @@ class KMeansPlusPlus:
     def __post_init__(self) -> None:
         check_fields(self, {"trials": optional_kind(WHOLE, "2 + floor(ln k)")})
         if self.trials is not None and self.trials < 1:
-            raise ValueError(f"trials={self.trials} is too small: a center is one of at least 1 point")
+            raise InputError(f"trials={self.trials} is too small: a center is one of at least 1 point")
 
     def draw(self, m: int, k: int, rng: np.random.Generator, source: Source) -> Role[Array]:
         # No more than k clusters are asked about at once.

@@ -14,7 +14,14 @@ from numpy.typing import NDArray
 from field.secrets.coins import Coins
 from secfc.algorithm import Capabilities, Clustering, PartyOutcome, PublicFacts
 from secfc.data.federation import Federation
-from secfc.data.inputs import REAL, IncompatibleOptions, check_fields, positive_integer, refuse_without_method
+from secfc.data.inputs import (
+    REAL,
+    IncompatibleOptions,
+    InputError,
+    check_fields,
+    positive_integer,
+    refuse_without_method,
+)
 from secfc.data.party import Party
 from secfc.overlap.centroids import merge_centroids
 from secfc.overlap.matching import match_at_client, match_at_server
@@ -97,7 +104,7 @@ class Overlap1:
             },
         )
         if not 0 < self.alpha <= 1:
-            raise ValueError(f"alpha={self.alpha}: a step lies above 0, and at most at 1. Correct it")
+            raise InputError(f"alpha={self.alpha}: a step lies above 0, and at most at 1. Correct it")
 
     @property
     def capabilities(self) -> Capabilities:

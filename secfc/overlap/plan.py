@@ -15,7 +15,7 @@ from field.cached import cached_property
 from field.ring.basis import LANE_PRIMES, Basis
 from field.ring.quantize import Quantizer
 from secfc.algorithm import Clustering, PartyOutcome, PublicFacts, join_outcomes
-from secfc.data.inputs import require_library
+from secfc.data.inputs import InputError, require_library
 from secfc.overlap.columns import Columns
 from secfc.overlap.missing_features import possible_sums
 from secfc.overlap.model import Labeler, OverlapModel
@@ -166,12 +166,12 @@ class OpenPlan:
 def check_k(way: Any, k: Any, m: int) -> None:
     """Raises ValueError for what is no number of clusters of m points."""
     if isinstance(k, bool) or not isinstance(k, int | np.integer):
-        raise ValueError(
+        raise InputError(
             f"k={k!s}: {type(way).__name__} cannot choose k, since nobody learns the costs of its clusters: "
             "give a number, or let Overlap2(k=None) find as many clusters as the silhouette says"
         )
     if not 1 <= k <= m:
-        raise ValueError(f"k={k} clusters of m={m} points: 1 <= k <= m is needed")
+        raise InputError(f"k={k} clusters of m={m} points: 1 <= k <= m is needed")
 
 
 def make_plan(
@@ -193,13 +193,13 @@ def make_plan(
     columns.check()
     check_k(way, k, public.m)
     if max_iter < 1:
-        raise ValueError(f"max_iter={max_iter} is too small: it must be at least 1")
+        raise InputError(f"max_iter={max_iter} is too small: it must be at least 1")
     n, rows = len(public.clients), max(public.counts)
     quantizer = Quantizer(
         finest_overlap_scale(public.bound, n, rows) if scale is None else scale, public.bound
     )
     if public.m * quantizer.max_int >= 2**62:
-        raise ValueError(
+        raise InputError(
             f"scale={quantizer.scale:g} with bound={public.bound:g} makes sums of m={public.m} points up to "
             f"2**{(public.m * quantizer.max_int).bit_length()}, 2**62 is the most: lower the scale"
         )
@@ -208,7 +208,7 @@ def make_plan(
     most = min(n // 4, spare) if losses is None else losses
     if most > spare:
         feature = columns.features[columns.shared[columns.mask[:, columns.shared].sum(axis=0).argmin()]]
-        raise ValueError(
+        raise InputError(
             f"losses={losses}: feature {feature!r} is seen by {spare + 2} clients, so with that many lost "
             f"its sum could be one client's own. Tolerate at most {spare} losses"
         )

@@ -28,7 +28,7 @@ from secfc.coded.queries import Query
 from secfc.coded_kmeans.run_summary import leakage_to_clients
 from secfc.coded_kmeans.secfc import SecFC
 from secfc.data.federation import Federation
-from secfc.data.inputs import Caution, get_parameter, with_parameters
+from secfc.data.inputs import Caution, InputError, get_parameter, with_parameters
 from secfc.data.mixtures import gaussian_mixture
 from secfc.logs import silence_logs
 from secfc.pipeline import fit
@@ -331,7 +331,7 @@ def run_dry(
         warnings.simplefilter("ignore", Caution)
         try:
             result = fit(told, federation, bound=public.bound, seed=public.seed or 0, watch=recorder)
-        except ValueError:
+        except InputError:
             scale = get_parameter(algorithm, "scale")
             if not isinstance(told, SecFC) or told.quantization.scale == scale:
                 raise

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Any
 
+from field.ring.errors import InvalidValue
 from secfc.algorithm import PublicFacts
 from secfc.coded.plan import CodedPlan
 from secfc.data.inputs import Caution, InputError, get_parameter, with_parameters
@@ -106,7 +107,7 @@ def plan_or_explain(wish: PlanRequest) -> Any:
     """The plan of a wish.  Raises Impossible, with what is possible near it."""
     try:
         return wish.plan()
-    except (ValueError, OverflowError) as error:
+    except (InvalidValue, OverflowError) as error:
         raise Impossible(error, tuple(nearby_plans(wish))) from error
 
 
@@ -225,7 +226,7 @@ def has_plan(wish: PlanRequest) -> bool:
     """Whether there is a plan."""
     try:
         plan = wish.plan()
-    except (ValueError, OverflowError, TypeError):
+    except (InvalidValue, OverflowError, TypeError):
         return False
     return not isinstance(plan, FedDPPlan) or plan.hopeless is None
 

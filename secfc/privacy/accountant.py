@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from secfc.data.inputs import require_library
+from secfc.data.inputs import InputError, require_library
 from secfc.privacy.events import (
     DiscreteGaussian,
     DiscreteLaplace,
@@ -221,7 +221,7 @@ def _apart(cost: CompositionCost, delta: float, ideal: Callable[[float], float])
     If M is (e, d)-DP, all within distance u of M is (e, d + (1 + exp(e)) u)-DP.
     """
     if not 0 <= delta < 1:
-        raise ValueError(f"delta={delta} must be in [0, 1): the probability that the claim fails")
+        raise InputError(f"delta={delta} must be in [0, 1): the probability that the claim fails")
     if not cost.private:
         return math.inf
     if not cost.distance:

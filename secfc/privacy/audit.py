@@ -25,6 +25,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from secfc.data.inputs import InputError
 from secfc.privacy import accountant
 from secfc.privacy.accountant import CompositionCost
 from secfc.privacy.events import Event
@@ -46,7 +47,7 @@ class GaussianShift:
 
     def __post_init__(self) -> None:
         if not 0 <= self.mu < math.inf:
-            raise ValueError(f"mu={self.mu}: a shift is a finite number of deviations, not below 0")
+            raise InputError(f"mu={self.mu}: a shift is a finite number of deviations, not below 0")
 
     @classmethod
     def of_center(cls, d: float, size: float) -> GaussianShift:
@@ -55,7 +56,7 @@ class GaussianShift:
         With dependent features d is how many independent ones say as much.
         """
         if not (d > 0 and size > 0):
-            raise ValueError(f"d={d}, size={size}: both must be positive")
+            raise InputError(f"d={d}, size={size}: both must be positive")
         return cls(math.sqrt(d / size))
 
     @classmethod
@@ -69,7 +70,7 @@ class GaussianShift:
         """
         cost = CompositionCost.of(event)
         if not cost.private or cost.laplace or cost.pure:
-            raise ValueError(
+            raise InputError(
                 "the event holds other than Gaussian noise, or none: no single shift describes it; "
                 "use `max_detection_rate` with its epsilon and delta"
             )
@@ -157,9 +158,9 @@ def many_runs(present: Array, absent: Array, *, delta: float, alarm: float = 1e-
     and score < threshold, in both directions.
     """
     if min(len(present), len(absent)) < 4:
-        raise ValueError(f"{len(present)} and {len(absent)} scores: an audit needs at least 4 on each side")
+        raise InputError(f"{len(present)} and {len(absent)} scores: an audit needs at least 4 on each side")
     if not 0 < alarm < 1:
-        raise ValueError(f"alarm={alarm} must be in (0, 1): the rate of false findings")
+        raise InputError(f"alarm={alarm} must be in (0, 1): the rate of false findings")
     ins, outs = np.array_split(np.asarray(present, float), 2), np.array_split(np.asarray(absent, float), 2)
     candidates = np.unique(np.quantile(np.concatenate([ins[0], outs[0]]), np.linspace(0, 1, 501)))
     above_in, above_out = _counts(ins[0], candidates), _counts(outs[0], candidates)
@@ -186,9 +187,9 @@ def many_gaussian_runs(
     from scipy.stats import beta
 
     if min(len(present), len(absent)) < 4:
-        raise ValueError(f"{len(present)} and {len(absent)} scores: an audit needs at least 4 on each side")
+        raise InputError(f"{len(present)} and {len(absent)} scores: an audit needs at least 4 on each side")
     if not 0 < alarm < 1:
-        raise ValueError(f"alarm={alarm} must be in (0, 1): the rate of false findings")
+        raise InputError(f"alarm={alarm} must be in (0, 1): the rate of false findings")
     # The event below the threshold is its complement, and says the same: Phi is symmetric.
     a, b = len(present), len(absent)
     hits = int((np.asarray(present) >= threshold).sum())
@@ -210,7 +211,7 @@ def one_run(
     """
     c = len(scores)
     if not 2 <= guesses <= c:
-        raise ValueError(f"guesses={guesses} must be between 2 and the {c} canaries")
+        raise InputError(f"guesses={guesses} must be between 2 and the {c} canaries")
     order = np.argsort(scores, kind="stable")
     low, high = order[: guesses // 2], order[c - (guesses - guesses // 2) :]
     truth = np.asarray(planted, bool)

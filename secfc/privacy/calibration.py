@@ -11,7 +11,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from secfc.data.inputs import REAL, check_fields, require_library
+from secfc.data.inputs import REAL, InputError, check_fields, require_library
 from secfc.privacy import accountant
 from secfc.privacy.events import (
     DiscreteGaussian,
@@ -49,9 +49,9 @@ class Budget:
     def __post_init__(self) -> None:
         check_fields(self, {"epsilon": REAL, "delta": REAL})
         if not self.epsilon > 0:
-            raise ValueError(f"epsilon={self.epsilon} must be positive: with less nothing can be released")
+            raise InputError(f"epsilon={self.epsilon} must be positive: with less nothing can be released")
         if not 0 <= self.delta < 1:
-            raise ValueError(f"delta={self.delta} must be in [0, 1): the probability that the claim fails")
+            raise InputError(f"delta={self.delta} must be in [0, 1): the probability that the claim fails")
 
     @property
     def provable(self) -> Budget:
@@ -116,7 +116,7 @@ def split_budget(budget: Budget, weights: Sequence[float]) -> tuple[float, ...]:
     mechanisms with multipliers z_i is one with z**-2 = sum z_i**-2, so that the split loses nothing.
     """
     if not weights or not all(0 < w < math.inf for w in weights):
-        raise ValueError(f"weights={tuple(weights)} must be positive numbers, one a step")
+        raise InputError(f"weights={tuple(weights)} must be positive numbers, one a step")
     sigma, total = gaussian_multiplier(budget.provable), math.fsum(weights)
     return tuple(sigma / math.sqrt(w / total) for w in weights)
 
@@ -181,9 +181,9 @@ class Bound:
     def __post_init__(self) -> None:
         check_fields(self, {"value": REAL})
         if not 0 < self.value < math.inf:
-            raise ValueError(f"a bound of {self.value} must be positive and finite")
+            raise InputError(f"a bound of {self.value} must be positive and finite")
         if self.source not in get_args(Source):
-            raise ValueError(
+            raise InputError(
                 f"source={self.source!r} must be one of {', '.join(map(repr, get_args(Source)))}"
             )
 
@@ -196,7 +196,7 @@ class Bound:
     def from_public(cls, points: Array, quantile: float = 0.9, center: Array | None = None) -> Bound:
         """A quantile of the norms of public points (q, d), about a public center if one is given."""
         if not 0 < quantile <= 1:
-            raise ValueError(f"quantile={quantile} must be in (0, 1]")
+            raise InputError(f"quantile={quantile} must be in (0, 1]")
         moved = np.asarray(points, np.float64) - (0.0 if center is None else center)
         return cls(float(np.quantile(np.linalg.norm(moved, axis=-1), quantile)), "public data")
 
@@ -223,5 +223,5 @@ class Bound:
         """The bound on the integers of a quantizer: the largest whole number within scale * value."""
         whole = math.floor(scale * self.value)
         if whole < 1:
-            raise ValueError(f"scale={scale:g} leaves no integer within the bound {self.value:g}: raise it")
+            raise InputError(f"scale={scale:g} leaves no integer within the bound {self.value:g}: raise it")
         return whole

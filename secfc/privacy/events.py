@@ -57,7 +57,7 @@ class RoundedGaussian:
     def __post_init__(self) -> None:
         require_positive("noise_multiplier", self.noise_multiplier)
         if not 0 <= self.distance < 1:
-            raise ValueError(f"distance={self.distance} must be in [0, 1)")
+            raise InputError(f"distance={self.distance} must be in [0, 1)")
 
 
 @dataclass(frozen=True)
@@ -123,12 +123,12 @@ class DistributedDiscreteGaussian:
     def __post_init__(self) -> None:
         require_positive("each", self.each)
         if not 0.5 <= self.sigma < math.inf:
-            raise ValueError(f"sigma={self.sigma}: the bound holds from 1/2 on; scale the integers up")
+            raise InputError(f"sigma={self.sigma}: the bound holds from 1/2 on; scale the integers up")
         for name in ("honest", "dimension"):
             if getattr(self, name) < 1:
-                raise ValueError(f"{name}={getattr(self, name)} must be at least 1")
+                raise InputError(f"{name}={getattr(self, name)} must be at least 1")
         if not 0 <= self.further < math.inf:
-            raise ValueError(f"further={self.further}: times a variance, it is no less than 0")
+            raise InputError(f"further={self.further}: times a variance, it is no less than 0")
 
     @property
     def multiplier(self) -> float:
@@ -186,7 +186,7 @@ class DiscreteLaplace:
     def __post_init__(self) -> None:
         require_positive("scale", self.scale)
         if self.sensitivity < 1:
-            raise ValueError(f"sensitivity={self.sensitivity} must be at least 1; a constant is NoOp")
+            raise InputError(f"sensitivity={self.sensitivity} must be at least 1; a constant is NoOp")
 
     @property
     def epsilon(self) -> float:
@@ -222,7 +222,7 @@ Event: TypeAlias = (
 def require_positive(name: str, value: float) -> None:
     """Raises ValueError unless the value is positive and finite."""
     if not 0 < value < math.inf:
-        raise ValueError(f"{name}={value} must be positive and finite; a release without noise is NonPrivate")
+        raise InputError(f"{name}={value} must be positive and finite; a release without noise is NonPrivate")
 
 
 def flatten_events(event: Event) -> tuple[Event, ...]:
@@ -270,7 +270,7 @@ class Neighbors:
             ("unit", self.unit, get_args(Unit)),
         ):
             if value not in known:
-                raise ValueError(f"{name}={value!r} must be one of {', '.join(map(repr, known))}")
+                raise InputError(f"{name}={value!r} must be one of {', '.join(map(repr, known))}")
 
     @property
     def factor(self) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 
+from secfc.data.inputs import InputError
 from secfc.privacy import accountant
 from secfc.privacy.calibration import Budget
 from secfc.privacy.events import Composed, Event, Neighbors, NonPrivate, PrivacyError
@@ -35,7 +36,7 @@ class Ledger:
         """This ledger and one more entry."""
         seen = frozenset([seen_by] if isinstance(seen_by, str) else seen_by)
         if not seen:
-            raise ValueError(f"{what!r} was seen by nobody: name the parties, or EVERYBODY")
+            raise InputError(f"{what!r} was seen by nobody: name the parties, or EVERYBODY")
         return replace(self, entries=(*self.entries, Entry(event, what, seen)))
 
     def join(self, other: Ledger) -> Ledger:

@@ -19,6 +19,7 @@ from field.ring.noise import DISTANCE, Deviation, discrete_gaussian, discrete_la
 from field.ring.quantize import clip_norms as clip_norms
 from field.ring.quantize import squared_norms as squared_norms
 from field.secrets.coins import Coins
+from secfc.data.inputs import InputError
 from secfc.privacy.events import (
     DiscreteGaussian,
     DiscreteLaplace,
@@ -130,7 +131,7 @@ class DiscreteLaplaceNoise:
 
     def __post_init__(self) -> None:
         if self.sensitivity < 1:
-            raise ValueError(f"sensitivity={self.sensitivity} must be a whole number of at least 1")
+            raise InputError(f"sensitivity={self.sensitivity} must be a whole number of at least 1")
         require_positive("epsilon", self.epsilon)
         _check_largest(self.largest)
 
@@ -165,7 +166,7 @@ def checked_integers(values: Array, largest: int) -> Array:
 
 def _check_largest(largest: int) -> None:
     if not 0 < largest <= LARGEST_ENTRY:
-        raise ValueError(f"largest={largest} must be in [1, 2**62]: noisy entries are 64-bit integers")
+        raise InputError(f"largest={largest} must be in [1, 2**62]: noisy entries are 64-bit integers")
 
 
 def _deviation(sensitivity: float, noise_multiplier: float) -> Deviation:

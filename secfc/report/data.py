@@ -27,6 +27,7 @@ from field.ring.quantize import Quantizer
 from secfc import metrics
 from secfc.algorithm import Algorithm, Clustering
 from secfc.data.federation import Federation
+from secfc.data.inputs import InputError
 from secfc.data.resolution import Resolution
 from secfc.kmeans.elbow import CostCurve
 from secfc.metrics import labels_digest as labels_digest
@@ -158,7 +159,7 @@ def compare_labelings(secure: Clustering, plain: Clustering) -> Comparison:
     if secure.sizes:
         return _compare_sizes(secure, plain)
     if not secure.history:
-        raise ValueError("the result has no history of labels: only SecFC can be compared step by step")
+        raise InputError("the result has no history of labels: only SecFC can be compared step by step")
     steps = secure.n_iter
     if len(secure.history) <= steps:
         return _compare_ends(secure, plain)

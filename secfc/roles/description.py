@@ -30,6 +30,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from field.ring.errors import InvalidValue
+
 Array = NDArray[Any]
 
 # Raised whenever a message, its meaning, or anything that two parties compute alike changes.
@@ -58,7 +60,7 @@ class RunTerms:
     def check(self, way: Any) -> None:
         """Raises ValueError if a plan made on these terms is used by an algorithm with other values."""
         if found := list(_differing(_named(way, ""), _named(self.way, ""))):
-            raise ValueError(
+            raise InvalidValue(
                 f"this plan was made with other values ({'; '.join(map(str, found[:SHOWN]))}): make it with "
                 "`plan` of the same algorithm"
             )
@@ -105,7 +107,7 @@ def _written(facts: Mapping[str, Any]) -> bytes:
     """Facts as bytes.  Raises ValueError beyond MAXIMUM."""
     data = json.dumps(facts, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
     if len(data) > MAXIMUM:
-        raise ValueError(
+        raise InvalidValue(
             f"the public parameters take {len(data)} bytes to describe, {MAXIMUM} are allowed: use fewer "
             "clients or shorter names"
         )
@@ -188,7 +190,7 @@ def _named(value: Any, name: str) -> dict[str, Any]:
     facts: dict[str, Any] = {}
     for key, fact in _facts(value, name):
         if key in facts:
-            raise ValueError(f"two parameters are called {key}: rename one")
+            raise InvalidValue(f"two parameters are called {key}: rename one")
         facts[key] = fact
     return facts
 
@@ -239,7 +241,7 @@ def _fact(value: Any, name: str) -> Any:
             return [_fact(item, name) for item in value]
         case np.ndarray() if value.dtype.kind in "biuf":
             return _array(value)
-    raise ValueError(
+    raise InvalidValue(
         f"{name or 'a parameter'} is a {type(value).__name__}, which cannot be compared with that of other "
         "parties: use a frozen dataclass of numbers, strings, bytes, arrays, tuples and such dataclasses"
     )

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from field.cached import cached_property
 from field.code.lagrange_code import LagrangeCode
 from field.ring.basis import Basis
+from field.ring.errors import InvalidValue
 from secfc.roles.exchange import PartyId
 
 Array = NDArray[Any]
@@ -43,18 +44,18 @@ class SumPlan:
 
     def __post_init__(self) -> None:
         if len(self.committee) != self.code.n or set(self.committee) - set(self.clients):
-            raise ValueError(f"a committee of {len(self.committee)} for a code of n={self.code.n} clients")
+            raise InvalidValue(f"a committee of {len(self.committee)} for a code of n={self.code.n} clients")
         if not 0 <= self.losses < len(self.clients):
-            raise ValueError(f"losses={self.losses} of n={len(self.clients)} clients: lower losses")
+            raise InvalidValue(f"losses={self.losses} of n={len(self.clients)} clients: lower losses")
         if not self.code.threshold(1) <= self.confirming <= self.code.n:
-            raise ValueError(
+            raise InvalidValue(
                 f"quorum={self.quorum} of a committee of {self.code.n}: it must lie in "
                 f"[{self.code.threshold(1)}, {self.code.n}], and be at least "
                 f"{self.exclusive} to exclude two sums"
             )
         # Sums of either sign lie in [-n bound, n bound], which must be fewer values than the modulus.
         if self.bound < 1 or 2 * len(self.clients) * self.bound >= self.code.basis.modulus:
-            raise ValueError(
+            raise InvalidValue(
                 f"sums of {len(self.clients)} numbers up to {self.bound} do not fit the modulus of "
                 f"{self.code.basis.lanes} lanes: lower the bound, or add lanes"
             )
@@ -82,16 +83,16 @@ class SumPlan:
         n = len(clients)
         size = min(n, COMMITTEE) if committee is None else committee
         if not 3 <= size <= n:
-            raise ValueError(
+            raise InvalidValue(
                 f"a committee of {size} among n={n} clients: at least 3 members are needed to hide a vector "
                 "from each of them, and at most n. Change committee, or add clients."
             )
         largest = (size - 1) // 2
         tolerated = max(1, size // 3) if t is None else t
         if not 1 <= tolerated <= largest:
-            raise ValueError(f"t={tolerated} of a committee of {size}: it must lie in [1, {largest}]")
+            raise InvalidValue(f"t={tolerated} of a committee of {size}: it must lie in [1, {largest}]")
         if not 1 <= ell <= largest + 1 - tolerated:
-            raise ValueError(
+            raise InvalidValue(
                 f"ell={ell} with t={tolerated} of a committee of {size}: it must lie in "
                 f"[1, {largest + 1 - tolerated}]"
             )
@@ -168,4 +169,4 @@ class SummandLayout:
     def check(self, plan: SumPlan) -> None:
         """Raises ValueError for a plan that packs several numbers into a share: they would not line up."""
         if plan.code.ell != 1:
-            raise ValueError(f"ell={plan.code.ell} numbers in a share: a sum that is spread takes ell=1")
+            raise InvalidValue(f"ell={plan.code.ell} numbers in a share: a sum that is spread takes ell=1")

@@ -30,6 +30,7 @@ import numpy as np
 
 from field.secrets.channels import BrokenSeal, Identity, SealedChannel
 from field.secrets.coins import Coins
+from secfc.data.inputs import InputError
 from secfc.roles.description import describe_differences
 from secfc.roles.exchange import (
     END,
@@ -119,12 +120,12 @@ def seal_role(
     TooFewReplies.
     """
     if me not in parties or len(set(parties)) != len(parties):
-        raise ValueError(f"{me!r} must be one of the parties, and their names must differ")
+        raise InputError(f"{me!r} must be one of the parties, and their names must differ")
     if identities is not None:
         if missing := sorted(set(parties) - set(identities)):
-            raise ValueError(f"no identity is pinned for {', '.join(missing)}: pin every party's")
+            raise InputError(f"no identity is pinned for {', '.join(missing)}: pin every party's")
         if identity is None or identity.public != identities[me]:
-            raise ValueError(f"{me!r} needs the identity that the others have pinned for it")
+            raise InputError(f"{me!r} needs the identity that the others have pinned for it")
     return _sealed(role, me, parties, description, coins, identity or Identity.draw(coins), identities)
 
 

@@ -182,7 +182,7 @@ def _run(
         schema=linkage, authority=authority,
     )  # fmt: skip
     work = build_run(made)
-    with bad_input(ValueError, OverflowError):  # a plan that cannot be fails here, not at every site
+    with bad_input(OverflowError):  # a plan that cannot be fails here, not at every site
         work.algorithm.plan(replace(work.public, counts=(100,) * len(work.public.clients)))
     for note in work.notes:
         click.echo(f"Note: {note}.")

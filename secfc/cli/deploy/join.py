@@ -221,7 +221,7 @@ def prepare_kernels(asked: Built, rows: int) -> None:
     """
     algorithm: Any = asked.algorithm.capabilities.inner or asked.algorithm
     public = replace(asked.public, counts=(max(rows, 100),) * len(asked.public.clients))
-    with bad_input(ValueError, OverflowError):
+    with bad_input(OverflowError):
         plan: Any = asked.algorithm.plan(public)
         plan = plan if algorithm is asked.algorithm else plan.inner
         if hasattr(plan, "union"):  # only a draft, before IDs are united

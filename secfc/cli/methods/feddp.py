@@ -84,7 +84,7 @@ def choose(asked: AskedOptions, public: PublicFacts) -> ChosenAlgorithm:
         from secfc.overlap.common import CommonFeatures
 
         return ChosenAlgorithm(CommonFeatures(algorithm))
-    with bad_input(ValueError, OverflowError), cautions_noted():
+    with bad_input(OverflowError), cautions_noted():
         why = algorithm.plan(public).hopeless
     return ChosenAlgorithm(algorithm, notes=() if why is None else (f"{why} (--protect point)",))
 

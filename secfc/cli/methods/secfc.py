@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from field.ring.errors import InvalidValue
 from secfc.cli.execute import (
     HIDDEN_ROWS,
     bound_from_data,
@@ -217,7 +218,7 @@ def refuse_clashes(asked: AskedOptions) -> None:
             choose(asked.having(largest=None, scale=None), public).algorithm.plan(public)
         except IncompatibleOptions:
             raise
-        except (ValueError, OverflowError):
+        except (InvalidValue, OverflowError):
             pass  # which these facts may be to blame for
 
 
@@ -339,7 +340,7 @@ def foresee(algorithm: SecFC, public: PublicFacts) -> Any:
         return algorithm.plan(public)
     k = algorithm.k.among(public.m) if isinstance(algorithm.k, Elbow) else algorithm.k
     if largest_k(k) > public.m:
-        raise ValueError(f"k={k} clusters of m={public.m} points: lower k or add points")
+        raise InvalidValue(f"k={k} clusters of m={public.m} points: lower k or add points")
     smallest = replace(public, counts=(1,) * len(public.clients))
     plan = replace(algorithm, k=1, membership=Open()).plan(smallest)
     algorithm.plan(public)  # the union's own parameters

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
 
+from field.ring.errors import InvalidValue
 from secfc.roles.exchange import SERVER, PartyId
 
 
@@ -98,7 +99,7 @@ def cheapest_blocks(available: int, t: int, deviating: int, traffic: Traffic) ->
 def check_deviating(n: int, t: int, deviating: int, dealer: PartyId | None) -> None:
     """Raises ValueError for more clients that deviate than can be told from honest ones among n clients."""
     if not 0 <= deviating <= t:
-        raise ValueError(
+        raise InvalidValue(
             f"deviating={deviating}, t={t}: at most t liars can be told from honest clients: lower deviating "
             "or raise t"
         )
@@ -107,7 +108,7 @@ def check_deviating(n: int, t: int, deviating: int, dealer: PartyId | None) -> N
     if deviating and n - apart < needed:
         who = f"n={n}, t={t}" + (f", dealer={dealer!r}" if apart else "")
         besides = " besides the dealer" if apart else ""
-        raise ValueError(
+        raise InvalidValue(
             f"{who}: parts played by {_word(deviating + 1)} need t+{1 + deviating}={needed} clients"
             f"{besides}: add {_word(needed - n + apart)}, lower t, or deviating=0"
         )

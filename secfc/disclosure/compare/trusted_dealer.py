@@ -41,7 +41,7 @@ class TrustedDealer:
         """Raises ValueError for a dealer that takes no part, and for too few clients."""
         if self.dealer not in (SERVER, *plan.clients):
             names = ", ".join(plan.clients[:3]) + (", ..." if len(plan.clients) > 3 else "")
-            raise ValueError(f"dealer={self.dealer!r} takes no part: name {SERVER!r} or a client ({names})")
+            raise InputError(f"dealer={self.dealer!r} takes no part: name {SERVER!r} or a client ({names})")
         needed = committee_size(plan.code.t) + (self.dealer != SERVER)
         if plan.code.n < needed:
             raise InputError(

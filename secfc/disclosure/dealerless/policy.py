@@ -37,6 +37,7 @@ from field.compare.circuits import top_bit, winner_products
 from field.compare.dealer_protocol import winner_code
 from field.compare.replicated import ReplicatedCommittee, ScratchArrays
 from field.ring.basis import Basis
+from field.ring.errors import InvalidValue
 from field.secrets.coins import Coins
 from secfc.coded.blame import CheaterIdentification
 from secfc.coded.messages import LabelShare, MaskedDistances, MissingMessages
@@ -78,7 +79,7 @@ class Dealerless:
         """Raises ValueError for a t that has no circuits, and where liars are to be found."""
         ReplicatedCommittee(plan.code.t)
         if plan.liars:
-            raise ValueError(
+            raise InvalidValue(
                 f"max_cheaters={plan.liars}: lies in secret comparisons cannot be found: use max_cheaters=0"
             )
 

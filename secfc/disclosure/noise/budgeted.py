@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from field.ring.quantize import Quantizer
 from secfc.coded.parameters import select_workers
 from secfc.coded.plan import CodedPlan, RowLayout
-from secfc.data.inputs import REAL, Caution, check_fields, instance_of
+from secfc.data.inputs import REAL, Caution, InputError, check_fields, instance_of
 from secfc.disclosure.noise.noise import REACH, Noise, unit_parts
 from secfc.kmeans.starts import GivenLabels, RandomLabels, Start
 from secfc.privacy.calibration import Bound, Budget, delta_warning
@@ -87,9 +87,9 @@ class BudgetedPolicy(ABC):
     def __post_init__(self) -> None:
         check_fields(self, KINDS)
         if (why := delta_warning(self.budget.delta)) is not None:
-            raise ValueError(why)
+            raise InputError(why)
         if not 0 < self.center_share < 1:
-            raise ValueError(f"center_share={self.center_share} must be in (0, 1): a part of the budget")
+            raise InputError(f"center_share={self.center_share} must be in (0, 1): a part of the budget")
 
     def seating(self, plan: CodedPlan) -> None:
         """No step asks in two questions."""
@@ -159,7 +159,7 @@ class BudgetedPolicy(ABC):
             one = noise.on_sums(plan.layout, labels, plan.k, plan.d)
             reach = plan.largest * plan.proven + self.contributors(steps.n) * REACH * one
             if 2 * reach >= plan.code.basis.modulus:
-                raise ValueError("noisy cluster sums do not fit the modulus: lower the scale")
+                raise InputError("noisy cluster sums do not fit the modulus: lower the scale")
 
     def blurred(self, plan: CodedPlan) -> tuple[float, float]:
         """What one squared distance carries, and can be, for clusters of equal sizes: in squared data units.

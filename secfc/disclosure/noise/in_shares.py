@@ -26,6 +26,7 @@ from secfc.coded.policy import ClientPolicy, DecodedAnswers, DistanceOracle, Pol
 from secfc.coded.queries import Operation, Query, Subject
 from secfc.coded.quorum import Quorum, ServerContext
 from secfc.coded.source import CodedSource, decoding_source
+from secfc.data.inputs import InputError
 from secfc.disclosure.noise.budgeted import BudgetedPolicy, ReleaseCounts
 from secfc.disclosure.noise.noise import Noise
 from secfc.privacy.calibration import discrete_multiplier
@@ -100,7 +101,7 @@ class NoiseInShares(BudgetedPolicy):
     def honest(self, n: int, t: int) -> int:
         """How many clients' noise must suffice."""
         if n - t - self.absent < 1:
-            raise ValueError(
+            raise InputError(
                 f"n={n} clients, t={t} of them colluding and {self.absent} absent, leave nobody whose noise "
                 "counts: lower t or absent"
             )

@@ -628,7 +628,10 @@ def test_an_interruption_ends_with_130(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("error", [ValueError("ours"), IndexError("ours"), AssertionError()])
 def test_a_bug_keeps_its_traceback(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
     monkeypatch.setattr("secfc.pipeline.fit", _raising(error))
-    assert run(*NPY, "-k", "2").exception is error
+    result = run(*NPY, "-k", "2")
+    assert result.exception is error
+    assert result.exit_code == 1
+    assert [note for note in error.__notes__ if note.startswith("Internal error of secfc")]
 
 
 # --- true processes --------------------------------------------------------------------------------
