@@ -59,7 +59,12 @@ class ReplyCheck(Protocol):
 
     @property
     def products(self) -> int:
-        """How many A there are, so vectors of row 0, a repetition."""
+        """How many A there are a repetition."""
+        ...
+
+    @property
+    def vectors(self) -> int:
+        """How many of them are opened, so vectors of row 0: none where A follows from coins."""
         ...
 
     @property
@@ -292,7 +297,7 @@ class DistanceCheck:
     summed: bool = True
     margins: bool = False
 
-    products = 1
+    products = vectors = 1
 
     def __post_init__(self) -> None:
         if self.margins and (self.own is None or (self.own < 0).any()):
@@ -442,6 +447,10 @@ class HalfCheck:
         return len(self.alive)
 
     @property
+    def vectors(self) -> int:
+        return self.products
+
+    @property
     def more(self) -> int:
         return REPETITIONS + (0 if self.summed else 2 * len(self.alive))
 
@@ -522,7 +531,7 @@ class PlaneCheck:
     m: int
     planes: int
 
-    products = 1
+    products = vectors = 1
 
     @property
     def zeros(self) -> int:
@@ -561,6 +570,7 @@ class SumCheck:
     width: int
 
     products = 1
+    vectors = 0
     zeros = 1
 
     @property

@@ -351,13 +351,17 @@ class MaskedCenters(Message, tag=181):
     """Client to a member, where centers are rounded: its weighted shares of the sums of all clusters with
     points, under its mask; and member to member, what these add up to.
 
-    values: (lanes, clusters, ell * width) residues, uniform to everybody but the dealer.
+    values: (lanes, clusters, ell * width) residues, uniform to everybody but the dealer.  further: (lanes,
+    more), likewise, what these are checked by; None where they are not checked.
     """
 
     values: Array
+    further: Array | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
         check_unsigned(self.values, "masked sums of clusters, (lanes, clusters, ell * width),")
+        if self.further is not None:
+            check_unsigned(self.further, "what masked sums are checked by, (lanes, values),", 2)
 
 
 @dataclass(frozen=True, eq=False, repr=False)

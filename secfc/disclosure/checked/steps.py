@@ -1,6 +1,8 @@
 """Replies to a comparison are checked before anything of it leaves the committee (`field.code.reply_check`).
 
-Steps are rounds after the question, counted on from where the comparison begins:
+Sums of clusters whose centers are rounded are checked in the same way, without 6, before they are divided.
+
+Steps are rounds after the question, counted on from what precedes replies:
 
  0  every member of the committee commits to a coin, and deals shares of a random row 0 and of masks u;
  2  responders send their masked replies, also of row 0;
@@ -22,7 +24,7 @@ honest, and its digest is of coins that nobody chose.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -74,8 +76,9 @@ EARLIER = 128
 class CheckedReplies:
     """Everything public about the check of one question's replies.
 
-    basis: of replies.  context: what streams of the question are bound to.  number: of the question; begun:
-    the step that the comparison begins with.  dealer: who knows the masks of replies.
+    basis: of replies.  context: 32 bytes, of this check alone.  number: of the question; begun: the step that
+    precedes replies.  dealer: who knows the masks of replies.  dealt: the step in which members deal.  what:
+    is checked, for errors.
     """
 
     plan: CodedPlan
@@ -87,6 +90,8 @@ class CheckedReplies:
     responders: tuple[PartyId, ...]
     committee: tuple[PartyId, ...]
     dealer: PartyId
+    dealt: int = DEAL_ROW
+    what: str = "replies"
 
     @cached_property
     def told(self) -> tuple[PartyId, ...]:
@@ -101,7 +106,7 @@ class CheckedReplies:
     @property
     def row_shape(self) -> tuple[int, int, int]:
         """Shape of row 0, without lanes."""
-        return REPETITIONS, self.check.products, self.plan.code.width(self.plan.d)
+        return REPETITIONS, self.check.vectors, self.plan.code.width(self.plan.d)
 
     @property
     def mask_shape(self) -> tuple[int, int, int]:
@@ -140,6 +145,14 @@ class CheckedReplies:
         return SuspectedParties(parties, f"{why}; nothing of this step was opened")
 
 
+def deal_all(checks: Sequence[CheckingClient]) -> Role[None]:
+    """Deal what these checks need, and take what the members deal.  Raises MissingMessageError."""
+    for each in checks:
+        yield from each.deal()
+    for each in checks:
+        yield from each.take()
+
+
 class CheckingClient:
     """A client's part in the check of one question; streams: with other clients, each good for this alone.
 
@@ -171,11 +184,14 @@ class CheckingClient:
         """My share of u, (lanes, repetitions, zeros, ell): secret."""
         return self._shares()[1]
 
-    def _shares(self) -> tuple[Array, Array]:
+    def _all(self) -> Array:
         if self.share is None:
             raise RuntimeError("shares of row 0 are dealt before they are used")
+        return self.share
+
+    def _shares(self) -> tuple[Array, Array]:
         cut = int(np.prod(self.asked.row_shape))
-        parts = np.split(self.share, [cut], axis=1)
+        parts = np.split(self._all(), [cut], axis=1)
         shapes = self.asked.row_shape, self.asked.mask_shape
         row, masks = (
             np.ascontiguousarray(part).reshape(len(part), *shape)
@@ -184,7 +200,7 @@ class CheckingClient:
         return row, masks
 
     def deal(self) -> Role[None]:
-        """Deal row 0 and u and commit to my coin, if I am a member; take what the members deal."""
+        """Deal row 0 and u and commit to my coin, if I am a member.  Raises MissingMessageError."""
         asked, plan = self.asked, self.asked.plan
         me, member = plan.clients.index(self.name), self.name in self.asked.committee
         send: dict[PartyId, Message] = {}
@@ -199,10 +215,17 @@ class CheckingClient:
                 if c != self.name and (c in asked.committee or c in asked.responders):
                     values = dealt.get(plan.clients.index(c), nothing)
                     send[c] = CheckDealing(self.commitments[self.name], values)
-        awaited = tuple(c for c in asked.committee if c != self.name) if member or self.responds else ()
-        # Before the comparison begins, whatever precedes it.
-        wait = Exchange(send, awaited, 0, round=asked.number + DEAL_ROW, phase="check")
-        inbox: dict[PartyId, CheckDealing] = yield from receive_all(wait, CheckDealing, DEAL_ROW)
+        self.share = total
+        yield Exchange(send, round=asked.number + asked.dealt, phase="check")
+
+    def take(self) -> Role[None]:
+        """Take what the members deal, if I am one or respond.  Raises MissingMessageError."""
+        asked = self.asked
+        total = self._all()
+        waits = self.name in asked.committee or self.responds
+        awaited = tuple(c for c in asked.committee if c != self.name) if waits else ()
+        wait = Exchange({}, awaited, 0, round=asked.number + asked.dealt, phase="check")
+        inbox: dict[PartyId, CheckDealing] = yield from receive_all(wait, CheckDealing, asked.dealt)
         for c, message in inbox.items():
             self.commitments[c] = message.commitment
             due = asked.size if self.responds and not self._expands(c) else 0
@@ -286,6 +309,8 @@ class CheckingClient:
     def _opened_rows(self, weights: CheckWeights, rows: CodedRows, columns: Array) -> Role[Array]:
         """A, at all segments: (lanes, ell, repetitions, products, width)."""
         asked = self.asked
+        if weights.given is not None:
+            return weights.given
         mine = weights.masked_row(rows, columns, self.row)
         others = tuple(c for c in asked.responders if c != self.name)
         wait = Exchange(to_all(others, MaskedRow(mine)), others, 0, round=asked.round(ROWS), phase="check")
@@ -312,7 +337,19 @@ class CheckingClient:
         value = sum_last(self.asked.basis, np.ascontiguousarray(np.diagonal(opened, axis1=1, axis2=3)))
         if not weights.fits(masked, hiding, value):
             number = self.asked.number
-            raise self.asked.suspected(f"replies to question {number} do not fit the shares of the rows")
+            raise self.asked.suspected(
+                f"{self.asked.what} to question {number} do not fit the shares of the rows"
+            )
+
+
+def check_further(basis: Basis, sender: PartyId, values: Array | None, asked: CheckedReplies | None) -> Array:
+    """Further replies (lanes, more) that a message has, in range; none where replies are not checked.
+
+    Raises FaultyClient naming the sender of anything else.
+    """
+    found = np.empty((basis.lanes, 0), basis.dtype) if values is None else values
+    check_residues(basis, sender, found, (0 if asked is None else asked.check.more,))
+    return found
 
 
 def hear_coins(
@@ -350,17 +387,17 @@ def _tell(
     return found
 
 
-def tell_mask_sums(asked: CheckedReplies, masks: tuple[Array, Array]) -> Role[set[PartyId]]:
+def tell_mask_sums(asked: CheckedReplies, masks: tuple[Array, Array]) -> Role[set[PartyId] | None]:
     """A dealing server's part: what masks of replies, and of further ones, add up to by the coins of members.
 
-    If it does not hear them all, it tells members that it goes no further.  Returns whom it did not hear,
-    perhaps because they wait for others.
+    If it does not hear them all, it tells members that it goes no further, and returns whom it did not hear,
+    perhaps because they wait for others; else None.
     """
-    missing: tuple[PartyId, ...] = ()
+    missing: set[PartyId] | None = None
     try:
         seed = yield from hear_coins(asked, SERVER, b"", {})
         told: Message = MaskSums(asked.weights(seed).combine(*masks))
     except MissingMessageError as silence:
-        told, missing = MissingMessages(silence.step, NOBODY_MISSED), silence.missing
+        told, missing = MissingMessages(silence.step, NOBODY_MISSED), set(silence.missing)
     yield Exchange(to_all(asked.committee, told), round=asked.round(MASKS), phase="check")
-    return set(missing)
+    return missing

@@ -1,9 +1,10 @@
 """A client's part in rounding centers: mask shares of sums, divide in the committee, share quotients anew.
 
 Before a comparison (`field.compare.rounding`) every responder sends one member its weighted shares of the
-sums of all clusters, under a mask that the dealer knows; this member tells the others what they add up to, M;
-the members find shares of the rounded centers that add up, and each deals its own to all responders by the
-plan's code.  So a responder holds shares of rounded centers as it holds those of points.
+sums of all clusters, under a mask that the dealer knows; this member tells the others what they add up to, M.
+Where labels are opened, these sums are checked first (`secfc.disclosure.checked.steps`).  Then the members
+find shares of the rounded centers that add up, and each deals its own to all responders by the plan's code.
+So a responder holds shares of rounded centers as it holds those of points.
 
 Who sees what: a member M, which is uniform, and masked bits; a responder dealings that are uniform to any t
 clients, also to those that know what the other members dealt; the dealer nothing, but as a responder.
@@ -26,9 +27,10 @@ from secfc.coded.messages import CenterShares, Corrections, MaskedCenters
 from secfc.coded.plan import CodedPlan
 from secfc.coded.policy import DistanceOracle
 from secfc.coded.quorum import receive_all
+from secfc.disclosure.checked.steps import CheckingClient, check_further
 from secfc.disclosure.compare.dealer import mask_streams, table_streams
 from secfc.disclosure.compare.rounds import CommitteeRounds, add_residues, reconstruct
-from secfc.disclosure.compare.session import DEAL, OPEN, SEND, SUM, ComparisonSession, check_words
+from secfc.disclosure.compare.session import DEAL, SEND, SUM, ComparisonSession, check_words
 from secfc.roles.checks import check_residues
 from secfc.roles.exchange import Exchange, PartyId, Role
 from secfc.roles.messages import Message
@@ -54,25 +56,34 @@ class CenterRounder:
         more: int,
         at: int = 0,
         words: Array | None = None,
+        checking: SumsChecking | None = None,
     ) -> Role[tuple[DistanceOracle, Array]]:
         """What my rows are measured to instead, if I respond; and the dealer's words that are left, if any.
 
         more: how many are.  at: steps of an answer before these.  words: all of the dealer's, if it was heard
-        before.  Raises NothingHeardError, with the step counted from there.
+        before.  checking: my part in the check of sums, if these are checked.
+
+        Raises MissingMessageError, with the step counted from there; SuspectedParties for false sums.
         """
         part: Array | None = None
         left: Array = np.empty(0, np.uint64)
-        responds = self.name in match.responders
-        mine = self.masked(match, rounding, measured) if responds else None
+        columns = self.columns(match, measured) if self.name in match.responders else None
+        mine = None if columns is None else self.masked(match, rounding, columns, checking)
         if self.name in match.committee:
             if words is None:
                 words = yield from self.told(match, rounding.dealt + more, at)
             if words is not None:
                 words, left = np.split(words, [rounding.dealt])
-            part = yield from self.divided(match, rounding, mine, words, at)
-        elif mine is not None:
-            send = {match.corrected: mine}
-            yield Exchange(send, round=match.question.round + at + SEND, phase="distances")
+            total = yield from self.summed(match, rounding, mine, at)
+            if checking is not None:
+                yield from checking.verify(measured, columns, total)
+            part = yield from self.divided(match, rounding, total.values, words, at)
+        else:
+            if mine is not None:
+                send = {match.corrected: mine}
+                yield Exchange(send, round=match.question.round + at + SEND, phase="distances")
+            if checking is not None:
+                yield from checking.verify(measured, columns, None)
         shares = yield from self.dealt(match, rounding, part, at)
         return (self.about(measured, shares) if shares else measured), left
 
@@ -87,46 +98,66 @@ class CenterRounder:
         dealing = (yield from receive_all(wait, Corrections, DEAL))[self.dealer]
         return check_words(self.dealer, dealing.words, (due,))
 
-    def masked(
-        self, match: ComparisonSession, rounding: CenterRounding, measured: DistanceOracle
-    ) -> MaskedCenters:
-        """My shares of the sums of clusters with points, weighted so that they sum up, under my mask."""
-        alive, responders = np.flatnonzero(match.sizes > 0), tuple(match.question.responders.tolist())
-        shares = np.ascontiguousarray(measured.rows.residues(measured.sums)[:, alive])
-        me = self.plan.clients.index(self.name)
-        stream = mask_streams(match, self.mine, (0,), sums=True)[0]
-        mask = rounding.basis.sample(rounding.shape, stream)
-        return MaskedCenters(rounding.basis.add(weighted_part(self.plan.code, responders, me, shares), mask))
+    def columns(self, match: ComparisonSession, measured: DistanceOracle) -> Array:
+        """My shares of the sums of clusters with points, (lanes, K, width)."""
+        return np.ascontiguousarray(measured.rows.residues(measured.sums)[:, match.sizes > 0])
 
-    def divided(
+    def masked(
         self,
         match: ComparisonSession,
         rounding: CenterRounding,
-        mine: MaskedCenters | None,
-        words: Array | None,
-        at: int,
-    ) -> Role[Array]:
-        """A member's part of rounded centers (lanes, K, ell * width).  words: of the dealer, if to me."""
+        columns: Array,
+        checking: SumsChecking | None,
+    ) -> MaskedCenters:
+        """These shares, weighted so that they sum up, under my mask; and what they are checked by."""
+        responders, basis = tuple(match.question.responders.tolist()), rounding.basis
+        me = self.plan.clients.index(self.name)
+        stream = mask_streams(match, self.mine, (0,), sums=True)[0]
+        mask = basis.sample(rounding.shape, stream)
+        values = basis.add(weighted_part(self.plan.code, responders, me, columns), mask)
+        if checking is None:
+            return MaskedCenters(values)
+        further = checking.client.further(columns)
+        return MaskedCenters(values, further=basis.add(further, basis.sample(further.shape[1:], stream)))
+
+    def summed(
+        self, match: ComparisonSession, rounding: CenterRounding, mine: MaskedCenters | None, at: int
+    ) -> Role[MaskedCenters]:
+        """What masked sums of all responders add up to, at a member."""
         number, corrected, basis = match.question.round + at, match.corrected, rounding.basis
         others = tuple(c for c in match.committee if c != self.name)
         if self.name == corrected:
             awaited = tuple(c for c in match.responders if c != self.name)
             wait = Exchange({}, awaited, 0, round=number + SEND, phase="distances")
             parts = yield from receive_all(wait, MaskedCenters, SEND)
-            own = [] if mine is None else [mine.values]
-            values = [self.residues(rounding, c, m.values) for c, m in parts.items()]
-            total = add_residues(basis, [*own, *values])
-            yield Exchange(dict.fromkeys(others, MaskedCenters(total)), round=number + SUM, phase="compare")
-        else:
-            send: dict[PartyId, Message] = {} if mine is None else {corrected: mine}
-            yield Exchange(send, round=number + SEND, phase="distances")
-            wait = Exchange({}, (corrected,), 0, round=number + SUM, phase="compare")
-            heard_of = (yield from receive_all(wait, MaskedCenters, SUM))[corrected]
-            total = self.residues(rounding, corrected, heard_of.values)
+            all_of = [*([] if mine is None else [mine])]
+            all_of += [self.residues(match, rounding, c, m) for c, m in parts.items()]
+            values = add_residues(basis, [m.values for m in all_of])
+            each = [m.further for m in all_of if m.further is not None]
+            total = MaskedCenters(values, further=add_residues(basis, each) if each else None)
+            yield Exchange(dict.fromkeys(others, total), round=number + SUM, phase="compare")
+            return total
+        send: dict[PartyId, Message] = {} if mine is None else {corrected: mine}
+        yield Exchange(send, round=number + SEND, phase="distances")
+        wait = Exchange({}, (corrected,), 0, round=number + SUM, phase="compare")
+        heard_of = (yield from receive_all(wait, MaskedCenters, SUM))[corrected]
+        return self.residues(match, rounding, corrected, heard_of)
+
+    def divided(
+        self,
+        match: ComparisonSession,
+        rounding: CenterRounding,
+        total: Array,
+        words: Array | None,
+        at: int,
+    ) -> Role[Array]:
+        """A member's part of rounded centers (lanes, K, ell * width).  words: of the dealer, if to me."""
+        number, basis = match.question.round + at, rounding.basis
+        others = tuple(c for c in match.committee if c != self.name)
         stream = table_streams(match, self.mine, (0,), sums=True)[0]
         hand = dealer_protocol.PartyTables(stream, words).take()
         game = rounding.compete(total, hand, lead=self.name == match.committee[0])
-        talk = CommitteeRounds(number + OPEN, OPEN, others)
+        talk = CommitteeRounds(number + match.opening_sums, match.opening_sums, others)
         told = None
         while True:
             try:
@@ -168,7 +199,29 @@ class CenterRounder:
         about = replace(measured.rows.given(values, weights), labels=sums.labels)
         return replace(measured, sizes=weights, compute=lambda: about)
 
-    def residues(self, rounding: CenterRounding, sender: PartyId, values: Array) -> Array:
-        """Masked sums, checked."""
-        check_residues(rounding.basis, sender, values, rounding.shape)
-        return values
+    def residues(
+        self, match: ComparisonSession, rounding: CenterRounding, sender: PartyId, sums: MaskedCenters
+    ) -> MaskedCenters:
+        """Masked sums, in shape and range."""
+        check_residues(rounding.basis, sender, sums.values, rounding.shape)
+        check_further(rounding.basis, sender, sums.further, match.checked_sums)
+        return sums
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class SumsChecking:
+    """A client's part in the check of sums; masks: at the dealer, what hides them."""
+
+    client: CheckingClient
+    masks: tuple[Array, Array] | None
+
+    def verify(
+        self, measured: DistanceOracle, columns: Array | None, total: MaskedCenters | None
+    ) -> Role[None]:
+        """Check all sums.  columns: my shares of them, if I respond.  total: at a member, masked.
+
+        Raises SuspectedParties if something does not fit, MissingMessageError.
+        """
+        rows = None if columns is None else measured.rows
+        sums = None if total is None or total.further is None else (total.values, total.further)
+        yield from self.client.verify(rows, columns, sums, self.masks)

@@ -22,8 +22,8 @@ from secfc.coded.plan import CodedPlan
 from secfc.coded.policy import DistanceOracle
 from secfc.coded.queries import Query
 from secfc.coded.quorum import NOBODY_MISSED, MissingMessageError, receive_all
-from secfc.disclosure.checked.steps import CheckingClient
-from secfc.disclosure.compare.center_rounding import CenterRounder
+from secfc.disclosure.checked.steps import CheckingClient, check_further, deal_all
+from secfc.disclosure.compare.center_rounding import CenterRounder, SumsChecking
 from secfc.disclosure.compare.dealer import (
     Dealt,
     continue_dealing,
@@ -115,7 +115,7 @@ class ComputingParty:
         if self.name not in (dealer, *match.responders, *match.committee):
             return None
         try:
-            checking = yield from self.begin_check(match)
+            sums, checking = yield from self.begin_checks(match)
         except MissingMessageError as silence:
             return (yield from self.gone(match, silence))
         missing, left = NOBODY_MISSED, Dealt()
@@ -133,23 +133,33 @@ class ComputingParty:
             return MissingMessages(0, missing)  # nothing was dealt, as the corrected member tells the others
         try:
             more = match.schedule.portions[0] if match.opens else 0
-            about, words = yield from self.rounder.rounded(match, match.rounding, measured, more)
+            checking_sums = None if sums is None else SumsChecking(sums, left.sums)
+            about, words = yield from self.rounder.rounded(
+                match, match.rounding, measured, more, checking=checking_sums
+            )
         except MissingMessageError as silence:
             return (yield from self.gone(match, silence))
         return StartedComparison(about, missing, words, left, checking)
 
-    def begin_check(self, match: ComparisonSession) -> Role[CheckingClient | None]:
-        """My part in the check of replies, where these are checked: row 0 is dealt.
+    def begin_checks(
+        self, match: ComparisonSession
+    ) -> Role[tuple[CheckingClient | None, CheckingClient | None]]:
+        """My part in the checks of sums and of replies, where these are checked: what hides them is dealt.
 
         Raises MissingMessageError.
         """
-        if match.checked is None:
-            return None
+        wanted = match.checked_sums, match.checked
+        if wanted == (None, None):
+            return None, None
         others = [j for j, c in enumerate(self.plan.clients) if c != self.name]
+        # A stream serves one of two clients as the dealing one, for the first check, then for the second.
         streams = self.peers.streams(match.question.round, match.context, others)
-        checking = CheckingClient(match.checked, self.name, streams, self.coins)
-        yield from checking.deal()
-        return checking
+        sums, replies = (
+            None if asked is None else CheckingClient(asked, self.name, streams, self.coins)
+            for asked in wanted
+        )
+        yield from deal_all([each for each in (sums, replies) if each is not None])
+        return sums, replies
 
     def check_replies(
         self, match: ComparisonSession, begun: StartedComparison, sums: tuple[Array, Array] | None = None
@@ -253,7 +263,7 @@ class ComputingParty:
             values = [self.residues(match, c, m.values, self.name) for c, m in parts.items()]
             more = None
             if self.name == match.corrected and begun.checking is not None:
-                each = [self.further(match, c, m.further) for c, m in parts.items()]
+                each = [check_further(schedule.basis, c, m.further, match.checked) for c, m in parts.items()]
                 more = add_residues(schedule.basis, each)
             sums[self.name] = MaskedSum(add_residues(schedule.basis, values), further=more)
             del values
@@ -264,15 +274,9 @@ class ComputingParty:
         )  # fmt: skip
         sums |= yield from receive_all(wait, MaskedSum, first + SUM)
         values = [self.residues(match, c, sums[c].values, c) for c in match.parts]
-        further = self.further(match, match.corrected, sums[match.corrected].further)
+        more = sums[match.corrected].further
+        further = check_further(schedule.basis, match.corrected, more, match.checked)
         return np.concatenate(values, axis=2), further, corrections
-
-    def further(self, match: ComparisonSession, sender: PartyId, values: Array | None) -> Array:
-        """Further replies (lanes, more) that a message has, checked; none where replies are not checked."""
-        basis = match.schedule.basis
-        found = np.empty((basis.lanes, 0), basis.dtype) if values is None else values
-        check_residues(basis, sender, found, (0 if match.checked is None else match.checked.check.more,))
-        return found
 
     def residues(self, match: ComparisonSession, sender: PartyId, values: Array, member: PartyId) -> Array:
         """Masked distances of the points that this member sums up, checked."""

@@ -31,10 +31,12 @@ class Dealt:
     """What a dealer has left: portions, with their numbers, and what hides replies and further ones.
 
     masks: (lanes, rows, points) and (lanes, more), the dealer's secret; None where replies are not checked.
+    sums: likewise, what hides sums of clusters.
     """
 
     portions: Iterator[tuple[int, Corrections]] = field(default_factory=lambda: iter(()))
     masks: tuple[Array, Array] | None = None
+    sums: tuple[Array, Array] | None = None
 
 
 def mask_seeds(
@@ -103,8 +105,9 @@ def start_dealing(match: ComparisonSession, keys: PairKeys, game: DealtComputati
     game: None where nothing is compared, and centers are rounded alone.
     """
     responders = match.question.responders.tolist()
-    first = NOTHING if match.rounding is None else deal_rounding(match, match.rounding, keys)
-    masks = None
+    first, sums, masks = NOTHING, None, None
+    if match.rounding is not None:
+        first, sums = deal_rounding(match, match.rounding, keys)
     if game is not None:
         streams = mask_streams(match, keys, responders)
         each, basis = [streams[j] for j in responders], match.schedule.basis
@@ -114,7 +117,11 @@ def start_dealing(match: ComparisonSession, keys: PairKeys, game: DealtComputati
         masks = rho, dealer_protocol.total_mask(basis, (more,), each)
     portions = deal_corrections(match, keys, game, masks, first)
     yield Exchange({match.corrected: next(portions)}, round=match.given_in(0), phase="deal")
-    return Dealt(enumerate(portions, 1), None if match.checked is None else masks)
+    return Dealt(
+        enumerate(portions, 1),
+        None if match.checked is None else masks,
+        None if match.checked_sums is None else sums,
+    )
 
 
 def continue_dealing(match: ComparisonSession, left: Dealt) -> Role[None]:
@@ -152,13 +159,20 @@ def deal_corrections(
         yield Corrections(words)
 
 
-def deal_rounding(match: ComparisonSession, rounding: CenterRounding, keys: PairKeys) -> Array:
-    """The words by which the corrected member's part of rounding is completed."""
+def deal_rounding(
+    match: ComparisonSession, rounding: CenterRounding, keys: PairKeys
+) -> tuple[Array, tuple[Array, Array]]:
+    """The words by which the corrected member's part of rounding is completed; and what hides sums and
+    further numbers, (lanes, K, ell * width) and (lanes, more)."""
     responders, committee = match.question.responders.tolist(), match.question.members.tolist()
     masks = mask_streams(match, keys, responders, sums=True)
-    rho = dealer_protocol.total_mask(rounding.basis, rounding.shape, [masks[j] for j in responders])
+    each, basis = [masks[j] for j in responders], rounding.basis
+    more = 0 if match.checked_sums is None else match.checked_sums.check.more
+    # In the order in which responders draw.
+    rho = dealer_protocol.total_mask(basis, rounding.shape, each)
+    hiding = rho, dealer_protocol.total_mask(basis, (more,), each)
     tables = table_streams(match, keys, committee, sums=True)
     deck = DealerRandomness([tables[j] for j in committee], match.question.corrected)
     deck.begin(rounding.dealt)
     rounding.deal(rho, deck)
-    return deck.corrections
+    return deck.corrections, hiding

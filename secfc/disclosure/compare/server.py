@@ -20,10 +20,10 @@ from secfc.coded.messages import (
     MissingMessages,
 )
 from secfc.coded.queries import ComparisonCommittee, Operation, Query, Subject
-from secfc.coded.quorum import exclude_dropouts
+from secfc.coded.quorum import NOBODY_MISSED, exclude_dropouts
 from secfc.disclosure.checked.steps import tell_mask_sums
 from secfc.disclosure.compare.candidates import candidates_in
-from secfc.disclosure.compare.dealer import continue_dealing, start_dealing
+from secfc.disclosure.compare.dealer import Dealt, continue_dealing, start_dealing
 from secfc.disclosure.compare.session import (
     DEAL,
     CommitteeChoice,
@@ -49,6 +49,13 @@ from secfc.roles.messages import Message, compact_labels
 
 Array = NDArray[Any]
 M = TypeVar("M", bound=Message)
+
+
+def names_somebody(inbox: Mapping[PartyId, Any]) -> bool:
+    """Whether the first report of a step that was not finished names anybody: later ones follow from it."""
+    reports = [m for m in inbox.values() if isinstance(m, MissingMessages) and (m.step or m.missing.size)]
+    first = min((m.step for m in reports), default=0)
+    return any(m.missing.size for m in reports if m.step == first)
 
 
 @dataclass(frozen=True, eq=False)
@@ -158,8 +165,7 @@ class CommitteeServer:
         yield Exchange(to_all(self.desk.there, question), round=question.round, phase="assign")
         if self.keys is not None:
             left = yield from start_dealing(match, self.keys, match.schedule if match.opens else None)
-            if match.checked is not None and left.masks is not None:
-                unheard = yield from tell_mask_sums(match.checked, left.masks)
+            unheard = (yield from self.told_masks(match, left)) or unheard
             yield from continue_dealing(match, left)
         players = {*match.responders, *match.committee, *self.seating.dealers}
         awaited = tuple(c for c in self.plan.clients if c in players)
@@ -167,9 +173,20 @@ class CommitteeServer:
             {}, awaited, 0, round=question.round + DEAL, accept=question.round, phase="deal"
         )
         gone = set(awaited) - set(inbox)
-        named = any(m.missing.size for m in inbox.values() if isinstance(m, MissingMessages))
-        # Where nobody says who is missing, it is whom the server did not hear while replies were checked.
-        return inbox, gone if gone or named else unheard
+        if gone or not unheard or names_somebody(inbox):
+            return inbox, gone
+        # Else it is whom the server did not hear while replies were checked.
+        named = {c for c, m in inbox.items() if isinstance(m, MissingMessages)}
+        return {c: MissingMessages(0, NOBODY_MISSED) if c in named else inbox[c] for c in inbox}, unheard
+
+    def told_masks(self, match: ComparisonSession, left: Dealt) -> Role[set[PartyId] | None]:
+        """Tell what masks add up to, where replies are checked; whom I did not hear, None if all."""
+        for checked, masks in ((match.checked_sums, left.sums), (match.checked, left.masks)):
+            if checked is not None and masks is not None:
+                unheard = yield from tell_mask_sums(checked, masks)
+                if unheard is not None:
+                    return unheard
+        return None
 
     def compare(
         self,

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from field.cached import cached_property
+from field.code.reply_check import SumCheck
 from field.code.rows import cluster_sizes
 from field.compare import dealer_protocol
 from field.compare.argmin import ArgminContest, headroom
@@ -29,7 +30,17 @@ from secfc.coded.policy import DistanceOracle
 from secfc.coded.queries import Query
 from secfc.data.inputs import IncompatibleOptions
 from secfc.disclosure.checked.blocks import Blocks, Traffic, cheapest_blocks, shapes
-from secfc.disclosure.checked.steps import COINS, DIGESTS, MASKS, PRODUCTS, ROWS, STEPS, CheckedReplies
+from secfc.disclosure.checked.steps import (
+    COINS,
+    DEAL_ROW,
+    DIGESTS,
+    EARLIER,
+    MASKS,
+    PRODUCTS,
+    ROWS,
+    STEPS,
+    CheckedReplies,
+)
 from secfc.disclosure.compare.candidates import (
     BisectorSide,
     Candidates,
@@ -180,19 +191,21 @@ class ComparisonSession:
     def shared(self) -> int:
         """The step after the question in which shares of rounded centers are sent; 0 if they are exact."""
         # Opening among three and more takes two steps where much is opened.
-        return 0 if self.rounding is None else OPEN + 2 * self.rounding.openings
+        return 0 if self.rounding is None else self.opening_sums + 2 * self.rounding.openings
 
     def awaiting(self, name: PartyId, step: int) -> Iterator[tuple[int, tuple[PartyId, ...]]]:
         """The steps in which others may wait for a player that goes no further than this step, and who.
 
-        After an opening that is the next; who waits for the dealer has sent its masked values before.
+        After an opening that is the next; who waits for the dealer has sent its masked values before.  Steps
+        in which a server waits are so much earlier as its rounds are (`CheckedReplies.round`).
         """
         members = tuple(c for c in self.committee if c != name)
         waits = dict.fromkeys((self.begun + SUM, self.begun + self.opening), members)
-        if self.checked is not None:
-            waits |= self.awaiting_check(name)
+        for checked in (self.checked_sums, self.checked):
+            if checked is not None:
+                waits |= self.awaiting_check(name, checked.begun)
         if self.rounding is not None:
-            waits |= dict.fromkeys((SUM, OPEN), members)
+            waits |= dict.fromkeys((SUM, self.opening_sums), members)
             waits[self.shared] = tuple(c for c in self.responders if c != name)
             waits[self.begun + SEND] = tuple(c for c in self.parts if c != name)
             if step == 0:
@@ -203,12 +216,12 @@ class ComparisonSession:
             waits[SEND] = members
         if step > DEAL:
             waits.setdefault(step + 1, members)
-        yield from ((at, waits[at]) for at in sorted(waits) if at > step)
+        yield from ((at, waits[at]) for at in sorted(waits) if at % EARLIER > step)
 
-    def awaiting_check(self, name: PartyId) -> dict[int, tuple[PartyId, ...]]:
-        """Steps of the check of replies in which others may wait for a player, and who."""
+    def awaiting_check(self, name: PartyId, begun: int) -> dict[int, tuple[PartyId, ...]]:
+        """Steps of a check in which others may wait for a player, and who.  begun: what precedes replies."""
         others = {
-            step: tuple(c for c in who if c != name)
+            step: tuple(c for c in who if c not in (name, SERVER))
             for step, who in (
                 (COINS, self.players),
                 (DIGESTS, self.players),
@@ -229,7 +242,11 @@ class ComparisonSession:
                 else self.seating.dealers
             )
         ]
-        return {self.begun + step: others[step] for step in mine}
+        waits = {begun + step: others[step] for step in mine}
+        if self.seating.dealer == SERVER and name in self.committee:
+            # What a server hears of a check precedes all else.
+            waits |= dict.fromkeys((begun + step - EARLIER for step in (COINS, DIGESTS)), (SERVER,))
+        return waits
 
     @cached_property
     def checked(self) -> CheckedReplies | None:
@@ -244,12 +261,32 @@ class ComparisonSession:
         return CheckedReplies(
             self.plan, check, self.schedule.basis, self.context, self.question.round, self.begun,
             self.responders, self.committee, dealer,
+            dealt=DEAL_ROW if self.checked_sums is None else DEAL_ROW + 1,
+        )  # fmt: skip
+
+    @cached_property
+    def checked_sums(self) -> CheckedReplies | None:
+        """How sums of clusters are checked before their centers are rounded; None where they are not."""
+        dealer, rounding, code = self.seating.dealer, self.rounding, self.plan.code
+        operation = self.question.operation
+        if dealer is None or rounding is None or operation.shared or operation.opens == "own labels":
+            return None
+        context = hashlib.blake2b(self.context, digest_size=32, person=b"secfc-sums").digest()
+        check = SumCheck(len(rounding.sizes), code.ell, code.width(self.plan.d))
+        return CheckedReplies(
+            self.plan, check, rounding.basis, context, self.question.round, 0, self.responders,
+            self.committee, dealer, what="sums of clusters in reply",
         )  # fmt: skip
 
     @property
     def opening(self) -> int:
         """The step in which a comparison opens its first words."""
         return OPEN if self.checked is None else OPEN + STEPS
+
+    @property
+    def opening_sums(self) -> int:
+        """The step in which the rounding of centers opens its first words."""
+        return OPEN if self.checked_sums is None else OPEN + STEPS
 
     def columns(self, measured: DistanceOracle) -> Array:
         """A responder's shares of the sums that take part, (lanes, clusters, width)."""

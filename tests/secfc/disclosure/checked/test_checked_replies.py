@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import secfc
-from secfc.coded.messages import LabelShare, MaskedDistances, MaskedSum
+from secfc.coded.messages import LabelShare, MaskedCenters, MaskedDistances, MaskedSum
 from secfc.disclosure.checked import steps
 from secfc.disclosure.checked.messages import (
     CheckCoin,
@@ -16,9 +16,10 @@ from secfc.disclosure.checked.messages import (
     MaskedRow,
     MaskSums,
 )
+from secfc.disclosure.compare.center_rounding import CenterRounder
 from secfc.kmeans.bisecting import Bisecting
 from secfc.kmeans.starts import CenterSeparation, RandomPoints
-from secfc.roles.exchange import SERVER, FaultyClient, SuspectedParties
+from secfc.roles.exchange import SERVER, STRIDE, FaultyClient, SuspectedParties
 from tests.nightly import short
 from tests.small import federation, same_runs
 
@@ -28,6 +29,8 @@ LIES = [
     (MaskedDistances, "further", "client-3"),
     (MaskedSum, "values", None),  # who adds up takes turns
     (MaskedSum, "further", None),
+    (MaskedCenters, "values", None),  # also of the member that adds up
+    (MaskedCenters, "further", None),
     (CheckDealing, "values", "client-1"),
     (MaskedRow, "values", "client-4"),
     (MaskedProducts, "values", "client-4"),
@@ -90,24 +93,79 @@ def watched(faults, told):
 def test_one_false_residue_ends_the_run_before_a_label(way, kind, field, sender):
     if way == "a client deals" and sender == SERVER:
         sender = "client-0"
+    if kind is MaskedCenters and way != "rounded":
+        pytest.skip("centers are exact")
     for seed in range(short(2, nightly=40)):
         faults, seen = lying(kind, field, sender, seed, turn=seed % 2)
         told = []
         with pytest.raises(SuspectedParties, match=r"fit the shares of the rows|lies on no polynomial"):
             run(way, faults=watched(faults, told))
-        assert len(seen) == 1 + seed % 2
+        false = seen[seed % 2]
+        assert seen[-1] // STRIDE == false // STRIDE
         # Labels are told in the last round of a question, so those of the false one were not.
-        assert all(number < seen[-1] for number in told)
+        assert all(number < false for number in told)
 
 
 @pytest.mark.parametrize("way", WAYS)
 def test_it_is_the_check_that_notices(way, monkeypatch):
     """Positive control: with the identity taken away the same lies run to the end."""
     monkeypatch.setattr("field.code.reply_check.CheckWeights.fits", lambda *_: True)
-    for kind, field, sender in LIES[:2]:
+    for kind, field, sender in LIES[:2] + (LIES[4:6] if way == "rounded" else []):
         faults, seen = lying(kind, field, sender, 0, turn=0)
         assert run(way, faults=faults).n_iter >= 1
         assert seen
+
+
+@pytest.mark.parametrize("operation", ["GainQuery", "LossQuery", "CostQuery"])
+def test_false_sums_end_the_run_before_a_number_is_opened(operation):
+    """Of centers that are rounded for a question about clusters."""
+    way = secfc.SecFC(
+        k=3, init=Bisecting(), n_init=2, max_iter=2, threshold=secfc.Threshold(t=1),
+        quantization=secfc.Quantization(centers="rounded"),
+    )  # fmt: skip
+    for seed in range(short(2, nightly=100)):
+        said, false = [], []
+
+        def faults(e, seed=seed, said=said, false=false):
+            if e.kind == operation and not false:
+                false.append(e.round)
+            said.append((e.kind, e.round))
+            asked = bool(false) and e.round // STRIDE == false[0] // STRIDE
+            if not asked or e.kind != "MaskedCenters" or e.sender != "client-2":
+                return (e,)
+            values = e.body.values.copy()
+            values.reshape(-1)[np.random.default_rng(seed).integers(values.size)] ^= 1
+            return (dataclasses.replace(e, body=dataclasses.replace(e.body, values=values)),)
+
+        with pytest.raises(SuspectedParties, match="sums of clusters in reply to question"):
+            secfc.fit(way, federation(n=4, m=48), seed=1, keep_bodies=True, faults=faults)
+        assert not {("CodedGains", false[0]), ("CodedCosts", false[0])} & set(said)
+
+
+def test_a_part_of_a_center_that_is_dealt_off_the_code_is_noticed():
+    def faults(e):
+        if e.kind == "CenterShares" and e.sender == "client-1" and e.recipient == "client-4":
+            values = e.body.values.copy()
+            values[0, 0, 0] ^= 1
+            e = dataclasses.replace(e, body=dataclasses.replace(e.body, values=values))
+        return (e,)
+
+    with pytest.raises(SuspectedParties, match="lies on no polynomial"):
+        run("rounded", faults=faults)
+
+
+def test_another_part_of_a_center_is_not_noticed(monkeypatch):
+    """What the page says of it: a member decides alone what it deals, as nobody else knows its part."""
+    honest, real = run("rounded"), CenterRounder.divided
+
+    def divided(self, match, rounding, *rest):
+        part = yield from real(self, match, rounding, *rest)
+        if self.name == "client-1":
+            part[:, 0] = rounding.basis.add(part[:, 0], rounding.basis.reduce(np.array([50_000])))
+        return part
+
+    monkeypatch.setattr(CenterRounder, "divided", divided)
+    assert not same_runs(honest, run("rounded"))
 
 
 CHECKS = ("CheckDealing", "CheckCoin", "CheckDigest", "MaskedRow", "MaskedProducts", "MaskSums")
@@ -136,8 +194,11 @@ def test_a_client_that_is_lost_at_any_message_changes_no_label(way, client, kind
         assert same_runs(full, run(way, faults=gone(client, kind, turn)))
 
 
-@pytest.mark.parametrize("kind", CHECKS)
-@pytest.mark.parametrize("way", ["bisecting", "a client deals"])
+@pytest.mark.parametrize(
+    ("way", "kind"),
+    [(way, kind) for way in ("bisecting", "a client deals") for kind in CHECKS]
+    + [("rounded", kind) for kind in ("MaskedCenters", "CheckDealing", "CheckDigest", "MaskSums")],
+)
 def test_one_lost_message_changes_no_label(way, kind):
     full = run(way)
     for number in range(short(3, nightly=40)):
