@@ -88,7 +88,7 @@ def test_files_and_modules_that_a_page_names_exist(page):
 def test_shell_examples_use_options_that_exist(page):
     from secfc.cli import main
 
-    text = CliRunner().invoke(main, ["run", "--help"]).output
+    text = CliRunner().invoke(main, ["run", "--help-all"]).output
     for block in blocks((ROOT / page).read_text(), "sh"):
         for line in block.splitlines():
             if line.startswith("secfc run"):

@@ -2,48 +2,37 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
-from typing import TYPE_CHECKING
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, ClassVar
 
 import click
 
 from secfc.cli.errors import RefusedInput, bad_input
+from secfc.cli.options import Whole, command, option
 from secfc.cli.outputs import json_text
-from secfc.cli.settings import Whole
+from secfc.cli.settings import Printing, Seeded
 
 if TYPE_CHECKING:
     from secfc.attacks.dictionary import DictionaryFinding
 
 
-@click.command(short_help="Guessed IDs, looked up in a union.")
-@click.option("-n", type=Whole(3), default=3, show_default=True, metavar="N", help="Clients.")
-@click.option(
-    "-t",
-    type=Whole(1),
-    default=1,
-    show_default=True,
-    metavar="T",
-    help="Clients that attack together; n >= 2 t + 1.",
-)
-@click.option("--ids", type=Whole(1), default=500, show_default=True, help="IDs of each other client.")
-@click.option(
-    "--digits",
-    type=Whole(1, 7),
-    default=4,
-    show_default=True,
-    help="Digits of a record number: all of them are guessed.",
-)
-@click.option(
-    "--quota",
-    type=Whole(1, 1 << 20),
-    default=500,
-    show_default=True,
-    metavar="IDS",
-    help="Of oblivious tags, as for run.",
-)
-@click.option("--seed", type=Whole(0), default=0, show_default=True, help="Reproduces the IDs.")
-@click.option("--json", "as_json", is_flag=True, help="Print the findings as JSON on stdout.")
-def dictionary(n: int, t: int, ids: int, digits: int, quota: int, seed: int, as_json: bool) -> None:
+@dataclass(frozen=True)
+class DictionaryOptions(Seeded, Printing):
+    """What `secfc attack dictionary` takes."""
+
+    n: int = option(3, Whole(3), "-n", metavar="N", help="Clients.")
+    t: int = option(1, Whole(1), "-t", metavar="T", help="Clients that attack together; n >= 2 t + 1.")
+    ids: int = option(500, Whole(1), help="IDs of each other client.")
+    digits: int = option(4, Whole(1, 7), help="Digits of a record number: all of them are guessed.")
+    quota: int = option(500, Whole(1, 1 << 20), metavar="IDS", help="Of oblivious tags, as for run.")
+    HELP: ClassVar = {
+        "seed": "Reproduces the IDs.",
+        "as_json": "Print the findings as JSON on stdout.",
+    }
+
+
+@command(DictionaryOptions)
+def dictionary(given: DictionaryOptions) -> None:
     """Guess all record numbers, and look them up in a union of made-up ones.
 
     With the key of tags that all clients share, one client finds everybody. With a quota, t clients find
@@ -63,24 +52,25 @@ def dictionary(n: int, t: int, ids: int, digits: int, quota: int, seed: int, as_
         require_libsodium()
     except ImportError as error:
         raise RefusedInput(str(error)) from error
-    rng = np.random.default_rng(seed)
+    t, ids, digits, quota = given.t, given.ids, given.digits, given.quota
+    rng = np.random.default_rng(given.seed)
     if ids > min(quota, 10**digits):
         raise RefusedInput(
             f"--ids {ids}: at most --quota ({quota}) and {10**digits} numbers of {digits} digits."
         )
-    sets = [rng.choice(10**digits, ids, replace=False).tolist() for _ in range(n)]
+    sets = [rng.choice(10**digits, ids, replace=False).tolist() for _ in range(given.n)]
     guesses = rng.permutation(10**digits).tolist()
     with bad_input():
         shared, apart = (DictionaryGame.of(sets, t, q) for q in (0, quota))
     clients = "1 client" if t == 1 else f"{t} clients"
-    parts = [j for j in apart.plan.evaluators if j < t] + [n]
+    parts = [j for j in apart.plan.evaluators if j < t] + [given.n]
     findings = {
         "1 client, shared key": shared.by_key(guesses),
         f"{clients}, quota of {quota:,}": apart.by_questions(guesses),
-        "the server alone": apart.by_own_keys([n], guesses),
+        "the server alone": apart.by_own_keys([given.n], guesses),
         f"the server and {clients}, no question": apart.by_own_keys(parts, guesses),
     }
-    if as_json:
+    if given.as_json:
         click.echo(json_text({"union": len(apart.union), **{k: asdict(v) for k, v in findings.items()}}))
     else:
         _show(findings, len(apart.union), digits)

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import click
 
-from secfc.cli.attack_membership import check_known, findings_heading, load_attack
+from secfc.cli.attack_membership import AttackOptions, check_known, findings_heading, load_attack
 from secfc.cli.errors import Lazily, bad_input, cautions_noted
 from secfc.cli.execute import make_public
-from secfc.cli.method import COARSE, STARTS, AskedOptions
+from secfc.cli.method import AskedOptions
 from secfc.cli.methods.secfc import METHOD as SECFC
-from secfc.cli.outputs import ANY_PATH, json_text, write_picture
-from secfc.cli.settings import Number, Whole, of_text_files, parse_names, parse_positive
+from secfc.cli.methods.secfc import SecFCOptions
+from secfc.cli.options import command, fields_of, option
+from secfc.cli.outputs import json_text, write_picture
 
 if TYPE_CHECKING:
     from secfc.algorithm import Clustering
@@ -34,7 +34,7 @@ COMMANDS = {
 }
 
 
-@click.group(cls=Lazily, entries=COMMANDS, short_help="Try what a curious party learns.")
+@click.group(cls=Lazily, entries=COMMANDS)
 def attack() -> None:
     """Try what a curious party learns from a run, and judge it by the true points.
 
@@ -48,38 +48,40 @@ def attack() -> None:
     """
 
 
-@click.command(short_help="The server's reconstruction from distances.")
-@click.argument("files", nargs=-1, metavar="[FILE]...", type=ANY_PATH)
-@click.option("-k", type=Whole(1), metavar="K", help="Number of clusters. Required with files.")
-@click.option("-t", type=Whole(0), metavar="T", help="Colluding clients tolerated, as for run.")
-@click.option("--ell", type=Whole(1), help="Segments a point is cut into, as for run.")
-@click.option("--client-column", metavar="NAME", help="One file holds all clients; this column tells whose.")
-@click.option(
-    "--columns", metavar="A,B,...", callback=parse_names, help="Features to use. Default: all columns."
-)
-@click.option("--id-column", metavar="NAME", help="A column that is no feature.")
-@click.option("--label-column", metavar="NAME", help="A column that is no feature.")
-@of_text_files
-@click.option("--init", type=click.Choice(STARTS), help="The start. Default: bisecting.")
-@click.option("--n-init", type=Whole(1), default=1, show_default=True,
-              help="Starts: each shows the server more.")  # fmt: skip
-@click.option("--max-iter", type=Whole(1), default=300, show_default=True,
-              help="Iterations a start.")  # fmt: skip
-@click.option(
-    "--scale", type=Number(), callback=parse_positive, help="Integer steps a data unit, as for run."
-)
-@click.option(
-    "--bound", type=Number(), callback=parse_positive, help="A public limit on absolute values, as for run."
-)
-@click.option("--coarse", type=click.Choice(COARSE), default="refuse", show_default=True,
-              help="Where rounding loses the data, as for run.")  # fmt: skip
-@click.option("--known", metavar="CLIENT", help="This client joins the server and brings its own points.")
-@click.option("--no-blind", is_flag=True, help="Without blinding: the distances of every segment as well.")
-@click.option("--seed", type=Whole(0), default=0, show_default=True, help="Reproduces the starts.")
-@click.option("--plot", type=ANY_PATH, metavar="OUT.png", help="A picture: variance recovered by question.")
-@click.option("--force", is_flag=True, help="Overwrite the picture if it exists.")
-@click.option("--json", "as_json", is_flag=True, help="Print the judgement as JSON on stdout.")
-def geometry(known: str | None, no_blind: bool, plot: Path | None, **values: Any) -> None:
+@dataclass(frozen=True)
+class GeometryOptions(AttackOptions):
+    """What `secfc attack geometry` takes, besides some options of SecFC's."""
+
+    # fmt: off
+    # fmt: off
+    # fmt: off
+    known: str | None = option(metavar="CLIENT", help=
+        "This client joins the server and brings its own points.")
+    no_blind: bool = option(False, help="Without blinding: the distances of every segment as well.")
+    # fmt: on
+    # fmt: on
+    # fmt: on
+    HELP: ClassVar = {
+        "as_json": "Print the judgement as JSON on stdout.",
+        "plot": "A picture: variance recovered by question.",
+    }
+
+
+SHORT = {
+    "t": "Colluding clients tolerated, as for run.",
+    "ell": "Segments a point is cut into, as for run.",
+    "init": "The start. Default: bisecting.",
+    "n_init": "Starts: each shows the server more.",
+    "max_iter": "Iterations a start.",
+    "scale": "Integer steps a data unit, as for run.",
+    "bound": "A public limit on absolute values, as for run.",
+    "coarse": "Where rounding loses the data, as for run.",
+}
+
+
+@command(GeometryOptions, more=fields_of(SecFCOptions, " ".join(SHORT), **SHORT))
+@click.pass_context
+def geometry(context: click.Context, given: GeometryOptions) -> None:
     """Rebuild the points from the distances that the server decodes, and say how well it went.
 
     Distances to centers, with the public clusters whose means the centers are, fix the points up to
@@ -92,12 +94,13 @@ def geometry(known: str | None, no_blind: bool, plot: Path | None, **values: Any
       secfc attack geometry a.csv b.csv c.csv -k 4 --n-init 5 --plot shares.png
       secfc attack geometry a.csv b.csv c.csv -k 4 --known a
     """
-    asked, federation, source, screen = load_attack(plot, values, disclosure="distances")
+    asked, federation, source, screen = load_attack(context, given, disclosure="distances")
+    known, plot = given.known, given.plot
     check_known(known, federation)
     with screen.status("Clustering, with everything that is said written down"):
-        result = run_watched(asked, federation, blind=not no_blind)
+        result = run_watched(asked, federation, blind=not given.no_blind)
     with screen.status("Attacking"):
-        judgements = judge_attack(result, federation, known, segments=no_blind)
+        judgements = judge_attack(result, federation, known, segments=given.no_blind)
     if plot is not None:
         with screen.status("Drawing"):
             write_picture(partial(_shares, judgements), plot)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import click
 
@@ -16,9 +16,10 @@ from secfc.cli.execute import load_federation, make_public
 from secfc.cli.method import AskedOptions, Method
 from secfc.cli.methods import methods, options
 from secfc.cli.methods.secfc import METHOD as SECFC
-from secfc.cli.outputs import ANY_PATH, check_output, json_text, write_picture
+from secfc.cli.options import Number, Whole, command, option, refuse_options, select_fields
+from secfc.cli.outputs import check_output, json_text, write_picture
 from secfc.cli.screen import Screen
-from secfc.cli.settings import Number, Settings, Whole, check_k, of_text_files, parse_names, refuse_options
+from secfc.cli.settings import DataFiles, Overwriting, Printing, Seeded, Settings, check_k
 
 if TYPE_CHECKING:
     from secfc.attacks.membership import OpenedRun
@@ -28,46 +29,41 @@ if TYPE_CHECKING:
 RATES = (0.01, 0.02, 0.05, 0.1, 0.2)  # of false alarms, if none is asked for
 
 
-def add_method_options(command: Any) -> Any:
-    """Add the options of all methods."""
-    for option in reversed(list(options().values())):
-        command = option.decorate(command)
-    return command
+@dataclass(frozen=True)
+class AttackOptions(DataFiles, Seeded, Printing, Overwriting):
+    """What attacks on runs take: which data are attacked, and how findings are shown."""
+
+    k: int | None = option(None, Whole(1), "-k", metavar="K", help="Number of clusters. Required with files.")
+    plot: Path | None = option(metavar="OUT.png", help="A picture.")
+    HELP: ClassVar = {
+        "id_column": "A column that is no feature.",
+        "label_column": "A column that is no feature.",
+        "force": "Overwrite the picture if it exists.",
+        "as_json": "Print the findings as JSON on stdout.",
+    }
 
 
-@click.command(short_help="Who took part, from opened centers.")
-@click.argument("files", nargs=-1, metavar="[FILE]...", type=ANY_PATH)
-@click.option("-k", type=Whole(1), metavar="K", help="Number of clusters. Required with files.")
-@click.option("--client-column", metavar="NAME", help="One file holds all clients; this column tells whose.")
-@click.option(
-    "--columns", metavar="A,B,...", callback=parse_names, help="Features to use. Default: all columns."
-)
-@click.option("--id-column", metavar="NAME", help="A column that is no feature.")
-@click.option("--label-column", metavar="NAME", help="A column that is no feature.")
-@of_text_files
-@click.option(
-    "--algorithm", type=click.Choice(list(methods())), default="secfc", show_default=True,
-    help="Whose centers are read; its options are those of run.",
-)  # fmt: skip
-@add_method_options
-@click.option("--runs", type=Whole(4), default=40, show_default=True,
-              help="Runs, each on a random half of every client's rows.")  # fmt: skip
-@click.option("--alarms", type=Number(0, 1, min_open=True, max_open=True), help="The rate of false "
-              "alarms. Default: the least of 0.01, 0.02, 0.05, 0.1, 0.2 that the runs can tell.")  # fmt: skip
-@click.option("--seed", type=Whole(0), default=0, show_default=True, help="Reproduces the halves.")
-@click.option("--plot", type=ANY_PATH, metavar="OUT.png", help="A picture: the ROC of every attack.")
-@click.option("--force", is_flag=True, help="Overwrite the picture if it exists.")
-@click.option("--json", "as_json", is_flag=True, help="Print the rates as JSON on stdout.")
+@dataclass(frozen=True)
+class MembershipOptions(AttackOptions):
+    """What `secfc attack membership` takes, besides the options of methods."""
+
+    # fmt: off
+    # fmt: off
+    # fmt: off
+    algorithm: str = option("secfc", list(methods()), help=
+        "Whose centers are read; its options are those of run.")
+    runs: int = option(40, Whole(4), help="Runs, each on a random half of every client's rows.")
+    alarms: float | None = option(None, Number(0, 1, min_open=True, max_open=True), help=
+        "The rate of false alarms. Default: the least of 0.01, 0.02, 0.05, 0.1, 0.2 that the runs can tell.")
+    # fmt: on
+    # fmt: on
+    # fmt: on
+    HELP: ClassVar = {"plot": "A picture: the ROC of every attack.", "seed": "Reproduces the halves."}
+
+
+@command(MembershipOptions, more=list(options().values()))
 @click.pass_context
-def membership(
-    context: click.Context,
-    /,
-    algorithm: str,
-    runs: int,
-    alarms: float | None,
-    plot: Path | None,
-    **values: Any,
-) -> None:
+def membership(context: click.Context, given: MembershipOptions) -> None:
     """Tell from opened centers which people took part, and say how well it went.
 
     In every run a coin keeps half of each client's rows: members and others are of one law, whatever the
@@ -82,28 +78,26 @@ def membership(
     """
     from secfc.data.inputs import require_library
 
-    method = methods()[algorithm]
-    settings = Settings(
-        **{name: values[name] for name in Settings.__dataclass_fields__ if name in values}, sealed=False
-    )
+    method, runs = methods()[given.algorithm], given.runs
+    settings = select_fields(Settings, vars(given), plot=None)
     others = [name for name in options() if name not in method.names]
     refuse_options(context, others, f"{{option}} has no meaning for --algorithm {method.name}: leave it out.")
     check_k(settings)
     require_library("secfc attack membership", "attacks")
     asked = method.settle(AskedOptions.of(context, method, settings))
-    if plot is not None:
+    if given.plot is not None:
         require_library("--plot", "plot")
-        check_output(plot, "--plot", asked.read, force=settings.force)
+        check_output(given.plot, "--plot", asked.read, force=settings.force)
     screen = Screen.stderr(settings.as_json)
     with screen.status("Reading the data"):
         federation, source = load_federation(method, asked)
-    alarms = resolve_alarms(federation, runs, alarms)
+    alarms = resolve_alarms(federation, runs, given.alarms)
     with screen.counted("Runs", runs) as done:
         played = play_runs(method, asked, federation, runs, done)
     with screen.status("Attacking"), bad_input():
         found = attack_runs(played, federation, alarms)
-    if plot is not None:
-        write_picture(partial(_curves, found), plot)
+    if given.plot is not None:
+        write_picture(partial(_curves, found), given.plot)
     print_rates(asked, source, federation, played, found, alarms)
 
 
@@ -256,19 +250,16 @@ def print_rates(
 
 
 def load_attack(
-    plot: Path | None, values: dict[str, Any], **fixed: Any
+    context: click.Context, given: AttackOptions, **fixed: Any
 ) -> tuple[AskedOptions, Federation, str, Screen]:
     """What was asked, checked, and the data with their source in words.
 
-    plot: where a picture goes.  values: of the command's options.  fixed: of SecFC's, whatever was asked.
-
-    Raises UsageError, Refused, InputError.
+    fixed: options of SecFC's, whatever was asked.  Raises UsageError, Refused, InputError.
     """
     from secfc.data.inputs import require_library
 
-    settings = Settings(**{name: value for name, value in values.items() if name not in SECFC.names})
-    options = {name: value for name, value in values.items() if name in SECFC.names}
-    asked = AskedOptions(settings, SECFC.defaults() | options | fixed)
+    settings, plot = select_fields(Settings, vars(given), plot=None), given.plot
+    asked = AskedOptions.of(context, SECFC, settings).having(**fixed)
     check_k(settings)
     require_library("secfc attack", "attacks")
     if plot is not None:

@@ -2,64 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import click
 
 from field.ring.errors import InvalidValue
-from secfc.cli.attack_membership import check_known, findings_heading, load_attack
+from secfc.cli.attack_membership import AttackOptions, check_known, findings_heading, load_attack
 from secfc.cli.errors import RefusedInput, bad_input, cautions_noted
 from secfc.cli.method import AskedOptions
 from secfc.cli.methods.secfc import METHOD as SECFC
-from secfc.cli.outputs import ANY_PATH, json_text, write_picture
-from secfc.cli.settings import TEXT_FILES, Number, Whole, parse_names, parse_positive
+from secfc.cli.methods.secfc import SecFCOptions
+from secfc.cli.options import Whole, command, fields_of, option
+from secfc.cli.outputs import json_text, write_picture
 
 if TYPE_CHECKING:
     from secfc.algorithm import Clustering
     from secfc.attacks.judging import RebuiltRows
     from secfc.data.federation import Federation
 
-Command = Callable[..., Any]
-
-OPTIONS = (
-    click.argument("files", nargs=-1, metavar="[FILE]...", type=ANY_PATH),
-    click.option("-k", type=Whole(1), metavar="K", help="Number of clusters. Required with files."),
-    click.option("-t", type=Whole(0), metavar="T", help="Colluding clients tolerated, as for run."),
-    click.option("--client-column", metavar="NAME", help="One file for all clients; this tells whose."),
-    click.option("--columns", metavar="A,B,...", callback=parse_names, help="Features to use. Default: all."),
-    click.option("--id-column", metavar="NAME", help="A column that is no feature."),
-    click.option("--label-column", metavar="NAME", help="A column that is no feature."),
-    *TEXT_FILES,
-    click.option(
-        "--bound",
-        type=Number(),
-        callback=parse_positive,
-        help="A public limit on absolute values, which "
-        "the attacker knows as well. Default: as for run, off the data.",
-    ),
-    click.option("--max-iter", type=Whole(1), default=300, show_default=True, help="Steps."),
-    click.option("--seed", type=Whole(0), default=0, show_default=True, help="Reproduces a run."),
-    click.option("--plot", type=ANY_PATH, metavar="OUT.png", help="A picture: rows rebuilt, by attack."),
-    click.option("--force", is_flag=True, help="Overwrite the picture if it exists."),
-    click.option("--json", "as_json", is_flag=True, help="Print the findings as JSON on stdout."),
-)
+SHORT = {
+    "t": "Colluding clients tolerated, as for run.",
+    "bound": "A public limit on absolute values, which the attacker knows as well. Default: as for run, off "
+    "the data.",
+    "max_iter": "Steps.",
+}
+OPTIONS = fields_of(SecFCOptions, " ".join(SHORT), **SHORT)
+WORDS = {"plot": "A picture: rows rebuilt, by attack.", "seed": "Reproduces a run."}
 
 
-def of_data(command: Command) -> Command:
-    """Add what says which data are attacked, and how findings are shown."""
-    for option in reversed(OPTIONS):
-        command = option(command)
-    return command
+@dataclass(frozen=True)
+class DifferencesOptions(AttackOptions):
+    """What `secfc attack differences` takes."""
+
+    known: str | None = option(metavar="CLIENT", help="This client attacks, instead of the server.")
+    HELP: ClassVar = WORDS
 
 
-@click.command(short_help="Rows from exact sums of a run's steps.")
-@of_data
-@click.option("--known", metavar="CLIENT", help="This client attacks, instead of the server.")
-def differences(known: str | None, plot: Path | None, **values: Any) -> None:
+@command(DifferencesOptions, more=OPTIONS)
+@click.pass_context
+def differences(context: click.Context, given: DifferencesOptions) -> None:
     """Rebuild rows from sums and sizes of clusters, as Lloyd over secure sums opens them in every step.
 
     Where a cluster has one row more in one step than in another, the difference of its sums is that row.
@@ -70,21 +54,35 @@ def differences(known: str | None, plot: Path | None, **values: Any) -> None:
       secfc attack differences
       secfc attack differences a.csv b.csv c.csv -k 4 --known a --plot rows.png
     """
-    asked, federation, source, screen = load_attack(plot, values)
+    asked, federation, source, screen = load_attack(context, given)
     check_three(federation)
-    check_known(known, federation)
+    check_known(given.known, federation)
     with screen.status("Clustering over exact sums, with everything that is said written down"):
         result = run_secure_sums(asked, federation)
     with screen.status("Attacking"):
-        findings = {"Lloyd over secure sums": from_steps(result, federation, known)}
-    print_findings(asked, source, federation, findings, plot)
+        findings = {"Lloyd over secure sums": from_steps(result, federation, given.known)}
+    print_findings(asked, source, federation, findings, given.plot)
 
 
-@click.command(short_help="Rows from all that algorithms open.")
-@of_data
-@click.option("--row", type=Whole(0), help="The row of the last client, counted from 0, that the "
-              "second of two runs is without. Default: its last.")  # fmt: skip
-def reconstruct(row: int | None, plot: Path | None, **values: Any) -> None:
+@dataclass(frozen=True)
+class ReconstructOptions(AttackOptions):
+    """What `secfc attack reconstruct` takes."""
+
+    # fmt: off
+    # fmt: off
+    # fmt: off
+    row: int | None = option(None, Whole(0), help=
+        "The row of the last client, counted from 0, that the second of two runs is without. Default: its "
+        "last.")
+    # fmt: on
+    # fmt: on
+    # fmt: on
+    HELP: ClassVar = WORDS
+
+
+@command(ReconstructOptions, more=OPTIONS)
+@click.pass_context
+def reconstruct(context: click.Context, given: ReconstructOptions) -> None:
     """Try every attack that rebuilds single rows, each on an algorithm that opens what it reads.
 
     Messages that sites send in the clear; exact sums of every step; opened centers of two runs that differ
@@ -95,11 +93,11 @@ def reconstruct(row: int | None, plot: Path | None, **values: Any) -> None:
       secfc attack reconstruct
       secfc attack reconstruct a.csv b.csv c.csv -k 4 --row 17 --json
     """
-    asked, federation, source, screen = load_attack(plot, values)
+    asked, federation, source, screen = load_attack(context, given)
     check_three(federation)
     last = federation.parties[-1]
     count = federation.counts[-1]
-    row = count - 1 if row is None else row
+    row = count - 1 if given.row is None else given.row
     if row >= count or count < 2:
         raise RefusedInput(f"--row {row}: client {last.name!r} has the rows 0 to {count - 1}, and needs two.")
     with screen.status("Adding up in the clear"):
@@ -108,7 +106,7 @@ def reconstruct(row: int | None, plot: Path | None, **values: Any) -> None:
         findings["Lloyd over secure sums"] = from_steps(run_secure_sums(asked, federation), federation, None)
     with screen.status("Clustering by SecFC, with and without the row"):
         findings |= from_centers(asked, federation, row)
-    print_findings(asked, source, federation, findings, plot)
+    print_findings(asked, source, federation, findings, given.plot)
 
 
 def check_three(federation: Federation) -> None:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import click
 
@@ -12,9 +12,10 @@ from secfc.cli.errors import RefusedInput, bad_input, cautions_noted
 from secfc.cli.execute import load_federation, make_public
 from secfc.cli.method import AskedOptions
 from secfc.cli.methods.feddp import METHOD as FEDDP
-from secfc.cli.outputs import ANY_PATH, json_text
+from secfc.cli.options import Clusters, Whole, command, option, select_fields
+from secfc.cli.outputs import json_text
 from secfc.cli.screen import Screen
-from secfc.cli.settings import Clusters, Settings, Whole, check_k, of_text_files, parse_names
+from secfc.cli.settings import DataFiles, Printing, Seeded, Settings, check_k
 
 if TYPE_CHECKING:
     from secfc.attacks.rates import Rates
@@ -22,39 +23,38 @@ if TYPE_CHECKING:
     from secfc.privacy.audit import ShiftFinding
     from secfc.privacy.one_run_audit import AuditedRun
 
-Command = Callable[..., Any]
 LEAST_RUNS = 20
 ALARMS = 0.1  # what whole runs are enough to count
 
 
-def of_feddp(command: Command) -> Command:
-    """Add all options of FedDP-KMeans."""
-    for option in reversed(FEDDP.options):
-        command = option.decorate(command)
-    return command
+@dataclass(frozen=True)
+class AuditOptions(DataFiles, Seeded, Printing):
+    """What `secfc audit` takes, besides the options of FedDP-KMeans."""
+
+    # fmt: off
+    # fmt: off
+    # fmt: off
+    k: Any = option(None, Clusters(), "-k", metavar="K", help="Number of clusters.")
+    client: str | None = option(metavar="CLIENT", help="Whose row, or which client. Default: the first.")
+    row: int | None = option(None, Whole(0), help=
+        "A row of the client, counted from 0, as the canary. Default: a row that is planted far out, where "
+        "the claim is tightest.")
+    runs: int = option(0, Whole(0), help=
+        "Also so many runs with the canary, and so many without it, scored by an attacker who knows "
+        "everybody else's points.")
+    # fmt: on
+    # fmt: on
+    # fmt: on
+    HELP: ClassVar = {
+        "id_column": "A column that is no feature.",
+        "label_column": "A column that is no feature.",
+        "as_json": "Print the findings as JSON on stdout.",
+    }
 
 
-@click.command(short_help="Check that a private run keeps what it claims.")
-@click.argument("files", nargs=-1, metavar="[FILE]...", type=ANY_PATH)
-@click.option("-k", type=Clusters(), metavar="K", help="Number of clusters.")
-@click.option("--client-column", metavar="NAME", help="One file holds all clients; this column tells whose.")
-@click.option(
-    "--columns", metavar="A,B,...", callback=parse_names, help="Features to use. Default: all columns."
-)
-@click.option("--id-column", metavar="NAME", help="A column that is no feature.")
-@click.option("--label-column", metavar="NAME", help="A column that is no feature.")
-@of_text_files
-@of_feddp
-@click.option("--client", metavar="CLIENT", help="Whose row, or which client. Default: the first.")
-@click.option("--row", type=Whole(0), help="A row of the client, counted from 0, as the canary. "
-              "Default: a row that is planted far out, where the claim is tightest.")  # fmt: skip
-@click.option("--runs", type=Whole(0), default=0, show_default=True,
-              help="Also so many runs with the canary, and so many without it, scored by an attacker who "
-              "knows everybody else's points.")  # fmt: skip
-@click.option("--seed", type=Whole(0), default=0, show_default=True, help="Reproduces the starts.")
-@click.option("--json", "as_json", is_flag=True, help="Print the findings as JSON on stdout.")
+@command(AuditOptions, more=FEDDP.options)
 @click.pass_context
-def audit(context: click.Context, /, client: str | None, row: int | None, runs: int, **values: Any) -> None:
+def audit(context: click.Context, given: AuditOptions) -> None:
     """Run FedDP-KMeans once, and check what one person, or one client, did to every release.
 
     What the canary moves a release by, over the noise that is in it, is a number that one run gives. Squared
@@ -72,9 +72,8 @@ def audit(context: click.Context, /, client: str | None, row: int | None, runs: 
     """
     from secfc.data.inputs import require_library
 
-    settings = Settings(
-        **{name: value for name, value in values.items() if name not in FEDDP.names}, force=False
-    )
+    client, row, runs = given.client, given.row, given.runs
+    settings = select_fields(Settings, vars(given))
     check_k(settings)
     require_library("secfc audit", "dp")
     asked = FEDDP.settle(AskedOptions.of(context, FEDDP, settings))

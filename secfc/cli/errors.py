@@ -183,14 +183,6 @@ class Commands(Lazily):
             raise
 
 
-class Remembering(click.Command):
-    """A command that keeps its arguments as they were given, under "secfc.arguments" in the context."""
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        ctx.meta["secfc.arguments"] = tuple(args)
-        return super().parse_args(ctx, args)
-
-
 @contextmanager
 def cautions_noted() -> Iterator[None]:
     """Within the body the library's cautions are not printed: reports have notes that say the same."""

@@ -12,13 +12,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import click
-
 from secfc.cli.errors import Failed, bad_input, caution_text, cautions_noted, cautions_told
-from secfc.cli.method import AskedOptions, ChosenAlgorithm, Method, Option
+from secfc.cli.method import AskedOptions, ChosenAlgorithm, Method
 from secfc.cli.preprocessing import PreparedPoints, agree_on_categories, prepare_points
 from secfc.cli.screen import COMPILING, Screen, time_work
-from secfc.cli.settings import Whole
 from secfc.logs import silence_logs
 
 if TYPE_CHECKING:
@@ -126,63 +123,6 @@ def choose_code(
 
 def _clients(n: int) -> str:
     return f"{n} client{'' if n == 1 else 's'}"
-
-
-# --------------------------------------------------------------------------------------------------
-# Options of hidden membership: whose rows are whose, and how those that several hold are merged.
-
-HIDDEN_ROWS = (
-    Option(
-        "--membership",
-        type=click.Choice(["open", "private"]),
-        default="open",
-        show_default=True,
-        part="disclosure",
-        help="private: hide which client holds which point, and how many, by a private set union of the IDs "
-        "(--id-column, or else the rows themselves). It needs t of at least 1.",
-    ),
-    Option(
-        "--merge/--no-merge",
-        default=True,
-        show_default=True,
-        part="disclosure",
-        help="private: count a point that several clients hold once. Without it no two may hold the same ID.",
-    ),
-    Option(
-        "--counts",
-        type=click.Choice(["hidden", "opened"]),
-        default="opened",
-        show_default=True,
-        part="disclosure",
-        help="private: whether all learn how many clients hold each point. hidden is for clients that follow "
-        "the protocol: one that sends false data on purpose may then read others' from the labels.",
-    ),
-    Option(
-        "--on-conflict",
-        type=click.Choice(["fail", "separate", "mean"]),
-        default="fail",
-        show_default=True,
-        part="disclosure",
-        help="private: of an ID whose holders have different data. fail: end the run, and tell each "
-        "site which of its IDs. separate: each version is a point of its own. mean: the mean of all holders.",
-    ),
-    Option(
-        "--verify-union",
-        is_flag=True,
-        part="disclosure",
-        help="private: clients of the committee compute again what the server announces of the union, how "
-        "many hold each point and which are in dispute, and name a server that says something else.",
-    ),
-    Option(
-        "--quota",
-        type=Whole(1, 1 << 24),
-        metavar="IDS",
-        part="disclosure",
-        help="private: let the server and t+1 clients compute pseudonyms of IDs together, for at most so "
-        "many IDs of each client, so that nobody tests guesses of IDs at will. A public number that does not "
-        "follow from anybody's; every client computes for all of it, about a second for 2,000.",
-    ),
-)
 
 
 def private_rows(asked: AskedOptions, t: int) -> tuple[Private, tuple[str, ...]]:

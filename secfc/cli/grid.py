@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import importlib
 import os
-from collections.abc import Callable
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import click
 
-from secfc.cli.errors import Remembering, bad_input
-from secfc.cli.outputs import ANY_PATH, check_output, write_picture
+from secfc.cli.errors import bad_input
+from secfc.cli.options import Whole, argument, command, names_of, option
+from secfc.cli.outputs import check_output, write_picture
 from secfc.cli.screen import Screen
-from secfc.cli.settings import Whole, of_text_files
-
-Command = Callable[..., Any]
+from secfc.cli.settings import Overwriting, TextFiles
 
 NUMBERS = ("n", "m", "d", "k", "t", "ell", "seed")
 WORDS = ("policy", "algorithm", "init")
@@ -64,38 +64,47 @@ def parse_axes(context: click.Context, parameter: click.Parameter, texts: tuple[
     return found
 
 
-def axis_option(name: str, what: str) -> Callable[[Command], Command]:
-    """A decorator that adds an option of several values."""
-    return click.option(f"--{name}", callback=parse_values, metavar="A,B,...", help=what)
+def grid_axis(what: str) -> Any:
+    """A field that is an option of several values."""
+    return option(metavar="A,B,...", parse=parse_values, help=what)
 
 
-@click.command(cls=Remembering, short_help="Run every combination of parameters, a tidy row each.")
-@click.argument("files", nargs=-1, metavar="[FILE]...", type=ANY_PATH)
-@axis_option("n", "Clients; 1..10 is a range, and 1e3 a thousand.")
-@axis_option("m", "Points.")
-@axis_option("d", "Features.")
-@axis_option("k", "Clusters.")
-@axis_option("t", "Clients that may collude.")
-@axis_option("ell", "Segments a point is cut into.")
-@axis_option("policy", "Disclosure: default, distances, own-labels, final-labels, ...")
-@axis_option("algorithm", "secfc, lloyd, k-fed, feddp.")
-@axis_option("init", "How runs start: bisecting, random, k-means++, ...")
-@axis_option("seed", "Of data and starts.")
-@click.option("--set", "more", multiple=True, callback=parse_axes, metavar="NAME=A,B,...",
-              help="Others: sigma, clusters_per_client, repeat, n_init, max_iter, ...")  # fmt: skip
-@click.option("--preset", help="A figure of the papers; other axes then replace its own. `list` names them.")
-@click.option("--out", type=ANY_PATH, metavar="ROWS.jsonl", required=False,
-              help="Rows are added to this file; those that are there are not measured again.")  # fmt: skip
-@click.option("--jobs", type=Whole(min=1), default=1, show_default=True,
-              help="Runs at a time. Times are worth comparing with one only.")  # fmt: skip
-@click.option("--backend", type=click.Choice(["loky", "threading", "dask"]),
-              help="Where runs go: processes of this machine, or a cluster.")  # fmt: skip
-@click.option("--address", help="Of a Dask scheduler, as tcp://host:8786.")
-@of_text_files
-@click.option("--columns", metavar="A,B,...", help="Of files: features to use.")
-@click.option("--quiet", is_flag=True, help="No table and no progress.")
+@dataclass(frozen=True)
+class GridOptions(TextFiles):
+    """What `secfc grid` takes."""
+
+    # fmt: off
+    # fmt: off
+    files: tuple[Path, ...] = argument("[FILE]...")
+    n: Any = grid_axis("Clients; 1..10 is a range, and 1e3 a thousand.")
+    m: Any = grid_axis("Points.")
+    d: Any = grid_axis("Features.")
+    k: Any = grid_axis("Clusters.")
+    t: Any = grid_axis("Clients that may collude.")
+    ell: Any = grid_axis("Segments a point is cut into.")
+    policy: Any = grid_axis("Disclosure: default, distances, own-labels, final-labels, ...")
+    algorithm: Any = grid_axis("secfc, lloyd, k-fed, feddp.")
+    init: Any = grid_axis("How runs start: bisecting, random, k-means++, ...")
+    seed: Any = grid_axis("Of data and starts.")
+    more: Mapping[str, Any] = option({}, None, "--set", many=True, parse=parse_axes, metavar="NAME=A,B,...",
+        help="Others: sigma, clusters_per_client, repeat, n_init, max_iter, ...")
+    preset: str | None = option(help=
+        "A figure of the papers; other axes then replace its own. `list` names them.")
+    out: Path | None = option(metavar="ROWS.jsonl", help=
+        "Rows are added to this file; those that are there are not measured again.")
+    jobs: int = option(1, Whole(1), help="Runs at a time. Times are worth comparing with one only.")
+    backend: str | None = option(None, ["loky", "threading", "dask"], help=
+        "Where runs go: processes of this machine, or a cluster.")
+    address: str | None = option(help="Of a Dask scheduler, as tcp://host:8786.")
+    columns: str | None = option(metavar="A,B,...", help="Of files: features to use.")
+    quiet: bool = option(False, help="No table and no progress.")
+    # fmt: on
+    # fmt: on
+
+
+@command(GridOptions)
 @click.pass_context
-def grid(context: click.Context, /, **given: Any) -> None:
+def grid(context: click.Context, given: GridOptions) -> None:
     """Run every combination of parameters; each becomes a row of numbers.
 
     Data are mixtures of k Gaussians, m points of d features, dealt out to n clients; or FILEs, one a client.
@@ -115,37 +124,39 @@ def grid(context: click.Context, /, **given: Any) -> None:
     from secfc.grids.engine import all_cells
     from secfc.grids.engine import grid as run
 
-    if given["preset"] == "list":
+    if given.preset == "list":
         for name, preset in PRESETS.items():
             click.echo(f"{name:<20} {preset.says}")
         return
-    axes = {name: given[name] for name in (*NUMBERS, *WORDS) if given[name] is not None} | given["more"]
-    if not axes and given["preset"] is None:
+    axes = {name: getattr(given, name) for name in (*NUMBERS, *WORDS)}
+    axes = {name: values for name, values in axes.items() if values is not None} | dict(given.more)
+    if not axes and given.preset is None:
         raise click.UsageError("name what varies, as --n 5,10,20 --m 1e3,1e4, or a --preset.", context)
-    out, files = given["out"], given["files"]
-    reading = {name: given[name] for name in ("delimiter", "decimal", "encoding") if given[name] is not None}
-    if given["columns"] is not None:
-        reading["columns"] = tuple(name.strip() for name in given["columns"].split(","))
+    out, files = given.out, given.files
+    reading = {name: getattr(given, name) for name in names_of(TextFiles)}
+    reading = {name: value for name, value in reading.items() if value is not None}
+    if given.columns is not None:
+        reading["columns"] = tuple(name.strip() for name in given.columns.split(","))
     for name in reading:
         if not files:
             raise click.UsageError(f"--{name} needs a FILE that it describes.", context)
-    screen = Screen.stderr(given["quiet"])
+    screen = Screen.stderr(given.quiet)
     with bad_input(OSError):
         for file in files:
             os.stat(file)
         if out is not None:
             check_output(out, "--out", files, force=True)
-        listed = all_cells(given["preset"], axes, files=bool(files))
+        listed = all_cells(given.preset, axes, files=bool(files))
         total = len({str(cell) for cell in listed})
-        reached = connect_cluster(given["backend"], given["address"])
+        reached = connect_cluster(given.backend, given.address)
         with reached, screen.counting("Runs", total) as counted:
             rows = run(
-                out=out, files=files, jobs=jobs_of(given), preset=given["preset"],
-                backend=given["backend"], reading=reading, watch=counted, **axes,
+                out=out, files=files, jobs=jobs_of(given), preset=given.preset,
+                backend=given.backend, reading=reading, watch=counted, **axes,
             )  # fmt: skip
     failed = [row for row in rows if row["status"] != "ok"]
-    if not given["quiet"]:
-        result_table(rows, axes, given["preset"])
+    if not given.quiet:
+        result_table(rows, axes, given.preset)
         if out is not None:
             click.echo(f"{len(rows)} rows in {out}: secfc plot {out} --x NAME --y ms_per_step")
     for error in dict.fromkeys(row["error"] for row in failed):
@@ -154,9 +165,9 @@ def grid(context: click.Context, /, **given: Any) -> None:
         context.exit(1)
 
 
-def jobs_of(given: dict[str, Any]) -> int:
+def jobs_of(given: GridOptions) -> int:
     """A cluster has as many as it has."""
-    return -1 if given["backend"] == "dask" and given["jobs"] == 1 else int(given["jobs"])
+    return -1 if given.backend == "dask" and given.jobs == 1 else int(given.jobs)
 
 
 def connect_cluster(backend: str | None, address: str | None) -> Any:
@@ -197,14 +208,19 @@ def result_table(rows: list[dict[str, Any]], axes: dict[str, Any], preset: str |
         console.print(f"... and {len(cells) - 60} more")
 
 
-@click.command(cls=Remembering, short_help="Draw rows of a grid.")
-@click.argument("rows", type=ANY_PATH, metavar="ROWS.jsonl")
-@click.option("--x", required=True, help="The column along the bottom.")
-@click.option("--y", required=True, help="The column of numbers that is drawn.")
-@click.option("--hue", help="A line for each value of this column.")
-@click.option("--out", type=ANY_PATH, metavar="OUT.png", help="Default: the rows' name, ending in .png.")
-@click.option("--force", is_flag=True, help="Overwrite an existing file.")
-def plot(rows: Path, x: str, y: str, hue: str | None, out: Path | None, force: bool) -> None:
+@dataclass(frozen=True)
+class PlotOptions(Overwriting):
+    """What `secfc plot` takes."""
+
+    rows: Path = argument("ROWS.jsonl")
+    x: str = option(required=True, help="The column along the bottom.")
+    y: str = option(required=True, help="The column of numbers that is drawn.")
+    hue: str | None = option(help="A line for each value of this column.")
+    out: Path | None = option(metavar="OUT.png", help="Default: the rows' name, ending in .png.")
+
+
+@command(PlotOptions)
+def plot(given: PlotOptions) -> None:
     """Draw one column of a grid's rows over another; several rows at a place give a median and quartiles.
 
     \b
@@ -215,12 +231,12 @@ def plot(rows: Path, x: str, y: str, hue: str | None, out: Path | None, force: b
     from secfc.data.inputs import require_library
 
     require_library("secfc plot", "plot")
-    target = out or rows.with_suffix(".png")
-    check_output(target, "--out", [rows], force=force)
+    rows, target = given.rows, given.out or given.rows.with_suffix(".png")
+    check_output(target, "--out", [rows], force=given.force)
     from secfc.grids.pictures import plot as picture
     from secfc.grids.rows import read_whole_rows
 
     with bad_input(OSError):
-        figure = picture(read_whole_rows(rows), x, y, hue)
+        figure = picture(read_whole_rows(rows), given.x, given.y, given.hue)
     write_picture(lambda: figure, target, "--out")
     click.echo(f"Picture written to {target}")

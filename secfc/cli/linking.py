@@ -7,15 +7,16 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import click
 
 from secfc.cli.errors import bad_input
-from secfc.cli.outputs import ANY_PATH, json_text
-from secfc.cli.settings import of_id_files
+from secfc.cli.options import argument, command, option
+from secfc.cli.outputs import json_text
+from secfc.cli.settings import IdFiles, Printing
 from secfc.data.dialects import Dialect, file_extension
 from secfc.data.inputs import InputError
 from secfc.data.tables import open_excel
@@ -25,24 +26,23 @@ if TYPE_CHECKING:
     from secfc.data.linkage import KeyQuality, Linkage
 
 
-@click.command("check-ids", short_help="Count what is wrong with a site's IDs, before anything is sent.")
-@click.argument("files", nargs=-1, required=True, metavar="FILE...", type=ANY_PATH)
-@click.option(
-    "--schema", type=ANY_PATH, required=True, metavar="SCHEMA.toml",
-    help="The linkage schema that all sites share: columns, their normalization, what they must look like.",
-)  # fmt: skip
-@of_id_files
-@click.option("--json", "as_json", is_flag=True, help="Print the counts as JSON on stdout, and nothing else.")
+@dataclass(frozen=True)
+class CheckIdsOptions(IdFiles, Printing):
+    """What `secfc check-ids` takes."""
+
+    # fmt: off
+    # fmt: off
+    files: tuple[Path, ...] = argument("FILE...")
+    schema: Path = option(metavar="SCHEMA.toml", required=True, help=
+        "The linkage schema that all sites share: columns, their normalization, what they must look like.")
+    # fmt: on
+    # fmt: on
+    HELP: ClassVar = {"as_json": "Print the counts as JSON on stdout, and nothing else."}
+
+
+@command(CheckIdsOptions)
 @click.pass_context
-def check_ids(
-    context: click.Context,
-    /,
-    files: tuple[Path, ...],
-    schema: Path,
-    delimiter: str | None,
-    encoding: str | None,
-    as_json: bool,
-) -> None:
+def check_ids(context: click.Context, given: CheckIdsOptions) -> None:
     """Count what is wrong with a site's IDs, before anything is sent: missing cells, placeholders such as
     9999999999 or 01.01.1900, wrong forms, wrong check digits, repeated keys. No value is shown.
 
@@ -58,12 +58,13 @@ def check_ids(
     from secfc.data.linkage import linkage_keys, read_linkage
 
     with bad_input(OSError):
-        linkage = read_linkage(schema)
-        dialect = Dialect(encoding, delimiter)
+        linkage = read_linkage(given.schema)
+        dialect = Dialect(given.encoding, given.delimiter)
         found = {
-            path: linkage_keys(linkage, read_fields(path, linkage.columns, dialect))[1] for path in files
+            path: linkage_keys(linkage, read_fields(path, linkage.columns, dialect))[1]
+            for path in given.files
         }
-    if as_json:
+    if given.as_json:
         told = {str(path): asdict(quality) for path, quality in found.items()}
         click.echo(json_text({"schema": linkage.digest, "files": told}))
     else:

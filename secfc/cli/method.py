@@ -2,34 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from click.core import ParameterSource
 
-from secfc.cli.outputs import ANY_PATH
-from secfc.cli.settings import Number, Settings, Whole, parse_positive
+from secfc.cli.options import (
+    CLUSTERS,
+    OTHERS,
+    PRIVACY,
+    Number,
+    Positive,
+    Whole,
+    names_of,
+    option,
+    was_given,
+)
+from secfc.cli.settings import Settings
 
 if TYPE_CHECKING:
     from secfc.algorithm import Algorithm, PublicFacts
     from secfc.data.federation import Federation
     from secfc.disclosure import Disclosure
-
-
-class Option(click.Option):
-    """An option of methods.
-
-    part: where `secfc run --help` lists it: "sharing", "disclosure", "steps", "privacy", "centers", "checks",
-    or "own", for what one method needs besides.  decorate: adds it to a command.
-    """
-
-    def __init__(self, *flags: str, part: str = "own", **more: Any) -> None:
-        super().__init__(flags, **more)
-        self.part = part
-        self.decorate = click.option(*flags, **more)
 
 
 @dataclass(frozen=True)
@@ -46,13 +42,15 @@ class AskedOptions:
 
     @classmethod
     def of(cls, context: click.Context, method: Method, settings: Settings) -> AskedOptions:
-        """What a command line that was parsed asks of a method."""
+        """What a parsed command line asks of a method; its default for an option that the command lacks."""
+        known = context.params
         given = {
-            option.name: (option.secondary_opts if context.params[option.name] is False else option.opts)[0]
-            for option in method.options
-            if option.name and context.get_parameter_source(option.name) is ParameterSource.COMMANDLINE
+            str(one.name): (one.secondary_opts if known[one.name] is False else one.opts)[0]
+            for one in method.options
+            if one.name and was_given(context, one.name)
         }
-        return cls(settings, {name: context.params[name] for name in method.names}, given)
+        values = {name: known.get(name, default) for name, default in method.defaults().items()}
+        return cls(settings, values, given)
 
     def __getitem__(self, name: str) -> Any:
         return self.options[name]
@@ -158,7 +156,7 @@ class Method:
 
     name: str
     help: str
-    options: tuple[Option, ...]
+    options: Sequence[Any]
     choose: Callable[[AskedOptions, PublicFacts], ChosenAlgorithm]
     settle: Callable[[AskedOptions], AskedOptions] = accept_options
     extend: Callable[[AskedOptions, Federation], Federation] = points_only
@@ -173,7 +171,7 @@ class Method:
     @property
     def names(self) -> tuple[str, ...]:
         """Of the options, as their values are called."""
-        return tuple(option.name for option in self.options if option.name)
+        return tuple(str(one.name) for one in self.options)
 
     def defaults(self) -> dict[str, Any]:
         """The value of every option where none is given."""
@@ -185,150 +183,97 @@ class Method:
 # Options that several methods share, each defined once.
 
 STARTS = ("random", "random-points", "k-means++", "center-separation", "bisecting", "splitting")
-COARSE = ("refuse", "allow")
-
-
-class Workers(click.ParamType[Any]):
-    """A number of workers, or their names."""
-
-    name = "number or names"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        if not isinstance(value, str):
-            return value
-        if value.strip().lstrip("+-").isdigit():
-            return int(value)
-        names = tuple(name.strip() for name in value.split(","))
-        if not all(names):
-            self.fail(f"{value!r} has an empty name: give a number, or names with commas between", param, ctx)
-        return names
-
-
-T = Option(
-    "-t", type=Whole(0), metavar="T", part="sharing",
-    help="Clients that may collude and learn nothing but labels of what the others share; t + 1 may read it. "
-    "Default: the most that n clients can have, "
-    "at most a third of them, rounded up.",
-)  # fmt: skip
-WORKERS = Option(
-    "--workers", type=Workers(), metavar="W|NAME,...", part="sharing",
-    help="Who holds shares and computes: so many clients, spread over all, or these. All others deal theirs "
-    "once, and hear the labels of their own points. At least 2 (ell + t - 1) + 1, and one more for each that "
-    "may be lost; t counts colluding workers. Default: all clients.",
+MATCHINGS = (
+    "automatic", "paper", "synchronized", "synchronized-distances", "constrained", "nearest-merge", "max-min",
 )  # fmt: skip
 
-K_LOCAL = Option(
-    "--k-local", type=Whole(1),
-    help="Clusters within a client. Default: k-fed: sqrt(k) rounded down; masked-lloyd, overlap-1, "
-    "overlap-2: k.",
-)  # fmt: skip
 
-# Where clients observe different columns.
-START = Option(
-    "--start",
-    type=click.Choice([
-        "automatic", "paper", "synchronized", "synchronized-distances", "constrained", "nearest-merge",
-        "max-min",
-    ]),
-    help="masked-lloyd, overlap-1: how clients' local clusters are matched. paper: the rule of its authors; "
-    "synchronized-distances (masked-lloyd): the server sees distances, no centroids. Default: automatic; "
-    "overlap-1: paper.",
-)  # fmt: skip
-LOCAL = Option(
-    "--local", type=click.Choice(["k-means", "silhouette"]), default="k-means", show_default=True,
-    help="masked-lloyd, overlap-1, overlap-2: how many local clusters a client looks for: --k-local, or by "
-    "silhouette.",
-)  # fmt: skip
+# fmt: off
+@dataclass(frozen=True)
+class Coalition:
+    """Who may collude, and who computes."""
 
-# Of Lloyd's heuristic on integers.
-INIT = Option(
-    "--init", type=click.Choice(STARTS), part="steps",
-    help="How the first clusters are drawn. Default: bisecting, under own-labels splitting, under "
-    "final-labels and noise random. k-means++ shows the server distances, so it needs --consent.",
-)  # fmt: skip
-N_INIT = Option(
-    "--n-init", type=Whole(1), default=1, show_default=True, part="steps",
-    help="Starts; the cheapest is kept.",
-)  # fmt: skip
-MAX_ITER = Option(
-    "--max-iter", type=Whole(1), default=300, show_default=True, part="steps",
-    help="Iterations a start.",
-)  # fmt: skip
-SCALE = Option(
-    "--scale", type=Number(), callback=parse_positive, part="steps",
-    help="Integer steps a data unit. Default: the finest that is exact.",
-)  # fmt: skip
-BOUND = Option(
-    "--bound", type=Number(), callback=parse_positive, part="steps",
-    help="A limit on absolute values that everybody may know. Default: derived from the data, "
-    "which makes that much of them public; with --epsilon, the radius.",
-)  # fmt: skip
-FIELD = Option(
-    "--field", type=click.Choice(["ring", "mersenne61"]), default="ring", show_default=True, part="steps",
-    help="Arithmetic: several 30-bit primes (fast), or modulo 2^61 - 1 as in the paper, which needs "
-    "--disclosure distances.",
-)  # fmt: skip
-ROUNDING = Option(
-    "--rounding", type=click.Choice(["nearest", "floor"]), default="nearest", show_default=True, part="steps",
-    help="How values become integers; floor is the paper's.",
-)  # fmt: skip
-COARSENESS = Option(
-    "--coarse", type=click.Choice(COARSE), default="refuse", show_default=True, part="steps",
-    help="What to do where rounding leaves a feature fewer than 8 steps of its spread: refuse, or go on; a "
-    "report warns below 64. Outliers and columns of different units are the usual cause.",
-)  # fmt: skip
-LARGEST = Option(
-    "--largest", type=Whole(1), part="steps",
-    help="Points of the largest cluster to be exact for: fewer than all points buy a finer scale. A run in "
-    "which a cluster outgrows it ends with an error.",
-)  # fmt: skip
-STEPS = (INIT, N_INIT, MAX_ITER, SCALE, BOUND, FIELD, ROUNDING, COARSENESS, LARGEST)
+    t: int | None = option(None, Whole(0), "-t", metavar="T", group=PRIVACY, common=True, help=
+        "Clients that may collude and learn nothing but labels of what the others share; t + 1 may read it. "
+        "Default: the most that n clients can have, at most a third of them, rounded up.")
 
-# Of differential privacy: the budget, and what else there is to say.
-EPSILON = Option(
-    "--epsilon", type=Number(), callback=parse_positive, part="privacy",
-    help="Differential privacy: noise on everything that is released, for this total budget. secfc: on every "
-    "distance, over all iterations; choose few, --max-iter is then 5 by default. feddp: on sums over all "
-    "clients.",
-)  # fmt: skip
-DELTA = Option(
-    "--delta", type=Number(0, 1, min_open=True, max_open=True), default=1e-6, show_default=True,
-    part="privacy", help="The probability that the claim fails.",
-)  # fmt: skip
-RADIUS = Option(
-    "--radius", type=Number(), callback=parse_positive, part="privacy",
-    help="The distance that points are shortened to, from the origin, or, with feddp, from the mean of the "
-    "server's points; needs to be known without the data. feddp's default comes from these points.",
-)  # fmt: skip
-NOISE = Option(
-    "--noise", type=click.Choice(["shares", "server"]), default="shares", show_default=True, part="privacy",
-    help="shares: clients deal the noise, the server sees noisy distances only. server: it adds the noise "
-    "itself, and protects only what it publishes.",
-)  # fmt: skip
-PROTECT = Option(
-    "--protect", type=click.Choice(["point", "client"]), default="point", show_default=True, part="privacy",
-    help="What the noise hides: one data point, or all points of one client.",
-)  # fmt: skip
-LEDGER = Option(
-    "--ledger", type=ANY_PATH, metavar="FILE", part="privacy",
-    help="Remember in this file what runs on these data have spent, so that a budget lasts over runs: "
-    "entered before a run begins, and what it really cost in the end. A run that crashed counts in full.",
-)  # fmt: skip
-TOTAL = Option(
-    "--total-epsilon", type=Number(), callback=parse_positive, part="privacy",
-    help="With --ledger: what all runs may cost together, set once; a run beyond it is refused.",
-)  # fmt: skip
-SAME_PEOPLE = Option(
-    "--same-people", is_flag=True, part="privacy",
-    help="With --ledger: these data are other rows of the same people, and what was spent goes on counting.",
-)  # fmt: skip
-PRIVACY = (EPSILON, DELTA, RADIUS, NOISE, PROTECT, LEDGER, TOTAL, SAME_PEOPLE)
+
+@dataclass(frozen=True)
+class LocalClusters:
+    """Clusters within clients, and how those of several are matched."""
+
+    k_local: int | None = option(None, Whole(1), group=OTHERS, help=
+        "Clusters within a client. Default: k-fed: sqrt(k) rounded down; masked-lloyd, overlap-1, overlap-2: "
+        "k.")
+    start: str | None = option(None, MATCHINGS, group=OTHERS, help=
+        "masked-lloyd, overlap-1: how clients' local clusters are matched. paper: the rule of its authors; "
+        "synchronized-distances (masked-lloyd): the server sees distances, no centroids. Default: automatic; "
+        "overlap-1: paper.")
+    local: str = option("k-means", ["k-means", "silhouette"], group=OTHERS, help=
+        "masked-lloyd, overlap-1, overlap-2: how many local clusters a client looks for: --k-local, or by "
+        "silhouette.")
+
+
+@dataclass(frozen=True)
+class LloydSteps:
+    """Lloyd's heuristic on integers."""
+
+    init: str | None = option(None, STARTS, group=CLUSTERS, help=
+        "How the first clusters are drawn. Default: bisecting, under own-labels splitting, under "
+        "final-labels and noise random. k-means++ shows the server distances, so it needs --consent.")
+    n_init: int = option(1, Whole(1), group=CLUSTERS, common=True, help=
+        "Starts, of which the cheapest is kept.")
+    max_iter: int = option(300, Whole(1), group=CLUSTERS, help="Iterations a start.")
+    scale: float | None = option(None, Positive(), group=CLUSTERS, help=
+        "Integer steps a data unit. Default: the finest that is exact.")
+    bound: float | None = option(None, Positive(), group=CLUSTERS, help=
+        "A limit on absolute values that everybody may know. Default: derived from the data, which makes "
+        "that much of them public; with --epsilon, the radius.")
+    field: str = option("ring", ["ring", "mersenne61"], group=CLUSTERS, help=
+        "Arithmetic: several 30-bit primes (fast), or modulo 2^61 - 1 as in the paper, which needs "
+        "--disclosure distances.")
+    rounding: str = option("nearest", ["nearest", "floor"], group=CLUSTERS, help=
+        "How values become integers; floor is the paper's.")
+    coarse: str = option("refuse", ["refuse", "allow"], group=CLUSTERS, help=
+        "What to do where rounding leaves a feature fewer than 8 steps of its spread: refuse, or go on; a "
+        "report warns below 64. Outliers and columns of different units are the usual cause.")
+    largest: int | None = option(None, Whole(1), group=CLUSTERS, help=
+        "Points of the largest cluster to be exact for: fewer than all points buy a finer scale. A run in "
+        "which a cluster outgrows it ends with an error.")
+
+
+@dataclass(frozen=True)
+class NoiseOptions:
+    """Differential privacy: the budget, and what else there is to say."""
+
+    epsilon: float | None = option(None, Positive(), group=PRIVACY, common=True, help=
+        "Differential privacy with this total budget: noise on everything that is released. secfc: on "
+        "every distance, over all iterations; choose few, --max-iter is then 5 by default. feddp: on sums "
+        "over all clients.")
+    delta: float = option(1e-6, Number(0, 1, min_open=True, max_open=True), group=PRIVACY, help=
+        "The probability that the claim fails.")
+    radius: float | None = option(None, Positive(), group=PRIVACY, help=
+        "The distance that points are shortened to, from the origin, or, with feddp, from the mean of the "
+        "server's points; needs to be known without the data. feddp's default comes from these points.")
+    noise: str = option("shares", ["shares", "server"], group=PRIVACY, help=
+        "shares: clients deal the noise, the server sees noisy distances only. server: it adds the noise "
+        "itself, and protects only what it publishes.")
+    protect: str = option("point", ["point", "client"], group=PRIVACY, help=
+        "What the noise hides: one data point, or all points of one client.")
+    ledger: Path | None = option(metavar="FILE", group=PRIVACY, help=
+        "Remember in this file what runs on these data have spent, so that a budget lasts over runs: entered "
+        "before a run begins, and what it really cost in the end. A run that crashed counts in full.")
+    total_epsilon: float | None = option(None, Positive(), group=PRIVACY, help=
+        "With --ledger: what all runs may cost together, set once; a run beyond it is refused.")
+    same_people: bool = option(False, group=PRIVACY, help=
+        "With --ledger: these data are other rows of the same people, and what was spent goes on counting.")
+# fmt: on
 
 
 def refuse_idle_privacy(asked: AskedOptions) -> None:
     """Raise UsageError for what is said of noise where none was asked for."""
     if not asked.noisy:
-        names = [str(option.name) for option in PRIVACY[1:]]
+        names = [name for name in names_of(NoiseOptions) if name != "epsilon"]
         asked.refuse(names, "{option} needs --epsilon, which asks for differential privacy.")
     elif asked.get("ledger") is None:
         asked.refuse(("total_epsilon", "same_people"), "{option} needs --ledger FILE, where that is kept.")

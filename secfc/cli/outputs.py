@@ -11,11 +11,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import click
-
 from secfc.cli.errors import RefusedInput
 
-ANY_PATH = click.Path(readable=False, path_type=Path)  # checked later, with a better message
 STDOUT = Path("-")  # what it means by custom
 
 

@@ -5,110 +5,69 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Callable
 from contextlib import nullcontext
-from dataclasses import fields, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import click
-from click.core import ParameterSource
 
 from secfc.cli.errors import RefusedInput, bad_input, cautions_noted
 from secfc.cli.method import AskedOptions, Method
 from secfc.cli.methods import methods, options
-from secfc.cli.outputs import ANY_PATH, check_output, explaining_writes, json_text, write_all
+from secfc.cli.options import Clusters, Whole, argument, command, option, refuse_options
+from secfc.cli.outputs import check_output, explaining_writes, json_text, write_all
 from secfc.cli.screen import COMPILING, Screen
-from secfc.cli.settings import Clusters, Settings, Whole, check_choice, refuse_options
-from secfc.cli.written import check_filled, of_officer
+from secfc.cli.settings import ForOfficers, Overwriting, Printing, Seeded, Settings, check_choice
+from secfc.cli.written import PAGES, check_filled
 
 if TYPE_CHECKING:
     from secfc.algorithm import PublicFacts
     from secfc.coded.parameters import Network
     from secfc.planning.planned import Planned
 
-Command = Callable[..., Any]
-
 # Of the shell's own, what a plan has no use for; and of methods, what says how a process works.
 IDLE = ("verify", "attack")
 NETWORK = ("latency", "bandwidth")
-PAGES = (".html", ".htm")
+MADE_UP = Path("made-up")  # stands for points that the server holds, where no file has them
 
 
-def of_methods(command: Command) -> Command:
-    """All options of all methods."""
-    for option in reversed(list(options().values())):
-        if option.name not in IDLE:
-            command = option.decorate(command)
-    return command
+@dataclass(frozen=True)
+class PlanOptions(Seeded, ForOfficers, Overwriting, Printing):
+    """What `secfc plan` takes, besides the options of methods."""
+
+    # fmt: off
+    file: Path | None = argument("[RUN.toml]")
+    clients: int | None = option(None, Whole(1), "-n", metavar="N", help=
+        "Clients. Default: those of RUN.toml, else 5.")
+    rows: int | None = option(None, Whole(1), "-m", metavar="M", help=
+        "Rows in total, of all clients. Default: 1000 a client.")
+    width: int | None = option(None, Whole(1), "-d", metavar="D", help=
+        "Features. Default: those of RUN.toml, else 10.")
+    k: Any = option(None, Clusters(), "-k", metavar="K", help="Clusters. Default: 4.")
+    losses: int = option(0, Whole(0), help="Clients that may be lost on the way.")
+    taken: int | None = option(None, Whole(1), "--steps", metavar="S", help=
+        "Steps of the last clusters. Default: as many as made-up rows take; nobody knows before.")
+    server_points: int | None = option(None, Whole(1), metavar="S", help=
+        "feddp: how many points the server holds, where there is no --server-file. Default: 20 a cluster.")
+    trials: int | None = option(None, Whole(1), metavar="T", help=
+        "feddp with --server-file: say what noise costs, by T simulations on held-out server points.")
+    splits: bool = option(False, help="Also of other splits of the budget, and which to take. 7 simulations.")
+    algorithm: str = option(next(iter(methods())), list(methods()), help=
+        "As for `secfc run`, with all its options.")
+    out: Path | None = option(metavar="PLAN.json", help="Write the plan, as --json prints it.")
+    verbose: bool = option(False, help="Every kind of message, and where figures come from.")
+    # fmt: on
+    HELP: ClassVar = {
+        "seed": "Of made-up rows' starts.",
+        "as_json": "Print the plan as JSON on stdout, and nothing else.",
+        "officer": "Write the page for whoever has to approve the run: what leaves a site, who sees it, and "
+        "what was tried.",
+    }
 
 
-@click.command(short_help="Say what a run will cost and show, before it is agreed on.")
-@click.argument("file", required=False, type=ANY_PATH, metavar="[RUN.toml]")
-@click.option(
-    "-n", "clients", type=Whole(1), metavar="N", help="Clients. Default: those of RUN.toml, else 5."
-)
-@click.option(
-    "-m",
-    "rows",
-    type=Whole(1),
-    metavar="M",
-    help="Rows in total, of all clients. Default: 1000 a client.",
-)
-@click.option(
-    "-d", "width", type=Whole(1), metavar="D", help="Features. Default: those of RUN.toml, else 10."
-)
-@click.option("-k", type=Clusters(), metavar="K", help="Clusters. Default: 4.")
-@click.option(
-    "--losses",
-    type=Whole(0),
-    default=0,
-    show_default=True,
-    help="Clients that may be lost on the way.",
-)
-@click.option(
-    "--steps",
-    "taken",
-    type=Whole(1),
-    metavar="S",
-    help="Steps of the last clusters. Default: as many as made-up rows take; nobody knows before.",
-)
-@click.option(
-    "--server-points",
-    type=Whole(1),
-    metavar="S",
-    help="feddp: how many points the server holds, where there is no --server-file. Default: 20 a cluster.",
-)
-@click.option(
-    "--trials",
-    type=Whole(1),
-    metavar="T",
-    help="feddp with --server-file: say what noise costs, by T simulations on held-out server points.",
-)
-@click.option(
-    "--splits", is_flag=True, help="Also of other splits of the budget, and which to take. 7 simulations."
-)
-@click.option(
-    "--algorithm",
-    type=click.Choice(list(methods())),
-    default=next(iter(methods())),
-    show_default=True,
-    help="As for `secfc run`, with all its options.",
-)
-@of_methods
-@click.option("--seed", type=Whole(0), default=0, show_default=True, help="Of made-up rows' starts.")
-@click.option("--out", type=ANY_PATH, metavar="PLAN.json", help="Write the plan, as --json prints it.")
-@click.option(
-    "--officer",
-    type=ANY_PATH,
-    metavar="PAGE.html",
-    help="Write the page for whoever has to approve the run: what leaves a site, who sees it, and what was "
-    "tried.",
-)
-@of_officer
-@click.option("--force", is_flag=True, help="Overwrite existing output files.")
-@click.option("--verbose", is_flag=True, help="Every kind of message, and where figures come from.")
-@click.option("--json", "as_json", is_flag=True, help="Print the plan as JSON on stdout, and nothing else.")
+@command(PlanOptions, more=[one for one in options().values() if one.name not in IDLE])
 @click.pass_context
-def plan(context: click.Context, /, **values: Any) -> None:
+def plan(context: click.Context, given: PlanOptions) -> None:
     """Say what a run will cost and who will learn what, for N clients with M rows of D features.
 
     The run is rehearsed on a few made-up rows: no data are needed, and nothing is sent. What cannot be is
@@ -126,51 +85,51 @@ def plan(context: click.Context, /, **values: Any) -> None:
 
     Exit codes: 0 success; 2 bad usage, or a run that cannot be.
     """
-    screen = Screen.stderr(values["as_json"])
-    check_filled(values["fill"], values["officer"])
-    read = () if values["file"] is None else (values["file"],)
-    for option in ("out", "officer"):
-        if values[option] is not None:
-            check_output(values[option], f"--{option}", read, force=values["force"])
-    if values["officer"] is not None and values["officer"].suffix.lower() not in PAGES:
-        raise RefusedInput(f"--officer {values['officer']}: name a file that ends in .html.")
+    screen = Screen.stderr(given.as_json)
+    check_filled(given.fill, given.officer)
+    read = () if given.file is None else (given.file,)
+    for flag, path in (("--out", given.out), ("--officer", given.officer)):
+        if path is not None:
+            check_output(path, flag, read, force=given.force)
+    if given.officer is not None and given.officer.suffix.lower() not in PAGES:
+        raise RefusedInput(f"--officer {given.officer}: name a file that ends in .html.")
     from secfc.planning.feasibility import Impossible
 
-    made = of_options if values["file"] is None else of_run_file
-    simulating = bool(values["trials"] or values["splits"])
+    made = of_options if given.file is None else of_run_file
+    simulating = bool(given.trials or given.splits)
     rehearsing = screen.status("Rehearsing on made-up rows")
     shown: Any = screen.counting("Simulating runs", 1) if simulating else rehearsing
     compiling = nullcontext() if simulating else screen.remark(COMPILING)
     with bad_input(OSError), shown as counted, compiling, cautions_noted():
         try:
-            found = made(context, values, simulation_arguments(values, counted))
+            found = made(context, given, simulation_arguments(given, counted))
         except Impossible as error:
             raise RefusedInput(in_words(error)) from error
-    if values["out"] is not None:
+    if given.out is not None:
         with explaining_writes("--out"):
             write_all(
-                {values["out"]: lambda file: print(json_text(found.as_object()), file=file)},
-                overwrite=values["force"],
+                {given.out: lambda file: print(json_text(found.as_object()), file=file)},
+                overwrite=given.force,
             )
-    if values["officer"] is not None:
+    if given.officer is not None:
         from secfc.planning.officer import plan_page
 
         with screen.status("Trying attacks on made-up rows"):
-            text = plan_page(found, values["fill"])
+            text = plan_page(found, given.fill)
         with explaining_writes("--officer"):
-            write_all({values["officer"]: lambda file: file.write(text)}, overwrite=values["force"])
-    print_plan(found, as_json=values["as_json"], verbose=values["verbose"])
+            write_all({given.officer: lambda file: file.write(text)}, overwrite=given.force)
+    print_plan(found, as_json=given.as_json, verbose=given.verbose)
 
 
 def simulation_arguments(
-    values: dict[str, Any], counted: Callable[[int, int, Any], None] | None
+    given: PlanOptions, counted: Callable[[int, int, Any], None] | None
 ) -> dict[str, Any]:
     """Arguments of `secfc.plan` for them."""
     if counted is None:
         return {}
     return {
-        "trials": values["trials"] or 0,
-        "splits": values["splits"],
+        "trials": given.trials or 0,
+        "splits": given.splits,
         "done": lambda number, total: counted(number, total, None),
     }
 
@@ -210,44 +169,42 @@ def print_plan(found: Planned, *, as_json: bool, verbose: bool) -> None:
         console.print(f"{name:<9} {value}", soft_wrap=True)
 
 
-def of_options(context: click.Context, values: dict[str, Any], more: dict[str, Any]) -> Planned:
+def of_options(context: click.Context, given: PlanOptions, more: dict[str, Any]) -> Planned:
     """The plan of what stands on the command line.  Raises Impossible, InputError."""
     import secfc
     from secfc.planning.planned import public_facts
 
-    method = methods()[values["algorithm"]]
+    method = methods()[given.algorithm]
     lacking = [name for name in options() if name not in (*method.names, *NETWORK, *IDLE)]
     refuse_options(
         context, lacking, f"{{option}} has no meaning for --algorithm {method.name}: leave it out."
     )
-    n = values["clients"] or 5
-    m, d = values["rows"] or 1000 * n, values["width"] or 10
-    asked = asked_of(context, method, values)
+    n = given.clients or 5
+    m, d = given.rows or 1000 * n, given.width or 10
+    asked = asked_of(context, method, given)
     points: Any = None
-    if more and (method.name != "feddp" or values.get("server_file") is None):
+    if more and (method.name != "feddp" or asked["server_file"] == MADE_UP):
         raise RefusedInput(
             "--trials and --splits simulate clients out of points that the server holds: add --algorithm "
             "feddp --server-file POINTS.csv, or leave them out."
         )
     if method.name == "feddp":
-        points = server_points_asked(values, 20 * asked.k if isinstance(asked.k, int) else 200)
+        points = server_points_asked(given, asked, 20 * asked.k if isinstance(asked.k, int) else 200)
         d = d if isinstance(points, int) else points.shape[1]
     bound = asked.get("bound") or asked.get("radius") or 1.0
     public = public_facts(n, m, d, None, points, float(bound))
-    algorithm = choose_or_explain(method, asked, public, values)
+    algorithm = choose_or_explain(method, asked, public)
     return secfc.plan(
         algorithm,
-        losses=values["losses"],
-        network=network_from_options(values),
-        steps=values["taken"],
+        losses=given.losses,
+        network=network_from_options(context.params),
+        steps=given.taken,
         public=public,
         **more,
     )
 
 
-def choose_or_explain(
-    method: Method, asked: AskedOptions, public: PublicFacts, values: dict[str, Any]
-) -> Any:
+def choose_or_explain(method: Method, asked: AskedOptions, public: PublicFacts) -> Any:
     """The algorithm, or, where only its number of clients is wrong, what says so.  Raises Impossible."""
     from secfc.data.inputs import InputError
     from secfc.planning.feasibility import Impossible, with_clients
@@ -272,39 +229,28 @@ def network_from_options(values: dict[str, Any]) -> Network:
     return Network(values["latency"] / 1e3, values["bandwidth"] * 1e6 / 8)
 
 
-def server_points_asked(values: dict[str, Any], least: int) -> Any:
+def server_points_asked(given: PlanOptions, asked: AskedOptions, least: int) -> Any:
     """The server's points, or how many."""
     from secfc.data.dialects import Dialect
     from secfc.data.files import load_points
 
-    if values.get("server_file") is not None:
-        return load_points(values["server_file"], None, Dialect())
-    return values["server_points"] or least
+    if asked["server_file"] != MADE_UP:
+        return load_points(asked["server_file"], None, Dialect())
+    return given.server_points or least
 
 
-def asked_of(context: click.Context, method: Method, values: dict[str, Any]) -> AskedOptions:
+def asked_of(context: click.Context, method: Method, given: PlanOptions) -> AskedOptions:
     """What is asked, looked at as `secfc run` does."""
-    blank: dict[str, Any] = {f.name: None for f in fields(Settings)} | {
-        "files": (Path(),), "k": values["k"] or 4, "seed": values["seed"], "force": False, "as_json": False,
-        "features": "same", "categorical": (), "missing": "refuse", "standardize": False, "to_range": False,
-        "sealed": False, "evaluate": False, "report": (),
-    }  # fmt: skip
-    settings = Settings(**blank)
+    settings = Settings(files=(Path(),), k=given.k or 4, seed=given.seed)
     check_choice(settings, method.name, method.chooses)
-    defaults = method.defaults()
-    found = {name: values.get(name, defaults[name]) for name in method.names}
-    if method.name == "feddp" and found["server_file"] is None:
-        found["server_file"] = Path("made-up")
-    given = {
-        option.name: option.opts[0]
-        for option in method.options
-        if option.name and option.name not in (*NETWORK, *IDLE)
-        and context.get_parameter_source(option.name) is ParameterSource.COMMANDLINE
-    }  # fmt: skip
-    return method.settle(AskedOptions(settings, found, given))
+    asked = AskedOptions.of(context, method, settings)
+    if method.name == "feddp" and asked["server_file"] is None:
+        asked = asked.having(server_file=MADE_UP)
+    said = {name: flag for name, flag in asked.given.items() if name not in (*NETWORK, *IDLE)}
+    return method.settle(replace(asked, given=said))
 
 
-def of_run_file(context: click.Context, values: dict[str, Any], more: dict[str, Any]) -> Planned:
+def of_run_file(context: click.Context, given: PlanOptions, more: dict[str, Any]) -> Planned:
     """The plan of a deployment.  Raises Impossible, InputError, OSError."""
     import numpy as np
 
@@ -319,18 +265,19 @@ def of_run_file(context: click.Context, values: dict[str, Any], more: dict[str, 
         [*mine, "algorithm", "k", "clients", "width", "seed", "trials", "splits"],
         "{option} is said by the run file: change it there, or leave RUN.toml out.",
     )
-    if values["file"].suffix.lower() != ".toml":
-        raise RefusedInput(f"{values['file']} is no run file (RUN.toml): `secfc deploy init` writes one.")
+    path = Path(str(given.file))
+    if path.suffix.lower() != ".toml":
+        raise RefusedInput(f"{path} is no run file (RUN.toml): `secfc deploy init` writes one.")
     try:
-        work = build_run(RunFile.read(values["file"]))
+        work = build_run(RunFile.read(path))
     except tomllib.TOMLDecodeError as error:
-        raise RefusedInput(f"{values['file']} is no TOML: {error}.") from error
+        raise RefusedInput(f"{path} is no TOML: {error}.") from error
     n = len(work.public.clients)
-    public = replace(work.public, counts=even_rows(values["rows"] or 1000 * n, n), session=bytes(32))
+    public = replace(work.public, counts=even_rows(given.rows or 1000 * n, n), session=bytes(32))
     if work.asked.get("epsilon") is not None and work.method.name == "feddp" and public.server_points is None:
-        points = np.random.default_rng(1).uniform(-0.7, 0.7, (values["server_points"] or 200, public.d))
+        points = np.random.default_rng(1).uniform(-0.7, 0.7, (given.server_points or 200, public.d))
         public = replace(public, server_points=points * public.bound)
     return secfc.plan(
-        work.algorithm, losses=values["losses"], network=network_from_options(values), steps=values["taken"],
+        work.algorithm, losses=given.losses, network=network_from_options(context.params), steps=given.taken,
         public=public,
     )  # fmt: skip

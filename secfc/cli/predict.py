@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import click
 
 from secfc.cli.errors import RefusedInput, bad_input
-from secfc.cli.outputs import ANY_PATH, check_output, csv_of, explaining_writes, write_all
+from secfc.cli.options import argument, command, names_of, option
+from secfc.cli.outputs import check_output, csv_of, explaining_writes, write_all
 from secfc.cli.screen import Screen
-from secfc.cli.settings import of_text_files
+from secfc.cli.settings import Overwriting, Owners, TextFiles
 from secfc.cli.verbosity import is_quiet
 
 if TYPE_CHECKING:
@@ -62,30 +63,22 @@ def model_of(kept: ModelFile) -> Any:
     return model if scaling is None else ScaledModel(model, Scaling(**scaling))
 
 
-@click.command(short_help="Label new points by the model of a run.")
-@click.argument("model", type=ANY_PATH, metavar="MODEL")
-@click.argument("files", nargs=-1, required=True, type=ANY_PATH, metavar="FILE...")
-@click.option("--client-column", metavar="NAME", help="One file holds all clients; this column tells whose.")
-@click.option("--id-column", metavar="NAME", help="Names of the points, copied to the labels.")
-@of_text_files
-@click.option(
-    "--missing", type=click.Choice(["refuse", "drop", "mean"]), default="refuse", show_default=True,
-    help="Empty cells, NA and NaN. drop: such rows get no label. mean: of the run, if it had --missing mean.",
-)  # fmt: skip
-@click.option("--out", type=ANY_PATH, default=OUT, show_default=True, metavar="OUT.csv")
-@click.option("--force", is_flag=True, help="Overwrite an existing file.")
-def predict(
-    model: Path,
-    files: tuple[Path, ...],
-    client_column: str | None,
-    id_column: str | None,
-    encoding: str | None,
-    delimiter: str | None,
-    decimal: str | None,
-    missing: str,
-    out: Path,
-    force: bool,
-) -> None:
+@dataclass(frozen=True)
+class PredictOptions(Owners, TextFiles, Overwriting):
+    """What `secfc predict` takes."""
+
+    # fmt: off
+    model: Path = argument("MODEL")
+    files: tuple[Path, ...] = argument("FILE...")
+    missing: str = option("refuse", ["refuse", "drop", "mean"], help=
+        "Empty cells, NA and NaN. drop: such rows get no label. mean: of the run, if it had --missing mean.")
+    out: Path = option(OUT, metavar="OUT.csv", help="Where labels go.")
+    # fmt: on
+    HELP: ClassVar = {"id_column": "Names of the points; copied to the labels."}
+
+
+@command(PredictOptions)
+def predict(given: PredictOptions) -> None:
     """Label the points of FILEs by the model that `secfc run --model MODEL` kept.
 
     One FILE a client, called like that of the run or given in the same order; columns are matched by name. A
@@ -100,20 +93,19 @@ def predict(
     """
     from secfc.data.model_file import ModelFile
 
-    screen = Screen.stderr()
+    model, out, screen = given.model, given.out, Screen.stderr()
     with bad_input(OSError):
         kept = ModelFile.read(model)
     if kept.party:
         raise RefusedInput(f"{model} is the part of {kept.party} alone: use `secfc deploy predict`.")
-    check_output(out, "--out", (*files, model), force=force)
+    check_output(out, "--out", (*given.files, model), force=given.force)
     with screen.status("Reading the data"):
-        written = {"encoding": encoding, "delimiter": delimiter, "decimal": decimal}
-        told = {"client_column": client_column, "id_column": id_column}
-        federation, rows = new_points(kept, files, missing, **told, **written)
+        how = {f: getattr(given, f) for f in (*names_of(TextFiles), *names_of(Owners))}
+        federation, rows = new_points(kept, given.files, given.missing, **how)
     with screen.status("Labeling"), bad_input():
         labels = label_clients(kept, model, federation)
     with explaining_writes("--out"):
-        write_all({out: csv_of(label_lines(federation, labels, rows))}, overwrite=force)
+        write_all({out: csv_of(label_lines(federation, labels, rows))}, overwrite=given.force)
     count = sum(map(len, rows.values()))
     if not is_quiet():
         click.echo(f"{count} {'label' if count == 1 else 'labels'} written to {out}")

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -11,87 +10,14 @@ import click
 
 from secfc.cli.errors import bad_input
 from secfc.cli.method import AskedOptions
-from secfc.cli.settings import Number, Settings, parse_names, parse_positive
+from secfc.cli.settings import Settings
 
 if TYPE_CHECKING:
     from secfc.algorithm import Clustering
     from secfc.data.federation import Federation
     from secfc.scaling.algorithm import AppliedScaling
 
-Command = Callable[..., Any]
 FOLD = 100  # between the spreads of two features, from which on a common scale is recommended
-
-
-def parse_ranges(context: click.Context, parameter: click.Parameter, value: str | None) -> Any:
-    """NAME=LOW:HIGH,... as pairs by name."""
-    if value is None:
-        return None
-    found: dict[str, tuple[float, float]] = {}
-    for item in value.split(","):
-        name, _, ends = item.rpartition("=")
-        low, _, high = ends.partition(":")
-        try:
-            pair = float(low), float(high)
-        except ValueError:
-            pair = (math.nan, math.nan)
-        if not name.strip() or not -math.inf < pair[0] < pair[1] < math.inf:
-            raise click.BadParameter(f"{item!r} is no range: write --ranges age=0:120,weight=0:300")
-        found[name.strip()] = pair
-    return tuple((name, *pair) for name, pair in found.items())
-
-
-OPTIONS = (
-    click.option(
-        "--categorical", callback=lambda *given: parse_categories(*given), metavar="A,B=X|Y,...",
-        help="Columns of text: each category becomes a feature, 1 where a row has it and else 0. Categories "
-        "are listed after =, and everybody may know them, or found by a private set union.",
-    ),
-    click.option(
-        "--standardize", is_flag=True,
-        help="Bring every feature to mean 0 and deviation 1 first, over all clients: they add sums in secret "
-        "and learn these, the server does not. The limit is then the bound.",
-    ),
-    click.option(
-        "--to-range", is_flag=True,
-        help="Bring every feature between -1 and 1 first, by the least power of two that no value exceeds, "
-        "which clients learn.",
-    ),
-    click.option(
-        "--ranges", callback=parse_ranges, metavar="NAME=LOW:HIGH,...",
-        help="The same by ranges of all features that everybody may know: nothing is learned, and no budget "
-        "is spent. With --standardize and --epsilon: the ranges that noise covers.",
-    ),
-    click.option(
-        "--scale-share", type=Number(0, 1, min_open=True, max_open=True), metavar="W",
-        help="With --standardize and --epsilon: the part of the budget that pays for means and deviations, "
-        "found by noisy sums within --ranges.  [default: 0.1]",
-    ),
-    click.option(
-        "--limit", type=Number(), callback=parse_positive, metavar="D",
-        help="With --standardize: deviations from the mean that a value may have.  [default: 10]",
-    ),
-    click.option(
-        "--outside", type=click.Choice(["clip", "refuse"]),
-        help="Values beyond the limit or range: move them there, or refuse them.  [default: clip with "
-        "--standardize, else refuse]",
-    ),
-    click.option(
-        "--missing", type=click.Choice(["refuse", "drop", "mean"]), default="refuse", show_default=True,
-        help="Empty cells, and NA or NaN: refuse, drop their rows, or take the mean of the feature over all "
-        "clients, which they learn.",
-    ),
-)  # fmt: skip
-
-
-def parse_categories(context: click.Context, parameter: click.Parameter, value: str | None) -> Any:
-    """NAME or NAME=A|B|..., separated by commas, as pairs of a column and its categories, None to agree."""
-    found = []
-    for item in parse_names(context, parameter, value) or ():
-        name, given, listed = item.partition("=")
-        found.append((name, tuple(text.strip() for text in listed.split("|")) if given else None))
-    if len({name for name, _ in found}) < len(found):
-        raise click.BadParameter(f"{value!r} names a column twice")
-    return tuple(found)
 
 
 def agree_on_categories(column: str, values: Sequence[Sequence[str]]) -> list[str]:
@@ -110,13 +36,6 @@ def agree_on_categories(column: str, values: Sequence[Sequence[str]]) -> list[st
         for text, row in zip(own, () if rows is None else rows, strict=True)
     }
     return sorted(numbered.values())
-
-
-def add_preprocessing_options(command: Command) -> Command:
-    """A decorator that adds the options of this file."""
-    for option in reversed(OPTIONS):
-        command = option(command)
-    return command
 
 
 def check_preprocessing(asked: AskedOptions) -> None:

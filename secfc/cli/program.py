@@ -54,7 +54,7 @@ def main(context: click.Context) -> None:
       secfc attack geometry                      what the server could learn from a run
       secfc audit *.csv -k 4 --server-file public.csv --epsilon 1    what a private run keeps
       secfc deploy --help                        between organizations: every site its own machine and file
-      secfc run --help                           all options; the same for psu, attack and warmup
+      secfc run --help                           its common options, and --help-all the others
     """
     for stream in (sys.stdout, sys.stderr):  # names of clients may not fit the terminal's encoding
         if callable(reconfigure := getattr(stream, "reconfigure", None)):

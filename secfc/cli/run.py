@@ -2,37 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import fields, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from click.core import ParameterSource
 
-from secfc.cli.errors import RefusedInput, Remembering
+from secfc.cli.errors import RefusedInput
 from secfc.cli.execute import delete_checkpoint, execute, load_federation
 from secfc.cli.method import AskedOptions, Method, check_schema
 from secfc.cli.methods import methods, options
-from secfc.cli.outputs import ANY_PATH, explaining_writes, json_text, write_all, write_picture
-from secfc.cli.preprocessing import add_preprocessing_options, without_gaps
+from secfc.cli.options import RUN, command, option, refuse_options, was_given
+from secfc.cli.outputs import explaining_writes, json_text, write_all, write_picture
 from secfc.cli.preprocessing import check_preprocessing as check_preparing
+from secfc.cli.preprocessing import without_gaps
 from secfc.cli.screen import Screen
-from secfc.cli.settings import (
-    Clusters,
-    Settings,
-    Whole,
-    check_choice,
-    check_k,
-    load_schema,
-    of_schema,
-    of_text_files,
-    parse_names,
-    refuse_options,
-)
+from secfc.cli.settings import Settings, check_choice, check_k, load_schema
 from secfc.cli.verbosity import is_quiet
-from secfc.cli.written import LABELS, REPORT, Outputs, of_officer, print_page
+from secfc.cli.written import Outputs, print_page
 
 if TYPE_CHECKING:
     from secfc.algorithm import Clustering
@@ -40,154 +29,59 @@ if TYPE_CHECKING:
     from secfc.kmeans.elbow import CostCurve
     from secfc.report import Report
 
-Command = Callable[..., Any]
+
+@dataclass(frozen=True)
+class RunOptions(Settings):
+    """What `secfc run` takes, besides the options of methods."""
+
+    # fmt: off
+    algorithm: str = option(next(iter(methods())), list(methods()), group=RUN, common=True, help=
+        "How to cluster. " + "; ".join(f"{method.name} {method.help}" for method in methods().values()) + ".")
+    # fmt: on
 
 
-def add_options_of(part: str) -> Callable[[Command], Command]:
-    """A decorator that adds the options of all methods which stand in this part of the help."""
-
-    def add(command: Command) -> Command:
-        # Decorators are applied from the last to the first.
-        for option in reversed([o for o in options().values() if o.part == part]):
-            command = option.decorate(command)
-        return command
-
-    return add
-
-
-@click.command(cls=Remembering, short_help="Cluster files, or a demonstration data set.")
-@click.argument("files", nargs=-1, metavar="[FILE]...", type=ANY_PATH)
-@click.option(
-    "-k", type=Clusters(), metavar="K",
-    help="Number of clusters, required with files; 2..12 chooses it among these, and auto among 1 to 20 or "
-    "fewer, by the elbow of the costs.",
-)  # fmt: skip
-@add_options_of("sharing")
-@click.option("--client-column", metavar="NAME", help="One file holds all clients; this column tells whose.")
-@click.option(
-    "--columns", metavar="A,B,...", callback=parse_names, help="Features to use. Default: all columns."
-)
-@click.option(
-    "--features", type=click.Choice(["same", "union", "common"]), default="same", show_default=True,
-    help="same: all files have the same columns. union: every client observes its own, matched by name; a "
-    "column that is empty throughout is not observed. common: the same, clustered on the columns that all "
-    "have; with feddp every client then refines its own labels by its others.",
-)  # fmt: skip
-@click.option(
-    "--id-column", metavar="NAME",
-    help="Names of the points, copied to the labels file; "
-    "with --membership private also what makes two rows the same point.",
-)  # fmt: skip
-@of_schema
-@click.option("--label-column", metavar="NAME", help="Known classes: only used to score the result.")
-@of_text_files
-@add_preprocessing_options
-@add_options_of("disclosure")
-@add_options_of("steps")
-@add_options_of("privacy")
-@click.option(
-    "--evaluate", is_flag=True,
-    help="With --epsilon: also report what the budget has not paid for, marked as that: cost, accuracy, "
-    "times, what a curious server could rebuild; with feddp also row counts and cluster sizes.",
-)  # fmt: skip
-@click.option(
-    "--sealed", is_flag=True,
-    help="Encrypt and authenticate every message from party to party, as over a network. Changes no result.",
-)  # fmt: skip
-@add_options_of("centers")
-@click.option("--seed", type=Whole(0), default=0, show_default=True, help="Reproduces the starts.")
-@click.option(
-    "--algorithm", type=click.Choice(list(methods())), default=next(iter(methods())), show_default=True,
-    help="; ".join(f"{method.name} {method.help}" for method in methods().values()) + ".",
-)  # fmt: skip
-@add_options_of("own")
-@add_options_of("checks")
-@click.option(
-    "--checkpoint", type=click.Path(file_okay=False, path_type=Path), metavar="DIR",
-    help="Keep what is needed to resume in this directory: after a crash, the same command goes on from "
-    "there. The files hold secrets of all parties, and are deleted once the results are written.",
-)  # fmt: skip
-@click.option(
-    "--labels", type=ANY_PATH, metavar="OUT.csv",
-    help=f"Where labels go; - is stdout, and the report then goes to stderr. Default with files: {LABELS}.",
-)  # fmt: skip
-@click.option(
-    "--site-labels", type=ANY_PATH, metavar="DIR",
-    help="A directory for a file of each client, with its own IDs and labels, readable by its owner only.",
-)  # fmt: skip
-@click.option(
-    "--report", type=ANY_PATH, metavar="OUT", multiple=True,
-    help="Where the report goes: .json for programs, .html for people, a page that needs no network and is "
-    f"printed to PDF by any browser; may be repeated. Default with files and without --json: {REPORT}.",
-)  # fmt: skip
-@click.option(
-    "--readers", type=click.Choice(["everybody", "holders"]), default="everybody", show_default=True,
-    help="Of the page: what may be published, or also what only those should see who may see the data.",
-)  # fmt: skip
-@click.option(
-    "--publish", type=ANY_PATH, metavar="OUT",
-    help="With --epsilon: one more report, .json or .html, of what may be published: what is public, or "
-    "noisy and paid for; also with --evaluate.",
-)  # fmt: skip
-@click.option(
-    "--officer", type=ANY_PATH, metavar="PAGE.html",
-    help="Where a page goes for whoever has to approve such runs: what left a site, who saw it, what was "
-    "tried.",
-)  # fmt: skip
-@of_officer
-@click.option(
-    "--plot", type=ANY_PATH, metavar="OUT.png",
-    help="With -k auto or 2..12: a picture of the costs by which k was chosen.",
-)  # fmt: skip
-@click.option(
-    "--processes", is_flag=True,
-    help="A rehearsal: every party a process of this machine, by the commands of `secfc deploy`, over a hub. "
-    "It takes several cores, and shows what a deployment will need.",
-)  # fmt: skip
-@click.option(
-    "--model", type=ANY_PATH, metavar="MODEL.npz",
-    help="Keep the model for `secfc predict`. The file is secret: it holds the shares of all clients.",
-)  # fmt: skip
-@click.option("--force", is_flag=True, help="Overwrite existing output files.")
-@click.option("--verbose", is_flag=True, help="The whole report on the screen, and its summary last.")
-@click.option("--json", "as_json", is_flag=True, help="Print the report as JSON on stdout, and nothing else.")
+@command(RunOptions, more=list(options().values()))
 @click.pass_context
-def run(context: click.Context, /, **values: Any) -> None:
+def run(context: click.Context, given: RunOptions) -> None:
     """Cluster the points of several clients; no point leaves its client in the clear.
 
     FILE is CSV (.csv, .tsv, .csv.gz), .xlsx, Parquet, .npz or .npy: one file a client, or one file for all
-    with --client-column. Without FILE, a demonstration: images of the handwritten digit 3, turned by 0, 90,
-    180 and 270 degrees, held by 10 clients; the clusters to find are the four directions.
-
-    Labels are written with the columns client, row (counted from 0 within the client), id (with
-    --id-column) and label.
+    with --client-column. Without FILE, a demonstration on images of the handwritten digit 3.
 
     \b
     Examples:
       secfc run
       secfc run a.csv b.csv c.csv -k 4
       secfc run all.csv --client-column hospital --id-column patient -k 5
+      secfc run a.csv b.csv c.csv -k 4 --standardize --missing mean
+      secfc run a.csv b.csv c.csv -k 4 --epsilon 5 --radius 3
+      secfc run --help-all                       all options, and more examples
+    \f
+    The images of the demonstration are turned by 0, 90, 180 and 270 degrees, and held by 10 clients; the
+    clusters to find are the four directions.
+
+    Labels are written with the columns client, row (counted from 0 within the client), id (with
+    --id-column) and label.
+
+    \b
+    More examples:
       secfc run a.csv b.csv c.csv -k 2..12 --plot costs.png     choose k, and draw why
       secfc run a.csv b.csv c.csv -k 4 --delimiter ';' --decimal , --encoding cp1252
       secfc run *.parquet -k 8 --columns age,weight --bound 200 --n-init 5
       secfc run a.npy b.npy c.npy -k 3 --json --labels out.csv
       secfc run a.csv b.csv c.csv -k 4 --id-column patient --membership private
       secfc run a.csv b.csv c.csv -k 4 --checkpoint DIR     again after a crash, to resume
-      secfc run a.csv b.csv c.csv -k 4 --epsilon 5 --radius 3
       secfc run *.csv -k 4 --algorithm feddp --server-file public.csv --epsilon 1
       secfc run *.csv -k 4 --features union      clients that have different columns
       secfc run *.csv -k 4 --features common     the columns that all have, under any algorithm
-      secfc run a.csv b.csv c.csv -k 4 --standardize --missing mean
       secfc run --algorithm k-fed                the baseline, for comparison
 
     Exit codes: 0 success; 1 a protocol fault, or labels that differ from plaintext k-means; 2 bad usage
     or bad input; 130 interrupted.
     """
-    if values["features"] == "union" and not was_given(context, "algorithm"):
-        values["algorithm"] = "masked-lloyd"
-    method = methods()[values["algorithm"]]
-    values["linkage"] = load_schema(context, values["schema"])
-    settings = Settings(**{field.name: values[field.name] for field in fields(Settings)})
+    by_name = given.features == "union" and not was_given(context, "algorithm")
+    method = methods()["masked-lloyd" if by_name else given.algorithm]
+    settings = replace(given, linkage=load_schema(context, given.schema))
     asked = check_options(context, method, settings)
     if settings.processes:
         from secfc.cli.processes import check_rehearsal
@@ -294,11 +188,6 @@ def check_options(context: click.Context, method: Method, settings: Settings) ->
             "{option} needs --epsilon: without noise a run has nothing in particular that may be published.",
         )  # fmt: skip
     return asked
-
-
-def was_given(context: click.Context, option: str) -> bool:
-    """Whether an option stands on the command line."""
-    return context.get_parameter_source(option) is ParameterSource.COMMANDLINE
 
 
 def command_line(context: click.Context) -> list[str]:

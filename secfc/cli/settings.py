@@ -1,74 +1,251 @@
-"""What the user asked of the shell itself, and what options may hold."""
+"""What the user asked of the shell itself, whatever the algorithm: data, clusters, and where results go."""
 
 from __future__ import annotations
 
-import csv
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import click
-from click.core import ParameterSource
+
+from secfc.cli.options import (
+    CLUSTERS,
+    DATA,
+    OUTPUT,
+    PRIVACY,
+    RUN,
+    Clusters,
+    Number,
+    Positive,
+    Whole,
+    argument,
+    option,
+    parse_names,
+    refuse_options,
+)
+
+LABELS, REPORT = Path("secfc-labels.csv"), Path("secfc-report.json")
+
+
+def parse_ranges(context: click.Context, parameter: click.Parameter, value: str | None) -> Any:
+    """NAME=LOW:HIGH,... as pairs by name."""
+    if value is None:
+        return None
+    found: dict[str, tuple[float, float]] = {}
+    for item in value.split(","):
+        name, _, ends = item.rpartition("=")
+        low, _, high = ends.partition(":")
+        try:
+            pair = float(low), float(high)
+        except ValueError:
+            pair = (math.nan, math.nan)
+        if not name.strip() or not -math.inf < pair[0] < pair[1] < math.inf:
+            raise click.BadParameter(f"{item!r} is no range: write --ranges age=0:120,weight=0:300")
+        found[name.strip()] = pair
+    return tuple((name, *pair) for name, pair in found.items())
+
+
+def parse_categories(context: click.Context, parameter: click.Parameter, value: str | None) -> Any:
+    """NAME or NAME=A|B|..., separated by commas, as pairs of a column and its categories, None to agree."""
+    found = []
+    for item in parse_names(context, parameter, value) or ():
+        name, given, listed = item.partition("=")
+        found.append((name, tuple(text.strip() for text in listed.split("|")) if given else None))
+    if len({name for name, _ in found}) < len(found):
+        raise click.BadParameter(f"{value!r} names a column twice")
+    return tuple(found)
+
+
+def parse_filled(
+    context: click.Context, parameter: click.Parameter, values: tuple[str, ...]
+) -> dict[str, str]:
+    """What only people know, by name."""
+    if not values:
+        return {}
+    from secfc.report.officer import FILLED
+
+    names = [name.lower() for name in FILLED]
+    found: dict[str, str] = {}
+    for value in values:
+        name, equals, text = value.partition("=")
+        if not (equals and text.strip()) or name.strip().lower() not in names:
+            raise click.BadParameter(f"{value!r}: NAME=TEXT is needed, NAME one of {', '.join(names)}.")
+        found[name.strip().lower()] = text.strip()
+    return found
+
+
+# --------------------------------------------------------------------------------------------------
+# Options that several commands take.
+
+
+# fmt: off
+@dataclass(frozen=True)
+class IdFiles:
+    """How text files are written where no numbers are read."""
+
+    delimiter: str | None = option(metavar="C", group=DATA, help=
+        "What separates cells of CSV files: a character, or tab. Default: what each file shows.")
+    encoding: str | None = option(metavar="NAME", group=DATA, help=
+        "Of CSV files, as cp1252. Default: UTF-8, or what a byte order mark says.")
 
 
 @dataclass(frozen=True)
-class Settings:
-    """What is asked whatever the algorithm: data, clusters, and where results go; None is "choose for me"."""
+class TextFiles(IdFiles):
+    """How text files are written."""
 
-    files: tuple[Path, ...]
-    k: Any  # int | Elbow | None
-    client_column: str | None
-    columns: tuple[str, ...] | None
-    id_column: str | None
-    label_column: str | None
-    seed: int
-    force: bool
-    as_json: bool
-    sealed: bool = False
-    evaluate: bool = False
-    checkpoint: Path | None = None
-    labels: Path | None = None
-    site_labels: Path | None = None
-    report: tuple[Path, ...] = ()
-    readers: str = "everybody"
-    publish: Path | None = None
-    verbose: bool = False
-    plot: Path | None = None
-    officer: Path | None = None
-    fill: Mapping[str, str] = field(default_factory=dict)
-    model: Path | None = None
-    processes: bool = False
-    features: str = "same"
-    standardize: bool = False
-    to_range: bool = False
-    ranges: tuple[tuple[str, float, float], ...] | None = None
-    scale_share: float | None = None
-    limit: float | None = None
-    outside: str | None = None
-    missing: str = "refuse"
-    categorical: tuple[tuple[str, tuple[str, ...] | None], ...] = ()
-    encoding: str | None = None
-    delimiter: str | None = None
-    decimal: str | None = None
-    schema: Path | None = None
-    linkage: Any = None  # Linkage | None, what the schema says
-    drop_unfit: bool = False
+    decimal: str | None = option(None, [".", ","], group=DATA, help=
+        "The decimal sign of CSV files. Default: what each file shows; 1,234 alone is refused.")
 
 
-def of_schema(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add what says which rows are the same person's."""
-    from secfc.cli.outputs import ANY_PATH
+@dataclass(frozen=True)
+class Owners:
+    """Whose rows are whose, and what they are called."""
 
-    unfit = click.option(
-        "--drop-unfit", is_flag=True,
-        help="With --schema: leave rows out that lack a required field or have another form.",
-    )  # fmt: skip
-    return click.option(
-        "--schema", type=ANY_PATH, metavar="SCHEMA.toml",
-        help="A linkage schema: rows are linked by its columns, normalized by its rules (see check-ids).",
-    )(unfit(command))  # fmt: skip
+    client_column: str | None = option(metavar="NAME", group=DATA, common=True, help=
+        "Whose a row is, where one file holds all clients.")
+    id_column: str | None = option(metavar="NAME", group=DATA, common=True, help=
+        "Names of the points; copied to the labels file, and with --membership private also what makes two "
+        "rows the same point.")
+
+
+@dataclass(frozen=True)
+class DataFiles(Owners, TextFiles):
+    """The files of all clients, one each or one for all, and their columns."""
+
+    files: tuple[Path, ...] = argument("[FILE]...")
+    columns: tuple[str, ...] | None = option(metavar="A,B,...", parse=parse_names, group=DATA, common=True,
+        help="Features to use. Default: all columns.")
+    label_column: str | None = option(metavar="NAME", group=DATA, help=
+        "Known classes: only used to score the result.")
+
+
+@dataclass(frozen=True)
+class Linked:
+    """Which rows are the same person's."""
+
+    schema: Path | None = option(metavar="SCHEMA.toml", group=DATA, help=
+        "A linkage schema: rows are linked by its columns, normalized by its rules (see check-ids).")
+    drop_unfit: bool = option(False, group=DATA, help=
+        "With --schema: leave rows out that lack a required field or have another form.")
+
+
+@dataclass(frozen=True)
+class Preparing:
+    """How features are prepared; what all sites of a deployment must have alike."""
+
+    categorical: tuple[tuple[str, tuple[str, ...] | None], ...] = option((), metavar="A,B=X|Y,...",
+        parse=parse_categories, group=DATA, help=
+        "Columns of text: each category becomes a feature, 1 where a row has it and else 0. Categories are "
+        "listed after =, and everybody may know them, or found by a private set union.")
+    standardize: bool = option(False, group=DATA, common=True, help=
+        "Bring every feature to mean 0 and deviation 1 first, over all clients: they add sums in secret and "
+        "learn these, the server does not. The limit is then the bound.")
+    to_range: bool = option(False, group=DATA, help=
+        "Bring every feature between -1 and 1 first, by the least power of two that no value exceeds, which "
+        "clients learn.")
+    ranges: tuple[tuple[str, float, float], ...] | None = option(metavar="NAME=LOW:HIGH,...",
+        parse=parse_ranges, group=DATA, help=
+        "The same by ranges of all features that everybody may know: nothing is learned, and no budget is "
+        "spent. With --standardize and --epsilon: the ranges that noise covers.")
+    scale_share: float | None = option(None, Number(0, 1, min_open=True, max_open=True), metavar="W",
+        group=DATA, help=
+        "With --standardize and --epsilon: the part of the budget that pays for means and deviations, found "
+        "by noisy sums within --ranges.  [default: 0.1]")
+    limit: float | None = option(None, Positive(), metavar="D", group=DATA, help=
+        "With --standardize: deviations from the mean that a value may have.  [default: 10]")
+    outside: str | None = option(None, ["clip", "refuse"], group=DATA, help=
+        "Values beyond the limit or range: move them there, or refuse them.  [default: clip with "
+        "--standardize, else refuse]")
+    missing: str = option("refuse", ["refuse", "drop", "mean"], group=DATA, common=True, help=
+        "Empty cells, and NA or NaN: refuse, drop their rows, or take the mean of the feature over all "
+        "clients, which they learn.")
+
+
+@dataclass(frozen=True)
+class Overwriting:
+    """Whether what is there may be replaced."""
+
+    force: bool = option(False, group=OUTPUT, common=True, help="Overwrite existing output files.")
+
+
+@dataclass(frozen=True)
+class Printing:
+    """What goes to stdout."""
+
+    as_json: bool = option(False, None, "--json", group=OUTPUT, common=True, help=
+        "Print the report as JSON on stdout, and nothing else.")
+
+
+@dataclass(frozen=True)
+class Seeded:
+    """What makes a run repeatable."""
+
+    seed: int = option(0, Whole(0), group=RUN, common=True, help="Reproduces the starts.")
+
+
+@dataclass(frozen=True)
+class ForOfficers:
+    """The page for whoever has to approve runs."""
+
+    officer: Path | None = option(metavar="PAGE.html", group=OUTPUT, help=
+        "Where a page goes for whoever has to approve such runs: what left a site, who saw it, what was "
+        "tried.")
+    fill: Mapping[str, str] = option({}, None, many=True, parse=parse_filled, metavar="NAME=TEXT",
+        group=OUTPUT, help=
+        "On that page: what only people know, as purpose='heart failure study'; also 'categories of data "
+        "subjects', 'legal basis', 'controllers and processors', retention. Repeatable.")
+
+
+@dataclass(frozen=True)
+class Settings(DataFiles, Linked, Preparing, ForOfficers, Printing, Overwriting, Seeded):
+    """What is asked whatever the algorithm; None is "choose for me".
+
+    linkage: what the schema says (Linkage), None without.
+    """
+
+    k: Any = option(None, Clusters(), "-k", metavar="K", group=CLUSTERS, common=True, help=
+        "Number of clusters, required with files; 2..12 chooses it among these, and auto among 1 to 20 or "
+        "fewer, by the elbow of the costs.")
+    features: str = option("same", ["same", "union", "common"], group=DATA, help=
+        "same: all files have the same columns. union: every client observes its own, matched by name; a "
+        "column that is empty throughout is not observed. common: the same, clustered on the columns that "
+        "all have; with feddp every client then refines its own labels by its others.")
+    evaluate: bool = option(False, group=PRIVACY, help=
+        "With --epsilon: also report what the budget has not paid for, marked as that: cost, accuracy, "
+        "times, what a curious server could rebuild; with feddp also row counts and cluster sizes.")
+    sealed: bool = option(False, group=RUN, help=
+        "Encrypt and authenticate every message from party to party, as over a network. Changes no result.")
+    checkpoint: Path | None = option(None, click.Path(file_okay=False, path_type=Path), metavar="DIR",
+        group=RUN, help=
+        "Keep what is needed to resume in this directory: after a crash, the same command goes on from "
+        "there. The files hold secrets of all parties, and are deleted once the results are written.")
+    processes: bool = option(False, group=RUN, help=
+        "A rehearsal: every party a process of this machine, by the commands of `secfc deploy`, over a hub. "
+        "It takes several cores, and shows what a deployment will need.")
+    labels: Path | None = option(metavar="OUT.csv", group=OUTPUT, common=True, help=
+        f"Where labels go; - is stdout, and the report then goes to stderr. Default with files: {LABELS}.")
+    site_labels: Path | None = option(metavar="DIR", group=OUTPUT, help=
+        "A directory for a file of each client, with its own IDs and labels, readable by its owner only.")
+    report: tuple[Path, ...] = option((), metavar="OUT", many=True, group=OUTPUT, common=True, help=
+        "Where the report goes: .json for programs, .html for people, a page that needs no network and is "
+        f"printed to PDF by any browser; may be repeated. Default with files and without --json: {REPORT}.")
+    readers: str = option("everybody", ["everybody", "holders"], group=OUTPUT, help=
+        "Of the page: what may be published, or also what only those should see who may see the data.")
+    publish: Path | None = option(metavar="OUT", group=OUTPUT, help=
+        "With --epsilon: one more report, .json or .html, of what may be published: what is public, or noisy "
+        "and paid for; also with --evaluate.")
+    plot: Path | None = option(metavar="OUT.png", group=OUTPUT, help=
+        "With -k auto or 2..12: a picture of the costs by which k was chosen.")
+    model: Path | None = option(metavar="MODEL.npz", group=OUTPUT, common=True, help=
+        "Keep the model for `secfc predict`. The file is secret: it holds the shares of all clients.")
+    verbose: bool = option(False, group=OUTPUT, common=True, help=
+        "The whole report on the screen, and its summary last.")
+    linkage: Any = field(default=None)
+# fmt: on
+
+# --------------------------------------------------------------------------------------------------
 
 
 def load_schema(context: click.Context, schema: Path | None) -> Any:
@@ -82,99 +259,6 @@ def load_schema(context: click.Context, schema: Path | None) -> Any:
     refuse_options(context, ("id_column",), "{option} has no meaning with --schema: leave it out.")
     with bad_input(OSError):
         return read_linkage(schema)
-
-
-TEXT_FILES = (
-    click.option("--delimiter", metavar="C", help="What separates cells of CSV files: a character, or tab. "
-                 "Default: what each file shows."),
-    click.option("--decimal", type=click.Choice([".", ","]), help="The decimal sign of CSV files. Default: "
-                 "what each file shows; 1,234 alone is refused."),
-    click.option("--encoding", metavar="NAME", help="Of CSV files, as cp1252. Default: UTF-8, or what a byte "
-                 "order mark says."),
-)  # fmt: skip
-
-
-def of_text_files(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add what says how text files are written."""
-    for option in reversed(TEXT_FILES):
-        command = option(command)
-    return command
-
-
-def of_id_files(command: Callable[..., Any]) -> Callable[..., Any]:
-    """The same where no numbers are read."""
-    for option in (TEXT_FILES[2], TEXT_FILES[0]):
-        command = option(command)
-    return command
-
-
-class Whole(click.IntRange):
-    """A whole number within bounds."""
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """An int."""
-        try:
-            int(value)
-        except ValueError:
-            self.fail(f"{value!r} is no whole number.", param, ctx)
-        return super().convert(value, param, ctx)
-
-
-class Number(click.FloatRange):
-    """A number within bounds."""
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """A float."""
-        try:
-            float(value)
-        except ValueError:
-            self.fail(f"{value!r} is no number.", param, ctx)
-        return super().convert(value, param, ctx)
-
-
-class Clusters(click.ParamType[Any]):
-    """A number of clusters, or among which to choose it."""
-
-    name = "clusters"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """An int or an Elbow."""
-        from secfc.kmeans.elbow import parse_k
-
-        try:
-            k = parse_k(value)
-        except ValueError as error:
-            self.fail(f"{error}.".replace("k=", ""), param, ctx)
-        if isinstance(k, int) and k < 1:
-            self.fail(f"{k} is not in the range x>=1.", param, ctx)
-        return k
-
-
-def parse_positive(context: click.Context, parameter: click.Parameter, value: float | None) -> float | None:
-    """A positive finite number, or none."""
-    if value is not None and not (math.isfinite(value) and value > 0):
-        raise click.BadParameter(f"{value:g} is not a positive finite number.")
-    return value
-
-
-def parse_names(
-    context: click.Context, parameter: click.Parameter, value: str | None
-) -> tuple[str, ...] | None:
-    """Comma-separated names; a name that holds a comma is quoted as in CSV."""
-    if value is None:
-        return None
-    found = tuple(name.strip() for name in next(csv.reader([value], skipinitialspace=True), []))
-    if not found or "" in found:
-        raise click.BadParameter(f"{value!r} is not a list of column names: write --columns age,weight")
-    return found
-
-
-def refuse_options(context: click.Context, options: Iterable[str], why: str) -> None:
-    """Raise UsageError for the first of these options that was given.  why: "{option}" is its name."""
-    for option in options:
-        if context.get_parameter_source(option) is ParameterSource.COMMANDLINE:
-            flag = next(p.opts[0] for p in context.command.params if p.name == option)
-            raise click.UsageError(why.format(option=flag))
 
 
 def check_k(settings: Settings) -> None:

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import click
 
 from field.ring.errors import InvalidValue
 from secfc.cli.errors import RefusedInput, bad_input
 from secfc.cli.execute import ALONE
-from secfc.cli.outputs import ANY_PATH, check_output, csv_of, explaining_writes, json_text, write_all
+from secfc.cli.options import Whole, argument, command, option, refuse_options
+from secfc.cli.outputs import check_output, csv_of, explaining_writes, json_text, write_all
 from secfc.cli.screen import COMPILING, Screen, time_work
-from secfc.cli.settings import Whole, load_schema, of_id_files, of_schema, refuse_options
+from secfc.cli.settings import IdFiles, Linked, Overwriting, Owners, Printing, load_schema
 from secfc.cli.tiny_runs import tiny_union
 from secfc.cli.verbosity import is_quiet
 
@@ -25,64 +27,34 @@ if TYPE_CHECKING:
 OUT = Path("secfc-psu.csv")
 
 
-@click.command("psu", short_help="Number the union of several clients' IDs; nobody learns who holds which.")
-@click.argument("files", nargs=-1, required=True, metavar="FILE...", type=ANY_PATH)
-@click.option(
-    "--id-column", metavar="NAME",
-    help="The column with the IDs. Not needed for .txt, or for a file with one column only.",
-)  # fmt: skip
-@click.option("--client-column", metavar="NAME", help="One file holds all clients; this column tells whose.")
-@of_schema
-@of_id_files
-@click.option(
-    "--mode", type=click.Choice(["threshold", "server"]), default="threshold", show_default=True,
-    help="Who may collude. threshold: any t clients and the server. server: any n-2 clients, but the "
-    "server with nobody; faster.",
-)  # fmt: skip
-@click.option(
-    "-t", type=Whole(1), metavar="T",
-    help="threshold: clients that may collude. Default: the most that n clients allow, "
-    "n >= 2 t + 1 + spares.",
-)  # fmt: skip
-@click.option(
-    "--spares", type=Whole(0), default=0, show_default=True,
-    help="threshold: committee members that may fall silent in a round.",
-)  # fmt: skip
-@click.option(
-    "--bound", type=Whole(1, 1 << 24), metavar="M",
-    help="A size of the union that everybody may know; tables are made for it, so time and memory grow with "
-    "it, and a much larger union fails. Default: the size is estimated in a round of its own.",
-)  # fmt: skip
-@click.option(
-    "--quota", type=Whole(1, 1 << 24), metavar="IDS",
-    help="Let the server and t+1 clients compute pseudonyms together, for at most so many IDs of each "
-    "client, so that nobody tests guesses at will. A public number; half a millisecond an ID at each client.",
-)  # fmt: skip
-@click.option(
-    "--out", type=ANY_PATH, default=OUT, show_default=True, metavar="OUT.csv", help="Where row numbers go."
-)
-@click.option("--force", is_flag=True, help="Overwrite an existing output file.")
-@click.option("--json", "as_json", is_flag=True, help="Print the report as JSON on stdout, and nothing else.")
+@dataclass(frozen=True)
+class UnionOptions(Owners, Linked, IdFiles, Printing, Overwriting):
+    """What `secfc psu` takes."""
+
+    # fmt: off
+    files: tuple[Path, ...] = argument("FILE...")
+    mode: str = option("threshold", ["threshold", "server"], help=
+        "Who may collude. threshold: any t clients and the server. server: any n-2 clients, but the server "
+        "with nobody; faster.")
+    t: int | None = option(None, Whole(1), "-t", metavar="T", help=
+        "threshold: clients that may collude. Default: the most that n clients allow, n >= 2 t + 1 + spares.")
+    spares: int = option(0, Whole(0), help="threshold: committee members that may fall silent in a round.")
+    bound: int | None = option(None, Whole(1, 1 << 24), metavar="M", help=
+        "A size of the union that everybody may know; tables are made for it, so time and memory grow with "
+        "it, and a much larger union fails. Default: the size is estimated in a round of its own.")
+    quota: int | None = option(None, Whole(1, 1 << 24), metavar="IDS", help=
+        "Let the server and t+1 clients compute pseudonyms together, for at most so many IDs of each client, "
+        "so that nobody tests guesses at will. A public number; half a millisecond an ID at each client.")
+    out: Path = option(OUT, metavar="OUT.csv", help="Where row numbers go.")
+    # fmt: on
+    HELP: ClassVar = {
+        "id_column": "The column with the IDs. Not needed for .txt, or for a file with one column only."
+    }
+
+
+@command(UnionOptions, "psu")
 @click.pass_context
-def union(
-    context: click.Context,
-    /,
-    files: tuple[Path, ...],
-    id_column: str | None,
-    client_column: str | None,
-    schema: Path | None,
-    drop_unfit: bool,
-    delimiter: str | None,
-    encoding: str | None,
-    mode: str,
-    t: int | None,
-    spares: int,
-    bound: int | None,
-    quota: int | None,
-    out: Path,
-    force: bool,
-    as_json: bool,
-) -> None:
+def union(context: click.Context, given: UnionOptions) -> None:
     """Number the union of several clients' IDs, so that equal IDs have equal numbers at all of them, and
     nobody learns which client holds which ID (private set union).
 
@@ -114,29 +86,30 @@ def union(
     from secfc.coded.union import blame_union_failure
     from secfc.data.dialects import Dialect
 
-    if mode == "server":
+    if given.mode == "server":
         refuse_options(context, ("t", "spares"), "{option} has no meaning for --mode server: leave it out.")
-    linkage = load_schema(context, schema)
+    linkage = load_schema(context, given.schema)
     if linkage is not None:
         refuse_options(context, ("client_column",), "{option} has no meaning with --schema: leave it out.")
-    screen = Screen.stderr(as_json)
+    screen = Screen.stderr(given.as_json)
     about: tuple[str, ...] = ()
     with screen.status("Reading the IDs"), bad_input(OSError):
-        dialect = Dialect(encoding, delimiter)
+        dialect = Dialect(given.encoding, given.delimiter)
         if linkage is None:
-            clients = load_ids(files, id_column, client_column, dialect)
+            clients = load_ids(given.files, given.id_column, given.client_column, dialect)
         else:
-            clients, left = make_keys(files, linkage, dialect, drop_unfit)
+            clients, left = make_keys(given.files, linkage, dialect, given.drop_unfit)
             about = (f"rows are linked by a schema with the digest {linkage.digest}", *left)
-    check_output(out, "--out", files if schema is None else (*files, schema), force=force)
+    read = given.files if given.schema is None else (*given.files, given.schema)
+    check_output(given.out, "--out", read, force=given.force)
     with bad_input():
-        chosen, notes = choose_mode(len(clients), mode, t, spares)
+        mode, notes = choose_mode(len(clients), given.mode, given.t, given.spares)
     with blame_union_failure(tuple(client.name for client in clients)):
-        report = find_union(clients, chosen, bound, quota, _source(files), (*about, *notes), screen)
+        report = find_union(clients, mode, given, (*about, *notes), screen)
     with explaining_writes("--out"):
-        write_all({out: csv_of(row_lines(clients, report))}, overwrite=force)
-    if as_json or not is_quiet():
-        _print(report, out, as_json)
+        write_all({given.out: csv_of(row_lines(clients, report))}, overwrite=given.force)
+    if given.as_json or not is_quiet():
+        _print(report, given.out, given.as_json)
 
 
 def choose_mode(n: int, mode: str, t: int | None, spares: int) -> tuple[Committee | Server, tuple[str, ...]]:
@@ -163,19 +136,15 @@ def choose_mode(n: int, mode: str, t: int | None, spares: int) -> tuple[Committe
 
 
 def find_union(
-    clients: Sequence[Client],
-    mode: Committee | Server,
-    bound: int | None,
-    quota: int | None,
-    source: str,
-    notes: tuple[str, ...],
+    clients: Sequence[Client], mode: Committee | Server, given: UnionOptions, notes: tuple[str, ...],
     screen: Screen,
-) -> UnionReport:
+) -> UnionReport:  # fmt: skip
     """The union, and what it took.  Raises InputError, UnionAborted."""
     import psu
     from psu.ristretto import require_libsodium
     from secfc.report.union import UnionReport
 
+    bound, quota = given.bound, given.quota
     try:
         psu.UnionPlan(len(clients), mode, bytes(16), bound or 1)
         if quota is not None:
@@ -205,7 +174,7 @@ def find_union(
         result,
         {client.name: len(client.ids) for client in clients},
         {client.name: client.distinct for client in clients},
-        source,
+        _source(given.files),
         notes,
         wall,
     )

@@ -12,7 +12,7 @@ from secfc.cli.tiny_runs import tiny_union
 from secfc.cli.verbosity import is_quiet
 
 
-@click.command(short_help="Compile all kernels once, so that later runs start at once.")
+@click.command()
 def warmup() -> None:
     """Compile the kernels, and keep them on disk.
 

@@ -14,9 +14,10 @@ import pytest
 import secfc
 from secfc.cli.deploy.run_file import RUN_FILE
 from secfc.cli.errors import FLAGS, ShellInterface
-from secfc.cli.method import AskedOptions, Workers
+from secfc.cli.method import AskedOptions
 from secfc.cli.methods import options
 from secfc.cli.methods.secfc import METHOD
+from secfc.cli.options import Workers
 from secfc.cli.settings import Settings
 from secfc.data.inputs import IncompatibleOptions, InputError
 from secfc.deploy.site import SITE_FILE
@@ -93,10 +94,8 @@ def wishes():
 def settled(line):
     """What is asked by this line is settled, as `secfc run` does: the error, or None."""
     context = click.Command("run", params=list(METHOD.options)).make_context("run", list(line))
-    fields = {"files": (Path("a.csv"),), "k": 3, "seed": 0, "force": False, "as_json": False}
-    columns = dict.fromkeys(("client_column", "columns", "id_column", "label_column"))
     try:
-        METHOD.settle(AskedOptions.of(context, METHOD, Settings(**fields, **columns)))
+        METHOD.settle(AskedOptions.of(context, METHOD, Settings(files=(Path("a.csv"),), k=3)))
     except (IncompatibleOptions, click.UsageError) as error:
         return error
     return None

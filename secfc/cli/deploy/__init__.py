@@ -38,11 +38,7 @@ class Deployed(Lazily):
         return super().get_command(ctx, cmd_name)
 
 
-@click.group(
-    cls=Deployed,
-    entries=COMMANDS,
-    short_help="Run between organizations: every site its own machine and file.",
-)
+@click.group(cls=Deployed, entries=COMMANDS)
 def deploy() -> None:
     """Run between organizations: each on its own machine, on its own file, under its own rules.
 

@@ -21,7 +21,7 @@ from secfc.cli.deploy.join import prepare_kernels
 from secfc.cli.deploy.run_file import Built
 from secfc.cli.deploy.site import LoadedSite
 from secfc.cli.errors import cautions_noted
-from secfc.cli.outputs import ANY_PATH
+from secfc.cli.options import argument, command, option
 from secfc.cli.screen import time_work
 from secfc.data.inputs import InputError
 from secfc.deploy.rendezvous import NotAdmitted, meet_at_hub
@@ -46,11 +46,17 @@ class CheckResult:
     more: str
 
 
-@click.command(short_help="Would a run work here, and do we agree to it?")
-@click.argument("site", type=ANY_PATH, metavar="SITE.toml")
-@click.option("--offline", is_flag=True, help="Without asking the hub.")
+@dataclass(frozen=True)
+class SiteCheckOptions:
+    """What `secfc deploy check` takes."""
+
+    site: Path = argument("SITE.toml")
+    offline: bool = option(False, help="Without asking the hub.")
+
+
+@command(SiteCheckOptions)
 @click.pass_context
-def check(context: click.Context, site: Path, offline: bool) -> None:
+def check(context: click.Context, given: SiteCheckOptions) -> None:
     """Look at everything that a run needs at this site, without taking part.
 
     Files, key, floors, plan, data, memory, disk, kernels, and the hub. Where a floor refuses the run, no data
@@ -63,10 +69,10 @@ def check(context: click.Context, site: Path, offline: bool) -> None:
     Exit codes: 0 all is well; 1 the hub or the machine is not ready; 2 the files are not; 4 the site does not
     agree.
     """
-    place = LoadedSite.read(site)
+    place = LoadedSite.read(given.site)
     code = 0
     with cautions_noted():
-        for line in check_lines(place, offline=offline):
+        for line in check_lines(place, offline=given.offline):
             click.echo(f"{line.state:4}  {line.what:10}  {line.more}")
             code = code or (line.state == "fail")
     context.exit(int(code))

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 
 import click
+
+from secfc.cli.options import argument, command, option
 
 FOLDER = click.Path(file_okay=False, path_type=Path)
 FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
@@ -21,14 +24,20 @@ And whoever is {administrator} starts the run, which the same command resumes:
 """
 
 
-@click.command(short_help="Write what NVIDIA FLARE needs to carry a run.")
-@click.argument("run", type=FILE)
-@click.option("--out", type=FOLDER, default=Path("flare"), show_default=True, help="Where both are written.")
-@click.option(
-    "--administrator", default="lead@secfc.invalid", show_default=True, metavar="ADDRESS",
-    help="Who may submit the job; FLARE names people by mail addresses.",
-)  # fmt: skip
-def flare(run: Path, out: Path, administrator: str) -> None:
+@dataclass(frozen=True)
+class FlareOptions:
+    """What `secfc deploy flare` takes."""
+
+    # fmt: off
+    run: Path = argument(kind=FILE)
+    out: Path = option(Path("flare"), FOLDER, help="Where both are written.")
+    administrator: str = option("lead@secfc.invalid", metavar="ADDRESS", help=
+        "Who may submit the job; FLARE names people by mail addresses.")
+    # fmt: on
+
+
+@command(FlareOptions)
+def flare(given: FlareOptions) -> None:
     """Write what NVIDIA FLARE needs to carry the run of the file RUN: its project, and a job without code.
 
     The run file's hub says where FLARE's server is: hub = "nvflare://flare.example.org:8002".  Its clients
@@ -37,7 +46,7 @@ def flare(run: Path, out: Path, administrator: str) -> None:
     from secfc.deploy.flare.project import server_of, write_project
     from secfc.deploy.runfile import RunFile
 
-    terms = RunFile.read(run)
+    terms, out, administrator = RunFile.read(given.run), given.out, given.administrator
     host, port = server_of(terms.hub)
     project, job = write_project(terms, out, administrator)
     clients = ", ".join(terms.clients)

@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 
 import click
 
+from secfc.cli.options import argument, command
+
 FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 
-@click.command(short_help="Write this site's rules into FLARE's startup kit.")
-@click.argument("site", type=FILE)
-@click.argument("kit", type=click.Path(exists=True, file_okay=False, path_type=Path))
-def flare_kit(site: Path, kit: Path) -> None:
+@dataclass(frozen=True)
+class KitOptions:
+    """What `secfc deploy flare-kit` takes."""
+
+    site: Path = argument(kind=FILE)
+    kit: Path = argument(kind=click.Path(exists=True, file_okay=False, path_type=Path))
+
+
+@command(KitOptions)
+def flare_kit(given: KitOptions) -> None:
     """Write this site's rules into KIT, the folder that FLARE provisioned for it.
 
     Jobs may then name four classes, which are installed here, and bring no code; no logs leave the site; and
@@ -25,6 +34,7 @@ def flare_kit(site: Path, kit: Path) -> None:
     from secfc.deploy.site import SiteFile
     from secfc.roles.exchange import SERVER
 
+    site, kit = given.site, given.kit
     own = SiteFile.read(site)
     run = RunFile.read(own.run)
     found = Kit(kit)

@@ -6,35 +6,39 @@ import asyncio
 import contextlib
 import signal
 import ssl
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import click
 
-from secfc.cli.deploy.logs import PAGE
+from secfc.cli.deploy.logs import Page
 from secfc.cli.errors import RefusedInput, bad_input
-from secfc.cli.outputs import ANY_PATH
-from secfc.cli.settings import Whole
+from secfc.cli.options import Whole, argument, command, option
 from secfc.cli.verbosity import log_to_stderr
 from secfc.deploy.hub import Hub
 from secfc.deploy.runfile import RunFile
 from secfc.logs import log_event
 
 
-@click.command(short_help="Forward what the parties of runs seal.")
-@click.argument("runs", nargs=-1, required=True, type=ANY_PATH, metavar="RUN.toml...")
-@click.option("--host", default="0.0.0.0", show_default=True, help="The address to listen on.")
-@click.option("--port", type=Whole(0, 65535), default=443, show_default=True, help="0 for any.")
-@click.option("--certificate", type=ANY_PATH, metavar="PEM", help="The hub's certificate, with those that "
-              "signed it.")  # fmt: skip
-@click.option("--key", type=ANY_PATH, metavar="PEM", help="Of the certificate.")
-@click.option("--plain", is_flag=True, help="Without TLS, as behind a proxy that has it; everything that "
-              "parties say is sealed all the same, but who is there is not.")  # fmt: skip
-@PAGE
-def hub(
-    runs: tuple[Path, ...], host: str, port: int, certificate: Path | None, key: Path | None, plain: bool,
-    page: int | None,
-) -> None:  # fmt: skip
+@dataclass(frozen=True)
+class HubOptions(Page):
+    """What `secfc deploy hub` takes."""
+
+    # fmt: off
+    runs: tuple[Path, ...] = argument("RUN.toml...")
+    host: str = option("0.0.0.0", help="The address to listen on.")
+    port: int = option(443, Whole(0, 65535), help="0 for any.")
+    certificate: Path | None = option(metavar="PEM", help="The hub's certificate, with those that signed it.")
+    key: Path | None = option(metavar="PEM", help="Of the certificate.")
+    plain: bool = option(False, help=
+        "Without TLS, as behind a proxy that has it; everything that parties say is sealed all the same, but "
+        "who is there is not.")
+    # fmt: on
+
+
+@command(HubOptions)
+def hub(given: HubOptions) -> None:
     """Forward what the parties of these runs say to each other: sealed, so that the hub can read nothing.
 
     It keeps no state: end it and start it again, and the parties come back. Ctrl-C ends it.
@@ -45,13 +49,13 @@ def hub(
       secfc deploy hub run.toml --plain --host 127.0.0.1 --port 8443    to try it, or behind a proxy
     """
     with bad_input(OSError):
-        files = [RunFile.read(path) for path in runs]
-    tls = None if plain else _tls(certificate, key)
+        files = [RunFile.read(path) for path in given.runs]
+    tls = None if given.plain else _tls(given.certificate, given.key)
     served = {run.session.hex(): run.identities for run in files}
     if len(served) < len(files):
         raise RefusedInput("two of the run files have the same session: `secfc deploy init` draws a new one.")
     with contextlib.suppress(asyncio.CancelledError):
-        asyncio.run(_serve(Hub(served), host, port, tls, page))
+        asyncio.run(_serve(Hub(served), given.host, given.port, tls, given.page))
 
 
 def _tls(certificate: Path | None, key: Path | None) -> ssl.SSLContext:

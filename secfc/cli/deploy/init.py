@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import ClassVar
 
 import click
 
 from secfc.cli.errors import bad_input
-from secfc.cli.outputs import ANY_PATH, check_output, explaining_writes, write_all
-from secfc.cli.settings import Whole, of_text_files, parse_names
+from secfc.cli.options import Whole, argument, command, names_of, option, parse_names
+from secfc.cli.outputs import check_output, explaining_writes, write_all
+from secfc.cli.settings import Overwriting, TextFiles
 from secfc.data.dialects import Dialect
-from secfc.data.linkage import Linkage, read_linkage
+from secfc.data.linkage import read_linkage
 from secfc.deploy.runfile import SESSION, RunFile, new_session
 from secfc.deploy.site import create_key_file, identity_fingerprint, load_key_file
 from secfc.roles.exchange import SERVER
@@ -98,41 +101,44 @@ def parse_options(
     return found
 
 
-@click.command(short_help="Write the run file, and each site's own.")
-@click.argument("file", required=False, type=ANY_PATH)
-@click.option("--name", default="a run", show_default=True, help="What people call the run.")
-@click.option("--client", "clients", multiple=True, callback=parse_identities, metavar="NAME=PUBLIC",
-              help="A data owner and its public identity; once for each, in their order.")  # fmt: skip
-@click.option("--server", metavar="PUBLIC", help="The public identity of whoever serves.")
-@click.option("--hub", metavar="URL", help="Where the hub is, as wss://hub.example.org.")
-@click.option("--authority", type=ANY_PATH, metavar="PEM", help="By which the hub's certificate is known, if "
-              "the systems do not trust it.")  # fmt: skip
-@click.option("--features", callback=parse_names, metavar="A,B,...", help="The columns that are clustered.")
-@click.option("-k", default="4", metavar="K", help="Clusters, or among how many, as 2..12.")
-@click.option("--algorithm", default="secfc", show_default=True, help="As for `secfc run`.")
-@click.option("--set", "options", multiple=True, callback=parse_options, metavar="OPTION=VALUE",
-              help="An option of `secfc run`, as disclosure=own-labels; repeatable.")  # fmt: skip
-@click.option("--prepare", "preparing", multiple=True, callback=parse_options, metavar="OPTION=VALUE",
-              help="How features are prepared, as standardize or limit=8; repeatable.")  # fmt: skip
-@click.option("--seed", type=Whole(0), help="Of the start. Default: coins that clients toss.")
-@click.option("--schema", type=ANY_PATH, metavar="SCHEMA.toml", help="A linkage schema, which becomes "
-              "part of the run file: rows are linked by its columns (see `secfc check-ids`).")  # fmt: skip
-@click.option("--site", type=ANY_PATH, metavar="SITE.toml", help="Write the file of a site instead: with "
-              "--party, --run, --key and --data.")  # fmt: skip
-@click.option("--party", metavar="NAME", help="The site's name in the run file, or server.")
-@click.option("--run", "run_path", default="run.toml", show_default=True, metavar="RUN.toml")
-@click.option("--key", "key_path", default="site.key", show_default=True, metavar="KEY")
-@click.option("--data", metavar="FILE", help="The rows of a site, as for `secfc run`.")
-@click.option("--id-column", metavar="NAME", help="Its column of IDs.")
-@of_text_files
-@click.option("--force", is_flag=True, help="Overwrite.")
-def init(
-    file: Path | None, name: str, clients: dict[str, bytes], server: str | None, hub: str | None,
-    authority: Path | None, features: tuple[str, ...] | None, k: str, algorithm: str,
-    options: dict[str, object], preparing: dict[str, object], seed: int | None, schema: Path | None,
-    site: Path | None, party: str | None, run_path: str, key_path: str, data: str | None,
-    id_column: str | None, encoding: str | None, delimiter: str | None, decimal: str | None, force: bool,
-) -> None:  # fmt: skip
+@dataclass(frozen=True)
+class InitOptions(TextFiles, Overwriting):
+    """What `secfc deploy init` takes."""
+
+    # fmt: off
+    file: Path | None = argument(required=False)
+    name: str = option("a run", help="What people call the run.")
+    clients: Mapping[str, bytes] = option({}, None, "--client", many=True, parse=parse_identities,
+        metavar="NAME=PUBLIC", help="A data owner and its public identity; once for each, in their order.")
+    server: str | None = option(metavar="PUBLIC", help="The public identity of whoever serves.")
+    hub: str | None = option(metavar="URL", help="Where the hub is, as wss://hub.example.org.")
+    authority: Path | None = option(metavar="PEM", help=
+        "By which the hub's certificate is known, if the systems do not trust it.")
+    features: tuple[str, ...] | None = option(parse=parse_names, metavar="A,B,...", help=
+        "The columns that are clustered.")
+    k: str = option("4", None, "-k", metavar="K", help="Clusters, or among how many, as 2..12.")
+    algorithm: str = option("secfc", help="As for `secfc run`.")
+    options: Mapping[str, object] = option({}, None, "--set", many=True, parse=parse_options,
+        metavar="OPTION=VALUE", help="An option of `secfc run`, as disclosure=own-labels; repeatable.")
+    preparing: Mapping[str, object] = option({}, None, "--prepare", many=True, parse=parse_options,
+        metavar="OPTION=VALUE", help="How features are prepared, as standardize or limit=8; repeatable.")
+    seed: int | None = option(None, Whole(0), help="Of the start. Default: coins that clients toss.")
+    schema: Path | None = option(metavar="SCHEMA.toml", help=
+        "A linkage schema, which becomes part of the run file: rows are linked by its columns (see `secfc "
+        "check-ids`).")
+    site: Path | None = option(metavar="SITE.toml", help=
+        "Write the file of a site instead: with --party, --run, --key and --data.")
+    party: str | None = option(metavar="NAME", help="The site's name in the run file, or server.")
+    run_path: str = option("run.toml", None, "--run", metavar="RUN.toml")
+    key_path: str = option("site.key", None, "--key", metavar="KEY")
+    data: str | None = option(metavar="FILE", help="The rows of a site, as for `secfc run`.")
+    id_column: str | None = option(metavar="NAME", help="Its column of IDs.")
+    # fmt: on
+    HELP: ClassVar = {"force": "Overwrite."}
+
+
+@command(InitOptions)
+def init(given: InitOptions) -> None:
     """Write the run file FILE, or with --site the file of a site.
 
     \b
@@ -141,45 +147,35 @@ def init(
           --hub wss://hub.example.org --features age,weight,pressure -k 4 --set bound=300
       secfc deploy init --site site.toml --party a --data patients.csv --id-column patient
     """
-    if (file is None) == (site is None):
+    if (given.file is None) == (given.site is None):
         raise click.UsageError("name the run file to write, or the file of a site with --site: one of both.")
-    if site is not None:
-        written = {"encoding": encoding, "delimiter": delimiter, "decimal": decimal}
-        text = _site(party, run_path, key_path, data, id_column, written)
-        _write(site, text, "--site", force=force)
-        click.echo(f"{site} written: read its [floors], then run `secfc deploy check {site}`.")
+    if given.site is not None:
+        _write(given.site, _site(given), "--site", force=given.force)
+        click.echo(f"{given.site} written: read its [floors], then run `secfc deploy check {given.site}`.")
         return
-    lacking = [flag for flag, value in (("--client", clients), ("--server", server), ("--hub", hub),
-                                        ("--features", features)) if not value]  # fmt: skip
-    if lacking:
+    needed = {"--client": given.clients, "--server": given.server, "--hub": given.hub,
+              "--features": given.features}  # fmt: skip
+    if lacking := [flag for flag, value in needed.items() if not value]:
         raise click.UsageError(f"a run file needs {', '.join(lacking)}: see the example in --help.")
-    check_output(Path(str(file)), "FILE", (), force=force)
-    with bad_input(OSError, UnicodeDecodeError):
-        pem = None if authority is None else authority.read_text(encoding="ascii")
-        linkage = None if schema is None else read_linkage(schema)
-    text = _run(
-        name, clients, str(server), str(hub), pem, features or (), k, algorithm, options, preparing, seed,
-        linkage,
-    )  # fmt: skip
-    _write(Path(str(file)), text, "FILE", force=force)
+    path = Path(str(given.file))
+    check_output(path, "FILE", (), force=given.force)
+    _write(path, _run(given), "FILE", force=given.force)
 
 
-def _run(
-    name: str, clients: dict[str, bytes], server: str, hub: str, authority: str | None,
-    features: tuple[str, ...], k: str, algorithm: str, options: dict[str, object],
-    preparing: dict[str, object], seed: int | None, linkage: Linkage | None,
-) -> str:  # fmt: skip
+def _run(given: InitOptions) -> str:
     from secfc.cli.deploy.run_file import build_run
-    from secfc.deploy.site import identity_fingerprint
 
+    with bad_input(OSError, UnicodeDecodeError):
+        pem = None if given.authority is None else given.authority.read_text(encoding="ascii")
+        linkage = None if given.schema is None else read_linkage(given.schema)
     try:
-        public = bytes.fromhex(server)
+        public = bytes.fromhex(str(given.server))
     except ValueError:
         public = b""
     made = RunFile(
-        name, new_session(), hub, {**clients, SERVER: public}, features, algorithm,
-        int(k) if k.isdecimal() else k, options, preparing, seed=seed,
-        schema=linkage, authority=authority,
+        given.name, new_session(), str(given.hub), {**given.clients, SERVER: public}, given.features or (),
+        given.algorithm, int(given.k) if given.k.isdecimal() else given.k, given.options, given.preparing,
+        seed=given.seed, schema=linkage, authority=pem,
     )  # fmt: skip
     work = build_run(made)
     with bad_input(OverflowError):  # a plan that cannot be fails here, not at every site
@@ -207,9 +203,9 @@ HEAD = """\
 """
 
 
-def _site(
-    party: str | None, run: str, key: str, data: str | None, ids: str | None, written: dict[str, str | None]
-) -> str:
+def _site(given: InitOptions) -> str:
+    party, data, ids = given.party, given.data, given.id_column
+    written = {name: getattr(given, name) for name in names_of(TextFiles)}
     Dialect(**written)  # refuses what cannot be
     if party is None:
         raise click.UsageError("--site needs --party: the site's name in the run file, or server.")
@@ -223,7 +219,7 @@ def _site(
     said = [f"{name} = {toml_string(value)}" for name, value in written.items() if value is not None]
     dialect = "\n".join(said) or DIALECT
     return text.format(
-        party=toml_string(party), run=toml_string(run), key=toml_string(key),
+        party=toml_string(party), run=toml_string(given.run_path), key=toml_string(given.key_path),
         data="" if data is None else DATA.format(path=toml_string(data), ids=column, dialect=dialect),
         policies='["own-labels", "assignments", "final-labels"]', centers="false",
     )  # fmt: skip
@@ -246,9 +242,15 @@ def _write(path: Path, text: str, option: str, *, force: bool) -> None:
 # `secfc deploy key`: a site's identity.
 
 
-@click.command(short_help="Make a site's key, or show the public part of one.")
-@click.argument("file", type=ANY_PATH)
-def key(file: Path) -> None:
+@dataclass(frozen=True)
+class KeyOptions:
+    """What `secfc deploy key` takes."""
+
+    file: Path = argument()
+
+
+@command(KeyOptions)
+def key(given: KeyOptions) -> None:
     """Make a site's key in FILE, if it is not there; show what the others need of it.
 
     The file is secret and never leaves the site. The others need the public line, in the run file; read the
@@ -259,5 +261,5 @@ def key(file: Path) -> None:
       secfc deploy key hospital-a.key
     """
     with bad_input(OSError):
-        identity = load_key_file(file) if file.exists() else create_key_file(file)
+        identity = load_key_file(given.file) if given.file.exists() else create_key_file(given.file)
     click.echo(f"public       {identity.public.hex()}\nfingerprint  {identity_fingerprint(identity.public)}")

@@ -6,21 +6,20 @@ import asyncio
 import logging
 import os
 import ssl
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
-import click
-
-from secfc.cli.deploy.logs import PAGE, Log, with_metrics_page
+from secfc.cli.deploy.logs import Log, Page, with_metrics_page
 from secfc.cli.deploy.results import Results
 from secfc.cli.deploy.run_file import Built
 from secfc.cli.deploy.site import LoadedSite
 from secfc.cli.errors import Failed, RefusedInput, bad_input, cautions_noted
-from secfc.cli.outputs import ANY_PATH
+from secfc.cli.options import argument, command, option
+from secfc.cli.settings import Overwriting
 from secfc.deploy.floors import write_disputed
 from secfc.deploy.history import charge_first
 from secfc.deploy.session import Carrier, client_role, run_from_journal, server_role
@@ -31,19 +30,21 @@ from secfc.roles.problems import problem_id
 if TYPE_CHECKING:
     from secfc.data.party import Party
 
-# Who takes messages to the others, if it is not a hub that this party goes out to.
-OVER = click.option(
-    "--over", type=ANY_PATH, metavar="SOCKET",
-    help="Let the process at this local socket carry the messages: what a job of NVIDIA FLARE starts.",
-)  # fmt: skip
+
+@dataclass(frozen=True)
+class PartyOptions(Page, Overwriting):
+    """What `secfc deploy join` and `serve` take."""
+
+    # fmt: off
+    site: Path = argument("SITE.toml")
+    over: Path | None = option(metavar="SOCKET", help=
+        "Let the process at this local socket carry the messages: what a job of NVIDIA FLARE starts.")
+    # fmt: on
+    HELP: ClassVar = {"force": "Overwrite the results of an earlier run."}
 
 
-@click.command(short_help="Take part as a data owner.")
-@click.argument("site", type=ANY_PATH, metavar="SITE.toml")
-@click.option("--force", is_flag=True, help="Overwrite the results of an earlier run.")
-@OVER
-@PAGE
-def join(site: Path, force: bool, over: Path | None, page: int | None) -> None:
+@command(PartyOptions)
+def join(given: PartyOptions) -> None:
     """Take part in a run as a data owner, as SITE.toml says; the labels of its rows end up in its results.
 
     The same command again, after a crash or an interruption, goes on where the run was.
@@ -52,24 +53,18 @@ def join(site: Path, force: bool, over: Path | None, page: int | None) -> None:
     Example:
       secfc deploy join site.toml
     """
-    way = CarrierOptions(over, page)
-    take_part_as(LoadedSite.read(site), lambda party: party != SERVER, "join", way, force=force)
+    take_part_as(given, "join")
 
 
-@click.command(short_help="Take part as the server, which holds no rows.")
-@click.argument("site", type=ANY_PATH, metavar="SITE.toml")
-@click.option("--force", is_flag=True, help="Overwrite the results of an earlier run.")
-@OVER
-@PAGE
-def serve(site: Path, force: bool, over: Path | None, page: int | None) -> None:
+@command(PartyOptions)
+def serve(given: PartyOptions) -> None:
     """Take part in a run as the server, as SITE.toml says; what it learns ends up in its results.
 
     \b
     Example:
       secfc deploy serve server.toml
     """
-    way = CarrierOptions(over, page)
-    take_part_as(LoadedSite.read(site), lambda party: party == SERVER, "serve", way, force=force)
+    take_part_as(given, "serve")
 
 
 @dataclass(frozen=True)
@@ -90,20 +85,14 @@ class CarrierOptions:
         return with_metrics_page(carrying(site, self.over, waiting), meter, self.page)
 
 
-def take_part_as(
-    site: LoadedSite,
-    fits: Callable[[str], bool],
-    command: str,
-    way: CarrierOptions,
-    *,
-    force: bool,
-) -> None:
+def take_part_as(given: PartyOptions, name: str) -> None:
     """Everything that a site does in a run.
 
     Raises Refused, InputError, ProtocolError, Failed.
     """
-    if not fits(site.file.party):
-        other = "join" if command == "serve" else "serve"
+    site, way = LoadedSite.read(given.site), CarrierOptions(given.over, given.page)
+    if (site.file.party == SERVER) != (name == "serve"):
+        other = "join" if name == "serve" else "serve"
         raise RefusedInput(f"{site.file.party!r} is not who this command is for: use `secfc deploy {other}`.")
     if way.over is None and site.url.startswith("nvflare://"):
         raise RefusedInput(
@@ -114,7 +103,7 @@ def take_part_as(
     asked = site.agreed()
     site.check_session()
     party, kept = (None, None) if site.file.party == SERVER else site.party(asked)
-    results = Results.at(site.file.results, force=force)
+    results = Results.at(site.file.results, force=given.force)
     if party is not None:
         site.remembered.check_rows(party, site.file.floors.changed_rows)
     with Log.open(site.file.party) as log, cautions_noted():

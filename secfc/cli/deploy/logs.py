@@ -6,12 +6,11 @@ import logging
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
-import click
-
 from secfc.cli.errors import RefusedInput
-from secfc.cli.settings import Whole
+from secfc.cli.options import Whole, option
 from secfc.cli.verbosity import log_to_stderr
 from secfc.deploy.session import Carrier
 from secfc.logs import Fact, log_event, log_exchange
@@ -76,10 +75,15 @@ class Log:
 # --------------------------------------------------------------------------------------------------
 # `--page`: numbers for whoever operates a hub or a site, on the loopback (`secfc.deploy.metrics`).
 
-PAGE = click.option(
-    "--page", type=Whole(0, 65535), metavar="PORT",
-    help="Show /healthz and /metrics (for Prometheus; names nobody) on this port of the loopback.",
-)  # fmt: skip
+
+@dataclass(frozen=True)
+class Page:
+    """Where numbers are shown."""
+
+    # fmt: off
+    page: int | None = option(None, Whole(0, 65535), metavar="PORT", help=
+        "Show /healthz and /metrics (for Prometheus; names nobody) on this port of the loopback.")
+    # fmt: on
 
 
 def with_metrics_page(carrier: Carrier, meter: Any, port: int | None) -> Carrier:

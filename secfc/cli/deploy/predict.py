@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import click
 
@@ -16,7 +16,9 @@ from secfc.cli.deploy.logs import Log
 from secfc.cli.deploy.results import MODEL, label_by_centers, load_model_part, scale_new_rows
 from secfc.cli.deploy.site import LoadedSite
 from secfc.cli.errors import RefusedInput, bad_input
-from secfc.cli.outputs import ANY_PATH, check_output, csv_of, explaining_writes, write_all
+from secfc.cli.options import ANY_PATH, argument, command, option
+from secfc.cli.outputs import check_output, csv_of, explaining_writes, write_all
+from secfc.cli.settings import Overwriting
 from secfc.cli.written import own_lines
 from secfc.data.inputs import InputError
 from secfc.data.model_file import ModelFile
@@ -27,13 +29,22 @@ if TYPE_CHECKING:
     from secfc.data.party import Party
 
 
-@click.command(short_help="Label new rows, after a run.")
-@click.argument("site", type=ANY_PATH, metavar="SITE.toml")
-@click.argument("new", required=False, type=ANY_PATH, metavar="[NEW.csv]")
-@click.option("--model", type=ANY_PATH, help="What this site kept. Default: model.npz in its results.")
-@click.option("--out", type=ANY_PATH, default=Path("predicted.csv"), show_default=True, metavar="OUT.csv")
-@click.option("--force", is_flag=True, help="Overwrite.")
-def predict(site: Path, new: Path | None, model: Path | None, out: Path, force: bool) -> None:
+@dataclass(frozen=True)
+class LabelOptions(Overwriting):
+    """What `secfc deploy predict` takes."""
+
+    # fmt: off
+    site: Path = argument("SITE.toml")
+    new: Path | None = argument("[NEW.csv]")
+    model: Path | None = option(None, ANY_PATH, help=
+        "What this site kept. Default: model.npz in its results.")
+    out: Path = option(Path("predicted.csv"), metavar="OUT.csv", help="Where labels go.")
+    # fmt: on
+    HELP: ClassVar = {"force": "Overwrite."}
+
+
+@command(LabelOptions)
+def predict(given: LabelOptions) -> None:
     """Label the rows of NEW.csv by the clusters of a run that this site took part in.
 
     Where centers are hidden all sites and the server take part, each by this command; a site without new rows
@@ -46,8 +57,9 @@ def predict(site: Path, new: Path | None, model: Path | None, out: Path, force: 
       secfc deploy predict site.toml next-month.csv --out labels.csv
     """
     os.umask(0o077)
-    place = LoadedSite.read(site)
-    path = place.file.results / MODEL if model is None else model
+    new, out, force = given.new, given.out, given.force
+    place = LoadedSite.read(given.site)
+    path = place.file.results / MODEL if given.model is None else given.model
     with bad_input(OSError):
         kept = ModelFile.read(path)
     _fits(place, kept, path)

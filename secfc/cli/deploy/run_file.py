@@ -5,19 +5,18 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import click
-from click.core import ParameterSource
 
 from secfc.cli.errors import FLAGS
 from secfc.cli.method import AskedOptions, Method, check_schema
 from secfc.cli.methods import methods, options
-from secfc.cli.preprocessing import OPTIONS as PREPARING
+from secfc.cli.options import fields_of, select_fields, was_given
 from secfc.cli.preprocessing import check_preprocessing as check_preparing
 from secfc.cli.preprocessing import way_for
-from secfc.cli.settings import Settings, check_choice
+from secfc.cli.settings import Preparing, Settings, check_choice
 from secfc.data.inputs import InputError, get_parameter, seeded_generator
 from secfc.deploy.floors import Stakes
 from secfc.deploy.runfile import RunFile
@@ -120,14 +119,12 @@ def build_run(run: RunFile) -> Built:
 def _asked(run: RunFile, method: Method) -> AskedOptions:
     """What the words ask for, looked at as a command line is.  Raises UsageError, BadParameter."""
     words = _parsed(run.options, method.options, f"[options] for {method.name}")
-    prepare = _parsed(run.preparing, _preparing(), "[preparing]")
-    clusters = _parsed({"k": run.k}, [click.Option(["-k"], type=_clusters())], "[run]")
-    blank = {f.name: None for f in fields(Settings)} | {
-        "files": (run.folder,), "seed": run.seed or 0, "force": False, "as_json": False,
-        "features": "union" if run.columns else "same", "categorical": (), "missing": "refuse",
-        "standardize": False, "to_range": False, "sealed": True, "evaluate": False, "linkage": run.schema,
-    }  # fmt: skip
-    settings = Settings(**{**blank, **prepare[0], "k": clusters[0]["k"]})
+    prepare = _parsed(run.preparing, fields_of(Preparing), "[preparing]")
+    clusters = _parsed({"k": run.k}, fields_of(Settings, "k"), "[run]")
+    settings = select_fields(
+        Settings, {**prepare[0], **clusters[0]}, files=(run.folder,), seed=run.seed or 0, sealed=True,
+        features="union" if run.columns else "same", linkage=run.schema,
+    )  # fmt: skip
     if file := words[0].get("server_file"):
         words[0]["server_file"] = run.folder / file
     check_choice(settings, method.name, method.chooses)
@@ -135,21 +132,6 @@ def _asked(run: RunFile, method: Method) -> AskedOptions:
     check_preparing(asked)
     check_schema(asked)
     return asked
-
-
-def _preparing() -> list[click.Parameter]:
-    """The options of `secfc.cli.preprocessing` that all sites must have alike."""
-    command: Any = click.Command("preparing", callback=lambda **_: None)
-    bare: Any = command.callback
-    for option in PREPARING:
-        bare = option(bare)
-    return list(reversed(bare.__click_params__))
-
-
-def _clusters() -> Any:
-    from secfc.cli.settings import Clusters
-
-    return Clusters()
 
 
 def _parsed(words: Mapping[str, Any], options: Any, where: str) -> tuple[dict[str, Any], dict[str, str]]:
@@ -172,11 +154,7 @@ def _parsed(words: Mapping[str, Any], options: Any, where: str) -> tuple[dict[st
             text = ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
             line += [option.opts[0], text]
     context = click.Command(where, params=list(options)).make_context(where, line)
-    given = {
-        name: known[name].opts[0]
-        for name in words
-        if context.get_parameter_source(name) is ParameterSource.COMMANDLINE
-    }
+    given = {name: known[name].opts[0] for name in words if was_given(context, name)}
     return dict(context.params), given
 
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 from functools import cache
 from importlib import import_module
 
-from secfc.cli.method import Method, Option
+from secfc.cli.method import Method
+from secfc.cli.options import Option
 
 # The first is the default; help is in this order.
 NAMES = ("secfc", "feddp", "overlap", "overlap1", "overlap2", "lloyd", "kfed")
@@ -29,9 +30,9 @@ def options() -> dict[str, Option]:
     found: dict[str, Option] = {}
     for method in methods().values():
         for option in method.options:
-            if found.setdefault(str(option.name), option) is not option:
+            if found.setdefault(str(option.name), option).origin is not option.origin:
                 raise ValueError(
                     f"{option.opts[0]} of {method.name} is another option than that of a method before it: "
-                    "share it in secfc.cli.method, or name it differently"
+                    "take that of a class that both derive from, or name it differently"
                 )
     return found

@@ -2,17 +2,36 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from secfc.cli.errors import bad_input, cautions_noted
-from secfc.cli.method import PRIVACY, AskedOptions, ChosenAlgorithm, Method, Option, T, refuse_idle_privacy
-from secfc.cli.outputs import ANY_PATH
-from secfc.cli.settings import Whole
+from secfc.cli.method import (
+    AskedOptions,
+    ChosenAlgorithm,
+    Coalition,
+    Method,
+    NoiseOptions,
+    refuse_idle_privacy,
+)
+from secfc.cli.options import OTHERS, Whole, fields_of, option
 
 if TYPE_CHECKING:
     from secfc.algorithm import PublicFacts
     from secfc.data.federation import Federation
+
+
+@dataclass(frozen=True)
+class FedDPOptions(Coalition, NoiseOptions):
+    """What `--algorithm feddp` takes."""
+
+    # fmt: off
+    server_file: Path | None = option(metavar="FILE", group=OTHERS, help=
+        "feddp: points that the server holds and may show to everybody. Without: --radius.")
+    rows_per_client: int | None = option(None, Whole(1), group=OTHERS, help=
+        "feddp, --protect client: about how many points a client has, as publicly known.")
+    # fmt: on
 
 
 def settle(asked: AskedOptions) -> AskedOptions:
@@ -109,18 +128,7 @@ def compile_all() -> None:
 METHOD = Method(
     "feddp",
     "finds centers under differential privacy",
-    (
-        T,
-        *PRIVACY,
-        Option(
-            "--server-file", type=ANY_PATH, metavar="FILE",
-            help="feddp: points that the server holds and may show to everybody. Without: --radius.",
-        ),
-        Option(
-            "--rows-per-client", type=Whole(1),
-            help="feddp, --protect client: about how many points a client has, as publicly known.",
-        ),
-    ),
+    fields_of(FedDPOptions),
     choose,
     settle=settle,
     extend=extend,
@@ -128,4 +136,4 @@ METHOD = Method(
     compile=compile_all,
     refines=True,
     needs="dp",
-)  # fmt: skip
+)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from secfc.cli.method import K_LOCAL, AskedOptions, ChosenAlgorithm, Method
+from secfc.cli.method import AskedOptions, ChosenAlgorithm, LocalClusters, Method
+from secfc.cli.options import fields_of
 
 if TYPE_CHECKING:
     from secfc.algorithm import PublicFacts
@@ -25,7 +26,7 @@ def choose(asked: AskedOptions, public: PublicFacts) -> ChosenAlgorithm:
 METHOD = Method(
     "k-fed",
     "is a baseline in one shot, without privacy",
-    (K_LOCAL,),
+    fields_of(LocalClusters, "k_local"),
     choose,
     needs="estimators",
 )

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from secfc.cli.execute import bound_from_data, check_bound, lloyd_steps
-from secfc.cli.method import STEPS, AskedOptions, ChosenAlgorithm, Method
+from secfc.cli.method import AskedOptions, ChosenAlgorithm, LloydSteps, Method
+from secfc.cli.options import fields_of
 
 if TYPE_CHECKING:
     from secfc.algorithm import PublicFacts
@@ -39,7 +40,7 @@ def compile_all() -> None:
 METHOD = Method(
     "lloyd",
     "is a baseline on pooled data, without privacy",
-    STEPS,
+    fields_of(LloydSteps),
     choose,
     inspect=check_bound,
     prepare=prepare,

@@ -6,19 +6,8 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from secfc.cli.execute import bound_from_data, check_bound
-from secfc.cli.method import (
-    BOUND,
-    COARSENESS,
-    K_LOCAL,
-    LOCAL,
-    MAX_ITER,
-    SCALE,
-    START,
-    AskedOptions,
-    ChosenAlgorithm,
-    Method,
-    T,
-)
+from secfc.cli.method import AskedOptions, ChosenAlgorithm, Coalition, LloydSteps, LocalClusters, Method
+from secfc.cli.options import fields_of
 
 if TYPE_CHECKING:
     from secfc.algorithm import PublicFacts
@@ -75,7 +64,11 @@ def inspect(asked: AskedOptions, federation: Federation, plan: Any) -> None:
 METHOD = Method(
     "masked-lloyd",
     "clusters files with different columns (the default for --features union)",
-    (START, LOCAL, K_LOCAL, T, MAX_ITER, SCALE, BOUND, COARSENESS),
+    [
+        *fields_of(LocalClusters),
+        *fields_of(Coalition),
+        *fields_of(LloydSteps, "max_iter scale bound coarse"),
+    ],
     choose,
     settle=settle,
     inspect=inspect,

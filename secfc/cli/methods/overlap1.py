@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from secfc.cli.method import K_LOCAL, LOCAL, START, AskedOptions, ChosenAlgorithm, Method, Option
+from secfc.cli.method import AskedOptions, ChosenAlgorithm, LocalClusters, Method
 from secfc.cli.methods.overlap import local_clusterer, say_who_observes
 from secfc.cli.methods.overlap import settle as settle_local
-from secfc.cli.settings import Number, Whole
+from secfc.cli.options import OTHERS, Number, Whole, fields_of, option
 
 if TYPE_CHECKING:
     from secfc.algorithm import PublicFacts
     from secfc.data.federation import Federation
 
-ROUNDS = Option(
-    "--rounds", type=Whole(1), default=3, show_default=True,
-    help="overlap-1: rounds in which clients improve global centroids.",
-)  # fmt: skip
-ALPHA = Option(
-    "--alpha", type=Number(0, 1, min_open=True), default=0.8, show_default=True,
-    help="overlap-1: how far global centroids step towards new ones.",
-)  # fmt: skip
+
+@dataclass(frozen=True)
+class Overlap1Options(LocalClusters):
+    """What `--algorithm overlap-1` takes."""
+
+    # fmt: off
+    rounds: int = option(3, Whole(1), group=OTHERS, help=
+        "overlap-1: rounds in which clients improve global centroids.")
+    alpha: float = option(0.8, Number(0, 1, min_open=True), group=OTHERS, help=
+        "overlap-1: how far global centroids step towards new ones.")
+    # fmt: on
 
 
 def settle(asked: AskedOptions) -> AskedOptions:
@@ -52,7 +56,7 @@ def inspect(asked: AskedOptions, federation: Federation, plan: Any) -> None:
 METHOD = Method(
     "overlap-1",
     "is a published algorithm for different columns, with centroids in the clear",
-    (START, LOCAL, K_LOCAL, ROUNDS, ALPHA),
+    fields_of(Overlap1Options),
     choose,
     settle=settle,
     inspect=inspect,

@@ -2,28 +2,32 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from secfc.cli.method import K_LOCAL, LOCAL, AskedOptions, ChosenAlgorithm, Method, Option
+from secfc.cli.method import AskedOptions, ChosenAlgorithm, LocalClusters, Method
 from secfc.cli.methods.overlap import say_who_observes
 from secfc.cli.methods.overlap import settle as settle_local
-from secfc.cli.settings import Number
+from secfc.cli.options import OTHERS, Number, fields_of, option
 
 if TYPE_CHECKING:
     from secfc.algorithm import PublicFacts
     from secfc.data.federation import Federation
 
-PROXIES = Option(
-    "--proxies", type=click.Choice(["moments", "gaussian", "diagonal"]), default="moments", show_default=True,
-    help="overlap-2: what clients tell of local clusters beside means. moments: variances, from which forces "
-    "follow; gaussian, diagonal: covariances or variances, by which the server draws points.",
-)  # fmt: skip
-EXPONENT = Option(
-    "--exponent", type=Number(1, min_open=True), default=2.0, show_default=True,
-    help="overlap-2: how fast attraction falls with distance.",
-)  # fmt: skip
+
+@dataclass(frozen=True)
+class Overlap2Options:
+    """What `--algorithm overlap-2` takes, and no other."""
+
+    # fmt: off
+    proxies: str = option("moments", ["moments", "gaussian", "diagonal"], group=OTHERS, help=
+        "overlap-2: what clients tell of local clusters beside means. moments: variances, from which forces "
+        "follow; gaussian, diagonal: covariances or variances, by which the server draws points.")
+    exponent: float = option(2.0, Number(1, min_open=True), group=OTHERS, help=
+        "overlap-2: how fast attraction falls with distance.")
+    # fmt: on
 
 
 def settle(asked: AskedOptions) -> AskedOptions:
@@ -66,7 +70,7 @@ def inspect(asked: AskedOptions, federation: Federation, plan: Any) -> None:
 METHOD = Method(
     "overlap-2",
     "is another, in one shot",
-    (LOCAL, K_LOCAL, PROXIES, EXPONENT),
+    [*fields_of(LocalClusters, "local k_local"), *fields_of(Overlap2Options)],
     choose,
     settle=settle,
     inspect=inspect,

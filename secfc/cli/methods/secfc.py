@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import itertools
 import warnings
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from field.ring.errors import InvalidValue
 from secfc.cli.execute import (
-    HIDDEN_ROWS,
     bound_from_data,
     check_bound,
     check_disjoint,
@@ -20,17 +19,15 @@ from secfc.cli.execute import (
     private_rows,
 )
 from secfc.cli.method import (
-    PRIVACY,
-    STEPS,
-    WORKERS,
     AskedOptions,
     ChosenAlgorithm,
+    Coalition,
+    LloydSteps,
     Method,
-    Option,
-    T,
+    NoiseOptions,
     refuse_idle_privacy,
 )
-from secfc.cli.settings import Number, Whole
+from secfc.cli.options import CLUSTERS, PRIVACY, RUN, Number, Whole, Workers, fields_of, option
 
 if TYPE_CHECKING:
     from secfc.algorithm import PublicFacts
@@ -45,92 +42,78 @@ POLICIES = ("assignments", "own-labels", "final-labels", "distances")
 
 # --- options -------------------------------------------------------------------------------------
 
-ELL = Option(
-    "--ell", type=Whole(1), part="sharing",
-    help="Segments a point is cut into: more mean less work and traffic, and no more privacy: t + 1 clients "
-    "can read small values whatever it is, and n >= 2 (ell + t - 1) + 1 leaves room for a smaller t. "
-    "Default: 1.",
-)  # fmt: skip
-DISCLOSURE = (
-    *HIDDEN_ROWS,
-    Option(
-        "--disclosure", type=click.Choice(POLICIES), default="assignments", show_default=True,
-        part="disclosure",
-        help="What the server learns in every iteration. assignments: the labels and nothing else, which "
-        "clients find together. own-labels: the sizes of the clusters; at the end each client learns the "
-        "labels of its own points, nobody those of others. final-labels: nothing until the last, whose "
-        "labels it learns. distances: the distance of every point to every center as well, as in the paper, "
-        "which over iterations fixes the shape of the data; --liars and --field mersenne61 need that.",
-    ),
-    Option(
-        "--dealer", metavar="NAME", part="disclosure",
-        help="All but distances: the client that deals the masks under which others compare. Default: the "
-        "server, which must not collude with a comparing client; for final-labels none. With t=1 a dealing "
-        "client withstands that too. none: nobody deals, and the server may collude with any t clients, at "
-        "several times the cost.",
-    ),
-    Option(
-        "--sizes", type=click.Choice(["open", "hidden"]), default="open", show_default=True,
-        part="disclosure",
-        help="own-labels: whether everybody learns the sizes of the clusters after each step. hidden: nobody "
-        "does; needs one start, and opens no centers.",
-    ),
-    Option(
-        "--consent", is_flag=True, part="disclosure",
-        help="All but distances: let k-means++ open distances to the points that it chooses.",
-    ),
-)  # fmt: skip
-WORK = (
-    Option(
-        "--latency", type=Number(0), default=20.0, show_default=True, metavar="MS", part="steps",
-        help="All but distances: milliseconds until a message is there. With --bandwidth it decides whether "
-        "many centers meet all at once, or in groups: more rounds, fewer bytes, the same labels.",
-    ),
-    Option(
-        "--bandwidth", type=Number(0, min_open=True), default=100.0, show_default=True,
-        metavar="MBIT/S", part="steps", help="Megabits a second between the parties, see --latency.",
-    ),
-    Option(
-        "--threads", type=Whole(1), default=1, show_default=True, part="steps",
-        help="Processor threads; they change no result.",
-    ),
-    Option(
-        "--scratch", type=click.Path(exists=True, file_okay=False), metavar="DIR", part="steps",
-        help="Hold shares in nameless files of this folder, not in memory: for more points than that holds.",
-    ),
-    Option(
-        "--liars", type=Whole(0), default=0, show_default=True, metavar="A", part="steps",
-        help="Clients that may lie and change no label; whose replies are read and false is named and left "
-        "out. Each needs two more clients, n >= 2 (ell + t - 1) + 1 + 2 A. Needs --disclosure distances.",
-    ),
-)  # fmt: skip
-CENTERS = (
-    Option(
-        "--centers", type=click.Choice(["exact", "rounded"]), default="exact", show_default=True,
-        part="steps",
-        help="What distances are measured to. rounded: means on a grid of 1/16 step, of narrower numbers: "
-        "about half the time and traffic where points are many; labels are those of plaintext k-means that "
-        "rounds alike, which may end elsewhere than with exact centers. For --disclosure assignments.",
-    ),
-    Option(
-        "--reveal-centers", is_flag=True, part="centers",
-        help="Open the final centers to the server and all clients.",
-    ),
-    Option(
-        "--smallest-center", type=Whole(1), default=3, show_default=True, part="centers",
-        help="With --reveal-centers: centers of clusters of fewer points stay closed.",
-    ),
-)  # fmt: skip
-CHECKS = (
-    Option(
-        "--verify/--no-verify", default=True, show_default=True, part="checks",
-        help="Compare with plaintext k-means at every iteration.",
-    ),
-    Option(
-        "--attack/--no-attack", default=True, show_default=True, part="checks",
-        help="Say what a curious server could rebuild of the points, by trying it.",
-    ),
-)  # fmt: skip
+
+@dataclass(frozen=True)
+class SecFCOptions(Coalition, LloydSteps, NoiseOptions):
+    """What `--algorithm secfc` takes."""
+
+    # fmt: off
+    ell: int | None = option(None, Whole(1), group=PRIVACY, help=
+        "Segments a point is cut into: more mean less work and traffic, and no more privacy: t + 1 clients "
+        "can read small values whatever it is, and n >= 2 (ell + t - 1) + 1 leaves room for a smaller t. "
+        "Default: 1.")
+    workers: Any = option(None, Workers(), metavar="W|NAME,...", group=PRIVACY, help=
+        "Who holds shares and computes: so many clients, spread over all, or these. All others deal theirs "
+        "once, and hear the labels of their own points. At least 2 (ell + t - 1) + 1, and one more for each "
+        "that may be lost; t counts colluding workers. Default: all clients.")
+    membership: str = option("open", ["open", "private"], group=PRIVACY, common=True, help=
+        "Whether to hide which client holds which point, and how many. private: by a private set union of "
+        "the IDs (--id-column, or else the rows themselves); it needs t of at least 1.")
+    merge: bool = option(True, None, "--merge/--no-merge", group=PRIVACY, help=
+        "private: count a point that several clients hold once. Without it no two may hold the same ID.")
+    counts: str = option("opened", ["hidden", "opened"], group=PRIVACY, help=
+        "private: whether all learn how many clients hold each point. hidden is for clients that follow the "
+        "protocol: one that sends false data on purpose may then read others' from the labels.")
+    on_conflict: str = option("fail", ["fail", "separate", "mean"], group=PRIVACY, help=
+        "private: of an ID whose holders have different data. fail: end the run, and tell each site which of "
+        "its IDs. separate: each version is a point of its own. mean: the mean of all holders.")
+    verify_union: bool = option(False, group=PRIVACY, help=
+        "private: clients of the committee compute again what the server announces of the union, how many "
+        "hold each point and which are in dispute, and name a server that says something else.")
+    quota: int | None = option(None, Whole(1, 1 << 24), metavar="IDS", group=PRIVACY, help=
+        "private: let the server and t+1 clients compute pseudonyms of IDs together, for at most so many IDs "
+        "of each client, so that nobody tests guesses of IDs at will. A public number that does not follow "
+        "from anybody's; every client computes for all of it, about a second for 2,000.")
+    disclosure: str = option("assignments", POLICIES, group=PRIVACY, common=True, help=
+        "What the server learns in every iteration. assignments: the labels and nothing else, which clients "
+        "find together. own-labels: the sizes of the clusters; at the end each client learns the labels of "
+        "its own points, nobody those of others. final-labels: nothing until the last, whose labels it "
+        "learns. distances: the distance of every point to every center as well, as in the paper, which over "
+        "iterations fixes the shape of the data; --liars and --field mersenne61 need that.")
+    dealer: str | None = option(metavar="NAME", group=PRIVACY, help=
+        "All but distances: the client that deals the masks under which others compare. Default: the server, "
+        "which must not collude with a comparing client; for final-labels none. With t=1 a dealing client "
+        "withstands that too. none: nobody deals, and the server may collude with any t clients, at several "
+        "times the cost.")
+    sizes: str = option("open", ["open", "hidden"], group=PRIVACY, help=
+        "own-labels: whether everybody learns the sizes of the clusters after each step. hidden: nobody "
+        "does; needs one start, and opens no centers.")
+    consent: bool = option(False, group=PRIVACY, help=
+        "All but distances: let k-means++ open distances to the points that it chooses.")
+    latency: float = option(20.0, Number(0), metavar="MS", group=RUN, help=
+        "All but distances: milliseconds until a message is there. With --bandwidth it decides whether many "
+        "centers meet all at once, or in groups: more rounds, fewer bytes, the same labels.")
+    bandwidth: float = option(100.0, Number(0, min_open=True), metavar="MBIT/S", group=RUN, help=
+        "Megabits a second between the parties, see --latency.")
+    threads: int = option(1, Whole(1), group=RUN, help="Processor threads; they change no result.")
+    scratch: str | None = option(None, click.Path(exists=True, file_okay=False), metavar="DIR", group=RUN,
+        help="Hold shares in nameless files of this folder, not in memory: for more points than that holds.")
+    liars: int = option(0, Whole(0), metavar="A", group=PRIVACY, help=
+        "Clients that may lie and change no label; whose replies are read and false is named and left out. "
+        "Each needs two more clients, n >= 2 (ell + t - 1) + 1 + 2 A. Needs --disclosure distances.")
+    centers: str = option("exact", ["exact", "rounded"], group=CLUSTERS, help=
+        "What distances are measured to. rounded: means on a grid of 1/16 step, of narrower numbers: about "
+        "half the time and traffic where points are many; labels are those of plaintext k-means that rounds "
+        "alike, which may end elsewhere than with exact centers. For --disclosure assignments.")
+    reveal_centers: bool = option(False, group=PRIVACY, help=
+        "Open the final centers to the server and all clients.")
+    smallest_center: int = option(3, Whole(1), group=PRIVACY, help=
+        "With --reveal-centers: centers of clusters of fewer points stay closed.")
+    verify: bool = option(True, None, "--verify/--no-verify", group=RUN, help=
+        "Compare with plaintext k-means at every iteration.")
+    attack: bool = option(True, None, "--attack/--no-attack", group=RUN, help=
+        "Say what a curious server could rebuild of the points, by trying it.")
+    # fmt: on
 
 
 def settle(asked: AskedOptions) -> AskedOptions:
@@ -485,7 +468,7 @@ def compile_all() -> None:
 METHOD = Method(
     "secfc",
     "is private and exact",
-    (T, ELL, WORKERS, *DISCLOSURE, *STEPS, *WORK, *PRIVACY, *CENTERS, *CHECKS),
+    fields_of(SecFCOptions),
     choose,
     settle=settle,
     inspect=inspect,

@@ -32,15 +32,13 @@ def files(tmp_path):
 
 
 def asked_of(*words):
-    from dataclasses import fields
-
+    from secfc.cli.options import select_fields
     from secfc.cli.run import check_options
     from secfc.cli.settings import Settings, load_schema
 
     context = command.make_context("run", list(map(str, words)))
     method = methods()[context.params["algorithm"]]
-    known = {**context.params, "linkage": load_schema(context, context.params["schema"])}
-    settings = Settings(**{field.name: known[field.name] for field in fields(Settings)})
+    settings = select_fields(Settings, context.params, linkage=load_schema(context, context.params["schema"]))
     return method, check_options(context, method, settings)
 
 

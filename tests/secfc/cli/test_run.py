@@ -17,6 +17,7 @@ import sys
 import time
 import tomllib
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -32,8 +33,9 @@ from field.ring.basis import MERSENNE_61, Basis
 from secfc import cli, metrics, report
 from secfc.cli import execute, methods, outputs, program, screen, tiny_runs, warmup
 from secfc.cli import method as options
-from secfc.cli.method import ChosenAlgorithm, Method, Option
+from secfc.cli.method import ChosenAlgorithm, Method
 from secfc.cli.methods import secfc as shell
+from secfc.cli.options import Whole, fields_of, option
 from secfc.cli.run import run as program_run
 from secfc.coded_kmeans import parameters as words
 from secfc.data.inputs import InputError
@@ -840,7 +842,11 @@ def test_every_method_is_offered_and_all_its_options_are() -> None:
 
 
 def test_two_options_of_one_name_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    another = Method("toy", "is a toy", (Option("--ell"),), lambda asked, public: ChosenAlgorithm(None, {}))
+    @dataclass(frozen=True)
+    class ToyOptions:
+        ell: int = option(1, Whole(1))
+
+    another = Method("toy", "is a toy", fields_of(ToyOptions), lambda *_: ChosenAlgorithm(None, {}))
     every = {**methods.methods(), "toy": another}
     monkeypatch.setattr(methods, "methods", lambda: every)
     with pytest.raises(ValueError, match="--ell of toy is another option"):
@@ -848,16 +854,20 @@ def test_two_options_of_one_name_are_refused(monkeypatch: pytest.MonkeyPatch) ->
 
 
 TOY = """
-from secfc.cli.method import ChosenAlgorithm, Method, Option
-from secfc.cli.method import N_INIT
+from dataclasses import dataclass
+from secfc.cli.method import ChosenAlgorithm, LloydSteps, Method
+from secfc.cli.options import OTHERS, Whole, fields_of, option
 from secfc.kfed import KFed
 
 def choose(asked, public):
     return ChosenAlgorithm(KFed(asked.k, asked["depth"]), {"depth": asked["depth"], "n_init":
     asked["n_init"]})
 
-DEPTH = Option("--depth", type=int, default=1, help="toy: depth.")
-METHOD = Method("toy", "is a toy", (N_INIT, DEPTH), choose)
+@dataclass(frozen=True)
+class ToyOptions:
+    depth: int = option(1, Whole(1), group=OTHERS, help="toy: depth.")
+
+METHOD = Method("toy", "is a toy", [*fields_of(LloydSteps, "n_init"), *fields_of(ToyOptions)], choose)
 """
 
 
@@ -876,9 +886,9 @@ import_module("secfc.cli.run").run()
         program = [sys.executable, "-c", code, *line]
         return subprocess.run(program, capture_output=True, text=True, check=False)
 
-    shown = " ".join(toy("--help").stdout.split())
+    shown = " ".join(toy("--help-all").stdout.split())
     assert "; toy is a toy." in shown
-    assert shown.index("--k-local") < shown.index("--depth") < shown.index("--verify ")
+    assert shown.index("--verify ") < shown.index("Other algorithms") < shown.index("--depth")
     line = (*NPY, "-k", "2", "--algorithm", "toy", "--depth", "2", "--json")
     done = toy(*line)
     assert done.returncode == 0, done.stdout + done.stderr

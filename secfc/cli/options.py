@@ -1,0 +1,331 @@
+"""Options of commands, from fields of frozen dataclasses: type, default and help of each in one place.
+
+    @dataclass(frozen=True)
+    class PredictOptions(IdFiles):
+        files: tuple[Path, ...] = argument("FILE...")
+        out: Path = option(Path("labels.csv"), metavar="OUT.csv", help="Where labels go.")
+
+    @command(PredictOptions)
+    def predict(given: PredictOptions) -> None:
+        ...
+
+A class that derives from another takes its options too; its HELP has other words for some of them.
+"""
+
+from __future__ import annotations
+
+import csv
+import math
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+from click.core import ParameterSource
+
+T = TypeVar("T")
+
+# Where `secfc run --help-all` lists an option; in this order.
+DATA, CLUSTERS, PRIVACY, RUN, OUTPUT, OTHERS = GROUPS = (
+    "Data", "Clusters", "Privacy", "Run", "Output", "Other algorithms",
+)  # fmt: skip
+MANY = 40  # options from which on --help shows the common ones in groups, and --help-all the others too
+KEY = "secfc.option"
+
+# --------------------------------------------------------------------------------------------------
+# What options may hold.
+
+ANY_PATH = click.Path(readable=False, path_type=Path)  # checked later, with a better message
+
+
+class Whole(click.IntRange):
+    """A whole number within bounds."""
+
+    name = "integer"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """An int."""
+        try:
+            int(value)
+        except ValueError:
+            self.fail(f"{value!r} is no whole number.", param, ctx)
+        return super().convert(value, param, ctx)
+
+
+class Number(click.FloatRange):
+    """A number within bounds."""
+
+    name = "number"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """A float."""
+        try:
+            float(value)
+        except ValueError:
+            self.fail(f"{value!r} is no number.", param, ctx)
+        return super().convert(value, param, ctx)
+
+
+class Positive(Number):
+    """A positive finite number."""
+
+    def _describe_range(self) -> str:
+        return "x>0"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """A float."""
+        number = super().convert(value, param, ctx)
+        if not (math.isfinite(number) and number > 0):
+            self.fail(f"{number:g} is not a positive finite number.", param, ctx)
+        return number
+
+
+class Clusters(click.ParamType[Any]):
+    """A number of clusters, or among which to choose it."""
+
+    name = "clusters"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """An int or an Elbow."""
+        from secfc.kmeans.elbow import parse_k
+
+        try:
+            k = parse_k(value)
+        except ValueError as error:
+            self.fail(f"{error}.".replace("k=", ""), param, ctx)
+        if isinstance(k, int) and k < 1:
+            self.fail(f"{k} is not in the range x>=1.", param, ctx)
+        return k
+
+
+class Workers(click.ParamType[Any]):
+    """A number of workers, or their names."""
+
+    name = "number or names"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """An int, or names."""
+        if not isinstance(value, str):
+            return value
+        if value.strip().lstrip("+-").isdigit():
+            return int(value)
+        names = tuple(name.strip() for name in value.split(","))
+        if not all(names):
+            self.fail(f"{value!r} has an empty name: give a number, or names with commas between", param, ctx)
+        return names
+
+
+def parse_names(context: Any, parameter: Any, value: str | None) -> tuple[str, ...] | None:
+    """Comma-separated names; a name that holds a comma is quoted as in CSV."""
+    if value is None:
+        return None
+    found = tuple(name.strip() for name in next(csv.reader([value], skipinitialspace=True), []))
+    if not found or "" in found:
+        raise click.BadParameter(f"{value!r} is not a list of column names: write --columns age,weight")
+    return found
+
+
+# --------------------------------------------------------------------------------------------------
+# Fields that are options.
+
+
+@dataclass(frozen=True)
+class Definition:
+    """What the field of an option says, besides its name, its annotation and its default.
+
+    kind: a type of click's, or words to choose from; None to tell it by the annotation.  flags: if not as
+    the field is called.  parse: a callback of click's.  many: whether it may be repeated.  group: where help
+    lists it.  common: whether it is for everybody, so that the short help lists it.
+    """
+
+    kind: Any = None
+    flags: tuple[str, ...] = ()
+    help: str | None = None
+    metavar: str | None = None
+    parse: Callable[..., Any] | None = None
+    many: bool = False
+    required: bool = False
+    group: str = ""
+    common: bool = False
+    positional: bool = False
+
+
+def option(default: Any = None, kind: Any = None, *flags: str, **more: Any) -> Any:
+    """A field that is an option, with its default.  more: as `Definition` has it."""
+    made: Any = {"metadata": {KEY: Definition(kind, flags, **more)}}
+    return field(default_factory=dict, **made) if default == {} else field(default=default, **made)
+
+
+def argument(metavar: str | None = None, kind: Any = ANY_PATH, required: bool = True) -> Any:
+    """A field that is an argument: as FILE..., if there may be many, and [FILE], if there may be none."""
+    many = metavar is not None and metavar.endswith("...")
+    needed = required and not (metavar or "").startswith("[")
+    made = Definition(kind, metavar=metavar, many=many, required=needed, positional=True)
+    return field(default=() if many else None, metadata={KEY: made})
+
+
+class Option(click.Option):
+    """An option of a command, and the field that defines it."""
+
+    def __init__(self, origin: Field[Any], help: str | None = None) -> None:
+        made: Definition = origin.metadata[KEY]
+        self.origin, self.group, self.common = origin, made.group, made.common
+        default, more = None if origin.default is MISSING else origin.default, dict[str, Any]()
+        flags = made.flags or (f"--{origin.name.replace('_', '-')}",)
+        kind = click.Choice(made.kind) if isinstance(made.kind, list | tuple) else made.kind
+        if kind is None and "bool" in str(origin.type):
+            more = {"is_flag": True} if "/" not in flags[0] else {"default": default}
+        else:
+            more = {"type": ANY_PATH if kind is None and "Path" in str(origin.type) else kind}
+            more |= {} if default in (None, ()) else {"default": default}
+        super().__init__(
+            (*flags, origin.name), help=help or made.help, metavar=made.metavar, callback=made.parse,
+            multiple=made.many, required=made.required, **more,
+            show_default=(default not in (None, ()) and default is not False) or None,
+        )  # fmt: skip
+
+    def worded(self, help: str) -> Option:
+        """The option with another help, as it stands in another command."""
+        return Option(self.origin, help)
+
+
+def fields_of(owner: type, names: str | None = None, **help: str) -> list[click.Parameter]:
+    """Options and arguments from the fields of a class, those of its own first, then those of its bases.
+
+    names: of these fields only.  help: other words for some of them.
+    """
+    declared = {f.name: f for f in fields(owner) if KEY in f.metadata}
+    kinds: list[Any] = [kind for kind in owner.__mro__ if is_dataclass(kind)]
+    words, own = dict[str, str](), list[str]()
+    for kind in kinds:
+        words = vars(kind).get("HELP", {}) | words
+        bases = [base for base in kind.__bases__ if is_dataclass(base)]
+        own += [name for name in names_of(kind) if not any(name in names_of(base) for base in bases)]
+    chosen = own if names is None else names.split()
+    return [_parameter(declared[name], (words | help).get(name)) for name in chosen if name in declared]
+
+
+def names_of(owner: Any) -> list[str]:
+    """Of the fields of a class."""
+    return [f.name for f in fields(owner)]
+
+
+def _parameter(origin: Field[Any], help: str | None) -> click.Parameter:
+    made: Definition = origin.metadata[KEY]
+    if not made.positional:
+        return Option(origin, help)
+    return click.Argument(
+        (origin.name,), type=made.kind, metavar=made.metavar, nargs=-1 if made.many else 1,
+        required=made.required,
+    )  # fmt: skip
+
+
+def select_fields(owner: type[T], values: Mapping[str, Any], **more: Any) -> T:
+    """An instance of a class, of the values that are called like its fields."""
+    return owner(**{f.name: values[f.name] for f in fields(owner) if f.name in values} | more)  # type: ignore[arg-type]
+
+
+def was_given(context: click.Context, name: str) -> bool:
+    """Whether an option stands on the command line."""
+    return context.get_parameter_source(name) is ParameterSource.COMMANDLINE
+
+
+def refuse_options(context: click.Context, options: Iterable[str], why: str) -> None:
+    """Raise UsageError for the first of these options that was given.  why: "{option}" is its name."""
+    for name in options:
+        if was_given(context, name):
+            flag = next(p.opts[0] for p in context.command.params if p.name == name)
+            raise click.UsageError(why.format(option=flag))
+
+
+# --------------------------------------------------------------------------------------------------
+# Commands that take them.
+
+
+class Command(click.Command):
+    """A command whose options are the fields of a class, of which it is called with an instance.
+
+    More than MANY options are shown in groups, and --help shows the common ones only, in few words: what
+    stands below a form feed of the help text, and all other options, is for --help-all.
+    """
+
+    def __init__(self, *args: Any, taken: type, **more: Any) -> None:
+        super().__init__(*args, **more)
+        self.taken = taken
+        self.whole_help, self.whole = (self.help or ""), False
+        if len(self.params) > MANY:
+            self.params.append(
+                click.Option(["--help-all"], is_flag=True, is_eager=True, expose_value=False,
+                             callback=self._show_all, help="Show all options and examples.")
+            )  # fmt: skip
+
+    def _show_all(self, context: click.Context, _: click.Parameter, value: bool) -> None:
+        if value:
+            self.whole = True
+            click.echo(context.get_help())
+            context.exit()
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Keeps the arguments as they were given, under "secfc.arguments" in the context."""
+        ctx.meta["secfc.arguments"] = tuple(args)
+        return super().parse_args(ctx, args)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Call the function with what was given."""
+        given: Any = select_fields(self.taken, ctx.params)
+        return None if self.callback is None else ctx.invoke(self.callback, given)
+
+    def format_help_text(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """All of it, or what stands above a form feed."""
+        first, _, rest = self.whole_help.partition("\f")
+        self.help = first + rest if self.whole else first
+        super().format_help_text(ctx, formatter)
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """In groups, where there are many."""
+        shown = [p for p in self.get_params(ctx) if isinstance(p, click.Option)]
+        if len(shown) <= MANY:
+            super().format_options(ctx, formatter)
+            return
+        for group in ("", *GROUPS):
+            some = [p for p in shown if getattr(p, "group", "") == group]
+            if not self.whole:
+                some = [p for p in some if not group or getattr(p, "common", False)]
+            records = [p.get_help_record(ctx) for p in some]
+            rows = [row if self.whole else (row[0], in_brief(row[1])) for row in records if row is not None]
+            if rows:
+                with formatter.section(group or "Options"):
+                    formatter.write_dl(rows)
+
+
+def in_brief(text: str) -> str:
+    """What a help text says first, and the default.
+
+    >>> in_brief("What it is: not long. How it works: so. Default: none.  [default: 3; x>=1]")
+    'What it is. Default: none.  [default: 3]'
+    """
+    words, _, extra = text.partition("  [")
+    first, *more = re.split(r"(?<=\.) ", words)
+    said = re.split(r"[:;] ", first)[0].rstrip(".") + "."
+    default = re.search(r"default: [^;\]]*", extra)
+    kept = " ".join([said, *(one for one in more if one.startswith("Default"))])
+    return kept + (f"  [{default[0]}]" if default else "")
+
+
+def command(
+    taken: type, name: str | None = None, more: Sequence[click.Parameter] = ()
+) -> Callable[[Callable[..., Any]], Command]:
+    """A decorator that makes a command of a function of one argument, an instance of the class `taken`.
+
+    more: options that are not of the class; the context has their values.
+    """
+
+    def make(function: Callable[..., Any]) -> Command:
+        return Command(
+            name or function.__name__.replace("_", "-"), params=[*fields_of(taken), *more],
+            callback=function, help=function.__doc__, taken=taken,
+        )  # fmt: skip
+
+    return make

@@ -1,0 +1,126 @@
+"""Options come from fields of frozen dataclasses, one definition each; help shows common ones in groups."""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from secfc.cli import main
+from secfc.cli.options import GROUPS, KEY, Option, command, fields_of, option, select_fields
+from secfc.cli.settings import Settings
+from tests.test_architecture import SOURCES
+
+# Of the shell itself: what every command takes, and what a long one has.
+EVERYWHERE = {"quiet", "verbose", "help_all"}
+# Fields that are options. `secfc run --help-all` alone lists 86.
+DEFINITIONS = 175
+
+
+def commands(group=main, path=("secfc",)):
+    """Every command that is no group, by its words."""
+    for name in group.entries:
+        found = group.get_command(click.Context(group), name)
+        if isinstance(found, click.Group):
+            yield from commands(found, (*path, name))
+        else:
+            yield " ".join((*path, name)), found
+
+
+COMMANDS = dict(commands())
+OPTIONS = {
+    name: [p for p in found.params if isinstance(p, click.Option) and p.name not in EVERYWHERE]
+    for name, found in COMMANDS.items()
+}
+
+
+@pytest.mark.parametrize("name", [name for name in COMMANDS if name != "secfc warmup"])
+def test_every_option_of_a_command_is_one_field(name):
+    flags = [flag for p in COMMANDS[name].params for flag in (*p.opts, *p.secondary_opts)]
+    assert len(flags) == len(set(flags))
+    for one in OPTIONS[name]:
+        assert isinstance(one, Option), one.name
+        field = one.origin
+        assert field.name == one.name
+        if field.default not in (None, False, (), dataclasses.MISSING):
+            assert one.get_default(click.Context(COMMANDS[name])) == field.default, one.name
+        assert one.help or name == "secfc deploy init", one.name
+
+
+def test_an_option_is_defined_once_for_all_commands_that_take_it():
+    every = [one for options in OPTIONS.values() for one in options]
+    origins = {id(one.origin): one for one in every}
+    assert len(every) > 380
+    assert len(origins) <= DEFINITIONS
+    # What another definition says already in the same words is taken from there.
+    said = {}
+    for one in origins.values():
+        key = (one.name, one.origin.metadata[KEY].help, str(one.origin.default), type(one.type))
+        assert said.setdefault(key, one) is one, (one.name, one.help)
+
+
+def other_definitions(sources):
+    """Calls of click's own decorators, but for what stands outside of commands."""
+    for path, source in sources.items():
+        if path.startswith("secfc/cli/") and path not in ("secfc/cli/options.py", "secfc/cli/verbosity.py"):
+            for node in ast.walk(ast.parse(source)):
+                if isinstance(node, ast.Call) and ast.unparse(node.func) in (
+                    "click.option", "click.argument", "click.Option", "click.Argument",
+                ):  # fmt: skip
+                    yield path, node.lineno
+
+
+def test_no_option_is_defined_otherwise():
+    assert not list(other_definitions(SOURCES))
+    assert list(other_definitions({"secfc/cli/toy.py": "x = click.option('--x')"}))
+
+
+def test_settings_are_what_an_empty_command_line_gives():
+    context = click.Command("x", params=fields_of(Settings)).make_context("x", [])
+    assert select_fields(Settings, context.params) == Settings()
+
+
+def test_a_class_may_have_other_words_for_what_it_inherits():
+    @dataclasses.dataclass(frozen=True)
+    class First:
+        depth: int = option(3, None, "-d", help="How deep.")
+
+    @dataclasses.dataclass(frozen=True)
+    class Second(First):
+        HELP = {"depth": "How deep at most."}  # noqa: RUF012
+        wide: bool = option(False, help="Whether wide.")
+
+    (own, inherited), (first,) = fields_of(Second), fields_of(First)
+    assert (own.name, inherited.help, first.help) == ("wide", "How deep at most.", "How deep.")
+    assert inherited.origin is first.origin
+
+    @command(Second)
+    def dig(given):
+        click.echo(repr(given).rpartition(".")[2])
+
+    assert CliRunner().invoke(dig, ["-d", "5", "--wide"]).output == "Second(depth=5, wide=True)\n"
+
+
+def shown(*words):
+    done = CliRunner().invoke(main, list(words), terminal_width=80, max_content_width=80)
+    assert done.exit_code == 0, done.output
+    return done.output
+
+
+def test_help_of_a_run_is_two_screens_and_help_all_has_every_option():
+    short, whole = shown("run", "--help"), shown("run", "--help-all")
+    assert len(short.splitlines()) <= 60
+    heads = [line[:-1] for line in short.splitlines() if line[:1].isalpha() and line.endswith(":")]
+    assert heads == ["Options", *GROUPS[:5]]
+    common = [one for one in OPTIONS["secfc run"] if one.common]
+    assert 12 <= len(common) <= 20
+    assert all(one.opts[0] in short for one in common)
+    for name in ("secfc run", "secfc plan", "secfc attack membership"):
+        text = shown(*name.split()[1:], "--help-all")
+        flags = {flag for one in OPTIONS[name] for flag in (*one.opts, *one.secondary_opts)}
+        assert not {flag for flag in flags if flag not in text}
+    assert len(whole.splitlines()) > 3 * len(short.splitlines())
+    assert "--field" not in short
