@@ -57,14 +57,14 @@ def locate_words(code: LagrangeCode, words: Mapping[int, Array], degree: int, li
     # Fewer agreeing symbols than this may agree on a polynomial of the liars' choice.
     needed = code.threshold(degree) + liars
     table = np.stack([words[j] for j in left], axis=1)
-    off = _off(code, table, left, degree)
+    off = off_polynomial(code, table, left, degree)
     found: list[int] = []
     while off.any():
         lane, w = (int(i) for i in np.argwhere(off)[0])
         wrong = _errors(code, lane, [int(x) for x in table[lane, :, w]], left, degree)
         kept = [i for i in range(len(left)) if i not in wrong]
         left, table = tuple(left[i] for i in kept), table[:, kept]
-        off = _off(code, table, left, degree)
+        off = off_polynomial(code, table, left, degree)
         decoded = len(left) >= needed and not off[lane, w]
         if decoded and wrong:
             found = sorted(set(words) - set(left))
@@ -73,7 +73,7 @@ def locate_words(code: LagrangeCode, words: Mapping[int, Array], degree: int, li
     return tuple(found)
 
 
-def _off(code: LagrangeCode, table: Array, clients: tuple[int, ...], degree: int) -> Array:
+def off_polynomial(code: LagrangeCode, table: Array, clients: tuple[int, ...], degree: int) -> Array:
     """Which words of (lanes, clients, words) lie on no polynomial: bool (lanes, words).
 
     The first R symbols give the others; with R or fewer clients none is off.

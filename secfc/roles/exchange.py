@@ -190,11 +190,13 @@ class SuspectedParties(ProtocolError):  # noqa: N818
     """One of `parties`, at least, broke the protocol, and nobody can tell which."""
 
     def __init__(self, parties: Collection[PartyId], why: str) -> None:
+        self.parties = tuple(parties)
+        many, few = len(self.parties), self.parties[:8]
+        named = ", ".join((*few, f"... ({many} in all)") if many > 12 else self.parties)
         super().__init__(
-            f"{why}, so one of {', '.join(parties)} computed or sent something else than was due: compare "
+            f"{why}, so one of {named} computed or sent something else than was due: compare "
             "their software and data, leave out whom you doubt, and start again"
         )
-        self.parties = tuple(parties)
 
 
 class RowsRefused(ProtocolError):  # noqa: N818

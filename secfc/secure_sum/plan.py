@@ -140,6 +140,14 @@ class SumPlan:
         """How many members must have been told the same clients, the one that adds among them."""
         return self.code.threshold(1) if self.quorum is None else self.quorum
 
+    @property
+    def telling(self) -> int:
+        """How many members' shares of a sum are waited for: t false ones among them are noticed, always.
+
+        Less where the committee has fewer.
+        """
+        return min(self.code.n, self.code.threshold(1) + self.code.t)
+
     @cached_property
     def waves(self) -> tuple[tuple[PartyId, ...], ...]:
         """The clients whose shares are taken together, in their order."""

@@ -24,8 +24,14 @@ Clients deal in waves, and a member adds up one wave before it takes the next, s
 the shares of a wave, however many clients there are; each client speaks once.
 
 What a client can do by deviating: the bound is checked where an honest client shares, and nowhere else.  One
-summand beyond it, or shares on no polynomial, moves the sum by any amount, and nobody notices or is named.
-It learns nothing by it but what follows from the sums that are published.
+summand beyond it moves the sum by any amount, and nobody notices or is named.  It learns nothing by it but
+what follows from the sums that are published.
+
+What members tell are words on a polynomial of degree ell + t - 1.  Whoever opens a sum waits for ell + 2t of
+them, where so many members are there, and refuses what lies on no polynomial.  Then the honest ones alone fix
+it, so t members that tell false words are noticed, always, as is a client that dealt shares on no polynomial.
+Where fewer come, because members are lost, w words notice w - ell - t false ones; ell + t words notice none,
+and one member moves the sum by any amount.  Refusing tells a liar nothing: it depends on the errors alone.
 
 Where it is public that a client adds nothing to some numbers (`SummandLayout`), it deals no shares of these
 zeros. That costs no secrecy: what hides a summand from a coalition are the polynomials of others that add to
@@ -38,12 +44,14 @@ from __future__ import annotations
 import hashlib
 import itertools
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from field.code.reed_solomon import TooManyLiars, locate_words, off_polynomial
 from field.secrets.coins import Coins
 from secfc.roles.checks import TOGETHER, check_all_residues, check_residues, is_array, refuse_if
 from secfc.roles.exchange import (
@@ -164,6 +172,35 @@ def decode_sum(plan: SumPlan, replies: Mapping[PartyId, Array], length: int) -> 
     return plan.code.basis.lift_signed(np.ascontiguousarray(flat))
 
 
+def check_words(plan: SumPlan, words: Mapping[PartyId, Array], dealers: Iterable[PartyId]) -> None:
+    """Refuse members' shares (lanes, width) of a sum of the dealers' vectors that lie on no polynomial.
+
+    The members off the others' polynomial are named first if no t others can be instead: e of w words are
+    told apart if e <= w - ell - 2t, so any t of 3t + 1 where ell = 1.  That is no proof: a client
+    that dealt one of them a false share does the same.
+
+    Raises SuspectedParties.
+    """
+    code = plan.code
+    seats = {plan.seats[name]: name for name in words}
+    numbers = tuple(sorted(seats))
+    table = np.stack([words[seats[j]] for j in numbers], axis=1)
+    off = off_polynomial(code, table, numbers, 1).any(axis=0)
+    if not off.any():
+        return
+    spare, named = len(numbers) - code.threshold(1), tuple[PartyId, ...]()
+    # With so many errors a second polynomial would take more than t others.
+    if (tellable := min(spare // 2, spare - code.t)) > 0:
+        with suppress(TooManyLiars):
+            false = {j: np.ascontiguousarray(table[:, i, off]) for i, j in enumerate(numbers)}
+            named = tuple(seats[j] for j in locate_words(code, false, 1, tellable))
+    whose = f"the shares of a sum that {', '.join(named)} told are" if named else "shares of a sum are"
+    raise SuspectedParties(
+        tuple(dict.fromkeys((*(named or words), *dealers))),
+        f"{whose} on no polynomial with the others: added falsely, or dealt falsely by a client",
+    )
+
+
 def visible_sums(plan: SumPlan, messages: Iterable[Envelope]) -> dict[int, Array]:
     """The sums that whoever has these messages can decode, by the round of the answers: (D,) each.
 
@@ -231,22 +268,27 @@ def open_sum(
 
     residues: (lanes, D), secret.  Members of the committee send their shares of the sum to every client.
 
-    Raises TooFewReplies at a client that hears too few of them.
+    Raises TooFewReplies at a client that hears too few of them, SuspectedParties for false ones.
     """
     dealt = share_residues(plan, residues, coins)
     coded = yield from _add(plan, me, dealt, number, phase)
     others = tuple(c for c in plan.clients if c != me)
-    send = {} if coded is None else to_all(others, CodedSum(coded))
+    # Who adds nothing says so to those who wait for more shares than they need.
+    told = CodedSum(np.zeros((plan.code.basis.lanes, 0), plan.code.basis.dtype) if coded is None else coded)
+    send = to_all(others, told) if me in plan.seats else {}
     awaited = tuple(c for c in plan.committee if c != me)
     needed = plan.code.threshold(1)
-    enough = max(0, needed - (coded is not None))
+    enough = max(0, plan.telling - (coded is not None))
     inbox = yield Exchange(send, awaited, enough, round=last_round(plan, number), phase=phase)
     replies = {} if coded is None else {me: coded}
     for sender, message in expect_messages(inbox, CodedSum).items():
+        if not message.values.size:
+            continue
         check_residues(plan.code.basis, sender, message.values, dealt[0].shape[1:])
         replies[sender] = message.values
     if len(replies) < needed:
         raise TooFewReplies(needed, tuple(replies))
+    check_words(plan, replies, plan.clients)
     segments = plan.code.interpolate({plan.seats[name]: share for name, share in replies.items()}, 1)
     return np.ascontiguousarray(segments.reshape(segments.shape[0], -1)[:, : residues.shape[1]])
 
@@ -325,11 +367,13 @@ def confirm_counted(plan: SumPlan, me: PartyId, counted: Array, number: int, pha
 def receive_sum(plan: SumPlan, length: int, number: int, *, phase: str = "sum") -> Role[SecureSum]:
     """The server's part: the exact sum (length,) of the vectors of all clients that could be counted.
 
-    Raises TooFewReplies if too many of the committee, or of the clients, are lost.
+    Raises TooFewReplies if too many of the committee, or of the clients, are lost; SuspectedParties for false
+    shares of the sum (`check_words`).
     """
     names, members = yield from settle_sum(plan, number, phase=phase)
     needed = plan.code.threshold(1)
-    wait = Exchange({}, members, needed, round=last_round(plan, number), phase=phase)
+    enough = min(len(members), plan.telling)
+    wait = Exchange({}, members, enough, round=last_round(plan, number), phase=phase)
     replies = expect_messages((yield wait), CodedSum)
     if len(replies) < needed:
         raise TooFewReplies(needed, tuple(replies))
@@ -337,6 +381,7 @@ def receive_sum(plan: SumPlan, length: int, number: int, *, phase: str = "sum") 
     for sender, reply in replies.items():
         check_residues(plan.code.basis, sender, reply.values, shape)
     values = {sender: reply.values for sender, reply in replies.items()}
+    check_words(plan, values, names)
     return SecureSum(decode_sum(plan, values, length), names)
 
 
@@ -405,7 +450,7 @@ class SumDigest(Message, tag=167):
 class CodedSum(Message, tag=57):
     """Member of the committee to server: its share of the sum of vectors, (lanes, width) residues.
 
-    Where clients open the sum (`open_sum`), to every client instead.
+    Where clients open the sum (`open_sum`), to every client instead, and of no width from who adds nothing.
     """
 
     values: Array

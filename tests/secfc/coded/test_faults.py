@@ -362,6 +362,7 @@ def test_the_campaign_notices_sums_of_whoever_is_there(monkeypatch):
 
     with_sums.cache_clear()
     monkeypatch.setattr(aggregate, "add_wave", everybody)
+    monkeypatch.setattr(aggregate, "check_words", lambda *words: None)  # which would notice first
     found = first_failure(SCENARIOS["private centers, shared noise"], actions=("drop",))
     with_sums.cache_clear()
     assert isinstance(found, AssertionError)

@@ -37,7 +37,7 @@ from secfc.feddp.noise import GaussianStep, HonestCounts, Laplace
 from secfc.feddp.server_estimates import leading_directions
 from secfc.metrics import accuracy
 from secfc.privacy import Bound, Budget, Neighbors, OverBudget, PrivacyError, accountant
-from secfc.roles.exchange import SERVER, FaultyServer, TooFewReplies
+from secfc.roles.exchange import SERVER, FaultyServer, SuspectedParties, TooFewReplies
 from secfc.transport.simulate import simulate
 
 DELTA = 1e-6
@@ -190,6 +190,16 @@ def test_shared_noise_hides_exact_sums_from_the_server_too(data):
     assert one.ledger.epsilon(DELTA) <= 8.0
     # A committee that must do without five of its members has no quorum for layers.
     assert algorithm(noise=SharedNoise(), losses=5).plan(PublicFacts.of(data)).sums.quorum is None
+
+
+def test_a_member_that_tells_a_false_word_of_a_sum_ends_the_run(data):
+    def faults(e):
+        if (e.kind, e.sender) != ("CodedSum", "client-4"):
+            return (e,)
+        return (replace(e, body=replace(e.body, values=e.body.values ^ (e.body.values > 0))),)
+
+    with pytest.raises(SuspectedParties, match="client-4 told are on no polynomial"):
+        run(algorithm(steps=0), data, faults=faults)
 
 
 def test_noise_for_losses_stays_out_where_nobody_is_lost(data):

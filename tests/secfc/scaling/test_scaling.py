@@ -350,25 +350,42 @@ def test_a_member_that_tells_clients_different_sums_is_noticed():
             return (dataclasses.replace(e, body=dataclasses.replace(e.body, values=e.body.values * 0 + 1)),)
         return (e,)
 
-    with pytest.raises(SuspectedParties, match=r"different sums.*server"):
+    with pytest.raises(SuspectedParties, match=r"on no polynomial"):
         secfc.fit(secfc.SecFC(3, 1, init=START), federation(), scale_features="standard", faults=faults)
+
+    def alone(e):
+        """With the shares of t + 1 members alone, it is digests of the sums that tell."""
+        away = e.sender in ("client-2", "client-3", "client-4")
+        return () if e.kind == "CodedSum" and away and e.round == MOMENTS + 3 else faults(e)
+
+    def at_moments(e):
+        return alone(e) if e.round == MOMENTS + 3 else (e,)
+
+    with pytest.raises(SuspectedParties, match=r"different sums.*server"):
+        secfc.fit(secfc.SecFC(3, 1, init=START), federation(), scale_features="standard", faults=at_moments)
 
 
 def test_sums_that_no_rows_have_end_the_run():
     def faults(e):
         if e.kind == "SumShares" and e.sender == "client-2" and e.round == MOMENTS:
-            # A sharing of another vector: the same is added to all shares of one number.
-            return (dataclasses.replace(e, body=dataclasses.replace(e.body, values=shifted(e.body.values))),)
+            # A sharing of another vector: a line through 0 at the place of its own share is added to all.
+            there = plan.sums.seats[e.recipient]
+            changed = shifted(e.body.values, there)
+            return (dataclasses.replace(e, body=dataclasses.replace(e.body, values=changed)),)
         return (e,)
 
-    def shifted(values):
-        changed = values.copy()
-        changed[:, :3] = (changed[:, :3].astype(np.uint64) + shift) % primes
+    def shifted(values, there):
+        code, changed = plan.sums.code, values.copy()
+        own = code.alphas[plan.sums.seats["client-2"]]
+        for lane, p in enumerate(code.basis.primes):
+            factor = (code.alphas[there] - own) * pow(code.betas[0] - own, -1, p) % p
+            changed[lane, :3] = (
+                changed[lane, :3].astype(np.uint64) + factor * shift[lane].astype(object)
+            ) % p
         return changed
 
     inner = secfc.SecFC(3, 1, init=START)
     plan = Scaled(inner, Standardize()).plan(PublicFacts.of(federation(), 10.0))
-    primes = np.array(plan.sums.code.basis.primes, np.uint64)[:, None]
     for row in ((0, 0, 1 << 200), (-(10**6), 0, 0), (0, 1 << 70, 0)):
         shift = plan.sums.code.basis.reduce(np.array(row, object) % plan.sums.code.basis.modulus)
         with pytest.raises(SuspectedParties, match="no rows have the sums") as caught:
