@@ -205,17 +205,12 @@ def _open(member: OpeningMember, turn: Turn) -> Array:
     """This member's masked summand of every active row: (A, opened) residues."""
     from psu import kernels
 
-    plan, secrets, sheet, shares = member.plan, member.secrets, member.sheet, member.shares
+    secrets, sheet = member.secrets, member.sheet
     me, active, wide = secrets.me, member.active, sheet.opened
     label = f"{turn.sheet} {turn.number} {turn.quorum} {turn.history.hex()}"
     weight = np.uint64(lagrange_weights(tuple(map(share_point, turn.quorum)), 0)[turn.quorum.index(me)])
     masks = {j: secrets.ring.channels[j].stream(f"mask {label}") for j in turn.quorum if j != me}
-    common: list[tuple[Stream, np.uint64]] = []
-    if sheet.kind in ("cells", "slots", "once"):
-        common = [
-            (Stream(subkey(key, label)), _common_factor(plan, subset, me))
-            for subset, key in secrets.common.items()
-        ]
+    common = _common_streams(member, label) if sheet.kind in ("cells", "slots", "once") else []
     bank, spent = member.bank, member.spent
     if bank is not None and spent + len(active) * wide > len(bank):
         raise UnionAborted("the relay asks for more openings than coefficients were dealt for")
@@ -232,18 +227,34 @@ def _open(member: OpeningMember, turn: Turn) -> Array:
         if bank is not None:
             first = spent + start * wide
             g = np.ascontiguousarray(bank[first : first + part.size].reshape(part.shape))
-        if sheet.kind == "cells":
-            kernels.open_gram(shares, rows, g, weight, part)
-        elif sheet.kind == "slots":
-            kernels.open_scaled(shares, rows, g, weight, part)
-        elif sheet.kind == "once":
-            kernels.open_scaled(shares, rows, g, weight, part)
-            disjoint.add_pad(part, secrets, weight)
-        elif sheet.kind == "counts":
-            kernels.open_plain(shares, rows, weight, part)
-        else:
-            kernels.open_spread(shares, rows, weight, part)
+        _open_rows(member, rows, g, weight, part)
     return out
+
+
+def _common_streams(member: OpeningMember, label: str) -> list[tuple[Stream, np.uint64]]:
+    """Streams of common randomness that this member has a part of, and its factor in each."""
+    plan, secrets = member.plan, member.secrets
+    return [
+        (Stream(subkey(key, label)), _common_factor(plan, subset, secrets.me))
+        for subset, key in secrets.common.items()
+    ]
+
+
+def _open_rows(member: OpeningMember, rows: Array, g: Array, weight: np.uint64, part: Array) -> None:
+    """Add to part (rows, opened) what the sheet opens of these rows; g: coefficients of that shape."""
+    from psu import kernels
+
+    shares, kind = member.shares, member.sheet.kind
+    if kind == "cells":
+        kernels.open_gram(shares, rows, g, weight, part)
+    elif kind in ("slots", "once"):
+        kernels.open_scaled(shares, rows, g, weight, part)
+        if kind == "once":
+            disjoint.add_pad(part, member.secrets, weight)
+    elif kind == "counts":
+        kernels.open_plain(shares, rows, weight, part)
+    else:
+        kernels.open_spread(shares, rows, weight, part)
 
 
 @lru_cache(maxsize=8192)

@@ -253,55 +253,81 @@ class QueryValidator:
 
         Raises FaultyServer for a question that is not due, whatever came before.
         """
-        members = question.members.tolist()
         # Lanes that were told as sums may be asked for in full.
-        players = len(question.coins), *question.responders.tolist(), -1, *members
-        if self.due is not None and self.due.is_asked(question) and players not in self.tried:
-            # Whoever fell silent is left out when a question is repeated, so there are only so many.
-            self.refuse(
-                len(self.tried) > len(self.plan.clients), "repeated a question more often than clients"
-            )
-            self.tried.add(players)
-            # A question that I missed may have asked the same: this is perhaps that one again.
-            self.skipped += missed
-            # Whoever sat on a committee of it may have computed what was opened.
-            self.committee = tuple(dict.fromkeys((*self.committee, *self.members(question))))
-            return self.sure
-        heard = not self.opens or self.due is None or not self.due.opens or self.opened is not None
+        players = len(question.coins), *question.responders.tolist(), -1, *question.members.tolist()
+        if self.is_due(question) and players not in self.tried:
+            return self.repeat(question, players, missed)
+        heard = self.has_heard()
         again = self.starts_again(question)
-        due = self.go_on(AGAIN) if again else self.follow(question)
-        if (
-            due is not None
-            and due.operation in (Operation.DELIVER_LABELS, Operation.REVEAL_LABELS)
-            and not again
-            and self.is_start(question, due)
-        ):
-            # Others shared the labels of the cheapest run, or part of those is gone by now.
-            due = self.go_on(AGAIN)
-        heard = heard or again
+        due = self.go_on(AGAIN) if again else self.follow_labels(question)
         missed, self.skipped = missed + self.skipped, 0
+        due = self.skip_missed(question, due, missed)
+        fits = due is not None and due.is_asked(question)
+        self.gap = self.gap or missed > 0
+        self.lost = self.lost or (self.gap and not fits)
+        self.sure = not self.lost and (heard or again) and not (self.opens and missed)
+        if self.lost:
+            return False  # no blame: what I once did not hear may explain it
+        if not fits:
+            self.refuse_query(question, due)
+        self.committee = self.members(question)
+        self.due, self.opened, self.tried = due, None, {players}
+        return self.sure
+
+    def has_heard(self) -> bool:
+        """Whether I know what the last question opened, as far as I hear that at all."""
+        return not self.opens or self.due is None or not self.due.opens or self.opened is not None
+
+    def skip_missed(self, question: Query, due: ExpectedQuery | None, missed: int) -> ExpectedQuery | None:
+        """What is due after at most so many questions that I missed: this one, if it can be."""
         for _ in range(missed):
             if due is None or due.is_asked(question):
                 break
             due = self.go_on(implied_response(question, due))
-        self.gap = self.gap or missed > 0
-        self.lost = self.lost or (self.gap and (due is None or not due.is_asked(question)))
-        self.sure = not self.lost and heard and not (self.opens and missed)
-        if self.lost:
-            return False  # no blame: what I once did not hear may explain it
-        if due is None:
-            self.refuse(True, "asked more than the plan has: all of its restarts and steps are over")
-        elif not due.is_asked(question):
-            why = f"asked {self.words(question)} where the plan has {self.words(due)}"
-            if self.due is not None and self.due.is_asked(question):
-                # Put again to the same: one of them may have told the server another word than the due one.
-                asked = (self.plan.clients[j] for j in question.responders.tolist())
-                parties = dict.fromkeys((SERVER, *asked, *self.members(question)))
-                raise SuspectedParties(tuple(parties), f"the server {why}")
-            self.refuse(True, why)
-        self.committee = self.members(question)
-        self.due, self.opened, self.tried = due, None, {players}
+        return due
+
+    def is_due(self, question: Query) -> bool:
+        """Whether a question is the last one once more."""
+        return self.due is not None and self.due.is_asked(question)
+
+    def repeat(self, question: Query, players: tuple[int, ...], missed: int) -> bool:
+        """Take the last question once more, of others; False if I must not answer.
+
+        Raises FaultyServer for more repetitions than there are clients.
+        """
+        # Whoever fell silent is left out when a question is repeated, so there are only so many.
+        self.refuse(len(self.tried) > len(self.plan.clients), "repeated a question more often than clients")
+        self.tried.add(players)
+        # A question that I missed may have asked the same: this is perhaps that one again.
+        self.skipped += missed
+        # Whoever sat on a committee of it may have computed what was opened.
+        self.committee = tuple(dict.fromkeys((*self.committee, *self.members(question))))
         return self.sure
+
+    def follow_labels(self, question: Query) -> ExpectedQuery | None:
+        """What is due after the last question, or the first of a run that must begin anew to share labels."""
+        due = self.follow(question)
+        if (
+            due is not None
+            and due.operation in (Operation.DELIVER_LABELS, Operation.REVEAL_LABELS)
+            and self.is_start(question, due)
+        ):
+            # Others shared the labels of the cheapest run, or part of those is gone by now.
+            return self.go_on(AGAIN)
+        return due
+
+    def refuse_query(self, question: Query, due: ExpectedQuery | None) -> None:
+        """Raises FaultyServer for a question that is not due; SuspectedParties where others explain it."""
+        self.refuse(due is None, "asked more than the plan has: all of its restarts and steps are over")
+        if due is None:
+            return
+        why = f"asked {self.words(question)} where the plan has {self.words(due)}"
+        if self.is_due(question):
+            # Put again to the same: one of them may have told the server another word than the due one.
+            asked = (self.plan.clients[j] for j in question.responders.tolist())
+            parties = dict.fromkeys((SERVER, *asked, *self.members(question)))
+            raise SuspectedParties(tuple(parties), f"the server {why}")
+        self.refuse(True, why)
 
     def starts_again(self, question: Query) -> bool:
         """Whether a run on shared labels begins anew, as a committee that shared them lost a member.
@@ -519,18 +545,22 @@ def shared_label_restarts(
             told = yield ExpectedQuery(Subject(Operation.COST, k, run.known), opens=False, last=False)
         elif several:
             told = yield from emit_query(run, run.ask(Operation.CLUSTER_COST), opens=False)
-    best = runs[0]
-    if several:
-        best = next((run for run in runs if run.foregone and np.array_equal(told, run.known)), best)
-        # A run whose labels are told is named by a number below 0.
-        named = -1 - int(told[0]) if len(told) else -1
-        best = runs[named] if 0 <= named < len(runs) else best
+    best = cheapest_run(runs, told) if several else runs[0]
     if best.foregone:
         return best.known
     if sharing.everybody:
         return (yield from emit_query(best, best.ask(Operation.REVEAL_LABELS), plan.m))
     yield from emit_query(best, best.ask(Operation.DELIVER_LABELS), opens=False)
     return best.told
+
+
+def cheapest_run(runs: list[PublicRunState], told: Array) -> PublicRunState:
+    """The run that the server named as the cheapest, by its labels (m,) or a number; the first if none."""
+    # A run whose labels are told is named by a number below 0.
+    named = -1 - int(told[0]) if len(told) else -1
+    if 0 <= named < len(runs):
+        return runs[named]
+    return next((run for run in runs if run.foregone and np.array_equal(told, run.known)), runs[0])
 
 
 def emit_query(

@@ -133,7 +133,7 @@ def _delimiter(path: Path, head: Sequence[str]) -> str:
     """The character that cuts all first rows into as many cells, more than one; a comma if none does."""
     if file_extension(path).startswith(".tsv"):
         return "\t"
-    cutting = [each for each in DELIMITERS if _width(head, each) > 1]
+    cutting = _cutting(head)
     if len(cutting) > 1:  # 1,5;2,5 are three cells, or two numbers
         cutting = [each for each in cutting if _numeric(head, each)] or cutting
     if len(cutting) > 1:
@@ -144,8 +144,13 @@ def _delimiter(path: Path, head: Sequence[str]) -> str:
         )
     if not cutting:  # some row is wrong: the first says what was meant, and the reader which it is
         first = next((line for line in head if line.strip()), "")
-        cutting = [each for each in DELIMITERS if _width([first], each) > 1]
+        cutting = _cutting([first])
     return cutting[0] if len(cutting) == 1 else ","
+
+
+def _cutting(head: Sequence[str]) -> list[str]:
+    """Characters that cut every one of these rows into as many cells, more than one."""
+    return [each for each in DELIMITERS if _width(head, each) > 1]
 
 
 def _width(head: Sequence[str], delimiter: str) -> int:
@@ -164,15 +169,20 @@ def _numeric(head: Sequence[str], delimiter: str) -> bool:
     return all(NUMBER.fullmatch(cell) for cell in cells if cell)
 
 
+def _comma_numbers(head: Sequence[str], delimiter: str) -> list[str]:
+    """Numbers with a comma in them ; none of rows that are no CSV, as the reader says."""
+    try:
+        cells = [cell.strip() for row in csv.reader(head, delimiter=delimiter) for cell in row]
+    except csv.Error:
+        return []
+    return [cell for cell in cells if COMMA.fullmatch(cell) or THOUSANDS.fullmatch(cell)]
+
+
 def _decimal(path: Path, head: Sequence[str], delimiter: str) -> str:
     """What a comma means in cells: a decimal, or nothing that is read; refused where it may mean either."""
     if delimiter == "," and not any('"' in line for line in head):
         return "."
-    try:
-        cells = [c.strip() for row in csv.reader(head, delimiter=delimiter) for c in row if "," in c]
-    except csv.Error:
-        return "."  # which the reader says better
-    numbers = [cell for cell in cells if COMMA.fullmatch(cell) or THOUSANDS.fullmatch(cell)]
+    numbers = _comma_numbers(head, delimiter)
     decimals = [cell for cell in numbers if not THOUSANDS.fullmatch(cell)]
     if not numbers:
         return "."

@@ -119,15 +119,19 @@ class Federation:
             names = checked_names(self.feature_names, self.d, "the federation")
             object.__setattr__(self, "feature_names", names)
         if self.server_points is not None:
-            points = read_all(checked_points(self.server_points, "the server"), "the server")
-            observed = self.observed or ()
-            both = len(set.intersection(*map(set, observed))) if observed else self.d
-            if points.shape[1] not in (self.d, both):
-                raise InputError(
-                    f"the server's points have {points.shape[1]} features and the clients' "
-                    f"{self.d}: all must have the same. Give the server the clients' features."
-                )
-            object.__setattr__(self, "server_points", points)
+            object.__setattr__(self, "server_points", self._checked_server_points(self.server_points))
+
+    def _checked_server_points(self, given: Array) -> Array:
+        """The server's points (s, d), of all features or of those that all observe.  Raises InputError."""
+        points = read_all(checked_points(given, "the server"), "the server")
+        observed = self.observed or ()
+        both = len(set.intersection(*map(set, observed))) if observed else self.d
+        if points.shape[1] not in (self.d, both):
+            raise InputError(
+                f"the server's points have {points.shape[1]} features and the clients' "
+                f"{self.d}: all must have the same. Give the server the clients' features."
+            )
+        return points
 
     def __repr__(self) -> str:
         return f"Federation(n={self.n}, m={self.m}, d={self.d})"
@@ -316,9 +320,8 @@ class Federation:
             server_points = read_all(checked_points(as_rows(server_points), "the server"), "the server")
         n = len(points)
         names = [f"client-{j}" for j in range(n)] if names is None else _one_each(names, n, "names")
-        every_truth = [None] * n if truth is None else _one_each(truth, n, "truth")
-        every_ids = [None] * n if ids is None else _one_each(ids, n, "ids")
-        own = [None] * n if features is None else [tuple(f) for f in _one_each(features, n, "features")]
+        every_truth, every_ids = _one_each(truth, n, "truth"), _one_each(ids, n, "ids")
+        own = [None if f is None else tuple(f) for f in _one_each(features, n, "features")]
         return cls(
             tuple(map(Party, names, points, every_truth, every_ids, own)),
             feature_names=common,
@@ -413,6 +416,12 @@ def _checked_parties(parties: Iterable[Party]) -> tuple[Party, ...]:
     names = [party.name for party in parties]
     if repeated := sorted({name for name in names if names.count(name) > 1}):
         raise InputError(f"several clients are named {repeated[0]!r}: names must differ. Rename one.")
+    _check_alike(parties)
+    return parties
+
+
+def _check_alike(parties: tuple[Party, ...]) -> None:
+    """Raises InputError for clients whose features or IDs could not be compared."""
     first = parties[0]
     bare = [party.name for party in parties if party.features is None]
     if 0 < len(bare) < len(parties):
@@ -434,7 +443,6 @@ def _checked_parties(parties: Iterable[Party]) -> tuple[Party, ...]:
             f"client {client!r} has {one} ids and client {peer!r} {other} ids: they could never be "
             "equal. Convert all to one kind."
         )
-    return parties
 
 
 def _in_order(party: Party, names: tuple[str, ...]) -> Party:
@@ -461,7 +469,10 @@ def _union(tables: Sequence[Any]) -> tuple[list[tuple[str, ...]], list[Any]]:
     return names, values
 
 
-def _one_each(items: Sequence[Any], n: int, what: str) -> list[Any]:
+def _one_each(items: Sequence[Any] | None, n: int, what: str) -> list[Any]:
+    """One entry for each of n clients, None for each where there are no items.  Raises InputError."""
+    if items is None:
+        return [None] * n
     if not hasattr(items, "__len__"):
         raise InputError(
             f"{what}={format_value(items)} is {kind_name(items)}: one entry a client is needed. Pass a list "

@@ -162,46 +162,62 @@ def load_parties(
 
     Raises InputError, or MissingFileError (an InputError and a FileNotFoundError).
     """
-    if columns is not None and not isinstance(columns, str | Iterable):
-        raise InputError(f"columns={format_value(columns)} is {kind_name(columns)}: pass a list of names.")
-    if isinstance(columns, str):
-        raise InputError(f"columns={columns!r} is one string: pass a list, as in [{columns!r}].")
-    chosen = None if columns is None else tuple(columns)
-    dialect = Dialect(encoding, delimiter, decimal)
-    texts = tuple(categorical or ())
+    chosen = _chosen_columns(columns)
     if linkage is not None and id_column is not None:
         raise IncompatibleOptions(
             {"id_column": id_column, "schema": ...}, "a schema names its columns", [("id_column", None)]
         )
-    keys = () if linkage is None else linkage.columns
+    keys, texts = () if linkage is None else linkage.columns, tuple(categorical or ())
+    dialect = Dialect(encoding, delimiter, decimal)
     wanted = WantedColumns(chosen, client_column, id_column, label_column, union, gaps, texts, dialect, keys)
     tables = _read_all(_checked_paths(paths), wanted)
     tables = _by_client(tables[0]) if tables[0].clients is not None else _renamed(tables)
     if union:
-        here = {name for table in tables for name in table.features or ()}
-        if nowhere := [name for name in chosen or () if name not in here]:
-            known = names_listed(sorted(here))
-            raise InputError(f"no file has a column {nowhere[0]!r}: their columns are {known}. Correct it.")
-        tables = [replace(table, points=table.points[0 : table.points.shape[0]]) for table in tables]
-    for table in tables:
-        if union and table.features is None:
-            raise InputError(
-                f"{table.path} has no column names: columns of a union are matched by name. Add a header "
-                "row, or feature_names."
-            )
-        if in_memory(table.points) and table.features is not None and not union and not gaps:
-            for _ in row_blocks(table.points, f"client {table.name!r}", table.features):
-                pass  # Party checks this too, but cannot name the feature.
+        tables = _in_union(tables, chosen)
+    elif not gaps:
+        _check_numbers(tables)
     if categorical:
         tables = _with_bits(tables, agree_categories(categorical, [table.texts for table in tables], agree))
     if gaps:
         tables = [replace(table, points=as_gap_rows(table.points)) for table in tables]
-    truths = _codes([table.labels for table in tables])
-    parties = tuple(
-        _linked(t, truth, linkage, drop_unfit, t.features if union else None)
-        for t, truth in zip(tables, truths, strict=True)
-    )
+    own = [table.features if union else None for table in tables]
+    each = zip(tables, _codes([table.labels for table in tables]), own, strict=True)
+    parties = tuple(_linked(table, truth, linkage, drop_unfit, features) for table, truth, features in each)
     return parties, None if union else tables[0].features
+
+
+def _chosen_columns(columns: Sequence[str] | None) -> tuple[str, ...] | None:
+    """The features that are asked for, None for all.  Raises InputError for what is no list of names."""
+    if columns is None:
+        return None
+    if isinstance(columns, str):
+        raise InputError(f"columns={columns!r} is one string: pass a list, as in [{columns!r}].")
+    if not isinstance(columns, Iterable):
+        raise InputError(f"columns={format_value(columns)} is {kind_name(columns)}: pass a list of names.")
+    return tuple(columns)
+
+
+def _in_union(tables: list[FileTable], chosen: tuple[str, ...] | None) -> list[FileTable]:
+    """Tables of different columns in memory.  Raises InputError where they cannot be matched by name."""
+    here = {name for table in tables for name in table.features or ()}
+    if nowhere := [name for name in chosen or () if name not in here]:
+        known = names_listed(sorted(here))
+        raise InputError(f"no file has a column {nowhere[0]!r}: their columns are {known}. Correct it.")
+    for table in tables:
+        if table.features is None:
+            raise InputError(
+                f"{table.path} has no column names: columns of a union are matched by name. Add a header "
+                "row, or feature_names."
+            )
+    return [replace(table, points=table.points[0 : table.points.shape[0]]) for table in tables]
+
+
+def _check_numbers(tables: list[FileTable]) -> None:
+    """Raises InputError naming the feature of a value that is no number, as `Party` cannot."""
+    for table in tables:
+        if in_memory(table.points) and table.features is not None:
+            for _ in row_blocks(table.points, f"client {table.name!r}", table.features):
+                pass
 
 
 def _linked(

@@ -334,34 +334,40 @@ def linkage_keys(linkage: Linkage, rows: Sequence[Sequence[str]]) -> tuple[list[
     rows: cells, in the schema's order.
     A row takes part if no required field is missing, and every field that is there has its form and check.
     """
-    columns, fit = [], [True] * len(rows)
-    told = []
-    for at, field in enumerate(linkage.fields):
-        texts = [field.normalize(row[at]) for row in rows]
-        pattern = compile_pattern(field.pattern) if field.pattern else None
-        check = check_digit(field.check) if field.check else None
-        misformed = [bool(t and pattern is not None and pattern.fullmatch(t) is None) for t in texts]
-        failed = [bool(t and check is not None and not check(t)) for t in texts]
-        fit = [ok and not (a or b) for ok, a, b in zip(fit, misformed, failed, strict=True)]
-        there = [text for text in texts if text]
-        told.append(
-            FieldQuality(
-                field.column,
-                len(there),
-                len(texts) - len(there),
-                sum(PLACEHOLDERS.fullmatch(text) is not None for text in there),
-                sum(misformed),
-                sum(failed),
-                max(Counter(there).values(), default=0),
-                dict(sorted(Counter(len(t) for t in there if t.isascii() and t.isdigit()).items())),
-            )
-        )
-        columns.append(texts)
+    columns = [[field.normalize(row[at]) for row in rows] for at, field in enumerate(linkage.fields)]
+    judged = [judge_field(field, texts) for field, texts in zip(linkage.fields, columns, strict=True)]
+    unfit = [any(wrong) for wrong in zip(*(each for _, each in judged), strict=True)]
     made = (linkage.key(texts) for texts in zip(*columns, strict=True))
-    keys = [key if ok else None for key, ok in zip(made, fit, strict=True)]
+    keys = [None if wrong else key for key, wrong in zip(made, unfit, strict=True)]
     held = [key for key in keys if key is not None]
     distinct = len(set(held))
-    return keys, KeyQuality(len(rows), keys.count(None), distinct, len(held) - distinct, tuple(told))
+    found = tuple(quality for quality, _ in judged)
+    return keys, KeyQuality(len(rows), keys.count(None), distinct, len(held) - distinct, found)
+
+
+def _digit_lengths(texts: Sequence[str]) -> dict[int, int]:
+    """How many of these texts are numbers of so many digits."""
+    return dict(sorted(Counter(len(t) for t in texts if t.isascii() and t.isdigit()).items()))
+
+
+def judge_field(field: LinkageField, texts: Sequence[str]) -> tuple[FieldQuality, list[bool]]:
+    """The counts of a field, and of each of its texts whether it lacks the form or fails the check."""
+    pattern = compile_pattern(field.pattern) if field.pattern else None
+    check = check_digit(field.check) if field.check else None
+    misformed = [bool(t and pattern is not None and pattern.fullmatch(t) is None) for t in texts]
+    failed = [bool(t and check is not None and not check(t)) for t in texts]
+    there = [text for text in texts if text]
+    quality = FieldQuality(
+        field.column,
+        len(there),
+        len(texts) - len(there),
+        sum(PLACEHOLDERS.fullmatch(text) is not None for text in there),
+        sum(misformed),
+        sum(failed),
+        max(Counter(there).values(), default=0),
+        _digit_lengths(there),
+    )
+    return quality, [a or b for a, b in zip(misformed, failed, strict=True)]
 
 
 # --------------------------------------------------------------------------------------------------

@@ -331,25 +331,18 @@ def row_table(path: Path, lines: Any, wanted: WantedColumns, expected: Any, deci
     names = list(header) if header else [str(column) for column in range(width)]
     features = _choose(path, header, wanted, expected) if header else tuple(names)
     positions = [names.index(name) for name in features]
-    apart: dict[str, list[str]] = {name: [] for name in wanted.apart}
+    apart: dict[str, list[Any]] = {name: [] for name in wanted.apart}
     columns = [(names.index(name), name, apart[name]) for name in apart]
-    values = array("d")
-    for row in lines if header else chain([first], lines):
-        if not row:
-            continue
+    other, values = decimal == "," or wanted.gaps or wanted.union, array("d")
+    for row in filter(None, lines if header else chain([first], lines)):
         if len(row) != width:
             raise InputError(
                 f"{path}, line {lines.line_num}: {len(row)} cells, and the first row has {width}. "
                 "Every row needs the same number: correct the row."
             )
         cells = [row[position] for position in positions]
-        if decimal == ",":
-            cells = [with_decimal_point(cell) for cell in cells]
-        if wanted.gaps:
-            cells = ["nan" if cell.strip().lower() in ABSENT else cell for cell in cells]
-        elif wanted.union:
-            # Whether a column is empty throughout, which is to say not observed, shows in the end.
-            cells = [cell if cell.strip() else "nan" for cell in cells]
+        if other:
+            cells = _number_cells(cells, wanted, decimal)
         try:
             values.extend(map(float, cells))
         except ValueError:
@@ -359,15 +352,32 @@ def row_table(path: Path, lines: Any, wanted: WantedColumns, expected: Any, deci
         if max(map(len, cells)) >= DIGITS and (at := _first_inexact(cells)) is not None:
             raise InputError(f"{path}, line {lines.line_num}, column {features[at]!r}: {INEXACT}")
         for position, name, column in columns:
-            column.append(row[position].strip())
-            if wanted.gaps and name in wanted.texts:
-                column[-1] = "" if column[-1].lower() in ABSENT else column[-1]
-            elif not column[-1] and name not in wanted.keys:
+            column.append(_cell_apart(row[position].strip(), name, wanted))
+            if column[-1] is None:
                 raise _bad_cell(path, lines.line_num, (name,), [""])
     if not values:
         raise InputError(f"{path} has a header and no data: a client needs at least one point. Leave it out.")
     points = np.frombuffer(values, dtype=np.float64).reshape(-1, len(features))
     return _set_apart(FileTable(path, file_stem(path), points, features if header else None), wanted, apart)
+
+
+def _cell_apart(text: str, name: str, wanted: WantedColumns) -> str | None:
+    """The text of a cell set apart, None where it may not be empty and is."""
+    if wanted.gaps and name in wanted.texts:
+        return "" if text.lower() in ABSENT else text
+    return text if text or name in wanted.keys else None
+
+
+def _number_cells(cells: list[str], wanted: WantedColumns, decimal: str) -> list[str]:
+    """Cells of features as Python spells numbers, "nan" for values that may be missing and are."""
+    if decimal == ",":
+        cells = [with_decimal_point(cell) for cell in cells]
+    if wanted.gaps:
+        return ["nan" if cell.strip().lower() in ABSENT else cell for cell in cells]
+    if wanted.union:
+        # Whether a column is empty throughout, which is to say not observed, shows in the end.
+        return [cell if cell.strip() else "nan" for cell in cells]
+    return cells
 
 
 def _header(
@@ -469,8 +479,8 @@ def _read_npz(path: Path, wanted: WantedColumns, expected: tuple[str, ...] | Non
         free = set(file.files) - set(wanted.named)
         wanted = replace(
             wanted,
-            client=wanted.client or ("client" if "client" in free else None),
-            label=wanted.label or ("y" if "y" in free else None),
+            client=wanted.client or next(iter(free & {"client"}), None),
+            label=wanted.label or next(iter(free & {"y"}), None),
         )
         for name in wanted.apart:
             if name not in file.files:
@@ -479,19 +489,18 @@ def _read_npz(path: Path, wanted: WantedColumns, expected: tuple[str, ...] | Non
         check_shape(points.shape, f"{path}, array 'X',")
         names = file["feature_names"].tolist() if "feature_names" in file.files else None
         apart = {name: file[name].tolist() for name in wanted.apart}
-    features = None
-    if names is not None:
-        if len(names) != points.shape[1]:
-            raise InputError(
-                f"{path}: {len(names)} feature_names and X of shape {points.shape}: one name a "
-                "column is needed. Correct feature_names."
-            )
-        names = [str(name) for name in names]
-        by_name = replace(wanted, client=None, ids=None, label=None)
-        features = _choose(path, tuple(names), by_name, expected)
-        points = points[:, [names.index(name) for name in features]]
-    elif wanted.columns:
-        raise InputError(f"{path} has no feature_names, so columns cannot be chosen. Add them.")
+    if names is None:
+        if wanted.columns:
+            raise InputError(f"{path} has no feature_names, so columns cannot be chosen. Add them.")
+        return [_set_apart(FileTable(path, path.stem, points, None), wanted, apart)]
+    if len(names) != points.shape[1]:
+        raise InputError(
+            f"{path}: {len(names)} feature_names and X of shape {points.shape}: one name a "
+            "column is needed. Correct feature_names."
+        )
+    names = [str(name) for name in names]
+    features = _choose(path, tuple(names), replace(wanted, client=None, ids=None, label=None), expected)
+    points = points[:, [names.index(name) for name in features]]
     return [_set_apart(FileTable(path, path.stem, points, features), wanted, apart)]
 
 
@@ -549,6 +558,17 @@ def _choose(
             raise _unknown(path, name, header)
     chosen = wanted.columns or tuple(name for name in header if name not in wanted.apart)
     features = tuple(name for name in chosen if name in header) if wanted.union else chosen
+    _refuse_features(path, header, features, wanted)
+    if expected is None:
+        return features
+    _refuse_other_columns(path, features, expected)
+    return expected
+
+
+def _refuse_features(
+    path: Path, header: tuple[str, ...], features: tuple[str, ...], wanted: WantedColumns
+) -> None:
+    """Raises InputError for no feature, or one without a name."""
     if nameless := {"", "__index_level_0__"} & set(features):
         raise InputError(
             f"{path}, column {header.index(nameless.pop()) + 1} has no name: it looks like a row "
@@ -561,15 +581,18 @@ def _choose(
         )
     if not features:
         raise InputError(f"{path} has no feature columns: at least one is needed. Add one.")
-    if expected is not None and set(features) != set(expected):
-        missing = names_listed([name for name in expected if name not in features])
-        extra = names_listed([name for name in features if name not in expected])
+
+
+def _refuse_other_columns(path: Path, features: Sequence[str], expected: Sequence[str]) -> None:
+    """Raises InputError for features that are not those of the first file."""
+    missing = [name for name in expected if name not in features]
+    extra = [name for name in features if name not in expected]
+    if missing or extra:
         raise InputError(
-            f"{path} has other columns than the first file: missing are {missing}, additional are "
-            f"{extra}. All files need the same",
+            f"{path} has other columns than the first file: missing are {names_listed(missing)}, "
+            f"additional are {names_listed(extra)}. All files need the same",
             [("columns", ..., "list the common ones"), UNION],
         )
-    return expected or features
 
 
 def _unknown(path: Path, name: str, known: Sequence[str]) -> InputError:
@@ -579,25 +602,7 @@ def _unknown(path: Path, name: str, known: Sequence[str]) -> InputError:
 def _set_apart(table: FileTable, wanted: WantedColumns, apart: dict[str, list[Any]]) -> FileTable:
     """The table with its columns set apart, one value a row and none missing."""
     for name, column in apart.items():
-        if not isinstance(column, list) or len(column) != table.points.shape[0]:
-            raise InputError(
-                f"{table.path}, column {name!r}: one value for each of {table.points.shape[0]} "
-                "points is needed. Correct its length."
-            )
-        for row, value in enumerate(column):
-            empty = value is None or value != value
-            if empty and (name in wanted.keys or (wanted.gaps and name in wanted.texts)):
-                continue
-            if empty or isinstance(value, list | dict) or (name == wanted.ids and value == ""):
-                raise InputError(
-                    f"{table.path}, column {name!r}, row {row} (counted from 0): the value is "
-                    "missing or no single value. Fill it in or drop the row."
-                )
-            if name in wanted.linking and not _spelled(value, binary=name == wanted.ids):
-                raise InputError(
-                    f"{table.path}, column {name!r}: its cells are of type {type(value).__name__}, which has "
-                    "no one spelling. IDs are text or whole numbers: convert the column."
-                )
+        _check_apart(table, wanted, name, column)
     clients, ids, labels = (
         None if name is None else apart[name] for name in (wanted.client, wanted.ids, wanted.label)
     )
@@ -608,6 +613,30 @@ def _set_apart(table: FileTable, wanted: WantedColumns, apart: dict[str, list[An
         for name in (*wanted.texts, *wanted.keys)
     }
     return replace(table, clients=clients, ids=ids, labels=labels, texts=texts)
+
+
+def _check_apart(table: FileTable, wanted: WantedColumns, name: str, column: Any) -> None:
+    """Raises InputError for a column set apart that lacks a value, or has one of a kind that it may not."""
+    if not isinstance(column, list) or len(column) != table.points.shape[0]:
+        raise InputError(
+            f"{table.path}, column {name!r}: one value for each of {table.points.shape[0]} "
+            "points is needed. Correct its length."
+        )
+    optional = name in wanted.keys or (wanted.gaps and name in wanted.texts)
+    for row, value in enumerate(column):
+        empty = value is None or value != value
+        if empty and optional:
+            continue
+        if empty or isinstance(value, list | dict) or (name == wanted.ids and value == ""):
+            raise InputError(
+                f"{table.path}, column {name!r}, row {row} (counted from 0): the value is "
+                "missing or no single value. Fill it in or drop the row."
+            )
+        if name in wanted.linking and not _spelled(value, binary=name == wanted.ids):
+            raise InputError(
+                f"{table.path}, column {name!r}: its cells are of type {type(value).__name__}, which has "
+                "no one spelling. IDs are text or whole numbers: convert the column."
+            )
 
 
 def normalize_id(name: Any) -> Any:

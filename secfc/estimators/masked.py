@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -74,15 +75,11 @@ class MaskedKMeans(Federated):
 
     def _stacked(self, given: ClientTables, groups: Any, *, reset: bool) -> tuple[Array, list[Array]]:
         """Frames side by side, by the names of their columns: NaN where a client has none of a name."""
-        named = [names_of(table) for table in given.tables]
-        if (
-            groups is not None
-            or not named
-            or None in named
-            or not (reset or hasattr(self, "feature_names_in_"))
-        ):
+        named = [names for table in given.tables if (names := names_of(table)) is not None]
+        known = reset or hasattr(self, "feature_names_in_")
+        if groups is not None or not named or len(named) < len(given.tables) or not known:
             return super()._stacked(given, groups, reset=reset)
-        union = list(dict.fromkeys(name for own in named for name in own or ()))
+        union = list(dict.fromkeys(chain.from_iterable(named)))
         if reset:
             self.feature_names_in_, self.n_features_in_ = np.array(union, object), len(union)
             self._dtype = np.dtype(np.float64)
@@ -97,7 +94,7 @@ class MaskedKMeans(Federated):
         for table, own in zip(given.tables, named, strict=True):
             values = check_array(table, dtype="numeric", ensure_all_finite="allow-nan")
             arrays.append(np.full((len(values), len(place)), np.nan))
-            arrays[-1][:, [place[name] for name in own or ()]] = values
+            arrays[-1][:, [place[name] for name in own]] = values
         ends = np.cumsum([len(array) for array in arrays])
         return np.concatenate(arrays), np.split(np.arange(ends[-1]), ends[:-1])
 

@@ -284,21 +284,8 @@ class FedDPKMeans:
         points = public.server_points
         if points is None or not len(points) or isinstance(self.start, Votes | Cones):
             return self._voted(public)
-        k = self.k.among(len(points), "points of the server") if isinstance(self.k, Elbow) else self.k
-        most = largest_k(k)
-        if len(points) < max(most, 2):
-            raise InputError(
-                f"the server holds {len(points)} points, k={most} clusters need at least {max(most, 2)}: "
-                "lower k, or give the server more points"
-            )
-        if most < 1 or (self.steps is not None and self.steps < 0):
-            raise InputError(f"k={most}, steps={self.steps}: at least one cluster and no negative steps")
+        k, steps = self._checked_steps(len(points))
         initial = isinstance(self.start, FedDPInit)
-        if isinstance(self.k, Elbow) and not initial:
-            raise InputError("an Elbow needs the weights that FedDPInit finds: give k as a number")
-        steps = self._steps(initial)
-        if not initial and steps == 0:
-            raise InputError("steps=0 without FedDPInit: nothing would be learned from the clients")
         points = np.asarray(points, np.float64)
         origin = points.mean(axis=0) if self.variant.centered else np.zeros(points.shape[1])
         radius = self._radius(points, origin)
@@ -334,8 +321,27 @@ class FedDPKMeans:
             warnings.warn(Caution(why, [protect]), stacklevel=2)
         return done
 
-    def _voted(self, public: PublicFacts) -> FedDPPlan:
-        """The plan without points at the server: candidates in the public ball instead."""
+    def _checked_steps(self, held: int) -> tuple[int | Elbow, int]:
+        """Clusters, and steps of FedDP-Lloyds, where the server holds so many points.  Raises InputError."""
+        k = self.k.among(held, "points of the server") if isinstance(self.k, Elbow) else self.k
+        most = largest_k(k)
+        if held < max(most, 2):
+            raise InputError(
+                f"the server holds {held} points, k={most} clusters need at least {max(most, 2)}: "
+                "lower k, or give the server more points"
+            )
+        if most < 1 or (self.steps is not None and self.steps < 0):
+            raise InputError(f"k={most}, steps={self.steps}: at least one cluster and no negative steps")
+        initial = isinstance(self.start, FedDPInit)
+        if isinstance(self.k, Elbow) and not initial:
+            raise InputError("an Elbow needs the weights that FedDPInit finds: give k as a number")
+        steps = self._steps(initial)
+        if not initial and steps == 0:
+            raise InputError("steps=0 without FedDPInit: nothing would be learned from the clients")
+        return k, steps
+
+    def _voting_start(self, public: PublicFacts) -> Votes | Cones:
+        """The start without points at the server.  Raises InputError for one that needs them."""
         start = self.start
         if isinstance(start, FedDPInit):
             wide = public.d > max(FEATURES_FOR_VOTES, FEATURES_A_CLUSTER * largest_k(self.k) - 1)
@@ -346,9 +352,13 @@ class FedDPKMeans:
                 "server_points, or start=Votes() and a bound"
             )
         if isinstance(start, Votes):
-            start = start.among(largest_k(self.k), public.d, self.epsilon)
-        elif public.d == 1:
+            return start.among(largest_k(self.k), public.d, self.epsilon)
+        if public.d == 1:
             raise InputError("Cones about the mean of d=1 feature are two: give start=Votes()")
+        return start
+
+    def _check_without_points(self) -> int:
+        """The number of clusters.  Raises InputError for what points of the server are needed for."""
         if self.bound is None:
             raise InputError(
                 "the server holds 0 points and bound=None: give the federation server_points, or the radius "
@@ -367,10 +377,16 @@ class FedDPKMeans:
             )
         if self.shares is not None:
             raise InputError(f"shares={self.shares} without server points: give Votes(share=...) instead")
+        return self.k
+
+    def _voted(self, public: PublicFacts) -> FedDPPlan:
+        """The plan without points at the server: candidates in the public ball instead."""
+        start = self._voting_start(public)
+        k = self._check_without_points()
         usual = STEPS_AFTER_VOTES if isinstance(start, Votes) else STEPS_AFTER_CONES
         steps = usual if self.steps is None else self.steps
-        if self.k < 1 or steps < 1:
-            raise InputError(f"k={self.k}, steps={steps}: at least one cluster and one step are needed")
+        if k < 1 or steps < 1:
+            raise InputError(f"k={k}, steps={steps}: at least one cluster and one step are needed")
         if (why := delta_warning(self.delta)) is not None:
             raise InputError(why)
         budget = Budget(self.epsilon, self.delta)
@@ -383,7 +399,7 @@ class FedDPKMeans:
             None, found[len(lines)] if votes else None, None, None, None, groups, found[0] if lines else None
         )
         plan = FedDPPlan(
-            sums=draft, k=self.k, d=public.d, points=np.zeros((0, public.d)), origin=np.zeros(public.d),
+            sums=draft, k=k, d=public.d, points=np.zeros((0, public.d)), origin=np.zeros(public.d),
             scale=scale_for(radius.value, STEPS), radius=radius, outer_bound=1, rows=0, variant=self.variant,
             neighbors=self.neighbors, noises=noises,
             placement=self.noise, budget=budget, start=start, session=public.session,
@@ -410,37 +426,40 @@ class FedDPKMeans:
             return Bound.given(self.bound)
         return Bound.from_public(points, self.variant.quantile, origin)
 
-    def _noises(self, budget: Budget, initial: bool, steps: int, honest: HonestCounts) -> StepNoises:
-        """The noise of every step, so that all of them meet the budget together."""
-        unit = self.neighbors.unit
-        joint = self.variant.joint
+    def _weights(self, budget: Budget, initial: bool, steps: int) -> tuple[float, ...]:
+        """What each sum counts for in the budget, in the order of sums.  Raises InputError."""
+        unit, joint = self.neighbors.unit, self.variant.joint
         usual = OUR_WEIGHTS[unit] if joint else PAPER_SHARES[unit]
         shares = self.shares or usual
         if len(shares) != len(usual) or not all(share > 0 for share in shares):
             raise InputError(f"shares={shares}: {len(usual)} positive numbers are needed for this variant")
-        group = shares[2:]
-        wanted = (shares if initial else ()) + group * steps
+        wanted = (shares if initial else ()) + shares[2:] * steps
         if joint and initial and steps and not self.shares:
             *before, last = [w for least, w in OUR_WEIGHTS_BEFORE_LLOYD[unit] if budget.epsilon >= least][-1]
             wanted = (*before, *((last / steps,) * steps))
-        chosen = initial and self.variant.chosen
-        if chosen:
+        if initial and self.variant.chosen:
             whole = math.fsum(wanted) / (1 - CHOICE)
             wanted = (*wanted[:2], CHOICE * whole, *wanted[2:])
+        return wanted
+
+    def _noises(self, budget: Budget, initial: bool, steps: int, honest: HonestCounts) -> StepNoises:
+        """The noise of every step, so that all of them meet the budget together."""
+        wanted, joint = self._weights(budget, initial, steps), self.variant.joint
         found: tuple[Noise, ...]
         if self.variant.gaussian:
             # Shares of epsilons are about shares of inverse noise multipliers, whose squares add up.
             weights = wanted if joint or self.shares else tuple(share**2 for share in wanted)
             found = self.noise.calibrate(budget, weights, honest)
         else:
-            one_entry = unit == "data point" and self.neighbors.factor == 1
+            one_entry = self.neighbors.unit == "data point" and self.neighbors.factor == 1
             count = Laplace(1.0, one_entry, UNIT)
             kinds = ((None, count, None, count) if initial else ()) + (None, count) * steps
             found = proportional_noise(budget, wanted, kinds)
-        ahead = 2 + chosen if initial else 0
-        groups = tuple(
-            (found[i], None if joint else found[i + 1]) for i in range(ahead, len(found), len(group))
-        )
+        chosen = initial and self.variant.chosen
+        each = found[2 + chosen if initial else 0 :]
+        groups: tuple[tuple[Noise, Noise | None], ...] = tuple((one, None) for one in each)
+        if not joint:
+            groups = tuple(zip(each[::2], each[1::2], strict=True))
         if not initial:
             return StepNoises(None, None, None, None, None, groups)
         return StepNoises(found[0], found[1], found[2] if chosen else None, *groups[0], groups[1:])

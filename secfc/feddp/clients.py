@@ -137,16 +137,24 @@ def client_contributions(
     return parts, mine.bounded(parts, vectors, bounds)
 
 
-def run_client(
-    plan: FedDPPlan, party: Party, coins: Coins
-) -> Role[tuple[Array, dict[str, tuple[int, int]], Array]]:
-    """My labels (m_j,), which stay with me, how many of my contributions were shortened, and the centers."""
-    me = party.name
-    yield from agree_with_workers(plan, me, plan.computing)
-    mine = ClientStatistics(plan, party.read())
-    question = ITERATE
+class FedDPClient:
+    """One client's side of a run: it adds to every sum that the plan has, in the order of the plan.
 
-    def add(parts: list[NoisePart], vectors: list[Array]) -> Role[None]:
+    question: the round of the next message of the server.  projection: (d, p) of the initial steps, None
+    before it came and where there are none.
+    """
+
+    def __init__(self, plan: FedDPPlan, party: Party, coins: Coins) -> None:
+        self.plan, self.me, self.coins = plan, party.name, coins
+        self.mine, self.question = ClientStatistics(plan, party.read()), ITERATE
+        self.projection: Array | None = None
+
+    def add(self, told: Question | None, number: int = 0) -> Role[None]:
+        """Add to the sum that a message asks for, None for the first one; arguments as of
+        `client_contributions`.
+        """
+        plan, coins = self.plan, self.coins
+        parts, vectors = client_contributions(self.mine, told, number, self.projection)
         honest, place = HonestCounts.of(plan.sums), plan.placement
         shared = [
             place.share(part.noise, part.sensitivity, vector, honest, coins)
@@ -157,71 +165,99 @@ def run_client(
             spare = np.concatenate(
                 [place.spare(part.noise, part.sensitivity, part.size, honest, coins) for part in parts]
             )
-        yield from contribute_vector(plan.sums, me, np.concatenate(shared), question + 1, coins, spare=spare)
+        yield from contribute_vector(
+            plan.sums, self.me, np.concatenate(shared), self.question + 1, coins, spare=spare
+        )
+        self.question += STRIDE
 
-    def hear(*kinds: Any) -> Role[Any]:
-        inbox = yield Exchange({}, (SERVER,), round=question, phase="listen")
+    def receive(self, kind: type[Any], bounds: int) -> Role[Any]:
+        """The next message of the server, of this kind, with so many bounds on vectors of a client.
+
+        Raises FaultyServer for another.
+        """
+        inbox = yield Exchange({}, (SERVER,), round=self.question, phase="listen")
         told = expect_one(inbox, SERVER)
-        if not isinstance(told, kinds):
-            raise FaultyServer(SERVER, f"sent {type(told).__name__} out of turn")
+        self.refuse_if(not isinstance(told, kind), f"sent {type(told).__name__} out of turn")
+        if kind is not NoisyCenters:
+            why = f"sends {len(told.bounds)} bounds on vectors of a client"
+            self.refuse_if(len(told.bounds) != bounds, why)
         return told
 
-    initial = isinstance(plan.start, FedDPInit)
-    projection = None
+    def refuse_if(self, wrong: bool, why: str) -> None:
+        """Raises FaultyServer for what the plan does not allow."""
+        if wrong:
+            raise FaultyServer(SERVER, why)
+
+    def find_proxies(self) -> Role[None]:
+        """Algorithm 1, steps 1 and 2: outer product and weights of proxies; and the choice of a start."""
+        plan = self.plan
+        yield from self.add(None)
+        told = yield from self.receive(Project, plan.by_client)
+        self.projection = told.projection
+        self.refuse_if(
+            len(told.projection) != plan.d or len(told.proxies) != plan.bins,
+            "projects to other features or points than the plan has",
+        )
+        yield from self.add(told)
+        if not plan.variant.chosen:
+            return
+        told = yield from self.receive(Choose, plan.by_client)
+        count, k, d = told.starts.shape
+        # Distances within the ball: what is beyond has no meaning, and would overflow the sum.
+        other = count != STARTS or k > plan.most or d != plan.d or told.cap > 4 * plan.reach**2
+        self.refuse_if(other, "lets choose among other starts than the plan has")
+        yield from self.add(told)
+
+    def vote(self) -> Role[None]:
+        """Votes along lines, and for candidates in full space."""
+        plan = self.plan
+        for _ in range(plan.lines):
+            told = yield from self.receive(Project, 0)
+            other = not votes_on_line(plan, told) or len(told.proxies) != PLACES
+            self.refuse_if(other, "lets vote along other lines than the plan has")
+            yield from self.add(told)
+        for _ in range(plan.start.rounds or 1 if isinstance(plan.start, Votes) else 0):
+            told = yield from self.receive(Project, 0)
+            # Nothing is projected away.
+            other = not np.array_equal(told.projection, np.eye(plan.d)) or len(told.proxies) != plan.bins
+            self.refuse_if(other, "lets vote on other features or candidates than the plan has")
+            yield from self.add(told)
+
+    def move_centers(self, number: int) -> Role[None]:
+        """Sums about centers: step 3 of Algorithm 1 (number 0), or one of FedDP-Lloyds."""
+        plan = self.plan
+        told = yield from self.receive(GroupAbout, plan.by_client * len(plan.noises.group(number)))
+        k, features = len(told.centers), plan.d
+        if told.projected:
+            if number or self.projection is None:
+                raise FaultyServer(SERVER, "sends projected centers where there is no projection")
+            features = self.projection.shape[1]
+        self.refuse_if(
+            told.centers.shape != (k, features) or told.origins.shape != (k, plan.d),
+            f"sends centers that are not rows of {features} features",
+        )
+        self.refuse_if(
+            not 1 <= k <= plan.widest(number) or not LEAST_REACH <= told.reach <= MAX_REACH,
+            f"asks for k={k} clusters within {told.reach} steps: the plan forbids it",
+        )
+        yield from self.add(told, number)
+
+
+def run_client(
+    plan: FedDPPlan, party: Party, coins: Coins
+) -> Role[tuple[Array, dict[str, tuple[int, int]], Array]]:
+    """My labels (m_j,), which stay with me, how many of my contributions were shortened, and the centers."""
+    yield from agree_with_workers(plan, party.name, plan.computing)
+    client, initial = FedDPClient(plan, party, coins), isinstance(plan.start, FedDPInit)
     if initial:
-        yield from add(*client_contributions(mine, None))
-        question += STRIDE
-        told = yield from hear(Project)
-        projection = told.projection
-        fits = len(projection) == plan.d and len(told.proxies) == plan.bins
-        if not fits or len(told.bounds) != plan.by_client:
-            raise FaultyServer(SERVER, "projects to other features, points or bounds than the plan has")
-        yield from add(*client_contributions(mine, told))
-        question += STRIDE
-        if plan.variant.chosen:
-            told = yield from hear(Choose)
-            count, k, d = told.starts.shape
-            # Distances within the ball: what is beyond has no meaning, and would overflow the sum.
-            if count != STARTS or k > plan.most or d != plan.d or told.cap > 4 * plan.reach**2:
-                raise FaultyServer(SERVER, "lets choose among other starts than the plan has")
-            if len(told.bounds) != plan.by_client:
-                raise FaultyServer(SERVER, f"sends {len(told.bounds)} bounds on vectors of a client")
-            yield from add(*client_contributions(mine, told))
-            question += STRIDE
-    for _ in range(plan.lines):
-        told = yield from hear(Project)
-        if not votes_on_line(plan, told) or len(told.proxies) != PLACES or told.bounds:
-            raise FaultyServer(SERVER, "lets vote along other lines than the plan has")
-        yield from add(*client_contributions(mine, told))
-        question += STRIDE
-    for _ in range(plan.start.rounds or 1 if isinstance(plan.start, Votes) else 0):
-        told = yield from hear(Project)
-        # Votes are among candidates in full space: nothing is projected away.
-        whole = np.array_equal(told.projection, np.eye(plan.d))
-        if not whole or len(told.proxies) != plan.bins or told.bounds:
-            raise FaultyServer(SERVER, "lets vote on other features or candidates than the plan has")
-        yield from add(*client_contributions(mine, told))
-        question += STRIDE
+        yield from client.find_proxies()
+    yield from client.vote()
     for number in range(0 if initial else 1, len(plan.noises.lloyd) + 1):
-        told = yield from hear(GroupAbout)
-        k = len(told.centers)
-        into = projection if told.projected and not number else None
-        if told.projected and into is None:
-            raise FaultyServer(SERVER, "sends projected centers where there is no projection")
-        features = plan.d if into is None else into.shape[1]
-        if told.centers.shape != (k, features) or told.origins.shape != (k, plan.d):
-            raise FaultyServer(SERVER, f"sends centers that are not rows of {features} features")
-        if not 1 <= k <= plan.widest(number) or not LEAST_REACH <= told.reach <= MAX_REACH:
-            raise FaultyServer(
-                SERVER, f"asks for k={k} clusters within {told.reach} steps: the plan forbids it"
-            )
-        if len(told.bounds) != plan.by_client * len(plan.noises.group(number)):
-            raise FaultyServer(SERVER, f"sends {len(told.bounds)} bounds on vectors of a client")
-        yield from add(*client_contributions(mine, told, number, projection))
-        question += STRIDE
-    told = yield from hear(NoisyCenters)
+        yield from client.move_centers(number)
+    told = yield from client.receive(NoisyCenters, 0)
     if told.centers.shape[1] != plan.d or not 1 <= len(told.centers) <= plan.most:
         raise FaultyServer(SERVER, "sends centers of other features or clusters than the plan has")
+    mine = client.mine
     with one_thread():
         labels = nearest_proxy(mine.rows, told.centers)
     return labels.astype(np.int32), mine.shortened, told.centers + plan.origin

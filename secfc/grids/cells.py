@@ -40,27 +40,31 @@ def allowed_parameters(algorithm: str) -> tuple[str, ...]:
 
 def check_cell(cell: Mapping[str, Any], *, files: bool) -> None:
     """Raise InputError for a parameter that means nothing there."""
-    names = allowed_parameters(cell["algorithm"])
     for name in (*DATA, "seed", "repeat"):
-        value = cell.get(name, 0)
-        if (value is None and name == "clusters_per_client") or (
-            name == "sigma" and isinstance(value, float)
-        ):
-            continue
-        if isinstance(value, bool) or not isinstance(value, int) or value < (name not in ("seed", "repeat")):
-            rule = "a whole number of 0 or more" if name in ("seed", "repeat") else "a number of 1 or more"
-            if name in cell and not (name == "sigma" and value == 0):
-                raise InputError(f"{name}={value!r}: {rule} is needed, as {name}={DATA.get(name, 0) or 2}")
+        if name in cell:
+            check_number(name, cell[name])
+    names = allowed_parameters(cell["algorithm"])
     for name in cell:
-        if name in names:
-            if files and name in DRAWN and name in cell:
-                raise InputError(f"{name}={cell[name]}: the files have their own; leave {name} out")
-            continue
         if name == "disclosure":
             raise InputError("disclosure is called policy in a grid: policy=distances, and so on")
-        near = difflib.get_close_matches(name, names, 1)
-        meant = f"; did you mean {near[0]}" if near else f": there are {', '.join(names)}"
-        raise InputError(f"{name} is no parameter of {cell['algorithm']}{meant}")
+        if name not in names:
+            near = difflib.get_close_matches(name, names, 1)
+            meant = f"; did you mean {near[0]}" if near else f": there are {', '.join(names)}"
+            raise InputError(f"{name} is no parameter of {cell['algorithm']}{meant}")
+        if files and name in DRAWN:
+            raise InputError(f"{name}={cell[name]}: the files have their own; leave {name} out")
+
+
+def check_number(name: str, value: Any) -> None:
+    """Raise InputError for a number of data, seed or repetition that is none, or too small."""
+    if name == "clusters_per_client" and value is None:
+        return
+    if name == "sigma" and (isinstance(value, float) or value == 0):
+        return
+    least = 0 if name in ("seed", "repeat") else 1
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        rule = "a number of 1 or more" if least else "a whole number of 0 or more"
+        raise InputError(f"{name}={value!r}: {rule} is needed, as {name}={DATA.get(name, 0) or 2}")
 
 
 def as_list(value: Any) -> tuple[Any, ...]:

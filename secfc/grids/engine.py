@@ -76,15 +76,9 @@ def grid(
     """
     listed = all_cells(preset, axes, files=bool(files))
     kept = ResultFile(None if out is None else Path(out), code_version())
-    found: dict[str, Row] = {}
-    names = [cell_name(cell) for cell in listed]
-    todo: list[Cell] = []
-    for name, cell in zip(names, listed, strict=True):
-        had = [row for row in kept.of(name) if row.get("status") == "ok"]
-        if had:
-            found[name] = had[-1]
-        elif name not in {cell_name(other) for other in todo}:
-            todo.append(cell)
+    cells = {cell_name(cell): cell for cell in listed}
+    found = {name: rows[-1] for name in cells if (rows := kept.successes(name))}
+    todo = [cell for name, cell in cells.items() if name not in found]
     if jobs != 1 or backend is not None:
         require_library("jobs or backend of a grid", "grid")
     paths = tuple(str(Path(file).resolve()) for file in files)
@@ -92,8 +86,8 @@ def grid(
         kept.add([row])
         found[row["cell"]] = row
         if watch is not None:
-            watch(len(found), len(set(names)), row)
-    return [found[name] for name in names]
+            watch(len(found), len(cells), row)
+    return [found[cell_name(cell)] for cell in listed]
 
 
 def all_cells(preset: str | None, axes: Mapping[str, Any], *, files: bool = False) -> list[Cell]:

@@ -21,6 +21,45 @@ def plot(rows: Sequence[Row], x: str, y: str, hue: str | None = None) -> Any:
 
     Raises InputError for a column that no row has, or that holds no numbers; ImportError without matplotlib.
     """
+    usable = drawable_rows(rows, x, y, hue)
+    figures: Any = importlib.import_module("matplotlib.figure")
+    figure = figures.Figure(figsize=(6.4, 4.2), layout="constrained")
+    axes = figure.add_subplot()
+    places = sorted({row[x] for row in usable if x in row}, key=lambda v: (str(type(v)), v))
+    words = not all(isinstance(place, int | float) for place in places)
+    for value in dict.fromkeys(row.get(hue) if hue else None for row in usable):
+        mine = [row for row in usable if not hue or row.get(hue) == value]
+        quartiles = quartiles_by_place(mine, x, y)
+        here = [place for place in places if place in quartiles]
+        if not here:
+            continue
+        at = [places.index(place) for place in here] if words else here
+        low, middle, high = np.array([quartiles[place] for place in here]).T
+        (line,) = axes.plot(at, middle, marker="o", markersize=4, label=None if hue is None else str(value))
+        if (low < high).any():
+            axes.fill_between(at, low, high, alpha=0.15, color=line.get_color(), linewidth=0)
+    set_scales(axes, places, [float(row[y]) for row in usable if y in row], words=words)
+    axes.set(xlabel=x, ylabel=y)
+    axes.grid(alpha=0.3)
+    if hue is not None:
+        axes.legend(title=hue, frameon=False)
+    return figure
+
+
+def set_scales(axes: Any, places: Sequence[Any], values: Sequence[float], *, words: bool) -> None:
+    """Ticks or a scale for x, and a scale for y."""
+    if words:
+        axes.set_xticks(range(len(places)), [str(place) for place in places])
+    elif suits_log_axis([float(place) for place in places]):
+        axes.set_xscale("log")
+    if suits_log_axis(values):
+        axes.set_yscale("log")
+    else:
+        axes.set_ylim(bottom=min(0.0, axes.get_ylim()[0]))
+
+
+def drawable_rows(rows: Sequence[Row], x: str, y: str, hue: str | None) -> list[Row]:
+    """The rows that did not fail.  Raises InputError for a column that they lack, or of y without numbers."""
     usable = [row for row in rows if row.get("status", "ok") == "ok"]
     if not usable:
         raise InputError("no row to draw: all failed, or there is none")
@@ -33,35 +72,16 @@ def plot(rows: Sequence[Row], x: str, y: str, hue: str | None = None) -> Any:
     for row in usable:
         if not isinstance(row.get(y, 0), int | float) or isinstance(row.get(y), bool):
             raise InputError(f"{y} holds {row[y]!r}: name a column of numbers, as ms_per_step")
-    figures: Any = importlib.import_module("matplotlib.figure")
-    figure = figures.Figure(figsize=(6.4, 4.2), layout="constrained")
-    axes = figure.add_subplot()
-    words = any(not isinstance(row[x], int | float) for row in usable if x in row)
-    places = sorted({row[x] for row in usable if x in row}, key=lambda v: (str(type(v)), v))
-    for value in dict.fromkeys(row.get(hue) if hue else None for row in usable):
-        mine = [row for row in usable if x in row and y in row and (not hue or row.get(hue) == value)]
-        here = [place for place in places if any(row[x] == place for row in mine)]
-        if not here:
-            continue
-        values = [[float(row[y]) for row in mine if row[x] == place] for place in here]
-        at = [places.index(place) for place in here] if words else here
-        low, middle, high = np.array([np.quantile(v, [0.25, 0.5, 0.75]) for v in values]).T
-        (line,) = axes.plot(at, middle, marker="o", markersize=4, label=None if hue is None else str(value))
-        if any(len(v) > 1 for v in values):
-            axes.fill_between(at, low, high, alpha=0.15, color=line.get_color(), linewidth=0)
-    if words:
-        axes.set_xticks(range(len(places)), [str(place) for place in places])
-    elif suits_log_axis([float(place) for place in places]):
-        axes.set_xscale("log")
-    if suits_log_axis([float(row[y]) for row in usable if y in row]):
-        axes.set_yscale("log")
-    else:
-        axes.set_ylim(bottom=min(0.0, axes.get_ylim()[0]))
-    axes.set(xlabel=x, ylabel=y)
-    axes.grid(alpha=0.3)
-    if hue is not None:
-        axes.legend(title=hue, frameon=False)
-    return figure
+    return usable
+
+
+def quartiles_by_place(rows: Sequence[Row], x: str, y: str) -> dict[Any, Any]:
+    """Quartiles (3,) of y for every x that has some."""
+    values: dict[Any, list[float]] = {}
+    for row in rows:
+        if x in row and y in row:
+            values.setdefault(row[x], []).append(float(row[y]))
+    return {place: np.quantile(listed, [0.25, 0.5, 0.75]) for place, listed in values.items()}
 
 
 def suits_log_axis(values: Sequence[float]) -> bool:

@@ -53,11 +53,10 @@ class ResultFile:
                 )
             self._rows.append(row)
 
-    def of(self, cell: object) -> list[Row]:
-        """The rows of a cell."""
-        if self.code is None:
-            return []
-        return [row for row in self._rows if row.get("cell") == cell and row.get("code") == self.code]
+    def successes(self, cell: str) -> list[Row]:
+        """The rows of a cell that did not fail, of this code."""
+        same = [row for row in self._rows if row.get("cell") == cell and row.get("code") == self.code]
+        return [] if self.code is None else [row for row in same if row.get("status") == "ok"]
 
     def add(self, rows: Sequence[Row]) -> None:
         """All rows of one cell, together: a cell is in the file whole or not at all.  Raises OSError."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from itertools import combinations
+from itertools import combinations, islice
 from typing import Any
 
 from field.ring.errors import InvalidValue
@@ -138,6 +138,11 @@ def nearby_plans(wish: PlanRequest) -> Iterator[str]:
             yield f"dealer={SERVER!r} (not {policy.dealer!r})"
     if found - {"n"}:  # nobody likes to look for clients
         return
+    yield from islice(_changes_of_two(wish), 1)
+
+
+def _changes_of_two(wish: PlanRequest) -> Iterator[str]:
+    """Two values changed, the first as far as it goes."""
     for one, second_of in combinations(("losses", "max_cheaters", "t", "ell", "workers"), 2):
         for first in (LEAST.get(one, 0), *_options(wish, one)):
             if not _whole(wish.value(one)) or first == wish.value(one):
@@ -146,7 +151,6 @@ def nearby_plans(wish: PlanRequest) -> Iterator[str]:
             second = largest_smaller(changed, second_of) or smallest_larger(changed, second_of)
             if second is not None:
                 yield describe_nearby(wish, {one: first, second_of: second})
-                return
 
 
 def _options(wish: PlanRequest, name: str) -> Iterator[int]:

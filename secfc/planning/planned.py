@@ -244,8 +244,9 @@ def plan(
     wish = PlanRequest(algorithm, public, losses)
     made = plan_or_explain(wish)
     simulated = _simulated(algorithm, public, trials, splits, done)
+    usual = Network()
     if isinstance(algorithm, SecFC):
-        algorithm = algorithm.among(public.clients)
+        algorithm, usual = algorithm.among(public.clients), algorithm.runtime.network
         if not isinstance(made, CodedPlan):  # the union comes first; nobody holds what another does
             made = algorithm.complete(public, HiddenOwnerLayout(public.m, len(public.clients)))
     price = cached_prices(algorithm, public, made)
@@ -253,18 +254,23 @@ def plan(
     taken = price.steps if steps is None else steps
     if most is not None and most >= 1:
         taken = min(taken, most)
-    notes = []
-    if isinstance(made, FedDPPlan) and (why := made.hopeless) is not None:
-        notes.append(why)
-    if steps is None and price.steps_known and taken != most:
-        notes.append(f"made-up rows took {price.steps} steps; yours may take more: give steps")
+    notes = _notes(made, price, steps, surprising=taken != most)
     server, clients = leakage_sentences(algorithm, made, price)
-    usual = algorithm.runtime.network if isinstance(algorithm, SecFC) else Network()
     return Planned(
         algorithm, public, made, algorithm.capabilities.losses(made),
         network or usual, price, taken, server, clients,
-        tuple(notes), simulated,
+        notes, simulated,
     )  # fmt: skip
+
+
+def _notes(made: Any, price: QueryPrices, steps: int | None, *, surprising: bool) -> tuple[str, ...]:
+    """What whoever plans should know.  surprising: whether a run may take another number of steps."""
+    why = made.hopeless if isinstance(made, FedDPPlan) else None
+    more = f"made-up rows took {price.steps} steps; yours may take more: give steps"
+    return (
+        *(() if why is None else (why,)),
+        *((more,) if steps is None and price.steps_known and surprising else ()),
+    )
 
 
 def _simulated(

@@ -28,6 +28,7 @@ from secfc import metrics
 from secfc.algorithm import Algorithm, Clustering
 from secfc.data.federation import Federation
 from secfc.data.inputs import InputError
+from secfc.data.party import Party
 from secfc.data.resolution import Resolution
 from secfc.kmeans.elbow import CostCurve
 from secfc.metrics import labels_digest as labels_digest
@@ -86,15 +87,19 @@ def look_like_ids(federation: Federation) -> tuple[int, ...]:
         first = np.asarray(party.points[0 : min(ROWS, party.points.shape[0])])
         features = [f for f in features if f not in place or are_distinct_integers([first[:, place[f]]])]
     for party, place in zip(federation.parties, places, strict=True):
-        if not features:
-            return ()
-        if party.points.shape[0] > ROWS:
-            columns: dict[int, list[Array]] = {f: [] for f in features if f in place}
-            for _, block in party.blocks():
-                for f, values in columns.items():
-                    values.append(np.array(block[:, place[f]]))
-            features = [f for f in features if f not in columns or are_distinct_integers(columns[f])]
+        if features and party.points.shape[0] > ROWS:
+            repeated = repeating_features(party, {f: place[f] for f in features if f in place})
+            features = [f for f in features if f not in repeated]
     return tuple(features)
+
+
+def repeating_features(party: Party, place: Mapping[int, int]) -> set[int]:
+    """Which of these features, by their columns, do not hold a different whole number in every row."""
+    columns: dict[int, list[Array]] = {f: [] for f in place}
+    for _, block in party.blocks():
+        for f, values in columns.items():
+            values.append(np.array(block[:, place[f]]))
+    return {f for f, values in columns.items() if not are_distinct_integers(values)}
 
 
 def are_distinct_integers(parts: Sequence[Array]) -> bool:

@@ -30,22 +30,23 @@ def as_json(found: Report) -> dict[str, Any]:
 
 def _whole(found: Report) -> dict[str, Any]:
     """All that it says."""
-    origin, counts, account = found.origin, found.counts, found.account
-    sent = [entry for kinds in found.traffic.values() for entry in kinds.values()]
+    account = found.account
+    origin = {} if found.origin is None else asdict(found.origin)
+    counts = {} if found.counts is None else asdict(found.counts)
     report: dict[str, Any] = {
         "format": 1,
         "versions": library_versions(),
         "source": found.source,
         "parameters": found.parameters,
         "n": found.n,
-        "m": None if counts is None else counts.m,
-        "points_held": None if counts is None else counts.held,
+        "m": counts.get("m"),
+        "points_held": counts.get("held"),
         "d": found.d,
         "columns": found.columns,
-        "command": None if origin is None else origin.command,
-        "started": None if origin is None else origin.started,
-        "files": None if origin is None else origin.files,
-        "clients": None if counts is None else counts.clients,
+        "command": origin.get("command"),
+        "started": origin.get("started"),
+        "files": origin.get("files"),
+        "clients": counts.get("clients"),
         "verified": found.verified,
         "verification": _verification(found.comparison),
         "unrounded": None if found.ordinary is None else asdict(found.ordinary),
@@ -58,19 +59,12 @@ def _whole(found: Report) -> dict[str, Any]:
         "converged": found.converged,
         "labels_digest": None if found.digests is None else found.digests[""],
         "labels_digests": _of_clients(found.digests),
-        "cluster_sizes": None if counts is None else counts.clusters,
+        "cluster_sizes": counts.get("clusters"),
         "centers": None if found.centers is None else found.centers.tolist(),
         "centers_withheld": list(found.withheld),
         "seconds": None if found.seconds is None else {**found.seconds, "wall": found.wall},
         "steps": found.steps,
-        "transcript": {
-            "messages": sum(count for count, _ in sent),
-            "bytes": sum(size for _, size in sent),
-            "by_direction": {
-                direction: {kind: {"messages": count, "bytes": size} for kind, (count, size) in kinds.items()}
-                for direction, kinds in found.traffic.items()
-            },
-        },
+        "transcript": _transcript(found),
         "learned": found.learned,
         "attack": attacks_as_json(found.finding),
         "privacy": {
@@ -88,6 +82,19 @@ def _whole(found: Report) -> dict[str, Any]:
         "evaluation": None,
     }
     return report
+
+
+def _transcript(found: Report) -> dict[str, Any]:
+    """Messages and bytes, in all and by direction and kind."""
+    sent = [entry for kinds in found.traffic.values() for entry in kinds.values()]
+    return {
+        "messages": sum(count for count, _ in sent),
+        "bytes": sum(size for _, size in sent),
+        "by_direction": {
+            direction: {kind: {"messages": count, "bytes": size} for kind, (count, size) in kinds.items()}
+            for direction, kinds in found.traffic.items()
+        },
+    }
 
 
 def _paid(report: dict[str, Any], found: Report) -> dict[str, Any]:

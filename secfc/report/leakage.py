@@ -89,15 +89,18 @@ def curious_server(
             )
         if not is_installed("scipy"):
             return ServerFinding(exposes, found, asked, used)
-        if exposes == "nothing":  # labels are hidden on the way, and the first are random
-            labels = History((SERVER,), result.history[-1:], (result.k,), d)
-        elif exposes in ("sizes", "steps"):  # the first labels are all it saw
-            labels = label_history(replace(both, parties=(SERVER,)))
-        else:
-            labels = label_history(replace(both, parties=(SERVER,)), result if used == asked else None)
+        labels = labels_seen(exposes, replace(both, parties=(SERVER,)), result, whole=used == asked)
         found[LABELS] = judge_guess(labels, both.points)
         found[NO_RUN] = judge_guess(labels, shuffled_baseline(both.points))
     return ServerFinding(exposes, found, asked, used)
+
+
+def labels_seen(exposes: Exposure, seen: ServerView, result: Clustering, *, whole: bool) -> History:
+    """The labels that the server saw under a policy.  whole: whether the view has all questions."""
+    if exposes == "nothing":  # labels are hidden on the way, and the first are random
+        return History((SERVER,), result.history[-1:], (result.k,), seen.d)
+    first_alone = exposes in ("sizes", "steps")
+    return label_history(seen, result if whole and not first_alone else None)
 
 
 # --------------------------------------------------------------------------------------------------
