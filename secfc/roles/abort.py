@@ -1,9 +1,9 @@
 """How a run ends by an error: whoever has one tells the others what kind, about whom and when, and no more.
 
 Without that word a party that waits learns of it only as silence.  `broadcast_abort` wraps a role that runs
-by itself, inside of `secfc.transport.sealed`, so that the word is as authentic as any other.  Errors that
-others can do without are kept to oneself: a client that heard too little, whose disk is full or whose process
-dies is lost, and the code decides whether the rest suffices.
+by itself, inside of `secfc.transport.sealed`, so that the word is as authentic as any other.  A loss is no
+such error: a party that heard too little, whose disk is full or whose process dies is away.  It can come
+back, with its journal, and until then the others wait, or go on as far as the code allows.
 
 The word is a claim of who says it.  A client that lies can so end a run, by name: where liars are planned
 for, heed the server alone.
@@ -19,7 +19,6 @@ from typing import Any, TypeVar
 from secfc.roles.checks import refuse_if
 from secfc.roles.exchange import (
     END,
-    SERVER,
     Ended,
     Exchange,
     PartyId,
@@ -54,7 +53,7 @@ class Abort(Message, tag=27):
 def broadcast_abort(
     role: Role[R], me: PartyId, peers: tuple[PartyId, ...], *, heed: tuple[PartyId, ...] | None = None
 ) -> Role[R]:
-    """The same role; if it ends by an error, the peers are told, and it ends with theirs.
+    """The same role; if it ends by an error and no mere loss, the peers are told, and it ends with theirs.
 
     heed: whose word ends it, all peers' by default.
 
@@ -70,7 +69,7 @@ def broadcast_abort(
                 result: R = done.value
                 return result
             except (ProtocolError, ValueError) as error:  # bad input is the second
-                if me == SERVER or not isinstance(error, TooFewReplies):
+                if not isinstance(error, TooFewReplies):
                     word = abort_message(error, number)
                     yield Exchange(dict.fromkeys(peers, word), round=END, phase="end")
                 raise

@@ -144,6 +144,20 @@ class Indispensable(TooFewReplies):
         self.party, self.needed, self.got = party, 1, ()
 
 
+class PartiesAway(TooFewReplies):
+    """`parties` were awaited in vain, and may come back: nothing was decided without them."""
+
+    def __init__(self, parties: Collection[PartyId]) -> None:
+        names = ", ".join(sorted(parties))
+        ProtocolError.__init__(
+            self,
+            f"{names} stayed away, or silent, for longer than is waited for. Nothing was decided without "
+            f"{names}: start this party again from its journal, which waits anew, or let every party that is "
+            "left be told to go on without",
+        )
+        self.parties, self.needed, self.got = tuple(sorted(parties)), len(parties), ()
+
+
 class FaultyParty(ProtocolError):  # noqa: N818
     """Proof that `party` broke the protocol: it sent something no honest party sends.
 

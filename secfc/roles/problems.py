@@ -10,6 +10,7 @@ PROBLEMS = {
     # Losses: nobody is blamed, and the same command goes on where the run was.
     "TooFewReplies": 101,
     "Indispensable": 102,
+    "PartiesAway": 103,
     # What parties agreed on.
     "PlanMismatch": 201,
     "RangeExceeded": 202,

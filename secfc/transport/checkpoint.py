@@ -38,7 +38,8 @@ def keep_journal(role: Role[R], journal: Journal) -> Role[R]:
     experiment seeds must be the same too.  Drivers must hand it an `Inbox`.
 
     A run that ends with blame, of whomever, ends the journal (`Journal.end`): its masks and keys were used,
-    and what was told under them must meet no other messages.  After mere losses it can go on.
+    and what was told under them must meet no other messages.  After mere losses it goes on: the answers among
+    which some were missing are forgotten, as nothing followed from them, and are awaited again.
 
     Raises JournalError if the role does not send what it sent before.
     """
@@ -51,9 +52,11 @@ def keep_journal(role: Role[R], journal: Journal) -> Role[R]:
                 journal.sync()
                 result: R = done.value
                 return result
+            except TooFewReplies:
+                journal.forget_took()
+                raise
             except ProtocolError as error:
-                if not isinstance(error, TooFewReplies):
-                    journal.end(type(error).__name__)
+                journal.end(type(error).__name__)
                 raise
             sends = exchange_digest(exchange.round, exchange.send)
             before = journal.next_sent()

@@ -83,6 +83,7 @@ class Journal:
         self.path, self._file, self.party = path, file, party
         self.taken: dict[PartyId, int] = {}
         self._end, self._chain, self._last = 0, START, HEADER
+        self._before = self._end, self._chain  # the same before the last record
         self._seed = self._scan(run)
         self._at = self._first
 
@@ -206,6 +207,7 @@ class Journal:
             return None
         if kind[0] != due:
             raise self._damaged()
+        self._before = self._end, self._chain
         self._end += FRAME + length
         self._chain, self._last = found, due
         return contents
@@ -291,9 +293,17 @@ class Journal:
             bodies += [name, *parts]
         self._write(TOOK, [*table, *bodies])
 
+    def forget_took(self) -> None:
+        """Take the last record off, if it is what the party took: then nothing followed from it."""
+        if self._last == TOOK and self._at == self._end:
+            self._end, self._chain = self._before
+            self._at, self._last = self._end, SENT
+            self._file.truncate(self._end)
+
     def _write(self, kind: int, parts: list[Part]) -> None:
         frame = bytes([kind]) + sum(map(len, parts)).to_bytes(8, "little")
         check = checksum(frame, self._chain)[:8]
+        self._before = self._end, self._chain
         self._chain, self._last = checksum(frame, self._chain, *parts), kind
         self._file.seek(self._end)
         for part in (frame, check, self._chain, *parts):

@@ -32,10 +32,6 @@ PIECE, TOGETHER = 1 << 20, 1 << 16
 BEATS = 6
 
 
-class Silent(Exception):  # noqa: N818 - what happened
-    """Nothing came of a peer for longer than one that is there is ever silent."""
-
-
 class Link:
     """What is said to one peer and heard of it, over one connection after the other."""
 
@@ -54,8 +50,10 @@ class Link:
         self.sane = False  # whether a whole frame did
         self.listening = False  # whether the next bytes are awaited
         self.came = False  # whether any came since that was last asked
-        self.silent = False  # whether none came for longer than a peer that is there is ever silent
-        self.doubted = asyncio.Event()  # half as long: whoever can had better renew the connection
+        self.doubted = asyncio.Event()  # long silent: whoever can had better renew the connection
+        self.away = False  # whether the connection broke, and the peer is awaited on another
+        self.given_up = False  # whether this party goes on without the peer
+        self.done = False  # whether the peer said goodbye
         self.idle = True  # whether nothing was written since that was last asked
         self.frames: deque[tuple[int, Any]] = deque()  # what is to be written, on this connection
         self.due_out = asyncio.Event()
@@ -79,6 +77,12 @@ class Link:
         self.frames.clear()
         self.renewed.set()
         old.abort()
+
+    def give_up(self) -> None:
+        """Go on without the peer: it is lost, whether or not it is there."""
+        self.given_up = True
+        self.renewed.set()
+        self.channel.abort()
 
     # --- out
 
@@ -131,7 +135,6 @@ class Link:
             if 2 * quiet >= BEATS:
                 self.doubted.set()
             if quiet >= BEATS:
-                self.silent = True
                 self.channel.abort()
 
     def hear(self, number: int) -> None:
@@ -155,7 +158,7 @@ class Link:
     # --- in
 
     async def some(self, count: int) -> bytes:
-        """The next bytes of the peer, at least one.  Raises Silent, EOFError, OSError."""
+        """The next bytes of the peer, at least one.  Raises EOFError, OSError."""
         if self.renewed.is_set():  # the rest of a frame comes on no other connection than its beginning
             raise EOFError
         self.listening = True
@@ -163,8 +166,6 @@ class Link:
             data = await self.channel.read(count)
         finally:
             self.listening = False
-        if self.silent:
-            raise Silent
         if not data or self.renewed.is_set():
             raise EOFError
         self.begun = self.came = True

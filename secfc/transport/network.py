@@ -9,8 +9,13 @@ A party keeps what it sent until the peer has taken it for good, so a connection
 party that crashed resumes from its journal (`secfc.transport.checkpoint`), connects again, and loses nothing.
 
 A role computes in a thread of its own, so that its party is heard meanwhile: every link carries signs of
-life.  One that is there is waited for, however long it computes, up to `patience`.  Lost is who says goodbye,
-whose connection broke and was not renewed within `rejoin`, or of whom no sign of life came for `pulse`.
+life.  One that is there is waited for, however long it computes, up to `patience`.  One whose connection
+broke, or of whom no sign of life came for `pulse`, is away, and awaited for `rejoin`, in which patience does
+not run out.  Lost is who says goodbye, does not come back, or is given up (`Link.give_up`).
+
+A party that hears too little (`TooFewReplies`) leaves without goodbye, so that it can come back: to the
+others it is away.  Waiting is counted in small parts and not taken from a clock, so that a pause of this
+process, as of a machine that sleeps, is not taken for an absence of the peers.
 
 Bytes that are no message break the connection that they came over, and prove nothing: whoever carries them
 can have made them.  What the peer really said it keeps, and says again over the next one.
@@ -21,13 +26,22 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Mapping
+from collections.abc import Awaitable, Mapping
 from typing import Any, Protocol, TypeVar
 
 from secfc.logs import log_event
-from secfc.roles.exchange import END, Exchange, Inbox, PartyId, ProtocolError, Role
+from secfc.roles.exchange import (
+    END,
+    Exchange,
+    Inbox,
+    PartiesAway,
+    PartyId,
+    ProtocolError,
+    Role,
+    TooFewReplies,
+)
 from secfc.transport import wire
-from secfc.transport.link import BEAT, GOODBYE, Link, Silent
+from secfc.transport.link import BEAT, GOODBYE, Link
 from secfc.transport.mailbox import Mailbox
 
 __all__ = ["Link", "run_party"]
@@ -40,6 +54,8 @@ BACKLOG, BYTES = 64, 1 << 23
 FRAMING = 1 << 12
 # A party that ends by an error waits so many seconds, at most, for its last words to be read.
 FLUSH = 2.0
+# Parts of a wait that are counted: a pause of this process takes one of them, at most.
+PARTS = 20
 
 
 class Meter(Protocol):
@@ -58,6 +74,7 @@ async def run_party(
     grace: float = 5.0,
     pulse: float = 30.0,
     rejoin: float = 60.0,
+    suspend: bool = False,
     maximum: int = wire.MAXIMUM,
     meter: Meter | None = None,
 ) -> R:
@@ -66,14 +83,17 @@ async def run_party(
     patience: seconds to wait for the messages of one exchange; then the role judges what came.  Others may be
     waiting for the same peer at that time, so give the server more than clients.  grace: seconds to wait for
     the rest once as many came as the exchange calls enough; one that calls none enough waits for all that are
-    there.  pulse: seconds of silence after which a peer is gone; all parties agree on about the same.
-    rejoin: seconds after a connection broke in which the peer may come back: whoever accepts its new
-    connection, and knows that it is that peer's, calls `Link.renew`; 0 where nobody does.  maximum: bytes of
-    a message, sent or received.  meter: told what this party's time goes into.
+    there.  pulse: seconds of silence after which a connection counts as broken; all parties agree on about
+    the same.  rejoin: seconds after that in which the peer may come back: whoever accepts its new connection,
+    and knows that it is that peer's, calls `Link.renew`; 0 where nobody does.  suspend: of a role that keeps
+    a journal, whether it ends where a peer is lost that is neither given up nor gone with a goodbye; else the
+    role judges.  maximum: bytes of a message, sent or received.  meter: told what this party's time goes
+    into.
 
-    Raises what the role raises, ValueError for a message to be sent that is larger than the maximum.
+    Raises what the role raises, ValueError for a message to be sent that is larger than the maximum;
+    PartiesAway, if it suspends.
     """
-    post, now = _Post(links, maximum, rejoin, pulse), asyncio.get_running_loop().time
+    post, now = _Post(links, maximum, rejoin), asyncio.get_running_loop().time
     readers = [asyncio.create_task(post.receive(peer)) for peer in links]
     speakers = [
         asyncio.create_task(work) for link in links.values() for work in (link.speak(), link.watch(pulse))
@@ -95,9 +115,11 @@ async def run_party(
             for peer, message in exchange.send.items():
                 post.send(peer, exchange.round, message)
             begin = now()
-            inbox = await post.collect(patience, grace)
+            inbox = await post.collect(patience, grace, suspend)
             if meter is not None:
                 meter.waited(now() - begin)
+    except TooFewReplies:  # it comes back, with what it said last
+        raise
     except (ProtocolError, ValueError):
         # What this party said last, perhaps why it ends, shall reach those that are there.
         await post.farewell(readers, FLUSH)
@@ -132,40 +154,49 @@ async def _advance(role: Role[R], inbox: Any) -> tuple[Exchange | None, list[R]]
         raise
 
 
+async def _times_out(waiting: Awaitable[Any], seconds: float) -> bool:
+    """Whether this wait took longer, and was ended."""
+    try:
+        async with asyncio.timeout(seconds):
+            await waiting
+    except TimeoutError:
+        return True
+    return False
+
+
 class _Post:
-    def __init__(self, links: Mapping[PartyId, Link], maximum: int, rejoin: float, pulse: float) -> None:
-        self.links, self.maximum, self.rejoin, self.pulse = links, maximum, rejoin, pulse
+    def __init__(self, links: Mapping[PartyId, Link], maximum: int, rejoin: float) -> None:
+        self.links, self.maximum, self.rejoin = links, maximum, rejoin
         self.mailbox = Mailbox()
         self.news = asyncio.Condition()
         self.begin = asyncio.Event()
         self.leaving = False
+        self.kept: dict[PartyId, int] = {}  # by sender, the last round that this party took for good
 
     async def receive(self, peer: PartyId) -> None:
         """Read frames of a peer until it says goodbye, or is lost."""
-        link = self.links[peer]
-        now = asyncio.get_running_loop().time
+        link, parts = self.links[peer], PARTS
         await self.begin.wait()
         try:
-            until = 0.0
-            while not link.silent:
+            while not link.given_up:
                 link.renewed.clear()
-                link.put(self.mailbox.taken(peer))
-                with contextlib.suppress(EOFError, OSError, Silent, wire.WireError):
+                link.away = False
+                link.put(self.kept.get(peer, -1))
+                with contextlib.suppress(EOFError, OSError, wire.WireError):
                     await self.read(peer, link)
+                    link.done = True
                     return
+                link.away = True
                 if not link.renewed.is_set():
                     link.ready = False
                     link.channel.abort()
-                if link.sane or not until:
-                    # Who was silent before has had half of its time.  Connections over which nothing comes
-                    # but noise give no more of it.
-                    until = now() + (
-                        min(self.pulse / 2, self.rejoin) if link.doubted.is_set() else self.rejoin
-                    )
-                async with asyncio.timeout_at(until):
-                    await link.renewed.wait()
-        except TimeoutError:  # whoever awaits this peer will find it silent
-            log_event("transport", "lost", logging.WARNING, peer=peer)
+                if link.sane:  # connections over which nothing comes but noise give no more time
+                    parts = PARTS
+                while parts and not link.renewed.is_set():
+                    parts -= await _times_out(link.renewed.wait(), self.rejoin / PARTS)
+                if not parts:
+                    break
+            log_event("transport", "lost", logging.WARNING, peer=peer)  # who awaits it will find it silent
         finally:
             link.closed = True
             link.written.set()
@@ -214,6 +245,7 @@ class _Post:
         async with self.news:
             self.mailbox.wait(exchange)
             for peer, number in {**(exchange.taken or {}), **rounds}.items():
+                self.kept[peer] = number
                 if self.links[peer].ready:
                     self.links[peer].put(number)
             self.news.notify_all()  # readers whose late messages were dropped go on
@@ -235,12 +267,14 @@ class _Post:
         if link.ready:
             link.put(number, message)
 
-    async def collect(self, patience: float, grace: float) -> Inbox:
-        """What came from those awaited, when all have come, or time is up, or the rest has gone."""
+    async def collect(self, patience: float, grace: float, suspend: bool = False) -> Inbox:
+        """What came from those awaited, when all have come, or time is up, or the rest has gone.
+
+        Raises PartiesAway, if it suspends, where that is too little and not for good; then nothing was taken.
+        """
         exchange = self.mailbox.awaited
         links = {peer: self.links[peer] for peer in exchange.expect}
         enough = len(links) if exchange.enough is None else exchange.enough
-        now = asyncio.get_running_loop().time
 
         def complete() -> bool:
             due = self.mailbox.due
@@ -252,28 +286,43 @@ class _Post:
             # Where none are enough, all who are there are waited for.
             return complete() or 0 < enough <= self.mailbox.came()
 
-        deadline = now() + patience
+        def away() -> bool:
+            # Whom this party awaits may itself await whoever is away.
+            return any(link.away and not link.closed for link in self.links.values())
+
         async with self.news:
-            for condition in (suffices, complete):
-                with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout_at(deadline):
-                        await self.news.wait_for(condition)
-                deadline = min(deadline, now() + grace)
+            parts = PARTS
+            while parts and not suffices():
+                late = await _times_out(self.news.wait_for(suffices), patience / PARTS)
+                parts = PARTS if away() else parts - late
+            if parts:
+                await _times_out(self.news.wait_for(complete), grace)
+            if suspend and not self.mailbox.ended() and not 0 < enough <= self.mailbox.came():
+                missing = (peer for peer in links if self.mailbox.due(peer) is None)
+                if lost := [p for p in missing if not (links[p].given_up or links[p].done)]:
+                    raise PartiesAway(lost)
             inbox = self.mailbox.collect()
             self.news.notify_all()
         return inbox
 
     async def farewell(self, readers: list[asyncio.Task[None]], patience: float) -> None:
-        """Wait for everybody's goodbye: to close with unread messages would destroy those under way."""
+        """Wait for everybody's goodbye: to close with unread messages would destroy those under way.
+
+        One that is away and has not taken all that it was sent is waited for like any other.
+        """
         self.begin.set()
         async with self.news:
             self.leaving = True
             self.news.notify_all()
         for link in self.links.values():
             link.leave()
-        written = [asyncio.create_task(link.written.wait()) for link in self.links.values()]
-        tasks = [*readers, *written]
-        if tasks:
-            await asyncio.wait(tasks, timeout=patience)
-        for task in written:
-            task.cancel()
+
+        async def all_left() -> None:
+            await asyncio.gather(
+                *map(asyncio.shield, readers), *(link.written.wait() for link in self.links.values())
+            )
+
+        parts = PARTS
+        while parts and await _times_out(all_left(), patience / PARTS):
+            owed = any(link.away and link.kept and not link.closed for link in self.links.values())
+            parts = PARTS if owed else parts - 1

@@ -12,7 +12,7 @@ import pytest
 
 import secfc
 from secfc.roles import messages as shared
-from secfc.roles.exchange import SERVER, Exchange, Indispensable
+from secfc.roles.exchange import SERVER, Exchange, Indispensable, ProtocolError, TooFewReplies
 from secfc.transport import link as links_of
 from secfc.transport import network, wire
 from secfc.transport.link import Link
@@ -113,7 +113,7 @@ def test_a_peer_that_is_gone_without_a_word_costs_a_pulse_and_not_the_patience()
     async def run(say, patience):
         link, other = await half_open(say)
         try:
-            return await run_party(asks("b"), {"b": link}, pulse=PULSE, patience=patience)
+            return await run_party(asks("b"), {"b": link}, pulse=PULSE, patience=patience, rejoin=0.0)
         finally:
             await other.channel.close()
 
@@ -125,6 +125,107 @@ def test_a_peer_that_is_gone_without_a_word_costs_a_pulse_and_not_the_patience()
     came, seconds = asyncio.run(run(b"", 3 * PULSE))
     assert came == set()
     assert seconds > 2.5 * PULSE
+
+
+def frame(number):
+    data = wire.encode(shared.Hello(b"x"))
+    return len(data).to_bytes(8, "little") + number.to_bytes(8, "little") + data
+
+
+def test_a_peer_that_falls_silent_or_breaks_off_is_awaited_for_as_long_as_it_may_come_back():
+    async def run(gone, **options):
+        link, other = await half_open(WORD)
+        again, there = await half_open(WORD + frame(1))
+        waiting = asyncio.create_task(run_party(asks("b"), {"b": link}, pulse=PULSE, **options))
+        if gone == "breaks off":
+            other.channel.abort()
+        await asyncio.sleep(3 * PULSE)  # longer than a pulse, and than patience
+        link.renew(again.channel)
+        try:
+            return (await waiting)[0]
+        finally:
+            for end in (other, there):
+                end.channel.abort()
+
+    for gone in ("falls silent", "breaks off"):
+        assert asyncio.run(run(gone, patience=2 * PULSE, rejoin=40 * PULSE)) == {"b"}
+        assert asyncio.run(run(gone, patience=2 * PULSE, rejoin=0.0)) == set()
+
+
+def test_whom_this_party_awaits_may_await_who_is_away():
+    async def run(rejoin):
+        links = {name: await half_open(WORD) for name in "bc"}
+        away = links["c"][1]
+        mine = {name: one for name, (one, _) in links.items()}
+        waiting = asyncio.create_task(
+            run_party(asks("b"), mine, pulse=10 * PULSE, patience=2 * PULSE, rejoin=rejoin)
+        )
+        away.channel.abort()
+        await asyncio.sleep(5 * PULSE)
+        links["b"][1].channel.writer.write(frame(1))
+        try:
+            return (await waiting)[0]
+        finally:
+            links["b"][1].channel.abort()
+
+    assert asyncio.run(run(40 * PULSE)) == {"b"}
+    assert asyncio.run(run(0.0)) == set()
+
+
+def test_a_peer_that_is_given_up_is_awaited_no_longer():
+    async def run():
+        link, other = await half_open(WORD)
+        waiting = asyncio.create_task(run_party(asks("b"), {"b": link}, pulse=60.0, patience=60.0))
+        await asyncio.sleep(PULSE)
+        link.give_up()
+        try:
+            return await waiting
+        finally:
+            other.channel.abort()
+
+    came, seconds = asyncio.run(run())
+    assert came == set()
+    assert seconds < 20
+
+
+def test_who_hears_too_little_says_no_goodbye():
+    def hears_too_little():
+        yield Exchange({}, ("b",), round=1)
+        raise TooFewReplies(1, ())
+
+    async def run(role):
+        link, other = await half_open(WORD)
+        with contextlib.suppress(ProtocolError):
+            await run_party(role, {"b": link}, pulse=60.0, patience=PULSE)
+        try:
+            return await other.channel.reader.read()
+        finally:
+            await other.channel.close()
+
+    goodbye = bytes(8) + links_of.GOODBYE.to_bytes(8, "little", signed=True)
+    assert goodbye not in asyncio.run(run(hears_too_little()))
+    assert goodbye in asyncio.run(run(asks("b")))
+
+
+def test_over_a_new_connection_a_party_says_what_it_has_on_file_and_not_what_it_looks_at():
+    def looks():
+        yield Exchange({}, ("b",), round=1)
+        time.sleep(2 * PULSE)  # before it is on file
+        yield Exchange({}, ("b",), round=2)
+
+    async def run():
+        link, other = await half_open(WORD + frame(1))
+        again, there = await half_open()
+        task = asyncio.create_task(run_party(looks(), {"b": link}, pulse=60.0, patience=PULSE))
+        await asyncio.sleep(PULSE)
+        link.renew(again.channel)
+        first = await there.channel.reader.readexactly(16)
+        await task
+        for end in (other, there):
+            end.channel.abort()
+        return int.from_bytes(first[8:], "little", signed=True)
+
+    assert asyncio.run(run()) == -1
 
 
 def test_a_message_that_arrives_slowly_is_a_sign_of_life():
@@ -141,7 +242,7 @@ def test_a_message_that_arrives_slowly_is_a_sign_of_life():
 
         speaker = asyncio.create_task(trickle())
         try:
-            return await run_party(asks("b"), {"b": link}, pulse=PULSE, patience=60.0)
+            return await run_party(asks("b"), {"b": link}, pulse=PULSE, patience=60.0, rejoin=0.0)
         finally:
             await speaker
             await other.channel.close()
@@ -153,10 +254,6 @@ def test_a_message_that_arrives_slowly_is_a_sign_of_life():
 
 def test_more_late_messages_than_are_kept_stop_nobody():
     # Of one who is behind, and whose connection was renewed: all it said comes at once.
-    def frame(number):
-        data = wire.encode(shared.Hello(b"x"))
-        return len(data).to_bytes(8, "little") + number.to_bytes(8, "little") + data
-
     last = 3 * network.BACKLOG
 
     def waits():

@@ -20,6 +20,7 @@ from secfc.roles.exchange import (
     Ended,
     FaultyClient,
     FaultyServer,
+    Indispensable,
     TooFewReplies,
 )
 from secfc.transport.network import run_party
@@ -76,7 +77,6 @@ def ends(who, error, *, start=ITERATE, sealed=False, heed=None, wrap=True):
     [
         ("client-2", FaultyServer(SERVER, "secret text 4711"), SERVER),
         (SERVER, FaultyClient("client-1", "secret text 4711"), "client-1"),
-        (SERVER, TooFewReplies(4, ("client-1",)), None),
         ("client-0", InputError("secret text 4711"), None),
     ],
 )
@@ -104,6 +104,13 @@ def test_a_client_that_others_can_do_without_ends_alone(error):
     for name, found in got.items():
         if name != SERVER:
             assert (found.labels == expected[name].labels).all()
+
+
+def test_a_server_that_heard_too_little_ends_nobodys_run():
+    error = TooFewReplies(4, ("client-1",))
+    got, _ = ends(SERVER, error)
+    assert got.pop(SERVER) is error
+    assert {type(found) for found in got.values()} == {Indispensable}  # once it does not come back
 
 
 def test_where_clients_may_lie_only_the_server_is_heeded():

@@ -24,11 +24,13 @@ from secfc.coded.membership import Private
 from secfc.data.inputs import get_parameter, with_parameters
 from secfc.feddp import FedDPKMeans, SharedNoise
 from secfc.kmeans.starts import RandomPoints
+from secfc.roles.abort import broadcast_abort
 from secfc.roles.exchange import (
     SERVER,
     Exchange,
     FaultyClient,
     Inbox,
+    PartiesAway,
     ProtocolError,
     SuspectedParties,
     TooFewReplies,
@@ -356,8 +358,8 @@ def test_journals_of_a_run_that_never_began_may_be_missing(tmp_path):
 # --- one party crashes -------------------------------------------------------------------------------
 
 
-def builders(algorithm, fed, directory, sealed=False):
-    """For each party: makes its role anew, from its journal."""
+def builders(algorithm, fed, directory, sealed=False, telling=False):
+    """For each party: makes its role anew, from its journal.  telling: peers, if it ends by an error."""
     plan = algorithm.plan(dataclasses.replace(PublicFacts.of(fed), session=bytes(32)))
     open_now = {}
 
@@ -372,6 +374,8 @@ def builders(algorithm, fed, directory, sealed=False):
             coins = journal.coins()
             role = algorithm.client(plan, party, coins=coins)
             role = seal(role, name, fed.names, plan.description, coins) if sealed else role
+        if telling:
+            role = broadcast_abort(role, name, tuple(p for p in (*fed.names, SERVER) if p != name))
         return keep_journal(role, journal)
 
     def close():
@@ -532,6 +536,61 @@ def test_all_crash_over_sockets_and_resume(tmp_path):
             asyncio.run(asyncio.wait_for(run(make, at), 60))
     checked(asyncio.run(asyncio.wait_for(run(make, None), 60)), fed)
     close()
+
+
+@pytest.mark.parametrize("victim", ["client-1", SERVER])
+def test_an_absence_that_is_too_long_suspends_a_run_and_ends_none(victim, tmp_path):
+    fed, names = federation(), (*federation().names, SERVER)
+
+    async def run(make, at, rejoin):
+        links = await mesh(list(names))
+        roles = {name: make(name) for name in names}
+        if at is not None:
+            roles[victim] = dying(roles[victim], at, True)
+        parties = (run_party(roles[n], links[n], rejoin=rejoin, patience=20.0, suspend=True) for n in names)
+        return dict(zip(names, await asyncio.gather(*parties, return_exceptions=True), strict=True))
+
+    suspended = 0
+    for at in itertools.count(1, short(4, nightly=1)):
+        make, close = builders(OPEN, fed, tmp_path / str(at), telling=True)
+        got = asyncio.run(asyncio.wait_for(run(make, at, 0.1), 60))
+        if not isinstance(got.pop(victim), Crash):
+            close()
+            break
+        # Who has all that it needs may have ended; the others wait, and nobody was told anything.
+        lost = [found for found in got.values() if isinstance(found, Exception)]
+        assert all(isinstance(found, PartiesAway) for found in lost), lost
+        suspended += bool(lost)
+        checked(asyncio.run(asyncio.wait_for(run(make, None, 20.0), 60)), fed)
+        close()
+    assert suspended > 2
+
+
+def test_answers_among_which_some_were_missing_are_awaited_anew(tmp_path):
+    def asks(needed=2):
+        inbox = yield Exchange({"b": Hello(b"x")}, ("b", "c"), round=1)
+        if len(inbox) < needed:
+            raise TooFewReplies(needed, tuple(inbox))
+        yield Exchange({"b": Hello(b"y")}, round=2)
+        return set(inbox)
+
+    path, told = tmp_path / "a.journal", Inbox({"b": Hello(b"z")}, {"b": 1})
+    for _ in range(2):  # also a second time
+        with Journal.open(path, "a", RUN) as journal:
+            role = keep_journal(asks(), journal)
+            assert next(role).expect == ("b", "c")  # none of them is on file
+            with pytest.raises(TooFewReplies):
+                role.send(told)
+            assert journal.taken == {}
+    with Journal.open(path, "a", RUN) as journal:
+        role = keep_journal(asks(), journal)
+        next(role)
+        role.send(Inbox({"b": Hello(b"z"), "c": Hello(b"z")}, {"b": 1, "c": 1}))
+        with pytest.raises(StopIteration) as done:
+            role.send(Inbox({}, {}))
+        assert done.value.value == {"b", "c"}
+    with Journal.open(path, "a", RUN) as journal:  # what something followed from stays
+        assert journal.taken == {"b": 1, "c": 1}
 
 
 def test_a_peer_that_does_not_come_back_is_missed_after_a_while(tmp_path):
