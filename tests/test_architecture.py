@@ -57,8 +57,8 @@ ROOMS = {
     "secfc.disclosure.compare": "secfc.remedies secfc.data "
     f"field.kernels {FIELD} field.compare secfc.roles secfc.kmeans secfc.coded "
     "secfc.disclosure.decoded secfc.disclosure.checked",
-    "secfc.disclosure.dealerless": f"{FIELD} field.compare secfc.roles secfc.coded secfc.disclosure.decoded "
-    "secfc.disclosure.compare",
+    "secfc.disclosure.dealerless": f"{FIELD} field.compare secfc.roles secfc.coded "
+    "secfc.disclosure.decoded secfc.disclosure.checked secfc.disclosure.compare",
     "secfc.disclosure.owner_labels": f"{FIELD} field.compare secfc.roles secfc.kmeans secfc.coded "
     "secfc.disclosure.compare secfc.disclosure.dealerless secfc.disclosure.decoded",
     "secfc.disclosure.noise": f"{FIELD} secfc.roles secfc.data secfc.privacy secfc.kmeans secfc.coded "

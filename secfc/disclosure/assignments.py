@@ -1,8 +1,9 @@
 """Labels and nothing else: committees of clients compare distances that nobody holds, in one of two ways.
 
 Under masks and tables that a dealer made (`secfc.disclosure.compare.trusted_dealer`), or together without one
-(`secfc.disclosure.dealerless.policy`).  With a dealer, replies are checked before anything is opened
-(`secfc.disclosure.checked.steps`): false ones end the run, and nobody is named.  Of all else it assumes
+(`secfc.disclosure.dealerless.policy`).  Replies are checked before anything is opened
+(`secfc.disclosure.checked.steps`): false ones end the run, and nobody is named; without a dealer those of
+clients that are no members alone.  Of all else it assumes
 parties that follow the protocol; so this policy tolerates clients that fall silent, and not clients that lie.
 """
 

@@ -423,7 +423,7 @@ class CommitteeRun:
         values = np.ascontiguousarray(values[:, None])
         add_mask(code, responders, me, streams, values, code.t)
         part = yield from take_over_part(self.plan, me, self.steps, responders, self.seats.numbers, values)
-        return None if part is None else part[:, 0]
+        return None if part is None else part[0][:, 0]
 
 
 # --- server --------------------------------------------------------------------------------------

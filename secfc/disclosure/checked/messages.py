@@ -78,6 +78,19 @@ class MaskedProducts(Message, tag=194):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
+class PartSums(Message, tag=220):
+    """Member to member, where nobody deals: what its part of all replies adds up to, weighted.
+
+    values: (lanes, repetitions) residues; those of all members add up to what is opened of the check.
+    """
+
+    values: Array
+
+    def __post_init__(self) -> None:
+        check_unsigned(self.values, "weighted sums of a part of replies, (lanes, repetitions),", 2)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
 class MaskSums(Message, tag=195):
     """Dealer to member: what the masks of replies add up to, weighted: (lanes, repetitions) residues."""
 

@@ -14,6 +14,11 @@ Steps are rounds after the question, counted on from what precedes replies:
  7  they tell members their words for V;
  8  the dealer tells members what its masks add up to.  A member goes on if all fits.
 
+Where nobody deals, each member adds up a part of the replies, under masks that cancel over all of them; no M
+is told in 3, and in 8 members tell one another what their parts add up to, weighted.  All of these together
+are V, so they show nothing else: any t members lack a part, and the parts are uniform but for their sum.  A
+member says of its own part what it likes, so this stops responders that are no members alone.
+
 The check fails or not by what was added to replies, and by coins, whatever the rows are; and a failure ends
 the run.  So nothing is learned from it, and there is one try.
 
@@ -57,6 +62,7 @@ from secfc.disclosure.checked.messages import (
     MaskedProducts,
     MaskedRow,
     MaskSums,
+    PartSums,
 )
 from secfc.roles.checks import check_residues
 from secfc.roles.exchange import SERVER, Exchange, PartyId, Role, SuspectedParties, blame_error, to_all
@@ -77,8 +83,9 @@ class CheckedReplies:
     """Everything public about the check of one question's replies.
 
     basis: of replies.  context: 32 bytes, of this check alone.  number: of the question; begun: the step that
-    precedes replies.  dealer: who knows the masks of replies.  dealt: the step in which members deal.  what:
-    is checked, for errors.
+    precedes replies.  committee: who adds up replies, or a part of them each.  dealer: who knows the masks of
+    replies; None where nobody does, and parts add up to replies.  dealt: the step in which members deal.
+    what: is checked, for errors.
     """
 
     plan: CodedPlan
@@ -89,14 +96,15 @@ class CheckedReplies:
     begun: int
     responders: tuple[PartyId, ...]
     committee: tuple[PartyId, ...]
-    dealer: PartyId
+    dealer: PartyId | None
     dealt: int = DEAL_ROW
     what: str = "replies"
 
     @cached_property
     def told(self) -> tuple[PartyId, ...]:
         """Who hears coins: all who check, and the dealer."""
-        return tuple(dict.fromkeys((*self.committee, *self.responders, self.dealer)))
+        dealers = () if self.dealer is None else (self.dealer,)
+        return tuple(dict.fromkeys((*self.committee, *self.responders, *dealers)))
 
     @cached_property
     def receivers(self) -> tuple[int, ...]:
@@ -277,7 +285,7 @@ class CheckingClient:
         """All steps after replies are fixed.
 
         rows, columns: of a responder, its shares of what it answered for.  sums: at a member, masked replies
-        and further ones.  masks: at the dealer, what hides them.
+        and further ones, or its part of them.  masks: at the dealer, what hides them.
 
         Raises SuspectedParties if something does not fit; MissingMessageError.
         """
@@ -301,10 +309,28 @@ class CheckingClient:
             told = MaskSums(weights.combine(*masks))
             yield Exchange(to_all(asked.committee, told), round=asked.round(MASKS), phase="check")
         if sums is not None:
-            wait = Exchange({}, (asked.dealer,), 0, round=asked.round(MASKS), phase="check")
-            hiding = (yield from receive_all(wait, MaskSums, asked.begun + MASKS))[asked.dealer].values
-            check_residues(asked.basis, asked.dealer, hiding, (REPETITIONS,))
-            self._accept(weights, weights.combine(*sums), hiding, products)
+            masked, hiding = yield from self._unmasked(weights.combine(*sums))
+            self._accept(weights, masked, hiding, products)
+
+    def _unmasked(self, mine: Array) -> Role[tuple[Array, Array]]:
+        """What all replies add up to, weighted, and how much of that is masks: (lanes, repetitions) both.
+
+        mine: what those that I have add up to.
+        """
+        asked = self.asked
+        others = tuple(c for c in asked.committee if c != self.name)
+        senders = others if asked.dealer is None else (asked.dealer,)
+        kind: type[Any] = PartSums if asked.dealer is None else MaskSums
+        send = to_all(others if asked.dealer is None else (), PartSums(mine))
+        wait = Exchange(send, senders, 0, round=asked.round(MASKS), phase="check")
+        inbox = yield from receive_all(wait, kind, asked.begun + MASKS)
+        for c, message in inbox.items():
+            check_residues(asked.basis, c, message.values, (REPETITIONS,))
+        if asked.dealer is not None:
+            return mine, inbox[asked.dealer].values
+        for message in inbox.values():
+            mine = asked.basis.add(mine, message.values)
+        return mine, np.zeros_like(mine)
 
     def _opened_rows(self, weights: CheckWeights, rows: CodedRows, columns: Array) -> Role[Array]:
         """A, at all segments: (lanes, ell, repetitions, products, width)."""

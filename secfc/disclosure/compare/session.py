@@ -252,15 +252,17 @@ class ComparisonSession:
     def checked(self) -> CheckedReplies | None:
         """How replies are checked before anything is opened; None where they are not."""
         dealer = self.seating.dealer
-        if dealer is None or self.question.operation.opens != "labels":
+        if self.question.operation.opens != "labels":
             return None
+        # Where nobody deals so many take a part of the replies over.
+        adding = self.committee if dealer is not None else self.committee[: self.plan.code.t + 1]
         exact = self.plan.fraction is None and np.array_equal(
             cluster_sizes(self.question.labels, self.question.k), self.sizes
         )
         check = self.rivals.check(self.question.labels, exact)
         return CheckedReplies(
             self.plan, check, self.schedule.basis, self.context, self.question.round, self.begun,
-            self.responders, self.committee, dealer,
+            self.responders, adding, dealer,
             dealt=DEAL_ROW if self.checked_sums is None else DEAL_ROW + 1,
         )  # fmt: skip
 

@@ -12,10 +12,13 @@ coalition, and why it could have drawn it by itself, given the labels:
     PublicKey, SetKeys   keys; of the t + 1 others every two share one, and all together share one
     MaskedDistances      uniform: blinded replies are, but for their sum over all responders, and the replies
                          of the members, one of whom is not in the coalition, are sent to nobody
+    CheckDealing, ...    what checks replies, see `secfc.disclosure.checked.steps`: uniform
+    PartSums             uniform but for their sum, which the check opens, as the parts of members are
     MaskedBits           uniform: see `field.compare.replicated`; fresh keys in every attempt
     LabelShare           what the labels leave: the coalition misses one component of each shared bit
     Unheard              who fell silent
 
+The check stops false replies of clients that are no members; a member deals what bits it likes of its part.
 There is no statistical error beside that of AES in counter mode, HKDF and X25519.  With more than half
 of the clients curious there is no such protocol without a dealer.
 """
@@ -23,13 +26,13 @@ of the clients curious there is no such protocol without a dealer.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from field.code.masking import PairKeys
+from field.code.masking import PairKeys, masking_partners
 from field.compare import signs
 from field.compare.argmin import ArgminContest
 from field.compare.bitslice import word_count
@@ -45,10 +48,11 @@ from secfc.coded.pairing import pair_keys
 from secfc.coded.plan import CodedPlan
 from secfc.coded.policy import DistanceOracle
 from secfc.coded.queries import Query
-from secfc.coded.quorum import NOBODY_MISSED, ServerContext
+from secfc.coded.quorum import NOBODY_MISSED, MissingMessageError, ServerContext
 from secfc.coded.source import CodedSource
+from secfc.disclosure.checked.steps import DEAL_ROW, MASKS, CheckingClient, deal_all
 from secfc.disclosure.compare.client import ComparisonClient
-from secfc.disclosure.compare.rounds import StartedComparison
+from secfc.disclosure.compare.rounds import StartedComparison, add_residues
 from secfc.disclosure.compare.server import CommitteeServer
 from secfc.disclosure.compare.session import CommitteeChoice, ComparisonSession, may_open_distances
 from secfc.disclosure.dealerless.steps import (
@@ -65,8 +69,12 @@ from secfc.roles.messages import Message
 
 Array = NDArray[Any]
 
+# A part of all replies, and of further ones that these are checked by.
+Part = tuple[Array, Array]
+# Streams of a question, after those that row 0 is dealt by.
+BLINDING, FURTHER = 1, 2
 # Whoever goes no further says so for so many steps: somebody whom all hear listens in one of them.
-HEARD_BY_ALL = 4
+HEARD_BY_ALL = 8
 
 
 @dataclass(frozen=True)
@@ -159,17 +167,70 @@ class DealerlessParty:
         if self.me not in responders:
             return None
         schedule, steps = match.schedule, AnswerRounds(plan.clients, question.round, question.digest)
+        checking = yield from self.begin_check(match)
         seats = yield from self.seated(committee, steps)
         values = match.rivals.distances(measured, schedule.basis.lanes)
-        lacking = mask_values(plan, self.me, self.peers, plan.code.t, question, values)
+        blinded = replace(question, round=question.round + BLINDING)
+        lacking = mask_values(plan, self.me, self.peers, plan.code.t, blinded, values)
         if lacking.size:
             raise StalledStep(steps.step, lacking.tolist())
-        part = yield from take_over_part(plan, self.me, steps, responders, committee, values)
+        further = self.blinded_further(match, checking, measured)
+        part = yield from take_over_part(plan, self.me, steps, responders, committee, values, further)
+        yield from self.check_replies(checking, match, measured, part)
+        steps.step = MASKS
         if seats is None:
             return MissingMessages(0, NOBODY_MISSED)
         joint = seats.play(steps, self.peers, self.rooms)
-        share = yield from nearest_digits(joint, match.contest, schedule.basis, part, match.m)
+        mine = None if part is None else part[0]
+        share = yield from nearest_digits(joint, match.contest, schedule.basis, mine, match.m)
         return LabelShare(joint.player.opening(share))
+
+    def begin_check(self, match: ComparisonSession) -> Role[CheckingClient]:
+        """My part in the check of replies, for which row 0 is dealt.  Raises StalledStep."""
+        if match.checked is None:
+            raise ValueError(f"{match.question.operation.kind} opens no labels: its replies are not checked")
+        others = {*range(self.plan.code.n)} - {self.me}
+        streams = self.peers.streams(match.question.round, match.context, others)
+        lacking = {*match.question.responders.tolist()} - {self.me} - set(streams)
+        if self.name in match.checked.committee and lacking:
+            # Whoever waits for what I would deal hears now that I go no further.
+            told = MissingMessages(DEAL_ROW, NOBODY_MISSED)
+            send = to_all((c for c in match.responders if c != self.name), told)
+            yield Exchange(send, round=match.question.round + DEAL_ROW, phase="compare")
+            raise StalledStep(DEAL_ROW, lacking)
+        checking = CheckingClient(match.checked, self.name, streams, self.coins)
+        yield from self.unless_missing(deal_all([checking]))
+        return checking
+
+    def blinded_further(
+        self, match: ComparisonSession, checking: CheckingClient, measured: DistanceOracle
+    ) -> Array:
+        """My replies of row 0 and of centers, (lanes, more), under masks that cancel over all responders."""
+        basis, responders = match.schedule.basis, tuple(match.question.responders.tolist())
+        partners = masking_partners(self.plan.code, responders, self.me, basis.lanes, self.plan.code.t)
+        streams = self.peers.streams(match.question.round + FURTHER, match.context, partners)
+        if len(streams) < len(partners):
+            raise StalledStep(0, {*partners} - set(streams))
+        total = checking.further(match.columns(measured))
+        for i in partners:
+            mask = basis.sample(total.shape[1:], streams[i])
+            total = basis.add(total, mask if self.me < i else basis.negate(mask))
+        return total.astype(basis.dtype)
+
+    def check_replies(
+        self, checking: CheckingClient, match: ComparisonSession, measured: DistanceOracle, part: Part | None
+    ) -> Role[None]:
+        """Check all replies.  part: a member's.  Raises SuspectedParties if they do not fit, StalledStep."""
+        asked = match.rivals.asked(measured)
+        yield from self.unless_missing(checking.verify(asked.rows, match.columns(asked), part))
+
+    def unless_missing(self, role: Role[None]) -> Role[None]:
+        """Raises StalledStep where a role raises MissingMessageError."""
+        try:
+            yield from role
+        except MissingMessageError as silence:
+            gone = [self.plan.clients.index(c) for c in silence.missing]
+            raise StalledStep(silence.step, gone) from None
 
     def seated(self, committee: tuple[int, ...], steps: AnswerRounds) -> Role[SharedKeySeats | None]:
         """My seat in a committee, if I am in it: its keys are dealt the first time that it meets.
@@ -193,24 +254,31 @@ def take_over_part(
     responders: tuple[int, ...],
     committee: tuple[int, ...],
     values: Array,
-) -> Role[Array | None]:
+    further: Array | None = None,
+) -> Role[Part | None]:
     """A member's additive part (lanes, k, m) of all distances; None at others, which tell a member theirs.
 
     values: my blinded reply.  The members' parts sum to the distances; blinded replies are uniform but for
-    their weighted sum, and no member tells its own.
+    their weighted sum, and no member tells its own.  further: what replies are checked by, (lanes, more),
+    whose parts add up as they are; none where they are not checked.
     """
     members = committee[: plan.code.t + 1]
     others = [i for i in responders if i not in members]
     if me not in members:
         to = members[others.index(me) % len(members)]
-        yield from steps.exchange({to: MaskedDistances(values)}, (), MaskedDistances)
+        yield from steps.exchange({to: MaskedDistances(values, further=further)}, (), MaskedDistances)
         return None
     told = others[members.index(me) :: len(members)]
     received = yield from steps.exchange({}, told, MaskedDistances)
     basis = plan.code.basis.prefix(len(values))
+    nothing = np.empty((basis.lanes, 0), basis.dtype)
+    more = {me: nothing if further is None else further}
     for i, message in received.items():
         check_residues(basis, plan.clients[i], message.values, values.shape[1:])
-    return weighted_sum(plan, responders, {me: values, **{i: r.values for i, r in received.items()}})
+        more[i] = nothing if message.further is None else message.further
+        check_residues(basis, plan.clients[i], more[i], more[me].shape[1:])
+    total = weighted_sum(plan, responders, {me: values, **{i: r.values for i, r in received.items()}})
+    return total, add_residues(basis, list(more.values()))
 
 
 def weighted_sum(plan: CodedPlan, responders: tuple[int, ...], values: Mapping[int, Array]) -> Array:

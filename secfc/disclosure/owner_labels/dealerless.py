@@ -149,7 +149,8 @@ class DealerlessBackend:
         players = tuple(question.responders.tolist()), tuple(question.members.tolist())
         part = yield from take_over_part(plan, self.me, steps, *players, values)
         joint = begun.seats.play(steps, self.peers, self.comparer.rooms)
-        won = yield from winner_bits(joint, match.contest, basis, part, plan.m)
+        mine = None if part is None else part[0]
+        won = yield from winner_bits(joint, match.contest, basis, mine, plan.m)
         return joint, won
 
 

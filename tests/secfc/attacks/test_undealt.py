@@ -47,9 +47,9 @@ def case():
     federation = secfc.Federation.from_arrays(np.array_split(points, 3))
     parts, take_over = {}, policy.take_over_part
 
-    def recorded(plan, me, steps, responders, committee, values):
-        part = yield from take_over(plan, me, steps, responders, committee, values)
-        parts[steps.number, plan.clients[me]] = part
+    def recorded(plan, me, steps, responders, committee, values, further):
+        part = yield from take_over(plan, me, steps, responders, committee, values, further)
+        parts[steps.number, plan.clients[me]] = None if part is None else part[0]
         return part
 
     way = secfc.SecFC(

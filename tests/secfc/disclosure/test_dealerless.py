@@ -227,17 +227,23 @@ def common():
 # Three lanes make fractions of 93 digits: 8 rounds of carries, 1 of winners; one question more for the cost.
 ASKED = STEPS + 1
 ROUNDS = 9
+# What checks replies: of two members, and what all three responders tell one another.
+CHECKS = {kind: 2 * ASKED for kind in ("CheckCoin", "CheckDealing", "CheckDigest", "MaskedRow")}
+AT_A_MEMBER = {kind: ASKED for kind in ("CheckCoin", "CheckDealing", "CheckDigest", "PartSums")} | {
+    "MaskedRow": 2 * ASKED, "MaskedProducts": 2 * ASKED,
+}  # fmt: skip
 
 # Golden lists: a message that newly reaches somebody is a difference here.
 GOLDEN = {
     (SERVER,): {"Hello": 3, "LabelShare": 3 * ASKED},
     ("client-0",): {
         "Hello": 3, "RowShares": 2, "PublicKey": 2, "CompareQuery": ASKED, "FinalResult": 1,
-        "MaskedDistances": ASKED, "MaskedBits": ROUNDS * ASKED, "LabelShare": 2 * ASKED,
+        "MaskedDistances": ASKED, "MaskedBits": ROUNDS * ASKED, "LabelShare": 2 * ASKED, **AT_A_MEMBER,
     },
     ("client-2",): {
         "Hello": 3, "RowShares": 2, "PublicKey": 2, "CompareQuery": ASKED, "FinalResult": 1,
         "SetKeys": 2, "MaskedBits": (ROUNDS + 1) * ASKED, "LabelShare": 2 * ASKED,
+        **CHECKS,
     },
 }  # fmt: skip
 GOLDEN = {

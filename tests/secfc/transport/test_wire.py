@@ -345,6 +345,7 @@ MESSAGES = {
     checked.MaskedRow: st.builds(checked.MaskedRow, coded(4)),
     checked.MaskedProducts: st.builds(checked.MaskedProducts, coded()),
     checked.MaskSums: st.builds(checked.MaskSums, coded(2)),
+    checked.PartSums: st.builds(checked.PartSums, coded(2)),
     rounding.MaskedCenters: st.builds(rounding.MaskedCenters, coded(), further=st.none() | coded(2)),
     rounding.CenterShares: st.builds(rounding.CenterShares, coded()),
     dealing.Corrections: st.builds(dealing.Corrections, arrays(dtype=np.uint64, axes=(1, 1))),
@@ -638,6 +639,7 @@ def examples():
         checked.MaskedRow(np.arange(4, dtype=np.uint32).reshape(1, 2, 1, 2)),
         checked.MaskedProducts(np.array([[[5], [6]]], np.uint32)),
         checked.MaskSums(np.array([[5, 6]], np.uint32)),
+        checked.PartSums(np.array([[5, 6]], np.uint32)),
         rounding.MaskedCenters(np.arange(4, dtype=np.uint32).reshape(1, 2, 2)),
         rounding.MaskedCenters(
             np.arange(4, dtype=np.uint32).reshape(1, 2, 2), further=np.array([[8, 9]], np.uint32)

@@ -15,6 +15,7 @@ from secfc.disclosure.checked.messages import (
     MaskedProducts,
     MaskedRow,
     MaskSums,
+    PartSums,
 )
 from secfc.disclosure.compare.center_rounding import CenterRounder
 from secfc.kmeans.bisecting import Bisecting
@@ -42,7 +43,12 @@ WAYS = {
     "separated": dict(k=3, init=CenterSeparation(RandomPoints())),
     "rounded": dict(k=3, init=RandomPoints(), quantization=secfc.Quantization(centers="rounded")),
     "a client deals": dict(k=3, init=RandomPoints(), disclosure=secfc.AssignmentsOnly(dealer="client-0")),
+    "nobody deals": dict(k=3, init=RandomPoints(), disclosure=secfc.AssignmentsOnly(dealer=None)),
 }
+# Where nobody deals each member has a part of all replies, and nobody adds up all of them.
+APART = (MaskedSum, MaskSums)
+CASES = [(way, *lie) for way in WAYS for lie in LIES if way != "nobody deals" or lie[0] not in APART]
+CASES.append(("nobody deals", PartSums, "values", "client-1"))
 
 
 def run(way="bisecting", **options):
@@ -88,8 +94,7 @@ def watched(faults, told):
     return both
 
 
-@pytest.mark.parametrize(("kind", "field", "sender"), LIES, ids=lambda x: getattr(x, "__name__", x))
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize(("way", "kind", "field", "sender"), CASES, ids=lambda x: getattr(x, "__name__", x))
 def test_one_false_residue_ends_the_run_before_a_label(way, kind, field, sender):
     if way == "a client deals" and sender == SERVER:
         sender = "client-0"
@@ -185,7 +190,7 @@ def gone(client, kind, turn=1):
 
 @pytest.mark.parametrize("kind", CHECKS[:-1])
 @pytest.mark.parametrize("client", ["client-1", "client-4"])
-@pytest.mark.parametrize("way", ["bisecting", "a client deals", "rounded"])
+@pytest.mark.parametrize("way", ["bisecting", "a client deals", "rounded", "nobody deals"])
 def test_a_client_that_is_lost_at_any_message_changes_no_label(way, client, kind):
     if client == "client-4" and kind.startswith("Check"):
         pytest.skip("it is not in the committee")
@@ -197,7 +202,8 @@ def test_a_client_that_is_lost_at_any_message_changes_no_label(way, client, kind
 @pytest.mark.parametrize(
     ("way", "kind"),
     [(way, kind) for way in ("bisecting", "a client deals") for kind in CHECKS]
-    + [("rounded", kind) for kind in ("MaskedCenters", "CheckDealing", "CheckDigest", "MaskSums")],
+    + [("rounded", kind) for kind in ("MaskedCenters", "CheckDealing", "CheckDigest", "MaskSums")]
+    + [("nobody deals", kind) for kind in (*CHECKS[:-1], "PartSums")],
 )
 def test_one_lost_message_changes_no_label(way, kind):
     full = run(way)
