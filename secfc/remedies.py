@@ -33,7 +33,7 @@ CLASSES = {
 }
 # Values that hold several parameters in Python, by parameter.
 HOLDERS = {
-    **dict.fromkeys(("t", "ell", "max_cheaters"), "threshold=Threshold"),
+    **dict.fromkeys(("t", "ell", "max_cheaters", "deviating"), "threshold=Threshold"),
     **dict.fromkeys(
         ("scale", "basis", "rounding", "largest", "centers", "coarse"), "quantization=Quantization"
     ),

@@ -70,8 +70,8 @@ ROOMS = {
     "secfc.disclosure.owner_labels",
     "secfc.coded_kmeans": f"field.kernels {FIELD} field.compare psu secfc.roles secfc.data secfc.privacy "
     "secfc.algorithm "
-    "secfc.run_summary secfc.kmeans secfc.attacks secfc.coded secfc.disclosure secfc.disclosure.compare "
-    "secfc.disclosure.owner_labels",
+    "secfc.run_summary secfc.kmeans secfc.attacks secfc.coded secfc.disclosure secfc.disclosure.checked "
+    "secfc.disclosure.compare secfc.disclosure.owner_labels",
     "secfc.pipeline": "field.secrets secfc.roles secfc.data secfc.privacy secfc.transport secfc.algorithm "
     "secfc.scaling secfc.logs",
     "secfc.estimators": "field.secrets secfc.data secfc.metrics secfc.privacy secfc.algorithm secfc.kfed "

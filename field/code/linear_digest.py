@@ -3,7 +3,7 @@
 Players who opened sums of shares compare digests of their shares: those of all shares together are the
 digest of what was opened, so a false share shows, and whose it was.  The key is public, but drawn when all
 shares are told; then two different arrays have the same digest with probability below 2**-100 for words, and
-with (1 / p)**2 a lane for residues.
+with (2 / p)**2 a lane for residues.
 
 Words: GMAC of them less GMAC of as many zeros.  GHASH is a polynomial in the key, linear in the blocks of the
 text (NIST SP 800-38D), and what the length and the last block add is in both.  Who holds a part of what is
@@ -31,6 +31,8 @@ Array = NDArray[Any]
 SIZE = 16
 # Random sums of residues a lane.
 SUMS = 2
+# Residues are put in so many rows.
+ROWS = 64
 _BLOCK = 1 << 20
 _ZEROS = bytes(_BLOCK)
 
@@ -73,10 +75,15 @@ class LinearDigest:
         for array in arrays:
             lanes = len(array)
             some = basis.prefix(lanes)
-            flat = np.ascontiguousarray(array.reshape(lanes, 1, -1))
-            factors = some.sample((SUMS, flat.shape[2]), coins)
+            flat = array.reshape(lanes, -1)
+            rows = min(ROWS, max(1, flat.shape[1]))
+            spare = -flat.shape[1] % rows
+            table = np.pad(flat, ((0, 0), (0, spare))).reshape(lanes, rows, -1)
+            # The factor of an entry is that of its row times that of its column, so few are drawn.
+            columns = some.matmul(some.sample((SUMS, rows), coins), table)
+            factors = some.sample(columns.shape[1:], coins)
             total[:lanes] = some.add(
-                np.ascontiguousarray(total[:lanes]), sum_last(some, some.multiply(factors, flat))
+                np.ascontiguousarray(total[:lanes]), sum_last(some, some.multiply(factors, columns))
             )
         return total
 

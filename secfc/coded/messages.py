@@ -209,10 +209,13 @@ def check_masked(values: Array, further: Array | None) -> None:
 class MaskedBits(Message, tag=21):
     """Member to member: its share of what is opened under masks that no member knows.
 
-    words: bits, 64 in a uint64; or uint32 residues (lanes, ...).
+    words: bits, 64 in a uint64; or uint32 residues (lanes, ...).  coin, heard: where parts are played by
+    several, a coin for what was opened last, and a digest of what was opened before that.
     """
 
     words: Array
+    coin: bytes = b""
+    heard: bytes = b""
 
     def __post_init__(self) -> None:
         refuse_if(self.words.dtype.kind != "u", "what is opened is words or residues")
@@ -220,9 +223,14 @@ class MaskedBits(Message, tag=21):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class LabelShare(Message, tag=22):
-    """Member to server: its share of the labels' binary digits (places, words), uniform but for their sum."""
+    """Member to server: its share of the labels' binary digits (places, words), uniform but for their sum.
+
+    Where parts are played by several, the shares (places, words) of all parts that it is the first of, one
+    after the other.  digests: 32 bytes of the share of each other part that it plays.
+    """
 
     words: Array
+    digests: bytes = b""
 
     def __post_init__(self) -> None:
         refuse_if(not is_array(self.words, "u", 2), "shares of labels are words, (places, words)")

@@ -170,6 +170,10 @@ class Threshold(ParameterGroup):
         Clients that may compute or deal falsely; labels are exact all the same.  Those whose false replies
         are read, or whose dealt shares are checked, are named and asked no more; who lies in replies that
         are not needed may stay unnamed.  Needs `Open()` membership and `Distances()`.
+    deviating
+        Clients that may deviate while a committee compares, from 0 to t: its labels stay right and show
+        nothing more, as each part is played by so many and one.  None for 1 where clients and policy allow
+        it, else 0.  Needs `AssignmentsOnly` with a dealer and exact centers.
 
     Raises
     ------
@@ -179,12 +183,13 @@ class Threshold(ParameterGroup):
     Examples
     --------
     >>> Threshold(t=3)
-    Threshold(t=3, ell=1, max_cheaters=0)
+    Threshold(t=3, ell=1, max_cheaters=0, deviating=None)
     """
 
     t: int | None = None
     ell: int = 1
     max_cheaters: int = 0
+    deviating: int | None = None
 
     def __post_init__(self) -> None:
         check_fields(
@@ -193,6 +198,7 @@ class Threshold(ParameterGroup):
                 "t": optional_kind(WHOLE, "chosen for the number of clients"),
                 "ell": WHOLE,
                 "max_cheaters": WHOLE,
+                "deviating": optional_kind(WHOLE, "chosen for the clients and the policy"),
             },
         )
 

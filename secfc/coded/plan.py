@@ -192,6 +192,7 @@ class CodedPlan:
     network: Network = Network()  # what messages cost, by which comparisons take their shape
     workers: tuple[PartyId, ...] = ()  # who holds shares and computes; nobody named: all clients
     fraction: int | None = None  # binary digits behind the point of rounded centers; None: they are exact
+    deviating: int = 0  # clients of a committee that change no label and learn nothing by deviating
 
     def __post_init__(self) -> None:
         least = {

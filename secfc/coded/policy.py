@@ -142,6 +142,8 @@ class PolicyCapabilities:
     plans for lying clients is refused.
     exact: whether labels are those of exact k-means; then a cost is known, and new points may be labeled.
     least_lanes: lanes below which an automatic scale would be too coarse.
+    checks_words: whether several clients can play each part of what its committees compare by, so that what
+    they say is checked.
     """
 
     exposes: Exposure
@@ -149,6 +151,7 @@ class PolicyCapabilities:
     finds_liars: bool = False
     exact: bool = True
     least_lanes: int = 2
+    checks_words: bool = False
 
     @property
     def compares(self) -> bool:

@@ -18,6 +18,7 @@ from secfc.coded.parameters import (
 from secfc.coded.plan import CodedPlan, RowLayout
 from secfc.data.inputs import WHOLE, IncompatibleOptions, InputError, instance_of
 from secfc.disclosure import AssignmentsOnly, Disclosure, Distances, FinalLabelsOnly, OwnLabels
+from secfc.disclosure.checked.blocks import check_deviating
 from secfc.kmeans.elbow import Elbow
 from secfc.kmeans.starts import STARTS, GivenLabels, Start, check_choice
 from secfc.roles.exchange import SERVER, PartyId
@@ -139,6 +140,39 @@ def check_rounded_centers(way: SecFCSettings) -> None:
         else "centers are rounded by sizes that all hear, and by tables that somebody deals",
         [("centers", "exact"), *others],
     )
+
+
+# --------------------------------------------------------------------------------------------------
+# How many clients of a committee may deviate: as asked, or refused; by default as many as there can be, up
+# to one.
+
+
+def unchecked_committee(way: SecFCSettings) -> tuple[str, list[Any]]:
+    """Why nobody checks what a committee says, and what to do about it; "" where it can be checked."""
+    if not way.disclosure.capabilities.checks_words:
+        return "only committees that compare by a dealer's tables, and open labels, play parts by several", [
+            ("disclosure", "assignments")
+        ]
+    if way.quantization.centers == "rounded":
+        return "what a committee says while it rounds centers is not checked", [("centers", "exact")]
+    return "", []
+
+
+def choose_deviating(way: SecFCSettings, workers: tuple[PartyId, ...], t: int) -> int:
+    """How many of these clients may deviate in a committee (`secfc.disclosure.checked.blocks`).
+
+    Raises IncompatibleOptions for a number that the policy does not have, ValueError for one that so many
+    clients do not allow.
+    """
+    asked, (why, remedies) = way.threshold.deviating, unchecked_committee(way)
+    if asked is None:
+        return 0
+    if asked and why:
+        named = "centers" if way.disclosure.capabilities.checks_words else "disclosure"
+        value = way.quantization.centers if named == "centers" else way.disclosure
+        raise IncompatibleOptions({"deviating": asked, named: value}, why, [*remedies, ("deviating", 0)])
+    check_deviating(len(workers), t, asked, way.disclosure.capabilities.dealer)
+    return asked
 
 
 # --------------------------------------------------------------------------------------------------

@@ -121,7 +121,7 @@ class SecFC:
     --------
     >>> import secfc
     >>> secfc.SecFC(k=4, threshold=2).threshold
-    Threshold(t=2, ell=1, max_cheaters=0)
+    Threshold(t=2, ell=1, max_cheaters=0, deviating=None)
     """
 
     k: int | Elbow
@@ -190,6 +190,7 @@ class SecFC:
             self.release.smallest_center, 10 * layout.m if predictions is None else predictions,
             elbow, self.runtime.network, () if self.runtime.workers is None else workers,
             FRACTION if self.quantization.centers == "rounded" else None,
+            parameters.choose_deviating(self, workers, t),
         )  # fmt: skip
         self.disclosure.check(plan.at_work)
         return plan

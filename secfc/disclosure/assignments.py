@@ -58,7 +58,9 @@ class AssignmentsOnly(ExactPolicy):
 
     @property
     def capabilities(self) -> PolicyCapabilities:
-        return PolicyCapabilities("labels", dealer=self.dealer, least_lanes=LEAST_LANES)
+        return PolicyCapabilities(
+            "labels", dealer=self.dealer, least_lanes=LEAST_LANES, checks_words=self.dealer is not None
+        )
 
     @cached_property
     def how(self) -> TrustedDealer | Dealerless:
@@ -85,7 +87,7 @@ class AssignmentsOnly(ExactPolicy):
         return (
             dealerless_committee(plan)
             if self.dealer is None
-            else CommitteeChoice(committee_size(plan.code.t), self.dealer)
+            else CommitteeChoice(committee_size(plan.code.t), self.dealer, plan.deviating)
         )
 
     def learned(self, plan: CodedPlan) -> tuple[str, ...]:

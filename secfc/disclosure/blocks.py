@@ -9,7 +9,7 @@ import numpy as np
 from field.compare.blockwise import BlockwiseContest
 from secfc.coded.plan import CodedPlan
 from secfc.coded.queries import Operation, Query
-from secfc.disclosure.compare.session import CommitteeChoice, ComparisonSession
+from secfc.disclosure.compare.session import CommitteeChoice, ComparisonSession, committee_size
 
 
 def count_blocks(policy: Any, plan: Any, question: Any) -> tuple[int, int]:
@@ -29,9 +29,8 @@ def count_blocks(policy: Any, plan: Any, question: Any) -> tuple[int, int]:
         return 1, 0
     rivals = 2 * question.k if question.operation is Operation.SPLIT else question.k
     sizes = np.maximum(1, plan.m // rivals - np.arange(rivals))
-    schedule = ComparisonSession(
-        plan, question, sizes, CommitteeChoice(len(question.members), dealer)
-    ).schedule
+    seating = CommitteeChoice(committee_size(plan.code.t), dealer)
+    schedule = ComparisonSession(plan, question, sizes, seating).schedule
     if not isinstance(schedule, BlockwiseContest):
         return 1, 0
     return len(schedule.parts), len(schedule.whole.openings)

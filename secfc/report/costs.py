@@ -102,6 +102,7 @@ CONTENTS = {
     "Corrections": "tables for comparing",
     "RequestCorrections": "requests for more tables",
     "MaskedBits": "bits opened under masks",
+    "PartDigests": "digests of what parts said, each step",
     "LabelShare": "shares of the labels",
     "LloydStepQuery": "sizes and the first labels, each step",
     "SizeShare": "shares of the sizes, each step",

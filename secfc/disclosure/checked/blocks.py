@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import combinations
+from itertools import combinations, permutations
 
 from field.ring.errors import InvalidValue
 from secfc.roles.exchange import SERVER, PartyId
@@ -73,6 +73,16 @@ class Blocks:
     def told_by(self, player: int) -> tuple[int, ...]:
         """Numbers of the parts whose words it says."""
         return tuple(q for q, clients in enumerate(self.parts) if player == clients[0])
+
+    def told_to(self, player: int, other: int) -> tuple[int, ...]:
+        """Numbers of the parts whose words it says to another, who does not play them."""
+        return tuple(q for q in self.told_by(player) if other not in self.parts[q])
+
+    @cached_property
+    def direct(self) -> int:
+        """Messages by which all hear the words of all parts."""
+        pairs = permutations(range(self.players), 2)
+        return sum(bool(self.told_to(player, other)) for player, other in pairs)
 
 
 def shapes(available: int, t: int, deviating: int) -> Iterator[Blocks]:

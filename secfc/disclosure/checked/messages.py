@@ -21,10 +21,12 @@ class CheckDealing(Message, tag=190):
 
     commitment: the digest (32 bytes) of a coin that it opens once all replies are fixed.  values: (lanes, n)
     residues, uniform to any t recipients; none for whoever expands them from a seed, or does not respond.
+    parts: to a member what it needs to play parts as the sender does (`secfc.disclosure.checked.words`).
     """
 
     commitment: bytes
     values: Array
+    parts: bytes = b""
 
     def __post_init__(self) -> None:
         refuse_if(len(self.commitment) != SIZE, f"a commitment has {SIZE} bytes, not {len(self.commitment)}")
@@ -98,3 +100,15 @@ class MaskSums(Message, tag=195):
 
     def __post_init__(self) -> None:
         check_unsigned(self.values, "weighted sums of masks, (lanes, repetitions),", 2)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class PartDigests(Message, tag=196):
+    """Member to member: digests of all that was opened, and of all that each of its parts says.
+
+    heard: of what was opened last, under coins that are public.  parts: of its parts in order, all together
+    (`field.code.linear_digest`).
+    """
+
+    heard: bytes
+    parts: bytes

@@ -164,16 +164,23 @@ def deal_all(checks: Sequence[CheckingClient]) -> Role[None]:
 class CheckingClient:
     """A client's part in the check of one question; streams: with other clients, each good for this alone.
 
-    coins: secret.  Uses each step once.
+    coins: secret.  parts: what I tell members beside.  Uses each step once.
     """
 
     def __init__(
-        self, asked: CheckedReplies, name: PartyId, streams: Mapping[int, Coins], coins: Coins
+        self,
+        asked: CheckedReplies,
+        name: PartyId,
+        streams: Mapping[int, Coins],
+        coins: Coins,
+        parts: Mapping[PartyId, bytes] | None = None,
     ) -> None:
         self.asked, self.name, self.streams, self.coins = asked, name, streams, coins
         self.coin = b""
         self.commitments: dict[PartyId, bytes] = {}
         self.share: Array | None = None  # of row 0 and u, (lanes, size)
+        self.parts = parts or {}
+        self.told: dict[PartyId, bytes] = {}  # what members tell me beside
 
     def __repr__(self) -> str:
         return f"CheckingClient({self.name!r}, secret)"
@@ -222,7 +229,8 @@ class CheckingClient:
             for c in asked.told:
                 if c != self.name and (c in asked.committee or c in asked.responders):
                     values = dealt.get(plan.clients.index(c), nothing)
-                    send[c] = CheckDealing(self.commitments[self.name], values)
+                    beside = self.parts.get(c, b"")
+                    send[c] = CheckDealing(self.commitments[self.name], values, beside)
         self.share = total
         yield Exchange(send, round=asked.number + asked.dealt, phase="check")
 
@@ -235,7 +243,7 @@ class CheckingClient:
         wait = Exchange({}, awaited, 0, round=asked.number + asked.dealt, phase="check")
         inbox: dict[PartyId, CheckDealing] = yield from receive_all(wait, CheckDealing, asked.dealt)
         for c, message in inbox.items():
-            self.commitments[c] = message.commitment
+            self.commitments[c], self.told[c] = message.commitment, message.parts
             due = asked.size if self.responds and not self._expands(c) else 0
             check_residues(asked.basis, c, message.values, (due,))
             if self.responds:

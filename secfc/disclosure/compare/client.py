@@ -184,6 +184,9 @@ class ComparisonClient:
         """Raises FaultyServer for players or a comparison that the plan does not have."""
         check_responders(self.plan, question)
         self.check_committee(question.members)
+        blocks = self.player.seating.of(len(question.members))
+        if blocks is not None and question.corrected >= len(blocks.parts):
+            raise FaultyServer(SERVER, f"corrects part {question.corrected} of {len(blocks.parts)}")
         self.check_order(question.responders.tolist(), question.members.tolist())
         if question.subject.factor not in (1, self.plan.init.factor):
             raise FaultyServer(SERVER, f"asked to compare by a factor of {question.subject.factor}")
@@ -193,8 +196,8 @@ class ComparisonClient:
         """Raises FaultyServer for a committee (numbers of clients) in which fewer could learn more."""
         members, seating = committee.tolist(), self.player.seating
         strangers = any(j >= self.plan.code.n or self.plan.clients[j] == seating.dealer for j in members)
-        if strangers or len(members) != seating.size:
-            rule = f"{seating.size} clients that do not deal"
+        if strangers or seating.of(len(members)) is None:
+            rule = f"{seating.fewest} clients{' or more' * bool(seating.deviating)} that do not deal"
             raise FaultyServer(SERVER, f"asked for another committee than {rule}")
 
     def check_order(self, responders: list[int], committee: list[int]) -> None:

@@ -9,11 +9,12 @@ from numpy.typing import NDArray
 
 from field.code.masking import PairKeys
 from field.compare import dealer_protocol
-from field.compare.correlated_randomness import NEXT
+from field.compare.correlated_randomness import NEXT, PartyRandomness
 from field.secrets.coins import Coins
 from secfc.coded.messages import (
     Corrections,
     LabelShare,
+    MaskedBits,
     MaskedDistances,
     MaskedSum,
     MissingMessages,
@@ -22,12 +23,15 @@ from secfc.coded.plan import CodedPlan
 from secfc.coded.policy import DistanceOracle
 from secfc.coded.queries import Query
 from secfc.coded.quorum import NOBODY_MISSED, MissingMessageError, receive_all
+from secfc.disclosure.checked.messages import PartDigests
 from secfc.disclosure.checked.steps import CheckingClient, check_further, deal_all
+from secfc.disclosure.checked.words import CommitteeWords
 from secfc.disclosure.compare.center_rounding import CenterRounder, SumsChecking
 from secfc.disclosure.compare.dealer import (
     Dealt,
     continue_dealing,
     mask_streams,
+    part_seeds,
     players_without_seed,
     start_dealing,
     table_streams,
@@ -37,7 +41,8 @@ from secfc.disclosure.compare.rounds import (
     CorrectionStream,
     StartedComparison,
     add_residues,
-    reconstruct,
+    play_parts,
+    reconstruct_parts,
     stop_requesting,
 )
 from secfc.disclosure.compare.session import (
@@ -75,7 +80,7 @@ class ComputingParty:
     ) -> None:
         self.plan, self.name, self.dealer = plan, name, dealer
         self.peers, self.mine, self.dealt_to = peers, mine, dealt_to
-        self.seating = CommitteeChoice(committee_size(plan.code.t), dealer)
+        self.seating = CommitteeChoice(committee_size(plan.code.t), dealer, plan.deviating)
         self.coins, self.rounder = coins, CenterRounder(plan, name, dealer, mine, coins)
 
     def check(self, question: Query) -> None:
@@ -96,14 +101,8 @@ class ComputingParty:
                 return (yield from self.gone(match, silence))
             yield from continue_dealing(match, begun.left)
             return MissingMessages(0, missing)
-        peers = [match.plan.clients.index(c) for c in match.committee if c != self.name]
-        # The nonce before is that of the check of replies.
-        zeros = self.peers.streams(match.question.round + 1, match.context, peers)
         try:
-            strangers = set(peers) - set(zeros)
-            if strangers:
-                raise MissingMessageError(match.begun, tuple(self.plan.clients[j] for j in strangers))
-            return LabelShare((yield from self.judge(match, begun, list(zeros.values()))))
+            return (yield from self.judge(match, begun))
         except MissingMessageError as silence:
             return (yield from self.gone(match, silence))
 
@@ -115,7 +114,7 @@ class ComputingParty:
         if self.name not in (dealer, *match.responders, *match.committee):
             return None
         try:
-            sums, checking = yield from self.begin_checks(match)
+            sums, checking, spoken = yield from self.begin_checks(match)
         except MissingMessageError as silence:
             return (yield from self.gone(match, silence))
         missing, left = NOBODY_MISSED, Dealt()
@@ -123,12 +122,12 @@ class ComputingParty:
             missing = players_without_seed(match, self.dealt_to)
             if missing.size:
                 told = MissingMessages(0, NOBODY_MISSED)
-                yield Exchange({match.corrected: told}, round=number + DEAL, phase="deal")
+                yield Exchange(to_all(match.correctors, told), round=number + DEAL, phase="deal")
             else:
                 game = match.schedule if match.opens else None
                 left = yield from start_dealing(match, self.dealt_to, game)
         if match.rounding is None:
-            return StartedComparison(measured, missing, left=left, checking=checking)
+            return StartedComparison(measured, missing, left=left, checking=checking, spoken=spoken)
         if missing.size:
             return MissingMessages(0, missing)  # nothing was dealt, as the corrected member tells the others
         try:
@@ -139,27 +138,39 @@ class ComputingParty:
             )
         except MissingMessageError as silence:
             return (yield from self.gone(match, silence))
-        return StartedComparison(about, missing, words, left, checking)
+        return StartedComparison(about, missing, words, left, checking, spoken)
 
     def begin_checks(
         self, match: ComparisonSession
-    ) -> Role[tuple[CheckingClient | None, CheckingClient | None]]:
-        """My part in the checks of sums and of replies, where these are checked: what hides them is dealt.
+    ) -> Role[tuple[CheckingClient | None, CheckingClient | None, CommitteeWords | None]]:
+        """My part in the checks of sums and of replies, if they are checked: what hides them is dealt; and,
+        at a member in that of words.
 
         Raises MissingMessageError.
         """
         wanted = match.checked_sums, match.checked
         if wanted == (None, None):
-            return None, None
+            return None, None, None
+        spoken = None
+        if match.checked is not None and self.name in match.committee:
+            # Before all other streams.
+            seeds = part_seeds(match, self.mine, {self.plan.clients.index(self.name): 0})
+            spoken = CommitteeWords(
+                match.context, match.blocks, match.committee, match.seating.dealers, self.name,
+                len(match.schedule.openings), seeds, self.coins,
+            )  # fmt: skip
         others = [j for j, c in enumerate(self.plan.clients) if c != self.name]
         # A stream serves one of two clients as the dealing one, for the first check, then for the second.
         streams = self.peers.streams(match.question.round, match.context, others)
+        beside = {} if spoken is None else spoken.told()
         sums, replies = (
-            None if asked is None else CheckingClient(asked, self.name, streams, self.coins)
-            for asked in wanted
+            None if asked is None else CheckingClient(asked, self.name, streams, self.coins, parts)
+            for asked, parts in zip(wanted, ({}, beside), strict=True)
         )
         yield from deal_all([each for each in (sums, replies) if each is not None])
-        return sums, replies
+        if spoken is not None and replies is not None:
+            spoken.take(replies.told)
+        return sums, replies, spoken
 
     def check_replies(
         self, match: ComparisonSession, begun: StartedComparison, sums: tuple[Array, Array] | None = None
@@ -212,28 +223,59 @@ class ComputingParty:
             for c, part in match.parts.items()
         }
 
-    def judge(self, match: ComparisonSession, begun: StartedComparison, zeros: list[Coins]) -> Role[Array]:
-        """A member's part: my share of the labels' digits, re-randomized."""
+    def judge(self, match: ComparisonSession, begun: StartedComparison) -> Role[LabelShare]:
+        """A member's part: what I tell of the labels' digits, re-randomized.
+
+        Raises SuspectedParties if replies, or what the committee said, do not fit, MissingMessageError.
+        """
+        spoken = begun.spoken
+        if spoken is None:
+            raise RuntimeError("a member takes part in the check of replies and words")
         schedule, number = match.schedule, match.question.round + match.begun
         others = tuple(c for c in match.committee if c != self.name)
         # What was sent and summed is let go before the contest, of which much is held.
         masked, further, corrections = yield from self.summed(match, begun, others)
         yield from self.check_replies(match, begun, (masked, further))
-        hand = dealer_protocol.PartyTables(table_streams(match, self.mine, (0,))[0], corrections).take()
-        game = schedule.compete(masked, hand, lead=self.name == match.committee[0])
+        spoken.begin(schedule.basis, masked, further)
+        hands = self.hands(match, spoken, corrections)
+        games = {q: schedule.compete(masked, hand, lead=q == 0) for q, hand in hands.items()}
+        hand = hands.get(match.question.corrected)
         feed = CorrectionStream(match, self.name, self.dealer, schedule.portions, hand)
         del masked, further, corrections
-        talk, told = CommitteeRounds(number + match.opening, match.begun + match.opening, others), None
-        while True:
-            try:
-                opening = game.send(told)
-            except StopIteration as done:
-                return dealer_protocol.rerandomize(done.value, zeros)
-            if opening is NEXT:
+        talk = CommitteeRounds(number + match.opening, match.begun + match.opening, others, spoken)
+        told, shares = None, dict[int, Array]()
+        while not shares:
+            said, shares = play_parts(games, told)
+            if shares:
+                break
+            if next(iter(said.values())) is NEXT:
                 yield from feed(talk.step - 1)
                 told = None
                 continue
-            told = yield from reconstruct(schedule.basis, match.committee, self.name, opening, talk)
+            told = yield from reconstruct_parts(
+                schedule.basis, match.blocks, match.committee, self.name, said, talk
+            )
+            spoken.hold(said, told)
+        if match.blocks.deviating:
+            nothing = np.empty(0, np.uint64)
+            yield from talk({c: MaskedBits(nothing) for c in others})
+            digests = yield from talk.exchange(to_all(others, spoken.digests()), PartDigests)
+            spoken.conclude(digests)
+        return spoken.label_share(shares)
+
+    def hands(
+        self, match: ComparisonSession, spoken: CommitteeWords, corrections: Array | None
+    ) -> dict[int, PartyRandomness]:
+        """What the dealer made for each part that I play.  corrections: of one of them, if to me."""
+        if spoken.seeds:
+            streams = {q: Coins(spoken.seeds[q]) for q in spoken.parts}
+        else:
+            streams = dict.fromkeys(spoken.parts, table_streams(match, self.mine, (0,))[0])
+        corrected = match.question.corrected
+        return {
+            q: dealer_protocol.PartyTables(stream, corrections if q == corrected else None).take()
+            for q, stream in streams.items()
+        }
 
     def summed(
         self, match: ComparisonSession, begun: StartedComparison, others: tuple[PartyId, ...]
@@ -249,9 +291,9 @@ class ComputingParty:
         parts = {c: mine.pop(c) for c in (self.name,) if c in mine}
         send: dict[PartyId, Message] = dict(mine)
         corrections = None
-        if self.name == match.corrected and words is not None:
+        if self.name in match.correctors and words is not None:
             corrections = words
-        elif self.name == match.corrected:
+        elif self.name in match.correctors:
             wait = Exchange(send, (dealer,), 0, round=number + SEND, accept=number + DEAL, phase="distances")
             dealing = (yield from receive_all(wait, Corrections, DEAL))[dealer]
             corrections, send = check_words(dealer, dealing.words, (schedule.portions[0],)), {}

@@ -20,8 +20,10 @@ from field.compare.rounding import CenterRounding
 from field.secrets.coins import Coins
 from secfc.coded.messages import Corrections, MaskSeed, MissingMessages, RequestCorrections
 from secfc.coded.plan import CodedPlan
+from secfc.coded.quorum import NOBODY_MISSED
+from secfc.disclosure.checked.words import SEED
 from secfc.disclosure.compare.session import ComparisonSession
-from secfc.roles.exchange import PAIR, Exchange, FaultyClient, PartyId, Role, expect_messages
+from secfc.roles.exchange import PAIR, Exchange, FaultyClient, PartyId, Role, expect_messages, to_all
 
 Array = NDArray[Any]
 
@@ -78,6 +80,24 @@ def table_streams(
     return keys.streams(_nonce(match, sums) + 1, match.context, peers)
 
 
+def part_seeds(match: ComparisonSession, keys: PairKeys, peers: Mapping[int, int]) -> dict[int, bytes]:
+    """Seeds of 16 bytes of the parts that these members are the first of, by number; to be taken before all
+    streams.  None where each part is played by one member, and made of its `table_streams`.
+
+    peers: what numbers `keys` has for these members: at the dealer their own, at a member 0 for itself.
+    """
+    if not match.blocks.deviating:
+        return {}
+    members = match.question.members.tolist()
+    streams = keys.streams(match.question.round - 1, match.context, set(peers.values()))
+    seeds = {}
+    for q, clients in enumerate(match.blocks.parts):
+        peer = peers.get(members[clients[0]])
+        if peer in streams:
+            seeds[q] = streams[peer].bytes(SEED)
+    return seeds
+
+
 def _nonce(match: ComparisonSession, sums: bool) -> int:
     """The first of two numbers that no other question has, nor what precedes or follows in this one."""
     return match.question.round + (0 if sums or match.rounding is None else 2)
@@ -106,6 +126,8 @@ def start_dealing(match: ComparisonSession, keys: PairKeys, game: DealtComputati
     """
     responders = match.question.responders.tolist()
     first, sums, masks = NOTHING, None, None
+    # Before all masks and tables.
+    seeds = part_seeds(match, keys, {j: j for j in match.question.members.tolist()})
     if match.rounding is not None:
         first, sums = deal_rounding(match, match.rounding, keys)
     if game is not None:
@@ -115,8 +137,8 @@ def start_dealing(match: ComparisonSession, keys: PairKeys, game: DealtComputati
         # In the order in which responders draw.
         rho = dealer_protocol.total_mask(basis, match.shape, each)
         masks = rho, dealer_protocol.total_mask(basis, (more,), each)
-    portions = deal_corrections(match, keys, game, masks, first)
-    yield Exchange({match.corrected: next(portions)}, round=match.given_in(0), phase="deal")
+    portions = deal_corrections(match, keys, game, masks, first, seeds)
+    yield Exchange(to_all(match.correctors, next(portions)), round=match.given_in(0), phase="deal")
     return Dealt(
         enumerate(portions, 1),
         None if match.checked is None else masks,
@@ -125,21 +147,25 @@ def start_dealing(match: ComparisonSession, keys: PairKeys, game: DealtComputati
 
 
 def continue_dealing(match: ComparisonSession, left: Dealt) -> Role[None]:
-    """Send the other portions as the corrected member asks for them; each is made while the last one is used.
+    """Send the other portions as corrected members ask for them; each is made while the last one is used.
 
-    Ends early if that member goes no further, or is not heard.
+    Ends early if one of these goes no further, or is not heard; then another is told so.
     """
+    correctors = match.correctors
     for number, portion in left.portions:
         wait = match.asked_in(number)
-        inbox = yield Exchange({}, (match.corrected,), 0, round=match.given_in(0), accept=wait, phase="deal")
-        if not expect_messages(
+        inbox = yield Exchange({}, correctors, 0, round=match.given_in(0), accept=wait, phase="deal")
+        asked = expect_messages(
             {c: m for c, m in inbox.items() if not isinstance(m, MissingMessages)}, RequestCorrections
-        ):
+        )
+        for c, message in asked.items():
+            if message.portion != number:
+                raise FaultyClient(c, f"asked for portion {message.portion} where {number} is next")
+        if len(asked) < len(correctors):
+            told = to_all(tuple(asked), MissingMessages(0, NOBODY_MISSED))
+            yield Exchange(told, round=match.given_in(number), phase="deal")
             return
-        asked = inbox[match.corrected]
-        if asked.portion != number:
-            raise FaultyClient(match.corrected, f"asked for portion {asked.portion} where {number} is next")
-        yield Exchange({match.corrected: portion}, round=match.given_in(number), phase="deal")
+        yield Exchange(to_all(correctors, portion), round=match.given_in(number), phase="deal")
 
 
 def deal_corrections(
@@ -148,14 +174,22 @@ def deal_corrections(
     game: DealtComputation | None,
     masks: tuple[Array, Array] | None,
     first: Array,
+    seeds: Mapping[int, bytes],
 ) -> Iterator[Corrections]:
-    """The dealer's work: what the corrected member gets, portion by portion, ahead of which comes `first`."""
+    """The dealer's work: what corrected members get, portion by portion, ahead of which comes `first`.
+
+    seeds: of parts that are played by several, see `part_seeds`.
+    """
     committee = match.question.members.tolist()
     if game is None or masks is None:
         yield Corrections(first)
         return
-    tables = table_streams(match, keys, committee)
-    for words in game.deal(masks[0], [tables[j] for j in committee], match.question.corrected, first):
+    if seeds:
+        streams = [Coins(seeds[q]) for q in range(len(match.blocks.parts))]
+    else:
+        tables = table_streams(match, keys, committee)
+        streams = [tables[j] for j in committee]
+    for words in game.deal(masks[0], streams, match.question.corrected, first):
         yield Corrections(words)
 
 

@@ -10,13 +10,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from field.compare.correlated_randomness import PartyRandomness
-from field.compare.dealer_protocol import combine_openings
+from field.compare.dealer_protocol import Moves, combine_openings
 from field.kernels.threads import split_range
 from field.ring.basis import Basis
 from secfc.coded.messages import Corrections, MaskedBits, MissingMessages, RequestCorrections
 from secfc.coded.policy import DistanceOracle
 from secfc.coded.quorum import NOBODY_MISSED, receive_all
+from secfc.disclosure.checked.blocks import Blocks
 from secfc.disclosure.checked.steps import CheckingClient
+from secfc.disclosure.checked.words import CommitteeWords
 from secfc.disclosure.compare.dealer import Dealt
 from secfc.disclosure.compare.session import ComparisonSession, check_opening, check_words
 from secfc.roles.exchange import Exchange, PartyId, Role
@@ -28,29 +30,43 @@ Array = NDArray[Any]
 class StartedComparison:
     """What precedes a comparison is done: what my rows are measured to; whom the dealer missed; words (n,)
     that are left of the dealer's first, None if they are still to come; at a dealer, what is left to deal;
-    checking: my part in the check of replies, if these are checked."""
+    checking: my part in the check of replies, if these are checked; spoken: at a member, its part in what the
+    committee says."""
 
     measured: DistanceOracle
     missing: Array
     words: Array | None = None
     left: Dealt = field(default_factory=Dealt)
     checking: CheckingClient | None = None
+    spoken: CommitteeWords | None = None
 
 
 class CommitteeRounds:
     """One exchange after the other with the other members, all of whom are heard.
 
-    number: the round of the first.  step: its step after the question, which errors name.
+    number: the round of the first.  step: its step after the question, which errors name.  spoken: what goes
+    with openings, where this is checked.
     """
 
-    def __init__(self, number: int, step: int, others: tuple[PartyId, ...]) -> None:
-        self.number, self.step, self.others = number, step, others
+    def __init__(
+        self, number: int, step: int, others: tuple[PartyId, ...], spoken: CommitteeWords | None = None
+    ) -> None:
+        self.number, self.step, self.others, self.spoken = number, step, others, spoken
 
     def __call__(self, send: Mapping[PartyId, MaskedBits]) -> Role[Mapping[PartyId, MaskedBits]]:
-        wait = Exchange(dict(send), self.others, 0, round=self.number, phase="compare")
-        shares = yield from receive_all(wait, MaskedBits, self.step)
-        self.number, self.step = self.number + 1, self.step + 1
+        if self.spoken is not None:
+            send = self.spoken.attached(send)
+        shares = yield from self.exchange(send, MaskedBits)
+        if self.spoken is not None:
+            self.spoken.receive(shares)
         return shares
+
+    def exchange(self, send: Mapping[PartyId, Any], kind: type[Any]) -> Role[dict[PartyId, Any]]:
+        """What all others say, of this kind.  Raises MissingMessageError."""
+        wait = Exchange(dict(send), self.others, 0, round=self.number, phase="compare")
+        heard: dict[PartyId, Any] = yield from receive_all(wait, kind, self.step)
+        self.number, self.step = self.number + 1, self.step + 1
+        return heard
 
 
 def add_residues(basis: Basis, values: Sequence[Array]) -> Array:
@@ -68,13 +84,14 @@ def add_residues(basis: Basis, values: Sequence[Array]) -> Array:
 
 @dataclass(eq=False, repr=False)
 class CorrectionStream:
-    """One member's; portions: words of each.  next: the number of the one that is next."""
+    """One member's; portions: words of each.  hand: what they are fed to, at a member that gets them.
+    next: the number of the one that is next."""
 
     match: ComparisonSession
     name: PartyId
     dealer: PartyId
     portions: tuple[int, ...]
-    hand: PartyRandomness
+    hand: PartyRandomness | None
     next: int = 1
 
     def __call__(self, step: int) -> Role[None]:
@@ -83,7 +100,7 @@ class CorrectionStream:
         step: the last one of the answer.  Raises NothingHeardError of it.
         """
         match, number = self.match, self.next
-        if self.name != match.corrected:
+        if self.name not in match.correctors or self.hand is None:
             return
         self.next += 1
         yield Exchange(
@@ -97,21 +114,33 @@ class CorrectionStream:
 def stop_requesting(match: ComparisonSession, name: PartyId) -> Role[None]:
     """Tell the dealer that no portion will be asked for, if I am the member that gets them."""
     dealer = match.seating.dealer
-    if name == match.corrected and dealer is not None:
+    if name in match.correctors and dealer is not None:
         for number in range(1, match.feeds + 1):
             told = MissingMessages(0, NOBODY_MISSED)
             yield Exchange({dealer: told}, round=match.asked_in(number), phase="compare")
 
 
 # --------------------------------------------------------------------------------------------------
-# How a committee opens what its members have shares of: all tell all, or each adds up a part for all.
+# How a committee opens what its members have shares of: all tell all, or each adds up a cut for all.
 
 # One exchange with the other members, all of whom are heard.
 Talk = Callable[[Mapping[PartyId, MaskedBits]], Role[Mapping[PartyId, MaskedBits]]]
 
-# From so many bytes on it is worth a round more that every member adds up a part, and tells the others the
-# sum: of c members all together tell 2 (c - 1) times what is opened, not c (c - 1) times.
+# From so many bytes on it is worth a round more that every member adds up a cut, and tells the others the
+# sum: of c members all together tell 2 (c - 1) times what is opened, not c (c - 1) times.  Where parts are
+# played by several, all are told directly if that takes no more messages than members.
 WORTH_PARTS = 1 << 15
+
+
+def play_parts(games: Mapping[int, Moves], told: Array | None) -> tuple[dict[int, Array], dict[int, Array]]:
+    """What each part opens next, given what was opened last; or, at the end, its share of the result."""
+    said, shares = dict[int, Array](), dict[int, Array]()
+    for q, game in games.items():
+        try:
+            said[q] = game.send(told)
+        except StopIteration as done:
+            shares[q] = done.value
+    return said, shares
 
 
 def reconstruct(
@@ -121,24 +150,59 @@ def reconstruct(
 
     members: the same order at all of them.  Raises FaultyClient for a share of another shape.
     """
-    words = mine.dtype == np.uint64
-    ring = basis if words else basis.prefix(len(mine))
-    others = [c for c in members if c != me]
-    flat = mine.reshape(-1) if words else mine.reshape(len(mine), -1)
+    alone = Blocks((len(members),), 0)
+    return (yield from reconstruct_parts(basis, alone, members, me, {members.index(me): mine}, talk))
 
-    def exchanged(send: Mapping[PartyId, Array], due: Mapping[PartyId, Array]) -> Role[dict[PartyId, Array]]:
+
+def reconstruct_parts(
+    basis: Basis,
+    blocks: Blocks,
+    members: Sequence[PartyId],
+    me: PartyId,
+    mine: Mapping[int, Array],
+    talk: Talk,
+) -> Role[Array]:
+    """What all parts open adds up to; the first one of a part tells it to those who do not play it.
+
+    mine: what the parts that I play open, by number.
+    """
+    at, others = members.index(me), [c for c in members if c != me]
+    some = next(iter(mine.values()))
+    words = some.dtype == np.uint64
+    ring = basis if words else basis.prefix(len(some))
+    nothing = some.reshape(-1)[:0] if words else some.reshape(len(some), -1)[:, :0]
+
+    def told(cut: Mapping[int, Array], to: int) -> Array:
+        """What I tell a member of what my parts open."""
+        said = [cut[q] for q in blocks.told_to(at, to)]
+        return combine_openings(ring, said) if said else nothing
+
+    def exchanged(send: Mapping[PartyId, Array], due: Mapping[PartyId, Array]) -> Role[list[Array]]:
         heard = yield from talk({c: MaskedBits(share) for c, share in send.items()})
-        return {c: check_opening(ring, c, heard[c].words, due[c]) for c in others}
+        return [check_opening(ring, c, heard[c].words, due[c]) for c in others]
 
-    if len(members) == 2 or mine.nbytes < WORTH_PARTS or flat.shape[-1] < len(members):
-        theirs = yield from exchanged(dict.fromkeys(others, mine), dict.fromkeys(others, mine))
-        return combine_openings(ring, [mine, *theirs.values()])
-    where = dict(zip(members, split_range(flat.shape[-1], len(members)), strict=True))
-    parts = {c: np.ascontiguousarray(flat[..., part]) for c, part in where.items()}
-    theirs = yield from exchanged({c: parts[c] for c in others}, dict.fromkeys(others, parts[me]))
-    total = combine_openings(ring, [parts[me], *theirs.values()])
-    theirs = yield from exchanged(dict.fromkeys(others, total), parts)
-    out = np.empty_like(flat)
-    for c, part in where.items():
-        out[..., part] = total if c == me else theirs[c]
-    return out.reshape(mine.shape)
+    def summed(cuts: Sequence[Mapping[int, Array]]) -> Role[Array]:
+        """What my cut adds up to, of one cut a member, which I tell that member my words of."""
+        shape = next(iter(cuts[at].values()))
+        speaks = {i: bool(blocks.told_to(i, at)) for i in range(len(members))}
+        due = {c: shape if speaks[i] else nothing for i, c in enumerate(members)}
+        send = {c: told(cuts[i], i) for i, c in enumerate(members) if c != me}
+        heard = yield from exchanged(send, due)
+        return combine_openings(ring, [*cuts[at].values(), *(share for share in heard if share.size)])
+
+    flat = {q: x.reshape(-1) if words else x.reshape(len(x), -1) for q, x in mine.items()}
+    length = next(iter(flat.values())).shape[-1]
+    if blocks.direct <= len(members) or some.nbytes < WORTH_PARTS or length < len(members):
+        return (yield from summed([mine] * len(members)))
+    where = split_range(length, len(members))
+    cuts = [{q: np.ascontiguousarray(x[..., cut]) for q, x in flat.items()} for cut in where]
+    total = yield from summed(cuts)
+    due = {c: next(iter(cuts[i].values())) for i, c in enumerate(members)}
+    sums = {
+        me: total,
+        **dict(zip(others, (yield from exchanged(dict.fromkeys(others, total), due)), strict=True)),
+    }
+    out = np.empty_like(next(iter(flat.values())))
+    for c, cut in zip(members, where, strict=True):
+        out[..., cut] = sums[c]
+    return out.reshape(some.shape)

@@ -216,17 +216,19 @@ class CommitteeServer:
         silent, dealer = self.quorum.silent, self.seating.dealer
         able = [self.plan.clients.index(c) for c in self.desk.there if c not in silent]
         members = [j for j in able if self.plan.clients[j] != dealer]
-        size, needed = self.seating.size, self.plan.code.threshold(2)
-        short = max(needed - len(able), size - len(members))
+        blocks, needed = self.seating.among(len(members)), self.plan.code.threshold(2)
+        short = max(needed - len(able), self.seating.fewest - len(members))
         if dealer is not None and dealer in silent:
             raise Indispensable(dealer, "it alone deals the masks of every comparison")
-        if short > 0:
+        if short > 0 or blocks is None:
             raise TooFewReplies(len(able) + max(short, 1), [self.plan.clients[j] for j in able])
         self.turn += 1
-        responders, committee = np.array(able[:needed], np.int32), np.array(members[:size], np.int32)
-        return CommitteeSeats(
-            next(self.desk.rounds), responders, ComparisonCommittee(committee, self.turn % size)
+        responders, committee = (
+            np.array(able[:needed], np.int32),
+            np.array(members[: blocks.players], np.int32),
         )
+        corrected = self.turn % min(blocks.players, len(blocks.parts))
+        return CommitteeSeats(next(self.desk.rounds), responders, ComparisonCommittee(committee, corrected))
 
     def sorted(
         self, match: ComparisonSession, inbox: Mapping[PartyId, Any], due: type[M]

@@ -41,6 +41,7 @@ from secfc.disclosure.checked.steps import (
     STEPS,
     CheckedReplies,
 )
+from secfc.disclosure.checked.words import split_shares
 from secfc.disclosure.compare.candidates import (
     BisectorSide,
     Candidates,
@@ -405,14 +406,20 @@ def check_words(sender: PartyId, words: Array, shape: tuple[int, ...]) -> Array:
 def labels_from_shares(match: ComparisonSession, shares: Mapping[PartyId, LabelShare | FinalShare]) -> Array:
     """The labels (m,) int32 that all members' shares add up to.
 
-    Raises FaultyClient for words of another shape, SuspectedParties for digits that nobody honest opens: also
-    the dealer, as false tables show in the members' shares.
+    Raises FaultyClient for words of another shape, SuspectedParties for shares of a part that its clients do
+    not agree on, and for digits that nobody honest opens: also the dealer, as false tables show in the
+    members' shares.
     """
-    schedule = match.schedule
-    shape = schedule.places, schedule.per
-    words = [check_words(c, m.words, shape) for c, m in shares.items()]
+    schedule, blocks, committee = match.schedule, match.blocks, match.committee
+    words, digests = dict[PartyId, Array](), dict[PartyId, bytes]()
+    for i, c in enumerate(committee):
+        told, share = len(blocks.told_by(i)), shares[c]
+        checked = check_words(c, share.words, (told * schedule.places, schedule.per))
+        words[c] = checked.reshape(told, schedule.places, schedule.per)
+        digests[c] = share.digests if isinstance(share, LabelShare) else b""
+    parts = split_shares(blocks, committee, match.context, words, digests)
     try:
-        return match.rivals.labels(dealer_protocol.labels_from_code(schedule, reduce(np.bitwise_xor, words)))
+        return match.rivals.labels(dealer_protocol.labels_from_code(schedule, reduce(np.bitwise_xor, parts)))
     except ValueError:
         why = "the shares of the labels add up to clusters that are not there"
         raise SuspectedParties((*match.committee, *match.seating.dealers), why) from None

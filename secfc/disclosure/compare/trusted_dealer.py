@@ -76,7 +76,8 @@ class TrustedDealer:
         if self.dealer == SERVER:
             keys = yield from collect_seeds(plan, plan.clients)
         quorum = MaskedQuorum(ServerContext(plan, screening))
-        return CommitteeServer(quorum, CommitteeChoice(committee_size(plan.code.t), self.dealer), keys)
+        choice = CommitteeChoice(committee_size(plan.code.t), self.dealer, plan.deviating)
+        return CommitteeServer(quorum, choice, keys)
 
     def learned(self, plan: CodedPlan) -> tuple[str, ...]:
         """What becomes of distances, for people."""

@@ -1,0 +1,302 @@
+"""What a committee opens is checked before anything leaves it, where several play each part (`blocks`).
+
+The first client of a part tells its words, the others compute the same and are silent.  So that a client that
+deviates is found out, whatever it tells to whom,
+
+* every member commits to a coin when it deals for the check of replies, and then opens one of a chain of
+  coins, each the digest of the next, with every opening: when it knows all that was opened before it;
+* with the opening after that it tells a digest of that, under all coins.  Who is told another digest than its
+  own says nothing more: two versions of the words of one part would show an entry of a table.  A digest is
+  told only where those before agree, so it is of words of one version;
+* after the last opening, two rounds more: a coin; then a digest of all that each of its parts said
+  (`field.code.linear_digest`).  All clients of a part must have the same, and those of all parts add up to
+  that of what was opened: at most a members deviate, so one of every part computes what is right, and its
+  digest is right too;
+* shares of labels, under masks that all members expand of one key, go to every receiver from the first client
+  of a part, and 32 bytes of them from each of the others.
+
+A check fails or not by what was added to words, and by coins, whatever the rows are.  A digest of a part is a
+combination of its words, each under a mask of its own: who misses the part learns what the sum of those of
+all parts shows.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import reduce
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from field.code.linear_digest import SIZE as TAG
+from field.code.linear_digest import LinearDigest
+from field.ring.basis import Basis
+from field.secrets.coins import Coins
+from secfc.coded.messages import LabelShare, MaskedBits
+from secfc.disclosure.checked.blocks import Blocks
+from secfc.disclosure.checked.messages import SIZE, PartDigests
+from secfc.roles.exchange import PartyId, SuspectedParties, blame_error
+
+Array = NDArray[Any]
+
+# Bytes of what the tables of a part are expanded from.
+SEED = 16
+
+
+class DigestSum:
+    """Digests that were added up: of words, and (lanes, 2) of residues."""
+
+    def __init__(self, basis: Basis) -> None:
+        self.basis = basis
+        self.words, self.residues = 0, np.zeros((basis.lanes, 2), basis.dtype)
+
+    def add(self, digest: LinearDigest, opened: Array) -> None:
+        """Add that of an opening."""
+        if opened.dtype == np.uint64:
+            self.words ^= int.from_bytes(digest.words([opened]), "little")
+        else:
+            self.residues = self.basis.add(self.residues, digest.residues(self.basis, [opened]))
+
+    def join(self, other: DigestSum) -> None:
+        """Add another one."""
+        self.words ^= other.words
+        self.residues = self.basis.add(self.residues, other.residues)
+
+    def __bytes__(self) -> bytes:
+        little = self.residues.dtype.newbyteorder("<")
+        return self.words.to_bytes(TAG, "little") + self.residues.astype(little).tobytes()
+
+
+def digest_length(basis: Basis) -> int:
+    """Bytes of a sum of digests."""
+    return len(bytes(DigestSum(basis)))
+
+
+def read_digest(basis: Basis, data: bytes) -> DigestSum:
+    """A sum of digests from its bytes, of the length that these have."""
+    out = DigestSum(basis)
+    out.words = int.from_bytes(data[:TAG], "little")
+    little = np.dtype(basis.dtype).newbyteorder("<")
+    primes = np.array(basis.primes, np.uint64)[:, None]
+    values = np.frombuffer(data[TAG:], little).reshape(basis.lanes, 2)
+    out.residues = (values % primes).astype(basis.dtype)
+    return out
+
+
+class CommitteeWords:
+    """A member's part in what a committee says of one question: which parts it plays, and whether all fits.
+
+    context: what streams of the question are bound to.  dealers: who may tell the clients of a part different
+    corrections.  rounds: how often something is opened.  seeds: of the
+    parts that it is the first of, by number; none where each part is played by one.  coins: secret.
+    """
+
+    def __init__(
+        self,
+        context: bytes,
+        blocks: Blocks,
+        committee: Sequence[PartyId],
+        dealers: Sequence[PartyId],
+        name: PartyId,
+        rounds: int,
+        seeds: Mapping[int, bytes],
+        coins: Coins,
+    ) -> None:
+        self.context, self.blocks, self.committee, self.name = context, blocks, tuple(committee), name
+        self.dealers = tuple(dealers)
+        self.at, self.seeds = self.committee.index(name), dict(seeds)
+        self.key = b"" if self.at else coins.bytes(SIZE)
+        self.links = [coins.bytes(SIZE)]
+        if blocks.deviating:
+            # The last opening is followed by a coin of its own.
+            for _ in range(rounds + 1):
+                self.links.append(_link(self.links[-1]))
+        self.last: dict[PartyId, bytes] = {}  # of each other member the coin that it opened last
+        self.fresh = False  # whether the next exchange is the first one of an opening
+        self.said: dict[int, Array] = {}
+        self.opened: Array = np.empty(0, np.uint64)
+        self.heard = b""
+
+    def __repr__(self) -> str:
+        return f"CommitteeWords({self.name!r}, secret)"
+
+    @property
+    def parts(self) -> tuple[int, ...]:
+        """Numbers of the parts that I play."""
+        return self.blocks.played_by(self.at)
+
+    # --- before the comparison ------------------------------------------------------------------------
+
+    def told(self) -> dict[PartyId, bytes]:
+        """What I tell each other member beforehand: a commitment; as the first of all the key of masks; the
+        seeds of parts that I am the first of, and it plays."""
+        first = self.links[-1] if self.blocks.deviating else b""
+        return {
+            c: first + self.key + b"".join(self.seeds[q] for q in self._shared(self.at, i))
+            for i, c in enumerate(self.committee)
+            if i != self.at
+        }
+
+    def take(self, told: Mapping[PartyId, bytes]) -> None:
+        """Take what the others tell me.  Raises FaultyClient naming the sender of anything else."""
+        for i, c in enumerate(self.committee):
+            if i == self.at:
+                continue
+            shared, data = self._shared(i, self.at), told[c]
+            commitment, key = SIZE * bool(self.blocks.deviating), SIZE * (i == 0)
+            due = commitment + key + SEED * len(shared)
+            if len(data) != due:
+                raise blame_error(c, f"told {len(data)} bytes of parts where {due} were due")
+            self.last[c] = data[:commitment]
+            self.key = data[commitment : commitment + key] or self.key
+            rest = data[commitment + key :]
+            self.seeds |= {q: rest[SEED * x : SEED * (x + 1)] for x, q in enumerate(shared)}
+
+    def _shared(self, first: int, other: int) -> list[int]:
+        """Parts that a member is the first of and another plays."""
+        return [q for q in self.blocks.told_by(first) if other in self.blocks.parts[q]]
+
+    # --- while it goes on -----------------------------------------------------------------------------
+
+    def begin(self, basis: Basis, masked: Array, further: Array) -> None:
+        """All members have these masked replies.  basis: of what they open."""
+        self.basis, self.fresh = basis, True
+        self.total = DigestSum(basis)
+        self.each = {q: DigestSum(basis) for q in self.parts}
+        data = masked.tobytes() + further.tobytes() + self.key if self.blocks.deviating else b""
+        self.opened = np.frombuffer(data + bytes(-len(data) % 8), np.uint64)
+
+    def hold(self, said: Mapping[int, Array], opened: Array) -> None:
+        """My parts said these, and that was opened."""
+        self.fresh, self.said, self.opened = True, dict(said), opened
+
+    def attached(self, send: Mapping[PartyId, MaskedBits]) -> dict[PartyId, MaskedBits]:
+        """With what goes with an opening: a coin, and what I heard under those before."""
+        if not (self.fresh and self.blocks.deviating):
+            return dict(send)
+        coin = self.links[-2]
+        return {c: replace(message, coin=coin, heard=self.heard) for c, message in send.items()}
+
+    def receive(self, heard: Mapping[PartyId, MaskedBits]) -> None:
+        """Take what came with the others' openings, and make digests under the coins of all.
+
+        Raises FaultyClient for a coin that nobody committed to, SuspectedParties where views differ.
+        """
+        if not (self.fresh and self.blocks.deviating):
+            return
+        self.fresh = False
+        self._agree({c: message.heard for c, message in heard.items()})
+        for c, message in heard.items():
+            if _link(message.coin) != self.last[c]:
+                raise blame_error(c, "opened another coin than it committed to")
+            self.last[c] = message.coin
+        self.links.pop()
+        coins = self.last | {self.name: self.links[-1]}
+        text = self.context + b"".join(coins[c] for c in self.committee)
+        seed = hashlib.blake2b(text, digest_size=32, person=b"secfc-words-seed").digest()
+        digest, view = LinearDigest(seed), DigestSum(self.basis)
+        view.add(digest, self.opened)
+        for q, words in self.said.items():
+            self.each[q].add(digest, words)
+        if self.heard:
+            self.total.join(view)  # masked replies, which come first, are of no part
+        self.heard, self.said = bytes(view), {}
+
+    def _agree(self, heard: Mapping[PartyId, bytes]) -> None:
+        if any(digest != self.heard for digest in heard.values()):
+            raise self._suspected(
+                (*self.committee, *self.dealers), "members of the committee heard different words"
+            )
+
+    def _suspected(self, parties: Sequence[PartyId], why: str) -> SuspectedParties:
+        return SuspectedParties(tuple(parties), f"{why}; nothing of this step was opened")
+
+    # --- at the end -----------------------------------------------------------------------------------
+
+    def digests(self) -> PartDigests:
+        """What I tell the others at last."""
+        return PartDigests(self.heard, b"".join(bytes(self.each[q]) for q in self.parts))
+
+    def conclude(self, told: Mapping[PartyId, PartDigests]) -> None:
+        """Test that all parts said what all their clients compute, and that it adds up.
+
+        Raises SuspectedParties if not, FaultyClient for digests of another length.
+        """
+        self._agree({c: message.heard for c, message in told.items()})
+        size = digest_length(self.basis)
+        found = {q: {self.name: bytes(digest_sum)} for q, digest_sum in self.each.items()}
+        for c, message in told.items():
+            parts = self.blocks.played_by(self.committee.index(c))
+            if len(message.parts) != size * len(parts):
+                raise blame_error(c, f"told digests of {len(message.parts)} bytes for {len(parts)} parts")
+            for x, q in enumerate(parts):
+                found.setdefault(q, {})[c] = message.parts[size * x : size * (x + 1)]
+        whole = DigestSum(self.basis)
+        for _, by in sorted(found.items()):
+            if len(set(by.values())) > 1:
+                raise self._suspected(
+                    (*by, *self.dealers),
+                    f"{', '.join(sorted(by))} play one part, and do not compute the same",
+                )
+            whole.join(read_digest(self.basis, next(iter(by.values()))))
+        if bytes(whole) != bytes(self.total):
+            raise self._suspected(self.committee, "what was opened is not what the parts add up to")
+
+    def label_share(self, shares: Mapping[int, Array]) -> LabelShare:
+        """What I tell of labels, of my parts' shares (places, per) of their digits."""
+        masks = self._masks(next(iter(shares.values())).shape)
+        masked = {q: share ^ masks[q] for q, share in shares.items()}
+        first = self.blocks.told_by(self.at)
+        empty = next(iter(shares.values()))[:0]
+        digests = [digest_share(self.context, q, masked[q]) for q in self.parts if q not in first]
+        return LabelShare(np.concatenate([empty, *(masked[q] for q in first)]), b"".join(digests))
+
+    def _masks(self, shape: tuple[int, ...]) -> list[Array]:
+        """Words for every part, which add up to zero, and which members alone know."""
+        key = hashlib.blake2b(self.context, key=self.key, digest_size=16, person=b"secfc-part-masks").digest()
+        stream, out = Coins(key), []
+        for _ in self.blocks.parts[1:]:
+            mask = np.empty(shape, np.uint64)
+            stream.fill(mask)
+            out.append(mask)
+        return [*out, reduce(np.bitwise_xor, out)]
+
+
+def digest_share(context: bytes, part: int, share: Array) -> bytes:
+    """32 bytes of a part's share of labels."""
+    text = context + part.to_bytes(4, "little") + share.astype("<u8").tobytes()
+    return hashlib.blake2b(text, digest_size=SIZE, person=b"secfc-part-share").digest()
+
+
+def split_shares(
+    blocks: Blocks,
+    committee: Sequence[PartyId],
+    context: bytes,
+    words: Mapping[PartyId, Array],
+    digests: Mapping[PartyId, bytes],
+) -> list[Array]:
+    """Every part's share of labels, of what its first client said (parts, places, per), by member.
+
+    digests: what each member said of other parts that it plays.
+    Raises SuspectedParties where a part's clients say different things, FaultyClient for digests of another
+    length.
+    """
+    shares = {q: words[c][x] for i, c in enumerate(committee) for x, q in enumerate(blocks.told_by(i))}
+    for i, c in enumerate(committee):
+        silent = [q for q in blocks.played_by(i) if blocks.parts[q][0] != i]
+        if len(digests[c]) != SIZE * len(silent):
+            raise blame_error(c, f"told {len(digests[c])} bytes of {len(silent)} shares of labels")
+        for x, q in enumerate(silent):
+            if digest_share(context, q, shares[q]) != digests[c][SIZE * x : SIZE * (x + 1)]:
+                clients = tuple(committee[j] for j in blocks.parts[q])
+                why = f"{', '.join(clients)} play one part, and do not say the same of labels"
+                raise SuspectedParties(clients, f"{why}: those of this step are not used")
+    return [shares[q] for q in range(len(blocks.parts))]
+
+
+def _link(coin: bytes) -> bytes:
+    """The coin that is opened before this one."""
+    return hashlib.blake2b(coin, digest_size=SIZE, person=b"secfc-coin-chain").digest()

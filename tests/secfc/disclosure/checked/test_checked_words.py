@@ -1,0 +1,384 @@
+"""Committees in blocks: honest runs end as ever, also without a client; a false word ends them before."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+import secfc
+from field.code.linear_digest import LinearDigest
+from field.ring.basis import Basis
+from secfc.coded.messages import Corrections, LabelShare, MaskedBits
+from secfc.coded.parameters import Network
+from secfc.disclosure.checked import words
+from secfc.disclosure.checked.messages import CheckDealing, PartDigests
+from secfc.kmeans.bisecting import Bisecting
+from secfc.kmeans.starts import CenterSeparation, RandomPoints
+from secfc.roles.exchange import SERVER, FaultyClient, FaultyServer, SuspectedParties
+from tests.nightly import by_night, short
+from tests.small import federation, same_runs
+
+WAYS = {
+    "a triple": dict(t=1, deviating=1),
+    "two blocks": dict(t=2, deviating=1),
+    "by three": dict(t=2, deviating=2),
+    "three blocks": dict(t=3, deviating=1),
+    "two segments": dict(t=1, ell=2, deviating=1),
+    "a client deals": dict(t=1, deviating=1, dealer="client-0"),
+}
+MOST = ("a triple", "two blocks", "a client deals")
+
+
+def run(way, deviating=None, init=None, n=7, m=48, k=3, max_iter=2, runtime=None, **options):
+    settings = dict(WAYS[way])
+    disclosure = secfc.AssignmentsOnly(dealer=settings.pop("dealer", SERVER))
+    if deviating is not None:
+        settings["deviating"] = deviating
+    return secfc.fit(
+        secfc.SecFC(
+            k,
+            secfc.Threshold(**settings),
+            init=init or RandomPoints(),
+            max_iter=max_iter,
+            disclosure=disclosure,
+            runtime=runtime or secfc.Runtime(),
+        ),
+        federation(n=n, m=m),
+        seed=1,
+        keep_bodies=True,
+        **options,
+    )
+
+
+def count(result, kind):
+    return sum(e.kind == kind for e in result.transcript.envelopes)
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("init", [Bisecting(), *by_night(CenterSeparation(RandomPoints()))], ids=repr)
+def test_labels_are_those_of_one_client_a_part(way, init):
+    alone, checked = run(way, 0, init), run(way, None, init)
+    assert same_runs(alone, checked)
+    assert count(alone, "PartDigests") == 0 < count(checked, "PartDigests")
+
+
+@pytest.mark.parametrize("way", ["two blocks", "three blocks"])
+def test_labels_are_the_same_where_members_add_up_cuts(way, monkeypatch):
+    """As they do from many points on: here from the first."""
+    alone, few = run(way, 0), run(way)
+    monkeypatch.setattr("secfc.disclosure.compare.rounds.WORTH_PARTS", 0)
+    many = run(way)
+    assert same_runs(alone, many)
+    assert count(many, "MaskedBits") > count(few, "MaskedBits")
+
+
+def test_labels_are_the_same_in_portions(monkeypatch):
+    monkeypatch.setattr("field.compare.blockwise.LEAST", 64)
+    fast = secfc.Runtime(network=Network(latency=0.0))
+    alone, checked = (run("a triple", a, m=260, max_iter=1, runtime=fast) for a in (0, None))
+    assert count(checked, "RequestCorrections") == 2 * count(alone, "RequestCorrections") > 0
+    assert same_runs(alone, checked)
+
+
+def test_it_takes_two_rounds_more():
+    def steps(result):
+        """Rounds of the first question in which members speak to one another."""
+        return {e.round for e in result.transcript.envelopes if e.kind in ("MaskedBits", "PartDigests")}
+
+    alone, checked = (run("a triple", a, max_iter=1) for a in (0, None))
+    questions = count(checked, "PartDigests") // 6
+    assert len(steps(checked)) == len(steps(alone)) + 2 * questions
+
+
+# --- what is lost ---------------------------------------------------------------------------------------
+
+KINDS = (
+    "CheckDealing",
+    "MaskedDistances",
+    "MaskedSum",
+    "CheckCoin",
+    "MaskedBits",
+    "PartDigests",
+    "LabelShare",
+)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("client", ["client-1", *by_night("client-0", "client-2", "client-3")])
+@pytest.mark.parametrize("way", [*MOST, *by_night("by three", "three blocks")])
+def test_a_client_that_is_lost_at_any_message_changes_no_label(way, client, kind):
+    if client == "client-0" and way == "a client deals":
+        pytest.skip("nobody replaces a dealer")
+    full = run(way)
+    for turn in short((1,), nightly=(1, 2, 4)):
+        rounds = set()
+
+        def faults(e, turn=turn, rounds=rounds):
+            if e.sender == client and e.kind == kind:
+                rounds.add(e.round)
+            return () if e.sender == client and len(rounds) >= turn else (e,)
+
+        assert same_runs(full, run(way, faults=faults))
+        assert rounds or way != "a triple" or client == "client-3"
+
+
+@pytest.mark.parametrize("kind", ["MaskedBits", "PartDigests", "Corrections", "LabelShare"])
+@pytest.mark.parametrize("way", ["a triple", "two blocks"])
+def test_one_lost_message_changes_no_label(way, kind):
+    full = run(way)
+    for number in range(short(2, nightly=40)):
+        numbers = iter(range(1 << 30))
+
+        def faults(e, number=number, numbers=numbers):
+            return () if e.kind == kind and next(numbers) == 5 * number + 1 else (e,)
+
+        assert same_runs(full, run(way, faults=faults))
+
+
+# --- what is false --------------------------------------------------------------------------------------
+
+
+def flipped(array, place):
+    """Words or residues, of which one is another."""
+    out = array.copy()
+    flat = out.reshape(-1)
+    at = place % flat.size
+    flat[at] = flat[at] ^ np.uint64(1 << place % 64) if out.dtype == np.uint64 else (int(flat[at]) + 1) % 1000
+    return out
+
+
+def lying(kind, change, sender, seed, recipients=None):
+    """Changes what a party says of this kind in one round, to all or to some; notes rounds, and those in
+    which others tell labels."""
+    seen, told = [], []
+
+    def faults(e):
+        if isinstance(e.body, LabelShare) and e.sender != sender:
+            told.append(e.round)
+        if e.sender != sender or not isinstance(e.body, kind):
+            return (e,)
+        body = change(e.body)
+        if body is None:
+            return (e,)
+        if e.round not in seen:
+            seen.append(e.round)
+        if seed not in (None, seen.index(e.round)) or (
+            recipients is not None and e.recipient not in recipients
+        ):
+            return (e,)
+        return (dataclasses.replace(e, body=body),)
+
+    return faults, seen, told
+
+
+def with_words(body, seed=0):
+    return dataclasses.replace(body, words=flipped(body.words, 7 * seed + 3)) if body.words.size else None
+
+
+REFUSED = r"nothing of this step was opened"
+
+
+@pytest.mark.parametrize("way", [*MOST, *by_night("by three", "three blocks")])
+@pytest.mark.parametrize("deviating", [0, None])
+def test_one_flipped_bit_of_a_speaker_ends_the_run_before_a_label(way, deviating):
+    """With the positive control: where nobody else plays its part, nobody complains."""
+    sender = "client-1" if way == "a client deals" else "client-0"
+    for seed in range(short(3, nightly=100)):
+        faults, seen, told = lying(MaskedBits, lambda body, s=seed: with_words(body, s), sender, seed)
+        if deviating == 0:
+            assert run(way, deviating, faults=faults).n_iter >= 1
+        else:
+            with pytest.raises(SuspectedParties, match=REFUSED):
+                run(way, faults=faults)
+            # Labels are told in the last round of a question, so those of the false one were not.
+            assert all(number < seen[-1] for number in told)
+        assert len(seen) > seed
+
+
+@pytest.mark.parametrize("way", ["two blocks", *by_night("by three", "three blocks")])
+def test_who_tells_different_words_to_two_is_noticed_in_the_next_openings(way):
+    for seed in range(short(3, nightly=100)):
+        faults, seen, told = lying(
+            MaskedBits, lambda body, s=seed: with_words(body, s), "client-0", seed, ("client-4",)
+        )
+        with pytest.raises(SuspectedParties, match="heard different words; nothing of this step was opened"):
+            run(way, faults=faults)
+        assert all(number < seen[-1] for number in told)
+
+
+def deviating(monkeypatch, name, turn):
+    """The turn-th opening of a member is false, and its digests are of the false words."""
+    real, count = words.CommitteeWords.hold, iter(range(1 << 30))
+
+    def hold(self, said, opened):
+        if self.name == name and next(count) == turn:
+            first = self.blocks.told_by(self.at)[0]
+            false = {q: flipped(x, turn) if q == first else x for q, x in said.items()}
+            return real(self, false, opened)
+        return real(self, said, opened)
+
+    monkeypatch.setattr(words.CommitteeWords, "hold", hold)
+
+
+@pytest.mark.parametrize("way", MOST)
+def test_a_digest_of_false_words_is_not_that_of_who_plays_the_same_part(way, monkeypatch):
+    sender = "client-1" if way == "a client deals" else "client-0"
+    deviating(monkeypatch, sender, 2)
+    with pytest.raises(SuspectedParties, match="play one part, and do not compute the same") as error:
+        run(way)
+    clients = (
+        set(error.value.parties) - {SERVER, "client-0"}
+        if way == "a client deals"
+        else set(error.value.parties)
+    )
+    assert sender in clients
+    assert len(clients - {SERVER}) == 2
+
+
+@pytest.mark.parametrize("way", MOST)
+def test_false_digests_alone_end_the_run(way):
+    sender = "client-1" if way == "a client deals" else "client-0"
+    for field in ("heard", "parts"):
+        faults, _, told = lying(
+            PartDigests,
+            lambda b, f=field: dataclasses.replace(b, **{f: bytes(255 ^ x for x in getattr(b, f))}),
+            sender, 0,
+        )  # fmt: skip
+        with pytest.raises(SuspectedParties, match=REFUSED):
+            run(way, faults=faults)
+        assert not told
+
+
+@pytest.mark.parametrize("way", MOST)
+@pytest.mark.parametrize("field", ["words", "digests"])
+def test_false_shares_of_labels_are_used_by_nobody(way, field):
+    """The last one in a committee only says digests, if it is one of three."""
+    names = {"a triple": ("client-0", "client-2"), "a client deals": ("client-1", "client-3")}
+    sender = names.get(way, ("client-0", "client-1"))[field == "digests"]
+
+    def change(body):
+        if field == "words":
+            return with_words(body)
+        return dataclasses.replace(body, digests=bytes(len(body.digests))) if body.digests else None
+
+    for recipients in (None, (SERVER,), ("client-5",)):
+        faults, seen, _ = lying(LabelShare, change, sender, None, recipients)
+        with pytest.raises(SuspectedParties, match="play one part, and do not say the same of labels"):
+            run(way, faults=faults)
+        assert seen
+
+
+def test_false_words_of_labels_are_wrong_labels_where_one_plays_a_part(monkeypatch):
+    """Positive control: nobody complains."""
+    full = run("a triple", 0, k=2)
+    real = words.CommitteeWords.label_share
+
+    def label_share(self, shares):
+        share = real(self, shares)
+        return LabelShare(flipped(share.words, 3)) if self.name == "client-0" else share
+
+    monkeypatch.setattr(words.CommitteeWords, "label_share", label_share)
+    assert not same_runs(full, run("a triple", 0, k=2))
+
+
+def test_corrections_that_differ_within_a_part_end_the_run():
+    count = iter(range(1 << 30))
+
+    def faults(e):
+        if isinstance(e.body, Corrections) and next(count) == 1:
+            e = dataclasses.replace(e, body=Corrections(~e.body.words))
+        return (e,)
+
+    with pytest.raises(SuspectedParties, match=REFUSED) as error:
+        run("a triple", faults=faults)
+    assert SERVER in error.value.parties
+
+
+@pytest.mark.parametrize("at", ["commitment", "key", "seed"])
+def test_what_members_tell_beforehand_is_bound(at):
+    """Told to one of two otherwise than to the other."""
+    cut = {"commitment": slice(0, 32), "key": slice(32, 64), "seed": slice(64, 80)}[at]
+
+    def faults(e):
+        if isinstance(e.body, CheckDealing) and (e.sender, e.recipient) == ("client-0", "client-1"):
+            parts = bytearray(e.body.parts)
+            parts[cut] = bytes(255 ^ x for x in parts[cut])
+            assert parts != e.body.parts
+            e = dataclasses.replace(e, body=dataclasses.replace(e.body, parts=bytes(parts)))
+        return (e,)
+
+    said = {
+        "commitment": "opened another coin than it committed to",
+        "key": "heard different words",
+        "seed": "heard different words|do not compute the same",
+    }
+    with pytest.raises((SuspectedParties, FaultyClient), match=said[at]):
+        run("a triple", faults=faults)
+
+
+@pytest.mark.parametrize(
+    ("kind", "change", "said"),
+    [
+        (CheckDealing, lambda b: dataclasses.replace(b, parts=b.parts + b"x"), "bytes of parts where"),
+        (MaskedBits, lambda b: dataclasses.replace(b, coin=bytes(32)), "another coin"),
+        (
+            MaskedBits,
+            lambda b: dataclasses.replace(b, words=b.words[1:]) if b.words.size else None,
+            "was due",
+        ),
+        (PartDigests, lambda b: dataclasses.replace(b, parts=b.parts[1:]), "told digests of"),
+        (LabelShare, lambda b: dataclasses.replace(b, digests=b.digests + b"x"), "shares of labels"),
+    ],
+    ids=range(5),
+)
+def test_what_no_member_sends_blames_its_sender(kind, change, said):
+    faults, _, _ = lying(kind, change, "client-1", 0)
+    with pytest.raises(FaultyClient, match=said) as error:
+        run("a triple", faults=faults)
+    assert error.value.party == "client-1"
+
+
+def test_a_server_seats_no_other_committee():
+    def smaller(question):
+        committee = dataclasses.replace(
+            question.committee, members=question.committee.members[:2], corrected=0
+        )
+        return dataclasses.replace(question, committee=committee)
+
+    def faults(e):
+        asked = e.kind.startswith("Compare") and e.sender == SERVER
+        return (dataclasses.replace(e, body=smaller(e.body)) if asked else e,)
+
+    with pytest.raises(FaultyServer, match="another committee than 3 clients or more"):
+        run("a triple", faults=faults)
+
+
+# --- the mathematics ------------------------------------------------------------------------------------
+
+
+def test_masks_of_label_shares_add_up_to_zero_and_follow_from_the_key():
+    def member(key):
+        out = words.CommitteeWords.__new__(words.CommitteeWords)
+        out.context, out.key = bytes(32), key
+        out.blocks = words.Blocks((2, 2, 3), 1)
+        return out._masks((2, 3))
+
+    one = member(bytes(32))
+    assert len(one) == 5
+    assert not np.bitwise_xor.reduce(one).any()
+    assert all(mask.any() for mask in one)
+    assert not any((a == b).all() for a, b in zip(one, member(b"\1" * 32), strict=True))
+
+
+def test_sums_of_digests_are_read_as_they_were_written():
+    basis, digest = Basis((1073741789, 1073741783)), LinearDigest(bytes(32))
+    total = words.DigestSum(basis)
+    total.add(digest, np.arange(5, dtype=np.uint64))
+    total.add(digest, np.arange(6, dtype=np.uint32).reshape(2, 3))
+    data = bytes(total)
+    assert len(data) == words.digest_length(basis) == 16 + 16
+    assert bytes(words.read_digest(basis, data)) == data
+    twice = words.read_digest(basis, data)
+    twice.join(total)
+    assert twice.words == 0
+    assert (twice.residues == basis.add(total.residues, total.residues)).all()
