@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
@@ -33,7 +34,7 @@ from secfc.feddp.statistics import (
 )
 from secfc.roles.agreement import agree_with_workers
 from secfc.roles.exchange import ITERATE, SERVER, STRIDE, Exchange, FaultyServer, Role, expect_one
-from secfc.secure_sum.protocol import contribute_vector
+from secfc.secure_sum.protocol import ToldDigests, contribute_vector
 
 Array = NDArray[Any]
 
@@ -165,8 +166,13 @@ class FedDPClient:
             spare = np.concatenate(
                 [place.spare(part.noise, part.sensitivity, part.size, honest, coins) for part in parts]
             )
+        heard = None
+        if told is not None:
+            said = (getattr(told, one.name) for one in fields(told))
+            digest = ToldDigests.digest(type(told).__name__, *said)
+            heard = ToldDigests(plan.sums.same_to_all, {0: digest})
         yield from contribute_vector(
-            plan.sums, self.me, np.concatenate(shared), self.question + 1, coins, spare=spare
+            plan.sums, self.me, np.concatenate(shared), self.question + 1, coins, spare=spare, told=heard
         )
         self.question += STRIDE
 

@@ -29,7 +29,7 @@ from secfc.roles.exchange import ITERATE, SERVER, STRIDE, Exchange, PartyId, Rol
 from secfc.roles.messages import compact_labels
 from secfc.roles.transcript import SimulatedRun
 from secfc.run_summary import RunSummary
-from secfc.secure_sum.protocol import contribute_vector, receive_sum
+from secfc.secure_sum.protocol import ToldDigests, contribute_vector, receive_sum
 
 # --------------------------------------------------------------------------------------------------
 # A site judges whether rounding leaves its own columns enough steps, before it says anything.
@@ -185,13 +185,17 @@ class MaskedLloyd:
         labels = yield from match_at_client(plan, self.start, me, points, coins)
         mine, k = plan.columns.mine(me), plan.k
         history, known, changed = [compact_labels(labels)], KnownCenters.nothing(k, len(mine.features)), True
+        heard: ToldDigests | None = None
         for question in range(ITERATE, ITERATE + (plan.max_iter + 1) * STRIDE, STRIDE):
             sums, counts = missing_features.sums_of(points, labels, k)
             vector = plan.contribution(me, sums, counts, changed)
-            yield from contribute_vector(plan.sums, me, vector, question + 1, coins, spread=plan.spread)
+            yield from contribute_vector(
+                plan.sums, me, vector, question + 1, coins, spread=plan.spread, told=heard
+            )
             inbox = yield Exchange({}, (SERVER,), round=question + STRIDE, phase="listen")
             told = expect_one(expect_messages(inbox, SharedSums), SERVER)
             plan.check(me, told.sums, told.counts)
+            heard = plan.digests(me, told)
             # What I alone observe, I alone sum; of the rest everybody's sums.
             wide, many = sums.copy(), np.repeat(counts[:, None], len(mine.features), axis=1)
             wide[:, mine.inside] = told.sums

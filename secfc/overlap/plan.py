@@ -17,12 +17,13 @@ from field.ring.quantize import Quantizer
 from secfc.algorithm import Clustering, PartyOutcome, PublicFacts, join_outcomes
 from secfc.data.inputs import InputError, require_library
 from secfc.overlap.columns import Columns
+from secfc.overlap.messages import SharedSums
 from secfc.overlap.missing_features import possible_sums
 from secfc.overlap.model import Labeler, OverlapModel
 from secfc.roles.description import LOCAL, RunTerms, describe_plan, description_digest
 from secfc.roles.exchange import SERVER, FaultyServer, PartyId, SuspectedParties
 from secfc.roles.transcript import SimulatedRun
-from secfc.secure_sum.protocol import SummandLayout, SumPlan
+from secfc.secure_sum.protocol import SummandLayout, SumPlan, ToldDigests
 
 Array = NDArray[Any]
 
@@ -90,6 +91,23 @@ class OverlapPlan:
             sums, counts = rows * s + mine.shared, self.k * s + rows * p + mine.patterns
             places[client] = np.concatenate([sums.reshape(-1), counts.reshape(-1), [self.length - 1]])
         return SummandLayout(self.length, places)
+
+    @cached_property
+    def topics(self) -> Mapping[PartyId, frozenset[int]]:
+        """Topics of what the server tells a client: its shared features, its patterns, and which clusters
+        have points.
+        """
+        s, p = len(self.columns.shared), len(self.columns.patterns)
+        own = {c: self.columns.mine(c) for c in self.clients}
+        return {c: frozenset([*m.shared, *(s + m.patterns), s + p]) for c, m in own.items()}
+
+    def digests(self, client: PartyId, told: SharedSums) -> ToldDigests:
+        """Digests of what a client was told, one a topic."""
+        mine, s = self.columns.mine(client), len(self.columns.shared)
+        columns = [*zip(mine.shared, told.sums.T, strict=True)]
+        columns += zip(s + mine.patterns, told.counts.T, strict=True)
+        columns.append((s + len(self.columns.patterns), told.there))
+        return ToldDigests(self.topics, {int(topic): ToldDigests.digest(values) for topic, values in columns})
 
     def contribution(self, client: PartyId, sums: Array, counts: Array, changed: bool) -> Array:
         """What a client adds to a sum, in the places of `spread`: of its sums (k, d_j) and numbers of points

@@ -4,11 +4,13 @@ agree.
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 from field.cached import cached_property
@@ -159,9 +161,45 @@ class SumPlan:
         """The number of every member of the committee among the code's points."""
         return {name: seat for seat, name in enumerate(self.committee)}
 
+    @cached_property
+    def same_to_all(self) -> Mapping[PartyId, frozenset[int]]:
+        """Topics (`ToldDigests`) where the server tells all clients the same, and nothing else."""
+        return dict.fromkeys(self.clients, frozenset([0]))
+
     def peers(self, me: PartyId) -> tuple[PartyId, ...]:
         """Whom a client talks to in a sum, beside the server."""
         return tuple(c for c in (self.clients if me in self.seats else self.committee) if c != me)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ToldDigests:
+    """What the server told a client before a sum, to be compared with what it told others.
+
+    topics: of every client what it is told of, public.  mine: a digest of 16 bytes of each of my topics.  A
+    digest goes to members who are told of its topic too, as others could guess what it is of.
+    """
+
+    topics: Mapping[PartyId, frozenset[int]]
+    mine: Mapping[int, bytes]
+
+    def __repr__(self) -> str:
+        return f"ToldDigests({len(self.mine)} topics)"
+
+    def shown(self, me: PartyId, other: PartyId) -> bytes:
+        """Digests of the topics that two clients share, in their order: what each expects of the other."""
+        return b"".join(self.mine[topic] for topic in sorted(self.topics[me] & self.topics[other]))
+
+    @staticmethod
+    def digest(*values: Any) -> bytes:
+        """16 bytes of numbers, words and arrays of numbers, whatever type of array carries them."""
+        state = hashlib.blake2b(digest_size=16, person=b"secfc told")
+        for value in values:
+            if isinstance(value, np.ndarray):
+                wide = value.astype("<f8" if value.dtype.kind == "f" else "<i8")
+                state.update(repr(wide.shape).encode() + wide.tobytes())
+            else:
+                state.update(repr(value).encode())
+        return state.digest()
 
 
 @dataclass(frozen=True, eq=False)

@@ -20,6 +20,10 @@ clients notice, and stop.  A server that carries what members say could keep it 
 them have two sums that differ by one client; where that is to be excluded, `quorum` says how many members
 must have been told the same, more than (c + t) / 2, and so many fewer may vanish.
 
+What the server tells clients between sums they compare as they deal (`ToldDigests`): a client shows each
+member digests of what both were told, beside its shares, and a member that was told something else stops
+before it adds.  Two clients of whom none is a member are not compared, nor what is told after the last sum.
+
 Clients deal in waves, and a member adds up one wave before it takes the next, so what it holds are sums and
 the shares of a wave, however many clients there are; each client speaks once.
 
@@ -71,6 +75,7 @@ from secfc.roles.transcript import Envelope
 from secfc.secure_sum.plan import COMMITTEE as COMMITTEE
 from secfc.secure_sum.plan import SummandLayout as SummandLayout
 from secfc.secure_sum.plan import SumPlan as SumPlan
+from secfc.secure_sum.plan import ToldDigests as ToldDigests
 
 Array = NDArray[Any]
 
@@ -230,15 +235,17 @@ def contribute_vector(
     phase: str = "sum",
     spread: SummandLayout | None = None,
     spare: Array | None = None,
+    told: ToldDigests | None = None,
 ) -> Role[None]:
     """A client's part of one sum, in ROUNDS rounds from number on: deal out, and help to add.
 
     vector is (D,) int64, secret; the same D for all, unless `spread` says to which numbers each one adds.
     spare: (D,) int64, secret, from every client or from none: added to the sum if a client is missing in it,
-    and else by nobody.  Whom the server does not hear goes on without adding.
+    and else by nobody.  told: what the server said before this sum, which members compare with what it said
+    to whoever deals them shares.  Whom the server does not hear goes on without adding.
 
     Raises ValueError for a number beyond the plan's bound; for a spare where two sums are not excluded, as
-    one with it and one without it would tell it.
+    one with it and one without it would tell it.  SuspectedParties if others were told something else.
     """
     if spread is not None:
         spread.check(plan)
@@ -251,7 +258,7 @@ def contribute_vector(
             )
         both = zip(dealt, share_vector(plan, spare, coins), strict=True)
         dealt = [np.concatenate(pair, axis=1) for pair in both]
-    coded = yield from _add(plan, me, dealt, number, phase, spread, spared=spare is not None)
+    coded = yield from _add(plan, me, dealt, number, phase, spread, spared=spare is not None, told=told)
     if coded is not None:
         yield Exchange({SERVER: CodedSum(coded)}, round=last_round(plan, number), phase=phase)
 
@@ -301,13 +308,18 @@ def _add(
     phase: str,
     spread: SummandLayout | None = None,
     spared: bool = False,
+    told: ToldDigests | None = None,
 ) -> Role[Array | None]:
     """Deal shares, and add those of the clients that count: my share of the sum, None if I have none.
 
     spared: whether beside each vector lies its spare.
     """
     shares = dict(zip(plan.committee, dealt, strict=True))
-    send = {c: SumShares(share) for c, share in shares.items() if c != me}
+    send = {
+        c: SumShares(share, b"" if told is None else told.shown(me, c))
+        for c, share in shares.items()
+        if c != me
+    }
     if me not in plan.seats:
         yield Exchange(send, round=number, phase=phase)
         return None
@@ -317,7 +329,9 @@ def _add(
         others = tuple(c for c in wave if c != me)
         inbox = yield Exchange(send, others, 0, round=number, phase=phase)
         held, send = ({me: shares[me]} if me in wave else {}), {}
-        came = {sender: message.values for sender, message in expect_messages(inbox, SumShares).items()}
+        dealt_to_me = expect_messages(inbox, SumShares)
+        compare_told(told, me, dealt_to_me)
+        came = {sender: message.values for sender, message in dealt_to_me.items()}
         if spread is None:
             check_all_residues(plan.code.basis, came, (width,))
         else:
@@ -326,13 +340,13 @@ def _add(
         held |= came
         mine = np.array([c in held for c in wave])
         inbox = yield Exchange({SERVER: Contributors(mine)}, (SERVER,), round=number + 1 + turn, phase=phase)
-        told = expect_messages(inbox, Contributors)
-        if not told or not told[SERVER].complete.size:
+        answer = expect_messages(inbox, Contributors)
+        if not answer or not answer[SERVER].complete.size:
             # My report or its answer was lost: the server adds without me, and so nobody waits for me.
             idle = to_all((c for c in plan.committee if c != me), SumDigest(b""))
             yield Exchange(idle, round=last_round(plan, number) - 1, phase=phase)
             return None
-        counted = told[SERVER].complete
+        counted = answer[SERVER].complete
         if counted.shape != mine.shape or (counted & ~mine).any():
             raise FaultyServer(SERVER, "wants a sum of clients that are not all there")
         add_wave(total, held, itertools.compress(wave, counted.tolist()), spread)
@@ -343,6 +357,16 @@ def _add(
     yield from confirm_counted(plan, me, counted, last_round(plan, number) - 1, phase)
     added = reduce_total(plan, total)
     return sum_with_spare(plan, added, counted) if spared else added
+
+
+def compare_told(told: ToldDigests | None, me: PartyId, dealt: Mapping[PartyId, SumShares]) -> None:
+    """Raises SuspectedParties, the server and a client, if that says that it was told something else."""
+    for sender, message in dealt.items():
+        if message.told != (b"" if told is None else told.shown(me, sender)):
+            raise SuspectedParties(
+                (SERVER, sender),
+                f"{sender} says that it was told something else before a sum than was told here",
+            )
 
 
 def confirm_counted(plan: SumPlan, me: PartyId, counted: Array, number: int, phase: str) -> Role[None]:
@@ -427,13 +451,18 @@ class SumShares(Message, tag=56):
     """Client to a member of the committee: its share of a vector to be summed, (lanes, width) residues.
 
     Uniform to the recipient, and to any t members together.  Where noise is in layers, the shares of what is
-    added only if a client is missing stand beside them, (lanes, 2 width).
+    added only if a client is missing stand beside them, (lanes, 2 width).  told: digests of 16 bytes of what
+    the server told both before this sum.
     """
 
     values: Array
+    told: bytes = b""
 
     def __post_init__(self) -> None:
         refuse_if(not is_array(self.values, "u", 2), "shares of a vector are two axes of residues")
+        refuse_if(
+            len(self.told) % 16 > 0, f"digests have 16 bytes each, together these have {len(self.told)}"
+        )
 
 
 @dataclass(frozen=True, eq=False, repr=False)

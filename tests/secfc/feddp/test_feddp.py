@@ -202,6 +202,25 @@ def test_a_member_that_tells_a_false_word_of_a_sum_ends_the_run(data):
         run(algorithm(steps=0), data, faults=faults)
 
 
+@pytest.mark.parametrize("kind", ["Project", "Choose", "GroupAbout"])
+def test_a_server_that_asks_clients_different_questions_is_noticed_before_they_add(data, kind):
+    seen = Counter()
+
+    def faults(e):
+        seen[e.kind] += 1
+        if e.kind != kind or e.recipient != "client-7":
+            return (e,)
+        seen["CodedSum"] = 0
+        where = {"Project": "proxies", "Choose": "starts", "GroupAbout": "origins"}[kind]
+        moved = getattr(e.body, where) * 0.999
+        return (replace(e, body=replace(e.body, **{where: moved})),)
+
+    with pytest.raises(SuspectedParties, match="told something else before a sum") as caught:
+        run(algorithm(steps=0), data, faults=faults)
+    assert SERVER in caught.value.parties
+    assert not seen["CodedSum"]
+
+
 def test_noise_for_losses_stays_out_where_nobody_is_lost(data):
     # Variances of 465 numbers (d = 30), 15 / 10 or 15 / 7 of what is needed, with a deviation of 7 %.
     rng = np.random.default_rng(0)

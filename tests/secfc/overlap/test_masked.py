@@ -343,6 +343,30 @@ def test_a_member_that_tells_a_false_word_of_a_sum_ends_the_run():
     assert secfc.fit(way, data, seed=0).converged
 
 
+@pytest.mark.parametrize("observed", [SAME, CHAIN], ids=["same", "chain"])
+@pytest.mark.parametrize("what", ["sums", "counts", "there"])
+def test_a_server_that_tells_two_clients_different_sums_is_noticed_before_they_add_again(observed, what):
+    data = federation(
+        [np.random.default_rng(j).normal(size=(19, len(own))) for j, own in enumerate(observed)], observed
+    )
+    way, seen = MaskedLloyd(3, coarse="allow"), Counter()
+    honest = secfc.fit(way, data, seed=0)
+    assert honest.n_iter > 1
+
+    def faults(e):
+        seen[e.kind] += 1
+        if e.kind != "SharedSums" or e.recipient != "client-1" or e.body.last:
+            return (e,)
+        told = getattr(e.body, what).copy()
+        told[0, ...] = not told[0] if what == "there" else told[0] - np.sign(told[0])
+        return (dataclasses.replace(e, body=dataclasses.replace(e.body, **{what: told})),)
+
+    with pytest.raises(SuspectedParties, match="told something else before a sum") as caught:
+        secfc.fit(way, data, seed=0, faults=faults)
+    assert SERVER in caught.value.parties
+    assert seen["CodedSum"] <= len(observed), "no second sum leaves a member"
+
+
 def dying(client, after):
     """A network that carries nothing of a client once it has sent so many vectors."""
     sent = Counter()

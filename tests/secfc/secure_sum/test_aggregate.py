@@ -23,6 +23,7 @@ from secfc.secure_sum.protocol import (
     SummandLayout,
     SumPlan,
     SumShares,
+    ToldDigests,
     add_shares,
     contribute_vector,
     receive_sum,
@@ -556,6 +557,21 @@ def test_with_a_quorum_no_two_sums_are_had_by_keeping_digests_back(monkeypatch):
         except TooFewReplies:
             assert quorum
         assert sum(bool(half & set(told)) for half in halves) == found
+
+
+def test_a_digest_of_what_was_told_goes_to_those_alone_who_were_told_it_too():
+    topics = {"a": frozenset((1, 2)), "b": frozenset((2, 3)), "c": frozenset((3,))}
+    told = ToldDigests(topics, {1: b"1" * 16, 2: b"2" * 16})
+    assert (told.shown("a", "b"), told.shown("a", "c")) == (b"2" * 16, b"")
+    assert "1" not in repr(told).replace("ToldDigests(2 topics)", "")
+
+
+@pytest.mark.parametrize("change", [lambda v: v + 1, lambda v: v[:-1], lambda v: v[None]])
+def test_digests_differ_with_what_was_told_and_not_with_the_type_that_carries_it(change):
+    told = np.arange(5)
+    assert ToldDigests.digest("a", told) == ToldDigests.digest("a", told.astype(np.int8))
+    assert ToldDigests.digest("a", told) != ToldDigests.digest("a", change(told))
+    assert ToldDigests.digest(told) != ToldDigests.digest(told.astype(float))
 
 
 @pytest.mark.parametrize("lost", [(), ("client-4",), ("client-0", "client-4")])

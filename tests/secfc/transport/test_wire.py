@@ -397,7 +397,7 @@ MESSAGES = {
     kfed.LocalCenters: st.builds(kfed.LocalCenters, centers(st.integers(0, 3))),
     kfed.CenterLabels: merged(),
     kfed.PointLabels: st.builds(kfed.PointLabels, vectors_of_labels(0, 100)),
-    protocol.SumShares: st.builds(protocol.SumShares, summed()),
+    protocol.SumShares: st.builds(protocol.SumShares, summed(), exactly(0) | exactly(16) | exactly(32)),
     protocol.CodedSum: st.builds(protocol.CodedSum, summed()),
     protocol.SumDigest: st.builds(protocol.SumDigest, exactly(32) | exactly(0)),
     OpenedSumsDigest: st.builds(OpenedSumsDigest, exactly(32)),
