@@ -21,7 +21,7 @@ COMMANDS = {
         "Number the union of several clients' IDs; nobody learns who holds which.",
     ),
     "check-ids": (
-        "secfc.cli.linking:check_ids",
+        "secfc.cli.union:check_ids",
         "Count what is wrong with a site's IDs, before anything is sent.",
     ),
     "attack": ("secfc.cli.attack_geometry:attack", "Try what a curious party learns."),

@@ -1,9 +1,9 @@
-"""`secfc psu`: the union of several clients' IDs."""
+"""`secfc psu`, the union of several clients' IDs, and `secfc check-ids`."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -21,7 +21,8 @@ from secfc.cli.verbosity import is_quiet
 
 if TYPE_CHECKING:
     from psu import Committee, Server
-    from secfc.cli.ids import Client
+    from secfc.data.ids import IdClient
+    from secfc.data.linkage import KeyQuality
     from secfc.report.union import UnionReport
 
 OUT = Path("secfc-psu.csv")
@@ -81,10 +82,9 @@ def union(context: click.Context, given: UnionOptions) -> None:
     Exit codes: 0 success; 1 the protocol failed, for example at a union far above --bound; 2 bad usage or bad
     input; 130 interrupted.
     """
-    from secfc.cli.ids import load_ids
-    from secfc.cli.linking import make_keys
     from secfc.coded.union import blame_union_failure
     from secfc.data.dialects import Dialect
+    from secfc.data.ids import load_ids, make_keys
 
     if given.mode == "server":
         refuse_options(context, ("t", "spares"), "{option} has no meaning for --mode server: leave it out.")
@@ -136,7 +136,7 @@ def choose_mode(n: int, mode: str, t: int | None, spares: int) -> tuple[Committe
 
 
 def find_union(
-    clients: Sequence[Client], mode: Committee | Server, given: UnionOptions, notes: tuple[str, ...],
+    clients: Sequence[IdClient], mode: Committee | Server, given: UnionOptions, notes: tuple[str, ...],
     screen: Screen,
 ) -> UnionReport:  # fmt: skip
     """The union, and what it took.  Raises InputError, UnionAborted."""
@@ -180,7 +180,7 @@ def find_union(
     )
 
 
-def row_lines(clients: Sequence[Client], union: UnionReport) -> Iterator[Sequence[Any]]:
+def row_lines(clients: Sequence[IdClient], union: UnionReport) -> Iterator[Sequence[Any]]:
     """Rows of the output file, its header first."""
     yield ("client", "row", "union_row")
     for client, rows in zip(clients, union.result.rows, strict=True):
@@ -205,3 +205,75 @@ def _print(union: UnionReport, out: Path, as_json: bool) -> None:
     console = Console(markup=False, highlight=False, emoji=False)
     report.print_union(console, union)
     console.print(f"\nRow numbers written to {out}", soft_wrap=True)
+
+
+# --------------------------------------------------------------------------------------------------
+# `secfc check-ids`: messages and reports name files, columns and counts, and never show a cell.
+
+
+@dataclass(frozen=True)
+class CheckIdsOptions(IdFiles, Printing):
+    """What `secfc check-ids` takes."""
+
+    # fmt: off
+    # fmt: off
+    files: tuple[Path, ...] = argument("FILE...")
+    schema: Path = option(metavar="SCHEMA.toml", required=True, help=
+        "The linkage schema that all sites share: columns, their normalization, what they must look like.")
+    # fmt: on
+    # fmt: on
+    HELP: ClassVar = {"as_json": "Print the counts as JSON on stdout, and nothing else."}
+
+
+@command(CheckIdsOptions)
+@click.pass_context
+def check_ids(context: click.Context, given: CheckIdsOptions) -> None:
+    """Count what is wrong with a site's IDs, before anything is sent: missing cells, placeholders such as
+    9999999999 or 01.01.1900, wrong forms, wrong check digits, repeated keys. No value is shown.
+
+    All sites must use the same schema: compare the digest that is printed.
+
+    \b
+    Examples:
+      secfc check-ids mine.csv --schema study.toml
+      secfc check-ids mine.csv --schema study.toml --encoding cp1252 --json
+
+    Exit codes: 0 every row can take part; 1 some cannot; 2 bad usage or bad input; 130 interrupted.
+    """
+    from secfc.data.dialects import Dialect
+    from secfc.data.ids import read_fields
+    from secfc.data.linkage import linkage_keys, read_linkage
+
+    with bad_input(OSError):
+        linkage = read_linkage(given.schema)
+        dialect = Dialect(given.encoding, given.delimiter)
+        found = {
+            path: linkage_keys(linkage, read_fields(path, linkage.columns, dialect))[1]
+            for path in given.files
+        }
+    if given.as_json:
+        told = {str(path): asdict(quality) for path, quality in found.items()}
+        click.echo(json_text({"schema": linkage.digest, "files": told}))
+    else:
+        click.echo(f"schema {linkage.digest}")
+        for path, quality in found.items():
+            click.echo("\n".join(quality_lines(str(path), quality)))
+    if any(quality.unfit for quality in found.values()):
+        context.exit(1)
+
+
+def quality_lines(name: str, quality: KeyQuality) -> list[str]:
+    """The counts as text, a line a field."""
+    told = [
+        f"{name}: {quality.rows} rows, {quality.unfit} cannot take part; {quality.distinct} different keys, "
+        f"{quality.repeated} rows repeat one"
+    ]
+    for field in quality.fields:
+        told.append(
+            f"  {field.column}: {field.present} present, {field.missing} missing, "
+            f"{field.misformed} of another form, {field.failed} with a wrong check digit, "
+            f"{field.placeholders} placeholders, at most {field.most} rows of one value"
+        )
+        if field.hint:
+            told.append(f"    {field.hint}")
+    return told

@@ -13,9 +13,9 @@ import pytest
 from click.testing import CliRunner
 
 from secfc.cli import main
-from secfc.cli.ids import load_ids
 from secfc.data.dialects import Dialect
 from secfc.data.federation import Federation, InputError
+from secfc.data.ids import load_ids
 
 
 def packed(content: bytes) -> bytes:

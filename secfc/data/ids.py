@@ -1,4 +1,4 @@
-"""ID columns from files: CSV, Excel, Parquet, or plain text with one ID a line.
+"""IDs from files: columns of CSV, Excel or Parquet, text with one ID a line, or keys by a linkage schema.
 
 IDs are compared as text, blanks at both ends removed, so 7 in a Parquet file equals 7 in a CSV file, and
 07 does not.  Messages name file, line and column and never show a cell, since IDs name people; neither do
@@ -10,20 +10,22 @@ from __future__ import annotations
 import csv
 import os
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from secfc.data.dialects import Dialect, file_extension, file_stem
 from secfc.data.inputs import IncompatibleOptions, InputError
-from secfc.data.tables import open_excel
+from secfc.data.linkage import Linkage, linkage_keys
+from secfc.data.tables import open_excel, open_parquet
 
 Identifier = str | bytes
 SUFFIXES = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".xlsx", ".parquet", ".txt", ".txt.gz")
 
 
 @dataclass(frozen=True, repr=False)
-class Client:
+class IdClient:
     """One client's IDs, and the row of the file (counted from 0, without header) where each stands."""
 
     name: str
@@ -36,7 +38,7 @@ class Client:
 
 
 @dataclass(frozen=True, repr=False)
-class Column:
+class IdColumn:
     """A file's IDs, with the owner of each if a column tells it.  header: of the only column, if any."""
 
     ids: list[Identifier]
@@ -46,7 +48,7 @@ class Column:
 
 def load_ids(
     files: Sequence[Path], id_column: str | None, client_column: str | None, dialect: Dialect | None = None
-) -> list[Client]:
+) -> list[IdClient]:
     """The IDs of each client: one a file, or those of one file by the values of client_column.
 
     dialect: how text files are written; what they show, if none.
@@ -80,7 +82,7 @@ def load_ids(
         raise InputError("some files hold binary IDs and some text, which are never equal: convert them")
     if client_column is None:
         names = names_of(files)
-        clients = [Client(name, c.ids, range(len(c.ids))) for name, c in zip(names, columns, strict=True)]
+        clients = [IdClient(name, c.ids, range(len(c.ids))) for name, c in zip(names, columns, strict=True)]
     else:
         clients = list(_by_owner(columns[0]))
     if len(clients) < 2:
@@ -104,8 +106,7 @@ def check_paths(files: Sequence[Path]) -> None:
         if file_extension(path) not in SUFFIXES:
             raise InputError(
                 f"{path} has the extension {file_extension(path)!r}: {', '.join(SUFFIXES)} are read (.txt "
-                f"has "
-                "one ID a line). Convert or rename it."
+                "has one ID a line). Convert or rename it."
             )
         if path.resolve() in seen:
             raise InputError(f"{path} is given twice: each client has its own file. Drop one.")
@@ -125,29 +126,25 @@ def names_of(files: Sequence[Path]) -> list[str]:
     return names
 
 
-def _by_owner(column: Column) -> Iterator[Client]:
+def _by_owner(column: IdColumn) -> Iterator[IdClient]:
     """One client an owner, in order of first appearance."""
     rows: dict[str, list[int]] = {}
     for row, owner in enumerate(column.owners or ()):
         rows.setdefault(owner, []).append(row)
     for owner, own in rows.items():
-        yield Client(owner, [column.ids[row] for row in own], own)
+        yield IdClient(owner, [column.ids[row] for row in own], own)
 
 
-def _read(path: Path, id_column: str | None, client_column: str | None, dialect: Dialect) -> Column:
+def _read(path: Path, id_column: str | None, client_column: str | None, dialect: Dialect) -> IdColumn:
     kind = file_extension(path)
     if kind == ".parquet":
         return _read_parquet(path, id_column, client_column)
-    if kind == ".xlsx":
-        with open_excel(path) as rows:
-            return _read_csv(path, rows, id_column, client_column)
     if kind.startswith(".txt"):
         if id_column is not None:
             raise InputError(f"{path} is plain text and has no column {id_column!r}: leave it out")
         with dialect.text(path) as file:
-            return Column(list(_lines(path, enumerate(file, 1))))
-    # No number is read here, so no comma is in doubt.
-    with replace(dialect, decimal=".").opened(path) as (rows, _):
+            return IdColumn(list(_lines(path, enumerate(file, 1))))
+    with open_excel(path) if kind == ".xlsx" else _opened(path, dialect) as rows:
         return _read_csv(path, rows, id_column, client_column)
 
 
@@ -164,38 +161,46 @@ def _lines(path: Path, lines: Iterable[tuple[int, str]]) -> Iterator[str]:
         yield cell
 
 
-def _read_csv(path: Path, reader: Any, id_column: str | None, client_column: str | None) -> Column:
+def _read_csv(path: Path, reader: Any, id_column: str | None, client_column: str | None) -> IdColumn:
     try:
         first = next((row for row in reader if row), None)
         if first is None:
             if id_column is not None:
                 raise InputError(f"{path} is empty, so it has no column {id_column!r}. Leave it out.")
-            return Column([])
+            return IdColumn([])
         if id_column is None:
             return _single_column(path, reader, first)
-        header = [cell.strip() for cell in first]
-        at = [column_position(path, header, name) for name in (id_column, client_column) if name is not None]
-        cells: list[list[str]] = [[] for _ in at]
-        for row in reader:
-            if not row:
-                continue
-            if len(row) != len(header):
-                raise InputError(
-                    f"{path}, line {reader.line_num}: {len(row)} cells, and the first row has {len(header)}. "
-                    "Every row needs the same number: correct the row."
-                )
-            for place, column in zip(at, cells, strict=True):
-                column.append(row[place].strip())
+        names = [id_column] if client_column is None else [id_column, client_column]
+        cells: list[list[str]] = [[] for _ in names]
+        for row in _wanted_cells(path, reader, first, names):
+            for name, cell, column in zip(names, row, cells, strict=True):
+                column.append(cell.strip())
                 if not column[-1]:
-                    raise _missing(path, f"line {reader.line_num}, column {header[place]!r}")
-        return Column(list(cells[0]), cells[1] if client_column else None)
+                    raise _missing(path, f"line {reader.line_num}, column {name!r}")
+        return IdColumn(list(cells[0]), cells[1] if client_column else None)
     except csv.Error as error:
-        raise InputError(
-            f"{path}, line {reader.line_num}: not valid CSV ({error}). Check the quotes."
-        ) from error
+        raise _invalid(path, reader, error) from error
 
 
-def _single_column(path: Path, reader: Any, first: list[str]) -> Column:
+def _wanted_cells(path: Path, reader: Any, first: list[str], names: Sequence[str]) -> Iterator[list[str]]:
+    """The cells of these columns, row by row, where the first row is the header.  Raises InputError."""
+    header = [cell.strip() for cell in first]
+    at = [column_position(path, header, name) for name in names]
+    for row in reader:
+        if row and len(row) != len(header):
+            raise InputError(
+                f"{path}, line {reader.line_num}: {len(row)} cells, and the first row has {len(header)}. "
+                "Every row needs the same number: correct the row."
+            )
+        if row:
+            yield [row[place] for place in at]
+
+
+def _invalid(path: Path, reader: Any, error: csv.Error) -> InputError:
+    return InputError(f"{path}, line {reader.line_num}: not valid CSV ({error}). Check the quotes.")
+
+
+def _single_column(path: Path, reader: Any, first: list[str]) -> IdColumn:
     """The only column of a CSV file.  Its first line is a header unless it is a number."""
     if len(first) > 1:
         raise InputError(
@@ -224,7 +229,7 @@ def _single_column(path: Path, reader: Any, first: list[str]) -> Column:
                 )
             yield reader.line_num, row[0] if row else ""
 
-    return Column(list(_lines(path, lines())), header=None if bare else header)
+    return IdColumn(list(_lines(path, lines())), header=None if bare else header)
 
 
 def column_position(path: Path, header: Sequence[str], name: str) -> int:
@@ -237,9 +242,7 @@ def column_position(path: Path, header: Sequence[str], name: str) -> int:
     raise InputError(f"{path} has no column {name!r} among the {len(header)} of its first line. Correct it.")
 
 
-def _read_parquet(path: Path, id_column: str | None, client_column: str | None) -> Column:
-    from secfc.data.tables import open_parquet
-
+def _read_parquet(path: Path, id_column: str | None, client_column: str | None) -> IdColumn:
     with open_parquet(path) as file:
         header = list(file.schema_arrow.names)
         if id_column is None and len(header) != 1:
@@ -255,7 +258,7 @@ def _read_parquet(path: Path, id_column: str | None, client_column: str | None) 
     if len({type(cell) for cell in columns[0]}) > 1:
         raise InputError(f"{path}, column {wanted[0]!r}: binary and text are mixed. Convert the column.")
     owners = None if client_column is None else [str(cell) for cell in columns[1]]
-    return Column(columns[0], owners, wanted[0] if id_column is None else None)
+    return IdColumn(columns[0], owners, wanted[0] if id_column is None else None)
 
 
 def _cells(path: Path, name: str, values: Iterable[Any]) -> Iterator[Identifier]:
@@ -273,3 +276,78 @@ def _cells(path: Path, name: str, values: Iterable[Any]) -> Iterator[Identifier]
 
 def _missing(path: Path, where: str) -> InputError:
     return InputError(f"{path}, {where}: the cell is empty. Every row needs one: fill it in or drop the row.")
+
+
+# --------------------------------------------------------------------------------------------------
+# Keys of rows, by a linkage schema.
+
+
+def make_keys(
+    files: Sequence[Path], linkage: Linkage, dialect: Dialect, drop: bool
+) -> tuple[list[IdClient], list[str]]:
+    """Each file's keys and the rows where they stand, as clients; and how many rows are left out, in words.
+
+    drop: leave rows out that cannot take part.  Raises InputError, OSError; if not drop, also for such rows.
+    """
+    check_paths(files)
+    clients, left = [], []
+    for path, name in zip(files, names_of(files), strict=True):
+        keys, quality = linkage_keys(linkage, read_fields(path, linkage.columns, dialect))
+        if quality.unfit and not drop:
+            raise InputError(
+                f"{path}: {quality.unfit} of {quality.rows} rows cannot take part, as a required field is "
+                "missing or one has another form than the schema's. `secfc check-ids` counts them by field: "
+                "correct them, or leave them out with --drop-unfit."
+            )
+        if quality.unfit:
+            left.append(
+                f"{path}: {quality.unfit} of {quality.rows} rows do not fit the schema and are left out"
+            )
+        held = [(row, key) for row, key in enumerate(keys) if key is not None]
+        clients.append(IdClient(name, [key for _, key in held], [row for row, _ in held]))
+    if len(clients) < 2:
+        raise InputError(f"n={len(clients)}: a union needs at least 2 clients. Each FILE is one client.")
+    return clients, left
+
+
+def read_fields(path: Path, columns: Sequence[str], dialect: Dialect) -> list[tuple[str, ...]]:
+    """Cells of these columns, a row each, empty ones as "".  Raises InputError, OSError."""
+    check_paths([path])
+    kind = file_extension(path)
+    if kind.startswith(".txt"):
+        raise InputError(f"{path} is plain text and has no columns: a schema needs CSV, .xlsx or Parquet.")
+    if kind == ".parquet":
+        return _parquet_fields(path, columns)
+    with open_excel(path) if kind == ".xlsx" else _opened(path, dialect) as rows:
+        try:
+            first = next((row for row in rows if row), None)
+            if first is None:
+                raise InputError(f"{path} is empty: its first line must name the columns. Add it.")
+            return [tuple(row) for row in _wanted_cells(path, rows, first, columns)]
+        except csv.Error as error:
+            raise _invalid(path, rows, error) from error
+
+
+@contextmanager
+def _opened(path: Path, dialect: Dialect) -> Iterator[Any]:
+    """The rows of a text file; no number is read, so no comma is in doubt."""
+    with replace(dialect, decimal=".").opened(path) as (rows, _):
+        yield rows
+
+
+def _parquet_fields(path: Path, columns: Sequence[str]) -> list[tuple[str, ...]]:
+    with open_parquet(path) as file:
+        for name in columns:
+            column_position(path, list(file.schema_arrow.names), name)
+        table = file.read(columns=list(columns))
+    read = []
+    for name in columns:
+        values = table.column(name).to_pylist()
+        for value in values:
+            if isinstance(value, bool) or not isinstance(value, str | int | None):
+                raise InputError(
+                    f"{path}, column {name!r}: its cells are of type {type(value).__name__}, which has no "
+                    "one spelling. A schema takes text and whole numbers: convert the column."
+                )
+        read.append(["" if value is None else str(value) for value in values])
+    return list(zip(*read, strict=True))
