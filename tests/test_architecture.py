@@ -74,6 +74,8 @@ ROOMS = {
     "secfc.disclosure.compare secfc.disclosure.owner_labels",
     "secfc.pipeline": "field.secrets secfc.roles secfc.data secfc.privacy secfc.transport secfc.algorithm "
     "secfc.scaling secfc.logs",
+    "secfc.tiny_runs": "field.kernels field.ring field.compare psu secfc.roles secfc.data secfc.privacy "
+    "secfc.algorithm secfc.kmeans secfc.feddp secfc.coded secfc.disclosure secfc.coded_kmeans secfc.pipeline",
     "secfc.estimators": "field.secrets secfc.data secfc.metrics secfc.privacy secfc.algorithm secfc.kfed "
     "secfc.feddp secfc.overlap secfc.coded secfc.coded_kmeans secfc.pipeline",
     "secfc.deploy": "field.secrets secfc.roles secfc.data secfc.transport secfc.algorithm secfc.logs",
@@ -86,10 +88,10 @@ ROOMS = {
     "secfc.pipeline secfc.report",
     "secfc.grids": "secfc.roles secfc.data secfc.metrics secfc.algorithm secfc.report",
     "secfc.cli": "secfc.remedies "
-    "field.kernels field.ring field.compare psu secfc.roles secfc.data secfc.privacy "
+    "field.ring field.compare psu secfc.roles secfc.data secfc.privacy "
     "secfc.transport secfc.algorithm secfc.kmeans secfc.attacks secfc.kfed secfc.feddp secfc.overlap "
     "secfc.coded secfc.disclosure secfc.coded_kmeans secfc.pipeline secfc.report secfc.scaling secfc.deploy "
-    "secfc.logs secfc.grids secfc.planning",
+    "secfc.logs secfc.grids secfc.planning secfc.tiny_runs",
 }
 # Packages that only name what they offer, what checks them, and a word of Python's that is repaired.
 DOORS = {"field", "field.cached", "psu", "secfc", "secfc._packages"}
@@ -98,6 +100,7 @@ DOORS = {"field", "field.cached", "psu", "secfc", "secfc._packages"}
 EXPERIMENTS = (
     "secfc/data/", "secfc/kmeans/starts.py", "secfc/kmeans/bisecting.py", "secfc/kmeans/splitting.py",
     "secfc/pipeline.py", "secfc/attacks/", "secfc/cli/", "secfc/grids/", "secfc/planning/",
+    "secfc/tiny_runs.py",
 )  # fmt: skip
 # Signatures of servers, which are handed one for starts; and public seeds of starts and of guesses.
 STARTS = {

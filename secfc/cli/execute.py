@@ -403,13 +403,14 @@ def execute(
     """
     from secfc.report import make_report
     from secfc.report.data import Origin, file_digests
+    from secfc.tiny_runs import prepare_kernels
 
     started, wall = datetime.now(UTC).isoformat(timespec="seconds"), dict[str, float]()
     with screen.status("Reading the files again, for their digests"), bad_input(OSError):
         origin = Origin(shlex.join(command), started, file_digests(asked.read))
     run = prepare_run(method, asked, federation, screen)
     with screen.status("Preparing the compiled kernels"), screen.remark(COMPILING), silence_logs():
-        _, wall["prepare"] = time_work(lambda: method.prepare(run.algorithm, run.plan))
+        _, wall["prepare"] = time_work(lambda: prepare_kernels(run.algorithm, run.plan))
     done = cluster_points(run, screen, wall)
     comparison, ordinary = verify_labels(run, done, screen, wall)
     finding = attack_as_server(run, done, screen, wall)

@@ -133,10 +133,6 @@ def make_plan(algorithm: Any, public: PublicFacts) -> Any:
     return algorithm.plan(public)
 
 
-def prepare_nothing(*_: Any) -> None:
-    """No kernel is compiled."""
-
-
 @dataclass(frozen=True)
 class Method:
     """An algorithm that `secfc run` offers.
@@ -148,8 +144,6 @@ class Method:
     extend: adds what else the method reads to the federation.  Raises InputError, OSError.
     inspect: raises InputError for data that do not fit a plan.
     foresee: the plan as far as it is known before the parties talk.  Raises ValueError.
-    prepare: loads or compiles what a run of an algorithm under a plan needs.
-    compile: compiles all that any run of this method needs.
     chooses: whether it can choose k.  refines: whether with --features common it takes all columns, of which
     clients use their others at home.  needs: the extra whose libraries it computes with.
     """
@@ -162,8 +156,6 @@ class Method:
     extend: Callable[[AskedOptions, Federation], Federation] = points_only
     inspect: Callable[[AskedOptions, Federation, Any], None] = accept_data
     foresee: Callable[[Any, PublicFacts], Any] = make_plan
-    prepare: Callable[[Any, Any], None] = prepare_nothing
-    compile: Callable[[], None] = prepare_nothing
     chooses: bool = True
     refines: bool = False
     needs: str | None = None

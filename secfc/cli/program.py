@@ -27,7 +27,7 @@ COMMANDS = {
     "attack": ("secfc.cli.attack_geometry:attack", "Try what a curious party learns."),
     "audit": ("secfc.cli.audit:audit", "Check that a private run keeps what it claims."),
     "deploy": ("secfc.cli.deploy:deploy", "Run between organizations: every site its own machine and file."),
-    "warmup": ("secfc.cli.warmup:warmup", "Compile all kernels once, so that later runs start at once."),
+    "warmup": ("secfc.cli.program:warmup", "Compile all kernels once, so that later runs start at once."),
 }
 
 
@@ -61,3 +61,35 @@ def main(context: click.Context) -> None:
             reconfigure(errors="backslashreplace")
     if context.invoked_subcommand is None:
         click.echo(context.get_help())
+
+
+@click.command()
+def warmup() -> None:
+    """Compile the kernels, and keep them on disk.
+
+    They are compiled on first use anyway; this does it at a time of your choice, for example while an
+    image is built.  NUMBA_CACHE_DIR names another directory if the package may not be written to.
+
+    \b
+    Examples:
+      secfc warmup
+      NUMBA_CACHE_DIR=/var/cache/secfc secfc warmup
+    """
+    from secfc.cli.screen import Screen, time_work
+    from secfc.cli.verbosity import is_quiet
+    from secfc.tiny_runs import PIECES, cache_directory, compile_all
+
+    screen = Screen.stderr()
+    with screen.counted("Compiling the kernels", PIECES) as done:
+        _, spent = time_work(lambda: compile_all(done))
+    where = cache_directory()
+    if is_quiet() and where is not None:
+        return
+    click.echo(f"The kernels are ready ({spent:.1f} s).")
+    if where is None:
+        click.echo(
+            "No directory for them may be written to, so every run compiles them again: set "
+            "NUMBA_CACHE_DIR to one that may."
+        )
+    else:
+        click.echo(f"They are kept in {where}")

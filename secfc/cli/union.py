@@ -16,8 +16,8 @@ from secfc.cli.options import Whole, argument, command, option, refuse_options
 from secfc.cli.outputs import check_output, csv_of, explaining_writes, json_text, write_all
 from secfc.cli.screen import COMPILING, Screen, time_work
 from secfc.cli.settings import IdFiles, Linked, Overwriting, Owners, Printing, load_schema
-from secfc.cli.tiny_runs import tiny_union
 from secfc.cli.verbosity import is_quiet
+from secfc.tiny_runs import tiny_union
 
 if TYPE_CHECKING:
     from psu import Committee, Server

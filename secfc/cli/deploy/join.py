@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from secfc import tiny_runs
 from secfc.cli.deploy.logs import Log, Page, with_metrics_page
 from secfc.cli.deploy.results import Results
 from secfc.cli.deploy.run_file import Built
@@ -216,4 +217,4 @@ def prepare_kernels(asked: Built, rows: int) -> None:
         if hasattr(plan, "union"):  # only a draft, before IDs are united
             plan = asked.method.foresee(algorithm, public)
         with silence_logs():
-            asked.method.prepare(algorithm, plan)
+            tiny_runs.prepare_kernels(algorithm, plan)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from secfc.cli.errors import bad_input, cautions_noted
 from secfc.cli.method import (
@@ -108,23 +108,6 @@ def choose(asked: AskedOptions, public: PublicFacts) -> ChosenAlgorithm:
     return ChosenAlgorithm(algorithm, notes=() if why is None else (f"{why} (--protect point)",))
 
 
-def prepare(algorithm: Any, plan: Any) -> None:
-    """Load or compile what the run will need."""
-    from secfc.cli.tiny_runs import tiny_run
-
-    algorithm = algorithm.capabilities.inner or algorithm
-    tiny_run(replace(algorithm, k=2, t=1, rows_per_client=algorithm.rows_per_client and 60))
-
-
-def compile_all() -> None:
-    """Run everything that is compiled."""
-    from secfc.cli.tiny_runs import tiny_run
-    from secfc.feddp import FedDPKMeans, ServerNoise, SharedNoise
-
-    tiny_run(FedDPKMeans(2, 10, 1e-6, noise=ServerNoise()))
-    tiny_run(FedDPKMeans(2, 10, 1e-6, noise=SharedNoise()))
-
-
 METHOD = Method(
     "feddp",
     "finds centers under differential privacy",
@@ -132,8 +115,6 @@ METHOD = Method(
     choose,
     settle=settle,
     extend=extend,
-    prepare=prepare,
-    compile=compile_all,
     refines=True,
     needs="dp",
 )

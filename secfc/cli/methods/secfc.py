@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import warnings
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -32,7 +31,6 @@ from secfc.cli.options import CLUSTERS, PRIVACY, RUN, Number, Whole, Workers, fi
 if TYPE_CHECKING:
     from secfc.algorithm import PublicFacts
     from secfc.coded.membership import Membership
-    from secfc.coded_kmeans.plaintext import Lloyd
     from secfc.coded_kmeans.secfc import SecFC
     from secfc.data.federation import Federation
     from secfc.disclosure import Disclosure
@@ -226,6 +224,7 @@ def choose(asked: AskedOptions, public: PublicFacts) -> ChosenAlgorithm:
     from secfc.coded_kmeans.secfc import SecFC
     from secfc.disclosure import AssignmentsOnly, FinalLabelsOnly, OwnLabels
     from secfc.roles.exchange import SERVER
+    from secfc.tiny_runs import plaintext_twin
 
     values = lloyd_steps(asked)
     final, private = asked["disclosure"] == "final-labels", asked["membership"] == "private"
@@ -292,22 +291,6 @@ def noise_policy(asked: AskedOptions) -> Disclosure:
     return NoiseInShares(budget, radius, neighbors)
 
 
-def plaintext_twin(algorithm: SecFC) -> Lloyd:
-    """Plaintext Lloyd that takes the same steps from the same starts."""
-    from secfc.coded_kmeans.plaintext import Lloyd
-    from secfc.disclosure import Distances
-
-    return Lloyd(
-        algorithm.k,
-        init=algorithm.init,
-        n_init=algorithm.n_init,
-        max_iter=algorithm.max_iter,
-        quantization=replace(algorithm.quantization, coarse="allow"),
-        # Noise needs room that its twin does not.
-        disclosure=algorithm.disclosure if algorithm.disclosure.capabilities.exact else Distances(),
-    )
-
-
 def foresee(algorithm: SecFC, public: PublicFacts) -> Any:
     """The plan of a run, as far as it is known before the parties talk.
 
@@ -337,134 +320,6 @@ def inspect(asked: AskedOptions, federation: Federation, plan: Any) -> None:
         check_disjoint(federation)
 
 
-# --- kernels -------------------------------------------------------------------------------------
-
-
-def prepare(algorithm: SecFC, plan: Any) -> None:
-    """Load or compile what the run will need, and what its comparison with plaintext k-means will."""
-    from field.compare.blockwise import FEW, MANY
-    from secfc.cli.tiny_runs import tiny_run
-    from secfc.coded.parameters import Network
-    from secfc.data.inputs import InputError, with_parameters
-
-    # Where owners are hidden there is no code before the clients' union, in a deployment.
-    code = getattr(plan, "code", None)
-    # Other kernels compare many, in groups where bytes alone cost.
-    many = not isinstance(algorithm.k, int) or algorithm.k > FEW
-    small = with_parameters(
-        algorithm, k=MANY if many else 2, network=Network(latency=0.0), t=1, ell=1, n_init=1,
-        max_iter=3, scale=None, largest=None, basis=None if code is None else code.basis,
-        membership=small_membership(algorithm), reveal_centers=bool(algorithm.release.reveal_centers),
-        max_cheaters=min(algorithm.threshold.max_cheaters, 1), workers=None,
-        disclosure=small_disclosure(algorithm),
-    )  # fmt: skip
-    if not algorithm.disclosure.capabilities.exact:
-        # A radius that fits the tiny run, and a basis that holds noise on it.
-        from secfc.privacy import Bound
-
-        noisy: Any = algorithm.disclosure
-        small = with_parameters(small, disclosure=replace(noisy, radius=Bound.given(8.0)), basis=None)
-    try:
-        tiny_run(small)
-    except InputError:
-        # The basis of a very coarse scale is too small for the tiny run, and has no kernel of its own.
-        small = with_parameters(small, basis=None)
-        tiny_run(small)
-    tiny_run(plaintext_twin(small))
-
-
-def small_membership(algorithm: SecFC) -> Membership:
-    """The same kind of membership for three clients; oblivious tags have nothing to compile."""
-    from psu import Committee
-    from secfc.coded.membership import Private
-
-    membership = algorithm.membership
-    if not isinstance(membership, Private):
-        return membership
-    return replace(membership, mode=Committee(1), tags="shared key", quota=None)
-
-
-def small_disclosure(algorithm: SecFC) -> Disclosure:
-    """The same policy for three clients, of whom the last deals if a client does."""
-    from secfc.cli.tiny_runs import few_points
-    from secfc.disclosure import AssignmentsOnly, FinalLabelsOnly, OwnLabels
-    from secfc.roles.exchange import SERVER
-
-    policy = algorithm.disclosure
-    if not isinstance(policy, AssignmentsOnly | OwnLabels | FinalLabelsOnly):
-        return policy
-    if policy.dealer in (SERVER, None):
-        return policy
-    return replace(policy, dealer=few_points().names[-1])
-
-
-def compile_all() -> None:
-    """Run everything that is compiled, over both kinds of fields, and both modes of union."""
-    from field.compare.blockwise import MANY
-    from field.ring.basis import LANE_PRIMES, MERSENNE_61, Basis
-    from psu import Committee, Server
-    from secfc.cli.tiny_runs import few_points, tiny_run
-    from secfc.coded.membership import Private
-    from secfc.coded.parameters import Network, Quantization, Release, Runtime, Threshold
-    from secfc.coded_kmeans.secfc import SecFC
-    from secfc.disclosure import (
-        AssignmentsOnly,
-        Distances,
-        FinalLabelsOnly,
-        NoiseAtServer,
-        NoiseInShares,
-        OwnLabels,
-    )
-    from secfc.kmeans.starts import CenterSeparation, KMeansPlusPlus, Start
-    from secfc.privacy import Bound, Budget
-
-    together = Runtime(network=Network(latency=0.0))
-    starts: tuple[Start, ...] = (KMeansPlusPlus(), CenterSeparation())
-    bases = (Basis(LANE_PRIMES[:2]), Basis(LANE_PRIMES[:3]), Basis((MERSENNE_61,)))
-    for basis, init, threads in itertools.product(bases, starts, (1, 2)):
-        algorithm = SecFC(
-            2, Threshold(1), init=init, max_iter=3, quantization=Quantization(basis=basis),
-            runtime=Runtime(threads),
-            release=Release(reveal_centers=True),
-            disclosure=Distances(),
-        )  # fmt: skip
-        tiny_run(algorithm).predict(few_points())
-    # Sums of integers from 2**30 on have a kernel of their own.
-    tiny_run(
-        SecFC(2, Threshold(1), max_iter=1, quantization=Quantization(scale=2.0**28), disclosure=Distances())
-    )
-    budget, radius = Budget(10, 1e-6), Bound.given(8.0)
-    for policy in (NoiseAtServer(budget, radius), NoiseInShares(budget, radius)):
-        tiny_run(SecFC(2, Threshold(1), max_iter=1, disclosure=policy))
-    for basis in bases:
-        tiny_run(
-            SecFC(
-                2,
-                Threshold(1, max_cheaters=1),
-                max_iter=1,
-                quantization=Quantization(basis=basis),
-                disclosure=Distances(),
-            )
-        )
-    for basis in bases[:2]:
-        for comparing in (
-            AssignmentsOnly(), AssignmentsOnly(dealer=None), OwnLabels(), OwnLabels(dealer=None),
-            FinalLabelsOnly(),
-        ):  # fmt: skip
-            tiny_run(
-                SecFC(
-                    2, Threshold(1), max_iter=2, quantization=Quantization(basis=basis), disclosure=comparing
-                )
-            )
-        for centers in ("exact", "rounded"):  # in levels of groups, and against a point's own first
-            quantization = Quantization(basis=basis, centers=centers)
-            tiny_run(SecFC(MANY, Threshold(1), max_iter=1, quantization=quantization, runtime=together))
-    for comparing in OwnLabels(sizes="hidden"), FinalLabelsOnly(dealer="server"):  # in lanes enough
-        tiny_run(SecFC(2, Threshold(1), max_iter=2, disclosure=comparing))
-    for mode in (Committee(1), Server()):
-        tiny_run(SecFC(2, Threshold(1), max_iter=1, membership=Private(mode)))
-
-
 METHOD = Method(
     "secfc",
     "is private and exact",
@@ -473,6 +328,4 @@ METHOD = Method(
     settle=settle,
     inspect=inspect,
     foresee=foresee,
-    prepare=prepare,
-    compile=compile_all,
 )

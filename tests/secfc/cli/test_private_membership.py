@@ -12,8 +12,8 @@ import pytest
 
 import psu
 import secfc
-from secfc import metrics, report
-from secfc.cli import execute, tiny_runs
+from secfc import metrics, report, tiny_runs
+from secfc.cli import execute
 from tests.small import run
 
 FILES = ("a.csv", "b.csv", "c.csv")

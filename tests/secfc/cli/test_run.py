@@ -30,8 +30,8 @@ from rich.console import Console
 
 import secfc
 from field.ring.basis import MERSENNE_61, Basis
-from secfc import cli, metrics, report
-from secfc.cli import execute, methods, outputs, program, screen, tiny_runs, warmup
+from secfc import cli, metrics, report, tiny_runs
+from secfc.cli import execute, methods, outputs, program, screen
 from secfc.cli import method as options
 from secfc.cli.method import ChosenAlgorithm, Method
 from secfc.cli.methods import secfc as shell
@@ -568,12 +568,12 @@ def test_a_directory_without_permission_is_a_message(monkeypatch: pytest.MonkeyP
 
 
 def test_labels_that_differ_from_plaintext_fail_and_are_not_written(monkeypatch: pytest.MonkeyPatch) -> None:
-    twin = shell.plaintext_twin
+    twin = tiny_runs.plaintext_twin
 
     def other(algorithm: Any) -> Any:
         return secfc.Lloyd(algorithm.k, init=secfc.RandomPoints(), max_iter=twin(algorithm).max_iter)
 
-    monkeypatch.setattr(shell, "plaintext_twin", other)
+    monkeypatch.setattr(tiny_runs, "plaintext_twin", other)
     result = run(*NPY, "-k", "3")
     assert result.exit_code == 1
     assert "NOT EXACT: the labels differ from plaintext k-means (Lloyd) at the start" in result.stdout
@@ -762,7 +762,7 @@ FILES = {short([*(f"few-{name}.npy" for name in range(10)), "-k", "4", "--force"
 import sys
 from click.testing import CliRunner
 from secfc import cli
-from secfc.cli.warmup import compile_all
+from secfc.tiny_runs import compile_all
 def compiled():
     return {(name, key, str(s)) for name, module in sys.modules.items() if name.startswith(("field", "psu"))
             for key, item in vars(module).items() for s in getattr(item, "signatures", ())}
@@ -787,13 +787,13 @@ assert compiled() == before, compiled() - before
 
 
 def test_warmup_says_where_kernels_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(warmup, "compile_all", lambda done: done())
+    monkeypatch.setattr(tiny_runs, "compile_all", lambda done: done())
     result = CliRunner().invoke(cli.main, ["warmup"])
     assert result.exit_code == 0
     assert "The kernels are ready" in result.stdout
-    directory = warmup.cache_directory()
+    directory = tiny_runs.cache_directory()
     assert directory is None or f"They are kept in {directory}" in result.stdout
-    monkeypatch.setattr(warmup, "cache_directory", lambda: None)
+    monkeypatch.setattr(tiny_runs, "cache_directory", lambda: None)
     assert "NUMBA_CACHE_DIR" in CliRunner().invoke(cli.main, ["warmup"]).stdout
 
 

@@ -67,7 +67,7 @@ def main():
     import secfc
     import secfc.cli.deploy.hub
     import secfc.cli.deploy.join
-    from secfc.cli.tiny_runs import tiny_run
+    from secfc.tiny_runs import tiny_run
 
     for policy in (secfc.AssignmentsOnly(), secfc.OwnLabels(), secfc.Distances()):
         tiny_run(secfc.SecFC(2, 1, max_iter=2, disclosure=policy))

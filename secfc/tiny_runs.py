@@ -1,0 +1,258 @@
+"""Kernels, compiled before they are needed: by runs so small that loading or compiling is all they cost."""
+
+from __future__ import annotations
+
+import itertools
+import warnings
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from psu import Committee, Server
+    from secfc.algorithm import Algorithm, Clustering
+    from secfc.coded.membership import Membership
+    from secfc.coded_kmeans.plaintext import Lloyd
+    from secfc.coded_kmeans.secfc import SecFC
+    from secfc.data.federation import Federation
+    from secfc.disclosure import Disclosure
+
+# What `compile_all` does, one after the other.
+PIECES = 5
+
+
+def prepare_kernels(algorithm: Any, plan: Any) -> None:
+    """Load or compile what a run of an algorithm under a plan will need, if it needs any kernel."""
+    algorithm = algorithm.capabilities.inner or algorithm
+    kinds = {"SecFC": _prepare_secfc, "Lloyd": _prepare_lloyd, "FedDPKMeans": _prepare_feddp}
+    if prepare := kinds.get(type(algorithm).__name__):
+        prepare(algorithm, plan)
+
+
+def compile_all(done: Callable[[], None] = lambda: None) -> None:
+    """Run everything that is compiled: for every algorithm, and for both modes of union.
+
+    done: called after each of the PIECES.
+    """
+    from psu import Committee, Server
+
+    for piece in (
+        _compile_secfc, _compile_lloyd, _compile_feddp,
+        lambda: tiny_union(Committee(1)), lambda: tiny_union(Server()),
+    ):  # fmt: skip
+        piece()
+        done()
+
+
+def cache_directory() -> str | None:
+    """Where compiled kernels are kept, None if nowhere."""
+    from field.kernels import scalar as kernels
+    from psu import kernels as psu_kernels
+
+    places = (kernels.nearest_center.stats.cache_path, psu_kernels.multiply.stats.cache_path)
+    return None if None in places else " and ".join(places)
+
+
+def tiny_run(algorithm: Algorithm) -> Clustering:
+    """A fit to as few clients as it takes, one with more points: large arrays are taken in slices."""
+    from secfc.data.inputs import Caution, get_parameter, with_parameters
+    from secfc.pipeline import fit
+
+    # The points mean nothing, so it does not matter how they are rounded.
+    if algorithm.capabilities.coarse is not None:
+        algorithm = with_parameters(algorithm, coarse="allow")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", Caution)  # of what nobody asked for
+        return fit(algorithm, few_points(3 + 2 * get_parameter(algorithm, "max_cheaters", 0)), bound=8.0)
+
+
+def tiny_union(mode: Committee | Server) -> None:
+    """A union of three sets of IDs in this kind of mode; long IDs are hashed by another kernel."""
+    import psu
+
+    small = psu.Committee(1) if isinstance(mode, psu.Committee) else mode
+    psu.union([["a", "b"], ["b", "c"], ["c", "d" * 200]], mode=small)
+
+
+def few_points(n: int = 3) -> Federation:
+    """Points to compile with, between -8 and 8; some are the server's."""
+    import numpy as np
+
+    from secfc.data.federation import Federation
+
+    rng = np.random.default_rng(0)
+    arrays = [rng.uniform(-8, 8, (rows, 3)) for rows in (2000, *[60] * (n - 1))]
+    return Federation.from_arrays(arrays, server_points=rng.uniform(-8, 8, (20, 3)))
+
+
+# --------------------------------------------------------------------------------------------------
+# One algorithm after the other.
+
+
+def plaintext_twin(algorithm: SecFC) -> Lloyd:
+    """Plaintext Lloyd that takes the same steps from the same starts."""
+    from secfc.coded_kmeans.plaintext import Lloyd
+    from secfc.disclosure import Distances
+
+    return Lloyd(
+        algorithm.k,
+        init=algorithm.init,
+        n_init=algorithm.n_init,
+        max_iter=algorithm.max_iter,
+        quantization=replace(algorithm.quantization, coarse="allow"),
+        # Noise needs room that its twin does not.
+        disclosure=algorithm.disclosure if algorithm.disclosure.capabilities.exact else Distances(),
+    )
+
+
+def _prepare_secfc(algorithm: SecFC, plan: Any) -> None:
+    """Load or compile what the run will need, and what its comparison with plaintext k-means will."""
+    from field.compare.blockwise import FEW, MANY
+    from secfc.coded.parameters import Network
+    from secfc.data.inputs import InputError, with_parameters
+
+    # Where owners are hidden there is no code before the clients' union, in a deployment.
+    code = getattr(plan, "code", None)
+    # Other kernels compare many, in groups where bytes alone cost.
+    many = not isinstance(algorithm.k, int) or algorithm.k > FEW
+    small = with_parameters(
+        algorithm, k=MANY if many else 2, network=Network(latency=0.0), t=1, ell=1, n_init=1,
+        max_iter=3, scale=None, largest=None, basis=None if code is None else code.basis,
+        membership=small_membership(algorithm), reveal_centers=bool(algorithm.release.reveal_centers),
+        max_cheaters=min(algorithm.threshold.max_cheaters, 1), workers=None,
+        disclosure=small_disclosure(algorithm),
+    )  # fmt: skip
+    if not algorithm.disclosure.capabilities.exact:
+        # A radius that fits the tiny run, and a basis that holds noise on it.
+        from secfc.privacy import Bound
+
+        noisy: Any = algorithm.disclosure
+        small = with_parameters(small, disclosure=replace(noisy, radius=Bound.given(8.0)), basis=None)
+    try:
+        tiny_run(small)
+    except InputError:
+        # The basis of a very coarse scale is too small for the tiny run, and has no kernel of its own.
+        small = with_parameters(small, basis=None)
+        tiny_run(small)
+    tiny_run(plaintext_twin(small))
+
+
+def small_membership(algorithm: SecFC) -> Membership:
+    """The same kind of membership for three clients; oblivious tags have nothing to compile."""
+    from psu import Committee
+    from secfc.coded.membership import Private
+
+    membership = algorithm.membership
+    if not isinstance(membership, Private):
+        return membership
+    return replace(membership, mode=Committee(1), tags="shared key", quota=None)
+
+
+def small_disclosure(algorithm: SecFC) -> Disclosure:
+    """The same policy for three clients, of whom the last deals if a client does."""
+    from secfc.disclosure import AssignmentsOnly, FinalLabelsOnly, OwnLabels
+    from secfc.roles.exchange import SERVER
+
+    policy = algorithm.disclosure
+    if not isinstance(policy, AssignmentsOnly | OwnLabels | FinalLabelsOnly):
+        return policy
+    if policy.dealer in (SERVER, None):
+        return policy
+    return replace(policy, dealer=few_points().names[-1])
+
+
+def _compile_secfc() -> None:
+    """Run everything that is compiled, over both kinds of fields, and both modes of union."""
+    from field.compare.blockwise import MANY
+    from field.ring.basis import LANE_PRIMES, MERSENNE_61, Basis
+    from psu import Committee, Server
+    from secfc.coded.membership import Private
+    from secfc.coded.parameters import Network, Quantization, Release, Runtime, Threshold
+    from secfc.coded_kmeans.secfc import SecFC
+    from secfc.disclosure import (
+        AssignmentsOnly,
+        Distances,
+        FinalLabelsOnly,
+        NoiseAtServer,
+        NoiseInShares,
+        OwnLabels,
+    )
+    from secfc.kmeans.starts import CenterSeparation, KMeansPlusPlus, Start
+    from secfc.privacy import Bound, Budget
+
+    together = Runtime(network=Network(latency=0.0))
+    starts: tuple[Start, ...] = (KMeansPlusPlus(), CenterSeparation())
+    bases = (Basis(LANE_PRIMES[:2]), Basis(LANE_PRIMES[:3]), Basis((MERSENNE_61,)))
+    for basis, init, threads in itertools.product(bases, starts, (1, 2)):
+        algorithm = SecFC(
+            2, Threshold(1), init=init, max_iter=3, quantization=Quantization(basis=basis),
+            runtime=Runtime(threads),
+            release=Release(reveal_centers=True),
+            disclosure=Distances(),
+        )  # fmt: skip
+        tiny_run(algorithm).predict(few_points())
+    # Sums of integers from 2**30 on have a kernel of their own.
+    tiny_run(
+        SecFC(2, Threshold(1), max_iter=1, quantization=Quantization(scale=2.0**28), disclosure=Distances())
+    )
+    budget, radius = Budget(10, 1e-6), Bound.given(8.0)
+    for policy in (NoiseAtServer(budget, radius), NoiseInShares(budget, radius)):
+        tiny_run(SecFC(2, Threshold(1), max_iter=1, disclosure=policy))
+    for basis in bases:
+        tiny_run(
+            SecFC(
+                2,
+                Threshold(1, max_cheaters=1),
+                max_iter=1,
+                quantization=Quantization(basis=basis),
+                disclosure=Distances(),
+            )
+        )
+    for basis in bases[:2]:
+        for comparing in (
+            AssignmentsOnly(), AssignmentsOnly(dealer=None), OwnLabels(), OwnLabels(dealer=None),
+            FinalLabelsOnly(),
+        ):  # fmt: skip
+            tiny_run(
+                SecFC(
+                    2, Threshold(1), max_iter=2, quantization=Quantization(basis=basis), disclosure=comparing
+                )
+            )
+        for centers in ("exact", "rounded"):  # in levels of groups, and against a point's own first
+            quantization = Quantization(basis=basis, centers=centers)
+            tiny_run(SecFC(MANY, Threshold(1), max_iter=1, quantization=quantization, runtime=together))
+    for comparing in OwnLabels(sizes="hidden"), FinalLabelsOnly(dealer="server"):  # in lanes enough
+        tiny_run(SecFC(2, Threshold(1), max_iter=2, disclosure=comparing))
+    for mode in (Committee(1), Server()):
+        tiny_run(SecFC(2, Threshold(1), max_iter=1, membership=Private(mode)))
+
+
+def _prepare_lloyd(algorithm: Any, plan: Any) -> None:
+    """Load or compile what the run will need."""
+    from secfc.data.inputs import with_parameters
+
+    tiny_run(with_parameters(algorithm, k=2, n_init=1, max_iter=3, scale=None, largest=None, basis=None))
+
+
+def _compile_lloyd() -> None:
+    """Run everything that is compiled."""
+    from secfc.coded_kmeans.plaintext import Lloyd
+    from secfc.kmeans.starts import CenterSeparation, KMeansPlusPlus
+
+    tiny_run(Lloyd(2, init=KMeansPlusPlus(), max_iter=3)).predict(few_points())
+    tiny_run(Lloyd(2, init=CenterSeparation(), max_iter=3)).predict(few_points())
+
+
+def _prepare_feddp(algorithm: Any, plan: Any) -> None:
+    """Load or compile what the run will need."""
+
+    algorithm = algorithm.capabilities.inner or algorithm
+    tiny_run(replace(algorithm, k=2, t=1, rows_per_client=algorithm.rows_per_client and 60))
+
+
+def _compile_feddp() -> None:
+    """Run everything that is compiled."""
+    from secfc.feddp import FedDPKMeans, ServerNoise, SharedNoise
+
+    tiny_run(FedDPKMeans(2, 10, 1e-6, noise=ServerNoise()))
+    tiny_run(FedDPKMeans(2, 10, 1e-6, noise=SharedNoise()))
