@@ -137,6 +137,12 @@ class Failed(click.ClickException):
     exit_code = 1
 
 
+class Suspended(click.ClickException):
+    """A run waits for something, and the same command goes on: a message, no traceback."""
+
+    exit_code = 75  # as other programs say it: try again
+
+
 class Interrupted(click.ClickException):
     """The user pressed Ctrl-C."""
 

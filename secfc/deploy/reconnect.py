@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable, Mapping
+import logging
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import Any, Protocol, TypeVar
 
+from secfc.logs import log_event
 from secfc.roles.exchange import PartyId, Role
 from secfc.transport import network
 from secfc.transport.channel import Channel
@@ -17,8 +19,11 @@ R = TypeVar("R")
 
 # Seconds before the first attempt to come back, and between later ones at most.
 SOON, LATER = 0.1, 5.0
-# Seconds in which who is missing may come back, unless others are given.
-REJOIN = 60.0
+# Seconds in which who is missing may come back, unless others are given; a party that resumes keeps in memory
+# what it said to peers until these have come, so it waits for the rest of them, but not for long.
+REJOIN = REST = 60.0
+# Seconds between two looks at whom this party is told to give up.
+LOOK = 1.0
 
 
 class NotAdmitted(OSError):  # noqa: N818 - named for what happened
@@ -63,14 +68,16 @@ async def run_with_reconnect(
     resuming: bool = False,
     watch: Callable[[PartyId, str], None] = lambda peer, what: None,
     meter: PartyMeter | None = None,
+    without: Callable[[], Collection[PartyId]] = tuple,
     **waiting: Any,
 ) -> R:
     """Run a party's role among peers that are met, and met again whenever a connection is gone.
 
     meet: a channel to a peer, as soon as the peer is there; OSError where that cannot be now.  arrival:
     seconds to wait for all peers to be there, before the role begins.  resuming: whether the run began
-    before: then peers may be lost for good, and it goes on without those that do not come within `rejoin` of
-    the first that does.  watch: told whenever a peer "came", "broke" or "came back"; "fell silent", too, so
+    before: then peers may be away for long, and the role begins without those that do not come soon after the
+    first that does.  without: peers that this party is told to go on without, asked again and again.  watch:
+    told whenever a peer "came", "broke" or "came back"; "fell silent", too, so
     that its connection is made anew; once, that one "cannot be met yet" where no connection can be made.
     meter: told how this party fares.  waiting: of `run_party`.
 
@@ -116,12 +123,13 @@ async def run_with_reconnect(
     keepers = [asyncio.create_task(keep(peer)) for peer in peers]
     running: asyncio.Future[R] | None = None
     try:
-        await _all_there(
-            links, peers, keepers, arrival, waiting.get("rejoin", REJOIN) if resuming else arrival, why
-        )
+        rejoin = waiting.get("rejoin", REJOIN)
+        rest = min(rejoin, REST) if resuming else arrival
+        await _all_there(links, peers, keepers, max(arrival, rejoin) if resuming else arrival, rest, why)
         for peer in peers:
             if peer not in links:
                 links[peer] = Link(UnconnectedChannel())
+        keepers.append(asyncio.create_task(_give_up(links, without)))
         running = asyncio.ensure_future(run_party(role, links, meter=meter, **waiting))
         everything: set[asyncio.Future[Any]] = {running, *keepers}
         await asyncio.wait(everything, return_when=asyncio.FIRST_COMPLETED)
@@ -135,6 +143,16 @@ async def run_with_reconnect(
         for one in left:
             one.cancel()
         await asyncio.gather(*left, return_exceptions=True)
+
+
+async def _give_up(links: Mapping[PartyId, Link], without: Callable[[], Collection[PartyId]]) -> None:
+    """Give up whom this party is told to, as soon as it is; never ends."""
+    while True:
+        for peer in without():
+            if peer in links and not links[peer].given_up:
+                log_event("deploy", "given-up", logging.WARNING, peer=peer)
+                links[peer].give_up()
+        await asyncio.sleep(LOOK)
 
 
 async def _broken(ended: asyncio.Event, doubted: asyncio.Event) -> bool:

@@ -33,13 +33,14 @@ class Waiting:
     """How long parties wait, in seconds.
 
     arrival: for all to be there, before anything begins.  patience: for the messages of one exchange, of a
-    peer that is there; the server has half as much again.  rejoin: for a connection that broke.  pulse:
-    without a sign of life, after which a peer is gone.
+    peer that is there; the server has half as much again.  rejoin: for one that is away.  After either a
+    party ends, its run suspended, and the same command goes on.  pulse: without a sign of life, after which a
+    peer counts as away.
     """
 
-    arrival: float = 600.0
+    arrival: float = 12 * 3600.0
     patience: float = 600.0
-    rejoin: float = 60.0
+    rejoin: float = 12 * 3600.0
     pulse: float = 30.0
 
     def __post_init__(self) -> None:

@@ -16,6 +16,9 @@ COMMANDS = {
     "hub": ("secfc.cli.deploy.hub:hub", "Forward what the parties of runs seal."),
     "serve": ("secfc.cli.deploy.join:serve", "Take part as the server, which holds no rows."),
     "join": ("secfc.cli.deploy.join:join", "Take part as a data owner."),
+    "status": ("secfc.cli.deploy.operate:show_status", "What is a run doing here, and since when?"),
+    "go-on": ("secfc.cli.deploy.operate:go_on", "Go on without a client that is away."),
+    "abort": ("secfc.cli.deploy.operate:abort_run", "End this site's part in a run for good."),
     "predict": ("secfc.cli.deploy.predict:predict", "Label new rows, after a run."),
     "flare": ("secfc.cli.deploy.flare:flare", "Write what NVIDIA FLARE needs to carry a run."),
     "flare-kit": (
@@ -56,6 +59,7 @@ def deploy() -> None:
       secfc deploy predict site.toml new.csv           later, together: the clusters of new rows
 
     \b
-    Exit codes: 0 success; 1 a fault of the protocol or of the network; 2 bad usage or input; 4 the run asks
-    for more than this site gives; 130 interrupted, which can be resumed.
+    Exit codes: 0 success; 1 the run is over by a fault of the protocol, or the hub does not admit this party;
+    2 bad usage or input; 4 the run asks for more than this site gives; 75 the run is suspended, and 130
+    interrupted: the same command goes on.
     """

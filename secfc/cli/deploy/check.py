@@ -18,7 +18,7 @@ from websockets.asyncio.client import connect
 from websockets.exceptions import WebSocketException
 
 from secfc.cli.deploy.join import prepare_kernels
-from secfc.cli.deploy.run_file import Built
+from secfc.cli.deploy.run_file import Built, spare_sentence, spared_clients
 from secfc.cli.deploy.site import LoadedSite
 from secfc.cli.errors import cautions_noted
 from secfc.cli.options import argument, command, option
@@ -93,6 +93,7 @@ def check_lines(site: LoadedSite, *, offline: bool) -> Iterator[CheckResult]:
     yield CheckResult("ok", "floors", "this site agrees to what the run asks for")
     for sentence in leakage_sentences(asked):
         yield CheckResult("ok", "shows", sentence)
+    yield CheckResult("ok" if spared_clients(asked) else "warn", "losses", spare_sentence(asked))
     for note in asked.notes:
         yield CheckResult("warn" if "protects nobody" in note else "ok", "note", note)
     rows = 1

@@ -18,14 +18,14 @@ from secfc.cli.deploy.logs import Log, Page, with_metrics_page
 from secfc.cli.deploy.results import Results
 from secfc.cli.deploy.run_file import Built
 from secfc.cli.deploy.site import LoadedSite
-from secfc.cli.errors import Failed, RefusedInput, bad_input, cautions_noted
+from secfc.cli.errors import Failed, RefusedInput, Suspended, bad_input, cautions_noted
 from secfc.cli.options import argument, command, option
 from secfc.cli.settings import Overwriting
 from secfc.deploy.floors import write_disputed
 from secfc.deploy.history import charge_first
 from secfc.deploy.session import Carrier, client_role, run_from_journal, server_role
 from secfc.logs import silence_logs
-from secfc.roles.exchange import SERVER, DisputedRows, ProtocolError
+from secfc.roles.exchange import SERVER, DisputedRows, ProtocolError, TooFewReplies
 from secfc.roles.problems import problem_id
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ def take_part_as(given: PartyOptions, name: str) -> None:
     results = Results.at(site.file.results, force=given.force)
     if party is not None:
         site.remembered.check_rows(party, site.file.floors.changed_rows)
-    with Log.open(site.file.party) as log, cautions_noted():
+    with Log.open(site.file.party, site.board) as log, cautions_noted():
         for note in asked.notes:
             log.say("note", note=note)
         log.say("prepare", note="compiling or loading the kernels")
@@ -116,7 +116,7 @@ def take_part_as(given: PartyOptions, name: str) -> None:
         outcome = run_at(site, asked, party, log, way.carrier(site, log))
         with bad_input(OSError):
             results.write(site, asked, party, kept, outcome, log, started)
-        site.journal.unlink(missing_ok=True)
+        site.forget_run()
         log.say("done", note=f"results are in {site.file.results}")
 
 
@@ -161,11 +161,15 @@ def problems_told(log: Log) -> Iterator[None]:
         yield
     except NotAdmitted as error:
         raise Failed(f"{error} [{problem_id(error)}]") from error
+    except TooFewReplies as error:
+        log.say("suspended", logging.WARNING, problem=problem_id(error), error=type(error).__name__)
+        raise Suspended(f"the run is suspended, not over: {error} [{problem_id(error)}]") from error
     except ProtocolError as error:
         log.say("failed", logging.ERROR, problem=problem_id(error), error=type(error).__name__)
         raise
     except (TimeoutError, ssl.SSLError, ConnectionError) as error:
-        raise Failed(f"the network failed: {error}") from error
+        log.say("suspended", logging.WARNING, error=type(error).__name__)
+        raise Suspended(f"the network failed: {error}. The same command goes on") from error
 
 
 def start_generator(asked: Built, coins: Any) -> Any:
@@ -183,7 +187,7 @@ def waiting_of(site: LoadedSite, log: Log) -> dict[str, Any]:
     patience = waiting.patience * (1.5 if site.file.party == SERVER else 1.0)
     return {
         "arrival": waiting.arrival, "watch": log.peer, "patience": patience, "rejoin": waiting.rejoin,
-        "pulse": waiting.pulse, "resuming": site.journal.exists(),
+        "pulse": waiting.pulse, "resuming": site.journal.exists(), "suspend": True, "without": site.without,
     }  # fmt: skip
 
 
@@ -211,9 +215,8 @@ def prepare_kernels(asked: Built, rows: int) -> None:
     """
     algorithm: Any = asked.algorithm.capabilities.inner or asked.algorithm
     public = replace(asked.public, counts=(max(rows, 100),) * len(asked.public.clients))
+    plan = asked.draft(rows)
     with bad_input(OverflowError):
-        plan: Any = asked.algorithm.plan(public)
-        plan = plan if algorithm is asked.algorithm else plan.inner
         if hasattr(plan, "union"):  # only a draft, before IDs are united
             plan = asked.method.foresee(algorithm, public)
         with silence_logs():

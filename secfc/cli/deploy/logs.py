@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any, TypeVar
 
 from secfc.cli.errors import RefusedInput
 from secfc.cli.options import Whole, option
 from secfc.cli.verbosity import log_to_stderr
+from secfc.data.inputs import write_private
 from secfc.deploy.session import Carrier
 from secfc.logs import Fact, log_event, log_exchange
 from secfc.roles.exchange import Exchange, Role
@@ -31,19 +35,20 @@ PHASES = {
 class Log:
     """Of one party.  rounds, sent: exchanges and bytes of messages by phase, before they are sealed."""
 
-    def __init__(self, party: str) -> None:
-        self.party = party
+    def __init__(self, party: str, board: Path | None = None) -> None:
+        self.party, self.board = party, board
+        self.away: dict[str, str] = {}  # since when, by peer
         self.rounds: dict[str, int] = {}
         self.sent: dict[str, int] = {}
         self.begun = time.monotonic()
-        self._last = ""
+        self._last, self._since = "", _now()
 
     @classmethod
     @contextmanager
-    def open(cls, party: str) -> Iterator[Log]:
-        """On stderr."""
+    def open(cls, party: str, board: Path | None = None) -> Iterator[Log]:
+        """On stderr, and what it does now on a board, once there is a journal beside it."""
         with log_to_stderr():
-            yield cls(party)
+            yield cls(party, board)
 
     def say(self, what: str, level: int = logging.INFO, /, **more: Fact) -> None:
         """One event."""
@@ -52,6 +57,19 @@ class Log:
     def peer(self, peer: str, what: str) -> None:
         """A connection came, broke or came back."""
         self.say(what.replace(" ", "-"), peer=peer)
+        if what in ("came", "came back"):
+            self.away.pop(peer, None)
+        else:
+            self.away.setdefault(peer, _now())
+        self.post()
+
+    def post(self) -> None:
+        """Say on the board what is done, and who is away; a board that cannot be written is no fault."""
+        if self.board is not None and self.board.parent.exists():
+            lines = [f"doing     {self._last or 'meeting the others'}, since {self._since}"]
+            lines += [f"away      {peer}, since {since}" for peer, since in self.away.items()]
+            with contextlib.suppress(OSError):
+                write_private(self.board, "".join(f"{line}\n" for line in lines).encode())
 
     def watched(self, role: Role[R]) -> Role[R]:
         """The same role, counted and told of."""
@@ -68,8 +86,13 @@ class Log:
         log_exchange("deploy", party, exchange)
         words = PHASES.get(phase, phase)
         if words and words != self._last:
-            self._last = words
+            self._last, self._since = words, _now()
+            self.post()
             self.say("phase", note=words, resumed=exchange.taken is not None)
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")
 
 
 # --------------------------------------------------------------------------------------------------

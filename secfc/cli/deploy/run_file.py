@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from secfc.cli.errors import FLAGS
+from secfc.cli.errors import FLAGS, bad_input
 from secfc.cli.method import AskedOptions, Method, check_schema
 from secfc.cli.methods import methods, options
 from secfc.cli.options import fields_of, select_fields, was_given
@@ -68,6 +68,13 @@ class Built:
     notes: tuple[str, ...]
     method: Method
     asked: AskedOptions
+
+    def draft(self, rows: int) -> Any:
+        """The plan, as if every client had so many rows; without that of the scale.  Raises InputError."""
+        public = replace(self.public, counts=(max(rows, 100),) * len(self.public.clients))
+        with bad_input(OverflowError):
+            plan: Any = self.algorithm.plan(public)
+        return plan.inner if self.algorithm.capabilities.inner is not None else plan
 
 
 def build_run(run: RunFile) -> Built:
@@ -183,3 +190,26 @@ def _stakes(run: RunFile, algorithm: Any, asked: AskedOptions) -> Stakes:
         coordinator=run.identities[SERVER],
         guesses=(asked.get("quota") or math.inf) if asked.get("membership") == "private" else None,
     )
+
+
+def spared_clients(asked: Built) -> int:
+    """How many clients the run can do without, once all have greeted and told their rows."""
+    plan = asked.draft(100)
+    return max(0, int((asked.algorithm.capabilities.inner or asked.algorithm).capabilities.losses(plan)))
+
+
+def spare_sentence(asked: Built) -> str:
+    """How many clients the run can do without, and what would spare one."""
+    spare, n, t = spared_clients(asked), len(asked.public.clients), asked.stakes.t
+    of = f"n={n} clients" + ("" if t is None else f" with t={t}")
+    if spare:
+        return f"of {of} the run can do without {spare}"
+    alone = f"of {of} nobody can be done without, so while one is away all wait"
+    if t is None:
+        return alone
+    less = (
+        f"t={t - 1} would spare two, and let any {t} clients together read what others share; "
+        if t > 1
+        else ""
+    )
+    return f"{alone}: {less}a client more would spare one"

@@ -92,6 +92,28 @@ class LoadedSite:
         """Where this run's journal is: one a run, as a site may take part in several."""
         return self.file.journal / f"{self.run.session.hex()[:16]}.journal"
 
+    @property
+    def decided(self) -> Path:
+        """Where it stands whom this site does without: a name a line."""
+        return self.journal.with_suffix(".without")
+
+    @property
+    def board(self) -> Path:
+        """Where a party that runs says what it does: lines for people."""
+        return self.journal.with_suffix(".status")
+
+    def without(self) -> tuple[str, ...]:
+        """Clients that this site was told to go on without."""
+        try:
+            return tuple(self.decided.read_text(encoding="utf-8").splitlines())
+        except FileNotFoundError:
+            return ()
+
+    def forget_run(self) -> None:
+        """Delete what a run needs to go on: its results are on disk."""
+        for path in (self.decided, self.board, self.journal):
+            path.unlink(missing_ok=True)
+
     def work(self, asked: Built) -> AgreedWork:
         """What this site runs with the others."""
         liars = asked.asked.get("liars")

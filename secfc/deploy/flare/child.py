@@ -23,6 +23,7 @@ WORDS = {
     1: "the protocol failed there",
     2: "it refuses its run file, site file or data",
     4: "the run is below its floors",
+    75: "its run is suspended, and goes on when the job does",
     130: "its operator interrupted it",
 }
 

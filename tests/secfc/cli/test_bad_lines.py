@@ -225,6 +225,11 @@ deploy join semicolon.toml -> delimiter = "ab": one character is needed
 deploy join key.toml -> b.key is another key than the run file has for a | name the right key
 deploy join site.toml --page 99999 -> 99999 is not in the range
 deploy join server.toml -> use `secfc deploy serve`
+deploy status nowhere.toml -> nowhere.toml: No such file or directory. Check the path
+deploy go-on site.toml -> --without is needed | --without h1
+deploy go-on site.toml --without server -> nobody can take the server's place | start it again
+deploy go-on site.toml --without nobody -> 'nobody' is no other client of this run | those are b, c
+deploy abort site.toml -> no run is under way here
 deploy serve site.toml -> use `secfc deploy join`
 deploy hub good.toml -> needs --certificate and --key, or --plain
 deploy hub good.toml --certificate bad.toml --key bad.toml -> Give PEM files that fit

@@ -128,6 +128,53 @@ def test_whoever_is_killed_and_started_again_loses_nothing(tmp_path, nursery, vi
             assert (run.labels(client) == want[client]).all()
 
 
+def site_file(folder, name):
+    return (str(folder / name / "site.toml"),)
+
+
+THREE = dict(list(ROWS.items())[:3])
+
+
+def test_a_run_that_can_do_without_nobody_waits_suspends_and_goes_on_whoever_comes_last(tmp_path, nursery):
+    options = {"bound": 32.0, "t": 1, "init": "random", "n_init": 4}
+    short = replace(QUICK, arrival=20.0, rejoin=2.0)
+    with sites(tmp_path, THREE, k=3, options=options, nursery=nursery, waiting=short) as run:
+        run.start_all()
+        run.until("site-1", "clustering")
+        run.kill("site-1")
+        assert set(run.wait("site-0", "site-2", "server")) == {75}
+        assert "SECFC-103" in run.log("server")
+        assert "Ended" not in "".join(run.log(name) for name in THREE)
+        path = site_file(tmp_path, "site-0")
+        assert run.command("status", "status", *path).wait(60) == 0
+        assert "no process runs; the same command goes on" in run.log("status")
+        assert "away      site-1" in run.log("status")
+        assert run.command("go-on", "go-on", *path, "--without", "site-1").wait(60) == 2
+        assert "nobody can be done without" in run.log("go-on")
+        for name in ("server", "site-2", "site-0", "site-1"):
+            run.start(name)
+        assert set(run.everybody().values()) == {0}, run.log("server")
+        want = wanted(secfc.SecFC(k=3, threshold=1, init=secfc.RandomLabels(), n_init=4), THREE)
+        for client in THREE:
+            assert (run.labels(client) == want[client]).all()
+            assert not list((tmp_path / client / "journal").iterdir())
+
+
+def test_an_operator_ends_a_run_for_good(tmp_path, nursery):
+    options = {"bound": 32.0, "t": 1, "init": "random", "n_init": 40}
+    with sites(tmp_path, THREE, k=3, options=options, nursery=nursery) as run:
+        path = site_file(tmp_path, "site-0")
+        assert run.command("abort", "abort", *path).wait(60) == 2
+        run.start_all()
+        run.until("site-0", "clustering")
+        assert run.command("abort", "abort", *path).wait(60) == 2
+        assert "in use" in run.log("abort")
+        run.kill("site-0")
+        assert run.command("abort", "abort", *path).wait(60) == 0
+        assert run.start("site-0").wait(60) == 2
+        assert "AbortedByOperator" in run.log("site-0")
+
+
 PHASES = ("sharing points", "agreeing on keys")
 
 
@@ -137,12 +184,15 @@ PHASES = ("sharing points", "agreeing on keys")
 def test_one_that_never_comes_back_is_done_without(tmp_path, nursery, phase):
     options = {**BASE, "init": "random", "n_init": 4}
     algorithm = secfc.SecFC(3, 1, init=secfc.RandomLabels(), n_init=4)
-    quick = replace(QUICK, rejoin=1.0, pulse=2.0)
-    with sites(tmp_path, ROWS, k=3, options=options, nursery=nursery, waiting=quick) as run:
+    with sites(tmp_path, ROWS, k=3, options=options, nursery=nursery) as run:
         run.start_all()
         run.until("site-3", phase)
         run.kill("site-3")
         left = [name for name in ROWS if name != "site-3"]
+        for name in (*left, "server"):  # before they are told so, they wait
+            assert (
+                run.command("go-on", "go-on", *site_file(tmp_path, name), "--without", "site-3").wait(60) == 0
+            )
         assert set(run.wait(*left, "server")) == {0}, run.log("server")
         excluded = run.report("server")["excluded"]
         want = wanted(algorithm, ROWS, left if excluded else None)
@@ -165,6 +215,10 @@ def test_one_that_pauses_is_waited_for_and_one_that_stays_away_is_left_out(tmp_p
         run.until("site-4", "clustering")
         run.processes["site-4"].send_signal(signal.SIGSTOP)
         left = [name for name in ROWS if name != "site-4"]
+        for name in (*left, "server"):
+            assert (
+                run.command("go-on", "go-on", *site_file(tmp_path, name), "--without", "site-4").wait(60) == 0
+            )
         assert set(run.wait(*left, "server")) == {0}, run.log("server")
         assert (tmp_path / "site-1" / "results" / "labels.csv").exists()
         want = wanted(algorithm, ROWS)

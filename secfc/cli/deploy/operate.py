@@ -1,0 +1,133 @@
+"""`secfc deploy status`, `go-on` and `abort`: what an operator asks, and decides, of a run at this site."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+
+from secfc.cli.deploy.run_file import build_run, spare_sentence, spared_clients
+from secfc.cli.deploy.site import LoadedSite
+from secfc.cli.errors import RefusedInput, bad_input
+from secfc.cli.options import argument, command, option, parse_names
+from secfc.data.inputs import InputError, write_private
+from secfc.roles.description import description_digest
+from secfc.roles.exchange import SERVER
+from secfc.transport.journal import Journal, JournalError
+
+
+@dataclass(frozen=True)
+class SiteArgument:
+    """What `secfc deploy status` and `abort` take."""
+
+    site: Path = argument("SITE.toml")
+
+
+@dataclass(frozen=True)
+class GoOnOptions(SiteArgument):
+    """What `secfc deploy go-on` takes."""
+
+    # fmt: off
+    without: tuple[str, ...] | None = option(metavar="A,B,...", parse=parse_names, help=
+        "Clients that are away, and without which this site goes on.")
+    # fmt: on
+
+
+@command(GoOnOptions)
+def go_on(given: GoOnOptions) -> None:
+    """Go on without clients that are away, for good, and with their rows where these are shared.
+
+    Each site decides for itself, and the run goes on once all that are left, the server too, have decided so;
+    until then they wait. A party that runs hears of it within a second, one that does not when it is started
+    again. What a client has shared cannot be called back.
+
+    \b
+    Example:
+      secfc deploy go-on site.toml --without h1
+    """
+    os.umask(0o077)
+    site = LoadedSite.read(given.site)
+    names, me = tuple(dict.fromkeys(given.without or ())), site.file.party
+    if not names:
+        raise click.UsageError("--without is needed: the clients that are away, as --without h1.")
+    for name in names:
+        if name == SERVER:
+            raise RefusedInput("nobody can take the server's place: start it again, or abort the run here.")
+        if name == me or name not in site.run.clients:
+            others = ", ".join(c for c in site.run.clients if c != me)
+            raise RefusedInput(f"{name!r} is no other client of this run: those are {others}.")
+    if not site.journal.exists():
+        raise RefusedInput(
+            "no run is under way here: before it begins, a run file without the client is needed."
+        )
+    asked = build_run(site.run)
+    left = tuple(dict.fromkeys((*site.without(), *names)))
+    if len(left) > spared_clients(asked):
+        raise RefusedInput(f"without {', '.join(left)} too few are left: {spare_sentence(asked)}.")
+    with bad_input(OSError):
+        write_private(site.decided, "".join(f"{name}\n" for name in left).encode())
+    rest = ", ".join(p for p in site.run.parties if p != me and p not in left)
+    click.echo(f"{me} goes on without {', '.join(left)}. So must {rest}: the same command there.")
+
+
+@command(SiteArgument)
+def show_status(given: SiteArgument) -> None:
+    """Show what this site's run is doing, since when, and what was decided.
+
+    \b
+    Example:
+      secfc deploy status site.toml
+    """
+    for line in status_lines(LoadedSite.read(given.site)):
+        click.echo(line)
+
+
+def status_lines(site: LoadedSite) -> Iterator[str]:
+    """What is on file of this site's run."""
+    yield f"run       {site.run.name!r}, session {site.run.session.hex()[:16]}, party {site.file.party}"
+    if site.journal.exists():
+        yield f"journal   {site.journal}, {site.journal.stat().st_size:,} bytes: {journal_state(site)}"
+    else:
+        ended = any(run.session == site.run.session.hex() for run in site.remembered.runs.values())
+        yield "journal   none: " + ("the run has ended here" if ended else "nothing of the run was said here")
+    if site.board.exists():
+        yield from site.board.read_text(encoding="utf-8").splitlines()
+    if left := site.without():
+        yield f"decided   to go on without {', '.join(left)}"
+
+
+def journal_state(site: LoadedSite) -> str:
+    """Whether a process has the journal, or what would become of one that takes it."""
+    try:
+        Journal.open(site.journal, site.file.party, description_digest(site.run.description)).close()
+    except JournalError as error:
+        return "a process runs" if "is in use" in str(error) else str(error)
+    return "no process runs; the same command goes on"
+
+
+@command(SiteArgument)
+def abort_run(given: SiteArgument) -> None:
+    """End this site's part in a run for good: its keys are forgotten, and its journal refuses to go on.
+
+    Stop the party first. The others are not told: they wait for this site, until their operators go on
+    without it or abort as well. What was shared cannot be called back, and what was spent stays spent.
+
+    \b
+    Example:
+      secfc deploy abort site.toml
+    """
+    os.umask(0o077)
+    site = LoadedSite.read(given.site)
+    if not site.journal.exists():
+        raise RefusedInput("no run is under way here: there is nothing to abort.")
+    try:
+        with Journal.open(site.journal, site.file.party, description_digest(site.run.description)) as journal:
+            journal.end("AbortedByOperator")
+    except JournalError as error:
+        raise InputError(f"{error}") from error
+    for path in (site.decided, site.board):
+        path.unlink(missing_ok=True)
+    click.echo(f"{site.file.party} takes no further part in {site.run.name!r}. Tell the other sites.")
