@@ -41,11 +41,11 @@ from secfc.attacks.views import View
 from secfc.coded_kmeans.adversary_view import DecodedView
 from secfc.disclosure import Distances, OwnLabels
 from secfc.feddp import FedDPKMeans, ServerNoise, SharedNoise
-from secfc.feddp import readings as feddp_readings
+from secfc.feddp import auditing as feddp_readings
 from secfc.feddp.auditing import audit_run, without_row
 from secfc.kfed import local_clusters
 from secfc.kmeans.starts import GivenLabels
-from secfc.overlap.readings import others_sums
+from secfc.overlap.matching import others_sums
 from secfc.privacy.accountant import gaussian_epsilon
 from secfc.privacy.audit import GaussianShift, max_detection_rate
 from secfc.roles.exchange import SERVER

@@ -38,9 +38,9 @@ from secfc.attacks.views import View
 from secfc.metrics import accuracy, observed_cost
 from secfc.overlap import attraction
 from secfc.overlap.local import LocalKMeans, kmeans, renumber_labels
+from secfc.overlap.matching import others_sums
 from secfc.overlap.overlap2 import covariance_factor, draw_gaussian
-from secfc.overlap.readings import others_sums
-from secfc.overlap.starts.grouping import MatchedGroups
+from secfc.overlap.starts import MatchedGroups
 from secfc.roles.description import LOCAL
 from secfc.roles.exchange import SERVER
 

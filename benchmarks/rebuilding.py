@@ -29,9 +29,9 @@ from secfc.attacks.judging import RebuiltRows, judge_rows
 from secfc.attacks.reconstruction import KnownSums, site_differences, site_messages, step_differences
 from secfc.attacks.views import View
 from secfc.feddp import FedDPKMeans
+from secfc.feddp.auditing import step_sums
 from secfc.feddp.noise import ServerNoise
 from secfc.feddp.plan import PAPER
-from secfc.feddp.readings import step_sums
 from secfc.privacy import Budget
 from secfc.privacy.calibration import gaussian_multiplier
 from secfc.roles.exchange import SERVER

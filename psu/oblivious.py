@@ -13,7 +13,7 @@ with or without the relay, test at most t (quota + 1) guesses, and the relay alo
 
 Check.  The element more is M = sum d_i C_i over what was asked, with weights d_i that only the client knows;
 as one d_i is uniform, so is M, and it shows nothing.  Each evaluator proves that it multiplied M by the key
-that the plan names (`psu.proofs`), and the client checks sum d_i E_i = sum_j k_j M, E_i the sum of all
+that the plan names (`psu.oblivious`), and the client checks sum d_i E_i = sum_j k_j M, E_i the sum of all
 answers to C_i.  If these are wrong by Delta_i, not all of them zero, it fails but with probability
 1 / ORDER: given M the weights are uniform on a plane, on which sum d_i Delta_i is constant only if Delta is a
 multiple of C, and then it is that multiple of M.  So an evaluator cannot use another key for one client,
@@ -42,8 +42,7 @@ from field.secrets.coins import Coins
 from psu import ristretto
 from psu.errors import UnionAborted
 from psu.plan import UnionPlan
-from psu.proofs import PROOF, check_proof, prove_answers
-from psu.ristretto import ELEMENT, add, combine, multiply
+from psu.ristretto import CONTEXT, ELEMENT, ORDER, SCALAR, add, combine, generate, hash_to_scalar, multiply
 
 Array = NDArray[Any]
 LOGGER = logging.getLogger("secfc.psu")
@@ -270,3 +269,58 @@ def _bytes(elements: slice) -> slice:
 def _progress(what: str, done: int, quota: int) -> None:
     if done % BATCH == 0 or done == quota:
         LOGGER.info("tags: %s %d of %d", what, done, quota)
+
+
+# --------------------------------------------------------------------------------------------------
+# Proofs that two elements were multiplied by the same secret scalar (RFC 9497, section 2.2).
+#
+# A proof is 64 bytes, and shows nothing of the scalar.  Whoever has the public key, the questions and the
+# answers can check it.
+
+PROOF = 2 * SCALAR
+
+
+def prove_answers(key: int, questions: Sequence[bytes], answers: Sequence[bytes], nonce: int) -> bytes:
+    """Proof that every answer is its question times the key.  nonce: uniform, secret, of this proof only."""
+    public = generate(key)
+    question, _ = _composites(public, questions, answers, key)
+    answer = multiply(key, question)
+    challenge = _challenge(public, question, answer, generate(nonce), multiply(nonce, question))
+    response = (nonce - challenge * key) % ORDER
+    return challenge.to_bytes(SCALAR, "little") + response.to_bytes(SCALAR, "little")
+
+
+def check_proof(public: bytes, questions: Sequence[bytes], answers: Sequence[bytes], proof: bytes) -> bool:
+    """Whether a proof holds for the scalar that this public key is the generator times."""
+    if len(proof) != PROOF:
+        return False
+    challenge, response = (int.from_bytes(proof[i : i + SCALAR], "little") for i in (0, SCALAR))
+    if not (0 < challenge < ORDER and 0 < response < ORDER):
+        return False
+    try:
+        question, answer = _composites(public, questions, answers)
+        of_key = ristretto.add(generate(response), multiply(challenge, public))
+        of_question = combine((response, challenge), (question, answer))
+    except ValueError:
+        return False
+    return challenge == _challenge(public, question, answer, of_key, of_question)
+
+
+def _composites(
+    public: bytes, questions: Sequence[bytes], answers: Sequence[bytes], key: int | None = None
+) -> tuple[bytes, bytes]:
+    """One question and one answer for all: their combinations by weights that follow from all of them."""
+    seed = hashlib.sha512(_sized(public) + _sized(b"Seed-" + CONTEXT)).digest()
+    weights = [
+        hash_to_scalar(_sized(seed) + i.to_bytes(2, "big") + _sized(c) + _sized(d) + b"Composite")
+        for i, (c, d) in enumerate(zip(questions, answers, strict=True))
+    ]
+    return combine(weights, questions), b"" if key is not None else combine(weights, answers)
+
+
+def _challenge(*elements: bytes) -> int:
+    return hash_to_scalar(b"".join(map(_sized, elements)) + b"Challenge")
+
+
+def _sized(part: bytes) -> bytes:
+    return len(part).to_bytes(2, "big") + part

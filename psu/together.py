@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from field.ring.errors import InvalidValue
 from field.secrets.channels import Identity
 from field.secrets.coins import Coins, SystemCoins
-from psu import align, masked, oblivious, opening, peeling, sharing, sizing, tables
+from psu import align, masked, oblivious, opening, peeling, sharing, tables
 from psu.errors import UnionAborted
 from psu.identify import Tags, digests, tags
 from psu.keys import Ephemeral, Secrets, deal_keys, key_dealers, take_keys
@@ -225,7 +225,7 @@ class _Together:
         sheet = self.plan.slots
         values = self.open_once(sheet) if self.plan.committee else self.upload(sheet)
         with self.book.at(RELAY):
-            return sizing.estimate_size(self.plan, values)
+            return tables.estimate_size(self.plan, values)
 
     def attempts(self, size: int) -> tuple[UnionTags, int]:
         """Tables with new salts, each larger than the last, until one is peeled completely."""

@@ -30,13 +30,13 @@ __version__ = "0.1.0"
 
 _HOME = {
     "AssignmentsOnly": "secfc.disclosure",
-    "Automatic": "secfc.overlap.starts.grouping",
+    "Automatic": "secfc.overlap.starts",
     "Bisecting": "secfc.kmeans.bisecting",
     "Caution": "secfc.data.inputs",
     "CenterSeparation": "secfc.kmeans.starts",
     "Clustering": "secfc.algorithm",
     "CommonFeatures": "secfc.overlap.common",
-    "Constrained": "secfc.overlap.starts.grouping",
+    "Constrained": "secfc.overlap.starts",
     "DisputedRows": "secfc.roles.exchange",
     "Distances": "secfc.disclosure",
     "Elbow": "secfc.kmeans.elbow",
@@ -55,8 +55,8 @@ _HOME = {
     "LiarsExceeded": "secfc.roles.exchange",
     "Lloyd": "secfc.coded_kmeans.plaintext",
     "MaskedLloyd": "secfc.overlap.masked",
-    "MaxMin": "secfc.overlap.starts.grouping",
-    "NearestMerge": "secfc.overlap.starts.grouping",
+    "MaxMin": "secfc.overlap.starts",
+    "NearestMerge": "secfc.overlap.starts",
     "Network": "secfc.coded.parameters",
     "NoiseAtServer": "secfc.disclosure",
     "NoiseInShares": "secfc.disclosure",
@@ -84,7 +84,7 @@ _HOME = {
     "SharedIds": "secfc.roles.exchange",
     "Splitting": "secfc.kmeans.splitting",
     "Standardize": "secfc.scaling.ways",
-    "Synchronized": "secfc.overlap.starts.grouping",
+    "Synchronized": "secfc.overlap.starts",
     "TamperedMessage": "secfc.transport.sealed",
     "Threshold": "secfc.coded.parameters",
     "TooFewReplies": "secfc.roles.exchange",
@@ -130,11 +130,11 @@ if TYPE_CHECKING:
     from secfc.overlap.masked import MaskedLloyd as MaskedLloyd
     from secfc.overlap.overlap1 import Overlap1 as Overlap1
     from secfc.overlap.overlap2 import Overlap2 as Overlap2
-    from secfc.overlap.starts.grouping import Automatic as Automatic
-    from secfc.overlap.starts.grouping import Constrained as Constrained
-    from secfc.overlap.starts.grouping import MaxMin as MaxMin
-    from secfc.overlap.starts.grouping import NearestMerge as NearestMerge
-    from secfc.overlap.starts.grouping import Synchronized as Synchronized
+    from secfc.overlap.starts import Automatic as Automatic
+    from secfc.overlap.starts import Constrained as Constrained
+    from secfc.overlap.starts import MaxMin as MaxMin
+    from secfc.overlap.starts import NearestMerge as NearestMerge
+    from secfc.overlap.starts import Synchronized as Synchronized
     from secfc.pipeline import fit as fit
     from secfc.planning.planned import plan as plan
     from secfc.roles.exchange import DisputedRows as DisputedRows

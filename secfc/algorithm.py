@@ -7,7 +7,7 @@ process; a deployment calls `client` and `server` itself.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Protocol
@@ -19,7 +19,6 @@ from field.secrets.coins import Coins, SystemCoins
 from secfc.data.federation import Federation, as_federation
 from secfc.data.inputs import REAL, InputError, format_value, kind_name, names_listed
 from secfc.data.party import Party
-from secfc.html import facts_table
 from secfc.privacy.calibration import Budget
 from secfc.privacy.events import Event, Neighbors
 from secfc.privacy.ledger import EXACT, Ledger, Promise
@@ -561,3 +560,23 @@ def heard_labels(run: SimulatedRun, clients: tuple[PartyId, ...], counts: tuple[
 
 def _system_coins(party: PartyId) -> Coins:
     return SystemCoins()
+
+
+# --------------------------------------------------------------------------------------------------
+# A few facts as HTML, for notebooks: no style sheet, no script, no network; everything is escaped.
+
+FACTS = """<div><strong>{{ title }}</strong><br>{{ first }}<table>
+{%- for name, value in values.items() -%}
+<tr><th style='text-align:left'>{{ name }}</th><td style='text-align:left'>{{ value }}</td></tr>
+{%- endfor %}</table>
+{%- if said %}{{ then }}<ul>
+{%- for sentence in said %}<li>{{ sentence }}</li>{% endfor %}</ul>
+{%- endif %}</div>"""
+
+
+def facts_table(title: str, first: str, values: Mapping[str, object], said: Sequence[str], then: str) -> str:
+    """A title, a first sentence, a table of names and values, and sentences under a heading of their own."""
+    from jinja2 import Environment
+
+    template = Environment(autoescape=True).from_string(FACTS)
+    return template.render(title=title, first=first, values=values, said=said, then=then)

@@ -34,8 +34,7 @@ ROOMS = {
     "secfc.metrics": "secfc.data",
     "secfc.privacy": "field.secrets field.ring secfc.roles secfc.data",
     "secfc.transport": "field.kernels field.secrets secfc.roles secfc.data secfc.logs",
-    "secfc.html": "",
-    "secfc.algorithm": "secfc.html field.secrets secfc.roles secfc.data secfc.privacy",
+    "secfc.algorithm": "field.secrets secfc.roles secfc.data secfc.privacy",
     "secfc.run_summary": "",
     "secfc.kmeans": f"field.kernels {FIELD} secfc.roles secfc.data secfc.algorithm",
     "secfc.attacks": "field.secrets field.code psu secfc.roles secfc.data secfc.privacy secfc.algorithm "
@@ -84,7 +83,7 @@ ROOMS = {
     "secfc.coded_kmeans",
     "secfc.planning": "secfc.remedies "
     "field.kernels field.ring field.compare secfc.logs secfc.roles secfc.data secfc.privacy "
-    "secfc.html secfc.algorithm secfc.kmeans secfc.coded secfc.disclosure secfc.feddp secfc.coded_kmeans "
+    "secfc.algorithm secfc.kmeans secfc.coded secfc.disclosure secfc.feddp secfc.coded_kmeans "
     "secfc.pipeline secfc.report",
     "secfc.grids": "secfc.roles secfc.data secfc.metrics secfc.algorithm secfc.report",
     "secfc.cli": "secfc.remedies "

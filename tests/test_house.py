@@ -32,13 +32,10 @@ KNOWN_CRUMBS = {
     "secfc/cli/deploy/flare_kit.py",
     "secfc/cli/methods/kfed.py",
     "secfc/cli/methods/lloyd.py",
-    # One of a family of classes, a file each.
-    "secfc/estimators/kfed.py",
     # Runs before anything else may be imported.
     "secfc/_packages.py",
     # Not yet merged with the one that needs it.
     "secfc/disclosure/blocks.py",
-    "secfc/overlap/readings.py",
 }
 
 

@@ -143,7 +143,7 @@ def from_steps(result: Clustering, federation: Federation, known: str | None) ->
     from secfc.attacks.judging import judge_rows
     from secfc.attacks.reconstruction import step_differences
     from secfc.attacks.views import View
-    from secfc.overlap.readings import others_sums
+    from secfc.overlap.matching import others_sums
     from secfc.roles.exchange import SERVER
 
     quantizer = result.plan.quantizer

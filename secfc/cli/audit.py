@@ -20,8 +20,7 @@ from secfc.cli.settings import DataFiles, Printing, Seeded, Settings, check_k
 if TYPE_CHECKING:
     from secfc.attacks.rates import Rates
     from secfc.data.federation import Federation
-    from secfc.privacy.audit import ShiftFinding
-    from secfc.privacy.one_run_audit import AuditedRun
+    from secfc.privacy.audit import AuditedRun, ShiftFinding
 
 LEAST_RUNS = 20
 ALARMS = 0.1  # what whole runs are enough to count

@@ -233,7 +233,7 @@ def plot(given: PlotOptions) -> None:
     require_library("secfc plot", "plot")
     rows, target = given.rows, given.out or given.rows.with_suffix(".png")
     check_output(target, "--out", [rows], force=given.force)
-    from secfc.grids.pictures import plot as picture
+    from secfc.grids.rows import plot as picture
     from secfc.grids.rows import read_whole_rows
 
     with bad_input(OSError):

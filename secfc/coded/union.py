@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from field.secrets.channels import AlreadyUsed, Identity
 from field.secrets.coins import Coins
-from psu import align, disjoint, masked, merge, opening, peeling, sharing, sizing, tables
+from psu import align, disjoint, masked, merge, opening, peeling, sharing, tables
 from psu.errors import UnionAborted
 from psu.identify import Tags
 from psu.keys import Ephemeral, Secrets, deal_keys, key_dealers, take_keys
@@ -434,7 +434,7 @@ class UnionRelay:
         """The union's tags, announced to every client."""
         plan, size = self.plan, self.plan.bound
         if plan.sized:
-            size = sizing.estimate_size(plan, (yield from self.open(plan.slots)))
+            size = tables.estimate_size(plan, (yield from self.open(plan.slots)))
         for attempt in range(plan.attempts):
             yield self.tell(Begin(attempt, size))
             found = yield from self.peel(plan.cells(size, attempt))

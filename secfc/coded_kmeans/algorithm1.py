@@ -42,12 +42,6 @@ from secfc.coded.policy import ClientPolicy, OwnResult
 from secfc.coded.queries import Query
 from secfc.coded.questions import receive_query
 from secfc.coded.sharing import answer_query, settle_contributors, settle_contributors_at_server
-from secfc.coded_kmeans.input_party import (
-    check_result,
-    labels_of_own_rows,
-    send_results_to_input_parties,
-    share_rows_and_await,
-)
 from secfc.coded_kmeans.parameters import SecFCSettings
 from secfc.coded_kmeans.query_order import QueryValidator, RestartQueries
 from secfc.coded_kmeans.run_setup import (
@@ -55,6 +49,10 @@ from secfc.coded_kmeans.run_setup import (
     agree_on_plan,
     agree_on_rows,
     agree_on_rows_at_server,
+    check_result,
+    labels_of_own_rows,
+    send_results_to_input_parties,
+    share_rows_and_await,
     share_rows_in_storage,
     toss_start_seed,
     toss_start_seed_at_server,

@@ -26,13 +26,13 @@ from secfc.coded.plan import CodedPlan, PublicOwnerLayout
 from secfc.coded.queries import Query
 from secfc.coded.questions import receive_query
 from secfc.coded.sharing import answer_query, settle_contributors, settle_contributors_at_server, share_rows
-from secfc.coded_kmeans.input_party import (
+from secfc.coded_kmeans.query_order import QueryValidator, prediction_queries
+from secfc.coded_kmeans.run_setup import (
+    agree_on_plan,
     labels_of_own_rows,
     send_results_with_sizes,
     share_rows_and_await,
 )
-from secfc.coded_kmeans.query_order import QueryValidator, prediction_queries
-from secfc.coded_kmeans.run_setup import agree_on_plan
 from secfc.data.federation import Federation
 from secfc.data.inputs import InputError
 from secfc.data.party import Party

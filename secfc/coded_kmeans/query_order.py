@@ -30,8 +30,7 @@ from secfc.disclosure.compare.candidates import candidates_in, moved_points
 from secfc.disclosure.compare.session import CommitteeChoice, should_prune
 from secfc.disclosure.owner_labels.run_state import PublicRunState
 from secfc.kmeans.divisive_seeding import CostRequest, GainRequest, Move, Moves, RefineRequest, SplitRequest
-from secfc.kmeans.loop import Step, Trace, WeighedClusters, lloyd
-from secfc.kmeans.neighbors import all_pairs
+from secfc.kmeans.loop import Step, Trace, WeighedClusters, all_pairs, lloyd
 from secfc.kmeans.starts import RestartLabels, restart_generators
 from secfc.roles.exchange import SERVER, FaultyServer, PartyId, Role, SuspectedParties
 

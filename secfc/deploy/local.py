@@ -17,7 +17,7 @@ from urllib.parse import quote, unquote
 
 from secfc.deploy.reconnect import NotAdmitted, run_with_reconnect
 from secfc.roles.exchange import PartyId, Role
-from secfc.transport.streams import AsyncioStream
+from secfc.transport.channel import AsyncioStream
 
 READY = b"\x01"
 # Bytes of the longest line that names a peer: 100 characters, quoted.

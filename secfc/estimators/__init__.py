@@ -22,9 +22,6 @@ except ImportError as error:
         "'secfc-clustering[estimators]', or use secfc.fit, which does without"
     ) from error
 
-from secfc.estimators.feddp import DPKMeans
-from secfc.estimators.kfed import KFedKMeans
-from secfc.estimators.masked import MaskedKMeans
-from secfc.estimators.secfc import SecFCKMeans
+from secfc.estimators.algorithms import DPKMeans, KFedKMeans, MaskedKMeans, SecFCKMeans
 
 __all__ = ["DPKMeans", "KFedKMeans", "MaskedKMeans", "SecFCKMeans"]

@@ -3,7 +3,7 @@
 Two readers of the same run.  The `everyone else` attacker (`canary_score`) knows all points but one, and
 everything that was broadcast or released: it computes what the others add, and the likelihood ratio of the
 canary.  The experimenter (`audit_run`) has all points, and checks sensitivities and noise without repetition
-(`secfc.privacy.one_run_audit`).
+(`secfc.privacy.audit`).
 """
 
 from __future__ import annotations
@@ -16,22 +16,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from secfc.algorithm import Clustering
+from secfc.attacks.reconstruction import KnownSums
+from secfc.attacks.views import View
 from secfc.data.federation import Federation
 from secfc.data.inputs import InputError
 from secfc.feddp.clients import ClientStatistics, Question, client_contributions
-from secfc.feddp.messages import Choose, GroupAbout, Project
+from secfc.feddp.messages import Choose, GroupAbout, NoisyCenters, Project
 from secfc.feddp.noise import GaussianStep
 from secfc.feddp.plan import FedDPPlan, NoisePart
 from secfc.feddp.starts import FedDPInit
-from secfc.privacy.audit import GaussianShift
-from secfc.privacy.one_run_audit import (
+from secfc.privacy.audit import (
     ALARM,
     AuditedRun,
     CanaryContribution,
+    GaussianShift,
     MovedRelease,
     log_likelihood_ratio,
 )
 from secfc.roles.exchange import SERVER, PartyId
+from secfc.secure_sum.protocol import visible_sums
 
 Array = NDArray[Any]
 Points = Mapping[PartyId, Array]
@@ -150,7 +153,7 @@ def canary_score(public: AuditedTranscript, others: Points, canary: Points) -> f
 def audit_run(
     result: Clustering, federation: Federation, others: Points, *, alarm: float = ALARM
 ) -> AuditedRun:
-    """The audit of one run on `federation` against the claim of its plan: see `secfc.privacy.one_run_audit`.
+    """The audit of one run on `federation` against the claim of its plan: see `secfc.privacy.audit`.
 
     others: the points of all clients without the canary, a neighbor of the federation under the plan's
     relation (`without_row`, `without_client`).
@@ -205,3 +208,55 @@ def without_client(federation: Federation, client: PartyId) -> dict[PartyId, Arr
         raise InputError(f"{client!r} is no client: the clients are {', '.join(federation.names)}")
     points[client] = points[client][:0]
     return points
+
+
+# --------------------------------------------------------------------------------------------------
+# What messages of FedDPKMeans mean to whoever saw them: sums by step, exact or noisy, and centers.
+
+
+def read_sums(view: View) -> list[Array]:
+    """All sums that a view tells, as integers, in order: the server's.
+
+    Exact under `ServerNoise`, which it adds itself; as noisy as what is released under `SharedNoise`.
+    """
+    plan: FedDPPlan = view.plan
+    return list(visible_sums(plan.sums, view.messages).values())
+
+
+def step_sums(view: View) -> KnownSums:
+    """Sums and numbers of points by cluster, of every question about clusters (a start's, then steps'), in
+    integer steps of the data; of other numbers of clusters than the last (`Cones`) none.
+
+    Of sums about origins: `KnownSums.sums` has these added again, rounded.  Empty without the server.  Noisy
+    sums are what they are, so hardly any number of points is whole.
+    """
+    plan: FedDPPlan = view.plan
+    asked = {e.round: e.body for e in view.messages if isinstance(e.body, GroupAbout)}
+    told = visible_sums(plan.sums, view.messages)
+    found, counted = [], []
+    last = len(asked[max(asked)].origins) if asked else 0
+    for number, about in sorted(asked.items()):
+        total = told.get(number + 3)
+        if total is None:
+            continue
+        k, d = about.origins.shape
+        unit = plan.count_unit(about.reach)
+        counts = total[k * d : k * d + k]
+        if k != last:
+            continue
+        whole = np.where(counts % unit == 0, counts // unit, -1)
+        origins = np.rint(about.origins * plan.scale).astype(np.int64)
+        found.append(total[: k * d].reshape(k, d) + whole[:, None] * origins)
+        counted.append(whole[:, None])
+    if not found:
+        return KnownSums(
+            np.zeros((0, 0, plan.d), np.int64), np.zeros((0, 0, 1), np.int64), np.zeros(plan.d, int)
+        )
+    return KnownSums(np.stack(found), np.stack(counted), np.zeros(plan.d, np.int64))
+
+
+def read_centers(view: View) -> Array | None:
+    """The private centers (k, d) in data units, that every client is told; None in an outsider's view."""
+    told = [e.body.centers for e in view.messages if isinstance(e.body, NoisyCenters)]
+    found: Array | None = told[0] + view.plan.origin if told else None
+    return found

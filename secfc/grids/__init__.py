@@ -4,7 +4,7 @@ import secfc
 rows = secfc.grid(n=[5, 10], m=1000, policy=["default", "distances"], out="rows.jsonl")
 """
 
+from secfc.grids.cells import PRESETS
 from secfc.grids.engine import grid
-from secfc.grids.presets import PRESETS
 
 __all__ = ["PRESETS", "grid"]

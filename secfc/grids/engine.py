@@ -92,7 +92,7 @@ def grid(
 
 def all_cells(preset: str | None, axes: Mapping[str, Any], *, files: bool = False) -> list[Cell]:
     """Every cell, of a preset or of axes alone.  Raises InputError."""
-    from secfc.grids.presets import PRESETS
+    from secfc.grids.cells import PRESETS
 
     if preset is None:
         return list(grid_cells(axes, files=files))

@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 from field.code.rows import cluster_sizes
 from secfc.data.inputs import REAL, WHOLE, InputError, check_fields
 from secfc.kmeans.elbow import CostCurve, Elbow, largest_k, merge_cost_curve
-from secfc.kmeans.loop import Source, WeighedClusters
-from secfc.kmeans.neighbors import Neighborhood, Pair, all_pairs
+from secfc.kmeans.loop import Neighborhood, Pair, Source, WeighedClusters, all_pairs
 from secfc.roles.exchange import Role
 
 Array = NDArray[Any]

@@ -18,8 +18,7 @@ from field.code.rows import cluster_sizes
 from field.ring.quantize import round_centers, rounded_weights
 from field.ring.uint128 import UInt128
 from secfc.kmeans.divisive_seeding import Moves, run_divisive_seeding
-from secfc.kmeans.loop import PlainSource, Step, WeighedClusters, cluster_members
-from secfc.kmeans.neighbors import all_pairs
+from secfc.kmeans.loop import PlainSource, Step, WeighedClusters, all_pairs, cluster_members
 from secfc.roles.exchange import Role
 
 Array = NDArray[Any]

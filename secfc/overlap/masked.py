@@ -15,14 +15,11 @@ from secfc.data.federation import Federation
 from secfc.data.inputs import REAL, WHOLE, check_fields, optional_kind, refuse_without_method
 from secfc.data.party import Party
 from secfc.data.resolution import FEW, FINE, Coarse, check_coarse, measure_resolution, warn_of_resolution
-from secfc.overlap import missing_features
 from secfc.overlap.matching import match_at_client, match_at_server, uncovered_warnings
 from secfc.overlap.messages import SharedSums
-from secfc.overlap.missing_features import KnownCenters
-from secfc.overlap.model import ExactLabeler
+from secfc.overlap.model import ExactLabeler, KnownCenters, nearest_offered, sums_of
 from secfc.overlap.plan import OverlapPlan, complete_clustering, make_plan, scatter_features
-from secfc.overlap.starts import parse_matching_start
-from secfc.overlap.starts.grouping import Automatic, MatchingStart
+from secfc.overlap.starts import Automatic, MatchingStart, parse_matching_start
 from secfc.roles.agreement import agree
 from secfc.roles.description import LOCAL
 from secfc.roles.exchange import ITERATE, SERVER, STRIDE, Exchange, PartyId, Role, expect_messages, expect_one
@@ -187,7 +184,7 @@ class MaskedLloyd:
         history, known, changed = [compact_labels(labels)], KnownCenters.nothing(k, len(mine.features)), True
         heard: ToldDigests | None = None
         for question in range(ITERATE, ITERATE + (plan.max_iter + 1) * STRIDE, STRIDE):
-            sums, counts = missing_features.sums_of(points, labels, k)
+            sums, counts = sums_of(points, labels, k)
             vector = plan.contribution(me, sums, counts, changed)
             yield from contribute_vector(
                 plan.sums, me, vector, question + 1, coins, spread=plan.spread, told=heard
@@ -203,7 +200,7 @@ class MaskedLloyd:
             known = known.updated(wide, many, told.there)
             if told.last:
                 break
-            new = missing_features.nearest_offered(points, known)
+            new = nearest_offered(points, known)
             changed, labels = not np.array_equal(new, labels), new
             history.append(compact_labels(labels))
         return MaskedClientResult(tuple(history), known, not changed)

@@ -10,17 +10,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from field.secrets.coins import Coins
+from secfc.attacks.reconstruction import KnownSums
+from secfc.attacks.views import View
 from secfc.data.inputs import InputError
 from secfc.overlap import pairwise_distances
-from secfc.overlap.centroids import Centroids
 from secfc.overlap.columns import Columns
-from secfc.overlap.local import Local, renumber_labels
-from secfc.overlap.messages import LocalCentroids, LocalGroups
+from secfc.overlap.local import Centroids, Local, renumber_labels
+from secfc.overlap.messages import LocalCentroids, LocalGroups, SharedSums
 from secfc.overlap.plan import OpenPlan, OverlapPlan, local_seed
-from secfc.overlap.starts.grouping import MatchedGroups, MatchingStart
+from secfc.overlap.starts import MatchedGroups, MatchingStart
 from secfc.roles.exchange import (
     SERVER,
     SHARE,
+    STRIDE,
     Exchange,
     FaultyClient,
     FaultyServer,
@@ -30,6 +32,7 @@ from secfc.roles.exchange import (
     expect_messages,
     expect_one,
 )
+from secfc.secure_sum.protocol import SumShares, decode_sum
 
 Array = NDArray[Any]
 AnyPlan = OverlapPlan | OpenPlan
@@ -193,3 +196,53 @@ def uncovered_warnings(columns: Columns, holders: list[tuple[PartyId, ...]]) -> 
             )
     more = len(said) - 6
     return tuple(said) if more <= 0 else (*said[:6], f"{more} more clusters are not seen on all features")
+
+
+# --------------------------------------------------------------------------------------------------
+# What messages of MaskedLloyd mean to whoever saw them: sums of the others' points, step by step.
+
+
+def others_sums(view: View) -> KnownSums:
+    """The sums that a coalition knows of all others' points: the server of all, clients on their features.
+
+    Clients of the coalition subtract what they added, which follows from the shares that they dealt.
+    """
+    plan: OverlapPlan = view.plan
+    columns, k = plan.columns, plan.k
+    told = [e for e in view.messages if isinstance(e.body, SharedSums)]
+    rounds = sorted({e.round for e in told})
+    step = {number: t for t, number in enumerate(rounds)}
+    sums = np.zeros((len(rounds), k, len(columns.shared)), np.int64)
+    counts = np.zeros((len(rounds), k, len(columns.patterns)), np.int64)
+    known = np.zeros(len(columns.shared), bool)
+    for e in told:
+        mine = columns.mine(e.recipient)
+        known[mine.shared] = True
+        sums[step[e.round]][:, mine.shared] = e.body.sums
+        counts[step[e.round]][:, mine.patterns] = e.body.counts
+    many = counts[:, :, columns.pattern]
+    centers = np.divide(sums, many, out=np.full(sums.shape, np.nan), where=many > 0)
+    for client in view.parties:
+        if client == SERVER:
+            continue
+        mine = columns.mine(client)
+        for number, vector in _added(view, client).items():
+            if (t := step.get(number)) is None:
+                continue
+            own = vector[:-1].reshape(-1)
+            cut = k * len(mine.shared)
+            sums[t][:, mine.shared] -= own[:cut].reshape(k, -1)
+            counts[t][:, mine.patterns] -= own[cut:].reshape(k, -1)
+    return KnownSums(sums, counts, np.where(known, columns.pattern, -1), centers)
+
+
+def _added(view: View, client: PartyId) -> dict[int, np.ndarray]:
+    """What a client of the coalition added, by the round in which it was told the sums."""
+    plan: OverlapPlan = view.plan
+    dealt: dict[int, dict[PartyId, np.ndarray]] = {}
+    for e in view.messages:
+        if isinstance(e.body, SumShares) and e.sender == client:
+            # Shares go in the first round of a sum, and its sums are told one stride after the question.
+            dealt.setdefault(e.round - 1 + STRIDE, {})[e.recipient] = e.body.values
+    length = len(plan.spread.places[client])
+    return {number: decode_sum(plan.sums, shares, length) for number, shares in dealt.items()}

@@ -23,13 +23,12 @@ from secfc.data.inputs import (
     refuse_without_method,
 )
 from secfc.data.party import Party
-from secfc.overlap.centroids import merge_centroids
+from secfc.overlap.local import merge_centroids
 from secfc.overlap.matching import match_at_client, match_at_server
 from secfc.overlap.messages import AlignedCentroids, GlobalCentroids
 from secfc.overlap.model import FloatLabeler, nearest_known
 from secfc.overlap.plan import OpenPlan, complete_clustering, scatter_features
-from secfc.overlap.starts import parse_matching_start
-from secfc.overlap.starts.grouping import Automatic, MatchingStart
+from secfc.overlap.starts import Automatic, MatchingStart, parse_matching_start
 from secfc.roles.agreement import agree_with_server
 from secfc.roles.exchange import (
     ITERATE,

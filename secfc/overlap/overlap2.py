@@ -17,14 +17,13 @@ from secfc.data.federation import Federation
 from secfc.data.inputs import REAL, InputError, check_fields, positive_integer
 from secfc.data.party import Party
 from secfc.overlap import attraction
-from secfc.overlap.centroids import Centroids
-from secfc.overlap.local import Local, LocalKMeans, Silhouette, renumber_labels
+from secfc.overlap.local import Centroids, Local, LocalKMeans, Silhouette, renumber_labels
 from secfc.overlap.matching import find_local_clusters, gather_centroids
 from secfc.overlap.messages import LocalGaussians, LocalGroups
 from secfc.overlap.model import FloatLabeler
 from secfc.overlap.overlap1 import OverlapResult, means_of
 from secfc.overlap.plan import OpenPlan, complete_clustering, scatter_features
-from secfc.overlap.starts.grouping import check_enough, leftover_sentence
+from secfc.overlap.starts import check_enough, leftover_sentence
 from secfc.roles.agreement import agree_with_server
 from secfc.roles.description import LOCAL
 from secfc.roles.exchange import (

@@ -18,8 +18,7 @@ from secfc.algorithm import Clustering, PartyOutcome, PublicFacts, join_outcomes
 from secfc.data.inputs import InputError, require_library
 from secfc.overlap.columns import Columns
 from secfc.overlap.messages import SharedSums
-from secfc.overlap.missing_features import possible_sums
-from secfc.overlap.model import Labeler, OverlapModel
+from secfc.overlap.model import Labeler, OverlapModel, possible_sums
 from secfc.roles.description import LOCAL, RunTerms, describe_plan, description_digest
 from secfc.roles.exchange import SERVER, FaultyServer, PartyId, SuspectedParties
 from secfc.roles.transcript import SimulatedRun

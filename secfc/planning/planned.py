@@ -7,14 +7,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from secfc.algorithm import PublicFacts, is_algorithm
+from secfc.algorithm import PublicFacts, facts_table, is_algorithm
 from secfc.coded.parameters import Network
 from secfc.coded.plan import CodedPlan, HiddenOwnerLayout
 from secfc.coded_kmeans.run_summary import leakage_to_clients, leakage_to_server
 from secfc.coded_kmeans.secfc import SecFC
 from secfc.data.inputs import WHOLE, InputError, with_parameters
 from secfc.feddp.plan import FedDPPlan
-from secfc.html import facts_table
 from secfc.planning.dry_run import LAN, Asked, Kind, RunCost, total_cost
 from secfc.planning.estimate import QueryPrices, cached_prices
 from secfc.planning.feasibility import PlanRequest, even_rows, plan_or_explain

@@ -21,8 +21,7 @@ from typing import Any
 import numpy as np
 
 from secfc.transport import wire
-from secfc.transport.channel import Channel
-from secfc.transport.streams import channel_of
+from secfc.transport.channel import Channel, channel_of
 
 GOODBYE, BEAT = -2, -3
 # Bytes that are written, or read, at a time; and what is gathered to leave together.

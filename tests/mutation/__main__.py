@@ -91,7 +91,7 @@ TARGETS = {
         "tests/secfc/transport/test_channels.py",
         "tests/secfc/active/test_a7_waiting.py",
     ],
-    "secfc/transport/streams.py": ["tests/secfc/transport/test_channels.py"],
+    "secfc/transport/channel.py": ["tests/secfc/transport/test_channels.py"],
     "secfc/transport/sealed.py": ["tests/secfc/transport/test_sealed.py"],
 }
 

@@ -14,9 +14,8 @@ import psu
 from field import SeededCoins
 from psu import oblivious, ristretto
 from psu.errors import UnionAborted
-from psu.oblivious import Evaluator
+from psu.oblivious import Evaluator, check_proof, prove_answers
 from psu.plan import UnionPlan
-from psu.proofs import check_proof, prove_answers
 
 VECTORS = json.loads((Path(__file__).parents[1] / "vectors" / "rfc9497.json").read_text())
 QUOTA = 6

@@ -9,7 +9,7 @@ import pytest
 
 import psu
 from field import SeededCoins
-from psu import sizing, tables
+from psu import tables
 from psu.identify import tags
 from psu.plan import SIZE_MARGIN, UnionPlan
 from tests.nightly import by_night
@@ -18,7 +18,7 @@ from tests.nightly import by_night
 def estimated(ids: Any, seed: int = 0, bound: int = 1 << 24) -> int:
     plan = UnionPlan(3, psu.Server(), seed.to_bytes(16, "little"), bound=bound)
     own, _ = tags(psu.digests(ids), bytes(16))
-    return sizing.estimate_size(plan, tables.fill_table(plan, plan.slots, own, SeededCoins(seed, "r")))
+    return tables.estimate_size(plan, tables.fill_table(plan, plan.slots, own, SeededCoins(seed, "r")))
 
 
 def test_small_unions_are_nearly_counted() -> None:

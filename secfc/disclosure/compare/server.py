@@ -32,8 +32,7 @@ from secfc.disclosure.compare.session import (
     should_prune,
 )
 from secfc.disclosure.decoded.distances import MaskedQuorum
-from secfc.kmeans.loop import Step, WeighedClusters, gains_between
-from secfc.kmeans.neighbors import all_pairs
+from secfc.kmeans.loop import Step, WeighedClusters, all_pairs, gains_between
 from secfc.kmeans.rounded import gains_of_squares, scaled_costs
 from secfc.roles.exchange import (
     Exchange,

@@ -19,9 +19,9 @@ from secfc.attacks.reconstruction import (
 )
 from secfc.attacks.views import OUTSIDER, PublicOutput, View
 from secfc.feddp import FedDPKMeans, ServerNoise, SharedNoise
-from secfc.feddp.readings import read_sums, step_sums
+from secfc.feddp.auditing import read_sums, step_sums
 from secfc.kfed import visible_local_centers, visible_merged_centers
-from secfc.overlap.readings import others_sums
+from secfc.overlap.matching import others_sums
 from secfc.roles.exchange import SERVER
 from secfc.secure_sum.protocol import CodedSum
 

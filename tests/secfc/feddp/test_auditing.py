@@ -10,9 +10,15 @@ from field import SeededCoins
 from secfc.attacks.rates import score_rates
 from secfc.attacks.views import View
 from secfc.feddp import PAPER, FedDPKMeans, ServerNoise, SharedNoise, clients
-from secfc.feddp.auditing import AuditedTranscript, audit_run, canary_score, without_client, without_row
+from secfc.feddp.auditing import (
+    AuditedTranscript,
+    audit_run,
+    canary_score,
+    read_sums,
+    without_client,
+    without_row,
+)
 from secfc.feddp.noise import GaussianStep
-from secfc.feddp.readings import read_sums
 from secfc.privacy import Neighbors, many_gaussian_runs, many_runs
 from secfc.privacy.audit import GaussianShift
 from secfc.roles.exchange import SERVER

@@ -205,7 +205,7 @@ def test_presets_are_grids_of_cells_that_can_be_made(name):
 
 
 def test_pictures_show_medians_over_a_parameter(tmp_path):
-    from secfc.grids.pictures import plot
+    from secfc.grids.rows import plot
 
     rows = [
         {"n": n, "policy": p, "ms": n * (1 + s), "status": "ok", "word": f"w{n}", "flag": True}

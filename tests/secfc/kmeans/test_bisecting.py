@@ -20,8 +20,13 @@ from secfc.coded_kmeans.adversary_view import DecodedView
 from secfc.coded_kmeans.query_order import QueryValidator
 from secfc.data.inputs import build_algorithm
 from secfc.kmeans.bisecting import PATIENCE, Bisecting, _random_halves, accept_splits
-from secfc.kmeans.loop import PlainSource, gains_from_distances, halves_from_distances
-from secfc.kmeans.neighbors import Neighborhood, all_pairs
+from secfc.kmeans.loop import (
+    Neighborhood,
+    PlainSource,
+    all_pairs,
+    gains_from_distances,
+    halves_from_distances,
+)
 from secfc.kmeans.splitting import Splitting
 from secfc.kmeans.starts import STARTS, CenterSeparation, KMeansPlusPlus
 from secfc.metrics import cost

@@ -20,8 +20,7 @@ from secfc.data.inputs import InputError, build_algorithm
 from secfc.kmeans import bisecting
 from secfc.kmeans.bisecting import Bisecting, clusters_to_split
 from secfc.kmeans.elbow import CLEAR, NEAR, CostCurve, Elbow, chord_depths, elbow, largest_k, parse_k
-from secfc.kmeans.loop import PlainSource
-from secfc.kmeans.neighbors import all_pairs
+from secfc.kmeans.loop import PlainSource, all_pairs
 from secfc.privacy import Bound, Budget
 from secfc.report import plot_curve
 from secfc.roles.exchange import SERVER, FaultyServer, SuspectedParties

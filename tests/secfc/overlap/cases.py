@@ -6,7 +6,7 @@ import numpy as np
 
 import secfc
 from secfc.overlap.local import LocalKMeans
-from secfc.overlap.starts.grouping import MatchedGroups
+from secfc.overlap.starts import MatchedGroups
 
 NAMES = tuple("abcdefghijklmnop")
 CHAIN = ((0, 1), (1, 2), (2, 3), (3, 4))

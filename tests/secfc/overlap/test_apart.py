@@ -26,8 +26,7 @@ from secfc.overlap.pairwise_distances import (
     measure_distances,
     reconstruct_distances,
 )
-from secfc.overlap.starts import matching_start_named
-from secfc.overlap.starts.grouping import Synchronized, spectral
+from secfc.overlap.starts import Synchronized, matching_start_named, spectral
 from secfc.roles.exchange import SERVER, FaultyClient, SuspectedParties, TooFewReplies
 from tests.secfc.overlap.cases import CHAIN, COMMON, SAME, clusters, federation
 

@@ -16,8 +16,8 @@ from secfc.kmeans.starts import GivenLabels
 from secfc.metrics import accuracy, observed_cost
 from secfc.overlap.local import ExternalClusterer, LocalKMeans
 from secfc.overlap.masked import MaskedLloyd
-from secfc.overlap.missing_features import KnownCenters, nearest_offered, possible_sums, sums_of
-from secfc.overlap.starts.grouping import Automatic, Synchronized
+from secfc.overlap.model import KnownCenters, nearest_offered, possible_sums, sums_of
+from secfc.overlap.starts import Automatic, Synchronized
 from secfc.roles.exchange import SERVER, FaultyServer, SuspectedParties, TooFewReplies
 from tests.oracles.overlap import masked_lloyd
 from tests.secfc.overlap.cases import CHAIN, COMMON, SAME, Blocks, Turned, clusters, federation

@@ -5,8 +5,16 @@ import pytest
 
 import secfc
 from secfc.data.inputs import Caution, InputError
-from secfc.overlap.centroids import Centroids, common_distances, merge_centroids
-from secfc.overlap.local import ExternalClusterer, LocalKMeans, Silhouette, kmeans, renumber_labels
+from secfc.overlap.local import (
+    Centroids,
+    ExternalClusterer,
+    LocalKMeans,
+    Silhouette,
+    common_distances,
+    kmeans,
+    merge_centroids,
+    renumber_labels,
+)
 from secfc.overlap.starts import Automatic, Constrained, MaxMin, NearestMerge, Synchronized
 from tests.secfc.overlap.cases import CHAIN, clusters, federation
 

@@ -14,7 +14,7 @@ import secfc
 from secfc.cli.program import main
 from secfc.coded.queries import Operation
 from secfc.planning.officer import plan_page, plan_practice
-from secfc.report import argument, make_report
+from secfc.report import make_report, officer
 from secfc.report.officer import FILL, as_html, of_run, practice_sections
 from secfc.report.terminal import Grid
 from tests import small
@@ -45,20 +45,20 @@ def table(found, title):
 
 
 def test_every_message_is_in_the_argument():
-    known = {kind for rows in argument.argument_tables().values() for kind in rows} | set(argument._ELSEWHERE)
+    known = {kind for rows in officer.argument_tables().values() for kind in rows} | set(officer._ELSEWHERE)
     kinds = {kind.__name__ for kind in every_message()} - {"Query"} | {asked.kind for asked in Operation}
     assert kinds - known <= {"SumOpening", "Ping"}
-    for rows in argument.argument_tables().values():
+    for rows in officer.argument_tables().values():
         for kind, said in rows.items():
             for text in (said.seen, said.deviating):
                 assert text.strip(), kind
                 assert not re.search(r"[`*]|\]\(|^as above|^as under `", text), (kind, text)
-    assert argument.said_of("Nothing").seen == argument.UNKNOWN
+    assert officer.said_of("Nothing").seen == officer.UNKNOWN
 
 
 @pytest.mark.parametrize("policy", POLICIES, ids=repr)
 def test_who_may_collude_is_the_line_of_the_policies_page(policy):
-    found = argument.collusion_line(policy)
+    found = officer.collusion_line(policy)
     if isinstance(policy, secfc.Distances):
         assert found is None
         return
@@ -96,7 +96,7 @@ def test_a_page_of_a_plan_tells_what_a_run_sends_and_shows(number):
     for title, side in (("What leaves", "client"), ("What a site", "server")):
         rows = table(run, title)
         assert len(rows) == len([1 for direction, _ in run.traffic if direction.startswith(side)])
-        assert argument.UNKNOWN not in str(rows)
+        assert officer.UNKNOWN not in str(rows)
         counts = sorted(int(row[2].replace(",", "")) for row in rows)
         assert counts == sorted(many for (way_, _), (many, _) in run.traffic.items() if way_.startswith(side))
 

@@ -14,10 +14,10 @@ import pytest
 from field.secrets.channels import Identity
 from secfc.roles import messages as shared
 from secfc.roles.exchange import SERVER, Exchange
+from secfc.transport.channel import AsyncioStream
 from secfc.transport.link import Link
 from secfc.transport.network import run_party
 from secfc.transport.simulate import simulate
-from secfc.transport.streams import AsyncioStream
 from tests.secfc.transport.test_wire import RUNS, roles_of
 from tests.small import clustered
 

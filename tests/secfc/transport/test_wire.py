@@ -34,7 +34,7 @@ from secfc.disclosure.checked import messages as checked
 from secfc.disclosure.dealerless import messages as joint
 from secfc.disclosure.owner_labels import messages as keeping
 from secfc.feddp import messages as summing
-from secfc.kmeans.neighbors import all_pairs
+from secfc.kmeans.loop import all_pairs
 from secfc.kmeans.starts import RandomPoints
 from secfc.overlap import messages as overlap
 from secfc.roles import abort, coin_toss

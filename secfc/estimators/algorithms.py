@@ -1,0 +1,354 @@
+"""The estimators: `SecFC`, `FedDPKMeans`, `KFed` and `MaskedLloyd` as scikit-learn has them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from itertools import chain
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils import check_array
+
+from field.secrets.coins import SystemCoins
+from secfc.algorithm import Algorithm, Clustering
+from secfc.coded.parameters import Quantization, Release, Runtime, Threshold
+from secfc.coded_kmeans.secfc import SecFC
+from secfc.data.inputs import InputError, as_rows, checked_points, names_listed, names_of, read_all
+from secfc.estimators.base import ClientTables, DealtFederation, Federated, federation_of
+from secfc.feddp.algorithm import FedDPKMeans
+from secfc.feddp.noise import NoisePlacement, ServerNoise, SharedNoise
+from secfc.kfed import KFed
+from secfc.overlap.masked import MaskedLloyd
+from secfc.privacy.events import Neighbors
+
+
+class SecFCKMeans(Federated):
+    """Exact secure k-means (`secfc.SecFC`): labels are those of plaintext Lloyd on the quantized points.
+
+    n_clusters: also "auto" or "2..12", to be chosen at an elbow.  init, n_init, max_iter, disclosure,
+    membership: as in `SecFC`, in its words.  t, ell: as in `Threshold`; scale, coarse, centers: as in
+    `Quantization`; threads: as in `Runtime`; reveal_centers: as in `Release`;
+    t=None is the most that the clients allow, up to a third of them.  bound: a public bound on absolute
+    values, in data units; read off the data, and so public, if None: new rows beyond it cannot be labeled.
+    scale_features: None, "standard" or "range".  n_clients: to whom a single table without groups is dealt;
+    it changes neither labels nor centers as long as the automatic scale is the same.  random_state: an
+    integer for starts as of `secfc.fit(seed=)`, a generator to draw one from, None for a seed that the
+    clients toss.
+
+    Attributes, and who has them where organizations run the protocol:
+    labels_: (m,) int32 in the order of the rows of X.  Public under "assignments" and "distances", and at
+    the end under "final-labels"; owners' under "own-labels".
+    cluster_centers_: (k, d), with `reveal_centers` only, and public then; NaN for a cluster of fewer than
+    three points, or an empty one.  Otherwise an AttributeError.
+    n_iter_: steps of Lloyd's heuristic, public.
+    inertia_: squared distances of all points to the means of their clusters, in data units.  Nobody's; the
+    server can know it under "distances", and with several starts.
+    clients_: names, public.  n_features_in_, feature_names_in_: public.
+    result_: everything of all parties (`secfc.Clustering`), nobody's; `result_.learned` says what the
+    server learned.  As secret as the data, and a pickle of the estimator holds it.
+    """
+
+    def __init__(
+        self,
+        n_clusters: Any = 8,
+        *,
+        t: int | None = None,
+        ell: int = 1,
+        init: Any = None,
+        n_init: int = 1,
+        max_iter: int = 300,
+        disclosure: Any = "assignments",
+        membership: Any = "open",
+        reveal_centers: bool = False,
+        scale: float | None = None,
+        bound: float | None = None,
+        scale_features: Any = None,
+        coarse: str = "refuse",
+        threads: int = 1,
+        centers: str = "exact",
+        n_clients: int = 3,
+        random_state: Any = 0,
+    ) -> None:
+        self.n_clusters = n_clusters
+        self.t = t
+        self.ell = ell
+        self.init = init
+        self.n_init = n_init
+        self.max_iter = max_iter
+        self.disclosure = disclosure
+        self.membership = membership
+        self.reveal_centers = reveal_centers
+        self.scale = scale
+        self.bound = bound
+        self.scale_features = scale_features
+        self.coarse = coarse
+        self.threads = threads
+        self.centers = centers
+        self.n_clients = n_clients
+        self.random_state = random_state
+
+    def _algorithm(self, seed: int | None) -> Algorithm:
+        return SecFC(
+            self.n_clusters, Threshold(self.t, self.ell), init=self.init, n_init=self.n_init,
+            max_iter=self.max_iter, membership=self.membership, disclosure=self.disclosure,
+            quantization=Quantization(
+                self.scale, centers=self.centers, coarse=self.coarse,  # type: ignore[arg-type]  # a word
+            ),
+            runtime=Runtime(self.threads), release=Release(self.reveal_centers),
+        )  # fmt: skip
+
+    def _check_opened(self) -> None:
+        if not self.reveal_centers:
+            raise AttributeError(
+                f"reveal_centers={self.reveal_centers!r}: nobody opened the centers of this SecFCKMeans, so "
+                "it has no "
+                "cluster_centers_, transform and score. Set reveal_centers=True, if the clients consent"
+            )
+
+
+# --------------------------------------------------------------------------------------------------
+# FedDP-KMeans as an estimator.
+
+
+class DPKMeans(Federated):
+    """Differentially private federated k-means (`secfc.FedDPKMeans`), with points that the server holds.
+
+    n_clusters: also "auto" or "2..12".  epsilon, delta: the budget of all that is released.  protect:
+    "point" or "client", whose presence noise hides.  noise: "server", which sees exact sums and adds noise,
+    or "shares". steps, t, rows_per_client: as there.  radius: where rows are clipped, from the server's
+    points if None. bound: a public bound on absolute values.  server_share: where `fit` is given no
+    server_points, the part of X's rows, evenly spread, that stand for public points of the server; they are
+    clustered as well.  Noise comes from the operating system: no random_state repeats it.
+
+    Attributes, and who has them where organizations run the protocol:
+    cluster_centers_: (k, d), public and noised: they are what the budget pays for.
+    labels_: (m,) int32 in the order of the rows of X.  Owners': clients label their own rows by the
+    centers.
+    n_iter_: steps after the initial centers, 1 at least; public.
+    inertia_: squared distances of all points to the means of their clusters.  Nobody's, and not covered by
+    the budget: to publish it costs privacy.
+    clients_: names, public.  n_features_in_, feature_names_in_: public.
+    result_: everything of all parties (`secfc.Clustering`), nobody's; `result_.ledger` says what was spent.
+    """
+
+    def __init__(
+        self,
+        n_clusters: Any = 8,
+        *,
+        epsilon: float = 1.0,
+        delta: float = 1e-6,
+        protect: str = "point",
+        noise: str = "server",
+        steps: int | None = None,
+        radius: float | None = None,
+        rows_per_client: int | None = None,
+        t: int | None = None,
+        bound: float | None = None,
+        server_share: float | None = None,
+        n_clients: int = 3,
+        random_state: Any = 0,
+    ) -> None:
+        self.n_clusters = n_clusters
+        self.epsilon = epsilon
+        self.delta = delta
+        self.protect = protect
+        self.noise = noise
+        self.steps = steps
+        self.radius = radius
+        self.rows_per_client = rows_per_client
+        self.t = t
+        self.bound = bound
+        self.server_share = server_share
+        self.n_clients = n_clients
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any = None, *, groups: Any = None, server_points: Any = None) -> DPKMeans:
+        """Run the protocol: X, y, groups as elsewhere.  server_points: (s, d) public points of the server.
+
+        Raises InputError, and what `secfc.fit` raises.
+        """
+        dealt, whole = self._dealt_to_fit(X, groups)
+        if server_points is None:
+            held = whole[self._shared(len(whole))]
+        else:
+            held = read_all(checked_points(as_rows(np.asarray(server_points)), "the server"), "the server")
+        federation = replace(dealt.federation, server_points=held)
+        self._run(DealtFederation(federation, dealt.rows), whole)
+        return self
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.non_deterministic = True
+        return tags
+
+    def _shared(self, m: int) -> Any:
+        share = self.server_share
+        if not isinstance(share, int | float) or isinstance(share, bool) or not 0 < share <= 1:
+            raise InputError(
+                f"server_share={share!r} and no server_points: the server needs points of its own. Pass "
+                "fit(X, server_points=...), or in a simulation a share of X's rows in (0, 1]"
+            )
+        return np.linspace(0, m - 1, max(1, round(share * m))).round().astype(np.int64)
+
+    def _algorithm(self, seed: int | None) -> Algorithm:
+        noises: Mapping[str, type[NoisePlacement]]
+        units, noises = (
+            {"point": "data point", "client": "client"},
+            {"server": ServerNoise, "shares": SharedNoise},
+        )
+        for name, table in (("protect", units), ("noise", noises)):
+            if getattr(self, name) not in table:
+                words = " or ".join(map(repr, table))
+                raise InputError(f"{name}={getattr(self, name)!r} is none: use the word {words}")
+        return FedDPKMeans(
+            self.n_clusters, self.epsilon, self.delta, Neighbors(unit=units[self.protect]), self.steps,  # type: ignore[arg-type]
+            noise=noises[self.noise](), bound=self.radius, rows_per_client=self.rows_per_client, t=self.t,
+        )  # fmt: skip
+
+
+# --------------------------------------------------------------------------------------------------
+# k-FED as an estimator.
+
+
+class KFedKMeans(Federated):
+    """One-shot federated k-means (`secfc.KFed`), not private: the server receives means of clients' points.
+
+    n_clusters: also "auto" or "2..12".  k_local: clusters that a client looks for in its own points, None
+    for n_clusters; fewer where clients hold few of them.  n_clients: to whom a single table without groups
+    is dealt. random_state: an integer for starts, a generator to draw one from, None for another every
+    time.
+
+    Attributes, and who has them where organizations run the protocol:
+    labels_: (m,) int32 in the order of the rows of X.  Owners', and the server's, which is told them.
+    cluster_centers_: (k, d), public: means of clients' local centers.
+    n_iter_: 1, as there is one round.
+    inertia_: squared distances of all points to the means of their clusters.  Nobody's.
+    clients_: names, public.  n_features_in_, feature_names_in_: public.
+    result_: everything of all parties (`secfc.Clustering`), nobody's.
+    """
+
+    def __init__(
+        self, n_clusters: Any = 8, *, k_local: int | None = None, n_clients: int = 3, random_state: Any = 0
+    ) -> None:
+        self.n_clusters = n_clusters
+        self.k_local = k_local
+        self.n_clients = n_clients
+        self.random_state = random_state
+
+    def _algorithm(self, seed: int | None) -> Algorithm:
+        drawn = int.from_bytes(SystemCoins().bytes(4), "little") if seed is None else seed
+        k_local = self.n_clusters if self.k_local is None else self.k_local
+        return KFed(self.n_clusters, k_local, drawn)
+
+
+# --------------------------------------------------------------------------------------------------
+# MaskedLloyd as an estimator.
+
+Array = NDArray[Any]
+
+
+class MaskedKMeans(Federated):
+    """k-means where clients observe different, partly shared features (`secfc.MaskedLloyd`).
+
+    X: a list or mapping of data frames, whose columns may differ: together they have d, in order of first
+    appearance.  Or one table (m, d) in which a column that is NaN in all rows of a client is one that it
+    does not observe; any other NaN is refused.  A feature that several clients observe is shared.
+
+    n_clusters, start, max_iter, scale, t, coarse: as in `MaskedLloyd`, with the shell's words for start.
+    bound: a public bound on absolute values, read off the data if None.  n_clients: to whom a single table
+    without groups is dealt.  random_state: as in `SecFCKMeans`.
+
+    Attributes, and who has them where organizations run the protocol:
+    labels_: (m,) int32, clients' rows in their order.  Owners'.
+    cluster_centers_: (k, d) in data units: public on shared features, as the server and the clients that
+    observe them learn; NaN on features that one client alone observes, whose means stay with it.
+    n_iter_: steps, public.
+    inertia_: squared distances of points to centers over observed features.  Nobody's.
+    clients_: names, public.  n_features_in_, feature_names_in_: public.
+    result_: everything of all parties (`secfc.Clustering`), nobody's.
+
+    transform(X): distances over the features that a row has and that are shared.
+    """
+
+    gaps = True
+
+    def __init__(
+        self,
+        n_clusters: int = 8,
+        *,
+        start: Any = "automatic",
+        max_iter: int = 300,
+        scale: float | None = None,
+        t: int | None = None,
+        bound: float | None = None,
+        coarse: str = "refuse",
+        n_clients: int = 3,
+        random_state: Any = 0,
+    ) -> None:
+        self.n_clusters = n_clusters
+        self.start = start
+        self.max_iter = max_iter
+        self.scale = scale
+        self.t = t
+        self.bound = bound
+        self.coarse = coarse
+        self.n_clients = n_clients
+        self.random_state = random_state
+
+    def _algorithm(self, seed: int | None) -> Algorithm:
+        return MaskedLloyd(
+            self.n_clusters, start=self.start, max_iter=self.max_iter, scale=self.scale,
+            t=self.t, coarse=self.coarse,  # type: ignore[arg-type]
+        )  # fmt: skip
+
+    def _stacked(self, given: ClientTables, groups: Any, *, reset: bool) -> tuple[Array, list[Array]]:
+        """Frames side by side, by the names of their columns: NaN where a client has none of a name."""
+        named = [names for table in given.tables if (names := names_of(table)) is not None]
+        known = reset or hasattr(self, "feature_names_in_")
+        if groups is not None or not named or len(named) < len(given.tables) or not known:
+            return super()._stacked(given, groups, reset=reset)
+        union = list(dict.fromkeys(chain.from_iterable(named)))
+        if reset:
+            self.feature_names_in_, self.n_features_in_ = np.array(union, object), len(union)
+            self._dtype = np.dtype(np.float64)
+        place = {name: f for f, name in enumerate(self.feature_names_in_)}
+        if strange := [name for name in union if name not in place]:
+            raise InputError(
+                f"{names_listed(strange)}: no client had this in the fit, which knows "
+                f"{names_listed(list(place))}. "
+                "Leave it out"
+            )
+        arrays = []
+        for table, own in zip(given.tables, named, strict=True):
+            values = check_array(table, dtype="numeric", ensure_all_finite="allow-nan")
+            arrays.append(np.full((len(values), len(place)), np.nan))
+            arrays[-1][:, [place[name] for name in own]] = values
+        ends = np.cumsum([len(array) for array in arrays])
+        return np.concatenate(arrays), np.split(np.arange(ends[-1]), ends[:-1])
+
+    def _federation(
+        self, whole: Array, names: Sequence[str] | None, rows: Sequence[Array]
+    ) -> DealtFederation:
+        """Rows dealt to clients, each of which has a name for every column, and observes those with
+        values.
+        """
+        features = getattr(self, "feature_names_in_", [f"x{f}" for f in range(whole.shape[1])])
+        return federation_of(whole, names, rows, features=[tuple(features)] * len(rows))
+
+    def _inertia(self, whole: Array, result: Clustering) -> float:
+        from secfc.metrics import observed_cost
+
+        return observed_cost(whole, self.labels_, result.k)
+
+    def _centers(self, result: Clustering) -> Array:
+        columns = result.plan.columns
+        return np.where(np.isin(np.arange(result.plan.d), columns.shared), np.asarray(result.centers), np.nan)
+
+    def _distances(self, whole: Array) -> Array:
+        found = np.empty((len(whole), self.result_.k))
+        for h, center in enumerate(self.cluster_centers_):
+            apart = whole - center
+            found[:, h] = np.sqrt(np.where(np.isnan(apart), 0.0, apart**2).sum(axis=1))
+        return found
