@@ -75,6 +75,8 @@ ROOMS = {
     "secfc.scaling secfc.logs",
     "secfc.tiny_runs": "field.kernels field.ring field.compare psu secfc.roles secfc.data secfc.privacy "
     "secfc.algorithm secfc.kmeans secfc.feddp secfc.coded secfc.disclosure secfc.coded_kmeans secfc.pipeline",
+    "secfc.attack_runs": "field.ring secfc.roles secfc.data secfc.privacy secfc.algorithm secfc.kmeans "
+    "secfc.attacks secfc.kfed secfc.feddp secfc.overlap secfc.coded_kmeans secfc.pipeline",
     "secfc.estimators": "field.secrets secfc.data secfc.metrics secfc.privacy secfc.algorithm secfc.kfed "
     "secfc.feddp secfc.overlap secfc.coded secfc.coded_kmeans secfc.pipeline",
     "secfc.deploy": "field.secrets secfc.roles secfc.data secfc.transport secfc.algorithm secfc.logs",
@@ -90,7 +92,7 @@ ROOMS = {
     "field.ring field.compare psu secfc.roles secfc.data secfc.privacy "
     "secfc.transport secfc.algorithm secfc.kmeans secfc.attacks secfc.kfed secfc.feddp secfc.overlap "
     "secfc.coded secfc.disclosure secfc.coded_kmeans secfc.pipeline secfc.report secfc.scaling secfc.deploy "
-    "secfc.logs secfc.grids secfc.planning secfc.tiny_runs",
+    "secfc.logs secfc.grids secfc.planning secfc.tiny_runs secfc.attack_runs",
 }
 # Packages that only name what they offer, what checks them, and a word of Python's that is repaired.
 DOORS = {"field", "field.cached", "psu", "secfc", "secfc._packages"}
@@ -99,7 +101,7 @@ DOORS = {"field", "field.cached", "psu", "secfc", "secfc._packages"}
 EXPERIMENTS = (
     "secfc/data/", "secfc/kmeans/starts.py", "secfc/kmeans/bisecting.py", "secfc/kmeans/splitting.py",
     "secfc/pipeline.py", "secfc/attacks/", "secfc/cli/", "secfc/grids/", "secfc/planning/",
-    "secfc/tiny_runs.py",
+    "secfc/tiny_runs.py", "secfc/attack_runs.py",
 )  # fmt: skip
 # Signatures of servers, which are handed one for starts; and public seeds of starts and of guesses.
 STARTS = {

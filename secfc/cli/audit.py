@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import click
 
-from secfc.cli.errors import RefusedInput, bad_input, cautions_noted
-from secfc.cli.execute import load_federation, make_public
+from secfc.cli.attacks import running
+from secfc.cli.errors import RefusedInput
+from secfc.cli.execute import chooser, load_federation
 from secfc.cli.method import AskedOptions
 from secfc.cli.methods.feddp import METHOD as FEDDP
 from secfc.cli.options import Clusters, Whole, command, option, select_fields
@@ -19,19 +19,15 @@ from secfc.cli.settings import DataFiles, Printing, Seeded, Settings, check_k
 
 if TYPE_CHECKING:
     from secfc.attacks.rates import Rates
-    from secfc.data.federation import Federation
     from secfc.privacy.audit import AuditedRun, ShiftFinding
 
 LEAST_RUNS = 20
-ALARMS = 0.1  # what whole runs are enough to count
 
 
 @dataclass(frozen=True)
 class AuditOptions(DataFiles, Seeded, Printing):
     """What `secfc audit` takes, besides the options of FedDP-KMeans."""
 
-    # fmt: off
-    # fmt: off
     # fmt: off
     k: Any = option(None, Clusters(), "-k", metavar="K", help="Number of clusters.")
     client: str | None = option(metavar="CLIENT", help="Whose row, or which client. Default: the first.")
@@ -41,8 +37,6 @@ class AuditOptions(DataFiles, Seeded, Printing):
     runs: int = option(0, Whole(0), help=
         "Also so many runs with the canary, and so many without it, scored by an attacker who knows "
         "everybody else's points.")
-    # fmt: on
-    # fmt: on
     # fmt: on
     HELP: ClassVar = {
         "id_column": "A column that is no feature.",
@@ -69,6 +63,7 @@ def audit(context: click.Context, given: AuditOptions) -> None:
       secfc audit *.csv -k 4 --server-file public.csv --epsilon 4 --runs 100
       secfc audit *.csv -k 4 --server-file public.csv --epsilon 4 --protect client --rows-per-client 200
     """
+    from secfc.attack_runs import audit_once, audit_repeatedly, plant_canary
     from secfc.data.inputs import require_library
 
     client, row, runs = given.client, given.row, given.runs
@@ -93,105 +88,16 @@ def audit(context: click.Context, given: AuditOptions) -> None:
             f"--client {client!r} is no client: the clients are {', '.join(federation.names)}."
         )
     planted, others, canary = plant_canary(federation, client, row, by_client=by_client)
-    with screen.status("Clustering, with everything that is said written down"):
-        found = audit_once(asked, planted, others)
+    choose = chooser(FEDDP, asked)
+    with screen.status("Clustering, with everything that is said written down"), running():
+        found = audit_once(choose, planted, others, seed=given.seed)
     many = None
     if runs:
-        with screen.counted("Runs", 2 * runs) as done:
-            many = audit_repeatedly(asked, planted, others, runs, done)
+        with screen.counted("Runs", 2 * runs) as done, running():
+            many = audit_repeatedly(choose, planted, others, runs, seed=given.seed, done=done)
     print_findings(asked, source, canary, found, many)
     if found.refuted or (many is not None and many[2]):
         context.exit(1)
-
-
-def plant_canary(
-    federation: Federation, client: str, row: int | None, *, by_client: bool
-) -> tuple[Federation, Mapping[str, Any], str]:
-    """The federation with the canary, the points without it, and what the canary is in words."""
-    import numpy as np
-
-    from secfc.feddp.auditing import without_client, without_row
-
-    if by_client:
-        return federation, without_client(federation, client), f"all points of client {client!r}"
-    if row is not None:
-        return federation, without_row(federation, client, row), f"row {row} of client {client!r}"
-    points = federation.server_points
-    if points is None:  # load() has refused that
-        raise RefusedInput("--server-file is needed.")
-    # Along an axis, so that rounding takes least off a shortened row; far, so that it always is one.
-    far = np.zeros((1, federation.d))
-    far[0, 0] = 1e4 * max(1.0, float(np.abs(points).max()))
-    parties = tuple(
-        replace(
-            party,
-            points=np.concatenate([party.read(), far]),
-            ids=None,
-            truth=None,
-        )
-        if party.name == client
-        else replace(party, ids=None, truth=None)
-        for party in federation.parties
-    )
-    others = {party.name: party.read() for party in federation.parties}
-    said = f"a row planted at client {client!r}, far out along the first feature"
-    return replace(federation, parties=parties), others, said
-
-
-def run_audited(asked: AskedOptions, federation: Federation, seed: int) -> Any:
-    """One run, whose transcript keeps what was asked."""
-    from secfc.pipeline import fit
-
-    public = make_public(federation, asked)
-    algorithm = FEDDP.choose(asked, public).algorithm
-    with bad_input(OverflowError):
-        return fit(algorithm, federation, seed=seed, bound=public.bound, keep_bodies=True)
-
-
-@cautions_noted()
-def audit_once(asked: AskedOptions, planted: Federation, others: Mapping[str, Any]) -> AuditedRun:
-    """The audit that needs no repetition."""
-    from secfc.feddp.auditing import audit_run
-
-    result = run_audited(asked, planted, asked.settings.seed)
-    with bad_input():
-        return audit_run(result, planted, others)
-
-
-@cautions_noted()
-def audit_repeatedly(
-    asked: AskedOptions, planted: Federation, others: Mapping[str, Any], runs: int, done: Callable[[], None]
-) -> tuple[Rates, ShiftFinding, bool]:
-    """Rates of the attacker who knows everybody else, the shift proved, and whether it refutes the claim."""
-    import numpy as np
-
-    from secfc.attacks.rates import score_rates
-    from secfc.feddp.auditing import AuditedTranscript, canary_score
-    from secfc.privacy import many_gaussian_runs
-
-    kept = tuple(
-        replace(party, points=others[party.name], ids=None, truth=None)
-        for party in planted.parties
-        if len(others[party.name])
-    )
-    absent = replace(planted, parties=kept)
-    if len(kept) < len(planted.parties):
-        raise RefusedInput(
-            "--runs compares runs with and without the canary, and a run without a client has another "
-            "roster, which is public: leave --runs out with --protect client."
-        )
-    canary = {p.name: p.read() for p in planted.parties if len(p.read()) != len(others[p.name])}
-    scores, members = [], []
-    for number in range(2 * runs):
-        result = run_audited(asked, (planted, absent)[number % 2], asked.settings.seed + 1 + number)
-        scores.append(np.array([canary_score(AuditedTranscript.of(result), others, canary)]))
-        members.append(np.array([number % 2 == 0]))
-        done()
-    with bad_input():
-        alarms = (ALARMS,) if runs * ALARMS >= 100 else ()
-        found = score_rates(scores, members, alarms=alarms)
-    shift = many_gaussian_runs(np.concatenate(scores[::2]), np.concatenate(scores[1::2]))
-    return found, shift, shift.refutes(result.plan.event)
 
 
 def print_findings(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import shlex
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -50,6 +50,16 @@ def make_public(federation: Federation, asked: AskedOptions, bound: float | None
         if not math.isfinite(public.bound):
             raise OverflowError
     return public
+
+
+def chooser(method: Method, asked: AskedOptions) -> Callable[[Federation], tuple[Any, float]]:
+    """The algorithm that was asked for and the public bound, by the points that it is to run on."""
+
+    def choose(federation: Federation) -> tuple[Any, float]:
+        public = make_public(federation, asked)
+        return method.choose(asked, public).algorithm, public.bound
+
+    return choose
 
 
 def check_bound(asked: AskedOptions, federation: Federation, plan: Any) -> None:

@@ -74,7 +74,6 @@ class GridOptions(TextFiles):
     """What `secfc grid` takes."""
 
     # fmt: off
-    # fmt: off
     files: tuple[Path, ...] = argument("[FILE]...")
     n: Any = grid_axis("Clients; 1..10 is a range, and 1e3 a thousand.")
     m: Any = grid_axis("Points.")
@@ -98,7 +97,6 @@ class GridOptions(TextFiles):
     address: str | None = option(help="Of a Dask scheduler, as tcp://host:8786.")
     columns: str | None = option(metavar="A,B,...", help="Of files: features to use.")
     quiet: bool = option(False, help="No table and no progress.")
-    # fmt: on
     # fmt: on
 
 

@@ -24,7 +24,7 @@ COMMANDS = {
         "secfc.cli.union:check_ids",
         "Count what is wrong with a site's IDs, before anything is sent.",
     ),
-    "attack": ("secfc.cli.attack_geometry:attack", "Try what a curious party learns."),
+    "attack": ("secfc.cli.attacks:attack", "Try what a curious party learns."),
     "audit": ("secfc.cli.audit:audit", "Check that a private run keeps what it claims."),
     "deploy": ("secfc.cli.deploy:deploy", "Run between organizations: every site its own machine and file."),
     "warmup": ("secfc.cli.program:warmup", "Compile all kernels once, so that later runs start at once."),

@@ -216,11 +216,9 @@ class CheckIdsOptions(IdFiles, Printing):
     """What `secfc check-ids` takes."""
 
     # fmt: off
-    # fmt: off
     files: tuple[Path, ...] = argument("FILE...")
     schema: Path = option(metavar="SCHEMA.toml", required=True, help=
         "The linkage schema that all sites share: columns, their normalization, what they must look like.")
-    # fmt: on
     # fmt: on
     HELP: ClassVar = {"as_json": "Print the counts as JSON on stdout, and nothing else."}
 
