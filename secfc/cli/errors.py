@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import shlex
 import warnings
 from collections.abc import Collection, Hashable, Iterator, Mapping
@@ -9,6 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, is_dataclass
 from difflib import get_close_matches
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import click
@@ -220,6 +222,23 @@ def caution_text(caution: Warning | str) -> str:
     from secfc.remedies import Advice
 
     return (caution.text(options_here()) if isinstance(caution, Advice) else str(caution)).rstrip(".")
+
+
+@contextmanager
+def full_disc_told(path: Path) -> Iterator[None]:
+    """Within the body, a disc without room is one sentence, and the same command goes on.
+
+    path: what is written, where the system does not say.  Raises Suspended.
+    """
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        raise Suspended(
+            f"{error.filename or path}: {error.strerror}. Make room there; nothing is lost, and the same "
+            "command goes on."
+        ) from error
 
 
 @contextmanager

@@ -11,9 +11,11 @@ on where it was.  A carrier moves sealed messages and knows nothing of them: a h
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import math
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -24,6 +26,7 @@ from secfc.algorithm import LIMIT, Algorithm, PartyOutcome, PublicFacts, power_o
 from secfc.data.party import Party
 from secfc.roles.abort import broadcast_abort
 from secfc.roles.checks import refuse_if
+from secfc.roles.description import description_digest
 from secfc.roles.exchange import (
     PHASE,
     PREPARE,
@@ -31,13 +34,14 @@ from secfc.roles.exchange import (
     Exchange,
     PartyId,
     Role,
+    TooFewReplies,
     blame_error,
     expect_all,
     expect_messages,
     to_all,
 )
 from secfc.roles.messages import Message
-from secfc.transport.checkpoint import keep_journal
+from secfc.transport.checkpoint import keep_journal, replay
 from secfc.transport.journal import Journal
 from secfc.transport.sealed import seal_role
 
@@ -187,24 +191,44 @@ async def run_from_journal(
     identity: Identity,
     journal: Path,
     carrier: Carrier,
+    finished: Callable[[R], None] = lambda result: None,
 ) -> R:
     """Take part, from the journal if there is one.
 
     make: the party's part (`client_role`, `server_role`) from its secret coins and the journal's name, the
     same whenever it is called; it may refuse.
     journal: a file that is begun if there is none; whoever has the result on disk deletes it.
+    finished: told the result before this party says goodbye, or stays for peers that lack its last words.
 
-    Raises JournalError for a journal of another run or of one that ended with blame, and what the role and
-    the carrier raise.
+    Of a journal whose party had its result, that comes from the file alone; peers are then sought once more,
+    for those that lack this party's last words, and done without.
+
+    Raises JournalError for a journal of another run or of one that ended with blame, and what the role, the
+    carrier and `finished` raise.
     """
-    from secfc.roles.description import description_digest
 
-    with Journal.open(journal, me, description_digest(work.description)) as kept:
+    def journaled(kept: Journal, finished: Callable[[R], None]) -> Role[R]:
         coins = kept.coins()
         role = make(coins, kept.name)
         role = keep_journal(protected_role(work, me, role, identity, coins), kept)
-        result: R = await carrier(role, tuple(party for party in work.parties if party != me))
-        return result
+        return tell_result(role, finished)
+
+    run, peers = description_digest(work.description), tuple(party for party in work.parties if party != me)
+    with Journal.open(journal, me, run) as kept:
+        if not kept.done:
+            result: R = await carrier(journaled(kept, finished), peers)
+            return result
+        result = await asyncio.to_thread(replay, journaled(kept, finished))
+    with Journal.open(journal, me, run) as kept, suppress(TooFewReplies, TimeoutError, ConnectionError):
+        await carrier(journaled(kept, lambda result: None), peers)
+    return result
+
+
+def tell_result(role: Role[R], finished: Callable[[R], None]) -> Role[R]:
+    """The same role, whose result is told before it ends."""
+    result = yield from role
+    finished(result)
+    return result
 
 
 # --------------------------------------------------------------------------------------------------

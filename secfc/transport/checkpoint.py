@@ -49,7 +49,7 @@ def keep_journal(role: Role[R], journal: Journal) -> Role[R]:
             try:
                 exchange = role.send(inbox)
             except StopIteration as done:
-                journal.sync()
+                journal.write_done()
                 result: R = done.value
                 return result
             except TooFewReplies:
@@ -76,6 +76,16 @@ def keep_journal(role: Role[R], journal: Journal) -> Role[R]:
                 yield resend_exchange(exchange, journal)
     finally:
         role.close()
+
+
+def replay(role: Role[R]) -> R:
+    """What a role that keeps a journal returned before (`Journal.done`): from the file, without any peer."""
+    while True:
+        try:
+            role.send(None)  # type: ignore[arg-type]
+        except StopIteration as done:
+            result: R = done.value
+            return result
 
 
 def resend_exchange(exchange: Exchange, journal: Journal) -> Exchange:

@@ -6,6 +6,7 @@
     sent     digest of one exchange: its round, and every message with its recipient (16)
     took     messages (4), for each: length of the sender's name (4), size (8), round (8, signed); then
              for each: the sender's name, the message as `secfc.transport.wire` encodes it
+    done     nothing: after what it took last, the party had its result
     over     the class of the error that ended the run; nothing but a header without seed is before it
 
 Little-endian.  `checksum` is over the previous record's, so records cannot change places or vanish from the
@@ -40,7 +41,7 @@ from secfc.roles.exchange import Inbox, PartyId, blame_error
 from secfc.transport import wire
 
 VERSION = 2
-HEADER, SENT, TOOK, OVER = 1, 2, 3, 4
+HEADER, SENT, TOOK, OVER, DONE = 1, 2, 3, 4, 5
 FRAME, DIGEST, SUM = 33, 32, 16
 START = b"secfc journal".ljust(SUM, b"\0")  # what the header is chained to
 
@@ -76,7 +77,8 @@ class Journal:
     """One party's journal, open and locked.  Use `Journal.open`, and close it.
 
     taken: the last round that was taken from each sender, by all that is on file.
-    created: whether there was no file before.
+    created: whether there was no file before.  done: whether the party had its result, so that all that leads
+    to it is on file.
     """
 
     def __init__(self, path: Path, file: BinaryIO, party: PartyId, run: bytes) -> None:
@@ -180,9 +182,11 @@ class Journal:
             seed = self._identify(header, run)
         self._first = self._end
         self._refuse_if_over()
-        while (contents := self._check(TOOK if self._last == SENT else SENT)) is not None:
+        self.done = False
+        while not self.done and (contents := self._check(TOOK if self._last == SENT else SENT)) is not None:
             if self._last == TOOK:
                 self._note(contents)
+                self.done = self._next_is(DONE) and self._check(DONE) is not None
         self._file.truncate(self._end)
         return seed
 
@@ -212,10 +216,13 @@ class Journal:
         self._chain, self._last = found, due
         return contents
 
+    def _next_is(self, kind: int) -> bool:
+        self._file.seek(self._end)
+        return self._file.read(1) == bytes([kind])
+
     def _refuse_if_over(self) -> None:
         """Raises JournalError where the run ended with blame."""
-        self._file.seek(self._end)
-        if self._file.read(1) == bytes([OVER]) and (why := self._check(OVER)) is not None:
+        if self._next_is(OVER) and (why := self._check(OVER)) is not None:
             raise JournalError(
                 f"{self.path} is of a run that ended with {why.decode()}, so its keys are gone and it cannot "
                 "go on: mend the cause, remove the journals, or name another directory, and start again"
@@ -292,6 +299,13 @@ class Journal:
             table.append(inbox.rounds[sender].to_bytes(8, "little", signed=True))
             bodies += [name, *parts]
         self._write(TOOK, [*table, *bodies])
+
+    def write_done(self) -> None:
+        """Put on file that the party has its result, and wait until all is on the disk itself."""
+        if not self.done:
+            self._write(DONE, [])
+            self.done = True
+        self.sync()
 
     def forget_took(self) -> None:
         """Take the last record off, if it is what the party took: then nothing followed from it."""

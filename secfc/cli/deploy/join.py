@@ -6,7 +6,7 @@ import asyncio
 import logging
 import os
 import ssl
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -18,7 +18,7 @@ from secfc.cli.deploy.logs import Log, Page, with_metrics_page
 from secfc.cli.deploy.results import Results
 from secfc.cli.deploy.run_file import Built
 from secfc.cli.deploy.site import LoadedSite
-from secfc.cli.errors import Failed, RefusedInput, Suspended, bad_input, cautions_noted
+from secfc.cli.errors import Failed, RefusedInput, Suspended, bad_input, cautions_noted, full_disc_told
 from secfc.cli.options import argument, command, option
 from secfc.cli.settings import Overwriting
 from secfc.deploy.floors import write_disputed
@@ -104,24 +104,38 @@ def take_part_as(given: PartyOptions, name: str) -> None:
     asked = site.agreed()
     site.check_session()
     party, kept = (None, None) if site.file.party == SERVER else site.party(asked)
-    results = Results.at(site.file.results, force=given.force)
+    rows = 0 if party is None else party.points.shape[0]
+    results = Results.at(site.file.results, force=given.force or site.has_results)
+    results.check_room(rows)
     if party is not None:
         site.remembered.check_rows(party, site.file.floors.changed_rows)
     with Log.open(site.file.party, site.board) as log, cautions_noted():
         for note in asked.notes:
             log.say("note", note=note)
         log.say("prepare", note="compiling or loading the kernels")
-        prepare_kernels(asked, 1 if party is None else party.points.shape[0])
+        prepare_kernels(asked, max(1, rows))
         started = datetime.now(UTC)
-        outcome = run_at(site, asked, party, log, way.carrier(site, log))
-        with bad_input(OSError):
-            results.write(site, asked, party, kept, outcome, log, started)
-        site.forget_run()
+
+        def finished(outcome: Any) -> None:
+            with full_disc_told(site.file.results):
+                results.write(site, asked, party, kept, outcome, log, started)
+            log.say("results", note=f"results are in {site.file.results}")
+
+        with bad_input(OSError), full_disc_told(site.journal):
+            run_at(site, asked, party, log, way.carrier(site, log), finished)
+            site.forget_run()
         log.say("done", note=f"results are in {site.file.results}")
 
 
-def run_at(site: LoadedSite, asked: Built, party: Party | None, log: Log, carrier: Carrier) -> Any:
-    """The outcome of a party's run."""
+def run_at(
+    site: LoadedSite,
+    asked: Built,
+    party: Party | None,
+    log: Log,
+    carrier: Carrier,
+    finished: Callable[[Any], None],
+) -> None:
+    """A party's run.  finished: told its outcome, before the party leaves."""
     work = site.work(asked)
 
     def make(coins: Any, journal: bytes) -> Any:
@@ -134,8 +148,8 @@ def run_at(site: LoadedSite, asked: Built, party: Party | None, log: Log, carrie
         return log.watched(charge_first(role, lambda: site.charge(asked, party, journal)))
 
     with problems_told(log), disputes_kept(site):
-        return asyncio.run(
-            run_from_journal(work, site.file.party, make, site.identity, site.journal, carrier)
+        asyncio.run(
+            run_from_journal(work, site.file.party, make, site.identity, site.journal, carrier, finished)
         )
 
 

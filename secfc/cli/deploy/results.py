@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from secfc.cli.errors import RefusedInput
+from secfc.cli.errors import RefusedInput, Suspended
 from secfc.cli.outputs import csv_of, json_text, write_all
 from secfc.cli.written import own_lines
 from secfc.data.inputs import InputError
@@ -94,6 +95,8 @@ def load_model_part(kept: ModelFile, asked: Built) -> Any:
 # --------------------------------------------------------------------------------------------------
 
 LABELS, REPORT = "labels.csv", "report.json"
+# Bytes of a label with its row and ID, roughly, and of a report.
+LINE, SMALL = 40, 1 << 16
 
 
 @dataclass(frozen=True)
@@ -117,6 +120,15 @@ class Results:
                     "another directory (results) in the site file, or overwrite it with --force."
                 )
         return cls(folder, force)
+
+    def check_room(self, rows: int) -> None:
+        """Raise Suspended where the results of so many rows have no room."""
+        need, free = LINE * rows + SMALL, shutil.disk_usage(self.folder).free
+        if free < need:
+            raise Suspended(
+                f"{self.folder}: {need:,} bytes are needed for results, {free:,} are free. Make room there, "
+                "or name another directory (results) in the site file; then the same command goes on."
+            )
 
     def write(
         self, site: LoadedSite, asked: Built, party: Any, kept: Any, outcome: Any, log: Log, started: datetime

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import ssl
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from secfc.cli.deploy.run_file import Built, build_run
-from secfc.cli.errors import bad_input, cautions_told
+from secfc.cli.errors import bad_input, cautions_told, full_disc_told
 from secfc.data.inputs import InputError
 from secfc.deploy.history import PastRun, SiteHistory, history_locked
 from secfc.deploy.runfile import RunFile
@@ -74,10 +75,11 @@ class LoadedSite:
     def charge(self, asked: Built, party: Party | None, journal: bytes) -> None:
         """Write down what a run spends, once for its journal; floors are asked again, as others may have run.
 
-        Raises InputError, BelowFloor; then nothing of rows may be said.
+        Raises InputError, BelowFloor, OSError; then nothing of rows may be said.
         """
         session, stakes, floors = self.run.session, asked.stakes, self.file.floors
-        with bad_input(OSError), history_locked(self.folder / REMEMBERED) as memory:
+        path = self.folder / REMEMBERED
+        with full_disc_told(path), history_locked(path) as memory:
             memory.check_session(session, journal)
             if journal.hex() in memory.runs:
                 return
@@ -108,6 +110,15 @@ class LoadedSite:
             return tuple(self.decided.read_text(encoding="utf-8").splitlines())
         except FileNotFoundError:
             return ()
+
+    @property
+    def has_results(self) -> bool:
+        """Whether the results that are there are those of this run, which has not left yet."""
+        try:
+            report = json.loads((self.file.results / "report.json").read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return False
+        return self.journal.exists() and report.get("session") == self.run.session.hex()
 
     def forget_run(self) -> None:
         """Delete what a run needs to go on: its results are on disk."""

@@ -1,7 +1,9 @@
 """Runs between organizations, every party a process: whole runs, deaths, refusals."""
 
+import contextlib
 import os
 import signal
+import subprocess
 import time
 from dataclasses import replace
 
@@ -173,6 +175,53 @@ def test_an_operator_ends_a_run_for_good(tmp_path, nursery):
         assert run.command("abort", "abort", *path).wait(60) == 0
         assert run.start("site-0").wait(60) == 2
         assert "AbortedByOperator" in run.log("site-0")
+
+
+@pytest.mark.parametrize("where", ["results", "journal"])
+def test_a_full_disc_is_a_sentence_and_what_ended_comes_from_the_journal_alone(tmp_path, nursery, where):
+    options = {"bound": 32.0, "t": 1, "init": "random", "n_init": 4}
+    short = replace(QUICK, arrival=15.0, rejoin=4.0)
+    with sites(tmp_path, THREE, k=3, options=options, nursery=nursery, waiting=short) as run:
+        disc = tmp_path / "site-1" / where
+        disc.mkdir()
+        if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m,mode=700", "tmpfs", str(disc)]).returncode:
+            pytest.skip("nothing can be mounted here")
+        try:
+            run.start_all()
+            run.until("site-1", "clustering")
+            with contextlib.suppress(OSError), (disc / "filling").open("wb") as file:
+                file.write(bytes(1 << 21))
+            assert run.wait("site-1") == [75], run.log("site-1")
+            assert f"{disc}" in run.log("site-1")
+            assert "No space left on device. Make room there" in run.log("site-1")
+            assert "Traceback" not in run.log("site-1")
+            (disc / "filling").unlink()
+            if where == "results":  # all others end, and their results are there
+                assert set(run.wait("site-0", "site-2", "server")) == {0}
+                run.kill("hub")
+            run.start("site-1")
+            assert set(run.everybody().values()) == {0}, run.log("site-1")
+            want = wanted(secfc.SecFC(k=3, threshold=1, init=secfc.RandomLabels(), n_init=4), THREE)
+            for client in THREE:
+                assert (run.labels(client) == want[client]).all()
+            assert not list((tmp_path / "site-1" / "journal").iterdir())
+        finally:
+            run.close()
+            subprocess.run(["umount", str(disc)], check=True)
+
+
+def test_no_room_for_results_is_found_before_anything(tmp_path, nursery):
+    with sites(tmp_path, THREE, k=3, options=BASE, nursery=nursery) as run:
+        disc = tmp_path / "site-1" / "results"
+        disc.mkdir()
+        if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=8k,mode=700", "tmpfs", str(disc)]).returncode:
+            pytest.skip("nothing can be mounted here")
+        try:
+            assert run.start("site-1").wait(60) == 75
+            assert "bytes are needed for results" in run.log("site-1")
+            assert not (tmp_path / "site-1" / "journal").exists()
+        finally:
+            subprocess.run(["umount", str(disc)], check=True)
 
 
 PHASES = ("sharing points", "agreeing on keys")

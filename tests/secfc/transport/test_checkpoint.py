@@ -37,7 +37,7 @@ from secfc.roles.exchange import (
 )
 from secfc.roles.messages import Hello
 from secfc.transport import wire
-from secfc.transport.checkpoint import Checkpoint, journal_path, keep_journal, remove_journals
+from secfc.transport.checkpoint import Checkpoint, journal_path, keep_journal, remove_journals, replay
 from secfc.transport.journal import Journal, JournalError
 from secfc.transport.network import run_party
 from secfc.transport.sealed import seal_role as seal
@@ -591,6 +591,31 @@ def test_answers_among_which_some_were_missing_are_awaited_anew(tmp_path):
         assert done.value.value == {"b", "c"}
     with Journal.open(path, "a", RUN) as journal:  # what something followed from stays
         assert journal.taken == {"b": 1, "c": 1}
+
+
+def test_what_has_ended_is_known_from_the_file_alone(tmp_path):
+    def asks():
+        inbox = yield Exchange({"b": Hello(b"x")}, ("b",), round=1)
+        return set(inbox)
+
+    path = tmp_path / "a.journal"
+    with Journal.open(path, "a", RUN) as journal:
+        role = keep_journal(asks(), journal)
+        next(role)
+        with pytest.raises(StopIteration):
+            role.send(Inbox({"b": Hello(b"z")}, {"b": 1}))
+    for _ in range(2):
+        with Journal.open(path, "a", RUN) as journal:
+            assert journal.done
+            assert replay(keep_journal(asks(), journal)) == {"b"}
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-1])  # a torn last record is dropped, as any other
+    with Journal.open(path, "a", RUN) as journal:
+        assert not journal.done
+        assert journal.taken == {"b": 1}
+    path.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
+    with Journal.open(path, "a", RUN) as journal:
+        assert not journal.done
 
 
 def test_a_peer_that_does_not_come_back_is_missed_after_a_while(tmp_path):
