@@ -32,27 +32,27 @@ _HOME = {
     "AssignmentsOnly": "secfc.disclosure",
     "Automatic": "secfc.overlap.starts",
     "Bisecting": "secfc.kmeans.bisecting",
-    "Caution": "secfc.data.inputs",
+    "Caution": "secfc.errors",
     "CenterSeparation": "secfc.kmeans.starts",
     "Clustering": "secfc.algorithm",
     "CommonFeatures": "secfc.overlap.common",
     "Constrained": "secfc.overlap.starts",
-    "DisputedRows": "secfc.roles.exchange",
+    "DisputedRows": "secfc.errors",
     "Distances": "secfc.disclosure",
     "Elbow": "secfc.kmeans.elbow",
-    "FaultyClient": "secfc.roles.exchange",
-    "FaultyServer": "secfc.roles.exchange",
+    "FaultyClient": "secfc.errors",
+    "FaultyServer": "secfc.errors",
     "FedDPKMeans": "secfc.feddp.algorithm",
     "Federation": "secfc.data.federation",
     "FinalLabelsOnly": "secfc.disclosure",
     "fit": "secfc.pipeline",
     "GivenLabels": "secfc.kmeans.starts",
     "grid": "secfc.grids.engine",
-    "InputError": "secfc.data.inputs",
-    "JournalError": "secfc.transport.journal",
+    "InputError": "secfc.errors",
+    "JournalError": "secfc.errors",
     "KFed": "secfc.kfed",
     "KMeansPlusPlus": "secfc.kmeans.starts",
-    "LiarsExceeded": "secfc.roles.exchange",
+    "LiarsExceeded": "secfc.errors",
     "Lloyd": "secfc.coded_kmeans.plaintext",
     "MaskedLloyd": "secfc.overlap.masked",
     "MaxMin": "secfc.overlap.starts",
@@ -67,29 +67,29 @@ _HOME = {
     "OwnLabels": "secfc.disclosure",
     "Party": "secfc.data.party",
     "plan": "secfc.planning.planned",
-    "PlanMismatch": "secfc.roles.exchange",
+    "PlanMismatch": "secfc.errors",
     "Private": "secfc.coded.membership",
-    "ProtocolError": "secfc.roles.exchange",
+    "ProtocolError": "secfc.errors",
     "Quantization": "secfc.coded.parameters",
     "RandomLabels": "secfc.kmeans.starts",
     "RandomPoints": "secfc.kmeans.starts",
     "Range": "secfc.scaling.ways",
-    "RangeExceeded": "secfc.roles.exchange",
+    "RangeExceeded": "secfc.errors",
     "Release": "secfc.coded.parameters",
-    "RowsLost": "secfc.roles.exchange",
+    "RowsLost": "secfc.errors",
     "Runtime": "secfc.coded.parameters",
     "Scaled": "secfc.scaling.algorithm",
     "Scaling": "secfc.scaling.scaling",
     "SecFC": "secfc.coded_kmeans.secfc",
-    "SharedIds": "secfc.roles.exchange",
+    "SharedIds": "secfc.errors",
     "Splitting": "secfc.kmeans.splitting",
     "Standardize": "secfc.scaling.ways",
     "Synchronized": "secfc.overlap.starts",
-    "TamperedMessage": "secfc.transport.sealed",
+    "TamperedMessage": "secfc.errors",
     "Threshold": "secfc.coded.parameters",
-    "TooFewReplies": "secfc.roles.exchange",
-    "TooManyHolders": "secfc.roles.exchange",
-    "UnionFailed": "secfc.roles.exchange",
+    "TooFewReplies": "secfc.errors",
+    "TooManyHolders": "secfc.errors",
+    "UnionFailed": "secfc.errors",
 }
 __all__ = ["__version__", *sorted(_HOME)]
 
@@ -106,8 +106,6 @@ if TYPE_CHECKING:
     from secfc.coded_kmeans.plaintext import Lloyd as Lloyd
     from secfc.coded_kmeans.secfc import SecFC as SecFC
     from secfc.data.federation import Federation as Federation
-    from secfc.data.inputs import Caution as Caution
-    from secfc.data.inputs import InputError as InputError
     from secfc.data.party import Party as Party
     from secfc.disclosure import AssignmentsOnly as AssignmentsOnly
     from secfc.disclosure import Distances as Distances
@@ -115,6 +113,22 @@ if TYPE_CHECKING:
     from secfc.disclosure import NoiseAtServer as NoiseAtServer
     from secfc.disclosure import NoiseInShares as NoiseInShares
     from secfc.disclosure import OwnLabels as OwnLabels
+    from secfc.errors import Caution as Caution
+    from secfc.errors import DisputedRows as DisputedRows
+    from secfc.errors import FaultyClient as FaultyClient
+    from secfc.errors import FaultyServer as FaultyServer
+    from secfc.errors import InputError as InputError
+    from secfc.errors import JournalError as JournalError
+    from secfc.errors import LiarsExceeded as LiarsExceeded
+    from secfc.errors import PlanMismatch as PlanMismatch
+    from secfc.errors import ProtocolError as ProtocolError
+    from secfc.errors import RangeExceeded as RangeExceeded
+    from secfc.errors import RowsLost as RowsLost
+    from secfc.errors import SharedIds as SharedIds
+    from secfc.errors import TamperedMessage as TamperedMessage
+    from secfc.errors import TooFewReplies as TooFewReplies
+    from secfc.errors import TooManyHolders as TooManyHolders
+    from secfc.errors import UnionFailed as UnionFailed
     from secfc.feddp.algorithm import FedDPKMeans as FedDPKMeans
     from secfc.grids.engine import grid as grid
     from secfc.kfed import KFed as KFed
@@ -137,25 +151,11 @@ if TYPE_CHECKING:
     from secfc.overlap.starts import Synchronized as Synchronized
     from secfc.pipeline import fit as fit
     from secfc.planning.planned import plan as plan
-    from secfc.roles.exchange import DisputedRows as DisputedRows
-    from secfc.roles.exchange import FaultyClient as FaultyClient
-    from secfc.roles.exchange import FaultyServer as FaultyServer
-    from secfc.roles.exchange import LiarsExceeded as LiarsExceeded
-    from secfc.roles.exchange import PlanMismatch as PlanMismatch
-    from secfc.roles.exchange import ProtocolError as ProtocolError
-    from secfc.roles.exchange import RangeExceeded as RangeExceeded
-    from secfc.roles.exchange import RowsLost as RowsLost
-    from secfc.roles.exchange import SharedIds as SharedIds
-    from secfc.roles.exchange import TooFewReplies as TooFewReplies
-    from secfc.roles.exchange import TooManyHolders as TooManyHolders
-    from secfc.roles.exchange import UnionFailed as UnionFailed
     from secfc.scaling.algorithm import Scaled as Scaled
     from secfc.scaling.noisy import NoisyStandardize as NoisyStandardize
     from secfc.scaling.scaling import Scaling as Scaling
     from secfc.scaling.ways import Range as Range
     from secfc.scaling.ways import Standardize as Standardize
-    from secfc.transport.journal import JournalError as JournalError
-    from secfc.transport.sealed import TamperedMessage as TamperedMessage
 
 
 def __getattr__(name: str) -> Any:

@@ -29,11 +29,12 @@ ROOMS = {
     "psu": f"field.kernels {FIELD}",
     "secfc.logs": "",
     "secfc.remedies": "",
-    "secfc.roles": "field.secrets field.ring psu",
-    "secfc.data": "secfc.remedies field.ring",
+    "secfc.errors": "field.ring secfc.remedies",
+    "secfc.roles": "secfc.errors field.secrets field.ring psu",
+    "secfc.data": "secfc.errors secfc.remedies field.ring",
     "secfc.metrics": "secfc.data",
-    "secfc.privacy": "field.secrets field.ring secfc.roles secfc.data",
-    "secfc.transport": "field.kernels field.secrets secfc.roles secfc.data secfc.logs",
+    "secfc.privacy": "secfc.errors field.secrets field.ring secfc.roles secfc.data",
+    "secfc.transport": "secfc.errors field.kernels field.secrets secfc.roles secfc.data secfc.logs",
     "secfc.algorithm": "field.secrets secfc.roles secfc.data secfc.privacy",
     "secfc.run_summary": "",
     "secfc.kmeans": f"field.kernels {FIELD} secfc.roles secfc.data secfc.algorithm",
@@ -88,7 +89,7 @@ ROOMS = {
     "secfc.algorithm secfc.kmeans secfc.coded secfc.disclosure secfc.feddp secfc.coded_kmeans "
     "secfc.pipeline secfc.report",
     "secfc.grids": "secfc.roles secfc.data secfc.metrics secfc.algorithm secfc.report",
-    "secfc.cli": "secfc.remedies "
+    "secfc.cli": "secfc.errors secfc.remedies "
     "field.ring field.compare psu secfc.roles secfc.data secfc.privacy "
     "secfc.transport secfc.algorithm secfc.kmeans secfc.attacks secfc.kfed secfc.feddp secfc.overlap "
     "secfc.coded secfc.disclosure secfc.coded_kmeans secfc.pipeline secfc.report secfc.scaling secfc.deploy "

@@ -98,7 +98,7 @@ def test_every_public_name_is_in_the_reference():
 
 
 def test_every_problem_has_a_line():
-    from secfc.roles.problems import PROBLEMS
+    from secfc.errors import PROBLEMS
 
     page = (ROOT / "secfc/deploy/problems.md").read_text()
     for name, number in PROBLEMS.items():

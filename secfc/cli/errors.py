@@ -171,8 +171,8 @@ class Commands(Lazily):
         except Exception as error:
             from psu.errors import UnionAborted
             from secfc.data.inputs import InputError
+            from secfc.errors import problem_id
             from secfc.roles.exchange import ProtocolError
-            from secfc.roles.problems import problem_id
 
             if isinstance(error, InputError):
                 kind = (

@@ -47,6 +47,7 @@ from secfc.data.inputs import (
 from secfc.data.linkage import Linkage, keyed_rows
 from secfc.data.party import Identifier, Party, as_gap_rows
 from secfc.data.tables import READERS, FileTable, ParquetRows, WantedColumns
+from secfc.errors import MissingFileError as MissingFileError
 
 # --------------------------------------------------------------------------------------------------
 # Text columns as bits: one feature a category, 1 where a row has it.
@@ -118,10 +119,6 @@ def category_names(categories: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]
 NEEDS = {".parquet": "files", ".xlsx": "excel"}
 
 __all__ = ["MissingFileError", "ParquetRows", "load_parties"]
-
-
-class MissingFileError(InputError, FileNotFoundError):
-    """A file that does not exist."""
 
 
 def load_parties(

@@ -22,62 +22,14 @@ import numpy as np
 import numpy.typing as npt
 
 from field.ring.errors import InvalidValue
-from secfc.remedies import Advice, Remedy
+from secfc.errors import Caution as Caution
+from secfc.errors import IncompatibleOptions as IncompatibleOptions
+from secfc.errors import InputError as InputError
+from secfc.remedies import Remedy
 
 Array = npt.NDArray[Any]
 
 BLOCK_BYTES = 1 << 25  # 32 MiB of float64: large enough for numpy's speed, small next to any memory
-
-
-class InputError(Advice, InvalidValue):
-    """Input that cannot be used.  The message gives the value, the rule and the remedy.
-
-    Parameters
-    ----------
-    rule
-        A sentence, or a whole message.
-    remedies
-        What would help, if it depends on who reads.
-    parameters
-        Named before the rule, with their values.
-    """
-
-    def __init__(
-        self, rule: str, remedies: Sequence[Remedy] = (), parameters: Mapping[str, Any] | None = None
-    ) -> None:
-        super().__init__(rule, *([remedies, parameters] if remedies or parameters else []))
-        self.keep(rule, remedies, parameters)
-
-
-class IncompatibleOptions(InputError):  # noqa: N818
-    """Parameters that do not go together.
-
-    parameters: which, and their values.  rule: why not.  remedies: at least one.
-    """
-
-    def __init__(self, parameters: Mapping[str, Any], rule: str, remedies: Sequence[Remedy]) -> None:
-        super().__init__(rule, remedies, parameters)
-        self.args = (parameters, rule, remedies)
-
-
-class Caution(Advice, UserWarning):
-    """What a caller asked for can be done, and gives less than it may seem to.
-
-    Parameters
-    ----------
-    rule
-        A sentence, or a whole message.
-    remedies
-        What would help, if it depends on who reads.
-    parameters
-        Named before the rule, with their values.
-    """
-
-    def __init__(
-        self, rule: str, remedies: Sequence[Remedy] = (), parameters: Mapping[str, Any] | None = None
-    ) -> None:
-        super().__init__(rule, *([remedies, parameters] if remedies or parameters else []))
-        self.keep(rule, remedies, parameters)
 
 
 # Remedies that several messages offer.

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias, get_args
 
 from secfc.data.inputs import InputError
+from secfc.errors import OverBudget as OverBudget
+from secfc.errors import PrivacyError as PrivacyError
 
 # Of the variance of discrete noise, in steps of the integers, so much goes into the rounding of a continuous
 # one: as little as keeps the two within the distance at which noise is sampled.
@@ -234,14 +236,6 @@ def flatten_events(event: Event) -> tuple[Event, ...]:
 
 # --------------------------------------------------------------------------------------------------
 # What privacy refuses.
-
-
-class PrivacyError(InputError):
-    """A step that would void the privacy claim.  The message gives the value, the rule and the remedy."""
-
-
-class OverBudget(PrivacyError):  # noqa: N818 - named for what happened
-    """A run that costs more than its budget: refused before any data is touched."""
 
 
 # --------------------------------------------------------------------------------------------------

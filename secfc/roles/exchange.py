@@ -9,12 +9,33 @@ from __future__ import annotations
 
 from collections.abc import Collection, Generator, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
-if TYPE_CHECKING:
-    from secfc.roles.description import Difference
+from secfc.errors import PHASE as PHASE
 
-PartyId = str
+# What roles raise stands with all errors, and is offered here as well.
+from secfc.errors import BudgetSpent as BudgetSpent
+from secfc.errors import DisputedRows as DisputedRows
+from secfc.errors import Ended as Ended
+from secfc.errors import FaultyClient as FaultyClient
+from secfc.errors import FaultyParty as FaultyParty
+from secfc.errors import FaultyServer as FaultyServer
+from secfc.errors import Indispensable as Indispensable
+from secfc.errors import LiarsExceeded as LiarsExceeded
+from secfc.errors import MasksSpent as MasksSpent
+from secfc.errors import PartiesAway as PartiesAway
+from secfc.errors import PartyId as PartyId
+from secfc.errors import PlanMismatch as PlanMismatch
+from secfc.errors import ProtocolError as ProtocolError
+from secfc.errors import RangeExceeded as RangeExceeded
+from secfc.errors import RowsLost as RowsLost
+from secfc.errors import RowsRefused as RowsRefused
+from secfc.errors import SharedIds as SharedIds
+from secfc.errors import SuspectedParties as SuspectedParties
+from secfc.errors import TooFewReplies as TooFewReplies
+from secfc.errors import TooManyHolders as TooManyHolders
+from secfc.errors import UnionFailed as UnionFailed
+
 SERVER: PartyId = "server"
 
 M = TypeVar("M")
@@ -22,7 +43,6 @@ R = TypeVar("R")
 
 
 # Rounds rise strictly from any party to any other.  Each phase of a run begins at one of these.
-PHASE = 1 << 32
 GREET, ALIGN, AGREE, SHARE, TOSS, SETTLE, PAIR, ITERATE = (phase * PHASE for phase in range(8))
 # What parties do before anything of the clustering: they greeted each other, and align no rows yet.
 PREPARE = GREET + PHASE // 2
@@ -88,336 +108,9 @@ class Inbox(dict[PartyId, Any]):
 Role = Generator[Exchange, Mapping[PartyId, Any], R]
 
 
-class ProtocolError(Exception):
-    """Something a peer did, or failed to do, ended the protocol.
-
-    promise: of a run with a budget of differential privacy what it may have spent (`secfc.privacy.ledger`).
-    """
-
-    promise: Any = None
-
-
-class TooFewReplies(ProtocolError):  # noqa: N818 - named for what happened
-    """Fewer peers answered than the code needs.
-
-    Parameters
-    ----------
-    needed
-        How many are needed.
-    got
-        Who answered.
-    """
-
-    def __init__(self, needed: int, got: Collection[PartyId]) -> None:
-        came = ", ".join(sorted(got)) or "nobody answered"
-        super().__init__(
-            f"{needed} replies are needed, {len(got)} came ({came}): wait for the silent parties, or "
-            "plan with a smaller ell or t to tolerate more losses"
-        )
-        self.needed, self.got = needed, tuple(sorted(got))
-
-
-class Ended(ProtocolError):  # noqa: N818
-    """Another party, `by`, ended the run with an error of class `error`, in its exchange of this round.
-
-    party: whom that error names, if anybody.  Suspicion only: it is what `by` says.
-    """
-
-    def __init__(self, by: PartyId, error: str, party: PartyId | None, number: int) -> None:
-        of = f" about {party}" if party else ""
-        super().__init__(
-            f"{by} ended the run with {error}{of} (phase {number // PHASE}, exchange {number % PHASE}): "
-            "its own log says why and what to do; then start again, with new keys and journals"
-        )
-        self.by, self.error, self.party, self.round = by, error, party, number
-
-
-class Indispensable(TooFewReplies):
-    """`party` fell silent, and nobody can take its place: the server, or a client that deals."""
-
-    def __init__(self, party: PartyId, why: str) -> None:
-        ProtocolError.__init__(
-            self,
-            f"{party} fell silent and is indispensable: {why}. Restart it from its journal if it kept one, "
-            "else start again when it is back",
-        )
-        self.party, self.needed, self.got = party, 1, ()
-
-
-class PartiesAway(TooFewReplies):
-    """`parties` were awaited in vain, and may come back: nothing was decided without them."""
-
-    def __init__(self, parties: Collection[PartyId]) -> None:
-        names = ", ".join(sorted(parties))
-        ProtocolError.__init__(
-            self,
-            f"{names} stayed away, or silent, for longer than is waited for. Nothing was decided without "
-            f"{names}: start this party again from its journal, which waits anew, or let every party that is "
-            "left be told to go on without",
-        )
-        self.parties, self.needed, self.got = tuple(sorted(parties)), len(parties), ()
-
-
-class FaultyParty(ProtocolError):  # noqa: N818
-    """Proof that `party` broke the protocol: it sent something no honest party sends.
-
-    That assumes a transport that delivers what was sent or nothing: TLS, or `secfc.transport.sealed`.  Over
-    an open one whoever carries messages can frame anybody; over a sealed one only with bytes that are no
-    message at all.
-    """
-
-    def __init__(self, party: PartyId, why: str) -> None:
-        super().__init__(f"{party} {why}: exclude it or repair its software, and start again")
-        self.party = party
-
-
-class FaultyClient(FaultyParty):
-    """A client broke the protocol; the blame is proof, given an honest transport.
-
-    Parameters
-    ----------
-    party
-        The client.
-    why
-        What it did, in words.
-    """
-
-
-class FaultyServer(FaultyParty):
-    """The server broke the protocol, for example by asking for what the plan does not allow.
-
-    Parameters
-    ----------
-    party
-        The server.
-    why
-        What it did, in words.
-    """
-
-
 def blame_error(party: PartyId, why: str) -> FaultyParty:
     """The error that blames this party."""
     return (FaultyServer if party == SERVER else FaultyClient)(party, why)
-
-
-class SuspectedParties(ProtocolError):  # noqa: N818
-    """One of `parties`, at least, broke the protocol, and nobody can tell which."""
-
-    def __init__(self, parties: Collection[PartyId], why: str) -> None:
-        self.parties = tuple(parties)
-        many, few = len(self.parties), self.parties[:8]
-        named = ", ".join((*few, f"... ({many} in all)") if many > 12 else self.parties)
-        super().__init__(
-            f"{why}, so one of {named} computed or sent something else than was due: compare "
-            "their software and data, leave out whom you doubt, and start again"
-        )
-
-
-class RowsRefused(ProtocolError):  # noqa: N818
-    """Some client shared what no honest client shares, and as rows are merged nobody can be named."""
-
-    def __init__(self) -> None:
-        super().__init__(
-            "some client shared values far beyond the public bound, or false shares; as it is hidden whose "
-            "rows are whose, nobody can tell which client: run with membership=Open() to have it named"
-        )
-
-
-class MasksSpent(ProtocolError):  # noqa: N818
-    """An honest client could not hide the test of its rows: bad luck, of probability below 2**-40."""
-
-    def __init__(self) -> None:
-        super().__init__("no mask hides the test of this client's rows, by bad luck: start again")
-
-
-class LiarsExceeded(ProtocolError):  # noqa: N818
-    """More clients lie than the plan can tell from honest ones.
-
-    Parameters
-    ----------
-    liars
-        How many are planned for.
-    suspects
-        Clients that were found lying before; as more lied than planned, that is no proof any more.
-    """
-
-    def __init__(self, liars: int, suspects: Collection[PartyId]) -> None:
-        who = f" (found before: {', '.join(suspects)})" if suspects else ""
-        super().__init__(
-            f"more clients lie than the planned max_cheaters={liars}{who}: plan for more (two more clients "
-            "each), or leave out clients whose software you doubt"
-        )
-        self.liars, self.suspects = liars, tuple(suspects)
-
-
-class PlanMismatch(ProtocolError):  # noqa: N818
-    """Parties agreed to other public parameters than this one, so no share has been sent.
-
-    Parameters
-    ----------
-    differing
-        For each of them what differs, each a `secfc.roles.description.Difference`.
-    """
-
-    SHOWN = 6  # differences that the text names
-
-    def __init__(self, differing: Mapping[PartyId, tuple[Difference, ...]]) -> None:
-        # Where this party is the odd one, all others differ in the same way.
-        alike: dict[tuple[Difference, ...], list[PartyId]] = {}
-        for party in sorted(differing):
-            alike.setdefault(differing[party], []).append(party)
-        groups = []
-        for found, parties in alike.items():
-            facts = "; ".join(map(str, found[: self.SHOWN]))
-            more = f"; and {len(found) - self.SHOWN} more" if len(found) > self.SHOWN else ""
-            groups.append(
-                f"{', '.join(parties)} {'hold' if parties[1:] else 'holds'} a different plan: {facts}{more}"
-            )
-        super().__init__(
-            f"{'. '.join(groups)}. No share has been sent: settle on one value, give it at every site, and "
-            "start again"
-        )
-        self.differing = dict(differing)
-        self.parties = tuple(sorted(differing))
-
-
-class RowsLost(ProtocolError):  # noqa: N818
-    """Clients vanished while they shared their rows, and the run cannot go on without those.
-
-    Parameters
-    ----------
-    parties
-        The clients.
-    why
-        Why it cannot, in words.
-    """
-
-    def __init__(self, parties: Collection[PartyId], why: str) -> None:
-        super().__init__(f"the rows of {', '.join(parties)} did not reach everybody: {why}")
-        self.parties = tuple(parties)
-
-
-class RangeExceeded(ProtocolError):  # noqa: N818
-    """A cluster grew beyond what the plan's modulus holds, so its distances would not be exact.
-
-    Parameters
-    ----------
-    size
-        Its points.
-    largest
-        The most points that the modulus holds.
-    """
-
-    def __init__(self, size: int, largest: int) -> None:
-        super().__init__(
-            f"a cluster of {size} points exceeds the plan's largest={largest}: raise largest (the scale "
-            "becomes coarser, or a lane is added) or start from a more even clustering"
-        )
-        self.size, self.largest = size, largest
-
-
-class BudgetSpent(ProtocolError):  # noqa: N818
-    """More was asked for than parties agreed to give away: `asked` beyond what is `left` of `limit`."""
-
-    def __init__(self, what: str, asked: int, left: int, limit: int, remedy: str) -> None:
-        super().__init__(f"{asked} {what}: {left} of {limit} are left. {remedy}")
-        self.asked, self.left, self.limit = asked, left, limit
-
-
-class UnionFailed(ProtocolError):  # noqa: N818
-    """The private set union ended without a result.
-
-    Parameters
-    ----------
-    why
-        What happened, in words.
-    parties
-        Whom that points at, perhaps nobody.
-    proof
-        Whether no honest client could have caused it.
-    """
-
-    def __init__(self, why: str, parties: Collection[PartyId], proof: bool) -> None:
-        super().__init__(why)
-        self.parties, self.proof = tuple(parties), proof
-
-
-class DisputedRows(ProtocolError):  # noqa: N818
-    """Holders of one ID have different data for it.
-
-    Parameters
-    ----------
-    rows
-        The disputed rows, which everybody learns.
-    ids
-        Those IDs of them that this party holds; another party's error has none.  They are in no text.
-    file
-        Where they were written, if they were.
-    """
-
-    def __init__(self, rows: Collection[int], ids: Collection[Any], file: str = "") -> None:
-        # IDs of patients belong on no screen and in no log: `ids` has them.
-        mine = len(list(ids))
-        super().__init__(
-            f"{len(rows)} IDs have different data at different holders "
-            f"(rows {list(rows)[:5]}). This party holds {mine or 'none'} of them"
-            f"{f', listed in {file}' if file else ''}: the holders must agree on "
-            'one version, use distinct IDs, or choose on_conflict="separate" or "mean"'
-        )
-        self.rows, self.ids, self.file = tuple(rows), tuple(ids), file
-
-    def kept_in(self, file: str) -> DisputedRows:
-        """The same error, which says where this party's IDs were written."""
-        return DisputedRows(self.rows, self.ids, file)
-
-
-class TooManyHolders(ProtocolError):  # noqa: N818
-    """Rows have so many different numbers of holders that merging them leaves no room in the modulus.
-
-    Parameters
-    ----------
-    counts
-        The numbers of holders that occur.
-    multiple
-        Their least common multiple, by which all rows grow.
-    why
-        What does not fit, in words.
-    """
-
-    def __init__(self, counts: Collection[int], multiple: int, why: str) -> None:
-        listed = ", ".join(map(str, list(counts)[:20]))
-        super().__init__(
-            f"rows of the union have {listed} holders, so merging them without a division takes all rows "
-            f"{multiple}-fold, the least common multiple, and that does not fit: {why}. Give what several "
-            "clients hold to one of them before the run, so that fewer counts occur; lower the scale; say "
-            "how large a cluster can get (largest); or show the server distances (disclosure), which leaves "
-            "more room"
-        )
-        self.counts, self.multiple = tuple(counts), multiple
-
-
-class SharedIds(ProtocolError):  # noqa: N818
-    """IDs had to be disjoint, and several clients hold some.
-
-    Parameters
-    ----------
-    m
-        The size of the union.
-
-    Notes
-    -----
-    Whose they are, which and how many is not opened, so nobody is named: a client that misstated its own
-    would end a run in the same way.
-    """
-
-    def __init__(self, m: int) -> None:
-        super().__init__(
-            f"merge=False needs IDs that no two clients share, and in this union of m={m} some are shared "
-            "(which, and whose, was not opened): let points with equal IDs count once with "
-            "Private(merge=True), or give every point an ID that no other client uses. Without an ID column "
-            "equal rows are equal IDs"
-        )
-        self.m = m
 
 
 def expect_messages(inbox: Mapping[PartyId, Any], kind: type[M]) -> dict[PartyId, M]:

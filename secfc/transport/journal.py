@@ -36,7 +36,7 @@ import xxhash
 from filelock import lock_descriptor
 
 from field.secrets.coins import StoredCoins, SystemCoins
-from secfc.data.inputs import InputError
+from secfc.errors import JournalError as JournalError
 from secfc.roles.exchange import Inbox, PartyId, blame_error
 from secfc.transport import wire
 
@@ -49,20 +49,6 @@ START = b"secfc journal".ljust(SUM, b"\0")  # what the header is chained to
 SAFELY = sum(getattr(os, name, 0) for name in ("O_CLOEXEC", "O_NOFOLLOW", "O_BINARY"))
 
 Part = bytes | memoryview
-
-
-class JournalError(InputError):
-    """A journal that cannot be continued: says why, and what to do.
-
-    Parameters
-    ----------
-    rule
-        A sentence, or a whole message.
-    remedies
-        What would help, if it depends on who reads.
-    parameters
-        Named before the rule, with their values.
-    """
 
 
 def checksum(*parts: Part) -> bytes:

@@ -31,6 +31,7 @@ import numpy as np
 from field.secrets.channels import BrokenSeal, Identity, SealedChannel
 from field.secrets.coins import Coins
 from secfc.data.inputs import InputError
+from secfc.errors import TamperedMessage as TamperedMessage
 from secfc.roles.description import describe_differences
 from secfc.roles.exchange import (
     END,
@@ -39,7 +40,6 @@ from secfc.roles.exchange import (
     Inbox,
     PartyId,
     PlanMismatch,
-    ProtocolError,
     Role,
     blame_error,
     expect_all,
@@ -55,32 +55,6 @@ R = TypeVar("R")
 OVERHEAD = 16
 # Bytes that are encrypted together: a large message is sealed in pieces, each bound to its place.
 PIECE = 1 << 26
-
-
-class TamperedMessage(ProtocolError):  # noqa: N818 - named for what happened
-    """A message that claims to be from a party is not the one that was due; suspicion only.
-
-    Parameters
-    ----------
-    party
-        Whom it claims to be from.
-    why
-        What is wrong with it, in words.
-
-    Notes
-    -----
-    It was altered, repeated, reordered, misdirected, or made for another run or round.  Whoever carries
-    messages can have done that, and so can the party itself.
-    """
-
-    proof = False
-
-    def __init__(self, party: PartyId, why: str) -> None:
-        super().__init__(
-            f"{why} from {party} (suspicion only: whoever carries the messages could have done it): "
-            "check the connection and the pinned identities, and start again"
-        )
-        self.party = party
 
 
 @dataclass(frozen=True, eq=False, repr=False)

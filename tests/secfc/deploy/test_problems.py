@@ -7,8 +7,8 @@ import pytest
 
 import psu.errors
 from secfc.deploy import floors, reconnect
+from secfc.errors import PROBLEMS, problem_id
 from secfc.roles.exchange import Exchange, Inbox, ProtocolError, TooFewReplies
-from secfc.roles.problems import PROBLEMS, problem_id
 from secfc.transport.checkpoint import keep_journal
 from secfc.transport.journal import Journal, JournalError
 from tests.loading import every_message
