@@ -10,6 +10,7 @@ import secfc
 from docs.ways import POLICIES, TREE, Fork, federation, said, way_of
 from secfc.algorithm import PublicFacts
 from secfc.data.inputs import with_parameters
+from secfc.report.deviations import COLUMNS, TABLE, cells_of, kinds_of, rows_about
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -94,7 +95,31 @@ def benchmarks():
     return "\n".join(rows)
 
 
+def deviations_in_short():
+    """The rows of that table about the default policy, and in what a deviation goes unnoticed."""
+    told = rows_about(kinds_of(secfc.SecFC(2)))
+    stopped = "; ".join(row.who for row in told if row.seen != "unnoticed")
+    open_ = "; ".join(f"{row.who} (learns {row.learns})" for row in told if row.seen == "unnoticed")
+    page = "[all, with the tests that hold it](docs/threats.md#who-deviates-and-what-stops-it)"
+    return (
+        "Malformed messages are refused and their sender is named. Of who deviates within the format, under "
+        f"the default policy ({page}): *Noticed, or named:* {stopped}. *Unnoticed:* {open_}."
+    )
+
+
+def deviations():
+    """Who deviates and what stops it, with the tests that hold it."""
+    columns = (*COLUMNS, "tests")
+    rows = ["| " + " | ".join(columns) + " |", "|---" * len(columns) + "|"]
+    for row in TABLE:
+        names = ", ".join(f"`{name.rpartition(':')[2]}`" for name in row.tests)
+        rows.append("| " + " | ".join((*cells_of(row), names or "-")) + " |")
+    return "\n".join(rows)
+
+
 TABLES = {
+    ("README.md", "deviations"): deviations_in_short,
+    ("docs/threats.md", "deviations"): deviations,
     ("docs/who_learns_what.md", "policies"): who_learns_what,
     ("docs/choose.md", "tree"): tree,
     ("docs/features.md", "features"): features,
@@ -109,7 +134,10 @@ def between(name):
 def main():
     for (page, name), table in TABLES.items():
         path = ROOT / page
-        text, count = between(name).subn(lambda m, t=table: f"{m[1]}\n{t()}\n{m[2]}", path.read_text())
+        blank = "\n" if table().startswith("|") or "- *" in table() else ""  # a paragraph needs none
+        text, count = between(name).subn(
+            lambda m, t=table, b=blank: f"{m[1]}{b}{t()}{b}{m[2]}", path.read_text()
+        )
         assert count == 1, page
         path.write_text(text)
 

@@ -20,6 +20,7 @@ from secfc.coded_kmeans.secfc import SecFC
 from secfc.disclosure import AssignmentsOnly, Distances, FinalLabelsOnly, NoiseInShares, OwnLabels
 from secfc.report.costs import CONTENTS
 from secfc.report.data import Report, privacy_spent
+from secfc.report.deviations import COLUMNS, cells_of, kinds_of, rows_about
 from secfc.report.leakage import attack_sentences
 from secfc.report.terminal import CAUTION, Grid, Items, Pairs, Section, Words, pluralize, size_of
 from secfc.roles.exchange import SERVER
@@ -105,6 +106,7 @@ def practice_sections(practice: Practice) -> tuple[Section, ...]:
         Section("What leaves a site, and who sees it", (Words(_leaves(practice)), _sent(practice, "client"))),
         Section("What a site is sent", (_sent(practice, "server"),)),
         Section("Who learns what, if all follow the protocol", (_coalitions(practice),)),
+        Section("Who deviates, and what stops it", (_who_deviates(practice),)),
         Section("What a party that deviates can do", (Words(_deviating(practice)), _deviations(practice))),
         Section("Attacks that were tried", _tried(practice)),
         Section("How long it is kept", (_kept(practice),)),
@@ -213,6 +215,11 @@ def _coalitions(practice: Practice) -> Grid:
             rows.append((who, what.strip() or "nothing is promised"))
     rows += [("everybody who has the result", sentence) for sentence in practice.opened]
     return Grid(("coalition", "learns"), rows, 2)
+
+
+def _who_deviates(practice: Practice) -> Grid:
+    rows = (cells_of(row) for row in rows_about(kinds_of(practice.algorithm)))
+    return Grid(COLUMNS, [tuple(re.sub(r"[*`]", "", cell) for cell in row) for row in rows], 5)
 
 
 def _deviating(practice: Practice) -> str:

@@ -15,6 +15,7 @@ from secfc.cli.program import main
 from secfc.coded.queries import Operation
 from secfc.planning.officer import plan_page, plan_practice
 from secfc.report import make_report, officer
+from secfc.report.deviations import kinds_of, rows_about
 from secfc.report.officer import FILL, as_html, of_run, practice_sections
 from secfc.report.terminal import Grid
 from tests import small
@@ -54,6 +55,16 @@ def test_every_message_is_in_the_argument():
                 assert text.strip(), kind
                 assert not re.search(r"[`*]|\]\(|^as above|^as under `", text), (kind, text)
     assert officer.said_of("Nothing").seen == officer.UNKNOWN
+
+
+@pytest.mark.parametrize("policy", [secfc.AssignmentsOnly(), secfc.OwnLabels(), secfc.Distances()], ids=repr)
+def test_who_deviates_is_the_table_of_threats(policy):
+    way = secfc.SecFC(k=2, threshold=1, disclosure=policy)
+    found = table(plan_practice(secfc.plan(way, n=5, m=60, d=2)), "Who deviates")
+    rows = rows_about(kinds_of(way))
+    assert [row[0] for row in found] == [re.sub("[`*]", "", row.who) for row in rows]
+    assert {row[-1] for row in found} <= {"noticed", "named", "unnoticed"}
+    assert any("masked replies" in row[0] for row in found) == (policy != secfc.Distances())
 
 
 @pytest.mark.parametrize("policy", POLICIES, ids=repr)

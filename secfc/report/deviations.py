@@ -1,0 +1,196 @@
+"""One table of who deviates, what it can falsify and learn, what stops it, and whether it is noticed.
+
+Pages and officers read this table, so it holds today's truth: a row that says "noticed" or "named" has tests
+that fail without the check, by their ids, and a test keeps them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Any
+
+from secfc.coded.membership import Private
+from secfc.coded_kmeans.secfc import SecFC
+from secfc.disclosure import Distances, FinalLabelsOnly, OwnLabels
+
+
+@dataclass(frozen=True)
+class DeviationRow:
+    """What one kind of party can do by deviating, alone unless it says otherwise.
+
+    who: it, and where.  falsifies, learns: beyond the policy.  stops: what does, or what is needed besides.
+    seen: "noticed" (the run ends, naming nobody or suspects), "named", "unnoticed", or what holds in part.
+    concerns: which runs, as "a+b|c": those of kinds a and b (`kinds_of`), or of c; "" for all.
+    tests: ids of those that fail without what stops it.
+    """
+
+    who: str
+    falsifies: str
+    learns: str
+    stops: str
+    seen: str
+    concerns: str = ""
+    tests: tuple[str, ...] = ()
+
+
+REPLIES = "tests/secfc/disclosure/checked/test_checked_replies.py"
+WORDS = "tests/secfc/disclosure/checked/test_checked_words.py"
+READING = "tests/secfc/active/test_a9_false_distances.py"
+VALIDITY = "tests/secfc/active/test_a1_input_validity.py"
+SUMS = "tests/secfc/secure_sum/test_aggregate.py"
+
+TABLE = (
+    DeviationRow(
+        "up to `t` clients in masked replies, `AssignmentsOnly()`", "nothing", "nothing",
+        "replies are checked before anything is opened, but for `2**-57`",
+        "noticed", "labels+dealt",
+        (f"{REPLIES}::test_one_false_residue_ends_the_run_before_a_label",
+         f"{READING}::test_it_is_refused_before_its_first_false_question_opens_a_label"),
+    ),
+    DeviationRow(
+        "clients that only respond, `AssignmentsOnly(dealer=None)`", "nothing", "nothing",
+        "the same check; the `t + 1` members are in the rows below", "noticed", "labels+dealerless",
+        (f"{READING}::test_it_is_refused_before_its_first_false_question_opens_a_label",),
+    ),
+    DeviationRow(
+        "up to `t` clients in sums of clusters that are rounded, `AssignmentsOnly()`", "nothing", "nothing",
+        "sums are checked before a center is shared, but for `2**-57`", "noticed", "labels+dealt",
+        (f"{REPLIES}::test_false_sums_end_the_run_before_a_number_is_opened",),
+    ),
+    DeviationRow(
+        "one client in masked replies, `OwnLabels()`", "labels", "**chosen rows of others**, from sizes",
+        "nothing yet", "unnoticed", "owners",
+    ),
+    DeviationRow(
+        "one client in masked replies, `FinalLabelsOnly()`", "labels",
+        "a comparison of its choice in every label that is opened, at the end", "nothing yet",
+        "unnoticed", "final",
+    ),
+    DeviationRow(
+        "one client of the committee that compares, `Threshold(deviating=1)`", "nothing", "nothing",
+        "each part is played by two, and words are compared before labels leave", "noticed", "labels+dealt",
+        (f"{WORDS}::test_one_flipped_bit_of_a_speaker_ends_the_run_before_a_label",
+         f"{WORDS}::test_who_tells_different_words_to_two_is_noticed_in_the_next_openings",
+         f"{WORDS}::test_false_shares_of_labels_are_used_by_nobody"),
+    ),
+    DeviationRow(
+        "one client of the committee that compares, otherwise (the default)", "labels",
+        "**how near a row is to a border, and so rows**, in some hundred steps",
+        "`Threshold(deviating=1)`, where the policy has it", "unnoticed", "labels|owners|final",
+    ),
+    DeviationRow(
+        "the dealer: the server, or the client of `dealer=`", "labels",
+        "what `Distances()` shows, up to rotation",
+        "trusted with dealing; there is none under `dealer=None`", "unnoticed", "dealt",
+    ),
+    DeviationRow(
+        "the dealer together with one client of the committee", "everything", "every distance",
+        "nothing; there is no dealer under `dealer=None`", "unnoticed", "dealt",
+    ),
+    DeviationRow(
+        "a client in costs, gains and losses", "which of the planned starts, splits or merges is taken",
+        "nothing: each is an honest outcome", "nothing", "unnoticed", "labels|owners|final|distances",
+    ),
+    DeviationRow(
+        "a client in replies under `Distances(max_cheaters=c)`, up to `c` of them", "nothing", "nothing",
+        "error correction of the code; without `max_cheaters` labels can be falsified, unnoticed", "named",
+        "distances",
+        ("tests/secfc/coded/test_liars.py::test_a_lie_in_replies_is_found_and_its_client_asked_no_more",),
+    ),
+    DeviationRow(
+        "a client that shares rows beyond the public bound", "nothing", "nothing",
+        "a test of shared rows before the first label; with `Private()` nobody is named", "named",
+        "labels|owners|final|distances",
+        (f"{VALIDITY}::test_far_rows_are_refused_and_named",
+         "tests/secfc/active/test_a1_merged_rows.py::test_far_rows_are_refused_though_nobody_is_named"),
+    ),
+    DeviationRow(
+        "a client that shares other rows than it has, within the bound", "the result, as far as rows do",
+        "what the result then tells", "nothing: no protocol knows the truth", "unnoticed",
+    ),
+    DeviationRow(
+        "the server that asks for more, or for other steps, than the plan has", "nothing", "nothing",
+        "every client walks the plan's questions itself", "named", "labels|owners|final|distances",
+        ("tests/secfc/active/test_a3_questions.py::test_more_steps_than_planned_are_refused",
+         "tests/secfc/active/test_a3_questions.py::test_another_start_than_the_seed_gives_is_refused"),
+    ),
+    DeviationRow(
+        "a client whose summand of a secure sum is not what it has", "the sum, by anything",
+        "no more than the sum", "nothing", "unnoticed", "sums",
+    ),
+    DeviationRow(
+        "up to `t` members that tell false shares of a secure sum", "nothing", "nothing",
+        "the sum's reader waits for `2t + 1` shares and refuses what lies on no polynomial; where members "
+        "are lost, `w` shares notice `w - t - 1` false ones",
+        "noticed", "sums",
+        (f"{SUMS}::test_a_false_word_of_a_sum_is_noticed_always",
+         "tests/secfc/feddp/test_feddp.py::test_a_member_that_tells_a_false_word_of_a_sum_ends_the_run",
+         "tests/secfc/overlap/test_masked.py::test_a_member_that_tells_a_false_word_of_a_sum_ends_the_run"),
+    ),
+    DeviationRow(
+        "the server that tells clients different sums or questions between secure sums", "nothing", "nothing",
+        "who deals shares shows members digests of what it was told; the last result is not compared",
+        "noticed", "sums",
+        ("tests/secfc/overlap/test_masked.py::"
+         "test_a_server_that_tells_two_clients_different_sums_is_noticed_before_they_add_again",
+         "tests/secfc/feddp/test_feddp.py::"
+         "test_a_server_that_asks_clients_different_questions_is_noticed_before_they_add"),
+    ),
+    DeviationRow(
+        "the server that tells all clients the same false sums or centers", "the result",
+        "the sums that follow, within a budget if there is one", "nothing", "unnoticed", "sums",
+    ),
+    DeviationRow(
+        "an owner with false bits, `OwnLabels()` with `Private()`", "nothing", "labels of others' rows",
+        "nothing yet", "unnoticed", "owners+private",
+    ),
+    DeviationRow(
+        "a client with a false indicator of its rows, `Private()`", "merged rows",
+        "remainders of others' merged rows", "`counts=\"opened\"`", "unnoticed", "private",
+    ),
+    DeviationRow(
+        "`t + 1` clients together", "everything", "everything", "a larger `t`", "unnoticed",
+        "labels|owners|final|distances|sums",
+    ),
+    DeviationRow(
+        "whoever carries messages", "nothing: it can delay or end a run",
+        "who takes part, when, how many bytes",
+        "sealed messages", "noticed", "",
+        ("tests/secfc/coded/test_faults.py::test_every_flipped_byte_of_every_sealed_message_is_refused",),
+    ),
+)  # fmt: skip
+
+COLUMNS = ("who deviates", "can falsify", "can learn beyond the policy", "what stops it", "seen")
+
+
+def cells_of(row: DeviationRow) -> tuple[str, str, str, str, str]:
+    """The cells of a row, of COLUMNS."""
+    return row.who, row.falsifies, row.learns, row.stops, row.seen
+
+
+def kinds_of(algorithm: Any) -> frozenset[str]:
+    """What rows may concern a run of an algorithm: words of `DeviationRow.concerns`."""
+    capabilities = algorithm.capabilities
+    if not isinstance(algorithm, SecFC):
+        return frozenset(["sums"] if type(algorithm).__name__ in ("FedDPKMeans", "MaskedLloyd") else [])
+    policy, found = capabilities.policy, set[str]()
+    for kind, word in ((Distances, "distances"), (OwnLabels, "owners"), (FinalLabelsOnly, "final")):
+        found |= {word} if isinstance(policy, kind) else set()
+    if not found:
+        found = {"labels"} if policy.capabilities.exact else {"distances"}
+    if "distances" not in found:
+        found.add("dealt" if policy.capabilities.dealer else "dealerless")
+    if isinstance(capabilities.membership, Private):
+        found.add("private")
+    return frozenset(found)
+
+
+def rows_about(kinds: Collection[str]) -> tuple[DeviationRow, ...]:
+    """Rows that concern runs of these kinds, in the order of the table."""
+
+    def about(row: DeviationRow) -> bool:
+        ways = row.concerns.split("|") if row.concerns else [""]
+        return any(set(filter(None, way.split("+"))) <= set(kinds) for way in ways)
+
+    return tuple(row for row in TABLE if about(row))

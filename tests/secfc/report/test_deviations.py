@@ -1,0 +1,99 @@
+"""The table of who deviates: what it claims has tests, and officers see the rows about their run."""
+
+from __future__ import annotations
+
+import ast
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+import secfc
+from secfc.report.deviations import TABLE, DeviationRow, kinds_of, rows_about
+
+ROOT = Path(__file__).parents[3]
+NEVER = ("skip", "xfail", "nightly")
+
+
+@cache
+def functions_of(path: str) -> dict[str, str]:
+    """The tests of a file with their decorators and those of the file."""
+    tree = ast.parse((ROOT / path).read_text())
+    marks = [
+        ast.unparse(node.value)
+        for node in tree.body
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "pytestmark"
+    ]
+    return {
+        node.name: " ".join([*marks, *(ast.unparse(one) for one in node.decorator_list)])
+        for node in tree.body
+        if isinstance(node, ast.FunctionDef)
+    }
+
+
+def faults(row: DeviationRow) -> list[str]:
+    """What is wrong with what a row claims."""
+    found = []
+    if row.seen not in ("noticed", "named", "unnoticed"):
+        found.append(f"seen={row.seen!r} is none of three words")
+    if (row.seen != "unnoticed") != bool(row.tests):
+        found.append("what is noticed has tests, and nothing else")
+    for test in row.tests:
+        path, _, name = test.partition("::")
+        known = functions_of(path) if (ROOT / path).exists() else {}
+        if name not in known or not name.startswith("test_"):
+            found.append(f"there is no {test}")
+        elif any(word in known[name] for word in NEVER):
+            found.append(f"{test} is not run by default")
+    return found
+
+
+@pytest.mark.parametrize("row", TABLE, ids=lambda row: row.who[:60])
+def test_a_row_that_claims_has_tests_that_run(row: DeviationRow) -> None:
+    assert not faults(row)
+
+
+def test_a_claim_without_a_test_is_refused() -> None:
+    """The positive control."""
+    here = "tests/secfc/report/test_deviations.py"
+    for seen, tests in (
+        ("noticed", ()),
+        ("named", (f"{here}::test_that_nobody_wrote",)),
+        ("named", ("tests/no_file.py::test_that_nobody_wrote",)),
+        ("noticed", (f"{here}::test_of_the_night",)),
+        ("unnoticed", (f"{here}::test_a_row_that_claims_has_tests_that_run",)),
+        ("perhaps", ()),
+    ):
+        assert faults(DeviationRow("a", "b", "c", "d", seen, "", tests)), (seen, tests)
+
+
+@pytest.mark.nightly
+def test_of_the_night() -> None:
+    """Stands for a test that the suite leaves out."""
+
+
+@pytest.mark.parametrize(
+    ("way", "kinds"),
+    [
+        (secfc.SecFC(3), {"labels", "dealt"}),
+        (secfc.SecFC(3, disclosure=secfc.AssignmentsOnly(dealer=None)), {"labels", "dealerless"}),
+        (secfc.SecFC(3, disclosure=secfc.OwnLabels()), {"owners", "dealt"}),
+        (secfc.SecFC(3, disclosure=secfc.FinalLabelsOnly()), {"final", "dealerless"}),
+        (secfc.SecFC(3, disclosure=secfc.Distances()), {"distances"}),
+        (secfc.MaskedLloyd(3), {"sums"}),
+        (secfc.KFed(3, k_local=2), set()),
+    ],
+)
+def test_a_run_is_told_of_the_rows_about_it(way: object, kinds: set[str]) -> None:
+    assert kinds_of(way) == kinds
+    told = rows_about(kinds)
+    assert told
+    assert all(row in told for row in TABLE if not row.concerns)
+    assert len(told) < len(TABLE)
+
+
+def test_every_row_is_told_to_somebody() -> None:
+    words = {"labels", "owners", "final", "distances", "dealt", "dealerless", "private", "sums"}
+    assert rows_about(words) == TABLE
+    named = {w for row in TABLE for w in row.concerns.replace("+", "|").split("|")} - {""}
+    assert named <= words
