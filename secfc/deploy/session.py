@@ -24,6 +24,7 @@ from field.secrets.channels import Identity
 from field.secrets.coins import Coins
 from secfc.algorithm import LIMIT, Algorithm, PartyOutcome, PublicFacts, power_of_two
 from secfc.data.party import Party
+from secfc.deploy.history import BEFORE
 from secfc.roles.abort import broadcast_abort
 from secfc.roles.checks import refuse_if
 from secfc.roles.description import description_digest
@@ -210,7 +211,7 @@ async def run_from_journal(
     def journaled(kept: Journal, finished: Callable[[R], None]) -> Role[R]:
         coins = kept.coins()
         role = make(coins, kept.name)
-        role = keep_journal(protected_role(work, me, role, identity, coins), kept)
+        role = keep_journal(protected_role(work, me, role, identity, coins), kept, harmless=BEFORE)
         return tell_result(role, finished)
 
     run, peers = description_digest(work.description), tuple(party for party in work.parties if party != me)

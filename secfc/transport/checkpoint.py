@@ -16,7 +16,7 @@ was told: the server's grows by all replies of every iteration.  Sealed roles ar
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -31,7 +31,7 @@ from secfc.transport.journal import parameters_fingerprint as parameters_fingerp
 R = TypeVar("R")
 
 
-def keep_journal(role: Role[R], journal: Journal) -> Role[R]:
+def keep_journal(role: Role[R], journal: Journal, *, harmless: Collection[str] = ()) -> Role[R]:
     """The same role, keeping this journal: resumed from where the journal ends.
 
     The role must be new and made with `journal.coins()`, or others that are the same whenever it is made;
@@ -41,8 +41,12 @@ def keep_journal(role: Role[R], journal: Journal) -> Role[R]:
     and what was told under them must meet no other messages.  After mere losses it goes on: the answers among
     which some were missing are forgotten, as nothing followed from them, and are awaited again.
 
+    harmless: phases in which nothing secret is said yet.  A run that ends in them by an error, as for a
+    mistake that is found then, leaves no journal, so that it begins anew once the mistake is mended.
+
     Raises JournalError if the role does not send what it sent before.
     """
+    said = False
     try:
         inbox: Any = None
         while True:
@@ -55,9 +59,13 @@ def keep_journal(role: Role[R], journal: Journal) -> Role[R]:
             except TooFewReplies:
                 journal.forget_took()
                 raise
-            except ProtocolError as error:
-                journal.end(type(error).__name__)
+            except (ProtocolError, ValueError) as error:
+                if not said and harmless:
+                    journal.discard()
+                elif isinstance(error, ProtocolError):
+                    journal.end(type(error).__name__)
                 raise
+            said = said or exchange.phase not in harmless
             sends = exchange_digest(exchange.round, exchange.send)
             before = journal.next_sent()
             if before is None:

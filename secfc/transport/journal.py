@@ -266,6 +266,11 @@ class Journal:
             old.seek(0)
             old.truncate()  # of other names of the same file nothing is left either
 
+    def discard(self) -> None:
+        """Forget the seed and all that was told, and delete the file: nothing was said under its keys."""
+        self.end("nothing")
+        self.path.unlink()
+
     def write_sent(self, digest: bytes) -> None:
         """Put on file, and on the disk itself with all before it, what is about to be sent."""
         self._write(SENT, [digest])

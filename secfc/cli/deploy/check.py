@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import math
-import os
 import platform
-import shutil
 import ssl
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,13 +15,12 @@ import click
 from websockets.asyncio.client import connect
 from websockets.exceptions import WebSocketException
 
-from secfc.cli.deploy.join import prepare_kernels
+from secfc.cli.deploy.readiness import CheckResult, check_bound, check_resources, prepare_kernels
 from secfc.cli.deploy.run_file import Built, spare_sentence, spared_clients
 from secfc.cli.deploy.site import LoadedSite
 from secfc.cli.errors import cautions_noted
 from secfc.cli.options import argument, command, option
 from secfc.cli.screen import time_work
-from secfc.data.inputs import InputError
 from secfc.deploy.rendezvous import NotAdmitted, meet_at_hub
 from secfc.deploy.site import identity_fingerprint
 from secfc.roles.exchange import SERVER
@@ -33,17 +30,8 @@ if TYPE_CHECKING:
 
 # Seconds in which a hub must answer.
 ANSWER = 5.0
-# Steps that an estimate is for.
+
 STEPS = 20
-
-
-@dataclass(frozen=True)
-class CheckResult:
-    """A finding.  state: "ok", "warn" or "fail"."""
-
-    state: str
-    what: str
-    more: str
 
 
 @dataclass(frozen=True)
@@ -98,9 +86,9 @@ def check_lines(site: LoadedSite, *, offline: bool) -> Iterator[CheckResult]:
         yield CheckResult("warn" if "protects nobody" in note else "ok", "note", note)
     rows = 1
     if site.file.party != SERVER:
-        party, _ = site.party(asked)
+        party, kept = site.party(asked)
         rows = party.points.shape[0]
-        yield from load_rows(site, asked, party)
+        yield from load_rows(site, asked, party, kept)
         site.remembered.check_rows(party, site.file.floors.changed_rows)
     yield from check_machine(site, asked, rows)
     if not offline:
@@ -134,25 +122,17 @@ def leakage_sentences(asked: Built) -> Iterator[str]:
         yield "everybody: the power of two that no value of a site exceeds, as the run file has no bound"
 
 
-def load_rows(site: LoadedSite, asked: Built, party: Party) -> Iterator[CheckResult]:
+def load_rows(site: LoadedSite, asked: Built, party: Party, kept: Any) -> Iterator[CheckResult]:
     """The site's rows.  Their number is shown on this screen only."""
     yield CheckResult(
         "ok", "data", f"{party.points.shape[0]} rows of {', '.join(map(repr, site.run.features[:6]))}"
     )
-    limit = asked.public.bound
-    if asked.derived or "bound" not in asked.method.names or site.run.preparing:
-        return
-    largest = max(float(abs(block).max()) for _, block in party.blocks())
-    if largest > limit:
-        raise InputError(
-            f"a value here is beyond the bound of the run, {limit:g}: correct the row, or agree on a larger "
-            "bound (--set bound=... of `secfc deploy init`)"
-        )
-    yield CheckResult("ok", "bound", f"no value is beyond {limit:g}")
+    if check_bound(site, asked, party, kept):
+        yield CheckResult("ok", "bound", f"no value is beyond {asked.public.bound:g}")
 
 
 def check_machine(site: LoadedSite, asked: Built, rows: int) -> Iterator[CheckResult]:
-    """Versions, kernels, memory and disk."""
+    """Versions, kernels, and what `check_resources` finds."""
     import numpy as np
 
     import secfc
@@ -165,61 +145,7 @@ def check_machine(site: LoadedSite, asked: Built, rows: int) -> Iterator[CheckRe
     )  # fmt: skip
     _, spent = time_work(lambda: prepare_kernels(asked, rows))
     yield CheckResult("ok", "kernels", f"ready after {spent:.1f} s")
-    memory, journal = estimate_bytes(asked, rows)
-    free = available_memory()
-    short = free is not None and memory > free
-    yield CheckResult(
-        "fail" if short else "ok", "memory",
-        f"about {format_bytes(memory)} are needed if all sites have as many rows"
-        + ("" if free is None else f", {format_bytes(free)} are free")
-        + (": fewer rows, or another machine" if short else ""),
-    )  # fmt: skip
-    for folder in (site.file.journal, site.file.results):
-        there = next(path for path in (folder, *folder.resolve().parents) if path.exists())
-        if not os.access(there, os.W_OK):
-            yield CheckResult(
-                "fail", "disk", f"{there} may not be written to: change that, or name another directory"
-            )
-            continue
-        left = shutil.disk_usage(there).free
-        need = journal if folder == site.file.journal else rows * 40
-        low = need > left
-        yield CheckResult(
-            "fail" if low else "ok", "disk",
-            f"{folder}: about {format_bytes(need)} for {STEPS} steps, {format_bytes(left)} are free"
-            + (": make room" if low else ""),
-        )  # fmt: skip
-
-
-def estimate_bytes(asked: Built, rows: int) -> tuple[int, int]:
-    """Bytes of memory and of a journal, roughly: shares of all rows, and what a comparing client hears.
-
-    Every site is taken to have as many rows as this one.  Measured runs took between half and twice as much.
-    """
-    clients = asked.public.clients
-    public = replace(asked.public, counts=(max(rows, 100),) * len(clients))
-    plan: Any = asked.algorithm.plan(public)
-    inner = getattr(plan, "inner", plan)
-    lanes = len(getattr(getattr(getattr(inner, "code", None), "basis", None), "primes", (0, 0)))
-    m, k = max(rows, 100) * len(clients), int(getattr(inner, "k", 8) or 8)
-    shares = 4 * lanes * m * (len(asked.public.features or ()) + 3 * k)
-    told = 4 * lanes * m * k if asked.stakes.policy not in ("feddp", "k-fed") else 1 << 16
-    return (300 << 20) + 2 * shares, shares // 3 + STEPS * told
-
-
-def available_memory() -> int | None:
-    """Bytes of memory that are free, None where the system does not say."""
-    try:
-        text = Path("/proc/meminfo").read_text(encoding="ascii")
-        return next(int(line.split()[1]) << 10 for line in text.splitlines() if "MemAvailable" in line)
-    except (OSError, StopIteration, ValueError):
-        return None
-
-
-def format_bytes(nbytes: int) -> str:
-    """For people."""
-    power = min(3, (len(str(nbytes)) - 1) // 3)
-    return f"{nbytes // 1000**power} {('B', 'KB', 'MB', 'GB')[power]}"
+    yield from check_resources(site, asked, rows)
 
 
 async def check_hub(site: LoadedSite) -> CheckResult:

@@ -8,13 +8,13 @@ import os
 import ssl
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from secfc import tiny_runs
 from secfc.cli.deploy.logs import Log, Page, with_metrics_page
+from secfc.cli.deploy.readiness import check_bound, check_resources, prepare_kernels
 from secfc.cli.deploy.results import Results
 from secfc.cli.deploy.run_file import Built
 from secfc.cli.deploy.site import LoadedSite
@@ -25,7 +25,6 @@ from secfc.deploy.floors import write_disputed
 from secfc.deploy.history import charge_first
 from secfc.deploy.session import Carrier, client_role, run_from_journal, server_role
 from secfc.errors import problem_id
-from secfc.logs import silence_logs
 from secfc.roles.exchange import SERVER, DisputedRows, ProtocolError, TooFewReplies
 
 if TYPE_CHECKING:
@@ -105,6 +104,8 @@ def take_part_as(given: PartyOptions, name: str) -> None:
     site.check_session()
     party, kept = (None, None) if site.file.party == SERVER else site.party(asked)
     rows = 0 if party is None else party.points.shape[0]
+    if party is not None:
+        check_bound(site, asked, party, kept)
     results = Results.at(site.file.results, force=given.force or site.has_results)
     results.check_room(rows)
     if party is not None:
@@ -112,6 +113,9 @@ def take_part_as(given: PartyOptions, name: str) -> None:
     with Log.open(site.file.party, site.board) as log, cautions_noted():
         for note in asked.notes:
             log.say("note", note=note)
+        for found in check_resources(site, asked, max(1, rows)):
+            if found.state == "fail":
+                log.say("short", logging.WARNING, note=f"{found.what}: {found.more}")
         log.say("prepare", note="compiling or loading the kernels")
         prepare_kernels(asked, max(1, rows))
         started = datetime.now(UTC)
@@ -220,18 +224,3 @@ def carrying(site: LoadedSite, over: Path | None, waiting: dict[str, Any]) -> Ca
         )  # fmt: skip
 
     return carry
-
-
-def prepare_kernels(asked: Built, rows: int) -> None:
-    """Load or compile what the run needs, before any clock starts.
-
-    rows: as if every client had so many, as nobody knows better yet.
-    """
-    algorithm: Any = asked.algorithm.capabilities.inner or asked.algorithm
-    public = replace(asked.public, counts=(max(rows, 100),) * len(asked.public.clients))
-    plan = asked.draft(rows)
-    with bad_input(OverflowError):
-        if hasattr(plan, "union"):  # only a draft, before IDs are united
-            plan = asked.method.foresee(algorithm, public)
-        with silence_logs():
-            tiny_runs.prepare_kernels(algorithm, plan)

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import click
 
-from secfc.cli.deploy.join import CarrierOptions, prepare_kernels, problems_told
+from secfc.cli.deploy.join import CarrierOptions, problems_told
 from secfc.cli.deploy.logs import Log
+from secfc.cli.deploy.readiness import prepare_kernels
 from secfc.cli.deploy.results import MODEL, label_by_centers, load_model_part, scale_new_rows
 from secfc.cli.deploy.site import LoadedSite
 from secfc.cli.errors import RefusedInput, bad_input

@@ -345,6 +345,26 @@ def test_another_run_file_is_named_to_all_at_once(tmp_path, nursery, change, why
         assert time.monotonic() - begun < 60  # patience is as long, and nobody waits for that
         assert why in run.log("site-2")
         assert all("site-2" in run.log(name) for name in ROWS)
+        # Nothing was shared, so once it is mended the same commands run.
+        own.write_text(run.run.toml())
+        for name in (*ROWS, "server"):
+            assert not (tmp_path / name / "remembered.json").exists()
+            run.start(name)
+        assert set(run.everybody(seconds=90).values()) == {0}, run.log("site-2")
+
+
+def test_a_cell_beyond_the_bound_is_found_before_anything_and_mended(tmp_path, nursery):
+    with sites(tmp_path, THREE, k=3, options=BASE, nursery=nursery) as run:
+        wrong = THREE["site-1"].copy()
+        wrong[4, 2] = 999.25
+        run.write_rows("site-1", wrong)
+        run.start_all()
+        assert run.wait("site-1") == [2]
+        assert "rows.csv, line 6 (row 4, from 0), column 'z'" in run.log("site-1")
+        assert "999" not in run.log("site-1")
+        run.write_rows("site-1", THREE["site-1"])
+        run.start("site-1")  # the others have waited
+        assert set(run.everybody().values()) == {0}, run.log("site-1")
 
 
 def test_a_key_that_the_run_file_does_not_have_is_refused_at_home_and_at_the_hub(tmp_path, nursery):

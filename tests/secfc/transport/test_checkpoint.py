@@ -750,6 +750,31 @@ def test_a_run_that_ended_with_blame_leaves_no_keys_and_cannot_go_on(error, tmp_
         Journal.open(path, "a", bytes(31) + b"1")
 
 
+@pytest.mark.parametrize("error", [FaultyClient("b", "lied"), ValueError("a mistake")])
+def test_a_run_that_ended_before_anything_was_said_leaves_no_journal(error, tmp_path):
+    path = tmp_path / "a.journal"
+
+    def ending(phases):
+        for number, phase in enumerate(phases):
+            yield Exchange({"b": Hello(b"x")}, ("b",), round=number, phase=phase)
+        raise error
+
+    for phases, left in ((("greet", "agree"), False), (("greet", "share"), True)):
+        with Journal.open(path, "a", RUN) as journal:
+            seed = journal._seed
+            role = keep_journal(ending(phases), journal, harmless=("greet", "agree"))
+            next(role)
+            role.send(Inbox({}, {}))
+            with pytest.raises(type(error)):
+                role.send(Inbox({}, {}))
+        assert path.exists() == left
+        if not left:
+            with Journal.open(path, "a", RUN) as journal:
+                assert journal.created
+                assert journal._seed != seed
+            path.unlink()
+
+
 def test_a_run_that_ended_with_losses_can_go_on(tmp_path):
     path = tmp_path / "a.journal"
     seed = ended(path, TooFewReplies(2, ()))

@@ -1,0 +1,131 @@
+"""Whether this site can take part: its values, memory and disk; and its kernels, before any clock starts."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from secfc import tiny_runs
+from secfc.cli.deploy.run_file import Built
+from secfc.cli.deploy.site import LoadedSite
+from secfc.cli.errors import bad_input
+from secfc.data.inputs import InputError
+from secfc.logs import silence_logs
+
+if TYPE_CHECKING:
+    from secfc.data.party import Party
+
+# Steps that an estimate is for.
+STEPS = 20
+
+
+@dataclass(frozen=True)
+class CheckResult:
+    """A finding.  state: "ok", "warn" or "fail"."""
+
+    state: str
+    what: str
+    more: str
+
+
+def check_bound(site: LoadedSite, asked: Built, party: Party, kept: Any) -> bool:
+    """Whether the run file has a bound for rows as they are, which all values keep.
+
+    kept: which of the file's rows these are, None for all.  Raises InputError with the first cell beyond it.
+    """
+    import numpy as np
+
+    limit = asked.public.bound
+    if asked.derived or "bound" not in asked.method.names or site.run.preparing:
+        return False
+    for first, block in party.blocks():
+        beyond = np.argwhere(np.abs(block) > limit)
+        if len(beyond):
+            row, column = (first + beyond[0][0], beyond[0][1])
+            at = int(row if kept is None else kept[row])
+            name = site.run.columns.get(site.file.party, site.run.features)[column]
+            path = None if site.file.data is None else site.file.data.path
+            raise InputError(
+                f"{path}, line {at + 2} (row {at}, from 0), column {name!r}: the value is beyond the bound "
+                f"of the run, {limit:g}. Correct it, or agree on a larger bound (--set bound=... of `secfc "
+                "deploy init`)"
+            )
+    return True
+
+
+def check_resources(site: LoadedSite, asked: Built, rows: int) -> Iterator[CheckResult]:
+    """Memory and disk."""
+    memory, journal = estimate_bytes(asked, rows)
+    free = available_memory()
+    short = free is not None and memory > free
+    yield CheckResult(
+        "fail" if short else "ok", "memory",
+        f"about {format_bytes(memory)} are needed if all sites have as many rows"
+        + ("" if free is None else f", {format_bytes(free)} are free")
+        + (": fewer rows, or another machine" if short else ""),
+    )  # fmt: skip
+    for folder in (site.file.journal, site.file.results):
+        there = next(path for path in (folder, *folder.resolve().parents) if path.exists())
+        if not os.access(there, os.W_OK):
+            yield CheckResult(
+                "fail", "disk", f"{there} may not be written to: change that, or name another directory"
+            )
+            continue
+        left = shutil.disk_usage(there).free
+        need = journal if folder == site.file.journal else rows * 40
+        low = need > left
+        yield CheckResult(
+            "fail" if low else "ok", "disk",
+            f"{folder}: about {format_bytes(need)} for {STEPS} steps, {format_bytes(left)} are free"
+            + (": make room" if low else ""),
+        )  # fmt: skip
+
+
+def estimate_bytes(asked: Built, rows: int) -> tuple[int, int]:
+    """Bytes of memory and of a journal, roughly: shares of all rows, and what a comparing client hears.
+
+    Every site is taken to have as many rows as this one.  Measured runs took between half and twice as much.
+    """
+    clients = asked.public.clients
+    public = replace(asked.public, counts=(max(rows, 100),) * len(clients))
+    plan: Any = asked.algorithm.plan(public)
+    inner = getattr(plan, "inner", plan)
+    lanes = len(getattr(getattr(getattr(inner, "code", None), "basis", None), "primes", (0, 0)))
+    m, k = max(rows, 100) * len(clients), int(getattr(inner, "k", 8) or 8)
+    shares = 4 * lanes * m * (len(asked.public.features or ()) + 3 * k)
+    told = 4 * lanes * m * k if asked.stakes.policy not in ("feddp", "k-fed") else 1 << 16
+    return (300 << 20) + 2 * shares, shares // 3 + STEPS * told
+
+
+def available_memory() -> int | None:
+    """Bytes of memory that are free, None where the system does not say."""
+    try:
+        text = Path("/proc/meminfo").read_text(encoding="ascii")
+        return next(int(line.split()[1]) << 10 for line in text.splitlines() if "MemAvailable" in line)
+    except (OSError, StopIteration, ValueError):
+        return None
+
+
+def format_bytes(nbytes: int) -> str:
+    """For people."""
+    power = min(3, (len(str(nbytes)) - 1) // 3)
+    return f"{nbytes // 1000**power} {('B', 'KB', 'MB', 'GB')[power]}"
+
+
+def prepare_kernels(asked: Built, rows: int) -> None:
+    """Load or compile what the run needs, before any clock starts.
+
+    rows: as if every client had so many, as nobody knows better yet.
+    """
+    algorithm: Any = asked.algorithm.capabilities.inner or asked.algorithm
+    public = replace(asked.public, counts=(max(rows, 100),) * len(asked.public.clients))
+    plan = asked.draft(rows)
+    with bad_input(OverflowError):
+        if hasattr(plan, "union"):  # only a draft, before IDs are united
+            plan = asked.method.foresee(algorithm, public)
+        with silence_logs():
+            tiny_runs.prepare_kernels(algorithm, plan)
