@@ -60,7 +60,7 @@ ROOMS = {
     "secfc.disclosure.dealerless": f"{FIELD} field.compare secfc.roles secfc.coded "
     "secfc.disclosure.decoded secfc.disclosure.checked secfc.disclosure.compare",
     "secfc.disclosure.owner_labels": f"{FIELD} field.compare secfc.roles secfc.kmeans secfc.coded "
-    "secfc.disclosure.compare secfc.disclosure.dealerless secfc.disclosure.decoded",
+    "secfc.disclosure.checked secfc.disclosure.compare secfc.disclosure.dealerless secfc.disclosure.decoded",
     "secfc.disclosure.noise": f"{FIELD} secfc.roles secfc.data secfc.privacy secfc.kmeans secfc.coded "
     "secfc.disclosure.decoded",
     "secfc.disclosure": "secfc.remedies "

@@ -35,6 +35,7 @@ class DeviationRow:
 
 
 REPLIES = "tests/secfc/disclosure/checked/test_checked_replies.py"
+SHARED = "tests/secfc/disclosure/checked/test_checked_shared_labels.py"
 WORDS = "tests/secfc/disclosure/checked/test_checked_words.py"
 READING = "tests/secfc/active/test_a9_false_distances.py"
 VALIDITY = "tests/secfc/active/test_a1_input_validity.py"
@@ -59,13 +60,26 @@ TABLE = (
         (f"{REPLIES}::test_false_sums_end_the_run_before_a_number_is_opened",),
     ),
     DeviationRow(
-        "one client in masked replies, `OwnLabels()`", "labels", "**chosen rows of others**, from sizes",
-        "nothing yet", "unnoticed", "owners",
+        "up to `t` clients in masked replies, `OwnLabels()`, `FinalLabelsOnly(dealer=...)`", "nothing",
+        "nothing", "replies are checked before a size, a change or a label is told, but for `2**-57`",
+        "noticed", "owners+dealt|final+dealt",
+        (f"{SHARED}::test_one_false_residue_ends_the_run_before_anything_is_told",
+         "tests/secfc/active/test_a9_sizes_as_tests.py::"
+         "test_it_is_refused_before_its_first_false_question_opens_a_size"),
+    ),
+    DeviationRow(
+        "one client in sums by labels that stay shared, or in rounded centers there", "labels",
+        "**which points lie on a side of centers that it moves, and so rows**, from sizes or last labels",
+        "nothing yet", "unnoticed", "owners|final",
+    ),
+    DeviationRow(
+        "one client in masked replies, `OwnLabels(dealer=None)`", "labels",
+        "**chosen rows of others**, from sizes", "nothing yet", "unnoticed", "owners+dealerless",
     ),
     DeviationRow(
         "one client in masked replies, `FinalLabelsOnly()`", "labels",
         "a comparison of its choice in every label that is opened, at the end", "nothing yet",
-        "unnoticed", "final",
+        "unnoticed", "final+dealerless",
     ),
     DeviationRow(
         "one client of the committee that compares, `Threshold(deviating=1)`", "nothing", "nothing",

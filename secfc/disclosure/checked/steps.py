@@ -147,9 +147,9 @@ class CheckedReplies:
         key = hashlib.blake2b(seed, digest_size=16, person=b"secfc-check-draw").digest()
         return self.check.draw(self.basis, Coins(key))
 
-    def suspected(self, why: str) -> SuspectedParties:
-        """The error that ends the run."""
-        parties = tuple(dict.fromkeys((*self.responders, *self.committee)))
+    def suspected(self, why: str, *others: PartyId) -> SuspectedParties:
+        """The error that ends the run.  others: who may have lied beside responders and members."""
+        parties = tuple(dict.fromkeys((*self.responders, *self.committee, *others)))
         return SuspectedParties(parties, f"{why}; nothing of this step was opened")
 
 
@@ -371,9 +371,10 @@ class CheckingClient:
         value = sum_last(self.asked.basis, np.ascontiguousarray(np.diagonal(opened, axis1=1, axis2=3)))
         if not weights.fits(masked, hiding, value):
             number = self.asked.number
-            raise self.asked.suspected(
-                f"{self.asked.what} to question {number} do not fit the shares of the rows"
-            )
+            why = f"{self.asked.what} to question {number} do not fit the shares of the rows"
+            dealers = () if self.asked.dealer is None else (self.asked.dealer,)
+            # Whose masks may not be those that it told of.
+            raise self.asked.suspected(why, *dealers)
 
 
 def check_further(basis: Basis, sender: PartyId, values: Array | None, asked: CheckedReplies | None) -> Array:
@@ -435,3 +436,12 @@ def tell_mask_sums(asked: CheckedReplies, masks: tuple[Array, Array]) -> Role[se
         told, missing = MissingMessages(silence.step, NOBODY_MISSED), set(silence.missing)
     yield Exchange(to_all(asked.committee, told), round=asked.round(MASKS), phase="check")
     return missing
+
+
+def stop_checking(asked: CheckedReplies, name: PartyId, step: int) -> Role[None]:
+    """Tell a dealing server, which may wait for my coin, that I went no further than this step."""
+    if asked.dealer == SERVER and name in asked.committee:
+        for later in (COINS, DIGESTS):
+            if asked.begun + later > step:
+                told = MissingMessages(max(0, step), NOBODY_MISSED)
+                yield Exchange({SERVER: told}, round=asked.round(later, SERVER), phase="check")

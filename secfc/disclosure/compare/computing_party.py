@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -172,6 +173,19 @@ class ComputingParty:
             spoken.take(replies.told)
         return sums, replies, spoken
 
+    def begin_check(self, match: ComparisonSession, nonce: int) -> Role[CheckingClient | None]:
+        """My part in the check of replies, if they are checked and I have one, where no words are.
+
+        nonce: of its streams with other clients.  Raises MissingMessageError.
+        """
+        if match.checked is None or self.name not in match.checked.told:
+            return None
+        others = [j for j, c in enumerate(self.plan.clients) if c != self.name]
+        streams = self.peers.streams(nonce, match.context, others)
+        checking = CheckingClient(match.checked, self.name, streams, self.coins)
+        yield from deal_all([checking])
+        return checking
+
     def check_replies(
         self, match: ComparisonSession, begun: StartedComparison, sums: tuple[Array, Array] | None = None
     ) -> Role[None]:
@@ -300,25 +314,31 @@ class ComputingParty:
         awaited = tuple(c for c in match.responders if c != self.name) if self.name in match.parts else ()
         wait = Exchange(send, awaited, 0, round=number + SEND, phase="distances")
         parts = {**(yield from receive_all(wait, MaskedDistances, first + SEND)), **parts}
-        sums = {}
-        if self.name in match.parts:
-            values = [self.residues(match, c, m.values, self.name) for c, m in parts.items()]
-            more = None
-            if self.name == match.corrected and begun.checking is not None:
-                each = [check_further(schedule.basis, c, m.further, match.checked) for c, m in parts.items()]
-                more = add_residues(schedule.basis, each)
-            sums[self.name] = MaskedSum(add_residues(schedule.basis, values), further=more)
-            del values
+        sums = {self.name: self.added_up(match, parts)} if self.name in match.parts else {}
         del mine, send, parts
         wait = Exchange(
             {c: m for m in sums.values() for c in others}, tuple(c for c in match.parts if c != self.name), 0,
             round=number + SUM, phase="compare",
         )  # fmt: skip
         sums |= yield from receive_all(wait, MaskedSum, first + SUM)
+        return *self.all_sums(match, sums), corrections
+
+    def added_up(self, match: ComparisonSession, parts: Mapping[PartyId, MaskedDistances]) -> MaskedSum:
+        """What all responders told this member, added up, and if it is the corrected one further replies."""
+        basis = match.schedule.basis
+        values = [self.residues(match, c, m.values, self.name) for c, m in parts.items()]
+        more = None
+        if self.name == match.corrected and match.checked is not None:
+            each = [check_further(basis, c, m.further, match.checked) for c, m in parts.items()]
+            more = add_residues(basis, each)
+        return MaskedSum(add_residues(basis, values), further=more)
+
+    def all_sums(self, match: ComparisonSession, sums: Mapping[PartyId, MaskedSum]) -> tuple[Array, Array]:
+        """All masked distances (lanes, k, m), and further replies, of what members added up."""
         values = [self.residues(match, c, sums[c].values, c) for c in match.parts]
         more = sums[match.corrected].further
-        further = check_further(schedule.basis, match.corrected, more, match.checked)
-        return np.concatenate(values, axis=2), further, corrections
+        further = check_further(match.schedule.basis, match.corrected, more, match.checked)
+        return np.concatenate(values, axis=2), further
 
     def residues(self, match: ComparisonSession, sender: PartyId, values: Array, member: PartyId) -> Array:
         """Masked distances of the points that this member sums up, checked."""

@@ -23,7 +23,7 @@ from secfc.coded.queries import ComparisonCommittee, Operation, Query, Subject
 from secfc.coded.quorum import NOBODY_MISSED, exclude_dropouts
 from secfc.disclosure.checked.steps import tell_mask_sums
 from secfc.disclosure.compare.candidates import candidates_in
-from secfc.disclosure.compare.dealer import Dealt, continue_dealing, start_dealing
+from secfc.disclosure.compare.dealer import Dealt, DealtComputation, continue_dealing, start_dealing
 from secfc.disclosure.compare.session import (
     DEAL,
     CommitteeChoice,
@@ -160,14 +160,23 @@ class CommitteeServer:
 
     def asked(self, match: ComparisonSession) -> Role[tuple[Mapping[PartyId, Any], set[PartyId]]]:
         """What all players answer, to whom the server deals if it is the dealer; and who said nothing."""
+        awaited = tuple(c for c in self.plan.clients if c in match.players)
+        return (yield from self.answers(match, awaited, match.schedule if match.opens else None))
+
+    def answers(
+        self, match: ComparisonSession, awaited: tuple[PartyId, ...], game: DealtComputation | None
+    ) -> Role[tuple[Mapping[PartyId, Any], set[PartyId]]]:
+        """What these clients answer, and who of them said nothing.
+
+        game: what is dealt for, beside the rounding of centers.
+        """
         question, unheard = match.question, set[PartyId]()
         yield Exchange(to_all(self.desk.there, question), round=question.round, phase="assign")
-        if self.keys is not None:
-            left = yield from start_dealing(match, self.keys, match.schedule if match.opens else None)
+        rounds = match.rounding is not None and not match.opens
+        if self.keys is not None and (game is not None or rounds):
+            left = yield from start_dealing(match, self.keys, game)
             unheard = (yield from self.told_masks(match, left)) or unheard
             yield from continue_dealing(match, left)
-        players = {*match.responders, *match.committee, *self.seating.dealers}
-        awaited = tuple(c for c in self.plan.clients if c in players)
         inbox = yield Exchange(
             {}, awaited, 0, round=question.round + DEAL, accept=question.round, phase="deal"
         )

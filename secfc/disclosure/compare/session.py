@@ -27,7 +27,7 @@ from field.ring.basis import Basis, lanes_for
 from secfc.coded.messages import FinalShare, LabelShare
 from secfc.coded.plan import CodedPlan, RowLayout
 from secfc.coded.policy import DistanceOracle
-from secfc.coded.queries import Query
+from secfc.coded.queries import Operation, Query
 from secfc.data.inputs import IncompatibleOptions
 from secfc.disclosure.checked.blocks import Blocks, Traffic, cheapest_blocks, shapes
 from secfc.disclosure.checked.steps import (
@@ -252,20 +252,27 @@ class ComparisonSession:
     @cached_property
     def checked(self) -> CheckedReplies | None:
         """How replies are checked before anything is opened; None where they are not."""
-        dealer = self.seating.dealer
-        if self.question.operation.opens != "labels":
+        dealer, operation = self.seating.dealer, self.question.operation
+        unseen = operation.opens == "sizes" or operation is Operation.PREDICT_LABELS
+        if operation.opens != "labels" and (dealer is None or not unseen):
             return None
         # Where nobody deals so many take a part of the replies over.
         adding = self.committee if dealer is not None else self.committee[: self.plan.code.t + 1]
-        exact = self.plan.fraction is None and np.array_equal(
-            cluster_sizes(self.question.labels, self.question.k), self.sizes
-        )
+        # Of labels that stay shared nobody knows who adds up to a sum.
+        exact = self.plan.fraction is None and not self.before
+        exact = exact and np.array_equal(cluster_sizes(self.question.labels, self.question.k), self.sizes)
         check = self.rivals.check(self.question.labels, exact)
         return CheckedReplies(
-            self.plan, check, self.schedule.basis, self.context, self.question.round, self.begun,
-            self.responders, adding, dealer,
+            self.plan, check, self.schedule.basis, self.context, self.question.round,
+            self.before + self.begun, self.responders, adding, dealer,
             dealt=DEAL_ROW if self.checked_sums is None else DEAL_ROW + 1,
         )  # fmt: skip
+
+    @property
+    def before(self) -> int:
+        """Steps in which responders sum points by labels that stay shared, before all else."""
+        at = self.question.subject.shared
+        return 0 if at is None or at.step == 0 else 4 if self.hidden else 2
 
     @cached_property
     def checked_sums(self) -> CheckedReplies | None:

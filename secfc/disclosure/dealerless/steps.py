@@ -29,7 +29,7 @@ R = TypeVar("R")
 
 
 class StalledStep(Exception):  # noqa: N818 - what happened
-    """Messages of these clients (their numbers) did not come, in this step of an answer.
+    """Messages of these clients (their numbers) did not come, in this step of an answer; -1 is before all.
 
     later: a step, further on, in which others wait for me already; 0 if there is none.
     """
@@ -37,6 +37,11 @@ class StalledStep(Exception):  # noqa: N818 - what happened
     def __init__(self, step: int, missing: Collection[int], later: int = 0) -> None:
         super().__init__(f"step {step} waits for clients {sorted(missing)}")
         self.step, self.missing, self.later = step, np.array(sorted(missing), np.int32), later
+
+    @property
+    def report(self) -> MissingMessages:
+        """What the server is told."""
+        return MissingMessages(max(1, self.step), self.missing)
 
 
 class AnswerRounds:

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from field.code.masking import PairKeys
 from field.compare.assignment_step import AssignmentStep, SharedContest, SharedLabels
 from secfc.coded.policy import DistanceOracle
+from secfc.disclosure.checked.steps import CheckingClient
 from secfc.disclosure.compare.dealer import Dealt
 from secfc.disclosure.compare.session import CommitteeChoice, ComparisonSession
 from secfc.disclosure.dealerless.steps import AnswerRounds, SharedKeySeats
@@ -30,6 +31,7 @@ class StartedQuery:
 
     game: what is dealt for.  missing: whose seeds a dealer lacks.  corrections: of the dealer, if heard yet.
     seats: of a committee without a dealer, at a member.  left: at a dealer, what is left to deal.
+    checking: my part in the check of replies, if these are checked.
     """
 
     game: AssignmentStep | SharedContest | None
@@ -37,6 +39,7 @@ class StartedQuery:
     corrections: Array | None = None
     seats: SharedKeySeats | None = None
     left: Dealt = field(default_factory=Dealt)
+    checking: CheckingClient | None = None
 
     @property
     def due(self) -> int:

@@ -6,8 +6,8 @@ residues (`field.compare.assignment_step`).  In every step but the first, whose 
 1. members share their parts of the labels with the responders (`field.code.resharing`);
 2. responders sum points by labels: products of shares, dealt anew among the responders with the degree of
    shares again;
-3. responders measure distances to the centers with these sums, and members compare them under the dealer's
-   masks, as under `AssignmentsOnly`; who wins stays shared, and becomes residues;
+3. responders measure distances to the centers with these sums; replies are checked, and members compare them
+   under the dealer's masks, as under `AssignmentsOnly`; who wins stays shared, and becomes residues;
 4. members open the sizes, re-randomized among them, and whether any label changed.
 
 Of several restarts the server then asks what clusters cost, of each one number: what that takes is shared as
@@ -41,6 +41,7 @@ from secfc.coded.messages import (
 from secfc.coded.policy import DistanceOracle, LabelSharing, OwnResult
 from secfc.coded.queries import Operation, Query
 from secfc.coded.quorum import NOBODY_MISSED
+from secfc.disclosure.checked.steps import stop_checking
 from secfc.disclosure.compare.client import ComparisonClient, label_check_round
 from secfc.disclosure.compare.rounds import stop_requesting
 from secfc.disclosure.compare.session import DEAL, ComparisonSession
@@ -394,7 +395,7 @@ class OwnerLabelsClient:
             told, sums = yield from answer
         except StalledStep as stalled:
             yield from self.give_up(match, stalled)
-            report = MissingMessages(stalled.step, stalled.missing)
+            report = stalled.report
         labels, missing = yield from labels_of_own_points(match, k, owners, told)
         if labels is None:
             return report if report.step else MissingMessages(LAST, np.array(sorted(missing), np.int32))
@@ -418,15 +419,17 @@ class OwnerLabelsClient:
             return (yield from answer)
         except StalledStep as stalled:
             yield from self.give_up(match, stalled)
-            return MissingMessages(stalled.step, stalled.missing)
+            return stalled.report
 
     def give_up(self, match: ComparisonSession, stalled: StalledStep) -> Role[None]:
         """Tell all that may wait for me, so that none waits long."""
         others = [c for c in self.plan.clients if c != self.name]
-        told = MissingMessages(stalled.step, NOBODY_MISSED)
+        told = MissingMessages(stalled.report.step, NOBODY_MISSED)
         steps = set(range(stalled.step + 1, stalled.step + 1 + HEARD_BY_ALL))
         for step in sorted(steps | ({stalled.later} if stalled.later > stalled.step else set())):
             yield Exchange(to_all(others, told), round=match.question.round + DEAL + step, phase="compare")
+        if match.checked is not None:
+            yield from stop_checking(match.checked, self.name, stalled.step + DEAL)
         yield from stop_requesting(match, self.name)
 
     def told(self, match: ComparisonSession, answer: Role[Message | None]) -> Role[None]:

@@ -6,9 +6,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
-import numpy as np
 from numpy.typing import NDArray
 
 from field.code.masking import PairKeys
@@ -19,6 +18,7 @@ from field.secrets.coins import Coins
 from secfc.coded.messages import Corrections, MaskedBits, MaskedDistances, MaskedSum, MissingMessages
 from secfc.coded.policy import DistanceOracle
 from secfc.coded.quorum import NOBODY_MISSED, MissingMessageError
+from secfc.disclosure.checked.steps import MASKS
 from secfc.disclosure.compare.computing_party import ComputingParty
 from secfc.disclosure.compare.dealer import (
     Dealt,
@@ -27,13 +27,14 @@ from secfc.disclosure.compare.dealer import (
     start_dealing,
     table_streams,
 )
-from secfc.disclosure.compare.rounds import CorrectionStream, add_residues, reconstruct
+from secfc.disclosure.compare.rounds import CorrectionStream, StartedComparison, reconstruct
 from secfc.disclosure.compare.session import DEAL, CommitteeChoice, ComparisonSession, check_words
 from secfc.disclosure.dealerless.steps import AnswerRounds, StalledStep
 from secfc.disclosure.owner_labels.backend import StartedQuery
 from secfc.roles.exchange import SERVER, Exchange, PartyId, Role, expect_messages, expect_one
 
 Array = NDArray[Any]
+R = TypeVar("R")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -71,6 +72,8 @@ class DealerBackend:
         self, match: ComparisonSession, steps: AnswerRounds, game: AssignmentStep | SharedContest | None
     ) -> Role[StartedQuery]:
         """Deal, if that is my role, or hear the dealer, if it speaks of this first."""
+        # Others of this question take the question's own number, and numbers above.
+        checking = yield from self.unless_missing(self.member.begin_check(match, match.question.round - 1))
         missing, left = NOBODY_MISSED, Dealt()
         if self.name == self.member.dealer and self.member.dealt_to is not None:
             missing = players_without_seed(match, self.member.dealt_to)
@@ -81,9 +84,8 @@ class DealerBackend:
                 left = yield from start_dealing(match, self.member.dealt_to, game)
         due = 0 if game is None else game.portions[0]
         due += 0 if match.rounding is None else match.rounding.dealt
-        return StartedQuery(
-            game, missing, (yield from self.corrected(match, steps, due, first=True)), left=left
-        )
+        corrections = yield from self.corrected(match, steps, due, first=True)
+        return StartedQuery(game, missing, corrections, left=left, checking=checking)
 
     def moved(
         self,
@@ -120,17 +122,45 @@ class DealerBackend:
     ) -> Role[tuple[Array, PartyRandomness] | None]:
         """What a member compares: masked distances, from rounded centers if these are, and tables.
 
-        Whoever deals is no member, and goes on dealing here.
+        Whoever deals is no member, and goes on dealing here.  Replies are checked before.
         """
         measured, begun = yield from self.rounded(match, steps, begun, measured)
-        masked = yield from self.masked(match, steps, measured)
-        if masked is None:
-            yield from continue_dealing(match, begun.left)
-            return None
+        sums = yield from self.masked(match, steps, begun, measured)
         corrections = begun.corrections
         if corrections is None:
             corrections = yield from self.corrected(match, steps, begun.due, first=False)
-        return masked, self.tables(match, corrections)
+        yield from self.check_replies(match, steps, begun, measured, sums)
+        if sums is None:
+            yield from continue_dealing(match, begun.left)
+            return None
+        return sums[0], self.tables(match, corrections)
+
+    def check_replies(
+        self,
+        match: ComparisonSession,
+        steps: AnswerRounds,
+        begun: StartedQuery,
+        measured: DistanceOracle,
+        sums: tuple[Array, Array] | None,
+    ) -> Role[None]:
+        """Check all replies, before anything of them leaves the committee.  sums: at a member, see `masked`.
+
+        Raises StalledStep, SuspectedParties if something does not fit.
+        """
+        if match.checked is None:
+            return
+        about = StartedComparison(measured, begun.missing, left=begun.left, checking=begun.checking)
+        yield from self.unless_missing(self.member.check_replies(match, about, sums))
+        steps.step = match.checked.begun + MASKS - DEAL
+
+    def unless_missing(self, part: Role[R]) -> Role[R]:
+        """A part of an answer whose steps are counted from the question.  Raises StalledStep."""
+        try:
+            return (yield from part)
+        except MissingMessageError as silence:
+            clients = self.member.plan.clients
+            missing = {clients.index(c) for c in silence.missing if c != SERVER}
+            raise StalledStep(silence.step - DEAL, missing) from None
 
     def rounded(
         self, match: ComparisonSession, steps: AnswerRounds, begun: StartedQuery, measured: DistanceOracle
@@ -154,32 +184,30 @@ class DealerBackend:
         return measured, replace(begun, corrections=left if self.name == match.corrected else None)
 
     def masked(
-        self, match: ComparisonSession, steps: AnswerRounds, measured: DistanceOracle
-    ) -> Role[Array | None]:
-        """All distances plus the dealer's masks (lanes, K, m), at a member; elsewhere nothing."""
+        self, match: ComparisonSession, steps: AnswerRounds, begun: StartedQuery, measured: DistanceOracle
+    ) -> Role[tuple[Array, Array] | None]:
+        """All distances plus the dealer's masks (lanes, K, m), and further replies, at a member; elsewhere
+        nothing.
+        """
         others = [match.plan.clients.index(c) for c in match.committee if c != self.name]
         numbers = {c: match.plan.clients.index(c) for c in match.plan.clients}
-        mine = self.member.masked_distances(match, measured)
+        mine = self.member.masked_distances(match, measured, begun.checking)
         sums_up = self.name in match.parts
         awaited = [numbers[c] for c in match.responders if c != self.name] if sums_up else []
         send = {numbers[c]: message for c, message in mine.items() if c != self.name}
         received = yield from steps.exchange(send, awaited, MaskedDistances)
         if self.name not in match.committee:
             return None
-        basis, sums = match.schedule.basis, dict[PartyId, MaskedSum]()
+        sums = dict[PartyId, MaskedSum]()
         if sums_up:
-            values = [mine[self.name].values] if self.name in mine else []
-            values += [
-                self.member.residues(match, match.plan.clients[j], message.values, self.name)
-                for j, message in received.items()
-            ]
-            sums[self.name] = MaskedSum(add_residues(basis, values))
+            parts = {match.plan.clients[j]: message for j, message in received.items()}
+            parts |= {c: mine[c] for c in (self.name,) if c in mine}
+            sums[self.name] = self.member.added_up(match, parts)
         awaited = [numbers[c] for c in match.parts if c != self.name]
         told = {j: message for j in others for message in sums.values()}
         heard = yield from steps.exchange(told, awaited, MaskedSum)
         sums |= {match.plan.clients[j]: message for j, message in heard.items()}
-        values = [self.member.residues(match, c, sums[c].values, c) for c in match.parts]
-        return np.concatenate(values, axis=2)
+        return self.member.all_sums(match, sums)
 
     def corrected(
         self, match: ComparisonSession, steps: AnswerRounds, words: int, *, first: bool

@@ -16,9 +16,9 @@ from secfc.coded.policy import LabelSharing
 from secfc.coded.queries import Operation, Subject
 from secfc.coded.source import PUBLISHED, CodedSource, centers_of
 from secfc.disclosure.compare.candidates import NearestCenter
-from secfc.disclosure.compare.dealer import DealtComputation, continue_dealing, start_dealing
+from secfc.disclosure.compare.dealer import DealtComputation
 from secfc.disclosure.compare.server import CommitteeSeats, CommitteeServer
-from secfc.disclosure.compare.session import DEAL, ComparisonSession, labels_from_shares
+from secfc.disclosure.compare.session import ComparisonSession, labels_from_shares
 from secfc.disclosure.owner_labels.messages import SizeShare
 from secfc.disclosure.owner_labels.multiplication import (
     session_for,
@@ -29,7 +29,7 @@ from secfc.disclosure.owner_labels.run_state import PublicRunState
 from secfc.kmeans.divisive_seeding import CostRequest, GainRequest, Move, Moves, RefineRequest, SplitRequest
 from secfc.kmeans.loop import Stepper, Trace
 from secfc.kmeans.rounded import scaled_costs
-from secfc.roles.exchange import Exchange, PartyId, Role, expect_messages, to_all
+from secfc.roles.exchange import Exchange, Role, expect_messages, to_all
 from secfc.roles.messages import compact_labels
 
 Array = NDArray[Any]
@@ -150,7 +150,7 @@ class OwnerLabelsServer:
         committees = self.committees
         players = match.players if match.rounding is not None else {*match.responders, *match.committee}
         awaited = tuple(c for c in self.plan.clients if c in players)
-        inbox = yield from self.ask(match, None, awaited)
+        inbox, gone = yield from committees.answers(match, awaited, None)
         reports = {c: m for c, m in inbox.items() if isinstance(m, MissingMessages)}
         replies = {c: m for c, m in inbox.items() if c not in reports}
         if set(match.responders) <= set(replies):
@@ -158,17 +158,17 @@ class OwnerLabelsServer:
             values = committees.desk.believed(replies, kind, basis, (count,), 2)
             return tuple(int(x) for x in basis.lift(code.decode(values, 2)))
         failed = {c: report for c, report in reports.items() if report.step or report.missing.size}
-        committees.quorum.silent |= committees.lost(match, set(awaited) - set(inbox), failed)
+        committees.quorum.silent |= committees.lost(match, gone, failed)
         return None
 
     def shown(self, match: ComparisonSession) -> Role[Array | None]:
         """The last labels (m,), which all are told; None if somebody was lost."""
         committees = self.committees
-        inbox = yield from self.ask(match, None, match.committee)
+        inbox, gone = yield from committees.answers(match, match.committee, None)
         shares, reports = committees.sorted(match, inbox, LabelShare)
         if len(shares) == len(match.committee):
             return labels_from_shares(match, shares)
-        committees.quorum.silent |= committees.lost(match, set(match.committee) - set(inbox), reports)
+        committees.quorum.silent |= committees.lost(match, gone, reports)
         return None
 
     def owned(self, match: ComparisonSession) -> Role[bool | None]:
@@ -179,20 +179,19 @@ class OwnerLabelsServer:
         """Whether no label changed, and the sizes after a step; None if somebody was lost."""
         committees = self.committees
         awaited = tuple(c for c in committees.plan.clients if c in match.players)
-        inbox = yield from self.ask(match, step_continuation(match, self.sharing), awaited)
+        inbox, gone = yield from committees.answers(match, awaited, step_continuation(match, self.sharing))
         shares, reports = committees.sorted(match, inbox, SizeShare)
         if len(shares) == len(match.committee):
             return sizes_from_shares(match, shares, hidden=self.sharing.hidden)
-        committees.quorum.silent |= committees.lost(match, set(awaited) - set(inbox), reports)
+        committees.quorum.silent |= committees.lost(match, gone, reports)
         return None
 
     def delivered(self, match: ComparisonSession, game: DealtComputation | None = None) -> Role[bool]:
         """Whether all owners that are there have their labels."""
         committees = self.committees
         there = tuple(c for c in committees.desk.there if c not in committees.quorum.silent)
-        inbox = yield from self.ask(match, game, there)
+        inbox, gone = yield from committees.answers(match, there, game)
         reports = expect_messages(inbox, MissingMessages)
-        gone = set(there) - set(inbox)
         if not any(report.step for report in reports.values()):
             # Who is gone, and nobody missed, only owned points.
             committees.quorum.silent |= gone
@@ -202,20 +201,6 @@ class OwnerLabelsServer:
         committees.quorum.silent |= lost
         # Without another player the question would be the same: who did not hear then owns points only.
         return not lost & {*match.responders, *match.committee, *committees.seating.dealers}
-
-    def ask(
-        self, match: ComparisonSession, game: DealtComputation | None, awaited: tuple[PartyId, ...]
-    ) -> Role[Any]:
-        """What these clients answer.  game: what is dealt for, beside the rounding of centers."""
-        committees, question = self.committees, match.question
-        yield Exchange(to_all(committees.desk.there, question), round=question.round, phase="assign")
-        rounds = match.rounding is not None and not match.opens
-        if committees.keys is not None and (game is not None or rounds):
-            left = yield from start_dealing(match, committees.keys, game)
-            yield from continue_dealing(match, left)
-        return (
-            yield Exchange({}, awaited, 0, round=question.round + DEAL, accept=question.round, phase="deal")
-        )
 
     # --- the end
 

@@ -226,7 +226,8 @@ def test_the_campaign_reaches_every_kind_of_end(name, ends):
 def test_whoever_falsified_a_step_is_suspected_when_others_take_it_again(name):
     scenario, quiet = EVERY[name].with_clusters(2), Network({}, False)
     scenario.run(quiet)
-    first = next(i for i, e in enumerate(quiet.passed) if e.kind == "MaskedSum")
+    # Of what members say while they compare: nothing of that is checked.
+    first = next(i for i, e in enumerate(quiet.passed) if e.kind == "MaskedBits")
     liar = quiet.passed[first].sender
     later = [i for i, e in enumerate(quiet.passed) if e.sender == liar and e.kind == "MaskedBits"]
     found = []
@@ -237,6 +238,8 @@ def test_whoever_falsified_a_step_is_suspected_when_others_take_it_again(name):
                 scenario.run(network)
             except SuspectedParties as error:
                 found.append((error, network.corrupters))
+        if not NIGHTLY and any("took again" in str(error) for error, _ in found):
+            break
     assert all(set(error.parties) & guilty for error, guilty in found)
     assert any("took again" in str(error) for error, _ in found)
 

@@ -207,9 +207,10 @@ def test_what_a_member_is_told_is_uniform_under_a_dealer(monkeypatch):
     data = federation(4, 320, 3)
     for member in ("client-0", "client-1"):
         assert all(map(is_uniform, masked_to(final(data, max_iter=3), member)))
-    # Control: responders that do not mask what they send.
+    # Control: responders that do not mask what they send, and a check that would notice.
     from field.compare import dealer_protocol
 
+    monkeypatch.setattr("field.code.reply_check.CheckWeights.fits", lambda *_: True)
     monkeypatch.setattr(
         dealer_protocol, "mask_distances", lambda basis, weights, values, stream: np.zeros_like(values)
     )

@@ -108,6 +108,7 @@ def runs(both):
 
 COALITIONS = {
     "two members": (("client-0", "client-1"), {"MaskedDistances", "MaskedSum", "MaskedBits", "ResharedPart"}),
+    "two members that check": (("client-0", "client-1"), {"CheckDealing", "MaskedRow", "MaskedProducts"}),
     "a member and a responder": (("client-2", "client-4"), {"MaskedSum", "MaskedBits", "ResharedPart"}),
     "two owners": (("client-4", "client-5"), {"ResharedPart", "OwnShare"}),
     "the dealer": ((SERVER,), {"SizeShare"}),
@@ -204,6 +205,8 @@ def test_distances_without_masks_show(monkeypatch):
         "total_mask",
         lambda basis, shape, streams: np.zeros((basis.lanes, *shape), np.uint32),
     )
+    # The check of replies would notice.
+    monkeypatch.setattr("field.code.reply_check.CheckWeights.fits", lambda *_: True)
     assert fails("a member and a responder", "MaskedSum", [once() for _ in range(FEW)])
 
 

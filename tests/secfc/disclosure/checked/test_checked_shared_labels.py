@@ -1,0 +1,142 @@
+"""Replies are checked where labels stay shared: nothing of a false step is told, honest runs are as ever."""
+
+from functools import cache
+
+import numpy as np
+import pytest
+
+import secfc
+from field import SystemCoins
+from secfc.coded.messages import LabelShare, MaskedCenters, MaskedDistances
+from secfc.disclosure.owner_labels.messages import OwnShare, SizeShare
+from secfc.kmeans.starts import RandomLabels, RandomPoints
+from secfc.roles.exchange import SERVER, SuspectedParties
+from secfc.transport.simulate import simulate
+from tests.nightly import by_night, short
+from tests.secfc.disclosure.checked.test_checked_replies import CHECKS, LIES, gone, lying
+from tests.small import federation
+
+TOLD = LabelShare, SizeShare, OwnShare
+WAYS = {
+    "own labels": dict(disclosure=secfc.OwnLabels(), init=RandomPoints()),
+    "splitting, a client deals": dict(disclosure=secfc.OwnLabels("client-0")),
+    "two segments": dict(
+        disclosure=secfc.OwnLabels(), init=RandomLabels(), threshold=secfc.Threshold(t=1, ell=2)
+    ),
+    "rounded": dict(disclosure=secfc.OwnLabels(), quantization=secfc.Quantization(centers="rounded")),
+    "hidden sizes": dict(disclosure=secfc.OwnLabels(sizes="hidden")),
+    "hidden sizes, a client deals": dict(disclosure=secfc.OwnLabels("client-0", sizes="hidden")),
+    "labels": dict(disclosure=secfc.AssignmentsOnly(), init=RandomPoints()),
+    "final labels": dict(disclosure=secfc.FinalLabelsOnly(dealer=SERVER)),
+}
+# Of sums of rounded centers nothing is checked where labels stay shared.
+FALSE = [lie for lie in LIES if lie[0] is not MaskedCenters]
+SHORT = ("own labels", "splitting, a client deals", "hidden sizes")
+MOST = [*SHORT, *by_night(*(way for way in WAYS if way not in (*SHORT, "labels")))]
+
+
+def run(way, **options):
+    settings = {"k": 3, "threshold": secfc.Threshold(t=2), "max_iter": 3, **WAYS[way]}
+    return secfc.fit(secfc.SecFC(**settings), federation(n=6, m=48), seed=1, **options)
+
+
+whole = cache(run)
+
+
+def same(a, b):
+    """Whether two runs opened the same, and told owners the same labels."""
+    ends = [(r.n_iter, r.converged, [s.tolist() for s in r.sizes], r.flat.tolist()) for r in (a, b)]
+    return ends[0] == ends[1] and all(map(np.array_equal, a.history, b.history))
+
+
+def told_until(faults):
+    """Also notes the rounds of what leaves the committee."""
+    told = []
+
+    def both(e):
+        if isinstance(e.body, TOLD):
+            told.append(e.round)
+        return faults(e)
+
+    return both, told
+
+
+@pytest.mark.parametrize(("kind", "field", "sender"), FALSE, ids=lambda x: getattr(x, "__name__", x))
+@pytest.mark.parametrize("way", MOST)
+def test_one_false_residue_ends_the_run_before_anything_is_told(way, kind, field, sender):
+    if "a client deals" in way and sender == SERVER:
+        sender = "client-0"
+    for seed in range(short(1, nightly=40)):
+        # The first question is about labels that all know, the others about shared ones.
+        faults, seen = lying(kind, field, sender, seed, turn=1 - seed % 2)
+        faults, told = told_until(faults)
+        with pytest.raises(SuspectedParties, match=r"fit the shares of the rows|lies on no polynomial"):
+            run(way, faults=faults)
+        assert len(seen) == 2 - seed % 2
+        assert all(number < seen[-1] for number in told)
+        assert bool(told) == (len(seen) == 2)
+
+
+@pytest.mark.parametrize("way", MOST)
+def test_it_is_the_check_that_notices(way, monkeypatch):
+    """Positive control: with the identity taken away the same lies run to the end."""
+    monkeypatch.setattr("field.code.reply_check.CheckWeights.fits", lambda *_: True)
+    for kind, field, sender in FALSE[:2]:
+        faults, seen = lying(kind, field, sender, 0, turn=1)
+        assert run(way, faults=faults).n_iter >= 1
+        assert len(seen) > 1
+
+
+def predicted(way, faults):
+    """Labels of the points of a run as of new ones, under faults."""
+    return whole(way).model.predict(
+        federation(n=6, m=48),
+        coins=lambda party: SystemCoins(),
+        drive=lambda roles, *_: simulate(roles, faults=faults),
+    )
+
+
+@pytest.mark.parametrize("way", [*MOST, "labels"])
+def test_new_points_are_compared_with_kept_centers_under_the_same_check(way, monkeypatch):
+    for kind, field, sender in FALSE[:2]:
+        faults, told = told_until(lying(kind, field, sender, 0, turn=0)[0])
+        with pytest.raises(SuspectedParties, match="fit the shares of the rows"):
+            predicted(way, faults)
+        assert not told
+    # Positive control: it is the check that notices.
+    monkeypatch.setattr("field.code.reply_check.CheckWeights.fits", lambda *_: True)
+    faults, told = told_until(lying(MaskedDistances, "values", "client-3", 0, turn=0)[0])
+    assert len(predicted(way, faults)) == 6
+    assert told
+
+
+@pytest.mark.parametrize("kind", ["MaskedDistances", "MaskedSum", *CHECKS[:-1]])
+@pytest.mark.parametrize("client", ["client-1", "client-4"])
+@pytest.mark.parametrize("way", MOST)
+def test_a_client_that_is_lost_at_any_message_changes_no_label(way, client, kind):
+    if client == "client-4" and kind in ("MaskedSum", "CheckDealing", "CheckCoin", "CheckDigest"):
+        pytest.skip("it is not in the committee")
+    full = whole(way)
+    for turn in short((2,), (1, 2, 3)):
+        assert told_alike(full, run(way, faults=gone(client, kind, turn)), but=client)
+
+
+def told_alike(a, b, but):
+    """The same, but that one client may not have heard its labels."""
+    pairs = zip(a.plan.clients, a.labels, b.labels, strict=True)
+    alike = all(np.array_equal(x, y) or c == but for c, x, y in pairs)
+    sizes = [[s.tolist() for s in r.sizes] for r in (a, b)]
+    return alike and sizes[0] == sizes[1] and (a.n_iter, a.converged) == (b.n_iter, b.converged)
+
+
+@pytest.mark.parametrize("kind", ["MaskedDistances", "MaskedSum", *CHECKS])
+@pytest.mark.parametrize("way", MOST)
+def test_one_lost_message_changes_no_label(way, kind):
+    full = whole(way)
+    for number in range(short(1, nightly=40)):
+        count = iter(range(1 << 30))
+
+        def faults(e, number=number, count=count):
+            return () if e.kind == kind and next(count) == 3 * number + 5 else (e,)
+
+        assert same(full, run(way, faults=faults))
