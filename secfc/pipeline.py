@@ -299,6 +299,8 @@ class RunSecrets:
 
 def open_journals(experiment: Experiment, simulation: Simulation) -> Checkpoint:
     """The journals of all parties, a context; none without a checkpoint.  Raises JournalError, OSError."""
+    if simulation.checkpoint is None:
+        return Checkpoint({})
     # The session is drawn, and differs in a run that resumes until its coins are restored: not a parameter.
     run = parameters_fingerprint(experiment.algorithm, experiment.public, experiment.seed, simulation.sealed)
     return Checkpoint.open(simulation.checkpoint, experiment.parties, run)

@@ -64,7 +64,7 @@ class RebuiltRows:
             "false": self.false, "relative_error": self.error,
         }  # fmt: skip
 
-    def picture(self) -> Any:
+    def plot_rows(self) -> Any:
         """Bars: rows that there are not, that were rebuilt, and that were guessed wrongly."""
         return plot_rebuilt([self])
 

@@ -60,7 +60,7 @@ class Rates:
     others: int
     curve: tuple[tuple[float, float], ...]
 
-    def fitted(self, alarms: float) -> float:
+    def fitted_detections(self, alarms: float) -> float:
         """Detections at this rate by the fitted shift: a law's figure, nothing that was counted."""
         return GaussianShift(max(0.0, self.shift.value)).rate(alarms)
 

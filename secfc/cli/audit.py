@@ -144,8 +144,8 @@ def print_findings(
         rates, shift, _ = many
         lines.append(
             f"{rates.runs // 2} runs with and as many without it: AUC {rates.auc}, {claim.auc:.3f} by law, "
-            f"1 false alarm in 100 {rates.fitted(0.01):.3f} by the fitted shift, which is no count, "
-            f"{claim.rate(0.01):.3f} by law; these prove a shift of at least {shift.mu:.3g}"
+            f"1 false alarm in 100 {rates.fitted_detections(0.01):.3f} by the fitted shift, which is no "
+            f"count, {claim.rate(0.01):.3f} by law; these prove a shift of at least {shift.mu:.3g}"
         )
     console.print()
     print_items(console, lines)
@@ -168,7 +168,7 @@ def as_object(
             "runs": rates.runs,
             "auc": asdict(rates.auc),
             "detected": {str(a): asdict(i) for a, i in rates.at.items()},
-            "detected_at_0.01_fitted": rates.fitted(0.01),
+            "detected_at_0.01_fitted": rates.fitted_detections(0.01),
             "shift": asdict(rates.shift),
             "shift_at_least": shift.mu,
             "refuted": refuted,

@@ -183,7 +183,7 @@ class Commands(Lazily):
                 number = f" [{problem_id(error)}]" if problem_id(error) else ""
                 raise kind(error.text(ShellInterface(ctx.meta.get(OPTIONS))) + number) from error
             if isinstance(error, ProtocolError):
-                spent = "" if error.promise is None else f". {error.promise.fallen()}"
+                spent = "" if error.promise is None else f". {error.promise.failure_sentence()}"
                 raise Failed(f"the protocol failed: {error} [{problem_id(error)}]{spent}") from error
             if isinstance(error, UnionAborted):
                 raise Failed(f"the union failed: {error}") from error

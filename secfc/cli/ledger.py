@@ -53,7 +53,7 @@ def spending_budget(asked: AskedOptions, algorithm: Any, federation: Federation)
                 name_of(asked.settings.checkpoint), datetime.now(UTC).isoformat(timespec="seconds"),
                 type(algorithm.capabilities.inner or algorithm).__name__, asked["epsilon"], asked["delta"],
             )  # fmt: skip
-            book.within(asked["total_epsilon"]).entered(run).write()
+            book.within(asked["total_epsilon"]).enter_run(run).write()
     except OSError as error:
         raise RefusedInput(
             f"--ledger {path}: {error.strerror or error}. Name a file that can be written."
@@ -64,7 +64,7 @@ def spending_budget(asked: AskedOptions, algorithm: Any, federation: Federation)
         if not any(one.name == run.name for one in book.runs):
             raise RefusedInput(f"--ledger {path} has lost the entry of this run: {RESTORE}.")
         cost = run.epsilon if done.cost is None else min(done.cost, run.epsilon)
-        book = book.entered(RunRecord(run.name, run.began, run.what, cost, run.delta, ended=True))
+        book = book.enter_run(RunRecord(run.name, run.began, run.what, cost, run.delta, ended=True))
         book.write()
     epsilon, delta = book.spent()
     runs = "1 run" if len(book.runs) == 1 else f"{len(book.runs)} runs"

@@ -172,7 +172,7 @@ class ClientSteps:
     def open_retained_sums(self, request: RevealSums, missed: int) -> Exchange:
         """Send shares of the sums that are retained where labels stay shared; none if I missed the end."""
         self.consenting, message = False, None
-        self.validator.miss(missed)
+        self.validator.note_missed(missed)
         retained = self.answer.kept
         if retained is not None and retained.sums is not None:
             self.validator.end(retained.sums.sizes)
@@ -254,14 +254,14 @@ def run_server(way: SecFCSettings, draft: Draft, *, coins: Coins) -> Role[SecFCS
     each = restart_generators(np.random.default_rng(seed), plan.n_init)
     drawing = RestartLabels(plan.init, plan.m, plan.choice)
 
-    def once() -> Role[Trace]:
+    def run_restart() -> Role[Trace]:
         start, k = yield from drawing(next(each), source)
         trace = yield from source.lloyd(start, k, plan.max_iter)
         if plan.n_init == 1 or trace.within is not None:
             return trace
         return replace(trace, within=(yield from source.costs(trace.labels.astype(np.int32), k)))
 
-    trace: Trace = yield from best_of_restarts(plan.n_init, once, is_cheaper)
+    trace: Trace = yield from best_of_restarts(plan.n_init, run_restart, is_cheaper)
     centers = yield from source.ending.fit(source, plan.chosen(trace.k), trace)
     kept = kept.chosen(trace.k)
     if kept.resting:

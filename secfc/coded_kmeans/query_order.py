@@ -358,14 +358,14 @@ class QueryValidator:
             return self.go_on(implied_response(question, due))
         if self.opened is not None:
             return self.go_on(self.opened)
-        begins = self.peek() if due.last else None  # of how many clusters is known then
+        begins = self.peek_restart() if due.last else None  # of how many clusters is known then
         if begins is not None and not self.opens and begins[1].is_asked(question):
             self.ends.append(due.labels)
             return self.begin()
         # Whether the last step changed a label is told by what is asked about next.
         return self.go_on(implied_response(question, due))
 
-    def miss(self, missed: int) -> None:
+    def note_missed(self, missed: int) -> None:
         """Take notice of so many questions that did not come."""
         self.gap = self.gap or missed > 0
 
@@ -417,13 +417,13 @@ class QueryValidator:
 
     def begin(self) -> ExpectedQuery | None:
         """The first question of the next restart."""
-        begins, self.next = self.peek(), None
+        begins, self.next = self.peek_restart(), None
         if begins is None:
             return None
         self.course = begins[0]
         return begins[1]
 
-    def peek(self) -> tuple[Course, ExpectedQuery] | None:
+    def peek_restart(self) -> tuple[Course, ExpectedQuery] | None:
         """The next restart and its first question; those that ask nothing are over with it."""
         while self.next is None:
             course = next(self.courses, None)
@@ -470,9 +470,9 @@ class RestartQueries:
     def __iter__(self) -> Iterator[Course]:
         if self.sharing is not None:
             return iter([shared_label_restarts(self.plan, self.sharing, self.drawing, self.each)])
-        return map(self.restart, self.each)
+        return map(self.restart_queries, self.each)
 
-    def restart(self, own: np.random.Generator) -> Asking:
+    def restart_queries(self, own: np.random.Generator) -> Asking:
         plan, source = self.plan, QueryGenerator(self.plan, self.exposes, self.seating)
         labels, k = yield from self.drawing(own, source)
         trace = yield from source.lloyd(labels, k, plan.max_iter)

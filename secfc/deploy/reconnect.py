@@ -108,7 +108,7 @@ async def run_with_reconnect(
                 links[peer] = Link(channel)
                 watch(peer, "came")
             else:
-                links[peer].renew(channel)
+                links[peer].renew_connection(channel)
                 watch(peer, "came back")
             if not await _broken(channel.ended, links[peer].doubted):
                 channel.abort()

@@ -83,7 +83,7 @@ class Federated(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
         self.result_ = fit(
             self._algorithm(seed), dealt.federation, seed=seed, bound=bound, scale_features=scaling, **more
         )
-        self.labels_ = dealt.gathered(self.result_.labels, len(whole))
+        self.labels_ = dealt.gather_labels(self.result_.labels, len(whole))
         self.clients_ = dealt.federation.names
         self.n_iter_ = max(1, self.result_.n_iter)
         self._n_features_out = self.result_.k
@@ -107,7 +107,7 @@ class Federated(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
         """
         check_is_fitted(self)
         dealt, whole = self._dealt_to_predict(X, groups)
-        return dealt.gathered(self.result_.predict(dealt.federation), len(whole))
+        return dealt.gather_labels(self.result_.predict(dealt.federation), len(whole))
 
     def transform(self, X: Any) -> Array:
         """Distances of rows to the published centers, (m, k) in data units; NaN to a center that stayed
@@ -301,7 +301,7 @@ class DealtFederation:
     federation: Federation
     rows: tuple[Array, ...]
 
-    def gathered(self, labels: Sequence[Array], m: int) -> Array:
+    def gather_labels(self, labels: Sequence[Array], m: int) -> Array:
         """Labels of clients' points as labels of the rows of X: (m,) int32."""
         flat = np.full(m, -1, np.int32)
         for own, rows in zip(labels, self.rows, strict=True):

@@ -307,7 +307,7 @@ def choose_start(
     typical = float(np.quantile(np.abs(last - first), plan.variant.quantile)) * plan.scale**2
     cap = int(np.clip(typical, LEAST_REACH, 4 * plan.reach**2))
     bounds = client_bounds(
-        plan, (plan.noises.choice,), lambda one: one.advantages(starts, cap), alone.weights, books.seed()
+        plan, (plan.noises.choice,), lambda one: one.sum_advantages(starts, cap), alone.weights, books.seed()
     )
     parts = plan.choice_parts(len(starts), cap, bounds)
     (gains,) = yield from books.sum(Choose(starts, cap, bounds), parts, (plan.scale**2,))
@@ -362,7 +362,7 @@ def gather_cones(
     origin = np.zeros((1, plan.d))
     spread = spread.about((yield from books.centers(1, _unseen(origin, origin), spread)))
     (part,) = plan.group_parts(2, 1, plan.reach, ())
-    most = plan.widest(2)
+    most = plan.most_groups(2)
     multiplier = part.deviation / plan.reach
     centers = spread.cones(spread.groups(float(books.counts.sum()), multiplier, plan.most, most), rng)
     anchors = np.tile(spread.mean, (len(centers), 1))

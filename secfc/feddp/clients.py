@@ -68,7 +68,7 @@ class ClientStatistics:
             labels = labels_of(self.clipped, projection, proxies, self.plan.scale)
             return [histogram(labels, len(proxies))]
 
-    def advantages(self, starts: Array, cap: int) -> list[Array]:
+    def sum_advantages(self, starts: Array, cap: int) -> list[Array]:
         """The choice among starts: how much nearer each is than the last one."""
         with one_thread():
             return [advantage_sums(self.clipped, starts, self.plan.scale, cap)]
@@ -94,7 +94,9 @@ class ClientStatistics:
                 return [means.reshape(-1), there * UNIT]
             return [sums_of(rows, labels, k).reshape(-1), histogram(labels, k)]
 
-    def bounded(self, parts: list[NoisePart], vectors: list[Array], bounds: tuple[int, ...]) -> list[Array]:
+    def shorten_to_bounds(
+        self, parts: list[NoisePart], vectors: list[Array], bounds: tuple[int, ...]
+    ) -> list[Array]:
         """The vectors, each shortened to its bound as its noise needs it where clients are the unit."""
         if not self.plan.by_client:
             return vectors
@@ -131,11 +133,11 @@ def client_contributions(
         vectors = mine.weights(told.projection, told.proxies)
     elif isinstance(told, Choose):
         parts = plan.choice_parts(len(told.starts), told.cap, bounds)
-        vectors = mine.advantages(told.starts, told.cap)
+        vectors = mine.sum_advantages(told.starts, told.cap)
     else:
         parts = plan.group_parts(number, len(told.centers), told.reach, bounds)
         vectors = mine.groups(projection if told.projected else None, told.centers, told.origins, told.reach)
-    return parts, mine.bounded(parts, vectors, bounds)
+    return parts, mine.shorten_to_bounds(parts, vectors, bounds)
 
 
 class FedDPClient:
@@ -243,7 +245,7 @@ class FedDPClient:
             f"sends centers that are not rows of {features} features",
         )
         self.refuse_if(
-            not 1 <= k <= plan.widest(number) or not LEAST_REACH <= told.reach <= MAX_REACH,
+            not 1 <= k <= plan.most_groups(number) or not LEAST_REACH <= told.reach <= MAX_REACH,
             f"asks for k={k} clusters within {told.reach} steps: the plan forbids it",
         )
         yield from self.add(told, number)

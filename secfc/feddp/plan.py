@@ -237,7 +237,7 @@ class FedDPPlan:
         """How many steps of FedDP-Lloyds the start takes: of `Cones` that for the mean, and its own."""
         return 1 + self.start.steps if isinstance(self.start, Cones) else 0
 
-    def widest(self, number: int) -> int:
+    def most_groups(self, number: int) -> int:
         """How many groups step 3 (number 0) or a step of FedDP-Lloyds may have at most."""
         if isinstance(self.start, Cones) and 1 < number <= self.ahead:
             return self.start.groups * self.most
@@ -271,7 +271,7 @@ class FedDPPlan:
         if isinstance(self.start, Votes):
             parts += self.weight_parts((1,)) * (self.start.rounds or 1)
         for number in range(1, len(self.noises.lloyd) + 1):
-            parts += self.group_parts(number, self.widest(number), 1, (1, 1))
+            parts += self.group_parts(number, self.most_groups(number), 1, (1, 1))
         honest = HonestCounts.of(self.sums)
         return Composed(tuple(self.placement.event(p.noise, p.size, honest) for p in parts))
 

@@ -82,8 +82,10 @@ class Splitting:
             tree, groups, _ = yield from self._grow(m, clusters_to_split(m, k, self.spare), d, rng)
             if tree.count <= k:
                 return groups
-            told = yield GainRequest(groups, tree.sides, lambda gains: tree.pruned(tree.by_node(gains), k))
-            return _after(groups, tree.trusted(told, k, k))
+            told = yield GainRequest(
+                groups, tree.sides, lambda gains: tree.prune_groups(tree.by_node(gains), k)
+            )
+            return _after(groups, tree.trusted_groups(told, k, k))
 
         return (yield from source.grown(moves))
 
@@ -104,14 +106,16 @@ class Splitting:
                 curves.append(
                     merge_cost_curve(steps, WeighedClusters((), within, None), groups, sizes, elbow)
                 )
-                return tree.pruned(losses, curves[0].k)
+                return tree.prune_groups(losses, curves[0].k)
 
             if tree.count == 1:
                 if within is not None:
                     chosen(())
                 return groups
             told = yield GainRequest(groups, tree.sides, chosen)
-            return _after(groups, tree.trusted(told, min(elbow.least, tree.count), min(most - 1, tree.count)))
+            return _after(
+                groups, tree.trusted_groups(told, min(elbow.least, tree.count), min(most - 1, tree.count))
+            )
 
         found = yield from source.grown(moves)
         return found, curves[0] if curves else None
@@ -211,11 +215,11 @@ class SplitTree:
             left.remove(best)
             yield best, gains[best]
 
-    def pruned(self, gains: Mapping[Path, Fraction], k: int) -> Array:
+    def prune_groups(self, gains: Mapping[Path, Fraction], k: int) -> Array:
         """The groups (c,) when k clusters are left, or all if they are fewer."""
         return self._groups([p for p, _ in islice(self.prunings(gains), max(self.count - k, 0))])
 
-    def trusted(self, told: Array, least: int, most: int) -> Array:
+    def trusted_groups(self, told: Array, least: int, most: int) -> Array:
         """The groups of which somebody tells (c,): unions that were one, from `least` to `most` of them.
 
         Anything else becomes some that are, which nobody who told something else goes on with.
@@ -224,7 +228,7 @@ class SplitTree:
         groups = self._groups(one)
         if least <= int(groups.max()) + 1 <= most:
             return groups
-        return self.pruned(dict.fromkeys(self.nodes, Fraction(0)), most)
+        return self.prune_groups(dict.fromkeys(self.nodes, Fraction(0)), most)
 
     def _groups(self, one: Sequence[Path]) -> Array:
         lowest = np.arange(self.count)

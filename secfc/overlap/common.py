@@ -52,7 +52,7 @@ class CommonPlan:
         found: bytes = self.inner.description
         return found
 
-    def parted(self, party: Party) -> tuple[Array, Array]:
+    def split_columns(self, party: Party) -> tuple[Array, Array]:
         """A client's points on common features, and on its others, in the order of names."""
         rows = self.columns.rows(party)
         inside = np.isin(self.columns.mine(party.name).features, self.common)
@@ -122,7 +122,7 @@ class CommonFeatures:
 
     def client(self, plan: CommonPlan, party: Party, *, coins: Coins) -> Role[Any]:
         """The algorithm's role on my common columns; then my own labels, refined at home."""
-        common, others = plan.parted(party)
+        common, others = plan.split_columns(party)
         narrow = Party(party.name, common, party.truth, party.ids)
         returned = yield from self.algorithm.client(plan.inner, narrow, coins=coins)
         inner: PartyOutcome = self.algorithm.outcome(plan.inner, party.name, returned)

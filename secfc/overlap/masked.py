@@ -197,7 +197,7 @@ class MaskedLloyd:
             wide, many = sums.copy(), np.repeat(counts[:, None], len(mine.features), axis=1)
             wide[:, mine.inside] = told.sums
             many[:, mine.inside] = told.counts[:, np.searchsorted(mine.patterns, mine.of)]
-            known = known.updated(wide, many, told.there)
+            known = known.update_centers(wide, many, told.there)
             if told.last:
                 break
             new = nearest_offered(points, known)
@@ -222,7 +222,7 @@ class MaskedLloyd:
             sums, counts, changed = plan.split(got.total)
             moved.append(changed)
             there, last = np.asarray(counts.any(axis=1)), changed == 0 or step == plan.max_iter
-            known = known.updated(sums, counts[:, columns.pattern], there)
+            known = known.update_centers(sums, counts[:, columns.pattern], there)
             answers = {}
             for client in plan.clients:
                 mine = columns.mine(client)

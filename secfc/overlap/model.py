@@ -147,7 +147,7 @@ class KnownCenters:
         """No center at all."""
         return cls(np.zeros((k, d), np.int64), np.zeros((k, d), np.int64), np.zeros(k, bool))
 
-    def updated(self, sums: Array, counts: Array, there: Array) -> KnownCenters:
+    def update_centers(self, sums: Array, counts: Array, there: Array) -> KnownCenters:
         """Known centers after a step: where nobody has a point, the last value stays."""
         new = counts > 0
         return KnownCenters(np.where(new, sums, self.sums), np.where(new, counts, self.counts), there)

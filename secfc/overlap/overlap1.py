@@ -142,12 +142,12 @@ class Overlap1:
             whole[:, mine.inside] = told.centers
             if told.last:
                 break
-            found, weights = self.aligned(points, whole)
+            found, weights = self.align_centroids(points, whole)
             reply = {SERVER: AlignedCentroids(found[:, mine.inside], weights)}
             whole = damped_update(whole, found, self.alpha)
         return OverlapResult(whole, nearest_known(points, whole))
 
-    def aligned(self, points: Array, centers: Array) -> tuple[Array, Array]:
+    def align_centroids(self, points: Array, centers: Array) -> tuple[Array, Array]:
         """Lines 14 to 19: local centroids (k, d_j) in the places of global ones, NaN where none, and their
         rows.
         """

@@ -148,7 +148,7 @@ class Overlap2:
         labels = find_local_clusters(plan, local, party.name, points, coins)
         count = int(labels.max()) + 1
         inside = plan.columns.mine(party.name).inside
-        sent = self.described([points[labels == a][:, inside] for a in range(count)])
+        sent = self.describe_clusters([points[labels == a][:, inside] for a in range(count)])
         inbox = yield Exchange({SERVER: sent}, (SERVER,), round=SHARE, phase="cluster")
         told = expect_one(expect_messages(inbox, LocalGroups), SERVER)
         if told.k > plan.k or len(told.labels) != count:
@@ -156,7 +156,7 @@ class Overlap2:
         own = np.append(told.labels, -1)[labels].astype(np.int32)
         return OverlapResult(means_of(points, own, told.k), own)
 
-    def described(self, parts: list[Array]) -> LocalGaussians:
+    def describe_clusters(self, parts: list[Array]) -> LocalGaussians:
         """The message about local clusters (m_a, s)."""
         width = parts[0].shape[1]
         full = self.proxies == "gaussian"

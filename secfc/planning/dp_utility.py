@@ -67,7 +67,7 @@ class SplitTrial:
     def median(self) -> float:
         return median(self.excess)
 
-    def beats(self, other: SplitTrial) -> bool:
+    def is_better(self, other: SplitTrial) -> bool:
         """In all simulations, of which one may be none: each is of the same clients."""
         better = sum(mine < theirs for mine, theirs in zip(self.excess, other.excess, strict=True))
         return self.median < other.median and better >= len(self.excess) - 1
@@ -92,7 +92,7 @@ class UtilityForecast:
     @property
     def best(self) -> SplitTrial:
         """The split to take: the one that was asked for, unless another beats it."""
-        rivals = [one for one in self.tried[1:] if one.beats(self.asked)]
+        rivals = [one for one in self.tried[1:] if one.is_better(self.asked)]
         return min(rivals, key=lambda one: one.median, default=self.asked)
 
     @property

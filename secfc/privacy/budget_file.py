@@ -129,7 +129,7 @@ class BudgetLedger:
             )
         return replace(self, total=total)
 
-    def entered(self, run: RunRecord) -> BudgetLedger:
+    def enter_run(self, run: RunRecord) -> BudgetLedger:
         """With this run, in place of what stood there of it.  Raises OverBudget beyond the total.
 
         One that goes on costs no less than it was entered with before; one that ended what it says.

@@ -96,7 +96,7 @@ class Promise:
             f"1/{units} allows that one of them is published whole. Take delta well below {1 / units:.1g}"
         )
 
-    def fallen(self) -> str:
+    def failure_sentence(self) -> str:
         """What a run that ended early may have cost, in a sentence."""
         return (
             f"It may have released what epsilon={self.budget.epsilon:g} at delta={self.budget.delta:g} pays "

@@ -182,17 +182,17 @@ class Scaled:
             self.scaling.within(public.features, public.d)
             honest = sums_for(public, 1, t).honest
             noise = self.scaling.noise(self.algorithm, after, honest, len(public.clients))
-            inner = self.paid(noise).plan(after)
+            inner = self.with_rest_of_budget(noise).plan(after)
             return ScaledPlan.under(noise, public, inner, RunTerms(self, public), t)
         inner = self.algorithm.plan(after)
         return ScaledPlan.of(self.scaling, public, inner, RunTerms(self, public), fixed, t)
 
-    def paid(self, noise: ScaleNoise | None) -> Any:
+    def with_rest_of_budget(self, noise: ScaleNoise | None) -> Any:
         """The algorithm, for what is left of its budget if a part paid for the scale."""
         budget = self.algorithm.capabilities.budget
         return self.algorithm if noise is None or budget is None else budget.within(noise.rest)
 
-    def recorded(self, noise: ScaleNoise | None, ledger: Ledger, clients: tuple[PartyId, ...]) -> Ledger:
+    def record_scale(self, noise: ScaleNoise | None, ledger: Ledger, clients: tuple[PartyId, ...]) -> Ledger:
         """A ledger, and that the scale was opened: to clients, or with noise to everybody."""
         what = self.scaling.opened
         if noise is None:
@@ -236,7 +236,7 @@ class Scaled:
             found, hidden = noisy.scaling, noisy.hidden
         columns = None if plan.observed is None else plan.columns(party.name)
         scaled = found.party(party, columns)
-        applied = AppliedScaling(found, *found.among(columns).tally(party.points), hidden, plan.noise)
+        applied = AppliedScaling(found, *found.among(columns).count_outside(party.points), hidden, plan.noise)
         if not self.told:
             names = plan.terms.public.features
             if plan.noise is not None:
@@ -252,22 +252,22 @@ class Scaled:
                     party.features or names,
                     f"features of client {party.name!r}",
                 )
-        returned = yield from self.paid(plan.noise).client(plan.inner, scaled, coins=coins)
+        returned = yield from self.with_rest_of_budget(plan.noise).client(plan.inner, scaled, coins=coins)
         return applied, returned
 
     def server(self, plan: ScaledPlan, *, rng: np.random.Generator, coins: Coins) -> Role[Any]:
         """Help to add what it does not learn, then serve."""
         plan.terms.check(self)
         yield from help_to_scale(plan)
-        return (yield from self.paid(plan.noise).server(plan.inner, rng=rng, coins=coins))
+        return (yield from self.with_rest_of_budget(plan.noise).server(plan.inner, rng=rng, coins=coins))
 
     def outcome(self, plan: ScaledPlan, party: PartyId, returned: Any) -> PartyOutcome:
         """The algorithm's; a client also has the scaling, and centers that it learned in data units."""
-        algorithm = self.paid(plan.noise)
+        algorithm = self.with_rest_of_budget(plan.noise)
         if party == SERVER:
             own: PartyOutcome = algorithm.outcome(plan.inner, party, returned)
             noisy = plan.noise is not None
-            return replace(own, ledger=self.recorded(plan.noise, own.ledger, ())) if noisy else own
+            return replace(own, ledger=self.record_scale(plan.noise, own.ledger, ())) if noisy else own
         applied, rest = returned
         own = algorithm.outcome(plan.inner, party, rest)
         learned = (*own.learned, self.scaling.opened) if plan.sums or plan.magnitudes else own.learned
@@ -282,7 +282,7 @@ class Scaled:
         # As the algorithm has them: centers of clients that it joins are scaled yet.
         own = {name: one.scaling for name, one in outcomes.items() if name != SERVER}
         noise = next((applied.noise for applied in own.values()), None)
-        algorithm = self.paid(noise)
+        algorithm = self.with_rest_of_budget(noise)
         inner = {name: algorithm.outcome(one.plan, name, results[name]) for name, one in outcomes.items()}
         result: Clustering = algorithm.collect(inner, replace(run, results=results), counts)
         scaling = unite_scalings([applied.scaling for applied in own.values()])
@@ -296,7 +296,7 @@ class Scaled:
         ledger, learned = result.ledger, result.learned
         if any(e.kind == "OpenedSumsDigest" for e in run.transcript.envelopes):
             learned = (*learned, "of the scale of features nothing: clients open the sums")
-            ledger = self.recorded(noise, ledger, tuple(own))
+            ledger = self.record_scale(noise, ledger, tuple(own))
         centers = None if result.centers is None else scaling.back(result.centers)
         return replace(result, centers=centers, model=model, learned=learned, ledger=ledger, scaling=applied)
 
@@ -357,7 +357,7 @@ def apply_scaling(way: Any, plan: ScaledPlan, federation: Federation) -> Applied
     scaling = plan.fixed or plaintext_scaling(way, plan, federation)
     observed = federation.observed or (None,) * federation.n
     tallies = [
-        scaling.among(columns).tally(party.points)
+        scaling.among(columns).count_outside(party.points)
         for party, columns in zip(federation.parties, observed, strict=True)
     ]
     return AppliedScaling(scaling, *(sum(column) for column in zip(*tallies, strict=True)))

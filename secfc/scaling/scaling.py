@@ -125,7 +125,7 @@ class Scaling:
         """Scaled rows (k, d), such as centers, in data units; of a feature left out, its constant."""
         return np.asarray(np.array(self.centers) + np.asarray(centers) * np.array(self.units))
 
-    def tally(self, points: Rows) -> tuple[int, int]:
+    def count_outside(self, points: Rows) -> tuple[int, int]:
         """How many values lie beyond the limit, and how many are missing."""
         beyond = missing = 0
         kept = np.where(np.array(self.units) > 0, self.units, np.inf)

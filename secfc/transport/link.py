@@ -59,7 +59,7 @@ class Link:
         self.written = asyncio.Event()
         self.sent = self.received = 0  # bytes, over all connections
 
-    def renew(
+    def renew_connection(
         self, channel: Channel | asyncio.StreamReader, writer: asyncio.StreamWriter | None = None
     ) -> None:
         """Go on over a new connection to the same peer; the old one is closed, if it is not already.
@@ -91,7 +91,7 @@ class Link:
         self.written.clear()
         self.due_out.set()
 
-    async def speak(self) -> None:
+    async def write_frames(self) -> None:
         """Write frames as they are put; never ends."""
         while True:
             self.due_out.clear()
@@ -148,7 +148,7 @@ class Link:
             if self.leaving:
                 self.put(GOODBYE)
 
-    def leave(self) -> None:
+    def say_goodbye(self) -> None:
         """Say goodbye, after everything else."""
         self.leaving = True
         if self.ready:
@@ -156,7 +156,7 @@ class Link:
 
     # --- in
 
-    async def some(self, count: int) -> bytes:
+    async def read_some(self, count: int) -> bytes:
         """The next bytes of the peer, at least one.  Raises EOFError, OSError."""
         if self.renewed.is_set():  # the rest of a frame comes on no other connection than its beginning
             raise EOFError
@@ -171,20 +171,20 @@ class Link:
         self.received += len(data)
         return data
 
-    async def exactly(self, count: int) -> memoryview:
+    async def read_exactly(self, count: int) -> memoryview:
         """So many bytes; nobody else changes them."""
         # Memory of this size is promised at once and used only as far as bytes come.
         data = np.empty(count, np.uint8).data
         at = 0
         while at < count:
-            some = await self.some(min(PIECE, count - at))
+            some = await self.read_some(min(PIECE, count - at))
             data[at : at + len(some)] = some
             at += len(some)
         return data
 
     async def header(self) -> tuple[int, int]:
         """Size and number of the next frame."""
-        header = await self.exactly(16)
+        header = await self.read_exactly(16)
         return int.from_bytes(header[:8], "little"), int.from_bytes(header[8:], "little", signed=True)
 
 

@@ -31,7 +31,7 @@ class Mailbox:
         # What the party says is not its mailbox's to keep: it may be all its shares.
         self.awaited = replace(exchange, send={})
         if exchange.taken:
-            self.forget(exchange.taken)
+            self.forget_rounds(exchange.taken)
         for sender in exchange.expect:
             self._drop(sender, exchange.first)
 
@@ -66,10 +66,10 @@ class Mailbox:
         awaited |= dict.fromkeys(self.ended(), END)
         rounds = {sender: number for sender, number in awaited.items() if number is not None}
         inbox = Inbox({sender: self._messages[sender][number] for sender, number in rounds.items()}, rounds)
-        self.forget(rounds)
+        self.forget_rounds(rounds)
         return inbox
 
-    def forget(self, rounds: Mapping[PartyId, int]) -> None:
+    def forget_rounds(self, rounds: Mapping[PartyId, int]) -> None:
         """The party has taken these rounds of these senders, so they and what is older are too late."""
         for sender, number in rounds.items():
             self._taken[sender] = max(self.taken(sender), number)

@@ -85,10 +85,10 @@ async def run_party(
     the rest once as many came as the exchange calls enough; one that calls none enough waits for all that are
     there.  pulse: seconds of silence after which a connection counts as broken; all parties agree on about
     the same.  rejoin: seconds after that in which the peer may come back: whoever accepts its new connection,
-    and knows that it is that peer's, calls `Link.renew`; 0 where nobody does.  suspend: of a role that keeps
-    a journal, whether it ends where a peer is lost that is neither given up nor gone with a goodbye; else the
-    role judges.  maximum: bytes of a message, sent or received.  meter: told what this party's time goes
-    into.
+    and knows that it is that peer's, calls `Link.renew_connection`; 0 where nobody does.  suspend: of a role
+    that keeps a journal, whether it ends where a peer is lost that is neither given up nor gone with a
+    goodbye; else the role judges.  maximum: bytes of a message, sent or received.  meter: told what this
+    party's time goes into.
 
     Raises what the role raises, ValueError for a message to be sent that is larger than the maximum;
     PartiesAway, if it suspends.
@@ -96,7 +96,9 @@ async def run_party(
     post, now = _Post(links, maximum, rejoin), asyncio.get_running_loop().time
     readers = [asyncio.create_task(post.receive(peer)) for peer in links]
     speakers = [
-        asyncio.create_task(work) for link in links.values() for work in (link.speak(), link.watch(pulse))
+        asyncio.create_task(work)
+        for link in links.values()
+        for work in (link.write_frames(), link.watch(pulse))
     ]
     try:
         inbox: Any = None
@@ -107,7 +109,7 @@ async def run_party(
             if meter is not None:
                 meter.computed(now() - begin)
             if exchange is None:
-                await post.farewell(readers, patience)
+                await post.await_goodbyes(readers, patience)
                 return results[0]
             # Whatever the role keeps on file is there now: peers need not keep it any longer.
             await post.wait(exchange, inbox.rounds if inbox else {})
@@ -122,7 +124,7 @@ async def run_party(
         raise
     except (ProtocolError, ValueError):
         # What this party said last, perhaps why it ends, shall reach those that are there.
-        await post.farewell(readers, FLUSH)
+        await post.await_goodbyes(readers, FLUSH)
         raise
     finally:
         role.close()
@@ -218,7 +220,7 @@ class _Post:
                 continue
             if number != END:
                 await self.room(peer)
-            data = await link.exactly(size)
+            data = await link.read_exactly(size)
             if self.leaving:
                 continue
             message = wire.decode(data, self.maximum)
@@ -305,7 +307,7 @@ class _Post:
             self.news.notify_all()
         return inbox
 
-    async def farewell(self, readers: list[asyncio.Task[None]], patience: float) -> None:
+    async def await_goodbyes(self, readers: list[asyncio.Task[None]], patience: float) -> None:
         """Wait for everybody's goodbye: to close with unread messages would destroy those under way.
 
         One that is away and has not taken all that it was sent is waited for like any other.
@@ -315,7 +317,7 @@ class _Post:
             self.leaving = True
             self.news.notify_all()
         for link in self.links.values():
-            link.leave()
+            link.say_goodbye()
 
         async def all_left() -> None:
             await asyncio.gather(

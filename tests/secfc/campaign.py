@@ -482,7 +482,7 @@ class Scenario:
         fed = self.federation
         secrets = {name: coins(name) for name in (*fed.names, SERVER)}
         if self.predict:
-            model = self.fitted.model
+            model = self.fitted_detections.model
             sizes = next(iter(model.centers.values())).sizes
             plan = model.plan_for(fed, sizes, bytes(32))
             roles = {

@@ -140,7 +140,7 @@ def test_a_peer_that_falls_silent_or_breaks_off_is_awaited_for_as_long_as_it_may
         if gone == "breaks off":
             other.channel.abort()
         await asyncio.sleep(3 * PULSE)  # longer than a pulse, and than patience
-        link.renew(again.channel)
+        link.renew_connection(again.channel)
         try:
             return (await waiting)[0]
         finally:
@@ -218,7 +218,7 @@ def test_over_a_new_connection_a_party_says_what_it_has_on_file_and_not_what_it_
         again, there = await half_open()
         task = asyncio.create_task(run_party(looks(), {"b": link}, pulse=60.0, patience=PULSE))
         await asyncio.sleep(PULSE)
-        link.renew(again.channel)
+        link.renew_connection(again.channel)
         first = await there.channel.reader.readexactly(16)
         await task
         for end in (other, there):

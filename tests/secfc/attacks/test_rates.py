@@ -24,7 +24,7 @@ def test_rates_of_a_shift_are_its_law(mu):
     assert abs(found.auc.value - law.auc) < 0.01
     assert law.rate(0.01) in found.at[0.01]
     assert mu in found.shift
-    assert abs(found.fitted(0.01) - law.rate(0.01)) < 0.02
+    assert abs(found.fitted_detections(0.01) - law.rate(0.01)) < 0.02
     assert (found.runs, found.members, found.others) == (40, 20_000, 20_000)
     assert found.curve[0][0] == 0
     assert found.curve[-1] == (1.0, 1.0)

@@ -202,6 +202,6 @@ def test_findings_have_a_sentence_figures_and_a_picture():
     assert (judged.exact, judged.false, judged.m) == (1, 1, 2)
     assert judged.figures()["exact"] == 1
     assert REMEDIES["clusters of one"] in judged.sentence
-    assert judged.picture().axes
+    assert judged.plot_rows().axes
     nothing = RebuiltRows("clusters of one", 5, 0, 0, None)
     assert nothing.sentence == "From clusters of one no row could be rebuilt."

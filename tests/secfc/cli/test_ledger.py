@@ -77,7 +77,7 @@ def test_a_run_that_failed_counts_in_full_and_one_that_resumes_counts_once(files
     assert "3 runs" in said(run(files, tmp_path, *kept))  # a new directory is a new run
     # With less noise in the same directory it would not be the same run, and costs no less.
     book = BudgetLedger.read(tmp_path / "spent.json")
-    again = book.entered(RunRecord(book.runs[0].name, "", "", 0.5, 1e-6))
+    again = book.enter_run(RunRecord(book.runs[0].name, "", "", 0.5, 1e-6))
     assert again.runs[-1].epsilon == book.runs[0].epsilon
 
 
@@ -114,7 +114,7 @@ def test_other_data_neighbors_totals_and_files_are_refused(files, tmp_path):
 
 def enter(path, number):
     with exclusive_lock(path):
-        BudgetLedger.read(path).entered(RunRecord(f"{number:032x}", "", "", 0.5, 1e-9)).write()
+        BudgetLedger.read(path).enter_run(RunRecord(f"{number:032x}", "", "", 0.5, 1e-9)).write()
 
 
 def test_processes_that_enter_at_once_lose_no_entry(tmp_path):
@@ -131,10 +131,10 @@ def test_processes_that_enter_at_once_lose_no_entry(tmp_path):
 def test_the_sum_of_epsilons_and_deltas_at_the_edge_of_a_total(tmp_path):
     book = BudgetLedger(tmp_path / "x", bytes(32)).within(1.0)
     for number in range(10):
-        book = book.entered(RunRecord(str(number), "", "", 0.1, 1e-6))
+        book = book.enter_run(RunRecord(str(number), "", "", 0.1, 1e-6))
     assert book.spent() == pytest.approx((1.0, 1e-5))
     with pytest.raises(OverBudget, match="nothing is left"):
-        book.entered(RunRecord("more", "", "", 0.001, 1e-6))
+        book.enter_run(RunRecord("more", "", "", 0.001, 1e-6))
     with pytest.raises(PrivacyError, match="do not add up"):
         book.about("d", Neighbors(), same_people=False).about("d", Neighbors("replace"), same_people=False)
     assert repr(book) == f"Spendings({str(tmp_path / 'x')!r}, 10 runs)"
@@ -174,7 +174,7 @@ def test_a_run_that_fails_says_what_it_may_have_spent():
         with pytest.raises(TooFewReplies) as caught:
             fit(algorithm, data, bound=1.0, faults=lambda e: () if "Distances" in e.kind else (e,))
         assert (caught.value.promise is not None) == told
-    said = way.capabilities.promise().fallen()
+    said = way.capabilities.promise().failure_sentence()
     assert said.startswith("It may have released what epsilon=2 at delta=1e-06 pays for")
     scaled = Scaled(way, NoisyStandardize(((-1, 1),) * 2))
     assert scaled.capabilities.promise().budget == Budget(2.0, 1e-6)

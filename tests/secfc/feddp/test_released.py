@@ -55,7 +55,7 @@ def release(plan, step):
         "weights": (plan.weight_parts(few), few, lambda s: s.weights(projection, plan.points @ projection)),
         "choice": (
             plan.choice_parts(2, cap, (cap,)) if plan.variant.chosen else [], (cap,),
-            lambda s: s.advantages(starts, cap),
+            lambda s: s.sum_advantages(starts, cap),
         ),
         "groups": (
             plan.group_parts(0, K, reach, many), many,
@@ -68,7 +68,7 @@ def release(plan, step):
 
     def added(rows):
         one = ClientStatistics(plan, rows + plan.origin)
-        return one.bounded(parts, statistic(one), bounds)
+        return one.shorten_to_bounds(parts, statistic(one), bounds)
 
     return parts, added
 

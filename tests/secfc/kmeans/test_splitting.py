@@ -173,12 +173,12 @@ def test_a_tree_prunes_what_gains_least_and_keeps_unions_whole():
     gains = dict(zip(tree.nodes, map(Fraction, (1, 2, 9, 3)), strict=True))
     # Not the root, which gains least, before what is below it.
     assert [node for node, _ in tree.prunings(gains)] == [(0, 1), (0,), (1,), ()]
-    assert tree.pruned(gains, 3).tolist() == [0, 1, 0, 2, 0]
-    assert tree.pruned(gains, 9).tolist() == [0, 1, 2, 3, 4]
+    assert tree.prune_groups(gains, 3).tolist() == [0, 1, 0, 2, 0]
+    assert tree.prune_groups(gains, 9).tolist() == [0, 1, 2, 3, 4]
     # Somebody's word is taken for unions that were one, of the right number, and for nothing else.
-    assert tree.trusted(np.array([5, 1, 5, 2, 5]), 3, 3).tolist() == [0, 1, 0, 2, 0]
+    assert tree.trusted_groups(np.array([5, 1, 5, 2, 5]), 3, 3).tolist() == [0, 1, 0, 2, 0]
     for told in ([0, 0, 1, 2, 1], [0, 1, 0, 2, 3], [0, 0, 0, 0, 0]):
-        assert tree.trusted(np.array(told), 3, 3).max() == 2
+        assert tree.trusted_groups(np.array(told), 3, 3).max() == 2
 
 
 def test_its_costs_are_those_of_the_bisecting_start():

@@ -246,12 +246,12 @@ def test_a_step_takes_what_is_new_and_keeps_what_has_no_news():
 def test_a_client_takes_part_in_clusters_that_it_has_enough_points_of():
     way = secfc.Overlap1(2, least=3)
     points = np.array([[0.0], [0.1], [0.2], [9.0], [9.1]])
-    found, weights = way.aligned(points, np.array([[0.0], [9.0]]))
+    found, weights = way.align_centroids(points, np.array([[0.0], [9.0]]))
     assert weights.tolist() == [5, 0]
-    found, weights = secfc.Overlap1(2).aligned(points, np.array([[9.0], [0.0]]))
+    found, weights = secfc.Overlap1(2).align_centroids(points, np.array([[9.0], [0.0]]))
     np.testing.assert_allclose(found, [[9.05], [0.1]])
     assert weights.tolist() == [2, 3]
-    unknown, weights = secfc.Overlap1(2).aligned(points, np.array([[NAN], [0.0]]))
+    unknown, weights = secfc.Overlap1(2).align_centroids(points, np.array([[NAN], [0.0]]))
     assert weights.tolist() == [0, 5]
     assert np.isnan(unknown[0]).all()
 

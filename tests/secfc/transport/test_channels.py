@@ -145,8 +145,8 @@ def test_a_connection_that_breaks_is_renewed_over_another_transport(ends, left):
 
         def renew():
             fresh = Pipe.pair()
-            links[a][b].renew(fresh[0])
-            links[b][a].renew(fresh[1])
+            links[a][b].renew_connection(fresh[0])
+            links[b][a].renew_connection(fresh[1])
             renewals.append(fresh)
 
         one.broken = lambda: asyncio.get_running_loop().call_later(0.01, renew)
@@ -183,7 +183,7 @@ def test_a_frame_that_began_on_one_connection_does_not_end_on_another():
         reading = asyncio.create_task(link.header())
         await asyncio.sleep(0.05)
         one.reader.feed_data(b"\xff" * 8)  # and before anybody looks at it
-        link.renew(fresh)
+        link.renew_connection(fresh)
         with pytest.raises(EOFError):
             await reading
         other.abort()
@@ -392,7 +392,7 @@ def test_a_link_is_made_of_a_channel_or_of_a_stream():
         with pytest.raises(TypeError, match="Pipe with a writer"):
             Link(Pipe.pair()[0], one.writer)
         fresh = await streams()
-        link.renew(fresh[0].reader, fresh[0].writer)
+        link.renew_connection(fresh[0].reader, fresh[0].writer)
         assert link.channel.reader is fresh[0].reader
         with contextlib.suppress(OSError):
             assert await other.read(1) == b""  # the old connection is closed

@@ -473,7 +473,7 @@ async def reviving(make, names, victim, at, told, **options):
             if peer != victim:
                 pair = await mesh([victim, peer])
                 fresh[peer], other = pair[victim][peer], pair[peer][victim]
-                links[peer][victim].renew(other.channel)
+                links[peer][victim].renew_connection(other.channel)
         role = noting(make(victim), victim, network)
         tasks[victim] = asyncio.create_task(run_party(role, fresh, **options))
     return died, dict(zip(tasks, await asyncio.gather(*tasks.values()), strict=True))
@@ -634,7 +634,7 @@ def test_a_peer_that_does_not_come_back_is_missed_after_a_while(tmp_path):
         with pytest.raises(Crash):
             await b
         late = await mesh(["a", "b"])
-        links["a"]["b"].renew(late["a"]["b"].channel)
+        links["a"]["b"].renew_connection(late["a"]["b"].channel)
         assert await late["b"]["a"].channel.read(1) == b""  # it came too late, and is told so
         await late["b"]["a"].channel.close()
         return got, time.monotonic() - begin

@@ -125,7 +125,7 @@ def test_what_was_taken_before_a_crash_is_gone():
     assert (mailbox.taken("a"), mailbox.backlog("a")) == (3, 1)
     mailbox.arrive("a", 3, "again")
     assert mailbox.backlog("a") == 1
-    mailbox.forget({"a": 1})  # older than what was taken: nothing comes back
+    mailbox.forget_rounds({"a": 1})  # older than what was taken: nothing comes back
     assert mailbox.taken("a") == 3
     mailbox.arrive("a", 2, "again")
     assert mailbox.backlog("a") == 1

@@ -1039,7 +1039,7 @@ def test_bytes_that_are_no_message_break_a_connection_and_blame_nobody(noise):
                 pass
         if renewed:
             fresh = await mesh(["client-0", "client-1"])
-            mine.renew(fresh["client-0"]["client-1"].channel)
+            mine.renew_connection(fresh["client-0"]["client-1"].channel)
             await run_party(says(), {"client-0": fresh["client-1"]["client-0"]}, **options)
         bad.channel.abort()
         return await asyncio.wait_for(hearing, 10)
@@ -1061,7 +1061,7 @@ def test_noise_over_one_connection_after_the_other_gains_no_time():
             fresh = await mesh(["client-0", "client-1"])
             bad = fresh["client-1"]["client-0"].channel
             await bad.write(b"\xff" * 50)
-            mine.renew(fresh["client-0"]["client-1"].channel)
+            mine.renew_connection(fresh["client-0"]["client-1"].channel)
             await asyncio.sleep(0.1)
             bad.abort()
             number += 1
