@@ -76,6 +76,8 @@ ROOMS = {
     "secfc.scaling secfc.logs",
     "secfc.tiny_runs": "field.kernels field.ring field.compare psu secfc.roles secfc.data secfc.privacy "
     "secfc.algorithm secfc.kmeans secfc.feddp secfc.coded secfc.disclosure secfc.coded_kmeans secfc.pipeline",
+    "secfc.kept_models": "secfc.data secfc.algorithm secfc.kmeans secfc.scaling secfc.coded_kmeans "
+    "secfc.pipeline",
     "secfc.attack_runs": "field.ring secfc.roles secfc.data secfc.privacy secfc.algorithm secfc.kmeans "
     "secfc.attacks secfc.kfed secfc.feddp secfc.overlap secfc.coded_kmeans secfc.pipeline",
     "secfc.estimators": "field.secrets secfc.data secfc.metrics secfc.privacy secfc.algorithm secfc.kfed "
@@ -93,7 +95,7 @@ ROOMS = {
     "field.ring field.compare psu secfc.roles secfc.data secfc.privacy "
     "secfc.transport secfc.algorithm secfc.kmeans secfc.attacks secfc.kfed secfc.feddp secfc.overlap "
     "secfc.coded secfc.disclosure secfc.coded_kmeans secfc.pipeline secfc.report secfc.scaling secfc.deploy "
-    "secfc.logs secfc.grids secfc.planning secfc.tiny_runs secfc.attack_runs",
+    "secfc.logs secfc.grids secfc.planning secfc.tiny_runs secfc.attack_runs secfc.kept_models",
 }
 # Packages that only name what they offer, what checks them, and a word of Python's that is repaired.
 DOORS = {"field", "field.cached", "psu", "secfc", "secfc._packages"}

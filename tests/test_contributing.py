@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
 import secfc
 from field import SeededCoins
@@ -62,7 +63,7 @@ def federation():
 
 
 def test_each_addition_has_a_numbered_list_and_one_file():
-    kinds = ("a message", "an algorithm", "a policy", "an attack", "a transport")
+    kinds = ("a message", "an algorithm", "a policy", "an attack", "a transport", "an option")
     assert list(SECTIONS) == [f"Add {what}" for what in kinds]
     for section, text in SECTIONS.items():
         assert re.search(r"^1\. ", text, flags=re.MULTILINE), section
@@ -141,3 +142,20 @@ def test_a_transport_is_one_file(added):
     expected, got = simulate(roles()).results, asyncio.run(over_queues())
     for name in fed.names:
         np.testing.assert_array_equal(got[name].labels, expected[name].labels)
+
+
+@pytest.mark.parametrize("added", ["Add an option"], indirect=True)
+def test_an_option_is_one_field(added, tmp_path):
+    (tmp_path / "rows.csv").write_text("x\n1\n2\n")
+
+    def tally(*words):
+        return CliRunner().invoke(added.tally, [str(tmp_path / "rows.csv"), *words])
+
+    assert tally().output == f"{tmp_path / 'rows.csv'}: 3\n"
+    assert tally("--json", "--least", "3").output == '{"lines": 3}\n'
+    assert tally("--least", "4").exit_code == 2
+    assert "lower --least" in tally("--least", "4").output
+    assert "'many' is no whole number" in tally("--least", "many").output
+    shown = " ".join(CliRunner().invoke(added.tally, ["--help"]).output.split())
+    assert "--least LINES Lines that every file must have. [default: 1; x>=0]" in shown
+    assert "--json" in shown

@@ -30,8 +30,7 @@ KNOWN_CRUMBS = {
     # Loaded by the name of what the user asks for: each is one of several that have the same interface.
     "secfc/cli/deploy/flare.py",
     "secfc/cli/deploy/flare_kit.py",
-    "secfc/cli/methods/kfed.py",
-    "secfc/cli/methods/lloyd.py",
+    "secfc/cli/methods/baselines.py",
     # Runs before anything else may be imported.
     "secfc/_packages.py",
     # Not yet merged with the one that needs it.

@@ -292,21 +292,6 @@ def check_extras(method: Method, asked: AskedOptions) -> None:
         require_library("--plot", "plot")
 
 
-def unmatched_columns(federation: Federation) -> tuple[str, ...]:
-    """Columns that were matched by name and came to nothing, in words."""
-    from secfc.data.inputs import names_listed
-
-    notes = []
-    if lost := federation.unobserved:
-        notes.append(f"{names_listed(lost)}: empty at every client that has it, so left out")
-    if apart := federation.aside:
-        shown = names_listed(federation.feature_names or ())
-        notes.append(
-            f"clustered on the columns that all clients have: {shown}; left out: {names_listed(apart)}"
-        )
-    return tuple(notes)
-
-
 def most_steps(algorithm: Any) -> int | None:
     """Steps that a run takes at most, None where that is not said."""
     can = algorithm.capabilities
@@ -343,16 +328,6 @@ def delete_checkpoint(directory: Path, federation: Federation) -> None:
 
     (directory / ENTRY).unlink(missing_ok=True)
     remove_journals(directory, (*federation.names, SERVER))
-
-
-def may_be_id(federation: Federation, feature: int) -> str:
-    """A column that may be no feature, in words."""
-    names = federation.feature_names
-    which = f"column {feature} (counted from 0)" if names is None else f"column {names[feature]!r}"
-    return (
-        f"{which} holds a different whole number in every row of a client, and was clustered as a feature: "
-        "if these are IDs, name it with --id-column, or leave it out with --columns"
-    )
 
 
 # --------------------------------------------------------------------------------------------------
@@ -473,7 +448,7 @@ def judge_rounding(
 
 def facts_of_data(asked: AskedOptions, prepared: PreparedPoints) -> tuple[str, ...]:
     """What exact data tell of how they were prepared, where that may be told."""
-    from secfc.report.data import look_like_ids
+    from secfc.report.data import look_like_ids, may_be_id
 
     if not asked.settings.files or (asked.noisy and not asked.settings.evaluate):
         return ()
@@ -484,6 +459,7 @@ def facts_of_data(asked: AskedOptions, prepared: PreparedPoints) -> tuple[str, .
 def facts_of_columns(asked: AskedOptions, federation: Federation) -> tuple[str, ...]:
     """What is told where columns were matched by name."""
     from secfc.data.resolution import unit_mismatches
+    from secfc.report.data import unmatched_columns
 
     if asked.settings.features == "same":
         return ()

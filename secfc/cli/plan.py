@@ -18,7 +18,7 @@ from secfc.cli.options import Clusters, Whole, argument, command, option, refuse
 from secfc.cli.outputs import check_output, explaining_writes, json_text, write_all
 from secfc.cli.screen import COMPILING, Screen
 from secfc.cli.settings import ForOfficers, Overwriting, Printing, Seeded, Settings, check_choice
-from secfc.cli.written import PAGES, check_filled
+from secfc.cli.written import check_officer
 
 if TYPE_CHECKING:
     from secfc.algorithm import PublicFacts
@@ -86,13 +86,11 @@ def plan(context: click.Context, given: PlanOptions) -> None:
     Exit codes: 0 success; 2 bad usage, or a run that cannot be.
     """
     screen = Screen.stderr(given.as_json)
-    check_filled(given.fill, given.officer)
+    check_officer(given)
     read = () if given.file is None else (given.file,)
     for flag, path in (("--out", given.out), ("--officer", given.officer)):
         if path is not None:
             check_output(path, flag, read, force=given.force)
-    if given.officer is not None and given.officer.suffix.lower() not in PAGES:
-        raise RefusedInput(f"--officer {given.officer}: name a file that ends in .html.")
     from secfc.planning.feasibility import Impossible
 
     made = of_options if given.file is None else of_run_file

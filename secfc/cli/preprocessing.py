@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from secfc.data.federation import Federation
     from secfc.scaling.algorithm import AppliedScaling
 
-FOLD = 100  # between the spreads of two features, from which on a common scale is recommended
-
 
 def agree_on_categories(column: str, values: Sequence[Sequence[str]]) -> list[str]:
     """The categories of a column that clients agree on by a private set union, in ascending order."""
@@ -140,6 +138,8 @@ class PreparedPoints:
         if self.noisy:
             return ()
         if self.applied is None:
+            from secfc.data.resolution import scaling_hint
+
             note = scaling_hint(self.raw)
             return () if note is None else (note,)
         opened = getattr(self.way, "opened", None)
@@ -233,37 +233,3 @@ def without_gaps(settings: Settings, federation: Federation) -> tuple[Federation
         return federation, None
     left, kept = dropped(federation)
     return left, dict(zip(federation.names, kept, strict=True))
-
-
-def scaling_hint(federation: Federation) -> str | None:
-    """A note where spreads of features differ so much that some of them hardly count."""
-    import numpy as np
-
-    from secfc.data.resolution import sample_rows, sample_size
-
-    if federation.observed is not None or federation.d < 2:
-        return None
-    share = min(1.0, sample_size(federation.d) / federation.m)
-    rows = np.concatenate(
-        [
-            np.asarray(block, np.float64)
-            for party in federation.parties
-            for block in sample_rows(party, max(1, round(share * party.points.shape[0])))
-        ]
-    )
-    deviations = rows.std(axis=0)
-    there = np.flatnonzero(deviations > 0)
-    if len(there) < 2:
-        return None
-    wide, narrow = there[deviations[there].argmax()], there[deviations[there].argmin()]
-    fold = deviations[wide] / deviations[narrow]
-    if fold < FOLD:
-        return None
-    names = federation.feature_names
-    first, second = (f"feature {i}" if names is None else repr(names[i]) for i in (wide, narrow))
-    # To one digit: how wide a column is is a fact of the data.
-    shown = 10 ** int(np.log10(fold))
-    return (
-        f"{first} spreads more than {shown:,} times as wide as {second}, which so hardly counts: bring "
-        "features to a common scale with --standardize"
-    )

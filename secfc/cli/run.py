@@ -26,7 +26,6 @@ from secfc.cli.written import Outputs, print_page
 if TYPE_CHECKING:
     from secfc.algorithm import Clustering
     from secfc.data.federation import Federation
-    from secfc.kmeans.elbow import CostCurve
     from secfc.report import Report
 
 
@@ -95,6 +94,21 @@ def run(context: click.Context, given: RunOptions) -> None:
     if settings.processes:
         context.exit(rehearse_and_report(method, asked, federation, kept, outputs, screen))
     result, found = execute(method, asked, federation, source, screen, command_line(context))
+    write_results(asked, outputs, federation, kept, result, found)
+    if found.verified is False:
+        context.exit(1)
+
+
+def write_results(
+    asked: AskedOptions,
+    outputs: Outputs,
+    federation: Federation,
+    kept: Any,
+    result: Clustering,
+    found: Report,
+) -> None:
+    """Write all files, or none of them where labels are wrong, and say on the screen what came of it."""
+    settings = asked.settings
     given_out = None if found.verified is False else result.labels
     outputs.write(federation, given_out, kept, found, partial(_sketch, result, federation, found))
     if settings.officer is not None:
@@ -102,13 +116,14 @@ def run(context: click.Context, given: RunOptions) -> None:
     if settings.model is not None:
         write_model(result, settings.model, [name for name, _ in settings.categorical])
     if settings.plot is not None and found.curve is not None:
-        write_picture(partial(_picture, found.curve), settings.plot)
+        from secfc.report import plot_curve
+
+        curve = found.curve
+        write_picture(lambda: plot_curve(curve), settings.plot)
     if settings.checkpoint is not None and found.verified is not False:
         delete_checkpoint(settings.checkpoint, federation)
     if settings.as_json or not (is_quiet() and outputs.wanted and found.verified is not False):
         _print(settings, found, outputs, withheld=outputs.wanted and given_out is None)
-    if found.verified is False:
-        context.exit(1)
 
 
 def rehearse_and_report(
@@ -126,9 +141,9 @@ def rehearse_and_report(
 
 def write_model(result: Clustering, path: Path, texts: Sequence[str]) -> None:
     """Write the model for `secfc predict`; texts: columns of text.  Raises Refused if there is none."""
-    from secfc.cli.predict import kept_of
+    from secfc.kept_models import model_file_of
 
-    kept = kept_of(result, texts)
+    kept = model_file_of(result, texts)
     if kept is None:
         raise RefusedInput(
             f"--model {path}: this algorithm, or noise on what it opens, leaves no model that could be kept. "
@@ -152,13 +167,6 @@ def _sketch(result: Clustering, federation: Federation, found: Report) -> Any:
     from secfc.report import plane_sketch
 
     return None if found.noisy and not found.evaluated else plane_sketch(result, federation)
-
-
-def _picture(curve: CostCurve) -> Any:
-    """The costs by which k was chosen."""
-    from secfc.report import plot_curve
-
-    return plot_curve(curve)
 
 
 def check_options(context: click.Context, method: Method, settings: Settings) -> AskedOptions:

@@ -23,7 +23,7 @@ from secfc.cli.outputs import (
     json_text,
     write_all,
 )
-from secfc.cli.settings import LABELS, REPORT
+from secfc.cli.settings import LABELS, REPORT, ForOfficers, Settings
 
 if TYPE_CHECKING:
     from secfc.data.federation import Federation
@@ -32,13 +32,44 @@ if TYPE_CHECKING:
     from secfc.report import Report
 
 
-def check_filled(fill: Mapping[str, str], page: Path | None) -> None:
-    """Raises UsageError for words without a page."""
-    if fill and page is None:
+def check_officer(given: ForOfficers) -> None:
+    """Raise UsageError for words without a page, Refused for a page that is no page."""
+    if given.fill and given.officer is None:
         raise click.UsageError("--fill is about a page: add --officer page.html, or leave it out.")
+    if given.officer is not None and given.officer.suffix.lower() not in PAGES:
+        raise RefusedInput(f"--officer {given.officer}: name a file that ends in .html.")
 
 
 PAGES = (".html", ".htm")
+
+
+def check_distinct(settings: Settings, labels: Path | None, reports: Sequence[Path]) -> None:
+    """Raise Refused for two results that would go to one place."""
+    if labels == STDOUT and settings.as_json:
+        raise RefusedInput("--labels - and --json both want stdout: name a file, as --labels labels.csv.")
+    others = [report.resolve() for report in reports]
+    public = None if settings.publish is None else settings.publish.resolve()
+    if labels and labels.resolve() in (*others, public):
+        raise RefusedInput(f"--labels and --report are both {labels}: give them different names.")
+    if public in others:
+        raise RefusedInput(f"--publish {settings.publish} is a --report too: give it another name.")
+    if len(set(others)) < len(others):
+        raise RefusedInput(f"--report {reports[-1]} is there twice: name every file once.")
+    taken = (*others, public, labels and labels.resolve())
+    for option, path in (("--plot", settings.plot), ("--officer", settings.officer)):
+        if path and path.resolve() in taken:
+            raise RefusedInput(f"{option} {path} is written to already: give it another name.")
+
+
+def check_kinds(settings: Settings, reports: Sequence[Path]) -> None:
+    """Raise Refused, UsageError for what cannot be written, or says nothing."""
+    if settings.plot and not find_spec("matplotlib"):
+        raise RefusedInput("--plot needs matplotlib: pip install 'secfc-clustering[plot]'.")
+    for option, path in (("--publish", settings.publish), *(("--report", report) for report in reports)):
+        if path is not None and path.suffix.lower() not in (".json", *PAGES):
+            raise RefusedInput(f"{option} {path}: name a file that ends in .json or in .html.")
+    if settings.readers == "holders" and not any(report.suffix.lower() in PAGES for report in reports):
+        raise RefusedInput("--readers holders is about a page: add --report page.html, or leave it out.")
 
 
 @dataclass(frozen=True)
@@ -68,53 +99,21 @@ class Outputs:
             labels = labels or (None if settings.site_labels else LABELS)
             if not (reports or settings.as_json or settings.processes):
                 reports = (REPORT,)
-        if labels == STDOUT and settings.as_json:
-            raise RefusedInput("--labels - and --json both want stdout: name a file, as --labels labels.csv.")
-        for report in reports if settings.publish is None else (*reports, settings.publish):
-            if labels and labels.resolve() == report.resolve():
-                raise RefusedInput(f"--labels and --report are both {labels}: give them different names.")
-        if settings.publish and settings.publish.resolve() in {report.resolve() for report in reports}:
-            raise RefusedInput(f"--publish {settings.publish} is a --report too: give it another name.")
-        if len({report.resolve() for report in reports}) < len(reports):
-            raise RefusedInput(f"--report {reports[-1]} is there twice: name every file once.")
-        named = {path for path in (labels, settings.publish, *reports) if path}
-        if settings.plot and settings.plot.resolve() in {path.resolve() for path in named}:
-            raise RefusedInput(f"--plot {settings.plot} is written to already: give it another name.")
-        if settings.plot and not find_spec("matplotlib"):
-            raise RefusedInput("--plot needs matplotlib: pip install 'secfc-clustering[plot]'.")
-        if settings.officer and settings.officer.resolve() in {path.resolve() for path in named}:
-            raise RefusedInput(f"--officer {settings.officer} is written to already: give it another name.")
-        check_filled(settings.fill, settings.officer)
-        written = [("--labels", labels), *(("--report", report) for report in reports)]
-        if settings.officer is not None and settings.officer.suffix.lower() not in PAGES:
-            raise RefusedInput(f"--officer {settings.officer}: name a file that ends in .html.")
-        rest = (
-            ("--publish", settings.publish),
-            ("--plot", settings.plot),
-            ("--model", settings.model),
-            ("--officer", settings.officer),
-        )
-        for option, path in (*written, *rest):
-            if path is not None and not (path == STDOUT and option == "--labels"):
+        check_distinct(settings, labels, reports)
+        check_officer(settings)
+        named = (("--labels", None if labels == STDOUT else labels), *(("--report", one) for one in reports))
+        for option in ("publish", "plot", "model", "officer"):
+            named = (*named, (f"--{option}", getattr(settings, option)))
+        for option, path in named:
+            if path is not None:
                 check_output(path, option, asked.read, force=settings.force)
-        for option, path in (("--publish", settings.publish), *(("--report", report) for report in reports)):
-            if path is not None and path.suffix.lower() not in (".json", *PAGES):
-                raise RefusedInput(f"{option} {path}: name a file that ends in .json or in .html.")
-        if settings.readers == "holders" and not any(report.suffix.lower() in PAGES for report in reports):
-            raise RefusedInput("--readers holders is about a page: add --report page.html, or leave it out.")
+        check_kinds(settings, reports)
         if settings.site_labels is not None:
             check_folder(settings.site_labels, "--site-labels", force=settings.force)
-        private = asked.get("membership") == "private"
         return cls(
-            labels,
-            reports,
-            settings.force,
-            settings.readers,
-            settings.publish,
-            settings.site_labels,
-            settings.linkage,
-            private,
-        )
+            labels, reports, settings.force, settings.readers, settings.publish, settings.site_labels,
+            settings.linkage, asked.get("membership") == "private",
+        )  # fmt: skip
 
     @property
     def wanted(self) -> bool:

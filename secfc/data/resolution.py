@@ -39,6 +39,8 @@ SAMPLE = 1 << 18  # values that are looked at, but no fewer than a thousand rows
 SLICES = 64  # of neighboring rows, spread over all
 FEW = 20  # rows of a site below which it only warns: their quartiles say little of all data
 
+FOLD = 100  # between the spreads of two features, from which on a common scale is recommended
+
 
 @dataclass(frozen=True)
 class Resolution:
@@ -256,3 +258,33 @@ def unit_mismatches(federation: Federation) -> tuple[str, ...]:
                 "the same units are needed"
             )
     return tuple(said)
+
+
+def scaling_hint(federation: Federation) -> str | None:
+    """A note where spreads of features differ so much that some of them hardly count."""
+    if federation.observed is not None or federation.d < 2:
+        return None
+    share = min(1.0, sample_size(federation.d) / federation.m)
+    rows = np.concatenate(
+        [
+            np.asarray(block, np.float64)
+            for party in federation.parties
+            for block in sample_rows(party, max(1, round(share * party.points.shape[0])))
+        ]
+    )
+    deviations = rows.std(axis=0)
+    there = np.flatnonzero(deviations > 0)
+    if len(there) < 2:
+        return None
+    wide, narrow = there[deviations[there].argmax()], there[deviations[there].argmin()]
+    fold = deviations[wide] / deviations[narrow]
+    if fold < FOLD:
+        return None
+    names = federation.feature_names
+    first, second = (f"feature {i}" if names is None else repr(names[i]) for i in (wide, narrow))
+    # To one digit: how wide a column is is a fact of the data.
+    shown = 10 ** int(np.log10(fold))
+    return (
+        f"{first} spreads more than {shown:,} times as wide as {second}, which so hardly counts: bring "
+        "features to a common scale with --standardize"
+    )

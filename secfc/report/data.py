@@ -27,7 +27,7 @@ from field.ring.quantize import Quantizer
 from secfc import metrics
 from secfc.algorithm import Algorithm, Clustering
 from secfc.data.federation import Federation
-from secfc.data.inputs import InputError
+from secfc.data.inputs import InputError, names_listed
 from secfc.data.party import Party
 from secfc.data.resolution import Resolution
 from secfc.kmeans.elbow import CostCurve
@@ -74,6 +74,29 @@ def file_digests(files: Iterable[Path]) -> tuple[dict[str, Any], ...]:
             digest = hashlib.file_digest(file, "sha256").hexdigest()
         found.append({"path": str(path), "bytes": path.stat().st_size, "sha256": digest})
     return tuple(found)
+
+
+def may_be_id(federation: Federation, feature: int) -> str:
+    """A column that may be no feature, in words."""
+    names = federation.feature_names
+    which = f"column {feature} (counted from 0)" if names is None else f"column {names[feature]!r}"
+    return (
+        f"{which} holds a different whole number in every row of a client, and was clustered as a feature: "
+        "if these are IDs, name it with --id-column, or leave it out with --columns"
+    )
+
+
+def unmatched_columns(federation: Federation) -> tuple[str, ...]:
+    """Columns that were matched by name and came to nothing, in words."""
+    notes = []
+    if lost := federation.unobserved:
+        notes.append(f"{names_listed(lost)}: empty at every client that has it, so left out")
+    if apart := federation.aside:
+        shown = names_listed(federation.feature_names or ())
+        notes.append(
+            f"clustered on the columns that all clients have: {shown}; left out: {names_listed(apart)}"
+        )
+    return tuple(notes)
 
 
 def look_like_ids(federation: Federation) -> tuple[int, ...]:

@@ -1,6 +1,6 @@
-"""The algorithms that `secfc run` offers, a file each.
+"""The algorithms that `secfc run` offers, a file for those of one kind.
 
-A new one is a file beside these whose METHOD is a `secfc.cli.method.Method`, and its name in the list.
+A new one is a file beside these with METHODS, values of `secfc.cli.method.Method`, and its name in the list.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from secfc.cli.method import Method
 from secfc.cli.options import Option
 
 # The first is the default; help is in this order.
-NAMES = ("secfc", "feddp", "overlap", "overlap1", "overlap2", "lloyd", "kfed")
+NAMES = ("secfc", "feddp", "overlap", "baselines")
 
 
 @cache
 def methods() -> dict[str, Method]:
     """All methods by the word for --algorithm."""
-    found: list[Method] = [import_module(f"{__name__}.{name}").METHOD for name in NAMES]
-    return {method.name: method for method in found}
+    modules = [import_module(f"{__name__}.{name}") for name in NAMES]
+    return {method.name: method for module in modules for method in module.METHODS}
 
 
 def options() -> dict[str, Option]:

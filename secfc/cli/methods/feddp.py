@@ -118,3 +118,4 @@ METHOD = Method(
     refines=True,
     needs="dp",
 )
+METHODS = (METHOD,)

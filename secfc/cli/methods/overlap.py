@@ -1,20 +1,27 @@
-"""`--algorithm masked-lloyd`: k-means where clients observe different columns, over secure sums."""
+"""`--algorithm masked-lloyd`, `overlap-1`, `overlap-2`: k-means where clients observe different columns."""
 
 from __future__ import annotations
 
 import sys
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+import click
 
 from secfc.cli.execute import bound_from_data, check_bound
 from secfc.cli.method import AskedOptions, ChosenAlgorithm, Coalition, LloydSteps, LocalClusters, Method
-from secfc.cli.options import fields_of
+from secfc.cli.options import OTHERS, Number, Whole, fields_of, option
 
 if TYPE_CHECKING:
     from secfc.algorithm import PublicFacts
     from secfc.data.federation import Federation
 
 
-def settle(asked: AskedOptions) -> AskedOptions:
+# --------------------------------------------------------------------------------------------------
+# Over secure sums.
+
+
+def settle_local(asked: AskedOptions) -> AskedOptions:
     """A number of local clusters and a way to find it contradict each other."""
     if asked["local"] == "silhouette":
         asked.refuse(["k_local"], "{option} has no meaning for --local silhouette, which finds it.")
@@ -35,7 +42,7 @@ def say_who_observes(asked: AskedOptions, plan: Any) -> None:
             print(sentence, file=sys.stderr)
 
 
-def choose(asked: AskedOptions, public: PublicFacts) -> ChosenAlgorithm:
+def choose_masked(asked: AskedOptions, public: PublicFacts) -> ChosenAlgorithm:
     """Lloyd's heuristic with missing features, from matched local clusters."""
     from secfc.overlap.masked import MaskedLloyd
     from secfc.overlap.starts import matching_start_named
@@ -55,13 +62,13 @@ def choose(asked: AskedOptions, public: PublicFacts) -> ChosenAlgorithm:
     return ChosenAlgorithm(algorithm, {"bound_from_data": bound_from_data(asked)}, remarks=remarks)
 
 
-def inspect(asked: AskedOptions, federation: Federation, plan: Any) -> None:
+def inspect_masked(asked: AskedOptions, federation: Federation, plan: Any) -> None:
     """Say who observes what.  Raises InputError for values outside a given bound."""
     say_who_observes(asked, plan)
     check_bound(asked, federation, plan)
 
 
-METHOD = Method(
+MASKED = Method(
     "masked-lloyd",
     "clusters files with different columns (the default for --features union)",
     [
@@ -69,9 +76,125 @@ METHOD = Method(
         *fields_of(Coalition),
         *fields_of(LloydSteps, "max_iter scale bound coarse"),
     ],
-    choose,
-    settle=settle,
+    choose_masked,
+    settle=settle_local,
+    inspect=inspect_masked,
+    chooses=False,
+    needs="estimators",
+)
+
+
+# --------------------------------------------------------------------------------------------------
+# The published Algorithm 1: the server sees centroids.
+
+
+@dataclass(frozen=True)
+class Overlap1Options(LocalClusters):
+    """What `--algorithm overlap-1` takes."""
+
+    # fmt: off
+    rounds: int = option(3, Whole(1), group=OTHERS, help=
+        "overlap-1: rounds in which clients improve global centroids.")
+    alpha: float = option(0.8, Number(0, 1, min_open=True), group=OTHERS, help=
+        "overlap-1: how far global centroids step towards new ones.")
+    # fmt: on
+
+
+def settle_first(asked: AskedOptions) -> AskedOptions:
+    """Raise UsageError for what hides centroids that are shown anyhow."""
+    if asked["start"] == "synchronized-distances":
+        asked.refuse(
+            ["start"],
+            "{option} synchronized-distances has no use in overlap-1, which shows the server centroids.",
+        )
+    return settle_local(asked)
+
+
+def choose_first(asked: AskedOptions, public: PublicFacts) -> ChosenAlgorithm:
+    """Algorithm 1 of Maritan and Schenato."""
+    from secfc.overlap.overlap1 import Overlap1
+    from secfc.overlap.starts import matching_start_named
+
+    start = matching_start_named(asked["start"] or "paper", local_clusterer(asked))
+    algorithm = Overlap1(asked.k, start=start, rounds=asked["rounds"], alpha=asked["alpha"])
+    remarks = ("the server sees every client's centroids on shared columns, in every round",)
+    return ChosenAlgorithm(algorithm, remarks=remarks)
+
+
+def inspect(asked: AskedOptions, federation: Federation, plan: Any) -> None:
+    """Say who observes what, before anything moves."""
+    say_who_observes(asked, plan)
+
+
+OVERLAP_1 = Method(
+    "overlap-1",
+    "is a published algorithm for different columns, with centroids in the clear",
+    fields_of(Overlap1Options),
+    choose_first,
+    settle=settle_first,
     inspect=inspect,
     chooses=False,
     needs="estimators",
 )
+
+
+# --------------------------------------------------------------------------------------------------
+# The published Algorithm 2, in one shot.
+
+
+@dataclass(frozen=True)
+class Overlap2Options:
+    """What `--algorithm overlap-2` takes, and no other."""
+
+    # fmt: off
+    proxies: str = option("moments", ["moments", "gaussian", "diagonal"], group=OTHERS, help=
+        "overlap-2: what clients tell of local clusters beside means. moments: variances, from which forces "
+        "follow; gaussian, diagonal: covariances or variances, by which the server draws points.")
+    exponent: float = option(2.0, Number(1, min_open=True), group=OTHERS, help=
+        "overlap-2: how fast attraction falls with distance.")
+    # fmt: on
+
+
+def settle_second(asked: AskedOptions) -> AskedOptions:
+    """Raise UsageError for what contradicts: k is chosen by silhouettes, from 2 on, and without costs."""
+    settle_local(asked)
+    if not isinstance(asked.k, int):
+        if asked.k.least > 2:
+            raise click.UsageError(f"--algorithm overlap-2 chooses k from 2 on: -k 2..{asked.k.most or ''}")
+        if asked.settings.plot is not None:
+            raise click.UsageError(
+                "--plot draws costs, and overlap-2 chooses k by silhouettes: leave it out."
+            )
+    return asked
+
+
+def choose_second(asked: AskedOptions, public: PublicFacts) -> ChosenAlgorithm:
+    """Algorithm 2 of Maritan and Schenato."""
+    from secfc.overlap.local import LocalKMeans, Silhouette
+    from secfc.overlap.overlap2 import Overlap2
+
+    chosen = not isinstance(asked.k, int)
+    found = Silhouette() if asked["local"] == "silhouette" or (chosen and not asked["k_local"]) else None
+    algorithm = Overlap2(
+        None if chosen else asked.k,
+        proxies=asked["proxies"],
+        w=asked["exponent"],
+        local=found or LocalKMeans(asked["k_local"]),
+        **({"most": asked.k.most} if chosen and asked.k.most else {}),
+    )
+    told = "covariances" if asked["proxies"] == "gaussian" else "variances"
+    remarks = (f"the server sees the means and {told} of every client's local clusters on shared columns",)
+    return ChosenAlgorithm(algorithm, remarks=remarks)
+
+
+OVERLAP_2 = Method(
+    "overlap-2",
+    "is another, in one shot",
+    [*fields_of(LocalClusters, "local k_local"), *fields_of(Overlap2Options)],
+    choose_second,
+    settle=settle_second,
+    inspect=inspect,
+    needs="estimators",
+)
+
+METHODS = (MASKED, OVERLAP_1, OVERLAP_2)

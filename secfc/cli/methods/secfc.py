@@ -222,16 +222,14 @@ def choose(asked: AskedOptions, public: PublicFacts) -> ChosenAlgorithm:
         select_workers,
     )
     from secfc.coded_kmeans.secfc import SecFC
-    from secfc.disclosure import AssignmentsOnly, FinalLabelsOnly, OwnLabels
     from secfc.roles.exchange import SERVER
     from secfc.tiny_runs import plaintext_twin
 
     values = lloyd_steps(asked)
     final, private = asked["disclosure"] == "final-labels", asked["membership"] == "private"
     # Final labels are those that nobody deals for unless it is said who does.
-    dealer = asked["dealer"] or (None if final else SERVER)
-    dealer = None if dealer == "none" else dealer
-    undealt = asked["disclosure"] in ("assignments", "own-labels", "final-labels") and dealer is None
+    dealer = asked["dealer"] or ("none" if final else SERVER)
+    undealt = asked["disclosure"] != "distances" and dealer == "none"
     ell = 1 if undealt and asked["ell"] is None else asked["ell"]
     computing = len(select_workers(asked["workers"], public.clients))
     withstood = 1 if asked["t"] is None else asked["t"]
@@ -244,25 +242,17 @@ def choose(asked: AskedOptions, public: PublicFacts) -> ChosenAlgorithm:
     if private:
         membership, about = private_rows(asked, t)
         notes += about
-    if asked.noisy:
-        values["disclosure"] = noise_policy(asked)
-    elif asked["disclosure"] == "assignments":
-        values["disclosure"] = AssignmentsOnly(dealer, asked["consent"])
-    elif asked["disclosure"] == "own-labels":
-        values["disclosure"] = OwnLabels(dealer, asked["consent"], asked["sizes"])
-    elif final:
-        values["disclosure"] = FinalLabelsOnly(asked["consent"], dealer=dealer)
-    else:
+    values["disclosure"] = choose_policy(asked, None if dealer == "none" else dealer)
+    if not asked.noisy and asked["disclosure"] == "distances":
         notes += (
             "the server sees the distance of every point to every center, and over iterations these fix the "
             "shape of the data; --disclosure assignments shows it labels only",
         )
-    remarks: tuple[str, ...] = ()
-    if bound_from_data(asked):
-        remarks = (
-            f"the bound {public.bound:g} was read off the data and counts as public; --bound sets one "
-            "without looking at the data",
-        )
+    derived = (
+        f"the bound {public.bound:g} was read off the data and counts as public; --bound sets one without "
+        "looking at the data"
+    )
+    remarks = (derived,) if bound_from_data(asked) else ()
     algorithm = SecFC(
         asked.k, Threshold(t, ell, asked["liars"]), membership=membership,
         runtime=Runtime(
@@ -277,6 +267,21 @@ def choose(asked: AskedOptions, public: PublicFacts) -> ChosenAlgorithm:
         twin=plaintext_twin(algorithm) if verified else None,
         policy=algorithm.disclosure if asked["attack"] else None,
     )  # fmt: skip
+
+
+def choose_policy(asked: AskedOptions, dealer: str | None) -> Disclosure:
+    """What the server sees."""
+    from secfc.disclosure import AssignmentsOnly, Distances, FinalLabelsOnly, OwnLabels
+
+    if asked.noisy:
+        return noise_policy(asked)
+    if asked["disclosure"] == "assignments":
+        return AssignmentsOnly(dealer, asked["consent"])
+    if asked["disclosure"] == "own-labels":
+        return OwnLabels(dealer, asked["consent"], asked["sizes"])
+    if asked["disclosure"] == "final-labels":
+        return FinalLabelsOnly(asked["consent"], dealer=dealer)
+    return Distances()
 
 
 def noise_policy(asked: AskedOptions) -> Disclosure:
@@ -329,3 +334,4 @@ METHOD = Method(
     inspect=inspect,
     foresee=foresee,
 )
+METHODS = (METHOD,)

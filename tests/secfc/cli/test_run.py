@@ -867,7 +867,7 @@ def choose(asked, public):
 class ToyOptions:
     depth: int = option(1, Whole(1), group=OTHERS, help="toy: depth.")
 
-METHOD = Method("toy", "is a toy", [*fields_of(LloydSteps, "n_init"), *fields_of(ToyOptions)], choose)
+METHODS = (Method("toy", "is a toy", [*fields_of(LloydSteps, "n_init"), *fields_of(ToyOptions)], choose),)
 """
 
 

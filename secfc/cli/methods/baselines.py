@@ -1,0 +1,51 @@
+"""`--algorithm lloyd` and `k-fed`: baselines, on pooled data and in one shot.  Nothing is hidden."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from secfc.cli.execute import bound_from_data, check_bound, lloyd_steps
+from secfc.cli.method import AskedOptions, ChosenAlgorithm, LloydSteps, LocalClusters, Method
+from secfc.cli.options import fields_of
+
+if TYPE_CHECKING:
+    from secfc.algorithm import PublicFacts
+
+
+def choose_lloyd(asked: AskedOptions, public: PublicFacts) -> ChosenAlgorithm:
+    """Lloyd's heuristic on integers, as the secure protocol would take its steps."""
+    from secfc.coded_kmeans.plaintext import Lloyd
+
+    return ChosenAlgorithm(Lloyd(asked.k, **lloyd_steps(asked)), {"bound_from_data": bound_from_data(asked)})
+
+
+LLOYD = Method(
+    "lloyd",
+    "is a baseline on pooled data, without privacy",
+    fields_of(LloydSteps),
+    choose_lloyd,
+    inspect=check_bound,
+)
+
+
+def choose_kfed(asked: AskedOptions, public: PublicFacts) -> ChosenAlgorithm:
+    """k-FED, by default with as many local clusters as its authors recommend."""
+    from secfc.kfed import KFed
+
+    # Where k is to be chosen, it may turn out to be 4 or more, of which this is the root.
+    k_local = math.isqrt(asked.k if isinstance(asked.k, int) else max(asked.k.least, 4))
+    notes = () if asked["k_local"] else (f"k_local={k_local} was chosen: sqrt(k) rounded down",)
+    k_local = asked["k_local"] or k_local
+    return ChosenAlgorithm(KFed(asked.k, k_local, seed=asked.settings.seed), notes=notes)
+
+
+K_FED = Method(
+    "k-fed",
+    "is a baseline in one shot, without privacy",
+    fields_of(LocalClusters, "k_local"),
+    choose_kfed,
+    needs="estimators",
+)
+
+METHODS = (LLOYD, K_FED)
