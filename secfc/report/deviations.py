@@ -94,7 +94,8 @@ TABLE = (
         "`Threshold(deviating=1)`, where the policy has it", "unnoticed", "labels|owners|final",
     ),
     DeviationRow(
-        "the dealer: the server, or the client of `dealer=`", "labels",
+        "the dealer: the server by false tables, the client of `dealer=` also by false replies of its own",
+        "labels",
         "what `Distances()` shows, up to rotation",
         "trusted with dealing; there is none under `dealer=None`", "unnoticed", "dealt",
     ),

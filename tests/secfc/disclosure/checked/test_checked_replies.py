@@ -111,6 +111,36 @@ def test_one_false_residue_ends_the_run_before_a_label(way, kind, field, sender)
         assert all(number < false for number in told)
 
 
+def test_a_client_that_deals_makes_its_own_false_replies_fit(monkeypatch):
+    """What the page says of it: it hears coins before it tells what its masks add up to."""
+    honest, dealer = run("a client deals"), "client-0"
+
+    def error(values):
+        false = np.zeros_like(values)
+        false[:, 0, ::2] = np.arange(1, 1 + len(values))[:, None] << 26  # a large number
+        return false
+
+    def faults(e):
+        if isinstance(e.body, MaskedDistances) and e.sender == dealer:
+            basis = honest.plan.code.basis.prefix(len(e.body.values))
+            changed = basis.add(e.body.values, error(e.body.values))
+            e = dataclasses.replace(e, body=dataclasses.replace(e.body, values=changed))
+        return (e,)
+
+    real = steps.CheckingClient.verify
+
+    def verify(self, rows=None, columns=None, sums=None, masks=None):
+        if masks is not None:
+            masks = self.asked.basis.add(masks[0], error(masks[0])), masks[1]
+        return real(self, rows, columns, sums, masks)
+
+    # Without masks that are made to fit it is noticed, as anybody is.
+    with pytest.raises(SuspectedParties, match="fit the shares of the rows"):
+        run("a client deals", faults=faults)
+    monkeypatch.setattr(steps.CheckingClient, "verify", verify)
+    assert not same_runs(run("a client deals", faults=faults), honest)
+
+
 @pytest.mark.parametrize("way", WAYS)
 def test_it_is_the_check_that_notices(way, monkeypatch):
     """Positive control: with the identity taken away the same lies run to the end."""

@@ -11,10 +11,10 @@ from field.ring.basis import Basis
 from secfc.coded.messages import Corrections, LabelShare, MaskedBits
 from secfc.coded.parameters import Network
 from secfc.disclosure.checked import words
-from secfc.disclosure.checked.messages import CheckDealing, PartDigests
+from secfc.disclosure.checked.messages import CheckDealing, MaskSums, PartDigests
 from secfc.kmeans.bisecting import Bisecting
 from secfc.kmeans.starts import CenterSeparation, RandomPoints
-from secfc.roles.exchange import SERVER, FaultyClient, FaultyServer, SuspectedParties
+from secfc.roles.exchange import SERVER, FaultyClient, FaultyParty, FaultyServer, SuspectedParties
 from tests.nightly import by_night, short
 from tests.small import federation, same_runs
 
@@ -281,7 +281,12 @@ def test_false_words_of_labels_are_wrong_labels_where_one_plays_a_part(monkeypat
     assert not same_runs(full, run("a triple", 0, k=2))
 
 
-def test_corrections_that_differ_within_a_part_end_the_run():
+# Whoever deals, its messages are checked alike.
+DEALERS = pytest.mark.parametrize(("way", "dealer"), [("a triple", SERVER), ("a client deals", "client-0")])
+
+
+@DEALERS
+def test_corrections_that_differ_within_a_part_end_the_run(way, dealer):
     count = iter(range(1 << 30))
 
     def faults(e):
@@ -290,8 +295,41 @@ def test_corrections_that_differ_within_a_part_end_the_run():
         return (e,)
 
     with pytest.raises(SuspectedParties, match=REFUSED) as error:
-        run("a triple", faults=faults)
-    assert SERVER in error.value.parties
+        run(way, faults=faults)
+    assert dealer in error.value.parties
+
+
+@DEALERS
+@pytest.mark.parametrize(
+    ("kind", "change"),
+    [
+        (Corrections, lambda b: dataclasses.replace(b, words=b.words[1:])),
+        (MaskSums, lambda b: dataclasses.replace(b, values=b.values[:, 1:])),
+        (MaskSums, lambda b: dataclasses.replace(b, values=~np.zeros_like(b.values))),
+    ],
+    ids=["words", "numbers", "residues"],
+)
+def test_what_no_dealer_sends_blames_it(way, dealer, kind, change):
+    def faults(e):
+        if isinstance(e.body, kind) and e.sender == dealer:
+            e = dataclasses.replace(e, body=change(e.body))
+        return (e,)
+
+    with pytest.raises(FaultyParty) as error:
+        run(way, faults=faults)
+    assert error.value.party == dealer
+
+
+@DEALERS
+def test_false_sums_of_masks_end_the_run(way, dealer):
+    def faults(e):
+        if isinstance(e.body, MaskSums) and e.sender == dealer:
+            e = dataclasses.replace(e, body=dataclasses.replace(e.body, values=e.body.values ^ 1))
+        return (e,)
+
+    with pytest.raises((SuspectedParties, FaultyParty)) as error:
+        run(way, faults=faults)
+    assert dealer in (*getattr(error.value, "parties", ()), getattr(error.value, "party", ""))
 
 
 @pytest.mark.parametrize("at", ["commitment", "key", "seed"])
