@@ -39,7 +39,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from field.ring.errors import InvalidValue
-from secfc.remedies import Advice, Remedy
+from secfc.remedies import PYTHON, Advice, Interface, Remedy
 
 PartyId = str
 
@@ -68,6 +68,23 @@ class InputError(Advice, InvalidValue):
     ) -> None:
         super().__init__(rule, *([remedies, parameters] if remedies or parameters else []))
         self.keep(rule, remedies, parameters)
+
+
+class InputFaults(InputError):  # noqa: N818
+    """Several faults of one input, told at once.  faults: two or more."""
+
+    def __init__(self, faults: Sequence[InputError]) -> None:
+        super().__init__(f"{len(faults)} faults")
+        self.args, self.faults = (faults,), tuple(faults)
+
+    def text(self, interface: Interface = PYTHON) -> str:
+        """A line for each fault, in words of an interface."""
+        lines = [f"- {fault.text(interface)}" for fault in self.faults]
+        return "\n".join((f"{len(lines)} faults:", *lines))
+
+
+class UnknownEncoding(InputError):  # noqa: N818
+    """A text file in another encoding than was taken for its own."""
 
 
 class IncompatibleOptions(InputError):  # noqa: N818

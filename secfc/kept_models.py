@@ -59,7 +59,7 @@ def model_of(kept: ModelFile) -> Any:
 
 
 def new_points(
-    kept: ModelFile, files: Sequence[Path], missing: str = "refuse", **how: str | None
+    kept: ModelFile, files: Sequence[Path], missing: str = "refuse", **how: Any
 ) -> tuple[Federation, dict[str, list[int]]]:
     """New points of all clients of the run, and by client which of its rows they are.
 
@@ -76,7 +76,7 @@ def new_points(
     columns = None if features is None else tuple(name for name in features if name not in bits)
     read = Federation.from_files(
         files, columns=columns, gaps=missing != "refuse", categorical=categories,
-        **how,  # type: ignore[arg-type]
+        **how,
     )  # fmt: skip
     found = {party.name: party for party in read.parties}
     if not set(found) <= set(clients):

@@ -261,9 +261,8 @@ def load_federation(method: Method, asked: AskedOptions) -> tuple[Federation, st
                 gaps=settings.missing != "refuse",
                 categorical=dict(settings.categorical),
                 agree=agree_on_categories,
-                encoding=settings.encoding,
-                delimiter=settings.delimiter,
-                decimal=settings.decimal,
+                dialect=settings.dialect(),
+                exclude=settings.exclude or (),
                 linkage=settings.linkage,
                 drop_unfit=settings.drop_unfit,
             )

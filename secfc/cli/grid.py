@@ -12,7 +12,7 @@ from typing import Any
 import click
 
 from secfc.cli.errors import bad_input
-from secfc.cli.options import Whole, argument, command, names_of, option
+from secfc.cli.options import Whole, argument, command, names_of, option, refuse_options
 from secfc.cli.outputs import check_output, write_picture
 from secfc.cli.screen import Screen
 from secfc.cli.settings import Overwriting, TextFiles
@@ -131,13 +131,11 @@ def grid(context: click.Context, given: GridOptions) -> None:
     if not axes and given.preset is None:
         raise click.UsageError("name what varies, as --n 5,10,20 --m 1e3,1e4, or a --preset.", context)
     out, files = given.out, given.files
-    reading = {name: getattr(given, name) for name in names_of(TextFiles)}
-    reading = {name: value for name, value in reading.items() if value is not None}
+    reading: dict[str, Any] = {"dialect": given.dialect()}
     if given.columns is not None:
         reading["columns"] = tuple(name.strip() for name in given.columns.split(","))
-    for name in reading:
-        if not files:
-            raise click.UsageError(f"--{name} needs a FILE that it describes.", context)
+    if not files:
+        refuse_options(context, [*names_of(TextFiles), "columns"], "{option} needs a FILE that it describes.")
     screen = Screen.stderr(given.quiet)
     with bad_input(OSError):
         for file in files:

@@ -60,8 +60,8 @@ def predict(given: PredictOptions) -> None:
         raise RefusedInput(f"{model} is the part of {kept.party} alone: use `secfc deploy predict`.")
     check_output(out, "--out", (*given.files, model), force=given.force)
     with screen.status("Reading the data"), bad_input(OSError):
-        how = {f: getattr(given, f) for f in (*names_of(TextFiles), *names_of(Owners))}
-        federation, rows = new_points(kept, given.files, given.missing, **how)
+        owners = {f: getattr(given, f) for f in names_of(Owners)}
+        federation, rows = new_points(kept, given.files, given.missing, dialect=given.dialect(), **owners)
     with screen.status("Labeling"), bad_input():
         labels = label_clients(kept, model, federation)
     with explaining_writes("--out"):

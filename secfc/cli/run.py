@@ -14,12 +14,12 @@ from secfc.cli.errors import RefusedInput
 from secfc.cli.execute import delete_checkpoint, execute, load_federation
 from secfc.cli.method import AskedOptions, Method, check_schema
 from secfc.cli.methods import methods, options
-from secfc.cli.options import RUN, command, option, refuse_options, was_given
+from secfc.cli.options import RUN, command, names_of, option, refuse_options, was_given
 from secfc.cli.outputs import explaining_writes, json_text, write_all, write_picture
 from secfc.cli.preprocessing import check_preprocessing as check_preparing
 from secfc.cli.preprocessing import without_gaps
 from secfc.cli.screen import Screen
-from secfc.cli.settings import Settings, check_choice, check_k, load_schema
+from secfc.cli.settings import Settings, TextFiles, check_choice, check_k, load_schema
 from secfc.cli.verbosity import is_quiet
 from secfc.cli.written import Outputs, print_page
 
@@ -181,7 +181,7 @@ def check_options(context: click.Context, method: Method, settings: Settings) ->
     if not settings.files:
         columns = (
             "client_column", "columns", "features", "id_column", "label_column",
-            "delimiter", "decimal", "encoding", "schema",
+            "exclude", "schema", *names_of(TextFiles),
         )  # fmt: skip
         refuse_options(context, columns, "{option} needs a FILE that it describes.")
     asked = method.settle(AskedOptions.of(context, method, settings))

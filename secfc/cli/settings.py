@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -25,6 +25,9 @@ from secfc.cli.options import (
     parse_names,
     refuse_options,
 )
+
+if TYPE_CHECKING:
+    from secfc.data.dialects import Dialect
 
 LABELS, REPORT = Path("secfc-labels.csv"), Path("secfc-report.json")
 
@@ -89,14 +92,35 @@ class IdFiles:
         "What separates cells of CSV files: a character, or tab. Default: what each file shows.")
     encoding: str | None = option(metavar="NAME", group=DATA, help=
         "Of CSV files, as cp1252. Default: UTF-8, or what a byte order mark says.")
+    skip: str | None = option(metavar="1-3,36", group=DATA, help=
+        "Lines that are no part of the table, as titles, units or totals, counted from 1. Default: none.")
+    sheet: str | None = option(metavar="NAME", group=DATA, help=
+        "The sheet of workbooks that have several.")
+    visible_only: bool = option(False, group=DATA, help=
+        "Leave hidden rows of workbooks out.")
+
+    def dialect(self) -> Dialect:
+        """How files are written, where they do not say it themselves.  Raises InputError."""
+        from secfc.data.dialects import Dialect
+
+        said = {f.name: getattr(self, f.name, None) for f in fields(Dialect)}
+        return Dialect(**{name: value for name, value in said.items() if value is not None})
 
 
 @dataclass(frozen=True)
 class TextFiles(IdFiles):
-    """How text files are written."""
+    """How files with numbers are written."""
 
     decimal: str | None = option(None, [".", ","], group=DATA, help=
         "The decimal sign of CSV files. Default: what each file shows; 1,234 alone is refused.")
+    thousands: str | None = option(metavar="C", group=DATA, help=
+        "What groups digits by threes: a comma, point, apostrophe or blank. Default: what each file shows.")
+    header: bool | None = option(None, None, "--header/--no-header", group=DATA, help=
+        "Whether the first row has names of columns; columns without are called 0, 1, 2. Default: what each "
+        "file shows.")
+    absent: tuple[str, ...] | None = option(metavar="WORD,NAME=WORD,...", parse=parse_names, group=DATA, help=
+        "Words for missing values, of all columns or of one, besides empty cells, NA, NaN, null and errors "
+        "of Excel.")
 
 
 @dataclass(frozen=True)
@@ -117,6 +141,8 @@ class DataFiles(Owners, TextFiles):
     files: tuple[Path, ...] = argument("[FILE]...")
     columns: tuple[str, ...] | None = option(metavar="A,B,...", parse=parse_names, group=DATA, common=True,
         help="Features to use. Default: all columns.")
+    exclude: tuple[str, ...] | None = option(metavar="A,B,...", parse=parse_names, group=DATA,
+        help="Columns that nothing is read of, as dates.")
     label_column: str | None = option(metavar="NAME", group=DATA, help=
         "Known classes: only used to score the result.")
 

@@ -83,7 +83,6 @@ def union(context: click.Context, given: UnionOptions) -> None:
     input; 130 interrupted.
     """
     from secfc.coded.union import blame_union_failure
-    from secfc.data.dialects import Dialect
     from secfc.data.ids import load_ids, make_keys
 
     if given.mode == "server":
@@ -94,7 +93,7 @@ def union(context: click.Context, given: UnionOptions) -> None:
     screen = Screen.stderr(given.as_json)
     about: tuple[str, ...] = ()
     with screen.status("Reading the IDs"), bad_input(OSError):
-        dialect = Dialect(given.encoding, given.delimiter)
+        dialect = given.dialect()
         if linkage is None:
             clients = load_ids(given.files, given.id_column, given.client_column, dialect)
         else:
@@ -238,13 +237,12 @@ def check_ids(context: click.Context, given: CheckIdsOptions) -> None:
 
     Exit codes: 0 every row can take part; 1 some cannot; 2 bad usage or bad input; 130 interrupted.
     """
-    from secfc.data.dialects import Dialect
     from secfc.data.ids import read_fields
     from secfc.data.linkage import linkage_keys, read_linkage
 
     with bad_input(OSError):
         linkage = read_linkage(given.schema)
-        dialect = Dialect(given.encoding, given.delimiter)
+        dialect = given.dialect()
         found = {
             path: linkage_keys(linkage, read_fields(path, linkage.columns, dialect))[1]
             for path in given.files

@@ -1,14 +1,22 @@
-"""How a text file of rows is written: its encoding, what separates cells, and what a number's comma means.
+"""How a file of rows is written: what separates cells, what signs of numbers mean, where the table begins.
 
-What the file says beyond doubt is taken; what could be read in two ways is refused, with the options that say
+What a file says beyond doubt is taken; what could be read in two ways is refused, with the options that say
 which.  `Dialect()` finds everything out from the first rows, so that a file is read once and in one pass.
 
-encoding    a byte order mark decides; else UTF-8 if the file is that, as files of ASCII are.  Others (cp1252,
-            latin-1, and so on) all decode any bytes to some letters, so they are only read if named.
-delimiter   of `,` `;` tab and `|` the one that stands in the header, outside quotes.  Several, of which each
-            would make a table: refused.
-decimal     a point.  A comma if cells of the first rows can only be read so (1,5 or 0,25); if all that have a
-            comma could also be thousands (1,234), refused.
+encoding    a byte order mark decides, or zeros that only UTF-16 has; else UTF-8 if the file is that, as files
+            of ASCII are.  Others (cp1252, latin-1, and so on) all decode any bytes to some letters, so they
+            are only read if named.
+delimiter   what a first line `sep=;` names; else of `,` `;` tab and `|` the one that stands in the header,
+            outside quotes.  Several, of which each would make a table: refused.  Blanks if nothing else cuts
+            rows and they cut all into as many numbers.
+decimal     a point.  A comma if cells of the first rows can only be read so (1,5 or 0,25).
+thousands   nothing, or what only groups digits (1'000, 1,000,000, 1,234.5).  What may be either is refused:
+            1,234; and 1.010 where other cells of its column are whole, and none is written otherwise.
+header      the first row, if none of its cells is a number, or if it holds all columns asked for.  A row of
+            numbers is data, unless they count as names of columns do (0, 1, 2; 1, 2, 3; years): refused.
+skip        nothing.  Lines ahead of the table or below its names, that are not like the others, are refused
+            with their numbers.
+absent      cells that are empty or hold NA, NaN, null, or an error of Excel.
 
 Nothing here shows a cell.
 """
@@ -20,56 +28,147 @@ import csv
 import gzip
 import io
 import re
+import zipfile
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from functools import lru_cache
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
 from secfc.data.inputs import IncompatibleOptions, InputError
+from secfc.errors import UnknownEncoding
 
 DELIMITERS = (",", ";", "\t", "|")
-WORDS = {"comma": ",", "semicolon": ";", "tab": "\t", "pipe": "|", "\\t": "\t"}
+BLANKS = " "  # any number of them between two cells
+WORDS = {"comma": ",", "semicolon": ";", "tab": "\t", "pipe": "|", "blanks": BLANKS, "\\t": "\t"}
 MARKS = (  # UTF-32's begins as UTF-16's does, so it comes first
     (codecs.BOM_UTF32_LE, "utf-32"), (codecs.BOM_UTF32_BE, "utf-32"),
     (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"), (codecs.BOM_UTF8, "utf-8-sig"),
 )  # fmt: skip
 LOOKED_AT = 200  # rows, by which a file is judged
-COMMA = re.compile(r"[+-]?\d+,\d+(?:[eE][+-]?\d+)?")  # a number, if commas are decimal
+PREAMBLE = 20  # lines, among which a table begins
 NUMBER = re.compile(r"[+-]?(?:\d+[.,]?\d*|[.,]\d+)(?:[eE][+-]?\d+)?")
-THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2}(?:,\d{3})+(?:\.\d*)?")  # a number, if they group digits
+COMMA = re.compile(r"[+-]?\d+,\d+(?:[eE][+-]?\d+)?")  # a number, if commas are decimal
+# What groups digits and stands in no number otherwise: apostrophes, and blanks that do not break.
+ONLY_GROUPS = "'\u2019\u00a0\u202f"
+GROUPING = (",", ".", " ", *ONLY_GROUPS)
+SEPARATOR = re.compile(r"sep=(.)\s*", re.IGNORECASE)
+# Cells of missing values, in lower case; the last are errors of Excel.
+ABSENT = (
+    "", "na", "n/a", "nan", "null", "#n/a", "#na", "#null!", "#div/0!", "#value!", "#ref!", "#name?", "#num!",
+)  # fmt: skip
+
+
+class NumberCell(str):
+    """A cell that a program wrote as a number, and not as text: its decimal is a point."""
+
+    __slots__ = ()
+
+
+@lru_cache
+def grouped(thousands: str, decimal: str) -> re.Pattern[str]:
+    """Numbers whose digits are grouped by threes."""
+    return re.compile(rf"[+-]?[1-9]\d{{0,2}}(?:{re.escape(thousands)}\d{{3}})+(?:{re.escape(decimal)}\d*)?")
+
+
+@dataclass(frozen=True)
+class NumberFormat:
+    """decimal: . or ,  thousands: what groups digits, None for nothing."""
+
+    decimal: str = "."
+    thousands: str | None = None
+
+    def plain(self, cell: str) -> str:
+        """A number as Python reads it; what is written otherwise comes back as no number."""
+        if isinstance(cell, NumberCell):
+            return cell
+        text = cell.strip()
+        if self.thousands is not None and grouped(self.thousands, self.decimal).fullmatch(text):
+            text = text.replace(self.thousands, "")
+        if self.decimal == ",":
+            return "a point" if "." in text else text.replace(",", ".")
+        return text
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether numbers stand as Python reads them."""
+        return self == NumberFormat()
 
 
 @dataclass(frozen=True)
 class Dialect:
-    """encoding, delimiter and decimal of text files, None for what each file tells.
+    """How files are written, None for what each file tells.
 
-    encoding: as Python names it.  delimiter: a character or comma, semicolon, tab, pipe.  decimal: . or ,
+    Parameters
+    ----------
+    encoding
+        Of text files, as Python names it.
+    delimiter
+        A character, or comma, semicolon, tab, pipe, blanks.
+    decimal
+        The decimal sign, . or ,
+    thousands
+        What groups digits by threes: , . ' or a blank.
+    header
+        Whether the first row has names of columns; columns without are called by their positions, from 0.
+    skip
+        Lines that are no part of the table, from 1: numbers, or text as "1-3,36".
+    absent
+        Words for nothing besides empty cells, NA, NaN and null: as "?", or for one column "crp=-9".
+    sheet
+        The sheet of a workbook that has several.
+    visible_only
+        Whether hidden rows of a workbook are left out.
+
+    Raises
+    ------
+    InputError
+        For what cannot be, and what does not go together.
+
+    Examples
+    --------
+    >>> Dialect(delimiter="semicolon", skip="1-3,36").skip
+    (1, 2, 3, 36)
     """
 
     encoding: str | None = None
     delimiter: str | None = None
     decimal: str | None = None
+    thousands: str | None = None
+    header: bool | None = None
+    skip: tuple[int, ...] | str = ()
+    absent: tuple[str, ...] = ()
+    sheet: str | None = None
+    visible_only: bool = False
 
     def __post_init__(self) -> None:
         if self.delimiter is not None:
-            one = WORDS.get(self.delimiter, self.delimiter)
-            if not isinstance(one, str) or len(one) != 1 or one.isalnum() or one in '"\r\n.+-_ ':
-                raise InputError(
-                    "one character is needed that is in no number, or comma, semicolon, tab, pipe",
-                    [("delimiter", ";")],
-                    {"delimiter": self.delimiter},
-                )
-            object.__setattr__(self, "delimiter", one)
+            object.__setattr__(self, "delimiter", _checked_delimiter(self.delimiter))
         if self.decimal not in (None, ".", ","):
             raise InputError('"." or "," is needed', [("decimal", ",")], {"decimal": self.decimal})
+        if self.thousands is not None and self.thousands not in GROUPING:
+            raise InputError(
+                """"," "." "'" or " " is needed""", [("thousands", ",")], {"thousands": self.thousands}
+            )
+        if self.decimal is not None and self.decimal == self.thousands:
+            raise IncompatibleOptions(
+                {"decimal": self.decimal, "thousands": self.thousands}, "one sign cannot be both",
+                [("thousands", None), ("decimal", None)],
+            )  # fmt: skip
         if self.decimal == "," == self.delimiter:
             raise IncompatibleOptions(
                 {"delimiter": ",", "decimal": ","}, "one comma cannot be both",
                 [("delimiter", ";"), ("decimal", ".")],
             )  # fmt: skip
+        object.__setattr__(self, "skip", parse_lines(self.skip))
+        if isinstance(self.absent, str) or any(not str(word).rpartition("=")[2] for word in self.absent):
+            raise InputError(
+                "words are needed, in a list", [("absent", ("?", "crp=-9"))], {"absent": self.absent}
+            )
+        object.__setattr__(self, "absent", tuple(self.absent))
         if self.encoding is not None:
             try:
                 "a".encode(self.encoding)
@@ -81,42 +180,121 @@ class Dialect:
                 ) from error
 
     @contextmanager
-    def opened(self, path: Path) -> Iterator[tuple[Any, str]]:
-        """A csv.reader of a file, plain or .gz, and its decimal, as given or found.  Raises InputError."""
+    def opened(self, path: Path) -> Iterator[tuple[RowStream, NumberFormat]]:
+        """The rows of a text file, plain or compressed, and how its numbers are written, as given or found.
+
+        Raises InputError.
+        """
         with self.text(path) as handle:
-            head = list(islice(handle, LOOKED_AT))
-            delimiter = self.delimiter or _delimiter(path, head)
-            decimal = self.decimal or _decimal(path, head, delimiter)
-            yield csv.reader(chain(head, handle), strict=True, delimiter=delimiter), decimal
+            numbered = ((n, line) for n, line in enumerate(handle, 1) if n not in self.skip)
+            first = list(islice(numbered, LOOKED_AT))
+            delimiter = self.delimiter
+            if first and (named := SEPARATOR.fullmatch(first[0][1])):
+                delimiter, first = delimiter or named[1], first[1:]
+            head = [line for _, line in first]
+            if not self.skip:
+                _check_beginning(path, head, delimiter)
+            delimiter = delimiter or _delimiter(path, head)
+            numbers = self.numbers(path, head, delimiter)
+            yield RowStream(_cells(chain(first, numbered), delimiter)), numbers
+
+    def numbers(self, path: Path, head: Sequence[str], delimiter: str) -> NumberFormat:
+        """How numbers in these lines are written.  Raises InputError for what may mean two things."""
+        try:
+            cells = [cell for _, row in _cells(enumerate(head, 1), delimiter) for cell in row]
+        except csv.Error:
+            cells = []  # which the reader says better
+        return self.numbers_of(path, cells)
+
+    def numbers_of(self, path: Path, cells: Sequence[str]) -> NumberFormat:
+        """How numbers in these cells are written.  Raises InputError for what may mean two things."""
+        if self.decimal is not None or self.thousands is not None:
+            return NumberFormat(self.decimal or ("," if self.thousands == "." else "."), self.thousands)
+        return _number_format(path, [cell.strip() for cell in cells])
 
     @contextmanager
     def text(self, path: Path) -> Iterator[io.TextIOWrapper]:
-        """A file, plain or .gz, as text with its line ends as they are.  Raises InputError."""
+        """A file, plain, .gz or .zip, as text with its line ends as they are.  Raises InputError."""
         encoding = self.encoding or ""
         try:
-            with gzip.open(path) if path.suffix.lower() == ".gz" else path.open("rb") as raw:
-                encoding = encoding or _marked(raw.peek(4))
+            with _opened_bytes(path) as raw:
+                encoding = encoding or _marked(raw.peek(64)[:64])
                 with io.TextIOWrapper(raw, encoding, newline="") as handle:
                     yield handle
         except UnicodeError as error:
-            raise InputError(
+            raise UnknownEncoding(
                 f"{path} is not {encoding.removesuffix('-sig').upper()} text. Files of older programs are "
                 "often cp1252 (Western Europe) or latin-1",
                 [("encoding", ..., "say which"), "save it in UTF-8"],
             ) from error
-        except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-            raise InputError(f"{path} is no whole gzip file. Compress it again, or unpack it.") from error
+        except (EOFError, gzip.BadGzipFile, zipfile.BadZipFile, zlib.error) as error:
+            raise InputError(f"{path} is no whole archive. Compress it again, or unpack it.") from error
 
 
-def with_decimal_point(cell: str) -> str:
-    """A number whose decimal is a comma, as Python reads it; what has a point is none."""
-    return "a point" if "." in cell else cell.replace(",", ".")
+def changed_words(dialect: Dialect) -> dict[str, Any]:
+    """What a dialect says, by name: words, lists of words, truth values, as files of settings hold them."""
+    said = {f.name: getattr(dialect, f.name) for f in fields(dialect)}
+    said["skip"] = format_lines(said["skip"])
+    return {
+        name: list(value) if isinstance(value, tuple) else value
+        for name, value in said.items()
+        if value not in (None, (), "", False) or (name, value) == ("header", False)
+    }
+
+
+class RowStream:
+    """Rows of cells, of which the first can be looked at before they are taken.
+
+    line_num: of the row that was taken last, in the file, from 1; of a row over several lines the last.
+    """
+
+    def __init__(self, rows: Iterable[tuple[int, list[str]]]) -> None:
+        self._rows, self._ahead, self.line_num = iter(rows), list[tuple[int, list[str]]](), 0
+
+    def __iter__(self) -> RowStream:
+        return self
+
+    def __next__(self) -> list[str]:
+        self.line_num, row = self._ahead.pop(0) if self._ahead else next(self._rows)
+        return row
+
+    def ahead(self, count: int) -> list[tuple[int, list[str]]]:
+        """The next rows that are not empty, with their lines, as far as there are so many."""
+        self._ahead += list(islice(self._rows, max(count - len(self._ahead), 0)))
+        return [(line, row) for line, row in self._ahead[:count] if any(cell.strip() for cell in row)]
+
+
+def parse_lines(lines: Any) -> tuple[int, ...]:
+    """Numbers of lines, ascending, from numbers or text as "1-3,36".  Raises InputError."""
+    parts: Any = lines.split(",") if isinstance(lines, str) else lines
+    parts = [parts] if isinstance(parts, int) else parts
+    found: set[int] = set()
+    for part in parts:
+        span = re.fullmatch(r"\s*(\d{1,9})(?:\s*-\s*(\d{1,9}))?\s*", str(part))
+        first, last = (int(span[1]), int(span[2] or span[1])) if span else (0, 0)
+        if not 1 <= first <= last <= first + 10_000:
+            raise InputError(
+                "numbers of lines are needed, counted from 1, as 1-3,36", [("skip", "1-3")], {"skip": lines}
+            )
+        found.update(range(first, last + 1))
+    return tuple(sorted(found))
+
+
+def format_lines(lines: Sequence[int]) -> str:
+    """Numbers of lines, ascending, as "1-3,36"."""
+    spans: list[list[int]] = []
+    for line in lines:
+        if spans and spans[-1][1] == line - 1:
+            spans[-1][1] = line
+        else:
+            spans.append([line, line])
+    return ",".join(str(a) if a == b else f"{a}-{b}" for a, b in spans)
 
 
 def file_extension(path: Path) -> str:
     """The extension in lower case, of a compressed file with the one before: .csv.gz."""
     parts = [suffix.lower() for suffix in path.suffixes[-2:]]
-    return "".join(parts) if parts[-1:] == [".gz"] else "".join(parts[-1:])
+    return "".join(parts) if parts[-1:] in ([".gz"], [".zip"]) else "".join(parts[-1:])
 
 
 def file_stem(path: Path) -> str:
@@ -124,16 +302,140 @@ def file_stem(path: Path) -> str:
     return path.name[: len(path.name) - len(file_extension(path))]
 
 
+def is_number(cell: str) -> bool:
+    """Whether Python reads a number in it."""
+    try:
+        float(cell)
+    except ValueError:
+        return False
+    return True
+
+
+def refuse_lines(path: Path, lines: Sequence[int], begins: int) -> InputError:
+    """The error for lines that seem to be no part of a table."""
+    which = format_lines(lines)
+    return InputError(
+        f"{path}: the table seems to begin in line {begins}, and {'line' if which.isdigit() else 'lines'} "
+        f"{which} to be no part of it",
+        [("skip", which, "leave these lines out"), "delete them"],
+    )
+
+
+def find_strange_lines(
+    rows: Sequence[tuple[int, list[str]]], numbers: NumberFormat
+) -> tuple[list[int], int] | None:
+    """Lines ahead of a table or below its names that are not like the others, and where the table begins.
+
+    rows: the first of a file, with their lines.  None where all are in order.
+    """
+    if len(rows) < 3:
+        return None
+    width = max(len(row) for _, row in rows)
+    shapes = []
+    for _, row in rows:
+        cells = [cell for cell in row if cell.strip().lower() not in ABSENT]
+        shapes.append((len(row), len(cells), sum(is_number(numbers.plain(cell)) for cell in cells)))
+    for i, (count, filled, figures) in enumerate(shapes[:-1]):
+        if count != width or figures or filled < count:
+            continue
+        # Names of all columns, below which numbers follow at once, or after one line, of units.
+        after = [s for s in shapes[i + 1 : i + 4] if s[0] == width]
+        if i and after and after[0][2] and not any(s[2] for s in shapes[:i]):
+            return list(range(rows[0][0], rows[i][0])), rows[i][0]
+        of_units = bool(after) and after[0] == (width, width, 0)
+        if len(after) > 1 and of_units and all(s[2] == s[1] > 0 for s in after[1:]):
+            return [*range(rows[0][0], rows[i][0]), rows[i + 1][0]], rows[i][0]
+        return None
+    return None
+
+
+def _opened_bytes(path: Path) -> Any:
+    """A buffered file of what is in a file that may be compressed.  Raises InputError, OSError."""
+    kind = path.suffix.lower()
+    if kind == ".gz":
+        return gzip.open(path)
+    if kind != ".zip":
+        return path.open("rb")
+    with zipfile.ZipFile(path) as archive:
+        names = [info.filename for info in archive.infolist() if not info.is_dir()]
+        if len(names) != 1:
+            raise InputError(f"{path} holds {len(names)} files: one is needed. Unpack it.")
+        try:
+            return io.BufferedReader(archive.open(names[0]))
+        except (RuntimeError, NotImplementedError) as error:
+            raise InputError(f"{path} has a password, or is packed in a rare way: unpack it.") from error
+
+
+def _checked_delimiter(delimiter: Any) -> str:
+    one = WORDS.get(delimiter, delimiter)
+    if not isinstance(one, str) or len(one) != 1 or one.isalnum() or one in '"\r\n.+-_':
+        raise InputError(
+            "one character is needed that is in no number, or comma, semicolon, tab, pipe, blanks",
+            [("delimiter", ";")],
+            {"delimiter": delimiter},
+        )
+    return one
+
+
+class BadRow(csv.Error):
+    """A row that is no CSV.  line: where that shows."""
+
+    def __init__(self, line: int, why: str) -> None:
+        super().__init__(line, why)
+        self.line, self.why = line, why
+
+    def at(self, path: Path) -> InputError:
+        """The error that says so of a file."""
+        return InputError(f"{path}, line {self.line}: not valid CSV ({self.why}). Check the quotes.")
+
+
+def _cells(lines: Iterable[tuple[int, str]], delimiter: str) -> Iterator[tuple[int, list[str]]]:
+    """Rows with the line that they end in.  Raises BadRow."""
+    last = 0
+
+    def each() -> Iterator[str]:
+        nonlocal last
+        for last, line in lines:  # noqa: B007
+            yield line.strip() if delimiter == BLANKS else line
+
+    reader = csv.reader(each(), strict=True, delimiter=delimiter, skipinitialspace=delimiter == BLANKS)
+    try:
+        for row in reader:
+            yield last, row
+    except csv.Error as error:
+        raise BadRow(last, str(error)) from error
+
+
 def _marked(first: bytes) -> str:
     """The encoding that the first bytes name, else UTF-8."""
-    return next((encoding for mark, encoding in MARKS if first.startswith(mark)), "utf-8-sig")
+    for mark, encoding in MARKS:
+        if first.startswith(mark):
+            return encoding
+    even, odd = first[::2], first[1::2]
+    if len(first) > 7 and not any(odd) and all(even):
+        return "utf-16-le"
+    if len(first) > 7 and not any(even) and all(odd):
+        return "utf-16-be"
+    return "utf-8-sig"
+
+
+def _check_beginning(path: Path, head: Sequence[str], delimiter: str | None) -> None:
+    """Raise InputError where the first lines are cut into other cells than all lines after them."""
+    tried = DELIMITERS if delimiter is None else (delimiter,)
+    if len(head) < 3 or any(_width(head, each) > 1 for each in tried):
+        return
+    for begins in range(1, min(PREAMBLE, len(head) - 2)):
+        for each in tried:
+            width = _width(head[begins:], each)
+            if width > 1 and not any(_width([line], each) == width for line in head[:begins]):
+                raise refuse_lines(path, range(1, begins + 1), begins + 1)
 
 
 def _delimiter(path: Path, head: Sequence[str]) -> str:
     """The character that cuts all first rows into as many cells, more than one; a comma if none does."""
     if file_extension(path).startswith(".tsv"):
         return "\t"
-    cutting = _cutting(head)
+    cutting = [each for each in DELIMITERS if _width(head, each) > 1]
     if len(cutting) > 1:  # 1,5;2,5 are three cells, or two numbers
         cutting = [each for each in cutting if _numeric(head, each)] or cutting
     if len(cutting) > 1:
@@ -142,21 +444,18 @@ def _delimiter(path: Path, head: Sequence[str]) -> str:
             f"{path} could be separated by {shown}: each cuts every row into as many cells",
             [("delimiter", ..., "say which")],
         )
+    if not cutting and _width(head, BLANKS) > 1 and _numeric(head, BLANKS):
+        return BLANKS
     if not cutting:  # some row is wrong: the first says what was meant, and the reader which it is
         first = next((line for line in head if line.strip()), "")
-        cutting = _cutting([first])
+        cutting = [each for each in DELIMITERS if _width([first], each) > 1]
     return cutting[0] if len(cutting) == 1 else ","
-
-
-def _cutting(head: Sequence[str]) -> list[str]:
-    """Characters that cut every one of these rows into as many cells, more than one."""
-    return [each for each in DELIMITERS if _width(head, each) > 1]
 
 
 def _width(head: Sequence[str], delimiter: str) -> int:
     """Cells of every one of these rows; 1 if they differ, or are no rows."""
     try:
-        widths = {len(row) for row in csv.reader(head, delimiter=delimiter) if row}
+        widths = {len(row) for _, row in _cells(enumerate(head, 1), delimiter) if row}
     except csv.Error:
         return 1
     return widths.pop() if len(widths) == 1 else 1
@@ -164,32 +463,83 @@ def _width(head: Sequence[str], delimiter: str) -> int:
 
 def _numeric(head: Sequence[str], delimiter: str) -> bool:
     """Whether all cells below the first row are numbers, or empty."""
-    rows = [row for row in csv.reader(head, delimiter=delimiter) if row]
+    rows = [row for _, row in _cells(enumerate(head, 1), delimiter) if row]
     cells = [cell.strip() for row in rows[1:] or rows for cell in row]
     return all(NUMBER.fullmatch(cell) for cell in cells if cell)
 
 
-def _comma_numbers(head: Sequence[str], delimiter: str) -> list[str]:
-    """Numbers with a comma in them ; none of rows that are no CSV, as the reader says."""
-    try:
-        cells = [cell.strip() for row in csv.reader(head, delimiter=delimiter) for cell in row]
-    except csv.Error:
-        return []
-    return [cell for cell in cells if COMMA.fullmatch(cell) or THOUSANDS.fullmatch(cell)]
-
-
-def _decimal(path: Path, head: Sequence[str], delimiter: str) -> str:
-    """What a comma means in cells: a decimal, or nothing that is read; refused where it may mean either."""
-    if delimiter == "," and not any('"' in line for line in head):
-        return "."
-    numbers = _comma_numbers(head, delimiter)
-    decimals = [cell for cell in numbers if not THOUSANDS.fullmatch(cell)]
+def _number_format(path: Path, cells: Sequence[str]) -> NumberFormat:
+    """How these cells write numbers; refused where a comma may be a decimal or group thousands."""
+    for sign in ONLY_GROUPS:
+        found = [d for d in ".," if any(grouped(sign, d).fullmatch(cell) for cell in cells if sign in cell)]
+        if found:
+            commas = any(COMMA.fullmatch(cell.replace(sign, "")) for cell in cells)
+            return NumberFormat("," if commas or found == [","] else ".", sign)
+    if any("." in c and "," in c and grouped(".", ",").fullmatch(c) for c in cells):
+        return NumberFormat(",", ".")
+    thousands = grouped(",", ".")
+    numbers = [c for c in cells if "," in c and (COMMA.fullmatch(c) or thousands.fullmatch(c))]
+    decimals = [cell for cell in numbers if not thousands.fullmatch(cell)]
     if not numbers:
-        return "."
-    if not decimals or not all(COMMA.fullmatch(cell) for cell in numbers):
+        return NumberFormat()
+    if decimals and all(COMMA.fullmatch(cell) for cell in numbers):
+        return NumberFormat(",")
+    if not decimals and any("." in cell or cell.count(",") > 1 for cell in numbers):
+        return NumberFormat(".", ",")
+    raise InputError(
+        f"{path} has numbers with a comma before three digits, which may be a decimal or group thousands: "
+        "nothing is guessed",
+        [("decimal", ",", "say that it is a decimal"), ("thousands", ",", "say that it groups thousands")],
+    )
+
+
+class PointDoubt:
+    """Columns in which every point stands before three digits, as a decimal or a sign of thousands would.
+
+    Whole numbers beside them, or rows that no comma separates, leave that open: 950 and 1.010.  One cell that
+    is written otherwise settles its column.
+    """
+
+    GROUP = re.compile(r"[+-]?[1-9]\d{0,2}\.\d{3}")
+
+    def __init__(self, positions: Sequence[int]) -> None:
+        self.open = set(positions)
+        self.first: dict[int, int] = {}  # line of the first such cell, by column
+        self.whole: set[int] = set()
+
+    def look(self, row: Sequence[str], line: int) -> None:
+        """Take a row into account."""
+        for at in tuple(self.open):
+            cell = row[at]
+            if cell.isdigit():
+                self.whole.add(at)
+            elif "." in cell:
+                if isinstance(cell, NumberCell) or not self.GROUP.fullmatch(cell.strip()):
+                    self.open.discard(at)
+                else:
+                    self.first.setdefault(at, line)
+
+    def check(self, path: Path, names: Sequence[str]) -> None:
+        """Raise InputError for the first column that is still in doubt."""
+        for at in sorted(self.open & self.whole & set(self.first)):
+            raise InputError(
+                f"{path}, line {self.first[at]}, column {names[at]!r}: a point before three digits, in a "
+                "column of whole numbers, may be a decimal or group thousands: nothing is guessed",
+                [
+                    ("decimal", ".", "say that it is a decimal"),
+                    ("thousands", ".", "say that it groups thousands"),
+                ],
+            )
+
+
+def check_first_row(path: Path, line: int, cells: Sequence[str]) -> None:
+    """Raise InputError for a row of numbers that may be names of columns: 0, 1, 2, or 1, 2, 3, or years."""
+    if len(cells) < 2 or not all(re.fullmatch(r"\d{1,4}", cell) for cell in cells):
+        return
+    numbers = [int(cell) for cell in cells]
+    counts = numbers == list(range(numbers[0], numbers[0] + len(numbers)))
+    if counts and (numbers[0] == 0 or (numbers[0] == 1 and len(numbers) > 2) or 1900 <= numbers[0] <= 2100):
         raise InputError(
-            f"{path} has numbers with a comma before three digits, which may be a decimal or group "
-            "thousands: nothing is guessed",
-            [("decimal", ",", "say that it is a decimal"), "save it without separators of thousands"],
+            f"{path}, line {line}: the first row counts up, so it may be names of columns, or data",
+            [("header", True, "say that it has names"), ("header", False, "say that it is data")],
         )
-    return ","

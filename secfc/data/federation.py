@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from secfc.data.dialects import Dialect
 from secfc.data.files import Agree, load_parties, union_of_categories
 from secfc.data.inputs import (
     BLOCK_BYTES,
@@ -371,9 +372,8 @@ class Federation:
         gaps: bool = False,
         categorical: Mapping[str, Sequence[str] | None] | None = None,
         agree: Agree = union_of_categories,
-        encoding: str | None = None,
-        delimiter: str | None = None,
-        decimal: str | None = None,
+        dialect: Dialect | None = None,
+        exclude: Sequence[str] = (),
         linkage: Linkage | None = None,
         drop_unfit: bool = False,
     ) -> Federation:
@@ -388,9 +388,8 @@ class Federation:
             gaps=gaps,
             categorical=categorical,
             agree=agree,
-            encoding=encoding,
-            delimiter=delimiter,
-            decimal=decimal,
+            dialect=dialect,
+            exclude=exclude,
             linkage=linkage,
             drop_unfit=drop_unfit,
         )

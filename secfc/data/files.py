@@ -2,10 +2,9 @@
 
 What is read, by extension:
 
-.csv      also .tsv, .csv.gz and .tsv.gz.  Encoding, delimiter and decimal are those given, or what the
-          file says beyond doubt (`secfc.data.dialects`).  The first row is a header if none of its cells
-          is a number, or if it holds all the columns asked for; a first row of numbers is data.
-.xlsx     the only sheet, as a CSV.  Needs openpyxl (the extra `excel`).
+.csv      also .tsv, .txt, .data, and .gz and .zip of .csv and .tsv.  How they are written is given, or what
+          the file says beyond doubt (`secfc.data.dialects`).
+.xlsx     the only sheet, or the one that is named, as a CSV.  Needs openpyxl (the extra `excel`).
 .parquet  numeric columns.  One client's points stay in the file and are read by row group.
           Needs pyarrow (the extra `files`).
 .npz      either one (m_j, d) array a client, named by its key, or by the file if it is alone; or X
@@ -30,11 +29,12 @@ from typing import Any
 
 import numpy as np
 
-from secfc.data.dialects import Dialect, file_extension
+from secfc.data.dialects import Dialect, UnknownEncoding, file_extension
 from secfc.data.inputs import (
     Array,
     IncompatibleOptions,
     InputError,
+    InputFaults,
     checked_points,
     format_value,
     in_memory,
@@ -46,7 +46,8 @@ from secfc.data.inputs import (
 )
 from secfc.data.linkage import Linkage, keyed_rows
 from secfc.data.party import Identifier, Party, as_gap_rows
-from secfc.data.tables import READERS, FileTable, ParquetRows, WantedColumns
+from secfc.data.sources import ParquetRows
+from secfc.data.tables import READERS, FileTable, WantedColumns
 from secfc.errors import MissingFileError as MissingFileError
 
 # --------------------------------------------------------------------------------------------------
@@ -132,9 +133,8 @@ def load_parties(
     gaps: bool = False,
     categorical: Mapping[str, Sequence[str] | None] | None = None,
     agree: Agree = union_of_categories,
-    encoding: str | None = None,
-    delimiter: str | None = None,
-    decimal: str | None = None,
+    dialect: Dialect | None = None,
+    exclude: Sequence[str] = (),
     linkage: Linkage | None = None,
     drop_unfit: bool = False,
 ) -> tuple[tuple[Party, ...], tuple[str, ...] | None]:
@@ -149,7 +149,7 @@ def load_parties(
     (`secfc.data.party`).
     categorical: columns of text, each with its categories, which are public, or None: then `agree` finds
     them from what all clients have.  Each becomes a feature of bits, COLUMN=CATEGORY, after the others.
-    encoding, delimiter, decimal: of text files (`secfc.data.dialects.Dialect`), None for what it tells.
+    dialect: how files are written, None for what they tell.  exclude: columns that nothing is read of.
     id_column becomes the ids of points, as text; linkage makes them of several columns, by a schema that all
     sites share, and rows that cannot take part are refused, or with drop_unfit left out (a Caution says how
     many; Party.rows says which are left).  label_column is their truth, integers as they are, anything
@@ -164,9 +164,10 @@ def load_parties(
         raise IncompatibleOptions(
             {"id_column": id_column, "schema": ...}, "a schema names its columns", [("id_column", None)]
         )
-    keys, texts = () if linkage is None else linkage.columns, tuple(categorical or ())
-    dialect = Dialect(encoding, delimiter, decimal)
-    wanted = WantedColumns(chosen, client_column, id_column, label_column, union, gaps, texts, dialect, keys)
+    wanted = WantedColumns(
+        chosen, client_column, id_column, label_column, union, gaps, dict(categorical or {}),
+        dialect or Dialect(), () if linkage is None else linkage.columns, tuple(exclude),
+    )  # fmt: skip
     tables = _read_all(_checked_paths(paths), wanted)
     tables = _by_client(tables[0]) if tables[0].clients is not None else _renamed(tables)
     if union:
@@ -252,9 +253,14 @@ def load_points(
 def _read_all(files: list[Path], wanted: WantedColumns) -> list[FileTable]:
     """The tables of all files, in their order: one a file, unless there is only one file."""
     tables: list[FileTable] = []
+    faults: list[tuple[Path, InputError]] = []
     for path in files:
-        reader = READERS[file_extension(path)]
-        found = reader(path, wanted, tables[0].features if tables and not wanted.union else None)
+        expected = tables[0].features if tables and not wanted.union else None
+        try:
+            found = READERS[file_extension(path)](path, wanted, expected)
+        except InputError as fault:
+            faults += [(path, one) for one in _faults_of(path, wanted, fault)]
+            continue
         if len(files) > 1 and (len(found) > 1 or found[0].clients is not None):
             raise InputError(
                 f"{path} holds several clients and is one of {len(files)} files: either one file a "
@@ -262,6 +268,8 @@ def _read_all(files: list[Path], wanted: WantedColumns) -> list[FileTable]:
                 ["pass it alone", ("client_column", None)],
             )
         tables += found
+    _tell_faults(faults)
+    _check_first_rows(tables, wanted)
     bare = [table.path for table in tables if table.features is None]
     if 0 < len(bare) < len(tables):
         raise InputError(
@@ -269,6 +277,53 @@ def _read_all(files: list[Path], wanted: WantedColumns) -> list[FileTable]:
             "Add a header row, or remove the others'."
         )
     return tables
+
+
+def _faults_of(path: Path, wanted: WantedColumns, fault: InputError) -> Sequence[InputError]:
+    """What is wrong in a file; of one in an unknown encoding also what else is, as far as that shows."""
+    if isinstance(fault, InputFaults):
+        return fault.faults
+    if not isinstance(fault, UnknownEncoding) or wanted.dialect.encoding is not None:
+        return (fault,)
+    try:
+        READERS[file_extension(path)](
+            path, replace(wanted, dialect=replace(wanted.dialect, encoding="latin-1")), None
+        )
+    except InputError as other:
+        return (fault, *_faults_of(path, replace(wanted, dialect=Dialect("latin-1")), other))
+    return (fault,)
+
+
+def _tell_faults(faults: Sequence[tuple[Path, InputError]]) -> None:
+    """Raise what is wrong in files, if something is; what is wrong in the same way in several, once."""
+    alike: dict[str, list[tuple[Path, InputError]]] = {}
+    for path, fault in faults:
+        alike.setdefault(fault.rule.replace(str(path), "", 1), []).append((path, fault))
+    told = []
+    for (first, fault), *others in alike.values():
+        paths = " and ".join(str(path) for path, _ in [(first, fault), *others])
+        rule = fault.rule.replace(str(first), paths, 1)
+        if others:
+            rule = rule.replace(f"{paths} has ", f"{paths} have ").replace(f"{paths} is ", f"{paths} are ")
+        told.append(InputError(rule, fault.remedies, fault.parameters) if others else fault)
+    if told:
+        raise told[0] if len(told) == 1 else InputFaults(told)
+
+
+def _check_first_rows(tables: Sequence[FileTable], wanted: WantedColumns) -> None:
+    """Raise InputError if all files begin with the same whole numbers, no two alike, as names might be."""
+    read = [table for table in tables if READERS[file_extension(table.path)] is READERS[".csv"]]
+    if wanted.dialect.header is not None or len(read) < 2 or any(t.features is not None for t in read):
+        return
+    rows = {tuple(np.asarray(table.points[0:1])[0].tolist()) for table in read}
+    first = rows.pop()
+    whole = len(first) > 1 and all(value.is_integer() for value in first)
+    if not rows and whole and len(set(first)) == len(first):
+        raise InputError(
+            f"{len(read)} files begin with the same row of whole numbers, so it may be names of columns, or "
+            "data",
+            [("header", True, "say that it has names"), ("header", False, "say that it is data")],
+        )
 
 
 def _checked_paths(paths: Any) -> list[Path]:

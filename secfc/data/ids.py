@@ -7,7 +7,6 @@ they show the first line of a CSV file, which may be data by mistake.
 
 from __future__ import annotations
 
-import csv
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -15,10 +14,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from secfc.data.dialects import Dialect, file_extension, file_stem
+from secfc.data.dialects import BadRow, Dialect, file_extension, file_stem
 from secfc.data.inputs import IncompatibleOptions, InputError
 from secfc.data.linkage import Linkage, linkage_keys
-from secfc.data.tables import open_excel, open_parquet
+from secfc.data.sources import open_excel, open_parquet
 
 Identifier = str | bytes
 SUFFIXES = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".xlsx", ".parquet", ".txt", ".txt.gz")
@@ -144,7 +143,7 @@ def _read(path: Path, id_column: str | None, client_column: str | None, dialect:
             raise InputError(f"{path} is plain text and has no column {id_column!r}: leave it out")
         with dialect.text(path) as file:
             return IdColumn(list(_lines(path, enumerate(file, 1))))
-    with open_excel(path) if kind == ".xlsx" else _opened(path, dialect) as rows:
+    with open_excel(path, dialect) if kind == ".xlsx" else _opened(path, dialect) as rows:
         return _read_csv(path, rows, id_column, client_column)
 
 
@@ -178,8 +177,8 @@ def _read_csv(path: Path, reader: Any, id_column: str | None, client_column: str
                 if not column[-1]:
                     raise _missing(path, f"line {reader.line_num}, column {name!r}")
         return IdColumn(list(cells[0]), cells[1] if client_column else None)
-    except csv.Error as error:
-        raise _invalid(path, reader, error) from error
+    except BadRow as error:
+        raise error.at(path) from error
 
 
 def _wanted_cells(path: Path, reader: Any, first: list[str], names: Sequence[str]) -> Iterator[list[str]]:
@@ -194,10 +193,6 @@ def _wanted_cells(path: Path, reader: Any, first: list[str], names: Sequence[str
             )
         if row:
             yield [row[place] for place in at]
-
-
-def _invalid(path: Path, reader: Any, error: csv.Error) -> InputError:
-    return InputError(f"{path}, line {reader.line_num}: not valid CSV ({error}). Check the quotes.")
 
 
 def _single_column(path: Path, reader: Any, first: list[str]) -> IdColumn:
@@ -318,14 +313,14 @@ def read_fields(path: Path, columns: Sequence[str], dialect: Dialect) -> list[tu
         raise InputError(f"{path} is plain text and has no columns: a schema needs CSV, .xlsx or Parquet.")
     if kind == ".parquet":
         return _parquet_fields(path, columns)
-    with open_excel(path) if kind == ".xlsx" else _opened(path, dialect) as rows:
+    with open_excel(path, dialect) if kind == ".xlsx" else _opened(path, dialect) as rows:
         try:
             first = next((row for row in rows if row), None)
             if first is None:
                 raise InputError(f"{path} is empty: its first line must name the columns. Add it.")
             return [tuple(row) for row in _wanted_cells(path, rows, first, columns)]
-        except csv.Error as error:
-            raise _invalid(path, rows, error) from error
+        except BadRow as error:
+            raise error.at(path) from error
 
 
 @contextmanager

@@ -25,6 +25,7 @@ from field.ring.errors import InvalidValue
 from secfc.errors import Caution as Caution
 from secfc.errors import IncompatibleOptions as IncompatibleOptions
 from secfc.errors import InputError as InputError
+from secfc.errors import InputFaults as InputFaults
 from secfc.remedies import Remedy
 
 Array = npt.NDArray[Any]
@@ -39,7 +40,7 @@ GAPS: tuple[Remedy, ...] = (
 )
 UNION: Remedy = ("union", True, "take the union of all columns, which some algorithms can cluster")
 OTHER_USE: tuple[Remedy, ...] = (
-    ("columns", ..., "leave the column out"),
+    ("exclude", ..., "leave the column out"),
     ("id_column", ..., "name it as IDs"),
 )
 

@@ -9,25 +9,35 @@ Messages name file, line and column and never show a cell, which may be private.
 
 from __future__ import annotations
 
-import csv
-import datetime
 import re
-import warnings
+import unicodedata
 import zipfile
 from array import array
-from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
-from itertools import chain
-from os import PathLike
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from secfc.data.dialects import Dialect, file_stem, with_decimal_point
+from secfc.data.dialects import (
+    ABSENT,
+    LOOKED_AT,
+    PREAMBLE,
+    BadRow,
+    Dialect,
+    NumberCell,
+    NumberFormat,
+    PointDoubt,
+    RowStream,
+    check_first_row,
+    file_stem,
+    find_strange_lines,
+    is_number,
+    refuse_lines,
+)
 from secfc.data.inputs import (
     GAPS,
     INEXACT,
@@ -36,206 +46,14 @@ from secfc.data.inputs import (
     WHOLE_FLOATS,
     Array,
     InputError,
+    InputFaults,
     Rows,
     check_shape,
-    first_inexact,
     names_listed,
-    read_only,
-    require_library,
 )
+from secfc.data.sources import DURATION, ParquetRows, open_excel, open_parquet
 from secfc.remedies import Remedy
 
-# --------------------------------------------------------------------------------------------------
-# Rows of an Excel workbook, one sheet, as a reader of CSV gives them.
-
-
-class SheetRows:
-    """Rows as lists of text, as wide as the first that is not empty; empty rows are [].
-
-    Numbers are written so that they come back bit for bit.  line_num: of the row that was read last, from 1.
-    """
-
-    def __init__(self, rows: Iterator[tuple[Any, ...]]) -> None:
-        self._rows, self._width, self.line_num = rows, 0, 0
-
-    def __iter__(self) -> SheetRows:
-        return self
-
-    def __next__(self) -> list[str]:
-        cells = [_text(value) for value in next(self._rows)]
-        self.line_num += 1
-        while len(cells) > self._width and not cells[-1]:
-            cells.pop()
-        if not any(cells):
-            return []
-        self._width = self._width or len(cells)
-        return cells + [""] * (self._width - len(cells))
-
-
-def _text(value: Any) -> str:
-    if value is None:
-        return ""
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, int | float):
-        return repr(value)
-    if isinstance(value, datetime.date | datetime.time):
-        return value.isoformat()
-    return str(value)
-
-
-@contextmanager
-def open_excel(path: Path) -> Iterator[SheetRows]:
-    """The rows of a workbook's only sheet, read as they are asked for.
-
-    Formulas count as what they came to when the file was saved.  Raises InputError for several sheets.
-    """
-    require_library(f"{path} is an Excel file, which", "excel")
-    from openpyxl import load_workbook
-    from openpyxl.utils.exceptions import InvalidFileException
-
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)  # of styles and validations, which are not read
-            book = load_workbook(path, read_only=True, data_only=True)
-    except (InvalidFileException, zipfile.BadZipFile, KeyError, ValueError, OSError) as error:
-        raise InputError(f"{path} is not a readable .xlsx file. Save it again, or as CSV.") from error
-    try:
-        sheets = [sheet for sheet in book.worksheets if sheet.sheet_state == "visible"]
-        if len(sheets) != 1:
-            raise InputError(
-                f"{path} has {len(sheets)} visible sheets: one is needed, and none is guessed. Save the "
-                "sheet with the data as a file of its own."
-            )
-        yield SheetRows(sheets[0].iter_rows(values_only=True))
-    finally:
-        book.close()
-
-
-# --------------------------------------------------------------------------------------------------
-# Rows of a Parquet file, decoded when they are asked for.
-
-CACHED_GROUPS = 2  # so that a block across a boundary of row groups decodes neither of them twice
-
-
-class ParquetRows:
-    """The rows of some numeric columns of a Parquet file, read by row group when sliced.
-
-    shape is (m, d), dtype the numpy dtype that holds all d columns.  The last row groups decoded
-    are kept; memory is a few row groups, whose size the writer of the file chose.  The file is
-    opened for each read, so that many clients do not need many open files.
-
-    Slices must have step 1.  gaps: missing values are NaN, and all are float64; else a row group that has
-    some raises InputError when it is read.
-    """
-
-    def __init__(self, path: str | PathLike[str], columns: Sequence[str], *, gaps: bool = False) -> None:
-        self._path, self._gaps = Path(path), gaps
-        self._columns = tuple(columns)
-        with open_parquet(self._path) as file:
-            self._metadata = file.metadata
-            schema = file.schema_arrow
-        if unknown := [name for name in self._columns if name not in schema.names]:
-            raise InputError(f"{self._path} has no column {unknown[0]!r}. Correct the name.")
-        self.dtype: np.dtype[Any] = np.result_type(
-            *(_numpy_type(self._path, schema.field(name)) for name in self._columns)
-        )
-        if gaps:
-            self.dtype = np.dtype(np.float64)
-        sizes = [self._metadata.row_group(g).num_rows for g in range(self._metadata.num_row_groups)]
-        self._starts = np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)])
-        self.shape: tuple[int, ...] = (int(self._starts[-1]), len(self._columns))
-        self._cache: OrderedDict[int, Array] = OrderedDict()
-
-    def __repr__(self) -> str:
-        return f"ParquetRows({self._path.name!r}, shape={self.shape})"
-
-    def __len__(self) -> int:
-        return self.shape[0]
-
-    def __getitem__(self, rows: slice, /) -> Array:
-        if not isinstance(rows, slice) or rows.step not in (None, 1):
-            raise TypeError(f"{self!r} is read by slices [a:b]. Use numpy.asarray for all rows.")
-        start, stop, _ = rows.indices(len(self))
-        first = int(np.searchsorted(self._starts, start, side="right")) - 1
-        parts = [np.empty((0, self.shape[1]), dtype=self.dtype)]
-        for group in range(first, len(self._starts) - 1):
-            offset = int(self._starts[group])
-            if offset >= stop:
-                break
-            parts.append(self._group(group)[max(start - offset, 0) : stop - offset])
-        return parts[1] if len(parts) == 2 else np.concatenate(parts)
-
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
-        return np.asarray(self[:], dtype=dtype)
-
-    def _group(self, group: int) -> Array:
-        if group in self._cache:
-            self._cache.move_to_end(group)
-            return self._cache[group]
-        with open_parquet(self._path, self._metadata) as file:
-            table = file.read_row_group(group, columns=list(self._columns))
-        decoded = np.empty((table.num_rows, len(self._columns)), dtype=self.dtype)
-        for position, name in enumerate(self._columns):
-            column = table.column(name)
-            if column.null_count and not self._gaps:
-                raise InputError(
-                    f"{self._path}, column {name!r}: {column.null_count} values are missing in "
-                    f"rows {self._starts[group]} to {self._starts[group + 1] - 1}. Every value "
-                    "must be there",
-                    ["fill the values in or drop the rows", *GAPS],
-                )
-            # Missing values make floats of whole numbers, and so does another column of floats.
-            if (row := first_inexact(column.drop_null().to_numpy())) is not None:
-                raise InputError(f"{self._path}, column {name!r}, value {row}: {INEXACT}")
-            decoded[:, position] = column.to_numpy()
-        self._cache[group] = read_only(decoded)
-        while len(self._cache) > CACHED_GROUPS:
-            self._cache.popitem(last=False)
-        return self._cache[group]
-
-
-def _numpy_type(path: Path, field: Any) -> np.dtype[Any]:
-    from pyarrow.types import is_floating, is_integer, is_temporal
-
-    if is_temporal(field.type):
-        raise InputError(
-            f"{path}, column {field.name!r}: its type is {field.type}, a date or a time, and features must "
-            "be numbers",
-            [DURATION, OTHER_USE[0]],
-        )
-    if not (is_integer(field.type) or is_floating(field.type)):
-        raise InputError(
-            f"{path}, column {field.name!r}: its type is {field.type}. Features must be integers or floats",
-            ["convert the column", *OTHER_USE],
-        )
-    kind: np.dtype[Any] = np.dtype(field.type.to_pandas_dtype())
-    return kind
-
-
-@contextmanager
-def open_parquet(path: Path, metadata: Any = None) -> Iterator[Any]:
-    """An open pyarrow.parquet.ParquetFile."""
-    try:
-        from pyarrow import ArrowException
-        from pyarrow.parquet import ParquetFile
-    except ImportError as error:
-        raise InputError(
-            f"{path} is a Parquet file, and pyarrow, which reads these, is not installed. Run "
-            "`pip install pyarrow`, or convert the file to CSV."
-        ) from error
-    try:
-        with ParquetFile(path, metadata=metadata) as file:
-            yield file
-    except (ArrowException, OSError) as error:
-        raise InputError(f"{path} is not a readable Parquet file. Write it again.") from error
-
-
-# --------------------------------------------------------------------------------------------------
-
-# Cells of missing values, in lower case.
-DURATION = "write what distance means for it, as years of age or days since an event"
-ABSENT = ("", "na", "n/a", "nan", "null")
 # Days and times as people and spreadsheets write them.
 DATE = re.compile(
     r"\d{4}[-/.]\d{1,2}[-/.]\d{1,2}([T ]\d{1,2}:\d{2}.*)?"
@@ -254,8 +72,9 @@ LONG = re.compile(rf"(?<![.\d])\d{{{DIGITS}}}")
 class WantedColumns:
     """The columns the caller named.  union: files may have other features than the first, and some only.
 
-    gaps: values may be missing.  texts: columns of categories.  dialect: how text files are written.
-    keys: columns of a linkage schema, whose cells may be empty.
+    gaps: values may be missing.  texts: columns of categories, and those that are listed, None for any.
+    dialect: how files are written.  keys: columns of a linkage schema, whose cells may be empty.
+    exclude: columns that nothing is read of.
     """
 
     columns: tuple[str, ...] | None
@@ -264,11 +83,22 @@ class WantedColumns:
     label: str | None
     union: bool = False
     gaps: bool = False
-    texts: tuple[str, ...] = ()
+    texts: Mapping[str, Sequence[str] | None] = field(default_factory=dict)
     dialect: Dialect = field(default_factory=Dialect)
     keys: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
+        for name in ("client", "ids", "label"):
+            if (given := getattr(self, name)) is not None:
+                object.__setattr__(self, name, normalize_name(given))
+        for name in ("columns", "keys", "exclude"):
+            if (given := getattr(self, name)) is not None:
+                object.__setattr__(self, name, tuple(map(normalize_name, given)))
+        if both := set(self.exclude) & set(self.named):
+            raise InputError(
+                f"column {min(both)!r} is to be left out, and has a use: name it for one of the two."
+            )
         if len(set(self.named)) < len(self.named) or self.columns == ():
             raise InputError(
                 f"the columns asked for are {names_listed(self.named)}: every column has one use, and "
@@ -312,129 +142,258 @@ class FileTable:
 
 
 def _read_csv(path: Path, wanted: WantedColumns, expected: tuple[str, ...] | None) -> list[FileTable]:
-    with wanted.dialect.opened(path) as (lines, decimal):
+    with wanted.dialect.opened(path) as (rows, numbers):
         try:
-            return [row_table(path, lines, wanted, expected, decimal)]
-        except csv.Error as error:
-            raise InputError(
-                f"{path}, line {lines.line_num}: not valid CSV ({error}). Check the quotes."
-            ) from error
+            return [row_table(path, rows, wanted, expected, numbers)]
+        except BadRow as error:
+            raise error.at(path) from error
 
 
-def row_table(path: Path, lines: Any, wanted: WantedColumns, expected: Any, decimal: str = ".") -> FileTable:
-    """Rows of a csv.reader, or what has its line_num, as a table; line numbers are the reader's."""
-    first = next((row for row in lines if row), None)
+def row_table(
+    path: Path, rows: RowStream, wanted: WantedColumns, expected: Any, numbers: NumberFormat
+) -> FileTable:
+    """Rows as a table.  Raises InputError, or InputFaults for several faults."""
+    if not wanted.dialect.skip and (strange := find_strange_lines(rows.ahead(PREAMBLE), numbers)):
+        raise refuse_lines(path, *strange)
+    first = next((row for row in rows if row), None)
     if first is None:
         raise InputError(f"{path} is empty: a client needs at least one point. Leave it out.")
-    header = _header(path, lines.line_num, first, wanted, decimal)
-    width = len(first)
-    names = list(header) if header else [str(column) for column in range(width)]
-    features = _choose(path, header, wanted, expected) if header else tuple(names)
-    positions = [names.index(name) for name in features]
-    apart: dict[str, list[Any]] = {name: [] for name in wanted.apart}
-    columns = [(names.index(name), name, apart[name]) for name in apart]
-    other, values = decimal == "," or wanted.gaps or wanted.union, array("d")
-    for row in filter(None, lines if header else chain([first], lines)):
-        if len(row) != width:
+    header = _header(path, rows.line_num, first, wanted, numbers)
+    names = header or tuple(str(column) for column in range(len(first)))
+    features = _choose(path, names, wanted, expected) if header or wanted.named or wanted.exclude else names
+    reader = RowReader(path, names, features, wanted, numbers)
+    if header is None:
+        reader.add(first, rows.line_num)
+    for row in rows:
+        if row:
+            reader.add(row, rows.line_num)
+    points, apart = reader.finished()
+    named = features if header or wanted.named or wanted.exclude else None
+    return _set_apart(FileTable(path, file_stem(path), points, named), wanted, apart)
+
+
+# Kinds of faults of a file that are told at once, and faults after which it is read no further.
+MOST_FAULTS, MOST_CELLS = 20, 10_000
+# Names of rows below a table that sum it up.
+TOTALS = frozenset(("total", "totals", "sum", "summe", "gesamt", "mean", "average", "mittelwert", "total:"))
+
+
+class RowReader:
+    """Rows of cells as numbers and as columns set apart; faults are kept, and told at the end."""
+
+    def __init__(
+        self,
+        path: Path,
+        names: tuple[str, ...],
+        features: tuple[str, ...],
+        wanted: WantedColumns,
+        numbers: NumberFormat,
+    ) -> None:
+        self.path, self.features, self.wanted, self.numbers = path, features, wanted, numbers
+        self.width, self.positions = len(names), [names.index(name) for name in features]
+        self.apart: dict[str, list[str]] = {name: [] for name in wanted.apart if name in names}
+        self.columns = [(names.index(name), name, column) for name, column in self.apart.items()]
+        self.absent = absent_words(wanted, names)
+        self.words = [self.absent[name] for name in features]
+        dialect = wanted.dialect
+        given = dialect.decimal is not None or dialect.thousands is not None
+        self.doubt = PointDoubt([] if given or not numbers.is_plain else self.positions)
+        self.names, self.values = names, array("d")
+        self.line, self.last = 0, list[str]()  # what was read last
+        self.faults: dict[str, list[Any]] = {}  # the first of its kind, its line, and how many there are
+
+    def add(self, row: list[str], line: int) -> None:
+        """Take a row.  Raises InputError, InputFaults for the last of as many faults as are told at once."""
+        try:
+            self._take(row, line)
+        except InputFaults as faults:
+            found: Sequence[InputError] = faults.faults
+        except InputError as fault:
+            found = (fault,)
+        else:
+            return
+        for one in found:
+            kind = self.faults.setdefault(one.rule.replace(f"line {line}", "line"), [one, line, 0])
+            kind[2] += 1
+        if len(self.faults) >= MOST_FAULTS or sum(kind[2] for kind in self.faults.values()) >= MOST_CELLS:
+            self._tell()
+
+    def _tell(self) -> None:
+        """Raise what is wrong, each kind once, if something is."""
+        told = []
+        for fault, line, count in self.faults.values():
+            more = f" and {count - 1} more" if count > 1 else ""
+            told.append(
+                InputError(fault.rule.replace(f"line {line}", f"line {line}{more}"), fault.remedies)
+                if more
+                else fault
+            )
+        if told:
+            raise told[0] if len(told) == 1 else InputFaults(told)
+
+    def finished(self) -> tuple[Array, dict[str, list[str]]]:
+        """Points (m, d) float64, and the columns set apart.  Raises InputError, InputFaults."""
+        self._tell()
+        if not self.values:
             raise InputError(
-                f"{path}, line {lines.line_num}: {len(row)} cells, and the first row has {width}. "
+                f"{self.path} has a header and no data: a client needs at least one point. Leave it out."
+            )
+        self.doubt.check(self.path, self.names)
+        if self.last and any(cell.strip().lower() in TOTALS for cell in self.last):
+            raise InputError(
+                f"{self.path}, line {self.line}: the last row seems to sum up the others",
+                [("skip", str(self.line), "leave it out"), "delete it"],
+            )
+        points = np.frombuffer(self.values, dtype=np.float64).reshape(-1, len(self.features))
+        return points, self.apart
+
+    def _take(self, row: list[str], line: int) -> None:
+        if len(row) != self.width:
+            raise InputError(
+                f"{self.path}, line {line}: {len(row)} cells, and the first row has {self.width}. "
                 "Every row needs the same number: correct the row."
             )
-        cells = [row[position] for position in positions]
-        if other:
-            cells = _number_cells(cells, wanted, decimal)
+        self.line, self.last = line, row
+        self.doubt.look(row, line)
+        cells = self._cells(row, line)
         try:
-            values.extend(map(float, cells))
+            self.values.extend(map(float, cells))
         except ValueError:
-            raise _bad_cell(path, lines.line_num, features, cells, row, positions) from None
+            del self.values[len(self.values) // len(cells) * len(cells) :]
+            bad = [
+                _bad_cell(self.path, line, name, cell, row[position].strip())
+                for name, cell, position in zip(self.features, cells, self.positions, strict=True)
+                if "_" in cell or not is_number(cell)
+            ]
+            raise bad[0] if len(bad) == 1 else InputFaults(bad) from None
         if "_" in "".join(cells):  # Python reads 1_2 as twelve.
-            raise _bad_cell(path, lines.line_num, features, cells)
+            name, cell = next((n, c) for n, c in zip(self.features, cells, strict=True) if "_" in c)
+            raise _bad_cell(self.path, line, name, cell, cell)
         if max(map(len, cells)) >= DIGITS and (at := _first_inexact(cells)) is not None:
-            raise InputError(f"{path}, line {lines.line_num}, column {features[at]!r}: {INEXACT}")
-        for position, name, column in columns:
-            column.append(_cell_apart(row[position].strip(), name, wanted))
-            if column[-1] is None:
-                raise _bad_cell(path, lines.line_num, (name,), [""])
-    if not values:
-        raise InputError(f"{path} has a header and no data: a client needs at least one point. Leave it out.")
-    points = np.frombuffer(values, dtype=np.float64).reshape(-1, len(features))
-    return _set_apart(FileTable(path, file_stem(path), points, features if header else None), wanted, apart)
+            raise InputError(f"{self.path}, line {line}, column {self.features[at]!r}: {INEXACT}")
+        for position, name, column in self.columns:
+            column.append(self._apart(name, row[position].strip(), line))
+
+    def _cells(self, row: list[str], line: int) -> list[str]:
+        """Cells of the features, as Python reads numbers; nan where nothing is and may be."""
+        written = [row[position] for position in self.positions]
+        plain = self.numbers.plain
+        cells = written if self.numbers.is_plain else [plain(cell) for cell in written]
+        if self.wanted.gaps:
+            return [
+                "nan" if cell.strip().lower() in words else number
+                for cell, words, number in zip(written, self.words, cells, strict=True)
+            ]
+        if self.wanted.union:
+            # Whether a column is empty throughout, which is to say not observed, shows in the end.
+            cells = [cell if cell.strip() else "nan" for cell in cells]
+        if self.wanted.dialect.absent:
+            for name, cell, words in zip(self.features, written, self.words, strict=True):
+                if cell.strip() and cell.strip().lower() in words:
+                    raise InputError(
+                        f"{self.path}, line {line}, column {name!r}: the cell stands for nothing, and every "
+                        "value must be there",
+                        GAPS,
+                    )
+        return cells
+
+    def _apart(self, name: str, cell: str, line: int) -> str:
+        """A cell of a column set apart, "" for nothing."""
+        if self.wanted.gaps and name in self.wanted.texts:
+            return "" if cell.lower() in self.absent[name] else cell
+        if not cell and name not in self.wanted.keys:
+            raise _bad_cell(self.path, line, name, "", "")
+        return cell
 
 
-def _cell_apart(text: str, name: str, wanted: WantedColumns) -> str | None:
-    """The text of a cell set apart, None where it may not be empty and is."""
-    if wanted.gaps and name in wanted.texts:
-        return "" if text.lower() in ABSENT else text
-    return text if text or name in wanted.keys else None
+def absent_words(wanted: WantedColumns, names: Sequence[str]) -> dict[str, frozenset[str]]:
+    """Words for nothing of each column, in lower case; a category that is listed is none.
 
-
-def _number_cells(cells: list[str], wanted: WantedColumns, decimal: str) -> list[str]:
-    """Cells of features as Python spells numbers, "nan" for values that may be missing and are."""
-    if decimal == ",":
-        cells = [with_decimal_point(cell) for cell in cells]
-    if wanted.gaps:
-        return ["nan" if cell.strip().lower() in ABSENT else cell for cell in cells]
-    if wanted.union:
-        # Whether a column is empty throughout, which is to say not observed, shows in the end.
-        return [cell if cell.strip() else "nan" for cell in cells]
-    return cells
+    Raises InputError for words of a column that there is not.
+    """
+    found = {name: set(ABSENT) for name in names}
+    for entry in wanted.dialect.absent:
+        column, of_column, word = entry.rpartition("=")
+        if of_column and column not in found and not wanted.union:
+            raise InputError(
+                f"no column {column!r} is there: the columns are {names_listed(names)}",
+                ["correct the name"],
+                {"absent": wanted.dialect.absent},
+            )
+        for name in (column,) if of_column else names:
+            found.setdefault(name, set()).add(word.strip().lower())
+    for name, listed in wanted.texts.items():
+        if name in found:
+            found[name] -= {category.lower() for category in listed or ()}
+    return {name: frozenset(words) for name, words in found.items()}
 
 
 def _header(
-    path: Path, line: int, first: list[str], wanted: WantedColumns, decimal: str
+    path: Path, line: int, first: list[str], wanted: WantedColumns, numbers: NumberFormat
 ) -> tuple[str, ...] | None:
     """Column names if the first row has them, None if it is data."""
-    cells = tuple(cell.strip() for cell in first)
+    cells = tuple(normalize_name(cell) for cell in first)
+    if wanted.dialect.header is not None:
+        return cells if wanted.dialect.header else None
     if wanted.named and set(wanted.named) <= set(cells):
         return cells
-    numbers = [_is_number(with_decimal_point(cell) if decimal == "," else cell) for cell in cells]
-    if not any(numbers):
+    figures = [is_number(numbers.plain(cell)) for cell in first]
+    if not any(figures):
         return cells
-    if not all(numbers):
+    if not all(figures):
         raise InputError(
             f"{path}, line {line}: some cells are numbers and some are not, so the row is neither "
-            "a header nor data. Name every column in a header row, or correct the cells."
-        )
+            "a header nor data",
+            [
+                "name every column in a header row", "correct the cells",
+                ("header", True, "say that these are names"), ("header", False, "say that this is data"),
+            ],
+        )  # fmt: skip
+    check_first_row(path, line, cells)
     if wanted.named:
         raise InputError(
-            f"{path} has no header row, so it has no column {wanted.named[0]!r}. Add a header row, "
-            "or ask for no columns."
+            f"{path} has no header row, so it has no column {wanted.named[0]!r}",
+            ["add a header row", "ask for no columns", ("header", False, "call columns by position, from 0")],
         )
     return None
 
 
-def _bad_cell(
-    path: Path,
-    line: int,
-    features: Sequence[str],
-    cells: Sequence[str],
-    row: Sequence[str] | None = None,
-    positions: Sequence[int] = (),
-) -> InputError:
-    """cells: as they were read.  row: as they stand in the file, those of features at positions."""
-    at = next(i for i, cell in enumerate(cells) if "_" in cell or not _is_number(cell))
-    written = (cells[at] if row is None else row[positions[at]]).strip()
+def normalize_name(name: str) -> str:
+    """The name of a column: without blanks at its ends, and composed, as a letter with a mark may be two."""
+    return unicodedata.normalize("NFC", name.strip())
+
+
+def _bad_cell(path: Path, line: int, name: str, cell: str, written: str) -> InputError:
+    """The error for a cell of a column: as it was read, and as it stands in the file."""
     if DATE.fullmatch(written):
         return InputError(
-            f"{path}, line {line}, column {features[at]!r}: the cell is a date or a time, and features must "
+            f"{path}, line {line}, column {name!r}: the cell is a date or a time, and features must "
             "be numbers",
             [DURATION, OTHER_USE[0]],
         )
+    if re.fullmatch(r"[+-]?[\d.,]+ ?%", written):
+        return InputError(
+            f"{path}, line {line}, column {name!r}: the cell is a percentage: features must be numbers",
+            ["write the number without a sign, alike in all files", OTHER_USE[0]],
+        )
     if re.fullmatch(r"[+-]?\d[\d.,]*", written):
         return InputError(
-            f"{path}, line {line}, column {features[at]!r}: the cell is a number of another kind than the "
+            f"{path}, line {line}, column {name!r}: the cell is a number of another kind than the "
             "rows above, or groups thousands",
-            [("decimal", ..., "say what its comma is"), "save the file without separators of thousands"],
+            [("decimal", ..., "say what its comma is"), ("thousands", ..., "say what groups digits")],
         )
-    what = "is not a number" if cells[at].strip() else "is empty"
-    absent = cells[at].strip().lower() in ABSENT
+    what = "is not a number" if cell.strip() else "is empty"
+    absent = cell.strip().lower() in ABSENT
     more: tuple[Remedy, ...] = ()
     if absent:
         more = GAPS
-    elif cells[at].strip():
-        more = (("categorical", ..., "have every category of a text made a feature"),)
+    elif cell.strip():
+        more = (
+            ("categorical", ..., "have every category of a text made a feature"),
+            ("absent", ..., "say that a word stands for nothing"),
+        )
     return InputError(
-        f"{path}, line {line}, column {features[at]!r}: the cell {what}. Every cell must be filled in, and "
+        f"{path}, line {line}, column {name!r}: the cell {what}. Every cell must be filled in, and "
         "features must be numbers",
         ["correct the cell", *OTHER_USE, *more],
     )
@@ -450,14 +409,6 @@ def _first_inexact(cells: Sequence[str]) -> int | None:
         ):
             return at
     return None
-
-
-def _is_number(cell: str) -> bool:
-    try:
-        float(cell)
-    except ValueError:
-        return False
-    return True
 
 
 def _read_parquet(path: Path, wanted: WantedColumns, expected: tuple[str, ...] | None) -> list[FileTable]:
@@ -499,7 +450,9 @@ def _read_npz(path: Path, wanted: WantedColumns, expected: tuple[str, ...] | Non
             "column is needed. Correct feature_names."
         )
     names = [str(name) for name in names]
-    features = _choose(path, tuple(names), replace(wanted, client=None, ids=None, label=None), expected)
+    features = _choose(
+        path, tuple(names), replace(wanted, client=None, ids=None, label=None, texts={}), expected
+    )
     points = points[:, [names.index(name) for name in features]]
     return [_set_apart(FileTable(path, path.stem, points, features), wanted, apart)]
 
@@ -556,7 +509,11 @@ def _choose(
     for name in wanted.apart if wanted.union else wanted.named:
         if name not in header:
             raise _unknown(path, name, header)
-    chosen = wanted.columns or tuple(name for name in header if name not in wanted.apart)
+    for name in () if wanted.union else wanted.exclude:
+        if name not in header:
+            raise _unknown(path, name, header)
+    unused = {*wanted.apart, *wanted.exclude}
+    chosen = wanted.columns or tuple(name for name in header if name not in unused)
     features = tuple(name for name in chosen if name in header) if wanted.union else chosen
     _refuse_features(path, header, features, wanted)
     if expected is None:
@@ -649,15 +606,20 @@ def _spelled(value: Any, *, binary: bool) -> bool:
 
 
 def _read_excel(path: Path, wanted: WantedColumns, expected: tuple[str, ...] | None) -> list[FileTable]:
-    with open_excel(path) as rows:
-        return [row_table(path, rows, wanted, expected)]
+    with open_excel(path, wanted.dialect) as rows:
+        cells = [cell for _, row in rows.ahead(LOOKED_AT) for cell in row if not isinstance(cell, NumberCell)]
+        return [row_table(path, rows, wanted, expected, wanted.dialect.numbers_of(path, cells))]
 
 
 READERS: dict[str, Callable[[Path, WantedColumns, tuple[str, ...] | None], list[FileTable]]] = {
     ".csv": _read_csv,
     ".csv.gz": _read_csv,
+    ".csv.zip": _read_csv,
     ".tsv": _read_csv,
     ".tsv.gz": _read_csv,
+    ".tsv.zip": _read_csv,
+    ".txt": _read_csv,
+    ".data": _read_csv,
     ".xlsx": _read_excel,
     ".parquet": _read_parquet,
     ".npz": _read_npz,

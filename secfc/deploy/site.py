@@ -9,7 +9,7 @@ import hashlib
 import json
 import os
 import stat
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -38,9 +38,13 @@ class Data:
 
 def _dialect(data: TomlTable) -> Dialect:
     """How the file is written, where it does not say so itself."""
-    words = {name: data.get(name, str, None) for name in ("encoding", "delimiter", "decimal")}
     try:
-        return Dialect(**words)
+        return Dialect(
+            data.get("encoding", str, None), data.get("delimiter", str, None), data.get("decimal", str, None),
+            data.get("thousands", str, None), data.get("header", bool, None), data.get("skip", str, ()),
+            tuple(data.get("absent", list, ())), data.get("sheet", str, None),
+            data.get("visible_only", bool, False),
+        )  # fmt: skip
     except InputError as error:
         raise InputError(f"{data.where}: {error.text(SITE_FILE)}") from error
 
@@ -66,7 +70,7 @@ class SiteFileInterface:
 
 
 SITE_FILE = SiteFileInterface()
-OWN = ("encoding", "delimiter", "decimal", "id_column", "drop_unfit")
+OWN = (*(f.name for f in fields(Dialect)), "id_column", "drop_unfit")
 
 
 @dataclass(frozen=True)

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import click
 
 from secfc.cli.errors import bad_input
-from secfc.cli.options import Whole, argument, command, names_of, option, parse_names
+from secfc.cli.options import Whole, argument, command, option, parse_names
 from secfc.cli.outputs import check_output, explaining_writes, write_all
 from secfc.cli.settings import Overwriting, TextFiles
-from secfc.data.dialects import Dialect
+from secfc.data.dialects import changed_words
 from secfc.data.linkage import read_linkage
 from secfc.deploy.runfile import SESSION, RunFile, new_session
 from secfc.deploy.site import create_key_file, identity_fingerprint, load_key_file
@@ -56,7 +56,11 @@ path = {path}
 DIALECT = """\
 # delimiter = ";"               # CSV that is written otherwise than it shows: what separates cells,
 # decimal = ","                 # the decimal sign,
-# encoding = "cp1252"           # and letters\
+# thousands = "."               # what groups digits,
+# header = true                 # whether the first row has names,
+# skip = "1-3"                  # lines that are no part of the table,
+# absent = ["?", "crp=-9"]      # words for nothing, of all columns or of one,
+# encoding = "cp1252"           # and letters; of a workbook: sheet = "data", visible_only = true\
 """
 
 
@@ -205,8 +209,7 @@ HEAD = """\
 
 def _site(given: InitOptions) -> str:
     party, data, ids = given.party, given.data, given.id_column
-    written = {name: getattr(given, name) for name in names_of(TextFiles)}
-    Dialect(**written)  # refuses what cannot be
+    written = changed_words(given.dialect())
     if party is None:
         raise click.UsageError("--site needs --party: the site's name in the run file, or server.")
     if (party == SERVER) == (data is not None):
@@ -216,7 +219,7 @@ def _site(given: InitOptions) -> str:
     head, mark, floors = SITE.partition("# What this site takes part in")
     text = head.rstrip() + "\n" if party == SERVER else head + mark + floors
     column = f"id_column = {toml_string(ids)}" if ids else '# id_column = "patient"        # if rows have IDs'
-    said = [f"{name} = {toml_string(value)}" for name, value in written.items() if value is not None]
+    said = [f"{name} = {toml_string(value)}" for name, value in written.items()]
     dialect = "\n".join(said) or DIALECT
     return text.format(
         party=toml_string(party), run=toml_string(given.run_path), key=toml_string(given.key_path),
@@ -225,11 +228,11 @@ def _site(given: InitOptions) -> str:
     )  # fmt: skip
 
 
-def toml_string(text: str) -> str:
-    """A string as TOML has it."""
+def toml_string(value: Any) -> str:
+    """A value as TOML has it."""
     import tomli_w
 
-    return tomli_w.dumps({"x": text}).partition("= ")[2].strip()
+    return tomli_w.dumps({"x": value}).partition("= ")[2].strip()
 
 
 def _write(path: Path, text: str, option: str, *, force: bool) -> None:

@@ -152,7 +152,7 @@ class LoadedSite:
             with bad_input(OSError), cautions_told():
                 read = Federation.from_files(
                     [data.path], columns=columns, id_column=data.id_column, gaps=settings.missing != "refuse",
-                    encoding=way.encoding, delimiter=way.delimiter, decimal=way.decimal,
+                    dialect=way,
                     linkage=self.run.schema, drop_unfit=data.drop_unfit,
                 )  # fmt: skip
         except InputError as error:

@@ -75,11 +75,10 @@ def extend(asked: AskedOptions, federation: Federation) -> Federation:
     """The federation with the server's points, if it holds any."""
     if asked["server_file"] is None:
         return federation
-    from secfc.data.dialects import Dialect
     from secfc.data.files import load_points
 
     settings = asked.settings
-    dialect = Dialect(settings.encoding, settings.delimiter, settings.decimal)
+    dialect = settings.dialect()
     points = load_points(asked["server_file"], federation.common_names, dialect)
     return replace(federation, server_points=points)
 

@@ -53,7 +53,7 @@ def test_what_a_file_says_is_taken(
     tmp_path: Path, name: str, content: bytes, options: dict[str, Any]
 ) -> None:
     (tmp_path / name).write_bytes(content)
-    federation = Federation.from_files(tmp_path / name, **options)
+    federation = Federation.from_files(tmp_path / name, dialect=Dialect(**options))
     assert federation.stacked().tolist() == POINTS
     assert federation.names == ("a",)
 
@@ -61,8 +61,7 @@ def test_what_a_file_says_is_taken(
 LATE = "x;y\n" + "1;2\n" * 300
 REFUSED: list[tuple[str, bytes, dict[str, Any], str]] = [
     ("a.csv", b"x;y\n1,234;2\n", {}, 'may be a decimal or group thousands.*decimal=","'),
-    ("a.csv", b"x;y\n1,234;2\n1,234,567;3\n", {}, "may be a decimal or group thousands"),
-    ("a.csv", b"x;y\n1,5;2\n1.234,5;3\n", {}, "line 3, column 'x': .*another kind .* thousands"),
+    ("a.csv", b"x;y\n1,5;2\n1,234.5;3\n", {}, "may be a decimal or group thousands"),
     ("a.csv", b"x;y\n1,5;2\n1.5;3\n", {}, "line 3, column 'x': .*another kind"),
     ("a.csv", (LATE + "1,5;2\n").encode(), {}, "line 302, column 'x'.*another kind"),
     ("a.csv", (LATE + "1,234;2\n").encode(), {}, "line 302, column 'x'.*another kind"),
@@ -74,10 +73,10 @@ REFUSED: list[tuple[str, bytes, dict[str, Any], str]] = [
     ("a.csv", b"x\n1\n", {"delimiter": "1"}, 'delimiter="1": one character'),
     ("a.csv", b"x\n1\n", {"decimal": "'"}, 'decimal="\'": "." or ","'),
     ("a.csv", b"x\n1\n", {"delimiter": ",", "decimal": ","}, "one comma cannot be both"),
-    ("a.csv.gz", b"x\n1\n", {}, "no whole gzip file"),
-    ("a.csv.gz", packed(b"x\n" + b"1\n" * 9)[:-6], {}, "no whole gzip file"),
+    ("a.csv.gz", b"x\n1\n", {}, "no whole archive"),
+    ("a.csv.gz", packed(b"x\n" + b"1\n" * 9)[:-6], {}, "no whole archive"),
     ("a.txt.gz", b"", {}, "extension '.txt.gz'"),
-    ("a.csv", b"x,day\n1,2024-01-31\n", {}, "line 2, column 'day': the cell is a date or a time.*columns="),
+    ("a.csv", b"x,day\n1,2024-01-31\n", {}, "line 2, column 'day': the cell is a date or a time.*exclude="),
     ("a.csv", b"x,day\n1,31.01.2024\n", {}, "is a date"),
     ("a.csv", b"x,day\n1,1/31/24 12:30\n", {}, "is a date"),
     ("a.csv", b"x,at\n1,12:30\n", {}, "is a date"),
@@ -91,7 +90,7 @@ def test_doubt_is_refused(
 ) -> None:
     (tmp_path / name).write_bytes(content)
     with pytest.raises(InputError, match=message) as caught:
-        Federation.from_files(tmp_path / name, **options)
+        Federation.from_files(tmp_path / name, dialect=Dialect(**options))
     assert "2024" not in str(caught.value)
     assert "1,234;" not in str(caught.value)
 
@@ -99,11 +98,11 @@ def test_doubt_is_refused(
 def test_a_comma_before_three_digits_is_a_decimal_if_told_or_if_others_are(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     path.write_text("x;y\n1,234;2\n")
-    assert Federation.from_files(path, decimal=",").stacked().tolist() == [[1.234, 2]]
+    assert Federation.from_files(path, dialect=Dialect(decimal=",")).stacked().tolist() == [[1.234, 2]]
     path.write_text("x;y\n1,234;2,5\n")
     assert Federation.from_files(path).stacked().tolist() == [[1.234, 2.5]]
     with pytest.raises(InputError, match="another kind"):
-        Federation.from_files(path, decimal=".")
+        Federation.from_files(path, dialect=Dialect(decimal="."))
 
 
 def test_dialects_know_words() -> None:
@@ -139,7 +138,7 @@ def test_excel_is_read_as_it_was_written(tmp_path: Path) -> None:
         ([[["x", "y"], [1, None]]], "line 2, column 'y': the cell is empty"),
         ([[["x", "y"], [1, 2, 3]]], "line 2: 3 cells"),
         ([[["x", "y"], [1, True]]], "is not a number"),
-        ([[["x"], [1]], [["x"], [2]]], "has 2 visible sheets: one is needed"),
+        ([[["x"], [1]], [["x"], [2]]], "has 2 visible sheets, 's0', 's1': one is needed.*sheet="),
         ([[]], "is empty"),
     ],
 )

@@ -220,7 +220,7 @@ def test_clients_are_named_after_files_and_names_made_unique(tmp_path: Path) -> 
     paths = []
     for folder, stem in [("a", "data"), ("b", "data"), ("c", "data-2"), ("d", "data")]:
         (tmp_path / folder).mkdir()
-        paths.append(write(tmp_path / folder / f"{stem}.csv", "1,2\n"))
+        paths.append(write(tmp_path / folder / f"{stem}.csv", "1,1\n"))
     federation = Federation.from_files([str(path) for path in paths])
     assert federation.names == ("data", "data-3", "data-2", "data-4")
 
@@ -317,7 +317,7 @@ def test_missing_file(tmp_path: Path) -> None:
     [
         (lambda folder: folder, r"is a directory: files are needed"),
         (lambda folder: [], r"no files are given"),
-        (lambda folder: write(folder / "a.xls", "1"), r"extension '.xls': .csv, .csv.gz, .tsv, .*.parquet"),
+        (lambda folder: write(folder / "a.xls", "1"), r"extension '.xls': .csv, .*.tsv, .*.parquet"),
         (lambda folder: write(folder / "a", "1"), r"extension ''"),
         (
             lambda folder: [write(folder / "a.csv", "1\n"), folder / ".." / folder.name / "a.csv"],
@@ -344,7 +344,7 @@ def test_files_with_other_columns_are_refused(tmp_path: Path) -> None:
 
 
 def test_files_of_other_widths_are_refused(tmp_path: Path) -> None:
-    one, two = write(tmp_path / "a.csv", "1,2\n"), write(tmp_path / "b.csv", "1,2,3\n")
+    one, two = write(tmp_path / "a.csv", "1,2\n"), write(tmp_path / "b.csv", "1,2,4\n")
     with pytest.raises(InputError, match="client 'b' has 3 features and client 'a' 2"):
         Federation.from_files([one, two])
 

@@ -1,0 +1,285 @@
+"""Rows of Excel workbooks, as those of a text file, and of Parquet files, decoded when they are asked for."""
+
+from __future__ import annotations
+
+import datetime
+import re
+import warnings
+import zipfile
+from collections import OrderedDict
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from secfc.data.dialects import (
+    LOOKED_AT,
+    Dialect,
+    NumberCell,
+    RowStream,
+)
+from secfc.data.inputs import (
+    GAPS,
+    INEXACT,
+    OTHER_USE,
+    Array,
+    Caution,
+    InputError,
+    first_inexact,
+    names_listed,
+    read_only,
+    require_library,
+)
+
+# --------------------------------------------------------------------------------------------------
+# Rows of an Excel workbook, one sheet, as a text file gives them.
+
+
+def _sheet_rows(rows: Iterable[tuple[Any, ...]], hidden: Collection[int]) -> Iterator[tuple[int, list[str]]]:
+    """Numbers of rows, from 1, and their cells as text, as wide as the first that is not empty.
+
+    Empty rows are [].  Numbers are written so that they come back bit for bit.
+    """
+    width = 0
+    for line, values in enumerate(rows, 1):
+        if line in hidden:
+            continue
+        cells = [_text(value) for value in values]
+        while len(cells) > width and not cells[-1]:
+            cells.pop()
+        if not any(cells):
+            yield line, []
+            continue
+        width = width or len(cells)
+        yield line, cells + [""] * (width - len(cells))
+
+
+def _text(value: Any) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, int | float):
+        return NumberCell(repr(value))
+    if isinstance(value, datetime.date | datetime.time):
+        return value.isoformat()
+    return str(value)
+
+
+@contextmanager
+def open_excel(path: Path, dialect: Dialect | None = None) -> Iterator[RowStream]:
+    """The rows of a workbook's sheet, read as they are asked for.
+
+    Formulas count as what they came to when the file was saved.  Rows that are hidden, and columns that are
+    shown as percentages, are told by a `Caution`.  Raises InputError for several sheets.
+    """
+    dialect = dialect or Dialect()
+    require_library(f"{path} is an Excel file, which", "excel")
+    from openpyxl import load_workbook
+    from openpyxl.utils.exceptions import InvalidFileException
+
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # of styles and validations, which are not read
+            book = load_workbook(path, read_only=True, data_only=True)
+    except (InvalidFileException, zipfile.BadZipFile, KeyError, ValueError, OSError) as error:
+        raise InputError(f"{path} is not a readable .xlsx file. Save it again, or as CSV.") from error
+    try:
+        sheet = _choose_sheet(path, book, dialect.sheet)
+        hidden = _hidden_rows(path, sheet)
+        if hidden and not dialect.visible_only:
+            warnings.warn(
+                Caution(
+                    f"{path} has {len(hidden)} hidden rows, which are read as all others",
+                    [("visible_only", True, "leave them out")],
+                ),
+                stacklevel=2,
+            )
+        if shown := _percent_columns(sheet):
+            warnings.warn(
+                Caution(
+                    f"{path} shows column {', '.join(shown)} as percentages: its numbers are read as they "
+                    "are kept, so 69 % is 0.69. Other files must write it so"
+                ),
+                stacklevel=2,
+            )
+        skipped = {*dialect.skip, *(hidden if dialect.visible_only else ())}
+        yield RowStream(_sheet_rows(sheet.iter_rows(values_only=True), skipped))
+    finally:
+        book.close()
+
+
+def _choose_sheet(path: Path, book: Any, name: str | None) -> Any:
+    """The sheet of this name, or the only one that is shown.  Raises InputError."""
+    shown = [sheet for sheet in book.worksheets if sheet.sheet_state == "visible"]
+    if name is not None:
+        named = [sheet for sheet in book.worksheets if sheet.title == name]
+        if not named:
+            raise InputError(
+                f"{path} has no sheet of this name: its sheets are {names_listed(book.sheetnames)}",
+                ["correct the name"],
+                {"sheet": name},
+            )
+        return named[0]
+    if len(shown) != 1:
+        raise InputError(
+            f"{path} has {len(shown)} visible sheets, {names_listed([sheet.title for sheet in shown])}: one "
+            "is needed, and none is guessed",
+            [("sheet", ..., "say which"), "save the sheet with the data as a file of its own"],
+        )
+    return shown[0]
+
+
+HIDDEN = re.compile(rb"<row\b[^>]*>")
+
+
+def _hidden_rows(path: Path, sheet: Any) -> frozenset[int]:
+    """Numbers of the rows that are hidden, or filtered out, from 1.
+
+    openpyxl tells them only of workbooks that it holds in memory as a whole.
+    """
+    found = set()
+    with zipfile.ZipFile(path) as archive, archive.open(sheet._worksheet_path) as part:
+        rest = b""
+        while block := part.read(1 << 20):
+            block = rest + block
+            for row in HIDDEN.findall(block):
+                number = re.search(rb'\br="(\d+)"', row)
+                if number and re.search(rb'\bhidden="(?:1|true)"', row):
+                    found.add(int(number[1]))
+            rest = block[block.rfind(b"<") :]
+    return frozenset(found)
+
+
+def _percent_columns(sheet: Any) -> list[str]:
+    """Letters of the columns of which numbers among the first rows are shown as percentages."""
+    found = {
+        cell.column_letter
+        for row in sheet.iter_rows(max_row=LOOKED_AT)
+        for cell in row
+        if isinstance(cell.value, int | float) and "%" in (cell.number_format or "")
+    }
+    return sorted(found, key=lambda letters: (len(letters), letters))
+
+
+# --------------------------------------------------------------------------------------------------
+# Rows of a Parquet file, decoded when they are asked for.
+
+DURATION = "write what distance means for it, as years of age or days since an event"
+CACHED_GROUPS = 2  # so that a block across a boundary of row groups decodes neither of them twice
+
+
+class ParquetRows:
+    """The rows of some numeric columns of a Parquet file, read by row group when sliced.
+
+    shape is (m, d), dtype the numpy dtype that holds all d columns.  The last row groups decoded
+    are kept; memory is a few row groups, whose size the writer of the file chose.  The file is
+    opened for each read, so that many clients do not need many open files.
+
+    Slices must have step 1.  gaps: missing values are NaN, and all are float64; else a row group that has
+    some raises InputError when it is read.
+    """
+
+    def __init__(self, path: str | PathLike[str], columns: Sequence[str], *, gaps: bool = False) -> None:
+        self._path, self._gaps = Path(path), gaps
+        self._columns = tuple(columns)
+        with open_parquet(self._path) as file:
+            self._metadata = file.metadata
+            schema = file.schema_arrow
+        if unknown := [name for name in self._columns if name not in schema.names]:
+            raise InputError(f"{self._path} has no column {unknown[0]!r}. Correct the name.")
+        self.dtype: np.dtype[Any] = np.result_type(
+            *(_numpy_type(self._path, schema.field(name)) for name in self._columns)
+        )
+        if gaps:
+            self.dtype = np.dtype(np.float64)
+        sizes = [self._metadata.row_group(g).num_rows for g in range(self._metadata.num_row_groups)]
+        self._starts = np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)])
+        self.shape: tuple[int, ...] = (int(self._starts[-1]), len(self._columns))
+        self._cache: OrderedDict[int, Array] = OrderedDict()
+
+    def __repr__(self) -> str:
+        return f"ParquetRows({self._path.name!r}, shape={self.shape})"
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __getitem__(self, rows: slice, /) -> Array:
+        if not isinstance(rows, slice) or rows.step not in (None, 1):
+            raise TypeError(f"{self!r} is read by slices [a:b]. Use numpy.asarray for all rows.")
+        start, stop, _ = rows.indices(len(self))
+        first = int(np.searchsorted(self._starts, start, side="right")) - 1
+        parts = [np.empty((0, self.shape[1]), dtype=self.dtype)]
+        for group in range(first, len(self._starts) - 1):
+            offset = int(self._starts[group])
+            if offset >= stop:
+                break
+            parts.append(self._group(group)[max(start - offset, 0) : stop - offset])
+        return parts[1] if len(parts) == 2 else np.concatenate(parts)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+        return np.asarray(self[:], dtype=dtype)
+
+    def _group(self, group: int) -> Array:
+        if group in self._cache:
+            self._cache.move_to_end(group)
+            return self._cache[group]
+        with open_parquet(self._path, self._metadata) as file:
+            table = file.read_row_group(group, columns=list(self._columns))
+        decoded = np.empty((table.num_rows, len(self._columns)), dtype=self.dtype)
+        for position, name in enumerate(self._columns):
+            column = table.column(name)
+            if column.null_count and not self._gaps:
+                raise InputError(
+                    f"{self._path}, column {name!r}: {column.null_count} values are missing in "
+                    f"rows {self._starts[group]} to {self._starts[group + 1] - 1}. Every value "
+                    "must be there",
+                    ["fill the values in or drop the rows", *GAPS],
+                )
+            # Missing values make floats of whole numbers, and so does another column of floats.
+            if (row := first_inexact(column.drop_null().to_numpy())) is not None:
+                raise InputError(f"{self._path}, column {name!r}, value {row}: {INEXACT}")
+            decoded[:, position] = column.to_numpy()
+        self._cache[group] = read_only(decoded)
+        while len(self._cache) > CACHED_GROUPS:
+            self._cache.popitem(last=False)
+        return self._cache[group]
+
+
+def _numpy_type(path: Path, field: Any) -> np.dtype[Any]:
+    from pyarrow.types import is_floating, is_integer, is_temporal
+
+    if is_temporal(field.type):
+        raise InputError(
+            f"{path}, column {field.name!r}: its type is {field.type}, a date or a time, and features must "
+            "be numbers",
+            [DURATION, OTHER_USE[0]],
+        )
+    if not (is_integer(field.type) or is_floating(field.type)):
+        raise InputError(
+            f"{path}, column {field.name!r}: its type is {field.type}. Features must be integers or floats",
+            ["convert the column", *OTHER_USE],
+        )
+    kind: np.dtype[Any] = np.dtype(field.type.to_pandas_dtype())
+    return kind
+
+
+@contextmanager
+def open_parquet(path: Path, metadata: Any = None) -> Iterator[Any]:
+    """An open pyarrow.parquet.ParquetFile."""
+    try:
+        from pyarrow import ArrowException
+        from pyarrow.parquet import ParquetFile
+    except ImportError as error:
+        raise InputError(
+            f"{path} is a Parquet file, and pyarrow, which reads these, is not installed. Run "
+            "`pip install pyarrow`, or convert the file to CSV."
+        ) from error
+    try:
+        with ParquetFile(path, metadata=metadata) as file:
+            yield file
+    except (ArrowException, OSError) as error:
+        raise InputError(f"{path} is not a readable Parquet file. Write it again.") from error
