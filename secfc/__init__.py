@@ -43,6 +43,7 @@ _HOME = {
     "FaultyClient": "secfc.errors",
     "FaultyServer": "secfc.errors",
     "FedDPKMeans": "secfc.feddp.algorithm",
+    "Dialect": "secfc.data.dialects",
     "Federation": "secfc.data.federation",
     "FinalLabelsOnly": "secfc.disclosure",
     "fit": "secfc.pipeline",
@@ -105,6 +106,7 @@ if TYPE_CHECKING:
     from secfc.coded.parameters import Threshold as Threshold
     from secfc.coded_kmeans.plaintext import Lloyd as Lloyd
     from secfc.coded_kmeans.secfc import SecFC as SecFC
+    from secfc.data.dialects import Dialect as Dialect
     from secfc.data.federation import Federation as Federation
     from secfc.data.party import Party as Party
     from secfc.disclosure import AssignmentsOnly as AssignmentsOnly

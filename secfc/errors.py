@@ -2,6 +2,8 @@
 
     InputError              what a caller passed cannot be used; a ValueError
       IncompatibleOptions   parameters that do not go together
+      InputFaults           several faults of one input
+      UnknownEncoding       a text file in another encoding than was taken for its own
       MissingFileError      a file that does not exist; a FileNotFoundError as well
       JournalError          a journal that cannot be continued
       PrivacyError          a step that would void a privacy claim

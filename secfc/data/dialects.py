@@ -107,11 +107,11 @@ class Dialect:
     encoding
         Of text files, as Python names it.
     delimiter
-        A character, or comma, semicolon, tab, pipe, blanks.
+        A character, or one of the words comma, semicolon, tab, pipe, blanks.
     decimal
-        The decimal sign, . or ,
+        The decimal sign, a point or a comma.
     thousands
-        What groups digits by threes: , . ' or a blank.
+        What groups digits by threes: a comma, point, apostrophe or blank.
     header
         Whether the first row has names of columns; columns without are called by their positions, from 0.
     skip

@@ -29,7 +29,7 @@ from typing import Any
 
 import numpy as np
 
-from secfc.data.dialects import Dialect, UnknownEncoding, file_extension
+from secfc.data.dialects import Dialect, file_extension
 from secfc.data.inputs import (
     Array,
     IncompatibleOptions,
@@ -49,6 +49,7 @@ from secfc.data.party import Identifier, Party, as_gap_rows
 from secfc.data.sources import ParquetRows
 from secfc.data.tables import READERS, FileTable, WantedColumns
 from secfc.errors import MissingFileError as MissingFileError
+from secfc.errors import UnknownEncoding
 
 # --------------------------------------------------------------------------------------------------
 # Text columns as bits: one feature a category, 1 where a row has it.

@@ -64,7 +64,7 @@ class SiteFileInterface:
         """
         if parameter in OWN:
             return f'{parameter} = "..." in [data]' if value is ... else f"{parameter} = {json.dumps(value)}"
-        if parameter == "columns":
+        if parameter in ("columns", "exclude"):
             return "`secfc deploy init --features`"
         return f"`secfc deploy init --prepare missing={value}`" if parameter == "missing" else None
 

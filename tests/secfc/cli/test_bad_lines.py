@@ -48,12 +48,12 @@ run broken.parquet bn.csv -k 2 -> not a readable Parquet file. Write it again
 run broken.xlsx bn.csv -k 2 -> not a readable .xlsx file. Save it again
 run broken.npz bn.csv -k 2 -> not a readable .npz file | Save plain arrays
 run broken.npy bn.csv -k 2 -> not a readable .npy file | Save plain arrays
-run broken.csv.gz bn.csv -k 2 -> no whole gzip file. Compress it again
+run broken.csv.gz bn.csv -k 2 -> no whole archive. Compress it again
 run cube.npy bn.csv -k 2 -> shape (2, 2, 2): two axes are needed | reshape
 run str.npy str.npy -k 2 -> is given twice
-run text.csv bn.csv -k 2 -> text.csv, line 3, column 'x' | is not a number | --columns | --categorical
+run text.csv bn.csv -k 2 -> text.csv, line 3, column 'x' | is not a number | --exclude | --categorical
 run hole.csv bn.csv -k 2 -> hole.csv, line 3, column 'x' | is empty | --missing mean | --missing drop
-run date.csv bn.csv -k 2 -> line 3, column 'y' | a date or a time | years of age | --columns
+run date.csv bn.csv -k 2 -> line 3, column 'y' | a date or a time | years of age | --exclude
 run ragged.csv bn.csv -k 2 -> line 3: 1 cells, and the first row has 2 | correct the row
 run inf.csv bn.csv cn.csv -k 2 -> row 1, feature 'x' | finite | drop the row
 run empty.csv bn.csv -k 2 -> is empty: a client needs at least one point. Leave it out
@@ -67,7 +67,7 @@ run other.csv bn.csv -k 2 -> missing are 'z', additional are 'y' | --columns | -
 run a.csv b.csv -k 2 --id-column nope -> no column 'nope': its columns are 'id', 'site', 'x', 'y'
 run a.csv b.csv -k 2 --columns x,,y -> 'x,,y' is not a list of column names: write --columns age,weight
 run a.csv b.csv -k 2 --columns x,x -> 'x', 'x' | Name each column once
-run a.csv b.csv c.csv -k 2 --client-column site -> a.csv, line 2, column 'id' | --id-column
+run a.csv b.csv c.csv -k 2 --client-column site -> line 2 and 11 more, column 'id' | --id-column
 run FILES -k 2 -t 9 -> n=3 clients | t=9 | 19 are needed. Lower ell or t, or add clients
 run FILES -k 2 --ell 3 -> ell=3 | Add clients | use --ell 1
 run FILES -k 2 --init nope -> 'nope' is not one of | 'bisecting'
@@ -163,8 +163,8 @@ attack geometry an.csv bn.csv -k 2 -> n=2 clients cannot hide | = 3 are needed |
 attack geometry FILES -k 100 -> k=100 clusters of m=36 points: lower k
 attack geometry FILES -k 2 --known zed -> --known 'zed' is no client: the clients are an, bn, cn
 attack geometry FILES -k 2 --plot old.csv -> old.csv exists already | --plot | --force
-attack geometry hole.csv bn.csv cn.csv -k 2 -> line 3, column 'x' | is empty | --columns
-attack geometry text.csv bn.csv cn.csv -k 2 -> line 3, column 'x' | is not a number | --columns
+attack geometry hole.csv bn.csv cn.csv -k 2 -> line 3, column 'x' | is empty | --exclude
+attack geometry text.csv bn.csv cn.csv -k 2 -> line 3, column 'x' | is not a number | --exclude
 attack geometry inf.csv bn.csv cn.csv -k 2 -> row 1, feature 'x' | drop the row
 attack geometry other.csv bn.csv cn.csv -k 2 -> missing are 'z' | --columns
 attack differences an.csv bn.csv -k 2 -> need at least 3 clients | --client-column

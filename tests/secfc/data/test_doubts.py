@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import shlex
 import warnings
 import zipfile
 from pathlib import Path
@@ -15,6 +17,7 @@ from hypothesis import strategies as st
 from secfc import Federation
 from secfc.data.dialects import Dialect, NumberFormat, format_lines, parse_lines
 from secfc.data.inputs import Caution, InputError, InputFaults
+from tests.small import invoke
 
 Options = dict[str, Any]
 
@@ -62,6 +65,40 @@ def test_doubt_is_refused_and_settled_by_the_option_that_is_named(tmp_path: Path
         assert any(f"{name}=" in str(caught.value) for name in options)
         if points:
             assert Federation.from_files(path, dialect=Dialect(**options)).stacked().tolist() == points
+
+
+def rows_of_page() -> list[list[str]]:
+    lines = (
+        Path("docs/preparing.md").read_text(encoding="utf-8").partition("## What is doubted")[2].splitlines()
+    )
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines if line.startswith("|")][
+        2:
+    ]
+
+
+@pytest.mark.parametrize(("file", "option"), [(row[1], row[3]) for row in rows_of_page()])
+def test_the_page_of_doubts_holds(tmp_path: Path, file: str, option: str) -> None:
+    """Each file of the page is refused, and read with each of its options."""
+    text, old = re.findall("`(.*?)`", file)[0].replace("⏎", "\n") + "\n", "cp1252" in file
+    paths = []
+    for name in ("a", "b", "c"):
+        paths.append(str(tmp_path / f"{name}.csv"))
+        Path(paths[-1]).write_bytes(text.encode("cp1252" if old else "utf-8"))
+    plan = (
+        "run",
+        *paths,
+        "-k",
+        "1",
+        "--labels",
+        str(tmp_path / "l.csv"),
+        "--report",
+        str(tmp_path / "r.json"),
+        "--force",
+    )
+    assert invoke(*plan).exit_code == 2
+    for words in re.findall("`(.*?)`", option):
+        found = invoke(*plan, *shlex.split(words.replace(" ?", " '?'").replace(" ;", " ';'")))
+        assert found.exit_code == 0, found.output
 
 
 CLEAR: dict[str, tuple[str, list[list[float]]]] = {
