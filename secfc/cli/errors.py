@@ -139,6 +139,12 @@ class Failed(click.ClickException):
     exit_code = 1
 
 
+class FewerSites(click.ClickException):
+    """A run has ended well, without some of its sites."""
+
+    exit_code = 5
+
+
 class Suspended(click.ClickException):
     """A run waits for something, and the same command goes on: a message, no traceback."""
 

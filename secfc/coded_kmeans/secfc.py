@@ -282,6 +282,7 @@ class SecFC:
                 rows=returned.rows,
                 centers=returned.centers,
                 learned=leakage_to_clients(self, returned.plan),
+                excluded=returned.plan.excluded(plan) if isinstance(plan, CodedPlan) else (),
                 share=returned.sums,
             )
         result = returned

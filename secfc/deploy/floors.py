@@ -43,6 +43,7 @@ class Stakes:
     are opened; smallest: points of the smallest cluster whose center is.  sizes: whether clusters' sizes are
     shown.  coordinator: the server's public identity.  guesses: of IDs that a client may test against a
     union, by the quota of its tags; inf under a key of tags that all share, None without a union.
+    clients: data owners.
     """
 
     policy: str
@@ -54,6 +55,7 @@ class Stakes:
     sizes: bool
     coordinator: bytes
     guesses: float | None = None
+    clients: int = 0
 
 
 @dataclass(frozen=True)
@@ -67,7 +69,8 @@ class Floors:
     must differ from those of each earlier run that said anything of rows, if any do: 0, or at least 10, as
     the difference of two outputs tells of the rows between.  coordinators: public identities of servers.
     total_quota: IDs of which any one other client may test whether they are in a union, over all runs of this
-    site: quotas add up, and a key of tags that all clients share is more than any.
+    site: quotas add up, and a key of tags that all clients share is more than any.  fewest_clients: data
+    owners, this site among them: of the run file, and of those left where this site is to go on without some.
     """
 
     policies: tuple[str, ...] | None = None
@@ -81,6 +84,7 @@ class Floors:
     changed_rows: int = 0
     coordinators: tuple[bytes, ...] | None = None
     total_quota: int | None = None
+    fewest_clients: int = 0
 
     def __post_init__(self) -> None:
         for each in fields(self):
@@ -112,6 +116,7 @@ class Floors:
             changed_rows=table.get("changed_rows", int, 0),
             coordinators=None if coordinators is None else _identities(table),
             total_quota=table.get("total_quota", int, None),
+            fewest_clients=table.get("fewest_clients", int, 0),
             **number,
         )
         table.finish()
@@ -137,6 +142,8 @@ class Floors:
     def _refusals(self, stakes: Stakes, spent: float) -> Iterator[tuple[str, str, str]]:
         if self.policies is not None and stakes.policy not in self.policies:
             yield "policies", stakes.policy, f"one of {', '.join(self.policies) or 'none at all'}"
+        if not stakes.clients >= self.fewest_clients:
+            yield "fewest_clients", f"a run of {stakes.clients} clients", f"at least {self.fewest_clients}"
         if self.coordinators is not None and stakes.coordinator not in self.coordinators:
             yield "coordinators", f"the server {stakes.coordinator.hex()}", "another server's identity"
         if stakes.t is not None and not stakes.t >= self.smallest_t:

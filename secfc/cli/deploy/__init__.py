@@ -60,6 +60,6 @@ def deploy() -> None:
 
     \b
     Exit codes: 0 success; 1 the run is over by a fault of the protocol, or the hub does not admit this party;
-    2 bad usage or input; 4 the run asks for more than this site gives; 75 the run is suspended, and 130
-    interrupted: the same command goes on.
+    2 bad usage or input; 4 the run asks for more than this site gives; 5 finished, with fewer sites than
+    agreed; 75 the run is suspended, and 130 interrupted: the same command goes on.
     """

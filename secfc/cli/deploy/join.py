@@ -18,7 +18,15 @@ from secfc.cli.deploy.readiness import check_bound, check_resources, prepare_ker
 from secfc.cli.deploy.results import Results
 from secfc.cli.deploy.run_file import Built
 from secfc.cli.deploy.site import LoadedSite
-from secfc.cli.errors import Failed, RefusedInput, Suspended, bad_input, cautions_noted, full_disc_told
+from secfc.cli.errors import (
+    Failed,
+    FewerSites,
+    RefusedInput,
+    Suspended,
+    bad_input,
+    cautions_noted,
+    full_disc_told,
+)
 from secfc.cli.options import argument, command, option
 from secfc.cli.settings import Overwriting
 from secfc.deploy.floors import write_disputed
@@ -120,7 +128,10 @@ def take_part_as(given: PartyOptions, name: str) -> None:
         prepare_kernels(asked, max(1, rows))
         started = datetime.now(UTC)
 
+        fewer: list[str] = []
+
         def finished(outcome: Any) -> None:
+            fewer[:] = dict.fromkeys((*outcome.excluded, *site.without()))
             with full_disc_told(site.file.results):
                 results.write(site, asked, party, kept, outcome, log, started)
             log.say("results", note=f"results are in {site.file.results}")
@@ -129,6 +140,11 @@ def take_part_as(given: PartyOptions, name: str) -> None:
             run_at(site, asked, party, log, way.carrier(site, log), finished)
             site.forget_run()
         log.say("done", note=f"results are in {site.file.results}")
+    if fewer:
+        raise FewerSites(
+            f"finished, with fewer sites than agreed: without {', '.join(fewer)}. Results are in "
+            f"{site.file.results}."
+        )
 
 
 def run_at(

@@ -38,6 +38,7 @@ class Log:
     def __init__(self, party: str, board: Path | None = None) -> None:
         self.party, self.board = party, board
         self.away: dict[str, str] = {}  # since when, by peer
+        self._back: list[tuple[str, str, str]] = []
         self.rounds: dict[str, int] = {}
         self.sent: dict[str, int] = {}
         self.begun = time.monotonic()
@@ -58,10 +59,16 @@ class Log:
         """A connection came, broke or came back."""
         self.say(what.replace(" ", "-"), peer=peer)
         if what in ("came", "came back"):
-            self.away.pop(peer, None)
+            if since := self.away.pop(peer, None):
+                self._back.append((peer, since, _now()))
         else:
             self.away.setdefault(peer, _now())
         self.post()
+
+    @property
+    def absences(self) -> list[tuple[str, str, str | None]]:
+        """Who was away from this process, since when, and until when; None for who still is."""
+        return [*self._back, *((peer, since, None) for peer, since in self.away.items())]
 
     def post(self) -> None:
         """Say on the board what is done, and who is away; a board that cannot be written is no fault."""

@@ -14,6 +14,7 @@ from secfc.cli.deploy.site import LoadedSite
 from secfc.cli.errors import RefusedInput, bad_input
 from secfc.cli.options import argument, command, option, parse_names
 from secfc.data.inputs import InputError, write_private
+from secfc.deploy.floors import BelowFloor
 from secfc.roles.description import description_digest
 from secfc.roles.exchange import SERVER
 from secfc.transport.journal import Journal, JournalError
@@ -63,10 +64,13 @@ def go_on(given: GoOnOptions) -> None:
         raise RefusedInput(
             "no run is under way here: before it begins, a run file without the client is needed."
         )
-    asked = build_run(site.run)
+    asked, least = build_run(site.run), site.file.floors.fewest_clients
     left = tuple(dict.fromkeys((*site.without(), *names)))
     if len(left) > spared_clients(asked):
         raise RefusedInput(f"without {', '.join(left)} too few are left: {spare_sentence(asked)}.")
+    if len(site.run.clients) - len(left) < least:
+        asked_for = f"{len(site.run.clients) - len(left)} clients, without {', '.join(left)}"
+        raise BelowFloor("fewest_clients", asked_for, f"at least {least}")
     with bad_input(OSError):
         write_private(site.decided, "".join(f"{name}\n" for name in left).encode())
     rest = ", ".join(p for p in site.run.parties if p != me and p not in left)

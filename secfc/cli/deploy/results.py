@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import platform
 import shutil
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
@@ -168,12 +170,33 @@ def party_report(site: LoadedSite, asked: Built, outcome: Any, log: Log, started
         "sizes": [sizes.tolist() for sizes in outcome.sizes] or None,
         "centers": None if outcome.centers is None else _finite(outcome.centers),
         "excluded": list(outcome.excluded),
+        "gone_on_without": list(site.without()),
+        "absences": [{"party": peer, "since": since, "until": until} for peer, since, until in log.absences],
+        "versions": software_versions(),
+        "data_sha256": None if site.file.data is None else file_digest(site.file.data.path),
         "liars": dict(outcome.liars),
         "learned": list(outcome.learned),
         "budget": budget,
         "rounds": log.rounds,
         "bytes_sent": log.sent,
     }
+
+
+def software_versions() -> dict[str, str]:
+    """What ran here."""
+    import numpy as np
+
+    import secfc
+    from secfc.roles.description import PROTOCOL
+
+    python = platform.python_version()
+    return {"secfc": secfc.__version__, "protocol": str(PROTOCOL), "python": python, "numpy": np.__version__}
+
+
+def file_digest(path: Path) -> str:
+    """SHA-256 of a file, as `sha256sum` says it: of what it holds now.  Raises OSError."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _finite(centers: Any) -> list[list[float] | None]:

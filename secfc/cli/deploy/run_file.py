@@ -188,6 +188,7 @@ def _stakes(run: RunFile, algorithm: Any, asked: AskedOptions) -> Stakes:
         smallest=int(asked.get("smallest_center") or 1) if secret else 1,
         sizes=not hidden and run.algorithm != "feddp",
         coordinator=run.identities[SERVER],
+        clients=len(run.clients),
         guesses=(asked.get("quota") or math.inf) if asked.get("membership") == "private" else None,
     )
 

@@ -14,6 +14,8 @@ from pathlib import Path
 
 # A party that was killed so often, each time within so many seconds, is not started again.
 CRASHES, QUICK = 5, 60.0
+# Exit codes of a party whose part is done.
+WELL = (0, 5)
 # Seconds between being asked to end and being made to.
 MERCY = 5.0
 
@@ -23,6 +25,7 @@ WORDS = {
     1: "the protocol failed there",
     2: "it refuses its run file, site file or data",
     4: "the run is below its floors",
+    5: "its part is done, without some of the sites",
     75: "its run is suspended, and goes on when the job does",
     130: "its operator interrupted it",
 }
@@ -31,7 +34,7 @@ WORDS = {
 def explain_exit_code(code: int) -> str:
     """What an exit code means, and where to look."""
     said = WORDS.get(code, f"it was killed by signal {-code}, too often" if code < 0 else f"exit code {code}")
-    return said if code == 0 else f"{said}: the reason is in the log beside its site file"
+    return said if code in WELL else f"{said}: the reason is in the log beside its site file"
 
 
 class Child:

@@ -23,7 +23,7 @@ from nvflare.collab import collab
 from secfc.data.inputs import InputError
 from secfc.deploy.flare.bridge import WINDOW, Bridge
 from secfc.deploy.flare.cards import BadCard, Card, Kit
-from secfc.deploy.flare.child import Child, explain_exit_code
+from secfc.deploy.flare.child import WELL, Child, explain_exit_code
 from secfc.deploy.flare.pieces import Pieces
 from secfc.deploy.flare.policy import loosened_rules, site_files_by_session
 from secfc.deploy.runfile import RunFile
@@ -221,7 +221,7 @@ class FlareServer(FlareSite):
         while len(self._codes) < len(cards):
             if context.is_aborted():
                 return "aborted"
-            if any(self._codes.values()):
+            if not set(self._codes.values()) <= set(WELL):
                 time.sleep(LAST)
                 break
             if silent := [name for name, at in dict(heard).items() if time.monotonic() - at > limit]:
@@ -229,7 +229,7 @@ class FlareServer(FlareSite):
                     f"{', '.join(silent)}: nothing is heard of it. See to it, and submit the job again"
                 )
             time.sleep(0.1)
-        if failed := {party: code for party, code in dict(self._codes).items() if code}:
+        if failed := {party: code for party, code in dict(self._codes).items() if code not in WELL}:
             raise Unfit("; ".join(f"{party}: {explain_exit_code(code)}" for party, code in failed.items()))
         return "done"
 

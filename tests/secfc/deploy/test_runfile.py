@@ -57,7 +57,7 @@ def test_the_algorithm_is_that_of_the_words():
     assert made.algorithm.disclosure == secfc.OwnLabels()
     assert made.algorithm.release.reveal_centers
     assert made.derived
-    assert made.stakes == Stakes("own-labels", 1, None, None, True, 3, True, IDENTITIES["server"])
+    assert made.stakes == Stakes("own-labels", 1, None, None, True, 3, True, IDENTITIES["server"], clients=3)
 
 
 @pytest.mark.parametrize(("change", "fact"), [
@@ -139,7 +139,7 @@ MILD = Stakes("own-labels", 3, 1.0, 1e-6, True, 20, False, IDENTITIES["server"])
     ("policies", {"policies": ("final-labels",)}), ("smallest_t", {"smallest_t": 4}),
     ("largest_epsilon", {"largest_epsilon": 0.5}), ("largest_delta", {"largest_delta": 1e-9}),
     ("total_epsilon", {"total_epsilon": 1.5}), ("open_centers", {"open_centers": False}),
-    ("coordinators", {"coordinators": (bytes(32),)}),
+    ("coordinators", {"coordinators": (bytes(32),)}), ("fewest_clients", {"fewest_clients": 1}),
 ])  # fmt: skip
 def test_a_run_below_a_floor_is_refused(floor, demand):
     Floors().check(MILD, spent=0.6)

@@ -11,6 +11,7 @@ from field import SeededCoins
 from field.secrets.channels import Identity
 from secfc.algorithm import LIMIT, PublicFacts
 from secfc.coded.membership import Private
+from secfc.coded_kmeans.algorithm1 import SecFCClientResult
 from secfc.data.inputs import seeded_generator
 from secfc.deploy import session
 from secfc.roles.exchange import SERVER, FaultyClient, PlanMismatch
@@ -144,3 +145,12 @@ def test_another_run_file_is_named_before_anything_is_told():
     made[first.name] = session.protected_role(other, first.name, role, KEYS[first.name], coins)
     with pytest.raises(PlanMismatch):
         simulate(made, keep_bodies=True)
+
+
+def test_a_client_knows_as_well_as_the_server_whose_rows_were_left_out():
+    algorithm = secfc.SecFC(k=3, threshold=1)
+    plan = algorithm.plan(PublicFacts.of(FED, 32.0))
+    there = np.array([True, True, False, True, True])
+    for kept, out in ((plan, ()), (plan.without(there), FED.names[2:3])):
+        mine = SecFCClientResult(kept, np.zeros(11, np.int32), np.arange(11), None, None)
+        assert algorithm.outcome(plan, FED.names[0], mine).excluded == out

@@ -1,6 +1,7 @@
 """Runs between organizations, every party a process: whole runs, deaths, refusals."""
 
 import contextlib
+import hashlib
 import os
 import signal
 import subprocess
@@ -242,8 +243,16 @@ def test_one_that_never_comes_back_is_done_without(tmp_path, nursery, phase):
             assert (
                 run.command("go-on", "go-on", *site_file(tmp_path, name), "--without", "site-3").wait(60) == 0
             )
-        assert set(run.wait(*left, "server")) == {0}, run.log("server")
+        assert set(run.wait(*left, "server")) == {5}, run.log("server")
         excluded = run.report("server")["excluded"]
+        for name in (*left, "server"):  # what each site can show an auditor
+            report = run.report(name)
+            assert report["excluded"] == excluded
+            assert report["gone_on_without"] == ["site-3"]
+            assert [a["until"] for a in report["absences"] if a["party"] == "site-3"] == [None]
+        own = tmp_path / "site-0" / "rows.csv"
+        assert run.report("site-0")["data_sha256"] == hashlib.sha256(own.read_bytes()).hexdigest()
+        assert "without site-3" in run.log("site-0")
         want = wanted(algorithm, ROWS, left if excluded else None)
         assert excluded in ([], ["site-3"])
         for client in left:
@@ -268,7 +277,7 @@ def test_one_that_pauses_is_waited_for_and_one_that_stays_away_is_left_out(tmp_p
             assert (
                 run.command("go-on", "go-on", *site_file(tmp_path, name), "--without", "site-4").wait(60) == 0
             )
-        assert set(run.wait(*left, "server")) == {0}, run.log("server")
+        assert set(run.wait(*left, "server")) == {5}, run.log("server")
         assert (tmp_path / "site-1" / "results" / "labels.csv").exists()
         want = wanted(algorithm, ROWS)
         for client in left:
@@ -281,6 +290,7 @@ def test_one_that_pauses_is_waited_for_and_one_that_stays_away_is_left_out(tmp_p
 @pytest.mark.parametrize(("floors", "floor"), [
     ('policies = ["own-labels"]', "policies"), ("smallest_t = 2", "smallest_t"),
     ("largest_epsilon = 1", "largest_epsilon"), ("total_epsilon = 1", "total_epsilon"),
+    ("fewest_clients = 6", "fewest_clients"),
     ("show_sizes = false", "show_sizes"), ('coordinators = ["' + "00" * 32 + '"]', "coordinators"),
 ])  # fmt: skip
 def test_terms_below_a_floor_are_refused_before_any_data_are_opened(tmp_path, nursery, floors, floor):
