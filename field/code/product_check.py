@@ -1,0 +1,126 @@
+"""A check that a shared sum is the inner product of two shared vectors: the mathematics, without messages.
+
+Products of shares have twice the degree and are dealt anew, by clients that may add to them what they like.
+Whether sums S of rows X by shared labels B are B X is one inner product per lane and repetition: for public
+coins a, g it is `a.S g = <B a, X g>`, of length m, but for errors that vanish with probability 2 / p.
+
+An inner product <b, x> = s of length q**2 is compressed in two levels (Boneh, Boyle, Corrigan-Gibbs, Gilboa
+and Ishai, CRYPTO 2019).  Cut b and x into q blocks, the values at 1, ..., q of vectors of polynomials b(z),
+x(z) of degree q - 1.  Then h(z) = <b(z), x(z)> has degree 2q - 2, and h(1) + ... + h(q) = s.  Clients deal
+anew h at all of 1, ..., 2q - 1 but q, and h(q) follows from s.  A coin z, drawn when these are fixed,
+leaves <u, v> = h(z) of length q.  Once more with blocks of one number, and a uniform one at 0: U(y), V(y)
+of degree q, H(y) of degree 2q.  A coin y opens three words of the degree of a share, which honest clients
+alone fix.  U and V are uniform by their values at 0, and H follows.  Coins lie outside of 0, ..., 2q: at a
+point whose product is dealt anything passes, and U, V at the points of blocks are numbers of the vectors.
+
+Whatever is added to a product before its coin is drawn: if s is wrong, h as told is another polynomial than
+<b, x>, and they meet in at most 2q - 2 points; if they do not at z, H is another one than U V, and these
+meet in at most 2q.  All of these functions are linear in shares, but for `block_products` and
+`last_products`.
+
+No protocol sends these yet: sums of labels that stay shared are not checked.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from field.code.lagrange_code import transfer_matrix
+from field.code.reply_check import sum_last
+from field.ring.basis import Basis
+
+Array = NDArray[Any]
+
+
+def miss_bound(p: int, m: int, repetitions: int = 1) -> Fraction:
+    """Probability, at most, that a wrong sum of m products modulo p passes, with fresh coins a repetition."""
+    q = block_length(m)
+    coins = p - 2 * q - 1
+    return (Fraction(2, p) + Fraction(4 * q - 2, coins)) ** repetitions
+
+
+def block_length(m: int) -> int:
+    """The least q, of at least 2, with q**2 >= m."""
+    q = 2
+    while q * q < m:
+        q += 1
+    return q
+
+
+@dataclass(frozen=True)
+class ProductCheck:
+    """The check of inner products of length m modulo each of a basis' primes, above 2 q; see the module."""
+
+    basis: Basis
+    m: int
+
+    @property
+    def q(self) -> int:
+        return block_length(self.m)
+
+    @property
+    def blocks(self) -> tuple[int, ...]:
+        """Points at which blocks lie."""
+        return tuple(range(1, self.q + 1))
+
+    @property
+    def first(self) -> tuple[int, ...]:
+        """Points of h that are dealt anew: the last block's follows."""
+        return tuple(z for z in range(1, 2 * self.q) if z != self.q)
+
+    @property
+    def last(self) -> tuple[int, ...]:
+        """Points of H that are dealt anew."""
+        return tuple(y for y in range(2 * self.q + 1) if y != self.q)
+
+    def cut(self, vector: Array) -> Array:
+        """Blocks (lanes, q, q) of a vector (lanes, m), filled up with zeros."""
+        out = np.zeros((len(vector), self.q**2), vector.dtype)
+        out[:, : vector.shape[1]] = vector
+        return out.reshape(-1, self.q, self.q)
+
+    def block_products(self, b: Array, x: Array) -> Array:
+        """Products (lanes, 2q - 2), of twice the degree, at the points `first` of two vectors (lanes, m)."""
+        at = transfer_matrix(self.basis, self.blocks, self.first)
+        left, right = (self.basis.matmul(at, self.cut(v)) for v in (b, x))
+        return sum_last(self.basis, self.basis.multiply(left, right))
+
+    def complete(self, dealt: Array, total: Array) -> Array:
+        """The values (lanes, N + 1) at consecutive points, of those dealt (lanes, N) without that of point q.
+
+        total: (lanes,), what those at 1, ..., q add up to.
+        """
+        zero = dealt.shape[1] - 2 * (self.q - 1) > 0  # whether there is a value at 0
+        before, after = dealt[:, : self.q - 1 + zero], dealt[:, self.q - 1 + zero :]
+        known = sum_last(self.basis, np.ascontiguousarray(before[:, zero:]))
+        missing = self.basis.add(total, self.basis.negate(known).astype(self.basis.dtype))
+        return np.concatenate([before, missing[:, None], after], axis=1)
+
+    def fold(self, vector: Array, z: int) -> Array:
+        """The values (lanes, q) at z of the blocks of a vector (lanes, m)."""
+        at = transfer_matrix(self.basis, self.blocks, (z,))
+        return self.basis.matmul(at, self.cut(vector))[:, 0]
+
+    def evaluate(self, values: Array, at: int, start: int) -> Array:
+        """A polynomial's value (lanes,) at a point, of those (lanes, N) at start, start + 1, ..."""
+        points = tuple(range(start, start + values.shape[1]))
+        return self.basis.matmul(transfer_matrix(self.basis, points, (at,)), values[:, :, None])[:, 0, 0]
+
+    def last_products(self, u: Array, v: Array) -> Array:
+        """Products (lanes, 2q), of twice the degree, at the points `last` of two vectors (lanes, 1 + q).
+
+        Of each the first number is uniform, and nobody's.
+        """
+        at = transfer_matrix(self.basis, (0, *self.blocks), self.last)
+        left, right = (self.basis.matmul(at, w[:, :, None])[:, :, 0] for w in (u, v))
+        return self.basis.multiply(left, right)
+
+    def fits(self, words: tuple[Array, Array, Array]) -> bool:
+        """Whether three opened words U, V, H, (lanes,) each, are as they should."""
+        u, v, h = words
+        return bool((self.basis.multiply(u, v) == h).all())
