@@ -28,6 +28,16 @@ def clustered(n: int = 5, m: int = 60, d: int = 3, seed: int = 0) -> secfc.Feder
     return secfc.Federation.from_arrays(np.array_split(points, n))
 
 
+def grid(m: int, d: int, seed: int, reach: int = 3) -> np.ndarray[Any, Any]:
+    """Integer points (m, d) within reach of 0: ties and duplicates."""
+    return np.random.default_rng(seed).integers(-reach, reach + 1, (m, d))
+
+
+def on_grid(n: int = 5, m: int = 60, d: int = 3, seed: int = 0) -> secfc.Federation:
+    """The points of `grid`, in n parts."""
+    return secfc.Federation.from_arrays(np.array_split(grid(m, d, seed).astype(float), n))
+
+
 def same_runs(a: Any, b: Any) -> bool:
     """Whether two runs had the same labels after every step, and as many steps."""
     return len(a.history) == len(b.history) and all(map(np.array_equal, a.history, b.history))

@@ -35,6 +35,7 @@ from tests.secfc.queries import query
 from tests.secfc.transport.test_channels import over_pipes
 from tests.secfc.transport.test_checkpoint import Crash, after, same
 from tests.secfc.transport.test_checkpoint import Network as Noticing
+from tests.small import federation
 
 M, N = 200, 5
 PAGE = (Path(secfc.__file__).parent / "disclosure" / "README.md").read_text()
@@ -52,11 +53,6 @@ def small_blocks(monkeypatch):
     monkeypatch.setattr("field.compare.blockwise.LEAST", 64)
 
 
-def federation(seed=0):
-    points = np.random.default_rng(seed).normal(size=(M, 2))
-    return secfc.Federation.from_arrays(np.array_split(points, N))
-
-
 def way(policy=None, *, plain=False, **parameters):
     shared = {"init": RandomLabels(), "max_iter": 2, "disclosure": policy or secfc.AssignmentsOnly()}
     shared |= parameters
@@ -68,7 +64,7 @@ def way(policy=None, *, plain=False, **parameters):
 
 
 def fit(algorithm, **options):
-    return secfc.fit(algorithm, federation(), bound=6.0, seed=1, **options)
+    return secfc.fit(algorithm, federation(N, M, 2), bound=6.0, seed=1, **options)
 
 
 def kinds(result):
@@ -85,7 +81,7 @@ def test_labels_are_those_of_plaintext(policy, centers, monkeypatch):
         pytest.skip("sizes are secret")
     ours, plain = fit(way(policy, centers=centers)), fit(way(policy, plain=True, centers=centers))
     assert (ours.flat == plain.flat).all()
-    new = federation(1)
+    new = federation(N, M, 2, 1)
     for a, b in zip(ours.predict(new), plain.predict(new), strict=True):
         assert (a == b).all()
     said = kinds(ours)
@@ -133,7 +129,7 @@ def test_rounds_of_all_blocks_are_below_those_in_which_portions_are_given(k, cen
         quantization=secfc.Quantization(largest=2 * m // k, centers=centers),
     )
     public = dataclasses.replace(
-        PublicFacts.of(federation(), 6.0), session=bytes(32), seed=1, counts=(m, *[0] * 4)
+        PublicFacts.of(federation(N, M, 2), 6.0), session=bytes(32), seed=1, counts=(m, *[0] * 4)
     )
     everyone, members = np.arange(N, dtype=np.int32), np.arange(committee_size(2), dtype=np.int32)
     question = query("CompareQuery", ITERATE, k, np.zeros(m, np.int8), everyone, members)
@@ -160,7 +156,7 @@ def roles_of(algorithm, fed):
 
 @pytest.mark.parametrize("policy", DEALT[:5], ids=repr)
 def test_parties_that_wait_for_one_another_get_the_same(policy):
-    fed = federation()
+    fed = federation(N, M, 2)
     over, expected = over_pipes(roles_of(way(policy), fed)), simulate(roles_of(way(policy), fed)).results
     for name in fed.names:
         assert (over[name].labels == expected[name].labels).all()

@@ -35,7 +35,7 @@ from secfc.roles.exchange import SERVER, FaultyServer, SuspectedParties
 from tests.nightly import short
 from tests.oracles import field as reference
 from tests.secfc.queries import altered, query
-from tests.small import same_runs
+from tests.small import grid, on_grid, same_runs
 
 
 def drawn(points, k, seed, start=None):
@@ -44,10 +44,6 @@ def drawn(points, k, seed, start=None):
     with pytest.raises(StopIteration) as done:
         next(role)
     return done.value.value
-
-
-def grid(m, d, seed, reach=3):
-    return np.random.default_rng(seed).integers(-reach, reach + 1, (m, d))
 
 
 def fraction_cost(points, own):
@@ -320,7 +316,7 @@ def test_kmeans_plus_plus_chooses_k_different_points(case):
 @pytest.mark.parametrize("policy", [secfc.Distances(), secfc.AssignmentsOnly(consent=True)])
 @pytest.mark.parametrize("trials", [None, 1])
 def test_clients_follow_the_points_that_kmeans_plus_plus_draws(policy, trials):
-    init, data = KMeansPlusPlus(trials), federation()
+    init, data = KMeansPlusPlus(trials), on_grid()
     secure = run(data, policy, k=4, init=init, n_init=2, keep_bodies=True)
     plain = secfc.Lloyd(
         4, init=init, n_init=2, disclosure=policy, quantization=secfc.Quantization(coarse="allow")
@@ -349,7 +345,7 @@ def test_points_that_were_not_drawn_cannot_be_chosen():
         return (e,)
 
     with pytest.raises(FaultyServer, match="where the plan has DistanceQuery"):
-        run(federation(), secfc.Distances(), k=4, init=KMeansPlusPlus(), faults=lie)
+        run(on_grid(), secfc.Distances(), k=4, init=KMeansPlusPlus(), faults=lie)
 
 
 def test_greedy_starts_cost_less_than_those_of_single_draws():
@@ -372,10 +368,6 @@ def test_greedy_starts_cost_less_than_those_of_single_draws():
 
 
 # --- as a protocol ---------------------------------------------------------------------------------
-
-
-def federation(n=5, m=60, d=3, seed=0):
-    return secfc.Federation.from_arrays(np.array_split(grid(m, d, seed).astype(float), n))
 
 
 def run(data, policy, seed=0, k=6, **more):
@@ -409,8 +401,8 @@ COMPARED = {
 def test_labels_equal_those_of_plaintext_at_every_step(way, n_init):
     policy, more = (DISTANCES | COMPARED)[way]
     for seed in range(short(1, nightly=3)):
-        secure = run(federation(seed=seed), policy, seed, n_init=n_init, **more)
-        data = federation(seed=seed)
+        secure = run(on_grid(seed=seed), policy, seed, n_init=n_init, **more)
+        data = on_grid(seed=seed)
         if "membership" in more:  # the union's rows, in the order it has them
             rows, first = np.unique(np.concatenate(secure.rows), return_index=True)
             data = secfc.Federation.from_arrays([data.stacked()[first]])
@@ -445,7 +437,7 @@ def test_small_runs_are_exact_with_ties_and_duplicates(case, n_init):
 
 
 def test_a_point_is_measured_to_the_halves_of_its_own_cluster_only():
-    result = run(federation(), secfc.Distances(), keep_bodies=True)
+    result = run(on_grid(), secfc.Distances(), keep_bodies=True)
     asked = [
         e.body
         for e in result.transcript.envelopes
@@ -462,13 +454,13 @@ def test_clients_that_fall_silent_change_nothing(lost):
     def faults(e):
         return () if e.sender == lost and e.kind == "CodedDistances" else (e,)
 
-    data = federation()
+    data = on_grid()
     for policy in (secfc.Distances(), secfc.Distances(dealt=True)):
         assert same_runs(run(data, policy, faults=faults), run(data, policy))
 
 
 def test_the_geometry_attack_takes_questions_that_are_whole():
-    data = federation()
+    data = on_grid()
     result = run(data, secfc.Distances(), keep_bodies=True)
     view = DecodedView.of(result, result.plan, SERVER)
     asked = list(view.questions())
@@ -556,10 +548,10 @@ def test_halves_that_the_plan_does_not_have_are_refused(lie, monkeypatch):
         FaultyServer,
         match=r"asked HalfDistanceQuery\(k=\d+\) of some labels where the plan has HalfDistanceQuery",
     ):
-        run(federation(), secfc.Distances(), faults=lying(change, count))
+        run(on_grid(), secfc.Distances(), faults=lying(change, count))
     monkeypatch.setattr(QueryValidator, "ask", lambda self, question, missed=0: True)
     monkeypatch.setattr(QueryValidator, "end", lambda self, labels, missed=0: True)
-    run(federation(), secfc.Distances(blind=False), faults=lying(change, count))
+    run(on_grid(), secfc.Distances(blind=False), faults=lying(change, count))
 
 
 @pytest.mark.parametrize("dealer", [SERVER, None])
@@ -578,12 +570,12 @@ def test_compared_halves_are_those_that_were_opened(dealer, kind, count):
         return (e,)
 
     with pytest.raises((FaultyServer, SuspectedParties), match=rf"asked {kind}\(k=\d+\) of some labels"):
-        run(federation(), secfc.AssignmentsOnly(dealer=dealer), faults=lie)
+        run(on_grid(), secfc.AssignmentsOnly(dealer=dealer), faults=lie)
 
 
 def test_what_compared_halves_open():
     """Labels of all, one number a cluster and level, and no distance."""
-    result = run(federation(), secfc.AssignmentsOnly(), keep_bodies=True)
+    result = run(on_grid(), secfc.AssignmentsOnly(), keep_bodies=True)
     sent = [e.body for e in result.transcript.envelopes if e.recipient == SERVER]
     kinds = {body.kind for body in sent}
     assert "CodedGains" in kinds
@@ -611,7 +603,7 @@ def test_clusters_that_are_not_neighbors_stay_unmeasured():
         return (e,)
 
     with pytest.raises((FaultyServer, SuspectedParties), match=r"asked LossQuery\(k=8\) of"):
-        run(federation(), secfc.AssignmentsOnly(), faults=lie)
+        run(on_grid(), secfc.AssignmentsOnly(), faults=lie)
 
 
 @pytest.mark.parametrize(
@@ -661,7 +653,7 @@ def test_which_splits_are_accepted_is_the_word_of_the_server(monkeypatch):
         "_split",
         lying_split(Bisecting._split, lambda told, halves, c: accept_splits(halves, c, [c - 1])),
     )
-    assert run(federation(), secfc.Distances()).n_iter
+    assert run(on_grid(), secfc.Distances()).n_iter
 
 
 def test_labels_that_no_splits_give_are_refused(monkeypatch):
@@ -669,7 +661,7 @@ def test_labels_that_no_splits_give_are_refused(monkeypatch):
         Bisecting, "_split", lying_split(Bisecting._split, lambda told, halves, c: told[::-1].copy())
     )
     with pytest.raises(FaultyServer, match="where the plan has"):
-        run(federation(), secfc.Distances())
+        run(on_grid(), secfc.Distances())
 
 
 MERGES = {
@@ -693,10 +685,10 @@ def test_which_clusters_are_merged_is_the_word_of_the_server(merges, policy, mon
 
     monkeypatch.setattr(Bisecting, "_merge", merge)
     if taken:
-        assert run(federation(), policy).n_iter
+        assert run(on_grid(), policy).n_iter
     else:
         with pytest.raises((FaultyServer, SuspectedParties), match="where the plan has"):
-            run(federation(), policy)
+            run(on_grid(), policy)
 
 
 def test_more_levels_than_planned_are_refused(monkeypatch):
@@ -712,7 +704,7 @@ def test_more_levels_than_planned_are_refused(monkeypatch):
 
     honest = Bisecting._split
     monkeypatch.setattr(Bisecting, "_split", split)
-    run(federation(), secfc.Distances())
+    run(on_grid(), secfc.Distances())
     assert len(levels) == PATIENCE
     assert levels == [1] * PATIENCE
 
@@ -765,7 +757,7 @@ def test_clusters_to_spare_are_merged_in_one_question():
     """Asked about once, and twice with two restarts."""
     for n_init in (1, 2):
         start = {"init": Bisecting(steps=4, settle=0, spare=0.5), "n_init": n_init}
-        result = run(federation(), secfc.Distances(), keep_bodies=True, **start)
+        result = run(on_grid(), secfc.Distances(), keep_bodies=True, **start)
         asked = [e.body for e in result.transcript.envelopes if e.kind == "DistanceQuery"]
         assert sum(q.k == 9 for q in asked) == 5 * n_init
 
@@ -773,16 +765,16 @@ def test_clusters_to_spare_are_merged_in_one_question():
 def test_secret_labels_refuse_it_before_anything_is_shared():
     for init in (Bisecting(), CenterSeparation(Bisecting())):
         with pytest.raises(ValueError, match=r"init=.*\(\) with disclosure=.*this start opens"):
-            run(federation(), secfc.FinalLabelsOnly(), init=init)
+            run(on_grid(), secfc.FinalLabelsOnly(), init=init)
 
 
 @pytest.mark.parametrize("policy", [secfc.Distances(), secfc.AssignmentsOnly()])
 def test_a_bound_on_clusters_refuses_it_which_begins_with_one(policy):
     with pytest.raises(ValueError, match=r"largest=30\) with init=Bisecting\(\).*Leave largest out"):
-        run(federation(), policy, largest=30)
+        run(on_grid(), policy, largest=30)
 
 
 def test_noise_does_not_cover_it():
     noise = secfc.NoiseAtServer(Budget(1.0, 1e-6), Bound.given(4.0))
     with pytest.raises(ValueError, match="Bisecting measures distances of its own"):
-        run(federation(), noise)
+        run(on_grid(), noise)

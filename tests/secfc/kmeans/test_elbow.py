@@ -25,6 +25,7 @@ from secfc.privacy import Bound, Budget
 from secfc.report import plot_curve
 from secfc.roles.exchange import SERVER, FaultyServer, SuspectedParties
 from tests.secfc.queries import altered
+from tests.small import grid, on_grid
 
 # --- the rule -------------------------------------------------------------------------------------------
 
@@ -163,10 +164,6 @@ def test_an_elbow_with_another_nearly_as_deep_is_called_close_however_deep():
 # --- merging --------------------------------------------------------------------------------------------
 
 
-def grid(m, d, seed, reach=3):
-    return np.random.default_rng(seed).integers(-reach, reach + 1, (m, d))
-
-
 def fraction_cost(points, labels):
     parts = (points[labels == h] for h in set(labels.tolist()))
     return sum(
@@ -241,10 +238,6 @@ def test_two_different_values_are_two_clusters():
 # --- as a protocol --------------------------------------------------------------------------------------
 
 
-def federation(m=60, d=3, seed=0, n=5):
-    return secfc.Federation.from_arrays(np.array_split(grid(m, d, seed).astype(float), n))
-
-
 def blobs(m=60, k=3, n=5):
     rng = np.random.default_rng(k)
     points = 8 * rng.normal(size=(k, 2))[np.arange(m) % k] + rng.normal(size=(m, 2))
@@ -280,7 +273,7 @@ POLICIES = {
 @pytest.mark.parametrize("policy", POLICIES)
 @pytest.mark.parametrize("n_init", [1, 2])
 def test_labels_and_curve_equal_those_of_plaintext(policy, n_init):
-    for data in (blobs(), federation(seed=1)):
+    for data in (blobs(), on_grid(seed=1)):
         secure = run(data, POLICIES[policy], n_init=n_init)
         plain = twin(secure, data, n_init=n_init)
         assert same(secure, plain)
@@ -311,7 +304,7 @@ def test_a_single_cluster_that_is_chosen_of_shared_labels_is_no_fault_of_the_ser
 @settings(max_examples=15)
 def test_small_runs_are_exact_with_ties_and_duplicates(case, n_init, policy):
     m, d, reach, seed = case
-    data = federation(max(m, 5), d, seed)
+    data = on_grid(5, max(m, 5), d, seed)
     if not reach:
         data = secfc.Federation.from_arrays(np.array_split(np.ones((max(m, 5), d)), 5))
     secure = run(data, POLICIES[policy], n_init=n_init, seed=seed % 1000)
@@ -403,7 +396,7 @@ def test_another_k_at_the_end_than_was_chosen_is_refused():
             {"policy": secfc.NoiseAtServer(Budget(1.0, 1e-6), Bound.given(4.0))},
             r"k=auto with disclosure=NoiseAtServer.*: .* Give k as a number",
         ),
-        ({"data": federation(m=3, n=3)}, r"most=3 clusters of 3 points: .* Give k as a number"),
+        ({"data": on_grid(m=3, n=3)}, r"most=3 clusters of 3 points: .* Give k as a number"),
     ],
 )
 def test_runs_that_cannot_choose_are_refused_before_anything_is_shared(more, why):
@@ -416,7 +409,7 @@ def test_plaintext_refuses_the_same():
     with pytest.raises(ValueError, match=r"k=2..9 with init=RandomLabels\(\)"):
         secfc.fit(secfc.Lloyd("2..9", init="random"), blobs())
     with pytest.raises(ValueError, match="most=3 clusters of 3 points"):
-        secfc.fit(secfc.Lloyd("auto", init="bisecting"), federation(m=3, n=3))
+        secfc.fit(secfc.Lloyd("auto", init="bisecting"), on_grid(m=3, n=3))
 
 
 # --- k-FED ----------------------------------------------------------------------------------------------
