@@ -1,0 +1,178 @@
+"""A10: one member of the committee reads how far points are from borders, by flips of inner bits.
+
+A comparison adds y and the dealer's r digit by digit.  A flipped bit of a lower digit counts only where all
+higher digits of the two agree: the label then tells whether floor(y / 8**j) is floor(r / 8**j), and y is
+known to a member.  So a label that turns or not is a threshold test of y - r, a difference of two distances,
+at a threshold that the member knows.  It tests every second step, and moves a row of its own to and fro,
+so that the run goes on.
+"""
+
+from dataclasses import replace
+from unittest import mock
+
+import numpy as np
+
+import secfc
+from field import SystemCoins
+from field.compare import dealer_protocol
+from secfc.algorithm import PublicFacts
+from secfc.coded.messages import LabelShare
+from secfc.coded.queries import Operation, Query
+from secfc.roles.exchange import SERVER, SuspectedParties
+from secfc.transport.simulate import simulate
+from tests.nightly import short
+
+ME, OWN = "client-0", 0  # it is the first of the first part; a row of its own
+
+
+class Notebook:
+    """What the member does with the bits that it opens, and what labels then tell it of its victims."""
+
+    def __init__(self, m, victims):
+        self.m, self.victims = m, victims
+        self.question, self.plays, self.flipped, self.turn = None, False, 0, 0
+        self.base, self.last, self.testing = None, None, {}
+        self.level = dict.fromkeys(victims)
+        self.tests = {v: [] for v in victims}
+
+    def open(self, schedule, differences, constant, opening):
+        """Flip what I open of the digits of y, if this is a question to test."""
+        asked = self.question
+        single = len(schedule.contest.comparisons) == 1 and schedule.m == self.m
+        lead = np.all(constant == dealer_protocol.ONES)
+        if not (self.plays and lead and single and asked is not None and asked.k == 2):
+            return
+        count, width = schedule.blocks
+        planes = np.empty((count, 3 * schedule.digits, width), np.uint64)
+        differences.slice(0, planes)
+        top, labels = schedule.digits, asked.labels.astype(int)
+
+        def flip(row, i):
+            opening[0, row, i // 64] ^= np.uint64(1) << np.uint64(i % 64)
+            self.flipped += 1
+
+        self.turn += 1
+        if self.turn % 2:
+            flip(top - 1, OWN)  # the highest digit's excess, which always counts
+        if self.base is None:
+            settled = self.last is not None and (labels == self.last)[OWN + 1 :].all()
+            self.last = labels
+            if not settled:
+                return
+            self.base = labels
+        if not (labels == self.base).all():
+            return
+        for v in self.victims:
+            j = top - 6 if self.level[v] is None else self.level[v]
+            y = sum((int(planes[0, row, v // 64]) >> v % 64 & 1) << row for row in range(3 * top))
+            self.testing[v] = j, y % 8**j
+            flip(2 * top - 1 - j, v)  # counts if, and only if, all digits from j on agree
+
+    def hear(self, labels):
+        """The labels of the next question are what the last one opened."""
+        for v, (j, low) in self.testing.items():
+            self.tests[v].append((j, low, bool(labels[v] != self.base[v])))
+            recent = [hit for at, _, hit in self.tests[v][-4:] if at == j]
+            steady = len(recent) == 4 and len(set(recent)) == 1
+            self.level[v] = j + (0 if not steady else -1 if recent[0] else 1)
+        self.testing = {}
+
+    def read(self, v, positive):
+        """Between what |z| of a row is, as far as its tests tell; the side is its known label."""
+        low, high = 0, None
+        for j, y, hit in self.tests[v]:
+            threshold = y if positive else 8**j - 1 - y
+            if hit:
+                high = threshold if high is None else min(high, threshold)
+            else:
+                low = max(low, threshold)
+        return low, high
+
+
+def attack(deviating, seed=0, victims=(20, 45, 60), n=5, rows=16, d=2, max_iter=100):
+    """A run with that member: its notebook, the plan, rows, rounds in which labels were told, the error."""
+    rng = np.random.default_rng(seed)
+    arrays = [rng.normal(rng.integers(0, 2, (rows, 1)) * 3, 1, (rows, d)) for _ in range(n)]
+    federation = secfc.Federation.from_arrays(arrays)
+    way = secfc.SecFC(2, secfc.Threshold(1, deviating=deviating), max_iter=max_iter)
+    plan = way.plan(replace(PublicFacts.of(federation, None), session=bytes(32), seed=5))
+    notes, told, real = Notebook(plan.m, victims), [], dealer_protocol._leaves
+
+    def leaves(schedule, differences, hand, constant):
+        opening, masks, parity = real(schedule, differences, hand, constant)
+        notes.open(schedule, differences, constant, opening)
+        return opening, masks, parity
+
+    def evil(role):
+        def send(value):
+            notes.plays = True
+            try:
+                return role.send(value)
+            finally:
+                notes.plays = False
+
+        try:
+            out = send(None)
+            while True:
+                inbox = yield out
+                asked = inbox.get(SERVER)
+                if isinstance(asked, Query):
+                    notes.hear(asked.labels.astype(int))
+                    compares = asked.operation is Operation.COMPARE
+                    notes.question = asked if compares else None
+                out = send(inbox)
+        except StopIteration as done:
+            return done.value
+
+    def listening(role):
+        try:
+            out = role.send(None)
+            while True:
+                told.extend(out.round for body in out.send.values() if isinstance(body, LabelShare))
+                out = role.send((yield out))
+        except StopIteration as done:
+            return done.value
+
+    roles = {p.name: listening(way.client(plan, p, coins=SystemCoins())) for p in federation.parties}
+    roles[ME] = evil(way.client(plan, federation.parties[0], coins=SystemCoins()))
+    roles[SERVER] = way.server(plan, rng=np.random.default_rng(0), coins=SystemCoins())
+    X = np.concatenate([plan.quantizer(x) for x in arrays]).astype(object)
+    error = None
+    try:
+        with mock.patch.object(dealer_protocol, "_leaves", leaves):
+            assert len(simulate(roles).results) == n + 1
+    except SuspectedParties as caught:
+        error = caught
+    return notes, X, told, error
+
+
+def margins(X, labels, victims):
+    """2 (u D_1 - v D_0) of these rows for the clusters of these labels."""
+    sizes = np.bincount(labels, minlength=2)
+    sums = [X[labels == h].sum(0) for h in (0, 1)]
+    u, v = ((int(s) // int(np.gcd(*sizes))) ** 2 for s in sizes)
+    D = {i: [int(((int(sizes[h]) * X[i] - sums[h]) ** 2).sum()) for h in (0, 1)] for i in victims}
+    return {i: 2 * (u * D[i][1] - v * D[i][0]) for i in victims}
+
+
+def test_where_it_plays_a_part_alone_it_reads_how_far_rows_are_from_a_border():
+    """Positive control: all parties end, nobody complains, and it knows each within less than a half."""
+    notes, X, _, error = attack(0)
+    assert error is None
+    assert notes.base is not None
+    for v, z in margins(X, notes.base, notes.victims).items():
+        low, high = notes.read(v, z > 0)
+        assert high is not None
+        assert low <= abs(z) <= high
+        assert high - low < abs(z)
+
+
+def test_where_two_play_it_the_run_ends_before_a_label_of_the_first_false_step():
+    for seed in range(short(3, nightly=100)):
+        notes, _, told, error = attack(1, seed)
+        assert notes.flipped
+        assert "nothing of this step was opened" in str(error)
+        assert ME in error.parties
+        assert not any(notes.tests.values())
+        # Labels are told in the last round of a question.
+        assert all(number < notes.question.round for number in told)
