@@ -172,8 +172,8 @@ class Threshold(ParameterGroup):
         are not needed may stay unnamed.  Needs `Open()` membership and `Distances()`.
     deviating
         Clients that may deviate while a committee compares, from 0 to t: its labels stay right and show
-        nothing more, as each part is played by so many and one.  None for 1 where clients and policy allow
-        it, else 0.  Needs `AssignmentsOnly` with a dealer and exact centers.
+        nothing more, as each part is played by so many and one.  With 0, which None stands for, one client
+        that deviates can read the others' rows.  Needs `AssignmentsOnly` with a dealer and exact centers.
 
     Raises
     ------

@@ -18,7 +18,7 @@ from secfc.coded.parameters import (
 from secfc.coded.plan import CodedPlan, RowLayout
 from secfc.data.inputs import WHOLE, IncompatibleOptions, InputError, instance_of
 from secfc.disclosure import AssignmentsOnly, Disclosure, Distances, FinalLabelsOnly, OwnLabels
-from secfc.disclosure.checked.blocks import check_deviating
+from secfc.disclosure.checked.blocks import check_deviating, largest_deviating
 from secfc.kmeans.elbow import Elbow
 from secfc.kmeans.starts import STARTS, GivenLabels, Start, check_choice
 from secfc.roles.exchange import SERVER, PartyId
@@ -143,8 +143,9 @@ def check_rounded_centers(way: SecFCSettings) -> None:
 
 
 # --------------------------------------------------------------------------------------------------
-# How many clients of a committee may deviate: as asked, or refused; by default as many as there can be, up
-# to one.
+# How many clients of a committee may deviate: as asked, or refused; by default as many as there can be, up to
+# this.
+BY_DEFAULT = 0
 
 
 def unchecked_committee(way: SecFCSettings) -> tuple[str, list[Any]]:
@@ -165,13 +166,14 @@ def choose_deviating(way: SecFCSettings, workers: tuple[PartyId, ...], t: int) -
     clients do not allow.
     """
     asked, (why, remedies) = way.threshold.deviating, unchecked_committee(way)
+    dealer = way.disclosure.capabilities.dealer
     if asked is None:
-        return 0
+        return 0 if why else largest_deviating(len(workers), t, dealer, most=BY_DEFAULT)
     if asked and why:
         named = "centers" if way.disclosure.capabilities.checks_words else "disclosure"
         value = way.quantization.centers if named == "centers" else way.disclosure
         raise IncompatibleOptions({"deviating": asked, named: value}, why, [*remedies, ("deviating", 0)])
-    check_deviating(len(workers), t, asked, way.disclosure.capabilities.dealer)
+    check_deviating(len(workers), t, asked, dealer)
     return asked
 
 

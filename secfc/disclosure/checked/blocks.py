@@ -25,19 +25,22 @@ class Traffic:
     """What a comparison sends, in words.
 
     corrections: by the dealer for one part.  opened: of a part in all openings.  sums: of masked replies.
+    played: as much as a member's work for one part is worth.
     """
 
     corrections: int
     opened: int
     sums: int
+    played: int = 0
 
     def words(self, blocks: Blocks) -> int:
-        """All that is sent in a committee of this shape."""
+        """All that is sent in a committee of this shape, and what its work is worth."""
         count, players, again = len(blocks.parts), blocks.players, blocks.deviating + 1
         # Each player lacks the words of parts that it does not play: told by the first of these, or added up
         # by one for all.
         told = min((players - again) * count, count - 1 + players - 1)
-        return again * self.corrections + told * self.opened + (players - 1) * self.sums
+        sent = again * self.corrections + told * self.opened + (players - 1) * self.sums
+        return sent + again * count * self.played
 
 
 @dataclass(frozen=True)
@@ -104,6 +107,12 @@ def cheapest_blocks(available: int, t: int, deviating: int, traffic: Traffic) ->
         key=lambda blocks: (traffic.words(blocks), len(blocks.parts)),
         default=None,
     )
+
+
+def largest_deviating(n: int, t: int, dealer: PartyId | None, *, most: int) -> int:
+    """How many clients that deviate can be told from honest ones among n clients, up to so many."""
+    besides = n - (dealer not in (None, SERVER))
+    return max(0, min(most, t, besides - max(1, t) - 1))
 
 
 def check_deviating(n: int, t: int, deviating: int, dealer: PartyId | None) -> None:

@@ -53,12 +53,12 @@ class DigestSum:
         self.basis = basis
         self.words, self.residues = 0, np.zeros((basis.lanes, 2), basis.dtype)
 
-    def add(self, digest: LinearDigest, opened: Array) -> None:
-        """Add that of an opening."""
-        if opened.dtype == np.uint64:
-            self.words ^= int.from_bytes(digest.words([opened]), "little")
+    def add(self, digest: LinearDigest, *opened: Array) -> None:
+        """Add that of an opening, of arrays of one kind."""
+        if opened[0].dtype == np.uint64:
+            self.words ^= int.from_bytes(digest.words(opened), "little")
         else:
-            self.residues = self.basis.add(self.residues, digest.residues(self.basis, [opened]))
+            self.residues = self.basis.add(self.residues, digest.residues(self.basis, opened))
 
     def join(self, other: DigestSum) -> None:
         """Add another one."""
@@ -117,7 +117,7 @@ class CommitteeWords:
         self.last: dict[PartyId, bytes] = {}  # of each other member the coin that it opened last
         self.fresh = False  # whether the next exchange is the first one of an opening
         self.said: dict[int, Array] = {}
-        self.opened: Array = np.empty(0, np.uint64)
+        self.opened: tuple[Array, ...] = ()
         self.heard = b""
 
     def __repr__(self) -> str:
@@ -166,12 +166,12 @@ class CommitteeWords:
         self.basis, self.fresh = basis, True
         self.total = DigestSum(basis)
         self.each = {q: DigestSum(basis) for q in self.parts}
-        data = masked.tobytes() + further.tobytes() + self.key if self.blocks.deviating else b""
-        self.opened = np.frombuffer(data + bytes(-len(data) % 8), np.uint64)
+        rest = np.frombuffer(further.tobytes() + self.key, np.uint8)
+        self.opened = _as_words(masked), _as_words(rest)
 
     def hold(self, said: Mapping[int, Array], opened: Array) -> None:
         """My parts said these, and that was opened."""
-        self.fresh, self.said, self.opened = True, dict(said), opened
+        self.fresh, self.said, self.opened = True, dict(said), (opened,)
 
     def attached(self, send: Mapping[PartyId, MaskedBits]) -> dict[PartyId, MaskedBits]:
         """With what goes with an opening: a coin, and what I heard under those before."""
@@ -198,7 +198,7 @@ class CommitteeWords:
         text = self.context + b"".join(coins[c] for c in self.committee)
         seed = hashlib.blake2b(text, digest_size=32, person=b"secfc-words-seed").digest()
         digest, view = LinearDigest(seed), DigestSum(self.basis)
-        view.add(digest, self.opened)
+        view.add(digest, *self.opened)
         for q, words in self.said.items():
             self.each[q].add(digest, words)
         if self.heard:
@@ -295,6 +295,12 @@ def split_shares(
                 why = f"{', '.join(clients)} play one part, and do not say the same of labels"
                 raise SuspectedParties(clients, f"{why}: those of this step are not used")
     return [shares[q] for q in range(len(blocks.parts))]
+
+
+def _as_words(array: Array) -> Array:
+    """The bytes of an array as words; not copied if they are so many."""
+    flat = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+    return np.pad(flat, (0, -flat.size % 8)).view(np.uint64) if flat.size % 8 else flat.view(np.uint64)
 
 
 def _link(coin: bytes) -> bytes:

@@ -257,4 +257,7 @@ class CommitteeServer:
     ) -> set[PartyId]:
         """Whom to do without: at least one who was not left out before, so that repetitions end."""
         lost = exclude_dropouts(self.plan, gone, reports, spared=self.seating.dealers)
-        return lost - self.quorum.silent or {c for c in reports if c in match.committee}
+        members = {c: report.step for c, report in reports.items() if c in match.committee}
+        # Where nobody is named, it is who went no further first, as without a word of the dealer.
+        first = min(members.values(), default=0)
+        return lost - self.quorum.silent or {c for c, step in members.items() if step == first}

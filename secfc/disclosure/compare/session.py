@@ -77,8 +77,8 @@ def _schedule(
     return Tournament(contest, lanes(Tournament.needed(contest, counts, d, max_int)), m, counts)
 
 
-# What a comparison of 16 centers sends, for any number of points: by such proportions a committee is chosen.
-PROPORTIONS = Traffic(corrections=2147, opened=647, sums=256)
+# What comparing 16 centers sends and takes, whatever the number of points: by this committees are chosen.
+PROPORTIONS = Traffic(corrections=2147, opened=647, sums=256, played=200)
 
 
 def committee_size(t: int) -> int:

@@ -80,6 +80,20 @@ def test_labels_are_the_same_in_portions(monkeypatch):
     assert same_runs(alone, checked)
 
 
+@pytest.mark.parametrize("kind", ["RequestCorrections", "Corrections"])
+@pytest.mark.parametrize("which", [0, 1, 2])
+def test_a_portion_that_is_lost_is_dealt_anew(kind, which, monkeypatch):
+    """With five clients, of whom three compare: no more than two are done without."""
+    monkeypatch.setattr("field.compare.blockwise.LEAST", 64)
+    fast, numbers = secfc.Runtime(network=Network(latency=0.0)), iter(range(1 << 30))
+
+    def faults(e):
+        return () if e.kind == kind and next(numbers) == which else (e,)
+
+    full = run("a triple", 0, n=5, m=200, runtime=fast)
+    assert same_runs(full, run("a triple", n=5, m=200, runtime=fast, faults=faults))
+
+
 def test_it_takes_two_rounds_more():
     def steps(result):
         """Rounds of the first question in which members speak to one another."""
