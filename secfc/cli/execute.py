@@ -101,40 +101,6 @@ def lloyd_steps(asked: AskedOptions) -> dict[str, Any]:
     return values
 
 
-def choose_code(
-    n: int,
-    t: int | None,
-    ell: int | None,
-    *,
-    most: int | None = None,
-    liars: int = 0,
-) -> tuple[int, int, tuple[str, ...]]:
-    """t, ell and notes: the most collusion that n clients can tolerate, up to a third of them, and to `most`.
-
-    ell is 1 unless it is asked for: more buys speed for clients that a larger t would withstand.
-
-    Raises InputError if no t of at least 1 fits.
-    """
-    from secfc.coded_kmeans.parameters import check_any_threshold, segment_cautions, threshold_limit
-
-    ell = 1 if ell is None else ell
-    if t == 0:
-        return 0, ell, ("t=0 protects nobody: shares carry no noise, so clients see each other's points",)
-    if t is not None:
-        return t, ell, segment_cautions(t, ell)
-    found = f" and liars={liars}" if liars else ""
-    check_any_threshold(n, ell, liars)
-    t, limit = threshold_limit(n, ell, liars, most=most)
-    return t, ell, (
-        f"t={t} was chosen: the most that {_clients(n)} with ell={ell}{found} tolerate, up to {limit}",
-        *segment_cautions(t, ell),
-    )  # fmt: skip
-
-
-def _clients(n: int) -> str:
-    return f"{n} client{'' if n == 1 else 's'}"
-
-
 def private_rows(asked: AskedOptions, t: int) -> tuple[Private, tuple[str, ...]]:
     """Hidden membership as it was asked for, and notes on it; any t clients may collude with the server.
 
@@ -187,24 +153,11 @@ def unlinked_hint(algorithm: Any, plan: Any, federation: Federation) -> tuple[st
 # --------------------------------------------------------------------------------------------------
 # Points that several clients hold: what only this process, which has all data, can say about them.
 
-Place = tuple[str, int]  # a client's name and a row of its, counted from 0
-
-
-def check_disjoint(federation: Federation) -> None:
-    """Raise InputError if two clients hold the same ID."""
-    from secfc.data.inputs import InputError
-
-    for (one, row), (other, peer) in shared_places(federation):
-        what = "data, and rows are their own IDs" if federation.parties[0].ids is None else "ID"
-        raise InputError(
-            f"client {one!r}, row {row} and client {other!r}, row {peer} (counted from 0) have the same "
-            f"{what}: --no-merge would count the point twice, as twice itself. Leave --no-merge out."
-        )
-
 
 @contextmanager
 def explaining_disputes(federation: Federation) -> Iterator[None]:
     """Within the body, a dispute about an ID is reported with two of the places where it stands."""
+    from secfc.coded.membership import shared_places
     from secfc.roles.exchange import DisputedRows
 
     try:
@@ -212,7 +165,7 @@ def explaining_disputes(federation: Federation) -> Iterator[None]:
     except DisputedRows as error:
         points = {party.name: party.read() for party in federation.parties}
 
-        def rough_distance(pair: tuple[Place, Place]) -> float:
+        def rough_distance(pair: Any) -> float:
             (one, row), (other, peer) = pair
             return float(abs(points[one][row] - points[other][peer]).max())
 
@@ -222,19 +175,6 @@ def explaining_disputes(federation: Federation) -> Iterator[None]:
             f"the protocol failed: {error}.\nAll data are at hand here: client {one!r}, row {row} and client "
             f"{other!r}, row {peer} (counted from 0) have the same ID and different data."
         ) from error
-
-
-def shared_places(federation: Federation) -> Iterator[tuple[Place, Place]]:
-    """Pairs of places at different clients with the same ID, or the same row if there are no IDs."""
-    from psu.identify import digests, row_digests
-
-    seen: dict[bytes, Place] = {}
-    for party in federation.parties:
-        digest = row_digests(party.read()) if party.ids is None else digests(party.ids)
-        for row, words in enumerate(digest):
-            place = seen.setdefault(words.tobytes(), (party.name, row))
-            if place[0] != party.name:
-                yield place, (party.name, row)
 
 
 # --------------------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import math
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Literal, Protocol, get_args
@@ -512,3 +512,32 @@ class Private:
         return PrivateMembershipPlan(
             union, clients, terms, self.merge, self.counts, self.on_conflict, self.verify
         )
+
+
+# --------------------------------------------------------------------------------------------------
+# Rows that several clients hold: what only a process that has all data can say.
+
+Place = tuple[str, int]  # a client's name and a row of its, counted from 0
+
+
+def check_disjoint(federation: Federation) -> None:
+    """Raise InputError if two clients hold the same ID."""
+    for (one, row), (other, peer) in shared_places(federation):
+        what = "data, and rows are their own IDs" if federation.parties[0].ids is None else "ID"
+        raise IncompatibleOptions(
+            {"merge": False},
+            f"client {one!r}, row {row} and client {other!r}, row {peer} (counted from 0) have the same "
+            f"{what}, and the point would count twice, as twice itself",
+            [("merge", True)],
+        )
+
+
+def shared_places(federation: Federation) -> Iterator[tuple[Place, Place]]:
+    """Pairs of places at different clients with the same ID, or the same row if there are no IDs."""
+    seen: dict[bytes, Place] = {}
+    for party in federation.parties:
+        digest = row_digests(party.read()) if party.ids is None else digests(party.ids)
+        for row, words in enumerate(digest):
+            place = seen.setdefault(words.tobytes(), (party.name, row))
+            if place[0] != party.name:
+                yield place, (party.name, row)

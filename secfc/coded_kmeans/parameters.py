@@ -322,3 +322,35 @@ def _meant(name: str, value: Any, table: Mapping[str, Any], method: str) -> Any:
     words = ", ".join(repr(word) for word in table)
     values = ", ".join(f"{type(item).__name__}()" for item in table.values())
     raise InputError(f"{name}={value!r} is none: use one of the words {words}, or a value such as {values}")
+
+
+def choose_code(
+    n: int,
+    t: int | None,
+    ell: int | None,
+    *,
+    most: int | None = None,
+    liars: int = 0,
+) -> tuple[int, int, tuple[str, ...]]:
+    """t, ell and notes: the most collusion that n clients can tolerate, up to a third of them, and to `most`.
+
+    ell is 1 unless it is asked for: more buys speed for clients that a larger t would withstand.
+
+    Raises InputError if no t of at least 1 fits.
+    """
+    ell = 1 if ell is None else ell
+    if t == 0:
+        return 0, ell, ("t=0 protects nobody: shares carry no noise, so clients see each other's points",)
+    if t is not None:
+        return t, ell, segment_cautions(t, ell)
+    found = f" and liars={liars}" if liars else ""
+    check_any_threshold(n, ell, liars)
+    t, limit = threshold_limit(n, ell, liars, most=most)
+    return t, ell, (
+        f"t={t} was chosen: the most that {_clients(n)} with ell={ell}{found} tolerate, up to {limit}",
+        *segment_cautions(t, ell),
+    )  # fmt: skip
+
+
+def _clients(n: int) -> str:
+    return f"{n} client{'' if n == 1 else 's'}"

@@ -12,8 +12,6 @@ from field.ring.errors import InvalidValue
 from secfc.cli.execute import (
     bound_from_data,
     check_bound,
-    check_disjoint,
-    choose_code,
     lloyd_steps,
     private_rows,
 )
@@ -221,6 +219,7 @@ def choose(asked: AskedOptions, public: PublicFacts) -> ChosenAlgorithm:
         check_enough_workers,
         select_workers,
     )
+    from secfc.coded_kmeans.parameters import choose_code
     from secfc.coded_kmeans.secfc import SecFC
     from secfc.roles.exchange import SERVER
     from secfc.tiny_runs import plaintext_twin
@@ -322,6 +321,8 @@ def inspect(asked: AskedOptions, federation: Federation, plan: Any) -> None:
     """Raise InputError for values outside a given bound, and IDs that must be disjoint and are not."""
     check_bound(asked, federation, plan)
     if asked["membership"] == "private" and not asked["merge"]:
+        from secfc.coded.membership import check_disjoint
+
         check_disjoint(federation)
 
 

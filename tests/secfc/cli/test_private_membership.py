@@ -13,7 +13,7 @@ import pytest
 import psu
 import secfc
 from secfc import metrics, report, tiny_runs
-from secfc.cli import execute
+from secfc.coded_kmeans.parameters import choose_code
 from tests.small import run
 
 FILES = ("a.csv", "b.csv", "c.csv")
@@ -193,7 +193,7 @@ def test_what_cannot_be_is_refused(held: dict[str, list[int]], line: str, messag
 
 @pytest.mark.parametrize("n", range(3, 60))
 def test_the_default_t_is_one_a_union_can_be_found_for(n: int) -> None:
-    t = execute.choose_code(n, None, None)[0]
+    t = choose_code(n, None, None)[0]
     assert psu.UnionPlan(n, psu.Committee(t), bytes(16)).dealt == (t > 5)
 
 

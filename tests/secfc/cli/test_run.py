@@ -31,8 +31,8 @@ from rich.console import Console
 import secfc
 from field.ring.basis import MERSENNE_61, Basis
 from secfc import cli, metrics, report, tiny_runs
-from secfc.cli import execute, methods, outputs, program, screen
 from secfc.cli import method as options
+from secfc.cli import methods, outputs, program, screen
 from secfc.cli.method import ChosenAlgorithm, Method
 from secfc.cli.methods import secfc as shell
 from secfc.cli.options import Whole, fields_of, option
@@ -339,14 +339,14 @@ def test_names_are_printed_as_they_are() -> None:
 def test_the_default_t_is_the_largest_that_fits_and_at_most_a_third(n: int, ell: int) -> None:
     fitting = [t for t in range(1, n) if 2 * (ell + t - 1) + 1 <= n and t <= -(-n // 3)]
     if fitting:
-        t, chosen_ell, notes = execute.choose_code(n, None, ell)
+        t, chosen_ell, notes = words.choose_code(n, None, ell)
         assert (t, chosen_ell) == (max(fitting), ell)
         assert f"t={t} was chosen" in notes[0]
         # Who packs is told what it costs.
         assert [f"but t+1={t + 1} can read" in note for note in notes[1:]] == [True] * (ell > 1)
     else:
         with pytest.raises(InputError, match="= 3 are needed" if n < 3 and ell == 1 else "Add clients"):
-            execute.choose_code(n, None, ell)
+            words.choose_code(n, None, ell)
 
 
 def test_no_noise_is_a_warning() -> None:

@@ -12,8 +12,8 @@ import pytest
 
 import secfc
 from secfc.algorithm import PublicFacts
-from secfc.cli.execute import choose_code
 from secfc.coded_kmeans import parameters
+from secfc.coded_kmeans.parameters import choose_code
 from secfc.data.inputs import build_algorithm
 
 
