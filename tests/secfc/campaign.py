@@ -656,10 +656,11 @@ def first_alone(scenario: Scenario, got: Outcome) -> Outcome:
 
 
 def sizes_between(scenario: Scenario, got: Outcome) -> Outcome:
-    """The same, where of every step nobody knows more than sizes."""
+    """The same, where of every step nobody knows more than sizes, unless all points end in one cluster."""
     want = over_rows(scenario, got)
-    if got.excluded:
-        sizes = tuple(np.bincount(step[step >= 0], minlength=K) for step in want.history)
+    if got.excluded and len(got.history[0]) != len(want.history[0]):
+        k = len(got.history[0])
+        sizes = tuple(np.bincount(step[step >= 0], minlength=k) for step in want.history)
         want = dataclasses.replace(want, history=sizes)
     return want
 

@@ -40,7 +40,7 @@ from secfc.scaling.roles import plaintext_scaling as plaintext_scaling
 from secfc.secure_sum import protocol as aggregate
 from secfc.transport import wire
 from secfc.transport.sealed import Sealed, SealedLine, TamperedMessage, exchange_greetings
-from tests.nightly import NIGHTLY, short, trials
+from tests.nightly import NIGHTLY, by_night, short, trials
 from tests.oracles.overlap import masked_lloyd
 from tests.secfc.campaign import (
     ACTIONS,
@@ -86,6 +86,11 @@ def test_the_campaign_is_large_enough():
     assert f"# {nightly:,}\n" in readme
 
 
+# A run of many steps takes half a second, or more where other tests run: by night more than one limit.
+LONG = pytest.mark.timeout(short(600, nightly=4 * 3600))
+
+
+@LONG
 @pytest.mark.parametrize("name", EVERY)
 def test_a_run_under_faults_is_exact_or_ends_with_the_right_error(name, monkeypatch):
     if EVERY[name].m > M:
@@ -153,6 +158,7 @@ def plain_masked(scenario, got):
 WAITING = [name for name in EVERY if NIGHTLY or ("private" in name and "centers" not in name)]
 
 
+@LONG
 @pytest.mark.parametrize("name", WAITING)
 def test_one_lost_message_is_no_proof_against_anybody(name, monkeypatch):
     monkeypatch.setattr("psu.oblivious.BATCH", 4)  # a client asks for its tags in two messages
@@ -165,6 +171,20 @@ def test_one_lost_message_is_no_proof_against_anybody(name, monkeypatch):
         said = enumerate(network.passed)
         lost = [i for i, e in said if (e.phase, e.sender) == ("align", SERVER) and e.recipient[-1] in "04"]
     assert {judge(scenario, {i: Fault("drop")}) for i in lost}
+
+
+@pytest.mark.parametrize(
+    "name", ["own labels, k chosen", *by_night("own labels, rounded centers, a client deals")]
+)
+def test_without_the_rows_of_one_client_all_others_may_end_in_one_cluster(name):
+    """Then all know the labels: nobody opened sizes, and what is expected are no sizes either."""
+    scenario, network = SCENARIOS[name], Network({30: Fault("drop")}, False)
+    got = scenario.run(network)
+    lost = network.passed[30]
+    assert (lost.kind, lost.sender, lost.recipient) == ("RowShares", "client-0", "client-1")
+    assert got.excluded == ("client-0",)
+    assert {len(step) for step in got.history} == {scenario.m - 3}
+    check(scenario, network, got)
 
 
 def test_the_campaign_notices_an_answer_taken_for_a_lost_one(monkeypatch):
