@@ -21,7 +21,7 @@ from secfc.attacks.views import View
 from secfc.data.federation import Federation
 from secfc.data.inputs import InputError
 from secfc.feddp.clients import ClientStatistics, Question, client_contributions
-from secfc.feddp.messages import Choose, GroupAbout, NoisyCenters, Project
+from secfc.feddp.messages import Choose, GroupAbout, Project
 from secfc.feddp.noise import GaussianStep
 from secfc.feddp.plan import FedDPPlan, NoisePart
 from secfc.feddp.starts import FedDPInit
@@ -253,10 +253,3 @@ def step_sums(view: View) -> KnownSums:
             np.zeros((0, 0, plan.d), np.int64), np.zeros((0, 0, 1), np.int64), np.zeros(plan.d, int)
         )
     return KnownSums(np.stack(found), np.stack(counted), np.zeros(plan.d, np.int64))
-
-
-def read_centers(view: View) -> Array | None:
-    """The private centers (k, d) in data units, that every client is told; None in an outsider's view."""
-    told = [e.body.centers for e in view.messages if isinstance(e.body, NoisyCenters)]
-    found: Array | None = told[0] + view.plan.origin if told else None
-    return found
