@@ -391,7 +391,7 @@ def facts_of_data(asked: AskedOptions, prepared: PreparedPoints) -> tuple[str, .
 
     if not asked.settings.files or (asked.noisy and not asked.settings.evaluate):
         return ()
-    features = look_like_ids(prepared.raw) if prepared.whole else ()
+    features = look_like_ids(prepared.raw)
     return prepared.notes + tuple(may_be_id(prepared.raw, i) for i in features)
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from secfc.cli.errors import bad_input
+from secfc.cli.errors import bad_input, cautions_told
 from secfc.cli.method import AskedOptions
 from secfc.cli.settings import Settings
 
@@ -175,11 +176,6 @@ class PreparedPoints:
             "--radius is of scaled points, and centers are in data units",
         )
 
-    @property
-    def whole(self) -> bool:
-        """Whether clients' rows have no gaps."""
-        return self.applied is None or not self.applied.missing
-
     def asked(self, asked: AskedOptions) -> AskedOptions:
         """What was asked for, with the bound that follows from the scale."""
         takes = self.way is not None and "bound" in asked.options
@@ -228,8 +224,24 @@ def without_gaps(settings: Settings, federation: Federation) -> tuple[Federation
     Raises InputError if none is left.
     """
     from secfc.data.federation import drop_incomplete_rows as dropped
+    from secfc.errors import Caution
 
     if settings.missing != "drop":
         return federation, None
     left, kept = dropped(federation)
+    lost = {
+        party.name: party.points.shape[0] - len(rows)
+        for party, rows in zip(federation.parties, kept, strict=True)
+    }
+    if any(lost.values()):
+        named = [f"{name} {count}" for name, count in lost.items() if count]
+        more = f", and {len(named) - 6} more clients" if len(named) > 6 else ""
+        with cautions_told():
+            warnings.warn(
+                Caution(
+                    f"{sum(lost.values())} of {sum(lost.values()) + left.m} rows miss a value and are left "
+                    f"out, by client: {', '.join(named[:6])}{more}"
+                ),
+                stacklevel=2,
+            )
     return left, dict(zip(federation.names, kept, strict=True))

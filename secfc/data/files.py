@@ -302,7 +302,8 @@ def _tell_faults(faults: Sequence[tuple[Path, InputError]]) -> None:
         alike.setdefault(fault.rule.replace(str(path), "", 1), []).append((path, fault))
     told = []
     for (first, fault), *others in alike.values():
-        paths = " and ".join(str(path) for path, _ in [(first, fault), *others])
+        *most, last = (str(path) for path, _ in [(first, fault), *others])
+        paths = f"{', '.join(most)} and {last}" if most else last
         rule = fault.rule.replace(str(first), paths, 1)
         if others:
             rule = rule.replace(f"{paths} has ", f"{paths} have ").replace(f"{paths} is ", f"{paths} are ")

@@ -18,6 +18,7 @@ from secfc.data.dialects import BadRow, Dialect, file_extension, file_stem
 from secfc.data.inputs import IncompatibleOptions, InputError
 from secfc.data.linkage import Linkage, linkage_keys
 from secfc.data.sources import open_excel, open_parquet
+from secfc.data.tables import check_spelling
 
 Identifier = str | bytes
 SUFFIXES = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".xlsx", ".parquet", ".txt", ".txt.gz")
@@ -66,6 +67,8 @@ def load_ids(
         )
     check_paths(files)
     columns = [_read(path, id_column, client_column, dialect or Dialect()) for path in files]
+    for path, column in zip(files, columns, strict=True):
+        check_spelling(path, column.ids)
     if len({column.header for column in columns if column.header is not None}) > 1:
         raise InputError(
             "the first lines of the files differ: a CSV file begins with the name of its column, the same in "

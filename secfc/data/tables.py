@@ -13,7 +13,7 @@ import re
 import unicodedata
 import zipfile
 from array import array
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
@@ -565,6 +565,7 @@ def _set_apart(table: FileTable, wanted: WantedColumns, apart: dict[str, list[An
     )
     if ids is not None:
         ids = [normalize_id(value) for value in ids]
+        check_spelling(table.path, ids)
     texts = {
         name: ["" if value is None or value != value else str(value) for value in apart[name]]
         for name in (*wanted.texts, *wanted.keys)
@@ -599,6 +600,21 @@ def _check_apart(table: FileTable, wanted: WantedColumns, name: str, column: Any
 def normalize_id(name: Any) -> Any:
     """An ID as it is compared: text without blanks at its ends, so 7 of Parquet is 7 of CSV; or bytes."""
     return name if isinstance(name, bytes) else str(name).strip()
+
+
+# What programs make of whole numbers that they take for floats.
+SPOILED = re.compile(r"[+-]?\d+\.0+|[+-]?\d+(?:[.,]\d+)?[eE]\+\d+")
+
+
+def check_spelling(path: Path, ids: Iterable[Any]) -> None:
+    """Raise InputError for an ID that a program wrote as a float: 7.0 and 7 are two IDs, 1.2E+15 is many."""
+    for row, name in enumerate(ids):
+        if isinstance(name, str) and SPOILED.fullmatch(name):
+            raise InputError(
+                f"{path}, row {row} (counted from 0): the ID is written as a float is, with .0 or an "
+                "exponent, as spreadsheets and data frames do to whole numbers; another file may have it "
+                "otherwise. Write IDs as text, as they were given"
+            )
 
 
 def _spelled(value: Any, *, binary: bool) -> bool:

@@ -82,7 +82,7 @@ def may_be_id(federation: Federation, feature: int) -> str:
     which = f"column {feature} (counted from 0)" if names is None else f"column {names[feature]!r}"
     return (
         f"{which} holds a different whole number in every row of a client, and was clustered as a feature: "
-        "if these are IDs, name it with --id-column, or leave it out with --columns"
+        "if these are IDs, name it with --id-column, or leave it out with --exclude"
     )
 
 
@@ -119,18 +119,21 @@ def look_like_ids(federation: Federation) -> tuple[int, ...]:
 def repeating_features(party: Party, place: Mapping[int, int]) -> set[int]:
     """Which of these features, by their columns, do not hold a different whole number in every row."""
     columns: dict[int, list[Array]] = {f: [] for f in place}
-    for _, block in party.blocks():
+    for start in range(0, party.points.shape[0], ROWS):
+        block = np.asarray(party.points[start : start + ROWS])
         for f, values in columns.items():
             values.append(np.array(block[:, place[f]]))
     return {f for f, values in columns.items() if not are_distinct_integers(values)}
 
 
 def are_distinct_integers(parts: Sequence[Array]) -> bool:
-    """Whether these values are whole numbers, no two the same."""
+    """Whether these values, but for those that are missing, are whole numbers, no two the same."""
     values = np.concatenate(parts)
+    if values.dtype.kind == "f":
+        values = values[~np.isnan(values)]
     if values.dtype.kind == "f" and not bool((np.rint(values) == values).all()):
         return False
-    return len(np.unique(values)) == len(values)
+    return 0 < len(np.unique(values)) == len(values)
 
 
 # --------------------------------------------------------------------------------------------------

@@ -217,7 +217,7 @@ def test_columns_of_text_become_a_bit_a_category_listed_or_agreed_on():
     [
         ("--standardize", "column 'site': the cell is not a number"),
         ("--categorical site=north|south", "none of the 2 categories that were listed"),
-        ("--categorical place", "has no column 'place'"),
+        ("--categorical place", "no column 'place'"),
         ("--categorical site=north|north", "list each once"),
         ("--categorical site,site", "names a column twice"),
         ("--categorical site --features union", "leave it out here"),

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from secfc import Federation
 from secfc.data.dialects import Dialect, NumberFormat, format_lines, parse_lines
+from secfc.data.ids import load_ids
 from secfc.data.inputs import Caution, InputError, InputFaults
 from tests.small import invoke
 
@@ -271,3 +272,30 @@ def test_grouped_numbers_come_back(number: int, decimal: str, thousands: str) ->
     text = f"{number:,}".replace(",", thousands) + f"{decimal}5"
     read = float(NumberFormat(decimal, thousands).plain(text))
     assert abs(read) == abs(number) + 0.5
+
+
+@pytest.mark.parametrize("name", ["7.0", "1.2E+15"])
+def test_ids_that_a_spreadsheet_spoiled_are_refused(tmp_path: Path, name: str) -> None:
+    """By whatever reads IDs: a federation, and a union of IDs."""
+    paths = []
+    for file, ids in (("a", (name, "8.5x")), ("b", ("7", "9"))):
+        paths.append(tmp_path / f"{file}.csv")
+        paths[-1].write_text("id,x\n" + "".join(f"{one},1\n" for one in ids))
+    with pytest.raises(InputError, match="written as a float"):
+        Federation.from_files(paths, id_column="id")
+    with pytest.raises(InputError, match="written as a float"):
+        load_ids(paths, "id", None)
+    paths[0].write_text("id,x\n7,1\n07,1\n")
+    assert Federation.from_files(paths, id_column="id").parties[0].ids == ("7", "07")
+
+
+def test_rows_that_are_left_out_and_row_numbers_beside_gaps_are_told(tmp_path: Path) -> None:
+    for name in ("a", "b", "c"):
+        rows = "".join(f"{i},{'' if i == 4 else i % 3}\n" for i in range(1, 13))
+        (tmp_path / f"{name}.csv").write_text("number,x\n" + rows)
+    words = ["run", *(str(tmp_path / f"{name}.csv") for name in "abc"), "-k", "2", "--force"]
+    words += ["--labels", str(tmp_path / "l.csv"), "--report", str(tmp_path / "r.json")]
+    shown = " ".join(invoke(*words, "--missing", "drop").output.split())
+    assert "3 of 36 rows miss a value and are left out, by client: a 1, b 1, c 1" in shown
+    shown = " ".join(invoke(*words, "--missing", "mean", "--standardize").output.split())
+    assert "column 'number' holds a different whole number in every row" in shown
