@@ -82,16 +82,22 @@ TABLE = (
         "unnoticed", "final+dealerless",
     ),
     DeviationRow(
-        "one client of the committee that compares, `Threshold(deviating=1)`", "nothing", "nothing",
-        "each part is played by two, and words are compared before labels leave", "noticed", "labels+dealt",
+        "one client of the committee that compares, `AssignmentsOnly()`, where parts are played by two",
+        "nothing", "nothing",
+        "`Threshold(deviating=1)`, the default where there are clients enough: words are compared before "
+        "labels leave",
+        "noticed", "labels+several",
         (f"{WORDS}::test_one_flipped_bit_of_a_speaker_ends_the_run_before_a_label",
          f"{WORDS}::test_who_tells_different_words_to_two_is_noticed_in_the_next_openings",
-         f"{WORDS}::test_false_shares_of_labels_are_used_by_nobody"),
+         f"{WORDS}::test_false_shares_of_labels_are_used_by_nobody",
+         "tests/secfc/active/test_a10_inner_bits.py::"
+         "test_where_two_play_it_the_run_ends_before_a_label_of_the_first_false_step"),
     ),
     DeviationRow(
-        "one client of the committee that compares, otherwise (the default)", "labels",
+        "one client of the committee that compares, where each part is played by one", "labels",
         "**how near a row is to a border, and so rows**, in some hundred steps",
-        "`Threshold(deviating=1)`, where the policy has it", "unnoticed", "labels|owners|final",
+        "`Threshold(deviating=1)`, which only `AssignmentsOnly()` with a dealer and exact centers has",
+        "unnoticed", "labels+alone|owners|final",
     ),
     DeviationRow(
         "the dealer: the server by false tables, the client of `dealer=` also by false replies of its own",
@@ -184,8 +190,11 @@ def cells_of(row: DeviationRow) -> tuple[str, str, str, str, str]:
     return row.who, row.falsifies, row.learns, row.stops, row.seen
 
 
-def kinds_of(algorithm: Any) -> frozenset[str]:
-    """What rows may concern a run of an algorithm: words of `DeviationRow.concerns`."""
+def kinds_of(algorithm: Any, plan: Any = None) -> frozenset[str]:
+    """What rows may concern a run of an algorithm: words of `DeviationRow.concerns`.
+
+    plan: says how many play a part of a committee; without it, it is as many as the policy would have.
+    """
     capabilities = algorithm.capabilities
     if not isinstance(algorithm, SecFC):
         return frozenset(["sums"] if type(algorithm).__name__ in ("FedDPKMeans", "MaskedLloyd") else [])
@@ -198,6 +207,10 @@ def kinds_of(algorithm: Any) -> frozenset[str]:
         found.add("dealt" if policy.capabilities.dealer else "dealerless")
     if isinstance(capabilities.membership, Private):
         found.add("private")
+    if "labels" in found:
+        exact = algorithm.quantization.centers == "exact" and policy.capabilities.checks_words
+        several = getattr(plan, "deviating", exact and algorithm.threshold.deviating != 0)
+        found.add("several" if several else "alone")
     return frozenset(found)
 
 

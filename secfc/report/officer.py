@@ -218,7 +218,7 @@ def _coalitions(practice: Practice) -> Grid:
 
 
 def _who_deviates(practice: Practice) -> Grid:
-    rows = (cells_of(row) for row in rows_about(kinds_of(practice.algorithm)))
+    rows = (cells_of(row) for row in rows_about(kinds_of(practice.algorithm, practice.plan)))
     return Grid(COLUMNS, [tuple(re.sub(r"[*`]", "", cell) for cell in row) for row in rows], 5)
 
 

@@ -60,8 +60,8 @@ def test_every_message_is_in_the_argument():
 @pytest.mark.parametrize("policy", [secfc.AssignmentsOnly(), secfc.OwnLabels(), secfc.Distances()], ids=repr)
 def test_who_deviates_is_the_table_of_threats(policy):
     way = secfc.SecFC(k=2, threshold=1, disclosure=policy)
-    found = table(plan_practice(secfc.plan(way, n=5, m=60, d=2)), "Who deviates")
-    rows = rows_about(kinds_of(way))
+    practice = plan_practice(secfc.plan(way, n=5, m=60, d=2))
+    found, rows = table(practice, "Who deviates"), rows_about(kinds_of(way, practice.plan))
     assert [row[0] for row in found] == [re.sub("[`*]", "", row.who) for row in rows]
     assert {row[-1] for row in found} <= {"noticed", "named", "unnoticed"}
     assert any("masked replies" in row[0] for row in found) == (policy != secfc.Distances())

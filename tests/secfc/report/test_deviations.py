@@ -75,8 +75,9 @@ def test_of_the_night() -> None:
 @pytest.mark.parametrize(
     ("way", "kinds"),
     [
-        (secfc.SecFC(3), {"labels", "dealt"}),
-        (secfc.SecFC(3, disclosure=secfc.AssignmentsOnly(dealer=None)), {"labels", "dealerless"}),
+        (secfc.SecFC(3), {"labels", "dealt", "several"}),
+        (secfc.SecFC(3, secfc.Threshold(deviating=0)), {"labels", "dealt", "alone"}),
+        (secfc.SecFC(3, disclosure=secfc.AssignmentsOnly(dealer=None)), {"labels", "dealerless", "alone"}),
         (secfc.SecFC(3, disclosure=secfc.OwnLabels()), {"owners", "dealt"}),
         (secfc.SecFC(3, disclosure=secfc.FinalLabelsOnly()), {"final", "dealerless"}),
         (secfc.SecFC(3, disclosure=secfc.Distances()), {"distances"}),
@@ -93,7 +94,18 @@ def test_a_run_is_told_of_the_rows_about_it(way: object, kinds: set[str]) -> Non
 
 
 def test_every_row_is_told_to_somebody() -> None:
-    words = {"labels", "owners", "final", "distances", "dealt", "dealerless", "private", "sums"}
+    words = {
+        "labels",
+        "owners",
+        "final",
+        "distances",
+        "dealt",
+        "dealerless",
+        "private",
+        "sums",
+        "several",
+        "alone",
+    }
     assert rows_about(words) == TABLE
     named = {w for row in TABLE for w in row.concerns.replace("+", "|").split("|")} - {""}
     assert named <= words
