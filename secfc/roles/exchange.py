@@ -7,7 +7,7 @@ or a file; a driver moves the messages.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Generator, Iterable, Mapping
+from collections.abc import Callable, Collection, Generator, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -70,6 +70,8 @@ class Exchange:
     heed: whose word that it ended by an error ends the waiting, whoever is awaited.
     taken: set when this exchange repeats one from before a crash: the last round that was taken then from
     each sender.  A driver drops that one and older ones.
+    genuine: whether a message of a round is really its sender's, as far as that can be told before it is
+    taken.  One that is not is asked for again by whatever driver can.
     """
 
     send: Mapping[PartyId, Any] = field(default_factory=dict)
@@ -82,6 +84,7 @@ class Exchange:
     phase: str = ""
     taken: Mapping[PartyId, int] | None = None
     heed: tuple[PartyId, ...] = ()
+    genuine: Callable[[PartyId, int, Any], bool] | None = None
 
     @property
     def first(self) -> int:

@@ -18,7 +18,8 @@ others it is away.  Waiting is counted in small parts and not taken from a clock
 process, as of a machine that sleeps, is not taken for an absence of the peers.
 
 Bytes that are no message break the connection that they came over, and prove nothing: whoever carries them
-can have made them.  What the peer really said it keeps, and says again over the next one.
+can have made them.  What the peer really said it keeps, and says again over the next one.  The same holds for
+a message that a sealed role cannot open (`Exchange.genuine`), a few times.
 """
 
 from __future__ import annotations
@@ -56,6 +57,8 @@ FRAMING = 1 << 12
 FLUSH = 2.0
 # Parts of a wait that are counted: a pause of this process takes one of them, at most.
 PARTS = 20
+# How often a message that is not its sender's is asked for again.
+AGAIN = 3
 
 
 class Meter(Protocol):
@@ -173,6 +176,9 @@ class _Post:
         self.news = asyncio.Condition()
         self.begin = asyncio.Event()
         self.leaving = False
+        self.doubtful: dict[
+            tuple[PartyId, int], int
+        ] = {}  # how often a message came that was not the sender's
         self.kept: dict[PartyId, int] = {}  # by sender, the last round that this party took for good
 
     async def receive(self, peer: PartyId) -> None:
@@ -225,11 +231,24 @@ class _Post:
                 continue
             message = wire.decode(data, self.maximum)
             del data
+            if not await self.is_genuine(peer, number, message):
+                raise wire.WireError("a message came that is not its sender's")
             link.sane = True
             async with self.news:
                 self.mailbox.arrive(peer, number, message)
                 self.news.notify_all()
             del message
+
+    async def is_genuine(self, peer: PartyId, number: int, message: Any) -> bool:
+        """Whether a message is its sender's; what never is, however often it comes, the role judges."""
+        check, again = self.mailbox.awaited.genuine, self.doubtful.get((peer, number), 0)
+        if check is None or again >= AGAIN:
+            return True
+        if await asyncio.to_thread(check, peer, number, message):
+            return True
+        self.doubtful[peer, number] = again + 1
+        log_event("transport", "not-genuine", logging.WARNING, peer=peer)
+        return False
 
     async def room(self, peer: PartyId) -> None:
         """Wait until little of what this peer sent waits to be taken."""

@@ -14,7 +14,11 @@ pytest.importorskip("websockets")
 
 import secfc
 from benchmarks.shaping import Proxy, Shape
-from secfc.roles.exchange import SERVER
+from field import SeededCoins
+from secfc.deploy.hub import ForwardingPipe
+from secfc.pipeline import seal_roles
+from secfc.roles.exchange import SERVER, ProtocolError
+from secfc.transport import network
 from secfc.transport.simulate import simulate
 from tests.nightly import NIGHTLY
 from tests.secfc.deploy.test_hub import (
@@ -191,3 +195,35 @@ def test_noise_of_a_peer_breaks_its_connection_and_what_it_really_says_is_heard(
             return await asyncio.wait_for(hearing, 10)
 
     assert asyncio.run(run()) == b"word"
+
+
+@pytest.mark.parametrize(
+    "at", [150_000, *(pytest.param(n, marks=pytest.mark.nightly) for n in (120_000, 180_000))]
+)
+def test_a_bit_that_a_hub_flips_costs_a_connection_and_nobody_its_place(monkeypatch, at):
+    # After greetings, in which it ends a run that has said nothing yet.
+    hand_on = ForwardingPipe._hand_on
+    seen, flipped = [], []
+
+    def flips(self, piece):
+        seen.append(len(piece))
+        if sum(seen) > at and len(piece) > 600 and not flipped:  # where most of it is one ciphertext
+            flipped.append(True)
+            half = len(piece) // 2
+            piece = bytes(piece[:half]) + bytes([piece[half] ^ 4]) + bytes(piece[half + 1 :])
+        hand_on(self, piece)
+
+    async def run():
+        roles = seal_roles(roles_of(WAY, FED), b"plan", {name: SeededCoins(9, name) for name in NAMES})
+        async with hub(*NAMES).serving() as server:
+            return await everybody(roles, url_of(server), **CLOCKS)
+
+    monkeypatch.setattr(ForwardingPipe, "_hand_on", flips)
+    exact(asyncio.run(run()))
+    assert flipped
+    # Were it not asked for again, it would end the run.
+    monkeypatch.setattr(network, "AGAIN", 0)
+    seen.clear()
+    flipped.clear()
+    with pytest.raises(ProtocolError):
+        asyncio.run(run())
