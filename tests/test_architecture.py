@@ -52,8 +52,9 @@ ROOMS = {
     "secfc.secure_sum",
     "secfc.coded": "secfc.remedies "
     f"{FIELD} psu secfc.roles secfc.data secfc.privacy secfc.algorithm secfc.kmeans",
-    "secfc.disclosure.decoded": f"{FIELD} secfc.roles secfc.data secfc.kmeans secfc.coded",
     "secfc.disclosure.checked": f"{FIELD} secfc.roles secfc.coded",
+    "secfc.disclosure.decoded": "secfc.disclosure.checked "
+    f"{FIELD} secfc.roles secfc.data secfc.kmeans secfc.coded",
     "secfc.disclosure.compare": "secfc.remedies secfc.data "
     f"field.kernels {FIELD} field.compare secfc.roles secfc.kmeans secfc.coded "
     "secfc.disclosure.decoded secfc.disclosure.checked",

@@ -185,7 +185,7 @@ def test_things_are_where_the_table_says():
     page = (ROOT / "CONTRIBUTING.md").read_text()
     assert not list(lost(page, SOURCES))
     for path, name in (
-        ("secfc/disclosure/decoded/distances.py", "masked_reply"),
+        ("secfc/disclosure/decoded/blinding.py", "masked_reply"),
         ("field/compare/correlated_randomness.py", "DealerRandomness"),
         ("secfc/deploy/floors.py", "Floors.check"),
     ):

@@ -115,15 +115,19 @@ class CodedDistances(Message, tag=6):
     `Operation.HALF_DISTANCE` to both halves of its cluster, (lanes, 2, m).
 
     sums: (lanes, tests, columns) random sums of these in further lanes, if the question has coins for them.
+    further: (lanes, more) residues that these are checked by; None where they are not checked.
     """
 
     values: Array
     sums: Array | None = field(default=None, kw_only=True)
+    further: Array | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
         check_unsigned(self.values, "coded distances, (lanes, k, m),")
         if self.sums is not None:
             check_unsigned(self.sums, "sums of coded distances, (lanes, tests, columns),")
+        if self.further is not None:
+            check_unsigned(self.further, "what coded distances are checked by, (lanes, values),", 2)
 
 
 @dataclass(frozen=True, eq=False, repr=False)

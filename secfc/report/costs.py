@@ -93,6 +93,7 @@ CONTENTS = {
     "MaskedSum": "sums of masked distances",
     "CheckDealing": "random rows to check with, each step",
     "CheckCoin": "coins to check with, each step",
+    "RepliesFixed": "that replies are fixed, each step",
     "CheckDigest": "digests of coins, each step",
     "MaskedRow": "masked sums of rows, each step",
     "MaskedProducts": "masked sums of replies, each step",

@@ -35,6 +35,7 @@ class DeviationRow:
 
 
 REPLIES = "tests/secfc/disclosure/checked/test_checked_replies.py"
+DECODED = "tests/secfc/disclosure/decoded/test_verification.py"
 SHARED = "tests/secfc/disclosure/checked/test_checked_shared_labels.py"
 WORDS = "tests/secfc/disclosure/checked/test_checked_words.py"
 READING = "tests/secfc/active/test_a9_false_distances.py"
@@ -48,6 +49,13 @@ TABLE = (
         "noticed", "labels+dealt",
         (f"{REPLIES}::test_one_false_residue_ends_the_run_before_a_label",
          f"{READING}::test_it_is_refused_before_its_first_false_question_opens_a_label"),
+    ),
+    DeviationRow(
+        "up to `t` clients in masked replies, `Distances()`", "nothing", "nothing",
+        "replies are checked before the server uses them, but for `2**-57`, unless they are bare or dealt",
+        "noticed", "distances",
+        (f"{DECODED}::test_one_false_residue_ends_the_run_before_a_label",
+         f"{DECODED}::test_without_the_check_a_responder_chooses_labels"),
     ),
     DeviationRow(
         "clients that only respond, `AssignmentsOnly(dealer=None)`", "nothing", "nothing",
@@ -111,11 +119,13 @@ TABLE = (
     ),
     DeviationRow(
         "a client in costs, gains and losses", "which of the planned starts, splits or merges is taken",
-        "nothing: each is an honest outcome", "nothing", "unnoticed", "labels|owners|final|distances",
+        "how such a number of a cluster compares with one of its choice, one bit for each that is planned",
+        "nothing", "unnoticed", "labels|owners|final|distances",
     ),
     DeviationRow(
         "a client in replies under `Distances(max_cheaters=c)`, up to `c` of them", "nothing", "nothing",
-        "error correction of the code; without `max_cheaters` labels can be falsified, unnoticed", "named",
+        "error correction of the code; without `max_cheaters` false replies that are bare or dealt make "
+        "labels of their choice, unnoticed", "named",
         "distances",
         ("tests/secfc/coded/test_liars.py::test_a_lie_in_replies_is_found_and_its_client_asked_no_more",),
     ),

@@ -44,6 +44,11 @@ class CheckCoin(Message, tag=191):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
+class RepliesFixed(Message, tag=198):
+    """Server to responders: that it has the replies of all, so that coins may be opened."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
 class CheckDigest(Message, tag=192):
     """Member to responders, members and the dealer: the digest (32 bytes) of the question and all coins."""
 

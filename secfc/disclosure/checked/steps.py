@@ -85,7 +85,8 @@ class CheckedReplies:
     basis: of replies.  context: 32 bytes, of this check alone.  number: of the question; begun: the step that
     precedes replies.  committee: who adds up replies, or a part of them each.  dealer: who knows the masks of
     replies; None where nobody does, and parts add up to replies.  dealt: the step in which members deal.
-    what: is checked, for errors.
+    what: is checked, for errors.  judges: who hears V, the members if nobody else.  earlier: by so much a
+    server's rounds precede.
     """
 
     plan: CodedPlan
@@ -99,6 +100,8 @@ class CheckedReplies:
     dealer: PartyId | None
     dealt: int = DEAL_ROW
     what: str = "replies"
+    judges: tuple[PartyId, ...] = ()
+    earlier: int = EARLIER
 
     @cached_property
     def told(self) -> tuple[PartyId, ...]:
@@ -128,13 +131,13 @@ class CheckedReplies:
 
     def round(self, step: int, to: PartyId | None = None) -> int:
         """Round of a step, to a server or to a client."""
-        return self.number + self.begun + step - (EARLIER if to == SERVER else 0)
+        return self.number + self.begun + step - (self.earlier if to == SERVER else 0)
 
     def commitment(self, member: PartyId, coin: bytes) -> bytes:
-        """What a member says of its coin before it opens it."""
+        """What a member says of its coin before it opens it, also to who was asked something else."""
         who = self.plan.clients.index(member).to_bytes(4, "little")
         return hashlib.blake2b(
-            self.context + who + coin, digest_size=SIZE, person=b"secfc-check-coin"
+            self.plan.digest() + who + coin, digest_size=SIZE, person=b"secfc-check-coin"
         ).digest()
 
     def seed(self, coins: Mapping[PartyId, bytes]) -> bytes:
@@ -146,6 +149,30 @@ class CheckedReplies:
         """What every reply counts."""
         key = hashlib.blake2b(seed, digest_size=16, person=b"secfc-check-draw").digest()
         return self.check.draw(self.basis, Coins(key))
+
+    def check_products(self, sender: PartyId, told: MaskedProducts) -> Array:
+        """Words for V (lanes, repetitions, ell), in shape and range."""
+        check_residues(self.basis, sender, told.values, (REPETITIONS, self.plan.code.ell))
+        return told.values
+
+    def reconstruct(self, words: Mapping[PartyId, Array], what: str) -> Array:
+        """What these words are shares of, at all segments.  Raises SuspectedParties if they are no shares."""
+        numbers = {self.plan.clients.index(c): each for c, each in words.items()}
+        try:
+            return open_words(self.plan.code, self.basis, numbers)
+        except OffPolynomial:
+            raise self.suspected(f"what responders said of {what} lies on no polynomial") from None
+
+    def accept(
+        self, weights: CheckWeights, masked: Array, hiding: Array, products: Mapping[PartyId, Array]
+    ) -> None:
+        """Raises SuspectedParties unless the replies are what the shares of the rows give."""
+        opened = self.reconstruct(products, "the replies")  # (lanes, ell, repetitions, ell)
+        value = sum_last(self.basis, np.ascontiguousarray(np.diagonal(opened, axis1=1, axis2=3)))
+        if not weights.fits(masked, hiding, value):
+            why = f"{self.what} to question {self.number} do not fit the shares of the rows"
+            # The dealer's masks may not be those that it told of.
+            raise self.suspected(why, *(() if self.dealer is None or self.judges else (self.dealer,)))
 
     def suspected(self, why: str, *others: PartyId) -> SuspectedParties:
         """The error that ends the run.  others: who may have lied beside responders and members."""
@@ -305,20 +332,18 @@ class CheckingClient:
         if rows is not None and columns is not None:
             opened = yield from self._opened_rows(weights, rows, columns)
             products[self.name] = weights.masked_products(opened, columns, self.masks)
-            send = {c: MaskedProducts(products[self.name]) for c in asked.committee if c != self.name}
+            told_to = asked.judges or asked.committee
+            send = {c: MaskedProducts(products[self.name]) for c in told_to if c != self.name}
         awaited = tuple(c for c in asked.responders if c != self.name) if sums is not None else ()
         wait = Exchange(send, awaited, 0, round=asked.round(PRODUCTS), phase="check")
         inbox = yield from receive_all(wait, MaskedProducts, asked.begun + PRODUCTS)
-        shape = REPETITIONS, asked.plan.code.ell
-        for c, message in inbox.items():
-            check_residues(asked.basis, c, message.values, shape)
-            products[c] = message.values
+        products |= {c: asked.check_products(c, message) for c, message in inbox.items()}
         if masks is not None:
             told = MaskSums(weights.combine(*masks))
             yield Exchange(to_all(asked.committee, told), round=asked.round(MASKS), phase="check")
         if sums is not None:
             masked, hiding = yield from self._unmasked(weights.combine(*sums))
-            self._accept(weights, masked, hiding, products)
+            asked.accept(weights, masked, hiding, products)
 
     def _unmasked(self, mine: Array) -> Role[tuple[Array, Array]]:
         """What all replies add up to, weighted, and how much of that is masks: (lanes, repetitions) both.
@@ -352,29 +377,7 @@ class CheckingClient:
         words = {self.name: mine, **{c: message.values for c, message in inbox.items()}}
         for c in others:
             check_residues(asked.basis, c, words[c], asked.row_shape)
-        return self._on_polynomial(words, "sums of the rows")
-
-    def _on_polynomial(self, words: Mapping[PartyId, Array], what: str) -> Array:
-        asked = self.asked
-        try:
-            return open_words(
-                asked.plan.code, asked.basis, {asked.plan.clients.index(c): w for c, w in words.items()}
-            )
-        except OffPolynomial:
-            raise asked.suspected(f"what responders said of {what} lies on no polynomial") from None
-
-    def _accept(
-        self, weights: CheckWeights, masked: Array, hiding: Array, products: Mapping[PartyId, Array]
-    ) -> None:
-        """Raises SuspectedParties unless the replies are what the shares of the rows give."""
-        opened = self._on_polynomial(products, "the replies")  # (lanes, ell, repetitions, ell)
-        value = sum_last(self.asked.basis, np.ascontiguousarray(np.diagonal(opened, axis1=1, axis2=3)))
-        if not weights.fits(masked, hiding, value):
-            number = self.asked.number
-            why = f"{self.asked.what} to question {number} do not fit the shares of the rows"
-            dealers = () if self.asked.dealer is None else (self.asked.dealer,)
-            # Whose masks may not be those that it told of.
-            raise self.asked.suspected(why, *dealers)
+        return asked.reconstruct(words, "sums of the rows")
 
 
 def check_further(basis: Basis, sender: PartyId, values: Array | None, asked: CheckedReplies | None) -> Array:
@@ -404,7 +407,8 @@ def hear_coins(
     seed = asked.seed(values)
     digests = yield from _tell(asked, name, CheckDigest(seed) if member else None, CheckDigest, DIGESTS)
     if any(digests[c].digest != seed for c in others):
-        raise SuspectedParties(asked.committee, "members heard different coins; nothing was told under them")
+        why = "members heard different coins, or questions; nothing was told under them"
+        raise SuspectedParties(dict.fromkeys((*asked.committee, SERVER)), why)
     return seed
 
 

@@ -26,7 +26,7 @@ from secfc.coded.quorum import NOBODY_MISSED
 from secfc.disclosure.compare.candidates import candidates_in
 from secfc.disclosure.compare.rounds import StartedComparison
 from secfc.disclosure.compare.session import CommitteeChoice, ComparisonSession, labels_from_shares
-from secfc.disclosure.decoded.distances import check_responders, mask_values, masked_reply
+from secfc.disclosure.decoded.blinding import check_responders, mask_values, masked_reply
 from secfc.roles.exchange import (
     SERVER,
     STRIDE,

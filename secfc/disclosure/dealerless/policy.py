@@ -62,7 +62,8 @@ from secfc.disclosure.dealerless.steps import (
     StalledStep,
     setup_replicated_keys,
 )
-from secfc.disclosure.decoded.distances import MaskedQuorum, mask_values
+from secfc.disclosure.decoded.blinding import mask_values
+from secfc.disclosure.decoded.distances import MaskedQuorum
 from secfc.roles.checks import check_residues
 from secfc.roles.exchange import SERVER, Exchange, FaultyServer, PartyId, Role, to_all
 from secfc.roles.messages import Message

@@ -11,9 +11,8 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from field.code.masking import PairKeys, add_mask, mask_context, masking_partners
 from field.code.rows import cluster_sizes
-from field.code.wraparound_check import COLUMNS, TESTS, WORTH, compress_distances, fits_lanes
+from field.code.wraparound_check import COLUMNS, TESTS, WORTH, fits_lanes
 from field.ring.basis import Basis
 from field.secrets.coins import Coins
 from secfc.coded.blame import CheaterIdentification
@@ -26,10 +25,11 @@ from secfc.coded.quorum import AnyThreshold, Quorum, ServerContext, exclude_drop
 from secfc.coded.source import CodedSource, decoding_source
 from secfc.data.inputs import SWITCH, WHOLE, check_fields
 from secfc.disclosure.decoded.polynomials import BlindedAnswer, DealtQuorum
+from secfc.disclosure.decoded.verification import CheckedAnswer, verify_replies
 from secfc.kmeans.bisecting import Bisecting
 from secfc.kmeans.starts import Start
 from secfc.roles.checks import check_residues
-from secfc.roles.exchange import SERVER, Exchange, FaultyServer, PartyId, Role, TooFewReplies, to_all
+from secfc.roles.exchange import Exchange, PartyId, Role, TooFewReplies, to_all
 from secfc.roles.messages import compact_labels
 
 Array = NDArray[Any]
@@ -61,6 +61,9 @@ class Distances(ExactPolicy):
 
     Notes
     -----
+    Replies under zero-sum masks are checked before use (`secfc.disclosure.decoded.verification`): up to t
+    clients that lie end the run, and are not named.
+
     With cheaters planned for, replies and dealings are checked, and what does not lie on a polynomial is
     traced to its client (`secfc.coded.blame`).  That takes unblinded replies or dealt ones, so blinding is
     then always dealt.
@@ -84,7 +87,7 @@ class Distances(ExactPolicy):
         me = plan.clients.index(name)
         if self.dealt or plan.liars:
             return DecodedAnswers(BlindedAnswer(plan, me, keys, coins, self.colluding))
-        return DecodedAnswers(partial(masked_reply, plan, me, keys, self.colluding))
+        return DecodedAnswers(CheckedAnswer(plan, me, keys, coins, self.colluding))
 
     def server(
         self, plan: CodedPlan, screening: CheaterIdentification, *, coins: Coins, threads: int
@@ -125,55 +128,14 @@ def bare_reply(plan: CodedPlan, question: Query, measured: DistanceOracle) -> Ro
     return CodedDistances(measured.distances(plan.lanes(measured.sizes)))
 
 
-def masked_reply(
-    plan: CodedPlan,
-    me: int,
-    keys: PairKeys,
-    colluding: int,
-    question: Query,
-    measured: DistanceOracle,
-) -> Role[CodedDistances | MissingMessages | None]:
-    """The reply under a mask that only the weighted sum over all responders sheds; or whose key I lack."""
-    yield from ()
-    check_responders(plan, question)
-    if me not in question.responders:
-        return None
-    values = measured.distances(plan.lanes(measured.sizes))
-    lacking = mask_values(plan, me, keys, colluding, question, values)
-    if lacking.size:
-        return MissingMessages(0, lacking)
-    lanes = plan.honest_lanes(measured.sizes)
-    if not question.coins or lanes == len(values):
-        return CodedDistances(values)
-    first, sums = compress_distances(plan.code, values, lanes, question.coins)
-    return CodedDistances(first, sums=sums)
-
-
-def check_responders(plan: CodedPlan, question: Query) -> None:
-    """Raises FaultyServer for responders whose masks do not cancel."""
-    asked = question.responders.tolist()
-    if len(asked) != plan.code.threshold(2) or sorted(asked) != asked:
-        raise FaultyServer(SERVER, "asked for masks of other clients than a threshold of them, in order")
-
-
-def mask_values(
-    plan: CodedPlan, me: int, keys: PairKeys, colluding: int, question: Query, values: Array
-) -> Array:
-    """Mask a responder's values (lanes, *shape) in place; or the numbers of clients whose keys it lacks.
-
-    Without their masks the reply would be bare, so then it must not leave.
-    """
-    responders = tuple(question.responders.tolist())
-    peers = masking_partners(plan.code, responders, me, len(values), colluding)
-    context = mask_context(plan.code, responders, len(values), values.shape[1:], question.digest)
-    streams = keys.streams(question.round, context, peers)
-    lacking = np.array(sorted(set(peers) - set(streams)), np.int32)
-    if not lacking.size:
-        add_mask(plan.code, responders, me, streams, values, colluding)
-    return lacking
-
-
 # --- server --------------------------------------------------------------------------------------
+
+
+# What checks replies to a query, None if some are missing: who said no more, and who could not go on; None if
+# nothing was wrong.
+Verifier = Callable[
+    [Query, Mapping[PartyId, Any] | None], Role[tuple[set[PartyId], dict[PartyId, MissingMessages]] | None]
+]
 
 
 class MaskedQuorum(Quorum):
@@ -197,8 +159,13 @@ class MaskedQuorum(Quorum):
         inbox = yield from self.answered(lambda number, chosen: Query(number, subject, chosen))
         return self.desk.believed(inbox, CodedDistances, basis, self.shape(k, operation), 2)
 
-    def answered(self, ask: Callable[[int, Array], Query]) -> Role[Mapping[PartyId, Any]]:
-        """The replies of a responding set that is there, to a question with its round and its numbers."""
+    def answered(
+        self, ask: Callable[[int, Array], Query], verify: Verifier | None = None
+    ) -> Role[Mapping[PartyId, Any]]:
+        """The replies of a responding set that is there, to a question with its round and its numbers.
+
+        verify: how they are checked, if they are.
+        """
         needed, desk = self.plan.code.threshold(2), self.desk
         while True:
             able = [c for c in desk.there if c not in self.silent]
@@ -211,9 +178,13 @@ class MaskedQuorum(Quorum):
                 to_all(desk.there, question), asked, 0, round=question.round, phase="assign"
             )
             reports = {c: m for c, m in inbox.items() if isinstance(m, MissingMessages)}
-            if len(inbox) - len(reports) == needed:
+            whole, gone = len(inbox) - len(reports) == needed, set(asked) - set(inbox)
+            failed = None if verify is None else (yield from verify(question, inbox if whole else None))
+            if whole and failed is None:
                 return inbox
-            lost = exclude_dropouts(self.plan, set(asked) - set(inbox), reports)
+            if failed is not None:
+                gone, reports = failed
+            lost = exclude_dropouts(self.plan, gone, reports)
             self.silent |= lost or set(reports)
 
 
@@ -223,7 +194,7 @@ class CheckedQuorum(Quorum):
     Lanes are planned for rows that pass the test of shared rows, which may be thousands of times as large as
     honest ones; only a client that deviates has such rows.  Where the sums do not fit, rows are out of range:
     the question is put anew for all lanes, and so is every later one.  Coins are drawn for each question,
-    long after rows were shared.
+    long after rows were shared.  All replies are checked (`secfc.disclosure.decoded.verification`).
     """
 
     def __init__(self, responders: MaskedQuorum) -> None:
@@ -242,13 +213,17 @@ class CheckedQuorum(Quorum):
         measured = cluster_sizes(labels, k) if sizes is None else sizes
         lanes, needed = plan.honest_lanes(measured), plan.lanes(measured)
         if self.entire or lanes == needed or math.prod(shape) < WORTH:
-            return (yield from super().replies(labels, k, measured, operation))
-        coins = self.desk.screening.coins.bytes(32)
+            lanes, coins = needed, b""
+        else:
+            coins = self.desk.screening.coins.bytes(32)
         subject = Subject(operation, k, compact_labels(labels))
         inbox = yield from self.responders.answered(
-            lambda number, chosen: Query(number, subject, chosen, coins=coins)
+            lambda number, chosen: Query(number, subject, chosen, coins=coins),
+            partial(verify_replies, plan, measured, shape),
         )
         values = self.desk.believed(inbox, CodedDistances, plan.code.basis.prefix(lanes), shape, 2)
+        if not coins:
+            return values
         rest, sums = Basis(plan.code.basis.primes[lanes:needed]), {}
         for client, message in inbox.items():
             # Sums that are missing have no shape that is due.
@@ -257,5 +232,5 @@ class CheckedQuorum(Quorum):
             sums[plan.clients.index(client)] = mine
         if not fits_lanes(plan.code, values, sums, coins):
             self.entire = True
-            return (yield from super().replies(labels, k, measured, operation))
+            return (yield from self.replies(labels, k, measured, operation))
         return values

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -14,11 +15,13 @@ from field.ring.noise import DISTANCE, rounded_gaussian
 from field.secrets.coins import Coins
 from secfc.coded.blame import CheaterIdentification
 from secfc.coded.messages import CodedCenters, RevealCenters
+from secfc.coded.pairing import pair_keys
 from secfc.coded.plan import CodedPlan
-from secfc.coded.policy import ClientPolicy, PolicyCapabilities
+from secfc.coded.policy import ClientPolicy, DecodedAnswers, PolicyCapabilities
 from secfc.coded.queries import Operation
 from secfc.coded.quorum import Quorum, ServerContext
 from secfc.coded.source import CodedSource, decoding_source
+from secfc.disclosure.decoded.blinding import masked_reply
 from secfc.disclosure.decoded.distances import Distances, MaskedQuorum
 from secfc.disclosure.noise.budgeted import BudgetedPolicy, ReleaseCounts
 from secfc.disclosure.noise.noise import Noise
@@ -84,7 +87,8 @@ class NoiseAtServer(BudgetedPolicy):
         return Composed((asked,) * steps.questions + (opened,) * steps.centers)
 
     def client(self, plan: CodedPlan, name: PartyId, *, coins: Coins) -> Role[ClientPolicy]:
-        return Distances(colluding=self.colluding).client(plan, name, coins=coins)
+        keys = yield from pair_keys(plan, name, coins)
+        return DecodedAnswers(partial(masked_reply, plan, plan.clients.index(name), keys, self.colluding))
 
     def open_centers(
         self,

@@ -46,7 +46,7 @@ from secfc.disclosure.compare.client import ComparisonClient, label_check_round
 from secfc.disclosure.compare.rounds import stop_requesting
 from secfc.disclosure.compare.session import DEAL, ComparisonSession
 from secfc.disclosure.dealerless.steps import AnswerRounds, StalledStep
-from secfc.disclosure.decoded.distances import mask_values
+from secfc.disclosure.decoded.blinding import mask_values
 from secfc.disclosure.owner_labels.backend import LabelSharingBackend, StartedQuery
 from secfc.disclosure.owner_labels.messages import SizeShare
 from secfc.disclosure.owner_labels.multiplication import (

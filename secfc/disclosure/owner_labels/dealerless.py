@@ -39,7 +39,7 @@ from secfc.disclosure.compare.session import CommitteeChoice, ComparisonSession,
 from secfc.disclosure.dealerless.messages import ResharedPart
 from secfc.disclosure.dealerless.policy import DealerlessParty, take_over_part, winner_bits
 from secfc.disclosure.dealerless.steps import AnswerRounds, CommitteeComputation, StalledStep
-from secfc.disclosure.decoded.distances import mask_values
+from secfc.disclosure.decoded.blinding import mask_values
 from secfc.disclosure.owner_labels.backend import StartedQuery
 from secfc.disclosure.owner_labels.multiplication import rerandomize
 from secfc.roles.checks import check_residues

@@ -21,7 +21,7 @@ from secfc.coded.messages import CheckedDistances, RowShares
 from secfc.coded_kmeans.adversary_view import DecodedView
 from secfc.data.inputs import build_algorithm
 from secfc.kmeans.starts import GivenLabels, KMeansPlusPlus, RandomPoints
-from secfc.roles.exchange import ITERATE, SERVER
+from secfc.roles.exchange import ITERATE, SERVER, SuspectedParties
 from secfc.roles.messages import Contributors, Hello
 from secfc.transport import wire
 from secfc.transport.simulate import simulate
@@ -142,9 +142,12 @@ def test_a_lie_in_replies_is_found_and_its_client_asked_no_more(disclosure, lane
 
 
 def test_the_same_lie_spoils_the_labels_where_nobody_looks():
-    # Positive control: with liars=0 the reply is decoded as it is.
+    # Positive control: with liars=0 the reply is decoded as it is, but where masks of zero sum hide replies:
+    # there these are checked.
     fed = federation(n=7)
-    for disclosure in (BLINDED, BARE, secfc.Distances(dealt=True)):
+    with pytest.raises(SuspectedParties, match="do not fit the shares of the rows"):
+        secfc.fit(algorithm(0, BLINDED, max_iter=3), fed, faults=lying(REPLIES, ["client-2"], spoiled))
+    for disclosure in (BARE, secfc.Distances(dealt=True)):
         fault = lying(REPLIES, ["client-2"], spoiled)
         result = secfc.fit(algorithm(0, disclosure, max_iter=3), fed, faults=fault)
         with pytest.raises(AssertionError):

@@ -17,7 +17,7 @@ from secfc.disclosure import AssignmentsOnly, FinalLabelsOnly
 from secfc.disclosure.compare import client as participant
 from secfc.disclosure.compare import trusted_dealer
 from secfc.disclosure.compare.session import may_open_distances
-from secfc.disclosure.decoded import distances
+from secfc.disclosure.decoded import blinding
 from secfc.kmeans.bisecting import Bisecting
 from secfc.kmeans.starts import CenterSeparation, GivenLabels, KMeansPlusPlus
 from secfc.privacy import Bound, Budget, Neighbors
@@ -211,7 +211,7 @@ class Overheard:
         self.colluding = max(1, t) if colluding is None else colluding
         paired, hide, answer = (
             trusted_dealer.pair_keys,
-            distances.mask_values,
+            blinding.mask_values,
             participant.ComparisonClient.__init__,
         )
 
@@ -220,16 +220,16 @@ class Overheard:
             self.keys[plan.clients.index(name)] = dict(keys._keys)
             return keys
 
-        def hidden(plan, me, keys, colluding, question, values):
+        def hidden(plan, me, keys, colluding, question, values, further=None):
             self.bare[question.round, me] = values.copy()
-            return hide(plan, me, keys, colluding, question, values)
+            return hide(plan, me, keys, colluding, question, values, further)
 
         def init(client, *args, **named):
             answer(client, *args, **named)
             client.colluding = self.colluding
 
         monkeypatch.setattr(trusted_dealer, "pair_keys", pair_keys)
-        for module in (distances, participant):
+        for module in (blinding, participant):
             monkeypatch.setattr(module, "mask_values", hidden)
         if colluding is not None:
             monkeypatch.setattr(participant.ComparisonClient, "__init__", init)

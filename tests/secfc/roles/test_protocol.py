@@ -52,13 +52,16 @@ def test_golden_view_of_each_party():
     steps = result.n_iter
     assert received(SERVER) == {
         ("Hello", False): 9, ("Commitment", False): 9, ("Coin", False): 9, ("ProjectedShares", False): 9,
-        ("CodedDistances", False): 7 * steps,
+        ("CodedDistances", False): 7 * steps, ("CheckCoin", False): 3 * steps,
+        ("CheckDigest", False): 3 * steps, ("MaskedProducts", False): 7 * steps,
     }  # fmt: skip
     assert received("client-0") == {
         ("Hello", False): 8, ("Hello", True): 1, ("RowShares", False): 8, ("TossedCoins", True): 2,
         ("MaskChoice", False): 8, ("ProjectedShares", False): 8, ("Contributors", True): 1,
         ("PublicKey", False): 8,
-        ("DistanceQuery", True): steps, ("FinalResult", True): 1,
+        ("DistanceQuery", True): steps, ("RepliesFixed", True): steps, ("FinalResult", True): 1,
+        ("CheckDealing", False): 2 * steps, ("CheckCoin", False): 2 * steps,
+        ("CheckDigest", False): 2 * steps, ("MaskedRow", False): 6 * steps,
     }  # fmt: skip
     assert all(e.body.centers is None for e in result.transcript.envelopes if e.kind == "FinalResult"), (
         "centers were shown without consent"
@@ -82,7 +85,8 @@ def test_transcript_bytes_of_replies_match_the_plan():
     table = result.transcript.summary()
     count, size = table["client -> server"]["CodedDistances"]
     assert count == 7 * result.n_iter
-    assert size % (3 * 90 * 4) == 0
+    # They are checked by three distances of row 0, in two repetitions.
+    assert size % ((3 * 90 + 2 * 3) * 4) == 0
 
 
 def test_shares_differ_every_run_and_labels_do_not():

@@ -335,7 +335,9 @@ MESSAGES = {
     own.BlindingShares: st.builds(own.BlindingShares, coded(2)),
     own.CheckedDistances: st.builds(own.CheckedDistances, coded(), coded()),
     shared.Contributors: st.builds(shared.Contributors, arrays(dtype=np.bool_, axes=(1, 1))),
-    own.CodedDistances: st.builds(own.CodedDistances, coded(), sums=st.none() | coded()),
+    own.CodedDistances: st.builds(
+        own.CodedDistances, coded(), sums=st.none() | coded(), further=st.none() | coded(2)
+    ),
     own.MaskSeed: st.builds(own.MaskSeed, exactly(32)),
     own.MaskedDistances: st.builds(own.MaskedDistances, coded(), further=st.none() | coded(2)),
     own.MaskedSum: st.builds(own.MaskedSum, coded(), further=st.none() | coded(2)),
@@ -344,6 +346,7 @@ MESSAGES = {
     ),
     checked.PartDigests: st.builds(checked.PartDigests, st.binary(max_size=40), st.binary(max_size=80)),
     checked.CheckCoin: st.builds(checked.CheckCoin, st.binary(min_size=32, max_size=32)),
+    checked.RepliesFixed: st.builds(checked.RepliesFixed),
     checked.CheckDigest: st.builds(checked.CheckDigest, st.binary(min_size=32, max_size=32)),
     checked.MaskedRow: st.builds(checked.MaskedRow, coded(4)),
     checked.MaskedProducts: st.builds(checked.MaskedProducts, coded()),
@@ -592,6 +595,9 @@ def examples():
         united.Multiplicities(np.array([1, 2], np.uint16)),
         own.RowShares(5, np.arange(6, dtype=np.uint32).reshape(2, 1, 3), np.ones((2, 1, 2), np.uint32)),
         own.CodedDistances(np.arange(4, dtype=np.uint64).reshape(1, 2, 2)),
+        own.CodedDistances(
+            np.arange(4, dtype=np.uint32).reshape(1, 2, 2), further=np.array([[8, 9]], np.uint32)
+        ),
         own.RevealCenters(8, 2, np.array([0, 1], np.int8)),
         own.CodedCenters(np.zeros((1, 0, 3), np.uint32)),
         shared.FinalResult(2, np.array([1, 0], np.int8), None),
@@ -645,6 +651,7 @@ def examples():
         checked.PartDigests(b"heard", b"parts"),
         checked.CheckCoin(bytes(range(32))),
         checked.CheckDigest(bytes(range(32))),
+        checked.RepliesFixed(),
         checked.MaskedRow(np.arange(4, dtype=np.uint32).reshape(1, 2, 1, 2)),
         checked.MaskedProducts(np.array([[[5], [6]]], np.uint32)),
         checked.MaskSums(np.array([[5, 6]], np.uint32)),

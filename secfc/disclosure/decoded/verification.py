@@ -1,0 +1,246 @@
+"""Replies that a server decodes are checked before it uses them (`field.code.reply_check`).
+
+Else a client that adds to its reply turns each published label into a threshold test of its choice, and reads
+all rows in some hundred steps.  The server has the distances, so it compares weighted sums of these with what
+clients tell of their shares.  In rounds after the question's:
+
+ 0  t + 1 responders commit to coins, and deal shares of a random row 0 and of masks u; then all reply;
+ 3  the server says that it has all replies: from here on they are fixed;
+ 4  who dealt opens its coin to all, and tells a digest of all coins in 5, as in
+    `secfc.disclosure.checked.steps`;
+ 6  responders tell one another their words for A, and test that they lie on a polynomial;
+ 7  they tell the server their words for V, which must fit what it decoded.
+
+Who sees what: the server replies of row 0 under u, which are uniform, and V, which follows from what it
+decoded; clients A, which is uniform, also to t of them with the server.  A client that falls silent is
+replaced, and the question put anew.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import reduce
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from field.code.distances import widest_multiple
+from field.code.masking import PairKeys
+from field.code.reply_check import DistanceCheck, HalfCheck, ReplyCheck
+from field.code.rows import cluster_sizes
+from field.ring.basis import Basis
+from field.secrets.coins import Coins
+from secfc.coded.messages import CodedDistances, MissingMessages
+from secfc.coded.plan import CodedPlan
+from secfc.coded.policy import DistanceOracle
+from secfc.coded.queries import Query
+from secfc.coded.quorum import NOBODY_MISSED, MissingMessageError, receive_all
+from secfc.disclosure.checked.messages import MaskedProducts, RepliesFixed
+from secfc.disclosure.checked.steps import (
+    DIGESTS,
+    PRODUCTS,
+    ROWS,
+    CheckedReplies,
+    CheckingClient,
+    check_further,
+    deal_all,
+    hear_coins,
+)
+from secfc.disclosure.decoded.blinding import blind_reply, check_responders, masked_reply
+from secfc.roles.checks import check_residues
+from secfc.roles.exchange import SERVER, Exchange, PartyId, Role, expect_messages, to_all
+from secfc.roles.messages import Message
+
+Array = NDArray[Any]
+
+FIXED = 3
+
+
+@dataclass(frozen=True, eq=False)
+class DistanceVerification:
+    """Everything public about the check of distances; clusters: whose distances compete.
+
+    halves: sizes (2 c,) where points are measured to both halves of their cluster: then by how much one is
+    nearer is checked, so what is added to both distances of a point alike stays.
+    """
+
+    asked: CheckedReplies
+    clusters: Array
+    halves: Array | None
+
+    @property
+    def basis(self) -> Basis:
+        return self.asked.basis
+
+    def columns(self, measured: DistanceOracle) -> Array:
+        """A responder's shares of the sums that take part, (lanes, clusters, width)."""
+        return np.ascontiguousarray(measured.rows.residues(measured.sums)[: self.basis.lanes, self.clusters])
+
+    def select_checked(self, labels: Array, decoded: Array) -> Array:
+        """What is checked, (lanes, rows, m), of decoded distances (lanes, k, m), to halves (lanes, 2, m)."""
+        if self.halves is None:
+            return np.ascontiguousarray(decoded[:, self.clusters])
+        pairs = [(a, b, math.gcd(a, b) or 1) for a, b in self.halves.reshape(-1, 2).tolist()]
+        factors = np.array([[(b // g) ** 2, -((a // g) ** 2)] for a, b, g in pairs], object)
+        scaled = self.basis.multiply(decoded, self.basis.reduce(factors.T)[:, :, labels // 2])
+        return self.basis.add(scaled[:, :1], scaled[:, 1:])
+
+
+def checked_distances(plan: CodedPlan, question: Query, sizes: Array) -> DistanceVerification | None:
+    """How replies to a question are checked; sizes: of all clusters.
+
+    None where nothing is compared, or no client is expected to deviate.
+    """
+    labels = question.labels
+    check: ReplyCheck | None
+    halves: Array | None
+    if question.operation.halves:
+        clusters, halves = np.arange(len(sizes)), sizes
+        check = HalfCheck(labels, tuple(sizes.tolist()), True) if widest_multiple(sizes) else None
+    else:
+        clusters, halves = np.flatnonzero(sizes > 0), None
+        number = np.full(len(sizes) + 1, -1)  # the last one is for -1
+        number[clusters] = np.arange(len(clusters))
+        summed = np.array_equal(cluster_sizes(labels, question.k), sizes)
+        own = number[labels] if summed else None
+        check = DistanceCheck(plan.m, tuple(sizes[clusters].tolist()), own) if len(clusters) > 1 else None
+    if plan.code.t == 0 or check is None:
+        return None
+    lanes = plan.honest_lanes(sizes) if question.coins else plan.lanes(sizes)
+    basis = plan.code.basis.prefix(lanes)
+    public = plan.digest(), question.round, basis.primes, sizes.tolist(), question.digest
+    context = hashlib.blake2b(repr(public).encode(), digest_size=32, person=b"secfc-decoded").digest()
+    responders = tuple(plan.clients[j] for j in question.responders.tolist())
+    asked = CheckedReplies(
+        plan, check, basis, context, question.round, 0, responders, responders[: plan.code.t + 1], SERVER,
+        judges=(SERVER,), earlier=0,
+    )  # fmt: skip
+    return DistanceVerification(asked, clusters, halves)
+
+
+# --- client --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class CheckedAnswer:
+    """How client number `me` answers, blinded against `colluding` clients, and checks others.  Secret."""
+
+    plan: CodedPlan
+    me: int
+    keys: PairKeys
+    coins: Coins
+    colluding: int
+
+    def __call__(self, question: Query, measured: DistanceOracle) -> Role[Message | None]:
+        plan, me = self.plan, self.me
+        check = checked_distances(plan, question, measured.sizes)
+        if check is None:
+            return (yield from masked_reply(plan, me, self.keys, self.colluding, question, measured))
+        check_responders(plan, question)
+        if me not in question.responders:
+            return None
+        others = [j for j in range(len(plan.clients)) if j != me]
+        streams = self.keys.streams(question.round, check.asked.context, others)
+        checking = CheckingClient(check.asked, plan.clients[me], streams, self.coins)
+        try:
+            yield from deal_all([checking])
+        except MissingMessageError as silence:
+            return self.report(silence)
+        columns = check.columns(measured)
+        # The streams of this round dealt row 0.
+        masked, further = replace(question, round=question.round + 1), checking.further(columns)
+        reply = blind_reply(plan, me, self.keys, self.colluding, masked, measured, further)
+        if isinstance(reply, MissingMessages):
+            return reply
+        fixed = question.round + FIXED
+        wait = Exchange({SERVER: reply}, (SERVER,), 0, round=question.round, accept=fixed, phase="distances")
+        try:
+            yield from receive_all(wait, RepliesFixed, FIXED)
+        except MissingMessageError:
+            return None  # some replies are missing, so the question is put anew
+        try:
+            yield from checking.verify(measured.rows, columns)
+        except MissingMessageError as silence:
+            yield from self.give_up(check.asked, silence)
+        return None
+
+    def report(self, silence: MissingMessageError) -> MissingMessages:
+        """What the server is told where I go no further."""
+        numbers = [self.plan.clients.index(c) for c in silence.missing if c != SERVER]
+        return MissingMessages(silence.step, np.array(sorted(numbers), np.int32))
+
+    def give_up(self, asked: CheckedReplies, silence: MissingMessageError) -> Role[None]:
+        """Tell all that may wait for me that I go no further."""
+        me, told = self.plan.clients[self.me], self.report(silence)
+        others = tuple(c for c in asked.responders if c != me)
+        nothing = MissingMessages(silence.step, NOBODY_MISSED)
+        if silence.step < DIGESTS and me in asked.committee:
+            yield Exchange(to_all((*others, SERVER), nothing), round=asked.round(DIGESTS), phase="check")
+        if silence.step < ROWS:
+            yield Exchange(to_all(others, nothing), round=asked.round(ROWS), phase="check")
+        yield Exchange({SERVER: told}, round=asked.round(PRODUCTS), phase="check")
+
+
+# --- server --------------------------------------------------------------------------------------
+
+
+def verify_replies(
+    plan: CodedPlan,
+    sizes: Array,
+    shape: tuple[int, int],
+    question: Query,
+    inbox: Mapping[PartyId, Any] | None,
+) -> Role[tuple[set[PartyId], dict[PartyId, MissingMessages]] | None]:
+    """Check replies to a question; inbox: None if some are missing, which responders that wait are told.
+
+    sizes: of the clusters that distances are measured to.  shape: of distances.
+    Returns who said no more meanwhile, and who could not go on: then replies must not be used.  None if all
+    fits.
+
+    Raises SuspectedParties if they do not fit, FaultyClient for what is no reply.
+    """
+    check = checked_distances(plan, question, sizes)
+    if check is None:
+        return None
+    asked, fixed = check.asked, question.round + FIXED
+    if inbox is None:
+        stop = MissingMessages(FIXED, NOBODY_MISSED)
+        yield Exchange(to_all(asked.responders, stop), round=fixed, phase="assign")
+        return None
+    masked, further = decoded_replies(check, shape, inbox)
+    yield Exchange(to_all(asked.responders, RepliesFixed()), round=fixed, phase="assign")
+    silent, weights = set[PartyId](), None
+    try:
+        weights = asked.weights((yield from hear_coins(asked, SERVER, b"", {})))
+    except MissingMessageError as silence:
+        silent = set(silence.missing)
+    wait = Exchange({}, asked.responders, 0, round=asked.round(PRODUCTS), phase="assign")
+    heard = yield wait
+    unable = {c: m for c, m in heard.items() if isinstance(m, MissingMessages)}
+    told = expect_messages({c: m for c, m in heard.items() if c not in unable}, MaskedProducts)
+    gone = set(asked.responders) - set(heard)
+    if gone or unable or weights is None:
+        named = gone or any(m.missing.size for m in unable.values())
+        # Who did not go on, and says not why, is one of those that deal.
+        return gone if named else silent or set(asked.committee), unable
+    words = {c: asked.check_products(c, m) for c, m in told.items()}
+    values = check.select_checked(question.labels, masked)
+    asked.accept(weights, weights.combine(values, further), np.zeros_like(weights.offset), words)
+    return None
+
+
+def decoded_replies(
+    check: DistanceVerification, shape: tuple[int, int], inbox: Mapping[PartyId, CodedDistances]
+) -> tuple[Array, Array]:
+    """Distances (lanes, *shape) and further numbers (lanes, more), residues that replies add up to."""
+    asked, basis, code = check.asked, check.basis, check.asked.plan.code
+    replies = expect_messages(inbox, CodedDistances)
+    for sender, message in replies.items():
+        check_residues(basis, sender, message.values, shape)
+    more = [check_further(basis, c, m.further, asked) for c, m in replies.items()]
+    numbers = {asked.plan.clients.index(c): m.values for c, m in replies.items()}
+    return code.decode(numbers, 2), reduce(basis.add, more)

@@ -1,0 +1,190 @@
+"""Replies that the server decodes are checked: what is false ends the run before a label is published."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+import secfc
+from field.ring.basis import LANE_PRIMES, Basis
+from secfc.coded.messages import CodedDistances, MissingMessages
+from secfc.disclosure.checked.messages import CheckDealing, MaskedProducts, MaskedRow
+from secfc.kmeans.bisecting import Bisecting
+from secfc.kmeans.starts import CenterSeparation, KMeansPlusPlus, RandomPoints
+from secfc.roles.exchange import SERVER, STRIDE, FaultyClient, SuspectedParties
+from tests.nightly import short
+from tests.small import federation, same_runs
+
+LIES = [
+    (CodedDistances, "values", "client-3"),
+    (CodedDistances, "further", "client-3"),
+    (CheckDealing, "values", "client-1"),
+    (MaskedRow, "values", "client-4"),
+    (MaskedProducts, "values", "client-4"),
+]
+WAYS = {
+    "bisecting": dict(init=Bisecting()),
+    "two segments": dict(init=RandomPoints(), threshold=secfc.Threshold(t=1, ell=2)),
+    "drawn": dict(init=KMeansPlusPlus()),
+    "separated": dict(init=CenterSeparation(RandomPoints())),
+}
+
+
+def settings(way):
+    exact = secfc.Quantization(scale=1024.0)
+    return {"k": 3, "max_iter": 3, "quantization": exact, "threshold": secfc.Threshold(t=2), **WAYS[way]}
+
+
+def run(way="bisecting", m=48, **options):
+    """Five of six clients respond."""
+    algorithm = secfc.SecFC(disclosure=secfc.Distances(), **settings(way))
+    return secfc.fit(algorithm, federation(n=6, m=m), seed=1, keep_bodies=True, **options)
+
+
+def plain(way, m=48, **more):
+    options = {name: value for name, value in settings(way).items() if name != "threshold"}
+    return secfc.fit(secfc.Lloyd(**options), federation(n=6, m=m), seed=1, **more)
+
+
+def lying(kind, field, sender, seed, turn):
+    """Adds to one residue of what a client says in the turn-th round of this; notes rounds, and questions."""
+    seen, asked = [], []
+
+    def faults(e):
+        if e.sender == SERVER and e.kind in ("DistanceQuery", "HalfDistanceQuery", "FinalResult"):
+            asked.append(e.round)
+        if not isinstance(e.body, kind) or e.sender != sender or not getattr(e.body, field).size:
+            return (e,)
+        if e.round not in seen:
+            seen.append(e.round)
+        if seen.index(e.round) != turn:
+            return (e,)
+        changed = getattr(e.body, field).copy()
+        rng = np.random.default_rng(seed)
+        place = rng.integers(changed.size)
+        value = int(changed.reshape(-1)[place]) + 1 + int(rng.integers(1 << 20))
+        changed.reshape(-1)[place] = value % 1073741700
+        return (dataclasses.replace(e, body=dataclasses.replace(e.body, **{field: changed})),)
+
+    return faults, seen, asked
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_labels_are_those_of_plaintext(way):
+    assert same_runs(run(way), plain(way))
+
+
+@pytest.mark.parametrize(("kind", "field", "sender"), LIES, ids=lambda x: getattr(x, "__name__", x))
+@pytest.mark.parametrize("way", ["bisecting", "two segments"])
+def test_one_false_residue_ends_the_run_before_a_label(way, kind, field, sender):
+    for seed in range(short(2, nightly=100)):
+        faults, seen, asked = lying(kind, field, sender, seed, turn=seed % 2)
+        with pytest.raises(SuspectedParties, match=r"fit the shares of the rows|lies on no polynomial"):
+            run(way, faults=faults)
+        # What a step gives is told in the next question.
+        assert max(asked) // STRIDE == seen[seed % 2] // STRIDE
+
+
+@pytest.mark.parametrize("way", ["bisecting", "two segments"])
+def test_it_is_the_check_that_notices(way, monkeypatch):
+    """Positive control: with the identity taken away the same lies run to the end."""
+    monkeypatch.setattr("field.code.reply_check.CheckWeights.fits", lambda *_: True)
+    for kind, field, sender in LIES[:2]:
+        faults, seen, _ = lying(kind, field, sender, 0, turn=0)
+        assert run(way, faults=faults).n_iter >= 1
+        assert seen
+
+
+def forcing(cluster):
+    """Client 3 moves the first point away from a center."""
+
+    def faults(e):
+        if not isinstance(e.body, CodedDistances) or e.sender != "client-3" or e.body.values.shape[1] != 3:
+            return (e,)
+        values = e.body.values.copy()
+        each = np.arange(5, 5 + len(values), dtype=values.dtype)
+        values[:, cluster, 0] = (values[:, cluster, 0] + each) % 1073741700
+        return (dataclasses.replace(e, body=dataclasses.replace(e.body, values=values)),)
+
+    return faults
+
+
+def test_without_the_check_a_responder_chooses_labels(monkeypatch):
+    """Positive control of what it is good for: a label depends on what one client adds."""
+    own = int(run("two segments").history[-1][0])
+    with pytest.raises(SuspectedParties, match="fit the shares of the rows"):
+        run("two segments", faults=forcing(own))
+    monkeypatch.setattr("field.code.reply_check.CheckWeights.fits", lambda *_: True)
+    assert run("two segments", faults=forcing(own)).history[-1][0] != own
+
+
+def gone(client, kind, turn):
+    """A client that falls silent for good before it says this for the turn-th time."""
+    rounds = set()
+
+    def faults(e):
+        if e.sender == client and e.kind == kind:
+            rounds.add(e.round)
+        return () if e.sender == client and len(rounds) >= turn else (e,)
+
+    return faults
+
+
+KINDS = ("CheckDealing", "CodedDistances", "CheckCoin", "CheckDigest", "MaskedRow", "MaskedProducts")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("client", ["client-1", "client-4"])
+def test_a_client_that_is_lost_at_any_message_changes_no_label(client, kind):
+    if client == "client-4" and kind.startswith("Check"):
+        pytest.skip("it does not deal")
+    full = run()
+    for turn in (1, 2):
+        assert same_runs(full, run(faults=gone(client, kind, turn)))
+
+
+@pytest.mark.parametrize("kind", [*KINDS, "RepliesFixed"])
+def test_one_lost_message_changes_no_label(kind):
+    full = run()
+    for number in range(short(3, nightly=40)):
+        count = iter(range(1 << 30))
+
+        def faults(e, number=number, count=count):
+            return () if e.kind == kind and next(count) == 3 * number else (e,)
+
+        assert same_runs(full, run(faults=faults))
+
+
+def test_who_goes_no_further_and_says_not_why_does_not_spare_the_check():
+    """A liar that deals stops the server from hearing coins, and answers the rest: nothing is used."""
+
+    def faults(e):
+        if e.kind == "CheckDigest" and e.sender == "client-1" and e.recipient == SERVER:
+            e = dataclasses.replace(e, body=MissingMessages(4, np.empty(0, np.int32)))
+        return forcing(0)(e)
+
+    with pytest.raises((SuspectedParties, secfc.TooFewReplies)):
+        run("two segments", faults=faults)
+
+
+def test_further_numbers_that_are_missing_are_a_fault():
+    def faults(e):
+        if isinstance(e.body, CodedDistances) and e.sender == "client-3":
+            e = dataclasses.replace(e, body=dataclasses.replace(e.body, further=None))
+        return (e,)
+
+    with pytest.raises(FaultyClient, match="client-3"):
+        run(faults=faults)
+
+
+def test_lanes_that_honest_rows_need_are_checked_where_sums_of_others_are_told(monkeypatch):
+    monkeypatch.setattr("secfc.disclosure.decoded.distances.WORTH", 0)
+    few = secfc.Quantization(scale=32.0, basis=Basis(LANE_PRIMES[:3]), coarse="allow")
+    monkeypatch.setitem(WAYS, "sums", {**WAYS["two segments"], "quantization": few})
+    result = run("sums", bound=4.0)
+    told = [e.body for e in result.transcript.envelopes if e.kind == "CodedDistances"]
+    assert all(body.sums is not None and len(body.values) == len(body.further) for body in told)
+    assert same_runs(result, plain("sums", bound=4.0))
+    faults, *_ = lying(CodedDistances, "values", "client-3", 0, 0)
+    with pytest.raises(SuspectedParties, match="fit the shares of the rows"):
+        run("sums", faults=faults, bound=4.0)
