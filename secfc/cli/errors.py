@@ -68,7 +68,7 @@ class Lazily(click.Group):
 # --------------------------------------------------------------------------------------------------
 
 # Parameters of the library whose options are called otherwise than they are.
-FLAGS = {"t": "-t", "k": "-k", "basis": "--field", "max_cheaters": "--liars"}
+FLAGS = {"t": "-t", "k": "-k", "basis": "--field", "max_cheaters": "--liars", "deviating": "--deviating"}
 # Values that are options of their own, or of other names.
 PHRASES = {
     ("union", True): ("--features", "union"),

@@ -42,7 +42,9 @@ def summarize_secfc(
         {**step_parameters(way), **privacy_parameters(way, plan, ids)},
         claim,
         task_phrases(way),
-        threat_model(plan, leakage_under_policy(way), *center_rounding_note(way, plan)),
+        threat_model(
+            plan, leakage_under_policy(way), *deviation_note(way, plan), *center_rounding_note(way, plan)
+        ),
         delta=None if exact else budget_parameters(way)["delta"],
         **({} if exact else noise_sentences(way.disclosure, plan)),
     )
@@ -54,6 +56,7 @@ def summarize_secfc(
             plan,
             leakage_under_policy(way),
             ("Membership", f"private; {row_identity(federation, ids)}"),
+            *deviation_note(way, plan),
             *center_rounding_note(way, plan),
         ),
         hidden=never_revealed(membership, plan),
@@ -184,6 +187,18 @@ def threat_model(plan: CodedPlan, but: str, *more: tuple[str, str]) -> tuple[tup
         ("Coding", f"ell = {code.ell}: each point {segments}"),
         ("Field", f"{primes}, a modulus of {basis.modulus.bit_length()} bits"),
     )
+
+
+def deviation_note(way: SecFCSettings, plan: CodedPlan) -> tuple[tuple[str, str], ...]:
+    """What clients that deviate can do where a committee compares, and labels or sizes are opened."""
+    if way.disclosure.capabilities.exposes not in ("labels", "sizes"):
+        return ()
+    if not plan.deviating:
+        return (("Deviating", "one client that deviates can read the others' rows"),)
+    one = plan.deviating == 1
+    does = "1 client" if one else f"{plan.deviating} clients"
+    what = f"of a committee that deviate{'s' * one} end{'s' * one} the run, and learn{'s' * one} nothing more"
+    return (("Deviating", f"{does} {what}"),)
 
 
 def center_rounding_note(way: SecFCSettings, plan: CodedPlan) -> tuple[tuple[str, str], ...]:

@@ -43,7 +43,7 @@ class Stakes:
     are opened; smallest: points of the smallest cluster whose center is.  sizes: whether clusters' sizes are
     shown.  coordinator: the server's public identity.  guesses: of IDs that a client may test against a
     union, by the quota of its tags; inf under a key of tags that all share, None without a union.
-    clients: data owners.
+    clients: data owners.  deviating: clients that a committee withstands that deviate.
     """
 
     policy: str
@@ -56,13 +56,15 @@ class Stakes:
     coordinator: bytes
     guesses: float | None = None
     clients: int = 0
+    deviating: int = 0
 
 
 @dataclass(frozen=True)
 class Floors:
     """The least that a site demands; None and empty demand nothing of that kind.
 
-    policies: those it accepts.  smallest_t: clients that may collude and learn nothing.  largest_epsilon,
+    policies: those it accepts.  smallest_t: clients that may collude and learn nothing; deviating: that may
+    deviate in a committee, and learn nothing more.  largest_epsilon,
     largest_delta: of one run; a run with noise needs both to fit.  total_epsilon: over all runs of this site,
     basic composition.  open_centers: whether centers may be opened; smallest_center: points of a cluster
     whose exact center may be.  show_sizes: whether sizes of clusters may be shown.  changed_rows: rows that
@@ -85,6 +87,7 @@ class Floors:
     coordinators: tuple[bytes, ...] | None = None
     total_quota: int | None = None
     fewest_clients: int = 0
+    deviating: int = 0
 
     def __post_init__(self) -> None:
         for each in fields(self):
@@ -110,6 +113,7 @@ class Floors:
         found = cls(
             None if policies is None else table.texts("policies"),
             table.get("smallest_t", int, 1),
+            deviating=table.get("deviating", int, 0),
             open_centers=table.get("open_centers", bool, True),
             smallest_center=table.get("smallest_center", int, 10),
             show_sizes=table.get("show_sizes", bool, True),
@@ -148,6 +152,9 @@ class Floors:
             yield "coordinators", f"the server {stakes.coordinator.hex()}", "another server's identity"
         if stakes.t is not None and not stakes.t >= self.smallest_t:
             yield "smallest_t", f"t={stakes.t}", f"at least {self.smallest_t} colluding clients learn nothing"
+        if stakes.t is not None and not stakes.deviating >= self.deviating:
+            rule = f"at least {self.deviating} clients that deviate learn nothing more"
+            yield "deviating", f"deviating={stakes.deviating}", rule
         for name in ("epsilon", "delta"):
             most, asked = getattr(self, f"largest_{name}"), getattr(stakes, name)
             if most is not None and (asked is None or not asked <= most):

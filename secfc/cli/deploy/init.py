@@ -40,6 +40,7 @@ open_centers = {centers}            # may centers be opened at all,
 smallest_center = 10            # and of clusters of how many points at least?
 show_sizes = true               # may sizes of clusters be shown?
 changed_rows = 0                # rows here that must differ between two opened outputs, if any: 0, or 10 up
+# deviating = 1                 # clients of a committee that may deviate and learn nothing more
 # fewest_clients = 3            # data owners, with this site, that must take part
 # largest_epsilon = 1.0         # of one run; then a run without noise is refused
 # largest_delta = 1e-6

@@ -189,6 +189,7 @@ def _stakes(run: RunFile, algorithm: Any, asked: AskedOptions) -> Stakes:
         sizes=not hidden and run.algorithm != "feddp",
         coordinator=run.identities[SERVER],
         clients=len(run.clients),
+        deviating=get_parameter(algorithm, "deviating", None) or 0,
         guesses=(asked.get("quota") or math.inf) if asked.get("membership") == "private" else None,
     )
 

@@ -97,6 +97,10 @@ class SecFCOptions(Coalition, LloydSteps, NoiseOptions):
     liars: int = option(0, Whole(0), metavar="A", group=PRIVACY, help=
         "Clients that may lie and change no label; whose replies are read and false is named and left out. "
         "Each needs two more clients, n >= 2 (ell + t - 1) + 1 + 2 A. Needs --disclosure distances.")
+    deviating: int | None = option(None, Whole(0), metavar="A", group=PRIVACY, help=
+        "Clients that may deviate while a committee compares: A + 1 of them play each part, and false words "
+        "end the run before a label. From 0 to t, by default 0: then one that deviates can read the others' "
+        "rows. For --disclosure assignments with a dealer.")
     centers: str = option("exact", ["exact", "rounded"], group=CLUSTERS, help=
         "What distances are measured to. rounded: means on a grid of 1/16 step, of narrower numbers: about "
         "half the time and traffic where points are many; labels are those of plaintext k-means that rounds "
@@ -253,7 +257,7 @@ def choose(asked: AskedOptions, public: PublicFacts) -> ChosenAlgorithm:
     )
     remarks = (derived,) if bound_from_data(asked) else ()
     algorithm = SecFC(
-        asked.k, Threshold(t, ell, asked["liars"]), membership=membership,
+        asked.k, Threshold(t, ell, asked["liars"], asked["deviating"]), membership=membership,
         runtime=Runtime(
             asked["threads"], Network(asked["latency"] / 1e3, asked["bandwidth"] * 1e6 / 8), asked["workers"],
             asked["scratch"],

@@ -148,6 +148,15 @@ def test_a_run_below_a_floor_is_refused(floor, demand):
     assert caught.value.floor == floor
 
 
+def test_a_run_that_withstands_fewer_that_deviate_than_a_site_demands_is_refused():
+    floors = Floors(deviating=1)
+    floors.check(build_run(runfile("secfc", {"t": 1, "deviating": 1}, {})).stakes)
+    for options in ({"t": 1}, {"t": 1, "deviating": 0}, {"t": 1, "disclosure": "own-labels"}):
+        with pytest.raises(BelowFloor, match=r"deviating=0.*`deviating`"):
+            floors.check(build_run(runfile("secfc", options, {})).stakes)
+    Floors().check(build_run(runfile("secfc", {"t": 1}, {})).stakes)
+
+
 def test_quotas_of_guesses_add_up_and_a_shared_key_is_more_than_any():
     def stakes(**options):
         return build_run(runfile("secfc", {"t": 1, "membership": "private", **options}, {})).stakes

@@ -10,6 +10,7 @@ from field.code.linear_digest import LinearDigest
 from field.ring.basis import Basis
 from secfc.coded.messages import Corrections, LabelShare, MaskedBits
 from secfc.coded.parameters import Network
+from secfc.coded_kmeans.run_summary import summarize_secfc
 from secfc.disclosure.checked import words
 from secfc.disclosure.checked.messages import CheckDealing, MaskSums, PartDigests
 from secfc.kmeans.bisecting import Bisecting
@@ -434,3 +435,40 @@ def test_sums_of_digests_are_read_as_they_were_written():
     twice.join(total)
     assert twice.words == 0
     assert (twice.residues == basis.add(total.residues, total.residues)).all()
+
+
+# --- what may be asked for ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("way", "said"),
+    [
+        (dict(threshold=secfc.Threshold(1, deviating=2)), "deviating=2, t=1: at most t liars"),
+        (dict(threshold=secfc.Threshold(1, deviating=-1)), "deviating=-1, t=1: at most t liars"),
+        (dict(disclosure="own-labels"), "labels, play parts by several"),
+        (dict(disclosure=secfc.AssignmentsOnly(dealer=None)), "labels, play parts by several"),
+        (dict(quantization=secfc.Quantization(centers="rounded")), "while it rounds centers is not checked"),
+        (
+            dict(disclosure=secfc.AssignmentsOnly(dealer="client-0")),
+            "parts played by two need t\\+2=3 clients",
+        ),
+    ],
+)
+def test_what_nobody_checks_is_refused_with_the_reason(way, said):
+    with pytest.raises(ValueError, match=said):
+        secfc.fit(secfc.SecFC(2, **{"threshold": secfc.Threshold(1, deviating=1), **way}), federation(n=3))
+
+
+def test_a_report_says_what_a_client_that_deviates_can_do():
+    def said(way):
+        setup = dict(summarize_secfc(way, run_of(way), federation(n=3), None).setup)
+        return setup.get("Deviating")
+
+    def run_of(way):
+        return secfc.fit(way, federation(n=3), seed=1)
+
+    assert said(secfc.SecFC(2, 1)) == "one client that deviates can read the others' rows"
+    assert said(secfc.SecFC(2, secfc.Threshold(1, deviating=1))) == (
+        "1 client of a committee that deviates ends the run, and learns nothing more"
+    )
+    assert said(secfc.SecFC(2, 1, disclosure="distances")) is None
