@@ -71,6 +71,11 @@ class ReplicatedCommittee:
         """The t + 1 players that hold what is to be shared, and that open results."""
         return range(self.t + 1)
 
+    @property
+    def first(self) -> tuple[int, ...]:
+        """Who holds the first part of what is to be shared."""
+        return (0,)
+
     @cached_property
     def sets(self) -> tuple[tuple[int, ...], ...]:
         """Who knows each component: all sets of t + 1 players, first T_0, T_1, ..., T_2t."""
@@ -85,6 +90,10 @@ class ReplicatedCommittee:
     def senders(self, player: int) -> tuple[int, ...]:
         """Who tells this player parts."""
         return tuple((player - s) % self.size for s in range(1, self.t + 1))
+
+    def part_of(self, player: int) -> int:
+        """A number that no other player has: nobody plays a part beside it."""
+        return player
 
     def held(self, player: int) -> tuple[int, ...]:
         """The components this player knows."""
