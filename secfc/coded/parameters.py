@@ -173,7 +173,8 @@ class Threshold(ParameterGroup):
     deviating
         Clients that may deviate while a committee compares, from 0 to t: its labels stay right and show
         nothing more, as each part is played by so many and one.  With 0, which None stands for, one client
-        that deviates can read the others' rows.  Needs `AssignmentsOnly` with a dealer and exact centers.
+        that deviates can read the others' rows.  Needs `AssignmentsOnly` and exact centers; without a dealer
+        it is 1 at most, and takes 2 t + 2 clients.
 
     Raises
     ------

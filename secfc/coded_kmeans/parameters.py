@@ -151,9 +151,7 @@ BY_DEFAULT = 0
 def unchecked_committee(way: SecFCSettings) -> tuple[str, list[Any]]:
     """Why nobody checks what a committee says, and what to do about it; "" where it can be checked."""
     if not way.disclosure.capabilities.checks_words:
-        return "only committees that compare by a dealer's tables, and open labels, play parts by several", [
-            ("disclosure", "assignments")
-        ]
+        return "only committees that open labels play parts by several", [("disclosure", "assignments")]
     if way.quantization.centers == "rounded":
         return "what a committee says while it rounds centers is not checked", [("centers", "exact")]
     return "", []

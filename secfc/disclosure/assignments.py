@@ -3,8 +3,8 @@
 Under masks and tables that a dealer made (`secfc.disclosure.compare.trusted_dealer`), or together without one
 (`secfc.disclosure.dealerless.policy`).  Replies are checked before anything is opened
 (`secfc.disclosure.checked.steps`): false ones end the run, and nobody is named; without a dealer those of
-clients that are no members alone.  Of all else it assumes
-parties that follow the protocol; so this policy tolerates clients that fall silent, and not clients that lie.
+clients that are no members alone, unless each part is played by two (`Threshold(deviating=1)`).  This policy
+tolerates clients that fall silent, and ends with clients that lie where it notices them.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from field.cached import cached_property
 from field.secrets.coins import Coins
 from secfc.coded.blame import CheaterIdentification
 from secfc.coded.plan import CodedPlan, RowLayout
@@ -50,7 +49,8 @@ class AssignmentsOnly(ExactPolicy):
     with or without the server.  A dealer together with one member of the committee knows every distance.
 
     Without a dealer (`secfc.disclosure.dealerless.policy`) nothing more is learned by the server together
-    with any t clients, t at most 3; a member works two to ten times as long.
+    with any t clients, t at most 3; a member works two to ten times as long.  With `Threshold(deviating=1)`
+    and 2 t + 2 clients one party that deviates, the server included, learns nothing more either.
     """
 
     dealer: PartyId | None = SERVER
@@ -58,14 +58,13 @@ class AssignmentsOnly(ExactPolicy):
 
     @property
     def capabilities(self) -> PolicyCapabilities:
-        return PolicyCapabilities(
-            "labels", dealer=self.dealer, least_lanes=LEAST_LANES, checks_words=self.dealer is not None
-        )
+        return PolicyCapabilities("labels", dealer=self.dealer, least_lanes=LEAST_LANES, checks_words=True)
 
-    @cached_property
-    def how(self) -> TrustedDealer | Dealerless:
+    def how(self, plan: CodedPlan) -> TrustedDealer | Dealerless:
         """How committees compare."""
-        return Dealerless(self.consent) if self.dealer is None else TrustedDealer(self.dealer, self.consent)
+        if self.dealer is None:
+            return Dealerless(self.consent, plan.deviating)
+        return TrustedDealer(self.dealer, self.consent)
 
     def headroom(self, way: Any, public: Any, layout: RowLayout) -> int:
         return comparison_headroom(way, layout)
@@ -73,23 +72,23 @@ class AssignmentsOnly(ExactPolicy):
     def check(self, plan: CodedPlan) -> None:
         """Raises ValueError for clients that cannot compare like this, or a start that opens distances."""
         check_consent(plan, self)
-        self.how.check(plan)
+        self.how(plan).check(plan)
 
     def client(self, plan: CodedPlan, name: PartyId, *, coins: Coins) -> Role[ClientPolicy]:
-        return self.how.client(plan, name, coins=coins)
+        return self.how(plan).client(plan, name, coins=coins)
 
     def server(
         self, plan: CodedPlan, screening: CheaterIdentification, *, coins: Coins, threads: int
     ) -> Role[CodedSource]:
-        return self.how.server(plan, screening)
+        return self.how(plan).server(plan, screening)
 
     def seating(self, plan: CodedPlan) -> CommitteeChoice:
         return (
-            dealerless_committee(plan)
+            dealerless_committee(plan, plan.deviating)
             if self.dealer is None
             else CommitteeChoice(committee_size(plan.code.t), self.dealer, plan.deviating)
         )
 
     def learned(self, plan: CodedPlan) -> tuple[str, ...]:
         labels = "all labels and cluster sizes, in every iteration (so did every client)"
-        return (labels, *self.how.learned(plan), *opened_beside_labels(plan))
+        return (labels, *self.how(plan).learned(plan), *opened_beside_labels(plan))

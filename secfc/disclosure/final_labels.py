@@ -66,7 +66,7 @@ from secfc.disclosure.compare.session import (
 from secfc.disclosure.compare.trusted_dealer import TrustedDealer
 from secfc.disclosure.dealerless.messages import ChangeShare, ResharedPart
 from secfc.disclosure.dealerless.policy import Dealerless, DealerlessParty, take_over_part, weighted_sum
-from secfc.disclosure.dealerless.steps import AnswerRounds, CommitteeComputation, SharedKeySeats, StalledStep
+from secfc.disclosure.dealerless.steps import AnswerRounds, Computation, SharedKeySeats, StalledStep
 from secfc.disclosure.owner_labels.client import OwnerLabelsClient
 from secfc.disclosure.owner_labels.dealer import DealerBackend
 from secfc.disclosure.owner_labels.server import OwnerLabelsServer
@@ -298,7 +298,7 @@ class CommitteeRun:
             shares[0] = planes
         return self.basis.reduce(known), shares
 
-    def assign(self, one_hot: Array) -> Role[tuple[Array, CommitteeComputation]]:
+    def assign(self, one_hot: Array) -> Role[tuple[Array, Computation]]:
         """Who wins each point: (held, k, words) shares, from shares (lanes, k, m) of the labels before."""
         basis, pairs, d = self.basis, self.pairs, self.points.shape[2]
         count, m = len(pairs.first), self.plan.m
@@ -337,7 +337,7 @@ class CommitteeRun:
         ]
         return np.concatenate([bits.reshape(len(bits), -1) for bits in both], axis=1)
 
-    def against_empty(self, joint: CommitteeComputation, empty: Array) -> Role[Array]:
+    def against_empty(self, joint: Computation, empty: Array) -> Role[Array]:
         """What flips a comparison (held, pairs, 1) where a is empty and b is not, from empty (held, words).
 
         The number of such a pair is 0, so its sign says that b is no nearer.
@@ -352,7 +352,7 @@ class CommitteeRun:
         )
         return product
 
-    def unchanged(self, joint: CommitteeComputation, old: Array, new: Array) -> Role[bool]:
+    def unchanged(self, joint: Computation, old: Array, new: Array) -> Role[bool]:
         """Whether all labels stayed, opened to the committee."""
         m, constant = self.plan.m, joint.player.constant
         inside = pack_bits(np.ones((1, m), np.uint8))
@@ -369,7 +369,7 @@ class CommitteeRun:
             bit ^= message.bit
         return bit
 
-    def one_hot(self, joint: CommitteeComputation, won: Array) -> Role[Array]:
+    def one_hot(self, joint: Computation, won: Array) -> Role[Array]:
         """Shares (lanes, k, m) in residues of the winners' bits (held, k, words)."""
         m, members = self.plan.m, self.seats.client(self.seats.committee.members)
         mine = None

@@ -38,6 +38,7 @@ REPLIES = "tests/secfc/disclosure/checked/test_checked_replies.py"
 DECODED = "tests/secfc/disclosure/decoded/test_verification.py"
 SHARED = "tests/secfc/disclosure/checked/test_checked_shared_labels.py"
 WORDS = "tests/secfc/disclosure/checked/test_checked_words.py"
+WITNESSED = "tests/secfc/disclosure/test_dealerless_witnessed.py"
 READING = "tests/secfc/active/test_a9_false_distances.py"
 VALIDITY = "tests/secfc/active/test_a1_input_validity.py"
 SUMS = "tests/secfc/secure_sum/test_aggregate.py"
@@ -61,6 +62,15 @@ TABLE = (
         "clients that only respond, `AssignmentsOnly(dealer=None)`", "nothing", "nothing",
         "the same check; the `t + 1` members are in the rows below", "noticed", "labels+dealerless",
         (f"{READING}::test_it_is_refused_before_its_first_false_question_opens_a_label",),
+    ),
+    DeviationRow(
+        "any one client, or the server, in comparisons, `AssignmentsOnly(dealer=None)` with "
+        "`Threshold(deviating=1)`", "nothing", "nothing, but for one threshold test a point in a start by "
+        "`CenterSeparation`",
+        "each part is played by two, one of whom vouches for what the other says, in each round",
+        "noticed", "labels+dealerless+several",
+        (f"{READING}::test_where_each_part_is_played_by_two_a_member_is_refused_before_a_label",
+         f"{WITNESSED}::test_a_lie_in_any_message_ends_the_run_and_no_false_label_is_used"),
     ),
     DeviationRow(
         "up to `t` clients in sums of clusters that are rounded, `AssignmentsOnly()`", "nothing", "nothing",
@@ -94,7 +104,7 @@ TABLE = (
         "nothing", "nothing",
         "`Threshold(deviating=1)`, the default where there are clients enough: words are compared before "
         "labels leave",
-        "noticed", "labels+several",
+        "noticed", "labels+dealt+several",
         (f"{WORDS}::test_one_flipped_bit_of_a_speaker_ends_the_run_before_a_label",
          f"{WORDS}::test_who_tells_different_words_to_two_is_noticed_in_the_next_openings",
          f"{WORDS}::test_false_shares_of_labels_are_used_by_nobody",
@@ -104,7 +114,8 @@ TABLE = (
     DeviationRow(
         "one client of the committee that compares, where each part is played by one", "labels",
         "**how near a row is to a border, and so rows**, in some hundred steps",
-        "`Threshold(deviating=1)`, which only `AssignmentsOnly()` with a dealer and exact centers has",
+        "`Threshold(deviating=1)`, which only `AssignmentsOnly` with exact centers has, without a dealer "
+        "from `2 t + 2` clients on",
         "unnoticed", "labels+alone|owners|final",
     ),
     DeviationRow(
@@ -219,7 +230,10 @@ def kinds_of(algorithm: Any, plan: Any = None) -> frozenset[str]:
         found.add("private")
     if "labels" in found:
         exact = algorithm.quantization.centers == "exact" and policy.capabilities.checks_words
-        several = getattr(plan, "deviating", exact and algorithm.threshold.deviating != 0)
+        asked = algorithm.threshold.deviating
+        # By default nobody plays a part beside another where nobody deals.
+        wanted = policy.capabilities.dealer is not None if asked is None else asked > 0
+        several = getattr(plan, "deviating", exact and wanted)
         found.add("several" if several else "alone")
     return frozenset(found)
 

@@ -110,7 +110,12 @@ def cheapest_blocks(available: int, t: int, deviating: int, traffic: Traffic) ->
 
 
 def largest_deviating(n: int, t: int, dealer: PartyId | None, *, most: int) -> int:
-    """How many clients that deviate can be told from honest ones among n clients, up to so many."""
+    """How many clients that deviate can be told from honest ones among n clients, up to so many.
+
+    0 where nobody deals: parts played by two cost a committee several times the work, so it is asked for.
+    """
+    if dealer is None:
+        return 0
     besides = n - (dealer not in (None, SERVER))
     return max(0, min(most, t, besides - max(1, t) - 1))
 
@@ -123,12 +128,19 @@ def check_deviating(n: int, t: int, deviating: int, dealer: PartyId | None) -> N
             "or raise t"
         )
     apart = dealer not in (None, SERVER)
-    needed = max(1, t) + 1 + deviating
+    if dealer is None and deviating > 1:
+        raise InvalidValue(
+            f"deviating={deviating}, dealer=None: where nobody deals each part is played by two: use "
+            "deviating=1, or a policy with a dealer"
+        )
+    needed = (2 * t if dealer is None else max(1, t)) + 1 + deviating
     if deviating and n - apart < needed:
-        who = f"n={n}, t={t}" + (f", dealer={dealer!r}" if apart else "")
+        named = apart or dealer is None
+        who = f"n={n}, t={t}" + (f", dealer={dealer!r}" if named else "")
+        least = f"{'2t' if dealer is None else 't'}+{1 + deviating}={needed}"
         besides = " besides the dealer" if apart else ""
         raise InvalidValue(
-            f"{who}: parts played by {_word(deviating + 1)} need t+{1 + deviating}={needed} clients"
+            f"{who}: parts played by {_word(deviating + 1)} need {least} clients"
             f"{besides}: add {_word(needed - n + apart)}, lower t, or deviating=0"
         )
 

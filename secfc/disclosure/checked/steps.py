@@ -31,6 +31,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -86,7 +87,7 @@ class CheckedReplies:
     precedes replies.  committee: who adds up replies, or a part of them each.  dealer: who knows the masks of
     replies; None where nobody does, and parts add up to replies.  dealt: the step in which members deal.
     what: is checked, for errors.  judges: who hears V, the members if nobody else.  earlier: by so much a
-    server's rounds precede.
+    server's rounds precede.  alike: where nobody deals so many neighbors in a committee add up the same.
     """
 
     plan: CodedPlan
@@ -102,6 +103,7 @@ class CheckedReplies:
     what: str = "replies"
     judges: tuple[PartyId, ...] = ()
     earlier: int = EARLIER
+    alike: int = 1
 
     @cached_property
     def told(self) -> tuple[PartyId, ...]:
@@ -361,9 +363,11 @@ class CheckingClient:
             check_residues(asked.basis, c, message.values, (REPETITIONS,))
         if asked.dealer is not None:
             return mine, inbox[asked.dealer].values
-        for message in inbox.values():
-            mine = asked.basis.add(mine, message.values)
-        return mine, np.zeros_like(mine)
+        told = [mine if c == self.name else inbox[c].values for c in asked.committee]
+        for at in range(0, len(told), asked.alike):
+            if any((each != told[at]).any() for each in told[at : at + asked.alike]):
+                raise asked.suspected("two that have the same part of replies add up different ones")
+        return reduce(asked.basis.add, told[:: asked.alike]), np.zeros_like(mine)
 
     def _opened_rows(self, weights: CheckWeights, rows: CodedRows, columns: Array) -> Role[Array]:
         """A, at all segments: (lanes, ell, repetitions, products, width)."""

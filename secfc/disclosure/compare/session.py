@@ -109,6 +109,8 @@ class CommitteeChoice:
 
     def among(self, available: int) -> Blocks | None:
         """The cheapest committee of so many clients that do not deal; None if they are too few."""
+        if self.deviating and self.dealer is None:
+            return self.of(self.fewest) if available >= self.fewest else None
         if self.deviating:
             return cheapest_blocks(available, self.size - 1, self.deviating, PROPORTIONS)
         return self.of(self.size) if available >= self.size else None
@@ -117,6 +119,9 @@ class CommitteeChoice:
         """The committee of so many clients; None if there is no such."""
         if not self.deviating:
             return Blocks((players,), 0) if players == self.size else None
+        if self.dealer is None:
+            each = self.deviating + 1
+            return Blocks((each,) * (players // each), self.deviating) if players == self.fewest else None
         found = shapes(players, self.size - 1, self.deviating)
         return next((blocks for blocks in found if blocks.players == players), None)
 
@@ -257,7 +262,8 @@ class ComparisonSession:
         if operation.opens != "labels" and (dealer is None or not unseen):
             return None
         # Where nobody deals so many take a part of the replies over.
-        adding = self.committee if dealer is not None else self.committee[: self.plan.code.t + 1]
+        alike = 1 if dealer is not None else self.seating.deviating + 1
+        adding = self.committee if dealer is not None else self.committee[: alike * (self.plan.code.t + 1)]
         # Of labels that stay shared nobody knows who adds up to a sum.
         exact = self.plan.fraction is None and not self.before
         exact = exact and np.array_equal(cluster_sizes(self.question.labels, self.question.k), self.sizes)
@@ -265,7 +271,7 @@ class ComparisonSession:
         return CheckedReplies(
             self.plan, check, self.schedule.basis, self.context, self.question.round,
             self.before + self.begun, self.responders, adding, dealer,
-            dealt=DEAL_ROW if self.checked_sums is None else DEAL_ROW + 1,
+            dealt=DEAL_ROW if self.checked_sums is None else DEAL_ROW + 1, alike=alike,
         )  # fmt: skip
 
     @property

@@ -44,3 +44,33 @@ class ChangeShare(Message, tag=53):
     """Member to the committee: its share of the bit that says whether no label changed."""
 
     bit: bool
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class SeatDigest(Message, tag=221):
+    """Client to client: a digest (32 bytes) of keys of sets that both belong to, as the sender was told them.
+
+    To who plays the same part also of this part.
+    """
+
+    digest: bytes
+
+    def __post_init__(self) -> None:
+        refuse_if(len(self.digest) != 32, f"a digest has 32 bytes, this one has {len(self.digest)}")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class WitnessedBits(Message, tag=222):
+    """Client to client: shares of bits, and a tag of those that another tells the recipient.
+
+    words: (groups, rows, words) uint64, uniform to any t recipients.  vouched: 16 bytes; none if it vouches
+    for nothing.
+    """
+
+    words: Array
+    vouched: bytes
+
+    def __post_init__(self) -> None:
+        refuse_if(not is_array(self.words, "u", 3), "shares of bits are words, (groups, rows, words)")
+        size = len(self.vouched)
+        refuse_if(size not in (0, 16), f"a tag has 16 bytes or none, this one has {size}")

@@ -18,7 +18,9 @@ coalition, and why it could have drawn it by itself, given the labels:
     LabelShare           what the labels leave: the coalition misses one component of each shared bit
     Unheard              who fell silent
 
-The check stops false replies of clients that are no members; a member deals what bits it likes of its part.
+The check stops false replies of clients that are no members; a member deals what bits it likes of its part,
+unless each part is played by two: then the committee is 2t + 2 clients, two neighbors of which have each
+part, and what each says another vouches for (`field.compare.witnessed`).
 There is no statistical error beside that of AES in counter mode, HKDF and X25519.  With more than half
 of the clients curious there is no such protocol without a dealer.
 """
@@ -39,6 +41,7 @@ from field.compare.bitslice import word_count
 from field.compare.circuits import top_bit, winner_products
 from field.compare.dealer_protocol import winner_code
 from field.compare.replicated import ReplicatedCommittee, ScratchArrays
+from field.compare.witnessed import WitnessedCommittee
 from field.ring.basis import Basis
 from field.ring.errors import InvalidValue
 from field.secrets.coins import Coins
@@ -50,14 +53,16 @@ from secfc.coded.policy import DistanceOracle
 from secfc.coded.queries import Query
 from secfc.coded.quorum import NOBODY_MISSED, MissingMessageError, ServerContext
 from secfc.coded.source import CodedSource
+from secfc.disclosure.checked.blocks import check_deviating
 from secfc.disclosure.checked.steps import DEAL_ROW, MASKS, CheckingClient, deal_all
+from secfc.disclosure.checked.words import digest_share
 from secfc.disclosure.compare.client import ComparisonClient
 from secfc.disclosure.compare.rounds import StartedComparison, add_residues
 from secfc.disclosure.compare.server import CommitteeServer
 from secfc.disclosure.compare.session import CommitteeChoice, ComparisonSession, may_open_distances
 from secfc.disclosure.dealerless.steps import (
     AnswerRounds,
-    CommitteeComputation,
+    Computation,
     SharedKeySeats,
     StalledStep,
     setup_replicated_keys,
@@ -80,13 +85,18 @@ HEARD_BY_ALL = 8
 
 @dataclass(frozen=True)
 class Dealerless:
-    """The two halves of the policy.  consent: whether a start may open distances to the server."""
+    """The two halves of the policy.  consent: whether a start may open distances to the server.
+
+    deviating: clients that may deviate and neither read nor change a label, 0 or 1.
+    """
 
     consent: bool = False
+    deviating: int = 0
 
     def check(self, plan: CodedPlan) -> None:
-        """Raises ValueError for a t that has no circuits, and where liars are to be found."""
-        ReplicatedCommittee(plan.code.t)
+        """Raises ValueError for a t that has no circuits, too few clients, and liars that are to be found."""
+        committee_of(plan.code.t, self.deviating)
+        check_deviating(plan.code.n, plan.code.t, self.deviating, None)
         if plan.liars:
             raise InvalidValue(
                 f"max_cheaters={plan.liars}: lies in secret comparisons cannot be found: use max_cheaters=0"
@@ -103,7 +113,7 @@ class Dealerless:
     def member(self, plan: CodedPlan, name: PartyId, *, coins: Coins) -> Role[DealerlessParty]:
         """A client's part in comparisons, with keys that it agreed on with the others."""
         keys = yield from pair_keys(plan, name, coins)
-        return DealerlessParty(plan, name, keys, coins)
+        return DealerlessParty(plan, name, keys, coins, self.deviating)
 
     def server(self, plan: CodedPlan, screening: CheaterIdentification) -> Role[CodedSource]:
         committees = yield from self.committees(plan, screening)
@@ -112,16 +122,28 @@ class Dealerless:
     def committees(self, plan: CodedPlan, screening: CheaterIdentification) -> Role[CommitteeServer]:
         """The server's part: who compares."""
         yield from ()
-        return CommitteeServer(MaskedQuorum(ServerContext(plan, screening)), dealerless_committee(plan))
+        seating = dealerless_committee(plan, self.deviating)
+        return CommitteeServer(MaskedQuorum(ServerContext(plan, screening)), seating)
 
     def learned(self, plan: CodedPlan) -> tuple[str, ...]:
         """What becomes of distances, for people."""
         return (f"no distance of a point, not even together with any {plan.code.t} of the clients",)
 
 
-def dealerless_committee(plan: CodedPlan) -> CommitteeChoice:
+def committee_of(t: int, deviating: int) -> ReplicatedCommittee | WitnessedCommittee:
+    """Who knows what of shared bits, where so many may deviate."""
+    return WitnessedCommittee(t, deviating) if deviating else ReplicatedCommittee(t)
+
+
+def dealerless_committee(plan: CodedPlan, deviating: int = 0) -> CommitteeChoice:
     """A committee of which any t know nothing, and nobody that deals."""
-    return CommitteeChoice(ReplicatedCommittee(plan.code.t).size)
+    return CommitteeChoice(ReplicatedCommittee(plan.code.t).size, deviating=deviating)
+
+
+def part_holders(plan: CodedPlan, committee: tuple[int, ...]) -> tuple[tuple[int, ...], ...]:
+    """Who has each of the t + 1 parts of all replies: one client, or as many as play a part here."""
+    alike = len(committee) - 2 * plan.code.t
+    return tuple(committee[alike * j : alike * j + alike] for j in range(plan.code.t + 1))
 
 
 # --- client --------------------------------------------------------------------------------------
@@ -130,10 +152,13 @@ def dealerless_committee(plan: CodedPlan) -> CommitteeChoice:
 class DealerlessParty:
     """A client's part in comparisons: its keys, and the committees it has sat in."""
 
-    def __init__(self, plan: CodedPlan, name: PartyId, keys: PairKeys, coins: Coins) -> None:
+    def __init__(
+        self, plan: CodedPlan, name: PartyId, keys: PairKeys, coins: Coins, deviating: int = 0
+    ) -> None:
         self.plan, self.name, self.me = plan, name, plan.clients.index(name)
         self.peers, self.coins, self.rooms = keys, coins, ScratchArrays()
-        self.seating = dealerless_committee(plan)
+        self.seating = dealerless_committee(plan, deviating)
+        self.committee = committee_of(plan.code.t, deviating)
         self.tables: dict[tuple[int, ...], SharedKeySeats] = {}
 
     def begin(self, match: ComparisonSession, measured: DistanceOracle) -> Role[StartedComparison]:
@@ -142,8 +167,10 @@ class DealerlessParty:
         return StartedComparison(measured, NOBODY_MISSED)
 
     def check(self, question: Query) -> None:
-        if not set(question.members.tolist()) <= set(question.responders.tolist()):
-            # A member's own reply is what it never tells.
+        responders = set(question.responders.tolist())
+        parts = part_holders(self.plan, tuple(question.members.tolist()))
+        if not all(responders & set(holders) for holders in parts):
+            # The reply of one who has the part is what nobody else is told.
             raise FaultyServer(SERVER, "asked for a committee of others than the responders")
 
     def compare(self, match: ComparisonSession, measured: DistanceOracle) -> Role[Message | None]:
@@ -165,18 +192,15 @@ class DealerlessParty:
         """My share of the labels if I am in the committee; else that I have told it what it needs."""
         plan, question = self.plan, match.question
         responders, committee = tuple(question.responders.tolist()), tuple(question.members.tolist())
-        if self.me not in responders:
+        if self.me not in {*responders, *committee}:
             return None
         schedule, steps = match.schedule, AnswerRounds(plan.clients, question.round, question.digest)
         checking = yield from self.begin_check(match)
         seats = yield from self.seated(committee, steps)
-        values = match.rivals.distances(measured, schedule.basis.lanes)
-        blinded = replace(question, round=question.round + BLINDING)
-        lacking = mask_values(plan, self.me, self.peers, plan.code.t, blinded, values)
-        if lacking.size:
-            raise StalledStep(steps.step, lacking.tolist())
-        further = self.blinded_further(match, checking, measured)
-        part = yield from take_over_part(plan, self.me, steps, responders, committee, values, further)
+        reply = self.blinded(match, checking, measured, steps)
+        part = yield from take_over_part(plan, self.me, steps, responders, committee, *reply)
+        if seats is not None and part is not None and self.seating.deviating:
+            yield from seats.agree(steps, part, dict.fromkeys((*match.responders, *match.committee)))
         yield from self.check_replies(checking, match, measured, part)
         steps.step = MASKS
         if seats is None:
@@ -184,7 +208,11 @@ class DealerlessParty:
         joint = seats.play(steps, self.peers, self.rooms)
         mine = None if part is None else part[0]
         share = yield from nearest_digits(joint, match.contest, schedule.basis, mine, match.m)
-        return LabelShare(joint.player.opening(share))
+        words, blocks = joint.player.opening(share), match.blocks
+        if blocks.told_by(seats.place):
+            return LabelShare(words)
+        (number,) = blocks.played_by(seats.place)
+        return LabelShare(words[:0], digest_share(match.context, number, words))
 
     def begin_check(self, match: ComparisonSession) -> Role[CheckingClient]:
         """My part in the check of replies, for which row 0 is dealt.  Raises StalledStep."""
@@ -196,12 +224,32 @@ class DealerlessParty:
         if self.name in match.checked.committee and lacking:
             # Whoever waits for what I would deal hears now that I go no further.
             told = MissingMessages(DEAL_ROW, NOBODY_MISSED)
-            send = to_all((c for c in match.responders if c != self.name), told)
+            send = to_all((c for c in match.checked.told if c != self.name), told)
             yield Exchange(send, round=match.question.round + DEAL_ROW, phase="compare")
             raise StalledStep(DEAL_ROW, lacking)
         checking = CheckingClient(match.checked, self.name, streams, self.coins)
         yield from self.unless_missing(deal_all([checking]))
         return checking
+
+    def blinded(
+        self,
+        match: ComparisonSession,
+        checking: CheckingClient,
+        measured: DistanceOracle,
+        steps: AnswerRounds,
+    ) -> Part:
+        """My replies, and what they are checked by, blinded; zeros of a client that does not respond."""
+        plan, question, basis = self.plan, match.question, match.schedule.basis
+        if self.name not in match.responders:
+            shapes = match.shape, (checking.asked.check.more,)
+            values, further = (np.zeros((basis.lanes, *shape), basis.dtype) for shape in shapes)
+            return values, further
+        values = match.rivals.distances(measured, basis.lanes)
+        blinded = replace(question, round=question.round + BLINDING)
+        lacking = mask_values(plan, self.me, self.peers, plan.code.t, blinded, values)
+        if lacking.size:
+            raise StalledStep(steps.step, lacking.tolist())
+        return values, self.blinded_further(match, checking, measured)
 
     def blinded_further(
         self, match: ComparisonSession, checking: CheckingClient, measured: DistanceOracle
@@ -222,8 +270,11 @@ class DealerlessParty:
         self, checking: CheckingClient, match: ComparisonSession, measured: DistanceOracle, part: Part | None
     ) -> Role[None]:
         """Check all replies.  part: a member's.  Raises SuspectedParties if they do not fit, StalledStep."""
-        asked = match.rivals.asked(measured)
-        yield from self.unless_missing(checking.verify(asked.rows, match.columns(asked), part))
+        rows, columns = None, None
+        if checking.responds:
+            asked = match.rivals.asked(measured)
+            rows, columns = asked.rows, match.columns(asked)
+        yield from self.unless_missing(checking.verify(rows, columns, part))
 
     def unless_missing(self, role: Role[None]) -> Role[None]:
         """Raises StalledStep where a role raises MissingMessageError."""
@@ -243,7 +294,7 @@ class DealerlessParty:
             steps.skip()
         else:
             self.tables[committee] = yield from setup_replicated_keys(
-                self.plan.code.t, committee, self.me, steps, self.coins
+                self.committee, committee, self.me, steps, self.coins
             )
         return self.tables.get(committee)
 
@@ -257,20 +308,24 @@ def take_over_part(
     values: Array,
     further: Array | None = None,
 ) -> Role[Part | None]:
-    """A member's additive part (lanes, k, m) of all distances; None at others, which tell a member theirs.
+    """A member's additive part (lanes, k, m) of all distances; None at others, which tell members theirs.
 
-    values: my blinded reply.  The members' parts sum to the distances; blinded replies are uniform but for
-    their weighted sum, and no member tells its own.  further: what replies are checked by, (lanes, more),
-    whose parts add up as they are; none where they are not checked.
+    values: my blinded reply, any if I do not respond.  The parts sum to the distances; blinded replies are
+    uniform but for their weighted sum, and of each part the reply of one who has it is told to nobody else.
+    further: what replies are checked by, (lanes, more), whose parts add up as they are; none where they are
+    not checked.
     """
-    members = committee[: plan.code.t + 1]
-    others = [i for i in responders if i not in members]
-    if me not in members:
-        to = members[others.index(me) % len(members)]
-        yield from steps.exchange({to: MaskedDistances(values, further=further)}, (), MaskedDistances)
+    parts = part_holders(plan, committee)
+    others = [i for i in responders if not any(i in holders for holders in parts)]
+    whose = {i: others.index(i) % len(parts) for i in others}
+    whose |= {i: j for j, holders in enumerate(parts) for i in holders}
+    reply = MaskedDistances(values, further=further)
+    send = {i: reply for i in parts[whose[me]] if i != me and me in responders}
+    mine = any(me in holders for holders in parts)
+    told = [i for i in responders if mine and i != me and whose[i] == whose[me]]
+    received = yield from steps.exchange(send, told, MaskedDistances)
+    if not mine:
         return None
-    told = others[members.index(me) :: len(members)]
-    received = yield from steps.exchange({}, told, MaskedDistances)
     basis = plan.code.basis.prefix(len(values))
     nothing = np.empty((basis.lanes, 0), basis.dtype)
     more = {me: nothing if further is None else further}
@@ -278,7 +333,8 @@ def take_over_part(
         check_residues(basis, plan.clients[i], message.values, values.shape[1:])
         more[i] = nothing if message.further is None else message.further
         check_residues(basis, plan.clients[i], more[i], more[me].shape[1:])
-    total = weighted_sum(plan, responders, {me: values, **{i: r.values for i, r in received.items()}})
+    replies = {i: r.values for i, r in received.items()} | ({me: values} if me in responders else {})
+    total = weighted_sum(plan, responders, replies)
     return total, add_residues(basis, list(more.values()))
 
 
@@ -295,7 +351,7 @@ def weighted_sum(plan: CodedPlan, responders: tuple[int, ...], values: Mapping[i
 
 
 def nearest_digits(
-    joint: CommitteeComputation, contest: ArgminContest, basis: Basis, part: Array | None, m: int
+    joint: Computation, contest: ArgminContest, basis: Basis, part: Array | None, m: int
 ) -> Role[Array]:
     """Shares (held, places, words) of the digits of every point's code, from the members' parts."""
     won = yield from winner_bits(joint, contest, basis, part, m)
@@ -303,7 +359,7 @@ def nearest_digits(
 
 
 def winner_bits(
-    joint: CommitteeComputation, contest: ArgminContest, basis: Basis, part: Array | None, m: int
+    joint: Computation, contest: ArgminContest, basis: Basis, part: Array | None, m: int
 ) -> Role[Array]:
     """Shares (held, outcomes, words) of who wins each point, from the members' parts."""
     t, count = joint.seats.committee.t, len(contest.comparisons)
@@ -312,7 +368,7 @@ def winner_bits(
     if part is not None:
         chosen = [(b, a) for a, b, _, _ in contest.comparisons]
         factors = [(u, -v) for _, _, u, v in contest.comparisons]
-        first = joint.seats.place == 0
+        first = joint.seats.place in joint.seats.committee.first
         planes = signs.share_fractions(basis, t, part, chosen, factors, first=first).reshape(shape)
     dealt = yield from joint.deal(planes, shape)
     bits = yield from joint.run(top_bit(dealt))

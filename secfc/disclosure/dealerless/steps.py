@@ -1,13 +1,14 @@
-"""Computing together on bits that any t of 2t + 1 clients know nothing of: role fragments.
+"""Computing together on bits that any t of 2t + 1 clients, or more, know nothing of: role fragments.
 
-The mathematics is in `field.compare.replicated` and `field.compare.circuits`; here is who tells whom, and
-what happens when somebody falls silent: the fragment ends with `StalledStep`, and the server asks again, in
-new rounds and so under new masks, without whom it blames.
+The mathematics is in `field.compare.replicated`, `field.compare.witnessed` and `field.compare.circuits`; here
+is who tells whom, and what happens when somebody falls silent: the fragment ends with `StalledStep`, and the
+server asks again, in new rounds and so under new masks, without whom it blames.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+import hashlib
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -17,10 +18,18 @@ from numpy.typing import NDArray
 from field.code.masking import PairKeys
 from field.compare.circuits import Circuit
 from field.compare.replicated import ReplicatedCommittee, ReplicatedPlayer, ScratchArrays
+from field.compare.witnessed import FalseWords, Shared, Told, WitnessedCommittee, WitnessedPlayer
 from field.secrets.coins import Coins
 from secfc.coded.messages import MaskedBits, MissingMessages
-from secfc.disclosure.dealerless.messages import SetKeys
-from secfc.roles.exchange import Exchange, FaultyClient, PartyId, Role, expect_messages
+from secfc.disclosure.dealerless.messages import SeatDigest, SetKeys, WitnessedBits
+from secfc.roles.exchange import (
+    Exchange,
+    FaultyClient,
+    PartyId,
+    Role,
+    SuspectedParties,
+    expect_messages,
+)
 from secfc.roles.messages import Message
 
 Array = NDArray[Any]
@@ -94,10 +103,11 @@ class AnswerRounds:
 class SharedKeySeats:
     """A committee of clients: numbers[p] is the client in place p; sets are the keys of the sets I am in."""
 
-    committee: ReplicatedCommittee
+    committee: ReplicatedCommittee | WitnessedCommittee
     numbers: tuple[int, ...]
     place: int
     sets: PairKeys
+    shared: Mapping[int, bytes]
 
     @property
     def is_member(self) -> bool:
@@ -106,7 +116,32 @@ class SharedKeySeats:
     def client(self, places: Collection[int]) -> list[int]:
         return [self.numbers[p] for p in places]
 
-    def play(self, steps: AnswerRounds, keys: PairKeys, rooms: ScratchArrays) -> CommitteeComputation:
+    def agree(self, steps: AnswerRounds, part: Sequence[Array], suspects: Collection[PartyId]) -> Role[None]:
+        """Compare, by digests, that all have the same keys of sets, and the two of a part the same part.
+
+        Else two would compute different words, see `field.compare.witnessed`.  part: mine, which those who
+        play it tell one another a digest of.  Raises SuspectedParties of suspects.
+        """
+        committee = self.committee
+        own = hashlib.blake2b(digest_size=32, person=b"secfc-own-part")
+        for array in part:
+            own.update(np.ascontiguousarray(array).data)
+        mine = {}
+        for p, i in enumerate(self.numbers):
+            if p != self.place:
+                same = committee.part_of(p) == committee.part_of(self.place)
+                text = self.shared[p] + (own.digest() if same else b"")
+                mine[i] = SeatDigest(hashlib.blake2b(text, digest_size=32, person=b"secfc-seats").digest())
+        received = yield from steps.exchange(mine, list(mine), SeatDigest)
+        if any(received[i].digest != mine[i].digest for i in mine):
+            why = (
+                "two were told different keys, or different parts of replies; nothing was computed with them"
+            )
+            raise SuspectedParties(tuple(suspects), why)
+
+    def play(
+        self, steps: AnswerRounds, keys: PairKeys, rooms: ScratchArrays
+    ) -> CommitteeComputation | WitnessedComputation:
         """My part of one computation, under masks of its own: its first step has a round of its own.
 
         Raises Stalled for a client whose key never came.
@@ -116,18 +151,25 @@ class SharedKeySeats:
         pairs = keys.streams(steps.nonce, context, others)
         if len(pairs) < len(others):
             raise StalledStep(steps.step, set(others) - set(pairs))
-        player = ReplicatedPlayer(
-            self.committee, self.place, {others[i]: stream for i, stream in pairs.items()},
-            self.sets.streams(steps.nonce, context), rooms,
-        )  # fmt: skip
-        return CommitteeComputation(self, steps, player)
+        streams = {others[i]: stream for i, stream in pairs.items()}
+        sets = self.sets.streams(steps.nonce, context)
+        if isinstance(self.committee, WitnessedCommittee):
+            player = WitnessedPlayer(self.committee, self.place, streams, sets, rooms)
+            return WitnessedComputation(self, steps, player)
+        return CommitteeComputation(
+            self, self.committee, steps, ReplicatedPlayer(self.committee, self.place, streams, sets, rooms)
+        )
 
 
 def setup_replicated_keys(
-    t: int, numbers: tuple[int, ...], me: int, steps: AnswerRounds, coins: Coins
+    committee: ReplicatedCommittee | WitnessedCommittee,
+    numbers: tuple[int, ...],
+    me: int,
+    steps: AnswerRounds,
+    coins: Coins,
 ) -> Role[SharedKeySeats]:
-    """Deal the keys of all sets of t + 1 places, each by the first of the set."""
-    committee, place = ReplicatedCommittee(t), numbers.index(me)
+    """Deal the keys of all sets of places, each by the first of the set."""
+    place = numbers.index(me)
     held = committee.held(place)
     mine = {q: coins.bytes(16) for q in held if committee.sets[q][0] == place}
     send = {}
@@ -145,7 +187,11 @@ def setup_replicated_keys(
                 steps.clients[numbers[p]], f"dealt {len(keys)} keys where {len(sets)} were due"
             )
         mine |= {q: key.tobytes() for q, key in zip(sets, keys, strict=True)}
-    return SharedKeySeats(committee, numbers, place, PairKeys(mine))
+    shared = {}
+    for p in set(range(committee.size)) - {place}:
+        both = b"".join(mine[q] for q in held if p in committee.sets[q])
+        shared[p] = hashlib.blake2b(both, digest_size=32, person=b"secfc-set-keys").digest()
+    return SharedKeySeats(committee, numbers, place, PairKeys(mine), shared)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -153,13 +199,14 @@ class CommitteeComputation:
     """One computation of a committee, at one of its places."""
 
     seats: SharedKeySeats
+    committee: ReplicatedCommittee
     steps: AnswerRounds
     player: ReplicatedPlayer
 
     def deal(self, planes: Array | None, shape: tuple[int, int]) -> Role[list[Array]]:
         """My shares of the members' bits (rows, words); planes: my own, if I am a member."""
         dealt = self.player.begin_deal(planes, shape)
-        place, committee = self.seats.place, self.seats.committee
+        place, committee = self.seats.place, self.committee
         # Shares are computed on in place, and what is told belongs to whom it is told.
         told = None if planes is None else self.player.told(dealt[place]).copy()
         received = yield from self._tell(told, shape, committee.members)
@@ -172,7 +219,7 @@ class CommitteeComputation:
             while True:
                 product = self.player.begin(layer)
                 told = self.player.told(product)
-                received = yield from self._tell(told, told.shape, range(self.seats.committee.size))
+                received = yield from self._tell(told, told.shape, range(self.committee.size))
                 layer = circuit.send(self.player.end(product, received))
         except StopIteration as done:
             result: R = done.value
@@ -181,7 +228,7 @@ class CommitteeComputation:
     def _tell(
         self, told: Array | None, shape: tuple[int, ...], speakers: Collection[int]
     ) -> Role[dict[int, Array]]:
-        committee, numbers = self.seats.committee, self.seats.numbers
+        committee, numbers = self.committee, self.seats.numbers
         receivers = () if told is None else committee.receivers(self.seats.place)
         senders = {numbers[p]: p for p in committee.senders(self.seats.place) if p in speakers}
         message = MaskedBits(told) if told is not None else None
@@ -193,3 +240,55 @@ class CommitteeComputation:
                     self.steps.clients[i], f"told bits {bits.words.shape} where {shape} were due"
                 )
         return {senders[i]: bits.words for i, bits in received.items()}
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class WitnessedComputation:
+    """One computation of a committee, at one of its places, in which every word has a witness."""
+
+    seats: SharedKeySeats
+    steps: AnswerRounds
+    player: WitnessedPlayer
+
+    def deal(self, planes: Array | None, shape: tuple[int, int]) -> Role[list[Array]]:
+        """My shares of all parts' bits (rows, words); planes: those of my own part."""
+        return (yield from self._heard(self.player.begin_deal(planes, shape)))
+
+    def run(self, circuit: Circuit[R]) -> Role[R]:
+        """The result of a circuit on shares."""
+        try:
+            layer = next(circuit)
+            while True:
+                (product,) = yield from self._heard(self.player.begin(layer))
+                layer = circuit.send(list(product))
+        except StopIteration as done:
+            result: R = done.value
+            return result
+
+    def _heard(self, shared: Shared) -> Role[list[Array]]:
+        """Shares with what all others say of them.
+
+        Raises SuspectedParties for what no witness vouches for.
+        """
+        numbers, due = self.seats.numbers, self.player.speakers(shared)
+        told = self.player.tell(shared)
+        send = {numbers[p]: WitnessedBits(each.words, each.tag) for p, each in told.items()}
+        received = yield from self.steps.exchange(send, [numbers[p] for p in due], WitnessedBits)
+        heard, rows = {}, shared.shares[0].shape[1:]
+        for p, (count, tagged) in due.items():
+            bits = received[numbers[p]]
+            shape = count, *rows
+            if bits.words.shape != shape or bits.words.dtype != np.uint64 or bool(bits.vouched) != tagged:
+                raise FaultyClient(
+                    self.steps.clients[numbers[p]], f"told bits {bits.words.shape} where {shape} were due"
+                )
+            heard[p] = Told(bits.words, bits.vouched)
+        try:
+            return self.player.end(shared, heard)
+        except FalseWords as false:
+            names = [self.steps.clients[numbers[p]] for p in false.players]
+            why = "two that compute the same bits told different ones; nothing of this step was opened"
+            raise SuspectedParties(names, why) from None
+
+
+Computation = CommitteeComputation | WitnessedComputation

@@ -38,7 +38,7 @@ from secfc.disclosure.compare.rounds import add_residues
 from secfc.disclosure.compare.session import CommitteeChoice, ComparisonSession, check_opening
 from secfc.disclosure.dealerless.messages import ResharedPart
 from secfc.disclosure.dealerless.policy import DealerlessParty, take_over_part, winner_bits
-from secfc.disclosure.dealerless.steps import AnswerRounds, CommitteeComputation, StalledStep
+from secfc.disclosure.dealerless.steps import AnswerRounds, Computation, StalledStep
 from secfc.disclosure.decoded.blinding import mask_values
 from secfc.disclosure.owner_labels.backend import StartedQuery
 from secfc.disclosure.owner_labels.multiplication import rerandomize
@@ -136,7 +136,7 @@ class DealerlessBackend:
 
     def compared(
         self, match: ComparisonSession, steps: AnswerRounds, begun: StartedQuery, measured: DistanceOracle
-    ) -> Role[tuple[CommitteeComputation, Array]]:
+    ) -> Role[tuple[Computation, Array]]:
         """My shares (held, K, words) of who wins each point."""
         plan, question, basis = self.plan, match.question, match.schedule.basis
         if begun.seats is None:

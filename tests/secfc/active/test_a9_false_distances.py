@@ -16,6 +16,7 @@ from field import SystemCoins
 from secfc.algorithm import PublicFacts
 from secfc.coded.messages import LabelShare, MaskedDistances
 from secfc.coded.queries import Operation, Query
+from secfc.disclosure.dealerless import policy
 from secfc.roles.exchange import SERVER, SuspectedParties
 from secfc.transport.simulate import simulate
 from tests.nightly import short
@@ -111,15 +112,33 @@ class Reader:
         return 1 - off / ((truth - truth.mean(0))[rest] ** 2).sum()
 
 
-def attack(seed, n=5, rows=12, d=2, dealer=SERVER):
-    """A run with that client: its notebook; rounds in which labels were told; the rows; the error, if any."""
+class Member:
+    """A client that has a part of all distances, and deals other bits than those that it answers for."""
+
+    def __init__(self, reader):
+        self.reader, self.real = reader, policy.nearest_digits
+
+    def __call__(self, joint, contest, basis, part, m):
+        reader = self.reader
+        if joint.player.me == reader.number and reader.offsets is not None:
+            reader.lied_in = joint.steps.number
+            part = reader.falsify(MaskedDistances(part), None).values
+        return (yield from self.real(joint, contest, basis, part, m))
+
+
+def attack(seed, n=5, rows=12, d=2, dealer=SERVER, threshold=None, member=False):
+    """A run with that client: its notebook; rounds in which labels were told; the rows; the error, if any.
+
+    member: whether it is one that has a part of all distances, where nobody deals.
+    """
     rng = np.random.default_rng(seed)
     arrays = [rng.normal(rng.integers(0, 4, (rows, 1)) * 3, 1, (rows, d)) for _ in range(n)]
     federation = secfc.Federation.from_arrays(arrays)
-    way = secfc.SecFC(k=2, disclosure=secfc.AssignmentsOnly(dealer=dealer))
+    way = secfc.SecFC(k=2, disclosure=secfc.AssignmentsOnly(dealer=dealer), threshold=threshold)
     plan = way.plan(replace(PublicFacts.of(federation, None), session=bytes(32), seed=5))
-    me = federation.parties[-2].name
-    reader, told = Reader(plan, me, arrays[-2], dealer), []
+    place = 0 if member else n - 2
+    me = federation.parties[place].name
+    reader, told = Reader(plan, me, arrays[place], SERVER if member else dealer), []
 
     def evil(role):
         try:
@@ -127,7 +146,7 @@ def attack(seed, n=5, rows=12, d=2, dealer=SERVER):
             while True:
                 send = dict(out.send)
                 for to, body in send.items():
-                    if isinstance(body, MaskedDistances) and reader.offsets is not None and last.k == 2:
+                    if isinstance(body, MaskedDistances) and reader.offsets is not None and not member:
                         send[to] = reader.falsify(body, last)
                         reader.lied_in = last.round
                 inbox = yield replace(out, send=send)
@@ -158,7 +177,10 @@ def attack(seed, n=5, rows=12, d=2, dealer=SERVER):
     roles[SERVER] = way.server(plan, rng=np.random.default_rng(0), coins=SystemCoins())
     truth = np.concatenate([plan.quantizer(x) for x in arrays]).astype(float)
     try:
-        done = simulate(roles)
+        with pytest.MonkeyPatch.context() as patch:
+            if member:
+                patch.setattr(policy, "nearest_digits", Member(reader))
+            done = simulate(roles)
     except SuspectedParties as error:
         return reader, told, truth, error
     assert len(done.results) == n + 1
@@ -182,4 +204,34 @@ def test_it_is_refused_before_its_first_false_question_opens_a_label(dealer):
         assert reader.found == []
         assert reader.lied_in is not None
         # Labels are told in the last round of a question.
+        assert all(number < reader.lied_in for number in told)
+
+
+def test_a_member_reads_where_nobody_deals_and_none_vouches_for_its_bits():
+    """Positive control: replies are checked, but a member alone has its part of them."""
+    reader, _, truth, error = attack(
+        0, n=6, dealer=None, threshold=secfc.Threshold(t=2, deviating=0), member=True
+    )
+    assert error is None
+    assert reader.read(truth) > 0.98
+
+
+@pytest.mark.parametrize(("n", "t"), [(4, 1), (6, 2)])
+def test_where_each_part_is_played_by_two_a_member_is_refused_before_a_label(n, t):
+    for seed in range(short(2, nightly=100)):
+        reader, told, _, error = attack(
+            seed, n=n, dealer=None, threshold=secfc.Threshold(t=t, deviating=1), member=True
+        )
+        assert "told different ones; nothing of this step was opened" in str(error)
+        assert "client-0" in error.parties
+        assert reader.found == []
+        assert all(number < reader.lied_in for number in told)
+
+
+def test_where_each_part_is_played_by_two_who_responds_is_refused_too():
+    for seed in range(short(1, nightly=100)):
+        reader, told, _, error = attack(seed, n=6, dealer=None, threshold=secfc.Threshold(t=2, deviating=1))
+        # It tells the other that plays its part false replies, and does not use them itself.
+        assert "two were told different keys, or different parts of replies" in str(error)
+        assert reader.found == []
         assert all(number < reader.lied_in for number in told)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import secfc
 from field.code.masking import MaskReused, PairKeys
-from field.compare.replicated import ScratchArrays
+from field.compare.replicated import ReplicatedCommittee, ScratchArrays
 from field.ring.basis import LANE_PRIMES, MERSENNE_61, Basis
 from field.secrets.coins import Coins, SeededCoins
 from secfc.attacks.views import View
@@ -174,7 +174,7 @@ def test_too_few_set_keys_name_their_dealer():
 
     def other(me):
         yield from setup_replicated_keys(
-            1, (0, 1, 2), me, AnswerRounds(("a", "b", "c"), 0), SeededCoins(0, str(me))
+            ReplicatedCommittee(1), (0, 1, 2), me, AnswerRounds(("a", "b", "c"), 0), SeededCoins(0, str(me))
         )
 
     with pytest.raises(FaultyClient, match="a dealt 7 keys"):
@@ -197,7 +197,9 @@ def test_limits_are_stated():
 def test_a_committee_never_takes_masks_twice():
     steps = AnswerRounds(("a", "b", "c"), 0)
     roles = {
-        name: setup_replicated_keys(1, (0, 1, 2), i, AnswerRounds(("a", "b", "c"), 0), SeededCoins(0, name))
+        name: setup_replicated_keys(
+            ReplicatedCommittee(1), (0, 1, 2), i, AnswerRounds(("a", "b", "c"), 0), SeededCoins(0, name)
+        )
         for i, name in enumerate("abc")
     }
     seats = simulate(roles).results["a"]

@@ -78,6 +78,10 @@ def test_of_the_night() -> None:
         (secfc.SecFC(3), {"labels", "dealt", "several"}),
         (secfc.SecFC(3, secfc.Threshold(deviating=0)), {"labels", "dealt", "alone"}),
         (secfc.SecFC(3, disclosure=secfc.AssignmentsOnly(dealer=None)), {"labels", "dealerless", "alone"}),
+        (
+            secfc.SecFC(3, secfc.Threshold(deviating=1), disclosure=secfc.AssignmentsOnly(dealer=None)),
+            {"labels", "dealerless", "several"},
+        ),
         (secfc.SecFC(3, disclosure=secfc.OwnLabels()), {"owners", "dealt"}),
         (secfc.SecFC(3, disclosure=secfc.FinalLabelsOnly()), {"final", "dealerless"}),
         (secfc.SecFC(3, disclosure=secfc.Distances()), {"distances"}),
@@ -91,6 +95,19 @@ def test_a_run_is_told_of_the_rows_about_it(way: object, kinds: set[str]) -> Non
     assert told
     assert all(row in told for row in TABLE if not row.concerns)
     assert len(told) < len(TABLE)
+
+
+def test_rows_of_parts_played_by_two_are_told_where_it_is_so() -> None:
+    two, dealt, alone = (
+        next(row for row in TABLE if text in row.who)
+        for text in ("`AssignmentsOnly(dealer=None)` with", "where parts are played by two", "played by one")
+    )
+    for dealer, deviating, told in ((None, 1, two), (None, None, alone), ("server", 1, dealt)):
+        way = secfc.SecFC(
+            3, secfc.Threshold(deviating=deviating), disclosure=secfc.AssignmentsOnly(dealer=dealer)
+        )
+        found = rows_about(kinds_of(way))
+        assert [row for row in (two, dealt, alone) if row in found] == [told]
 
 
 def test_every_row_is_told_to_somebody() -> None:

@@ -368,6 +368,10 @@ MESSAGES = {
         count,
         st.lists(st.integers(0, 2**31 - 1), max_size=4, unique=True).map(lambda who: np.array(who, np.int32)),
     ),
+    joint.SeatDigest: st.builds(joint.SeatDigest, exactly(32)),
+    joint.WitnessedBits: st.builds(
+        joint.WitnessedBits, arrays(dtype=np.uint64, axes=(3, 3)), st.sampled_from((b"", bytes(range(16))))
+    ),
     joint.SetKeys: st.builds(joint.SetKeys, npst.arrays(np.uint8, st.tuples(st.integers(0, 3), st.just(16)))),
     joint.ResharedPart: st.builds(joint.ResharedPart, arrays(dtype=np.uint32, axes=(2, 2))),
     joint.ChangeShare: st.builds(joint.ChangeShare, st.booleans()),
@@ -668,6 +672,9 @@ def examples():
         own.MissingMessages(2, np.array([3], np.int32)),
         own.CodedGains(np.array([[1, 2]], np.uint32)),
         own.CodedCosts(np.array([[1, 2]], np.uint32)),
+        joint.SeatDigest(bytes(range(32))),
+        joint.WitnessedBits(np.array([[[1, 2**63]]], np.uint64), bytes(range(16))),
+        joint.WitnessedBits(np.empty((0, 1, 2), np.uint64), bytes(range(16))),
         joint.SetKeys(np.arange(32, dtype=np.uint8).reshape(2, 16)),
         joint.ResharedPart(np.array([[1, 2, 3]], np.uint32)),
         joint.ChangeShare(True),

@@ -4,7 +4,14 @@ import itertools
 
 import pytest
 
-from secfc.disclosure.checked.blocks import Blocks, Traffic, cheapest_blocks, check_deviating, shapes
+from secfc.disclosure.checked.blocks import (
+    Blocks,
+    Traffic,
+    cheapest_blocks,
+    check_deviating,
+    largest_deviating,
+    shapes,
+)
 from secfc.roles.exchange import SERVER
 
 TRAFFIC = Traffic(corrections=2147, opened=647, sums=256)
@@ -100,7 +107,7 @@ def test_refusals():
 
 
 @pytest.mark.parametrize("n", range(2, 10))
-@pytest.mark.parametrize("dealer", [SERVER, None, "client-0"])
+@pytest.mark.parametrize("dealer", [SERVER, "client-0"])
 def test_whoever_is_not_refused_has_a_shape(n, dealer):
     for t, a in cases(n):
         blocks = cheapest_blocks(n - (dealer == "client-0"), t, a, TRAFFIC)
@@ -109,6 +116,24 @@ def test_whoever_is_not_refused_has_a_shape(n, dealer):
                 check_deviating(n, t, a, dealer)
         else:
             check_deviating(n, t, a, dealer)
+
+
+def test_where_nobody_deals_none_may_deviate_by_default():
+    for n, t in ((4, 1), (6, 2), (12, 3)):
+        assert largest_deviating(n, t, None, most=1) == 0
+        assert largest_deviating(n, t, SERVER, most=1) == 1
+
+
+def test_where_nobody_deals_one_may_deviate_of_2t_and_2_clients():
+    for n, t, a in ((4, 1, 1), (6, 2, 1), (8, 3, 1), (3, 1, 0), (7, 2, 1)):
+        check_deviating(n, t, a, None)
+    for n, t, a, message in (
+        (3, 1, 1, r"n=3, t=1, dealer=None: parts played by two need 2t\+2=4 clients: add one"),
+        (7, 3, 1, r"need 2t\+2=8 clients"),
+        (9, 2, 2, r"deviating=2, dealer=None: .* use deviating=1"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            check_deviating(n, t, a, None)
 
 
 @pytest.mark.parametrize("t", range(1, 8))

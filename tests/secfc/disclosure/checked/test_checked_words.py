@@ -445,8 +445,8 @@ def test_sums_of_digests_are_read_as_they_were_written():
     [
         (dict(threshold=secfc.Threshold(1, deviating=2)), "deviating=2, t=1: at most t liars"),
         (dict(threshold=secfc.Threshold(1, deviating=-1)), "deviating=-1, t=1: at most t liars"),
-        (dict(disclosure="own-labels"), "labels, play parts by several"),
-        (dict(disclosure=secfc.AssignmentsOnly(dealer=None)), "labels, play parts by several"),
+        (dict(disclosure="own-labels"), "open labels play parts by several"),
+        (dict(disclosure=secfc.AssignmentsOnly(dealer=None)), "parts played by two need 2t\\+2=4 clients"),
         (dict(quantization=secfc.Quantization(centers="rounded")), "while it rounds centers is not checked"),
         (
             dict(disclosure=secfc.AssignmentsOnly(dealer="client-0")),

@@ -1,0 +1,263 @@
+"""Comparisons without a dealer whose parts are played by two: one that lies ends the run before a label."""
+
+import dataclasses
+from collections import Counter
+
+import numpy as np
+import pytest
+
+import secfc
+from secfc.attacks.views import View
+from secfc.coded.messages import LabelShare, MaskedDistances
+from secfc.disclosure.checked.messages import PartSums
+from secfc.disclosure.dealerless.messages import SeatDigest, SetKeys, WitnessedBits
+from secfc.kmeans.bisecting import Bisecting
+from secfc.kmeans.starts import CenterSeparation, RandomPoints
+from secfc.roles.exchange import SERVER, SuspectedParties, TooFewReplies
+from secfc.transport.wire import over_wire
+from tests.nightly import short
+from tests.secfc.rowtest import kinds
+from tests.small import federation, same_runs
+
+WAYS = {
+    "4 clients": dict(n=4, threshold=secfc.Threshold(t=1), init=RandomPoints()),
+    "t=2": dict(n=7, threshold=secfc.Threshold(t=2), init=Bisecting()),
+    "two segments": dict(n=6, threshold=secfc.Threshold(t=1, ell=2), init=CenterSeparation(RandomPoints())),
+}
+
+
+def run(way="4 clients", deviating=1, k=3, m=48, max_iter=3, **options):
+    settings = dict(WAYS[way])
+    n = settings.pop("n")
+    settings["threshold"] = dataclasses.replace(settings["threshold"], deviating=deviating)
+    policy = secfc.AssignmentsOnly(dealer=None)
+    return secfc.fit(
+        secfc.SecFC(k=k, max_iter=max_iter, disclosure=policy, **settings),
+        federation(n=n, m=m),
+        seed=1,
+        keep_bodies=True,
+        **options,
+    )
+
+
+# --- honest runs ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_labels_are_bit_for_bit_those_without_witnesses(way):
+    assert same_runs(run(way, 0), run(way, faults=over_wire()))
+
+
+def test_three_may_collude_and_one_of_them_lie():
+    settings = dict(k=2, max_iter=2, init=RandomPoints(), disclosure=secfc.AssignmentsOnly(dealer=None))
+    each = [
+        secfc.fit(
+            secfc.SecFC(threshold=secfc.Threshold(t=3, deviating=deviating), **settings),
+            federation(n=8, m=24),
+            seed=1,
+        )
+        for deviating in (0, 1)
+    ]
+    assert same_runs(*each)
+
+
+KINDS = (
+    "SetKeys",
+    "SeatDigest",
+    "CheckDealing",
+    "MaskedDistances",
+    "PartSums",
+    "WitnessedBits",
+    "LabelShare",
+)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_client_that_falls_silent_changes_no_label(kind):
+    full = run("t=2")
+    for client in ("client-0", "client-4")[: short(1, nightly=2)]:
+        gone = []
+
+        def faults(e, client=client, gone=gone):
+            gone.extend([1] * ((e.sender, e.kind) == (client, kind)))
+            return () if e.sender == client and gone else (e,)
+
+        assert same_runs(full, run("t=2", faults=faults))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_one_lost_message_changes_no_label(kind):
+    full = run("t=2")
+    for number in range(short(1, nightly=40)):
+        count = iter(range(1 << 30))
+
+        def faults(e, number=number, count=count):
+            return () if e.kind == kind and next(count) == 5 * number else (e,)
+
+        assert same_runs(full, run("t=2", faults=faults))
+
+
+def test_without_a_client_to_spare_one_that_is_lost_ends_the_run():
+    with pytest.raises(TooFewReplies):
+        run(faults=lambda e: () if (e.sender, e.kind) == ("client-1", "WitnessedBits") else (e,))
+
+
+# --- lies ----------------------------------------------------------------------------------------
+
+
+def flipped(values, seed):
+    """One bit of words, or 1 added to a residue."""
+    out, rng = values.copy(), np.random.default_rng(seed)
+    flat = out.reshape(-1)
+    place = rng.integers(flat.size)
+    if out.dtype == np.uint64:
+        flat[place] ^= np.uint64(1) << np.uint64(rng.integers(64))
+    else:
+        flat[place] = flat[place] + 1 if flat[place] < 1000 else flat[place] - 1
+    return out
+
+
+LIES = {
+    "replies": (MaskedDistances, "values"),
+    "further replies": (MaskedDistances, "further"),
+    "sums of a part": (PartSums, "values"),
+    "bits": (WitnessedBits, "words"),
+    "tags": (WitnessedBits, "vouched"),
+    "keys": (SetKeys, "keys"),
+    "digests of keys": (SeatDigest, "digest"),
+    "labels": (LabelShare, "words"),
+    "digests of labels": (LabelShare, "digests"),
+}
+
+
+def lying(name, seed, *, to_all):
+    """Falsifies what one client says of this kind in some round, to one other or to all; notes rounds."""
+    kind, field = LIES[name]
+    rng, lied, told, seen = np.random.default_rng(seed), [], [], []
+
+    def faults(e):
+        if isinstance(e.body, LabelShare) and e.recipient != SERVER:
+            told.append(e.round)
+        value = getattr(e.body, field) if isinstance(e.body, kind) else None
+        if value is None or not len(value) or not getattr(value, "size", 1):
+            return (e,)
+        if not lied and kind is not SetKeys and rng.integers(6):
+            return (e,)
+        if not lied:
+            lied.append((e.sender, e.round, e.recipient))
+        if (e.sender, e.round) != lied[0][:2] or not (to_all or e.recipient == lied[0][2]):
+            return (e,)
+        seen.append(e.recipient)
+        false = bytes(len(value)) if isinstance(value, bytes) else flipped(value, seed)
+        return (dataclasses.replace(e, body=dataclasses.replace(e.body, **{field: false})),)
+
+    return faults, lied, told
+
+
+@pytest.mark.parametrize("to_all", [True, False], ids=["told all", "told one"])
+@pytest.mark.parametrize("name", LIES)
+def test_a_lie_in_any_message_ends_the_run_and_no_false_label_is_used(name, to_all):
+    for seed in range(short(1, nightly=100)):
+        way = ("4 clients", "t=2")[seed % 2]
+        faults, lied, told = lying(name, seed, to_all=to_all)
+        with pytest.raises(SuspectedParties) as error:
+            run(way, faults=faults)
+        assert lied[0][0] in error.value.parties
+        if LIES[name][0] is not LabelShare:
+            # Labels are told in the last round of a question, so those of this one were not.
+            assert all(number < lied[0][1] for number in told)
+
+
+def test_replies_that_differ_by_what_no_coins_find_are_noticed():
+    """A responder tells the two of a part replies that differ in proportion to squared sizes."""
+    told = []
+
+    def faults(e):
+        if e.kind == "CompareQuery" and e.recipient == "client-4":
+            told.append(e.body)
+        first = isinstance(e.body, MaskedDistances) and (e.sender, e.recipient) == ("client-4", "client-0")
+        if not first:
+            return (e,)
+        sizes = np.bincount(told[-1].labels[told[-1].labels >= 0], minlength=told[-1].k)
+        values = e.body.values.copy()
+        values[:, :, 0] = (values[:, :, 0] + (sizes[sizes > 0] ** 2).astype(np.uint32)) % 1073741700
+        return (dataclasses.replace(e, body=dataclasses.replace(e.body, values=values)),)
+
+    with pytest.raises(SuspectedParties, match="different parts of replies") as error:
+        run("two segments", faults=faults)
+    assert "client-4" in error.value.parties
+
+
+def test_without_witnesses_a_flipped_bit_runs_to_the_end():
+    """Positive control: wrong labels, and nobody complains."""
+    full, wrong = run(deviating=0), 0
+    for seed in range(short(6, nightly=40)):
+        rng, done = np.random.default_rng(seed), []
+
+        def faults(e, rng=rng, done=done, seed=seed):
+            if done or e.kind != "MaskedBits" or rng.integers(20):
+                return (e,)
+            done.append(e.round)
+            words = flipped(e.body.words, seed)
+            return (dataclasses.replace(e, body=dataclasses.replace(e.body, words=words)),)
+
+        try:
+            wrong += not same_runs(full, run(deviating=0, faults=faults))
+        except SuspectedParties:  # digits of no cluster
+            continue
+    assert wrong
+
+
+# --- views and limits ----------------------------------------------------------------------------
+
+# Two steps and what they cost.  A client of four hears three others in 9 rounds of products.
+ASKED, HEARD = 3, 9 * 3
+GOLDEN = {
+    (SERVER,): {"Hello": 4, "LabelShare": 4 * ASKED},
+    ("client-3",): {
+        "Hello": 4, "RowShares": 3, "PublicKey": 3, "CompareQuery": ASKED, "FinalResult": 1,
+        "SetKeys": 2, "SeatDigest": 3 * ASKED, "MaskedDistances": ASKED, "LabelShare": 3 * ASKED,
+        "CheckDealing": 3 * ASKED, "CheckCoin": 3 * ASKED, "CheckDigest": 3 * ASKED,
+        "MaskedProducts": 3 * ASKED, "PartSums": 3 * ASKED, "WitnessedBits": HEARD * ASKED,
+    },
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("parties", GOLDEN, ids="+".join)
+def test_golden_kinds_of_messages(parties):
+    result = run(max_iter=2)
+    found = View.of(result, result.plan, parties).kinds()["received"]
+    assert found == Counter(GOLDEN[parties]) + Counter(kinds(4, 1, parties)["received"])
+
+
+@pytest.mark.parametrize("client", ["client-0", "client-3"])
+def test_what_a_client_with_the_server_is_told_is_uniform(client):
+    result = run(m=640, max_iter=2)
+    words = [
+        e.body.words.reshape(-1).view(np.uint8)
+        for e in View.of(result, result.plan, (SERVER, client)).received()
+        if e.kind == "WitnessedBits" and e.body.words.size
+    ]
+    octets = np.concatenate(words)
+    counts, expected = np.bincount(octets, minlength=256), octets.size / 256
+    # Chi-square over 256 values; five sigma.
+    assert float(((counts - expected) ** 2 / expected).sum()) < 255 + 5 * (2 * 255) ** 0.5
+
+
+def test_limits_are_stated():
+    policy = secfc.AssignmentsOnly(dealer=None)
+    for n, t, deviating, message in (
+        (
+            3,
+            1,
+            1,
+            r"n=3, t=1, dealer=None: parts played by two need 2t\+2=4 clients: add one, lower t, or dev",
+        ),
+        (9, 2, 2, r"deviating=2, dealer=None: .* use deviating=1, or a policy with a dealer"),
+        (10, 4, 1, r"t=4: .* policy with a dealer"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            secfc.fit(
+                secfc.SecFC(k=2, threshold=secfc.Threshold(t=t, deviating=deviating), disclosure=policy),
+                federation(n=n, m=30),
+            )
