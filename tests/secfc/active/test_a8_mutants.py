@@ -10,6 +10,7 @@ from dataclasses import replace
 from decimal import Decimal, localcontext
 from fractions import Fraction
 from functools import partial
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -21,6 +22,7 @@ from field.ring.basis import LANE_PRIMES, Basis
 from field.ring.noise import SAMPLED, discrete_gaussian
 from secfc.coded.plan import PublicOwnerLayout
 from secfc.coded.union import Disputes
+from secfc.disclosure.checked.words import CommitteeWords
 from secfc.disclosure.noise.budgeted import ReleaseCounts
 from secfc.disclosure.noise.noise import Noise
 from secfc.privacy import Bound, Budget, Neighbors
@@ -91,19 +93,22 @@ def test_what_members_send_a_dealer_depends_on_the_labels_alone(k, members, m, k
     assert any(law != bare[0] for law in bare)
 
 
-def label_shares_are_hidden(monkeypatch, replacement=None):
+def label_shares_are_hidden(monkeypatch, masks=None):
     """Whether, in a whole run, each member's share leaves under a mask that is fresh and sums to zero."""
-    calls, real = [], rerandomize
+    calls, real = [], CommitteeWords.label_share
 
-    def spy(share, streams):
-        streams = list(streams)
-        out = (replacement or real)(share, streams)
-        calls.append((share.copy(), len(streams), out.copy()))
+    def spy(self, shares):
+        out = real(self, shares)
+        (share,) = shares.values()
+        calls.append((share.copy(), out.words.copy()))
         return out
 
-    monkeypatch.setattr("field.compare.dealer_protocol.rerandomize", spy)
+    monkeypatch.setattr(CommitteeWords, "label_share", spy)
+    if masks is not None:
+        monkeypatch.setattr(CommitteeWords, "_masks", masks)
     points = np.random.default_rng(0).normal(size=(5, 40, 2))
-    way = secfc.SecFC(k=4, threshold=2, max_iter=3, init=secfc.RandomLabels())
+    alone = secfc.Threshold(2, deviating=0)
+    way = secfc.SecFC(k=4, threshold=alone, max_iter=3, init=secfc.RandomLabels())
     result = secfc.fit(way, secfc.Federation.from_arrays(points), keep_bodies=True, seed=1)
     sent = [e for e in result.transcript.envelopes if e.kind == "LabelShare"]
     # Every client hears the labels as the server does: each member tells the same share to all others.
@@ -114,26 +119,32 @@ def label_shares_are_hidden(monkeypatch, replacement=None):
     rounds = Counter(e.round for e in sent)
     assert set(rounds.values()) == {3}, "three members, in each question"
     leaves = {e.body.words.tobytes() for e in sent}
-    masks = [share ^ out for share, _, out in calls]
-    full = min(int(np.bitwise_count(mask).sum()) for mask in masks) > 0.3 * 64 * masks[0].size
-    questions = [masks[at : at + 3] for at in range(0, len(masks), 3)]
+    found = [share ^ out for share, out in calls]
+    full = min(int(np.bitwise_count(mask).sum()) for mask in found) > 0.3 * 64 * found[0].size
+    questions = [found[at : at + 3] for at in range(0, len(found), 3)]
     return (
         len(calls) == len(sent)
-        and leaves == {out.tobytes() for *_, out in calls}
-        and all(count == 2 for _, count, _ in calls)
+        and leaves == {out.tobytes() for _, out in calls}
         and full
         and not any(np.bitwise_xor.reduce(np.array(three), axis=0).any() for three in questions)
-        and len({mask.tobytes() for mask in masks}) == len(masks)
+        and len({mask.tobytes() for mask in found}) == len(found)
     )
 
 
 def test_members_hide_their_label_shares_in_every_question(monkeypatch):
+    real = CommitteeWords._masks
+
+    def none(self, shape):
+        return [np.zeros(shape, np.uint64) for _ in self.blocks.parts]
+
+    def always_the_same(self, shape):
+        return real(SimpleNamespace(context=b"", key=b"", blocks=self.blocks), shape)
+
     with monkeypatch.context() as patch:
         assert label_shares_are_hidden(patch)
-    with monkeypatch.context() as patch:
-        assert not label_shares_are_hidden(patch, lambda share, streams: share.copy())
-    with monkeypatch.context() as patch:
-        assert not label_shares_are_hidden(patch, lambda share, streams: rerandomize(share, streams[:1]))
+    for broken in (none, always_the_same):
+        with monkeypatch.context() as patch:
+            assert not label_shares_are_hidden(patch, broken)
 
 
 # --- what is sent is on the disk before -------------------------------------------------------------
