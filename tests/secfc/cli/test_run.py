@@ -362,7 +362,7 @@ def _bad_files() -> None:
     Path("ragged.csv").write_text("x,y\n1,2\n3\n")
     Path("nan.csv").write_text("x,y\n1,2\nnan,3\n")
     Path("empty.csv").write_text("")
-    Path("notes.txt").write_text("1,2\n")
+    Path("notes.doc").write_text("1,2\n")
     os.mkfifo("pipe")  # stands for a device: a failing test must not replace a real one
     np.save("huge.npy", np.array([[1e308, 1.0]]))
     np.save("tiny.npy", np.array([[1e-320, 0.0]]))
@@ -372,7 +372,7 @@ BAD: list[tuple[str, str]] = [
     ("a.npy b.npy c.npy", "-k is missing"),
     ("nowhere.csv -k 2", "nowhere.csv does not exist"),
     (". -k 2", "is a directory"),
-    ("notes.txt -k 2", ".xlsx, .parquet"),
+    ("notes.doc -k 2", ".xlsx, .parquet"),
     ("ragged.csv -k 2", "line 3"),
     ("nan.csv -k 2", "NaN"),
     ("empty.csv -k 2", "empty"),
@@ -439,7 +439,7 @@ def test_messages_name_options_where_the_library_names_parameters() -> None:
     Path("a.csv").write_text("id_column,x\nq,1\n")
     result = run("a.csv", "-k", "1")
     assert "column 'id_column': the cell is not a number" in result.stderr
-    assert "leave the column out (--columns), name it as IDs (--id-column)" in result.stderr
+    assert "leave the column out (--exclude), name it as IDs (--id-column)" in result.stderr
     assert "have every category of a text made a feature (--categorical)" in result.stderr
 
 
