@@ -67,7 +67,7 @@ def run_grid(
     kept = ResultFile(out, code_version())
     common = {"code": code_version(), **circumstances()}
     for cell in cells:
-        known = kept.successes(cell)
+        known = kept.rows_of(cell)
         if not known:
             known = [{"cell": cell, **measured, **common} for measured in measure(cell)]
             kept.add(known)

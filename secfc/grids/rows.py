@@ -57,10 +57,14 @@ class ResultFile:
                 )
             self._rows.append(row)
 
+    def rows_of(self, cell: object) -> list[Row]:
+        """The rows of a cell, of this code."""
+        same = [row for row in self._rows if row.get("cell") == cell and row.get("code") == self.code]
+        return [] if self.code is None else same
+
     def successes(self, cell: str) -> list[Row]:
         """The rows of a cell that did not fail, of this code."""
-        same = [row for row in self._rows if row.get("cell") == cell and row.get("code") == self.code]
-        return [] if self.code is None else [row for row in same if row.get("status") == "ok"]
+        return [row for row in self.rows_of(cell) if row.get("status") == "ok"]
 
     def add(self, rows: Sequence[Row]) -> None:
         """All rows of one cell, together: a cell is in the file whole or not at all.  Raises OSError."""

@@ -330,6 +330,8 @@ def alter(e: Envelope, a: int, b: int, passed: list[Envelope]) -> Any:
 
 def _changed(message: Any, ways: Any, a: int, b: int) -> Any:
     found_in = [*leaves(message)]
+    if not found_in:
+        return None  # it says nothing but that it is there
     path, value = found_in[a % len(found_in)]
     name = path[-1]
     if ways is MALFORMED and (type(message).__name__, name) == ("LocalCenters", "centers"):
@@ -482,7 +484,7 @@ class Scenario:
         fed = self.federation
         secrets = {name: coins(name) for name in (*fed.names, SERVER)}
         if self.predict:
-            model = self.fitted_detections.model
+            model = self.fitted.model
             sizes = next(iter(model.centers.values())).sizes
             plan = model.plan_for(fed, sizes, bytes(32))
             roles = {

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 import secfc
 from field import Basis, SeededCoins
+from field.code.lagrange_code import TooFewValues
 from field.ring.basis import LANE_PRIMES
 from secfc.algorithm import PublicFacts
 from secfc.attacks.views import View
@@ -147,7 +148,7 @@ def test_t_workers_with_all_who_rest_hold_too_few_shares_and_ell_more_read_every
             for e in View.of(result, plan, few).received()
             if isinstance(e.body, RowShares) and e.sender == owner
         }
-        with pytest.raises((TooFewReplies, ValueError)):
+        with pytest.raises((TooFewReplies, TooFewValues)):
             plan.code.interpolate({j: held[j] for j in list(held)[:T]}, 1)
         read = plan.code.basis.lift_signed(plan.code.interpolate(held, 1))[0]
         j = plan.numbers[owner]

@@ -176,7 +176,8 @@ def test_fewer_lanes_change_nothing_but_bytes():
     plain = secfc.fit(build_algorithm(secfc.Lloyd, **shared), federation, bound=4.0)
     assert all((a == b).all() for a, b in zip(result.history, plain.history, strict=True))
     sizes = {e.nbytes for e in result.transcript.envelopes if e.kind == "CodedDistances"}
-    assert sizes == {2 * 3 * 120 * 4, 3 * 3 * 120 * 4}
+    row = 2 * 3  # replies of row 0, which check the others: three in each of two repetitions
+    assert sizes == {2 * (3 * 120 + row) * 4, 3 * (3 * 120 + row) * 4}
 
 
 @by_policy

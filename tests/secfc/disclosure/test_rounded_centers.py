@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 import secfc
+from field.code.lagrange_code import TooFewValues
 from field.code.masking import PairKeys
 from field.code.rows import cluster_sizes
 from field.compare.dealer_protocol import total_mask
@@ -358,7 +359,7 @@ def test_two_clients_hold_the_centers_and_one_with_the_server_does_not(alike):
     first = min(e.round for e in result.transcript.envelopes if e.kind == "CenterShares")
     held = [e for e in view.received() if e.kind == "CenterShares" and e.round == first]
     assert len(held) == len(dealt)
-    with pytest.raises(ValueError, match="1 evaluations do not fix the polynomial: 2 are needed"):
+    with pytest.raises(TooFewValues, match="1 evaluations do not fix the polynomial: 2 are needed"):
         decoded(result, {c: {2: shares[2]} for c, shares in dealt.items()})
 
 

@@ -445,7 +445,7 @@ def test_a_point_is_measured_to_the_halves_of_its_own_cluster_only():
     ]
     assert {q.k for q in asked} > {2, 4}
     sizes = {e.nbytes for e in result.transcript.envelopes if e.kind == "CodedDistances"}
-    assert 2 * 60 * 4 * 2 in sizes  # two lanes of two distances a point
+    assert 2 * (2 * 60 + 2) * 4 in sizes  # two lanes of two distances a point, and what checks them
     assert any("halves of its cluster" in fact for fact in result.learned)
 
 
