@@ -190,8 +190,8 @@ def test_replies_that_differ_by_what_no_coins_find_are_noticed():
 
 def test_without_witnesses_a_flipped_bit_runs_to_the_end():
     """Positive control: wrong labels, and nobody complains."""
-    full, wrong = run(deviating=0), 0
-    for seed in range(short(6, nightly=40)):
+    full, wrong = run(deviating=0), False
+    for seed in range(200):  # most flips change no label
         rng, done = np.random.default_rng(seed), []
 
         def faults(e, rng=rng, done=done, seed=seed):
@@ -202,9 +202,11 @@ def test_without_witnesses_a_flipped_bit_runs_to_the_end():
             return (dataclasses.replace(e, body=dataclasses.replace(e.body, words=words)),)
 
         try:
-            wrong += not same_runs(full, run(deviating=0, faults=faults))
+            wrong = not same_runs(full, run(deviating=0, faults=faults))
         except SuspectedParties:  # digits of no cluster
             continue
+        if wrong:
+            break
     assert wrong
 
 
