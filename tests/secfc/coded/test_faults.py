@@ -740,7 +740,8 @@ def test_of_two_questions_that_ask_the_same_one_may_be_missed():
 
 def test_a_server_that_a_liar_has_draw_a_point_twice_is_not_blamed():
     # A false reply, that a point is far from itself, had k-means++ choose it again: fewer points than k.
-    schedule = {69: Fault("drop", 0, 0), 96: Fault("cut", 0, 0), 146: Fault("alter", 0, 0)}
+    # Replies of which points are drawn are not checked.
+    schedule = {133: Fault("alter", 0, 0)}
     assert judge(SCENARIOS["k-means++"].with_clusters(5), schedule) == "lie"
 
 
