@@ -16,7 +16,8 @@ import numpy as np
 import numpy.typing as npt
 
 from secfc.data.federation import Federation
-from secfc.data.inputs import Array, InputError, positive_integer, seeded_generator
+from secfc.data.inputs import Array, positive_integer, seeded_generator
+from secfc.errors import InputError
 
 # ACS "class of worker" codes of the paper's three groups.
 EMPLOYMENT = {"non-profit": 2, "federal": 5, "self-employed": 6}

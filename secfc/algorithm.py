@@ -17,8 +17,9 @@ from numpy.typing import NDArray
 
 from field.secrets.coins import Coins, SystemCoins
 from secfc.data.federation import Federation, as_federation
-from secfc.data.inputs import REAL, InputError, format_value, kind_name, names_listed
+from secfc.data.inputs import REAL, format_value, kind_name, names_listed
 from secfc.data.party import Party
+from secfc.errors import InputError
 from secfc.privacy.calibration import Budget
 from secfc.privacy.events import Event, Neighbors
 from secfc.privacy.ledger import EXACT, Ledger, Promise

@@ -10,7 +10,7 @@ import numpy as np
 
 from field.ring.errors import InvalidValue
 from secfc.data.federation import Federation
-from secfc.data.inputs import InputError
+from secfc.errors import InputError
 
 if TYPE_CHECKING:
     from secfc.algorithm import Clustering

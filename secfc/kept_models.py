@@ -11,9 +11,9 @@ import numpy as np
 
 from secfc.data.federation import Federation, drop_incomplete_rows
 from secfc.data.files import category_names
-from secfc.data.inputs import IncompatibleOptions, InputError
 from secfc.data.model_file import ModelFile
 from secfc.data.party import Party
+from secfc.errors import IncompatibleOptions, InputError
 
 if TYPE_CHECKING:
     from secfc.algorithm import Clustering

@@ -17,7 +17,6 @@ from secfc.data.federation import Federation
 from secfc.data.inputs import (
     WHOLE,
     Array,
-    InputError,
     Rows,
     as_rows,
     check_fields,
@@ -28,6 +27,7 @@ from secfc.data.inputs import (
     seeded_generator,
 )
 from secfc.data.party import Party
+from secfc.errors import FaultyClient, FaultyServer, InputError
 from secfc.kmeans.centers import CentersModel, nearest_center
 from secfc.kmeans.elbow import CostCurve, Elbow, largest_k, monotone_costs, parse_k
 from secfc.roles.agreement import agree_with_server
@@ -43,8 +43,6 @@ from secfc.roles.exchange import (
     SERVER,
     SHARE,
     Exchange,
-    FaultyClient,
-    FaultyServer,
     PartyId,
     Role,
     expect_all,

@@ -12,7 +12,8 @@ from collections.abc import Iterable
 import numpy as np
 import numpy.typing as npt
 
-from secfc.data.inputs import Array, InputError, Rows, as_rows, checked_points, positive_integer, row_blocks
+from secfc.data.inputs import Array, Rows, as_rows, checked_points, positive_integer, row_blocks
+from secfc.errors import InputError
 
 
 def accuracy(truth: npt.ArrayLike, labels: npt.ArrayLike) -> float:

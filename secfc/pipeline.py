@@ -29,8 +29,6 @@ from secfc.algorithm import (
 from secfc.data.federation import Federation, as_federation, drop_incomplete_rows, scatter_values
 from secfc.data.inputs import (
     SWITCH,
-    Caution,
-    InputError,
     ValueKind,
     format_value,
     kind_name,
@@ -40,9 +38,10 @@ from secfc.data.inputs import (
     seeded_generator,
 )
 from secfc.data.resolution import Resolution, check_resolution
+from secfc.errors import Caution, InputError, ProtocolError
 from secfc.logs import log_event
 from secfc.privacy.ledger import Promise
-from secfc.roles.exchange import SERVER, PartyId, ProtocolError, Role
+from secfc.roles.exchange import SERVER, PartyId, Role
 from secfc.roles.transcript import SimulatedRun
 from secfc.scaling.algorithm import Scaled
 from secfc.scaling.ways import filling_scaler

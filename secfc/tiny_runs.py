@@ -55,7 +55,8 @@ def cache_directory() -> str | None:
 
 def tiny_run(algorithm: Algorithm) -> Clustering:
     """A fit to as few clients as it takes, one with more points: large arrays are taken in slices."""
-    from secfc.data.inputs import Caution, get_parameter, with_parameters
+    from secfc.data.inputs import get_parameter, with_parameters
+    from secfc.errors import Caution
     from secfc.pipeline import fit
 
     # The points mean nothing, so it does not matter how they are rounded.
@@ -109,7 +110,8 @@ def _prepare_secfc(algorithm: SecFC, plan: Any) -> None:
     """Load or compile what the run will need, and what its comparison with plaintext k-means will."""
     from field.compare.blockwise import FEW, MANY
     from secfc.coded.parameters import Network
-    from secfc.data.inputs import InputError, with_parameters
+    from secfc.data.inputs import with_parameters
+    from secfc.errors import InputError
 
     # Where owners are hidden there is no code before the clients' union, in a deployment.
     code = getattr(plan, "code", None)

@@ -32,71 +32,68 @@ ROOMS = {
     "secfc.errors": "field.ring secfc.remedies",
     "secfc.roles": "secfc.errors field.secrets field.ring psu",
     "secfc.data": "secfc.errors secfc.remedies field.ring",
-    "secfc.metrics": "secfc.data",
+    "secfc.metrics": "secfc.errors secfc.data",
     "secfc.privacy": "secfc.errors field.secrets field.ring secfc.roles secfc.data",
-    "secfc.transport": "secfc.errors field.kernels field.secrets secfc.roles secfc.data secfc.logs",
-    "secfc.algorithm": "field.secrets secfc.roles secfc.data secfc.privacy",
+    "secfc.transport": "secfc.errors field.kernels field.secrets secfc.roles secfc.logs",
+    "secfc.algorithm": "secfc.errors field.secrets secfc.roles secfc.data secfc.privacy",
     "secfc.run_summary": "",
-    "secfc.kmeans": f"field.kernels {FIELD} secfc.roles secfc.data secfc.algorithm",
-    "secfc.attacks": "field.secrets field.code psu secfc.roles secfc.data secfc.privacy secfc.algorithm "
-    "secfc.logs",
-    "secfc.secure_sum": "field.secrets field.ring field.code secfc.roles",
-    "secfc.scaling": "field.ring field.secrets secfc.roles secfc.data secfc.privacy secfc.algorithm "
-    "secfc.secure_sum",
-    "secfc.kfed": "field.secrets secfc.roles secfc.data secfc.algorithm secfc.run_summary secfc.kmeans "
-    "secfc.attacks",
-    "secfc.feddp": "secfc.remedies "
-    "field.secrets field.ring secfc.roles secfc.data secfc.privacy secfc.algorithm "
-    "secfc.run_summary secfc.kmeans secfc.secure_sum secfc.attacks",
-    "secfc.overlap": f"{FIELD} secfc.roles secfc.data secfc.algorithm secfc.run_summary secfc.attacks "
-    "secfc.secure_sum",
-    "secfc.coded": "secfc.remedies "
-    f"{FIELD} psu secfc.roles secfc.data secfc.privacy secfc.algorithm secfc.kmeans",
-    "secfc.disclosure.checked": f"{FIELD} secfc.roles secfc.coded",
-    "secfc.disclosure.decoded": "secfc.disclosure.checked "
-    f"{FIELD} secfc.roles secfc.data secfc.kmeans secfc.coded",
-    "secfc.disclosure.compare": "secfc.remedies secfc.data "
-    f"field.kernels {FIELD} field.compare secfc.roles secfc.kmeans secfc.coded "
-    "secfc.disclosure.decoded secfc.disclosure.checked",
-    "secfc.disclosure.dealerless": f"{FIELD} field.compare secfc.roles secfc.coded "
+    "secfc.kmeans": f"secfc.errors field.kernels {FIELD} secfc.roles secfc.data secfc.algorithm",
+    "secfc.attacks": "secfc.errors field.secrets field.code psu secfc.roles secfc.data secfc.privacy "
+    "secfc.algorithm secfc.logs",
+    "secfc.secure_sum": "secfc.errors field.secrets field.ring field.code secfc.roles",
+    "secfc.scaling": "secfc.errors field.ring field.secrets secfc.roles secfc.data secfc.privacy "
+    "secfc.algorithm secfc.secure_sum",
+    "secfc.kfed": "secfc.errors field.secrets secfc.roles secfc.data secfc.algorithm secfc.run_summary "
+    "secfc.kmeans secfc.attacks",
+    "secfc.feddp": "secfc.errors secfc.remedies field.secrets field.ring secfc.roles secfc.data "
+    "secfc.privacy secfc.algorithm secfc.run_summary secfc.kmeans secfc.secure_sum secfc.attacks",
+    "secfc.overlap": f"secfc.errors {FIELD} secfc.roles secfc.data secfc.algorithm secfc.run_summary "
+    "secfc.attacks secfc.secure_sum",
+    "secfc.coded": f"secfc.errors secfc.remedies {FIELD} psu secfc.roles secfc.data secfc.privacy "
+    "secfc.algorithm secfc.kmeans",
+    "secfc.disclosure.checked": f"secfc.errors {FIELD} secfc.roles secfc.coded",
+    "secfc.disclosure.decoded": f"secfc.errors secfc.disclosure.checked {FIELD} secfc.roles secfc.data "
+    "secfc.kmeans secfc.coded",
+    "secfc.disclosure.compare": f"secfc.errors secfc.remedies field.kernels {FIELD} field.compare "
+    "secfc.roles secfc.kmeans secfc.coded secfc.disclosure.decoded secfc.disclosure.checked",
+    "secfc.disclosure.dealerless": f"secfc.errors {FIELD} field.compare secfc.roles secfc.coded "
     "secfc.disclosure.decoded secfc.disclosure.checked secfc.disclosure.compare",
-    "secfc.disclosure.owner_labels": f"{FIELD} field.compare secfc.roles secfc.kmeans secfc.coded "
-    "secfc.disclosure.checked secfc.disclosure.compare secfc.disclosure.dealerless secfc.disclosure.decoded",
-    "secfc.disclosure.noise": f"{FIELD} secfc.roles secfc.data secfc.privacy secfc.kmeans secfc.coded "
+    "secfc.disclosure.owner_labels": f"secfc.errors {FIELD} field.compare secfc.roles secfc.kmeans "
+    "secfc.coded secfc.disclosure.checked secfc.disclosure.compare secfc.disclosure.dealerless "
     "secfc.disclosure.decoded",
-    "secfc.disclosure": "secfc.remedies "
-    f"{FIELD} field.compare secfc.roles secfc.privacy secfc.kmeans secfc.coded "
-    "secfc.disclosure.decoded "
-    "secfc.disclosure.compare secfc.disclosure.dealerless secfc.disclosure.noise "
-    "secfc.disclosure.owner_labels",
-    "secfc.coded_kmeans": f"field.kernels {FIELD} field.compare psu secfc.roles secfc.data secfc.privacy "
-    "secfc.algorithm "
-    "secfc.run_summary secfc.kmeans secfc.attacks secfc.coded secfc.disclosure secfc.disclosure.checked "
-    "secfc.disclosure.compare secfc.disclosure.owner_labels",
-    "secfc.pipeline": "field.secrets secfc.roles secfc.data secfc.privacy secfc.transport secfc.algorithm "
-    "secfc.scaling secfc.logs",
-    "secfc.tiny_runs": "field.kernels field.ring field.compare psu secfc.roles secfc.data secfc.privacy "
-    "secfc.algorithm secfc.kmeans secfc.feddp secfc.coded secfc.disclosure secfc.coded_kmeans secfc.pipeline",
-    "secfc.kept_models": "secfc.data secfc.algorithm secfc.kmeans secfc.scaling secfc.coded_kmeans "
-    "secfc.pipeline",
-    "secfc.attack_runs": "field.ring secfc.roles secfc.data secfc.privacy secfc.algorithm secfc.kmeans "
-    "secfc.attacks secfc.kfed secfc.feddp secfc.overlap secfc.coded_kmeans secfc.pipeline",
-    "secfc.estimators": "field.secrets secfc.data secfc.metrics secfc.privacy secfc.algorithm secfc.kfed "
-    "secfc.feddp secfc.overlap secfc.coded secfc.coded_kmeans secfc.pipeline",
-    "secfc.deploy": "field.secrets secfc.roles secfc.data secfc.transport secfc.algorithm secfc.logs",
-    "secfc.report": "field.ring field.code secfc.roles secfc.data secfc.metrics secfc.privacy "
-    "secfc.algorithm secfc.run_summary secfc.kmeans secfc.attacks secfc.scaling secfc.coded secfc.disclosure "
-    "secfc.coded_kmeans",
-    "secfc.planning": "secfc.remedies "
-    "field.kernels field.ring field.compare secfc.logs secfc.roles secfc.data secfc.privacy "
-    "secfc.algorithm secfc.kmeans secfc.coded secfc.disclosure secfc.feddp secfc.coded_kmeans "
-    "secfc.pipeline secfc.report",
-    "secfc.grids": "secfc.roles secfc.data secfc.metrics secfc.algorithm secfc.report",
-    "secfc.cli": "secfc.errors secfc.remedies "
-    "field.ring field.compare psu secfc.roles secfc.data secfc.privacy "
-    "secfc.transport secfc.algorithm secfc.kmeans secfc.attacks secfc.kfed secfc.feddp secfc.overlap "
-    "secfc.coded secfc.disclosure secfc.coded_kmeans secfc.pipeline secfc.report secfc.scaling secfc.deploy "
-    "secfc.logs secfc.grids secfc.planning secfc.tiny_runs secfc.attack_runs secfc.kept_models",
+    "secfc.disclosure.noise": f"secfc.errors {FIELD} secfc.roles secfc.data secfc.privacy secfc.kmeans "
+    "secfc.coded secfc.disclosure.decoded",
+    "secfc.disclosure": f"secfc.errors secfc.remedies {FIELD} field.compare secfc.roles secfc.privacy "
+    "secfc.kmeans secfc.coded secfc.disclosure.decoded secfc.disclosure.compare "
+    "secfc.disclosure.dealerless secfc.disclosure.noise secfc.disclosure.owner_labels",
+    "secfc.coded_kmeans": f"secfc.errors field.kernels {FIELD} field.compare psu secfc.roles secfc.data "
+    "secfc.privacy secfc.algorithm secfc.run_summary secfc.kmeans secfc.attacks secfc.coded "
+    "secfc.disclosure secfc.disclosure.checked secfc.disclosure.compare secfc.disclosure.owner_labels",
+    "secfc.pipeline": "secfc.errors field.secrets secfc.roles secfc.data secfc.privacy secfc.transport "
+    "secfc.algorithm secfc.scaling secfc.logs",
+    "secfc.tiny_runs": "secfc.errors field.kernels field.ring field.compare psu secfc.roles secfc.data "
+    "secfc.privacy secfc.algorithm secfc.kmeans secfc.feddp secfc.coded secfc.disclosure "
+    "secfc.coded_kmeans secfc.pipeline",
+    "secfc.kept_models": "secfc.errors secfc.data secfc.algorithm secfc.kmeans secfc.scaling "
+    "secfc.coded_kmeans secfc.pipeline",
+    "secfc.attack_runs": "secfc.errors field.ring secfc.roles secfc.data secfc.privacy secfc.algorithm "
+    "secfc.kmeans secfc.attacks secfc.kfed secfc.feddp secfc.overlap secfc.coded_kmeans secfc.pipeline",
+    "secfc.estimators": "secfc.errors field.secrets secfc.data secfc.metrics secfc.privacy "
+    "secfc.algorithm secfc.kfed secfc.feddp secfc.overlap secfc.coded secfc.coded_kmeans secfc.pipeline",
+    "secfc.deploy": "secfc.errors field.secrets secfc.roles secfc.data secfc.transport secfc.algorithm "
+    "secfc.logs",
+    "secfc.report": "secfc.errors field.ring field.code secfc.roles secfc.data secfc.metrics "
+    "secfc.privacy secfc.algorithm secfc.run_summary secfc.kmeans secfc.attacks secfc.scaling secfc.coded "
+    "secfc.disclosure secfc.coded_kmeans",
+    "secfc.planning": "secfc.errors secfc.remedies field.kernels field.ring field.compare secfc.logs "
+    "secfc.roles secfc.data secfc.privacy secfc.algorithm secfc.kmeans secfc.coded secfc.disclosure "
+    "secfc.feddp secfc.coded_kmeans secfc.pipeline secfc.report",
+    "secfc.grids": "secfc.errors secfc.roles secfc.data secfc.metrics secfc.algorithm secfc.report",
+    "secfc.cli": "secfc.errors secfc.remedies field.ring field.compare psu secfc.roles secfc.data "
+    "secfc.privacy secfc.transport secfc.algorithm secfc.kmeans secfc.attacks secfc.kfed secfc.feddp "
+    "secfc.overlap secfc.coded secfc.disclosure secfc.coded_kmeans secfc.pipeline secfc.report "
+    "secfc.scaling secfc.deploy secfc.logs secfc.grids secfc.planning secfc.tiny_runs secfc.attack_runs "
+    "secfc.kept_models",
 }
 # Packages that only name what they offer, what checks them, and a word of Python's that is repaired.
 DOORS = {"field", "field.cached", "psu", "secfc", "secfc._packages"}

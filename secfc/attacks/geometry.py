@@ -38,7 +38,7 @@ from numpy.typing import NDArray
 from field.cached import cached_property
 from field.code.rows import cluster_sizes
 from secfc.attacks.views import SeenDistances, SeenQuery
-from secfc.data.inputs import InputError
+from secfc.errors import InputError
 
 Array = NDArray[Any]
 Freedom = Literal["none", "isometry", "similarity"]

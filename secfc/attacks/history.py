@@ -36,7 +36,7 @@ from field.cached import cached_property
 from secfc.algorithm import Clustering
 from secfc.attacks.geometry import Freedom
 from secfc.attacks.views import SeenDistances
-from secfc.data.inputs import InputError
+from secfc.errors import InputError
 from secfc.roles.exchange import PartyId
 
 Array = NDArray[Any]

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from field.cached import cached_property
 from secfc.attacks.views import View
 from secfc.data.federation import Federation
-from secfc.data.inputs import InputError
+from secfc.errors import InputError
 
 Array = NDArray[Any]
 

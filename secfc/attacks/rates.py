@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from field.cached import cached_property
-from secfc.data.inputs import InputError
+from secfc.errors import InputError
 from secfc.privacy.audit import GaussianShift
 
 Array = NDArray[Any]

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from secfc.attacks.views import PublicOutput
-from secfc.data.inputs import InputError
+from secfc.errors import InputError
 
 # --------------------------------------------------------------------------------------------------
 # Rows from exact sums of successive steps: where one moves between two clusters, it is the change.

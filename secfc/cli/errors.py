@@ -176,9 +176,7 @@ class Commands(Lazily):
             raise
         except Exception as error:
             from psu.errors import UnionAborted
-            from secfc.data.inputs import InputError
-            from secfc.errors import problem_id
-            from secfc.roles.exchange import ProtocolError
+            from secfc.errors import InputError, ProtocolError, problem_id
 
             if isinstance(error, InputError):
                 kind = (
@@ -200,7 +198,7 @@ class Commands(Lazily):
 @contextmanager
 def cautions_noted() -> Iterator[None]:
     """Within the body the library's cautions are not printed: reports have notes that say the same."""
-    from secfc.data.inputs import Caution
+    from secfc.errors import Caution
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", Caution)
@@ -211,7 +209,7 @@ def cautions_noted() -> Iterator[None]:
 def cautions_told(but: type[Warning] | None = None) -> Iterator[None]:
     """Within the body the library's cautions become notes on stderr, except those of this kind."""
     from secfc.cli.verbosity import is_quiet
-    from secfc.data.inputs import Caution
+    from secfc.errors import Caution
 
     with warnings.catch_warnings(record=True) as found:
         warnings.simplefilter("always", Caution)
@@ -254,7 +252,7 @@ def bad_input(*kinds: type[Exception]) -> Iterator[None]:
     A class that a fault of the program raises too, such as ValueError, only where a file is read.
     """
     from field.ring.errors import InvalidValue
-    from secfc.data.inputs import InputError
+    from secfc.errors import InputError
 
     try:
         yield

@@ -158,7 +158,7 @@ def unlinked_hint(algorithm: Any, plan: Any, federation: Federation) -> tuple[st
 def explaining_disputes(federation: Federation) -> Iterator[None]:
     """Within the body, a dispute about an ID is reported with two of the places where it stands."""
     from secfc.coded.membership import shared_places
-    from secfc.roles.exchange import DisputedRows
+    from secfc.errors import DisputedRows
 
     try:
         yield
@@ -245,7 +245,7 @@ def parts_of(plan: Any) -> int | None:
 @contextmanager
 def explaining_checkpoints(directory: Path | None) -> Iterator[None]:
     """Within the body, a failure to read or write a checkpoint is the user's to mend."""
-    from secfc.data.inputs import InputError
+    from secfc.errors import InputError
 
     try:
         yield
@@ -373,8 +373,8 @@ def judge_rounding(
     algorithm: Any, public: PublicFacts, federation: Federation
 ) -> tuple[Any, Resolution | None, tuple[str, ...]]:
     """The algorithm with its data judged, their resolution, and notes where rounding loses some of them."""
-    from secfc.data.inputs import Caution
     from secfc.data.resolution import FINE, RoundingLoss, check_resolution
+    from secfc.errors import Caution
 
     with bad_input(), warnings.catch_warnings(record=True) as cautions:
         warnings.simplefilter("always", Caution)

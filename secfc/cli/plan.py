@@ -204,7 +204,7 @@ def of_options(context: click.Context, given: PlanOptions, more: dict[str, Any])
 
 def choose_or_explain(method: Method, asked: AskedOptions, public: PublicFacts) -> Any:
     """The algorithm, or, where only its number of clients is wrong, what says so.  Raises Impossible."""
-    from secfc.data.inputs import InputError
+    from secfc.errors import InputError
     from secfc.planning.feasibility import Impossible, with_clients
 
     try:

@@ -34,8 +34,9 @@ from field.code.reed_solomon import TooManyLiars
 from field.secrets.coins import Coins
 from secfc.coded.messages import DealingChallenge
 from secfc.coded.plan import CodedPlan
+from secfc.errors import LiarsExceeded, TooFewReplies
 from secfc.roles.checks import check_all, well_formed
-from secfc.roles.exchange import LiarsExceeded, PartyId, TooFewReplies
+from secfc.roles.exchange import PartyId
 
 Array = NDArray[Any]
 M = TypeVar("M")

@@ -21,17 +21,15 @@ from field.code.rows import CodedRows
 from field.ring.basis import Basis
 from field.secrets.coins import Coins
 from secfc.coded.plan import CodedPlan
+from secfc.errors import FaultyServer, TooFewReplies, UnionFailed
 from secfc.roles.checks import check_all, check_residues, check_unsigned
 from secfc.roles.exchange import (
     PHASE,
     SERVER,
     SETTLE,
     Exchange,
-    FaultyServer,
     PartyId,
     Role,
-    TooFewReplies,
-    UnionFailed,
     expect_all,
     expect_messages,
     expect_one,

@@ -41,24 +41,10 @@ from field.secrets.coins import Coins
 from secfc.coded.blame import WORDS, CheaterIdentification
 from secfc.coded.membership import RowContribution
 from secfc.coded.plan import CodedPlan
+from secfc.errors import FaultyClient, FaultyServer, MasksSpent, RowsRefused, SuspectedParties, TooFewReplies
 from secfc.roles.checks import check_all, check_residues, is_array, refuse_if, well_formed
 from secfc.roles.coin_toss import CoinToss, derive_seed, toss_coins_at_server, toss_coins_with_parties
-from secfc.roles.exchange import (
-    SERVER,
-    SHARE,
-    Exchange,
-    FaultyClient,
-    FaultyServer,
-    MasksSpent,
-    PartyId,
-    Role,
-    RowsRefused,
-    SuspectedParties,
-    TooFewReplies,
-    expect_messages,
-    expect_one,
-    to_all,
-)
+from secfc.roles.exchange import SERVER, SHARE, Exchange, PartyId, Role, expect_messages, expect_one, to_all
 from secfc.roles.messages import Contributors, Message
 
 # --------------------------------------------------------------------------------------------------

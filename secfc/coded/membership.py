@@ -40,21 +40,13 @@ from secfc.coded.union import (
     row_numbers,
 )
 from secfc.data.federation import Federation
-from secfc.data.inputs import (
-    SWITCH,
-    WHOLE,
-    Caution,
-    IncompatibleOptions,
-    InputError,
-    ValueKind,
-    check_fields,
-    optional_kind,
-)
+from secfc.data.inputs import SWITCH, WHOLE, ValueKind, check_fields, optional_kind
 from secfc.data.linkage import Linkage
 from secfc.data.party import Party
+from secfc.errors import Caution, DisputedRows, IncompatibleOptions, InputError
 from secfc.roles.agreement import agree
 from secfc.roles.description import LOCAL, RunTerms, describe_plan, description_digest
-from secfc.roles.exchange import ALIGN, SERVER, SETTLE, DisputedRows, PartyId, Role
+from secfc.roles.exchange import ALIGN, SERVER, SETTLE, PartyId, Role
 
 # --------------------------------------------------------------------------------------------------
 # What one client brings to a run: how to read its part of the rows, and which of them are its own.

@@ -17,7 +17,6 @@ from secfc.data.inputs import (
     COUNT,
     REAL,
     WHOLE,
-    InputError,
     ParameterGroup,
     ValueKind,
     check_fields,
@@ -26,6 +25,7 @@ from secfc.data.inputs import (
     optional_kind,
 )
 from secfc.data.resolution import Coarse, check_coarse
+from secfc.errors import InputError
 from secfc.roles.description import LOCAL
 from secfc.roles.exchange import PartyId
 

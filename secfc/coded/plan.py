@@ -21,11 +21,11 @@ from field.ring.basis import lanes_for
 from field.ring.quantize import Quantizer, cost_modulus, distance_bound, rounded_weights
 from field.ring.quantize import rounding_modulus as needed_to_round
 from secfc.coded.parameters import Network
-from secfc.data.inputs import IncompatibleOptions, InputError
+from secfc.errors import IncompatibleOptions, InputError, RangeExceeded, RowsLost
 from secfc.kmeans.elbow import Elbow
 from secfc.kmeans.starts import Start, check_choice
 from secfc.roles.description import LOCAL, RunTerms, describe_plan, description_digest
-from secfc.roles.exchange import PartyId, RangeExceeded, RowsLost
+from secfc.roles.exchange import PartyId
 
 # --------------------------------------------------------------------------------------------------
 # Which of the m rows each client contributes to: the public part of who owns what.

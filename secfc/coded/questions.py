@@ -13,18 +13,9 @@ from typing import Any
 from secfc.coded.messages import RevealCenters, RevealSums, RunEnded
 from secfc.coded.plan import CodedPlan
 from secfc.coded.queries import Query
+from secfc.errors import FaultyServer
 from secfc.kmeans.bisecting import clusters_to_split
-from secfc.roles.exchange import (
-    ITERATE,
-    PHASE,
-    SERVER,
-    STRIDE,
-    Exchange,
-    FaultyServer,
-    Inbox,
-    Role,
-    expect_one,
-)
+from secfc.roles.exchange import ITERATE, PHASE, SERVER, STRIDE, Exchange, Inbox, Role, expect_one
 from secfc.roles.messages import FinalResult
 
 

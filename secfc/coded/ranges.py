@@ -18,7 +18,7 @@ from field.ring.quantize import rounding_modulus as needed_to_round
 from secfc.algorithm import PublicFacts
 from secfc.coded.parameters import Quantization
 from secfc.coded.plan import RowLayout
-from secfc.data.inputs import InputError
+from secfc.errors import InputError
 from secfc.remedies import Remedy
 
 # An automatic scale gives at least so many integer steps between 0 and the bound: 64 in a sixteenth of it.

@@ -28,20 +28,9 @@ from secfc.coded.input_check import (
 from secfc.coded.membership import RowContribution
 from secfc.coded.messages import RowShares
 from secfc.coded.plan import CodedPlan
+from secfc.errors import FaultyClient, SuspectedParties, TooFewReplies
 from secfc.roles.checks import check_all, check_residues, well_formed
-from secfc.roles.exchange import (
-    SERVER,
-    SHARE,
-    STRIDE,
-    Exchange,
-    FaultyClient,
-    PartyId,
-    Role,
-    SuspectedParties,
-    TooFewReplies,
-    expect_messages,
-    to_all,
-)
+from secfc.roles.exchange import SERVER, SHARE, STRIDE, Exchange, PartyId, Role, expect_messages, to_all
 
 Array = NDArray[Any]
 

@@ -25,16 +25,8 @@ from secfc.coded.union import (
     by_client_number,
     exchange_in_round,
 )
-from secfc.roles.exchange import (
-    SERVER,
-    Exchange,
-    FaultyServer,
-    PartyId,
-    Role,
-    expect_messages,
-    expect_one,
-    to_all,
-)
+from secfc.errors import FaultyServer
+from secfc.roles.exchange import SERVER, Exchange, PartyId, Role, expect_messages, expect_one, to_all
 
 Array = NDArray[Any]
 

@@ -19,7 +19,8 @@ from psu import align, opening, peeling
 from psu.errors import UnionAborted
 from psu.messages import Opening, Turn, UnionTags
 from psu.plan import Sheet, UnionPlan
-from secfc.roles.exchange import SERVER, FaultyServer
+from secfc.errors import FaultyServer
+from secfc.roles.exchange import SERVER
 
 Array = NDArray[Any]
 

@@ -18,7 +18,7 @@ from secfc.attacks.views import CannotDecode, CoalitionPoints, SeenQuery, View
 from secfc.coded.messages import CheckedDistances, CodedDistances
 from secfc.coded.queries import Query
 from secfc.data.federation import Federation
-from secfc.data.inputs import InputError
+from secfc.errors import InputError
 from secfc.kmeans.centers import squared_distances
 from secfc.roles.exchange import SERVER, STRIDE, Exchange, PartyId
 from secfc.roles.messages import FinalResult

@@ -60,10 +60,11 @@ from secfc.coded_kmeans.run_setup import (
 from secfc.data.party import Party
 from secfc.data.resolution import check_resolution_at_site
 from secfc.disclosure import DistanceOracle
+from secfc.errors import FaultyServer
 from secfc.kmeans.elbow import CostCurve
 from secfc.kmeans.loop import Trace, best_of_restarts, is_cheaper
 from secfc.kmeans.starts import RestartLabels, restart_generators
-from secfc.roles.exchange import ITERATE, SERVER, Exchange, FaultyServer, PartyId, Role
+from secfc.roles.exchange import ITERATE, SERVER, Exchange, PartyId, Role
 from secfc.roles.messages import FinalResult
 
 Array = NDArray[Any]

@@ -16,9 +16,10 @@ from secfc.coded.parameters import (
     select_workers,
 )
 from secfc.coded.plan import CodedPlan, RowLayout
-from secfc.data.inputs import WHOLE, IncompatibleOptions, InputError, instance_of
+from secfc.data.inputs import WHOLE, instance_of
 from secfc.disclosure import AssignmentsOnly, Disclosure, Distances, FinalLabelsOnly, OwnLabels
 from secfc.disclosure.checked.blocks import check_deviating, largest_deviating
+from secfc.errors import IncompatibleOptions, InputError
 from secfc.kmeans.elbow import Elbow
 from secfc.kmeans.starts import STARTS, GivenLabels, Start, check_choice
 from secfc.roles.exchange import SERVER, PartyId

@@ -27,9 +27,10 @@ from secfc.coded_kmeans import parameters
 from secfc.coded_kmeans.parameters import OF_LLOYD
 from secfc.coded_kmeans.run_summary import summarize_lloyd
 from secfc.data.federation import Federation
-from secfc.data.inputs import InputError, check_fields
+from secfc.data.inputs import check_fields
 from secfc.data.party import Party
 from secfc.disclosure import AssignmentsOnly, Disclosure
+from secfc.errors import FaultyClient, FaultyServer, InputError
 from secfc.kmeans.elbow import CostCurve, Elbow, largest_k, parse_k
 from secfc.kmeans.loop import PlainSource, Trace, best_of_restarts, is_cheaper, lloyd
 from secfc.kmeans.rounded import RoundedSource
@@ -41,8 +42,6 @@ from secfc.roles.exchange import (
     SERVER,
     SHARE,
     Exchange,
-    FaultyClient,
-    FaultyServer,
     PartyId,
     Role,
     expect_all,

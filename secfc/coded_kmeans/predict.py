@@ -34,20 +34,11 @@ from secfc.coded_kmeans.run_setup import (
     share_rows_and_await,
 )
 from secfc.data.federation import Federation
-from secfc.data.inputs import InputError
 from secfc.data.party import Party
 from secfc.disclosure import Disclosure, DistanceOracle
+from secfc.errors import BudgetSpent, InputError
 from secfc.kmeans.starts import RandomLabels
-from secfc.roles.exchange import (
-    ITERATE,
-    SERVER,
-    BudgetSpent,
-    Exchange,
-    PartyId,
-    Role,
-    expect_messages,
-    expect_one,
-)
+from secfc.roles.exchange import ITERATE, SERVER, Exchange, PartyId, Role, expect_messages, expect_one
 from secfc.roles.messages import FinalResult
 
 Array = NDArray[Any]

@@ -29,10 +29,11 @@ from secfc.coded.queries import Operation, Query, Subject
 from secfc.disclosure.compare.candidates import candidates_in, moved_points
 from secfc.disclosure.compare.session import CommitteeChoice, should_prune
 from secfc.disclosure.owner_labels.run_state import PublicRunState
+from secfc.errors import FaultyServer, SuspectedParties
 from secfc.kmeans.divisive_seeding import CostRequest, GainRequest, Move, Moves, RefineRequest, SplitRequest
 from secfc.kmeans.loop import Step, Trace, WeighedClusters, all_pairs, lloyd
 from secfc.kmeans.starts import RestartLabels, restart_generators
-from secfc.roles.exchange import SERVER, FaultyServer, PartyId, Role, SuspectedParties
+from secfc.roles.exchange import SERVER, PartyId, Role
 
 Array = NDArray[Any]
 

@@ -26,22 +26,11 @@ from secfc.coded.questions import check_centers
 from secfc.coded.sharing import deal_rows, share_rows
 from secfc.coded_kmeans.parameters import SecFCSettings
 from secfc.data.federation import Federation
-from secfc.data.inputs import InputError
 from secfc.data.party import Party
+from secfc.errors import FaultyServer, InputError, TooManyHolders
 from secfc.roles.agreement import agree, agree_by_digest
 from secfc.roles.coin_toss import CoinToss, derive_seed, toss_coins, toss_coins_at_server
-from secfc.roles.exchange import (
-    ITERATE,
-    SERVER,
-    STRIDE,
-    Exchange,
-    FaultyServer,
-    PartyId,
-    Role,
-    TooManyHolders,
-    expect_messages,
-    expect_one,
-)
+from secfc.roles.exchange import ITERATE, SERVER, STRIDE, Exchange, PartyId, Role, expect_messages, expect_one
 from secfc.roles.messages import InputPartyResult, compact_labels
 
 # --------------------------------------------------------------------------------------------------

@@ -55,9 +55,10 @@ from secfc.coded_kmeans.run_summary import (
     summarize_secfc,
 )
 from secfc.data.federation import Federation
-from secfc.data.inputs import Caution, check_fields
+from secfc.data.inputs import check_fields
 from secfc.data.party import Party
 from secfc.disclosure import AssignmentsOnly, Disclosure, NoiseAtServer, NoiseInShares
+from secfc.errors import Caution
 from secfc.kmeans.elbow import Elbow, largest_k, parse_k
 from secfc.kmeans.starts import Start
 from secfc.privacy.calibration import Budget

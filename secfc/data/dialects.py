@@ -38,8 +38,7 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
-from secfc.data.inputs import IncompatibleOptions, InputError
-from secfc.errors import UnknownEncoding
+from secfc.errors import IncompatibleOptions, InputError, UnknownEncoding
 
 DELIMITERS = (",", ";", "\t", "|")
 BLANKS = " "  # any number of them between two cells

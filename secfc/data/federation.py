@@ -28,8 +28,6 @@ from secfc.data.files import Agree, load_parties, union_of_categories
 from secfc.data.inputs import (
     BLOCK_BYTES,
     Array,
-    Caution,
-    InputError,
     Rows,
     as_rows,
     by_name,
@@ -54,6 +52,7 @@ from secfc.data.party import (
     as_gap_rows,
     client_tables,
 )
+from secfc.errors import Caution, InputError
 
 __all__ = ["SERVER", "Array", "Federation", "Identifier", "InputError", "Party", "Rows"]
 

@@ -32,9 +32,6 @@ import numpy as np
 from secfc.data.dialects import Dialect, file_extension
 from secfc.data.inputs import (
     Array,
-    IncompatibleOptions,
-    InputError,
-    InputFaults,
     checked_points,
     format_value,
     in_memory,
@@ -48,8 +45,7 @@ from secfc.data.linkage import Linkage, keyed_rows
 from secfc.data.party import Identifier, Party, as_gap_rows
 from secfc.data.sources import ParquetRows
 from secfc.data.tables import READERS, FileTable, WantedColumns
-from secfc.errors import MissingFileError as MissingFileError
-from secfc.errors import UnknownEncoding
+from secfc.errors import IncompatibleOptions, InputError, InputFaults, MissingFileError, UnknownEncoding
 
 # --------------------------------------------------------------------------------------------------
 # Text columns as bits: one feature a category, 1 where a row has it.

@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from secfc.data.dialects import BadRow, Dialect, file_extension, file_stem
-from secfc.data.inputs import IncompatibleOptions, InputError
 from secfc.data.linkage import Linkage, linkage_keys
 from secfc.data.sources import open_excel, open_parquet
 from secfc.data.tables import check_spelling
+from secfc.errors import IncompatibleOptions, InputError
 
 Identifier = str | bytes
 SUFFIXES = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".xlsx", ".parquet", ".txt", ".txt.gz")

@@ -22,10 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from field.ring.errors import InvalidValue
-from secfc.errors import Caution as Caution
-from secfc.errors import IncompatibleOptions as IncompatibleOptions
-from secfc.errors import InputError as InputError
-from secfc.errors import InputFaults as InputFaults
+from secfc.errors import InputError
 from secfc.remedies import Remedy
 
 Array = npt.NDArray[Any]

@@ -40,7 +40,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from secfc.data.inputs import Caution, InputError, require_library
+from secfc.data.inputs import require_library
+from secfc.errors import Caution, InputError
 
 # --------------------------------------------------------------------------------------------------
 # Check digits of identifiers.  Each function takes normalized text and says whether its last sign fits.

@@ -14,7 +14,8 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from secfc.data.inputs import Array, InputError, checked_points, positive_integer
+from secfc.data.inputs import Array, checked_points, positive_integer
+from secfc.errors import InputError
 
 DIGITS = Path(__file__).parent / "digits" / "digits.npz"
 

@@ -19,7 +19,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from secfc.data.inputs import InputError, write_private
+from secfc.data.inputs import write_private
+from secfc.errors import InputError
 
 Array = NDArray[Any]
 PartyId = str

@@ -12,7 +12,6 @@ import numpy.typing as npt
 
 from secfc.data.inputs import (
     Array,
-    InputError,
     Rows,
     check_shape,
     checked_names,
@@ -25,6 +24,7 @@ from secfc.data.inputs import (
     read_only,
     row_blocks,
 )
+from secfc.errors import InputError
 
 Identifier = bytes | str | int
 

@@ -27,8 +27,9 @@ import numpy as np
 
 from field.ring.quantize import Quantizer
 from secfc.data.federation import Federation
-from secfc.data.inputs import Array, Caution, InputError, get_parameter, with_parameters
+from secfc.data.inputs import Array, get_parameter, with_parameters
 from secfc.data.party import Party
+from secfc.errors import Caution, InputError
 from secfc.remedies import Remedy
 
 Coarse = Literal["refuse", "warn", "allow"]

@@ -26,13 +26,12 @@ from secfc.data.inputs import (
     INEXACT,
     OTHER_USE,
     Array,
-    Caution,
-    InputError,
     first_inexact,
     names_listed,
     read_only,
     require_library,
 )
+from secfc.errors import Caution, InputError
 
 # --------------------------------------------------------------------------------------------------
 # Rows of an Excel workbook, one sheet, as a text file gives them.

@@ -45,13 +45,12 @@ from secfc.data.inputs import (
     UNION,
     WHOLE_FLOATS,
     Array,
-    InputError,
-    InputFaults,
     Rows,
     check_shape,
     names_listed,
 )
 from secfc.data.sources import DURATION, ParquetRows, open_excel, open_parquet
+from secfc.errors import InputError, InputFaults
 from secfc.remedies import Remedy
 
 # Days and times as people and spreadsheets write them.

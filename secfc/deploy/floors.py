@@ -14,8 +14,8 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from secfc.data.inputs import InputError
 from secfc.deploy.toml_tables import TomlTable
+from secfc.errors import InputError
 
 LEAST_ROWS = 10
 

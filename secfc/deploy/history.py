@@ -26,9 +26,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from field.secrets.coins import SystemCoins
-from secfc.data.inputs import InputError, write_private
+from secfc.data.inputs import write_private
 from secfc.data.party import Party
 from secfc.deploy.floors import BelowFloor
+from secfc.errors import InputError
 from secfc.roles.exchange import Exchange, Role
 
 VERSION, SIZE, KEY = 2, 12, 32

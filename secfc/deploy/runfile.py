@@ -14,9 +14,9 @@ from types import MappingProxyType
 from typing import Any
 
 from field.secrets.coins import SystemCoins
-from secfc.data.inputs import InputError
 from secfc.data.linkage import Linkage, linkage_of
 from secfc.deploy.toml_tables import TomlTable, read_table
+from secfc.errors import InputError
 from secfc.roles.description import LOCAL, describe_value, description_digest
 from secfc.roles.exchange import SERVER, PartyId
 

@@ -25,6 +25,7 @@ from field.secrets.coins import Coins
 from secfc.algorithm import LIMIT, Algorithm, PartyOutcome, PublicFacts, power_of_two
 from secfc.data.party import Party
 from secfc.deploy.history import BEFORE
+from secfc.errors import TooFewReplies
 from secfc.roles.abort import broadcast_abort
 from secfc.roles.checks import refuse_if
 from secfc.roles.description import description_digest
@@ -35,7 +36,6 @@ from secfc.roles.exchange import (
     Exchange,
     PartyId,
     Role,
-    TooFewReplies,
     blame_error,
     expect_all,
     expect_messages,

@@ -16,9 +16,9 @@ from typing import Any
 from field.secrets.channels import Identity
 from field.secrets.coins import SystemCoins
 from secfc.data.dialects import Dialect
-from secfc.data.inputs import InputError
 from secfc.deploy.floors import NOTHING, Floors
 from secfc.deploy.toml_tables import TomlTable, read_table
+from secfc.errors import InputError
 from secfc.roles.exchange import SERVER, PartyId
 
 

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
-from secfc.data.inputs import InputError
+from secfc.errors import InputError
 
 _NEEDED: Any = object()
 

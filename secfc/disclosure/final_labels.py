@@ -70,20 +70,12 @@ from secfc.disclosure.dealerless.steps import AnswerRounds, Computation, SharedK
 from secfc.disclosure.owner_labels.client import OwnerLabelsClient
 from secfc.disclosure.owner_labels.dealer import DealerBackend
 from secfc.disclosure.owner_labels.server import OwnerLabelsServer
+from secfc.errors import FaultyClient, FaultyServer, SuspectedParties
 from secfc.kmeans.loop import Stepper, Trace
 from secfc.kmeans.starts import RandomLabels, Start
 from secfc.remedies import Remedy
 from secfc.roles.checks import check_residues
-from secfc.roles.exchange import (
-    SERVER,
-    Exchange,
-    FaultyClient,
-    FaultyServer,
-    PartyId,
-    Role,
-    SuspectedParties,
-    to_all,
-)
+from secfc.roles.exchange import SERVER, Exchange, PartyId, Role, to_all
 from secfc.roles.messages import Message, compact_labels
 
 Array = NDArray[Any]

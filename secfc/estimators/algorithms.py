@@ -15,7 +15,8 @@ from field.secrets.coins import SystemCoins
 from secfc.algorithm import Algorithm, Clustering
 from secfc.coded.parameters import Quantization, Release, Runtime, Threshold
 from secfc.coded_kmeans.secfc import SecFC
-from secfc.data.inputs import InputError, as_rows, checked_points, names_listed, names_of, read_all
+from secfc.data.inputs import as_rows, checked_points, names_listed, names_of, read_all
+from secfc.errors import InputError
 from secfc.estimators.base import ClientTables, DealtFederation, Federated, federation_of
 from secfc.feddp.algorithm import FedDPKMeans
 from secfc.feddp.noise import NoisePlacement, ServerNoise, SharedNoise

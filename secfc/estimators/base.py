@@ -16,7 +16,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from secfc.algorithm import Algorithm, Clustering
 from secfc.data.federation import Federation
-from secfc.data.inputs import InputError, by_name, names_of
+from secfc.data.inputs import by_name, names_of
+from secfc.errors import InputError
 from secfc.metrics import cost
 from secfc.pipeline import fit
 

@@ -26,8 +26,6 @@ from secfc.data.federation import Federation
 from secfc.data.inputs import (
     REAL,
     WHOLE,
-    Caution,
-    InputError,
     ValueKind,
     check_fields,
     instance_of,
@@ -36,6 +34,7 @@ from secfc.data.inputs import (
     require_library,
 )
 from secfc.data.party import Party
+from secfc.errors import Caution, InputError
 from secfc.feddp import aggregator, clients
 from secfc.feddp.aggregator import FedDPServerResult
 from secfc.feddp.clients import client_bounds

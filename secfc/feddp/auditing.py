@@ -19,7 +19,7 @@ from secfc.algorithm import Clustering
 from secfc.attacks.reconstruction import KnownSums
 from secfc.attacks.views import View
 from secfc.data.federation import Federation
-from secfc.data.inputs import InputError
+from secfc.errors import InputError
 from secfc.feddp.clients import ClientStatistics, Question, client_contributions
 from secfc.feddp.messages import Choose, GroupAbout, Project
 from secfc.feddp.noise import GaussianStep

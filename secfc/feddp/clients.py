@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from field.secrets.coins import Coins
-from secfc.data.inputs import InputError
 from secfc.data.party import Party
+from secfc.errors import FaultyServer, InputError
 from secfc.feddp.messages import Choose, GroupAbout, NoisyCenters, Project
 from secfc.feddp.noise import HonestCounts, Laplace, Noise
 from secfc.feddp.plan import PLACES, STARTS, FedDPPlan, NoisePart
@@ -33,7 +33,7 @@ from secfc.feddp.statistics import (
     sums_of,
 )
 from secfc.roles.agreement import agree_with_workers
-from secfc.roles.exchange import ITERATE, SERVER, STRIDE, Exchange, FaultyServer, Role, expect_one
+from secfc.roles.exchange import ITERATE, SERVER, STRIDE, Exchange, Role, expect_one
 from secfc.secure_sum.protocol import ToldDigests, contribute_vector
 
 Array = NDArray[Any]

@@ -34,7 +34,7 @@ from numpy.typing import NDArray
 
 from field.ring.noise import DISTANCE, Deviation, discrete_gaussian
 from field.secrets.coins import Coins
-from secfc.data.inputs import InputError
+from secfc.errors import InputError
 from secfc.feddp.statistics import LEAST_REACH
 from secfc.privacy.accountant import SMOOTH
 from secfc.privacy.calibration import Budget, gaussian_multiplier, least_factor, split_budget

@@ -13,7 +13,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from field.cached import cached_property
-from secfc.data.inputs import InputError
+from secfc.errors import InputError
 from secfc.feddp.noise import GaussianStep, HonestCounts, Noise, NoisePlacement
 from secfc.feddp.starts import Cones, FedDPInit, Start, Votes
 from secfc.feddp.statistics import (

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from secfc.data.inputs import InputError
+from secfc.errors import InputError
 from secfc.feddp.server_estimates import (
     RESTARTS,
     clean_weights,

@@ -9,7 +9,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from secfc.data.inputs import InputError, parameter_names
+from secfc.data.inputs import parameter_names
+from secfc.errors import InputError
 
 Cell = dict[str, Any]
 

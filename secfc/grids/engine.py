@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from secfc.data.inputs import InputError, require_library
+from secfc.data.inputs import require_library
+from secfc.errors import InputError
 from secfc.grids.cells import Cell, cell_name, grid_cells
 from secfc.grids.measure import code_version, measure_cell
 from secfc.grids.rows import ResultFile, Row

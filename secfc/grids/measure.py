@@ -17,8 +17,9 @@ import numpy as np
 import secfc
 from secfc.algorithm import Clustering
 from secfc.data.federation import Federation
-from secfc.data.inputs import InputError, build_algorithm
+from secfc.data.inputs import build_algorithm
 from secfc.data.mixtures import gaussian_mixture
+from secfc.errors import InputError
 from secfc.grids.cells import DATA, RUN, Cell, algorithm_class, cell_name
 from secfc.grids.rows import Row
 from secfc.metrics import accuracy, cost, labels_digest

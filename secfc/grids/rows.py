@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from secfc.data.inputs import InputError
+from secfc.errors import InputError
 
 Row = dict[str, Any]
 

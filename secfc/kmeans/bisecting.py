@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from field.code.rows import cluster_sizes
-from secfc.data.inputs import REAL, WHOLE, InputError, check_fields
+from secfc.data.inputs import REAL, WHOLE, check_fields
+from secfc.errors import InputError
 from secfc.kmeans.elbow import CostCurve, Elbow, largest_k, merge_cost_curve
 from secfc.kmeans.loop import Neighborhood, Pair, Source, WeighedClusters, all_pairs
 from secfc.roles.exchange import Role

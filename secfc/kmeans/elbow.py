@@ -26,7 +26,8 @@ from numpy.typing import NDArray
 
 from field.cached import cached_property
 from field.ring.uint128 import UInt128
-from secfc.data.inputs import WHOLE, InputError, ValueKind, check_fields, optional_kind
+from secfc.data.inputs import WHOLE, ValueKind, check_fields, optional_kind
+from secfc.errors import InputError
 from secfc.kmeans.loop import WeighedClusters, cost_of
 
 CANDIDATES = 20  # most clusters that are tried if nobody says how many

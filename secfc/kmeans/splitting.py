@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from secfc.data.inputs import REAL, WHOLE, InputError, check_fields
+from secfc.data.inputs import REAL, WHOLE, check_fields
+from secfc.errors import InputError
 from secfc.kmeans.bisecting import PATIENCE, clusters_to_split
 from secfc.kmeans.divisive_seeding import CostRequest, GainRequest, Moves, RefineRequest, SplitRequest
 from secfc.kmeans.elbow import CostCurve, Elbow, largest_k, merge_cost_curve

@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 
 from field.code.rows import cluster_sizes
 from field.ring.uint128 import UInt128
-from secfc.data.inputs import WHOLE, IncompatibleOptions, InputError, check_fields, kind_name, optional_kind
+from secfc.data.inputs import WHOLE, check_fields, kind_name, optional_kind
+from secfc.errors import IncompatibleOptions, InputError
 from secfc.kmeans.bisecting import Bisecting
 from secfc.kmeans.elbow import CostCurve, Elbow
 from secfc.kmeans.loop import Source

@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 
 from field.cached import cached_property
 from secfc.algorithm import PublicFacts
-from secfc.data.inputs import InputError, names_listed
+from secfc.data.inputs import names_listed
 from secfc.data.party import Party
+from secfc.errors import InputError
 
 Array = NDArray[Any]
 

@@ -19,8 +19,9 @@ from numpy.typing import NDArray
 from field.secrets.coins import Coins
 from secfc.algorithm import Capabilities, Clustering, Driver, PartyOutcome, PublicFacts
 from secfc.data.federation import Federation
-from secfc.data.inputs import WHOLE, InputError, check_fields, names_listed, refuse_without_method
+from secfc.data.inputs import WHOLE, check_fields, names_listed, refuse_without_method
 from secfc.data.party import Party
+from secfc.errors import InputError
 from secfc.overlap.columns import Columns
 from secfc.overlap.model import FloatLabeler, OverlapModel
 from secfc.roles.exchange import SERVER, PartyId, Role

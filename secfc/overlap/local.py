@@ -15,7 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from field.cached import cached_property
-from secfc.data.inputs import InputError, positive_integer
+from secfc.data.inputs import positive_integer
+from secfc.errors import InputError
 
 Array = NDArray[Any]
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from field.secrets.coins import Coins
 from secfc.attacks.reconstruction import KnownSums
 from secfc.attacks.views import View
-from secfc.data.inputs import InputError
+from secfc.errors import FaultyClient, FaultyServer, InputError
 from secfc.overlap import pairwise_distances
 from secfc.overlap.columns import Columns
 from secfc.overlap.local import Centroids, Local, renumber_labels
@@ -24,8 +24,6 @@ from secfc.roles.exchange import (
     SHARE,
     STRIDE,
     Exchange,
-    FaultyClient,
-    FaultyServer,
     PartyId,
     Role,
     expect_all,

@@ -16,8 +16,8 @@ from field.ring.quantize import Quantizer
 from field.secrets.coins import Coins
 from secfc.algorithm import Driver
 from secfc.data.federation import Federation
-from secfc.data.inputs import Caution, InputError
 from secfc.data.party import Party
+from secfc.errors import Caution, InputError
 from secfc.roles.exchange import PartyId
 
 Array = NDArray[Any]

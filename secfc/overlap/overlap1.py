@@ -14,15 +14,9 @@ from numpy.typing import NDArray
 from field.secrets.coins import Coins
 from secfc.algorithm import Capabilities, Clustering, PartyOutcome, PublicFacts
 from secfc.data.federation import Federation
-from secfc.data.inputs import (
-    REAL,
-    IncompatibleOptions,
-    InputError,
-    check_fields,
-    positive_integer,
-    refuse_without_method,
-)
+from secfc.data.inputs import REAL, check_fields, positive_integer, refuse_without_method
 from secfc.data.party import Party
+from secfc.errors import FaultyClient, FaultyServer, IncompatibleOptions, InputError
 from secfc.overlap.local import merge_centroids
 from secfc.overlap.matching import match_at_client, match_at_server
 from secfc.overlap.messages import AlignedCentroids, GlobalCentroids
@@ -35,8 +29,6 @@ from secfc.roles.exchange import (
     SERVER,
     STRIDE,
     Exchange,
-    FaultyClient,
-    FaultyServer,
     PartyId,
     Role,
     expect_all,

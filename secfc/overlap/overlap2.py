@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 from field.secrets.coins import Coins
 from secfc.algorithm import Capabilities, Clustering, PartyOutcome, PublicFacts
 from secfc.data.federation import Federation
-from secfc.data.inputs import REAL, InputError, check_fields, positive_integer
+from secfc.data.inputs import REAL, check_fields, positive_integer
 from secfc.data.party import Party
+from secfc.errors import FaultyServer, InputError
 from secfc.overlap import attraction
 from secfc.overlap.local import Centroids, Local, LocalKMeans, Silhouette, renumber_labels
 from secfc.overlap.matching import find_local_clusters, gather_centroids
@@ -30,7 +31,6 @@ from secfc.roles.exchange import (
     SERVER,
     SHARE,
     Exchange,
-    FaultyServer,
     PartyId,
     Role,
     expect_all,

@@ -28,6 +28,7 @@ from field.code.lagrange_code import LagrangeCode
 from field.code.masking import deal_blinding
 from field.ring.basis import Basis
 from field.secrets.coins import Coins
+from secfc.errors import FaultyClient, SuspectedParties, TooFewReplies
 from secfc.overlap.messages import CentroidShares, CodedPairDistances, LocalGroups
 from secfc.overlap.plan import OverlapPlan
 from secfc.roles.checks import check_residues
@@ -35,11 +36,8 @@ from secfc.roles.exchange import (
     SERVER,
     SHARE,
     Exchange,
-    FaultyClient,
     PartyId,
     Role,
-    SuspectedParties,
-    TooFewReplies,
     expect_all,
     expect_messages,
     expect_one,

@@ -15,12 +15,13 @@ from field.cached import cached_property
 from field.ring.basis import LANE_PRIMES, Basis
 from field.ring.quantize import Quantizer
 from secfc.algorithm import Clustering, PartyOutcome, PublicFacts, join_outcomes
-from secfc.data.inputs import InputError, require_library
+from secfc.data.inputs import require_library
+from secfc.errors import FaultyServer, InputError, SuspectedParties
 from secfc.overlap.columns import Columns
 from secfc.overlap.messages import SharedSums
 from secfc.overlap.model import Labeler, OverlapModel, possible_sums
 from secfc.roles.description import LOCAL, RunTerms, describe_plan, description_digest
-from secfc.roles.exchange import SERVER, FaultyServer, PartyId, SuspectedParties
+from secfc.roles.exchange import SERVER, PartyId
 from secfc.roles.transcript import SimulatedRun
 from secfc.secure_sum.protocol import SummandLayout, SumPlan, ToldDigests
 

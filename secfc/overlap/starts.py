@@ -9,7 +9,7 @@ from typing import Any, Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from secfc.data.inputs import Caution, InputError
+from secfc.errors import Caution, InputError
 from secfc.overlap.local import Centroids, Local, LocalKMeans, common_distances
 from secfc.roles.description import LOCAL
 

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from secfc.algorithm import PublicFacts
 from secfc.data.federation import Federation
-from secfc.data.inputs import Caution, InputError
+from secfc.errors import Caution, InputError
 from secfc.feddp.algorithm import FedDPKMeans
 from secfc.feddp.plan import OUR_WEIGHTS, OURS
 from secfc.feddp.starts import FedDPInit

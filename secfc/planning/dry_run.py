@@ -28,8 +28,9 @@ from secfc.coded.queries import Query
 from secfc.coded_kmeans.run_summary import leakage_to_clients
 from secfc.coded_kmeans.secfc import SecFC
 from secfc.data.federation import Federation
-from secfc.data.inputs import Caution, InputError, get_parameter, with_parameters
+from secfc.data.inputs import get_parameter, with_parameters
 from secfc.data.mixtures import gaussian_mixture
+from secfc.errors import Caution, InputError
 from secfc.logs import silence_logs
 from secfc.pipeline import fit
 from secfc.roles.exchange import ITERATE, SERVER, STRIDE, Exchange, PartyId

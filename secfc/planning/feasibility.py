@@ -11,7 +11,8 @@ from typing import Any
 from field.ring.errors import InvalidValue
 from secfc.algorithm import PublicFacts
 from secfc.coded.plan import CodedPlan
-from secfc.data.inputs import Caution, InputError, get_parameter, with_parameters
+from secfc.data.inputs import get_parameter, with_parameters
+from secfc.errors import Caution, InputError
 from secfc.feddp.plan import FedDPPlan
 from secfc.remedies import PYTHON, Advice, Interface
 from secfc.roles.exchange import SERVER

@@ -10,7 +10,7 @@ from typing import Any
 from secfc.coded.plan import CodedPlan
 from secfc.coded_kmeans.adversary_view import QueryRecorder
 from secfc.coded_kmeans.secfc import SecFC
-from secfc.data.inputs import Caution
+from secfc.errors import Caution
 from secfc.logs import silence_logs
 from secfc.pipeline import fit
 from secfc.planning.dry_run import shrink_algorithm, synthetic_rows

@@ -12,7 +12,8 @@ from secfc.coded.parameters import Network
 from secfc.coded.plan import CodedPlan, HiddenOwnerLayout
 from secfc.coded_kmeans.run_summary import leakage_to_clients, leakage_to_server
 from secfc.coded_kmeans.secfc import SecFC
-from secfc.data.inputs import WHOLE, InputError, with_parameters
+from secfc.data.inputs import WHOLE, with_parameters
+from secfc.errors import InputError
 from secfc.feddp.plan import FedDPPlan
 from secfc.planning.dry_run import LAN, Asked, Kind, RunCost, total_cost
 from secfc.planning.estimate import QueryPrices, cached_prices

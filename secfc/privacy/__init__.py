@@ -35,8 +35,8 @@ _HOME = {
     "NonPrivate": "secfc.privacy.events",
     "NoOp": "secfc.privacy.events",
     "one_run": "secfc.privacy.audit",
-    "OverBudget": "secfc.privacy.events",
-    "PrivacyError": "secfc.privacy.events",
+    "OverBudget": "secfc.errors",
+    "PrivacyError": "secfc.errors",
     "Pure": "secfc.privacy.events",
     "MechanismOutput": "secfc.privacy.mechanisms",
     "RoundedGaussian": "secfc.privacy.events",
@@ -48,6 +48,8 @@ __all__ = sorted(_HOME)
 
 # The redundant aliases tell type checkers that these names are exported.
 if TYPE_CHECKING:
+    from secfc.errors import OverBudget as OverBudget
+    from secfc.errors import PrivacyError as PrivacyError
     from secfc.privacy.audit import EpsilonFinding as EpsilonFinding
     from secfc.privacy.audit import GaussianShift as GaussianShift
     from secfc.privacy.audit import ShiftFinding as ShiftFinding
@@ -68,8 +70,6 @@ if TYPE_CHECKING:
     from secfc.privacy.events import Neighbors as Neighbors
     from secfc.privacy.events import NonPrivate as NonPrivate
     from secfc.privacy.events import NoOp as NoOp
-    from secfc.privacy.events import OverBudget as OverBudget
-    from secfc.privacy.events import PrivacyError as PrivacyError
     from secfc.privacy.events import Pure as Pure
     from secfc.privacy.events import RoundedGaussian as RoundedGaussian
     from secfc.privacy.ledger import EVERYBODY as EVERYBODY

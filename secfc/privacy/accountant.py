@@ -20,7 +20,8 @@ from typing import Any
 
 import numpy as np
 
-from secfc.data.inputs import InputError, require_library
+from secfc.data.inputs import require_library
+from secfc.errors import InputError
 from secfc.privacy.events import (
     DiscreteGaussian,
     DiscreteLaplace,

@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from secfc.data.inputs import InputError
+from secfc.errors import InputError
 from secfc.privacy import accountant
 from secfc.privacy.accountant import CompositionCost
 from secfc.privacy.events import Event

@@ -25,8 +25,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from field.secrets.coins import SystemCoins
-from secfc.data.inputs import InputError, write_private
-from secfc.privacy.events import Neighbors, OverBudget, PrivacyError
+from secfc.data.inputs import write_private
+from secfc.errors import InputError, OverBudget, PrivacyError
+from secfc.privacy.events import Neighbors
 
 VERSION, PERSON = 1, b"secfc ledger"
 # Seconds that another process may take to write its entry.

@@ -11,15 +11,10 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from secfc.data.inputs import REAL, InputError, check_fields, require_library
+from secfc.data.inputs import REAL, check_fields, require_library
+from secfc.errors import InputError, OverBudget, PrivacyError
 from secfc.privacy import accountant
-from secfc.privacy.events import (
-    DiscreteGaussian,
-    DistributedDiscreteGaussian,
-    Event,
-    OverBudget,
-    PrivacyError,
-)
+from secfc.privacy.events import DiscreteGaussian, DistributedDiscreteGaussian, Event
 
 # Calibration solves to this precision, towards more noise.
 _PRECISION = 1e-6

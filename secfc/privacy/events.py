@@ -12,9 +12,7 @@ import math
 from dataclasses import dataclass
 from typing import Literal, TypeAlias, get_args
 
-from secfc.data.inputs import InputError
-from secfc.errors import OverBudget as OverBudget
-from secfc.errors import PrivacyError as PrivacyError
+from secfc.errors import InputError
 
 # Of the variance of discrete noise, in steps of the integers, so much goes into the rounding of a continuous
 # one: as little as keeps the two within the distance at which noise is sampled.

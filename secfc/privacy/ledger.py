@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 
-from secfc.data.inputs import InputError
+from secfc.errors import InputError, PrivacyError
 from secfc.privacy import accountant
 from secfc.privacy.calibration import Budget
-from secfc.privacy.events import Composed, Event, Neighbors, NonPrivate, PrivacyError
+from secfc.privacy.events import Composed, Event, Neighbors, NonPrivate
 from secfc.roles.exchange import PartyId
 
 EVERYBODY: PartyId = "everybody"

@@ -19,13 +19,12 @@ from field.ring.noise import DISTANCE, Deviation, discrete_gaussian, discrete_la
 from field.ring.quantize import clip_norms as clip_norms
 from field.ring.quantize import squared_norms as squared_norms
 from field.secrets.coins import Coins
-from secfc.data.inputs import InputError
+from secfc.errors import InputError, PrivacyError
 from secfc.privacy.events import (
     DiscreteGaussian,
     DiscreteLaplace,
     Event,
     NonPrivate,
-    PrivacyError,
     Pure,
     RoundedGaussian,
     require_positive,

@@ -27,13 +27,13 @@ from field.ring.quantize import Quantizer
 from secfc import metrics
 from secfc.algorithm import Algorithm, Clustering
 from secfc.data.federation import Federation
-from secfc.data.inputs import InputError, names_listed
+from secfc.data.inputs import names_listed
 from secfc.data.party import Party
 from secfc.data.resolution import Resolution
+from secfc.errors import InputError, PrivacyError
 from secfc.kmeans.elbow import CostCurve
 from secfc.metrics import labels_digest as labels_digest
 from secfc.privacy.audit import GaussianShift, max_detection_rate
-from secfc.privacy.events import PrivacyError
 from secfc.privacy.ledger import EVERYBODY, Ledger
 from secfc.report.costs import count_rounds, phase_seconds
 from secfc.report.float_kmeans import FloatComparison

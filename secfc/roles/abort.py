@@ -16,17 +16,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
+from secfc.errors import Ended, ProtocolError, TooFewReplies
 from secfc.roles.checks import refuse_if
-from secfc.roles.exchange import (
-    END,
-    Ended,
-    Exchange,
-    PartyId,
-    ProtocolError,
-    Role,
-    TooFewReplies,
-    blame_error,
-)
+from secfc.roles.exchange import END, Exchange, PartyId, Role, blame_error
 from secfc.roles.messages import Message
 
 R = TypeVar("R")

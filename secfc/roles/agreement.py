@@ -5,18 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Protocol
 
+from secfc.errors import PlanMismatch
 from secfc.roles.description import Difference, describe_differences, description_digest
-from secfc.roles.exchange import (
-    AGREE,
-    SERVER,
-    Exchange,
-    PartyId,
-    PlanMismatch,
-    Role,
-    expect_all,
-    expect_messages,
-    to_all,
-)
+from secfc.roles.exchange import AGREE, SERVER, Exchange, PartyId, Role, expect_all, expect_messages, to_all
 from secfc.roles.messages import Hello, PlanDigest
 
 

@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from field.ring.basis import Basis
-from secfc.roles.exchange import FaultyClient, PartyId, expect_messages
+from secfc.errors import FaultyClient
+from secfc.roles.exchange import PartyId, expect_messages
 
 Array = NDArray[Any]
 

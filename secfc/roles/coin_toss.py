@@ -24,15 +24,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from field.secrets.coins import Coins
+from secfc.errors import FaultyServer, TooFewReplies
 from secfc.roles.checks import is_array, refuse_if
 from secfc.roles.exchange import (
     SERVER,
     TOSS,
     Exchange,
-    FaultyServer,
     PartyId,
     Role,
-    TooFewReplies,
     blame_error,
     expect_messages,
     expect_one,

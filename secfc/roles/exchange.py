@@ -12,29 +12,15 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from secfc.errors import PHASE as PHASE
-
-# What roles raise stands with all errors, and is offered here as well.
-from secfc.errors import BudgetSpent as BudgetSpent
-from secfc.errors import DisputedRows as DisputedRows
-from secfc.errors import Ended as Ended
-from secfc.errors import FaultyClient as FaultyClient
-from secfc.errors import FaultyParty as FaultyParty
-from secfc.errors import FaultyServer as FaultyServer
-from secfc.errors import Indispensable as Indispensable
-from secfc.errors import LiarsExceeded as LiarsExceeded
-from secfc.errors import MasksSpent as MasksSpent
-from secfc.errors import PartiesAway as PartiesAway
+from secfc.errors import (
+    FaultyClient,
+    FaultyParty,
+    FaultyServer,
+    Indispensable,
+    ProtocolError,
+    TooFewReplies,
+)
 from secfc.errors import PartyId as PartyId
-from secfc.errors import PlanMismatch as PlanMismatch
-from secfc.errors import ProtocolError as ProtocolError
-from secfc.errors import RangeExceeded as RangeExceeded
-from secfc.errors import RowsLost as RowsLost
-from secfc.errors import RowsRefused as RowsRefused
-from secfc.errors import SharedIds as SharedIds
-from secfc.errors import SuspectedParties as SuspectedParties
-from secfc.errors import TooFewReplies as TooFewReplies
-from secfc.errors import TooManyHolders as TooManyHolders
-from secfc.errors import UnionFailed as UnionFailed
 
 SERVER: PartyId = "server"
 

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from secfc.roles.exchange import SERVER, PartyId, TooFewReplies
+from secfc.errors import TooFewReplies
+from secfc.roles.exchange import SERVER, PartyId
 
 
 @dataclass(frozen=True)

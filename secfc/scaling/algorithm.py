@@ -28,7 +28,7 @@ from secfc.algorithm import (
     is_algorithm,
 )
 from secfc.data.federation import Federation
-from secfc.data.inputs import Caution, InputError, format_value, kind_name
+from secfc.data.inputs import format_value, kind_name
 from secfc.data.party import Party
 from secfc.data.resolution import (
     FINE,
@@ -39,6 +39,7 @@ from secfc.data.resolution import (
     sample_size,
     warn_of_resolution,
 )
+from secfc.errors import Caution, InputError
 from secfc.privacy.events import NonPrivate
 from secfc.privacy.ledger import EVERYBODY, Ledger
 from secfc.roles.description import LOCAL, RunTerms

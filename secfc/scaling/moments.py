@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from secfc.data.inputs import InputError
+from secfc.errors import InputError
 
 Array = NDArray[Any]
 

@@ -34,10 +34,10 @@ from field.cached import cached_property
 from field.ring.noise import Deviation, discrete_gaussian
 from field.secrets.coins import Coins
 from secfc.algorithm import PublicFacts, SplittableBudget
-from secfc.data.inputs import InputError
+from secfc.errors import InputError, PrivacyError
 from secfc.privacy import accountant
 from secfc.privacy.calibration import Budget, discrete_multiplier
-from secfc.privacy.events import Composed, DistributedDiscreteGaussian, Event, PrivacyError
+from secfc.privacy.events import Composed, DistributedDiscreteGaussian, Event
 from secfc.scaling.scaling import Outside, Scaling
 from secfc.scaling.ways import (
     Missing,

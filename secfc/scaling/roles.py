@@ -26,21 +26,12 @@ from field.cached import cached_property
 from field.secrets.coins import Coins
 from secfc.algorithm import PublicFacts
 from secfc.data.federation import Federation
-from secfc.data.inputs import Caution, InputError
 from secfc.data.party import Party
+from secfc.errors import Caution, InputError, SuspectedParties
 from secfc.roles.agreement import agree
 from secfc.roles.checks import refuse_if
 from secfc.roles.description import LOCAL, RunTerms, describe_plan, description_digest
-from secfc.roles.exchange import (
-    PREPARE,
-    SERVER,
-    Exchange,
-    PartyId,
-    Role,
-    SuspectedParties,
-    expect_messages,
-    to_all,
-)
+from secfc.roles.exchange import PREPARE, SERVER, Exchange, PartyId, Role, expect_messages, to_all
 from secfc.roles.messages import Message
 from secfc.scaling import moments, noisy
 from secfc.scaling.noisy import NoisyScaling, NoisyStandardize, ScaleNoise

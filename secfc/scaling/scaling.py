@@ -15,8 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from secfc.data.federation import Federation
-from secfc.data.inputs import BLOCK_BYTES, GAPS, InputError, Rows, in_memory, names_listed
+from secfc.data.inputs import BLOCK_BYTES, GAPS, Rows, in_memory, names_listed
 from secfc.data.party import Party
+from secfc.errors import InputError
 
 Array = NDArray[Any]
 Outside = Literal["clip", "refuse"]

@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from secfc.algorithm import power_of_two
 from secfc.data.federation import Federation
-from secfc.data.inputs import REAL, InputError, format_value, kind_name
+from secfc.data.inputs import REAL, format_value, kind_name
+from secfc.errors import InputError
 from secfc.scaling import moments
 from secfc.scaling.scaling import Outside, Scaling, check_outside, names_of, raw_blocks
 

@@ -24,8 +24,9 @@ from typing import Any, TypeVar
 from urllib.parse import quote
 
 from field.secrets.coins import Coins, SystemCoins
-from secfc.roles.exchange import Exchange, PartyId, ProtocolError, Role, TooFewReplies
-from secfc.transport.journal import Journal, JournalError, exchange_digest
+from secfc.errors import JournalError, ProtocolError, TooFewReplies
+from secfc.roles.exchange import Exchange, PartyId, Role
+from secfc.transport.journal import Journal, exchange_digest
 from secfc.transport.journal import parameters_fingerprint as parameters_fingerprint
 
 R = TypeVar("R")

@@ -36,7 +36,7 @@ import xxhash
 from filelock import lock_descriptor
 
 from field.secrets.coins import StoredCoins, SystemCoins
-from secfc.errors import JournalError as JournalError
+from secfc.errors import JournalError
 from secfc.roles.exchange import Inbox, PartyId, blame_error
 from secfc.transport import wire
 

@@ -30,17 +30,9 @@ import logging
 from collections.abc import Awaitable, Mapping
 from typing import Any, Protocol, TypeVar
 
+from secfc.errors import PartiesAway, ProtocolError, TooFewReplies
 from secfc.logs import log_event
-from secfc.roles.exchange import (
-    END,
-    Exchange,
-    Inbox,
-    PartiesAway,
-    PartyId,
-    ProtocolError,
-    Role,
-    TooFewReplies,
-)
+from secfc.roles.exchange import END, Exchange, Inbox, PartyId, Role
 from secfc.transport import wire
 from secfc.transport.link import BEAT, GOODBYE, Link
 from secfc.transport.mailbox import Mailbox

@@ -30,21 +30,9 @@ import numpy as np
 
 from field.secrets.channels import BrokenSeal, Identity, SealedChannel
 from field.secrets.coins import Coins
-from secfc.data.inputs import InputError
-from secfc.errors import TamperedMessage as TamperedMessage
+from secfc.errors import InputError, PlanMismatch, TamperedMessage
 from secfc.roles.description import describe_differences
-from secfc.roles.exchange import (
-    END,
-    GREET,
-    Exchange,
-    Inbox,
-    PartyId,
-    PlanMismatch,
-    Role,
-    blame_error,
-    expect_all,
-    to_all,
-)
+from secfc.roles.exchange import END, GREET, Exchange, Inbox, PartyId, Role, blame_error, expect_all, to_all
 from secfc.roles.messages import Message
 from secfc.transport import wire
 from secfc.transport.handshake import Countersign, Greeting, Handshake, HandshakeRefused

@@ -12,8 +12,9 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from field.kernels.compiling import working_clock
+from secfc.errors import ProtocolError, TooFewReplies
 from secfc.logs import log_exchange
-from secfc.roles.exchange import SERVER, Exchange, PartyId, ProtocolError, Role, TooFewReplies
+from secfc.roles.exchange import SERVER, Exchange, PartyId, Role
 from secfc.roles.transcript import Envelope, SimulatedRun, Transcript
 from secfc.transport.mailbox import Mailbox
 

@@ -14,7 +14,7 @@ from benchmarks.server_points import (
     server_side_mixture,
     split_with_server,
 )
-from secfc.data.inputs import InputError
+from secfc.errors import InputError
 
 
 def test_the_mixture_is_the_papers():

@@ -66,6 +66,18 @@ from secfc.coded_kmeans.predict import predicting_client, predicting_server
 from secfc.data.inputs import get_parameter, with_parameters
 from secfc.disclosure.dealerless import messages as joint
 from secfc.disclosure.owner_labels import messages as keeping
+from secfc.errors import (
+    BudgetSpent,
+    FaultyParty,
+    LiarsExceeded,
+    PlanMismatch,
+    ProtocolError,
+    RowsLost,
+    SuspectedParties,
+    TamperedMessage,
+    TooFewReplies,
+    UnionFailed,
+)
 from secfc.feddp import FedDPKMeans, GivenCenters, SharedNoise
 from secfc.feddp import messages as summing
 from secfc.kmeans.bisecting import Bisecting
@@ -75,26 +87,11 @@ from secfc.pipeline import seal_roles
 from secfc.privacy import Bound, Budget, Neighbors
 from secfc.roles import coin_toss
 from secfc.roles import messages as shared
-from secfc.roles.exchange import (
-    ITERATE,
-    SERVER,
-    STRIDE,
-    BudgetSpent,
-    FaultyParty,
-    LiarsExceeded,
-    PlanMismatch,
-    ProtocolError,
-    RowsLost,
-    SuspectedParties,
-    TooFewReplies,
-    UnionFailed,
-    blame_error,
-)
+from secfc.roles.exchange import ITERATE, SERVER, STRIDE, blame_error
 from secfc.roles.transcript import Envelope
 from secfc.scaling import moments
 from secfc.secure_sum import protocol
 from secfc.transport import wire
-from secfc.transport.sealed import TamperedMessage
 from secfc.transport.simulate import Faults, simulate
 from tests.secfc.lying import Lie, telling
 from tests.secfc.overlap.cases import Blocks, Turned

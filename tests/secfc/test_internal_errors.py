@@ -21,7 +21,7 @@ from field.code.reed_solomon import TooManyLiars
 from field.code.reply_check import OffPolynomial
 from field.ring.errors import InvalidValue
 from secfc.cli import main
-from secfc.data.inputs import InputError
+from secfc.errors import InputError
 
 ROOT = Path(__file__).parents[2]
 # Kernels, the code, a policy and a role: places in which a run computes.

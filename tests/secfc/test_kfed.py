@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from secfc.data.federation import Federation
-from secfc.data.inputs import InputError
 from secfc.data.mixtures import gaussian_mixture
 from secfc.data.party import Party
+from secfc.errors import InputError
 from secfc.kfed import local_centers, merge_centers
 from secfc.metrics import accuracy
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from sklearn.metrics import adjusted_rand_score
 
 from secfc.data import inputs
-from secfc.data.inputs import InputError
+from secfc.errors import InputError
 from secfc.metrics import accuracy, adjusted_rand, cost, purity, same_clustering
 
 

@@ -19,8 +19,8 @@ from secfc.cli.methods import options
 from secfc.cli.methods.secfc import METHOD
 from secfc.cli.options import Workers
 from secfc.cli.settings import Settings
-from secfc.data.inputs import IncompatibleOptions, InputError
 from secfc.deploy.site import SITE_FILE
+from secfc.errors import IncompatibleOptions, InputError
 from secfc.remedies import CLASSES, PYTHON
 
 CLASH = IncompatibleOptions(

@@ -12,8 +12,8 @@ from scipy.optimize import linear_sum_assignment
 from scipy.spatial.distance import cdist
 
 from secfc.data import inputs
-from secfc.data.federation import InputError
 from secfc.data.inputs import require_library
+from secfc.errors import InputError
 from secfc.kmeans.centers import squared_distances
 from secfc.metrics import accuracy
 

@@ -27,11 +27,11 @@ def flare_kit(given: KitOptions) -> None:
     Jobs may then name four classes, which are installed here, and bring no code; no logs leave the site; and
     the run of SITE's run file starts `secfc deploy join` (or `serve`) with this site file.
     """
-    from secfc.data.inputs import InputError
     from secfc.deploy.flare.cards import Kit
     from secfc.deploy.flare.policy import CLASSES, loosened_rules, write_site_rules
     from secfc.deploy.runfile import RunFile
     from secfc.deploy.site import SiteFile
+    from secfc.errors import InputError
     from secfc.roles.exchange import SERVER
 
     site, kit = given.site, given.kit

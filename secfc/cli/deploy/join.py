@@ -32,8 +32,8 @@ from secfc.cli.settings import Overwriting
 from secfc.deploy.floors import write_disputed
 from secfc.deploy.history import charge_first
 from secfc.deploy.session import Carrier, client_role, run_from_journal, server_role
-from secfc.errors import problem_id
-from secfc.roles.exchange import SERVER, DisputedRows, ProtocolError, TooFewReplies
+from secfc.errors import DisputedRows, ProtocolError, TooFewReplies, problem_id
+from secfc.roles.exchange import SERVER
 
 if TYPE_CHECKING:
     from secfc.data.party import Party

@@ -13,11 +13,12 @@ from secfc.cli.deploy.run_file import build_run, spare_sentence, spared_clients
 from secfc.cli.deploy.site import LoadedSite
 from secfc.cli.errors import RefusedInput, bad_input
 from secfc.cli.options import argument, command, option, parse_names
-from secfc.data.inputs import InputError, write_private
+from secfc.data.inputs import write_private
 from secfc.deploy.floors import BelowFloor
+from secfc.errors import InputError, JournalError
 from secfc.roles.description import description_digest
 from secfc.roles.exchange import SERVER
-from secfc.transport.journal import Journal, JournalError
+from secfc.transport.journal import Journal
 
 
 @dataclass(frozen=True)

@@ -21,9 +21,9 @@ from secfc.cli.options import ANY_PATH, argument, command, option
 from secfc.cli.outputs import check_output, csv_of, explaining_writes, write_all
 from secfc.cli.settings import Overwriting
 from secfc.cli.written import own_lines
-from secfc.data.inputs import InputError
 from secfc.data.model_file import ModelFile
 from secfc.deploy.session import NewRows, predict_together, run_from_journal
+from secfc.errors import InputError
 from secfc.roles.exchange import SERVER
 
 if TYPE_CHECKING:

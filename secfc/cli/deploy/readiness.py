@@ -13,7 +13,7 @@ from secfc import tiny_runs
 from secfc.cli.deploy.run_file import Built
 from secfc.cli.deploy.site import LoadedSite
 from secfc.cli.errors import bad_input
-from secfc.data.inputs import InputError
+from secfc.errors import InputError
 from secfc.logs import silence_logs
 
 if TYPE_CHECKING:

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 from secfc.cli.errors import RefusedInput, Suspended
 from secfc.cli.outputs import csv_of, json_text, write_all
 from secfc.cli.written import own_lines
-from secfc.data.inputs import InputError
 from secfc.data.model_file import ModelFile
+from secfc.errors import InputError
 from secfc.report.data import labels_digest
 
 if TYPE_CHECKING:

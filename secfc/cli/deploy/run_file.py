@@ -17,9 +17,10 @@ from secfc.cli.options import fields_of, select_fields, was_given
 from secfc.cli.preprocessing import check_preprocessing as check_preparing
 from secfc.cli.preprocessing import way_for
 from secfc.cli.settings import Preparing, Settings, check_choice
-from secfc.data.inputs import InputError, get_parameter, seeded_generator
+from secfc.data.inputs import get_parameter, seeded_generator
 from secfc.deploy.floors import Stakes
 from secfc.deploy.runfile import RunFile
+from secfc.errors import InputError
 from secfc.remedies import word_of
 from secfc.roles.exchange import SERVER
 

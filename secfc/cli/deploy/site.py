@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 from secfc.cli.deploy.run_file import Built, build_run
 from secfc.cli.errors import bad_input, cautions_told, full_disc_told
-from secfc.data.inputs import InputError
 from secfc.deploy.history import PastRun, SiteHistory, history_locked
 from secfc.deploy.runfile import RunFile
 from secfc.deploy.session import AgreedWork
 from secfc.deploy.site import SITE_FILE, SiteFile, load_key_file
+from secfc.errors import InputError
 from secfc.roles.exchange import SERVER
 
 if TYPE_CHECKING:

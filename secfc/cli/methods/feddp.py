@@ -36,7 +36,7 @@ class FedDPOptions(Coalition, NoiseOptions):
 
 def settle(asked: AskedOptions) -> AskedOptions:
     """Raise InputError for what it cannot do without."""
-    from secfc.data.inputs import IncompatibleOptions, InputError
+    from secfc.errors import IncompatibleOptions, InputError
 
     refuse_idle_privacy(asked)
     if not asked.settings.files:

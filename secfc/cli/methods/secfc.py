@@ -185,7 +185,7 @@ def refuse_clashes(asked: AskedOptions) -> None:
     Whoever reads many rows hears so before they are read; what depends on the data is refused later.
     """
     from secfc.algorithm import PublicFacts
-    from secfc.data.inputs import Caution, IncompatibleOptions
+    from secfc.errors import Caution, IncompatibleOptions
 
     workers = asked["workers"]
     named = [*(workers if isinstance(workers, tuple) else ()), *filter(None, [asked["dealer"]])]

@@ -20,7 +20,6 @@ from typing import Any
 
 from nvflare.collab import collab
 
-from secfc.data.inputs import InputError
 from secfc.deploy.flare.bridge import WINDOW, Bridge
 from secfc.deploy.flare.cards import BadCard, Card, Kit
 from secfc.deploy.flare.child import WELL, Child, explain_exit_code
@@ -28,6 +27,7 @@ from secfc.deploy.flare.pieces import Pieces
 from secfc.deploy.flare.policy import loosened_rules, site_files_by_session
 from secfc.deploy.runfile import RunFile
 from secfc.deploy.site import SiteFile, load_key_file
+from secfc.errors import InputError
 from secfc.roles.exchange import SERVER, PartyId
 
 # Seconds for calls before the parties begin.

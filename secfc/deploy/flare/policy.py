@@ -12,9 +12,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from secfc.data.inputs import InputError
 from secfc.deploy.flare.cards import Kit
 from secfc.deploy.toml_tables import read_table
+from secfc.errors import InputError
 
 # FLARE's collab runtime, and ours.
 EXECUTOR = "nvflare.collab.runtime.executor.CollabExecutor"

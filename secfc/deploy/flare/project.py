@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from secfc.data.inputs import InputError
 from secfc.deploy.flare.bridge import WINDOW
 from secfc.deploy.flare.policy import CONTROLLER, EXECUTOR, HEAD, SITE
 from secfc.deploy.runfile import RunFile
+from secfc.errors import InputError
 
 SCHEME = "nvflare"
 PORT = 8002

@@ -65,8 +65,9 @@ from secfc.disclosure.checked.messages import (
     MaskSums,
     PartSums,
 )
+from secfc.errors import SuspectedParties
 from secfc.roles.checks import check_residues
-from secfc.roles.exchange import SERVER, Exchange, PartyId, Role, SuspectedParties, blame_error, to_all
+from secfc.roles.exchange import SERVER, Exchange, PartyId, Role, blame_error, to_all
 from secfc.roles.messages import Message
 
 Array = NDArray[Any]

@@ -38,7 +38,8 @@ from field.secrets.coins import Coins
 from secfc.coded.messages import LabelShare, MaskedBits
 from secfc.disclosure.checked.blocks import Blocks
 from secfc.disclosure.checked.messages import SIZE, PartDigests
-from secfc.roles.exchange import PartyId, SuspectedParties, blame_error
+from secfc.errors import SuspectedParties
+from secfc.roles.exchange import PartyId, blame_error
 
 Array = NDArray[Any]
 

@@ -27,16 +27,8 @@ from secfc.disclosure.compare.candidates import candidates_in
 from secfc.disclosure.compare.rounds import StartedComparison
 from secfc.disclosure.compare.session import CommitteeChoice, ComparisonSession, labels_from_shares
 from secfc.disclosure.decoded.blinding import check_responders, mask_values, masked_reply
-from secfc.roles.exchange import (
-    SERVER,
-    STRIDE,
-    Exchange,
-    FaultyServer,
-    PartyId,
-    Role,
-    expect_messages,
-    to_all,
-)
+from secfc.errors import FaultyServer
+from secfc.roles.exchange import SERVER, STRIDE, Exchange, PartyId, Role, expect_messages, to_all
 from secfc.roles.messages import Message
 
 Array = NDArray[Any]

@@ -23,7 +23,8 @@ from secfc.coded.plan import CodedPlan
 from secfc.coded.quorum import NOBODY_MISSED
 from secfc.disclosure.checked.words import SEED
 from secfc.disclosure.compare.session import ComparisonSession
-from secfc.roles.exchange import PAIR, Exchange, FaultyClient, PartyId, Role, expect_messages, to_all
+from secfc.errors import FaultyClient
+from secfc.roles.exchange import PAIR, Exchange, PartyId, Role, expect_messages, to_all
 
 Array = NDArray[Any]
 

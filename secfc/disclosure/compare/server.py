@@ -32,18 +32,10 @@ from secfc.disclosure.compare.session import (
     should_prune,
 )
 from secfc.disclosure.decoded.distances import MaskedQuorum
+from secfc.errors import FaultyClient, Indispensable, TooFewReplies
 from secfc.kmeans.loop import Step, WeighedClusters, all_pairs, gains_between
 from secfc.kmeans.rounded import gains_of_squares, scaled_costs
-from secfc.roles.exchange import (
-    Exchange,
-    FaultyClient,
-    Indispensable,
-    PartyId,
-    Role,
-    TooFewReplies,
-    expect_messages,
-    to_all,
-)
+from secfc.roles.exchange import Exchange, PartyId, Role, expect_messages, to_all
 from secfc.roles.messages import Message, compact_labels
 
 Array = NDArray[Any]

@@ -28,7 +28,6 @@ from secfc.coded.messages import FinalShare, LabelShare
 from secfc.coded.plan import CodedPlan, RowLayout
 from secfc.coded.policy import DistanceOracle
 from secfc.coded.queries import Operation, Query
-from secfc.data.inputs import IncompatibleOptions
 from secfc.disclosure.checked.blocks import Blocks, Traffic, cheapest_blocks, shapes
 from secfc.disclosure.checked.steps import (
     COINS,
@@ -49,9 +48,10 @@ from secfc.disclosure.compare.candidates import (
     OwnCenterWins,
     candidates_in,
 )
+from secfc.errors import IncompatibleOptions, SuspectedParties
 from secfc.remedies import Remedy
 from secfc.roles.checks import check_residues
-from secfc.roles.exchange import SERVER, STRIDE, PartyId, SuspectedParties, blame_error
+from secfc.roles.exchange import SERVER, STRIDE, PartyId, blame_error
 
 Array = NDArray[Any]
 

@@ -20,13 +20,13 @@ from secfc.coded.pairing import pair_keys
 from secfc.coded.plan import CodedPlan
 from secfc.coded.quorum import ServerContext
 from secfc.coded.source import CodedSource
-from secfc.data.inputs import InputError
 from secfc.disclosure.compare.client import ComparisonClient
 from secfc.disclosure.compare.computing_party import ComputingParty
 from secfc.disclosure.compare.dealer import collect_seeds, mask_seeds
 from secfc.disclosure.compare.server import CommitteeServer
 from secfc.disclosure.compare.session import CommitteeChoice, committee_size, may_open_distances
 from secfc.disclosure.decoded.distances import MaskedQuorum
+from secfc.errors import InputError
 from secfc.roles.exchange import SERVER, PartyId, Role
 
 

@@ -69,8 +69,9 @@ from secfc.disclosure.dealerless.steps import (
 )
 from secfc.disclosure.decoded.blinding import mask_values
 from secfc.disclosure.decoded.distances import MaskedQuorum
+from secfc.errors import FaultyServer
 from secfc.roles.checks import check_residues
-from secfc.roles.exchange import SERVER, Exchange, FaultyServer, PartyId, Role, to_all
+from secfc.roles.exchange import SERVER, Exchange, PartyId, Role, to_all
 from secfc.roles.messages import Message
 
 Array = NDArray[Any]

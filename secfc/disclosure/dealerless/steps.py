@@ -22,14 +22,8 @@ from field.compare.witnessed import FalseWords, Shared, Told, WitnessedCommittee
 from field.secrets.coins import Coins
 from secfc.coded.messages import MaskedBits, MissingMessages
 from secfc.disclosure.dealerless.messages import SeatDigest, SetKeys, WitnessedBits
-from secfc.roles.exchange import (
-    Exchange,
-    FaultyClient,
-    PartyId,
-    Role,
-    SuspectedParties,
-    expect_messages,
-)
+from secfc.errors import FaultyClient, SuspectedParties
+from secfc.roles.exchange import Exchange, PartyId, Role, expect_messages
 from secfc.roles.messages import Message
 
 Array = NDArray[Any]

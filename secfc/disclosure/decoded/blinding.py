@@ -13,7 +13,8 @@ from secfc.coded.messages import CodedDistances, MissingMessages
 from secfc.coded.plan import CodedPlan
 from secfc.coded.policy import DistanceOracle
 from secfc.coded.queries import Query
-from secfc.roles.exchange import SERVER, FaultyServer, Role
+from secfc.errors import FaultyServer
+from secfc.roles.exchange import SERVER, Role
 
 Array = NDArray[Any]
 

@@ -26,10 +26,11 @@ from secfc.coded.source import CodedSource, decoding_source
 from secfc.data.inputs import SWITCH, WHOLE, check_fields
 from secfc.disclosure.decoded.polynomials import BlindedAnswer, DealtQuorum
 from secfc.disclosure.decoded.verification import CheckedAnswer, verify_replies
+from secfc.errors import TooFewReplies
 from secfc.kmeans.bisecting import Bisecting
 from secfc.kmeans.starts import Start
 from secfc.roles.checks import check_residues
-from secfc.roles.exchange import Exchange, PartyId, Role, TooFewReplies, to_all
+from secfc.roles.exchange import Exchange, PartyId, Role, to_all
 from secfc.roles.messages import compact_labels
 
 Array = NDArray[Any]

@@ -33,18 +33,9 @@ from secfc.coded.plan import CodedPlan
 from secfc.coded.policy import DistanceOracle
 from secfc.coded.queries import Operation, Query, Subject
 from secfc.coded.quorum import Quorum, ServerContext
+from secfc.errors import FaultyServer, LiarsExceeded, TooFewReplies
 from secfc.roles.checks import check_residues, well_formed
-from secfc.roles.exchange import (
-    SERVER,
-    Exchange,
-    FaultyServer,
-    LiarsExceeded,
-    PartyId,
-    Role,
-    TooFewReplies,
-    expect_messages,
-    to_all,
-)
+from secfc.roles.exchange import SERVER, Exchange, PartyId, Role, expect_messages, to_all
 from secfc.roles.messages import Contributors, compact_labels
 
 Array = NDArray[Any]

@@ -27,16 +27,12 @@ from numpy.typing import NDArray
 from field.ring.quantize import Quantizer
 from secfc.coded.parameters import select_workers
 from secfc.coded.plan import CodedPlan, RowLayout
-from secfc.data.inputs import REAL, Caution, InputError, check_fields, instance_of
+from secfc.data.inputs import REAL, check_fields, instance_of
 from secfc.disclosure.noise.noise import REACH, Noise, unit_parts
+from secfc.errors import Caution, InputError, PrivacyError
 from secfc.kmeans.starts import GivenLabels, RandomLabels, Start
 from secfc.privacy.calibration import Bound, Budget, delta_warning
-from secfc.privacy.events import (
-    Event,
-    Neighbors,
-    NonPrivate,
-    PrivacyError,
-)
+from secfc.privacy.events import Event, Neighbors, NonPrivate
 from secfc.privacy.ledger import EVERYBODY, Ledger
 
 Array = NDArray[Any]

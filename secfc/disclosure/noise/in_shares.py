@@ -26,25 +26,14 @@ from secfc.coded.policy import ClientPolicy, DecodedAnswers, DistanceOracle, Pol
 from secfc.coded.queries import Operation, Query, Subject
 from secfc.coded.quorum import Quorum, ServerContext
 from secfc.coded.source import CodedSource, decoding_source
-from secfc.data.inputs import InputError
 from secfc.disclosure.noise.budgeted import BudgetedPolicy, ReleaseCounts
 from secfc.disclosure.noise.noise import Noise
+from secfc.errors import BudgetSpent, FaultyServer, InputError, PrivacyError, SuspectedParties, TooFewReplies
 from secfc.privacy.calibration import discrete_multiplier
-from secfc.privacy.events import Composed, DistributedDiscreteGaussian, Event, PrivacyError
+from secfc.privacy.events import Composed, DistributedDiscreteGaussian, Event
 from secfc.privacy.ledger import Ledger
 from secfc.roles.checks import check_all, check_residues
-from secfc.roles.exchange import (
-    SERVER,
-    BudgetSpent,
-    Exchange,
-    FaultyServer,
-    PartyId,
-    Role,
-    SuspectedParties,
-    TooFewReplies,
-    expect_messages,
-    to_all,
-)
+from secfc.roles.exchange import SERVER, Exchange, PartyId, Role, expect_messages, to_all
 from secfc.roles.messages import Contributors, compact_labels
 
 Array = NDArray[Any]

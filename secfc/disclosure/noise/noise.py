@@ -21,7 +21,8 @@ from field.ring.basis import Basis
 from field.ring.noise import SAMPLED, Sampler, wide_noise
 from field.secrets.coins import Coins
 from secfc.coded.plan import PublicOwnerLayout, RowLayout
-from secfc.privacy.events import Neighbors, PrivacyError
+from secfc.errors import PrivacyError
+from secfc.privacy.events import Neighbors
 
 # --------------------------------------------------------------------------------------------------
 # How far one unit moves what SecFC decodes: sensitivities of scaled distances and of cluster sums.

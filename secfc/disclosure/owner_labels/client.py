@@ -68,15 +68,8 @@ from secfc.disclosure.owner_labels.output import (
     select_owner_rows,
 )
 from secfc.disclosure.owner_labels.run_state import ClientRunState
-from secfc.roles.exchange import (
-    SERVER,
-    Exchange,
-    FaultyServer,
-    PartyId,
-    Role,
-    expect_messages,
-    to_all,
-)
+from secfc.errors import FaultyServer
+from secfc.roles.exchange import SERVER, Exchange, PartyId, Role, expect_messages, to_all
 from secfc.roles.messages import Message
 
 Array = NDArray[Any]

@@ -27,8 +27,9 @@ from secfc.disclosure.compare.session import CommitteeChoice, ComparisonSession
 from secfc.disclosure.dealerless.messages import ResharedPart
 from secfc.disclosure.dealerless.steps import AnswerRounds, StalledStep
 from secfc.disclosure.owner_labels.messages import SizeShare
+from secfc.errors import SuspectedParties
 from secfc.roles.checks import check_residues
-from secfc.roles.exchange import PartyId, Role, SuspectedParties
+from secfc.roles.exchange import PartyId, Role
 from secfc.roles.messages import Message
 
 Array = NDArray[Any]

@@ -35,8 +35,9 @@ from secfc.disclosure.dealerless.messages import ResharedPart
 from secfc.disclosure.dealerless.steps import AnswerRounds, StalledStep
 from secfc.disclosure.owner_labels.messages import OwnShare, SelectedRowShare
 from secfc.disclosure.owner_labels.multiplication import label_bits
+from secfc.errors import SuspectedParties
 from secfc.roles.checks import check_residues
-from secfc.roles.exchange import STRIDE, Exchange, PartyId, Role, SuspectedParties, expect_messages
+from secfc.roles.exchange import STRIDE, Exchange, PartyId, Role, expect_messages
 from secfc.roles.messages import Message
 
 Array = NDArray[Any]

@@ -11,7 +11,8 @@ import pytest
 import secfc
 from field.code import rows
 from field.code.rows import MEMORY, FileStorage, NoRoomError
-from secfc.data.inputs import InputError, build_algorithm
+from secfc.data.inputs import build_algorithm
+from secfc.errors import InputError
 
 
 @pytest.mark.parametrize("where", ["memory", "scratch"])

@@ -11,8 +11,8 @@ from collections.abc import Collection, Mapping
 
 import secfc
 from secfc.data.inputs import with_parameters
+from secfc.errors import ProtocolError
 from secfc.privacy import Bound, Budget, Neighbors
-from secfc.roles.exchange import ProtocolError
 from secfc.roles.transcript import Envelope
 from tests.secfc.campaign import BASE, Network, Scenario, Silent, check, first_and_last, sizes_between
 

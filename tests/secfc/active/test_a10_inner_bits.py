@@ -18,7 +18,8 @@ from field.compare import dealer_protocol
 from secfc.algorithm import PublicFacts
 from secfc.coded.messages import LabelShare
 from secfc.coded.queries import Operation, Query
-from secfc.roles.exchange import SERVER, SuspectedParties
+from secfc.errors import SuspectedParties
+from secfc.roles.exchange import SERVER
 from secfc.transport.simulate import simulate
 from tests.nightly import short
 

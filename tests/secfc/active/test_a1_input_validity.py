@@ -14,8 +14,9 @@ from secfc.coded import input_check
 from secfc.coded.blame import RANGE
 from secfc.data.inputs import build_algorithm
 from secfc.disclosure.decoded import distances
+from secfc.errors import FaultyClient, SuspectedParties
 from secfc.privacy import Bound, Budget
-from secfc.roles.exchange import SERVER, FaultyClient, SuspectedParties
+from secfc.roles.exchange import SERVER
 from tests.secfc.active.cheating import BOUND, forced, honest, run, shameless
 from tests.secfc.lying import saying
 

@@ -18,10 +18,11 @@ from secfc.coded_kmeans.adversary_view import DecodedView
 from secfc.coded_kmeans.run_setup import complete_plan
 from secfc.data.inputs import build_algorithm
 from secfc.disclosure.compare.candidates import NearestCenter
+from secfc.errors import DisputedRows, PlanMismatch, RowsRefused, TooManyHolders
 from secfc.kmeans.loop import PlainSource, lloyd
 from secfc.kmeans.starts import KMeansPlusPlus, RandomLabels
 from secfc.privacy import Bound, Budget
-from secfc.roles.exchange import SERVER, DisputedRows, PlanMismatch, RowsRefused, TooManyHolders
+from secfc.roles.exchange import SERVER
 from tests.secfc.active.cheating import BOUND, forced, run, shameless
 from tests.small import same_runs
 

@@ -18,9 +18,10 @@ from secfc.disclosure.compare.client import ComparisonClient
 from secfc.disclosure.compare.computing_party import ComputingParty
 from secfc.disclosure.compare.server import CommitteeServer
 from secfc.disclosure.decoded import blinding as blinded
+from secfc.errors import FaultyServer, SuspectedParties
 from secfc.kmeans.loop import Trace
 from secfc.kmeans.starts import GivenLabels
-from secfc.roles.exchange import ITERATE, STRIDE, FaultyServer, SuspectedParties
+from secfc.roles.exchange import ITERATE, STRIDE
 from secfc.roles.messages import FinalResult
 from tests.secfc.queries import altered
 from tests.small import clustered

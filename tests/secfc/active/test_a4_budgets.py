@@ -14,9 +14,10 @@ from secfc.coded_kmeans.predict import PredictionAllowance
 from secfc.data.inputs import build_algorithm, with_parameters
 from secfc.disclosure.noise import in_shares
 from secfc.disclosure.noise.in_shares import NoiseDealer
+from secfc.errors import BudgetSpent, SuspectedParties
 from secfc.kmeans.starts import GivenLabels
 from secfc.privacy import Bound, Budget, Neighbors
-from secfc.roles.exchange import ITERATE, STRIDE, BudgetSpent, SuspectedParties
+from secfc.roles.exchange import ITERATE, STRIDE
 from tests.secfc.queries import query
 
 

@@ -23,6 +23,7 @@ from secfc.disclosure import (
     NoiseInShares,
     OwnLabels,
 )
+from secfc.errors import FaultyServer, PlanMismatch, ProtocolError
 from secfc.feddp import FedDPKMeans, SharedNoise
 from secfc.feddp.starts import GivenCenters, SpherePacking
 from secfc.kmeans.bisecting import Bisecting
@@ -39,7 +40,7 @@ from secfc.roles.description import (
     describe_plan,
     description_digest,
 )
-from secfc.roles.exchange import SERVER, FaultyServer, PlanMismatch, ProtocolError
+from secfc.roles.exchange import SERVER
 from secfc.roles.messages import Hello
 from secfc.transport import wire
 from secfc.transport.simulate import simulate

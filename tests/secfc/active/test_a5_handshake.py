@@ -6,11 +6,12 @@ import pytest
 
 from field import SeededCoins, SystemCoins
 from field.secrets.channels import Identity
-from secfc.roles.exchange import GREET, SERVER, Exchange, PlanMismatch
+from secfc.errors import PlanMismatch, TamperedMessage
+from secfc.roles.exchange import GREET, SERVER, Exchange
 from secfc.roles.messages import Hello
 from secfc.transport import handshake
 from secfc.transport.handshake import Handshake, HandshakeRefused, hash_of_parties
-from secfc.transport.sealed import TamperedMessage, seal_role
+from secfc.transport.sealed import seal_role
 from secfc.transport.simulate import simulate
 
 PARTIES = ("a", "b", SERVER)

@@ -21,7 +21,8 @@ from psu.plan import UnionPlan
 from secfc.coded import union as alignment
 from secfc.coded.membership import Private
 from secfc.data.inputs import build_algorithm
-from secfc.roles.exchange import SERVER, FaultyServer, SharedIds, UnionFailed
+from secfc.errors import FaultyServer, SharedIds, UnionFailed
+from secfc.roles.exchange import SERVER
 from tests.oracles import psu as reference
 from tests.psu.test_steps import secrets_of
 

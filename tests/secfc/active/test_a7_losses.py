@@ -25,7 +25,8 @@ from secfc.coded.messages import LabelShare, MissingMessages
 from secfc.coded.quorum import exclude_dropouts
 from secfc.disclosure.compare import server as compared
 from secfc.disclosure.decoded import distances
-from secfc.roles.exchange import SERVER, FaultyClient, Indispensable, SuspectedParties, TooFewReplies
+from secfc.errors import FaultyClient, Indispensable, SuspectedParties, TooFewReplies
+from secfc.roles.exchange import SERVER
 from secfc.transport.simulate import simulate
 from tests.nightly import by_night, short
 from tests.secfc.active.dying import DEALERS, NOISY, POLICIES, SPARE, Deaths, moments, scenario, vary

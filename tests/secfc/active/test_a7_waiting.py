@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 
 import secfc
+from secfc.errors import Indispensable, ProtocolError, TooFewReplies
 from secfc.roles import messages as shared
-from secfc.roles.exchange import SERVER, Exchange, Indispensable, ProtocolError, TooFewReplies
+from secfc.roles.exchange import SERVER, Exchange
 from secfc.transport import link as links_of
 from secfc.transport import network, wire
 from secfc.transport.link import Link

@@ -17,7 +17,8 @@ from secfc.algorithm import PublicFacts
 from secfc.coded.messages import LabelShare, MaskedDistances
 from secfc.coded.queries import Operation, Query
 from secfc.disclosure.dealerless import policy
-from secfc.roles.exchange import SERVER, SuspectedParties
+from secfc.errors import SuspectedParties
+from secfc.roles.exchange import SERVER
 from secfc.transport.simulate import simulate
 from tests.nightly import short
 

@@ -18,8 +18,9 @@ from secfc.algorithm import PublicFacts
 from secfc.coded.messages import MaskedDistances
 from secfc.coded.queries import Operation, Query
 from secfc.disclosure.owner_labels.messages import SizeShare
+from secfc.errors import SuspectedParties
 from secfc.kmeans.starts import RandomLabels
-from secfc.roles.exchange import SERVER, SuspectedParties
+from secfc.roles.exchange import SERVER
 from secfc.transport.simulate import simulate
 from tests.nightly import by_night, short
 

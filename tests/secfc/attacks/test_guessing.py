@@ -10,7 +10,7 @@ from psu.identify import digests, pair_digests, row_digests, tags
 from secfc.coded import membership as hidden
 from secfc.coded.membership import Private
 from secfc.disclosure.owner_labels.output import HiddenOwners
-from secfc.roles.exchange import DisputedRows, SharedIds
+from secfc.errors import DisputedRows, SharedIds
 
 AGES = np.arange(16.0)
 ANN = np.array([11.0, 60.0])  # at client-2 and client-3; her weight is known to client-0, her age is not

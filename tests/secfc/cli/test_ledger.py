@@ -8,11 +8,10 @@ import numpy as np
 import pytest
 
 from secfc import NoiseInShares, NoisyStandardize, SecFC
-from secfc.data.inputs import Caution, InputError
+from secfc.errors import Caution, InputError, OverBudget, PrivacyError, TooFewReplies
 from secfc.pipeline import fit
-from secfc.privacy import Bound, Budget, Neighbors, OverBudget, PrivacyError
+from secfc.privacy import Bound, Budget, Neighbors
 from secfc.privacy.budget_file import BudgetLedger, RunRecord, digest_of_rows, exclusive_lock
-from secfc.roles.exchange import TooFewReplies
 from secfc.scaling.algorithm import Scaled
 from tests.small import invoke
 

@@ -15,8 +15,8 @@ from secfc.cli.execute import load_federation
 from secfc.cli.method import AskedOptions
 from secfc.cli.methods import methods
 from secfc.cli.run import run as command
-from secfc.data.inputs import InputError
 from secfc.deploy.runfile import RunFile
+from secfc.errors import InputError
 
 
 @pytest.fixture

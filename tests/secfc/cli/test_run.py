@@ -38,8 +38,8 @@ from secfc.cli.methods import secfc as shell
 from secfc.cli.options import Whole, fields_of, option
 from secfc.cli.run import run as program_run
 from secfc.coded_kmeans import parameters as words
-from secfc.data.inputs import InputError
 from secfc.data.mixtures import rotated_digits
+from secfc.errors import InputError
 from secfc.kmeans.starts import STARTS
 from secfc.roles.exchange import SHARE, Exchange
 from tests.nightly import by_night, short

@@ -21,25 +21,23 @@ from field import SeededCoins
 from secfc.coded.blame import DEALING, CheaterIdentification, DealingVerdict
 from secfc.coded.union import Disputes, Multiplicities
 from secfc.data.inputs import with_parameters
-from secfc.feddp import FedDPKMeans
-from secfc.kfed import PointLabels
-from secfc.roles.exchange import (
-    ITERATE,
-    SERVER,
-    STRIDE,
-    Exchange,
+from secfc.errors import (
     FaultyClient,
     FaultyServer,
     RowsLost,
     SuspectedParties,
+    TamperedMessage,
     TooFewReplies,
     UnionFailed,
 )
+from secfc.feddp import FedDPKMeans
+from secfc.kfed import PointLabels
+from secfc.roles.exchange import ITERATE, SERVER, STRIDE, Exchange
 from secfc.roles.messages import Contributors, FinalResult
 from secfc.scaling.roles import plaintext_scaling as plaintext_scaling
 from secfc.secure_sum import protocol as aggregate
 from secfc.transport import wire
-from secfc.transport.sealed import Sealed, SealedLine, TamperedMessage, exchange_greetings
+from secfc.transport.sealed import Sealed, SealedLine, exchange_greetings
 from tests.nightly import NIGHTLY, by_night, short, trials
 from tests.oracles.overlap import masked_lloyd
 from tests.secfc.campaign import (

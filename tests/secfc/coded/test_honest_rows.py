@@ -13,7 +13,8 @@ from secfc.coded import input_check
 from secfc.coded.membership import RowContribution
 from secfc.coded.plan import HiddenOwnerLayout
 from secfc.coded.sharing import settle_contributors, settle_contributors_at_server, share_rows
-from secfc.roles.exchange import SERVER, FaultyClient, MasksSpent
+from secfc.errors import FaultyClient, MasksSpent
+from secfc.roles.exchange import SERVER
 from secfc.transport.simulate import simulate
 from tests.secfc.active.cheating import shameless
 

@@ -20,8 +20,9 @@ from secfc.coded.blame import BLINDING, DEALING, MALFORMED, OFF, WORDS
 from secfc.coded.messages import CheckedDistances, RowShares
 from secfc.coded_kmeans.adversary_view import DecodedView
 from secfc.data.inputs import build_algorithm
+from secfc.errors import SuspectedParties
 from secfc.kmeans.starts import GivenLabels, KMeansPlusPlus, RandomPoints
-from secfc.roles.exchange import ITERATE, SERVER, SuspectedParties
+from secfc.roles.exchange import ITERATE, SERVER
 from secfc.roles.messages import Contributors, Hello
 from secfc.transport import wire
 from secfc.transport.simulate import simulate

@@ -14,7 +14,7 @@ from secfc.coded import membership as hidden
 from secfc.coded.duplicates import DividedRows
 from secfc.coded.membership import Private
 from secfc.coded.union import Disputes
-from secfc.roles.exchange import DisputedRows, FaultyServer, UnionFailed
+from secfc.errors import DisputedRows, FaultyServer, UnionFailed
 from tests.secfc.coded.test_membership import check_exact, overlapping
 from tests.secfc.lying import saying
 

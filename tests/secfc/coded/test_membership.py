@@ -15,8 +15,9 @@ from field.code.rows import coded_rows
 from field.ring.basis import LANE_PRIMES, MERSENNE_61
 from secfc.algorithm import PublicFacts
 from secfc.coded.membership import Private, scale_rows, scatter_rows
+from secfc.errors import DisputedRows, UnionFailed
 from secfc.kmeans.starts import KMeansPlusPlus, RandomPoints
-from secfc.roles.exchange import SERVER, DisputedRows, UnionFailed
+from secfc.roles.exchange import SERVER
 from tests.nightly import trials
 
 SHOWN = secfc.Distances()

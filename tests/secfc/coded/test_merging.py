@@ -24,7 +24,7 @@ from secfc.coded.duplicates import (
 )
 from secfc.coded.membership import Private
 from secfc.deploy.floors import write_disputed
-from secfc.roles.exchange import DisputedRows, UnionFailed
+from secfc.errors import DisputedRows, UnionFailed
 from tests.nightly import by_night
 
 

@@ -19,10 +19,11 @@ from secfc.coded_kmeans.adversary_view import DecodedView
 from secfc.data.inputs import build_algorithm
 from secfc.disclosure import AssignmentsOnly
 from secfc.disclosure.compare.session import CommitteeChoice, should_prune
+from secfc.errors import FaultyServer, SuspectedParties, TooFewReplies
 from secfc.kmeans.bisecting import Bisecting
 from secfc.kmeans.elbow import Elbow
 from secfc.kmeans.starts import GivenLabels, RandomLabels, RandomPoints
-from secfc.roles.exchange import ITERATE, SERVER, STRIDE, FaultyServer, SuspectedParties, TooFewReplies
+from secfc.roles.exchange import ITERATE, SERVER, STRIDE
 from secfc.transport.wire import over_wire
 from tests import small
 from tests.secfc.queries import altered, query

@@ -8,7 +8,7 @@ from field import SeededCoins
 from secfc.algorithm import PublicFacts
 from secfc.coded.messages import PublicKey
 from secfc.coded.pairing import pair_keys
-from secfc.roles.exchange import FaultyClient
+from secfc.errors import FaultyClient
 from secfc.roles.messages import Contributors
 
 NOT_KEYS = [PublicKey(bytes(32)), Contributors(np.ones(5, bool))]  # of small order; another message

@@ -19,9 +19,10 @@ from secfc.coded.messages import RowShares
 from secfc.coded.parameters import select_workers
 from secfc.coded_kmeans.adversary_view import DecodedView
 from secfc.coded_kmeans.model_share import from_plain_values, to_plain_values
-from secfc.data.inputs import InputError, build_algorithm
+from secfc.data.inputs import build_algorithm
+from secfc.errors import InputError, PlanMismatch, SuspectedParties, TooFewReplies
 from secfc.privacy import Bound, Budget, Neighbors
-from secfc.roles.exchange import SERVER, PlanMismatch, SuspectedParties, TooFewReplies
+from secfc.roles.exchange import SERVER
 from secfc.transport.simulate import simulate
 from tests.nightly import trials
 

@@ -9,7 +9,7 @@ from click.testing import CliRunner
 import secfc
 from secfc.algorithm import PublicFacts
 from secfc.cli import main
-from secfc.data.inputs import Caution, InputError
+from secfc.errors import Caution, InputError
 from secfc.report.data import look_like_ids
 
 NAN = float("nan")

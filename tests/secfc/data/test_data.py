@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from secfc.data.inputs import InputError
 from secfc.data.mixtures import DIGITS, gaussian_mixture, rotated_digits, rotated_images
+from secfc.errors import InputError
 
 # --- mixtures
 

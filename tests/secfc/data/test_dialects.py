@@ -14,8 +14,9 @@ from click.testing import CliRunner
 
 from secfc.cli import main
 from secfc.data.dialects import Dialect
-from secfc.data.federation import Federation, InputError
+from secfc.data.federation import Federation
 from secfc.data.ids import load_ids
+from secfc.errors import InputError
 
 
 def packed(content: bytes) -> bytes:

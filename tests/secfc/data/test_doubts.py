@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from secfc import Federation
 from secfc.data.dialects import Dialect, NumberFormat, format_lines, parse_lines
 from secfc.data.ids import load_ids
-from secfc.data.inputs import Caution, InputError, InputFaults
+from secfc.errors import Caution, InputError, InputFaults
 from tests.small import invoke
 
 Options = dict[str, Any]

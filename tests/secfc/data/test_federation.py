@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 
 import secfc
 from secfc.data import inputs
-from secfc.data.federation import Federation, InputError
+from secfc.data.federation import Federation
 from secfc.data.party import Party
+from secfc.errors import InputError
 
 POINTS = np.arange(6.0).reshape(3, 2)
 

@@ -16,8 +16,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from secfc.data.federation import Federation, InputError
-from secfc.data.files import MissingFileError, ParquetRows
+from secfc.data.federation import Federation
+from secfc.data.files import ParquetRows
+from secfc.errors import InputError, MissingFileError
 
 pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")

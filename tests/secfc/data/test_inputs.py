@@ -9,7 +9,6 @@ import pytest
 
 from secfc.data import inputs
 from secfc.data.inputs import (
-    InputError,
     as_rows,
     checked_points,
     positive_integer,
@@ -17,6 +16,7 @@ from secfc.data.inputs import (
     row_blocks,
     seeded_generator,
 )
+from secfc.errors import InputError
 
 
 def test_input_errors_are_value_errors() -> None:

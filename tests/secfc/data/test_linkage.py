@@ -20,7 +20,6 @@ from hypothesis import strategies as st
 from secfc import SecFC
 from secfc.algorithm import PublicFacts
 from secfc.coded.membership import Private
-from secfc.data.inputs import InputError
 from secfc.data.linkage import (
     CHECKS,
     Linkage,
@@ -33,6 +32,7 @@ from secfc.data.linkage import (
     read_linkage,
 )
 from secfc.data.party import Party
+from secfc.errors import InputError
 from secfc.roles.description import describe_differences
 from tests.small import invoke
 

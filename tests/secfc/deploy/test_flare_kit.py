@@ -18,12 +18,12 @@ pytest.importorskip("websockets")
 from field import SeededCoins
 from secfc.cli import main
 from secfc.cli.deploy.check import check_flare
-from secfc.data.inputs import InputError
 from secfc.deploy.flare import policy
 from secfc.deploy.flare.cards import BadCard, Card, Kit
 from secfc.deploy.flare.project import job_files, project_file
 from secfc.deploy.runfile import RunFile
 from secfc.deploy.site import create_key_file
+from secfc.errors import InputError
 from secfc.roles.exchange import SERVER
 
 NAMES = ("north", "south", SERVER)

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from secfc.cli.deploy.site import LoadedSite
-from secfc.data.inputs import InputError
 from secfc.data.party import Party
 from secfc.deploy.floors import BelowFloor
 from secfc.deploy.history import PastRun, SiteHistory, changed_rows, charge_first
+from secfc.errors import InputError
 from secfc.roles.exchange import Exchange
 from tests.secfc.deploy.sites import Sites, blobs
 

@@ -7,10 +7,10 @@ import pytest
 
 import psu.errors
 from secfc.deploy import floors, reconnect
-from secfc.errors import PROBLEMS, problem_id
-from secfc.roles.exchange import Exchange, Inbox, ProtocolError, TooFewReplies
+from secfc.errors import PROBLEMS, JournalError, ProtocolError, TooFewReplies, problem_id
+from secfc.roles.exchange import Exchange, Inbox
 from secfc.transport.checkpoint import keep_journal
-from secfc.transport.journal import Journal, JournalError
+from secfc.transport.journal import Journal
 from tests.loading import every_message
 
 every_message()  # loads every module

@@ -9,12 +9,12 @@ import pytest
 import secfc
 from secfc.cli.deploy.run_file import build_run
 from secfc.data.dialects import Dialect
-from secfc.data.inputs import InputError
 from secfc.data.linkage import Linkage, LinkageField
 from secfc.deploy.floors import BelowFloor, Floors, Stakes
 from secfc.deploy.runfile import RunFile
 from secfc.deploy.site import SiteFile, create_key_file, identity_fingerprint, load_key_file
 from secfc.deploy.toml_tables import TomlTable
+from secfc.errors import InputError
 from secfc.roles.description import describe_differences
 
 IDENTITIES = {name: bytes([i]) * 32 for i, name in enumerate(("b", "a", "c", "server"), 1)}

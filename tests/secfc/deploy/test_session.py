@@ -14,7 +14,8 @@ from secfc.coded.membership import Private
 from secfc.coded_kmeans.algorithm1 import SecFCClientResult
 from secfc.data.inputs import seeded_generator
 from secfc.deploy import session
-from secfc.roles.exchange import SERVER, FaultyClient, PlanMismatch
+from secfc.errors import FaultyClient, PlanMismatch
+from secfc.roles.exchange import SERVER
 from secfc.scaling.algorithm import Scaled
 from secfc.transport.simulate import simulate
 

@@ -16,8 +16,9 @@ import secfc
 from benchmarks.shaping import Proxy, Shape
 from field import SeededCoins
 from secfc.deploy.hub import ForwardingPipe
+from secfc.errors import ProtocolError
 from secfc.pipeline import seal_roles
-from secfc.roles.exchange import SERVER, ProtocolError
+from secfc.roles.exchange import SERVER
 from secfc.transport import network
 from secfc.transport.simulate import simulate
 from tests.nightly import NIGHTLY

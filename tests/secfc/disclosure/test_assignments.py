@@ -28,9 +28,10 @@ from secfc.data.inputs import build_algorithm, with_parameters
 from secfc.disclosure import AssignmentsOnly
 from secfc.disclosure.compare.client import ComparisonClient
 from secfc.disclosure.compare.computing_party import ComputingParty
+from secfc.errors import FaultyClient, FaultyServer, TooFewReplies
 from secfc.kmeans.bisecting import Bisecting
 from secfc.kmeans.starts import CenterSeparation, GivenLabels, KMeansPlusPlus, RandomLabels, RandomPoints
-from secfc.roles.exchange import SERVER, FaultyClient, FaultyServer, TooFewReplies
+from secfc.roles.exchange import SERVER
 from secfc.transport.wire import over_wire
 from tests import small
 from tests.nightly import by_night

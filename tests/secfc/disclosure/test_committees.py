@@ -18,18 +18,11 @@ from secfc.disclosure.compare import client as participant
 from secfc.disclosure.compare import trusted_dealer
 from secfc.disclosure.compare.session import may_open_distances
 from secfc.disclosure.decoded import blinding
+from secfc.errors import FaultyClient, FaultyServer, ProtocolError, TooFewReplies
 from secfc.kmeans.bisecting import Bisecting
 from secfc.kmeans.starts import CenterSeparation, GivenLabels, KMeansPlusPlus
 from secfc.privacy import Bound, Budget, Neighbors
-from secfc.roles.exchange import (
-    ITERATE,
-    SERVER,
-    STRIDE,
-    FaultyClient,
-    FaultyServer,
-    ProtocolError,
-    TooFewReplies,
-)
+from secfc.roles.exchange import ITERATE, SERVER, STRIDE
 from secfc.roles.messages import Contributors
 from tests import small
 from tests.secfc.queries import altered

@@ -18,9 +18,10 @@ from secfc.coded.queries import Query
 from secfc.data.inputs import build_algorithm
 from secfc.disclosure.dealerless.messages import SetKeys
 from secfc.disclosure.dealerless.steps import AnswerRounds, StalledStep, setup_replicated_keys
+from secfc.errors import FaultyClient, TooFewReplies
 from secfc.kmeans.loop import PlainSource, lloyd
 from secfc.kmeans.starts import CenterSeparation, GivenLabels, KMeansPlusPlus, RandomPoints
-from secfc.roles.exchange import ITERATE, SERVER, FaultyClient, TooFewReplies, run_alone
+from secfc.roles.exchange import ITERATE, SERVER, run_alone
 from secfc.transport.simulate import simulate
 from secfc.transport.wire import over_wire
 from tests.nightly import trials

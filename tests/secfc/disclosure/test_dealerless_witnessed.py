@@ -11,9 +11,10 @@ from secfc.attacks.views import View
 from secfc.coded.messages import LabelShare, MaskedDistances
 from secfc.disclosure.checked.messages import PartSums
 from secfc.disclosure.dealerless.messages import SeatDigest, SetKeys, WitnessedBits
+from secfc.errors import SuspectedParties, TooFewReplies
 from secfc.kmeans.bisecting import Bisecting
 from secfc.kmeans.starts import CenterSeparation, RandomPoints
-from secfc.roles.exchange import SERVER, SuspectedParties, TooFewReplies
+from secfc.roles.exchange import SERVER
 from secfc.transport.wire import over_wire
 from tests.nightly import short
 from tests.secfc.rowtest import kinds

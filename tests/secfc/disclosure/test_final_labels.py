@@ -17,9 +17,10 @@ from secfc.disclosure.compare.client import ComparisonClient
 from secfc.disclosure.dealerless.messages import ResharedPart
 from secfc.disclosure.dealerless.policy import DealerlessParty
 from secfc.disclosure.final_labels import FinalLabelsClient, FinalLabelsOnly
+from secfc.errors import FaultyClient, FaultyServer, TooFewReplies
 from secfc.kmeans.loop import PlainSource, lloyd
 from secfc.kmeans.starts import CenterSeparation, GivenLabels, KMeansPlusPlus, RandomPoints
-from secfc.roles.exchange import ITERATE, SERVER, FaultyClient, FaultyServer, TooFewReplies, run_alone
+from secfc.roles.exchange import ITERATE, SERVER, run_alone
 from tests.nightly import trials
 from tests.secfc.queries import altered, query
 from tests.secfc.rowtest import kinds

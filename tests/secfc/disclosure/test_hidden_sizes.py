@@ -13,9 +13,10 @@ from secfc.coded.messages import MaskedBits
 from secfc.coded.queries import Operation, Query
 from secfc.data.inputs import build_algorithm
 from secfc.disclosure import FinalLabelsOnly
+from secfc.errors import FaultyServer, SuspectedParties
 from secfc.kmeans.loop import PlainSource, lloyd
 from secfc.kmeans.starts import GivenLabels, RandomPoints
-from secfc.roles.exchange import SERVER, FaultyServer, SuspectedParties, run_alone
+from secfc.roles.exchange import SERVER, run_alone
 from tests.nightly import trials
 from tests.secfc.coded.test_membership import overlapping
 from tests.secfc.disclosure.test_final_labels import assert_end_of_plaintext, federation, is_uniform

@@ -22,6 +22,7 @@ from secfc.coded.plan import PublicOwnerLayout
 from secfc.data.inputs import build_algorithm
 from secfc.disclosure.noise.budgeted import ReleaseCounts
 from secfc.disclosure.noise.noise import Noise
+from secfc.errors import FaultyServer, OverBudget, PrivacyError, TooFewReplies
 from secfc.privacy import (
     EVERYBODY,
     Bound,
@@ -30,14 +31,12 @@ from secfc.privacy import (
     DistributedDiscreteGaussian,
     Gaussian,
     Neighbors,
-    OverBudget,
-    PrivacyError,
     gaussian_multiplier,
     many_runs,
 )
 from secfc.privacy.accountant import epsilon
 from secfc.privacy.calibration import discrete_multiplier
-from secfc.roles.exchange import SERVER, FaultyServer, TooFewReplies
+from secfc.roles.exchange import SERVER
 from tests.field.code.test_code import ScriptedCoins
 from tests.nightly import by_night, short
 from tests.oracles.field import scaled_distances

@@ -7,7 +7,7 @@ import secfc
 from field.ring.basis import LANE_PRIMES, Basis
 from secfc.coded.messages import MaskedBits
 from secfc.disclosure.compare import rounds
-from secfc.roles.exchange import FaultyClient
+from secfc.errors import FaultyClient
 from tests.secfc.disclosure.test_final_labels import federation
 
 BASIS = Basis(LANE_PRIMES[:3])

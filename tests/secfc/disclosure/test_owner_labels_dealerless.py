@@ -11,8 +11,9 @@ from field.code import resharing
 from field.secrets.coins import Coins
 from secfc.attacks.views import View
 from secfc.disclosure.owner_labels import dealerless
+from secfc.errors import TooFewReplies
 from secfc.kmeans.starts import GivenLabels
-from secfc.roles.exchange import SERVER, TooFewReplies
+from secfc.roles.exchange import SERVER
 from tests.nightly import trials
 from tests.secfc.coded.test_membership import overlapping
 from tests.secfc.disclosure.test_final_labels import federation, is_uniform

@@ -20,9 +20,10 @@ from secfc.coded.queries import Operation
 from secfc.coded_kmeans.adversary_view import QueryRecorder
 from secfc.disclosure import OwnLabels
 from secfc.disclosure.owner_labels import client
+from secfc.errors import FaultyServer, SuspectedParties
 from secfc.kmeans.starts import GivenLabels
 from secfc.report.leakage import curious_server
-from secfc.roles.exchange import SERVER, FaultyServer, SuspectedParties
+from secfc.roles.exchange import SERVER
 from secfc.transport.simulate import simulate
 from tests.nightly import short
 from tests.secfc.disclosure.test_owner_labels import run, start_of

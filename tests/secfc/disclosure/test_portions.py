@@ -25,8 +25,9 @@ from secfc.disclosure.compare.session import (
     ComparisonSession,
     committee_size,
 )
+from secfc.errors import FaultyClient, FaultyServer, ProtocolError
 from secfc.kmeans.starts import RandomLabels
-from secfc.roles.exchange import ITERATE, SERVER, FaultyClient, FaultyServer, ProtocolError
+from secfc.roles.exchange import ITERATE, SERVER
 from secfc.transport import wire
 from secfc.transport.simulate import simulate
 from tests.nightly import short

@@ -20,14 +20,15 @@ from secfc.algorithm import PublicFacts
 from secfc.attacks.views import View
 from secfc.coded.messages import CenterShares, MaskedCenters, MaskSeed
 from secfc.coded_kmeans.model_share import from_plain_values, to_plain_values
-from secfc.data.inputs import InputError, build_algorithm, with_parameters
+from secfc.data.inputs import build_algorithm, with_parameters
 from secfc.disclosure import AssignmentsOnly
 from secfc.disclosure.compare.dealer import mask_streams
 from secfc.disclosure.compare.session import SUM, CommitteeChoice, ComparisonSession
+from secfc.errors import FaultyClient, FaultyServer, InputError
 from secfc.kmeans.bisecting import Bisecting
 from secfc.kmeans.elbow import Elbow
 from secfc.kmeans.starts import CenterSeparation, GivenLabels, KMeansPlusPlus, RandomLabels, RandomPoints
-from secfc.roles.exchange import SERVER, FaultyClient, FaultyServer
+from secfc.roles.exchange import SERVER
 from tests.nightly import by_night
 from tests.secfc.queries import altered
 from tests.small import federation, same_runs

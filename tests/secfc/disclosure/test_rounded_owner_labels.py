@@ -13,10 +13,11 @@ from field.ring.basis import LANE_PRIMES, Basis
 from field.ring.quantize import FRACTION, rounding_modulus
 from field.secrets.coins import SeededCoins
 from secfc.algorithm import PublicFacts
-from secfc.data.inputs import InputError, build_algorithm, with_parameters
+from secfc.data.inputs import build_algorithm, with_parameters
 from secfc.disclosure import OwnLabels
 from secfc.disclosure.compare.session import CommitteeChoice
 from secfc.disclosure.owner_labels.multiplication import session_for
+from secfc.errors import InputError
 from secfc.kmeans.elbow import Elbow
 from secfc.kmeans.splitting import Splitting
 from secfc.kmeans.starts import GivenLabels, RandomLabels, RandomPoints

@@ -17,7 +17,7 @@ from benchmarks.server_points import server_side_mixture
 from field import SeededCoins
 from secfc.algorithm import PublicFacts
 from secfc.data.federation import Federation
-from secfc.data.inputs import InputError
+from secfc.errors import FaultyServer, InputError, OverBudget, PrivacyError, SuspectedParties, TooFewReplies
 from secfc.feddp import (
     OURS,
     PAPER,
@@ -36,8 +36,8 @@ from secfc.feddp.messages import GroupAbout
 from secfc.feddp.noise import GaussianStep, HonestCounts, Laplace
 from secfc.feddp.server_estimates import leading_directions
 from secfc.metrics import accuracy
-from secfc.privacy import Bound, Budget, Neighbors, OverBudget, PrivacyError, accountant
-from secfc.roles.exchange import SERVER, FaultyServer, SuspectedParties, TooFewReplies
+from secfc.privacy import Bound, Budget, Neighbors, accountant
+from secfc.roles.exchange import SERVER
 from secfc.transport.simulate import simulate
 
 DELTA = 1e-6

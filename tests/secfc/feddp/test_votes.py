@@ -9,7 +9,7 @@ from click.testing import CliRunner
 import secfc
 from field import SeededCoins
 from secfc.cli import main
-from secfc.data.inputs import InputError
+from secfc.errors import FaultyServer, InputError
 from secfc.feddp import PAPER, Cones, Elbow, FedDPKMeans, ServerLloyds, ServerNoise, SharedNoise, Votes
 from secfc.feddp.auditing import audit_run, without_row
 from secfc.feddp.clients import ClientStatistics
@@ -30,7 +30,6 @@ from secfc.feddp.starts import (
 from secfc.feddp.statistics import histogram_sensitivity, sums_sensitivity
 from secfc.metrics import accuracy
 from secfc.privacy import Neighbors
-from secfc.roles.exchange import FaultyServer
 
 DELTA, RADIUS = 1e-6, 3.0
 CENTERS = np.array([[1.5, 1.5], [-1.5, 1.0], [0.0, -2.0]])

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import secfc
-from secfc.data.inputs import InputError
+from secfc.errors import InputError
 from secfc.grids import PRESETS
 from secfc.grids.cells import grid_cells
 from secfc.grids.engine import all_cells

@@ -19,6 +19,7 @@ from secfc.coded.source import CodedSource
 from secfc.coded_kmeans.adversary_view import DecodedView
 from secfc.coded_kmeans.query_order import QueryValidator
 from secfc.data.inputs import build_algorithm
+from secfc.errors import FaultyServer, SuspectedParties
 from secfc.kmeans.bisecting import PATIENCE, Bisecting, _random_halves, accept_splits
 from secfc.kmeans.loop import (
     Neighborhood,
@@ -31,7 +32,7 @@ from secfc.kmeans.splitting import Splitting
 from secfc.kmeans.starts import STARTS, CenterSeparation, KMeansPlusPlus
 from secfc.metrics import cost
 from secfc.privacy import Bound, Budget
-from secfc.roles.exchange import SERVER, FaultyServer, SuspectedParties
+from secfc.roles.exchange import SERVER
 from tests.nightly import short
 from tests.oracles import field as reference
 from tests.secfc.queries import altered, query

@@ -16,14 +16,15 @@ from hypothesis import strategies as st
 import secfc
 from secfc.cli import main as program
 from secfc.coded.source import CodedSource
-from secfc.data.inputs import InputError, build_algorithm
+from secfc.data.inputs import build_algorithm
+from secfc.errors import FaultyServer, InputError, SuspectedParties
 from secfc.kmeans import bisecting
 from secfc.kmeans.bisecting import Bisecting, clusters_to_split
 from secfc.kmeans.elbow import CLEAR, NEAR, CostCurve, Elbow, chord_depths, elbow, largest_k, parse_k
 from secfc.kmeans.loop import PlainSource, all_pairs
 from secfc.privacy import Bound, Budget
 from secfc.report import plot_curve
-from secfc.roles.exchange import SERVER, FaultyServer, SuspectedParties
+from secfc.roles.exchange import SERVER
 from tests.secfc.queries import altered
 from tests.small import grid, on_grid
 

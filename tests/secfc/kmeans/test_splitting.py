@@ -15,12 +15,13 @@ from secfc.coded.queries import Query
 from secfc.data.inputs import build_algorithm
 from secfc.disclosure import OwnLabels
 from secfc.disclosure.owner_labels.client import OwnerLabelsClient
+from secfc.errors import FaultyServer, SuspectedParties
 from secfc.kmeans import divisive_seeding
 from secfc.kmeans.bisecting import clusters_to_split
 from secfc.kmeans.loop import PlainSource, lloyd
 from secfc.kmeans.splitting import Splitting, SplitTree
 from secfc.metrics import cost
-from secfc.roles.exchange import SERVER, FaultyServer, SuspectedParties, run_alone
+from secfc.roles.exchange import SERVER, run_alone
 from tests.nightly import trials
 from tests.secfc.coded.test_membership import overlapping
 from tests.secfc.disclosure.test_final_labels import federation

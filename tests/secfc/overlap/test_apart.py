@@ -16,7 +16,7 @@ from field.code.lagrange_code import LagrangeCode
 from field.ring.basis import Basis
 from secfc.algorithm import PublicFacts
 from secfc.attacks.views import View
-from secfc.data.inputs import InputError
+from secfc.errors import FaultyClient, InputError, SuspectedParties, TooFewReplies
 from secfc.metrics import accuracy
 from secfc.overlap.local import LocalKMeans
 from secfc.overlap.messages import CentroidShares, CodedPairDistances
@@ -27,7 +27,7 @@ from secfc.overlap.pairwise_distances import (
     reconstruct_distances,
 )
 from secfc.overlap.starts import Synchronized, matching_start_named, spectral
-from secfc.roles.exchange import SERVER, FaultyClient, SuspectedParties, TooFewReplies
+from secfc.roles.exchange import SERVER
 from tests.secfc.overlap.cases import CHAIN, COMMON, SAME, clusters, federation
 
 WAY = secfc.MaskedLloyd(3, start=Synchronized(over="distances"))

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import secfc
-from secfc.data.inputs import Caution, InputError
+from secfc.errors import Caution, InputError
 from secfc.metrics import accuracy
 from secfc.overlap.common import refine_labels
 from tests.secfc.overlap.cases import CHAIN, COMMON, clusters, federation

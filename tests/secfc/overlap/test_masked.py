@@ -11,14 +11,14 @@ from hypothesis import strategies as st
 import secfc
 from secfc.algorithm import PublicFacts
 from secfc.attacks.views import View
-from secfc.data.inputs import Caution, InputError
+from secfc.errors import Caution, FaultyServer, InputError, SuspectedParties, TooFewReplies
 from secfc.kmeans.starts import GivenLabels
 from secfc.metrics import accuracy, observed_cost
 from secfc.overlap.local import ExternalClusterer, LocalKMeans
 from secfc.overlap.masked import MaskedLloyd
 from secfc.overlap.model import KnownCenters, nearest_offered, possible_sums, sums_of
 from secfc.overlap.starts import Automatic, Synchronized
-from secfc.roles.exchange import SERVER, FaultyServer, SuspectedParties, TooFewReplies
+from secfc.roles.exchange import SERVER
 from tests.oracles.overlap import masked_lloyd
 from tests.secfc.overlap.cases import CHAIN, COMMON, SAME, Blocks, Turned, clusters, federation
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import secfc
 from secfc.attacks.views import View
-from secfc.data.inputs import InputError
+from secfc.errors import InputError
 from secfc.metrics import accuracy
 from secfc.overlap import attraction as forces
 from secfc.overlap.local import LocalKMeans, Silhouette

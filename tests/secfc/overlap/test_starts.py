@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import secfc
-from secfc.data.inputs import Caution, InputError
+from secfc.errors import Caution, InputError
 from secfc.overlap.local import (
     Centroids,
     ExternalClusterer,

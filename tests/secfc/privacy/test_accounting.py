@@ -8,6 +8,7 @@ import pytest
 from scipy import special, stats
 
 from field.ring.noise import DISTANCE
+from secfc.errors import OverBudget, PrivacyError
 from secfc.privacy import (
     EVERYBODY,
     Budget,
@@ -20,8 +21,6 @@ from secfc.privacy import (
     Neighbors,
     NonPrivate,
     NoOp,
-    OverBudget,
-    PrivacyError,
     Pure,
     RoundedGaussian,
     gaussian_multiplier,

@@ -17,7 +17,8 @@ from secfc.disclosure.noise.noise import (
     sum_sensitivity,
     unit_parts,
 )
-from secfc.privacy import Neighbors, PrivacyError
+from secfc.errors import PrivacyError
+from secfc.privacy import Neighbors
 from tests.oracles.field import scaled_distances
 
 POINT, CLIENT = Neighbors("replace"), Neighbors("replace", "client")

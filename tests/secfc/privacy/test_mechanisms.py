@@ -9,13 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from field.secrets.coins import SeededCoins
+from secfc.errors import PrivacyError
 from secfc.privacy import (
     Bound,
     DiscreteGaussianNoise,
     DiscreteLaplaceNoise,
     NoNoise,
     NonPrivate,
-    PrivacyError,
     RoundedGaussianNoise,
     clip_norms,
 )

@@ -19,7 +19,8 @@ from secfc import metrics, report
 from secfc.algorithm import Capabilities, Clustering, PartyOutcome, join_outcomes
 from secfc.attacks.judging import GuessJudgement
 from secfc.data.inputs import with_parameters
-from secfc.privacy import Bound, Budget, PrivacyError
+from secfc.errors import PrivacyError
+from secfc.privacy import Bound, Budget
 from secfc.privacy.events import Pure
 from secfc.privacy.ledger import EXACT, Ledger
 from secfc.report import Comparison, Report, compare_labelings

@@ -9,20 +9,18 @@ import pytest
 
 import secfc
 from field import SeededCoins
-from secfc.data.inputs import InputError
-from secfc.pipeline import seal_roles
-from secfc.roles.abort import Abort, abort_message, broadcast_abort
-from secfc.roles.exchange import (
-    END,
-    ITERATE,
-    SERVER,
+from secfc.errors import (
     DisputedRows,
     Ended,
     FaultyClient,
     FaultyServer,
     Indispensable,
+    InputError,
     TooFewReplies,
 )
+from secfc.pipeline import seal_roles
+from secfc.roles.abort import Abort, abort_message, broadcast_abort
+from secfc.roles.exchange import END, ITERATE, SERVER
 from secfc.transport.network import run_party
 from secfc.transport.simulate import simulate
 from tests.secfc.active.test_a7_waiting import PULSE, mesh

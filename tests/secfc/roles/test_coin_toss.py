@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from field import SeededCoins
+from secfc.errors import FaultyClient, FaultyServer, TooFewReplies
 from secfc.roles.coin_toss import (
     Coin,
     CoinToss,
@@ -17,7 +18,7 @@ from secfc.roles.coin_toss import (
     toss_coins,
     toss_coins_at_server,
 )
-from secfc.roles.exchange import SERVER, TOSS, Exchange, FaultyClient, FaultyServer, TooFewReplies
+from secfc.roles.exchange import SERVER, TOSS, Exchange
 from secfc.transport.simulate import simulate
 from tests.secfc.lying import saying
 

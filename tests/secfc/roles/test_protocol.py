@@ -15,20 +15,10 @@ from secfc.coded.messages import CodedDistances, RevealCenters, RowShares
 from secfc.coded.queries import Query
 from secfc.coded.quorum import EVERYBODY
 from secfc.data.inputs import build_algorithm, with_parameters
+from secfc.errors import FaultyClient, FaultyServer, Indispensable, PlanMismatch, TooFewReplies
 from secfc.kmeans.starts import GivenLabels, KMeansPlusPlus, RandomPoints
 from secfc.roles import messages as shared
-from secfc.roles.exchange import (
-    ITERATE,
-    SERVER,
-    SHARE,
-    Exchange,
-    FaultyClient,
-    FaultyServer,
-    Indispensable,
-    PlanMismatch,
-    TooFewReplies,
-    expect_messages,
-)
+from secfc.roles.exchange import ITERATE, SERVER, SHARE, Exchange, expect_messages
 from secfc.roles.messages import Hello
 from secfc.transport.simulate import simulate
 from tests.nightly import by_night

@@ -14,9 +14,9 @@ import secfc
 from field import SeededCoins
 from secfc import NoiseAtServer, NoiseInShares, NoisyStandardize, SecFC
 from secfc.algorithm import PublicFacts
-from secfc.data.inputs import Caution, InputError
 from secfc.data.party import RowsWithGaps
-from secfc.privacy import Bound, Budget, Neighbors, PrivacyError, gaussian_multiplier
+from secfc.errors import Caution, InputError, PrivacyError
+from secfc.privacy import Bound, Budget, Neighbors, gaussian_multiplier
 from secfc.roles.exchange import SERVER
 from secfc.scaling import noisy
 from secfc.scaling.algorithm import Scaled

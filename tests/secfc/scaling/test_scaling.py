@@ -20,10 +20,10 @@ from field.ring.basis import Basis
 from secfc import metrics
 from secfc.algorithm import PublicFacts
 from secfc.coded.membership import Private
-from secfc.data.inputs import Caution, InputError
 from secfc.data.party import RowsWithGaps
+from secfc.errors import Caution, InputError, SuspectedParties, TooFewReplies
 from secfc.roles.description import RunTerms
-from secfc.roles.exchange import SERVER, SuspectedParties, TooFewReplies
+from secfc.roles.exchange import SERVER
 from secfc.scaling import moments
 from secfc.scaling.algorithm import Scaled, apply_scaling
 from secfc.scaling.roles import MAGNITUDES, MOMENTS, ScaledPlan, scale_at_client

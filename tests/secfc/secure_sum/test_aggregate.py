@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 from field import SeededCoins
 from field.code.lagrange_code import LagrangeCode
 from field.ring.basis import Basis
+from secfc.errors import FaultyClient, FaultyServer, SuspectedParties, TooFewReplies
 from secfc.roles.checks import TOGETHER
-from secfc.roles.exchange import SERVER, FaultyClient, FaultyServer, SuspectedParties, TooFewReplies
+from secfc.roles.exchange import SERVER
 from secfc.roles.messages import Contributors
 from secfc.secure_sum import protocol as aggregate
 from secfc.secure_sum.protocol import (

@@ -22,23 +22,22 @@ from secfc import cli
 from secfc.algorithm import PublicFacts
 from secfc.coded.membership import Private
 from secfc.data.inputs import get_parameter, with_parameters
-from secfc.feddp import FedDPKMeans, SharedNoise
-from secfc.kmeans.starts import RandomPoints
-from secfc.roles.abort import broadcast_abort
-from secfc.roles.exchange import (
-    SERVER,
-    Exchange,
+from secfc.errors import (
     FaultyClient,
-    Inbox,
+    JournalError,
     PartiesAway,
     ProtocolError,
     SuspectedParties,
     TooFewReplies,
 )
+from secfc.feddp import FedDPKMeans, SharedNoise
+from secfc.kmeans.starts import RandomPoints
+from secfc.roles.abort import broadcast_abort
+from secfc.roles.exchange import SERVER, Exchange, Inbox
 from secfc.roles.messages import Hello
 from secfc.transport import wire
 from secfc.transport.checkpoint import Checkpoint, journal_path, keep_journal, remove_journals, replay
-from secfc.transport.journal import Journal, JournalError
+from secfc.transport.journal import Journal
 from secfc.transport.network import run_party
 from secfc.transport.sealed import seal_role as seal
 from secfc.transport.simulate import simulate

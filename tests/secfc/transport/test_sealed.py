@@ -15,20 +15,13 @@ from secfc.algorithm import PublicFacts
 from secfc.coded.membership import Private
 from secfc.coded.messages import RowShares
 from secfc.data.inputs import with_parameters
+from secfc.errors import FaultyClient, PlanMismatch, ProtocolError, TamperedMessage, TooFewReplies
 from secfc.kmeans.starts import RandomPoints
-from secfc.roles.exchange import (
-    GREET,
-    SERVER,
-    Exchange,
-    FaultyClient,
-    PlanMismatch,
-    ProtocolError,
-    TooFewReplies,
-)
+from secfc.roles.exchange import GREET, SERVER, Exchange
 from secfc.roles.messages import Hello
 from secfc.transport import wire
 from secfc.transport.handshake import Countersign, Greeting
-from secfc.transport.sealed import OVERHEAD, Sealed, SealedLine, TamperedMessage, seal_role
+from secfc.transport.sealed import OVERHEAD, Sealed, SealedLine, seal_role
 from secfc.transport.simulate import simulate
 from tests.nightly import short
 from tests.secfc.transport.test_wire import over_sockets

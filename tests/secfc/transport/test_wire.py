@@ -33,13 +33,14 @@ from secfc.deploy import session
 from secfc.disclosure.checked import messages as checked
 from secfc.disclosure.dealerless import messages as joint
 from secfc.disclosure.owner_labels import messages as keeping
+from secfc.errors import FaultyClient, TooFewReplies
 from secfc.feddp import messages as summing
 from secfc.kmeans.loop import all_pairs
 from secfc.kmeans.starts import RandomPoints
 from secfc.overlap import messages as overlap
 from secfc.roles import abort, coin_toss
 from secfc.roles import messages as shared
-from secfc.roles.exchange import SERVER, Exchange, FaultyClient, TooFewReplies
+from secfc.roles.exchange import SERVER, Exchange
 from secfc.roles.transcript import Envelope
 from secfc.scaling.roles import OpenedSumsDigest
 from secfc.secure_sum import protocol

@@ -18,9 +18,10 @@ from secfc.disclosure.checked.messages import (
     PartSums,
 )
 from secfc.disclosure.compare.center_rounding import CenterRounder
+from secfc.errors import FaultyClient, SuspectedParties
 from secfc.kmeans.bisecting import Bisecting
 from secfc.kmeans.starts import CenterSeparation, RandomPoints
-from secfc.roles.exchange import SERVER, STRIDE, FaultyClient, SuspectedParties
+from secfc.roles.exchange import SERVER, STRIDE
 from tests.nightly import short
 from tests.small import federation, same_runs
 

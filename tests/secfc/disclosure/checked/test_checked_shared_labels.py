@@ -9,8 +9,9 @@ import secfc
 from field import SystemCoins
 from secfc.coded.messages import LabelShare, MaskedCenters, MaskedDistances
 from secfc.disclosure.owner_labels.messages import OwnShare, SizeShare
+from secfc.errors import SuspectedParties
 from secfc.kmeans.starts import RandomLabels, RandomPoints
-from secfc.roles.exchange import SERVER, SuspectedParties
+from secfc.roles.exchange import SERVER
 from secfc.transport.simulate import simulate
 from tests.nightly import by_night, short
 from tests.secfc.disclosure.checked.test_checked_replies import CHECKS, LIES, gone, lying

@@ -13,9 +13,10 @@ from secfc.coded.parameters import Network
 from secfc.coded_kmeans.run_summary import summarize_secfc
 from secfc.disclosure.checked import words
 from secfc.disclosure.checked.messages import CheckDealing, MaskSums, PartDigests
+from secfc.errors import FaultyClient, FaultyParty, FaultyServer, SuspectedParties
 from secfc.kmeans.bisecting import Bisecting
 from secfc.kmeans.starts import CenterSeparation, RandomPoints
-from secfc.roles.exchange import SERVER, FaultyClient, FaultyParty, FaultyServer, SuspectedParties
+from secfc.roles.exchange import SERVER
 from tests.nightly import by_night, short
 from tests.small import federation, same_runs
 

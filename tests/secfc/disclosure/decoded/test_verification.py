@@ -9,9 +9,10 @@ import secfc
 from field.ring.basis import LANE_PRIMES, Basis
 from secfc.coded.messages import CodedDistances, MissingMessages
 from secfc.disclosure.checked.messages import CheckDealing, MaskedProducts, MaskedRow
+from secfc.errors import FaultyClient, SuspectedParties
 from secfc.kmeans.bisecting import Bisecting
 from secfc.kmeans.starts import CenterSeparation, KMeansPlusPlus, RandomPoints
-from secfc.roles.exchange import SERVER, STRIDE, FaultyClient, SuspectedParties
+from secfc.roles.exchange import SERVER, STRIDE
 from tests.nightly import short
 from tests.small import federation, same_runs
 
