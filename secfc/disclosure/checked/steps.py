@@ -245,7 +245,11 @@ class CheckingClient:
         return row, masks
 
     def deal(self) -> Role[None]:
-        """Deal row 0 and u and commit to my coin, if I am a member.  Raises MissingMessageError."""
+        """Deal row 0 and u and commit to my coin, if I am a member.
+
+        Raises MissingMessageError where I lack a key for that, and tells all who wait for it: else each of
+        them would report me as silent, and I would be left out beside whose key it is.
+        """
         asked, plan = self.asked, self.asked.plan
         me, member = plan.clients.index(self.name), self.name in self.asked.committee
         send: dict[PartyId, Message] = {}
@@ -253,14 +257,18 @@ class CheckingClient:
         if member:
             self.coin = self.coins.bytes(SIZE)
             self.commitments[self.name] = asked.commitment(self.name, self.coin)
-            dealt = self._dealt(me)
+            others = dict.fromkeys(c for c in (*asked.committee, *asked.responders) if c != self.name)
+            try:
+                dealt = self._dealt(me)
+            except MissingMessageError as silence:
+                told = MissingMessages(silence.step, NOBODY_MISSED)
+                yield Exchange(to_all(others, told), round=asked.number + asked.dealt, phase="check")
+                raise
             total = dealt.get(me, total)
             nothing = np.empty((asked.basis.lanes, 0), asked.basis.dtype)
-            for c in asked.told:
-                if c != self.name and (c in asked.committee or c in asked.responders):
-                    values = dealt.get(plan.clients.index(c), nothing)
-                    beside = self.parts.get(c, b"")
-                    send[c] = CheckDealing(self.commitments[self.name], values, beside)
+            for c in others:
+                values, beside = dealt.get(plan.clients.index(c), nothing), self.parts.get(c, b"")
+                send[c] = CheckDealing(self.commitments[self.name], values, beside)
         self.share = total
         yield Exchange(send, round=asked.number + asked.dealt, phase="check")
 

@@ -149,10 +149,6 @@ class CheckedAnswer:
         try:
             yield from deal_all([checking])
         except MissingMessageError as silence:
-            if checking.share is None:  # I lack a key, and dealt nothing: others wait for it
-                told = MissingMessages(silence.step, NOBODY_MISSED)
-                send = to_all(tuple(c for c in check.asked.responders if c != plan.clients[me]), told)
-                yield Exchange(send, round=question.round, phase="check")
             return self.report(silence)
         columns = check.columns(measured)
         # The streams of this round dealt row 0.

@@ -19,10 +19,12 @@ from numba.core.compiler_lock import global_compiler_lock
 
 import secfc
 from field.cached import cached_property
+from field.code.resharing import uniform_receivers
 from field.compare import dealer_protocol
 from field.kernels.threads import run_parallel
 from secfc.coded.messages import LabelShare, MissingMessages
 from secfc.coded.quorum import exclude_dropouts
+from secfc.disclosure.checked.steps import CheckingClient
 from secfc.disclosure.compare import server as compared
 from secfc.disclosure.decoded import distances
 from secfc.errors import FaultyClient, Indispensable, SuspectedParties, TooFewReplies
@@ -30,7 +32,7 @@ from secfc.roles.exchange import SERVER
 from secfc.transport.simulate import simulate
 from tests.nightly import by_night, short
 from tests.secfc.active.dying import DEALERS, NOISY, POLICIES, SPARE, Deaths, moments, scenario, vary
-from tests.secfc.campaign import SCALE, Network, check, coins, federation
+from tests.secfc.campaign import SCALE, Fault, Network, check, coins, federation
 
 LONG = "own labels, splitting"  # of many questions
 CASES = [*(name for name in POLICIES if name != LONG), *by_night(LONG)]
@@ -155,20 +157,57 @@ def test_many_more_may_die_where_the_code_leaves_room(disclosure, monkeypatch):
         many_die(disclosure)
 
 
+def lose_keys(case, client="client-0"):
+    """A client dies while it tells the others its keys; all of them can answer without it."""
+    network = Network({}, False)
+    case.run(network)
+    mine = [e.kind for e in network.passed if e.sender == client]
+    for number in [number for number, kind in enumerate(mine) if kind == "PublicKey"]:
+        deaths = Deaths({client: number})
+        check(case, deaths, case.run(deaths))
+
+
 @pytest.mark.parametrize("name", ["distances", "labels only"])
 def test_who_lacks_something_of_a_dead_client_is_not_taken_for_dead(name, monkeypatch):
-    """A client that died while it told the others its keys; all of them can answer without it."""
-
     def all_survive():
-        mine = [e.kind for e in sent(name) if e.sender == "client-0"]
-        for number in [number for number, kind in enumerate(mine) if kind == "PublicKey"]:
-            survives(name, Deaths({"client-0": number}))
+        lose_keys(POLICIES[name])
 
     all_survive()
     if name == "distances":
         monkeypatch.setattr(distances, "exclude_dropouts", all_of_them)
         with pytest.raises(TooFewReplies, match="5 replies are needed"):
             all_survive()
+
+
+def test_who_cannot_deal_for_want_of_a_key_tells_those_who_wait_for_it(monkeypatch):
+    case = scenario(disclosure=secfc.AssignmentsOnly("client-6"), deviating=1)
+    lose_keys(case)
+
+    # As it was: each of them was reported as silent, and left out beside the dead client.
+    def deal(self):
+        asked, clients = self.asked, self.asked.plan.clients
+        if self.name in asked.committee:
+            for j in uniform_receivers(asked.plan.code, clients.index(self.name), asked.receivers):
+                self._stream(clients[j])  # raises where there is no key
+        yield from real(self)
+
+    real = CheckingClient.deal
+    monkeypatch.setattr(CheckingClient, "deal", deal)
+    with pytest.raises(TooFewReplies, match="5 replies are needed"):
+        lose_keys(case)
+
+
+@pytest.mark.parametrize(("deviating", "dealer"), [(1, SERVER), *by_night((0, SERVER), (1, "client-4"))])
+def test_one_lost_message_costs_at_most_one_client_its_place(deviating, dealer):
+    """One reply is to spare, so a second client that was left out would end the run."""
+    policy, n = secfc.AssignmentsOnly(dealer), 4 if dealer == SERVER else 5
+    case, quiet = scenario(n=n, t=1, disclosure=policy, deviating=deviating), Network({}, False)
+    case.run(quiet)
+    for number, lost in [*enumerate(quiet.passed)][:: short(61, nightly=1)]:
+        network = Network({number: Fault("drop")}, False)
+        # Of two that are there a dealer may be the one who is left out.
+        with contextlib.suppress(*[Indispensable] * (dealer in (lost.sender, lost.recipient))):
+            check(case, network, case.run(network))
 
 
 def test_whoever_hears_nobody_is_left_out_alone():
