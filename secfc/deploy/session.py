@@ -137,7 +137,8 @@ class AgreedWork:
     public: with whatever numbers of rows, if they are to be told.  derived: whether the bound is.
     parties: all of them, the clients in their order.  identities: their public keys.  description: of all
     that they agreed on beforehand, which keys are bound to.  heed: whose word that it ended the run by an
-    error ends it for all; None for everybody's.
+    error ends it for all; None for everybody's.  prepare: what this party does once all row counts are known,
+    while it is connected and before it says anything else; it may take long, and refuse.
     """
 
     algorithm: Algorithm
@@ -147,6 +148,7 @@ class AgreedWork:
     identities: Mapping[PartyId, bytes]
     description: bytes
     heed: tuple[PartyId, ...] | None = None
+    prepare: Callable[[PublicFacts], None] = lambda public: None
 
     @property
     def needs(self) -> Needs:
@@ -164,6 +166,7 @@ def client_role(work: AgreedWork, party: Party, coins: Coins) -> Role[PartyOutco
     mine = needs.told(party.points.shape[0], power)
     public = yield from introduce_parties(work.public, needs, party.name, mine)
     plan = work.algorithm.plan(public)
+    work.prepare(public)
     returned = yield from work.algorithm.client(plan, party, coins=coins)
     return work.algorithm.outcome(plan, party.name, returned)
 
@@ -172,6 +175,7 @@ def server_role(work: AgreedWork, coins: Coins, rng: Generator) -> Role[PartyOut
     """The server's part.  rng: of starts, from its coins or the public seed."""
     public = yield from introduce_parties(work.public, work.needs, SERVER, None)
     plan = work.algorithm.plan(public)
+    work.prepare(public)
     returned = yield from work.algorithm.server(plan, rng=rng, coins=coins)
     return work.algorithm.outcome(plan, SERVER, returned)
 

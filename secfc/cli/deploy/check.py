@@ -15,7 +15,13 @@ import click
 from websockets.asyncio.client import connect
 from websockets.exceptions import WebSocketException
 
-from secfc.cli.deploy.readiness import CheckResult, check_bound, check_resources, prepare_kernels
+from secfc.cli.deploy.readiness import (
+    CheckResult,
+    check_bound,
+    check_resources,
+    facts_to_judge,
+    prepare_kernels,
+)
 from secfc.cli.deploy.run_file import Built, spare_sentence, spared_clients
 from secfc.cli.deploy.site import LoadedSite
 from secfc.cli.errors import cautions_noted
@@ -143,7 +149,7 @@ def check_machine(site: LoadedSite, asked: Built, rows: int) -> Iterator[CheckRe
         f"secfc {secfc.__version__}, protocol {PROTOCOL}, Python {platform.python_version()}, NumPy "
         f"{np.__version__}; all sites need the same protocol",
     )  # fmt: skip
-    _, spent = time_work(lambda: prepare_kernels(asked, rows))
+    _, spent = time_work(lambda: prepare_kernels(asked, facts_to_judge(asked, rows)[0]))
     yield CheckResult("ok", "kernels", f"ready after {spent:.1f} s")
     yield from check_resources(site, asked, rows)
 

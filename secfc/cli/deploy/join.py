@@ -8,7 +8,7 @@ import os
 import ssl
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -36,6 +36,7 @@ from secfc.errors import DisputedRows, ProtocolError, TooFewReplies, problem_id
 from secfc.roles.exchange import SERVER
 
 if TYPE_CHECKING:
+    from secfc.algorithm import PublicFacts
     from secfc.data.party import Party
 
 
@@ -121,11 +122,7 @@ def take_part_as(given: PartyOptions, name: str) -> None:
     with Log.open(site.file.party, site.board) as log, cautions_noted():
         for note in asked.notes:
             log.say("note", note=note)
-        for found in check_resources(site, asked, max(1, rows)):
-            if found.state == "fail":
-                log.say("short", logging.WARNING, note=f"{found.what}: {found.more}")
-        log.say("prepare", note="compiling or loading the kernels")
-        prepare_kernels(asked, max(1, rows))
+        tell_shortage(site, asked, log, rows)
         started = datetime.now(UTC)
 
         fewer: list[str] = []
@@ -147,6 +144,15 @@ def take_part_as(given: PartyOptions, name: str) -> None:
         )
 
 
+def tell_shortage(
+    site: LoadedSite, asked: Built, log: Log, rows: int, known: PublicFacts | None = None
+) -> None:
+    """Warn where memory or disc will hardly do.  known: once the sites have told their rows."""
+    for found in check_resources(site, asked, rows, known):
+        if found.state == "fail":
+            log.say("short", logging.WARNING, note=f"{found.what}: {found.more}")
+
+
 def run_at(
     site: LoadedSite,
     asked: Built,
@@ -156,7 +162,13 @@ def run_at(
     finished: Callable[[Any], None],
 ) -> None:
     """A party's run.  finished: told its outcome, before the party leaves."""
-    work = site.work(asked)
+
+    def prepare(public: PublicFacts) -> None:
+        log.say("prepare", note="compiling or loading the kernels")
+        tell_shortage(site, asked, log, 0, public)
+        prepare_kernels(asked, public)
+
+    work = replace(site.work(asked), prepare=prepare)
 
     def make(coins: Any, journal: bytes) -> Any:
         site.remembered.check_session(site.run.session, journal)

@@ -130,7 +130,7 @@ def _together(
 
     with Log.open(me) as log:
         log.say("prepare", note="compiling or loading the kernels")
-        prepare_kernels(asked, 1 if party is None else party.points.shape[0])
+        prepare_kernels(asked, asked.guessed(1 if party is None else party.points.shape[0]))
         carrier = CarrierOptions().carrier(site, log)
         with problems_told(log):
             found = asyncio.run(run_from_journal(site.work(asked), me, make, site.identity, journal, carrier))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +17,7 @@ from secfc.errors import InputError
 from secfc.logs import silence_logs
 
 if TYPE_CHECKING:
+    from secfc.algorithm import PublicFacts
     from secfc.data.party import Party
 
 # Steps that an estimate is for.
@@ -57,14 +58,17 @@ def check_bound(site: LoadedSite, asked: Built, party: Party, kept: Any) -> bool
     return True
 
 
-def check_resources(site: LoadedSite, asked: Built, rows: int) -> Iterator[CheckResult]:
-    """Memory and disk."""
-    memory, journal = estimate_bytes(asked, rows)
+def check_resources(
+    site: LoadedSite, asked: Built, rows: int, known: PublicFacts | None = None
+) -> Iterator[CheckResult]:
+    """Memory and disk.  known: once the sites have told their rows."""
+    public, when = (known, "") if known is not None else facts_to_judge(asked, rows)
+    memory, journal = estimate_bytes(asked, public)
     free = available_memory()
     short = free is not None and memory > free
     yield CheckResult(
         "fail" if short else "ok", "memory",
-        f"about {format_bytes(memory)} are needed if all sites have as many rows"
+        f"about {format_bytes(memory)} are needed{when}"
         + ("" if free is None else f", {format_bytes(free)} are free")
         + (": fewer rows, or another machine" if short else ""),
     )  # fmt: skip
@@ -85,17 +89,23 @@ def check_resources(site: LoadedSite, asked: Built, rows: int) -> Iterator[Check
         )  # fmt: skip
 
 
-def estimate_bytes(asked: Built, rows: int) -> tuple[int, int]:
-    """Bytes of memory and of a journal, roughly: shares of all rows, and what a comparing client hears.
+def facts_to_judge(asked: Built, rows: int) -> tuple[PublicFacts, str]:
+    """What a run is judged by before its sites met, and what that assumes, in words.
 
-    Every site is taken to have as many rows as this one.  Measured runs took between half and twice as much.
+    All others are taken to have as many rows as this one, or few where so many could not be clustered.
     """
-    clients = asked.public.clients
-    public = replace(asked.public, counts=(max(rows, 100),) * len(clients))
-    plan: Any = asked.algorithm.plan(public)
-    inner = getattr(plan, "inner", plan)
+    try:
+        asked.draft(alike := asked.guessed(rows, rows))
+    except InputError:
+        return asked.guessed(rows), " if the other sites have few rows; all as many could not be clustered"
+    return alike, " if all sites have as many rows"
+
+
+def estimate_bytes(asked: Built, public: PublicFacts) -> tuple[int, int]:
+    """Bytes of memory and of a journal, roughly: shares of all rows, and what a comparing client hears."""
+    inner: Any = asked.draft(public)
     lanes = len(getattr(getattr(getattr(inner, "code", None), "basis", None), "primes", (0, 0)))
-    m, k = max(rows, 100) * len(clients), int(getattr(inner, "k", 8) or 8)
+    m, k = sum(public.counts), int(getattr(inner, "k", 8) or 8)
     shares = 4 * lanes * m * (len(asked.public.features or ()) + 3 * k)
     told = 4 * lanes * m * k if asked.stakes.policy not in ("feddp", "k-fed") else 1 << 16
     return (300 << 20) + 2 * shares, shares // 3 + STEPS * told
@@ -116,14 +126,10 @@ def format_bytes(nbytes: int) -> str:
     return f"{nbytes // 1000**power} {('B', 'KB', 'MB', 'GB')[power]}"
 
 
-def prepare_kernels(asked: Built, rows: int) -> None:
-    """Load or compile what the run needs, before any clock starts.
-
-    rows: as if every client had so many, as nobody knows better yet.
-    """
+def prepare_kernels(asked: Built, public: PublicFacts) -> None:
+    """Load or compile what the run needs, for these numbers of rows."""
     algorithm: Any = asked.algorithm.capabilities.inner or asked.algorithm
-    public = replace(asked.public, counts=(max(rows, 100),) * len(asked.public.clients))
-    plan = asked.draft(rows)
+    plan = asked.draft(public)
     with bad_input(OverflowError):
         if hasattr(plan, "union"):  # only a draft, before IDs are united
             plan = asked.method.foresee(algorithm, public)

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 # Options that only mean something where one process sees all data, or that are each site's own.
 ELSEWHERE = ("verify", "attack", "threads", "scratch", "seed")
+# Rows of a client of which nothing is known yet.
+FEW = 100
 
 
 class RunFileInterface:
@@ -70,12 +72,20 @@ class Built:
     method: Method
     asked: AskedOptions
 
-    def draft(self, rows: int) -> Any:
-        """The plan, as if every client had so many rows; without that of the scale.  Raises InputError."""
-        public = replace(self.public, counts=(max(rows, 100),) * len(self.public.clients))
+    def draft(self, public: PublicFacts) -> Any:
+        """The plan for these facts, without that of the scale.  Raises InputError."""
         with bad_input(OverflowError):
             plan: Any = self.algorithm.plan(public)
         return plan.inner if self.algorithm.capabilities.inner is not None else plan
+
+    def guessed(self, rows: int, others: int = FEW) -> PublicFacts:
+        """What is public, as if one client had so many rows, and each other one so many.
+
+        Before introductions nobody knows the others' rows: a plan for few of them refuses what no others
+        would make possible, and nothing else.
+        """
+        rest = (max(others, FEW),) * (len(self.public.clients) - 1)
+        return replace(self.public, counts=(max(rows, FEW), *rest))
 
 
 def build_run(run: RunFile) -> Built:
@@ -197,7 +207,7 @@ def _stakes(run: RunFile, algorithm: Any, asked: AskedOptions) -> Stakes:
 
 def spared_clients(asked: Built) -> int:
     """How many clients the run can do without, once all have greeted and told their rows."""
-    plan = asked.draft(100)
+    plan = asked.draft(asked.guessed(FEW))
     return max(0, int((asked.algorithm.capabilities.inner or asked.algorithm).capabilities.losses(plan)))
 
 

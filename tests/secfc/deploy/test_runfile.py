@@ -7,6 +7,7 @@ from dataclasses import fields, replace
 import pytest
 
 import secfc
+from secfc.cli.deploy.readiness import facts_to_judge
 from secfc.cli.deploy.run_file import build_run
 from secfc.data.dialects import Dialect
 from secfc.data.linkage import Linkage, LinkageField
@@ -262,3 +263,17 @@ def test_a_key_is_its_owners_alone(tmp_path):
     path.write_text("something else")
     with pytest.raises(InputError, match="no key"):
         load_key_file(path)
+
+
+def test_a_large_site_beside_small_ones_is_refused_only_where_no_others_would_do():
+    features = tuple(f"x{i}" for i in range(20))
+    made = build_run(replace(runfile(options={"bound": 32.0}), features=features))
+    with pytest.raises(InputError, match="points of d=20 features leave"):
+        made.draft(made.guessed(140_000, 140_000))
+    facts, when = facts_to_judge(made, 140_000)
+    assert facts.counts == (140_000, 100, 100)
+    assert "few rows" in when
+    made.draft(facts)
+    assert facts_to_judge(made, 1000)[0].counts == (1000,) * 3
+    with pytest.raises(InputError, match="points of d=20 features leave"):  # whoever the others are
+        made.draft(made.guessed(1_000_000))

@@ -12,7 +12,7 @@ from field.secrets.channels import Identity
 from secfc.algorithm import LIMIT, PublicFacts
 from secfc.coded.membership import Private
 from secfc.coded_kmeans.algorithm1 import SecFCClientResult
-from secfc.data.inputs import seeded_generator
+from secfc.data.inputs import InputError, seeded_generator
 from secfc.deploy import session
 from secfc.errors import FaultyClient, PlanMismatch
 from secfc.roles.exchange import SERVER
@@ -155,3 +155,18 @@ def test_a_client_knows_as_well_as_the_server_whose_rows_were_left_out():
     for kept, out in ((plan, ()), (plan.without(there), FED.names[2:3])):
         mine = SecFCClientResult(kept, np.zeros(11, np.int32), np.arange(11), None, None)
         assert algorithm.outcome(plan, FED.names[0], mine).excluded == out
+
+
+def test_a_party_prepares_once_it_knows_all_rows_and_may_refuse_before_anything_is_said_of_them():
+    told = []
+    work = replace(work_of(secfc.SecFC(k=3, threshold=1), FED, 32.0), prepare=told.append)
+    simulate(roles(work, FED))
+    assert [public.counts for public in told] == [FED.counts] * len(work.parties)
+
+    def refuse(public):
+        raise InputError("too many rows for this machine")
+
+    seen, refusing = [], without_seal(replace(work, prepare=refuse), FED)
+    with pytest.raises(InputError, match="too many rows"):
+        simulate(refusing, watch=lambda party, exchange: seen.append(exchange.phase))
+    assert set(seen) == {"introduce"}

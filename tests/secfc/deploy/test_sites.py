@@ -377,6 +377,19 @@ def test_a_cell_beyond_the_bound_is_found_before_anything_and_mended(tmp_path, n
         assert set(run.everybody().values()) == {0}, run.log("site-1")
 
 
+@pytest.mark.nightly
+def test_a_site_of_140_000_rows_runs_beside_two_of_2_000(tmp_path, nursery):
+    rows = blobs((140_000, 2000, 2000), d=20)
+    features, options = tuple(f"x{i}" for i in range(20)), {**BASE, "max_iter": 3}
+    with sites(tmp_path, rows, k=3, options=options, features=features, nursery=nursery) as run:
+        assert run.start("check", str(tmp_path / "site-0" / "site.toml"), "--offline").wait(90) == 0
+        assert "all as many could not be clustered" in run.log("check")
+        run.start_all()
+        assert set(run.everybody().values()) == {0}, run.log("site-0")
+        want = wanted(secfc.SecFC(k=3, threshold=1, max_iter=3), rows)
+        assert all((run.labels(name) == want[name]).all() for name in rows)
+
+
 def test_a_key_that_the_run_file_does_not_have_is_refused_at_home_and_at_the_hub(tmp_path, nursery):
     with sites(tmp_path, ROWS, k=3, options=BASE, nursery=nursery) as run:
         other = create_key_file(tmp_path / "other.key")
