@@ -65,12 +65,6 @@ class InputError(Advice, InvalidValue):
         Named before the rule, with their values.
     """
 
-    def __init__(
-        self, rule: str, remedies: Sequence[Remedy] = (), parameters: Mapping[str, Any] | None = None
-    ) -> None:
-        super().__init__(rule, *([remedies, parameters] if remedies or parameters else []))
-        self.keep(rule, remedies, parameters)
-
 
 class InputFaults(InputError):  # noqa: N818
     """Several faults of one input, told at once.  faults: two or more."""
@@ -138,12 +132,6 @@ class Caution(Advice, UserWarning):
     parameters
         Named before the rule, with their values.
     """
-
-    def __init__(
-        self, rule: str, remedies: Sequence[Remedy] = (), parameters: Mapping[str, Any] | None = None
-    ) -> None:
-        super().__init__(rule, *([remedies, parameters] if remedies or parameters else []))
-        self.keep(rule, remedies, parameters)
 
 
 # --------------------------------------------------------------------------------------------------

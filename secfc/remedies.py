@@ -155,18 +155,17 @@ def capitalize_first(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
-class Advice:
+class Advice(Exception):  # noqa: N818 - what errors and warnings share
     """What errors and cautions share: a rule, the parameters it is about, and remedies.
 
-    rule: a sentence.  parameters: those that are named before it, and their values.
+    rule: a sentence, or a whole message.  remedies: what would help, if it depends on who reads.
+    parameters: named before the rule, with their values.
     """
 
-    rule: str
-    parameters: Mapping[str, Any]
-    remedies: tuple[Remedy, ...]
-
-    def keep(self, rule: str, remedies: Sequence[Remedy], parameters: Mapping[str, Any] | None) -> None:
-        """Set the three."""
+    def __init__(
+        self, rule: str, remedies: Sequence[Remedy] = (), parameters: Mapping[str, Any] | None = None
+    ) -> None:
+        super().__init__(rule, *([remedies, parameters] if remedies or parameters else []))
         self.rule, self.remedies, self.parameters = str(rule), tuple(remedies), dict(parameters or {})
 
     def text(self, interface: Interface = PYTHON) -> str:

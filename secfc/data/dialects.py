@@ -27,10 +27,11 @@ import codecs
 import csv
 import gzip
 import io
+import os
 import re
 import zipfile
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from functools import lru_cache
@@ -38,7 +39,7 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
-from secfc.errors import IncompatibleOptions, InputError, UnknownEncoding
+from secfc.errors import IncompatibleOptions, InputError, MissingFileError, UnknownEncoding
 
 DELIMITERS = (",", ";", "\t", "|")
 BLANKS = " "  # any number of them between two cells
@@ -299,6 +300,27 @@ def file_extension(path: Path) -> str:
 def file_stem(path: Path) -> str:
     """The name of a file without its extension."""
     return path.name[: len(path.name) - len(file_extension(path))]
+
+
+def check_paths(files: Iterable[Path], known: Collection[str]) -> None:
+    """Raise InputError unless all are files of known extensions that can be read, each once."""
+    seen: set[Path] = set()
+    for path in files:
+        if path.is_dir():
+            raise InputError(f"{path} is a directory: files are needed. Pass the files in it.")
+        if not path.exists():
+            raise MissingFileError(f"{path} does not exist. Check the path.")
+        if not os.access(path, os.R_OK):
+            raise InputError(f"{path} may not be read. Change its permissions.")
+        if (extension := file_extension(path)) not in known:
+            lines = " (.txt has one ID a line)" if ".txt" in known else ""
+            raise InputError(
+                f"{path} has the extension {extension!r}: {', '.join(known)} are read{lines}. Convert or "
+                "rename it."
+            )
+        if path.resolve() in seen:
+            raise InputError(f"{path} is given twice: each client has its own file. Drop one.")
+        seen.add(path.resolve())
 
 
 def is_number(cell: str) -> bool:

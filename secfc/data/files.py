@@ -19,7 +19,6 @@ private.  Files are trusted to stay as they are while a lazy federation is in us
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -29,7 +28,7 @@ from typing import Any
 
 import numpy as np
 
-from secfc.data.dialects import Dialect, file_extension
+from secfc.data.dialects import Dialect, check_paths, file_extension
 from secfc.data.inputs import (
     Array,
     checked_points,
@@ -45,7 +44,7 @@ from secfc.data.linkage import Linkage, keyed_rows
 from secfc.data.party import Identifier, Party, as_gap_rows
 from secfc.data.sources import ParquetRows
 from secfc.data.tables import READERS, FileTable, WantedColumns
-from secfc.errors import IncompatibleOptions, InputError, InputFaults, MissingFileError, UnknownEncoding
+from secfc.errors import IncompatibleOptions, InputError, InputFaults, UnknownEncoding
 
 # --------------------------------------------------------------------------------------------------
 # Text columns as bits: one feature a category, 1 where a row has it.
@@ -116,7 +115,7 @@ def category_names(categories: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]
 # Extensions whose readers come with an extra.
 NEEDS = {".parquet": "files", ".xlsx": "excel"}
 
-__all__ = ["MissingFileError", "ParquetRows", "load_parties"]
+__all__ = ["ParquetRows", "load_parties"]
 
 
 def load_parties(
@@ -336,22 +335,8 @@ def _checked_paths(paths: Any) -> list[Path]:
     files = [Path(path) for path in listed]
     if not files:
         raise InputError("no files are given: at least one is needed. Pass a path.")
-    seen: set[Path] = set()
+    check_paths(files, READERS)
     for path in files:
-        if path.is_dir():
-            raise InputError(f"{path} is a directory: files are needed. Pass the files in it.")
-        if not path.exists():
-            raise MissingFileError(f"{path} does not exist. Check the path.")
-        if not os.access(path, os.R_OK):
-            raise InputError(f"{path} may not be read. Change its permissions.")
-        if file_extension(path) not in READERS:
-            raise InputError(
-                f"{path} has the extension {file_extension(path)!r}: {', '.join(READERS)} are read. Convert "
-                "or rename it."
-            )
-        if path.resolve() in seen:
-            raise InputError(f"{path} is given twice: each client has its own file. Drop one.")
-        seen.add(path.resolve())
         if extra := NEEDS.get(file_extension(path)):
             require_library(f"{path}", extra)
     return files

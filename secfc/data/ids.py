@@ -7,14 +7,13 @@ they show the first line of a CSV file, which may be data by mistake.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from secfc.data.dialects import BadRow, Dialect, file_extension, file_stem
+from secfc.data.dialects import BadRow, Dialect, check_paths, file_extension, file_stem
 from secfc.data.linkage import Linkage, linkage_keys
 from secfc.data.sources import open_excel, open_parquet
 from secfc.data.tables import check_spelling
@@ -65,7 +64,7 @@ def load_ids(
             "whose an ID is can be told only of IDs in a column",
             [("id_column", ..., "name the column that holds the IDs")],
         )
-    check_paths(files)
+    check_paths(files, SUFFIXES)
     columns = [_read(path, id_column, client_column, dialect or Dialect()) for path in files]
     for path, column in zip(files, columns, strict=True):
         check_spelling(path, column.ids)
@@ -93,26 +92,6 @@ def load_ids(
             "client_column names the column that tells whose row it is."
         )
     return clients
-
-
-def check_paths(files: Sequence[Path]) -> None:
-    """Raise InputError unless all are files of known kinds that can be read, each once."""
-    seen: set[Path] = set()
-    for path in files:
-        if path.is_dir():
-            raise InputError(f"{path} is a directory: files are needed. Pass the files in it.")
-        if not path.exists():
-            raise InputError(f"{path} does not exist. Check the path.")
-        if not os.access(path, os.R_OK):
-            raise InputError(f"{path} may not be read. Change its permissions.")
-        if file_extension(path) not in SUFFIXES:
-            raise InputError(
-                f"{path} has the extension {file_extension(path)!r}: {', '.join(SUFFIXES)} are read (.txt "
-                "has one ID a line). Convert or rename it."
-            )
-        if path.resolve() in seen:
-            raise InputError(f"{path} is given twice: each client has its own file. Drop one.")
-        seen.add(path.resolve())
 
 
 def names_of(files: Sequence[Path]) -> list[str]:
@@ -287,7 +266,7 @@ def make_keys(
 
     drop: leave rows out that cannot take part.  Raises InputError, OSError; if not drop, also for such rows.
     """
-    check_paths(files)
+    check_paths(files, SUFFIXES)
     clients, left = [], []
     for path, name in zip(files, names_of(files), strict=True):
         keys, quality = linkage_keys(linkage, read_fields(path, linkage.columns, dialect))
@@ -310,7 +289,7 @@ def make_keys(
 
 def read_fields(path: Path, columns: Sequence[str], dialect: Dialect) -> list[tuple[str, ...]]:
     """Cells of these columns, a row each, empty ones as "".  Raises InputError, OSError."""
-    check_paths([path])
+    check_paths([path], SUFFIXES)
     kind = file_extension(path)
     if kind.startswith(".txt"):
         raise InputError(f"{path} is plain text and has no columns: a schema needs CSV, .xlsx or Parquet.")
