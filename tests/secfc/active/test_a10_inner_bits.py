@@ -7,21 +7,17 @@ at a threshold that the member knows.  It tests every second step, and moves a r
 so that the run goes on.
 """
 
-from dataclasses import replace
 from unittest import mock
 
 import numpy as np
 
 import secfc
-from field import SystemCoins
 from field.compare import dealer_protocol
-from secfc.algorithm import PublicFacts
 from secfc.coded.messages import LabelShare
 from secfc.coded.queries import Operation, Query
-from secfc.errors import SuspectedParties
 from secfc.roles.exchange import SERVER
-from secfc.transport.simulate import simulate
 from tests.nightly import short
+from tests.secfc.active.adaptive import Stage, grouped_rows
 
 ME, OWN = "client-0", 0  # it is the first of the first part; a row of its own
 
@@ -91,13 +87,10 @@ class Notebook:
 
 
 def attack(deviating, seed=0, victims=(20, 45, 60), n=5, rows=16, d=2, max_iter=100):
-    """A run with that member: its notebook, the plan, rows, rounds in which labels were told, the error."""
-    rng = np.random.default_rng(seed)
-    arrays = [rng.normal(rng.integers(0, 2, (rows, 1)) * 3, 1, (rows, d)) for _ in range(n)]
-    federation = secfc.Federation.from_arrays(arrays)
+    """A run with that member: its notebook, rows, rounds in which labels were told, the error."""
     way = secfc.SecFC(2, secfc.Threshold(1, deviating=deviating), max_iter=max_iter)
-    plan = way.plan(replace(PublicFacts.of(federation, None), session=bytes(32), seed=5))
-    notes, told, real = Notebook(plan.m, victims), [], dealer_protocol._leaves
+    stage = Stage(way, grouped_rows(seed, n, rows, d, 2))
+    notes, real = Notebook(stage.plan.m, victims), dealer_protocol._leaves
 
     def leaves(schedule, differences, hand, constant):
         opening, masks, parity = real(schedule, differences, hand, constant)
@@ -125,26 +118,9 @@ def attack(deviating, seed=0, victims=(20, 45, 60), n=5, rows=16, d=2, max_iter=
         except StopIteration as done:
             return done.value
 
-    def listening(role):
-        try:
-            out = role.send(None)
-            while True:
-                told.extend(out.round for body in out.send.values() if isinstance(body, LabelShare))
-                out = role.send((yield out))
-        except StopIteration as done:
-            return done.value
-
-    roles = {p.name: listening(way.client(plan, p, coins=SystemCoins())) for p in federation.parties}
-    roles[ME] = evil(way.client(plan, federation.parties[0], coins=SystemCoins()))
-    roles[SERVER] = way.server(plan, rng=np.random.default_rng(0), coins=SystemCoins())
-    X = np.concatenate([plan.quantizer(x) for x in arrays]).astype(object)
-    error = None
-    try:
-        with mock.patch.object(dealer_protocol, "_leaves", leaves):
-            assert len(simulate(roles).results) == n + 1
-    except SuspectedParties as caught:
-        error = caught
-    return notes, X, told, error
+    with mock.patch.object(dealer_protocol, "_leaves", leaves):
+        told, error = stage.run(ME, evil, LabelShare)
+    return notes, stage.X.astype(object), told, error
 
 
 def margins(X, labels, victims):

@@ -12,15 +12,12 @@ import numpy as np
 import pytest
 
 import secfc
-from field import SystemCoins
-from secfc.algorithm import PublicFacts
 from secfc.coded.messages import LabelShare, MaskedDistances
 from secfc.coded.queries import Operation, Query
 from secfc.disclosure.dealerless import policy
-from secfc.errors import SuspectedParties
 from secfc.roles.exchange import SERVER
-from secfc.transport.simulate import simulate
 from tests.nightly import short
+from tests.secfc.active.adaptive import Stage, grouped_rows
 
 BITS = 12
 
@@ -132,14 +129,11 @@ def attack(seed, n=5, rows=12, d=2, dealer=SERVER, threshold=None, member=False)
 
     member: whether it is one that has a part of all distances, where nobody deals.
     """
-    rng = np.random.default_rng(seed)
-    arrays = [rng.normal(rng.integers(0, 4, (rows, 1)) * 3, 1, (rows, d)) for _ in range(n)]
-    federation = secfc.Federation.from_arrays(arrays)
+    arrays = grouped_rows(seed, n, rows, d, 4)
     way = secfc.SecFC(k=2, disclosure=secfc.AssignmentsOnly(dealer=dealer), threshold=threshold)
-    plan = way.plan(replace(PublicFacts.of(federation, None), session=bytes(32), seed=5))
-    place = 0 if member else n - 2
-    me = federation.parties[place].name
-    reader, told = Reader(plan, me, arrays[place], SERVER if member else dealer), []
+    stage, place = Stage(way, arrays), 0 if member else n - 2
+    me = stage.federation.names[place]
+    reader = Reader(stage.plan, me, arrays[place], SERVER if member else dealer)
 
     def evil(role):
         try:
@@ -164,28 +158,11 @@ def attack(seed, n=5, rows=12, d=2, dealer=SERVER, threshold=None, member=False)
         except StopIteration as done:
             return done.value
 
-    def listening(role):
-        try:
-            out = role.send(None)
-            while True:
-                told.extend(out.round for body in out.send.values() if isinstance(body, LabelShare))
-                out = role.send((yield out))
-        except StopIteration as done:
-            return done.value
-
-    roles = {p.name: listening(way.client(plan, p, coins=SystemCoins())) for p in federation.parties}
-    roles[me] = evil(roles[me])
-    roles[SERVER] = way.server(plan, rng=np.random.default_rng(0), coins=SystemCoins())
-    truth = np.concatenate([plan.quantizer(x) for x in arrays]).astype(float)
-    try:
-        with pytest.MonkeyPatch.context() as patch:
-            if member:
-                patch.setattr(policy, "nearest_digits", Member(reader))
-            done = simulate(roles)
-    except SuspectedParties as error:
-        return reader, told, truth, error
-    assert len(done.results) == n + 1
-    return reader, told, truth, None
+    with pytest.MonkeyPatch.context() as patch:
+        if member:
+            patch.setattr(policy, "nearest_digits", Member(reader))
+        told, error = stage.run(me, evil, LabelShare)
+    return reader, told, stage.X.astype(float), error
 
 
 @pytest.mark.parametrize("dealer", [SERVER, "client-0", None])

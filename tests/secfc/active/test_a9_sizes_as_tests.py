@@ -13,16 +13,13 @@ import numpy as np
 import pytest
 
 import secfc
-from field import SystemCoins
-from secfc.algorithm import PublicFacts
 from secfc.coded.messages import MaskedDistances
 from secfc.coded.queries import Operation, Query
 from secfc.disclosure.owner_labels.messages import SizeShare
-from secfc.errors import SuspectedParties
 from secfc.kmeans.starts import RandomLabels
 from secfc.roles.exchange import SERVER
-from secfc.transport.simulate import simulate
 from tests.nightly import by_night, short
+from tests.secfc.active.adaptive import Stage, grouped_rows
 
 K = 3
 
@@ -88,9 +85,7 @@ class Reader:
 
 def attack(seed, dealer=SERVER, n=4, rows=6, d=2, victim=3):
     """A run with that client: its notebook; rounds in which sizes were told; the row; the error, if any."""
-    rng = np.random.default_rng(seed)
-    arrays = [rng.normal(rng.integers(0, 4, (rows, 1)) * 3, 1, (rows, d)) for _ in range(n)]
-    federation = secfc.Federation.from_arrays(arrays)
+    arrays = grouped_rows(seed, n, rows, d, 4)
     way = secfc.SecFC(
         k=K,
         threshold=1,
@@ -99,10 +94,10 @@ def attack(seed, dealer=SERVER, n=4, rows=6, d=2, victim=3):
         max_iter=80,
         quantization=secfc.Quantization(scale=4.0, coarse="allow"),
     )
-    plan = way.plan(replace(PublicFacts.of(federation, 16.0), session=bytes(32), seed=5))
+    stage = Stage(way, arrays, 16.0)
     # It responds, as the first three do, and is not in the committee, as the first two are.
-    me = federation.names[2]
-    reader, told = Reader(plan, me, arrays[2], victim), []
+    me = stage.federation.names[2]
+    reader = Reader(stage.plan, me, arrays[2], victim)
 
     def evil(role):
         try:
@@ -123,25 +118,8 @@ def attack(seed, dealer=SERVER, n=4, rows=6, d=2, victim=3):
         except StopIteration as done:
             return done.value
 
-    def listening(role):
-        try:
-            out = role.send(None)
-            while True:
-                told.extend(out.round for body in out.send.values() if isinstance(body, SizeShare))
-                out = role.send((yield out))
-        except StopIteration as done:
-            return done.value
-
-    roles = {p.name: listening(way.client(plan, p, coins=SystemCoins())) for p in federation.parties}
-    roles[me] = evil(roles[me])
-    roles[SERVER] = way.server(plan, rng=np.random.default_rng(0), coins=SystemCoins())
-    truth = plan.quantizer(np.concatenate(arrays))[victim]
-    try:
-        done = simulate(roles)
-    except SuspectedParties as error:
-        return reader, told, truth, error
-    assert len(done.results) == n + 1
-    return reader, told, truth, None
+    told, error = stage.run(me, evil, SizeShare)
+    return reader, told, stage.X[victim], error
 
 
 @pytest.mark.parametrize("dealer", [SERVER, *by_night("client-3")])
