@@ -1,9 +1,10 @@
 """How a run ends by an error: whoever has one tells the others what kind, about whom and when, and no more.
 
 Without that word a party that waits learns of it only as silence.  `broadcast_abort` wraps a role that runs
-by itself, inside of `secfc.transport.sealed`, so that the word is as authentic as any other.  A loss is no
-such error: a party that heard too little, whose disk is full or whose process dies is away.  It can come
-back, with its journal, and until then the others wait, or go on as far as the code allows.
+by itself, inside of `secfc.transport.sealed`, so that the word is as authentic as any other.  Of an internal
+error, which is a mistake in the program, they learn that there is one, and nothing of it.  A loss is no such
+error (`is_loss`): a party that heard too little, whose disk is full or whose process dies is away.  It can
+come back, with its journal, and until then the others wait, or go on as far as the code allows.
 
 The word is a claim of who says it.  A client that lies can so end a run, by name: where liars are planned
 for, heed the server alone.
@@ -24,13 +25,16 @@ from secfc.roles.messages import Message
 R = TypeVar("R")
 
 NAME = re.compile("[A-Za-z]{1,40}")
+# What others are told of an error that no part of the protocol raises on purpose.
+INTERNAL = "InternalError"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Abort(Message, tag=27):
     """Everyone to everyone, instead of anything further: I end this run by an error.
 
-    error: its class, no text.  party: whom it names, "" for nobody.  number: the round in which it arose.
+    error: its class, INTERNAL for a mistake in the program; no text.  party: whom it names, "" for nobody.
+    number: the round in which it arose.
     """
 
     error: str
@@ -60,8 +64,8 @@ def broadcast_abort(
             except StopIteration as done:
                 result: R = done.value
                 return result
-            except (ProtocolError, ValueError) as error:  # bad input is the second
-                if not isinstance(error, TooFewReplies):
+            except Exception as error:
+                if not is_loss(error):
                     word = abort_message(error, number)
                     yield Exchange(dict.fromkeys(peers, word), round=END, phase="end")
                 raise
@@ -74,8 +78,19 @@ def broadcast_abort(
 
 def abort_message(error: Exception, number: int) -> Abort:
     """What others are told of an error: no text of it, no row, no ID."""
+    name = type(error).__name__
+    if not (isinstance(error, ProtocolError | ValueError) and NAME.fullmatch(name)):
+        return Abort(INTERNAL, "", number)
     party = getattr(error, "party", None)
-    return Abort(type(error).__name__, party if isinstance(party, str) else "", number)
+    return Abort(name, party if isinstance(party, str) else "", number)
+
+
+def is_loss(error: Exception) -> bool:
+    """Whether a party that has this error is away, and can come back: it heard too little, or its machine has
+    too little room or a fault.
+    """
+    machine = isinstance(error, OSError | MemoryError) and not isinstance(error, ValueError)
+    return machine or isinstance(error, TooFewReplies)
 
 
 def _listen(inbox: Mapping[PartyId, Any], parties: tuple[PartyId, ...]) -> None:

@@ -30,8 +30,9 @@ import logging
 from collections.abc import Awaitable, Mapping
 from typing import Any, Protocol, TypeVar
 
-from secfc.errors import PartiesAway, ProtocolError, TooFewReplies
+from secfc.errors import PartiesAway, ProtocolError
 from secfc.logs import log_event
+from secfc.roles.abort import is_loss
 from secfc.roles.exchange import END, Exchange, Inbox, PartyId, Role
 from secfc.transport import wire
 from secfc.transport.link import BEAT, GOODBYE, Link
@@ -115,11 +116,10 @@ async def run_party(
             inbox = await post.collect(patience, grace, suspend)
             if meter is not None:
                 meter.waited(now() - begin)
-    except TooFewReplies:  # it comes back, with what it said last
-        raise
-    except (ProtocolError, ValueError):
-        # What this party said last, perhaps why it ends, shall reach those that are there.
-        await post.await_goodbyes(readers, FLUSH)
+    except Exception as error:
+        if not is_loss(error):  # else it comes back, with what it said last
+            # What this party said last, perhaps why it ends, shall reach those that are there.
+            await post.await_goodbyes(readers, FLUSH)
         raise
     finally:
         role.close()

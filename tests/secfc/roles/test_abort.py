@@ -9,6 +9,8 @@ import pytest
 
 import secfc
 from field import SeededCoins
+from field.code.masking import MaskReused
+from secfc.disclosure.dealerless.steps import StalledStep
 from secfc.errors import (
     DisputedRows,
     Ended,
@@ -20,7 +22,7 @@ from secfc.errors import (
 )
 from secfc.pipeline import seal_roles
 from secfc.roles.abort import Abort, abort_message, broadcast_abort
-from secfc.roles.exchange import END, ITERATE, SERVER
+from secfc.roles.exchange import END, ITERATE, SERVER, Exchange
 from secfc.transport.network import run_party
 from secfc.transport.simulate import simulate
 from tests.secfc.active.test_a7_waiting import PULSE, mesh
@@ -76,14 +78,18 @@ def ends(who, error, *, start=ITERATE, sealed=False, heed=None, wrap=True):
         ("client-2", FaultyServer(SERVER, "secret text 4711"), SERVER),
         (SERVER, FaultyClient("client-1", "secret text 4711"), "client-1"),
         ("client-0", InputError("secret text 4711"), None),
+        ("client-1", KeyError("secret text 4711"), None),
+        (SERVER, AssertionError("secret text 4711"), None),
     ],
 )
 def test_everybody_ends_at_once_with_the_cause(who, error, party, sealed):
     got, seconds = ends(who, error, sealed=sealed)
     assert got.pop(who) is error
+    internal = isinstance(error, KeyError | AssertionError)
     for found in got.values():
         assert isinstance(found, Ended)
-        assert (found.by, found.error, found.party) == (who, type(error).__name__, party)
+        told = "InternalError" if internal else type(error).__name__
+        assert (found.by, found.error, found.party) == (who, told, party)
         assert found.round >= ITERATE - 2**32
         assert "4711" not in str(found)
     assert seconds < 5  # a warm run takes a part of one
@@ -94,7 +100,44 @@ def test_an_error_before_any_share_is_told_as_well():
     assert {type(found) for name, found in got.items() if name != "client-3"} == {Ended}
 
 
-@pytest.mark.parametrize("error", [TooFewReplies(4, ()), OSError("disk full")])
+class Odd_2(Exception):  # noqa: N801, N818 - no name that may be told
+    party = "Müller 1943"
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        ZeroDivisionError("4711"), IndexError(4711), TypeError("4711"), RuntimeError("4711"), Odd_2("4711"),
+        NotImplementedError("4711"), RecursionError("4711"), MaskReused("4711"), StalledStep(4, {4711}),
+    ],
+)  # fmt: skip
+def test_of_any_other_exception_peers_learn_that_there_is_one(error):
+    """In one process, where each party is told before the one that has it ends."""
+
+    def waits():
+        yield Exchange({}, ("a",), round=5)
+
+    def fails():
+        yield Exchange({}, (), round=4)
+        raise error
+
+    def noted(role, ends):
+        try:
+            yield from role
+        except Exception as found:
+            ends.append(found)
+
+    own, other = [], []
+    roles = {"a": broadcast_abort(fails(), "a", ("b",)), "b": broadcast_abort(waits(), "b", ("a",))}
+    simulate({"a": noted(roles["a"], own), "b": noted(roles["b"], other)})
+    assert own == [error]
+    (ended,) = other
+    assert (ended.by, ended.error, ended.party, ended.round) == ("a", "InternalError", None, 4)
+    assert "4711" not in str(ended)
+    assert dataclasses.astuple(abort_message(error, 4)) == ("InternalError", "", 4)
+
+
+@pytest.mark.parametrize("error", [TooFewReplies(4, ()), OSError("disk full"), MemoryError()])
 def test_a_client_that_others_can_do_without_ends_alone(error):
     expected = simulate(roles_of(WAY, FED)).results
     got, _ = ends("client-2", error)
@@ -127,11 +170,11 @@ def test_what_is_told_names_nothing_but_class_party_and_round():
 
 def test_a_word_about_strangers_blames_who_says_it():
     def says():
-        yield secfc.roles.exchange.Exchange({}, ("a",), enough=0, round=5)
+        yield Exchange({}, ("a",), enough=0, round=5)
         raise FaultyClient("mallory", "did something")
 
     def waits():
-        yield secfc.roles.exchange.Exchange({}, ("b",), round=5)
+        yield Exchange({}, ("b",), round=5)
 
     with pytest.raises(FaultyClient, match="no part"):
         simulate(

@@ -94,7 +94,7 @@ def no_waiting_for_the_disk(monkeypatch):
     monkeypatch.setattr(Journal, "sync", lambda self: None)
 
 
-class Crash(Exception):  # noqa: N818
+class Crash(OSError):  # noqa: N818
     """The process ends here."""
 
 
