@@ -363,8 +363,6 @@ def prepare_run(method: Method, asked: AskedOptions, federation: Federation, scr
         method.inspect(asked, points, plan)
         algorithm, resolution, losses = judge_rounding(choice.algorithm, public, points)
     notes, asides = (*choice.notes, *losses), facts_of_data(asked, prepared)
-    if not asked.noisy:
-        notes, asides = notes + asides, ()
     notes += facts_of_columns(asked, prepared.raw) + choice.remarks
     return PreparedRun(asked, prepared, public, choice, algorithm, plan, resolution, notes, asides)
 

@@ -52,7 +52,7 @@ from secfc.scaling.algorithm import Scaled
 Array = NDArray[Any]
 
 ROWS = 1000  # that decide first whether a column may be an ID
-FEW = 10  # rows, which may all differ by chance
+FEW = 10  # rows, which may all differ by chance; and people, of whom a number tells strangers too much
 
 
 @dataclass(frozen=True)
@@ -349,12 +349,40 @@ def identity_risk(result: Clustering, labels: Any, delta: float, *, noisy: bool)
 
 @dataclass(frozen=True)
 class RowCounts:
-    """Numbers of points: m that were clustered, held by all clients together, of each client and cluster."""
+    """Numbers of points: m that were clustered, held by all clients together, of each client and cluster.
+
+    held, clients, clusters: None where strangers read it and a number in it, or what follows, is small.
+    """
 
     m: int
-    held: int
-    clients: Mapping[str, int]
-    clusters: tuple[int, ...]
+    held: int | None
+    clients: Mapping[str, int] | None
+    clusters: tuple[int, ...] | None
+
+    @property
+    def public(self) -> RowCounts | None:
+        """What strangers may read of it, None if there are few points in all.
+
+        All numbers of clients, or of clusters, go together: of all but one the last follows.
+        """
+        if tells_of_few(self.m):
+            return None
+        # Numbers of clients add up to what all hold, so they would tell how many rows lie at several.
+        held = None if self.held is None or tells_of_few(self.held - self.m) else self.held
+        clients = self.clients if held is not None and not _any_few(self.clients) else None
+        clusters = (
+            None if self.clusters is None or _any_few(dict(enumerate(self.clusters))) else self.clusters
+        )
+        return RowCounts(self.m, held, clients, clusters)
+
+
+def tells_of_few(many: int) -> bool:
+    """Whether a number of people is from 1 to 9, so that it tells of each of them."""
+    return 0 < many < FEW
+
+
+def _any_few(counts: Mapping[Any, int] | None) -> bool:
+    return counts is not None and any(map(tells_of_few, counts.values()))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -454,8 +482,40 @@ class Report:
         left: dict[str, Any] = dict.fromkeys(("cost", "scores", "seconds", "wall", "finding"))
         if not self.labels_paid:
             left |= {"digests": None, "changes": None, "counts": None, "withheld": ()}
+        return dataclasses.replace(self, **left, **self._of_strangers, evaluated=False)
+
+    @property
+    def public(self) -> Report:
+        """What strangers may read: of a run without a budget what follows from it but tells of nobody alone.
+
+        Left out are the digest of labels, which confirms guesses (of 4 rows in two clusters 16 are enough),
+        opened centers, costs and scores, notes on data, and every number of people from 1 to 9.
+        """
+        if self.noisy:
+            return self.publishable
+        left: dict[str, Any] = dict.fromkeys(("digests", "centers", "cost", "scores"))
+        if self.ordinary is not None and tells_of_few(self.ordinary.points - self.ordinary.equal):
+            few = f"On the unrounded data ordinary k-means has another label for fewer than {FEW} points."
+            left |= {"ordinary": None, "notes": (*self.notes, few)}
+        elif self.ordinary is not None and tells_of_few(self.ordinary.ties):
+            left["ordinary"] = dataclasses.replace(self.ordinary, ties=0)
+        if self.risk is not None and self.risk.size is not None and tells_of_few(self.risk.size):
+            left["risk"] = None
+        if self.changes is not None:
+            small = next((i for i, many in enumerate(self.changes) if tells_of_few(many)), None)
+            left["changes"] = self.changes[:small]
+        return dataclasses.replace(
+            self,
+            **left,
+            **self._of_strangers,
+            withheld=(),
+            counts=None if self.counts is None else self.counts.public,
+        )
+
+    @property
+    def _of_strangers(self) -> dict[str, Any]:
         origin = None if self.origin is None else dataclasses.replace(self.origin, files=None)
-        return dataclasses.replace(self, **left, origin=origin, asides=(), evaluated=False)
+        return {"origin": origin, "asides": ()}
 
 
 def make_report(

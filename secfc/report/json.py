@@ -77,8 +77,8 @@ def _whole(found: Report) -> dict[str, Any]:
         "excluded": found.excluded,
         "membership": {"hidden": account.hidden, "opened": account.opened} if account.hidden else None,
         "membership_risk": None if found.risk is None else found.risk.as_object(),
-        "notes": found.notes,
-        "notes_on_data": found.asides,
+        "notes": found.notes if found.noisy else (*found.notes, *found.asides),
+        "notes_on_data": found.asides if found.noisy else (),
         "evaluation": None,
     }
     return report

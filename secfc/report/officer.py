@@ -75,7 +75,8 @@ class Practice:
 
 
 def of_run(found: Report, result: Clustering) -> Practice:
-    """What is told of a run.  What its budget did not pay for is left out."""
+    """What is told of a run, to strangers too."""
+    found = found.public
     traffic = {
         (direction, kind): sent for direction, kinds in found.traffic.items() for kind, sent in kinds.items()
     }

@@ -47,12 +47,13 @@ def load_template(name: str = "page.html.jinja") -> Any:
 def as_html(found: Report, *, holders: bool = False, sketch: Dots | None = None) -> str:
     """The report as a page of HTML.
 
-    holders: whether its readers may see the data; else what only these should see is left out, and named.
-    sketch: a picture of points (`secfc.report.page`), which only holders get.
+    holders: whether its readers may see the data; strangers get what `Report.public` holds, and the titles of
+    what is left out.  sketch: a picture of points (`secfc.report.page`), which only holders get.
     """
-    whole = report_sections(found, sketch)
-    public = found.publishable if found.noisy and not holders else found
-    shown = [section for section in whole if holders or not section.holders]
+    told = found if holders else found.public
+    whole, public = report_sections(found, sketch), report_sections(found.public)
+    shown = whole if holders else public
+    apart = {section.title for section in whole} - {section.title for section in public}
     return str(
         load_template().render(
             title=found.account.title,
@@ -60,10 +61,10 @@ def as_html(found: Report, *, holders: bool = False, sketch: Dots | None = None)
             holders=holders,
             started=None if found.origin is None else found.origin.started,
             verified=found.verified,
-            summary=report_summary(public),
+            summary=report_summary(told),
             sections=[replace(shown[0], title="The run"), *shown[1:]],
-            hidden=[section.title for section in whole if section not in shown],
-            parties=sorted(public.counts.clients) if public.counts is not None else (),
+            apart=sorted(apart),
+            parties=sorted(found.counts.clients or ()) if told.counts is not None and found.counts else (),
             parameters=[(name, _short(value)) for name, value in found.parameters.items()],
         )
     )

@@ -18,7 +18,6 @@ from secfc.report.terminal import BAD, CAUTION, GOOD, Bars, Dots, Grid, Items, P
 FRESH = "noise is drawn anew by every run, so another gives other labels"
 COLUMNS = 40  # names that are listed; all are in the JSON report
 WIDE, MOST = 12, 100  # columns and rows of tables
-FEW = 10  # people in a cluster, of whom its size may tell
 
 
 def as_text(found: Report, width: int = 100) -> str:
@@ -35,7 +34,7 @@ def print_report(console: Console, found: Report) -> None:
 
 
 def report_sections(found: Report, sketch: Dots | None = None) -> tuple[Section, ...]:
-    """The whole report, for renderers; those that only holders of the data should read say so.
+    """All that a report says, for renderers.  For strangers make it of `Report.public`.
 
     sketch: a picture of points, if there is one.
     """
@@ -51,8 +50,8 @@ def report_sections(found: Report, sketch: Dots | None = None) -> tuple[Section,
         Section("Clients that did not follow the protocol", (Items(_dishonest(found)),)),
         _clusters(found),
         _centers(found),
-        Section("Cost", () if found.noisy else (Pairs(_quality(found)),), holders=True),
-        *((Section("Picture", (sketch,), holders=True),) if sketch is not None else ()),
+        Section("Cost", () if found.noisy else (Pairs(_quality(found)),)),
+        *((Section("Picture", (sketch,)),) if sketch is not None else ()),
         Section("What the server learned", (Items(found.learned), Items(_tried(found)))),
         Section("What the centers tell of who took part", (Items([] if found.noisy else _risk(found)),)),
         Section(
@@ -66,7 +65,7 @@ def report_sections(found: Report, sketch: Dots | None = None) -> tuple[Section,
         Section("Computing time", () if found.noisy else _times(found)),
         Section("Traffic", (traffic_table(found.traffic),)),
         Section("How to reproduce it", (Pairs(_origin(found)),)),
-        Section("Files", (_files(found),), holders=True),
+        Section("Files", (_files(found),)),
     )
     return tuple(section.trimmed for section in parts if not section.empty)
 
@@ -88,13 +87,16 @@ def _result(found: Report) -> Section:
 
 
 def _clusters(found: Report) -> Section:
-    """How many points each cluster has: for everybody if none is so small that it tells of people."""
-    if found.counts is None or not found.labels_paid:
+    """How many points each cluster has."""
+    if (sizes := _known_sizes(found)) is None:
         return Section("Clusters", ())
-    sizes = found.counts.clusters
-    few = any(0 < size < FEW for size in sizes)
     bars = Bars("points, by cluster", [(str(h), size) for h, size in enumerate(sizes[:MOST])])
-    return Section("Clusters", (Pairs(_sizes(found)), bars), holders=few)
+    return Section("Clusters", (Pairs(_sizes(found)), bars))
+
+
+def _known_sizes(found: Report) -> tuple[int, ...] | None:
+    """Points of each cluster, None where they may not be told."""
+    return found.counts.clusters if found.counts is not None and found.labels_paid else None
 
 
 def _centers(found: Report) -> Section:
@@ -103,7 +105,7 @@ def _centers(found: Report) -> Section:
         return Section("Centers", ())
     d = found.centers.shape[1]
     names = found.columns or tuple(f"feature {i}" for i in range(d))
-    sizes = found.counts.clusters if found.counts is not None and found.labels_paid else None
+    sizes = _known_sizes(found)
     rows = [
         [
             str(h),
@@ -115,7 +117,7 @@ def _centers(found: Report) -> Section:
     columns = ("cluster", *(("points",) if sizes is not None else ()), *names[:WIDE])
     shown = min(d, WIDE) * min(len(found.centers), MOST)
     rest = "" if shown == found.centers.size else f"The first {shown:,} of {found.centers.size:,} numbers."
-    return Section("Centers", (Grid(columns, rows), Words(rest)), holders=not found.noisy)
+    return Section("Centers", (Grid(columns, rows), Words(rest)))
 
 
 def _rounding(found: Report) -> Section:
@@ -223,7 +225,7 @@ def _evaluation(found: Report) -> Section:
     title = (Words("Computing time:"),) if times else ()
     figures = Pairs([*counts, *_quality(found), *own])
     parts = (Words(said, CAUTION), *_notes(found.asides), figures, Items(tried), *title, *times)
-    return Section("Evaluation", parts, holders=True)
+    return Section("Evaluation", parts)
 
 
 def verdict_sentence(found: Report) -> str:
@@ -316,10 +318,12 @@ def _shape(found: Report, counts: RowCounts | None) -> str:
     shape = f"d = {terminal.pluralize(found.d, 'feature')}, n = {terminal.pluralize(found.n, 'client')}"
     if counts is None:
         return shape
-    least, most = min(counts.clients.values()), max(counts.clients.values())
-    each = f"{least:,} each" if least == most else f"{least:,} to {most:,} each"
-    held = f" (the union of {counts.held:,} rows)" if found.account.hidden else ""
-    return f"m = {terminal.pluralize(counts.m, 'point')}{held}, {shape} ({each})"
+    each = ""
+    if counts.clients is not None:
+        least, most = min(counts.clients.values()), max(counts.clients.values())
+        each = f" ({least:,} each)" if least == most else f" ({least:,} to {most:,} each)"
+    held = "" if counts.held is None or not found.account.hidden else f" (the union of {counts.held:,} rows)"
+    return f"m = {terminal.pluralize(counts.m, 'point')}{held}, {shape}{each}"
 
 
 def _finest(found: Report) -> str:
@@ -352,8 +356,9 @@ def _quality(found: Report) -> list[tuple[str, str]]:
                 f"(adjusted Rand {scores['adjusted_rand']:.3f}, purity {100 * scores['purity']:.2f} %)",
             )
         )
-    where = "" if found.cost_known else ", computed for this report: no party knows it"
-    lines.append(("Cost", f"{found.cost:.8g} (squared distances to the cluster means{where})"))
+    if found.cost is not None:
+        where = "" if found.cost_known else ", computed for this report: no party knows it"
+        lines.append(("Cost", f"{found.cost:.8g} (squared distances to the cluster means{where})"))
     return lines
 
 
@@ -381,9 +386,8 @@ def _digest(found: Report) -> list[tuple[str, str]]:
 
 
 def _sizes(found: Report) -> list[tuple[str, str]]:
-    if found.counts is None:
+    if found.counts is None or (sizes := found.counts.clusters) is None:
         return []
-    sizes = found.counts.clusters
     shown = ", ".join(f"{size:,}" for size in sizes[:12]) + (", ..." if len(sizes) > 12 else "")
     empty = sizes.count(0)
     lines = [("Sizes", shown + (f" ({terminal.pluralize(empty, 'cluster')} empty)" if empty else ""))]
@@ -464,9 +468,9 @@ def _data(found: Report) -> str:
 def _summary_clusters(found: Report) -> str:
     among = "" if found.curve is None else f" (chosen among {found.curve.least} to {len(found.curve.costs)})"
     k = f"{found.parameters['k']}{among}"
-    if found.counts is None or not found.labels_paid:
+    if (known := _known_sizes(found)) is None:
         return k
-    sizes = [f"{size:,}" for size in found.counts.clusters]
+    sizes = [f"{size:,}" for size in known]
     return f"{k}, of {', '.join(sizes[:SIZES])}{', ...' if len(sizes) > SIZES else ''} points"
 
 

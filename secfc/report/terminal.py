@@ -70,11 +70,10 @@ Part = Pairs | Words | Items | Grid | Bars | Dots
 
 @dataclass(frozen=True)
 class Section:
-    """Parts under a title.  holders: only who may see the data should read it."""
+    """Parts under a title."""
 
     title: str
     parts: tuple[Part, ...]
-    holders: bool = False
 
     @property
     def empty(self) -> bool:

@@ -7,16 +7,22 @@ import re
 import socketserver
 import subprocess
 import threading
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from hypothesis import given
+from hypothesis import strategies as st
 from matplotlib.image import imread
 
+import secfc
 from secfc.cli import main
-from secfc.report import SIMULATED
+from secfc.report import SIMULATED, make_report
+from secfc.report.data import RowCounts
+from secfc.report.page import as_html
 from tests.browser import CHROMIUM, QUIET
 
 NAMES = ("north", "south", "west")
@@ -188,6 +194,44 @@ def test_small_clusters_are_told_to_holders_only(files):
         file.write("id-far,900,900,2\n")
     assert "Clusters" not in page(files).titles
     assert "Clusters" in page(files, "--readers", "holders").titles
+
+
+def bulk_and_far(many):
+    """Three clients of 40 rows; so many of all 120 are far from the others."""
+    bulk = np.tile([[0.0, 0.0], [1.0, 1.0]], (20, 1))
+    return secfc.Federation.from_arrays([np.vstack((bulk[many:], np.full((many, 2), 90.0))), bulk, bulk])
+
+
+@pytest.mark.parametrize("policy", [secfc.AssignmentsOnly(), secfc.Distances(), secfc.OwnLabels()], ids=repr)
+def test_pages_for_strangers_are_the_same_whatever_a_few_people_are(policy):
+    def pages(many, readers):
+        data = bulk_and_far(many)
+        way = secfc.SecFC(k=2, disclosure=policy)
+        found = make_report(secfc.fit(way, data, seed=0), federation=data, algorithm=way)
+        return as_html(replace(found, seconds=None), holders=readers)
+
+    assert pages(3, False) == pages(4, False)
+    assert pages(3, True) != pages(4, True)
+
+
+SOME = st.integers(0, 30)
+
+
+@given(SOME, SOME, st.lists(SOME, min_size=1), st.lists(SOME, min_size=1), st.lists(SOME))
+def test_no_number_for_strangers_is_of_a_few_people(m, twice, clients, clusters, changes):
+    counts = RowCounts(m, m + twice, dict(enumerate(clients)), tuple(clusters)).public
+    if counts is not None:
+        told = (counts.m, *(counts.clients or {}).values(), *(counts.clusters or ()))
+        repeated = 0 if counts.clients is counts.held is None else twice
+        told = (*told, repeated)
+        assert not any(0 < many < 10 for many in told)
+    data = bulk_and_far(4)
+    way = secfc.Lloyd(k=2)
+    found = make_report(secfc.fit(way, data, seed=0), federation=data, algorithm=way)
+    told = replace(found, changes=tuple(changes)).public
+    assert not any(0 < many < 10 for many in told.changes)
+    assert told.changes == tuple(changes)[: len(told.changes)]
+    assert told.digests is told.cost is told.centers is told.counts.clusters is None
 
 
 def test_no_point_is_shown_that_no_budget_paid_for(files):
