@@ -3,8 +3,9 @@
 The labels stay shared among a committee from the first step to the last
 (`secfc.disclosure.owner_labels.client`); at the end each owner gets shares of the labels of its own rows.
 The server, and all clients, learn the first labels, which nobody's points have part in, the sizes of the
-clusters after each step unless they are hidden, and the number of steps.  With a dealer, replies are checked
-before anything is opened; of all else it assumes parties that follow the protocol, as `AssignmentsOnly` does.
+clusters after each step unless they are hidden, and the number of steps.  Replies are checked before
+anything is opened, without a dealer but for those of the `t + 1` members that have parts of them; of all else
+it assumes parties that follow the protocol, as `AssignmentsOnly` does.
 """
 
 from __future__ import annotations

@@ -40,6 +40,7 @@ SHARED = "tests/secfc/disclosure/checked/test_checked_shared_labels.py"
 WORDS = "tests/secfc/disclosure/checked/test_checked_words.py"
 WITNESSED = "tests/secfc/disclosure/test_dealerless_witnessed.py"
 READING = "tests/secfc/active/test_a9_false_distances.py"
+SIZES = "tests/secfc/active/test_a9_sizes_as_tests.py"
 VALIDITY = "tests/secfc/active/test_a1_input_validity.py"
 SUMS = "tests/secfc/secure_sum/test_aggregate.py"
 
@@ -59,9 +60,11 @@ TABLE = (
          f"{DECODED}::test_without_the_check_a_responder_chooses_labels"),
     ),
     DeviationRow(
-        "clients that only respond, `AssignmentsOnly(dealer=None)`", "nothing", "nothing",
-        "the same check; the `t + 1` members are in the rows below", "noticed", "labels+dealerless",
-        (f"{READING}::test_it_is_refused_before_its_first_false_question_opens_a_label",),
+        "clients that only respond, `AssignmentsOnly(dealer=None)`, `OwnLabels(dealer=None)`", "nothing",
+        "nothing", "the same check; the `t + 1` members that have parts of replies are in the rows below",
+        "noticed", "labels+dealerless|owners+dealerless",
+        (f"{READING}::test_it_is_refused_before_its_first_false_question_opens_a_label",
+         f"{SIZES}::test_it_is_refused_before_its_first_false_question_opens_a_size"),
     ),
     DeviationRow(
         "any one client, or the server, in comparisons, `AssignmentsOnly(dealer=None)` with "
@@ -82,17 +85,12 @@ TABLE = (
         "nothing", "replies are checked before a size, a change or a label is told, but for `2**-57`",
         "noticed", "owners+dealt|final+dealt",
         (f"{SHARED}::test_one_false_residue_ends_the_run_before_anything_is_told",
-         "tests/secfc/active/test_a9_sizes_as_tests.py::"
-         "test_it_is_refused_before_its_first_false_question_opens_a_size"),
+         f"{SIZES}::test_it_is_refused_before_its_first_false_question_opens_a_size"),
     ),
     DeviationRow(
         "one client in sums by labels that stay shared, or in rounded centers there", "labels",
         "**which points lie on a side of centers that it moves, and so rows**, from sizes or last labels",
         "nothing yet", "unnoticed", "owners|final",
-    ),
-    DeviationRow(
-        "one client in masked replies, `OwnLabels(dealer=None)`", "labels",
-        "**chosen rows of others**, from sizes", "nothing yet", "unnoticed", "owners+dealerless",
     ),
     DeviationRow(
         "one client in masked replies, `FinalLabelsOnly()`", "labels",

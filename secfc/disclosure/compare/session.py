@@ -259,7 +259,7 @@ class ComparisonSession:
         """How replies are checked before anything is opened; None where they are not."""
         dealer, operation = self.seating.dealer, self.question.operation
         unseen = operation.opens == "sizes" or operation is Operation.PREDICT_LABELS
-        if operation.opens != "labels" and (dealer is None or not unseen):
+        if operation.opens != "labels" and not unseen:
             return None
         # Where nobody deals so many take a part of the replies over.
         alike = 1 if dealer is not None else self.seating.deviating + 1

@@ -78,8 +78,9 @@ Array = NDArray[Any]
 
 # A part of all replies, and of further ones that these are checked by.
 Part = tuple[Array, Array]
-# Streams of a question, after those that row 0 is dealt by.
-BLINDING, FURTHER = 1, 2
+# Streams of a question that replies are blinded by, and behind them further ones: after those that row 0 is
+# dealt by.
+BLINDING = 1
 # Whoever goes no further says so for so many steps: somebody whom all hear listens in one of them.
 HEARD_BY_ALL = 8
 
@@ -192,17 +193,13 @@ class DealerlessParty:
     def labels(self, match: ComparisonSession, measured: DistanceOracle) -> Role[Message | None]:
         """My share of the labels if I am in the committee; else that I have told it what it needs."""
         plan, question = self.plan, match.question
-        responders, committee = tuple(question.responders.tolist()), tuple(question.members.tolist())
-        if self.me not in {*responders, *committee}:
+        committee = tuple(question.members.tolist())
+        if self.me not in {*question.responders.tolist(), *committee}:
             return None
         schedule, steps = match.schedule, AnswerRounds(plan.clients, question.round, question.digest)
         checking = yield from self.begin_check(match)
         seats = yield from self.seated(committee, steps)
-        reply = self.blinded(match, checking, measured, steps)
-        part = yield from take_over_part(plan, self.me, steps, responders, committee, *reply)
-        if seats is not None and part is not None and self.seating.deviating:
-            yield from seats.agree(steps, part, dict.fromkeys((*match.responders, *match.committee)))
-        yield from self.check_replies(checking, match, measured, part)
+        part = yield from self.checked_part(match, checking, measured, steps, seats, BLINDING)
         steps.step = MASKS
         if seats is None:
             return MissingMessages(0, NOBODY_MISSED)
@@ -215,8 +212,11 @@ class DealerlessParty:
         (number,) = blocks.played_by(seats.place)
         return LabelShare(words[:0], digest_share(match.context, number, words))
 
-    def begin_check(self, match: ComparisonSession) -> Role[CheckingClient]:
-        """My part in the check of replies, for which row 0 is dealt.  Raises StalledStep."""
+    def begin_check(self, match: ComparisonSession, since: int = 0) -> Role[CheckingClient]:
+        """My part in the check of replies, for which row 0 is dealt.
+
+        since: the step after the question that an answer's steps are counted from.  Raises StalledStep.
+        """
         if match.checked is None:
             raise ValueError(f"{match.question.operation.kind} opens no labels: its replies are not checked")
         others = {*range(self.plan.code.n)} - {self.me}
@@ -227,10 +227,38 @@ class DealerlessParty:
             told = MissingMessages(DEAL_ROW, NOBODY_MISSED)
             send = to_all((c for c in match.checked.told if c != self.name), told)
             yield Exchange(send, round=match.question.round + DEAL_ROW, phase="compare")
-            raise StalledStep(DEAL_ROW, lacking)
+            raise StalledStep(DEAL_ROW - since, lacking)
         checking = CheckingClient(match.checked, self.name, streams, self.coins)
-        yield from self.unless_missing(deal_all([checking]))
+        yield from self.unless_missing(deal_all([checking]), since)
         return checking
+
+    def checked_part(
+        self,
+        match: ComparisonSession,
+        checking: CheckingClient,
+        measured: DistanceOracle,
+        steps: AnswerRounds,
+        seats: SharedKeySeats | None,
+        first: int,
+    ) -> Role[Part | None]:
+        """A member's part of all replies, which are checked; None at others.  first: of the question's
+        streams the one that replies are blinded by, so that the next one is left.
+
+        Raises SuspectedParties if they do not fit, StalledStep.
+        """
+        question = match.question
+        players = tuple(question.responders.tolist()), tuple(question.members.tolist())
+        reply = self.blinded(match, checking, measured, steps, first)
+        part = yield from take_over_part(self.plan, self.me, steps, *players, *reply)
+        if seats is not None and part is not None and self.seating.deviating:
+            yield from seats.agree(steps, part, dict.fromkeys((*match.responders, *match.committee)))
+        rows, columns = None, None
+        if checking.responds:
+            asked = match.rivals.asked(measured)
+            rows, columns = asked.rows, match.columns(asked)
+        checks = checking.verify(rows, columns, part)
+        yield from self.unless_missing(checks, steps.number - question.round)
+        return part
 
     def blinded(
         self,
@@ -238,6 +266,7 @@ class DealerlessParty:
         checking: CheckingClient,
         measured: DistanceOracle,
         steps: AnswerRounds,
+        first: int,
     ) -> Part:
         """My replies, and what they are checked by, blinded; zeros of a client that does not respond."""
         plan, question, basis = self.plan, match.question, match.schedule.basis
@@ -246,19 +275,19 @@ class DealerlessParty:
             values, further = (np.zeros((basis.lanes, *shape), basis.dtype) for shape in shapes)
             return values, further
         values = match.rivals.distances(measured, basis.lanes)
-        blinded = replace(question, round=question.round + BLINDING)
+        blinded = replace(question, round=question.round + first)
         lacking = mask_values(plan, self.me, self.peers, plan.code.t, blinded, values)
         if lacking.size:
             raise StalledStep(steps.step, lacking.tolist())
-        return values, self.blinded_further(match, checking, measured)
+        return values, self.blinded_further(match, checking, measured, first + 1)
 
     def blinded_further(
-        self, match: ComparisonSession, checking: CheckingClient, measured: DistanceOracle
+        self, match: ComparisonSession, checking: CheckingClient, measured: DistanceOracle, number: int
     ) -> Array:
         """My replies of row 0 and of centers, (lanes, more), under masks that cancel over all responders."""
         basis, responders = match.schedule.basis, tuple(match.question.responders.tolist())
         partners = masking_partners(self.plan.code, responders, self.me, basis.lanes, self.plan.code.t)
-        streams = self.peers.streams(match.question.round + FURTHER, match.context, partners)
+        streams = self.peers.streams(match.question.round + number, match.context, partners)
         if len(streams) < len(partners):
             raise StalledStep(0, {*partners} - set(streams))
         total = checking.further(match.columns(measured))
@@ -267,23 +296,13 @@ class DealerlessParty:
             total = basis.add(total, mask if self.me < i else basis.negate(mask))
         return total.astype(basis.dtype)
 
-    def check_replies(
-        self, checking: CheckingClient, match: ComparisonSession, measured: DistanceOracle, part: Part | None
-    ) -> Role[None]:
-        """Check all replies.  part: a member's.  Raises SuspectedParties if they do not fit, StalledStep."""
-        rows, columns = None, None
-        if checking.responds:
-            asked = match.rivals.asked(measured)
-            rows, columns = asked.rows, match.columns(asked)
-        yield from self.unless_missing(checking.verify(rows, columns, part))
-
-    def unless_missing(self, role: Role[None]) -> Role[None]:
-        """Raises StalledStep where a role raises MissingMessageError."""
+    def unless_missing(self, role: Role[None], since: int) -> Role[None]:
+        """Raises StalledStep where a role raises MissingMessageError.  since: see `begin_check`."""
         try:
             yield from role
         except MissingMessageError as silence:
             gone = [self.plan.clients.index(c) for c in silence.missing]
-            raise StalledStep(silence.step, gone) from None
+            raise StalledStep(silence.step - since, gone) from None
 
     def seated(self, committee: tuple[int, ...], steps: AnswerRounds) -> Role[SharedKeySeats | None]:
         """My seat in a committee, if I am in it: its keys are dealt the first time that it meets.

@@ -16,7 +16,6 @@ dealer.  Of whatever is shared anew t receivers expand theirs from seeds (`field
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -34,12 +33,12 @@ from secfc.coded.messages import MaskedBits
 from secfc.coded.plan import CodedPlan
 from secfc.coded.policy import DistanceOracle
 from secfc.coded.quorum import NOBODY_MISSED
+from secfc.disclosure.checked.steps import MASKS
 from secfc.disclosure.compare.rounds import add_residues
-from secfc.disclosure.compare.session import CommitteeChoice, ComparisonSession, check_opening
+from secfc.disclosure.compare.session import DEAL, CommitteeChoice, ComparisonSession, check_opening
 from secfc.disclosure.dealerless.messages import ResharedPart
-from secfc.disclosure.dealerless.policy import DealerlessParty, take_over_part, winner_bits
+from secfc.disclosure.dealerless.policy import DealerlessParty, winner_bits
 from secfc.disclosure.dealerless.steps import AnswerRounds, Computation, StalledStep
-from secfc.disclosure.decoded.blinding import mask_values
 from secfc.disclosure.owner_labels.backend import StartedQuery
 from secfc.disclosure.owner_labels.multiplication import rerandomize
 from secfc.roles.checks import check_residues
@@ -47,7 +46,7 @@ from secfc.roles.exchange import Role
 
 Array = NDArray[Any]
 
-# Streams of a question, after those that the keeper draws: for dealing anew, and for blinding.
+# Streams of a question, after those that the keeper draws: for dealing anew; for blinding, and the next one.
 ANEW, BLINDING = 2, 3
 
 
@@ -100,9 +99,15 @@ class DealerlessBackend:
     def begin(
         self, match: ComparisonSession, steps: AnswerRounds, game: AssignmentStep | SharedContest | None
     ) -> Role[StartedQuery]:
-        """Sit down, the first time that this committee meets."""
-        seats = yield from self.comparer.seated(tuple(match.question.members.tolist()), steps)
-        return StartedQuery(game, NOBODY_MISSED, seats=seats)
+        """Sit down, the first time that this committee meets, and deal what replies are checked by."""
+        checking = yield from self.comparer.begin_check(match, DEAL)
+        # In the step in which others are dealt to.
+        early = AnswerRounds(self.plan.clients, steps.number - DEAL, steps.subject)
+        try:
+            seats = yield from self.comparer.seated(tuple(match.question.members.tolist()), early)
+        except StalledStep as stalled:
+            raise StalledStep(stalled.step - DEAL, stalled.missing.tolist()) from None
+        return StartedQuery(game, NOBODY_MISSED, seats=seats, checking=checking)
 
     def moved(
         self,
@@ -138,19 +143,14 @@ class DealerlessBackend:
         self, match: ComparisonSession, steps: AnswerRounds, begun: StartedQuery, measured: DistanceOracle
     ) -> Role[tuple[Computation, Array]]:
         """My shares (held, K, words) of who wins each point."""
-        plan, question, basis = self.plan, match.question, match.schedule.basis
-        if begun.seats is None:
+        seats, checking = begun.seats, begun.checking
+        if seats is None or checking is None or match.checked is None:
             raise StalledStep(steps.step, set[int]())
-        values = match.rivals.distances(measured, basis.lanes)
-        blinded = replace(question, round=question.round + BLINDING)
-        lacking = mask_values(plan, self.me, self.peers, plan.code.t, blinded, values)
-        if lacking.size:
-            raise StalledStep(steps.step, lacking.tolist())
-        players = tuple(question.responders.tolist()), tuple(question.members.tolist())
-        part = yield from take_over_part(plan, self.me, steps, *players, values)
-        joint = begun.seats.play(steps, self.peers, self.comparer.rooms)
+        part = yield from self.comparer.checked_part(match, checking, measured, steps, seats, BLINDING)
+        steps.step = match.checked.begun + MASKS - DEAL
+        joint = seats.play(steps, self.peers, self.comparer.rooms)
         mine = None if part is None else part[0]
-        won = yield from winner_bits(joint, match.contest, basis, mine, plan.m)
+        won = yield from winner_bits(joint, match.contest, match.schedule.basis, mine, self.plan.m)
         return joint, won
 
 
