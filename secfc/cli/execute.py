@@ -20,6 +20,7 @@ from secfc.logs import silence_logs
 
 if TYPE_CHECKING:
     from secfc.algorithm import Clustering, PublicFacts
+    from secfc.cli.settings import Settings
     from secfc.coded.membership import Private
     from secfc.coded_kmeans.adversary_view import QueryRecorder
     from secfc.data.federation import Federation
@@ -180,6 +181,27 @@ def explaining_disputes(federation: Federation) -> Iterator[None]:
 # --------------------------------------------------------------------------------------------------
 
 
+def read_files(settings: Settings) -> Federation:
+    """The points of all clients from their files.  Raises InputError, InputFaults, OSError."""
+    from secfc.data.federation import Federation
+
+    return Federation.from_files(
+        settings.files,
+        client_column=settings.client_column,
+        columns=settings.columns,
+        id_column=settings.id_column,
+        label_column=settings.label_column,
+        union=settings.features != "same",
+        gaps=settings.missing != "refuse",
+        categorical=dict(settings.categorical),
+        agree=agree_on_categories,
+        dialect=settings.dialect(),
+        exclude=settings.exclude or (),
+        linkage=settings.linkage,
+        drop_unfit=settings.drop_unfit,
+    )
+
+
 def load_federation(method: Method, asked: AskedOptions) -> tuple[Federation, str]:
     """The points of all clients, what else the method reads, and where they came from in words."""
     from secfc.data.federation import Federation, UnobservedFeature
@@ -189,23 +211,8 @@ def load_federation(method: Method, asked: AskedOptions) -> tuple[Federation, st
     if settings.files:
         shown = ", ".join(str(path) for path in settings.files[:4])
         more = f" and {len(settings.files) - 4} more" if len(settings.files) > 4 else ""
-        by_name = settings.features != "same"
         with bad_input(OSError), cautions_told(UnobservedFeature):  # that is a note of the report
-            federation = Federation.from_files(
-                settings.files,
-                client_column=settings.client_column,
-                columns=settings.columns,
-                id_column=settings.id_column,
-                label_column=settings.label_column,
-                union=by_name,
-                gaps=settings.missing != "refuse",
-                categorical=dict(settings.categorical),
-                agree=agree_on_categories,
-                dialect=settings.dialect(),
-                exclude=settings.exclude or (),
-                linkage=settings.linkage,
-                drop_unfit=settings.drop_unfit,
-            )
+            federation = read_files(settings)
             if settings.features == "common" and not method.refines:
                 federation = federation.on_common()
             return method.extend(asked, federation), shown + more

@@ -12,6 +12,10 @@ from secfc.cli.errors import Commands
 # Where each command is, and its line in the help.
 COMMANDS = {
     "run": ("secfc.cli.run:run", "Cluster files, or a demonstration data set."),
+    "check": (
+        "secfc.cli.check:check_inputs",
+        "Say all that is wrong with files, and what they hold.",
+    ),
     "plan": ("secfc.cli.plan:plan", "Say what a run will cost and show, before it is agreed on."),
     "predict": ("secfc.cli.predict:predict", "Label new points by the model of a run."),
     "grid": ("secfc.cli.grid:grid", "Run every combination of parameters, a tidy row each."),

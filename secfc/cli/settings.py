@@ -158,6 +158,16 @@ class Linked:
 
 
 @dataclass(frozen=True)
+class Matching:
+    """Which columns of several files are the same features."""
+
+    features: str = option("same", ["same", "union", "common"], group=DATA, help=
+        "same: all files have the same columns. union: every client observes its own, matched by name; a "
+        "column that is empty throughout is not observed. common: the same, clustered on the columns that "
+        "all have; with feddp every client then refines its own labels by its others.")
+
+
+@dataclass(frozen=True)
 class Preparing:
     """How features are prepared; what all sites of a deployment must have alike."""
 
@@ -225,7 +235,7 @@ class ForOfficers:
 
 
 @dataclass(frozen=True)
-class Settings(DataFiles, Linked, Preparing, ForOfficers, Printing, Overwriting, Seeded):
+class Settings(DataFiles, Linked, Matching, Preparing, ForOfficers, Printing, Overwriting, Seeded):
     """What is asked whatever the algorithm; None is "choose for me".
 
     linkage: what the schema says (Linkage), None without.
@@ -234,10 +244,6 @@ class Settings(DataFiles, Linked, Preparing, ForOfficers, Printing, Overwriting,
     k: Any = option(None, Clusters(), "-k", metavar="K", group=CLUSTERS, common=True, help=
         "Number of clusters, required with files; 2..12 chooses it among these, and auto among 1 to 20 or "
         "fewer, by the elbow of the costs.")
-    features: str = option("same", ["same", "union", "common"], group=DATA, help=
-        "same: all files have the same columns. union: every client observes its own, matched by name; a "
-        "column that is empty throughout is not observed. common: the same, clustered on the columns that "
-        "all have; with feddp every client then refines its own labels by its others.")
     evaluate: bool = option(False, group=PRIVACY, help=
         "With --epsilon: also report what the budget has not paid for, marked as that: cost, accuracy, "
         "times, what a curious server could rebuild; with feddp also row counts and cluster sizes.")

@@ -46,7 +46,7 @@ def _sheet_rows(rows: Iterable[tuple[Any, ...]], hidden: Collection[int]) -> Ite
     for line, values in enumerate(rows, 1):
         if line in hidden:
             continue
-        cells = [_text(value) for value in values]
+        cells = [cell_text(value) for value in values]
         while len(cells) > width and not cells[-1]:
             cells.pop()
         if not any(cells):
@@ -56,7 +56,8 @@ def _sheet_rows(rows: Iterable[tuple[Any, ...]], hidden: Collection[int]) -> Ite
         yield line, cells + [""] * (width - len(cells))
 
 
-def _text(value: Any) -> str:
+def cell_text(value: Any) -> str:
+    """A value of a workbook or a Parquet file as a cell of a text file."""
     if value is None:
         return ""
     if isinstance(value, bool):

@@ -157,9 +157,10 @@ def row_table(
     first = next((row for row in rows if row), None)
     if first is None:
         raise InputError(f"{path} is empty: a client needs at least one point. Leave it out.")
-    header = _header(path, rows.line_num, first, wanted, numbers)
+    header = find_header(path, rows.line_num, first, wanted, numbers)
     names = header or tuple(str(column) for column in range(len(first)))
-    features = _choose(path, names, wanted, expected) if header or wanted.named or wanted.exclude else names
+    chosen = bool(header or wanted.named or wanted.exclude)
+    features = _choose(path, names, wanted, expected) if chosen else names
     reader = RowReader(path, names, features, wanted, numbers)
     if header is None:
         reader.add(first, rows.line_num)
@@ -167,8 +168,7 @@ def row_table(
         if row:
             reader.add(row, rows.line_num)
     points, apart = reader.finished()
-    named = features if header or wanted.named or wanted.exclude else None
-    return _set_apart(FileTable(path, file_stem(path), points, named), wanted, apart)
+    return _set_apart(FileTable(path, file_stem(path), points, features if chosen else None), wanted, apart)
 
 
 # Kinds of faults of a file that are told at once, and faults after which it is read no further.
@@ -327,7 +327,7 @@ def absent_words(wanted: WantedColumns, names: Sequence[str]) -> dict[str, froze
     return {name: frozenset(words) for name, words in found.items()}
 
 
-def _header(
+def find_header(
     path: Path, line: int, first: list[str], wanted: WantedColumns, numbers: NumberFormat
 ) -> tuple[str, ...] | None:
     """Column names if the first row has them, None if it is data."""

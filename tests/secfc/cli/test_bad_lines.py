@@ -152,6 +152,8 @@ run FILES -k 2 --membership private --schema nope.toml -> nope.toml
 run FILES -k 2 --verify-union -> --verify-union | --membership private
 run FILES -k 2 --site-labels old.csv -> old.csv is a file: name a directory
 run FILES -k 2 --site-labels nowhere/out -> the directory
+check -> Missing argument 'FILE...'
+check an.csv --standardize --to-range -> are two scales: choose one
 check-ids a.csv -> Missing option '--schema'
 check-ids a.csv --schema nope.toml -> nope.toml
 psu a.txt b.txt c.txt -t x -> 'x' is no whole number

@@ -69,12 +69,10 @@ def test_doubt_is_refused_and_settled_by_the_option_that_is_named(tmp_path: Path
 
 
 def rows_of_page() -> list[list[str]]:
-    lines = (
-        Path("docs/preparing.md").read_text(encoding="utf-8").partition("## What is doubted")[2].splitlines()
-    )
-    return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines if line.startswith("|")][
-        2:
-    ]
+    page = Path("docs/preparing.md").read_text(encoding="utf-8")
+    lines = page.partition("## What is doubted")[2].partition("\n## ")[0].splitlines()
+    rows = [line.strip("|").split("|") for line in lines if line.startswith("|")]
+    return [[cell.strip() for cell in row] for row in rows[2:]]
 
 
 @pytest.mark.parametrize(("file", "option"), [(row[1], row[3]) for row in rows_of_page()])

@@ -1,0 +1,341 @@
+"""`secfc check`: all faults of all files at once, and what their columns hold, before anything is sent."""
+
+from __future__ import annotations
+
+import ast
+import math
+import re
+import shlex
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import click
+
+from secfc.cli.errors import ShellInterface, bad_input, caution_text, options_here
+from secfc.cli.execute import prepare_run, read_files
+from secfc.cli.method import AskedOptions
+from secfc.cli.methods import methods, options
+from secfc.cli.options import argument, command, select_fields
+from secfc.cli.outputs import json_text
+from secfc.cli.preprocessing import check_preprocessing, without_gaps
+from secfc.cli.screen import Screen
+from secfc.cli.settings import DataFiles, Linked, Matching, Preparing, Printing, Settings, load_schema
+from secfc.errors import Caution, InputError, InputFaults
+
+if TYPE_CHECKING:
+    from secfc.data.profiles import ColumnProfile, SiteProfile
+    from secfc.data.tables import WantedColumns
+    from secfc.report.terminal import Section
+
+SHARED = 3  # clients from which on a run hides points
+
+
+@dataclass(frozen=True)
+class CheckOptions(DataFiles, Linked, Matching, Preparing, Printing):
+    """What `secfc check` takes: how `secfc run` reads and prepares."""
+
+    files: tuple[Path, ...] = argument("FILE...")
+    HELP: ClassVar = {"as_json": "Print faults, notes and profiles as JSON on stdout, and nothing else."}
+
+
+@dataclass(frozen=True)
+class FoundFault:
+    """A fault of the input.
+
+    text: what, the rule and the remedy.  files, line, column: where it is, as far as it has a place; the line
+    is the first.
+    options: those that help, as they are written.
+    """
+
+    text: str
+    files: tuple[str, ...]
+    line: int | None
+    column: str | None
+    options: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class CheckedFiles:
+    """What is wrong with files, what they hold, and what people should know of it.
+
+    accepted: whether a run would take them.  proposal: options with which it does, None for none that help.
+    """
+
+    accepted: bool
+    faults: tuple[FoundFault, ...]
+    notes: tuple[str, ...]
+    sites: tuple[SiteProfile, ...]
+    proposal: tuple[str, ...] | None
+
+
+@command(CheckOptions, "check", more=[options()["bound"]])
+@click.pass_context
+def check_inputs(context: click.Context, given: CheckOptions) -> None:
+    """Say all that is wrong with FILEs at once, and what their columns hold.
+
+    It takes the options by which `secfc run` reads and prepares, refuses what that refuses, and tells of each
+    site rows, missing cells, ranges, outliers, categories, and numbers that may stand for nothing. Values of
+    the files are shown, so the screen is for those who may see the data. Nothing is sent.
+
+    \b
+    Examples:
+      secfc check mine.csv
+      secfc check a.csv b.csv c.csv --id-column patient --missing drop
+      secfc check mine.csv --json
+
+    Exit codes: 0 a run would take the files; 2 it would refuse them, or bad usage.
+    """
+    found = check_files(settings_of(context, given), context.params["bound"])
+    if given.as_json:
+        click.echo(json_text(as_object(found)))
+    else:
+        print_check(found)
+    if not found.accepted:
+        context.exit(2)
+
+
+def settings_of(context: click.Context, given: CheckOptions) -> Settings:
+    """What a run with these options would be asked.  Raises UsageError."""
+    values = {f.name: getattr(given, f.name) for f in fields(given)}
+    return select_fields(Settings, values, k=2, linkage=load_schema(context, given.schema))
+
+
+def check_files(settings: Settings, bound: float | None) -> CheckedFiles:
+    """All that is wrong with the files, and what they hold.  Raises UsageError for options that clash."""
+    from secfc.data.profiles import column_notes, profile_file, unit_notes
+
+    wanted, interface = wanted_columns(settings), options_here()
+    refused, notes = refusals(settings, bound)
+    sites, tried = [], dict[str, str]()
+    for path in settings.files:
+        try:
+            found, encoding = profile_file(path, wanted)
+        except (InputError, OSError):
+            continue  # which stands among the refusals
+        sites += found
+        if encoding is not None:
+            tried[str(path)] = encoding
+    features = features_of(sites, wanted)
+    cautions = (*column_notes(sites, features), *unit_notes(sites, features))
+    notes += [caution_text(note) for note in cautions]
+    notes += [
+        f"{file} was profiled as {encoding} text: look at its letters below"
+        for file, encoding in tried.items()
+    ]
+    faults = tuple(fault_of(fault, settings.files, interface) for fault in refused)
+    proposal = None if not refused else propose_options(settings, bound, sites, wanted, set(tried.values()))
+    return CheckedFiles(not refused, faults, tuple(dict.fromkeys(notes)), tuple(sites), proposal)
+
+
+def wanted_columns(settings: Settings) -> WantedColumns:
+    """The columns that were named, and how files are written."""
+    from secfc.data.tables import WantedColumns
+
+    return WantedColumns(
+        settings.columns, settings.client_column, settings.id_column, settings.label_column,
+        settings.features != "same", settings.missing != "refuse", dict(settings.categorical),
+        settings.dialect(), () if settings.linkage is None else settings.linkage.columns,
+        settings.exclude or (),
+    )  # fmt: skip
+
+
+def features_of(sites: Sequence[SiteProfile], wanted: WantedColumns) -> frozenset[str]:
+    """Names of the columns that are clustered."""
+    names = {column.name for site in sites for column in site.columns}
+    return frozenset(names - {*wanted.apart, *wanted.exclude} if wanted.columns is None else wanted.columns)
+
+
+def refusals(settings: Settings, bound: float | None) -> tuple[list[InputError], list[str]]:
+    """What a run would refuse files for, and what it would note of them.
+
+    Fewer than three files are read and prepared by what each says alone.
+    """
+    alone = settings.features == "same"
+    try:
+        with bad_input(OSError), warnings.catch_warnings(record=True) as cautions:
+            warnings.simplefilter("always", Caution)
+            federation, _ = without_gaps(settings, read_files(settings))
+            alone = alone and federation.n < SHARED
+            name = "masked-lloyd" if settings.features != "same" else "lloyd" if alone else "secfc"
+            method = methods()[name]
+            asked = AskedOptions(settings, method.defaults() | {"bound": bound})
+            check_preprocessing(asked)
+            if not (alone and (settings.standardize or settings.to_range or settings.missing == "mean")):
+                prepare_run(method, asked, federation, Screen.stderr(quiet=True))
+    except InputFaults as faults:
+        return list(faults.faults), []
+    except InputError as fault:
+        return [fault], []
+    return [], [caution_text(one.message) for one in cautions if issubclass(one.category, Caution)]
+
+
+LINE = re.compile(r", line (\d+)")
+COLUMN = re.compile(r", column ('[^']*'|\"[^\"]*\")")
+
+
+def fault_of(fault: InputError, files: Sequence[Path], interface: ShellInterface) -> FoundFault:
+    """A fault with the place that its rule begins with."""
+    head = fault.rule.partition(": ")[0]
+    line, column = LINE.search(head), COLUMN.search(head)
+    options = [interface.setting(*remedy[:2]) for remedy in fault.remedies if not isinstance(remedy, str)]
+    return FoundFault(
+        fault.text(interface), tuple(str(path) for path in files if str(path) in head),
+        int(line[1]) if line else None, ast.literal_eval(column[1]) if column else None,
+        tuple(one for one in options if one is not None),
+    )  # fmt: skip
+
+
+# --------------------------------------------------------------------------------------------------
+# Options with which a run would take the files.
+
+
+def propose_options(
+    settings: Settings,
+    bound: float | None,
+    sites: Sequence[SiteProfile],
+    wanted: WantedColumns,
+    encodings: set[str],
+) -> tuple[str, ...] | None:
+    """Options that were tried, and with which a run takes the files; None if none were found.
+
+    Doubt about what files say is not settled here: of two meanings people choose one.
+    """
+    from secfc.data.profiles import propose_columns
+
+    more = propose_columns(sites, wanted)
+    if len(encodings) == 1:
+        more["encoding"] = encodings.pop()
+    scaled = settings.standardize or settings.to_range or settings.ranges is not None or bound is not None
+    if more.get("missing") == "mean" and not scaled:
+        more["standardize"] = True
+    if not more:
+        return None
+    changed = more | {
+        name: (*(getattr(settings, name) or ()), *more[name])
+        for name in ("exclude", "absent")
+        if name in more
+    }
+    if "categorical" in more:
+        changed["categorical"] = (*settings.categorical, *((name, None) for name in more["categorical"]))
+    try:
+        tried, _ = refusals(replace(settings, **changed), bound)
+    except click.UsageError:
+        return None
+    return None if tried else tuple(_written({**more, **_whole_lists(changed)}))
+
+
+def _joined_lists(settings: Settings, more: Mapping[str, Any]) -> dict[str, Any]:
+    """Options that are lists: what was given, and what is added."""
+    joined: dict[str, Any] = {
+        name: (*(getattr(settings, name) or ()), *more[name])
+        for name in ("exclude", "absent")
+        if name in more
+    }
+    if "categorical" in more:
+        joined["categorical"] = (*settings.categorical, *((name, None) for name in more["categorical"]))
+    return joined
+
+
+def _whole_lists(changed: Mapping[str, Any]) -> dict[str, Any]:
+    """Lists of options that are given once: what was given before, and what is added."""
+    listed = {name: list(changed[name]) for name in ("exclude", "absent") if name in changed}
+    if "categorical" in changed:
+        listed["categorical"] = [
+            name if known is None else f"{name}={'|'.join(known)}" for name, known in changed["categorical"]
+        ]
+    return listed
+
+
+def _written(more: Mapping[str, Any]) -> Iterator[str]:
+    """Options as they are typed."""
+    for name, value in more.items():
+        flag = f"--{name.replace('_', '-')}"
+        if value is True:
+            yield flag
+        else:
+            shown = ",".join(_quoted(one) for one in value) if isinstance(value, list) else str(value)
+            yield f"{flag} {shlex.quote(shown)}"
+
+
+def _quoted(name: str) -> str:
+    """A name of a list, as CSV has it."""
+    return '"' + name.replace('"', '""') + '"' if re.search(r'[",]', name) or name != name.strip() else name
+
+
+# --------------------------------------------------------------------------------------------------
+
+
+def as_object(found: CheckedFiles) -> dict[str, Any]:
+    """For programs."""
+    from secfc.report.json import strict_json
+
+    sites = [
+        {
+            "name": site.name, "file": str(site.path), "rows": site.rows,
+            "columns": [
+                asdict(column)
+                | {"holds": column.kind, "constant": column.constant, "id_like": column.id_like}
+                for column in site.columns
+            ],
+        }
+        for site in found.sites
+    ]  # fmt: skip
+    plain: dict[str, Any] = strict_json(
+        {
+            "accepted": found.accepted,
+            "faults": [asdict(fault) for fault in found.faults],
+            "notes": found.notes,
+            "proposal": found.proposal,
+            "sites": sites,
+        }
+    )
+    return plain
+
+
+def print_check(found: CheckedFiles) -> None:
+    """For people."""
+    from rich.console import Console
+
+    from secfc.report.terminal import Items, Section, Words, pluralize, print_section
+
+    console = Console(markup=False, highlight=False, emoji=False)
+    for site in found.sites:
+        print_section(console, section_of(site))
+    if found.notes:
+        print_section(console, Section("Notes", (Items(found.notes),)))
+    if found.faults:
+        title = f"{pluralize(len(found.faults), 'fault')}, for which a run would refuse these files"
+        print_section(console, Section(title, (Items([fault.text for fault in found.faults]),)))
+        if found.proposal:
+            said = (
+                "With these options a run takes the files. Look whether each says what your columns mean:",
+                " ".join(found.proposal),
+            )
+            print_section(console, Section("Proposal", tuple(map(Words, said))))
+    else:
+        print_section(console, Section("A run would take these files.", ()))
+
+
+def section_of(site: SiteProfile) -> Section:
+    """The columns of a site as a table, and what their words are."""
+    from secfc.report.terminal import Grid, Items, Section, pluralize
+
+    rows = [row_of(column) for column in site.columns]
+    grid = Grid(("column", "holds", "empty", "differ", "least", "median", "most", "deviation"), rows, words=2)
+    words = [
+        f"{column.name}: " + ", ".join(f"{text or '(blank)'} ({count})" for text, count in column.words)
+        for column in site.columns
+        if column.words and column.kind in ("categories", "mixed")
+    ]
+    title = f"{site.name}: {pluralize(site.rows, 'row')}, {pluralize(len(site.columns), 'column')}"
+    return Section(title, (grid, Items(words)))
+
+
+def row_of(column: ColumnProfile) -> tuple[str, ...]:
+    """A line of that table."""
+    figures = (column.least, column.quartiles[1], column.most, column.deviation)
+    shown = ("" if math.isnan(value) else f"{value:.4g}" for value in figures)
+    return (column.name, column.kind, str(column.missing), str(column.distinct), *shown)
