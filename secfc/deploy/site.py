@@ -49,6 +49,19 @@ def _dialect(data: TomlTable) -> Dialect:
         raise InputError(f"{data.where}: {error.text(SITE_FILE)}") from error
 
 
+def _threads(site: TomlTable) -> int:
+    found: int = site.get("threads", int, 1)
+    if not 1 <= found <= 1024:
+        raise InputError(f"{site.where}: threads = {found}: from 1 on, as many as this machine has cores")
+    return found
+
+
+def _scratch(site: TomlTable, path: Path) -> Path:
+    if not path.is_dir():
+        raise InputError(f"{site.where}: scratch = {str(path)!r} is no folder: make it, or name another")
+    return path
+
+
 class SiteFileInterface:
     """How files are read, in words of a site file; what all sites agree on is in the run file."""
 
@@ -80,7 +93,8 @@ class SiteFile:
     party: its name in the run file.  run: that file.  key: of its identity.  data: None for the server.
     journal: a directory for what it must not forget if it dies; results: one for what it learns.
     hub: where the hub is, if not where the run file says.  derived_bound: whether the others may learn the
-    power of two that no value of its rows exceeds.
+    power of two that no value of its rows exceeds.  threads: of the processor, for what can be spread over
+    them.  scratch: a folder on a fast disc, where shares lie instead of in memory.
     """
 
     party: PartyId
@@ -91,6 +105,8 @@ class SiteFile:
     results: Path = Path("results")
     hub: str | None = None
     derived_bound: bool = False
+    threads: int = 1
+    scratch: Path | None = None
     floors: Floors = field(default_factory=Floors)
 
     @classmethod
@@ -121,6 +137,8 @@ class SiteFile:
             folder / site.text("results", "results"),
             site.get("hub", str, None),
             site.get("derived_bound", bool, False),
+            _threads(site),
+            None if (scratch := site.get("scratch", str, None)) is None else _scratch(site, folder / scratch),
             # Whoever serves holds no rows to protect, and demands what it says.
             floors if party != SERVER or table.get("floors", dict, None) else NOTHING,
         )

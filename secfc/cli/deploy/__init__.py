@@ -19,6 +19,7 @@ COMMANDS = {
     "status": ("secfc.cli.deploy.operate:show_status", "What is a run doing here, and since when?"),
     "go-on": ("secfc.cli.deploy.operate:go_on", "Go on without a client that is away."),
     "abort": ("secfc.cli.deploy.operate:abort_run", "End this site's part in a run for good."),
+    "clean": ("secfc.cli.deploy.operate:clean_site", "Delete what runs that are over left here."),
     "predict": ("secfc.cli.deploy.predict:predict", "Label new rows, after a run."),
     "flare": ("secfc.cli.deploy.flare:flare", "Write what NVIDIA FLARE needs to carry a run."),
     "flare-kit": (

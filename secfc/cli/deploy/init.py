@@ -28,6 +28,8 @@ run = {run}                # the run file, the same at all sites
 key = {key}                # `secfc deploy key` made it
 journal = "journal"             # what this site must not forget if it dies; secret, removed at the end
 results = "results"             # where labels and the report go
+# threads = 2                   # cores that this party may use
+# scratch = "/fast/disc"        # a folder where shares lie instead of in memory
 # hub = "wss://..."             # if the hub is to be reached elsewhere than the run file says
 # derived_bound = true          # only if the run file has no bound: may the others learn the power of two
                                 # that no value here exceeds?

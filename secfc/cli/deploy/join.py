@@ -133,7 +133,8 @@ def take_part_as(given: PartyOptions, name: str) -> None:
                 results.write(site, asked, party, kept, outcome, log, started)
             log.say("results", note=f"results are in {site.file.results}")
 
-        with bad_input(OSError), full_disc_told(site.journal):
+        kept_if_it_fails = failures_kept(results, site, asked, log, started)
+        with kept_if_it_fails, bad_input(OSError), full_disc_told(site.journal):
             run_at(site, asked, party, log, way.carrier(site, log), finished)
             site.forget_run()
         log.say("done", note=f"results are in {site.file.results}")
@@ -183,6 +184,18 @@ def run_at(
         asyncio.run(
             run_from_journal(work, site.file.party, make, site.identity, site.journal, carrier, finished)
         )
+
+
+@contextmanager
+def failures_kept(
+    results: Results, site: LoadedSite, asked: Built, log: Log, started: datetime
+) -> Iterator[None]:
+    """Within the body, a run that does not end well leaves a report of what is known here."""
+    try:
+        yield
+    except Exception as error:
+        results.write_failure(site, asked, log, started, error)
+        raise
 
 
 @contextmanager

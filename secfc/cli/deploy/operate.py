@@ -1,4 +1,4 @@
-"""`secfc deploy status`, `go-on` and `abort`: what an operator asks, and decides, of a run at this site."""
+"""`secfc deploy status`, `go-on`, `abort` and `clean`: what operators ask and decide of a run."""
 
 from __future__ import annotations
 
@@ -136,3 +136,49 @@ def abort_run(given: SiteArgument) -> None:
     for path in (site.decided, site.board):
         path.unlink(missing_ok=True)
     click.echo(f"{site.file.party} takes no further part in {site.run.name!r}. Tell the other sites.")
+
+
+@command(SiteArgument)
+def clean_site(given: SiteArgument) -> None:
+    """Delete what runs that are over left at this site: a journal that refuses to go on, boards, decisions.
+
+    A run that goes on is left alone: end it first, by `secfc deploy abort`. Results, keys and what this site
+    remembers of its budgets are never touched.
+
+    \b
+    Example:
+      secfc deploy clean site.toml
+    """
+    site = LoadedSite.read(given.site)
+    with bad_input(OSError):
+        gone = list(leftovers(site))
+        for path in gone:
+            path.unlink(missing_ok=True)
+            click.echo(f"deleted {path}")
+    if not gone:
+        click.echo("nothing is left of a run that is over.")
+
+
+def leftovers(site: LoadedSite) -> Iterator[Path]:
+    """Files of this run, if it is over here, and those beside journals that are gone.
+
+    Raises Refused for a run that goes on.
+    """
+    if site.journal.exists():
+        try:
+            Journal.open(site.journal, site.file.party, description_digest(site.run.description)).close()
+        except JournalError as error:
+            if "is in use" in str(error):
+                raise RefusedInput(
+                    "a process takes part in the run: let it end, or stop it and abort the run here."
+                ) from error
+            yield from (path for path in site.left_files if path.exists())
+        else:
+            raise RefusedInput(
+                "the run goes on: start it again, or end it here by `secfc deploy abort`, and then clean. "
+                f"Without {site.journal} it could not go on, and what it spent stays spent."
+            )
+    for suffix in (".without", ".status"):
+        for path in sorted(site.file.journal.glob(f"*{suffix}")):
+            if path not in (site.decided, site.board) and not path.with_suffix(".journal").exists():
+                yield path

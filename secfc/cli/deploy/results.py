@@ -5,16 +5,19 @@ from __future__ import annotations
 import hashlib
 import platform
 import shutil
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from click import ClickException
+
 from secfc.cli.errors import RefusedInput, Suspended
 from secfc.cli.outputs import csv_of, json_text, write_all
 from secfc.cli.written import own_lines
 from secfc.data.model_file import ModelFile
-from secfc.errors import InputError
+from secfc.errors import InputError, problem_id
 from secfc.report.data import labels_digest
 
 if TYPE_CHECKING:
@@ -96,7 +99,7 @@ def load_model_part(kept: ModelFile, asked: Built) -> Any:
 
 # --------------------------------------------------------------------------------------------------
 
-LABELS, REPORT = "labels.csv", "report.json"
+LABELS, REPORT, FAILURE = "labels.csv", "report.json", "failure.json"
 # Bytes of a label with its row and ID, roughly, and of a report.
 LINE, SMALL = 40, 1 << 16
 
@@ -132,6 +135,22 @@ class Results:
                 "or name another directory (results) in the site file; then the same command goes on."
             )
 
+    def write_failure(
+        self, site: LoadedSite, asked: Built, log: Log, started: datetime, error: Exception
+    ) -> None:
+        """What is known here of a run that did not end well, until it does; a full disc keeps nothing."""
+        found = {
+            **run_facts(site, asked, log, started),
+            "outcome": "suspended" if getattr(error, "exit_code", 1) == Suspended.exit_code else "failed",
+            "error": type(error.__cause__ if isinstance(error, ClickException) else error).__name__,
+            "problem": problem_id(error) or (error.__cause__ and problem_id(error.__cause__)),
+            "said": str(error),
+        }
+        with suppress(OSError):
+            write_all(
+                {self.folder / FAILURE: lambda file: print(json_text(found), file=file)}, overwrite=True
+            )
+
     def write(
         self, site: LoadedSite, asked: Built, party: Any, kept: Any, outcome: Any, log: Log, started: datetime
     ) -> None:
@@ -142,13 +161,32 @@ class Results:
             lines = own_lines(party, outcome.labels, kept, site.run.schema)
             texts[self.folder / LABELS] = csv_of(lines)
         write_all(texts, overwrite=self.force, private=(self.folder / LABELS,))
+        (self.folder / FAILURE).unlink(missing_ok=True)
         if (kept := kept_of(site, asked, outcome)) is not None:
             kept.write(self.folder / MODEL)
 
 
 def party_report(site: LoadedSite, asked: Built, outcome: Any, log: Log, started: datetime) -> dict[str, Any]:
     """Of this party: nothing of others but what it learned."""
-    run, own, stakes = site.run, outcome.labels, asked.stakes
+    own = outcome.labels
+    return {
+        **run_facts(site, asked, log, started),
+        "rows": None if own is None else len(own),
+        "labels_digest": None if own is None else labels_digest([own]),
+        "iterations": outcome.n_iter,
+        "converged": outcome.converged,
+        "cost": outcome.cost,
+        "sizes": [sizes.tolist() for sizes in outcome.sizes] or None,
+        "centers": None if outcome.centers is None else _finite(outcome.centers),
+        "excluded": list(outcome.excluded),
+        "liars": dict(outcome.liars),
+        "learned": list(outcome.learned),
+    }
+
+
+def run_facts(site: LoadedSite, asked: Built, log: Log, started: datetime) -> dict[str, Any]:
+    """What a party knows of a run whatever became of it."""
+    run, stakes = site.run, asked.stakes
     budget = None if stakes.epsilon is None else {"epsilon": stakes.epsilon, "delta": stakes.delta}
     return {
         "run": run.name,
@@ -162,20 +200,10 @@ def party_report(site: LoadedSite, asked: Built, outcome: Any, log: Log, started
         "t": stakes.t,
         "started": started.isoformat(timespec="seconds"),
         "ended": datetime.now(UTC).isoformat(timespec="seconds"),
-        "rows": None if own is None else len(own),
-        "labels_digest": None if own is None else labels_digest([own]),
-        "iterations": outcome.n_iter,
-        "converged": outcome.converged,
-        "cost": outcome.cost,
-        "sizes": [sizes.tolist() for sizes in outcome.sizes] or None,
-        "centers": None if outcome.centers is None else _finite(outcome.centers),
-        "excluded": list(outcome.excluded),
         "gone_on_without": list(site.without()),
         "absences": [{"party": peer, "since": since, "until": until} for peer, since, until in log.absences],
         "versions": software_versions(),
         "data_sha256": None if site.file.data is None else file_digest(site.file.data.path),
-        "liars": dict(outcome.liars),
-        "learned": list(outcome.learned),
         "budget": budget,
         "rounds": log.rounds,
         "bytes_sent": log.sent,

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from secfc.cli.deploy.run_file import Built, build_run
 from secfc.cli.errors import bad_input, cautions_told, full_disc_told
+from secfc.data.inputs import with_parameters
 from secfc.deploy.history import PastRun, SiteHistory, history_locked
 from secfc.deploy.runfile import RunFile
 from secfc.deploy.session import AgreedWork
@@ -56,7 +57,7 @@ class LoadedSite:
 
     def agreed(self) -> Built:
         """What the run file asks for, if this site agrees.  Raises InputError, BelowFloor."""
-        asked = build_run(self.run)
+        asked = self.own_machine(build_run(self.run))
         memory, session = self.remembered, self.run.session
         self.file.floors.check(asked.stakes, memory.spent(session), memory.granted(session))
         if asked.derived and self.file.party != SERVER and not self.file.derived_bound:
@@ -66,6 +67,19 @@ class LoadedSite:
                 "bound (--set bound=... of `secfc deploy init`)"
             )
         return asked
+
+    def own_machine(self, asked: Built) -> Built:
+        """The same run, with this machine's threads and folder; neither is part of what sites compare."""
+        from secfc.coded_kmeans.secfc import SecFC
+
+        inner: Any = asked.algorithm.capabilities.inner or asked.algorithm
+        if not isinstance(inner, SecFC):
+            return asked
+        scratch = None if self.file.scratch is None else str(self.file.scratch)
+        own: Any = with_parameters(inner, threads=self.file.threads, scratch=scratch)
+        if inner is not asked.algorithm:
+            own = with_parameters(asked.algorithm, algorithm=own)
+        return replace(asked, algorithm=own)
 
     def check_session(self) -> None:
         """Raise InputError for a session that was used, and whose journal is gone."""
@@ -122,8 +136,14 @@ class LoadedSite:
 
     def forget_run(self) -> None:
         """Delete what a run needs to go on: its results are on disk."""
-        for path in (self.decided, self.board, self.journal):
+        for path in self.left_files:
             path.unlink(missing_ok=True)
+
+    @property
+    def left_files(self) -> tuple[Path, ...]:
+        """Files of a run, its journal last; a death while one is written leaves its beginning."""
+        beside = self.decided, self.board
+        return *(path.with_name(f".{path.name}.tmp") for path in beside), *beside, self.journal
 
     def work(self, asked: Built) -> AgreedWork:
         """What this site runs with the others."""

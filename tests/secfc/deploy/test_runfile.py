@@ -277,3 +277,18 @@ def test_a_large_site_beside_small_ones_is_refused_only_where_no_others_would_do
     assert facts_to_judge(made, 1000)[0].counts == (1000,) * 3
     with pytest.raises(InputError, match="points of d=20 features leave"):  # whoever the others are
         made.draft(made.guessed(1_000_000))
+
+
+@pytest.mark.parametrize(("line", "why"), [
+    ("threads = 0", "threads = 0: from 1 on"),
+    ("threads = 5000", "threads = 5000: from 1 on"),
+    ('scratch = "nowhere"', "is no folder: make it"),
+])  # fmt: skip
+def test_what_a_machine_does_not_have_is_refused(tmp_path, line, why):
+    path = tmp_path / "site.toml"
+    text = '[site]\nparty = "server"\nrun = "run.toml"\nkey = "k"\n'
+    path.write_text(text + line)
+    with pytest.raises(InputError, match=why):
+        SiteFile.read(path)
+    path.write_text(text + f'threads = 2\nscratch = "{tmp_path}"')
+    assert SiteFile.read(path).threads == 2

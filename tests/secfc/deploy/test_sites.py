@@ -2,11 +2,13 @@
 
 import contextlib
 import hashlib
+import json
 import os
 import signal
 import subprocess
 import time
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -148,6 +150,10 @@ def test_a_run_that_can_do_without_nobody_waits_suspends_and_goes_on_whoever_com
         assert set(run.wait("site-0", "site-2", "server")) == {75}
         assert "SECFC-103" in run.log("server")
         assert "Ended" not in "".join(run.log(name) for name in THREE)
+        for name in ("site-0", "site-2", "server"):
+            failed = json.loads((tmp_path / name / "results" / "failure.json").read_text())
+            assert (failed["outcome"], failed["problem"]) == ("suspended", "SECFC-103")
+            assert [a["until"] for a in failed["absences"] if a["party"] == "site-1"] == [None]
         path = site_file(tmp_path, "site-0")
         assert run.command("status", "status", *path).wait(60) == 0
         assert "no process runs; the same command goes on" in run.log("status")
@@ -161,6 +167,7 @@ def test_a_run_that_can_do_without_nobody_waits_suspends_and_goes_on_whoever_com
         for client in THREE:
             assert (run.labels(client) == want[client]).all()
             assert not list((tmp_path / client / "journal").iterdir())
+            assert not (tmp_path / client / "results" / "failure.json").exists()
 
 
 def test_an_operator_ends_a_run_for_good(tmp_path, nursery):
@@ -172,10 +179,19 @@ def test_an_operator_ends_a_run_for_good(tmp_path, nursery):
         run.until("site-0", "clustering")
         assert run.command("abort", "abort", *path).wait(60) == 2
         assert "in use" in run.log("abort")
+        assert run.command("clean", "clean", *path).wait(60) == 2
+        assert "a process takes part" in run.log("clean")
         run.kill("site-0")
+        assert run.command("clean", "clean", *path).wait(60) == 2
+        assert "the run goes on" in run.log("clean")
         assert run.command("abort", "abort", *path).wait(60) == 0
         assert run.start("site-0").wait(60) == 2
         assert "AbortedByOperator" in run.log("site-0")
+        assert run.command("clean", "clean", *path).wait(60) == 0
+        assert not list((tmp_path / "site-0" / "journal").iterdir())
+        assert (tmp_path / "site-0" / "remembered.json").exists()
+        assert run.command("clean", "clean", *path).wait(60) == 0
+        assert "nothing is left" in run.log("clean")
 
 
 @pytest.mark.parametrize("where", ["results", "journal"])
@@ -410,10 +426,14 @@ def test_a_key_that_the_run_file_does_not_have_is_refused_at_home_and_at_the_hub
 
 
 def test_an_interrupted_site_resumes(tmp_path, nursery):
-    options = {**BASE, "init": "random", "n_init": 40}
+    options = {**BASE, "init": "random", "n_init": 4}
     with sites(tmp_path, ROWS, k=3, options=options, nursery=nursery) as run:
+        run.write_site("site-1", named=False, site='threads = 2\nscratch = "fast"\n')
+        (tmp_path / "site-1" / "fast").mkdir()
         run.start_all()
         run.until("site-0", "clustering")
+        mapped = Path(f"/proc/{run.processes['site-1'].pid}/maps")
+        assert not mapped.exists() or str(tmp_path / "site-1" / "fast") in mapped.read_text()
         run.processes["site-0"].send_signal(signal.SIGINT)
         assert run.processes["site-0"].wait(90) == 130
         run.start("site-0")
