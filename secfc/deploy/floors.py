@@ -9,27 +9,35 @@ from __future__ import annotations
 import csv
 import math
 import os
-from collections.abc import Collection, Iterator
-from dataclasses import dataclass, fields
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
 from secfc.deploy.toml_tables import TomlTable
 from secfc.errors import InputError
+from secfc.roles.exchange import SERVER
 
 LEAST_ROWS = 10
+# Days over which `runs_per_month` counts.
+MONTH = 30
 
 
 class BelowFloor(InputError):  # noqa: N818 - named for what happened
-    """A run asks for more than the site gives.  floor: which of its demands.  No data were opened."""
+    """A run asks for more than the site gives.  floor: which of its demands.  spared: what did not happen."""
 
     exit_code = 4  # of commands
 
-    def __init__(self, floor: str, asked: object, rule: str) -> None:
+    def __init__(
+        self,
+        floor: str,
+        asked: object,
+        rule: str,
+        spared: str = "Nothing was sent, and no data file was opened",
+    ) -> None:
         super().__init__(
-            f"the run asks for {asked}, and this site's floor `{floor}` says: {rule}. Nothing was sent, and "
-            "no data file was opened. Agree on other terms with the other sites, or change [floors] in the "
-            "site file, which is this site's alone"
+            f"the run asks for {asked}, and this site's floor `{floor}` says: {rule}. {spared}. Agree on "
+            "other terms with the other sites, or change [floors] in the site file, which is its own"
         )
         self.floor = floor
 
@@ -43,7 +51,10 @@ class Stakes:
     are opened; smallest: points of the smallest cluster whose center is.  sizes: whether clusters' sizes are
     shown.  coordinator: the server's public identity.  guesses: of IDs that a client may test against a
     union, by the quota of its tags; inf under a key of tags that all share, None without a union.
-    clients: data owners.  deviating: clients that a committee withstands that deviate.
+    clients: data owners.  deviating: clients that a committee withstands that deviate.  largest_k: the
+    most clusters, inf where the data choose.  counted: whether clients tell each other their numbers of
+    rows.  partners: public identities of the other parties, as this site sees them; features: names of this
+    site's own columns.
     """
 
     policy: str
@@ -57,6 +68,10 @@ class Stakes:
     guesses: float | None = None
     clients: int = 0
     deviating: int = 0
+    largest_k: float = 0
+    counted: bool = True
+    partners: Mapping[str, bytes] = field(default_factory=dict)
+    features: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -73,6 +88,10 @@ class Floors:
     total_quota: IDs of which any one other client may test whether they are in a union, over all runs of this
     site: quotas add up, and a key of tags that all clients share is more than any.  fewest_clients: data
     owners, this site among them: of the run file, and of those left where this site is to go on without some.
+    partners: names and public identities of those that this site works with; a run with any other party is
+    refused (of the server `coordinators` says so, if there are any).  fewest_rows: of all clients together,
+    as they tell them.  runs_per_month: in any 30 days, this one among them.  features: names of columns that
+    may be clustered.  largest_k: clusters.
     """
 
     policies: tuple[str, ...] | None = None
@@ -88,6 +107,11 @@ class Floors:
     total_quota: int | None = None
     fewest_clients: int = 0
     deviating: int = 0
+    partners: Mapping[str, bytes] | None = None
+    fewest_rows: int = 0
+    runs_per_month: int | None = None
+    features: tuple[str, ...] | None = None
+    largest_k: int | None = None
 
     def __post_init__(self) -> None:
         for each in fields(self):
@@ -109,6 +133,8 @@ class Floors:
         """From [floors] of a site file.  Raises InputError."""
         policies = table.get("policies", list, None)
         coordinators = table.get("coordinators", list, None)
+        partners = None if table.get("partners", dict, None) is None else table.table("partners")
+        features = table.get("features", list, None)
         number = {name: table.get(name, (int, float), None) for name in BUDGETS}
         found = cls(
             None if policies is None else table.texts("policies"),
@@ -121,18 +147,29 @@ class Floors:
             coordinators=None if coordinators is None else _identities(table),
             total_quota=table.get("total_quota", int, None),
             fewest_clients=table.get("fewest_clients", int, 0),
+            partners=None
+            if partners is None
+            else {name: partners.bytes(name, 32) for name in partners.names},
+            fewest_rows=table.get("fewest_rows", int, 0),
+            runs_per_month=table.get("runs_per_month", int, None),
+            features=None if features is None else table.texts("features"),
+            largest_k=table.get("largest_k", int, None),
             **number,
         )
         table.finish()
         return found
 
-    def check(self, stakes: Stakes, spent: float = 0.0, granted: int = 0) -> None:
+    def check(self, stakes: Stakes, spent: float = 0.0, granted: int = 0, recent: int = 0) -> None:
         """Raise BelowFloor for the first demand that a run does not meet.
 
-        spent: epsilon of earlier runs of this site; granted: their quotas of guesses, together.
+        spent: epsilon of earlier runs of this site; granted: their quotas of guesses, together; recent: how
+        many runs there were in the last 30 days.
         """
-        for floor, asked, rule in self._refusals(stakes, spent):
+        for floor, asked, rule in (*self._strangers(stakes), *self._refusals(stakes, spent)):
             raise BelowFloor(floor, asked, rule)
+        if self.runs_per_month is not None and not recent < self.runs_per_month:
+            asked = f"another run, after {recent} in the last {MONTH} days"
+            raise BelowFloor("runs_per_month", asked, f"at most {self.runs_per_month} in {MONTH} days")
         if self.total_quota is not None and not granted + (stakes.guesses or 0) <= self.total_quota:
             asked = (
                 "tags of IDs under a key that all clients share, by which each can test any guess"
@@ -142,6 +179,32 @@ class Floors:
             raise BelowFloor(
                 "total_quota", asked, f"at most {self.total_quota} IDs over all runs (quota = ...)"
             )
+
+    def check_rows(self, rows: int) -> None:
+        """Raise BelowFloor where all clients together tell too few rows."""
+        if not rows >= self.fewest_rows:
+            raise BelowFloor(
+                "fewest_rows", f"{rows} rows of all clients", f"at least {self.fewest_rows}",
+                "No share of a row was sent",
+            )  # fmt: skip
+
+    def _strangers(self, stakes: Stakes) -> Iterator[tuple[str, str, str]]:
+        """With whom, and on what."""
+        if self.partners is not None:
+            for name, key in stakes.partners.items():
+                if key != self.partners.get(name) and not (name == SERVER and self.coordinators is not None):
+                    rule = f"{name} is no partner of this site" if name not in self.partners else (
+                        f"{name}'s key is {self.partners[name].hex()}"
+                    )  # fmt: skip
+                    yield "partners", f"{name} with the key {key.hex()}", rule
+        if self.features is not None:
+            for name in stakes.features:
+                if name not in self.features:
+                    yield "features", f"the column {name!r}", f"of {', '.join(map(repr, self.features))} only"
+        if self.largest_k is not None and not stakes.largest_k <= self.largest_k:
+            yield "largest_k", f"{stakes.largest_k:g} clusters", f"at most {self.largest_k}"
+        if self.fewest_rows and not stakes.counted:
+            yield "fewest_rows", "numbers of rows that nobody tells", f"at least {self.fewest_rows} together"
 
     def _refusals(self, stakes: Stakes, spent: float) -> Iterator[tuple[str, str, str]]:
         if self.policies is not None and stakes.policy not in self.policies:

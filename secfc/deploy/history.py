@@ -18,6 +18,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,7 @@ from numpy.typing import NDArray
 from field.secrets.coins import SystemCoins
 from secfc.data.inputs import write_private
 from secfc.data.party import Party
-from secfc.deploy.floors import BelowFloor
+from secfc.deploy.floors import MONTH, BelowFloor
 from secfc.errors import InputError
 from secfc.roles.exchange import Exchange, Role
 
@@ -70,15 +71,21 @@ class PastRun:
 
     session: of its run file, hex.  epsilon: its budget of differential privacy, None without noise.  guesses:
     its quota of oblivious tags, of IDs that each other client may have tested.  rows: the name of the set of
-    its rows, None for the server.
+    its rows, None for the server.  policy: what it shows, by its name.  time: when it was charged, in UTC.
+    name: what people call it.
     """
 
     session: str
     epsilon: float | None = None
     guesses: int | None = None
     rows: str | None = None
+    policy: str | None = None
+    time: str | None = None
+    name: str | None = None
 
     def __post_init__(self) -> None:
+        if self.time is not None:
+            datetime.fromisoformat(self.time)
         if not isinstance(self.session, str) or not isinstance(self.rows, str | None):
             raise ValueError(f"session {self.session!r} and rows {self.rows!r} are names")
         if self.epsilon is not None and not 0 <= self.epsilon < math.inf:
@@ -126,6 +133,12 @@ class SiteHistory:
         """Quotas of all runs but those of this session."""
         return sum(run.guesses or 0 for run in self._others(session))
 
+    def recent(self, session: bytes, now: datetime | None = None) -> int:
+        """Runs of the last 30 days but those of this session; without a time is one of before they had it."""
+        since = (now or datetime.now(UTC)) - timedelta(days=MONTH)
+        times = (run.time for run in self._others(session) if run.time is not None)
+        return sum(datetime.fromisoformat(time) > since for time in times)
+
     def _others(self, session: bytes) -> Iterator[PastRun]:
         return (run for run in self.runs.values() if run.session != session.hex())
 
@@ -153,6 +166,7 @@ class SiteHistory:
                     "changed_rows",
                     f"a run on rows of which {changed} differ from those of an earlier one",
                     f"none, or at least {least}, as the difference of two outputs tells of the rows between",
+                    "Nothing of these rows was sent",
                 )
 
     def with_run(self, journal: bytes, run: PastRun, party: Party | None) -> SiteHistory:
@@ -184,10 +198,17 @@ class SiteHistory:
 @contextmanager
 def history_locked(path: Path) -> Iterator[SiteHistory]:
     """What the file says, which no other process changes meanwhile.  Raises InputError, OSError."""
+    with lock_file(path):
+        yield SiteHistory.load(path)
+
+
+@contextmanager
+def lock_file(path: Path) -> Iterator[None]:
+    """Within the body no other process of ours has this file.  Raises InputError, OSError."""
     guard = path.with_name(f".{path.name}.lock")
     try:
         with filelock.FileLock(guard, timeout=PATIENCE, mode=0o600):
-            yield SiteHistory.load(path)
+            yield
     except filelock.Timeout:
         raise InputError(
             f"{path} is in use: another process holds {guard}. Let it finish, or end it"

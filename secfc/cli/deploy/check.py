@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import math
 import platform
 import ssl
 from collections.abc import Iterator
@@ -22,7 +21,7 @@ from secfc.cli.deploy.readiness import (
     facts_to_judge,
     prepare_kernels,
 )
-from secfc.cli.deploy.run_file import Built, spare_sentence, spared_clients
+from secfc.cli.deploy.run_file import Built, leakage_sentences, spare_sentence, spared_clients
 from secfc.cli.deploy.site import LoadedSite
 from secfc.cli.errors import cautions_noted
 from secfc.cli.options import argument, command, option
@@ -99,33 +98,6 @@ def check_lines(site: LoadedSite, *, offline: bool) -> Iterator[CheckResult]:
     yield from check_machine(site, asked, rows)
     if not offline:
         yield asyncio.run(check_hub(site))
-
-
-def leakage_sentences(asked: Built) -> Iterator[str]:
-    """What the run shows to whom, in sentences, as the algorithm says it of itself."""
-    stakes = asked.stakes
-    shown = {
-        "assignments": "everybody: the labels of all rows, by number, and sizes of clusters, in every step",
-        "own-labels": "each site: the labels of its own rows; everybody: "
-        + ("how many steps were taken" if not stakes.sizes else "sizes of clusters, in every step"),
-        "final-labels": "everybody: the final labels of all rows, by number",
-        "distances": "the server: the distance of every row to every center in every step, which fix the "
-        "shape of the data; everybody: all labels",
-        "noise": "the server: noisy distances; everybody: labels made of them",
-    }.get(stakes.policy, "what the page of this algorithm says; `secfc run` tells it at the end")
-    yield shown
-    if stakes.t is not None:
-        yield f"any t={stakes.t} clients together: nothing beyond that, if they follow the protocol"
-    if stakes.epsilon is not None:
-        yield f"a budget of epsilon={stakes.epsilon:g}, delta={stakes.delta:g} covers what is released"
-    if stakes.guesses == math.inf:
-        yield "any client: whether an ID that it guesses is in the union, for as many as it likes"
-    elif stakes.guesses:
-        yield f"any client: whether an ID that it guesses is in the union, for at most {stakes.guesses:,} IDs"
-    if stakes.centers:
-        yield f"everybody: the centers of clusters of at least {stakes.smallest} points"
-    if asked.derived:
-        yield "everybody: the power of two that no value of a site exceeds, as the run file has no bound"
 
 
 def load_rows(site: LoadedSite, asked: Built, party: Party, kept: Any) -> Iterator[CheckResult]:

@@ -43,12 +43,18 @@ smallest_center = 10            # and of clusters of how many points at least?
 show_sizes = true               # may sizes of clusters be shown?
 changed_rows = 0                # rows here that must differ between two opened outputs, if any: 0, or 10 up
 # deviating = 1                 # clients of a committee that may deviate and learn nothing more
-# fewest_clients = 3            # data owners, with this site, that must take part
+# fewest_clients = 3            # data owners, with this site, that must take part,
+# fewest_rows = 500             # with so many rows together
+# runs_per_month = 4            # in any 30 days
+# features = ["age", "..."]     # columns that may be clustered,
+# largest_k = 12                # into how many clusters at most
 # largest_epsilon = 1.0         # of one run; then a run without noise is refused
 # largest_delta = 1e-6
 # total_epsilon = 4.0           # over all runs of this site
 # total_quota = 100000          # guesses of IDs that a client may test, over all runs (quota in [options])
 # coordinators = ["..."]        # public identities of the servers that this site works with
+# [floors.partners]             # with nobody else: a name and a public identity a line, the server's too, as
+# north = "..."                 # [parties] of a run file has them
 """
 DATA = """
 [data]

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from secfc.cli.deploy.logs import Log, Page, with_metrics_page
 from secfc.cli.deploy.readiness import check_bound, check_resources, prepare_kernels
-from secfc.cli.deploy.results import Results
+from secfc.cli.deploy.record import failures_recorded, keep_consents, sign_terms
+from secfc.cli.deploy.results import REPORT, Results, file_digest, software_versions
 from secfc.cli.deploy.run_file import Built
 from secfc.cli.deploy.site import LoadedSite
 from secfc.cli.errors import (
@@ -29,6 +30,7 @@ from secfc.cli.errors import (
 )
 from secfc.cli.options import argument, command, option
 from secfc.cli.settings import Overwriting
+from secfc.deploy.consent import consent_first
 from secfc.deploy.floors import write_disputed
 from secfc.deploy.history import charge_first
 from secfc.deploy.session import Carrier, client_role, run_from_journal, server_role
@@ -109,6 +111,12 @@ def take_part_as(given: PartyOptions, name: str) -> None:
             "startup kit with `secfc deploy flare-kit`, start it, and submit the job of `secfc deploy flare`."
         )
     os.umask(0o077)
+    with failures_recorded(site, name):
+        take_part(given, site, way, name)
+
+
+def take_part(given: PartyOptions, site: LoadedSite, way: CarrierOptions, name: str) -> None:
+    """Everything from the files that are read to the results.  Raises what `take_part_as` raises."""
     asked = site.agreed()
     site.check_session()
     party, kept = (None, None) if site.file.party == SERVER else site.party(asked)
@@ -131,6 +139,7 @@ def take_part_as(given: PartyOptions, name: str) -> None:
             fewer[:] = dict.fromkeys((*outcome.excluded, *site.without()))
             with full_disc_told(site.file.results):
                 results.write(site, asked, party, kept, outcome, log, started)
+            record_end(site, name, outcome)
             log.say("results", note=f"results are in {site.file.results}")
 
         kept_if_it_fails = failures_kept(results, site, asked, log, started)
@@ -154,6 +163,16 @@ def tell_shortage(
             log.say("short", logging.WARNING, note=f"{found.what}: {found.more}")
 
 
+def record_end(site: LoadedSite, name: str, outcome: Any) -> None:
+    """Put on record that results are on disk, and of which kind.  Raises Suspended, OSError."""
+    with full_disc_told(site.audit.path):
+        site.audit.append(
+            name, "finished", session=site.run.session.hex(), excluded=list(outcome.excluded),
+            gone_on_without=list(site.without()), versions=software_versions(),
+            report=file_digest(site.file.results / REPORT),
+        )  # fmt: skip
+
+
 def run_at(
     site: LoadedSite,
     asked: Built,
@@ -165,6 +184,8 @@ def run_at(
     """A party's run.  finished: told its outcome, before the party leaves."""
 
     def prepare(public: PublicFacts) -> None:
+        if work.needs.rows:
+            site.file.floors.check_rows(sum(public.counts))
         log.say("prepare", note="compiling or loading the kernels")
         tell_shortage(site, asked, log, 0, public)
         prepare_kernels(asked, public)
@@ -178,6 +199,12 @@ def run_at(
             if party is None
             else client_role(work, party, coins)
         )
+        mine = sign_terms(site, asked, journal)
+
+        def keep(found: Any) -> None:
+            keep_consents(site, journal, found)
+
+        role = consent_first(role, site.file.party, mine, site.run.identities, keep)
         return log.watched(charge_first(role, lambda: site.charge(asked, party, journal)))
 
     with problems_told(log), disputes_kept(site):

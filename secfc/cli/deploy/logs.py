@@ -28,7 +28,7 @@ PHASES = {
     "align": "finding the union of IDs", "scale": "finding a common scale", "share": "sharing points",
     "toss": "tossing coins for the start", "settle": "settling who takes part", "pair": "agreeing on keys",
     "distances": "clustering", "compare": "clustering", "deal": "clustering", "assign": "clustering",
-    "open": "clustering", "finish": "finishing", "end": "ending",
+    "open": "clustering", "check": "clustering", "finish": "finishing", "end": "ending",
 }  # fmt: skip
 
 

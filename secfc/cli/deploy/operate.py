@@ -73,6 +73,8 @@ def go_on(given: GoOnOptions) -> None:
         asked_for = f"{len(site.run.clients) - len(left)} clients, without {', '.join(left)}"
         raise BelowFloor("fewest_clients", asked_for, f"at least {least}")
     with bad_input(OSError):
+        # The line is this site's signature under the decision, so it comes first.
+        site.audit.append("go-on", "decided", session=site.run.session.hex(), without=list(left))
         write_private(site.decided, "".join(f"{name}\n" for name in left).encode())
     rest = ", ".join(p for p in site.run.parties if p != me and p not in left)
     click.echo(f"{me} goes on without {', '.join(left)}. So must {rest}: the same command there.")
@@ -133,6 +135,8 @@ def abort_run(given: SiteArgument) -> None:
             journal.end("AbortedByOperator")
     except JournalError as error:
         raise InputError(f"{error}") from error
+    with bad_input(OSError):
+        site.audit.append("abort", "decided", session=site.run.session.hex())
     for path in (site.decided, site.board):
         path.unlink(missing_ok=True)
     click.echo(f"{site.file.party} takes no further part in {site.run.name!r}. Tell the other sites.")

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from click import ClickException
 
+from secfc.cli.deploy.record import kept_consents
 from secfc.cli.errors import RefusedInput, Suspended
 from secfc.cli.outputs import csv_of, json_text, write_all
 from secfc.cli.written import own_lines
@@ -204,6 +205,7 @@ def run_facts(site: LoadedSite, asked: Built, log: Log, started: datetime) -> di
         "absences": [{"party": peer, "since": since, "until": until} for peer, since, until in log.absences],
         "versions": software_versions(),
         "data_sha256": None if site.file.data is None else file_digest(site.file.data.path),
+        "consents": kept_consents(site),
         "budget": budget,
         "rounds": log.rounds,
         "bytes_sent": log.sent,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +21,7 @@ from secfc.data.inputs import get_parameter, seeded_generator
 from secfc.deploy.floors import Stakes
 from secfc.deploy.runfile import RunFile
 from secfc.errors import InputError
+from secfc.kmeans.elbow import parse_k
 from secfc.remedies import word_of
 from secfc.roles.exchange import SERVER
 
@@ -189,6 +190,7 @@ def _stakes(run: RunFile, algorithm: Any, asked: AskedOptions) -> Stakes:
     secret = run.algorithm == "secfc"
     noisy = asked.noisy
     policy = ("noise" if noisy else asked["disclosure"]) if secret else run.algorithm
+    k = parse_k(run.k)
     hidden = secret and asked.get("sizes") == "hidden" and asked["disclosure"] == "own-labels"
     return Stakes(
         policy=policy,
@@ -202,6 +204,8 @@ def _stakes(run: RunFile, algorithm: Any, asked: AskedOptions) -> Stakes:
         clients=len(run.clients),
         deviating=get_parameter(algorithm, "deviating", None) or 0,
         guesses=(asked.get("quota") or math.inf) if asked.get("membership") == "private" else None,
+        largest_k=k if isinstance(k, int) else k.most or math.inf,
+        counted=algorithm.capabilities.counted,
     )
 
 
@@ -226,3 +230,30 @@ def spare_sentence(asked: Built) -> str:
         else ""
     )
     return f"{alone}: {less}a client more would spare one"
+
+
+def leakage_sentences(asked: Built) -> Iterator[str]:
+    """What the run shows to whom, in sentences, as the algorithm says it of itself."""
+    stakes = asked.stakes
+    shown = {
+        "assignments": "everybody: the labels of all rows, by number, and sizes of clusters, in every step",
+        "own-labels": "each site: the labels of its own rows; everybody: "
+        + ("how many steps were taken" if not stakes.sizes else "sizes of clusters, in every step"),
+        "final-labels": "everybody: the final labels of all rows, by number",
+        "distances": "the server: the distance of every row to every center in every step, which fix the "
+        "shape of the data; everybody: all labels",
+        "noise": "the server: noisy distances; everybody: labels made of them",
+    }.get(stakes.policy, "what the page of this algorithm says; `secfc run` tells it at the end")
+    yield shown
+    if stakes.t is not None:
+        yield f"any t={stakes.t} clients together: nothing beyond that, if they follow the protocol"
+    if stakes.epsilon is not None:
+        yield f"a budget of epsilon={stakes.epsilon:g}, delta={stakes.delta:g} covers what is released"
+    if stakes.guesses == math.inf:
+        yield "any client: whether an ID that it guesses is in the union, for as many as it likes"
+    elif stakes.guesses:
+        yield f"any client: whether an ID that it guesses is in the union, for at most {stakes.guesses:,} IDs"
+    if stakes.centers:
+        yield f"everybody: the centers of clusters of at least {stakes.smallest} points"
+    if asked.derived:
+        yield "everybody: the power of two that no value of a site exceeds, as the run file has no bound"

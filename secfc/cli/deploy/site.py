@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from secfc.cli.deploy.run_file import Built, build_run
 from secfc.cli.errors import bad_input, cautions_told, full_disc_told
 from secfc.data.inputs import with_parameters
+from secfc.deploy.audit_log import NAME, AuditLog, read_seconds
 from secfc.deploy.history import PastRun, SiteHistory, history_locked
 from secfc.deploy.runfile import RunFile
 from secfc.deploy.session import AgreedWork
@@ -60,6 +61,8 @@ class LoadedSite:
         asked = self.own_machine(build_run(self.run))
         memory, session = self.remembered, self.run.session
         self.file.floors.check(asked.stakes, memory.spent(session), memory.granted(session))
+        asked = build_run(self.run)
+        self.check_floors(asked, self.remembered)
         if asked.derived and self.file.party != SERVER and not self.file.derived_bound:
             raise InputError(
                 "the run file has no bound, so all would learn the power of two that no value here exceeds, "
@@ -81,6 +84,15 @@ class LoadedSite:
             own = with_parameters(asked.algorithm, algorithm=own)
         return replace(asked, algorithm=own)
 
+    def check_floors(self, asked: Built, memory: SiteHistory) -> None:
+        """Raise BelowFloor if this site does not agree to a run, after all that it remembers."""
+        me, run, session = self.file.party, self.run, self.run.session
+        others = {name: key for name, key in run.identities.items() if name != me}
+        columns = () if me == SERVER else run.columns.get(me, run.features)
+        stakes = replace(asked.stakes, partners=others, features=columns)
+        spent, granted, recent = memory.spent(session), memory.granted(session), memory.recent(session)
+        self.file.floors.check(stakes, spent, granted, recent)
+
     def check_session(self) -> None:
         """Raise InputError for a session that was used, and whose journal is gone."""
         if not self.journal.exists():
@@ -91,17 +103,25 @@ class LoadedSite:
 
         Raises InputError, BelowFloor, OSError; then nothing of rows may be said.
         """
-        session, stakes, floors = self.run.session, asked.stakes, self.file.floors
+        session, stakes = self.run.session, asked.stakes
         path = self.folder / REMEMBERED
         with full_disc_told(path), history_locked(path) as memory:
             memory.check_session(session, journal)
             if journal.hex() in memory.runs:
                 return
-            floors.check(stakes, memory.spent(session), memory.granted(session))
+            self.check_floors(asked, memory)
             if party is not None:
-                memory.check_rows(party, floors.changed_rows)
-            run = PastRun(session.hex(), stakes.epsilon, asked.asked.get("quota"))
+                memory.check_rows(party, self.file.floors.changed_rows)
+            run = PastRun(
+                session.hex(), stakes.epsilon, asked.asked.get("quota"), policy=stakes.policy,
+                time=read_seconds(), name=self.run.name,
+            )  # fmt: skip
             memory.with_run(journal, run, party).write()
+
+    @property
+    def audit(self) -> AuditLog:
+        """What it has on record of its runs."""
+        return AuditLog(self.folder / NAME, self.file.party, self.identity)
 
     @property
     def journal(self) -> Path:

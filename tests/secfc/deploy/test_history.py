@@ -4,6 +4,7 @@ import itertools
 import json
 import random
 from dataclasses import replace
+from datetime import datetime, timedelta
 
 import numpy as np
 import pytest
@@ -212,3 +213,19 @@ def test_sessions_of_version_1_count_as_ended(tmp_path):
     path.write_text(json.dumps({**old, "epsilon": {session.hex(): float("nan")}}))
     with pytest.raises(InputError, match="no budget"):
         SiteHistory.load(path)
+
+
+def test_runs_are_counted_over_30_days_and_a_run_that_goes_on_is_none(tmp_path):
+    site = OneSite(tmp_path, "runs_per_month = 2")
+    site.begin(1, 1)
+    site.begin(2, 2)
+    site.begin(2, 2)  # the same command goes on
+    with pytest.raises(BelowFloor, match=r"`runs_per_month`|after 2 in the last 30 days"):
+        site.begin(3, 3)
+    remembered = site.remembered
+    now = max(datetime.fromisoformat(run.time) for run in remembered.runs.values())
+    assert remembered.recent(b"", now + timedelta(days=29)) == 2
+    assert remembered.recent(b"", now + timedelta(days=31)) == 0
+    old = {name: replace(run, time=None) for name, run in remembered.runs.items()}
+    replace(remembered, runs=old).write()  # of before runs had a time
+    site.begin(3, 3)

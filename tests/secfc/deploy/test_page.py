@@ -60,7 +60,14 @@ def test_the_hospitals_of_the_page_come_to_labels(tmp_path):
     tool.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m secfc.cli "$@"\n')
     tool.chmod(0o700)
     (tmp_path / "sites").mkdir()
-    hospitals(tmp_path / "sites", {**HERE, "PATH": f"{tmp_path}:{os.environ['PATH']}"})
+    environment = {**HERE, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    hospitals(tmp_path / "sites", environment)
+    walk = subprocess.run(
+        ["bash", "-ec", blocks("audit")[0]], cwd=tmp_path / "sites", env=environment, capture_output=True,
+        text=True,
+    )  # fmt: skip
+    assert walk.returncode == 0, walk.stdout + walk.stderr
+    assert "policy own-labels" in walk.stdout
 
 
 @pytest.fixture(scope="module")

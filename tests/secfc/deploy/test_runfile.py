@@ -58,7 +58,9 @@ def test_the_algorithm_is_that_of_the_words():
     assert made.algorithm.disclosure == secfc.OwnLabels()
     assert made.algorithm.release.reveal_centers
     assert made.derived
-    assert made.stakes == Stakes("own-labels", 1, None, None, True, 3, True, IDENTITIES["server"], clients=3)
+    assert made.stakes == Stakes(
+        "own-labels", 1, None, None, True, 3, True, IDENTITIES["server"], clients=3, largest_k=4
+    )
 
 
 @pytest.mark.parametrize(("change", "fact"), [
@@ -133,7 +135,11 @@ def test_words_that_the_shell_refuses_as_well(algorithm, options, preparing, why
 
 # --- floors ------------------------------------------------------------------------------------------
 
-MILD = Stakes("own-labels", 3, 1.0, 1e-6, True, 20, False, IDENTITIES["server"])
+MILD = Stakes(
+    "own-labels", 3, 1.0, 1e-6, True, 20, False, IDENTITIES["server"], largest_k=4,
+    partners=IDENTITIES, features=("age", "weight"),
+)  # fmt: skip
+STRANGER = {**IDENTITIES, "c": bytes([9]) * 32}
 
 
 @pytest.mark.parametrize(("floor", "demand"), [
@@ -141,12 +147,44 @@ MILD = Stakes("own-labels", 3, 1.0, 1e-6, True, 20, False, IDENTITIES["server"])
     ("largest_epsilon", {"largest_epsilon": 0.5}), ("largest_delta", {"largest_delta": 1e-9}),
     ("total_epsilon", {"total_epsilon": 1.5}), ("open_centers", {"open_centers": False}),
     ("coordinators", {"coordinators": (bytes(32),)}), ("fewest_clients", {"fewest_clients": 1}),
+    ("partners", {"partners": STRANGER}), ("partners", {"partners": {}}), ("largest_k", {"largest_k": 3}),
+    ("features", {"features": ("age",)}), ("runs_per_month", {"runs_per_month": 2}),
 ])  # fmt: skip
 def test_a_run_below_a_floor_is_refused(floor, demand):
-    Floors().check(MILD, spent=0.6)
+    Floors().check(MILD, spent=0.6, recent=2)
     with pytest.raises(BelowFloor, match=f"`{floor}`") as caught:
-        Floors(**demand).check(MILD, spent=0.6)
+        Floors(**demand).check(MILD, spent=0.6, recent=2)
     assert caught.value.floor == floor
+
+
+def test_partners_are_names_with_their_keys_and_another_servers_key_may_be_among_the_coordinators():
+    Floors(partners={**IDENTITIES, "further": bytes(32)}).check(MILD)
+    swapped = {**IDENTITIES, "a": IDENTITIES["b"], "b": IDENTITIES["a"]}
+    with pytest.raises(BelowFloor, match=rf"b with the key {'01' * 32}.*b's key is {'02' * 32}"):
+        Floors(partners=swapped).check(MILD)
+    clients = {name: key for name, key in IDENTITIES.items() if name != "server"}
+    with pytest.raises(BelowFloor, match="server is no partner"):
+        Floors(partners=clients).check(MILD)
+    Floors(partners=clients, coordinators=(IDENTITIES["server"],)).check(MILD)
+
+
+def test_clusters_that_the_data_choose_are_more_than_any():
+    for k, most in ((4, 4), ("2..6", 6), ("auto", math.inf)):
+        stakes = build_run(replace(runfile(), k=k)).stakes
+        assert stakes.largest_k == most
+        Floors(largest_k=6).check(replace(stakes, largest_k=6))
+    with pytest.raises(BelowFloor, match="inf clusters"):
+        Floors(largest_k=6).check(stakes)
+
+
+def test_rows_of_all_clients_together_are_judged_once_they_are_told():
+    Floors(fewest_rows=100).check_rows(100)
+    with pytest.raises(BelowFloor, match=r"99 rows of all clients.*No share of a row was sent"):
+        Floors(fewest_rows=100).check_rows(99)
+    hidden = build_run(runfile("secfc", {"t": 1, "membership": "private"}, {})).stakes
+    with pytest.raises(BelowFloor, match="numbers of rows that nobody tells"):
+        Floors(fewest_rows=1).check(hidden)
+    Floors(fewest_rows=0).check(hidden)
 
 
 def test_a_run_that_withstands_fewer_that_deviate_than_a_site_demands_is_refused():

@@ -29,7 +29,7 @@ from secfc.coded.membership import Private
 from secfc.coded.queries import Operation, Query
 from secfc.coded_kmeans import plaintext
 from secfc.data.inputs import with_parameters
-from secfc.deploy import session
+from secfc.deploy import consent, session
 from secfc.disclosure.checked import messages as checked
 from secfc.disclosure.dealerless import messages as joint
 from secfc.disclosure.owner_labels import messages as keeping
@@ -392,6 +392,9 @@ MESSAGES = {
     own.NoiseShares: st.builds(own.NoiseShares, coded(), st.binary(min_size=32, max_size=32)),
     shared.FinalResult: finals(),
     session.Arrival: st.builds(session.Arrival, st.integers(0, session.MOST_ROWS), st.integers(-399, 400)),
+    consent.SignedConsent: st.builds(
+        consent.SignedConsent, st.binary(min_size=2, max_size=40), st.binary(min_size=64, max_size=64)
+    ),
     session.NewRows: st.builds(session.NewRows, st.integers(0, session.MOST_ROWS), st.integers(0, 2**62 - 1)),
     abort.Abort: st.builds(
         abort.Abort,
@@ -686,6 +689,7 @@ def examples():
         own.RevealSums(13, 2),
         abort.Abort("TooFewReplies", "server", 7),
         session.Arrival(37, -3),
+        consent.SignedConsent(b"{}", bytes(range(64))),
         session.NewRows(4, 2),
         own.RunEnded(np.array([2, 0]), None),
         own.RunEnded(np.array([2, 0]), np.array([[0.5], [np.nan]])),

@@ -1,0 +1,170 @@
+"""Consent on record: what each party signs before anything of rows is said, and how the others look at it.
+
+Every party signs the terms that it accepts, sends them to all others within the seal, right after the
+greetings, and keeps what the others signed.  A signature stays: whoever holds it can show, without any
+party's help, that this identity accepted these terms.  So nobody's rows are shared before everybody's consent
+is there, and whoever withholds one (a hub, a party) is silent, and the run waits.
+
+What it shows is that the key was used on these words.  Time and software are its party's word; the digest of
+floors binds a party to what stands in its own audit, and tells the others nothing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from field.secrets.channels import Identity
+from field.secrets.coins import SystemCoins
+from secfc.deploy.audit_log import Head
+from secfc.errors import PartyId, PlanMismatch
+from secfc.roles.checks import refuse_if
+from secfc.roles.description import Difference, describe_differences, describe_value
+from secfc.roles.exchange import (
+    GREET,
+    PHASE,
+    Exchange,
+    Role,
+    blame_error,
+    expect_all,
+    expect_messages,
+    to_all,
+)
+from secfc.roles.messages import Message
+from secfc.transport.handshake import SIGNATURE, verify
+
+R = TypeVar("R")
+
+# After the greetings, and before anything is told of rows (`secfc.deploy.session.INTRODUCE`).
+CONSENT = GREET + PHASE // 8
+PURPOSE = b"secfc consent 1"
+# Bytes of the text of a consent.
+LONGEST = 1 << 14
+# Facts that are each party's own; all others are the same for all.
+OWN = ("party", "floors", "software", "time", "audit.lines", "audit.last")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class SignedConsent(Message, tag=162):
+    """Party to everyone, before the plan: the terms that it accepts, when, by which software, signed."""
+
+    text: bytes
+    signature: bytes
+
+    def __post_init__(self) -> None:
+        refuse_if(len(self.signature) != SIGNATURE, f"a signature has {SIGNATURE} bytes")
+        refuse_if(not 2 <= len(self.text) <= LONGEST, f"a consent has up to {LONGEST} bytes")
+
+    def record(self, key: bytes) -> dict[str, str]:
+        """What a file keeps of it, as text.  key: the public identity that signed."""
+        return {"key": key.hex(), "text": self.text.decode(), "signature": self.signature.hex()}
+
+
+@dataclass(frozen=True)
+class AcceptedTerms:
+    """What a party signs.
+
+    session: of the run.  terms: digest of the run file in its canonical form.  policy: what it shows, by
+    name. t: clients that may collude.  epsilon, delta: its budget.  party: who signs.  floors:
+    `floors_digest`. software: and its version.  time: in UTC.  audit: where the party's own audit ended
+    before it signed.
+    """
+
+    session: bytes
+    terms: bytes
+    policy: str
+    t: int | None
+    epsilon: float | None
+    delta: float | None
+    party: PartyId
+    floors: bytes
+    software: str
+    time: str
+    audit: Head
+
+    def sign(self, identity: Identity) -> SignedConsent:
+        """Signed by this identity."""
+        text = describe_value(self)
+        return SignedConsent(text, identity.sign(PURPOSE + text))
+
+
+def floors_digest(floors: bytes, salt: bytes) -> bytes:
+    """32 bytes that bind a party to its floors.  floors: their description.  salt: 32 secret bytes."""
+    return hashlib.blake2b(floors, key=salt, digest_size=32, person=b"secfc floors").digest()
+
+
+def draw_salt() -> bytes:
+    """32 secret bytes for `floors_digest`."""
+    return SystemCoins().bytes(32)
+
+
+def read_consent(record: Mapping[str, str]) -> dict[str, Any] | None:
+    """The facts of a kept consent (`SignedConsent.record`); None where its key has not signed them."""
+    try:
+        key, signature = bytes.fromhex(record["key"]), bytes.fromhex(record["signature"])
+        text = record["text"].encode()
+        facts = json.loads(text)
+    except (KeyError, ValueError, TypeError, AttributeError, RecursionError):
+        return None
+    signed = verify(key, signature, PURPOSE + text)
+    return facts if signed and isinstance(facts, dict) else None
+
+
+def head_in(facts: Mapping[str, Any]) -> Head | None:
+    """Where its party's audit ended, by the facts of a consent; None where they say nothing readable."""
+    try:
+        lines, last = int(facts["audit.lines"]), bytes.fromhex(facts["audit.last"]["bytes"])
+        return Head(lines, last) if lines >= 0 else None
+    except (KeyError, ValueError, TypeError):
+        return None
+
+
+def consent_first(
+    role: Role[R],
+    me: PartyId,
+    mine: SignedConsent,
+    identities: Mapping[PartyId, bytes],
+    keep: Callable[[Mapping[PartyId, SignedConsent]], None],
+) -> Role[R]:
+    """The same role, once all parties have sent what they accept.
+
+    identities: everybody's pinned key.  keep: given what all signed, mine too, before the role begins; called
+    again where a party resumes.
+
+    Raises TooFewReplies if one is missing; PlanMismatch for other terms; FaultyClient or FaultyServer for a
+    signature that is none of the pinned key.
+    """
+    try:
+        others = tuple(party for party in identities if party != me)
+        inbox = yield Exchange(to_all(others, mine), others, round=CONSENT, phase="greet")
+        found = dict(expect_all(expect_messages(inbox, SignedConsent), others))
+        differing = {}
+        for party, one in found.items():
+            if not verify(identities[party], one.signature, PURPOSE + one.text):
+                raise blame_error(party, "sent a consent that its key has not signed")
+            if different := differing_terms(mine, party, one):
+                differing[party] = different
+        if differing:
+            raise PlanMismatch(differing)
+        keep({**found, me: mine})
+        return (yield from role)
+    finally:
+        role.close()
+
+
+def differing_terms(mine: SignedConsent, party: PartyId, theirs: SignedConsent) -> tuple[Difference, ...]:
+    """What a party accepts that I do not, or says of itself that it may not; nothing where all fits."""
+    here = json.loads(mine.text)
+    try:
+        there = json.loads(theirs.text)
+        own = {name: there[name] for name in OWN}
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return describe_differences(mine.text, b"")
+    fits = all(type(own[name]) is type(here[name]) for name in OWN) and head_in(own) is not None
+    want = json.dumps({**here, **own, "party": party}, sort_keys=True, separators=(",", ":")).encode()
+    if want == theirs.text and fits:
+        return ()
+    return describe_differences(want, theirs.text)
