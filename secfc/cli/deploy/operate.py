@@ -155,7 +155,7 @@ def clean_site(given: SiteArgument) -> None:
     """
     site = LoadedSite.read(given.site)
     with bad_input(OSError):
-        gone = list(leftovers(site))
+        gone = list(leftover_files(site))
         for path in gone:
             path.unlink(missing_ok=True)
             click.echo(f"deleted {path}")
@@ -163,7 +163,7 @@ def clean_site(given: SiteArgument) -> None:
         click.echo("nothing is left of a run that is over.")
 
 
-def leftovers(site: LoadedSite) -> Iterator[Path]:
+def leftover_files(site: LoadedSite) -> Iterator[Path]:
     """Files of this run, if it is over here, and those beside journals that are gone.
 
     Raises Refused for a run that goes on.
