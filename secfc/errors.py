@@ -37,7 +37,8 @@ What only one room raises and catches, and what a site refuses (`secfc.deploy`),
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from field.ring.errors import InvalidValue
@@ -96,6 +97,21 @@ class IncompatibleOptions(InputError):  # noqa: N818
 
 class MissingFileError(InputError, FileNotFoundError):
     """A file that does not exist."""
+
+
+@contextmanager
+def refuse_damaged(message: str) -> Iterator[None]:
+    """Within the body a library parses bytes of a file: whatever it raises but for OSError says that they are
+    damaged.
+
+    Nothing of ours runs in it, as a fault of the program would pass for one of the file.  Raises InputError.
+    """
+    try:
+        yield
+    except (InputError, OSError):
+        raise
+    except Exception as error:
+        raise InputError(message) from error
 
 
 class JournalError(InputError):

@@ -39,7 +39,12 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
-from secfc.errors import IncompatibleOptions, InputError, MissingFileError, UnknownEncoding
+from secfc.errors import (
+    IncompatibleOptions,
+    InputError,
+    MissingFileError,
+    UnknownEncoding,
+)
 
 DELIMITERS = (",", ";", "\t", "|")
 BLANKS = " "  # any number of them between two cells
@@ -370,13 +375,58 @@ def find_strange_lines(
     return None
 
 
+# Bytes that an archive may unpack to: beyond the first, no more than so many times its own.
+UNPACKED, FOLD = 1 << 26, 200
+
+
+def check_unpacked(path: Path) -> None:
+    """Raise InputError for a .zip, or a file of that make, that unpacks to too much as it says itself."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            size = sum(info.file_size for info in archive.infolist())
+    except Exception:
+        return
+    if size > max(UNPACKED, FOLD * path.stat().st_size):
+        raise _too_much(path)
+
+
+def _too_much(path: Path) -> InputError:
+    return InputError(
+        f"{path} unpacks to more than {FOLD} times its bytes, as an archive that is to fill a memory does: "
+        "unpack it yourself, and look what it is."
+    )
+
+
+class CappedBytes(io.RawIOBase):
+    """What a compressed file unpacks to, up to a limit.  Raises InputError beyond."""
+
+    def __init__(self, path: Path, inner: Any) -> None:
+        self._path, self._inner = path, inner
+        self._left = max(UNPACKED, FOLD * path.stat().st_size)
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any, /) -> int:
+        count: int = self._inner.readinto(buffer)
+        self._left -= count
+        if self._left < 0:
+            raise _too_much(self._path)
+        return count
+
+    def close(self) -> None:
+        self._inner.close()
+        super().close()
+
+
 def _opened_bytes(path: Path) -> Any:
     """A buffered file of what is in a file that may be compressed.  Raises InputError, OSError."""
     kind = path.suffix.lower()
     if kind == ".gz":
-        return gzip.open(path)
+        return io.BufferedReader(CappedBytes(path, gzip.open(path)), 1 << 16)
     if kind != ".zip":
         return path.open("rb")
+    check_unpacked(path)
     with zipfile.ZipFile(path) as archive:
         names = [info.filename for info in archive.infolist() if not info.is_dir()]
         if len(names) != 1:

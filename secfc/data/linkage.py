@@ -256,7 +256,7 @@ def read_linkage(path: Path) -> Linkage:
     """The schema of a file.  Raises InputError, OSError."""
     try:
         found = tomllib.loads(path.read_text(encoding="utf-8-sig"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:
         raise InputError(f"{path} is no TOML file ({error}). Correct it.") from error
     return linkage_of(found, f"{path}")
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 import io
 import json
-import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -20,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from secfc.data.inputs import write_private
-from secfc.errors import InputError
+from secfc.errors import InputError, refuse_damaged
 
 Array = NDArray[Any]
 PartyId = str
@@ -65,18 +64,17 @@ class ModelFile:
     @classmethod
     def read(cls, path: Path) -> ModelFile:
         """Raises InputError for a file that is none, is damaged or of a newer version; OSError."""
-        try:
-            with np.load(path, allow_pickle=False) as found:
-                arrays = {name: found[name] for name in found.files if name not in ("secfc", "checksum")}
-                text = found["secfc"].tobytes().decode()
-                whole = found["checksum"].tobytes() == _checksum(text, arrays)
+        with (
+            refuse_damaged(
+                f"{path} is no model: `secfc run --model` writes one, and `secfc deploy join` to its results"
+            ),
+            np.load(path, allow_pickle=False) as found,
+        ):
+            arrays = {name: found[name] for name in found.files if name not in ("secfc", "checksum")}
+            text, sum_ = found["secfc"].tobytes().decode(), found["checksum"].tobytes()
             said = json.loads(text)
             version = said["version"]
-        except (ValueError, KeyError, TypeError, zipfile.BadZipFile, EOFError):
-            raise InputError(
-                f"{path} is no model: `secfc run --model` writes one, and `secfc deploy join` to its results"
-            ) from None
-        if not whole:
+        if sum_ != _checksum(text, arrays):
             raise InputError(f"{path} was changed since it was written: restore it")
         if version != VERSION:
             raise InputError(

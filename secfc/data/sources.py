@@ -8,7 +8,7 @@ import warnings
 import zipfile
 from collections import OrderedDict
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from secfc.data.dialects import (
     Dialect,
     NumberCell,
     RowStream,
+    check_unpacked,
 )
 from secfc.data.inputs import (
     GAPS,
@@ -31,7 +32,7 @@ from secfc.data.inputs import (
     read_only,
     require_library,
 )
-from secfc.errors import Caution, InputError
+from secfc.errors import Caution, InputError, refuse_damaged
 
 # --------------------------------------------------------------------------------------------------
 # Rows of an Excel workbook, one sheet, as a text file gives them.
@@ -54,6 +55,20 @@ def _sheet_rows(rows: Iterable[tuple[Any, ...]], hidden: Collection[int]) -> Ite
             continue
         width = width or len(cells)
         yield line, cells + [""] * (width - len(cells))
+
+
+def _guarded(rows: Iterator[Any], path: Path) -> Iterator[Any]:
+    """Rows as a library finds them.  Raises InputError where it cannot go on."""
+    while True:
+        with _damaged(path):
+            row = next(rows, None)
+        if row is None:
+            return
+        yield row
+
+
+def _damaged(path: Path) -> Any:
+    return refuse_damaged(f"{path} is not a readable .xlsx file. Save it again, or as CSV.")
 
 
 def cell_text(value: Any) -> str:
@@ -79,17 +94,17 @@ def open_excel(path: Path, dialect: Dialect | None = None) -> Iterator[RowStream
     dialect = dialect or Dialect()
     require_library(f"{path} is an Excel file, which", "excel")
     from openpyxl import load_workbook
-    from openpyxl.utils.exceptions import InvalidFileException
 
-    try:
-        with warnings.catch_warnings():
+    check_unpacked(path)
+    with ExitStack() as opened:
+        handle = opened.enter_context(path.open("rb"))
+        with warnings.catch_warnings(), _damaged(path):
             warnings.simplefilter("ignore", UserWarning)  # of styles and validations, which are not read
-            book = load_workbook(path, read_only=True, data_only=True)
-    except (InvalidFileException, zipfile.BadZipFile, KeyError, ValueError, OSError) as error:
-        raise InputError(f"{path} is not a readable .xlsx file. Save it again, or as CSV.") from error
-    try:
+            book = load_workbook(handle, read_only=True, data_only=True)
+        opened.callback(book.close)
         sheet = _choose_sheet(path, book, dialect.sheet)
-        hidden = _hidden_rows(path, sheet)
+        with _damaged(path):
+            hidden, percent = _hidden_rows(path, sheet), _percent_columns(sheet)
         if hidden and not dialect.visible_only:
             warnings.warn(
                 Caution(
@@ -98,7 +113,7 @@ def open_excel(path: Path, dialect: Dialect | None = None) -> Iterator[RowStream
                 ),
                 stacklevel=2,
             )
-        if shown := _percent_columns(sheet):
+        if shown := percent:
             warnings.warn(
                 Caution(
                     f"{path} shows column {', '.join(shown)} as percentages: its numbers are read as they "
@@ -107,9 +122,7 @@ def open_excel(path: Path, dialect: Dialect | None = None) -> Iterator[RowStream
                 stacklevel=2,
             )
         skipped = {*dialect.skip, *(hidden if dialect.visible_only else ())}
-        yield RowStream(_sheet_rows(sheet.iter_rows(values_only=True), skipped))
-    finally:
-        book.close()
+        yield RowStream(_sheet_rows(_guarded(sheet.iter_rows(values_only=True), path), skipped))
 
 
 def _choose_sheet(path: Path, book: Any, name: str | None) -> Any:
@@ -281,5 +294,7 @@ def open_parquet(path: Path, metadata: Any = None) -> Iterator[Any]:
     try:
         with ParquetFile(path, metadata=metadata) as file:
             yield file
-    except (ArrowException, OSError) as error:
+    except InputError:
+        raise
+    except (ArrowException, OSError, ValueError, OverflowError, MemoryError) as error:
         raise InputError(f"{path} is not a readable Parquet file. Write it again.") from error

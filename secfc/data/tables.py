@@ -9,10 +9,11 @@ Messages name file, line and column and never show a cell, which may be private.
 
 from __future__ import annotations
 
+import math
 import re
 import unicodedata
-import zipfile
 from array import array
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -33,6 +34,7 @@ from secfc.data.dialects import (
     PointDoubt,
     RowStream,
     check_first_row,
+    check_unpacked,
     file_stem,
     find_strange_lines,
     is_number,
@@ -50,7 +52,7 @@ from secfc.data.inputs import (
     names_listed,
 )
 from secfc.data.sources import DURATION, ParquetRows, open_excel, open_parquet
-from secfc.errors import InputError, InputFaults
+from secfc.errors import InputError, InputFaults, refuse_damaged
 from secfc.remedies import Remedy
 
 # Days and times as people and spreadsheets write them.
@@ -189,7 +191,8 @@ class RowReader:
         numbers: NumberFormat,
     ) -> None:
         self.path, self.features, self.wanted, self.numbers = path, features, wanted, numbers
-        self.width, self.positions = len(names), [names.index(name) for name in features]
+        place = {name: at for at, name in enumerate(names)}
+        self.width, self.positions = len(names), [place[name] for name in features]
         self.apart: dict[str, list[str]] = {name: [] for name in wanted.apart if name in names}
         self.columns = [(names.index(name), name, column) for name, column in self.apart.items()]
         self.absent = absent_words(wanted, names)
@@ -401,11 +404,9 @@ def _bad_cell(path: Path, line: int, name: str, cell: str, written: str) -> Inpu
 def _first_inexact(cells: Sequence[str]) -> int | None:
     """The first cell with more whole digits than a float has, and other ones than the float that is read."""
     for at, cell in enumerate(cells):
-        if (
-            LONG.search(cell)
-            and Decimal(cell) != Decimal(value := float(cell))
-            and abs(value) >= WHOLE_FLOATS
-        ):
+        # Beyond the largest float a number is infinite, and refused as that.
+        large = LONG.search(cell) and WHOLE_FLOATS <= abs(float(cell)) < math.inf
+        if large and Decimal(cell) != Decimal(float(cell)):
             return at
     return None
 
@@ -422,7 +423,7 @@ def _read_parquet(path: Path, wanted: WantedColumns, expected: tuple[str, ...] |
 
 def _read_npz(path: Path, wanted: WantedColumns, expected: tuple[str, ...] | None) -> list[FileTable]:
     with path.open("rb") as handle, _loaded(path, handle, None) as file:
-        if not isinstance(file, np.lib.npyio.NpzFile):
+        if not isinstance(file, ArrayArchive):
             raise InputError(f"{path} is no .npz archive. Rename it to .npy if it is one array.")
         if "X" not in file.files:
             return _npz_clients(path, file, wanted)
@@ -471,49 +472,62 @@ def _read_npy(path: Path, wanted: WantedColumns, expected: tuple[str, ...] | Non
             f"{path} has no column names, so {wanted.named[0]!r} is unknown. Use .npz, CSV or Parquet."
         )
     with _loaded(path, path, "r") as mapped:
-        if isinstance(mapped, np.lib.npyio.NpzFile):
+        if isinstance(mapped, ArrayArchive):
             raise InputError(f"{path} is an .npz archive. Rename it to .npz.")
         return [FileTable(path, path.stem, mapped, None)]
 
 
+class ArrayArchive:
+    """Arrays of an archive by name, loaded when they are asked for.  Raises InputError for a damaged one."""
+
+    def __init__(self, loaded: Any, message: str) -> None:
+        self._loaded, self._message, self.files = loaded, message, tuple(loaded.files)
+
+    def __getitem__(self, name: str) -> Array:
+        with refuse_damaged(self._message):
+            found = self._loaded[name]
+        if not isinstance(found, np.ndarray):  # a part that is no .npy comes as its bytes
+            raise InputError(self._message)
+        return found
+
+
 @contextmanager
 def _loaded(path: Path, source: Any, mmap_mode: Any) -> Iterator[Any]:
-    """What numpy.load makes of source, never unpickling; an archive is closed afterwards.
+    """What numpy.load makes of source, never unpickling, an `ArrayArchive` or an array; closed afterwards.
 
     source is the path for a mapped array, else a file: numpy leaves a broken archive open.
     """
+    message = (
+        f"{path} is not a readable {path.suffix} file of numbers: it is cut short, or holds "
+        "pickled objects, which are refused since loading them can run code. Save plain arrays."
+    )
+    if path.suffix.lower() == ".npz":
+        check_unpacked(path)
     try:
-        loaded = np.load(source, mmap_mode=mmap_mode, allow_pickle=False)
-        if isinstance(loaded, np.lib.npyio.NpzFile):
-            with loaded:
-                yield loaded
-        else:
-            yield loaded
-    except InputError:
-        raise
-    except (ValueError, EOFError, OSError, zipfile.BadZipFile) as error:
-        raise InputError(
-            f"{path} is not a readable {path.suffix} file of numbers: it is cut short, or holds "
-            "pickled objects, which are refused since loading them can run code. Save plain arrays."
-        ) from error
+        with refuse_damaged(message):
+            loaded = np.load(source, mmap_mode=mmap_mode, allow_pickle=False)
+    except OSError as error:
+        raise InputError(message) from error
+    if isinstance(loaded, np.lib.npyio.NpzFile):
+        with loaded:
+            yield ArrayArchive(loaded, message)
+    else:
+        yield loaded
 
 
 def _choose(
     path: Path, header: tuple[str, ...], wanted: WantedColumns, expected: tuple[str, ...] | None
 ) -> tuple[str, ...]:
     """The feature columns, in the order of the first file's (expected, None for the first)."""
-    if repeated := sorted({name for name in header if header.count(name) > 1}):
+    if repeated := sorted(name for name, count in Counter(header).items() if count > 1):
         raise InputError(f"{path} has several columns {repeated[0]!r}: names must differ. Rename one.")
     # Of a union a file holds some features, and an ID or a label perhaps.
-    for name in wanted.apart if wanted.union else wanted.named:
-        if name not in header:
+    known, unused = frozenset(header), {*wanted.apart, *wanted.exclude}
+    for name in wanted.apart if wanted.union else (*wanted.named, *wanted.exclude):
+        if name not in known:
             raise _unknown(path, name, header)
-    for name in () if wanted.union else wanted.exclude:
-        if name not in header:
-            raise _unknown(path, name, header)
-    unused = {*wanted.apart, *wanted.exclude}
     chosen = wanted.columns or tuple(name for name in header if name not in unused)
-    features = tuple(name for name in chosen if name in header) if wanted.union else chosen
+    features = tuple(name for name in chosen if name in known) if wanted.union else chosen
     _refuse_features(path, header, features, wanted)
     if expected is None:
         return features
@@ -541,8 +555,8 @@ def _refuse_features(
 
 def _refuse_other_columns(path: Path, features: Sequence[str], expected: Sequence[str]) -> None:
     """Raises InputError for features that are not those of the first file."""
-    missing = [name for name in expected if name not in features]
-    extra = [name for name in features if name not in expected]
+    here, due = frozenset(features), frozenset(expected)
+    missing, extra = [name for name in expected if name not in here], [n for n in features if n not in due]
     if missing or extra:
         raise InputError(
             f"{path} has other columns than the first file: missing are {names_listed(missing)}, "

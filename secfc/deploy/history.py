@@ -119,7 +119,7 @@ class SiteHistory:
             if any(run.rows not in (None, *rows) for run in runs.values()):
                 raise ValueError("a run is on rows that are not there")
             return cls(path, _key(said), runs, rows)
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise InputError(
                 f"{path} is not what a site remembers of its runs ({error}): restore it. Without it, budgets "
                 "that were spent would count as unspent"

@@ -100,7 +100,7 @@ def read_table(path: Path, where: str) -> TomlTable:
     """The table that a file is.  Raises InputError for what is no TOML; OSError."""
     try:
         return TomlTable(tomllib.loads(path.read_text(encoding="utf-8")), where)
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:
         raise InputError(f"{where} is no TOML: {error}. Correct it, or write it anew") from None
 
 
@@ -109,5 +109,6 @@ def _tuples(value: Any) -> Any:
 
 
 def _short(value: Any) -> str:
-    text = repr(value)
+    # Python writes no number of more than 4,300 digits.
+    text = "a long number" if isinstance(value, int) and value.bit_length() > 200 else repr(value)
     return text if len(text) <= 60 else text[:57] + "..."

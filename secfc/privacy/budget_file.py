@@ -80,7 +80,7 @@ class BudgetLedger:
             runs = tuple(RunRecord(**run) for run in said["runs"])
             key, total = bytes.fromhex(said["key"]), said["total"]
             found = cls(path, key, said["data"], said["neighbors"], total, runs)
-        except (ValueError, KeyError, TypeError, AttributeError):
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             raise InputError(f"{path} is no ledger of spent budgets: {RESTORE}") from None
         if not whole:
             raise InputError(f"{path} was changed since it was written: {RESTORE}")
