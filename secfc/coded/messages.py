@@ -290,13 +290,16 @@ class CodedGains(Message, tag=77):
     after `Operation.LOSS` that of the means of each pair.
 
     values: (lanes, k / 2) or (lanes, pairs) residues, of that distance times the squared product of
-    both sizes.
+    both sizes.  further: (lanes, more) residues that these are checked by; None where they are not checked.
     """
 
     values: Array
+    further: Array | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
         refuse_if(not is_array(self.values, "u", 2), "coded gains are residues, (lanes, pairs)")
+        if self.further is not None:
+            check_unsigned(self.further, "what coded gains are checked by, (lanes, values),", 2)
 
 
 @dataclass(frozen=True, eq=False, repr=False)

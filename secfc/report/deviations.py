@@ -126,9 +126,19 @@ TABLE = (
         "nothing; there is no dealer under `dealer=None`", "unnoticed", "dealt",
     ),
     DeviationRow(
-        "a client in costs, gains and losses", "which of the planned starts, splits or merges is taken",
-        "how such a number of a cluster compares with one of its choice, one bit for each that is planned",
-        "nothing", "unnoticed", "labels|owners|final|distances",
+        "up to `t` clients in gains of splits and losses of merges, `AssignmentsOnly()` with exact centers",
+        "nothing", "nothing", "these numbers are checked as replies are, but for `2**-57`",
+        "noticed", "labels",
+        (f"{DECODED}::test_a_false_gain_or_loss_ends_the_run_before_it_is_used",),
+    ),
+    DeviationRow(
+        "a client in gains and losses under other policies, or of rounded centers; in costs, and in what "
+        "`KMeansPlusPlus` draws by, under all",
+        "which of the planned starts, splits, merges or numbers of clusters is taken",
+        "how such a number compares with one of its choice, one bit for each that is planned; of a draw, "
+        "about a row",
+        "nothing: a row's square cancels where replies compete, and nowhere else", "unnoticed",
+        "labels|owners|final|distances",
     ),
     DeviationRow(
         "a client in replies under `Distances(max_cheaters=c)`, up to `c` of them", "nothing", "nothing",

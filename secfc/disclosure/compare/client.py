@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from field.code.distances import between_pairs, split_halves
 from field.code.masking import PairKeys
 from field.ring.basis import Basis
+from field.secrets.coins import Coins
 from secfc.coded.messages import (
     CodedCosts,
     CodedGains,
@@ -26,7 +27,8 @@ from secfc.coded.quorum import NOBODY_MISSED
 from secfc.disclosure.compare.candidates import candidates_in
 from secfc.disclosure.compare.rounds import StartedComparison
 from secfc.disclosure.compare.session import CommitteeChoice, ComparisonSession, labels_from_shares
-from secfc.disclosure.decoded.blinding import check_responders, mask_values, masked_reply
+from secfc.disclosure.decoded.blinding import check_responders, mask_values
+from secfc.disclosure.decoded.verification import CheckedAnswer
 from secfc.errors import FaultyServer
 from secfc.roles.exchange import SERVER, STRIDE, Exchange, PartyId, Role, expect_messages, to_all
 from secfc.roles.messages import Message
@@ -40,6 +42,11 @@ class ComparisonBackend(Protocol):
     @property
     def seating(self) -> CommitteeChoice:
         """Who compares with it."""
+        ...
+
+    @property
+    def coins(self) -> Coins:
+        """Its coins: secret."""
         ...
 
     def check(self, question: Query) -> None:
@@ -85,6 +92,11 @@ class ComparisonClient:
     def __repr__(self) -> str:
         return f"Participant({self.name!r}, secret)"
 
+    @property
+    def decodable(self) -> CheckedAnswer:
+        """How I answer what the server decodes."""
+        return CheckedAnswer(self.plan, self.me, self.keys, self.player.coins, self.colluding)
+
     def __call__(self, question: Query, measured: DistanceOracle) -> Role[Message | None]:
         self.opened = None
         match question.operation:
@@ -104,7 +116,7 @@ class ComparisonClient:
                 self.check_measured(question)
                 return self.gains(question, measured, *question.detail.T)
             case distances if distances.opens == "distances" and self.consent:
-                return masked_reply(self.plan, self.me, self.keys, self.colluding, question, measured)
+                return self.decodable(question, measured)
             case _:
                 raise FaultyServer(
                     SERVER, f"asked for {question.operation.opens}, which this policy never shows"
@@ -241,21 +253,27 @@ class ComparisonClient:
 
         Of exact centers, or of those that a committee rounds before.
         """
-        done = None
         if self.plan.fraction is not None:
             match = ComparisonSession(self.plan, question, measured.sizes, self.player.seating)
             begun = yield from self.player.begin(match, measured)
             if not isinstance(begun, StartedComparison):
                 return begun
-            measured, done = begun.measured, MissingMessages(0, begun.missing)
-        if self.me not in question.responders:
-            return done
-        values = compute(measured)
-        # Where centers are rounded, the streams of this round served the check of sums.
-        number = question.round + (0 if self.plan.fraction is None else 1)
-        masked = replace(question, round=number)
-        strangers = mask_values(self.plan, self.me, self.keys, self.colluding, masked, values)
-        return MissingMessages(0, strangers) if strangers.size else reply(values)
+            measured = begun.measured
+            if self.me not in question.responders:
+                return MissingMessages(0, begun.missing)
+        about = measured
+
+        def blind(masked: Query, further: Array | None) -> Message:
+            values = compute(about)
+            strangers = mask_values(self.plan, self.me, self.keys, self.colluding, masked, values, further)
+            if strangers.size:
+                return MissingMessages(0, strangers)
+            return reply(values) if further is None else CodedGains(values, further=further)
+
+        if self.plan.fraction is None:
+            return (yield from self.decodable.reply_checked(question, measured, blind))
+        # The streams of this round served the check of sums.
+        return blind(replace(question, round=question.round + 1), None)
 
 
 def label_check_round(plan: CodedPlan, question: Query) -> int:

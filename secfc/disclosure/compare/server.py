@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from typing import Any, TypeVar
 
 import numpy as np
@@ -32,6 +33,7 @@ from secfc.disclosure.compare.session import (
     should_prune,
 )
 from secfc.disclosure.decoded.distances import MaskedQuorum
+from secfc.disclosure.decoded.verification import verify_replies
 from secfc.errors import FaultyClient, Indispensable, TooFewReplies
 from secfc.kmeans.loop import Step, WeighedClusters, all_pairs, gains_between
 from secfc.kmeans.rounded import gains_of_squares, scaled_costs
@@ -131,7 +133,11 @@ class CommitteeServer:
     ) -> Role[tuple[int, ...]]:
         """Integers that a threshold of clients have shares of, `count` of them."""
         if self.plan.fraction is None:
-            inbox = yield from self.quorum.answered(lambda number, chosen: Query(number, subject, chosen))
+            sizes = cluster_sizes(subject.labels, subject.k)
+            inbox = yield from self.quorum.answered(
+                lambda number, chosen: Query(number, subject, chosen),
+                partial(verify_replies, self.plan, sizes, (count,)),
+            )
         else:
             inbox = yield from self.rounded(subject)
         basis = self.plan.code.basis

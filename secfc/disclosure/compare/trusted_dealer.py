@@ -25,7 +25,7 @@ from secfc.disclosure.compare.computing_party import ComputingParty
 from secfc.disclosure.compare.dealer import collect_seeds, mask_seeds
 from secfc.disclosure.compare.server import CommitteeServer
 from secfc.disclosure.compare.session import CommitteeChoice, committee_size, may_open_distances
-from secfc.disclosure.decoded.distances import MaskedQuorum
+from secfc.disclosure.decoded.distances import CheckedQuorum, MaskedQuorum
 from secfc.errors import InputError
 from secfc.roles.exchange import SERVER, PartyId, Role
 
@@ -68,7 +68,7 @@ class TrustedDealer:
 
     def server(self, plan: CodedPlan, screening: CheaterIdentification) -> Role[CodedSource]:
         committees = yield from self.committees(plan, screening)
-        return CodedSource(committees.quorum, committees)
+        return CodedSource(CheckedQuorum(committees.quorum), committees)
 
     def committees(self, plan: CodedPlan, screening: CheaterIdentification) -> Role[CommitteeServer]:
         """The server's part: who compares, and what it deals."""

@@ -68,7 +68,7 @@ from secfc.disclosure.dealerless.steps import (
     setup_replicated_keys,
 )
 from secfc.disclosure.decoded.blinding import mask_values
-from secfc.disclosure.decoded.distances import MaskedQuorum
+from secfc.disclosure.decoded.distances import CheckedQuorum, MaskedQuorum
 from secfc.errors import FaultyServer
 from secfc.roles.checks import check_residues
 from secfc.roles.exchange import SERVER, Exchange, PartyId, Role, to_all
@@ -119,7 +119,7 @@ class Dealerless:
 
     def server(self, plan: CodedPlan, screening: CheaterIdentification) -> Role[CodedSource]:
         committees = yield from self.committees(plan, screening)
-        return CodedSource(committees.quorum, committees)
+        return CodedSource(CheckedQuorum(committees.quorum), committees)
 
     def committees(self, plan: CodedPlan, screening: CheaterIdentification) -> Role[CommitteeServer]:
         """The server's part: who compares."""

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Any
@@ -30,14 +30,14 @@ from numpy.typing import NDArray
 
 from field.code.distances import widest_multiple
 from field.code.masking import PairKeys
-from field.code.reply_check import DistanceCheck, HalfCheck, ReplyCheck
+from field.code.reply_check import DistanceCheck, HalfCheck, PairCheck, ReplyCheck
 from field.code.rows import cluster_sizes
 from field.ring.basis import Basis
 from field.secrets.coins import Coins
-from secfc.coded.messages import CodedDistances, MissingMessages
+from secfc.coded.messages import CodedDistances, CodedGains, MissingMessages
 from secfc.coded.plan import CodedPlan
 from secfc.coded.policy import DistanceOracle
-from secfc.coded.queries import Query
+from secfc.coded.queries import Operation, Query
 from secfc.coded.quorum import NOBODY_MISSED, MissingMessageError, receive_all
 from secfc.disclosure.checked.messages import MaskedProducts, RepliesFixed
 from secfc.disclosure.checked.steps import (
@@ -50,7 +50,7 @@ from secfc.disclosure.checked.steps import (
     deal_all,
     hear_coins,
 )
-from secfc.disclosure.decoded.blinding import blind_reply, check_responders, masked_reply
+from secfc.disclosure.decoded.blinding import blind_reply, check_responders
 from secfc.roles.checks import check_residues
 from secfc.roles.exchange import SERVER, Exchange, PartyId, Role, expect_messages, to_all
 from secfc.roles.messages import Message
@@ -65,12 +65,14 @@ class DistanceVerification:
     """Everything public about the check of distances; clusters: whose distances compete.
 
     halves: sizes (2 c,) where points are measured to both halves of their cluster: then by how much one is
-    nearer is checked, so what is added to both distances of a point alike stays.
+    nearer is checked, so what is added to both distances of a point alike stays.  apart: whether replies are
+    numbers of pairs of clusters, how far their means are apart.
     """
 
     asked: CheckedReplies
     clusters: Array
-    halves: Array | None
+    halves: Array | None = None
+    apart: bool = False
 
     @property
     def basis(self) -> Basis:
@@ -81,7 +83,10 @@ class DistanceVerification:
         return np.ascontiguousarray(measured.rows.residues(measured.sums)[: self.basis.lanes, self.clusters])
 
     def select_checked(self, labels: Array, decoded: Array) -> Array:
-        """What is checked, (lanes, rows, m), of decoded distances (lanes, k, m), to halves (lanes, 2, m)."""
+        """What is checked, (lanes, rows, m), of decoded distances (lanes, k, m), to halves (lanes, 2, m); of
+        numbers (lanes, pairs) these as they are, (lanes, pairs, 1)."""
+        if self.apart:
+            return decoded[:, :, None]
         if self.halves is None:
             return np.ascontiguousarray(decoded[:, self.clusters])
         pairs = [(a, b, math.gcd(a, b) or 1) for a, b in self.halves.reshape(-1, 2).tolist()]
@@ -90,28 +95,27 @@ class DistanceVerification:
         return self.basis.add(scaled[:, :1], scaled[:, 1:])
 
 
-def checked_distances(plan: CodedPlan, question: Query, sizes: Array) -> DistanceVerification | None:
+def reply_verification(plan: CodedPlan, question: Query, sizes: Array) -> DistanceVerification | None:
     """How replies to a question are checked; sizes: of all clusters.
 
-    None where nothing is compared, or no client is expected to deviate.
+    None where nothing is compared, or no client is expected to deviate; and of what clusters cost, as the
+    squares of rows do not cancel in it.
     """
-    labels = question.labels
-    check: ReplyCheck | None
-    halves: Array | None
-    if question.operation.halves:
-        clusters, halves = np.arange(len(sizes)), sizes
-        check = HalfCheck(labels, tuple(sizes.tolist()), True) if widest_multiple(sizes) else None
-    else:
-        clusters, halves = np.flatnonzero(sizes > 0), None
-        number = np.full(len(sizes) + 1, -1)  # the last one is for -1
-        number[clusters] = np.arange(len(clusters))
-        summed = np.array_equal(cluster_sizes(labels, question.k), sizes)
-        own = number[labels] if summed else None
-        check = DistanceCheck(plan.m, tuple(sizes[clusters].tolist()), own) if len(clusters) > 1 else None
+    operation, clusters = question.operation, np.arange(len(sizes))
+    apart, basis = operation in (Operation.GAIN, Operation.LOSS), plan.code.basis
+    check: ReplyCheck | None = None
+    if apart:
+        pairs = clusters.reshape(-1, 2) if operation is Operation.GAIN else question.detail
+        check = PairCheck(tuple((a, b) for a, b in pairs.tolist()), tuple(sizes.tolist()))
+    elif operation.halves:
+        check = HalfCheck(question.labels, tuple(sizes.tolist()), True) if widest_multiple(sizes) else None
+    elif operation.opens == "distances":
+        clusters = np.flatnonzero(sizes > 0)
+        check = _distance_check(plan, question, sizes, clusters)
     if plan.code.t == 0 or check is None:
         return None
-    lanes = plan.honest_lanes(sizes) if question.coins else plan.lanes(sizes)
-    basis = plan.code.basis.prefix(lanes)
+    if not apart:
+        basis = basis.prefix(plan.honest_lanes(sizes) if question.coins else plan.lanes(sizes))
     public = plan.digest(), question.round, basis.primes, sizes.tolist(), question.digest
     context = hashlib.blake2b(repr(public).encode(), digest_size=32, person=b"secfc-decoded").digest()
     responders = tuple(plan.clients[j] for j in question.responders.tolist())
@@ -119,10 +123,23 @@ def checked_distances(plan: CodedPlan, question: Query, sizes: Array) -> Distanc
         plan, check, basis, context, question.round, 0, responders, responders[: plan.code.t + 1], SERVER,
         judges=(SERVER,), earlier=0,
     )  # fmt: skip
-    return DistanceVerification(asked, clusters, halves)
+    return DistanceVerification(asked, clusters, sizes if operation.halves else None, apart)
+
+
+def _distance_check(plan: CodedPlan, question: Query, sizes: Array, clusters: Array) -> DistanceCheck | None:
+    """The check of distances to these clusters, which have points; None if there is one."""
+    number = np.full(len(sizes) + 1, -1)  # the last one is for -1
+    number[clusters] = np.arange(len(clusters))
+    summed = np.array_equal(cluster_sizes(question.labels, question.k), sizes)
+    own = number[question.labels] if summed else None
+    return DistanceCheck(plan.m, tuple(sizes[clusters].tolist()), own) if len(clusters) > 1 else None
 
 
 # --- client --------------------------------------------------------------------------------------
+
+# Makes a reply to a question, under the masks of its round, with further numbers if it is checked; or says
+# whose keys are missing.
+Blinding = Callable[[Query, Array | None], Message]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -136,13 +153,22 @@ class CheckedAnswer:
     colluding: int
 
     def __call__(self, question: Query, measured: DistanceOracle) -> Role[Message | None]:
+        def blind(masked: Query, further: Array | None) -> Message:
+            return blind_reply(self.plan, self.me, self.keys, self.colluding, masked, measured, further)
+
+        return self.reply_checked(question, measured, blind)
+
+    def reply_checked(
+        self, question: Query, measured: DistanceOracle, blind: Blinding
+    ) -> Role[Message | None]:
+        """My part, of which the server is still due what is returned.  blind: makes the reply."""
         plan, me = self.plan, self.me
-        check = checked_distances(plan, question, measured.sizes)
-        if check is None:
-            return (yield from masked_reply(plan, me, self.keys, self.colluding, question, measured))
         check_responders(plan, question)
         if me not in question.responders:
             return None
+        check = reply_verification(plan, question, measured.sizes)
+        if check is None:
+            return blind(question, None)
         others = [j for j in range(len(plan.clients)) if j != me]
         streams = self.keys.streams(question.round, check.asked.context, others)
         checking = CheckingClient(check.asked, plan.clients[me], streams, self.coins)
@@ -152,8 +178,7 @@ class CheckedAnswer:
             return self.report(silence)
         columns = check.columns(measured)
         # The streams of this round dealt row 0.
-        masked, further = replace(question, round=question.round + 1), checking.further(columns)
-        reply = blind_reply(plan, me, self.keys, self.colluding, masked, measured, further)
+        reply = blind(replace(question, round=question.round + 1), checking.further(columns))
         if isinstance(reply, MissingMessages):
             return reply
         fixed = question.round + FIXED
@@ -191,19 +216,19 @@ class CheckedAnswer:
 def verify_replies(
     plan: CodedPlan,
     sizes: Array,
-    shape: tuple[int, int],
+    shape: tuple[int, ...],
     question: Query,
     inbox: Mapping[PartyId, Any] | None,
 ) -> Role[tuple[set[PartyId], dict[PartyId, MissingMessages]] | None]:
     """Check replies to a question; inbox: None if some are missing, which responders that wait are told.
 
-    sizes: of the clusters that distances are measured to.  shape: of distances.
+    sizes: of the clusters that distances are measured to.  shape: of distances, or of numbers.
     Returns who said no more meanwhile, and who could not go on: then replies must not be used.  None if all
     fits.
 
     Raises SuspectedParties if they do not fit, FaultyClient for what is no reply.
     """
-    check = checked_distances(plan, question, sizes)
+    check = reply_verification(plan, question, sizes)
     if check is None:
         return None
     asked, fixed = check.asked, question.round + FIXED
@@ -234,11 +259,12 @@ def verify_replies(
 
 
 def decoded_replies(
-    check: DistanceVerification, shape: tuple[int, int], inbox: Mapping[PartyId, CodedDistances]
+    check: DistanceVerification, shape: tuple[int, ...], inbox: Mapping[PartyId, Any]
 ) -> tuple[Array, Array]:
-    """Distances (lanes, *shape) and further numbers (lanes, more), residues that replies add up to."""
+    """What replies (lanes, *shape) and further numbers (lanes, more) add up to, residues."""
     asked, basis, code = check.asked, check.basis, check.asked.plan.code
-    replies = expect_messages(inbox, CodedDistances)
+    due: type[Any] = CodedGains if check.apart else CodedDistances
+    replies = expect_messages(inbox, due)
     for sender, message in replies.items():
         check_residues(basis, sender, message.values, shape)
     more = [check_further(basis, c, m.further, asked) for c, m in replies.items()]

@@ -7,13 +7,14 @@ import numpy as np
 import pytest
 
 from field import Basis
-from field.code.distances import distance_margins, half_gaps
+from field.code.distances import between_pairs, distance_margins, half_gaps
 from field.code.lagrange_code import LagrangeCode
 from field.code.reply_check import (
     REPETITIONS,
     DistanceCheck,
     HalfCheck,
     OffPolynomial,
+    PairCheck,
     PlaneCheck,
     SumCheck,
     open_words,
@@ -28,7 +29,10 @@ from field.secrets.coins import SeededCoins
 from tests.nightly import short
 
 BASIS = Basis(LANE_PRIMES[:2])
-KINDS = ("points", "margins", "centers", "moved", "halves", "rounded halves", "planes", "sums")
+KINDS = ("points", "margins", "centers", "moved", "halves", "rounded halves", "planes", "sums", "pairs")
+
+# Of each number of clusters, some whose means are held apart.
+PAIRS = {2: ((0, 1),), 3: ((0, 2), (1, 2)), 4: ((0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3))}
 
 
 @dataclass
@@ -101,6 +105,8 @@ def setting(kind, *, code=None, basis=None, k=3, m=11, d=4, seed=0):
             columns.append(np.ascontiguousarray(mine.residues(about)[:lanes]))
             if kind == "sums":
                 replies.append(columns[-1])
+            elif kind == "pairs":
+                replies.append(between_pairs(mine, about, *np.array(PAIRS[k]).T)[:lanes, :, None])
             elif "halves" in kind:
                 replies.append(half_gaps(mine, about, lanes)[:, None])
             else:
@@ -121,6 +127,7 @@ def setting(kind, *, code=None, basis=None, k=3, m=11, d=4, seed=0):
         "rounded halves": lambda: HalfCheck(labels, sizes, False),
         "planes": lambda: PlaneCheck(m, k),
         "sums": lambda: SumCheck(k, code.ell, width),
+        "pairs": lambda: PairCheck(PAIRS[k], sizes),
     }[kind]()
     return Setting(code, basis, kind, check, rows, columns, replies)
 
@@ -463,6 +470,7 @@ def law(kind, code, points, centers, *, seed=0, client=0, u="own", server=False)
         "two halves": lambda: HalfCheck(labels, (1,) * k, True),
         "planes": lambda: PlaneCheck(m, k),
         "sums": lambda: SumCheck(k, ell, width),
+        "pairs": lambda: PairCheck(((0, 1),), (1, 1)),
     }[kind]()
     w = check.draw(code.basis, SeededCoins(seed, "law"))
     carry = np.array(transfer(code, (*code.betas,), code.alphas[:n]))  # (n, ell + t)
@@ -497,6 +505,7 @@ def law(kind, code, points, centers, *, seed=0, client=0, u="own", server=False)
     words, opened = [], []
     if kind != "sums":
         belongs = np.zeros(m, int) if w.product is None else w.product
+        a = a if kind != "pairs" else np.zeros(m, int)  # of sums alone
         for c in range(products):
             mine = np.where(belongs == c, a, 0)
             word = np.einsum("i,ifjc->fjc", mine, x) + np.array(zero)[c * width : (c + 1) * width]
@@ -524,11 +533,16 @@ def law(kind, code, points, centers, *, seed=0, client=0, u="own", server=False)
     rows = [held.reshape(zeros * masks, -1), said.reshape(ell * n, -1)]
     known = [np.zeros((zeros * masks, len(grid)), np.int64), product.reshape(ell * n, -1)]
     if server:
-        assert kind == "points"
+        assert kind in ("points", "pairs")
         first = np.array(zero_open)  # (width, ell, coins)
-        replies = [((points[h].reshape(ell, width).T[..., None] - first) ** 2).sum((0, 1)) for h in range(k)]
+        at = [points[h].reshape(ell, width).T[..., None] for h in range(k)]
+        if kind == "points":
+            replies = [((x - first) ** 2).sum((0, 1)) for x in at]
+        else:
+            replies = [(x * first).sum((0, 1)) for x in at]
+            replies += [(at[g] * at[h] + 0 * first).sum((0, 1)) for g, h in ((0, 0), (0, 1), (1, 1))]
         rows.append(
-            np.stack([sum(coins_u[h, v if u == "own" else 0, v] for v in range(ell)) for h in range(k)])
+            np.stack([sum(coins_u[h, v if u == "own" else 0, v] for v in range(ell)) for h in range(zeros)])
         )
         known.append(np.array(replies))
     rest = null_space(np.concatenate(rows), p) @ (np.concatenate(known) % p) % p
@@ -574,7 +588,7 @@ def secrets(kind, code):
     """Rows, and centers or planes, None if these are sums of rows."""
     if kind == "two halves":
         return [(np.concatenate([x, y]), None) for x, y in pairwise(ONE)]
-    if kind in ("points", "halves"):
+    if kind in ("points", "halves", "pairs"):
         return [(x, None) for x in (ONE if code is FIVE else TWO)]
     if code is FIVE:
         planes = [np.array(x).reshape(2, 2) for x in ([0, 0, 0, 0], [1, 2, 3, 4], [4, 4, 1, 0])]
@@ -588,8 +602,8 @@ def secrets(kind, code):
 
 @pytest.mark.parametrize(
     ("kind", "code"),
-    [(kind, FIVE) for kind in ("points", "centers", "halves", "two halves", "planes", "sums")]
-    + [(kind, ELEVEN) for kind in ("points", "halves", "sums")],
+    [(kind, FIVE) for kind in ("points", "centers", "halves", "two halves", "planes", "sums", "pairs")]
+    + [(kind, ELEVEN) for kind in ("points", "halves", "sums", "pairs")],
 )
 def test_what_is_opened_has_one_law_whatever_the_rows_are(kind, code):
     for client in range(short(2, nightly=code.threshold(2))):
@@ -604,13 +618,14 @@ def test_one_u_for_two_segments_shows_the_centers():
     assert not alike([law("points", ELEVEN, x, y, seed=1, u="shared") for x, y in few])
 
 
-def test_a_server_that_has_the_distances_learns_no_more():
+@pytest.mark.parametrize("kind", ["points", "pairs"])
+def test_a_server_that_has_the_distances_learns_no_more(kind):
     """Rows that are moved as one, or mirrored, have the same distances."""
     x = np.array([[0], [2]])
     same = [x, x + 1, x + 3, -x % 5]
     for seed in range(3):
-        assert alike([law("points", FIVE, y, None, seed=seed, server=True) for y in same])
-    assert not alike([law("points", FIVE, y, None, seed=0, server=True, u="none") for y in same])
+        assert alike([law(kind, FIVE, y, None, seed=seed, server=True) for y in same])
+    assert not alike([law(kind, FIVE, y, None, seed=0, server=True, u="none") for y in same])
 
 
 # --- bounds ---------------------------------------------------------------------------------------

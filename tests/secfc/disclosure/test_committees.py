@@ -200,7 +200,7 @@ class Overheard:
     """A run with all keys and bare replies kept, to try what any coalition could take off the masks."""
 
     def __init__(self, monkeypatch, t, colluding=None, **parameters):
-        self.keys, self.bare = {}, {}
+        self.keys, self.bare, self.masked = {}, {}, {}
         self.colluding = max(1, t) if colluding is None else colluding
         paired, hide, answer = (
             trusted_dealer.pair_keys,
@@ -214,7 +214,9 @@ class Overheard:
             return keys
 
         def hidden(plan, me, keys, colluding, question, values, further=None):
-            self.bare[question.round, me] = values.copy()
+            asked = question.round - (question.round - ITERATE) % STRIDE
+            self.masked[asked] = question.round  # a later one where row 0 was dealt by those of the question
+            self.bare[asked, me] = values.copy()
             return hide(plan, me, keys, colluding, question, values, further)
 
         def init(client, *args, **named):
@@ -258,7 +260,7 @@ class Overheard:
         context = mask_context(code, responders, lanes, shape, next(asked).digest)
         streams = dict.fromkeys(responders, _Nothing())
         for i in friends:
-            streams |= {i: PairKeys({j: self.keys[i][j]}).streams(number, context)[j]}
+            streams |= {i: PairKeys({j: self.keys[i][j]}).streams(self.masked[number], context)[j]}
         mask = mask_for(code, responders, j, streams, lanes, shape, self.colluding)
         basis = code.basis.prefix(lanes)
         return basis.add(reply, basis.negate(mask).astype(basis.dtype))

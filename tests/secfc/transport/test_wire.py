@@ -384,7 +384,9 @@ MESSAGES = {
     own.FinalShare: st.builds(
         own.FinalShare, arrays(dtype=np.uint64, axes=(2, 2)), st.integers(1, 2**40), st.booleans()
     ),
-    own.CodedGains: st.builds(own.CodedGains, arrays(dtype=np.uint32, axes=(2, 2))),
+    own.CodedGains: st.builds(
+        own.CodedGains, arrays(dtype=np.uint32, axes=(2, 2)), further=st.none() | coded(2)
+    ),
     own.CodedCosts: st.builds(own.CodedCosts, arrays(dtype=np.uint32, axes=(2, 2))),
     own.RevealCenters: requests(),
     **{operation: queries(operation) for operation in Operation},
@@ -674,7 +676,7 @@ def examples():
         own.MaskedBits(np.array([[[2**64 - 1]]], np.uint64), b"coin", b"heard"),
         own.LabelShare(np.array([[5], [6]], np.uint64), b"digests"),
         own.MissingMessages(2, np.array([3], np.int32)),
-        own.CodedGains(np.array([[1, 2]], np.uint32)),
+        own.CodedGains(np.array([[1, 2]], np.uint32), further=np.array([[3]], np.uint32)),
         own.CodedCosts(np.array([[1, 2]], np.uint32)),
         joint.SeatDigest(bytes(range(32))),
         joint.WitnessedBits(np.array([[[1, 2**63]]], np.uint64), bytes(range(16))),

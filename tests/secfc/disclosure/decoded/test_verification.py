@@ -189,3 +189,67 @@ def test_lanes_that_honest_rows_need_are_checked_where_sums_of_others_are_told(m
     faults, *_ = lying(CodedDistances, "values", "client-3", 0, 0)
     with pytest.raises(SuspectedParties, match="fit the shares of the rows"):
         run("sums", faults=faults, bound=4.0)
+
+
+# --- numbers of clusters, under compared labels ----------------------------------------------------
+
+DEALERS = [SERVER, "client-0", None]
+
+
+def split(dealer=SERVER, **options):
+    """Clusters are split by what that gains, and merged by what that costs."""
+    policy = secfc.AssignmentsOnly(dealer=dealer)
+    way = secfc.SecFC(k=3, max_iter=2, init=Bisecting(), threshold=secfc.Threshold(t=1), disclosure=policy)
+    return secfc.fit(way, federation(n=5, m=40), seed=1, keep_bodies=True, **options)
+
+
+def false_number(operation, field, seed, heard):
+    """Client 2 alters a residue of its first answer to this question; notes when, and what is asked later."""
+    asked = []
+
+    def faults(e):
+        if e.kind == operation and e.round not in asked:
+            asked.append(e.round)
+        if heard and e.sender == SERVER and e.kind.endswith(("Query", "FinalResult")) and e.round > heard[0]:
+            heard.append(e.round)
+        if e.kind != "CodedGains" or e.sender != "client-2" or e.round not in asked[:1]:
+            return (e,)
+        heard.append(e.round)
+        changed = getattr(e.body, field).copy()
+        changed.reshape(-1)[np.random.default_rng(seed).integers(changed.size)] ^= 1
+        return (dataclasses.replace(e, body=dataclasses.replace(e.body, **{field: changed})),)
+
+    return faults
+
+
+@pytest.mark.parametrize("dealer", DEALERS)
+@pytest.mark.parametrize("operation", ["GainQuery", "LossQuery"])
+def test_a_false_gain_or_loss_ends_the_run_before_it_is_used(operation, dealer, monkeypatch):
+    for seed in range(short(2, nightly=50)):
+        for field in ("values", "further"):
+            heard = []
+            with pytest.raises(SuspectedParties, match="fit the shares of the rows"):
+                split(dealer, faults=false_number(operation, field, seed, heard))
+            assert len(heard) == 1
+    monkeypatch.setattr("field.code.reply_check.CheckWeights.fits", lambda *_: True)
+    heard = []
+    assert split(dealer, faults=false_number(operation, "values", 0, heard)).n_iter >= 1
+    assert len(heard) > 1
+
+
+@pytest.mark.parametrize("kind", [*KINDS[:1], "CodedGains", *KINDS[2:], "RepliesFixed"])
+def test_lost_words_about_gains_and_losses_change_no_label(kind):
+    def faults(e):
+        return () if e.kind == kind and "client-1" in (e.sender, e.recipient) else (e,)
+
+    assert same_runs(split(), split(faults=faults))
+
+
+def test_distances_that_are_opened_by_consent_are_checked():
+    policy = secfc.AssignmentsOnly(consent=True)
+    way = secfc.SecFC(k=3, max_iter=2, init=KMeansPlusPlus(), threshold=1, disclosure=policy)
+    honest = secfc.fit(way, federation(n=5, m=40), seed=1)
+    assert honest.n_iter >= 1
+    faults, *_ = lying(CodedDistances, "values", "client-2", 0, turn=1)  # one center competes with none
+    with pytest.raises(SuspectedParties, match="fit the shares of the rows"):
+        secfc.fit(way, federation(n=5, m=40), seed=1, faults=faults)
