@@ -18,6 +18,8 @@ import contextlib
 import hashlib
 import logging
 import ssl
+import time
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -196,6 +198,8 @@ READY = b"\x01"
 NONCE = 32
 # Seconds in which who connects must say who it is.
 GREETING = 10.0
+# Connections that have not done so, of one address and of all.
+OF_AN_ADDRESS, OF_ALL = 1 << 10, 1 << 11
 # Refusals by their number in the closing frame.
 UNKNOWN, REPLACED = 4001, 4002
 
@@ -218,6 +222,62 @@ class Counters:
     joined: int = 0
     refused: int = 0
     forwarded: int = 0
+    turned_away: int = 0
+
+
+class Strangers:
+    """Connections that have not said yet who they are, by address: so many at most of one, and in all.
+
+    Whoever proves to be a party counts no longer, so that a thousand of them may share one address.
+    """
+
+    def __init__(self) -> None:
+        self.by_address: Counter[str] = Counter()
+
+    @property
+    def now(self) -> int:
+        """How many there are."""
+        return self.by_address.total()
+
+    def enter(self, address: str) -> bool:
+        """One more of this address, unless there are too many."""
+        if self.by_address[address] >= OF_AN_ADDRESS or self.now >= OF_ALL:
+            return False
+        self.by_address[address] += 1
+        return True
+
+    def leave(self, address: str) -> None:
+        """One of this address is known now, or gone."""
+        self.by_address[address] -= 1
+        if not self.by_address[address]:
+            del self.by_address[address]
+
+
+class Arriving(ServerConnection):
+    """A connection that is counted until it is known, or aborted at once where there are too many."""
+
+    hub: Hub
+    address: str | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        address = str((transport.get_extra_info("peername") or ("",))[0])
+        if not self.hub.strangers.enter(address):
+            self.hub.counters.turned_away += 1
+            cast(asyncio.Transport, transport).abort()
+            return
+        self.address = address
+        super().connection_made(transport)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if hasattr(self, "transport"):
+            self.become_known()
+            super().connection_lost(exc)
+
+    def become_known(self) -> None:
+        """Count it no longer."""
+        if self.address is not None:
+            self.hub.strangers.leave(self.address)
+            self.address = None
 
 
 @dataclass(eq=False)
@@ -227,6 +287,7 @@ class HubEnd:
     socket: ServerConnection
     pipe: ForwardingPipe | None = None
     joined: asyncio.Event = field(default_factory=asyncio.Event)
+    since: float = field(default_factory=time.monotonic)
 
 
 class Hub:
@@ -234,7 +295,7 @@ class Hub:
 
     def __init__(self, runs: Mapping[str, Mapping[PartyId, bytes]]) -> None:
         self.runs = runs
-        self.counters = Counters()
+        self.counters, self.strangers = Counters(), Strangers()
         self._ends: dict[tuple[str, PartyId, PartyId], HubEnd] = {}
         self._pipes = ForwardingPipes(self._forwarded)
 
@@ -245,14 +306,21 @@ class Hub:
         """Bytes that wait here for parties that do not take them."""
         return self._pipes.held()
 
+    def waits(self) -> list[float]:
+        """Since how many seconds each end waits for its peer."""
+        return [time.monotonic() - end.since for end in self._ends.values() if end.pipe is None]
+
     @asynccontextmanager
     async def serving(
         self, host: str = "127.0.0.1", port: int = 0, *, tls: ssl.SSLContext | None = None
     ) -> AsyncIterator[Server]:
         """Accept parties for as long as the context is open.  Raises OSError for a port that is taken."""
+        greet: dict[str, Any] = {} if tls is None else {"ssl_handshake_timeout": GREETING}
+        arriving = type("ArrivingHere", (Arriving,), {"hub": self})
         async with serve(
             self.meet, host, port, ssl=tls, max_size=PIECE, max_queue=2, compression=None, ping_interval=None,
-            process_request=self.page, server_header=None,
+            process_request=self.page, server_header=None, open_timeout=GREETING, create_connection=arriving,
+            **greet,
         ) as server:  # fmt: skip
             try:
                 yield server
@@ -273,6 +341,7 @@ class Hub:
             await socket.close(UNKNOWN, "unknown run or party, or a signature that does not fit")
             return
         session, me, peer = where
+        cast(Arriving, socket).become_known()
         mine = HubEnd(socket)
         if (older := self._ends.get(where)) is not None:
             # The same party again: its old connection is dead, whether it looks so or not.

@@ -7,6 +7,10 @@ Of a hub:
     secfc_hub_refused_total         does somebody hold an old run file, or try to get in?
     secfc_hub_forwarded_bytes_total what will the line cost?
     secfc_hub_held_bytes            does somebody read slowly?
+    secfc_hub_strangers             do strangers hold connections open?
+    secfc_hub_turned_away_total     were there too many of them?
+    secfc_hub_waiting               how many ends wait for a peer that is not there,
+    secfc_hub_waits_since_seconds   and since when?
 
 Of a site:
 
@@ -19,7 +23,9 @@ Of a site:
     secfc_site_waiting_seconds      and how long do we wait for the others?
     secfc_site_waits_since_seconds  is it stuck now?  0 while it computes.
 
-They are on a page of the loopback, in the text format of Prometheus, beside `/healthz`.
+They are on a page of the loopback, in the text format of Prometheus, beside `/healthz`, which is red where a
+run has not moved for STUCK seconds, and says what it waits for and since when.  `alerts.yml` beside this file
+is for Prometheus.
 """
 
 from __future__ import annotations
@@ -28,6 +34,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
 from http import HTTPStatus
 from typing import Any
 
@@ -39,6 +46,8 @@ from secfc.deploy.hub import Hub
 from secfc.roles.exchange import PartyId
 from secfc.transport.link import Link
 
+# Seconds after which a run that waits counts as one that does not move.
+STUCK = 60.0
 BUCKETS = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0)
 
 
@@ -66,11 +75,25 @@ def hub_metrics(hub: Hub) -> CollectorRegistry:
             ("secfc_hub_refused", "connections that were not let in", True, counted.refused),
             ("secfc_hub_forwarded_bytes", "bytes handed on", True, counted.forwarded),
             ("secfc_hub_held_bytes", "bytes that wait for slow readers", False, hub.held()),
+            ("secfc_hub_strangers", "connections that have not said who they are", False, hub.strangers.now),
+            ("secfc_hub_turned_away", "strangers beyond what is allowed", True, counted.turned_away),
+            ("secfc_hub_waiting", "ends whose peer is not there", False, len(waits := hub.waits())),
+            ("secfc_hub_waits_since_seconds", "of the longest wait now", False, max(waits, default=0.0)),
         ]
 
     registry = CollectorRegistry()
     registry.register(OnDemandMetric(table))
     return registry
+
+
+def hub_trouble(hub: Hub) -> str:
+    """What does not move at a hub, "" if all does."""
+    late = [seconds for seconds in hub.waits() if seconds > STUCK]
+    return f"{len(late)} ends wait for a peer that is not there, since {_ago(max(late))}" if late else ""
+
+
+def _ago(seconds: float) -> str:
+    return (datetime.now(UTC) - timedelta(seconds=seconds)).isoformat(timespec="seconds")
 
 
 class SiteMetrics:
@@ -104,6 +127,14 @@ class SiteMetrics:
         self._waiting.observe(seconds)
         self._waits_since = 0.0
 
+    def trouble(self) -> str:
+        """What does not move at a site, "" if all does."""
+        if not self._waits_since or (seconds := time.monotonic() - self._waits_since) <= STUCK:
+            return ""
+        away = sum(not link.ready or link.closed for link in self.links.values())
+        what = f"{away} of {len(self.links)} others, who are away" if away else "others, who are all there"
+        return f"waits for {what}, since {_ago(seconds)}"
+
     def _table(self) -> list[tuple[str, str, bool, float]]:
         links = list(self.links.values())
         there = sum(link.ready and not link.closed for link in links)
@@ -118,9 +149,11 @@ class SiteMetrics:
 
 @asynccontextmanager
 async def serve_metrics(
-    registry: CollectorRegistry, port: int = 0, *, healthy: Callable[[], bool] = lambda: True
+    registry: CollectorRegistry, port: int = 0, *, trouble: Callable[[], str] = str
 ) -> AsyncIterator[Server]:
     """Show these numbers at http://127.0.0.1:port/metrics, and at /healthz whether all is well.
+
+    trouble: what is not, "" where all is.
 
     Raises OSError for a port that is taken.
     """
@@ -129,9 +162,9 @@ async def serve_metrics(
         if request.path == "/metrics":
             return socket.respond(HTTPStatus.OK, generate_latest(registry).decode())
         if request.path == "/healthz":
-            well = healthy()
-            status = HTTPStatus.OK if well else HTTPStatus.SERVICE_UNAVAILABLE
-            return socket.respond(status, "ok\n" if well else "not well\n")
+            wrong = trouble()
+            status = HTTPStatus.SERVICE_UNAVAILABLE if wrong else HTTPStatus.OK
+            return socket.respond(status, f"{wrong or 'ok'}\n")
         return socket.respond(HTTPStatus.NOT_FOUND, "there are /healthz and /metrics\n")
 
     async def nobody(socket: Any) -> None:

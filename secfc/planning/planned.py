@@ -23,6 +23,10 @@ if TYPE_CHECKING:
     from secfc.planning.dp_utility import UtilityForecast
 
 
+# Copies of its part of all shares and messages that a deployed party holds.
+COPIES = 6.6
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Planned:
     """What a run will take and show.
@@ -76,8 +80,12 @@ class Planned:
 
     @property
     def memory_of_a_party(self) -> int:
-        """About the same of a party that computes, with what its process has loaded."""
-        return self.priced.loaded + self.priced.growth // max(1, len(self.computing))
+        """Bytes of a party that computes in its own process, with what that has loaded.
+
+        Beyond its part of what all hold, it has what it sent until the others have taken it, sealed and
+        unsealed, and what its journal takes: `COPIES` times that part, as six deployments were measured.
+        """
+        return self.priced.loaded + round(COPIES * self.priced.growth / max(1, len(self.computing)))
 
     @property
     def computing(self) -> tuple[str, ...]:

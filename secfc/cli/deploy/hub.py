@@ -97,6 +97,6 @@ def _numbers(hub: Hub, port: int | None) -> contextlib.AbstractAsyncContextManag
     """The page for its operator, if there is one."""
     if port is None:
         return contextlib.nullcontext()
-    from secfc.deploy.metrics import hub_metrics, serve_metrics
+    from secfc.deploy.metrics import hub_metrics, hub_trouble, serve_metrics
 
-    return serve_metrics(hub_metrics(hub), port)
+    return serve_metrics(hub_metrics(hub), port, trouble=lambda: hub_trouble(hub))

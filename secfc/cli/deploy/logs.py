@@ -127,7 +127,7 @@ def with_metrics_page(carrier: Carrier, meter: Any, port: int | None) -> Carrier
         from secfc.deploy.metrics import serve_metrics
 
         try:
-            async with serve_metrics(meter.registry, port):
+            async with serve_metrics(meter.registry, port, trouble=meter.trouble):
                 return await carrier(role, peers)
         except OSError as error:
             if "bind" not in str(error):

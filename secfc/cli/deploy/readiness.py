@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from secfc.algorithm import PublicFacts
     from secfc.data.party import Party
 
+# Bytes of a process before it holds rows; of a compared pair of centers, for each row, that a party holds at
+# once, and that its journal keeps in a step: as eight deployments of up to 250,000 rows were measured, of
+# 4, 8 and 16 clusters, whose memory was within 1.5 of what this says.
+LOADED, HELD, KEPT = 250 << 20, 400, 90
 # Steps that an estimate is for.
 STEPS = 20
 
@@ -106,9 +110,12 @@ def estimate_bytes(asked: Built, public: PublicFacts) -> tuple[int, int]:
     inner: Any = asked.draft(public)
     lanes = len(getattr(getattr(getattr(inner, "code", None), "basis", None), "primes", (0, 0)))
     m, k = sum(public.counts), int(getattr(inner, "k", 8) or 8)
-    shares = 4 * lanes * m * (len(asked.public.features or ()) + 3 * k)
-    told = 4 * lanes * m * k if asked.stakes.policy not in ("feddp", "k-fed") else 1 << 16
-    return (300 << 20) + 2 * shares, shares // 3 + STEPS * told
+    shares = 4 * lanes * m * (len(asked.public.features or ()) + 1)
+    if asked.stakes.policy not in ("assignments", "own-labels", "final-labels"):
+        told = 4 * lanes * m * k if asked.stakes.policy not in ("feddp", "k-fed") else 1 << 16
+        return LOADED + 2 * shares + 24 * lanes * m * k, shares + STEPS * told
+    pairs = min(k * (k - 1) // 2, 8 * k)
+    return LOADED + 2 * shares + HELD * m * pairs, shares + STEPS * KEPT * m * pairs
 
 
 def available_memory() -> int | None:

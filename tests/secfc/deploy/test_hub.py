@@ -194,6 +194,38 @@ def test_who_resumes_goes_on_without_a_peer_that_is_lost_for_good():
     assert asyncio.run(run(True)) == {"b", "c"}
 
 
+def test_strangers_are_turned_away_beyond_a_number_and_parties_of_one_address_are_not(monkeypatch):
+    from secfc.deploy import hub as room
+
+    monkeypatch.setattr(room, "OF_AN_ADDRESS", 3)
+
+    async def run():
+        middle = hub("a", "b")
+        async with middle.serving() as server:
+            url, where = url_of(server), server.sockets[0].getsockname()[:2]
+            hearing = asyncio.create_task(party(hears("a"), url, "b", ("a",)))
+            while not middle.waits():
+                await asyncio.sleep(0.01)
+            assert middle.strangers.now == 0  # it is known
+            idle = [await asyncio.open_connection(*where) for _ in range(3)]
+            while middle.strangers.now < 3:
+                await asyncio.sleep(0.01)
+            reader, writer = await asyncio.open_connection(*where)
+            with contextlib.suppress(ConnectionResetError):
+                assert await reader.read(1) == b""
+            writer.close()
+            assert middle.counters.turned_away == 1
+            for _, writer in idle:
+                writer.transport.abort()
+            while middle.strangers.now:
+                await asyncio.sleep(0.01)
+            await party(says("b"), url, "a", ("b",))
+            assert not middle.strangers.by_address
+            return await hearing
+
+    assert asyncio.run(asyncio.wait_for(run(), 30)) == b"word"
+
+
 def test_a_slow_reader_delays_no_other_pair():
     async def run():
         async with hub("a", "b", "c").serving() as server:
@@ -233,7 +265,7 @@ def test_health_and_numbers_are_on_pages_of_the_loopback_and_name_nobody():
         async with (
             middle.serving() as server,
             metrics.serve_metrics(metrics.hub_metrics(middle)) as of_hub,
-            metrics.serve_metrics(site.registry, healthy=lambda: not site.breaks) as of_site,
+            metrics.serve_metrics(site.registry, trouble=site.trouble) as of_site,
         ):
             assert await fetched(server, "/healthz") == ("200", "ok\n")
             assert (await fetched(server, "/metrics"))[0] != "200"  # for the operator only
@@ -246,8 +278,14 @@ def test_health_and_numbers_are_on_pages_of_the_loopback_and_name_nobody():
             )
             pages = [(await fetched(where, "/metrics"))[1] for where in (of_hub, of_site)]
             assert await fetched(of_site, "/healthz") == ("200", "ok\n")
-            site.breaks = 1
-            assert await fetched(of_site, "/healthz") == ("503", "not well\n")
+            site.computed(1.0)
+            assert await fetched(of_site, "/healthz") == ("200", "ok\n")
+            site._waits_since -= 1 + metrics.STUCK
+            status, said = await fetched(of_site, "/healthz")
+            assert (status, said[:36]) == ("503", "waits for 1 of 1 others, who are awa")
+            assert "since 20" in said
+            site.waited(1.0)
+            assert await fetched(of_site, "/healthz") == ("200", "ok\n")
             assert (await fetched(of_site, "/other"))[0] == "404"
             assert all(where.sockets[0].getsockname()[0] == "127.0.0.1" for where in (of_hub, of_site))
             return dict(line.split(" ", 1) for line in "".join(pages).splitlines() if line[0] != "#")

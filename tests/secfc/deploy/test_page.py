@@ -142,16 +142,17 @@ def test_a_wheel_that_was_exchanged_is_not_installed(carried, tmp_path):
 def test_systemd_accepts_the_unit(tmp_path):
     if shutil.which("systemd-analyze") is None:
         pytest.skip("there is no systemd here")
-    text = re.search(r"```ini\n(\[Unit\].*?)```", PAGE, re.DOTALL).group(1)
+    units = re.findall(r"```ini\n(\[Unit\].*?)```", PAGE, re.DOTALL)
+    assert len(units) == 2
     tool = tmp_path / "secfc"
     tool.write_text("#!/bin/sh\n")
     tool.chmod(0o755)
     said = {}
-    wrong = text.replace("ProtectSystem=strict", "ProtectSystem=firm")
-    for name, unit in (("good", text), ("bad", wrong)):
+    wrong = units[0].replace("ProtectSystem=strict", "ProtectSystem=firm")
+    for name, unit in (("good", units[0]), ("hub", units[1]), ("bad", wrong)):
         path = tmp_path / f"{name}.service"
         path.write_text(unit.replace("/opt/secfc/bin/secfc", str(tool)))
         done = subprocess.run(["systemd-analyze", "verify", path], capture_output=True, text=True)
         said[name] = [line for line in done.stderr.splitlines() if path.name in line]
-    assert said["good"] == []
+    assert said["good"] == said["hub"] == []
     assert said["bad"]  # it would have said so

@@ -1,0 +1,89 @@
+"""The runbook's commands, typed at a run of real processes; and the alerts, whose numbers must exist."""
+
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("websockets")
+
+from secfc.deploy import metrics
+from tests.secfc.deploy.sites import HERE, blobs, sites
+
+pytestmark = pytest.mark.deployment
+
+FOLDER = Path(metrics.__file__).parent
+PAGE = (FOLDER / "runbook.md").read_text()
+
+
+def typed(name, folder, *changes):
+    """The commands between two marks, typed in a folder: exit code and what was said."""
+    part = PAGE.split(f"<!-- {name} -->")[1].split(f"<!-- end of {name} -->")[0]
+    (script,) = re.findall(r"```sh\n(.*?)```", part, re.DOTALL)
+    for old, new in changes:
+        assert old in script
+        script = script.replace(old, new)
+    tool = folder / "secfc"
+    tool.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m secfc.cli "$@"\n')
+    tool.chmod(0o755)
+    done = subprocess.run(
+        ["bash", "-c", f"PATH={folder}:$PATH\n{script}"], cwd=folder, env=HERE, stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT, text=True, stdin=subprocess.DEVNULL, timeout=240,
+    )  # fmt: skip
+    return done.returncode, done.stdout
+
+
+def test_alerts_are_about_numbers_that_there_are_and_lead_to_the_runbook():
+    yaml = pytest.importorskip("yaml")
+    rules = [rule for group in yaml.safe_load((FOLDER / "alerts.yml").read_text())["groups"]
+             for rule in group["rules"]]  # fmt: skip
+    known = set(metrics.__doc__.split())
+    anchors = {
+        f"#{line[3:].lower().replace(' ', '-')}" for line in PAGE.splitlines() if line.startswith("## ")
+    }
+    for rule in rules:
+        names = re.findall(r"secfc_\w+", rule["expr"])
+        assert names
+        assert set(names) <= known, rule
+        page, _, anchor = rule["annotations"]["runbook"].partition("#")
+        assert (page, f"#{anchor}" in anchors) == ("runbook.md", True), rule
+    for name in re.findall(r"`(secfc_\w+)`", PAGE):
+        assert name in known, name
+
+
+@pytest.mark.nightly
+def test_what_the_runbook_says_to_type_does_what_it_says(tmp_path):
+    options = {"bound": 32.0, "t": 1, "init": "random", "n_init": 4}
+    with sites(tmp_path, blobs((17, 20, 14, 22, 19)), k=3, options=options) as run:
+        run.start("hub")
+        for name in ("site-0", "site-1", "site-2", "site-4", "server"):
+            run.start(name)
+        run.until_said("hub", "listens")
+        code, said = typed("moves", tmp_path / "site-3")  # which was away, and joins
+        assert (code, "knows this party" in said, "results are in" in said) == (0, True, True), said
+        assert set(run.wait("site-0", "site-1", "site-2", "site-4", "server")) == {0}
+        # Another run, which one site leaves.
+        run.kill("hub")
+        run.change(session=bytes(32), options={**options, "n_init": 40})
+        for name in (*run.rows, "server"):
+            shutil.rmtree(tmp_path / name / "results")
+        run.start_all()
+        run.until("site-3", "clustering")
+        code, said = typed("abort", tmp_path / "site-3")
+        assert (code, "in use" in said, "a process takes part" in said) == (2, True, True), said
+        run.kill("site-3")
+        run.until_said("site-0", '"event": "broke", "party": "site-0", "peer": "site-3"')
+        code, said = typed("status", tmp_path / "site-0", ("curl -s", "true"))
+        assert (code, "a process runs" in said, "away      site-3" in said) == (0, True, True), said
+        code, said = typed("clean", tmp_path / "site-3")
+        assert (code, "the run goes on" in said) == (2, True), said
+        for name in ("site-0", "site-1", "site-2", "site-4", "server"):
+            code, said = typed("go-on", tmp_path / name, ("h1", "site-3"))
+            assert (code, "goes on without site-3" in said) == (0, True), said
+        assert set(run.wait("site-0", "site-1", "site-2", "site-4", "server")) == {5}
+        code, said = typed("abort", tmp_path / "site-3")
+        assert (code, "takes no further part" in said, "deleted" in said) == (0, True, True), said
+        assert typed("clean", tmp_path / "site-3") == (0, "nothing is left of a run that is over.\n")
