@@ -169,6 +169,14 @@ class SiteHistory:
                     "Nothing of these rows was sent",
                 )
 
+    def earlier_runs(self, party: Party, session: bytes) -> Iterator[tuple[PastRun, int]]:
+        """Runs but those of this session that were on some of a client's rows, and on how many of them."""
+        now = self._digests(party)
+        shared = {name: common_rows(now, before) for name, before in self.rows.items()}
+        for run in self._others(session):
+            if run.rows is not None and shared[run.rows]:
+                yield run, shared[run.rows]
+
     def with_run(self, journal: bytes, run: PastRun, party: Party | None) -> SiteHistory:
         """With this run of this journal, for `write`.  party: whose rows it is on; None for the server."""
         rows = self.rows
@@ -217,10 +225,15 @@ def lock_file(path: Path) -> Iterator[None]:
 
 def changed_rows(now: RowSet, before: RowSet) -> int:
     """How many rows differ between two sets, in the one that has more of them."""
+    return max(len(now), len(before)) - common_rows(now, before)
+
+
+def common_rows(now: RowSet, before: RowSet) -> int:
+    """How many rows two sets have in common, each as often as both have it."""
     ours, times = np.unique(now, return_counts=True)
     theirs, others = np.unique(before, return_counts=True)
     _, i, j = np.intersect1d(ours, theirs, assume_unique=True, return_indices=True)
-    return max(len(now), len(before)) - int(np.minimum(times[i], others[j]).sum())
+    return int(np.minimum(times[i], others[j]).sum())
 
 
 def _row_set(digests: bytes) -> RowSet:

@@ -57,6 +57,7 @@ class RunFile:
     identities: the public identity (32 bytes) of every party; the clients in their order, and the server.
     algorithm, k, options: as `secfc run` calls them, options by name; their defaults where they are not
     given.  preparing: how features are prepared, in the words of `secfc run` (standardize, ranges, ...).
+    served_by: whose organization serves, a client's name or another's; None if the file does not say.
     features: names of the columns, in their order.  columns: of clients that have only some of them, theirs.
     seed: of the start, None for coins that clients toss.  schema: by which rows are linked, in hidden
     membership; sites then read its columns instead of IDs.  waiting: clocks, no part of the terms.
@@ -74,6 +75,7 @@ class RunFile:
     preparing: Mapping[str, Any] = field(default_factory=dict)
     columns: Mapping[PartyId, tuple[str, ...]] = field(default_factory=dict)
     seed: int | None = None
+    served_by: str | None = None
     schema: Linkage | None = None
     waiting: Waiting = field(default_factory=Waiting, metadata=LOCAL)
     authority: str | None = field(default=None, metadata=LOCAL)
@@ -131,6 +133,7 @@ class RunFile:
             preparing=table.plain("preparing"),
             columns={name: columns for name, columns in table.lists("columns").items()},
             seed=run.get("seed", int, None),
+            served_by=run.get("served_by", str, None),
             schema=linkage_of(schema, f"{table.where}, [schema]") if schema else None,
             waiting=Waiting(**{f.name: waiting.number(f.name, f.default) for f in fields(Waiting)}),
             authority=run.get("authority", str, None),
@@ -146,7 +149,8 @@ class RunFile:
 
         run: dict[str, Any] = {
             "name": self.name, "session": self.session.hex(), "hub": self.hub, "algorithm": self.algorithm,
-            "k": self.k, "features": list(self.features), "seed": self.seed, "authority": self.authority,
+            "k": self.k, "features": list(self.features), "seed": self.seed, "served_by": self.served_by,
+            "authority": self.authority,
         }  # fmt: skip
         tables: dict[str, Any] = {
             "run": {key: value for key, value in run.items() if value is not None},

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import platform
-import ssl
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from websockets.asyncio.client import connect
-from websockets.exceptions import WebSocketException
 
+from secfc.cli.deploy.hub_check import check_hub
 from secfc.cli.deploy.readiness import (
     CheckResult,
     check_bound,
@@ -21,20 +19,24 @@ from secfc.cli.deploy.readiness import (
     facts_to_judge,
     prepare_kernels,
 )
-from secfc.cli.deploy.run_file import Built, leakage_sentences, spare_sentence, spared_clients
+from secfc.cli.deploy.run_file import (
+    Built,
+    leakage_sentences,
+    serving_sentences,
+    shown_by,
+    spare_sentence,
+    spared_clients,
+)
 from secfc.cli.deploy.site import LoadedSite
 from secfc.cli.errors import cautions_noted
 from secfc.cli.options import argument, command, option
 from secfc.cli.screen import time_work
-from secfc.deploy.rendezvous import NotAdmitted, meet_at_hub
+from secfc.deploy.audit_log import verify_chain
 from secfc.deploy.site import identity_fingerprint
 from secfc.roles.exchange import SERVER
 
 if TYPE_CHECKING:
     from secfc.data.party import Party
-
-# Seconds in which a hub must answer.
-ANSWER = 5.0
 
 STEPS = 20
 
@@ -86,6 +88,8 @@ def check_lines(site: LoadedSite, *, offline: bool) -> Iterator[CheckResult]:
     yield CheckResult("ok", "floors", "this site agrees to what the run asks for")
     for sentence in leakage_sentences(asked):
         yield CheckResult("ok", "shows", sentence)
+    for harmless, sentence in serving_sentences(run, asked):
+        yield CheckResult("ok" if harmless else "warn", "serves", sentence)
     yield CheckResult("ok" if spared_clients(asked) else "warn", "losses", spare_sentence(asked))
     for note in asked.notes:
         yield CheckResult("warn" if "protects nobody" in note else "ok", "note", note)
@@ -95,6 +99,8 @@ def check_lines(site: LoadedSite, *, offline: bool) -> Iterator[CheckResult]:
         rows = party.points.shape[0]
         yield from load_rows(site, asked, party, kept)
         site.remembered.check_rows(party, site.file.floors.changed_rows)
+        yield from earlier_runs(site, asked, party)
+    yield check_audit(site)
     yield from check_machine(site, asked, rows)
     if not offline:
         yield asyncio.run(check_hub(site))
@@ -107,6 +113,32 @@ def load_rows(site: LoadedSite, asked: Built, party: Party, kept: Any) -> Iterat
     )
     if check_bound(site, asked, party, kept):
         yield CheckResult("ok", "bound", f"no value is beyond {asked.public.bound:g}")
+
+
+def earlier_runs(site: LoadedSite, asked: Built, party: Party) -> Iterator[CheckResult]:
+    """What earlier runs over the same rows have shown already, beside what this one would."""
+    now, rows = asked.stakes.policy, party.points.shape[0]
+    for run, shared in site.remembered.earlier_runs(party, site.run.session):
+        name = "an earlier run" if run.name is None else repr(run.name)
+        when = "" if run.time is None else f" of {run.time[:10]}"
+        if run.policy is None:
+            shown, more = "what it showed is not on file", "What it opened stays open"
+        else:
+            shown = f"it showed ({run.policy}) {shown_by(run.policy)}"
+            more = "What it opened stays open"
+            if run.policy != now:
+                more += f", beside what this run shows ({now}): together they tell more than either"
+        which = f"all {rows} rows were" if shared == rows else f"{shared} of the {rows} rows were"
+        yield CheckResult("warn", "earlier", f"{which} in {name}{when}: {shown}. {more}")
+
+
+def check_audit(site: LoadedSite) -> CheckResult:
+    """Whether this site's record is as it wrote it."""
+    path = site.audit.path
+    data = path.read_bytes() if path.exists() else b""
+    for found in verify_chain(data):
+        return CheckResult("warn", "audit", f"{path}, {found}. See `secfc deploy audit verify`")
+    return CheckResult("ok", "audit", f"{path}: {len(data.splitlines())} lines, each as it was written")
 
 
 def check_machine(site: LoadedSite, asked: Built, rows: int) -> Iterator[CheckResult]:
@@ -124,67 +156,3 @@ def check_machine(site: LoadedSite, asked: Built, rows: int) -> Iterator[CheckRe
     _, spent = time_work(lambda: prepare_kernels(asked, facts_to_judge(asked, rows)[0]))
     yield CheckResult("ok", "kernels", f"ready after {spent:.1f} s")
     yield from check_resources(site, asked, rows)
-
-
-async def check_hub(site: LoadedSite) -> CheckResult:
-    """Whether the hub answers, and knows this party."""
-    if site.url.startswith("nvflare://"):
-        return await check_flare(site)
-    me = site.file.party
-    peer = next(name for name in site.run.parties if name != me)
-    away = f"{site.url} does not answer within {ANSWER:g} s: is it running, and is a firewall between?"
-    try:
-        async with asyncio.timeout(ANSWER):
-            async with connect(site.url, ssl=site.tls(), user_agent_header=None) as socket:
-                await socket.wait_closed()  # it knows no such path, and says so
-    except TimeoutError:
-        return CheckResult("fail", "hub", away)
-    except ssl.SSLError as error:
-        return CheckResult(
-            "fail", "hub",
-            f"{site.url} has a certificate that this site does not trust ({error.reason}): put the one that "
-            "signed it into the run file (--authority)",
-        )  # fmt: skip
-    except (OSError, WebSocketException) as error:
-        return CheckResult(
-            "fail", "hub",
-            f"{site.url} cannot be reached ({error}): is it running, and may this machine go out to it? A "
-            "proxy is taken from the environment (https_proxy)",
-        )  # fmt: skip
-    if site.journal.exists():  # whose peers would take this for its return
-        return CheckResult(
-            "warn", "hub", f"{site.url} answers. Whether it knows this party was not asked: a run is under "
-            "way here, or was interrupted"
-        )  # fmt: skip
-    try:
-        async with asyncio.timeout(ANSWER / 2):
-            found = await meet_at_hub(
-                site.url, site.run.session.hex(), me, peer, site.identity, tls=site.tls()
-            )
-            await found.close()
-    except TimeoutError:
-        return CheckResult("ok", "hub", f"{site.url} knows this party; {peer} is not there yet")
-    except NotAdmitted as error:
-        return CheckResult("fail", "hub", str(error))
-    except OSError:
-        return CheckResult("fail", "hub", away)
-    return CheckResult("ok", "hub", f"{site.url} knows this party, and {peer} is there")
-
-
-async def check_flare(site: LoadedSite) -> CheckResult:
-    """Whether the server of NVIDIA FLARE can be reached; its own certificates say the rest."""
-    from secfc.deploy.flare.project import server_of
-
-    host, port = server_of(site.url)
-    try:
-        async with asyncio.timeout(ANSWER):
-            _, writer = await asyncio.open_connection(host, port)
-            writer.close()
-    except (OSError, TimeoutError):
-        return CheckResult(
-            "fail", "hub",
-            f"{site.url} does not answer within {ANSWER:g} s: is it running, and is a firewall between?",
-        )  # fmt: skip
-    return CheckResult(
-        "ok", "hub", f"{site.url} answers; `nvflare preflight-check -p KIT` asks FLARE's own questions"
-    )

@@ -126,6 +126,8 @@ class InitOptions(TextFiles, Overwriting):
         metavar="NAME=PUBLIC", help="A data owner and its public identity; once for each, in their order.")
     server: str | None = option(metavar="PUBLIC", help="The public identity of whoever serves.")
     hub: str | None = option(metavar="URL", help="Where the hub is, as wss://hub.example.org.")
+    served_by: str | None = option(metavar="NAME", help=
+        "Whose organization serves: a client's name, or another's; `check` warns of what that lets it read.")
     authority: Path | None = option(metavar="PEM", help=
         "By which the hub's certificate is known, if the systems do not trust it.")
     features: tuple[str, ...] | None = option(parse=parse_names, metavar="A,B,...", help=
@@ -177,7 +179,7 @@ def init(given: InitOptions) -> None:
 
 
 def _run(given: InitOptions) -> str:
-    from secfc.cli.deploy.run_file import build_run, spare_sentence
+    from secfc.cli.deploy.run_file import build_run, serving_sentences, spare_sentence
 
     with bad_input(OSError, UnicodeDecodeError):
         pem = None if given.authority is None else given.authority.read_text(encoding="ascii")
@@ -189,12 +191,12 @@ def _run(given: InitOptions) -> str:
     made = RunFile(
         given.name, new_session(), str(given.hub), {**given.clients, SERVER: public}, given.features or (),
         given.algorithm, int(given.k) if given.k.isdecimal() else given.k, given.options, given.preparing,
-        seed=given.seed, schema=linkage, authority=pem,
+        seed=given.seed, served_by=given.served_by, schema=linkage, authority=pem,
     )  # fmt: skip
     work = build_run(made)
     with bad_input(OverflowError):  # a plan that cannot be fails here, not at every site
         work.algorithm.plan(replace(work.public, counts=(100,) * len(work.public.clients)))
-    for note in (*work.notes, spare_sentence(work)):
+    for note in (*work.notes, spare_sentence(work), *(more for _, more in serving_sentences(made, work))):
         click.echo(f"Note: {note}.")
     if work.derived:
         click.echo(

@@ -141,7 +141,7 @@ def _together(
 
 
 def _inner(asked: Any) -> Any:
-    from secfc.cli.deploy.results import unscaled_algorithm
+    from secfc.cli.deploy.run_file import unscaled_algorithm
 
     return unscaled_algorithm(asked)
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from click import ClickException
 
 from secfc.cli.deploy.record import kept_consents
+from secfc.cli.deploy.run_file import unscaled_algorithm
 from secfc.cli.errors import RefusedInput, Suspended
 from secfc.cli.outputs import csv_of, json_text, write_all
 from secfc.cli.written import own_lines
@@ -34,11 +35,6 @@ if TYPE_CHECKING:
 MODEL = "model.npz"
 # Algorithms whose clients know all centers, and label new points by themselves.
 OPEN = ("k-fed", "feddp")
-
-
-def unscaled_algorithm(asked: Built) -> Any:
-    """The algorithm, without the scale that its features are brought to first."""
-    return asked.algorithm.capabilities.inner or asked.algorithm
 
 
 def kept_of(site: LoadedSite, asked: Built, outcome: PartyOutcome) -> ModelFile | None:

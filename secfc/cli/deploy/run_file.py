@@ -232,19 +232,71 @@ def spare_sentence(asked: Built) -> str:
     return f"{alone}: {less}a client more would spare one"
 
 
-def leakage_sentences(asked: Built) -> Iterator[str]:
-    """What the run shows to whom, in sentences, as the algorithm says it of itself."""
-    stakes = asked.stakes
-    shown = {
+def serving_sentences(run: RunFile, asked: Built) -> Iterator[tuple[bool, str]]:
+    """Who serves, where the server and one client of the committee together would learn every distance.
+
+    First whether it is harmless, then the sentence; nothing where the server deals for no committee.
+    """
+    plan, inner = asked.draft(asked.guessed(FEW)), unscaled_algorithm(asked)
+    policy = get_parameter(inner, "disclosure", None)
+    if policy is None or policy.capabilities.dealer != SERVER:
+        return
+    may = tuple(plan.workers) or run.clients
+    rule = "the server and one client of the committee together learn every distance"
+    if run.served_by in may:
+        rest = tuple(name for name in may if name != run.served_by)
+        ways = ["let another organization serve"]
+        if is_possible(run, workers=rest):
+            listed = ", ".join(f'"{name}"' for name in rest)
+            ways.append(f"keep it out of the committee (workers = [{listed}])")
+        if is_possible(run, dealer="none"):
+            ways.append('do without a dealer (dealer = "none")')
+        yield (
+            False,
+            f"{run.served_by} serves, and may sit in the committee too: {rule}. To change it, "
+            + (", or ".join(ways)),
+        )
+    elif run.served_by is not None:
+        yield True, f"{run.served_by} serves, and owns no client of the committee; {rule}"
+    else:
+        yield False, (
+            f"the run file does not say whose organization serves (served_by), and {rule}: ask "
+            f"whether it is one of {', '.join(may)}"
+        )  # fmt: skip
+
+
+def is_possible(run: RunFile, **options: Any) -> bool:
+    """Whether a run file with these options in place of its own could be run."""
+    try:
+        made = build_run(replace(run, options={**run.options, **options}))
+        made.draft(made.guessed(FEW))
+    except InputError:
+        return False
+    return True
+
+
+def unscaled_algorithm(asked: Built) -> Any:
+    """The algorithm, without the scale that its features are brought to first."""
+    return asked.algorithm.capabilities.inner or asked.algorithm
+
+
+def shown_by(policy: str, sizes: bool = True) -> str:
+    """What a policy, by its name in floors, shows to whom."""
+    return {
         "assignments": "everybody: the labels of all rows, by number, and sizes of clusters, in every step",
         "own-labels": "each site: the labels of its own rows; everybody: "
-        + ("how many steps were taken" if not stakes.sizes else "sizes of clusters, in every step"),
+        + ("sizes of clusters, in every step" if sizes else "how many steps were taken"),
         "final-labels": "everybody: the final labels of all rows, by number",
         "distances": "the server: the distance of every row to every center in every step, which fix the "
         "shape of the data; everybody: all labels",
         "noise": "the server: noisy distances; everybody: labels made of them",
-    }.get(stakes.policy, "what the page of this algorithm says; `secfc run` tells it at the end")
-    yield shown
+    }.get(policy, "what the page of this algorithm says; `secfc run` tells it at the end")
+
+
+def leakage_sentences(asked: Built) -> Iterator[str]:
+    """What the run shows to whom, in sentences, as the algorithm says it of itself."""
+    stakes = asked.stakes
+    yield shown_by(stakes.policy, stakes.sizes)
     if stakes.t is not None:
         yield f"any t={stakes.t} clients together: nothing beyond that, if they follow the protocol"
     if stakes.epsilon is not None:

@@ -8,7 +8,7 @@ import pytest
 
 import secfc
 from secfc.cli.deploy.readiness import facts_to_judge
-from secfc.cli.deploy.run_file import build_run
+from secfc.cli.deploy.run_file import build_run, serving_sentences
 from secfc.data.dialects import Dialect
 from secfc.data.linkage import Linkage, LinkageField
 from secfc.deploy.floors import BelowFloor, Floors, Stakes
@@ -39,6 +39,7 @@ ASKED = [
     ("lloyd", {"bound": 20.0}, {}), ("overlap-1", {}, {}), ("overlap-2", {}, {}),
     ("secfc", {}, {"ranges": "age=0:120,weight=0:300"}),
 ]  # fmt: skip
+FIVE = {name: bytes([i]) * 32 for i, name in enumerate(("a", "b", "c", "d", "e", "server"), 1)}
 
 
 @pytest.mark.parametrize(("algorithm", "options", "preparing"), ASKED)
@@ -66,6 +67,7 @@ def test_the_algorithm_is_that_of_the_words():
 @pytest.mark.parametrize(("change", "fact"), [
     ({"options": {"t": 1}}, "options.t"), ({"algorithm": "k-fed"}, "algorithm"),
     ({"preparing": {"standardize": True}}, "preparing.standardize"), ({"seed": 3}, "seed"),
+    ({"served_by": "a"}, "served_by"),
     ({"identities": {**IDENTITIES, "a": bytes(32)}}, "identities.a"),
     ({"identities": {"a": IDENTITIES["a"], **IDENTITIES}}, "clients"),
     ({"schema": Linkage((LinkageField("number", width=10),))}, "schema"),
@@ -93,6 +95,30 @@ def test_a_schema_is_part_of_the_run_file_and_another_is_told_by_its_field():
         read(one.toml().replace("width", "with"))
     with pytest.raises(InputError, match="only --membership private"):
         build_run(replace(one, options={}))
+
+
+@pytest.mark.parametrize(("options", "served_by", "harmless", "words"), [
+    ({"t": 1}, "a", False, 'workers = ["b", "c", "d", "e"]'), ({"t": 1}, "a", False, 'dealer = "none"'),
+    ({"t": 1, "workers": ("b", "c", "d")}, "a", True, "owns no client of the committee"),
+    ({"t": 1, "disclosure": "own-labels"}, "a", False, "a serves, and may sit in the committee too"),
+    ({"t": 1}, "an office", True, "an office serves"), ({"t": 1}, None, False, "one of a, b, c, d, e"),
+])  # fmt: skip
+def test_a_client_whose_organization_serves_is_told_of(options, served_by, harmless, words):
+    run = read(runfile(options=options, identities=FIVE, served_by=served_by).toml())
+    ((found, sentence),) = serving_sentences(run, build_run(run))
+    assert found is harmless
+    assert words in sentence
+    assert "together learn every distance" in sentence
+
+
+def test_remedies_for_one_who_serves_are_those_that_this_run_can_take():
+    three = runfile(options={"t": 1}, served_by="a")  # two clients are too few to compute
+    ((_, sentence),) = serving_sentences(three, build_run(three))
+    assert "let another organization serve" in sentence
+    assert "workers" not in sentence
+    for options in ({"t": 1, "dealer": "none"}, {"t": 1, "disclosure": "distances"}):  # nobody deals
+        run = runfile(options=options, served_by="a")
+        assert not list(serving_sentences(run, build_run(run)))
 
 
 def test_where_the_hub_is_and_clocks_are_no_terms():

@@ -1,0 +1,132 @@
+"""What `secfc deploy check` says of proxies, of earlier runs over the same rows, and of the site's record."""
+
+import asyncio
+import contextlib
+
+import numpy as np
+import pytest
+
+pytest.importorskip("websockets")
+
+from secfc.cli.deploy.check import check_audit, earlier_runs
+from secfc.cli.deploy.hub_check import check_hub, proxy_for
+from secfc.cli.deploy.site import LoadedSite
+from secfc.data.party import Party
+from tests.secfc.deploy.sites import Sites, blobs, free_port
+
+ROWS = blobs((12, 15, 14))
+PROXIES = ("http_proxy", "https_proxy", "all_proxy", "socks_proxy", "ws_proxy", "wss_proxy", "no_proxy")
+
+
+@pytest.fixture
+def site(tmp_path, monkeypatch):
+    for name in (*PROXIES, *map(str.upper, PROXIES)):
+        monkeypatch.delenv(name, raising=False)
+    made = Sites(tmp_path, ROWS, options={"bound": 32.0, "t": 1, "disclosure": "own-labels"}, k=3)
+    return lambda **terms: (made.change(**terms), LoadedSite.read(tmp_path / "site-0" / "site.toml"))[1]
+
+
+@contextlib.asynccontextmanager
+async def proxy_that_says(answer):
+    """A proxy that answers so, or never (None)."""
+
+    ended = []
+
+    async def serve(reader, writer):
+        ended.append(over := asyncio.Event())
+        with contextlib.suppress(OSError, asyncio.IncompleteReadError):
+            await reader.readuntil(b"\r\n\r\n")
+            if answer is None:
+                await reader.read()
+            else:
+                writer.write(answer)
+                await writer.drain()
+        with contextlib.suppress(OSError):
+            writer.close()
+            await writer.wait_closed()
+        over.set()
+
+    async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
+        yield server.sockets[0].getsockname()[1]
+        for over in ended:
+            await over.wait()
+
+
+def found(site, monkeypatch, answer, secret="name:word@"):
+    async def ask():
+        async with proxy_that_says(answer) as port:
+            monkeypatch.setenv("https_proxy", f"http://{secret}127.0.0.1:{port}")
+            return await check_hub(site), port
+
+    return asyncio.run(ask())
+
+
+@pytest.mark.parametrize(("answer", "why"), [
+    (b"HTTP/1.1 407 Proxy Authentication Required\r\n\r\n", "asks for a name and a password"),
+    (b"HTTP/1.1 403 Forbidden\r\n\r\n", "does not let this machine through to"),
+    (b"SSH-2.0\r\n\r\n", "does not let this machine through to"),
+])  # fmt: skip
+def test_a_proxy_that_refuses_is_named_with_its_reason_and_no_password(site, monkeypatch, answer, why):
+    result, port = found(site(hub="wss://hub.invalid"), monkeypatch, answer)
+    assert result.state == "fail"
+    assert f"the proxy http://127.0.0.1:{port} {why}" in result.more
+    assert "word" not in result.more.replace("password", "").replace("PASSWORD", "")
+
+
+def test_a_proxy_that_is_not_there_is_told_from_a_hub_that_is_not(site, monkeypatch):
+    port = free_port()
+    monkeypatch.setenv("https_proxy", f"http://127.0.0.1:{port}")
+    result = asyncio.run(check_hub(site(hub="wss://hub.invalid")))
+    assert f"the proxy http://127.0.0.1:{port} cannot be reached (Connection refused)" in result.more
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    result = asyncio.run(check_hub(site(hub=f"ws://127.0.0.1:{port}")))
+    assert f"ws://127.0.0.1:{port} cannot be reached" in result.more
+    assert "proxy" not in result.more
+
+
+def test_a_proxy_that_never_answers_is_said_to_be_on_the_way(site, monkeypatch):
+    monkeypatch.setattr("secfc.cli.deploy.hub_check.ANSWER", 0.4)
+    result, port = found(site(hub="wss://hub.invalid"), monkeypatch, None)
+    assert "does not answer within 0.4 s" in result.more
+    assert f"through the proxy http://127.0.0.1:{port}, which was reached" in result.more
+
+
+def test_the_proxy_is_the_one_that_connections_take(site, monkeypatch):
+    from websockets.uri import parse_uri
+
+    get_proxy = pytest.importorskip("websockets.proxy").get_proxy
+    for name, value in (("http_proxy", "http://a:1"), ("https_proxy", "http://b:2"), ("no_proxy", "near")):
+        monkeypatch.setenv(name, value)
+        for url in ("ws://far:80", "wss://far", "wss://near", "ws://near:8443"):
+            assert proxy_for(url) == get_proxy(parse_uri(url)), (name, url)
+
+
+def test_what_earlier_runs_over_the_same_rows_have_opened_is_said(site):
+    first = site()
+    party = Party("site-0", ROWS["site-0"])
+    assert list(earlier_runs(first, first.agreed(), party)) == []
+    first.charge(first.agreed(), party, bytes(16))
+    assert list(earlier_runs(first, first.agreed(), party)) == []  # its own run is no earlier one
+    later = site(session=bytes(32), options={"bound": 32.0, "t": 1})
+    (line,) = earlier_runs(later, later.agreed(), party)
+    assert line.state == "warn"
+    assert line.more.startswith("all 12 rows were in 'a test' of 20")
+    assert "(own-labels) each site: the labels of its own rows" in line.more
+    assert "beside what this run shows (assignments): together they tell more" in line.more
+    (line,) = earlier_runs(later, later.agreed(), Party("site-0", ROWS["site-0"][:7]))
+    assert line.more.startswith("all 7 rows were")
+    (line,) = earlier_runs(
+        later, later.agreed(), Party("site-0", np.vstack([ROWS["site-0"][:3], ROWS["site-1"]]))
+    )
+    assert line.more.startswith("3 of the 18 rows were")
+    assert list(earlier_runs(later, later.agreed(), Party("site-0", ROWS["site-1"]))) == []
+
+
+def test_a_record_that_was_altered_is_said_before_a_run(site):
+    here = site()
+    assert check_audit(here).state == "ok"
+    here.audit.append("join", "suspended")
+    assert check_audit(here).state == "ok"
+    here.audit.path.write_bytes(here.audit.path.read_bytes().replace(b"suspended", b"finished!"))
+    assert check_audit(here).state == "warn"
+    assert "it was altered" in check_audit(here).more
