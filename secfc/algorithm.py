@@ -16,10 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from field.secrets.coins import Coins, SystemCoins
+from secfc.data.clusters import ClusterProfile, cluster_cautions, profile_clusters
 from secfc.data.federation import Federation, as_federation
 from secfc.data.inputs import REAL, format_value, kind_name, names_listed
 from secfc.data.party import Party
-from secfc.errors import InputError
+from secfc.errors import Caution, InputError
 from secfc.privacy.calibration import Budget
 from secfc.privacy.events import Event, Neighbors
 from secfc.privacy.ledger import EXACT, Ledger, Promise
@@ -478,12 +479,70 @@ class Clustering:
         drive = partial(self.drive, sealed=sealed)
         return self.model.predict(federation, coins=coins or _system_coins, drive=drive)
 
-    def _of_the_fit(self, data: Any, *, union: bool) -> Federation:
+    def profile(self, federation: Any, client: PartyId | None = None) -> ClusterProfile:
+        """What the clusters are: points, and of each feature means, deviations and medians, in data units.
+
+        Computed from the rows that are given, by whoever has them, without a protocol: of all clients, as
+        only an experiment has them, or of one client, as it does at home.  Means of all rows are the centers,
+        also where no party of the run learned them.
+
+        Parameters
+        ----------
+        federation
+            The data of the fit, as there, with its gaps.
+        client
+            Whose rows, None for all.
+
+        Returns
+        -------
+        ClusterProfile
+            See there; cost, too.
+
+        Raises
+        ------
+        InputError
+            For other data than those of the fit.
+        """
+        points, labels, names = self._rows_of_the_fit(federation)
+        if client is not None and client not in points:
+            raise InputError(f"client={format_value(client)} took no part: {names_listed(list(points))} did")
+        chosen = list(points) if client is None else [client]
+        return profile_clusters(
+            np.concatenate([points[name] for name in chosen]),
+            np.concatenate([labels[name] for name in chosen]), self.k, names,
+        )  # fmt: skip
+
+    def cautions(self, federation: Any) -> tuple[Caution, ...]:
+        """What whoever has all rows should know of the clusters: cautions that show no value.
+
+        Of clusters without points, a run that stopped before it converged, a cluster of one repeated value,
+        and one within one site.  federation: the data of the fit.  Raises InputError.
+        """
+        points, labels, names = self._rows_of_the_fit(federation)
+        return cluster_cautions(points, labels, self.k, self.converged, names)
+
+    def _rows_of_the_fit(
+        self, data: Any
+    ) -> tuple[dict[PartyId, Array], dict[PartyId, Array], tuple[str, ...] | None]:
+        """Rows as they are, gaps as NaN, and labels, by client; and names of features."""
+        federation = self._of_the_fit(data, union=False, gaps=True)
+        rows = {
+            party.name: np.asarray(party.points[0 : party.points.shape[0]], np.float64)
+            for party in federation.parties
+        }
+        if [len(part) for part in rows.values()] != [len(own) for own in self.labels]:
+            raise InputError(
+                f"these data have {federation.counts} rows, and labels are of "
+                f"{tuple(len(own) for own in self.labels)}: give the data of the fit"
+            )
+        return rows, dict(zip(rows, self.labels, strict=True)), federation.feature_names
+
+    def _of_the_fit(self, data: Any, *, union: bool, gaps: bool = False) -> Federation:
         """New points of the clients of the fit, whose names are taken for a list that has none."""
         listed = isinstance(data, list | tuple) and not any(isinstance(item, Party) for item in data)
         if listed and len(data) == len(self.plan.clients):
             data = dict(zip(self.plan.clients, data, strict=True))
-        return as_federation(data, union=union)
+        return as_federation(data, union=union, gaps=gaps)
 
     def __getattr__(self, name: str) -> Any:
         # Only names that a result does not have come here.

@@ -157,7 +157,7 @@ def refusals(settings: Settings, bound: float | None) -> tuple[list[InputError],
     try:
         with bad_input(OSError), warnings.catch_warnings(record=True) as cautions:
             warnings.simplefilter("always", Caution)
-            federation, _ = without_gaps(settings, read_files(settings))
+            federation, _, dropped = without_gaps(settings, read_files(settings))
             alone = alone and federation.n < SHARED
             name = "masked-lloyd" if settings.features != "same" else "lloyd" if alone else "secfc"
             method = methods()[name]
@@ -169,7 +169,8 @@ def refusals(settings: Settings, bound: float | None) -> tuple[list[InputError],
         return list(faults.faults), []
     except InputError as fault:
         return [fault], []
-    return [], [caution_text(one.message) for one in cautions if issubclass(one.category, Caution)]
+    told = [caution_text(one.message) for one in cautions if issubclass(one.category, Caution)]
+    return [], [*told, *dropped]
 
 
 LINE = re.compile(r", line (\d+)")

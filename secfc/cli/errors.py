@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import shlex
 import warnings
-from collections.abc import Collection, Hashable, Iterator, Mapping
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, is_dataclass
 from difflib import get_close_matches
@@ -208,7 +208,6 @@ def cautions_noted() -> Iterator[None]:
 @contextmanager
 def cautions_told(but: type[Warning] | None = None) -> Iterator[None]:
     """Within the body the library's cautions become notes on stderr, except those of this kind."""
-    from secfc.cli.verbosity import is_quiet
     from secfc.errors import Caution
 
     with warnings.catch_warnings(record=True) as found:
@@ -217,8 +216,16 @@ def cautions_told(but: type[Warning] | None = None) -> Iterator[None]:
     for one in found:
         if not issubclass(one.category, Caution):
             warnings.warn_explicit(one.message, one.category, one.filename, one.lineno)
-        elif not is_quiet() and not (but and issubclass(one.category, but)):
-            click.echo(f"Note: {caution_text(one.message)}.", err=True)
+        elif not (but and issubclass(one.category, but)):
+            tell_notes([caution_text(one.message)])
+
+
+def tell_notes(notes: Iterable[str]) -> None:
+    """Notes on stderr, unless silence was asked for."""
+    from secfc.cli.verbosity import is_quiet
+
+    for note in () if is_quiet() else notes:
+        click.echo(f"Note: {note}.", err=True)
 
 
 def caution_text(caution: Warning | str) -> str:

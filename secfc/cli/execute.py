@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from secfc.cli.settings import Settings
     from secfc.coded.membership import Private
     from secfc.coded_kmeans.adversary_view import QueryRecorder
+    from secfc.data.clusters import ClusterProfile
     from secfc.data.federation import Federation
     from secfc.data.resolution import Resolution
     from secfc.report import Comparison, FloatComparison, Report
@@ -327,6 +328,7 @@ def execute(
     source: str,
     screen: Screen,
     command: Sequence[str] = (),
+    told: Sequence[str] = (),
 ) -> tuple[Clustering, Report]:
     """Plan, cluster, compare with plaintext k-means, and try what the server learned.  Writes nothing.
 
@@ -345,12 +347,14 @@ def execute(
     done = cluster_points(run, screen, wall)
     comparison, ordinary = verify_labels(run, done, screen, wall)
     finding = attack_as_server(run, done, screen, wall)
+    profile, noted = describe_clusters(run, done.result)
+    asides = (*run.asides, *told, *noted)
     parameters = {"seed": asked.settings.seed, "sealed": asked.settings.sealed, **run.choice.parameters}
     return done.result, make_report(
         done.result, federation=done.points, algorithm=run.scaled, source=source, parameters=parameters,
-        ids=asked.settings.id_column, notes=done.notes, asides=run.asides, comparison=comparison,
-        ordinary=ordinary, resolution=run.resolution, finding=finding, wall=wall, origin=origin,
-        evaluate=asked.settings.evaluate,
+        ids=asked.settings.id_column, notes=done.notes, asides=asides, comparison=comparison,
+        ordinary=ordinary, resolution=run.resolution, finding=finding, profile=profile, wall=wall,
+        origin=origin, evaluate=asked.settings.evaluate,
     )  # fmt: skip
 
 
@@ -372,6 +376,17 @@ def prepare_run(method: Method, asked: AskedOptions, federation: Federation, scr
     notes, asides = (*choice.notes, *losses), facts_of_data(asked, prepared)
     notes += facts_of_columns(asked, prepared.raw) + choice.remarks
     return PreparedRun(asked, prepared, public, choice, algorithm, plan, resolution, notes, asides)
+
+
+def describe_clusters(run: PreparedRun, result: Clustering) -> tuple[ClusterProfile | None, tuple[str, ...]]:
+    """What the clusters are, in data units, and notes on them; nothing where nobody may know.
+
+    Points that several clients hold count for each; where clients observe different columns, there is none.
+    """
+    raw = run.prepared.raw
+    if raw.observed is not None or (run.asked.noisy and not run.asked.settings.evaluate):
+        return None, ()
+    return result.profile(raw), tuple(caution_text(one) for one in result.cautions(raw))
 
 
 def judge_rounding(

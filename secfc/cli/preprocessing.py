@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from secfc.cli.errors import bad_input, cautions_told
+from secfc.cli.errors import bad_input
 from secfc.cli.method import AskedOptions
 from secfc.cli.settings import Settings
 
@@ -218,30 +217,28 @@ def prepare_points(asked: AskedOptions, federation: Federation) -> PreparedPoint
         return PreparedPoints(applied.scaling.federation(federation), federation, way.limit, way, applied)
 
 
-def without_gaps(settings: Settings, federation: Federation) -> tuple[Federation, Any]:
-    """The rows that will be clustered, and by client which of its rows these are; None if they are all.
+def without_gaps(settings: Settings, federation: Federation) -> tuple[Federation, Any, tuple[str, ...]]:
+    """The rows that will be clustered, which of its rows these are by client, None if all are, and notes.
 
     Raises InputError if none is left.
     """
     from secfc.data.federation import drop_incomplete_rows as dropped
-    from secfc.errors import Caution
 
     if settings.missing != "drop":
-        return federation, None
+        return federation, None, ()
     left, kept = dropped(federation)
+    rows = dict(zip(federation.names, kept, strict=True))
     lost = {
-        party.name: party.points.shape[0] - len(rows)
-        for party, rows in zip(federation.parties, kept, strict=True)
+        party.name: count
+        for party in federation.parties
+        if (count := party.points.shape[0] - len(rows[party.name]))
     }
-    if any(lost.values()):
-        named = [f"{name} {count}" for name, count in lost.items() if count]
-        more = f", and {len(named) - 6} more clients" if len(named) > 6 else ""
-        with cautions_told():
-            warnings.warn(
-                Caution(
-                    f"{sum(lost.values())} of {sum(lost.values()) + left.m} rows miss a value and are left "
-                    f"out, by client: {', '.join(named[:6])}{more}"
-                ),
-                stacklevel=2,
-            )
-    return left, dict(zip(federation.names, kept, strict=True))
+    if not lost:
+        return left, rows, ()
+    named = [f"{name} {count}" for name, count in lost.items()]
+    more = f", and {len(named) - 6} more clients" if len(named) > 6 else ""
+    note = (
+        f"{sum(lost.values())} of {federation.m} rows miss a value and are left out, by client: "
+        f"{', '.join(named[:6])}{more}"
+    )
+    return left, rows, (note,)

@@ -18,6 +18,10 @@ COMMANDS = {
     ),
     "plan": ("secfc.cli.plan:plan", "Say what a run will cost and show, before it is agreed on."),
     "predict": ("secfc.cli.predict:predict", "Label new points by the model of a run."),
+    "describe": (
+        "secfc.cli.describe:describe_labels",
+        "Say what clusters are, from the rows that were labeled.",
+    ),
     "grid": ("secfc.cli.grid:grid", "Run every combination of parameters, a tidy row each."),
     "plot": ("secfc.cli.grid:plot", "Draw rows of a grid."),
     "psu": (

@@ -89,11 +89,11 @@ def run(context: click.Context, given: RunOptions) -> None:
     screen = Screen.stderr(settings.as_json)
     with screen.status("Reading the data"):
         federation, source = load_federation(method, asked)
-        federation, kept = without_gaps(settings, federation)
+        federation, kept, dropped = without_gaps(settings, federation)
     outputs = Outputs.of(asked)
     if settings.processes:
         context.exit(rehearse_and_report(method, asked, federation, kept, outputs, screen))
-    result, found = execute(method, asked, federation, source, screen, command_line(context))
+    result, found = execute(method, asked, federation, source, screen, command_line(context), dropped)
     write_results(asked, outputs, federation, kept, result, found)
     if found.verified is False:
         context.exit(1)
@@ -166,7 +166,11 @@ def _sketch(result: Clustering, federation: Federation, found: Report) -> Any:
     """Points of a plane, None where no budget paid for them and nobody asked."""
     from secfc.report import plane_sketch
 
-    return None if found.noisy and not found.evaluated else plane_sketch(result, federation)
+    if found.noisy and not found.evaluated:
+        return None
+    # Points as they were clustered: with gaps filled in, on their scale.
+    scaled = federation if result.scaling is None else result.scaling.scaling.federation(federation)
+    return plane_sketch(result, scaled)
 
 
 def check_options(context: click.Context, method: Method, settings: Settings) -> AskedOptions:

@@ -168,13 +168,19 @@ class Matching:
 
 
 @dataclass(frozen=True)
-class Preparing:
-    """How features are prepared; what all sites of a deployment must have alike."""
+class Categories:
+    """Which columns are text."""
 
     categorical: tuple[tuple[str, tuple[str, ...] | None], ...] = option((), metavar="A,B=X|Y,...",
         parse=parse_categories, group=DATA, help=
         "Columns of text: each category becomes a feature, 1 where a row has it and else 0. Categories are "
         "listed after =, and everybody may know them, or found by a private set union.")
+
+
+@dataclass(frozen=True)
+class Preparing(Categories):
+    """How features are prepared; what all sites of a deployment must have alike."""
+
     standardize: bool = option(False, group=DATA, common=True, help=
         "Bring every feature to mean 0 and deviation 1 first, over all clients: they add sums in secret and "
         "learn these, the server does not. The limit is then the bound.")

@@ -26,6 +26,7 @@ import secfc
 from field.ring.quantize import Quantizer
 from secfc import metrics
 from secfc.algorithm import Algorithm, Clustering
+from secfc.data.clusters import ClusterProfile
 from secfc.data.federation import Federation
 from secfc.data.inputs import names_listed
 from secfc.data.party import Party
@@ -407,7 +408,8 @@ class Report:
 
     counts, cost, scores (None without a known truth), seconds by role and phase, wall (seconds by the clock,
     by part of the work) and finding (what a curious server could rebuild, None if that was not tried) are
-    None where no budget paid for them and nobody asked.  risk: of being recognized by opened centers, None
+    None where no budget paid for them and nobody asked.  profile: what the
+    clusters are, None where that may not be told.  risk: of being recognized by opened centers, None
     without any.
     """
 
@@ -449,6 +451,7 @@ class Report:
     finding: ServerFinding | None
     risk: Risk | None
     asides: tuple[str, ...] = ()
+    profile: ClusterProfile | None = None
 
     def __repr__(self) -> str:
         return f"Report({self.account.name}, n={self.n}, d={self.d}, k={self.parameters['k']})"
@@ -479,7 +482,7 @@ class Report:
                 "this run has no budget of differential privacy, so nothing in its report is noisy: run with "
                 "an epsilon, or show it to those alone who may see the data"
             )
-        left: dict[str, Any] = dict.fromkeys(("cost", "scores", "seconds", "wall", "finding"))
+        left: dict[str, Any] = dict.fromkeys(("cost", "scores", "seconds", "wall", "finding", "profile"))
         if not self.labels_paid:
             left |= {"digests": None, "changes": None, "counts": None, "withheld": ()}
         return dataclasses.replace(self, **left, **self._of_strangers, evaluated=False)
@@ -493,7 +496,7 @@ class Report:
         """
         if self.noisy:
             return self.publishable
-        left: dict[str, Any] = dict.fromkeys(("digests", "centers", "cost", "scores"))
+        left: dict[str, Any] = dict.fromkeys(("digests", "centers", "cost", "scores", "profile"))
         if self.ordinary is not None and tells_of_few(self.ordinary.points - self.ordinary.equal):
             few = f"On the unrounded data ordinary k-means has another label for fewer than {FEW} points."
             left |= {"ordinary": None, "notes": (*self.notes, few)}
@@ -535,6 +538,7 @@ def make_report(
     wall: Mapping[str, float] | None = None,
     origin: Origin | None = None,
     evaluate: bool = False,
+    profile: ClusterProfile | None = None,
 ) -> Report:
     """The report of a run of this algorithm on this federation.
 
@@ -595,6 +599,7 @@ def make_report(
         finding=finding,
         risk=identity_risk(result, labels, delta, noisy=account.delta is not None),
         asides=asides,
+        profile=profile if told else None,
     )
     return found if told else found.publishable
 

@@ -18,7 +18,7 @@ from secfc.data.federation import Federation
 from secfc.kmeans.elbow import CostCurve
 from secfc.report.data import Report, in_row_order, pool_points
 from secfc.report.people import SIMULATED, report_sections, report_summary
-from secfc.report.terminal import Dots
+from secfc.report.terminal import Dots, Tiles
 
 # Ten hues that also differ in lightness (Okabe and Ito's, and two grays); an eleventh cluster has the first.
 COLORS = (
@@ -40,6 +40,7 @@ def load_template(name: str = "page.html.jinja") -> Any:
     made.filters["kind"] = lambda part: type(part).__name__
     made.filters["placed"] = place_dots
     made.filters["widths"] = bar_widths
+    made.filters["tinted"] = tint_tiles
     made.globals["colors"] = COLORS
     return made.get_template(name)
 
@@ -80,6 +81,18 @@ def bar_widths(values: Sequence[tuple[str, int]]) -> list[tuple[str, int, float]
     """Names, numbers, and the length of their bars in percent."""
     most = max((value for _, value in values), default=0) or 1
     return [(name, value, round(100 * value / most, 2)) for name, value in values]
+
+
+def tint_tiles(tiles: Tiles) -> list[tuple[str, list[tuple[str, str]]]]:
+    """Names of rows, and of each number its text and its color: red above 0 and blue below."""
+    return [(name, [_tinted(value) for value in values]) for name, values in tiles.rows]
+
+
+def _tinted(value: float) -> tuple[str, str]:
+    if math.isnan(value):
+        return "", "transparent"
+    red, green, blue = (213, 94, 0) if value > 0 else (0, 114, 178)
+    return f"{value:+.1f}", f"rgba({red}, {green}, {blue}, {min(abs(value), 2) / 2.5:.2f})"
 
 
 def place_dots(dots: Dots) -> list[tuple[float, float, str]]:

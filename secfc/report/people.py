@@ -9,6 +9,7 @@ import textwrap
 from rich.console import Console
 
 from secfc.report import terminal
+from secfc.report.clusters import profile_section
 from secfc.report.costs import time_table, traffic_table
 from secfc.report.data import Report, RowCounts, epsilon_totals, library_versions, privacy_spent
 from secfc.report.float_kmeans import FloatComparison
@@ -46,6 +47,7 @@ def report_sections(found: Report, sketch: Dots | None = None) -> tuple[Section,
             found.account.title,
             (Pairs(_setup(found)), *_notes((*found.notes, *found.asides))),
         ),
+        *(() if found.profile is None else (profile_section(found.profile),)),
         _result(found),
         Section("Clients that did not follow the protocol", (Items(_dishonest(found)),)),
         _clusters(found),

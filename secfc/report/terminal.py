@@ -65,7 +65,16 @@ class Dots:
     points: Sequence[tuple[float, float, int]]
 
 
-Part = Pairs | Words | Items | Grid | Bars | Dots
+@dataclass(frozen=True)
+class Tiles:
+    """Named rows of signed numbers, a tile each, under names of columns.  what: they are, in words."""
+
+    what: str
+    columns: Sequence[str]
+    rows: Sequence[tuple[str, Sequence[float]]]
+
+
+Part = Pairs | Words | Items | Grid | Bars | Dots | Tiles
 
 
 @dataclass(frozen=True)
@@ -93,7 +102,7 @@ class Section:
             return bool(part.lines)
         if isinstance(part, Items):
             return bool(part.sentences)
-        if isinstance(part, Grid):
+        if isinstance(part, Grid | Tiles):
             return bool(part.rows)
         return bool(part.values if isinstance(part, Bars) else part.points)
 

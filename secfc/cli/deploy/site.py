@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from secfc.cli.deploy.run_file import Built, build_run
-from secfc.cli.errors import bad_input, cautions_told, full_disc_told
+from secfc.cli.errors import bad_input, cautions_told, full_disc_told, tell_notes
 from secfc.data.inputs import with_parameters
 from secfc.deploy.audit_log import NAME, AuditLog, read_seconds
 from secfc.deploy.history import PastRun, SiteHistory, history_locked
@@ -197,7 +197,8 @@ class LoadedSite:
                 )  # fmt: skip
         except InputError as error:
             raise InputError(error.text(SITE_FILE)) from error
-        left, kept = without_gaps(settings, read.ordered(columns))
+        left, kept, dropped = without_gaps(settings, read.ordered(columns))
+        tell_notes(dropped)
         one = replace(left.parties[0], name=self.file.party)
         return one, None if kept is None else kept[left.names[0]]
 

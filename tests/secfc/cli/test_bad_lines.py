@@ -153,6 +153,9 @@ run FILES -k 2 --verify-union -> --verify-union | --membership private
 run FILES -k 2 --site-labels old.csv -> old.csv is a file: name a directory
 run FILES -k 2 --site-labels nowhere/out -> the directory
 check -> Missing argument 'FILE...'
+describe -> Missing argument 'LABELS.csv'
+describe nope.csv an.csv -> nope.csv: No such file
+describe an.csv bn.csv -> is no file of labels | `secfc predict`
 check an.csv --standardize --to-range -> are two scales: choose one
 check-ids a.csv -> Missing option '--schema'
 check-ids a.csv --schema nope.toml -> nope.toml
