@@ -17,14 +17,13 @@ Whatever is added to a product before its coin is drawn: if s is wrong, h as tol
 <b, x>, and they meet in at most 2q - 2 points; if they do not at z, H is another one than U V, and these
 meet in at most 2q.  All of these functions are linear in shares, but for `block_products` and
 `last_products`.
-
-No protocol sends these yet: sums of labels that stay shared are not checked.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -36,12 +35,20 @@ from field.ring.basis import Basis
 
 Array = NDArray[Any]
 
+# A wrong sum passes with at most this probability, whatever is added to products.
+MISSED = Fraction(1, 2**60)
+
 
 def miss_bound(p: int, m: int, repetitions: int = 1) -> Fraction:
     """Probability, at most, that a wrong sum of m products modulo p passes, with fresh coins a repetition."""
     q = block_length(m)
     coins = p - 2 * q - 1
     return (Fraction(2, p) + Fraction(4 * q - 2, coins)) ** repetitions
+
+
+def least_repetitions(p: int, m: int) -> int:
+    """How often a sum of m products modulo primes of at least p is checked, so that MISSED bounds a lie."""
+    return next(r for r in count(1) if miss_bound(p, m, r) <= MISSED)
 
 
 def block_length(m: int) -> int:

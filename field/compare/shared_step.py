@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 
 from field.cached import cached_property
 from field.ring.basis import Basis
+from field.secrets.coins import Coins
 
 Array = NDArray[Any]
 
@@ -115,6 +116,74 @@ def signed_bisectors(
     fewer = basis.multiply(fewer, share[:, None]).astype(basis.dtype)
     out[:, :, 0] = basis.add(np.ascontiguousarray(out[:, :, 0]), fewer)
     return out
+
+
+def pair_claims(
+    basis: Basis, sums: Array, sizes: Array, reduced: Array, pairs: ClusterPairs, coins: Coins
+) -> tuple[Array, Array, Array]:
+    """By public coins two vectors (lanes, N), whose inner product is the last (lanes,) if `pair_products` are
+    what was reduced.  Linear in shares; N: `count_pair_claims`.
+    """
+    a, b, width = pairs.first, pairs.second, sums.shape[2]
+    count, k = len(a), pairs.k
+    weights = basis.sample((reduced.shape[1],), coins)
+    crossed, gaps, squares, norms = np.split(weights, np.cumsum([count, count * width, k]), axis=1)
+    gaps = gaps.reshape(basis.lanes, count, width)
+    by_first = basis.add(basis.multiply(crossed, sizes[:, b]), _weighted(basis, gaps, sums[:, b]))
+    by_second = basis.negate(_weighted(basis, gaps, sums[:, a])).astype(basis.dtype)
+    own = basis.multiply(norms[:, :, None], sums)
+    left = (sizes[:, a], sizes[:, b], basis.multiply(squares, sizes), own)
+    right = (by_first, by_second, sizes, sums)
+    return _joined(basis, left), _joined(basis, right), _weighted(basis, weights, reduced)
+
+
+def bisector_claims(
+    basis: Basis,
+    reduced: Array,
+    sizes: Array,
+    pairs: ClusterPairs,
+    m: int,
+    segments: int,
+    planes: Array,
+    coins: Coins,
+) -> tuple[Array, Array, Array]:
+    """Vectors and their inner product as of `pair_claims`, if planes (lanes, pairs, 1 + d) are what
+    `signed_bisectors` makes of what was reduced.
+    """
+    a, b, (_, count, width) = pairs.first, pairs.second, planes.shape
+    d = width - 1
+    crossed, gaps, squares, norms = np.split(reduced, np.cumsum([count, count * d, pairs.k]), axis=1)
+    weights = basis.sample((count, width), coins)
+    factor = np.array([-side_margin(m) % p for p in basis.primes], np.uint64).astype(basis.dtype)
+    offset = np.ascontiguousarray(weights[:, :, 0])
+    scaled = basis.multiply(offset, factor[:, None])
+    opposite = basis.negate(scaled).astype(basis.dtype)
+    across = _weighted(basis, weights[:, :, 1:], gaps.reshape(basis.lanes, count, d))
+    twice = basis.negate(basis.add(factor, factor)).astype(basis.dtype)
+    left = basis.multiply(scaled, squares[:, a]), basis.multiply(opposite, squares[:, b]), crossed
+    right = norms[:, b], norms[:, a], basis.multiply(across, twice[:, None])
+    share = np.array([pow(segments, -1, p) for p in basis.primes], basis.dtype)
+    fewer = basis.multiply(subtract(basis, sizes[:, b], crossed), share[:, None])
+    total = _weighted(basis, weights.reshape(basis.lanes, -1), planes.reshape(basis.lanes, -1))
+    known = _weighted(basis, offset, fewer.astype(basis.dtype))
+    return _joined(basis, left), _joined(basis, right), subtract(basis, total, known)
+
+
+def count_pair_claims(pairs: ClusterPairs, d: int) -> int:
+    """Length of the vectors of `pair_claims` and `bisector_claims` together."""
+    return 5 * len(pairs.first) + pairs.k * (1 + d)
+
+
+def _weighted(basis: Basis, weights: Array, values: Array) -> Array:
+    """Sums of values times weights over the last axis."""
+    product = basis.multiply(np.ascontiguousarray(weights), np.ascontiguousarray(values))
+    total = product.sum(axis=-1, dtype=np.uint64) % basis.column(product.ndim - 1, np.uint64)
+    return np.asarray(total, basis.dtype)
+
+
+def _joined(basis: Basis, parts: tuple[Array, ...]) -> Array:
+    """Parts, flat, one after the other: (lanes, N)."""
+    return np.concatenate([part.reshape(basis.lanes, -1) for part in parts], axis=1).astype(basis.dtype)
 
 
 def bisector_values(basis: Basis, planes: Array, columns: Array) -> Array:

@@ -108,6 +108,35 @@ class MaskSums(Message, tag=195):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
+class CheckedPart(Message, tag=230):
+    """Responder to responder: its share for the recipient of products that stay secret and are checked.
+
+    values: (lanes, numbers) residues, the last of them shares of masks, uniform to any t recipients.
+    commitment: the digest (32 bytes) of coins that it opens once all products are dealt.
+    """
+
+    values: Array
+    commitment: bytes
+
+    def __post_init__(self) -> None:
+        refuse_if(len(self.commitment) != SIZE, f"a commitment has {SIZE} bytes, not {len(self.commitment)}")
+        check_unsigned(self.values, "shares of products, (lanes, numbers),", 2)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ProductWords(Message, tag=231):
+    """Responder to responder: its shares of two masked numbers and of their product, which must fit.
+
+    values: (lanes, 3 repetitions) residues; what they are shares of is uniform, or follows.
+    """
+
+    values: Array
+
+    def __post_init__(self) -> None:
+        check_unsigned(self.values, "shares of masked numbers and products, (lanes, words),", 2)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
 class PartDigests(Message, tag=196):
     """Member to member: digests of all that was opened, and of all that each of its parts says.
 

@@ -29,6 +29,7 @@ from secfc.coded.plan import CodedPlan, RowLayout
 from secfc.coded.policy import DistanceOracle
 from secfc.coded.queries import Operation, Query
 from secfc.disclosure.checked.blocks import Blocks, Traffic, cheapest_blocks, shapes
+from secfc.disclosure.checked.products import checking_steps
 from secfc.disclosure.checked.steps import (
     COINS,
     DEAL_ROW,
@@ -276,9 +277,11 @@ class ComparisonSession:
 
     @property
     def before(self) -> int:
-        """Steps in which responders sum points by labels that stay shared, before all else."""
+        """Steps in which responders sum points by labels that stay shared and check that, before all else."""
         at = self.question.subject.shared
-        return 0 if at is None or at.step == 0 else 4 if self.hidden else 2
+        if at is None or at.step == 0:
+            return 0
+        return (4 if self.hidden else 2) + checking_steps(self.plan)
 
     @cached_property
     def checked_sums(self) -> CheckedReplies | None:

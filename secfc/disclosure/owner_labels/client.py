@@ -41,6 +41,7 @@ from secfc.coded.messages import (
 from secfc.coded.policy import DistanceOracle, LabelSharing, OwnResult
 from secfc.coded.queries import Operation, Query
 from secfc.coded.quorum import NOBODY_MISSED
+from secfc.disclosure.checked.products import STEPS
 from secfc.disclosure.checked.steps import stop_checking
 from secfc.disclosure.compare.client import ComparisonClient, label_check_round
 from secfc.disclosure.compare.rounds import stop_requesting
@@ -74,8 +75,9 @@ from secfc.roles.messages import Message
 
 Array = NDArray[Any]
 
-# Whoever goes no further says so for so many steps: somebody whom all hear listens in one of them.
-HEARD_BY_ALL = 4
+# Whoever goes no further says so for so many steps: somebody whom all hear listens in one of them, if only
+# after responders checked what others have no part in.
+HEARD_BY_ALL = 4 + STEPS
 
 
 class OwnerLabelsClient:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import reduce
+from functools import partial, reduce
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,14 @@ from field.secrets.coins import Coins
 from secfc.coded.plan import CodedPlan
 from secfc.coded.policy import LabelSharing
 from secfc.coded.queries import Operation, Query
+from secfc.disclosure.checked.messages import CheckedPart
+from secfc.disclosure.checked.products import (
+    CheckedProducts,
+    Claim,
+    ProductVerifier,
+    checking_steps,
+    sum_claim,
+)
 from secfc.disclosure.compare.rounds import add_residues
 from secfc.disclosure.compare.session import CommitteeChoice, ComparisonSession
 from secfc.disclosure.dealerless.messages import ResharedPart
@@ -275,11 +284,47 @@ class SecureMultiplication:
     ) -> Role[Array]:
         """My share of the sums of clusters with points (lanes, K, width); of none, if none is dealt to me.
 
-        one_hot: my share of the labels, if I respond.
+        one_hot: my share of the labels, if I respond.  Raises SuspectedParties for false sums, as far as
+        those who respond have them.
         """
-        product = None if one_hot is None else rows.weighted_sums(one_hot)
-        count = clusters_with_points(match)
-        return (yield from self.reduced(match, steps, product, to, count, self.plan.code.width(self.plan.d)))
+        count, width = clusters_with_points(match), self.plan.code.width(self.plan.d)
+        product = verifier = None
+        if one_hot is not None:
+            product, verifier = rows.weighted_sums(one_hot), self.verifier(match, self.plan.m)
+        sums = yield from self.reduced(match, steps, product, to, count, width, verifier)
+        claims = [] if one_hot is None else [sum_claim(self.plan.code.basis, one_hot, rows, sums)]
+        yield from self.verify(match, steps, verifier, claims)
+        return sums
+
+    def verify(
+        self,
+        match: ComparisonSession,
+        steps: AnswerRounds,
+        verifier: ProductVerifier | None,
+        claims: Sequence[Claim],
+    ) -> Role[None]:
+        """Check what was dealt anew, if I respond; else these steps are of others."""
+        if verifier is None:
+            steps.step += checking_steps(self.plan)
+            return
+
+        def talk(send: Mapping[int, Message], kind: type[Any]) -> Role[dict[int, Any]]:
+            return steps.exchange(send, list(send), kind)
+
+        def reduced(products: Array) -> Role[Array]:
+            to, count = match.question.responders.tolist(), products.shape[1]
+            return (yield from self.reduced(match, steps, products[:, :, None], to, count, 1))[:, :, 0]
+
+        yield from verifier.verify(talk, reduced, claims)
+
+    def verifier(self, match: ComparisonSession, length: int) -> ProductVerifier | None:
+        """A responder's part in a question's check of products, by claims of this length; None without."""
+        if not checking_steps(self.plan):
+            return None
+        context = hashlib.blake2b(match.context, digest_size=32, person=b"secfc-products").digest()
+        responders = tuple(match.question.responders.tolist())
+        asked = CheckedProducts(self.plan, self.plan.code.basis, context, length, responders, match.committee)
+        return ProductVerifier(asked, self.me, self.coins)
 
     def sides(
         self,
@@ -293,23 +338,33 @@ class SecureMultiplication:
 
         See `field.compare.shared_step.signed_bisectors`; the products of products need three rounds.
         """
-        code, responders = self.plan.code, match.question.responders.tolist()
+        code, responders, m = self.plan.code, match.question.responders.tolist(), self.plan.m
         basis, width = code.basis, code.width(self.plan.d)
         pairs = maths.ClusterPairs(int(np.count_nonzero(match.sizes)))
-        count = len(pairs.first)
-        sums = yield from self.sums(match, steps, rows, one_hot, responders)
-        product, sizes = None, None
+        count, verifier, product = len(pairs.first), None, None
+        if one_hot is not None:
+            product = rows.weighted_sums(one_hot)
+            verifier = self.verifier(match, m + maths.count_pair_claims(pairs, width))
+        sums = yield from self.reduced(match, steps, product, responders, pairs.k, width, verifier)
+        sizes = None
         if one_hot is not None:
             sizes = maths.one_hot_sizes(basis, one_hot)
             product = maths.pair_products(basis, sums, sizes, pairs)[:, :, None]
         size = count * (1 + width) + 2 * pairs.k
         squares = yield from self.reduced(match, steps, product, responders, size, 1)
-        product = None
         if sizes is not None:
-            product = maths.signed_bisectors(
-                basis, squares[:, :, 0], sizes, width, pairs, self.plan.m, code.ell
-            )
-        return (yield from self.reduced(match, steps, product, to, count, 1 + width))
+            squares = squares[:, :, 0]
+            product = maths.signed_bisectors(basis, squares, sizes, width, pairs, m, code.ell)
+        planes = yield from self.reduced(match, steps, product, to, count, 1 + width)
+        claims: list[Claim] = []
+        if one_hot is not None and sizes is not None:
+            claims = [
+                sum_claim(basis, one_hot, rows, sums),
+                partial(maths.pair_claims, basis, sums, sizes, squares, pairs),
+                partial(maths.bisector_claims, basis, squares, sizes, pairs, m, code.ell, planes),
+            ]
+        yield from self.verify(match, steps, verifier, claims)
+        return planes
 
     def reduced(
         self,
@@ -319,10 +374,12 @@ class SecureMultiplication:
         to: Sequence[int],
         rows: int,
         width: int,
+        verifier: ProductVerifier | None = None,
     ) -> Role[Array]:
         """My share (lanes, rows, width) of what responders hold as products, now with the degree of shares.
 
         product: my share of twice the degree, if I respond; no rows come out if none are dealt to me.
+        verifier: my part in the check of these products, if they are checked.
         """
         me, code = self.me, self.plan.code
         responders = tuple(match.question.responders.tolist())
@@ -334,7 +391,11 @@ class SecureMultiplication:
             send = {j: ResharedPart(part) for j, part in dealt_to.items() if j != me}
         asked = [j for j in responders if j != me] if me in to else []
         values = [dealt_to[me]] if me in dealt_to else []
-        values += yield from self.reshared(steps, send, asked, rows * width)
+        if verifier is None:
+            values += yield from self.reshared(steps, send, asked, rows * width)
+        else:
+            received = yield from steps.exchange(send | verifier.deal(dealt_to), asked, CheckedPart)
+            values += verifier.take(received, rows * width)
         if not values:
             return np.empty((code.basis.lanes, 0, 0), code.basis.dtype)
         return add_residues(code.basis, values).reshape(code.basis.lanes, rows, width)

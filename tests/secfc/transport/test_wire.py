@@ -345,6 +345,8 @@ MESSAGES = {
     checked.CheckDealing: st.builds(
         checked.CheckDealing, st.binary(min_size=32, max_size=32), coded(2), st.binary(max_size=80)
     ),
+    checked.CheckedPart: st.builds(checked.CheckedPart, coded(2), st.binary(min_size=32, max_size=32)),
+    checked.ProductWords: st.builds(checked.ProductWords, coded(2)),
     checked.PartDigests: st.builds(checked.PartDigests, st.binary(max_size=40), st.binary(max_size=80)),
     checked.CheckCoin: st.builds(checked.CheckCoin, st.binary(min_size=32, max_size=32)),
     checked.RepliesFixed: st.builds(checked.RepliesFixed),
@@ -658,6 +660,8 @@ def examples():
         own.MaskedSum(np.arange(4, dtype=np.uint32).reshape(1, 2, 2)),
         own.MaskedSum(np.arange(4, dtype=np.uint32).reshape(1, 2, 2), further=np.array([[8, 9]], np.uint32)),
         checked.CheckDealing(bytes(range(32)), np.array([[5, 6]], np.uint32), b"seed"),
+        checked.CheckedPart(np.array([[5, 6]], np.uint32), bytes(range(32))),
+        checked.ProductWords(np.array([[5, 6, 7]], np.uint32)),
         checked.PartDigests(b"heard", b"parts"),
         checked.CheckCoin(bytes(range(32))),
         checked.CheckDigest(bytes(range(32))),

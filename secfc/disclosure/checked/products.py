@@ -1,0 +1,268 @@
+"""Products that are dealt anew are checked before anything follows from them (`field.code.product_check`).
+
+Responders hold shares of labels and of rows; of their products, of twice the degree, each deals a part anew,
+and could add what it likes: a center where it wants it, and with it a threshold test in every size or label.
+So products are dealt with what a check needs, which takes `STEPS` exchanges more, of responders alone:
+
+ 0  with its part of the products, each deals shares of uniform masks, and commits to a chain of three coins;
+ 1  coins are opened.  All products are dealt by then, as an honest responder opens its coin once it has all;
+ 2  products of blocks are dealt anew;
+ 3  the next coins of the chains are opened;
+ 4  the last products are dealt anew;
+ 5  the last coins are opened;
+ 6  responders tell one another a digest of all coins and commitments.  Who hears another than its own says
+    nothing more: words under two sets of coins would show a sum of what the masks hide;
+ 7  they tell one another three words a repetition, which must lie on polynomials and fit.
+
+A responder that finds that they do not fit ends the run, and sends nothing on.  Each judges for itself:
+whatever t of them say, the words of the others fix what is opened.  Whether it fits depends on what was added
+to products, and on coins, never on labels or rows; and a failure ends the run.  So it tells nothing.
+
+Who sees what: responders two uniform numbers a repetition and segment, and their product.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from field.cached import cached_property
+from field.code.product_check import ProductCheck, least_repetitions
+from field.code.reply_check import OffPolynomial, open_words
+from field.code.rows import CodedRows
+from field.ring.basis import Basis
+from field.secrets.coins import Coins
+from secfc.coded.plan import CodedPlan
+from secfc.disclosure.checked.messages import SIZE, CheckCoin, CheckDigest, CheckedPart, ProductWords
+from secfc.errors import SuspectedParties
+from secfc.roles.checks import check_residues
+from secfc.roles.exchange import SERVER, PartyId, Role, blame_error
+from secfc.roles.messages import Message
+
+Array = NDArray[Any]
+
+STEPS = 7
+
+# Of one repetition: two vectors (lanes, length), and what their inner product (lanes,) is said to be.
+InnerProduct = tuple[Array, Array, Array]
+# From coins, what inner products of my shares must hold.
+Claim = Callable[[Coins], InnerProduct]
+# Dealing anew: shares (lanes, n) of the degree of shares, of my shares of twice the degree.
+Reduction = Callable[[Array], Role[Array]]
+# Telling the other responders, by number, and hearing a message of this kind of each.
+Talk = Callable[[Mapping[int, Message], type[Any]], Role[dict[int, Any]]]
+
+
+def checking_steps(plan: CodedPlan) -> int:
+    """Exchanges of responders after the last one in which products are dealt; none if nobody colludes."""
+    return STEPS if plan.code.t else 0
+
+
+@dataclass(frozen=True, eq=False)
+class CheckedProducts:
+    """Everything public about the check of one question's products.
+
+    basis: of products.  context: 32 bytes, of this check alone.  length: of the inner products that all of
+    them are checked by.  responders: numbers of clients.  others: who may have dealt labels falsely.
+    """
+
+    plan: CodedPlan
+    basis: Basis
+    context: bytes
+    length: int
+    responders: tuple[int, ...]
+    others: tuple[PartyId, ...] = ()
+
+    @cached_property
+    def check(self) -> ProductCheck:
+        return ProductCheck(self.basis, self.length)
+
+    @cached_property
+    def repetitions(self) -> int:
+        return least_repetitions(min(self.basis.primes), self.length)
+
+    @property
+    def masks(self) -> int:
+        """Residues a lane, uniform, that hide what is opened."""
+        return 2 * self.repetitions
+
+    def point(self, coins: Coins) -> int:
+        """A point, from public coins, where no product is dealt, nor a number of the vectors lies."""
+        free = min(self.basis.primes) - 2 * self.check.q - 1
+        return 2 * self.check.q + 1 + int.from_bytes(coins.bytes(16), "little") % free
+
+    def suspected(self, why: str, *others: PartyId) -> SuspectedParties:
+        """The error that ends the run."""
+        names = (self.plan.clients[j] for j in self.responders)
+        return SuspectedParties(tuple(dict.fromkeys((*names, *self.others, *others))), why)
+
+    def accept(self, words: Mapping[int, Array]) -> None:
+        """Raises SuspectedParties unless the words (lanes, 3 repetitions) of all responders fit."""
+        try:
+            opened = open_words(self.plan.code, self.basis, words)  # (lanes, ell, 3 repetitions)
+        except OffPolynomial:
+            raise self.suspected(
+                "what responders said of products lies on no polynomial; nothing of this step was opened"
+            ) from None
+        u, v, h = (np.ascontiguousarray(opened[:, :, i::3]) for i in range(3))
+        if not self.check.fits((u, v, h)):
+            raise self.suspected(
+                "sums of rows do not fit the shares of labels and rows; nothing of this step was opened"
+            )
+
+
+class ProductVerifier:
+    """A responder's part in the check of one question's products.  coins: secret.  Uses each step once."""
+
+    def __init__(self, asked: CheckedProducts, me: int, coins: Coins) -> None:
+        self.asked, self.me, self.coins = asked, me, coins
+        # Each is the digest of the next one, so what is opened commits to what follows.
+        chain = [coins.bytes(SIZE)]
+        for _ in range(3):
+            chain.append(_link(chain[-1]))
+        self.chain = chain[::-1]
+        self.heard: list[dict[int, bytes]] = [{me: self.chain[0]}]  # commitments, then coins
+        self.hiding: list[Array] = []
+
+    def __repr__(self) -> str:
+        return f"ProductVerifier({self.me}, secret)"
+
+    @property
+    def others(self) -> list[int]:
+        return [j for j in self.asked.responders if j != self.me]
+
+    def deal(self, parts: Mapping[int, Array]) -> dict[int, CheckedPart]:
+        """What the other responders are sent with their shares (lanes, n) of my part of the products."""
+        asked, code = self.asked, self.asked.plan.code
+        uniform = asked.basis.sample((asked.masks, code.ell), self.coins)
+        shares = [share[:, :, 0] for share in code.share(uniform, self.coins)]
+        self.hiding.append(shares[self.me])
+        return {
+            j: CheckedPart(np.concatenate([parts[j], shares[j]], axis=1), self.chain[0]) for j in self.others
+        }
+
+    def take(self, received: Mapping[int, CheckedPart], size: int) -> list[Array]:
+        """Of what the others dealt me my shares of the products, (lanes, size) each."""
+        asked = self.asked
+        for j, message in received.items():
+            check_residues(asked.basis, asked.plan.clients[j], message.values, (size + asked.masks,))
+            self.hiding.append(message.values[:, size:])
+            self.heard[0][j] = message.commitment
+        return [np.ascontiguousarray(message.values[:, :size]) for message in received.values()]
+
+    def verify(self, talk: Talk, reduced: Reduction, claims: Sequence[Claim]) -> Role[None]:
+        """All steps after products are dealt.
+
+        claims: of inner products that together have the length of the check.
+
+        Raises StalledStep; SuspectedParties if something does not fit, or coins were told differently.
+        """
+        asked, check = self.asked, self.asked.check
+        coins = yield from self._opened(talk)
+        claimed = [_together(asked.basis, [claim(each) for claim in claims]) for each in coins]
+        products = [check.block_products(left, right) for left, right, _ in claimed]
+        dealt = yield from reduced(np.concatenate(products, axis=1))
+        z = [asked.point(each) for each in (yield from self._opened(talk))]
+        each = np.split(dealt, asked.repetitions, axis=1)
+        totals = [
+            check.evaluate(check.complete(some, total), at, 1)
+            for some, (_, _, total), at in zip(each, claimed, z, strict=True)
+        ]
+        masks = self._masks()
+        sides = [
+            tuple(
+                np.concatenate([masks[:, 2 * r + side, None], check.fold(vector, z[r])], axis=1)
+                for side, vector in enumerate((left, right))
+            )
+            for r, (left, right, _) in enumerate(claimed)
+        ]
+        dealt = yield from reduced(np.concatenate([check.last_products(*pair) for pair in sides], axis=1))
+        y = [asked.point(each) for each in (yield from self._opened(talk))]
+        ends = [
+            check.complete(some, total)
+            for some, total in zip(np.split(dealt, asked.repetitions, axis=1), totals, strict=True)
+        ]
+        yield from self._compare(talk)
+        mine = np.stack(
+            [
+                check.evaluate(values, at, 0)
+                for pair, end, at in zip(sides, ends, y, strict=True)
+                for values in (*pair, end)
+            ],
+            axis=1,
+        )
+        told = dict.fromkeys(self.others, ProductWords(mine))
+        received = yield from talk(told, ProductWords)
+        for j, message in received.items():
+            check_residues(asked.basis, asked.plan.clients[j], message.values, (3 * asked.repetitions,))
+        asked.accept({self.me: mine, **{j: message.values for j, message in received.items()}})
+
+    def _masks(self) -> Array:
+        total = self.hiding[0]
+        for each in self.hiding[1:]:
+            total = self.asked.basis.add(total, each)
+        return total
+
+    def _opened(self, talk: Talk) -> Role[list[Coins]]:
+        """Open the next coin of my chain, and hear those of all: public coins, one a repetition."""
+        asked, turn = self.asked, len(self.heard)
+        told = dict.fromkeys(self.others, CheckCoin(self.chain[turn]))
+        received = yield from talk(told, CheckCoin)
+        for j, message in received.items():
+            if _link(message.value) != self.heard[-1][j]:
+                raise blame_error(asked.plan.clients[j], "opened another coin than it committed to")
+        self.heard.append({self.me: self.chain[turn], **{j: m.value for j, m in received.items()}})
+        seed = self._digest(b"secfc-prod-seed")
+        return [
+            Coins(hashlib.blake2b(seed, digest_size=16, salt=bytes([r, turn])).digest())
+            for r in range(asked.repetitions)
+        ]
+
+    def _compare(self, talk: Talk) -> Role[None]:
+        """Compare all that was heard of coins."""
+        mine = self._digest(b"secfc-prod-heard")
+        told = dict.fromkeys(self.others, CheckDigest(mine))
+        received = yield from talk(told, CheckDigest)
+        if any(message.digest != mine for message in received.values()):
+            why = "responders heard different coins, or questions; nothing was told under them"
+            raise self.asked.suspected(why, SERVER)
+
+    def _digest(self, person: bytes) -> bytes:
+        """Of the question, all commitments and coins so far, in the order of responders: 32 bytes."""
+        text = [self.asked.context, *(heard[j] for heard in self.heard for j in self.asked.responders)]
+        return hashlib.blake2b(b"".join(text), digest_size=SIZE, person=person).digest()
+
+
+def _link(coin: bytes) -> bytes:
+    """What commits to a coin, and tells nothing of it."""
+    return hashlib.blake2b(coin, digest_size=SIZE, person=b"secfc-prod-coin").digest()
+
+
+def _together(basis: Basis, claims: Sequence[InnerProduct]) -> InnerProduct:
+    """One inner product, of several: their weights are of coins that each draws for itself."""
+    lefts, rights, totals = zip(*claims, strict=True)
+    return np.concatenate(lefts, axis=1), np.concatenate(rights, axis=1), reduce(basis.add, totals)
+
+
+def sum_claim(basis: Basis, one_hot: Array, rows: CodedRows, sums: Array) -> Claim:
+    """That sums (lanes, K, width) are those of rows by labels (lanes, K, m): my shares of all three.
+
+    For coins a, g: a.S g is the inner product of a B and X g.
+    """
+
+    def claim(coins: Coins) -> InnerProduct:
+        by_cluster = basis.sample((1, sums.shape[1]), coins)
+        by_feature = basis.sample((1, sums.shape[2]), coins)
+        left = basis.matmul(by_cluster, one_hot)[:, 0]
+        right = rows.products(by_feature, np.zeros_like(by_feature[:, :, 0]))[:, 0]
+        across = basis.matmul(by_cluster, sums)
+        total = basis.matmul(across, np.ascontiguousarray(by_feature.transpose(0, 2, 1)))[:, 0, 0]
+        return left, right, total
+
+    return claim

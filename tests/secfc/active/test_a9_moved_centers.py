@@ -1,0 +1,92 @@
+"""A9: one client that responds moves a center of labels that nobody knows, and counts rows on a side of it.
+
+It adds to its part of the sums that are dealt anew, so that the center of a cluster lies where it wants it
+relative to where it is.  The next sizes then say how many rows are nearer to that place: a threshold test of
+its choice in each step, and of one row, where it isolates that.
+"""
+
+from unittest import mock
+
+import numpy as np
+import pytest
+
+import secfc
+from field.code.lagrange_code import transfer_matrix
+from secfc.disclosure.owner_labels.messages import SizeShare
+from secfc.disclosure.owner_labels.multiplication import SecureMultiplication
+from secfc.errors import SuspectedParties
+from secfc.kmeans.starts import RandomPoints
+from tests.nightly import by_night, short
+from tests.small import federation
+
+M, D, CHEATER = 40, 2, 1
+WAYS = {
+    "server": secfc.OwnLabels(),
+    "client": secfc.OwnLabels("client-0"),
+    "nobody": secfc.OwnLabels(None),
+}
+
+
+def run(way, steps, **options):
+    settings = secfc.SecFC(k=2, threshold=1, max_iter=steps, init=RandomPoints(), disclosure=WAYS[way])
+    return secfc.fit(settings, federation(n=4, m=M, d=D), seed=3, **options)
+
+
+def moving(offset):
+    """The cheater adds these integers (d,) to the sum of cluster 0, in the first step of secret labels."""
+    real, moved = SecureMultiplication.reduced, []
+
+    def reduced(self, match, steps, product, to, rows, width, verifier=None):
+        if self.me == CHEATER and verifier is not None and not moved:
+            moved.append(match.question.round + steps.step)
+            basis, code = self.plan.code.basis, self.plan.code
+            responders = match.question.responders.tolist()
+            alphas = tuple(code.alphas[j] for j in responders)
+            weight = transfer_matrix(basis, alphas, code.betas[:1])[:, 0, responders.index(self.me)]
+            for lane, p in enumerate(basis.primes):
+                add = [int(x) * pow(int(weight[lane]), -1, p) for x in offset]
+                product[lane, 0, :D] = [(int(x) + y) % p for x, y in zip(product[lane, 0], add, strict=True)]
+        return real(self, match, steps, product, to, rows, width, verifier)
+
+    return mock.patch.object(SecureMultiplication, "reduced", reduced), moved
+
+
+def counted(honest, offset):
+    """How many rows are nearer to the moved center of cluster 0 than to that of cluster 1."""
+    points = np.concatenate([honest.plan.quantizer(p.points) for p in federation(n=4, m=M, d=D).parties])
+    points, own = points.astype(object), honest.flat == 0
+    sums = points[own].sum(axis=0) + np.array(offset, object), points[~own].sum(axis=0)
+    sizes = int(own.sum()), int((~own).sum())
+    far = [((points * sizes[h] - sums[h]) ** 2).sum(axis=1) * sizes[1 - h] ** 2 for h in (0, 1)]
+    return int((far[0] <= far[1]).sum())
+
+
+@pytest.mark.parametrize("way", ["server", *by_night("client", "nobody")])
+def test_without_the_check_sizes_count_rows_on_a_side_of_its_choice(way, monkeypatch):
+    """Positive control: all parties end, and nobody complains."""
+    monkeypatch.setattr("field.code.product_check.ProductCheck.fits", lambda *_: True)
+    honest = run(way, 1)
+    for offset in ((1 << 25, 0), (0, 3 << 24)):
+        lie, moved = moving(offset)
+        with lie:
+            sizes = run(way, 2).sizes
+        assert moved
+        assert sizes[2][0] == counted(honest, offset) != counted(honest, (0, 0))
+
+
+@pytest.mark.parametrize("way", ["server", "client", *by_night("nobody")])
+def test_it_is_refused_before_a_size_depends_on_it(way):
+    rng = np.random.default_rng(5)
+    for _ in range(short(2, nightly=100)):
+        told = []
+
+        def noting(e, told=told):
+            if isinstance(e.body, SizeShare):
+                told.append(e.round)
+            return (e,)
+
+        lie, moved = moving(rng.integers(1, 1 << 29, D).tolist())
+        with lie, pytest.raises(SuspectedParties, match="do not fit the shares of labels and rows"):
+            run(way, 2, faults=noting)
+        assert told
+        assert max(told) < moved[0]
