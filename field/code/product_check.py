@@ -2,7 +2,8 @@
 
 Products of shares have twice the degree and are dealt anew, by clients that may add to them what they like.
 Whether sums S of rows X by shared labels B are B X is one inner product per lane and repetition: for public
-coins a, g it is `a.S g = <B a, X g>`, of length m, but for errors that vanish with probability 2 / p.
+coins a, g it is `a.S g = <B a, X g>`, of length m, but for errors that vanish with probability 2 / p; that
+labels are one-hot is another, but for 3 / p.
 
 An inner product <b, x> = s of length q**2 is compressed in two levels (Boneh, Boyle, Corrigan-Gibbs, Gilboa
 and Ishai, CRYPTO 2019).  Cut b and x into q blocks, the values at 1, ..., q of vectors of polynomials b(z),
@@ -43,7 +44,7 @@ def miss_bound(p: int, m: int, repetitions: int = 1) -> Fraction:
     """Probability, at most, that a wrong sum of m products modulo p passes, with fresh coins a repetition."""
     q = block_length(m)
     coins = p - 2 * q - 1
-    return (Fraction(2, p) + Fraction(4 * q - 2, coins)) ** repetitions
+    return (Fraction(3, p) + Fraction(4 * q - 2, coins)) ** repetitions
 
 
 def least_repetitions(p: int, m: int) -> int:

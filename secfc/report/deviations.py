@@ -36,6 +36,8 @@ class DeviationRow:
 
 REPLIES = "tests/secfc/disclosure/checked/test_checked_replies.py"
 DECODED = "tests/secfc/disclosure/decoded/test_verification.py"
+PRODUCTS = "tests/secfc/disclosure/checked/test_checked_products.py"
+MOVED = "tests/secfc/active/test_a9_moved_centers.py"
 SHARED = "tests/secfc/disclosure/checked/test_checked_shared_labels.py"
 WORDS = "tests/secfc/disclosure/checked/test_checked_words.py"
 WITNESSED = "tests/secfc/disclosure/test_dealerless_witnessed.py"
@@ -88,9 +90,19 @@ TABLE = (
          f"{SIZES}::test_it_is_refused_before_its_first_false_question_opens_a_size"),
     ),
     DeviationRow(
-        "one client in sums by labels that stay shared, or in rounded centers there", "labels",
+        "up to `t` clients in sums by labels that stay shared, `OwnLabels()`, `FinalLabelsOnly(dealer=...)`",
+        "nothing, but for labels of new points", "nothing",
+        "products are checked before a center depends on them, but for `2**-60`; shares of the last sums "
+        "that go to clients which did not respond are not", "noticed", "owners|final+dealt",
+        (f"{MOVED}::test_it_is_refused_before_a_size_depends_on_it",
+         f"{MOVED}::test_without_the_check_sizes_count_rows_on_a_side_of_its_choice",
+         f"{PRODUCTS}::test_whatever_is_added_to_products_is_noticed"),
+    ),
+    DeviationRow(
+        "one client in sums by labels that stay shared, `FinalLabelsOnly()`, or in rounded centers, "
+        "`OwnLabels()`", "labels",
         "**which points lie on a side of centers that it moves, and so rows**, from sizes or last labels",
-        "nothing yet", "unnoticed", "owners|final",
+        "nothing yet", "unnoticed", "owners|final+dealerless",
     ),
     DeviationRow(
         "one client in masked replies, `FinalLabelsOnly()`", "labels",

@@ -2,6 +2,7 @@
 
 Responders hold shares of labels and of rows; of their products, of twice the degree, each deals a part anew,
 and could add what it likes: a center where it wants it, and with it a threshold test in every size or label.
+What members dealt could be no labels, or not of the sizes that they told.
 So products are dealt with what a check needs, which takes `STEPS` exchanges more, of responders alone:
 
  0  with its part of the products, each deals shares of uniform masks, and commits to a chain of three coins;
@@ -34,7 +35,7 @@ from numpy.typing import NDArray
 
 from field.cached import cached_property
 from field.code.product_check import ProductCheck, least_repetitions
-from field.code.reply_check import OffPolynomial, open_words
+from field.code.reply_check import OffPolynomial, open_words, sum_last
 from field.code.rows import CodedRows
 from field.ring.basis import Basis
 from field.secrets.coins import Coins
@@ -138,7 +139,7 @@ class ProductVerifier:
         return [j for j in self.asked.responders if j != self.me]
 
     def deal(self, parts: Mapping[int, Array]) -> dict[int, CheckedPart]:
-        """What the other responders are sent with their shares (lanes, n) of my part of the products."""
+        """Messages to the other responders, with their shares (lanes, n) of my part of the products."""
         asked, code = self.asked, self.asked.plan.code
         uniform = asked.basis.sample((asked.masks, code.ell), self.coins)
         shares = [share[:, :, 0] for share in code.share(uniform, self.coins)]
@@ -148,7 +149,7 @@ class ProductVerifier:
         }
 
     def take(self, received: Mapping[int, CheckedPart], size: int) -> list[Array]:
-        """Of what the others dealt me my shares of the products, (lanes, size) each."""
+        """My shares (lanes, size) of the products, as each of the others dealt them."""
         asked = self.asked
         for j, message in received.items():
             check_residues(asked.basis, asked.plan.clients[j], message.values, (size + asked.masks,))
@@ -234,7 +235,7 @@ class ProductVerifier:
             raise self.asked.suspected(why, SERVER)
 
     def _digest(self, person: bytes) -> bytes:
-        """Of the question, all commitments and coins so far, in the order of responders: 32 bytes."""
+        """Digest (32 bytes) of the question, all commitments and coins so far, in the order of responders."""
         text = [self.asked.context, *(heard[j] for heard in self.heard for j in self.asked.responders)]
         return hashlib.blake2b(b"".join(text), digest_size=SIZE, person=person).digest()
 
@@ -250,8 +251,47 @@ def _together(basis: Basis, claims: Sequence[InnerProduct]) -> InnerProduct:
     return np.concatenate(lefts, axis=1), np.concatenate(rights, axis=1), reduce(basis.add, totals)
 
 
+def label_claims(
+    basis: Basis, one_hot: Array, rows: CodedRows, sums: Array, sizes: Array | None
+) -> list[Claim]:
+    """Claims that labels are labels, of sizes (K,) if these are known, and sums those of rows by labels.
+
+    Inner products of length 2 m together.
+    """
+    known = [] if sizes is None else [size_claim(basis, one_hot, sizes)]
+    return [*known, one_hot_claim(basis, one_hot), sum_claim(basis, one_hot, rows, sums)]
+
+
+def size_claim(basis: Basis, one_hot: Array, sizes: Array) -> Claim:
+    """A claim that labels (lanes, K, m) are so often 1, (K,): linear, so of no products."""
+    counted = basis.add(sum_last(basis, one_hot), basis.negate(basis.reduce(sizes.astype(np.int64))))
+
+    def claim(coins: Coins) -> InnerProduct:
+        nothing = np.empty((basis.lanes, 0), basis.dtype)
+        weights = basis.sample((len(sizes),), coins)
+        return nothing, nothing, sum_last(basis, basis.multiply(weights, counted.astype(basis.dtype)))
+
+    return claim
+
+
+def one_hot_claim(basis: Basis, one_hot: Array) -> Claim:
+    """A claim that labels (lanes, K, m) have no more than one 1 a point, and else 0: my share of these.
+
+    For coins u, v each column b has (u.b) (v.b) = (uv).b, and only such columns do.
+    """
+
+    def claim(coins: Coins) -> InnerProduct:
+        first, second = (basis.sample((1, one_hot.shape[1]), coins) for _ in range(2))
+        each = basis.sample((one_hot.shape[2],), coins)
+        weights = np.concatenate([first, second, basis.multiply(first, second)], axis=1)
+        left, right, both = (np.ascontiguousarray(x) for x in basis.matmul(weights, one_hot).swapaxes(0, 1))
+        return basis.multiply(each, left), right, sum_last(basis, basis.multiply(each, both))
+
+    return claim
+
+
 def sum_claim(basis: Basis, one_hot: Array, rows: CodedRows, sums: Array) -> Claim:
-    """That sums (lanes, K, width) are those of rows by labels (lanes, K, m): my shares of all three.
+    """A claim that sums (lanes, K, width) are those of rows by labels (lanes, K, m): my shares of all three.
 
     For coins a, g: a.S g is the inner product of a B and X g.
     """

@@ -29,7 +29,7 @@ from secfc.disclosure.checked.products import (
     Claim,
     ProductVerifier,
     checking_steps,
-    sum_claim,
+    label_claims,
 )
 from secfc.disclosure.compare.rounds import add_residues
 from secfc.disclosure.compare.session import CommitteeChoice, ComparisonSession
@@ -290,9 +290,12 @@ class SecureMultiplication:
         count, width = clusters_with_points(match), self.plan.code.width(self.plan.d)
         product = verifier = None
         if one_hot is not None:
-            product, verifier = rows.weighted_sums(one_hot), self.verifier(match, self.plan.m)
+            product, verifier = rows.weighted_sums(one_hot), self.verifier(match, 2 * self.plan.m)
         sums = yield from self.reduced(match, steps, product, to, count, width, verifier)
-        claims = [] if one_hot is None else [sum_claim(self.plan.code.basis, one_hot, rows, sums)]
+        now, claims = match.question.subject.now, list[Claim]()
+        if one_hot is not None:
+            sizes = None if match.hidden else now[now > 0]
+            claims = label_claims(self.plan.code.basis, one_hot, rows, sums, sizes)
         yield from self.verify(match, steps, verifier, claims)
         return sums
 
@@ -344,7 +347,7 @@ class SecureMultiplication:
         count, verifier, product = len(pairs.first), None, None
         if one_hot is not None:
             product = rows.weighted_sums(one_hot)
-            verifier = self.verifier(match, m + maths.count_pair_claims(pairs, width))
+            verifier = self.verifier(match, 2 * m + maths.count_pair_claims(pairs, width))
         sums = yield from self.reduced(match, steps, product, responders, pairs.k, width, verifier)
         sizes = None
         if one_hot is not None:
@@ -359,7 +362,7 @@ class SecureMultiplication:
         claims: list[Claim] = []
         if one_hot is not None and sizes is not None:
             claims = [
-                sum_claim(basis, one_hot, rows, sums),
+                *label_claims(basis, one_hot, rows, sums, None),
                 partial(maths.pair_claims, basis, sums, sizes, squares, pairs),
                 partial(maths.bisector_claims, basis, squares, sizes, pairs, m, code.ell, planes),
             ]

@@ -12,6 +12,7 @@ import pytest
 
 import secfc
 from field.code.lagrange_code import transfer_matrix
+from secfc.disclosure.owner_labels import client, multiplication
 from secfc.disclosure.owner_labels.messages import SizeShare
 from secfc.disclosure.owner_labels.multiplication import SecureMultiplication
 from secfc.errors import SuspectedParties
@@ -19,7 +20,7 @@ from secfc.kmeans.starts import RandomPoints
 from tests.nightly import by_night, short
 from tests.small import federation
 
-M, D, CHEATER = 40, 2, 1
+M, D, CHEATER, OWN = 40, 2, 1, 10  # its first row
 WAYS = {
     "server": secfc.OwnLabels(),
     "client": secfc.OwnLabels("client-0"),
@@ -51,11 +52,17 @@ def moving(offset):
     return mock.patch.object(SecureMultiplication, "reduced", reduced), moved
 
 
-def counted(honest, offset):
-    """How many rows are nearer to the moved center of cluster 0 than to that of cluster 1."""
+def counted(honest, offset, other=(0, 0)):
+    """How many rows are nearer to the moved center of cluster 0 than to that of cluster 1.
+
+    other: the offset of that.
+    """
     points = np.concatenate([honest.plan.quantizer(p.points) for p in federation(n=4, m=M, d=D).parties])
     points, own = points.astype(object), honest.flat == 0
-    sums = points[own].sum(axis=0) + np.array(offset, object), points[~own].sum(axis=0)
+    sums = (
+        points[own].sum(axis=0) + np.array(offset, object),
+        points[~own].sum(axis=0) + np.array(other, object),
+    )
     sizes = int(own.sum()), int((~own).sum())
     far = [((points * sizes[h] - sums[h]) ** 2).sum(axis=1) * sizes[1 - h] ** 2 for h in (0, 1)]
     return int((far[0] <= far[1]).sum())
@@ -90,3 +97,44 @@ def test_it_is_refused_before_a_size_depends_on_it(way):
             run(way, 2, faults=noting)
         assert told
         assert max(told) < moved[0]
+
+
+def relabeling(factor):
+    """A member counts its first row so many times more in cluster 0, and so many times less in the other."""
+    real = multiplication.deal_part
+
+    def deal_part(code, part, holder, *more):
+        if holder == CHEATER:
+            part = part.copy()
+            for lane, p in enumerate(code.basis.primes):
+                part[lane, OWN] = (int(part[lane, OWN]) + factor) % p
+        return real(code, part, holder, *more)
+
+    return mock.patch.object(multiplication, "deal_part", deal_part)
+
+
+def test_a_member_that_counts_its_row_often_is_refused_too(monkeypatch):
+    with relabeling(-9), pytest.raises(SuspectedParties, match="do not fit the shares of labels and rows"):
+        run("server", 2)
+    # Positive control: without the check centers lie where it wants them.
+    monkeypatch.setattr("field.code.product_check.ProductCheck.fits", lambda *_: True)
+    honest = run("server", 1)
+    row = honest.plan.quantizer(federation(n=4, m=M, d=D).parties[CHEATER].points)[0].astype(object)
+    with relabeling(-9):
+        sizes = run("server", 2).sizes
+    assert sizes[2][0] == counted(honest, -9 * row, 9 * row) != counted(honest, (0, 0))
+
+
+def test_sizes_that_a_member_told_falsely_are_refused_before_a_center_has_them(monkeypatch):
+    """Positive control: without the check the sums are divided by them."""
+    sizes, real = run("server", 1).sizes[1], client.rerandomize
+
+    def rerandomize(basis, share, me, streams):
+        share = basis.add(share, np.full_like(share, me == CHEATER))
+        return real(basis, share, me, streams)
+
+    monkeypatch.setattr(client, "rerandomize", rerandomize)
+    with pytest.raises(SuspectedParties, match="do not fit the shares of labels and rows"):
+        run("server", 2)
+    monkeypatch.setattr("field.code.product_check.ProductCheck.fits", lambda *_: True)
+    assert run("server", 2).sizes[1][0] == sizes[0] + 1
