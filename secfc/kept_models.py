@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -78,14 +78,7 @@ def new_points(
         files, columns=columns, gaps=missing != "refuse", categorical=categories,
         **how,
     )  # fmt: skip
-    found = {party.name: party for party in read.parties}
-    if not set(found) <= set(clients):
-        if len(found) != len(clients):
-            raise InputError(
-                f"{', '.join(list(found)[:6])}: these are not the clients of the run, which are "
-                f"{', '.join(clients[:6])}. Call files like those of the run, or give one for each, in order."
-            )
-        found = {name: replace(party, name=name) for name, party in zip(clients, read.parties, strict=True)}
+    found = parties_by_client(read, clients)
     rows = {name: list(range(party.points.shape[0])) for name, party in found.items()}
     if missing == "drop":
         left, kept_rows = drop_incomplete_rows(replace(read, parties=tuple(found.values())))
@@ -94,13 +87,34 @@ def new_points(
         rows = {name: whole[name].tolist() for name in found}
     # On a scale of the run the middle is a row that no limit refuses.
     blank = np.zeros((1, read.d)) if scaling is None else np.nan_to_num([scaling["centers"]])
-    parties = [found.get(name, Party(name, blank)) for name in clients]
-    named = any(party.ids for party in found.values())
-    if named:  # a row of zeros needs a name of the same kind
-        kind = type(next(party.ids for party in found.values() if party.ids)[0])
-        parties = [p if p.ids else replace(p, ids=(kind(),)) for p in parties]
-    made = Federation(tuple(parties), feature_names=read.feature_names)
+    parties = parties_with_blanks(found, clients, blank)
+    made = Federation(parties, feature_names=read.feature_names)
     return (made if features is None else made.ordered(features)), rows
+
+
+def parties_by_client(read: Federation, clients: Sequence[str]) -> dict[str, Party]:
+    """Parties by the names of clients of the run: by their own, or in order where there are as many.
+
+    Raises InputError.
+    """
+    found = {party.name: party for party in read.parties}
+    if set(found) <= set(clients):
+        return found
+    if len(found) != len(clients):
+        raise InputError(
+            f"{', '.join(list(found)[:6])}: these are not the clients of the run, which are "
+            f"{', '.join(clients[:6])}. Call files like those of the run, or give one for each, in order."
+        )
+    return {name: replace(party, name=name) for name, party in zip(clients, read.parties, strict=True)}
+
+
+def parties_with_blanks(found: Mapping[str, Party], clients: Sequence[str], blank: Any) -> tuple[Party, ...]:
+    """A party for each client: of those that have no rows one with the blank row (1, d), and a blank ID."""
+    parties = [found.get(name, Party(name, blank)) for name in clients]
+    ids = next((party.ids for party in found.values() if party.ids), None)
+    if ids:
+        parties = [p if p.ids else replace(p, ids=(type(ids[0])(),)) for p in parties]
+    return tuple(parties)
 
 
 def categories_of(kept: ModelFile) -> dict[str, tuple[str, ...]]:

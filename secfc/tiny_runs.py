@@ -9,9 +9,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from field.ring.basis import Basis
     from psu import Committee, Server
     from secfc.algorithm import Algorithm, Clustering
     from secfc.coded.membership import Membership
+    from secfc.coded.parameters import Quantization
     from secfc.coded_kmeans.plaintext import Lloyd
     from secfc.coded_kmeans.secfc import SecFC
     from secfc.data.federation import Federation
@@ -165,68 +167,70 @@ def small_disclosure(algorithm: SecFC) -> Disclosure:
 
 def _compile_secfc() -> None:
     """Run everything that is compiled, over both kinds of fields, and both modes of union."""
-    from field.compare.blockwise import MANY
     from field.ring.basis import LANE_PRIMES, MERSENNE_61, Basis
     from psu import Committee, Server
     from secfc.coded.membership import Private
-    from secfc.coded.parameters import Network, Quantization, Release, Runtime, Threshold
+    from secfc.coded.parameters import Quantization
+
+    lanes = Basis(LANE_PRIMES[:2]), Basis(LANE_PRIMES[:3])
+    for basis in (*lanes, Basis((MERSENNE_61,))):
+        _compile_distances(Quantization(basis=basis))
+    for basis in lanes:
+        _compile_comparisons(basis)
+    _compile_noise()
+    for mode in (Committee(1), Server()):
+        _tiny_secfc(max_iter=1, membership=Private(mode))
+
+
+def _tiny_secfc(k: int = 2, max_cheaters: int = 0, **more: Any) -> Clustering:
+    from secfc.coded.parameters import Threshold
     from secfc.coded_kmeans.secfc import SecFC
-    from secfc.disclosure import (
-        AssignmentsOnly,
-        Distances,
-        FinalLabelsOnly,
-        NoiseAtServer,
-        NoiseInShares,
-        OwnLabels,
-    )
-    from secfc.kmeans.starts import CenterSeparation, KMeansPlusPlus, Start
-    from secfc.privacy import Bound, Budget
+
+    return tiny_run(SecFC(k, Threshold(1, max_cheaters=max_cheaters), **more))
+
+
+def _compile_distances(quantization: Quantization) -> None:
+    from secfc.coded.parameters import Release, Runtime
+    from secfc.disclosure import Distances
+    from secfc.kmeans.starts import CenterSeparation, KMeansPlusPlus
+
+    for init, threads in itertools.product((KMeansPlusPlus(), CenterSeparation()), (1, 2)):
+        _tiny_secfc(
+            init=init, max_iter=3, quantization=quantization, runtime=Runtime(threads),
+            release=Release(reveal_centers=True), disclosure=Distances(),
+        ).predict(few_points())  # fmt: skip
+    _tiny_secfc(max_cheaters=1, max_iter=1, quantization=quantization, disclosure=Distances())
+
+
+def _compile_comparisons(basis: Basis) -> None:
+    from field.compare.blockwise import MANY
+    from secfc.coded.parameters import Network, Quantization, Runtime
+    from secfc.disclosure import AssignmentsOnly, FinalLabelsOnly, OwnLabels
 
     together = Runtime(network=Network(latency=0.0))
-    starts: tuple[Start, ...] = (KMeansPlusPlus(), CenterSeparation())
-    bases = (Basis(LANE_PRIMES[:2]), Basis(LANE_PRIMES[:3]), Basis((MERSENNE_61,)))
-    for basis, init, threads in itertools.product(bases, starts, (1, 2)):
-        algorithm = SecFC(
-            2, Threshold(1), init=init, max_iter=3, quantization=Quantization(basis=basis),
-            runtime=Runtime(threads),
-            release=Release(reveal_centers=True),
-            disclosure=Distances(),
-        )  # fmt: skip
-        tiny_run(algorithm).predict(few_points())
+    for policy in (
+        AssignmentsOnly(), AssignmentsOnly(dealer=None), OwnLabels(), OwnLabels(dealer=None),
+        FinalLabelsOnly(),
+    ):  # fmt: skip
+        _tiny_secfc(max_iter=2, quantization=Quantization(basis=basis), disclosure=policy)
+    for centers in ("exact", "rounded"):  # in levels of groups, and against a point's own first
+        quantization = Quantization(basis=basis, centers=centers)
+        _tiny_secfc(MANY, max_iter=1, quantization=quantization, runtime=together)
+
+
+def _compile_noise() -> None:
+    """Noise, and what needs lanes or sums that no run above has."""
+    from secfc.coded.parameters import Quantization
+    from secfc.disclosure import Distances, FinalLabelsOnly, NoiseAtServer, NoiseInShares, OwnLabels
+    from secfc.privacy import Bound, Budget
+
     # Sums of integers from 2**30 on have a kernel of their own.
-    tiny_run(
-        SecFC(2, Threshold(1), max_iter=1, quantization=Quantization(scale=2.0**28), disclosure=Distances())
-    )
+    _tiny_secfc(max_iter=1, quantization=Quantization(scale=2.0**28), disclosure=Distances())
     budget, radius = Budget(10, 1e-6), Bound.given(8.0)
     for policy in (NoiseAtServer(budget, radius), NoiseInShares(budget, radius)):
-        tiny_run(SecFC(2, Threshold(1), max_iter=1, disclosure=policy))
-    for basis in bases:
-        tiny_run(
-            SecFC(
-                2,
-                Threshold(1, max_cheaters=1),
-                max_iter=1,
-                quantization=Quantization(basis=basis),
-                disclosure=Distances(),
-            )
-        )
-    for basis in bases[:2]:
-        for comparing in (
-            AssignmentsOnly(), AssignmentsOnly(dealer=None), OwnLabels(), OwnLabels(dealer=None),
-            FinalLabelsOnly(),
-        ):  # fmt: skip
-            tiny_run(
-                SecFC(
-                    2, Threshold(1), max_iter=2, quantization=Quantization(basis=basis), disclosure=comparing
-                )
-            )
-        for centers in ("exact", "rounded"):  # in levels of groups, and against a point's own first
-            quantization = Quantization(basis=basis, centers=centers)
-            tiny_run(SecFC(MANY, Threshold(1), max_iter=1, quantization=quantization, runtime=together))
-    for comparing in OwnLabels(sizes="hidden"), FinalLabelsOnly(dealer="server"):  # in lanes enough
-        tiny_run(SecFC(2, Threshold(1), max_iter=2, disclosure=comparing))
-    for mode in (Committee(1), Server()):
-        tiny_run(SecFC(2, Threshold(1), max_iter=1, membership=Private(mode)))
+        _tiny_secfc(max_iter=1, disclosure=policy)
+    for hidden in (OwnLabels(sizes="hidden"), FinalLabelsOnly(dealer="server")):  # in lanes enough
+        _tiny_secfc(max_iter=2, disclosure=hidden)
 
 
 def _prepare_lloyd(algorithm: Any, plan: Any) -> None:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import combinations, permutations
 from typing import Any
 
 import numpy as np
@@ -72,12 +73,9 @@ class ArgminContest:
         Two such h are both at distance 0; then the lower wins: a further comparison with each lower index.
         """
         alive, sizes = _alive(clusters)
-        ordered = [(h, x) for h in range(len(sizes)) for x in range(len(sizes)) if x != h]
-        plain = [(x, h) for x, h in ordered if x < h]
-        comparisons = []
-        for h, x in ordered:
-            u, v = _weights(sizes, h, x)
-            comparisons.append((h, x, u, factor * v))
+        ordered, plain = list(permutations(range(len(sizes)), 2)), list(combinations(range(len(sizes)), 2))
+        scaled = [(h, x, *_weights(sizes, h, x)) for h, x in ordered]
+        comparisons = [(h, x, u, factor * v) for h, x, u, v in scaled]
         comparisons += [(a, b, *_weights(sizes, a, b)) for a, b in plain]
         number = {pair: q for q, pair in enumerate(ordered)}
         strict = {pair: len(ordered) + q for q, pair in enumerate(plain)}

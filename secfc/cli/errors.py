@@ -107,12 +107,16 @@ class ShellInterface:
         if parameter == "basis":
             return f"{flag} mersenne61"
         if is_dataclass(value) and (word := word_of(parameter, value)) is not None:
-            more = (self.setting(name, v) for name, v in changed_fields(value).items())
-            return " ".join((f"{flag} {word}", *filter(None, more)))
+            return " ".join((f"{flag} {word}", *self.field_settings(value)))
         if parameter == "disclosure" and not isinstance(value, str):
             return self.name("epsilon")
         shown = ",".join(value) if isinstance(value, tuple) else str(value)
         return f"{flag} {shlex.quote(shown)}"
+
+    def field_settings(self, value: Any) -> Iterator[str]:
+        """Options of the fields of a dataclass that have not their default."""
+        settings = (self.setting(name, field) for name, field in changed_fields(value).items())
+        return filter(None, settings)
 
 
 def options_here() -> ShellInterface:

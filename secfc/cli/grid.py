@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import os
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -126,14 +127,10 @@ def grid(context: click.Context, given: GridOptions) -> None:
         for name, preset in PRESETS.items():
             click.echo(f"{name:<20} {preset.says}")
         return
-    axes = {name: getattr(given, name) for name in (*NUMBERS, *WORDS)}
-    axes = {name: values for name, values in axes.items() if values is not None} | dict(given.more)
+    axes = axes_of(given)
     if not axes and given.preset is None:
         raise click.UsageError("name what varies, as --n 5,10,20 --m 1e3,1e4, or a --preset.", context)
     out, files = given.out, given.files
-    reading: dict[str, Any] = {"dialect": given.dialect()}
-    if given.columns is not None:
-        reading["columns"] = tuple(name.strip() for name in given.columns.split(","))
     if not files:
         refuse_options(context, [*names_of(TextFiles), "columns"], "{option} needs a FILE that it describes.")
     screen = Screen.stderr(given.quiet)
@@ -148,17 +145,30 @@ def grid(context: click.Context, given: GridOptions) -> None:
         with reached, screen.counting("Runs", total) as counted:
             rows = run(
                 out=out, files=files, jobs=jobs_of(given), preset=given.preset,
-                backend=given.backend, reading=reading, watch=counted, **axes,
+                backend=given.backend, reading=reading_of(given), watch=counted, **axes,
             )  # fmt: skip
-    failed = [row for row in rows if row["status"] != "ok"]
     if not given.quiet:
         result_table(rows, axes, given.preset)
         if out is not None:
             click.echo(f"{len(rows)} rows in {out}: secfc plot {out} --x NAME --y ms_per_step")
-    for error in dict.fromkeys(row["error"] for row in failed):
-        click.echo(f"Error: {sum(row['error'] == error for row in failed)} of {len(rows)}: {error}", err=True)
-    if failed:
+    errors = Counter(row["error"] for row in rows if row["status"] != "ok")
+    for error, count in errors.items():
+        click.echo(f"Error: {count} of {len(rows)}: {error}", err=True)
+    if errors:
         context.exit(1)
+
+
+def axes_of(given: GridOptions) -> dict[str, Any]:
+    """What varies, by name."""
+    axes = {name: getattr(given, name) for name in (*NUMBERS, *WORDS)}
+    return {name: values for name, values in axes.items() if values is not None} | dict(given.more)
+
+
+def reading_of(given: GridOptions) -> dict[str, Any]:
+    """How files are read, as keywords of `Federation.from_files`."""
+    if given.columns is None:
+        return {"dialect": given.dialect()}
+    return {"dialect": given.dialect(), "columns": tuple(name.strip() for name in given.columns.split(","))}
 
 
 def jobs_of(given: GridOptions) -> int:

@@ -290,14 +290,17 @@ class Command(click.Command):
             super().format_options(ctx, formatter)
             return
         for group in ("", *GROUPS):
-            some = [p for p in shown if getattr(p, "group", "") == group]
-            if not self.whole:
-                some = [p for p in some if not group or getattr(p, "common", False)]
-            records = [p.get_help_record(ctx) for p in some]
-            rows = [row if self.whole else (row[0], in_brief(row[1])) for row in records if row is not None]
-            if rows:
+            some = [p for p in shown if (p.group if isinstance(p, Option) else "") == group]
+            if rows := self._help_rows(ctx, some):
                 with formatter.section(group or "Options"):
                     formatter.write_dl(rows)
+
+    def _help_rows(self, ctx: click.Context, options: Sequence[click.Option]) -> list[tuple[str, str]]:
+        """Names and help of these options; of the common ones in few words, unless all is shown."""
+        if not self.whole:
+            options = [p for p in options if not (isinstance(p, Option) and p.group) or p.common]
+        records = filter(None, (p.get_help_record(ctx) for p in options))
+        return [(name, text if self.whole else in_brief(text)) for name, text in records]
 
 
 def in_brief(text: str) -> str:

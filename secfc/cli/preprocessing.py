@@ -39,31 +39,54 @@ def agree_on_categories(column: str, values: Sequence[Sequence[str]]) -> list[st
 def check_preprocessing(asked: AskedOptions) -> None:
     """Raise UsageError for options that contradict one another."""
     settings = asked.settings
-    ways = [
-        name for name, given in (("--standardize", settings.standardize), ("--to-range", settings.to_range),
-                                 ("--ranges", settings.ranges is not None)) if given
-    ]  # fmt: skip
-    noisy = settings.standardize and asked.noisy and asked.get("server_file") is None
-    if noisy and ways == ["--standardize", "--ranges"]:
-        ways = ["--standardize"]
-    if len(ways) > 1:
-        more = " With --epsilon both are one." * (ways == ["--standardize", "--ranges"])
-        raise click.UsageError(f"{ways[0]} and {ways[1]} are two scales: choose one.{more}")
-    if settings.scale_share is not None and not noisy:
+    # A part of the budget pays for the scale, if it is not public points that give it.
+    paid = settings.standardize and asked.noisy and asked.get("server_file") is None
+    flags = {
+        "--standardize": settings.standardize,
+        "--to-range": settings.to_range,
+        "--ranges": settings.ranges is not None and not (paid and not settings.to_range),
+    }
+    scales = [name for name, given in flags.items() if given]
+    _check_scales(settings, scales, paid)
+    _check_columns(settings)
+    if scales and "bound" in asked.given:
+        raise click.UsageError(
+            f"--bound has no meaning with {scales[0]}, which gives the bound: leave it out."
+        )
+    if settings.missing == "mean" and not scales and asked.get("bound") is None:
+        raise click.UsageError(
+            "--missing mean needs --bound, or a scale (--standardize): none is read off rows with gaps."
+        )
+    if asked.noisy and not paid and asked.get("server_file") is None:
+        _check_exact_facts(settings, scales)
+
+
+def _check_scales(settings: Settings, scales: Sequence[str], paid: bool) -> None:
+    if len(scales) > 1:
+        more = " With --epsilon both are one." * (scales == ["--standardize", "--ranges"])
+        raise click.UsageError(f"{scales[0]} and {scales[1]} are two scales: choose one.{more}")
+    if settings.scale_share is not None and not paid:
         raise click.UsageError(
             "--scale-share is a part of a budget that a scale takes: it needs --standardize and --epsilon, "
             "and no --server-file, whose points cost nothing."
         )
     if settings.limit is not None and not settings.standardize:
         raise click.UsageError("--limit counts deviations: it needs --standardize.")
-    if settings.outside is not None and not ways:
+    if settings.outside is not None and not scales:
         raise click.UsageError("--outside needs --standardize, --to-range or --ranges, which set limits.")
-    if ways and "bound" in asked.given:
-        raise click.UsageError(f"--bound has no meaning with {ways[0]}, which gives the bound: leave it out.")
-    if settings.missing == "mean" and not ways and asked.get("bound") is None:
+    if paid and settings.ranges is None:
         raise click.UsageError(
-            "--missing mean needs --bound, or a scale (--standardize): none is read off rows with gaps."
+            "--standardize with --epsilon needs --ranges NAME=LOW:HIGH,... that everybody may know: noise on "
+            "means and deviations covers values within them. Or give --ranges alone, which cost nothing."
         )
+    if paid and settings.outside == "refuse":
+        raise click.UsageError(
+            "--outside refuse tells that there is such a value, which no budget covers: leave it out, and "
+            "values beyond the limit are moved to it."
+        )
+
+
+def _check_columns(settings: Settings) -> None:
     if settings.categorical and (not settings.files or settings.features != "same"):
         raise click.UsageError("--categorical names columns that all FILEs have: leave it out here.")
     if settings.missing != "refuse" and settings.features != "same":
@@ -71,20 +94,12 @@ def check_preprocessing(asked: AskedOptions) -> None:
             f"--missing has no meaning with --features {settings.features}, where columns may be absent and "
             "no cells: leave one of them out."
         )
-    if noisy and settings.ranges is None:
+
+
+def _check_exact_facts(settings: Settings, scales: Sequence[str]) -> None:
+    if settings.to_range or settings.missing == "mean":
         raise click.UsageError(
-            "--standardize with --epsilon needs --ranges NAME=LOW:HIGH,... that everybody may know: noise on "
-            "means and deviations covers values within them. Or give --ranges alone, which cost nothing."
-        )
-    if noisy and settings.outside == "refuse":
-        raise click.UsageError(
-            "--outside refuse tells that there is such a value, which no budget covers: leave it out, and "
-            "values beyond the limit are moved to it."
-        )
-    exact = settings.to_range or settings.missing == "mean"
-    if exact and asked.noisy and not noisy and asked.get("server_file") is None:
-        raise click.UsageError(
-            f"{(ways or ['--missing mean'])[0]} tells clients exact facts of the data, which no budget "
+            f"{(*scales, '--missing mean')[0]} tells clients exact facts of the data, which no budget "
             "covers: with --epsilon give --ranges that everybody may know, or --standardize within such "
             "--ranges, which a part of the budget pays for; or leave it out."
         )

@@ -15,6 +15,7 @@ from secfc.cli import verbosity as told
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.progress import Progress
 
     from secfc.roles.exchange import Exchange, PartyId
     from secfc.transport.simulate import Watch
@@ -24,6 +25,49 @@ COMPILING = (
     "Compiling the numerical kernels. They are kept on disk: this happens on the first use only, and takes "
     "up to a minute."
 )
+
+
+class RunProgress:
+    """What a bar says of a run, exchange by exchange, and of the time that is left.
+
+    limit: of steps, None if unknown.  parts: in which points are shared, None if unknown.
+    """
+
+    def __init__(self, bar: Progress, limit: int | None, parts: int | None) -> None:
+        self.bar, self.limit, self.parts = bar, limit, parts
+        self.task = bar.add_task("Clustering", total=None, left="")
+        self.steps, self.begun, self.sharing = 0, 0.0, 0.0
+
+    def show(self, party: PartyId, exchange: Exchange) -> None:
+        """An exchange of a party has begun."""
+        from secfc.roles.exchange import SERVER, SHARE
+
+        if exchange.phase == "share" and exchange.send:
+            self.show_sharing(exchange.round - SHARE)
+        elif exchange.phase == "align":
+            self.bar.update(self.task, description="Finding the union of the IDs")
+        elif exchange.phase == "assign" and party == SERVER:
+            self.show_step()
+
+    def show_sharing(self, done: int) -> None:
+        """So many parts of the points are shared; once all are, they are tested."""
+        self.sharing = self.sharing or time.monotonic()
+        if self.parts is not None and done >= self.parts:
+            self.bar.update(self.task, description="Testing points", left="")
+            return
+        of, left = "" if self.parts is None else f" of {self.parts}", ""
+        if self.parts is not None and done:
+            left = rough_duration((time.monotonic() - self.sharing) / done * (self.parts - done))
+        self.bar.update(self.task, description=f"Sharing points, part {done + 1}{of}", left=left)
+
+    def show_step(self) -> None:
+        """The server begins another step."""
+        self.begun = self.begun or time.monotonic()
+        each, left = (time.monotonic() - self.begun) / max(self.steps, 1), ""
+        if self.limit is not None and 0 < self.steps < self.limit:
+            left = at_most(each * (self.limit - self.steps))
+        self.steps += 1
+        self.bar.update(self.task, description=f"Clustering, step {self.steps}", left=left)
 
 
 @dataclass(frozen=True)
@@ -93,8 +137,6 @@ class Screen:
             return
         from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-        from secfc.roles.exchange import SERVER, SHARE
-
         columns = (
             SpinnerColumn("line"),
             TextColumn("{task.description}"),
@@ -103,34 +145,7 @@ class Screen:
             TextColumn("{task.fields[left]}"),
         )
         with Progress(*columns, console=self.console, transient=True) as bar:
-            task = bar.add_task("Clustering", total=None, left="")
-            steps, begun, sharing = 0, 0.0, 0.0
-
-            def watch(party: PartyId, exchange: Exchange) -> None:
-                nonlocal steps, begun, sharing
-                if exchange.phase == "share" and exchange.send:
-                    sharing, done = sharing or time.monotonic(), exchange.round - SHARE
-                    of, left = "", ""
-                    if parts is not None and done < parts:
-                        of = f" of {parts}"
-                        left = (
-                            rough_duration((time.monotonic() - sharing) / done * (parts - done))
-                            if done
-                            else ""
-                        )
-                    what = "Testing points" if parts is not None and done >= parts else "Sharing points"
-                    part = "" if what == "Testing points" else f", part {done + 1}{of}"
-                    bar.update(task, description=f"{what}{part}", left=left)
-                elif exchange.phase == "align":
-                    bar.update(task, description="Finding the union of the IDs")
-                elif exchange.phase == "assign" and party == SERVER:
-                    begun = begun or time.monotonic()
-                    each = (time.monotonic() - begun) / max(steps, 1)
-                    left = at_most(each * (limit - steps)) if limit is not None and 0 < steps < limit else ""
-                    steps += 1
-                    bar.update(task, description=f"Clustering, step {steps}", left=left)
-
-            yield watch
+            yield RunProgress(bar, limit, parts).show
 
     @contextmanager
     def counting(self, what: str, total: int) -> Iterator[Callable[[int, int, Any], None]]:

@@ -134,28 +134,35 @@ def choose_mode(n: int, mode: str, t: int | None, spares: int) -> tuple[Committe
     return psu.Committee(t, spares), ()
 
 
+def check_union(clients: Sequence[IdClient], mode: Committee | Server, given: UnionOptions) -> None:
+    """Raise RefusedInput for clients and options of which no union can be made."""
+    import psu
+    from psu.ristretto import require_libsodium
+
+    quota = given.quota
+    try:
+        psu.UnionPlan(len(clients), mode, bytes(16), given.bound or 1)
+        if quota is not None:
+            require_libsodium()
+    except (ValueError, ImportError) as error:
+        raise RefusedInput(str(error).replace("mode=Server()", "--mode server")) from error
+    for client in clients:
+        if quota is not None and client.distinct > quota:
+            raise RefusedInput(
+                f"--quota {quota}: {client.name} has {client.distinct:,} different IDs. Agree on a larger "
+                "one, which must not follow from who holds how many."
+            )
+
+
 def find_union(
     clients: Sequence[IdClient], mode: Committee | Server, given: UnionOptions, notes: tuple[str, ...],
     screen: Screen,
 ) -> UnionReport:  # fmt: skip
     """The union, and what it took.  Raises InputError, UnionAborted."""
     import psu
-    from psu.ristretto import require_libsodium
     from secfc.report.union import UnionReport
 
-    bound, quota = given.bound, given.quota
-    try:
-        psu.UnionPlan(len(clients), mode, bytes(16), bound or 1)
-        if quota is not None:
-            require_libsodium()
-    except (ValueError, ImportError) as error:
-        raise RefusedInput(str(error).replace("mode=Server()", "--mode server")) from error
-    many = [client for client in clients if quota is not None and client.distinct > quota]
-    if many:
-        raise RefusedInput(
-            f"--quota {quota}: {many[0].name} has {many[0].distinct:,} different IDs. Agree on a larger one, "
-            "which must not follow from who holds how many."
-        )
+    check_union(clients, mode, given)
     wall: dict[str, float] = {}
     with screen.status("Preparing the compiled kernels"), screen.remark(COMPILING):
         _, wall["prepare"] = time_work(lambda: tiny_union(mode))
@@ -163,7 +170,7 @@ def find_union(
         with screen.status("Finding the union"):
             sets = [client.ids for client in clients]
             result, wall["union"] = time_work(
-                lambda: psu.union(sets, mode=mode, bound=bound, quota=quota or 0)
+                lambda: psu.union(sets, mode=mode, bound=given.bound, quota=given.quota or 0)
             )
     except MemoryError as error:
         raise RefusedInput("there is not enough memory for tables of this size: lower --bound.") from error

@@ -66,6 +66,22 @@ def load_ids(
         )
     check_paths(files, SUFFIXES)
     columns = [_read(path, id_column, client_column, dialect or Dialect()) for path in files]
+    _check_alike(files, columns)
+    if client_column is None:
+        names = names_of(files)
+        clients = [IdClient(name, c.ids, range(len(c.ids))) for name, c in zip(names, columns, strict=True)]
+    else:
+        clients = list(_by_owner(columns[0]))
+    if len(clients) < 2:
+        raise InputError(
+            f"n={len(clients)}: a union needs at least 2 clients. Each FILE is one client, unless "
+            "client_column names the column that tells whose row it is."
+        )
+    return clients
+
+
+def _check_alike(files: Sequence[Path], columns: Sequence[IdColumn]) -> None:
+    """Raise InputError for IDs of several kinds, or that are spelled in ways that do not match."""
     for path, column in zip(files, columns, strict=True):
         check_spelling(path, column.ids)
     if len({column.header for column in columns if column.header is not None}) > 1:
@@ -81,17 +97,6 @@ def load_ids(
     kinds = {type(ids[0]) for ids in (column.ids for column in columns) if ids}
     if len(kinds) > 1:
         raise InputError("some files hold binary IDs and some text, which are never equal: convert them")
-    if client_column is None:
-        names = names_of(files)
-        clients = [IdClient(name, c.ids, range(len(c.ids))) for name, c in zip(names, columns, strict=True)]
-    else:
-        clients = list(_by_owner(columns[0]))
-    if len(clients) < 2:
-        raise InputError(
-            f"n={len(clients)}: a union needs at least 2 clients. Each FILE is one client, unless "
-            "client_column names the column that tells whose row it is."
-        )
-    return clients
 
 
 def names_of(files: Sequence[Path]) -> list[str]:

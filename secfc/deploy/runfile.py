@@ -170,20 +170,25 @@ class _Terms:
     clients: tuple[PartyId, ...]
 
 
+def identity_problems(identities: Mapping[PartyId, bytes]) -> Iterator[str]:
+    """What is wrong with keys of parties, and with names."""
+    if len(set(identities.values())) < len(identities):
+        yield "two parties have the same identity: each makes its own with `secfc deploy key`"
+    for name, key in identities.items():
+        if len(key) != IDENTITY:
+            need = f"{IDENTITY} are needed: `secfc deploy key` shows them"
+            yield f"the identity of {name} has {len(key)} bytes, {need}"
+        if not 0 < len(name) <= 100 or not name.isprintable():
+            yield f"{name!r} is no name of a party: up to 100 printable characters are"
+
+
 def run_file_problems(run: RunFile) -> Iterator[str]:
     """What is wrong with it: the value, the rule, the remedy."""
     if SERVER not in run.identities:
         yield "no party is called server: its key's `secfc deploy key` line belongs under [parties]"
     if not run.clients:
         yield "no client stands under [parties]: add a line for every data owner"
-    if len(set(run.identities.values())) < len(run.identities):
-        yield "two parties have the same identity: each makes its own with `secfc deploy key`"
-    for name, key in run.identities.items():
-        if len(key) != IDENTITY:
-            need = f"{IDENTITY} are needed: `secfc deploy key` shows them"
-            yield f"the identity of {name} has {len(key)} bytes, {need}"
-        if not name or len(name) > 100 or not name.isprintable():
-            yield f"{name!r} is no name of a party: up to 100 printable characters are"
+    yield from identity_problems(run.identities)
     if len(run.session) != SESSION:
         yield f"session has {len(run.session)} bytes, {SESSION} are needed: `secfc deploy init` draws them"
     if not run.hub.startswith(("ws://", "wss://", "nvflare://")):

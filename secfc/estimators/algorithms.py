@@ -321,11 +321,7 @@ class MaskedKMeans(Federated):
                 f"{names_listed(list(place))}. "
                 "Leave it out"
             )
-        arrays = []
-        for table, own in zip(given.tables, named, strict=True):
-            values = check_array(table, dtype="numeric", ensure_all_finite="allow-nan")
-            arrays.append(np.full((len(values), len(place)), np.nan))
-            arrays[-1][:, [place[name] for name in own]] = values
+        arrays = [_spread_columns(table, own, place) for table, own in zip(given.tables, named, strict=True)]
         ends = np.cumsum([len(array) for array in arrays])
         return np.concatenate(arrays), np.split(np.arange(ends[-1]), ends[:-1])
 
@@ -353,3 +349,11 @@ class MaskedKMeans(Federated):
             apart = whole - center
             found[:, h] = np.sqrt(np.where(np.isnan(apart), 0.0, apart**2).sum(axis=1))
         return found
+
+
+def _spread_columns(table: Any, names: Sequence[str], place: Mapping[str, int]) -> Array:
+    """The values of a client (m_j, d), at the places of its columns among those of all: NaN elsewhere."""
+    values = check_array(table, dtype="numeric", ensure_all_finite="allow-nan")
+    spread = np.full((len(values), len(place)), np.nan)
+    spread[:, [place[name] for name in names]] = values
+    return spread

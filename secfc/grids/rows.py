@@ -6,7 +6,7 @@ import difflib
 import importlib
 import json
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -127,21 +127,27 @@ def plot(rows: Sequence[Row], x: str, y: str, hue: str | None = None) -> Any:
     words = not all(isinstance(place, int | float) for place in places)
     for value in dict.fromkeys(row.get(hue) if hue else None for row in usable):
         mine = [row for row in usable if not hue or row.get(hue) == value]
-        quartiles = quartiles_by_place(mine, x, y)
-        here = [place for place in places if place in quartiles]
-        if not here:
-            continue
-        at = [places.index(place) for place in here] if words else here
-        low, middle, high = np.array([quartiles[place] for place in here]).T
-        (line,) = axes.plot(at, middle, marker="o", markersize=4, label=None if hue is None else str(value))
-        if (low < high).any():
-            axes.fill_between(at, low, high, alpha=0.15, color=line.get_color(), linewidth=0)
+        draw_medians(axes, quartiles_by_place(mine, x, y), places, None if hue is None else str(value), words)
     set_scales(axes, places, [float(row[y]) for row in usable if y in row], words=words)
     axes.set(xlabel=x, ylabel=y)
     axes.grid(alpha=0.3)
     if hue is not None:
         axes.legend(title=hue, frameon=False)
     return figure
+
+
+def draw_medians(
+    axes: Any, quartiles: Mapping[Any, Any], places: Sequence[Any], label: str | None, words: bool
+) -> None:
+    """A line of medians over the places that have some, with a band of quartiles where there are several."""
+    here = [place for place in places if place in quartiles]
+    if not here:
+        return
+    at = [places.index(place) for place in here] if words else here
+    low, middle, high = np.array([quartiles[place] for place in here]).T
+    (line,) = axes.plot(at, middle, marker="o", markersize=4, label=label)
+    if (low < high).any():
+        axes.fill_between(at, low, high, alpha=0.15, color=line.get_color(), linewidth=0)
 
 
 def set_scales(axes: Any, places: Sequence[Any], values: Sequence[float], *, words: bool) -> None:

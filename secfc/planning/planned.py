@@ -235,18 +235,13 @@ def plan(
     Traceback (most recent call last):
     secfc.planning.feasibility.Impossible: ...Nearest possible: t=3 (not 5); or n=11 (not 8)
     """
-    if not is_algorithm(algorithm):
-        raise InputError(
-            f"the algorithm is {type(algorithm).__name__}: pass a value such as SecFC(k=4, threshold=2)"
-        )
+    _check_request(algorithm, steps)
     if public is None:
         if trials and isinstance(server_points, int):
             raise InputError(
                 f"server_points={server_points} says how many: to simulate what noise costs, pass the points"
             )
         public = public_facts(n, m, d, counts, server_points, bound)
-    if steps is not None and (not isinstance(steps, int) or steps < 1):
-        raise InputError(f"steps={steps!r}: a number from 1 on is needed, or leave it out")
     if network is not None and isinstance(algorithm, SecFC):
         algorithm = with_parameters(algorithm, network=network)
     wish = PlanRequest(algorithm, public, losses)
@@ -258,9 +253,8 @@ def plan(
         if not isinstance(made, CodedPlan):  # the union comes first; nobody holds what another does
             made = algorithm.complete(public, HiddenOwnerLayout(public.m, len(public.clients)))
     price = cached_prices(algorithm, public, made)
-    most = algorithm.capabilities.max_iter
-    taken = price.steps if steps is None else steps
-    if most is not None and most >= 1:
+    most, taken = algorithm.capabilities.max_iter, price.steps if steps is None else steps
+    if most:
         taken = min(taken, most)
     notes = _notes(made, price, steps, surprising=taken != most)
     server, clients = leakage_sentences(algorithm, made, price)
@@ -269,6 +263,16 @@ def plan(
         network or usual, price, taken, server, clients,
         notes, simulated,
     )  # fmt: skip
+
+
+def _check_request(algorithm: Any, steps: int | None) -> None:
+    """Raise InputError for what is no algorithm, and for steps that are no number from 1 on."""
+    if not is_algorithm(algorithm):
+        raise InputError(
+            f"the algorithm is {type(algorithm).__name__}: pass a value such as SecFC(k=4, threshold=2)"
+        )
+    if steps is not None and (not isinstance(steps, int) or steps < 1):
+        raise InputError(f"steps={steps!r}: a number from 1 on is needed, or leave it out")
 
 
 def _notes(made: Any, price: QueryPrices, steps: int | None, *, surprising: bool) -> tuple[str, ...]:

@@ -106,7 +106,8 @@ def look_like_ids(federation: Federation) -> tuple[int, ...]:
         return ()
     features = list(range(federation.d))
     # Of every client the column that each feature is, where it observes it.
-    places = [{f: i for i, f in enumerate(own)} for own in federation.observed or [features] * federation.n]
+    observed = federation.observed or [features] * federation.n
+    places = [{f: i for i, f in enumerate(own)} for own in observed]
     for party, place in zip(federation.parties, places, strict=True):
         first = np.asarray(party.points[0 : min(ROWS, party.points.shape[0])])
         features = [f for f in features if f not in place or are_distinct_integers([first[:, place[f]]])]

@@ -305,11 +305,7 @@ def _add(
     spared: whether beside each vector lies its spare.
     """
     shares = dict(zip(plan.committee, dealt, strict=True))
-    send = {
-        c: SumShares(share, b"" if told is None else told.shown(me, c))
-        for c, share in shares.items()
-        if c != me
-    }
+    send = address_shares(shares, me, told)
     if me not in plan.seats:
         yield Exchange(send, round=number, phase=phase)
         return None
@@ -321,13 +317,7 @@ def _add(
         held, send = ({me: shares[me]} if me in wave else {}), {}
         dealt_to_me = expect_messages(inbox, SumShares)
         compare_told(told, me, dealt_to_me)
-        came = {sender: message.values for sender, message in dealt_to_me.items()}
-        if spread is None:
-            check_all_residues(plan.code.basis, came, (width,))
-        else:
-            for sender, values in came.items():
-                check_residues(plan.code.basis, sender, values, spread.places[sender].shape)
-        held |= came
+        held |= check_summands(plan, dealt_to_me, width, spread)
         mine = np.array([c in held for c in wave])
         inbox = yield Exchange({SERVER: Contributors(mine)}, (SERVER,), round=number + 1 + turn, phase=phase)
         answer = expect_messages(inbox, Contributors)
@@ -336,9 +326,7 @@ def _add(
             idle = to_all((c for c in plan.committee if c != me), SumDigest(b""))
             yield Exchange(idle, round=last_round(plan, number) - 1, phase=phase)
             return None
-        counted = answer[SERVER].complete
-        if counted.shape != mine.shape or (counted & ~mine).any():
-            raise FaultyServer(SERVER, "wants a sum of clients that are not all there")
+        counted = check_answer(answer[SERVER], mine)
         add_wave(total, held, itertools.compress(wave, counted.tolist()), spread)
         settled.append(counted)
     counted = np.concatenate(settled)
@@ -347,6 +335,38 @@ def _add(
     yield from confirm_counted(plan, me, counted, last_round(plan, number) - 1, phase)
     added = reduce_total(plan, total)
     return sum_with_spare(plan, added, counted) if spared else added
+
+
+def address_shares(
+    shares: Mapping[PartyId, Array], me: PartyId, told: ToldDigests | None
+) -> dict[PartyId, Message]:
+    """Messages to the other members, with what they compare of what the server said."""
+    return {
+        c: SumShares(share, b"" if told is None else told.shown(me, c))
+        for c, share in shares.items()
+        if c != me
+    }
+
+
+def check_summands(
+    plan: SumPlan, dealt: Mapping[PartyId, SumShares], width: int, spread: SummandLayout | None
+) -> dict[PartyId, Array]:
+    """The shares that other clients dealt, by sender.  Raises FaultyClient."""
+    shares = {sender: message.values for sender, message in dealt.items()}
+    if spread is None:
+        check_all_residues(plan.code.basis, shares, (width,))
+    else:
+        for sender, values in shares.items():
+            check_residues(plan.code.basis, sender, values, spread.places[sender].shape)
+    return shares
+
+
+def check_answer(answer: Contributors, reported: Array) -> Array:
+    """Whom the server counts, (n,) bool, of those whose shares were reported.  Raises FaultyServer."""
+    counted = answer.complete
+    if counted.shape != reported.shape or (counted & ~reported).any():
+        raise FaultyServer(SERVER, "wants a sum of clients that are not all there")
+    return counted
 
 
 def compare_told(told: ToldDigests | None, me: PartyId, dealt: Mapping[PartyId, SumShares]) -> None:

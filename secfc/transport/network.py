@@ -89,7 +89,7 @@ async def run_party(
     Raises what the role raises, ValueError for a message to be sent that is larger than the maximum;
     PartiesAway, if it suspends.
     """
-    post, now = _Post(links, maximum, rejoin), asyncio.get_running_loop().time
+    post = _Post(links, maximum, rejoin)
     readers = [asyncio.create_task(post.receive(peer)) for peer in links]
     speakers = [
         asyncio.create_task(work)
@@ -97,25 +97,9 @@ async def run_party(
         for work in (link.write_frames(), link.watch(pulse))
     ]
     try:
-        inbox: Any = None
-        while True:
-            # Readers start after the first exchange, so they know what was taken before a crash.
-            begin = now()
-            exchange, results = await _advance(role, inbox)
-            if meter is not None:
-                meter.computed(now() - begin)
-            if exchange is None:
-                await post.await_goodbyes(readers, patience)
-                return results[0]
-            # Whatever the role keeps on file is there now: peers need not keep it any longer.
-            await post.wait(exchange, inbox.rounds if inbox else {})
-            post.begin.set()
-            for peer, message in exchange.send.items():
-                post.send(peer, exchange.round, message)
-            begin = now()
-            inbox = await post.collect(patience, grace, suspend)
-            if meter is not None:
-                meter.waited(now() - begin)
+        result = await _exchange_all(role, post, meter, patience, grace, suspend)
+        await post.await_goodbyes(readers, patience)
+        return result
     except Exception as error:
         if not is_loss(error):  # else it comes back, with what it said last
             # What this party said last, perhaps why it ends, shall reach those that are there.
@@ -129,6 +113,30 @@ async def run_party(
         for link in links.values():
             with contextlib.suppress(OSError):
                 await link.channel.close()
+
+
+async def _exchange_all(
+    role: Role[R], post: _Post, meter: Meter | None, patience: float, grace: float, suspend: bool
+) -> R:
+    """Every exchange of a role, one after the other, and what it returns."""
+    now, inbox = asyncio.get_running_loop().time, None
+    while True:
+        # Readers start after the first exchange, so they know what was taken before a crash.
+        begin = now()
+        exchange, results = await _advance(role, inbox)
+        if meter is not None:
+            meter.computed(now() - begin)
+        if exchange is None:
+            return results[0]
+        # Whatever the role keeps on file is there now: peers need not keep it any longer.
+        await post.wait(exchange, inbox.rounds if inbox else {})
+        post.begin.set()
+        for peer, message in exchange.send.items():
+            post.send(peer, exchange.round, message)
+        begin = now()
+        inbox = await post.collect(patience, grace, suspend)
+        if meter is not None:
+            meter.waited(now() - begin)
 
 
 async def _advance(role: Role[R], inbox: Any) -> tuple[Exchange | None, list[R]]:
@@ -299,24 +307,31 @@ class _Post:
             # Where none are enough, all who are there are waited for.
             return complete() or 0 < enough <= self.mailbox.came()
 
-        def away() -> bool:
-            # Whom this party awaits may itself await whoever is away.
-            return any(link.away and not link.closed for link in self.links.values())
-
         async with self.news:
             parts = PARTS
             while parts and not suffices():
                 late = await _times_out(self.news.wait_for(suffices), patience / PARTS)
-                parts = PARTS if away() else parts - late
+                # Whom this party awaits may itself await whoever is away.
+                parts = PARTS if self.anybody_away() else parts - late
             if parts:
                 await _times_out(self.news.wait_for(complete), grace)
-            if suspend and not self.mailbox.ended() and not 0 < enough <= self.mailbox.came():
-                missing = (peer for peer in links if self.mailbox.due(peer) is None)
-                if lost := [p for p in missing if not (links[p].given_up or links[p].done)]:
-                    raise PartiesAway(lost)
+            if suspend:
+                self.refuse_without(links, enough)
             inbox = self.mailbox.collect()
             self.news.notify_all()
         return inbox
+
+    def anybody_away(self) -> bool:
+        """Whether a peer is away that may come back."""
+        return any(link.away and not link.closed for link in self.links.values())
+
+    def refuse_without(self, links: Mapping[PartyId, Link], enough: int) -> None:
+        """Raise PartiesAway if too few of these said something, and one of the others may come back."""
+        if self.mailbox.ended() or 0 < enough <= self.mailbox.came():
+            return
+        missing = (peer for peer in links if self.mailbox.due(peer) is None)
+        if lost := [peer for peer in missing if not (links[peer].given_up or links[peer].done)]:
+            raise PartiesAway(lost)
 
     async def await_goodbyes(self, readers: list[asyncio.Task[None]], patience: float) -> None:
         """Wait for everybody's goodbye: to close with unread messages would destroy those under way.

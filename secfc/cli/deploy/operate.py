@@ -55,12 +55,12 @@ def go_on(given: GoOnOptions) -> None:
     names, me = tuple(dict.fromkeys(given.without or ())), site.file.party
     if not names:
         raise click.UsageError("--without is needed: the clients that are away, as --without h1.")
+    others = [client for client in site.run.clients if client != me]
+    if SERVER in names:
+        raise RefusedInput("nobody can take the server's place: start it again, or abort the run here.")
     for name in names:
-        if name == SERVER:
-            raise RefusedInput("nobody can take the server's place: start it again, or abort the run here.")
-        if name == me or name not in site.run.clients:
-            others = ", ".join(c for c in site.run.clients if c != me)
-            raise RefusedInput(f"{name!r} is no other client of this run: those are {others}.")
+        if name not in others:
+            raise RefusedInput(f"{name!r} is no other client of this run: those are {', '.join(others)}.")
     if not site.journal.exists():
         raise RefusedInput(
             "no run is under way here: before it begins, a run file without the client is needed."

@@ -213,39 +213,20 @@ def choose(asked: AskedOptions, public: PublicFacts) -> ChosenAlgorithm:
 
     Raises InputError if the clients are too few to hide anything.
     """
-    from field.compare.replicated import MAX_T
     from secfc.coded.membership import Open
-    from secfc.coded.parameters import (
-        Network,
-        Release,
-        Runtime,
-        Threshold,
-        check_enough_workers,
-        select_workers,
-    )
-    from secfc.coded_kmeans.parameters import choose_code
+    from secfc.coded.parameters import Network, Release, Runtime, Threshold
     from secfc.coded_kmeans.secfc import SecFC
     from secfc.roles.exchange import SERVER
     from secfc.tiny_runs import plaintext_twin
 
-    values = lloyd_steps(asked)
-    final, private = asked["disclosure"] == "final-labels", asked["membership"] == "private"
     # Final labels are those that nobody deals for unless it is said who does.
-    dealer = asked["dealer"] or ("none" if final else SERVER)
-    undealt = asked["disclosure"] != "distances" and dealer == "none"
-    ell = 1 if undealt and asked["ell"] is None else asked["ell"]
-    computing = len(select_workers(asked["workers"], public.clients))
-    withstood = 1 if asked["t"] is None else asked["t"]
-    check_enough_workers(asked["workers"], computing, ell or 1, withstood, asked["liars"])
-    t, ell, notes = choose_code(
-        computing, asked["t"], ell,
-        liars=asked["liars"], most=MAX_T if undealt else None,
-    )  # fmt: skip
+    dealer = asked["dealer"] or ("none" if asked["disclosure"] == "final-labels" else SERVER)
+    t, ell, notes = choose_threshold(asked, public, dealer)
     membership: Membership = Open()
-    if private:
+    if asked["membership"] == "private":
         membership, about = private_rows(asked, t)
         notes += about
-    values["disclosure"] = choose_policy(asked, None if dealer == "none" else dealer)
+    values = lloyd_steps(asked) | {"disclosure": choose_policy(asked, None if dealer == "none" else dealer)}
     if not asked.noisy and asked["disclosure"] == "distances":
         notes += (
             "the server sees the distance of every point to every center, and over iterations these fix the "
@@ -270,6 +251,22 @@ def choose(asked: AskedOptions, public: PublicFacts) -> ChosenAlgorithm:
         twin=plaintext_twin(algorithm) if verified else None,
         policy=algorithm.disclosure if asked["attack"] else None,
     )  # fmt: skip
+
+
+def choose_threshold(
+    asked: AskedOptions, public: PublicFacts, dealer: str
+) -> tuple[int, int, tuple[str, ...]]:
+    """How many may collude, segments, and notes.  dealer: "none" if nobody deals.  Raises InputError."""
+    from field.compare.replicated import MAX_T
+    from secfc.coded.parameters import check_enough_workers, select_workers
+    from secfc.coded_kmeans.parameters import choose_code
+
+    dealerless = asked["disclosure"] != "distances" and dealer == "none"
+    ell = 1 if dealerless and asked["ell"] is None else asked["ell"]
+    computing = len(select_workers(asked["workers"], public.clients))
+    withstood = 1 if asked["t"] is None else asked["t"]
+    check_enough_workers(asked["workers"], computing, ell or 1, withstood, asked["liars"])
+    return choose_code(computing, asked["t"], ell, liars=asked["liars"], most=MAX_T if dealerless else None)
 
 
 def choose_policy(asked: AskedOptions, dealer: str | None) -> Disclosure:
