@@ -203,7 +203,7 @@ def law_row(cell: Row) -> Row:
     shift = GaussianShift.of_center(D, size)
     return {
         **flat_rates(score_rates(scores, members, alarms=(0.01,) if enough else ())),
-        "law_auc": shift.auc, "law_rate": shift.rate(0.01),
+        "law_auc": shift.auc, "law_rate": shift.detection_rate(0.01),
     }  # fmt: skip
 
 
@@ -256,7 +256,7 @@ def audited(way: FedDPKMeans, held: np.ndarray, means: np.ndarray) -> float:
     result = secfc.fit(way, data, seed=0, bound=1e5, keep_bodies=True)
     name = data.names[0]
     spent = audit_run(result, data, without_row(data, name, data.counts[0] - 1))
-    if spent.refuted:
+    if spent.is_refuted:
         raise AssertionError(f"refuted: {spent.faults}")
     return float(gaussian_epsilon(spent.spent, DELTA))
 

@@ -65,7 +65,7 @@ class Seat:
         """Bytes that came: many at once, as a look at the clock takes as long as to read some of them."""
         start = time.process_time()
         for sender, number, data in came:
-            self.mailbox.arrive(sender, number, wire.decode(data))
+            self.mailbox.keep_message(sender, number, wire.decode(data))
         self.seconds += time.process_time() - start
 
     def answer(self) -> Exchange | None:

@@ -470,7 +470,7 @@ def decode_ways(cell: Row, slow: int) -> tuple[int, dict[str, Way]]:
     replies = {j: random_residues((k, m), rng) for j in range(needed)}
     labels = rng.integers(0, k, m).astype(np.int32)
     sizes = np.bincount(labels, minlength=k).astype(np.int64)
-    _, weights = code.decoding(tuple(range(needed)), 2)
+    _, weights = code.decoding_weights(tuple(range(needed)), 2)
     some = min(m * k, max(SAMPLE, slow // needed))
     columns = np.stack([r.reshape(BASIS.lanes, -1) for r in replies.values()], axis=1)
     small = columns[..., :some]

@@ -84,7 +84,7 @@ def measure(cell: Row) -> Iterator[Row]:
         quantization=secfc.Quantization(coarse="allow"),
     )
     result = secfc.fit(way, federation, seed=cell["run"], watch=witness)
-    replay = ServerView.witnessed(witness, result, federation)
+    replay = ServerView.of_recording(witness, result, federation)
     final = judge_guess(Simplex((SERVER,), (result.history[-1],), k), replay.points)
     every = judge_guess(label_history(replay, result), replay.points)
     yield {"labelings": len(witness.questions), "final": final.share[-1], "all": every.share[-1]}

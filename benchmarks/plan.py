@@ -121,8 +121,9 @@ def planned(setting: Setting) -> Row:
     )
     cost = found.cost
     return {
-        "bytes": cost.nbytes, "rounds": cost.rounds, "seconds": found.together, "memory": found.memory,
-        "steps": found.steps, "took": time.perf_counter() - begun, "priced": found.priced,
+        "bytes": cost.nbytes, "rounds": cost.rounds, "seconds": found.one_process_seconds,
+        "memory": found.memory, "steps": found.steps,
+        "took": time.perf_counter() - begun, "priced": found.priced,
     }  # fmt: skip
 
 

@@ -100,7 +100,7 @@ def steps(cell: Row, rng: np.random.Generator) -> Row:
 
 
 def _counts(name: str, one: RebuiltRows) -> Row:
-    return {f"{name}_exact": one.exact, f"{name}_false": one.false}
+    return {f"{name}_exact": one.exact, f"{name}_false": one.false_guesses}
 
 
 def noisy_steps(cell: Row) -> Row:

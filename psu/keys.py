@@ -149,7 +149,7 @@ def deal_keys(plan: UnionPlan, ring: Ring, coins: Coins) -> dict[int, KeyPacket]
     Client 0 draws the group key; the lowest member of each subset draws its common key.
     """
     group = coins.bytes(GROUP_BYTES) if ring.me == 0 else b""
-    drawn = {a: coins.bytes(COMMON_BYTES) for a in plan.subsets if a[0] == ring.me}
+    drawn = {a: coins.bytes(COMMON_BYTES) for a in plan.key_subsets if a[0] == ring.me}
     packets = {}
     for peer, channel in ring.channels.items():
         payload = group + b"".join(key for a, key in drawn.items() if peer in a)
@@ -160,7 +160,7 @@ def deal_keys(plan: UnionPlan, ring: Ring, coins: Coins) -> dict[int, KeyPacket]
 
 def key_dealers(plan: UnionPlan, me: int) -> tuple[int, ...]:
     """Whose key packets a client has to wait for."""
-    return tuple(sorted({0} | {a[0] for a in plan.subsets if me in a}))
+    return tuple(sorted({0} | {a[0] for a in plan.key_subsets if me in a}))
 
 
 def take_keys(plan: UnionPlan, ring: Ring, packets: Mapping[int, KeyPacket]) -> Secrets:
@@ -174,7 +174,7 @@ def take_keys(plan: UnionPlan, ring: Ring, packets: Mapping[int, KeyPacket]) -> 
     group, common = b"", {}
     for dealer in key_dealers(plan, ring.me):
         payload = ring.open(dealer, "keys", packets[dealer].sealed)
-        mine = [a for a in plan.subsets if a[0] == dealer and ring.me in a]
+        mine = [a for a in plan.key_subsets if a[0] == dealer and ring.me in a]
         start = GROUP_BYTES if dealer == 0 else 0
         if len(payload) != start + COMMON_BYTES * len(mine):
             raise UnionAborted("a key packet has the wrong size", (dealer,), proof=True)

@@ -60,7 +60,7 @@ class Peeling:
         return bool((self.status == kernels.RESOLVED).all())
 
     @property
-    def recovered(self) -> tuple[Array, Array]:
+    def recovered_entries(self) -> tuple[Array, Array]:
         """All recovered (z, y), in no particular order: (m,) each."""
         none = np.empty(0, np.uint64)
         return (

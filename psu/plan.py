@@ -216,7 +216,7 @@ class UnionPlan:
         return math.comb(len(self.committee), self.t) > MAX_SUBSETS
 
     @cached_property
-    def subsets(self) -> tuple[tuple[int, ...], ...]:
+    def key_subsets(self) -> tuple[tuple[int, ...], ...]:
         """Committees without t of their members: each shares one key of the common randomness."""
         members = self.committee
         return tuple(combinations(members, len(members) - self.t)) if members and not self.dealt else ()

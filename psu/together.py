@@ -333,7 +333,7 @@ class _Together:
             values = self.ask(sheet, members, len(state.active), partial(peeling.next_turn, state))
             with self.book.at(RELAY):
                 state = peeling.read_values(state, values)
-        return state.recovered if state.complete else None
+        return state.recovered_entries if state.complete else None
 
     # --- server mode
 

@@ -127,7 +127,7 @@ class ParityChecks:
         replies = [values[j] for j in self.clients]
         if not self.weights.shape[1] or not replies[0].size:
             return None
-        if self.basis.folded:
+        if self.basis.can_fold:
             from field.kernels import decoding
 
             place: tuple[int, int] | None = decoding.check(replies, self.factors, self.constants, done)
@@ -287,7 +287,7 @@ class RandomCombination:
         # Short rows cost less at the end of a reply, long ones stream better from memory.
         width = 256 if size < 1 << 17 else 1024
         # The kernel takes rows two at a time; one more row only lowers the bound.
-        rows = count + count % 2 if basis.folded else count
+        rows = count + count % 2 if basis.can_fold else count
         scales = basis.sample((rows, -(-size // width)), coins)
         return cls(basis, size, scales, basis.sample((words, rows, width), coins))
 
@@ -303,7 +303,7 @@ class RandomCombination:
         out = np.zeros((lanes, len(flat), words), basis.dtype)
         if self.size == 0 or not flat:
             return out
-        if basis.folded:
+        if basis.can_fold:
             from field.kernels import correcting
             from field.kernels.scalar import centered
 

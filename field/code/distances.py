@@ -33,7 +33,7 @@ def decode_scaled(code: LagrangeCode, values: Mapping[int, Array]) -> UInt128:
     """
     replies, weights, c = _prepare(code, values)
     basis = code.basis.prefix(len(replies[0]))
-    if not basis.folded:
+    if not basis.can_fold:
         return UInt128.lift(basis, code.decode(values, 2))
     from field.kernels import decoding
 
@@ -53,7 +53,7 @@ def decode_nearest(
 
     Raises TooFewValues.
     """
-    if not code.basis.folded:
+    if not code.basis.can_fold:
         scaled = decode_scaled(code, values)
         return scaled.nearest(sizes), scaled.within(labels)
     decoder = _Decoder(code, values, sizes, labels, threads)
@@ -82,7 +82,7 @@ def screen_nearest(
 
     Raises TooFewValues and TooManyLiars.
     """
-    if not code.basis.folded:
+    if not code.basis.can_fold:
         if everybody:
             named = locate_liars(code, values, 2, liars, coins, bits=bits)
             good = tuple(j for j in values if j not in named)
@@ -155,7 +155,7 @@ def _prepare(code: LagrangeCode, values: Mapping[int, Array]) -> tuple[list[Arra
 def _factors(
     code: LagrangeCode, responders: tuple[int, ...], lanes: int
 ) -> tuple[tuple[int, ...], Array, Array]:
-    chosen, weights = code.decoding(responders, 2)
+    chosen, weights = code.decoding_weights(responders, 2)
     primes = code.basis.primes[:lanes]
     rows = [centered(row, p) for row, p in zip(weights, primes, strict=False)]
     return chosen, np.stack(rows), np.array([LANE - p for p in primes], np.int64)

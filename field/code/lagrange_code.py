@@ -176,7 +176,7 @@ class LagrangeCode:
 
         Raises TooFewValues.
         """
-        chosen, weights = self.decoding(tuple(sorted(values)), degree)
+        chosen, weights = self.decoding_weights(tuple(sorted(values)), degree)
         combined = self._combine(weights[:, None, :], [values[j] for j in chosen])
         return np.asarray(combined[:, 0])
 
@@ -190,7 +190,7 @@ class LagrangeCode:
         matrix = transfer_matrix(self.basis, points, self.betas[: self.ell])
         return self._combine(matrix, [values[j] for j in chosen])
 
-    def decoding(self, responders: tuple[int, ...], degree: int) -> tuple[tuple[int, ...], Array]:
+    def decoding_weights(self, responders: tuple[int, ...], degree: int) -> tuple[tuple[int, ...], Array]:
         """Who is used among sorted responders, and the decoding weights: (lanes, used) residues."""
         chosen = self._enough(responders, degree)
         return chosen, _decoding_weights(self, chosen)

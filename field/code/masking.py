@@ -127,7 +127,7 @@ def _masking(
     code: LagrangeCode, responders: tuple[int, ...], me: int, lanes: int, colluding: int
 ) -> tuple[tuple[int, ...], tuple[tuple[int, ...], ...]]:
     """The partners, and for every lane the factors of their streams in the mask."""
-    _, weights = code.decoding(responders, 2)
+    _, weights = code.decoding_weights(responders, 2)
     # Some 30-bit weight is zero with probability about R 2^-30; in tiny fields it happens.
     zero = int((weights[:lanes] == 0).sum(axis=1).max())
     side = -(-(colluding + 1 + zero) // 2)
@@ -265,7 +265,7 @@ def seeded_clients(code: LagrangeCode, dealer: int, lanes: int) -> tuple[int, ..
         window = [(dealer + shift + s) % code.n for s in range(code.threshold(2))]
         # The weight of any further client is sum_u P(beta_u) / P(alpha): zero for all or for none.
         chosen = tuple(sorted(window))
-        _, weights = code.decoding(chosen, 2)
+        _, weights = code.decoding_weights(chosen, 2)
         if (weights[:lanes, chosen.index(window[-1])] != 0).all():
             return tuple(sorted(window[:-1]))
     raise ValueError(
@@ -315,7 +315,7 @@ def _determined(code: LagrangeCode, seeded: tuple[int, ...], others: tuple[int, 
     basis = code.basis.prefix(lanes)
     chosen = tuple(sorted((*seeded, others[0])))
     at = chosen.index(others[0])
-    _, weights = code.decoding(chosen, 2)
+    _, weights = code.decoding_weights(chosen, 2)
     # y_at = -w_at^-1 sum of the other w_j y_j; then the R values give all the rest.
     whole = np.zeros((lanes, len(chosen), len(seeded)), basis.dtype)
     for lane, p in enumerate(basis.primes):

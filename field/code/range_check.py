@@ -388,7 +388,9 @@ class ProjectionPattern:
             out[:] = exact % p
         return OpenedProjections(sums, self._combined(flat[len(sums) :], firsts, counts, self._factors))
 
-    def hide(self, opened: OpenedProjections, masks: Iterable[tuple[MaskSelection, Array, slice]]) -> None:
+    def add_masks(
+        self, opened: OpenedProjections, masks: Iterable[tuple[MaskSelection, Array, slice]]
+    ) -> None:
         """Add the chosen words of masks (lanes, count, words) to these blocks of what is opened, in place."""
         lanes, blocks = len(opened.sums), opened.sums.shape[1]
         rest = np.zeros((len(opened.checks), blocks, self.test.rows), opened.sums.dtype)

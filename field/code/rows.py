@@ -253,7 +253,7 @@ class TiledRows(CodedRows):
         else:
             old, values = previous.labels, previous.values
         # Pieces of a lane sum into arrays of their own, which are then added: exact in any order.
-        pieces = self.pieces()
+        pieces = self.task_shape()
         moved = np.zeros((len(pieces), *values.shape), np.int64)
         run_parallel(
             [
@@ -288,12 +288,12 @@ class TiledRows(CodedRows):
         tasks = [
             partial(pseudo_mersenne.distances, tiles[piece], *factors, p, lane[:, rows])
             for tiles, factors, p, lane in zip(self._tiles, weights, self.basis.primes, out, strict=False)
-            for piece, rows in self.pieces()
+            for piece, rows in self.task_shape()
         ]
         run_parallel(tasks, self.threads)
         return out
 
-    def pieces(self) -> list[tuple[slice, slice]]:
+    def task_shape(self) -> list[tuple[slice, slice]]:
         """Tiles and rows that one task handles, such that all threads have work."""
         count = -(-self.m // kernels.TILE)
         parts = 1 if self.threads == 1 else -(-self.threads // self.basis.lanes)
@@ -306,7 +306,7 @@ class TiledRows(CodedRows):
         if not pseudo_mersenne.vectorized() or self.width + 1 < weighing.ACROSS:
             return super().weighted_sums(weights)
         lanes, k = weights.shape[:2]
-        pieces = self.pieces()
+        pieces = self.task_shape()
         # As in `sums`, pieces sum into arrays of their own.
         parts = np.zeros((len(pieces), lanes, k, self.width), np.int64)
         run_parallel(
@@ -384,7 +384,7 @@ class PlainRows(CodedRows):
 
 def coded_rows(basis: Basis, m: int, width: int, *, threads: int = 1, storage: Storage = MEMORY) -> CodedRows:
     """Empty rows in the form that suits the basis; threads: of the processor, to use.  storage: where."""
-    return (TiledRows if basis.folded else PlainRows)(basis, m, width, threads=threads, storage=storage)
+    return (TiledRows if basis.can_fold else PlainRows)(basis, m, width, threads=threads, storage=storage)
 
 
 def cluster_sizes(labels: Array, k: int) -> Array:

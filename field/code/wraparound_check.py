@@ -58,7 +58,7 @@ def fits_lanes(
 
     values, sums: what the same clients, by number, told of their coded distances (`compress_distances`).
     """
-    chosen, weights = code.decoding(tuple(sorted(values)), 2)
+    chosen, weights = code.decoding_weights(tuple(sorted(values)), 2)
     lanes, more = len(values[chosen[0]]), len(sums[chosen[0]])
     rest = Basis(code.basis.primes[lanes : lanes + more])
     decoded = np.zeros((more, TESTS, COLUMNS), rest.dtype)

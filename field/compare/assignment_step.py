@@ -74,7 +74,7 @@ class SharedLabels:
             return self
         return SharedLabels(self.bits[rows], np.ascontiguousarray(self.parts[:, rows[:-1]]))
 
-    def grouped(self, basis: Basis, groups: Array, ones: Array) -> SharedLabels:
+    def merge_groups(self, basis: Basis, groups: Array, ones: Array) -> SharedLabels:
         """The same labels among unions of clusters, the number (K,) of each cluster's; all numbers occur.
 
         ones: (lanes, m) a share of 1 for every point.
@@ -109,7 +109,7 @@ class SharedContest:
         """A member's part, as `field.compare.dealer_protocol.run_contest`: its share of who wins, (K,
         words).
         """
-        return self.schedule.wins(masked, hand, ONES if lead else np.uint64(0))
+        return self.schedule.winner_bits(masked, hand, ONES if lead else np.uint64(0))
 
     def deal(
         self, rho: Array, streams: Sequence[Coins], corrected: int, before: Array = NOTHING
@@ -172,7 +172,7 @@ class AssignmentStep:
         """
         from field.kernels import comparing
 
-        bits = yield from self.schedule.wins(masked, hand, ONES if lead else np.uint64(0))
+        bits = yield from self.schedule.winner_bits(masked, hand, ONES if lead else np.uint64(0))
         if len(self.portions) > 1:
             yield NEXT
         shape = bits[:-1].shape
@@ -215,9 +215,9 @@ class AssignmentStep:
         """The corrections for one member, portion by portion; as
         `field.compare.dealer_protocol.deal_contest`.
         """
-        return deal_portions(self.dealing(rho), streams, corrected, before)
+        return deal_portions(self.deal_portions(rho), streams, corrected, before)
 
-    def dealing(self, rho: Array) -> Iterator[Portion]:
+    def deal_portions(self, rho: Array) -> Iterator[Portion]:
         """What is dealt, portion by portion: one for all, if the contest has one."""
         wins = self.schedule.dealing_wins(rho)
         if len(self.portions) > 1:
@@ -236,7 +236,7 @@ class AssignmentStep:
         from field.kernels import comparing
 
         parts = deck.residues(self.basis, (self.rows, self.m))
-        masks = deck.masks((self.rows, self.schedule.per))
+        masks = deck.masks((self.rows, self.schedule.comparison_words))
         comparing.bits_less(masks, np.array(self.basis.primes, np.uint64), parts)
         if self.tested:
             p = self.first.primes[0]

@@ -70,7 +70,7 @@ class BlockwiseContest:
         return self.whole.labels
 
     @property
-    def per(self) -> int:
+    def comparison_words(self) -> int:
         """Words of one comparison of all points."""
         return word_count(self.m)
 
@@ -91,7 +91,7 @@ class BlockwiseContest:
 
     @property
     def dealt_wins(self) -> int:
-        """Words that are dealt to one member for `wins`."""
+        """Words that are dealt to one member for `winner_bits`."""
         return sum(self.portions_of_wins)
 
     @property
@@ -103,24 +103,24 @@ class BlockwiseContest:
         """See `field.compare.dealer_protocol.run_contest`."""
         return run_contest(self, masked, hand, lead=lead)
 
-    def codes(self, masked: Array, hand: PartyRandomness, constant: Any) -> Moves:
+    def code_digits(self, masked: Array, hand: PartyRandomness, constant: Any) -> Moves:
         """A member's share of the codes' binary digits, as
-        `field.compare.dealer_protocol.DealerSchedule.codes`.
+        `field.compare.dealer_protocol.DealerSchedule.code_digits`.
         """
         found: list[Array] = []
         for part, values in self._blocks(masked):
             if found:
                 yield NEXT
-            found.append((yield from part.codes(values, hand, constant)))
+            found.append((yield from part.code_digits(values, hand, constant)))
         return np.concatenate(found, axis=1)
 
-    def wins(self, masked: Array, hand: PartyRandomness, constant: Any) -> Moves:
-        """A member's share of who wins each point, as `field.compare.dealer_protocol.DealerSchedule.wins`."""
+    def winner_bits(self, masked: Array, hand: PartyRandomness, constant: Any) -> Moves:
+        """A member's share of who wins each point, as `DealerSchedule.winner_bits`."""
         found: list[Array] = []
         for part, values in self._blocks(masked):
             if found:
                 yield NEXT
-            found.append((yield from part.wins(values, hand, constant)))
+            found.append((yield from part.winner_bits(values, hand, constant)))
         return np.concatenate(found, axis=1)
 
     def deal(
@@ -136,16 +136,16 @@ class BlockwiseContest:
 
     @property
     def portions_of_wins(self) -> tuple[int, ...]:
-        """Words of each portion that is dealt for `wins`."""
+        """Words of each portion that is dealt for `winner_bits`."""
         return tuple(part.dealt_wins for _, part in self.parts)
 
-    def dealing(self, rho: Array) -> Iterator[Portion]:
+    def deal_portions(self, rho: Array) -> Iterator[Portion]:
         """What is dealt for `run_contest`, portion by portion."""
         for part, values in self._blocks(rho):
-            yield from part.dealing(values)
+            yield from part.deal_portions(values)
 
     def dealing_wins(self, rho: Array) -> Iterator[Portion]:
-        """What is dealt for `wins`, portion by portion."""
+        """What is dealt for `winner_bits`, portion by portion."""
         for part, values in self._blocks(rho):
             yield from part.dealing_wins(values)
 

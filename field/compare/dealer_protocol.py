@@ -66,7 +66,7 @@ class ContestSizes(Protocol):
     def basis(self) -> Basis: ...
 
     @property
-    def per(self) -> int: ...
+    def comparison_words(self) -> int: ...
 
     @property
     def blocks(self) -> tuple[int, int]: ...
@@ -81,9 +81,9 @@ class SlicedDifferences:
     def __init__(self, schedule: ContestSizes, values: Array) -> None:
         from field.kernels import comparing
 
-        self._padded = _padded(values, bitslice.WORD * schedule.per)
+        self._padded = _padded(values, bitslice.WORD * schedule.comparison_words)
         self._pairs, self._weights = schedule.contest.pairs, schedule.weights
-        self._per = schedule.per
+        self._per = schedule.comparison_words
         self._garner = comparing.garner(schedule.basis.primes)
 
     def slice(self, begin: int, out: Array) -> None:
@@ -102,7 +102,7 @@ class SlicedValues:
         from field.kernels import comparing
 
         count, width = schedule.blocks
-        padded = _padded(values, bitslice.WORD * schedule.per).reshape(len(values), -1)
+        padded = _padded(values, bitslice.WORD * schedule.comparison_words).reshape(len(values), -1)
         self._flat = _padded(padded, count * width * bitslice.WORD)
         self._garner = comparing.garner(schedule.basis.primes)
 
@@ -160,13 +160,13 @@ class DealerSchedule:
         return self.contest.labels
 
     @cached_property
-    def per(self) -> int:
+    def comparison_words(self) -> int:
         """Words of one comparison of all points."""
         return bitslice.word_count(self.m)
 
     @cached_property
     def words(self) -> int:
-        return len(self.contest.comparisons) * self.per
+        return len(self.contest.comparisons) * self.comparison_words
 
     @cached_property
     def blocks(self) -> tuple[int, int]:
@@ -204,7 +204,7 @@ class DealerSchedule:
         """Words of the tables of every round, in order."""
         count, width = self.blocks
         rows = [STEPS * self.digits, *(level.rows for level in self.levels)]
-        wins = self.contest.outcomes * self.per
+        wins = self.contest.outcomes * self.comparison_words
         return (*(r * count * width for r in rows), *(self.product_rows(g) * wins for g in self.products))
 
     @property
@@ -217,7 +217,7 @@ class DealerSchedule:
         """Words that a member opens in each round."""
         count, width = self.blocks
         rows = [self.levels[0].opened, *(2 * len(level.nodes) - 1 for level in self.levels)]
-        wins = self.contest.outcomes * self.per
+        wins = self.contest.outcomes * self.comparison_words
         return (*(r * count * width for r in rows), *(len(g) * wins for g in self.products[:-1]))
 
     @cached_property
@@ -242,24 +242,24 @@ class DealerSchedule:
 
     @property
     def portions_of_wins(self) -> tuple[int, ...]:
-        """Words of each portion that is dealt for `wins`."""
+        """Words of each portion that is dealt for `winner_bits`."""
         return (self.dealt_wins,)
 
-    def dealing(self, rho: Array) -> Iterator[Portion]:
+    def deal_portions(self, rho: Array) -> Iterator[Portion]:
         """What is dealt for `run_contest`, portion by portion."""
         yield self.dealt, partial(self.deal_codes, rho)
 
     def dealing_wins(self, rho: Array) -> Iterator[Portion]:
-        """What is dealt for `wins`, portion by portion."""
+        """What is dealt for `winner_bits`, portion by portion."""
         yield self.dealt_wins, partial(self.deal_wins, rho)
 
-    def codes(self, masked: Array, hand: PartyRandomness, constant: Any) -> Moves:
+    def code_digits(self, masked: Array, hand: PartyRandomness, constant: Any) -> Moves:
         """A member's share of the codes' binary digits, (places, per).
 
         As `run_contest`, in the hand of a member whose tables serve more than this contest.  constant: all
         ones at exactly one member, else 0.
         """
-        return winner_code(self.contest, (yield from self.wins(masked, hand, constant)))
+        return winner_code(self.contest, (yield from self.winner_bits(masked, hand, constant)))
 
     def deal_codes(self, rho: Array, deck: DealerRandomness) -> None:
         """The dealer's part of `winner_code`, into a deck for more than this contest."""
@@ -267,10 +267,10 @@ class DealerSchedule:
 
     @property
     def dealt_wins(self) -> int:
-        """Words that are dealt to one member for `wins`."""
+        """Words that are dealt to one member for `winner_bits`."""
         return self.dealt
 
-    def wins(self, masked: Array, hand: PartyRandomness, constant: Any) -> Moves:
+    def winner_bits(self, masked: Array, hand: PartyRandomness, constant: Any) -> Moves:
         """A member's share of who wins each point: (outcomes, per), of which one bit a point is set.
 
         hand and constant as for `winner_code`.
@@ -280,7 +280,7 @@ class DealerSchedule:
         return multiply_bits(bits, masks, self.products[-1], hand, constant)[:, 0]
 
     def deal_wins(self, rho: Array, deck: DealerRandomness) -> None:
-        """The dealer's part of `wins`, into a deck for more than this contest."""
+        """The dealer's part of `winner_bits`, into a deck for more than this contest."""
         masks = deal_compare(self, SlicedDifferences(self, rho), deck)
         deal_multiply(deal_factors(self, masks, deck), self.products[-1], deck)
 
@@ -314,9 +314,9 @@ class DealtContest(Protocol):
     @property
     def dealt(self) -> int: ...
 
-    def codes(self, masked: Array, hand: PartyRandomness, constant: Any) -> Moves: ...
+    def code_digits(self, masked: Array, hand: PartyRandomness, constant: Any) -> Moves: ...
 
-    def dealing(self, rho: Array) -> Iterator[Portion]: ...
+    def deal_portions(self, rho: Array) -> Iterator[Portion]: ...
 
 
 def run_contest(schedule: DealtContest, masked: Array, hand: PartyRandomness, *, lead: bool) -> Moves:
@@ -326,7 +326,7 @@ def run_contest(schedule: DealtContest, masked: Array, hand: PartyRandomness, *,
     one member, which adds the public constants.  Where it yields `field.compare.correlated_randomness.NEXT`
     nothing is opened.  Returns its share of the codes' binary digits, (places, words(m)) uint64.
     """
-    return schedule.codes(masked, hand, ONES if lead else np.uint64(0))
+    return schedule.code_digits(masked, hand, ONES if lead else np.uint64(0))
 
 
 def combine_openings(basis: Basis, openings: Sequence[Array]) -> Array:
@@ -425,7 +425,7 @@ def _chunks(count: int) -> Iterator[slice]:
 
 def _per_comparison(schedule: DealerSchedule, sliced: Array) -> Array:
     """One row of blocks (blocks, 1, width) as (comparisons, per)."""
-    return sliced.reshape(-1)[: schedule.words].reshape(-1, schedule.per)
+    return sliced.reshape(-1)[: schedule.words].reshape(-1, schedule.comparison_words)
 
 
 def winner_code(contest: ArgminContest, wins: Array) -> Array:
@@ -480,7 +480,7 @@ def deal_contest(
     masks_sum: (lanes, k, m) residues, what the members' masked distances exceed the distances by.  streams:
     one with every member, in the committee's order, fresh for this contest.  corrected: who gets them.
     """
-    return deal_portions(schedule.dealing(masks_sum), streams, corrected, before)
+    return deal_portions(schedule.deal_portions(masks_sum), streams, corrected, before)
 
 
 def deal_compare(
@@ -509,5 +509,5 @@ def deal_factors(schedule: DealerSchedule, masks: Array, deck: DealerRandomness)
     masks = masks[schedule.contest.literals]
     for groups in schedule.products[:-1]:
         deal_multiply(masks, groups, deck)
-        masks = deck.masks((len(masks), len(groups), schedule.per))
+        masks = deck.masks((len(masks), len(groups), schedule.comparison_words))
     return masks

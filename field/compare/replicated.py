@@ -106,7 +106,7 @@ class ReplicatedCommittee:
         )
 
     @cached_property
-    def refreshed(self) -> Mapping[int, int]:
+    def refresh_owners(self) -> Mapping[int, int]:
         """The owner of each set that is nobody's T_i, spread evenly."""
         load = [0] * self.size
         owners = {}
@@ -230,7 +230,7 @@ class ReplicatedPlayer:
             self._pairs[i].mask(told)
         components = [told] * len(self.held)
         for c, q in enumerate(self.held):
-            owner = self.committee.refreshed.get(q)
+            owner = self.committee.refresh_owners.get(q)
             if owner is not None:
                 components[c] = self._rooms.take(q, count, words)
                 self._sets[q].fill(components[c])

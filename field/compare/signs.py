@@ -58,8 +58,10 @@ def share_fractions(
     """
     scaled = scaled_factors(basis, factors)
     places, m = fraction_digits(basis, t), values.shape[2]
-    if not basis.folded:
-        raise ValueError(f"signs modulo {basis.primes} have no kernel: use the 30-bit lanes of Basis.holding")
+    if not basis.can_fold:
+        raise ValueError(
+            f"signs modulo {basis.primes} have no kernel: use the 30-bit lanes of Basis.for_bound"
+        )
     from field.kernels import comparing
 
     primes, limbs = _limbs(basis, places)

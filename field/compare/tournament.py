@@ -167,8 +167,8 @@ class Tournament:
         return known.reshape(-1)
 
     @property
-    def per(self) -> int:
-        return self.final.per
+    def comparison_words(self) -> int:
+        return self.final.comparison_words
 
     @property
     def squares(self) -> Array:
@@ -195,7 +195,7 @@ class Tournament:
 
     @property
     def dealt_wins(self) -> int:
-        """Words that are dealt to one member for `wins`."""
+        """Words that are dealt to one member for `winner_bits`."""
         return self._dealt(codes=False)
 
     def _dealt(self, *, codes: bool) -> int:
@@ -205,7 +205,7 @@ class Tournament:
             for entries in (size - 1, *self.tables(level)):
                 words += residue_words(self.basis, (full, entries, self.m))
             longer = tournament_rounds.path_words(grown, self._secrets(level, codes=codes))
-            words += self.schedules[level].dealt + longer * self.per
+            words += self.schedules[level].dealt + longer * self.comparison_words
             grown += 1
         return int(words)
 
@@ -221,7 +221,7 @@ class Tournament:
         for level, (stage, schedule) in enumerate(zip(self.heats, self.schedules, strict=True)):
             out += [*self._crossed(level, schedule), *schedule.openings]
             if not stage.pairs:
-                out.append(self._secrets(level, codes=True) * self.per)
+                out.append(self._secrets(level, codes=True) * self.comparison_words)
             out.append(residue_words(self.basis, (self.kinds * len(stage.full), self.m)))
         return (*out, *self._crossed(len(self.heats), self.final), *self.final.openings)
 
@@ -237,9 +237,9 @@ class Tournament:
         """See `field.compare.dealer_protocol.run_contest`."""
         return run_contest(self, masked, hand, lead=lead)
 
-    def codes(self, masked: Array, hand: PartyRandomness, constant: Any) -> Moves:
+    def code_digits(self, masked: Array, hand: PartyRandomness, constant: Any) -> Moves:
         """A member's share of the codes' binary digits, as
-        `field.compare.dealer_protocol.DealerSchedule.codes`.
+        `field.compare.dealer_protocol.DealerSchedule.code_digits`.
         """
         path, won = yield from self._play(masked, hand, constant, codes=True)
         digits = [winner_code(self.final.contest, path.won)]
@@ -247,12 +247,12 @@ class Tournament:
             stage, (bits, masks) = self.heats[level], won[level]
             wins, own = path.through(stage, bits, masks, hand)
             digits.append(_digits(stage, wins))
-            path = path.longer(stage, bits, own)
-        digits.append(path.times(self.heats[0], *won[0], hand))
+            path = path.extend_paths(stage, bits, own)
+        digits.append(path.winner_digits(self.heats[0], *won[0], hand))
         return np.concatenate(digits[::-1])
 
-    def wins(self, masked: Array, hand: PartyRandomness, constant: Any) -> Moves:
-        """A member's share of who wins each point, as `field.compare.dealer_protocol.DealerSchedule.wins`."""
+    def winner_bits(self, masked: Array, hand: PartyRandomness, constant: Any) -> Moves:
+        """A member's share of who wins each point, as `DealerSchedule.winner_bits`."""
         path, won = yield from self._play(masked, hand, constant, codes=False)
         out = path.won
         for level in range(len(self.heats) - 1, -1, -1):
@@ -260,7 +260,7 @@ class Tournament:
             others, own = path.through(stage, bits, masks, hand)
             out = _all(stage, out, others)
             if level:
-                path = path.longer(stage, bits, own)
+                path = path.extend_paths(stage, bits, own)
         return out
 
     def _play(self, masked: Array, hand: PartyRandomness, constant: Any, *, codes: bool) -> Moves:
@@ -345,15 +345,15 @@ class Tournament:
 
     @property
     def portions_of_wins(self) -> tuple[int, ...]:
-        """Words of each portion that is dealt for `wins`."""
+        """Words of each portion that is dealt for `winner_bits`."""
         return (self.dealt_wins,)
 
-    def dealing(self, rho: Array) -> Iterator[Portion]:
+    def deal_portions(self, rho: Array) -> Iterator[Portion]:
         """What is dealt for `run_contest`, portion by portion."""
         yield self.dealt, partial(self.deal_codes, rho)
 
     def dealing_wins(self, rho: Array) -> Iterator[Portion]:
-        """What is dealt for `wins`, portion by portion."""
+        """What is dealt for `winner_bits`, portion by portion."""
         yield self.dealt_wins, partial(self.deal_wins, rho)
 
     def deal_codes(self, rho: Array, deck: DealerRandomness) -> None:
@@ -365,7 +365,7 @@ class Tournament:
         tournament_rounds.deal_times(terms, self.heats[0], won[0], deck)
 
     def deal_wins(self, rho: Array, deck: DealerRandomness) -> None:
-        """The dealer's part of `wins`, into a deck for more than this contest."""
+        """The dealer's part of `winner_bits`, into a deck for more than this contest."""
         terms, won = self._deal(rho, deck, codes=False)
         for level in range(len(self.heats) - 1, -1, -1):
             own = tournament_rounds.deal_through(terms, self.heats[level], won[level], deck)
@@ -379,7 +379,7 @@ class Tournament:
             masks = deal_compare(schedule, self._deal_met(level, schedule, rows, deck), deck)
             if not stage.pairs:
                 deal_multiply(deal_factors(schedule, masks, deck), schedule.products[-1], deck)
-                masks = deck.masks((self._secrets(level, codes=codes), self.per))
+                masks = deck.masks((self._secrets(level, codes=codes), self.comparison_words))
             won.append(masks)
             rows = self._deal_select(level, rows, self._numbers(level, masks), deck)
         masks = deal_compare(self.final, self._deal_met(len(self.heats), self.final, rows, deck), deck)

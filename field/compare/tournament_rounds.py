@@ -181,7 +181,7 @@ class WinningPaths:
         own = self._own(group, masks, hand)
         return _folded(self.terms[:, group] & bits ^ own, self.bits[:, group]), own
 
-    def longer(self, heat: TournamentRound, bits: Array, own: Array) -> WinningPaths:
+    def extend_paths(self, heat: TournamentRound, bits: Array, own: Array) -> WinningPaths:
         """Those of all contestants; bits, own: as in `through`."""
         factor = np.empty((len(heat.sizes), bits.shape[1]), np.uint64)
         first, alone = _firsts(heat)
@@ -190,7 +190,7 @@ class WinningPaths:
         factors = np.concatenate([self.bits[:, _whose(heat)], factor[None]])
         return WinningPaths(factors, extend_paths(self.terms, heat, own))
 
-    def times(self, heat: TournamentRound, bits: Array, masks: Array, hand: PartyRandomness) -> Array:
+    def winner_digits(self, heat: TournamentRound, bits: Array, masks: Array, hand: PartyRandomness) -> Array:
         """Shares of the place's digits in the group that wins everything, (digits, per).
 
         bits, masks: (full * digits, per) of every full group's.
@@ -227,7 +227,7 @@ def extend_paths(terms: Array, heat: TournamentRound, own: Array) -> Array:
 
 
 def deal_times(terms: Array, heat: TournamentRound, masks: Array, deck: DealerRandomness) -> None:
-    """Tables for `WinningPaths.times`."""
+    """Tables for `WinningPaths.winner_digits`."""
     _deal_own(terms, np.repeat(heat.full, heat.digits), masks, deck)
 
 

@@ -44,7 +44,7 @@ class Basis:
 
     def __post_init__(self) -> None:
         if not self.primes:
-            raise InvalidValue("a basis needs at least one prime: try Basis.holding(bound)")
+            raise InvalidValue("a basis needs at least one prime: try Basis.for_bound(bound)")
         if len(set(self.primes)) != len(self.primes):
             raise InvalidValue(f"primes={self.primes} repeat: the lanes must be distinct primes")
         for p in self.primes:
@@ -56,7 +56,7 @@ class Basis:
             raise InvalidValue("2**61 - 1 stands alone: mix 30-bit primes instead of adding lanes to it")
 
     @classmethod
-    def holding(cls, bound: int) -> Basis:
+    def for_bound(cls, bound: int) -> Basis:
         """The fewest 30-bit lanes whose product exceeds `bound`.
 
         Raises ValueError if more than MAX_LANES would be needed.
@@ -83,7 +83,7 @@ class Basis:
         return np.dtype(np.uint64 if self.primes[0] == MERSENNE_61 else np.uint32)
 
     @cached_property
-    def folded(self) -> bool:
+    def can_fold(self) -> bool:
         """Whether every prime is 2**30 - c with c small enough for the folding kernels."""
         return all(0 < LANE - p < FOLD_LIMIT for p in self.primes)
 
@@ -207,7 +207,7 @@ class Basis:
 
         width = out.shape[1]
         for lane, p in enumerate(self.primes):
-            if self.folded:
+            if self.can_fold:
                 centered = np.array([f - p if f > p // 2 else f for f in factors[lane]], np.int64)
                 c = np.int64(LANE - p)
                 kernels.add_scaled_lane(out[lane], residues, np.int64(lane), centered, c, np.int64(p))
@@ -220,7 +220,7 @@ class Basis:
 
         Both are canonical residues.
         """
-        if self.folded:
+        if self.can_fold:
             from field.ring import pseudo_mersenne
 
             return pseudo_mersenne.matmul(matrix, columns, self.primes)

@@ -43,7 +43,7 @@ _WORDS = 1 << 15
 class Deviation:
     """A standard deviation that samplers hold exactly: numerator * 2**exponent.
 
-    `Deviation.above(x)` is the least one that is not below x: at most 2**-23 relative above it for x >= 1/2.
+    `Deviation.at_least(x)` is the least one not below x: at most 2**-23 relative above it for x >= 1/2.
     """
 
     numerator: int
@@ -53,7 +53,7 @@ class Deviation:
         if not (1 <= self.numerator <= 2**_DIGITS and self.exponent >= -_PLACES):
             raise InvalidValue(
                 f"{self.numerator} * 2**{self.exponent} is no standard deviation of at most {_DIGITS} digits "
-                f"and {_PLACES} binary places: use Deviation.above"
+                f"and {_PLACES} binary places: use Deviation.at_least"
             )
         if self.value >= LARGEST:
             raise InvalidValue(
@@ -62,7 +62,7 @@ class Deviation:
             )
 
     @classmethod
-    def above(cls, least: float | Fraction) -> Deviation:
+    def at_least(cls, least: float | Fraction) -> Deviation:
         """The smallest deviation on the grid that is at least `least`."""
         if not 0 < least < math.inf:
             raise InvalidValue(f"least={float(least)}: a standard deviation is positive and finite")
@@ -160,7 +160,7 @@ def wide_noise(
     f = uniform_digits(sigma)
     if f > 64:
         raise InvalidValue(f"noise of 2**{SAMPLED + f} leaves no room: lower the scale of the integers")
-    y = basis.reduce(sampler(Deviation.above(sigma / 2**f), shape, coins=coins))
+    y = basis.reduce(sampler(Deviation.at_least(sigma / 2**f), shape, coins=coins))
     if not f:
         return y
     words = np.empty(shape, np.uint64)

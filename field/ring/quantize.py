@@ -184,7 +184,7 @@ def plan_quantization(
         quantizer = Quantizer(scale, bound, rounding)
         needed = distance_bound(d, quantizer.max_int, m)
         if basis is None:
-            return Basis.holding(needed), quantizer
+            return Basis.for_bound(needed), quantizer
         if basis.modulus <= needed:
             raise InvalidValue(
                 f"scale={scale:g} with bound={bound:g}, m={m} makes distances, or what is computed from "
@@ -195,7 +195,7 @@ def plan_quantization(
     if basis is not None:
         return basis, Quantizer(finest_scale(basis, d, m, bound), bound, rounding)
     steps = distance_bound(d, LEAST_STEPS, m)
-    smallest = Basis.holding(steps)
+    smallest = Basis.for_bound(steps)
     if smallest.lanes < least_lanes:
         smallest = Basis(LANE_PRIMES[:least_lanes])
     return smallest, Quantizer(finest_scale(smallest, d, m, bound), bound, rounding)

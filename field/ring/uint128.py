@@ -65,7 +65,7 @@ class UInt128:
         """As an array of Python integers."""
         return np.asarray(self.high.astype(object) * 2**64 + self.low.astype(object))
 
-    def floats(self) -> Array:
+    def to_floats(self) -> Array:
         """As float64, within a relative error of 2**-52."""
         return np.asarray(np.ldexp(self.high.astype(np.float64), 64) + self.low)
 

@@ -200,14 +200,14 @@ def reconstruct_geometry(
     Raises CannotDecode if they hold too few replies, ValueError if it holds no question.
     """
     coordinates = np.empty((seen.m, seen.d))
-    widths = seen.widths if segments else (seen.d,)
+    widths = seen.segment_widths if segments else (seen.d,)
     spans = [_Span(coordinates, width, tolerance) for width in widths]
     rank, ranks, last = 0, [], None
     for question in seen.questions():
         if not question.whole:
             ranks.append(rank)
             continue
-        parts = seen.segments(question) if segments else seen.distances(question)[None]
+        parts = seen.segment_distances(question) if segments else seen.distances(question)[None]
         for span, distances in zip(spans, parts, strict=True):
             rank += span.extend(question, distances, rank, deviation(question) if deviation else 0.0)
         ranks.append(rank)

@@ -83,14 +83,14 @@ class History:
     @property
     def ranks(self) -> tuple[int, ...]:
         """Dimensions of the plainest guess after each step."""
-        return tuple(len(self.family(step)[0][1]) for step in range(len(self.labelings)))
+        return tuple(len(self.main_axes(step)[0][1]) for step in range(len(self.labelings)))
 
     def after(self, step: int) -> Array:
         """The plainest guess: directions scaled by their singular values."""
-        columns, weights = self.family(step)[0]
+        columns, weights = self.main_axes(step)[0]
         return np.asarray(columns * weights)
 
-    def family(self, step: int) -> tuple[Axes, ...]:
+    def main_axes(self, step: int) -> tuple[Axes, ...]:
         """The main axes of every guess made at a step, or at the last step before it that made any."""
         step %= len(self.labelings)
         return self._made[max(made for made in self._made if made <= step)]

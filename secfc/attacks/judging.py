@@ -43,7 +43,7 @@ class RebuiltRows:
     error: float | None
 
     @property
-    def false(self) -> int:
+    def false_guesses(self) -> int:
         """Guesses that are nobody's row."""
         return self.guessed - self.exact
 
@@ -52,7 +52,7 @@ class RebuiltRows:
         """For people, with what stops it where it worked."""
         if not self.guessed:
             return f"From {self.how} no row could be rebuilt."
-        wrong = "none" if not self.false else f"{self.false} more"
+        wrong = "none" if not self.false_guesses else f"{self.false_guesses} more"
         rows = f"1 row of {self.m} was" if self.exact == 1 else f"{self.exact} rows of {self.m} were"
         said = f"From {self.how} {rows} rebuilt exactly, and {wrong} wrongly."
         return f"{said} What stops it: {REMEDIES[self.how]}." if self.exact else said
@@ -61,7 +61,7 @@ class RebuiltRows:
         """Plain values."""
         return {
             "attack": self.how, "rows": self.m, "guessed": self.guessed, "exact": self.exact,
-            "false": self.false, "relative_error": self.error,
+            "false": self.false_guesses, "relative_error": self.error,
         }  # fmt: skip
 
     def plot_rows(self) -> Any:
@@ -169,8 +169,8 @@ def _best(guess: History, points: Array) -> GuessJudgement:
     best, shares, ranks = (0.0, 0), [], []
     family: tuple[Axes, ...] = ()
     for step in range(len(guess.labelings)):
-        if guess.family(step) is not family:
-            family = guess.family(step)
+        if guess.main_axes(step) is not family:
+            family = guess.main_axes(step)
             best = max(best, *(_best_share(axes, points) for axes in family))
         shares.append(best[0])
         ranks.append(best[1])
@@ -275,7 +275,7 @@ def plot_rebuilt(findings: list[RebuiltRows]) -> Any:
     """A matplotlib Figure: for each attack the rows that it rebuilt, and those that it guessed wrongly."""
     figure, axes = _figure(6.4, 1.2 + 0.5 * len(findings))
     names = [one.how for one in findings]
-    exact, wrong = [one.exact for one in findings], [one.false for one in findings]
+    exact, wrong = [one.exact for one in findings], [one.false_guesses for one in findings]
     axes.barh(names, exact, color="tab:orange", label="rows rebuilt exactly")
     axes.barh(names, wrong, left=exact, color="0.75", label="guesses that are nobody's row")
     for place, one in enumerate(findings):

@@ -62,7 +62,7 @@ class Rates:
 
     def fitted_detections(self, alarms: float) -> float:
         """Detections at this rate by the fitted shift: a law's figure, nothing that was counted."""
-        return GaussianShift(max(0.0, self.shift.value)).rate(alarms)
+        return GaussianShift(max(0.0, self.shift.value)).detection_rate(alarms)
 
 
 def score_rates(
@@ -105,7 +105,7 @@ def score_rates(
     low, high = np.quantile(usable, [(1 - LEVEL) / 2, (1 + LEVEL) / 2], axis=0)
     auc, shift, *at = (Interval(*map(float, one)) for one in zip(figures, low, high, strict=True))
     return Rates(
-        auc, dict(zip(alarms, at, strict=True)), shift, ranked.runs, inside, others, ranked.thin(200)
+        auc, dict(zip(alarms, at, strict=True)), shift, ranked.runs, inside, others, ranked.thin_curve(200)
     )
 
 
@@ -167,7 +167,7 @@ class RankedScores:
             return apart / math.sqrt((a + b) / 2)
         return math.copysign(math.inf, apart) if apart else 0.0
 
-    def thin(self, most: int) -> tuple[tuple[float, float], ...]:
+    def thin_curve(self, most: int) -> tuple[tuple[float, float], ...]:
         """At most so many points of the curve, evenly in false alarms."""
         false, true = self.curve(np.ones(self.runs))
         at = np.unique(np.concatenate([np.linspace(0, 1, most - 20), np.geomspace(1e-4, 1, 20)]))

@@ -225,7 +225,7 @@ class SeenDistances(Protocol):
     def d(self) -> int: ...
 
     @property
-    def widths(self) -> tuple[int, ...]:
+    def segment_widths(self) -> tuple[int, ...]:
         """Features in each segment of a point."""
         ...
 
@@ -240,7 +240,7 @@ class SeenDistances(Protocol):
         """
         ...
 
-    def segments(self, question: SeenQuery) -> Array:
+    def segment_distances(self, question: SeenQuery) -> Array:
         """Squared distances for each segment of the features: (segments, k, m).  Raises CannotDecode."""
         ...
 

@@ -89,7 +89,7 @@ def load_attack(
     from secfc.data.inputs import require_library
 
     settings, plot = select_fields(Settings, vars(given), plot=None), given.plot
-    asked = AskedOptions.of(context, SECFC, settings).having(**fixed)
+    asked = AskedOptions.of(context, SECFC, settings).with_values(**fixed)
     check_k(settings)
     require_library("secfc attack", "attacks")
     if plot is not None:

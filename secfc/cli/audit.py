@@ -96,7 +96,7 @@ def audit(context: click.Context, given: AuditOptions) -> None:
         with screen.counted("Runs", 2 * runs) as done, running():
             many = audit_repeatedly(choose, planted, others, runs, seed=given.seed, done=done)
     print_findings(asked, source, canary, found, many)
-    if found.refuted or (many is not None and many[2]):
+    if found.is_refuted or (many is not None and many[2]):
         context.exit(1)
 
 
@@ -137,19 +137,19 @@ def print_findings(
         f"in one run the canary spends {found.spent:.5g} of the squared shift {found.allowed:.5g} that the "
         f"budget allows, and the noise is there: {found.measured:.3f} times the declared over {numbers} "
         "numbers",
-        f"at 1 false alarm in 100, {100 * claim.rate(0.01):.1f} of 100 such would be recognized by whoever "
-        "knows all the others, at the most",
+        f"at 1 false alarm in 100, {100 * claim.detection_rate(0.01):.1f} of 100 such would be recognized "
+        "by whoever knows all the others, at the most",
     ]
     if many is not None:
         rates, shift, _ = many
         lines.append(
             f"{rates.runs // 2} runs with and as many without it: AUC {rates.auc}, {claim.auc:.3f} by law, "
             f"1 false alarm in 100 {rates.fitted_detections(0.01):.3f} by the fitted shift, which is no "
-            f"count, {claim.rate(0.01):.3f} by law; these prove a shift of at least {shift.mu:.3g}"
+            f"count, {claim.detection_rate(0.01):.3f} by law; these prove a shift of at least {shift.mu:.3g}"
         )
     console.print()
     print_items(console, lines)
-    refuted = found.refuted or (many is not None and many[2])
+    refuted = found.is_refuted or (many is not None and many[2])
     click.echo(
         f"\n{'REFUTED: the run does not keep the claim.' if refuted else 'Nothing refutes the claim.'}"
     )
@@ -187,7 +187,7 @@ def as_object(
                     {**asdict(c), "spent": c.spent, "beyond": c.beyond} for c in found.contributions
                 ],
                 "faults": found.faults,
-                "refuted": found.refuted,
+                "refuted": found.is_refuted,
                 "runs": runs,
             }
         )

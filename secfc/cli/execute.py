@@ -342,7 +342,7 @@ def execute(
     with screen.status("Reading the files again, for their digests"), bad_input(OSError):
         origin = Origin(shlex.join(command), started, file_digests(asked.read))
     run = prepare_run(method, asked, federation, screen)
-    with screen.status("Preparing the compiled kernels"), screen.remark(COMPILING), silence_logs():
+    with screen.status("Preparing the compiled kernels"), screen.remark_if_slow(COMPILING), silence_logs():
         _, wall["prepare"] = time_work(lambda: prepare_kernels(run.algorithm, run.plan))
     done = cluster_points(run, screen, wall)
     comparison, ordinary = verify_labels(run, done, screen, wall)
@@ -438,12 +438,12 @@ def cluster_points(run: PreparedRun, screen: Screen, wall: dict[str, float]) -> 
     settings, prepared, witness = run.asked.settings, run.prepared, QueryRecorder()
     with (
         spending_budget(run.asked, run.algorithm, prepared.raw) as entered,
-        screen.progress(most_steps(run.algorithm), parts_of(run.plan)) as shown,
+        screen.show_run(most_steps(run.algorithm), parts_of(run.plan)) as shown,
         explaining_disputes(prepared.points),
         explaining_checkpoints(settings.checkpoint),
     ):
         if settings.checkpoint is not None:
-            shown = screen.resuming(shown)
+            shown = screen.note_resumption(shown)
 
         def watch(party: PartyId, exchange: Exchange) -> None:
             witness(party, exchange)

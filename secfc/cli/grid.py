@@ -142,7 +142,7 @@ def grid(context: click.Context, given: GridOptions) -> None:
         listed = all_cells(given.preset, axes, files=bool(files))
         total = len({str(cell) for cell in listed})
         reached = connect_cluster(given.backend, given.address)
-        with reached, screen.counting("Runs", total) as counted:
+        with reached, screen.show_count("Runs", total) as counted:
             rows = run(
                 out=out, files=files, jobs=jobs_of(given), preset=given.preset,
                 backend=given.backend, reading=reading_of(given), watch=counted, **axes,

@@ -59,7 +59,7 @@ class AskedOptions:
         """The value of an option, None if the method does not take it."""
         return self.options.get(name)
 
-    def having(self, **options: Any) -> AskedOptions:
+    def with_values(self, **options: Any) -> AskedOptions:
         """The same with other values of some options."""
         return replace(self, options={**self.options, **options})
 

@@ -186,10 +186,6 @@ class Option(click.Option):
             show_default=(default not in (None, ()) and default is not False) or None,
         )  # fmt: skip
 
-    def worded(self, help: str) -> Option:
-        """The option with another help, as it stands in another command."""
-        return Option(self.origin, help)
-
 
 def fields_of(owner: type, names: str | None = None, **help: str) -> list[click.Parameter]:
     """Options and arguments from the fields of a class, those of its own first, then those of its bases.

@@ -96,8 +96,8 @@ def plan(context: click.Context, given: PlanOptions) -> None:
     made = of_options if given.file is None else of_run_file
     simulating = bool(given.trials or given.splits)
     rehearsing = screen.status("Rehearsing on made-up rows")
-    shown: Any = screen.counting("Simulating runs", 1) if simulating else rehearsing
-    compiling = nullcontext() if simulating else screen.remark(COMPILING)
+    shown: Any = screen.show_count("Simulating runs", 1) if simulating else rehearsing
+    compiling = nullcontext() if simulating else screen.remark_if_slow(COMPILING)
     with bad_input(OSError), shown as counted, compiling, cautions_noted():
         try:
             found = made(context, given, simulation_arguments(given, counted))
@@ -243,7 +243,7 @@ def asked_of(context: click.Context, method: Method, given: PlanOptions) -> Aske
     check_choice(settings, method.name, method.chooses)
     asked = AskedOptions.of(context, method, settings)
     if method.name == "feddp" and asked["server_file"] is None:
-        asked = asked.having(server_file=MADE_UP)
+        asked = asked.with_values(server_file=MADE_UP)
     said = {name: flag for name, flag in asked.given.items() if name not in (*NETWORK, *IDLE)}
     return method.settle(replace(asked, given=said))
 

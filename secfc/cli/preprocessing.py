@@ -193,7 +193,7 @@ class PreparedPoints:
     def asked(self, asked: AskedOptions) -> AskedOptions:
         """What was asked for, with the bound that follows from the scale."""
         takes = self.way is not None and "bound" in asked.options
-        return asked.having(bound=self.bound) if takes else asked
+        return asked.with_values(bound=self.bound) if takes else asked
 
     @property
     def fixed(self) -> bool:

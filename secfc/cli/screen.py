@@ -85,12 +85,12 @@ class Screen:
         return cls(Console(stderr=True, markup=False, highlight=False, emoji=False), silent)
 
     @property
-    def live(self) -> bool:
+    def is_live(self) -> bool:
         """Whether something may move."""
         return self.console.is_terminal and not self.quiet
 
     @contextmanager
-    def remark(self, sentence: str) -> Iterator[None]:
+    def remark_if_slow(self, sentence: str) -> Iterator[None]:
         """A line that stays, as soon as the body has taken long; terminal or not."""
         timer = threading.Timer(SLOW, lambda: self.console.print(sentence, soft_wrap=True))
         timer.daemon = True
@@ -104,7 +104,7 @@ class Screen:
     @contextmanager
     def status(self, what: str) -> Iterator[None]:
         """A spinner while the body runs."""
-        if not self.live:
+        if not self.is_live:
             yield
             return
         from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
@@ -119,12 +119,12 @@ class Screen:
         """A bar of so many pieces of work, with the time left; call what it gives after each."""
         from rich.progress import Progress
 
-        with Progress(console=self.console, transient=True, disable=not self.live) as bar:
+        with Progress(console=self.console, transient=True, disable=not self.is_live) as bar:
             task = bar.add_task(what, total=total)
             yield lambda: bar.advance(task)
 
     @contextmanager
-    def progress(
+    def show_run(
         self, limit: int | None = None, parts: int | None = None
     ) -> Iterator[Callable[[PartyId, Exchange], None] | None]:
         """A bar fed by the exchanges of a run, None where nothing is shown.
@@ -132,7 +132,7 @@ class Screen:
         limit: of steps, as nobody knows how many it takes; what is left is then no more than the time shown.
         parts: in which points are shared, if that is known.
         """
-        if not self.live:
+        if not self.is_live:
             yield None
             return
         from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
@@ -148,9 +148,9 @@ class Screen:
             yield RunProgress(bar, limit, parts).show
 
     @contextmanager
-    def counting(self, what: str, total: int) -> Iterator[Callable[[int, int, Any], None]]:
+    def show_count(self, what: str, total: int) -> Iterator[Callable[[int, int, Any], None]]:
         """A bar of so many, with the time that is left: told how many are done."""
-        if not self.live:
+        if not self.is_live:
             yield lambda done, total, row: None
             return
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
@@ -165,7 +165,7 @@ class Screen:
             task = bar.add_task(what, total=total)
             yield lambda done, total, row: bar.update(task, completed=done, total=total)
 
-    def resuming(self, watch: Watch | None) -> Watch:
+    def note_resumption(self, watch: Watch | None) -> Watch:
         """The same, which also says where a run goes on that was interrupted."""
         from secfc.roles.exchange import SERVER
 

@@ -164,7 +164,7 @@ def find_union(
 
     check_union(clients, mode, given)
     wall: dict[str, float] = {}
-    with screen.status("Preparing the compiled kernels"), screen.remark(COMPILING):
+    with screen.status("Preparing the compiled kernels"), screen.remark_if_slow(COMPILING):
         _, wall["prepare"] = time_work(lambda: tiny_union(mode))
     try:
         with screen.status("Finding the union"):

@@ -412,7 +412,7 @@ def project_shares(
             own = slice(at, at + blocks)
             masks += [(chosen[j][number], received.masks[plan.clients[j]][number], own) for j in group]
             at += blocks
-    pattern.hide(opened, masks)
+    pattern.add_masks(opened, masks)
     return ProjectedShares(complete, opened.sums, opened.checks)
 
 

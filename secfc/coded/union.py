@@ -474,7 +474,7 @@ class UnionRelay:
         while not state.done:
             values = yield from self.ask(sheet, len(state.active), partial(peeling.next_turn, state))
             state = peeling.read_values(state, values)
-        return state.recovered if state.complete else None
+        return state.recovered_entries if state.complete else None
 
     def collect(self, sheet: Sheet) -> Role[Array]:
         """Server mode: the sum of all clients' masked tables."""

@@ -71,7 +71,7 @@ class CommitteeRecheck:
         if self.table is None or not len(self.table.active):
             raise refuse_disagreement("the union")
         end = peeling.read_values(self.table, self.complete())
-        if not end.complete or align.announce_tags(*end.recovered).digest != union.digest:
+        if not end.complete or align.announce_tags(*end.recovered_entries).digest != union.digest:
             raise refuse_disagreement("the union")
 
 

@@ -65,7 +65,7 @@ class DecodedView:
         return int(self.view.plan.d)
 
     @property
-    def widths(self) -> tuple[int, ...]:
+    def segment_widths(self) -> tuple[int, ...]:
         """Features in each of the ell segments."""
         code, d = self.view.plan.code, self.d
         width = code.width(d)
@@ -101,7 +101,7 @@ class DecodedView:
         self._check(question)
         return self._in_data_units(decode_scaled(self.view.plan.code, question.replies), question)
 
-    def segments(self, question: SeenQuery) -> Array:
+    def segment_distances(self, question: SeenQuery) -> Array:
         """Squared distances for each of the ell segments of features: (ell, k, m), summing to `distances`.
 
         Sensible only for replies that are not blinded.
@@ -137,7 +137,7 @@ class DecodedView:
         # scaled[h, i] = (size_h scale)**2 ||x_i - c_h||**2, with the scale of rows as they are computed on.
         sizes = cluster_sizes(question.labels, question.k).astype(np.float64)
         sizes[sizes == 0] = np.nan
-        floats, sizes = scaled.floats(), sizes[:, None]
+        floats, sizes = scaled.to_floats(), sizes[:, None]
         if not question.whole:  # to both halves of its own cluster, for each point
             first = question.labels // 2 * 2
             sizes = sizes[np.stack([first, first + 1]), 0]
@@ -195,7 +195,7 @@ class ServerView:
     deviation: Callable[[SeenQuery], float] | None = None
 
     @classmethod
-    def witnessed(
+    def of_recording(
         cls,
         witness: QueryRecorder,
         result: Clustering,
@@ -235,7 +235,7 @@ class ServerView:
         return int(self.points.shape[1])
 
     @property
-    def widths(self) -> tuple[int, ...]:
+    def segment_widths(self) -> tuple[int, ...]:
         """Replies are taken as blinded: nothing is seen of segments."""
         return (self.d,)
 
@@ -253,7 +253,7 @@ class ServerView:
         rng = np.random.default_rng(question.number)
         return exact + self.deviation(question) * rng.standard_normal(exact.shape)
 
-    def segments(self, question: SeenQuery) -> Array:
+    def segment_distances(self, question: SeenQuery) -> Array:
         """The distances, as of one segment."""
         return self.distances(question)[None]
 

@@ -135,7 +135,7 @@ class ClientSteps:
             request, missed = yield from receive_query(self.plan, self.plan.k, wait)
             match request:
                 case Query():
-                    wait = yield from self.reply(request, missed)
+                    wait = yield from self.answer_query(request, missed)
                 case RevealCenters() if self.consenting:
                     wait = yield from self.open_final_centers(request, missed)
                 case RevealSums() if self.consenting:
@@ -147,7 +147,7 @@ class ClientSteps:
                 case _:
                     raise FaultyServer(SERVER, f"sent {type(request).__name__}, which it may not")
 
-    def reply(self, query: Query, missed: int) -> Role[Exchange]:
+    def answer_query(self, query: Query, missed: int) -> Role[Exchange]:
         """Compute on shares what is asked, if it is due; else hear what others open of it."""
         message, due = None, self.validator.ask(query, missed)
         labels = query.labels.astype(np.int32)

@@ -258,7 +258,7 @@ def run_server(plan: FedDPPlan, rng: np.random.Generator, coins: Coins) -> Role[
         proxies, groups = yield from choose_start(plan, books, proxies, k)
         weights = proxies.weights
         centers = yield from books.centers(
-            0, groups, reweighted_groups(groups, proxies.points, proxies.witnesses)
+            0, groups, reweighted_groups(groups, proxies.points, proxies.anchor_weights)
         )
     elif isinstance(plan.start, Votes):
         proxies = yield from vote_on_candidates(plan, books, plan.start.rounds or 1, rng)
@@ -276,7 +276,7 @@ def run_server(plan: FedDPPlan, rng: np.random.Generator, coins: Coins) -> Role[
     stand_in = plan.points if proxies is None else proxies.points
     for number in range(plan.ahead + 1, len(plan.noises.lloyd) + 1):
         groups = group_about(stand_in, weights, centers)
-        witnesses = weights if proxies is None else proxies.witnesses
+        witnesses = weights if proxies is None else proxies.anchor_weights
         lie = reweighted_groups(groups, stand_in, witnesses) if spread is None else spread
         centers = yield from books.centers(number, groups, lie)
         spread = spread and spread.within(centers, books.counts)
@@ -298,7 +298,7 @@ def choose_start(
     if not plan.variant.chosen:
         return proxies, groups
     # All alike, and together as many as FedDP-Init found.
-    total = float(proxies.witnesses.sum())
+    total = float(proxies.anchor_weights.sum())
     alone = Proxies(plan.points, None, np.full(len(plan.points), total / len(plan.points)))
     fallback = group_proxies(alone, k, books.seed())
     found = start_centers(proxies, groups), fallback.anchors
@@ -336,10 +336,10 @@ def vote_on_candidates(
     """
     radius = first = plan.radius.value
     if plan.lines:
-        first = (yield from measure_radius(plan, books, rng)).ball(radius)
+        first = (yield from measure_radius(plan, books, rng)).ball_radius(radius)
     (part,) = plan.weight_parts(())
     deviation = part.deviation / UNIT
-    candidates, weights = sample_ball(plan.bins, plan.d, first, rng), np.ones(plan.bins)
+    candidates, weights = sample_ball(plan.weighted_count, plan.d, first, rng), np.ones(plan.weighted_count)
     asked, votes, able = [], [], []
     for number in range(rounds):
         if number:
@@ -364,7 +364,7 @@ def gather_cones(
     (part,) = plan.group_parts(2, 1, plan.reach, ())
     most = plan.most_groups(2)
     multiplier = part.deviation / plan.reach
-    centers = spread.cones(spread.groups(float(books.counts.sum()), multiplier, plan.most, most), rng)
+    centers = spread.draw_cones(spread.groups(float(books.counts.sum()), multiplier, plan.most, most), rng)
     anchors = np.tile(spread.mean, (len(centers), 1))
     for number in range(2, plan.ahead + 1):
         centers = anchors = yield from books.centers(number, _unseen(centers, anchors), spread)
@@ -392,7 +392,7 @@ def weigh_proxies(plan: FedDPPlan, books: Aggregator) -> Role[Proxies]:
     matrix = symmetric_matrix(triangle * plan.weights[1], plan.d, plan.weights)
     most = plan.variant.directions * plan.most
     projection = leading_directions(matrix, part.deviation / unit, plan.most, most)
-    bins, labels = merge_points(plan.points @ projection, plan.bins, books.seed())
+    bins, labels = merge_points(plan.points @ projection, plan.weighted_count, books.seed())
     equal = np.ones(len(plan.points))
     bounds = client_bounds(
         plan, (plan.noises.weights,), lambda one: one.weights(projection, bins), equal, books.seed()

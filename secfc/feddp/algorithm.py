@@ -170,7 +170,9 @@ KINDS = {
         ValueKind("a tuple of positive numbers", "Pass one a release, such as (0.25, 0.05, 0.7)", _numbers),
         "the usual ones",
     ),
-    "noise": refuse_without_method("calibrate", "a placement of noise", "ServerNoise() or SharedNoise()"),
+    "noise": refuse_without_method(
+        "calibrate_noise", "a placement of noise", "ServerNoise() or SharedNoise()"
+    ),
     "bound": optional_kind(
         ValueKind(
             "a number or a Bound",
@@ -392,7 +394,7 @@ class FedDPKMeans:
         radius = self._radius(np.zeros((0, public.d)), np.zeros(public.d))
         draft = self._sums(public, 1)
         lines, votes, moves = _split(start, steps)
-        found = self.noise.calibrate(budget, lines + votes + moves, HonestCounts.of(draft))
+        found = self.noise.calibrate_noise(budget, lines + votes + moves, HonestCounts.of(draft))
         groups = tuple((one, None) for one in found[len(lines + votes) :])
         noises = StepNoises(
             None, found[len(lines)] if votes else None, None, None, None, groups, found[0] if lines else None
@@ -416,7 +418,9 @@ class FedDPKMeans:
 
     def _sums(self, public: PublicFacts, bound: int) -> SumPlan:
         plan = SumPlan.of(public.clients, bound, committee=self.committee, t=self.t, losses=self.losses)
-        return replace(plan, quorum=plan.exclusive) if self.noise.spares(HonestCounts.of(plan)) else plan
+        return (
+            replace(plan, quorum=plan.exclusive_quorum) if self.noise.spares(HonestCounts.of(plan)) else plan
+        )
 
     def _radius(self, points: Array, origin: Array) -> Bound:
         if isinstance(self.bound, Bound):
@@ -448,7 +452,7 @@ class FedDPKMeans:
         if self.variant.gaussian:
             # Shares of epsilons are about shares of inverse noise multipliers, whose squares add up.
             weights = wanted if joint or self.shares else tuple(share**2 for share in wanted)
-            found = self.noise.calibrate(budget, weights, honest)
+            found = self.noise.calibrate_noise(budget, weights, honest)
         else:
             one_entry = self.neighbors.unit == "data point" and self.neighbors.factor == 1
             count = Laplace(1.0, one_entry, UNIT)

@@ -203,7 +203,7 @@ class FedDPClient:
         told = yield from self.receive(Project, plan.by_client)
         self.projection = told.projection
         self.refuse_if(
-            len(told.projection) != plan.d or len(told.proxies) != plan.bins,
+            len(told.projection) != plan.d or len(told.proxies) != plan.weighted_count,
             "projects to other features or points than the plan has",
         )
         yield from self.add(told)
@@ -216,7 +216,7 @@ class FedDPClient:
         self.refuse_if(other, "lets choose among other starts than the plan has")
         yield from self.add(told)
 
-    def vote(self) -> Role[None]:
+    def send_votes(self) -> Role[None]:
         """Votes along lines, and for candidates in full space."""
         plan = self.plan
         for _ in range(plan.lines):
@@ -227,7 +227,10 @@ class FedDPClient:
         for _ in range(plan.start.rounds or 1 if isinstance(plan.start, Votes) else 0):
             told = yield from self.receive(Project, 0)
             # Nothing is projected away.
-            other = not np.array_equal(told.projection, np.eye(plan.d)) or len(told.proxies) != plan.bins
+            other = (
+                not np.array_equal(told.projection, np.eye(plan.d))
+                or len(told.proxies) != plan.weighted_count
+            )
             self.refuse_if(other, "lets vote on other features or candidates than the plan has")
             yield from self.add(told)
 
@@ -259,7 +262,7 @@ def run_client(
     client, initial = FedDPClient(plan, party, coins), isinstance(plan.start, FedDPInit)
     if initial:
         yield from client.find_proxies()
-    yield from client.vote()
+    yield from client.send_votes()
     for number in range(0 if initial else 1, len(plan.noises.lloyd) + 1):
         yield from client.move_centers(number)
     told = yield from client.receive(NoisyCenters, 0)

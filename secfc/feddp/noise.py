@@ -15,7 +15,8 @@ the same clients.  So no lie about losses helps:
 - A sum without the spare has all n vectors in it, and so the noise of H honest clients.  Told that all are
   there, a member that misses one's shares refuses.
 - Two sums, one with it and one without, would tell the difference: less noise than either.  Two quorums above
-  (c + t) / 2 have an honest member in common, which says one digest and adds once (`SumPlan.exclusive`).
+  (c + t) / 2 have an honest member in common, which says one digest and adds once
+  (`SumPlan.exclusive_quorum`).
 - Shares of either layer lie on polynomials with t fresh masks each.  What t members and the server have of
   the others is one sum of shares, and so what they decode: the sum, with or without the spare.
 - A client that deals other noise, or none, is one of the t, whose noise counts for nothing.  One that is lost
@@ -102,13 +103,13 @@ class HonestCounts(NamedTuple):
     @classmethod
     def of(cls, sums: SumPlan) -> HonestCounts:
         """Both the same where layers of noise would cost a quorum that is not there after planned losses."""
-        return cls(sums.honest, sums.honest_there if sums.affordable else sums.honest)
+        return cls(sums.honest, sums.honest_there if sums.is_affordable else sums.honest)
 
 
 class NoisePlacement(Protocol):
     """Who adds the noise."""
 
-    def calibrate(
+    def calibrate_noise(
         self, budget: Budget, weights: tuple[float, ...], honest: HonestCounts
     ) -> tuple[GaussianStep, ...]:
         """Gaussian noise for steps of these weights that meets the budget in total."""
@@ -155,7 +156,7 @@ class NoisePlacement(Protocol):
 class ServerNoise:
     """The server adds rounded Gaussian or discrete Laplace noise after decoding: it sees exact sums."""
 
-    def calibrate(
+    def calibrate_noise(
         self, budget: Budget, weights: tuple[float, ...], honest: HonestCounts
     ) -> tuple[GaussianStep, ...]:
         return tuple(GaussianStep(z) for z in split_budget(budget, weights))
@@ -201,13 +202,13 @@ class SharedNoise:
     layered: noise for clients that may be lost is dealt apart and stays out where none is: with n = 15, t = 5
     and nobody lost its variance is 1.5 times what is needed, and not 2.14 times.  Clients deal twice as much,
     and of a committee of c only (c - t - 1) // 2 members may be lost, not c - t - 1.  So there are layers
-    where that suffices for the planned losses (`SumPlan.affordable`): by default with up to 15 clients, with
-    more if `losses` are fewer.  One client lost costs what all planned losses do.
+    where that suffices for the planned losses (`SumPlan.is_affordable`): by default with up to 15 clients,
+    with more if `losses` are fewer.  One client lost costs what all planned losses do.
     """
 
     layered: bool = True
 
-    def calibrate(
+    def calibrate_noise(
         self, budget: Budget, weights: tuple[float, ...], honest: HonestCounts
     ) -> tuple[GaussianStep, ...]:
         return _shared_multipliers(self, budget, weights, honest)
@@ -276,7 +277,7 @@ class SharedNoise:
 
 def _deviation(sigma: float) -> Deviation:
     # A relative 1e-12 covers the rounding of float products.
-    return Deviation.above(sigma * (1 + 1e-12))
+    return Deviation.at_least(sigma * (1 + 1e-12))
 
 
 @lru_cache(maxsize=256)
@@ -305,7 +306,7 @@ def proportional_noise(
     laplace: for each step None if it is Gaussian, or the kind of its Laplace noise.  The common factor is
     found so that the composition meets the budget, by privacy loss distributions.
     """
-    budget = budget.provable
+    budget = budget.provable_budget
 
     def noises(factor: float) -> tuple[Noise, ...]:
         found: list[Noise] = []

@@ -220,7 +220,7 @@ class FedDPPlan:
         return largest_k(self.k)
 
     @property
-    def bins(self) -> int:
+    def weighted_count(self) -> int:
         """How many points of the server, or means of merged ones, or candidates are weighted."""
         if isinstance(self.start, Votes):
             return (self.start.candidates or 1) * self.most
@@ -293,7 +293,7 @@ class FedDPPlan:
             else histogram_sensitivity(self.neighbors, 2 if self.variant.gaussian else 1)
         )
         what = "votes for candidates" if isinstance(self.start, Votes) else "weights of the server's points"
-        return [_part(what, self.bins, sensitivity, self.noises.weights)]
+        return [_part(what, self.weighted_count, sensitivity, self.noises.weights)]
 
     def line_parts(self) -> list[NoisePart]:
         """Votes for places along a line: one point has one vote, whichever line the server chose."""

@@ -61,7 +61,7 @@ class Proxies:
         return self.points if self.projection is None else np.asarray(self.points @ self.projection)
 
     @property
-    def witnesses(self) -> Array:
+    def anchor_weights(self) -> Array:
         """Weights (s,) for how far points lie from anchors, and to which side: strong ones lie close."""
         return self.weights if self.drawn is None else self.drawn
 

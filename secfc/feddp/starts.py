@@ -320,7 +320,7 @@ class PointSpread:
         square = d * float(np.mean(squares))
         return cls(square, min(radius, WIDER * math.sqrt(square)), np.zeros((1, d)))
 
-    def ball(self, radius: float) -> float:
+    def ball_radius(self, radius: float) -> float:
         """The radius of a ball in which points that are uniform lie as far from 0 in the mean square."""
         d = self.mean.shape[1]
         return min(radius, math.sqrt(self.square * (d + 2) / d))
@@ -345,7 +345,7 @@ class PointSpread:
         telling = rows / (TELLING * multiplier * math.sqrt(self.mean.shape[1]))
         return int(np.clip(telling, k, most))
 
-    def cones(self, count: int, rng: np.random.Generator) -> Array:
+    def draw_cones(self, count: int, rng: np.random.Generator) -> Array:
         """Centers (count, d), as far from the mean as points are: their cells are cones from there.
 
         Of any distance cells would be the same; of one that is far above the integer step they stay so.

@@ -287,7 +287,7 @@ def silhouettes(scaled: UInt128, labels: Array, sizes: Array, steps: Merges, mos
     for first in range(0, m, BLOCK):
         block = slice(first, min(first + BLOCK, m))
         part = UInt128(scaled.high[:, block], scaled.low[:, block])
-        squared = part.floats() / sizes[:, None].astype(float) ** 2
+        squared = part.to_floats() / sizes[:, None].astype(float) ** 2
         own, count = labels[block].copy(), sizes.astype(float)
         left = len(sizes)
         for a, b, lost in steps:

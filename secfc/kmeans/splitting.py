@@ -103,7 +103,7 @@ class Splitting:
 
             def chosen(gains: tuple[Fraction, ...]) -> Array:
                 losses = tree.by_node(gains)
-                steps = tuple((0, 0, loss) for _, loss in tree.prunings(losses))
+                steps = tuple((0, 0, loss) for _, loss in tree.pruning_order(losses))
                 curves.append(
                     merge_cost_curve(steps, WeighedClusters((), within, None), groups, sizes, elbow)
                 )
@@ -207,7 +207,7 @@ class SplitTree:
     def by_node(self, gains: Sequence[Fraction]) -> dict[Path, Fraction]:
         return dict(zip(self.nodes, gains, strict=True))
 
-    def prunings(self, gains: Mapping[Path, Fraction]) -> Iterator[tuple[Path, Fraction]]:
+    def pruning_order(self, gains: Mapping[Path, Fraction]) -> Iterator[tuple[Path, Fraction]]:
         """Nodes and what they gain, the least first, each after all below it, until one cluster is left."""
         left = list(self.nodes)
         while left:
@@ -218,7 +218,7 @@ class SplitTree:
 
     def prune_groups(self, gains: Mapping[Path, Fraction], k: int) -> Array:
         """The groups (c,) when k clusters are left, or all if they are fewer."""
-        return self._groups([p for p, _ in islice(self.prunings(gains), max(self.count - k, 0))])
+        return self._groups([p for p, _ in islice(self.pruning_order(gains), max(self.count - k, 0))])
 
     def trusted_groups(self, told: Array, least: int, most: int) -> Array:
         """The groups of which somebody tells (c,): unions that were one, from `least` to `most` of them.

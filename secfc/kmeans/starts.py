@@ -256,7 +256,7 @@ class KMeansPlusPlus:
 
         def draw(scaled: UInt128) -> Array:
             # Exact distances become floats only as drawing weights, the same on every source.
-            left = np.minimum(gaps, scaled.floats())
+            left = np.minimum(gaps, scaled.to_floats())
             best = int(left.sum(axis=1).argmin())
             gaps[:] = left[best]
             chosen.append(int(tried[-1][best]))

@@ -142,7 +142,7 @@ class Columns:
     # --- in words
 
     @cached_property
-    def islands(self) -> tuple[tuple[str, ...], ...]:
+    def connected_groups(self) -> tuple[tuple[str, ...], ...]:
         """Groups of clients that share features within, directly or by a chain, and none across."""
         meets = self.mask.astype(np.int64) @ self.mask.T.astype(np.int64) > 0
         left, found = list(self.by_name), []
@@ -164,12 +164,12 @@ class Columns:
 
     def check(self) -> None:
         """Raises InputError, naming them, for groups of clients between which no feature leads."""
-        if len(self.islands) > 1:
-            groups = "; ".join(names_listed(group) for group in self.islands)
+        if len(self.connected_groups) > 1:
+            groups = "; ".join(names_listed(group) for group in self.connected_groups)
             raise InputError(
-                f"clients fall into {len(self.islands)} groups that share no feature, directly or by a "
-                f"chain of others: {groups}. Nothing relates their clusters: add a client or a feature that "
-                "connects them, or cluster each group by itself."
+                f"clients fall into {len(self.connected_groups)} groups that share no feature, directly or "
+                f"by a chain of others: {groups}. Nothing relates their clusters: add a client or a feature "
+                "that connects them, or cluster each group by itself."
             )
 
     def sentences(self) -> tuple[str, ...]:

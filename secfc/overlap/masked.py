@@ -181,13 +181,14 @@ class MaskedLloyd:
         points = plan.quantizer(judge_rounding(plan, party, self.coarse), owner=f"client {me!r}")
         labels = yield from match_at_client(plan, self.start, me, points, coins)
         mine, k = plan.columns.mine(me), plan.k
-        history, known, changed = [compact_labels(labels)], KnownCenters.nothing(k, len(mine.features)), True
+        history, changed = [compact_labels(labels)], True
+        known = KnownCenters.no_centers(k, len(mine.features))
         heard: ToldDigests | None = None
         for question in range(ITERATE, ITERATE + (plan.max_iter + 1) * STRIDE, STRIDE):
             sums, counts = sums_of(points, labels, k)
             vector = plan.contribution(me, sums, counts, changed)
             yield from contribute_vector(
-                plan.sums, me, vector, question + 1, coins, spread=plan.spread, told=heard
+                plan.sums, me, vector, question + 1, coins, spread=plan.summand_layout, told=heard
             )
             inbox = yield Exchange({}, (SERVER,), round=question + STRIDE, phase="listen")
             told = expect_one(expect_messages(inbox, SharedSums), SERVER)
@@ -213,7 +214,7 @@ class MaskedLloyd:
         """
         yield from agree(plan, SERVER)
         matched = yield from match_at_server(plan, self.start)
-        columns, known = plan.columns, KnownCenters.nothing(plan.k, len(plan.columns.shared))
+        columns, known = plan.columns, KnownCenters.no_centers(plan.k, len(plan.columns.shared))
         counted, moved = [], []
         for step in range(plan.max_iter + 1):
             question = ITERATE + step * STRIDE

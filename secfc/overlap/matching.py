@@ -242,5 +242,5 @@ def _added(view: View, client: PartyId) -> dict[int, np.ndarray]:
         if isinstance(e.body, SumShares) and e.sender == client:
             # Shares go in the first round of a sum, and its sums are told one stride after the question.
             dealt.setdefault(e.round - 1 + STRIDE, {})[e.recipient] = e.body.values
-    length = len(plan.spread.places[client])
+    length = len(plan.summand_layout.places[client])
     return {number: decode_sum(plan.sums, shares, length) for number, shares in dealt.items()}

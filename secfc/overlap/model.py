@@ -143,7 +143,7 @@ class KnownCenters:
     there: Array
 
     @classmethod
-    def nothing(cls, k: int, d: int) -> KnownCenters:
+    def no_centers(cls, k: int, d: int) -> KnownCenters:
         """No center at all."""
         return cls(np.zeros((k, d), np.int64), np.zeros((k, d), np.int64), np.zeros(k, bool))
 
@@ -157,7 +157,7 @@ class KnownCenters:
         return KnownCenters(self.sums[:, features], self.counts[:, features], self.there)
 
     @property
-    def offered(self) -> Array:
+    def complete_clusters(self) -> Array:
         """Clusters with points somewhere and a value on every feature: (k,)."""
         return np.asarray(self.there & (self.counts > 0).all(axis=1))
 
@@ -197,7 +197,7 @@ def nearest_offered(points: Array, known: KnownCenters) -> Array:
 
     -1 where no center is offered.
     """
-    offered = np.flatnonzero(known.offered)
+    offered = np.flatnonzero(known.complete_clusters)
     if not len(offered):
         return np.full(len(points), -1, np.int32)
     centers = known.means[offered]
@@ -233,7 +233,7 @@ def _scores(points: Array, centers: Array) -> tuple[Array, Array]:
 
 
 def _exactly(points: Array, known: KnownCenters, offered: Array) -> Array:
-    """The place in `offered` of the nearest center, by integers of any size: (m,)."""
+    """The place in `complete_clusters` of the nearest center, by integers of any size: (m,)."""
     counts = known.counts[offered].astype(object)
     sums = known.sums[offered].astype(object)
     multiple = math.lcm(*map(int, known.counts[offered].reshape(-1)))

@@ -86,7 +86,7 @@ class DistanceMeasure:
         """The committee's, with room for distances."""
         largest = self.plan.quantizer.max_int
         # A sum of s squares of differences of numbers in [-largest, largest]; it is not negative.
-        basis = Basis.holding(len(self.plan.columns.shared) * (2 * largest) ** 2)
+        basis = Basis.for_bound(len(self.plan.columns.shared) * (2 * largest) ** 2)
         sums = self.plan.sums.code
         return LagrangeCode(basis, sums.n, 1, sums.t)
 

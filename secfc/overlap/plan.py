@@ -79,7 +79,7 @@ class OverlapPlan:
     # --- how one client's numbers lie in a sum
 
     @cached_property
-    def spread(self) -> SummandLayout:
+    def summand_layout(self) -> SummandLayout:
         """Who adds to which numbers of a sum: a client to those of features that it shares, and of its
         patterns.
         """
@@ -110,8 +110,8 @@ class OverlapPlan:
         return ToldDigests(self.topics, {int(topic): ToldDigests.digest(values) for topic, values in columns})
 
     def contribution(self, client: PartyId, sums: Array, counts: Array, changed: bool) -> Array:
-        """What a client adds to a sum, in the places of `spread`: of its sums (k, d_j) and numbers of points
-        (k,).
+        """What a client adds to a sum, in the places of `summand_layout`: of its sums (k, d_j) and numbers
+        of points (k,).
         """
         mine = self.columns.mine(client)
         held = np.repeat(counts[:, None], len(mine.patterns), axis=1)

@@ -96,7 +96,7 @@ class UtilityForecast:
         return min(rivals, key=lambda one: one.median, default=self.asked)
 
     @property
-    def worth(self) -> bool:
+    def is_worthwhile(self) -> bool:
         """Whether asking clients is better than k-means of the server's points alone, by a tenth at least."""
         return self.best.median < 0.9 * median(self.alone)
 

@@ -59,7 +59,7 @@ class PlanRequest:
             )
         return plan
 
-    def having(self, name: str, value: Any) -> PlanRequest:
+    def with_values(self, name: str, value: Any) -> PlanRequest:
         """The request with another value: of the algorithm, or n, m, losses."""
         if name == "losses":
             return replace(self, losses=value)
@@ -128,12 +128,12 @@ def nearby_plans(wish: PlanRequest) -> Iterator[str]:
                 found.add(name)
                 yield describe_nearby(wish, {name: value})
     delta = wish.value("delta")
-    if isinstance(delta, float) and has_plan(wish.having("delta", DELTA)):
+    if isinstance(delta, float) and has_plan(wish.with_values("delta", DELTA)):
         found.add("delta")
         yield describe_nearby(wish, {"delta": DELTA})
     policy = wish.algorithm.capabilities.policy
     if policy is not None and policy.capabilities.dealer not in (SERVER, None):
-        changed = wish.having("disclosure", replace(policy, dealer=SERVER))
+        changed = wish.with_values("disclosure", replace(policy, dealer=SERVER))
         if has_plan(changed):
             found.add("dealer")
             yield f"dealer={SERVER!r} (not {policy.dealer!r})"
@@ -148,7 +148,7 @@ def _changes_of_two(wish: PlanRequest) -> Iterator[str]:
         for first in (LEAST.get(one, 0), *_options(wish, one)):
             if not _whole(wish.value(one)) or first == wish.value(one):
                 continue
-            changed = wish.having(one, first)
+            changed = wish.with_values(one, first)
             second = largest_smaller(changed, second_of) or smallest_larger(changed, second_of)
             if second is not None:
                 yield describe_nearby(wish, {one: first, second_of: second})
@@ -177,14 +177,14 @@ def largest_smaller(wish: PlanRequest, name: str) -> float | None:
         least = max(len(wish.public.clients), wish.value("k") if _whole(wish.value("k")) else 1)
     if isinstance(at, float) and name == "scale":
         coarser = (float(f"{at * 0.5**i:.3g}") for i in range(1, 60))
-        return next((value for value in coarser if has_plan(wish.having(name, value))), None)
+        return next((value for value in coarser if has_plan(wish.with_values(name, value))), None)
     if not _whole(at) or at == least:
         return None
     if at < least:
         if name == "m":
             return None
-        return least if has_plan(wish.having(name, least)) else None
-    return _last(lambda value: has_plan(wish.having(name, value)), at, least)
+        return least if has_plan(wish.with_values(name, least)) else None
+    return _last(lambda value: has_plan(wish.with_values(name, value)), at, least)
 
 
 def smallest_larger(wish: PlanRequest, name: str) -> float | None:
@@ -194,17 +194,17 @@ def smallest_larger(wish: PlanRequest, name: str) -> float | None:
         return None
     if isinstance(at, float):
         finer = (float(f"{at * 1.1**i:.3g}") for i in range(1, 40))
-        return next((value for value in finer if has_plan(wish.having(name, value))), None)
+        return next((value for value in finer if has_plan(wish.with_values(name, value))), None)
     most = len(wish.public.clients) if name == "workers" else min(4 * at + 64, 2**30 - 1)
     steps = _rising(at, most)
-    first = next((value for value in steps if has_plan(wish.having(name, value))), None)
+    first = next((value for value in steps if has_plan(wish.with_values(name, value))), None)
     if first is None:
         return None
     # Between the last that did not and the first that did.
     low = at
     while first - low > 1:
         middle = (low + first) // 2
-        low, first = (low, middle) if has_plan(wish.having(name, middle)) else (middle, first)
+        low, first = (low, middle) if has_plan(wish.with_values(name, middle)) else (middle, first)
     return first
 
 

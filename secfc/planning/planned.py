@@ -65,7 +65,7 @@ class Planned:
         return cost.slowest + (network or self.network).seconds(round(cost.rounds), cost.nbytes)
 
     @property
-    def together(self) -> float:
+    def one_process_seconds(self) -> float:
         """Seconds of a run in one process, as `secfc run` has it."""
         return self.cost.seconds
 
@@ -132,7 +132,7 @@ class Planned:
             "run": {
                 "steps": self.steps, "rounds": round(cost.rounds), "messages": cost.count,
                 "bytes": cost.nbytes, "seconds": self.seconds(), "seconds_lan": self.seconds(LAN),
-                "seconds_one_process": self.together, "memory_one_process": self.memory,
+                "seconds_one_process": self.one_process_seconds, "memory_one_process": self.memory,
                 "memory_party": self.memory_of_a_party,
             },
             "step": {

@@ -42,7 +42,7 @@ def plan_summary(planned: Any) -> list[tuple[str, str]]:
         (
             "Time",
             f"{near} on a LAN ({network_in_words(LAN)}); {far} at {network_in_words(planned.network)}; "
-            f"{duration_text(planned.together)} in one process",
+            f"{duration_text(planned.one_process_seconds)} in one process",
         ),
         (
             "Traffic",
@@ -108,7 +108,7 @@ def noise_cost(foreseen: Any) -> str:
     )
     if best is not asked:
         said += f". Take {best.split}: {excess_in_words(best.median)}"
-    if not foreseen.worth:
+    if not foreseen.is_worthwhile:
         said += ". Asking clients does not pay at this budget: raise epsilon, or use the server's points"
     return said
 

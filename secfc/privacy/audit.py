@@ -81,7 +81,7 @@ class GaussianShift:
         """The area under the curve: how often a member's score exceeds another's."""
         return _cdf(self.mu / math.sqrt(2))
 
-    def rate(self, alarms: float) -> float:
+    def detection_rate(self, alarms: float) -> float:
         """True detections at this rate of false alarms, in (0, 1)."""
         return _cdf(NormalDist().inv_cdf(alarms) + self.mu)
 
@@ -339,7 +339,7 @@ class AuditedRun:
         return math.sqrt(squares / sum(c.size for c in self.contributions))
 
     @property
-    def faint(self) -> tuple[CanaryContribution, ...]:
+    def faint_releases(self) -> tuple[CanaryContribution, ...]:
         """Releases whose noise is smaller than declared, at half the alarm for all of them together.
 
         More noise than declared, as of clients beyond those that had to be there, is no fault.
@@ -353,7 +353,7 @@ class AuditedRun:
         return _chance(self.measured, sum(c.size for c in self.contributions)) < self.alarm / 2
 
     @property
-    def refuted(self) -> bool:
+    def is_refuted(self) -> bool:
         """Whether the claim is false."""
         return bool(self.faults)
 
@@ -368,7 +368,7 @@ class AuditedRun:
         found += [
             f"{c.what}: its noise has a deviation of {c.measured:.4g} steps over {c.size} numbers, "
             f"declared are {c.deviation:.4g}"
-            for c in self.faint
+            for c in self.faint_releases
         ]
         if self.quiet:
             found.append(f"all noise together has {self.measured:.3g} times the declared deviation")
@@ -403,7 +403,7 @@ class MovedRelease:
     deviation: float
 
     @property
-    def evidence(self) -> float:
+    def log_ratio(self) -> float:
         """Log likelihood ratio of the canary being in, taking the noise for Gaussian."""
         e = self.with_it - self.without
         off = np.asarray(self.noisy - self.without, np.float64)
@@ -415,4 +415,4 @@ def log_likelihood_ratio(releases: list[MovedRelease]) -> float:
 
     An attacker who knows all points but the canary's can compute it: the `everyone else` attacker.
     """
-    return math.fsum(release.evidence for release in releases)
+    return math.fsum(release.log_ratio for release in releases)

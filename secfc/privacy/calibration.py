@@ -49,7 +49,7 @@ class Budget:
             raise InputError(f"delta={self.delta} must be in [0, 1): the probability that the claim fails")
 
     @property
-    def provable(self) -> Budget:
+    def provable_budget(self) -> Budget:
         """This budget, or the largest that noise proves which is sampled close to its law, not from it.
 
         exp(epsilon) 2**20 `field.ring.noise.DISTANCE` <= 2**-25 delta: what a million entries pay is then
@@ -112,7 +112,7 @@ def split_budget(budget: Budget, weights: Sequence[float]) -> tuple[float, ...]:
     """
     if not weights or not all(0 < w < math.inf for w in weights):
         raise InputError(f"weights={tuple(weights)} must be positive numbers, one a step")
-    sigma, total = gaussian_multiplier(budget.provable), math.fsum(weights)
+    sigma, total = gaussian_multiplier(budget.provable_budget), math.fsum(weights)
     return tuple(sigma / math.sqrt(w / total) for w in weights)
 
 

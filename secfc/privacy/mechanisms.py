@@ -137,7 +137,7 @@ class DiscreteLaplaceNoise:
     @property
     def scale(self) -> Fraction:
         """sensitivity / epsilon, rounded up to 24 binary digits."""
-        return Deviation.above(self.sensitivity / Fraction(self.epsilon)).value
+        return Deviation.at_least(self.sensitivity / Fraction(self.epsilon)).value
 
     def event(self, size: int) -> DiscreteLaplace | Pure:
         return DiscreteLaplace(float(self.scale), self.sensitivity) if self.one_entry else Pure(self.epsilon)
@@ -169,7 +169,7 @@ def _check_largest(largest: int) -> None:
 
 
 def _deviation(sensitivity: float, noise_multiplier: float) -> Deviation:
-    return Deviation.above(Fraction(sensitivity) * Fraction(noise_multiplier))
+    return Deviation.at_least(Fraction(sensitivity) * Fraction(noise_multiplier))
 
 
 # --------------------------------------------------------------------------------------------------

@@ -343,7 +343,7 @@ def identity_risk(result: Clustering, labels: Any, delta: float, *, noisy: bool)
     shifts = np.where(there, np.sqrt(known / np.maximum(sizes, 1)), 0.0)
     h = int(shifts.argmax())
     law = GaussianShift(float(shifts[h]))
-    return Risk(law.rate(ALARMS), ALARMS, int(sizes[h]), law.mu, law.auc)
+    return Risk(law.detection_rate(ALARMS), ALARMS, int(sizes[h]), law.mu, law.auc)
 
 
 # --------------------------------------------------------------------------------------------------

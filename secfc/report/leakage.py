@@ -71,7 +71,7 @@ def curious_server(
     if not used:
         return ServerFinding(exposes, {}, asked, 0)
     friend = federation.names[int(np.argmax(federation.counts))]
-    both = ServerView.witnessed(QueryRecorder(witness.questions[:used]), result, federation, friend)
+    both = ServerView.of_recording(QueryRecorder(witness.questions[:used]), result, federation, friend)
     seen = replace(both, asked=tuple(q for q in both.asked if q.number in opened))
     if exposes == "noisy distances":
         seen = replace(seen, deviation=lambda q: policy.deviation(result.plan, q.labels, q.k))

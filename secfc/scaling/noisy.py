@@ -169,7 +169,7 @@ class NoisyStandardize:
             return spending.releases(rest, public)
 
         if accountant.CompositionCost.of(cost(budget), smooth=False).distance:
-            budget = budget.provable  # what is sampled close to its law proves no more
+            budget = budget.provable_budget  # what is sampled close to its law proves no more
         multiplier = round_up(discrete_multiplier(budget, honest, sensitivity) / math.sqrt(self.share))
         draft = ScaleNoise(multiplier, sensitivity, honest, n, kinds, summed, budget)
         return replace(draft, rest=remaining_budget(budget, draft.event, cost))
@@ -200,7 +200,7 @@ class ScaleNoise:
     @cached_property
     def each(self) -> Deviation:
         """The standard deviation that one contributor adds."""
-        return Deviation.above(self.multiplier * self.sensitivity / math.sqrt(self.honest) * (1 + 1e-12))
+        return Deviation.at_least(self.multiplier * self.sensitivity / math.sqrt(self.honest) * (1 + 1e-12))
 
     @property
     def whole(self) -> float:

@@ -49,11 +49,11 @@ class SumPlan:
             raise InvalidValue(f"a committee of {len(self.committee)} for a code of n={self.code.n} clients")
         if not 0 <= self.losses < len(self.clients):
             raise InvalidValue(f"losses={self.losses} of n={len(self.clients)} clients: lower losses")
-        if not self.code.threshold(1) <= self.confirming <= self.code.n:
+        if not self.code.threshold(1) <= self.confirming_members <= self.code.n:
             raise InvalidValue(
                 f"quorum={self.quorum} of a committee of {self.code.n}: it must lie in "
                 f"[{self.code.threshold(1)}, {self.code.n}], and be at least "
-                f"{self.exclusive} to exclude two sums"
+                f"{self.exclusive_quorum} to exclude two sums"
             )
         # Sums of either sign lie in [-n bound, n bound], which must be fewer values than the modulus.
         if self.bound < 1 or 2 * len(self.clients) * self.bound >= self.code.basis.modulus:
@@ -99,7 +99,7 @@ class SumPlan:
                 f"[1, {largest + 1 - tolerated}]"
             )
         members = tuple(clients[i * n // size] for i in range(size))
-        code = LagrangeCode(Basis.holding(2 * n * bound), size, ell, tolerated)
+        code = LagrangeCode(Basis.for_bound(2 * n * bound), size, ell, tolerated)
         return cls(clients, members, code, bound, n // 4 if losses is None else losses, quorum)
 
     @property
@@ -122,12 +122,12 @@ class SumPlan:
         return self.n - self.code.t
 
     @property
-    def exclusive(self) -> int:
+    def exclusive_quorum(self) -> int:
         """The least quorum that excludes two sums: two such have a member in common that does not collude."""
         return (self.code.n + self.code.t) // 2 + 1
 
     @property
-    def affordable(self) -> bool:
+    def is_affordable(self) -> bool:
         """Whether such a quorum is there when the planned losses have happened, to members as to any clients.
 
         Drawn without replacement: the expected number of lost members and two standard deviations; `losses`
@@ -135,10 +135,10 @@ class SumPlan:
         """
         c, n, p = self.code.n, self.n, self.losses / self.n
         spread = math.sqrt(c * p * (1 - p) * (n - c) / max(1, n - 1))
-        return c - self.exclusive >= c * self.losses / n + 2 * spread
+        return c - self.exclusive_quorum >= c * self.losses / n + 2 * spread
 
     @property
-    def confirming(self) -> int:
+    def confirming_members(self) -> int:
         """How many members must have been told the same clients, the one that adds among them."""
         return self.code.threshold(1) if self.quorum is None else self.quorum
 

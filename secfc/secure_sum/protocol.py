@@ -241,10 +241,10 @@ def contribute_vector(
         spread.check(plan)
     dealt = share_vector(plan, vector, coins)
     if spare is not None:
-        if spread is not None or plan.confirming < plan.exclusive:
+        if spread is not None or plan.confirming_members < plan.exclusive_quorum:
             raise ValueError(
-                f"a spare with quorum={plan.confirming} and spread={spread}: give a quorum of at least "
-                f"{plan.exclusive}, and no spread"
+                f"a spare with quorum={plan.confirming_members} and spread={spread}: give a quorum of at "
+                f"least {plan.exclusive_quorum}, and no spread"
             )
         both = zip(dealt, share_vector(plan, spare, coins), strict=True)
         dealt = [np.concatenate(pair, axis=1) for pair in both]
@@ -394,8 +394,8 @@ def confirm_counted(plan: SumPlan, me: PartyId, counted: Array, number: int, pha
             raise SuspectedParties(
                 (SERVER, member), f"{member} says that it was told to add other clients than were told here"
             )
-    if len(heard) + 1 < plan.confirming:
-        raise TooFewReplies(plan.confirming, (me, *heard))
+    if len(heard) + 1 < plan.confirming_members:
+        raise TooFewReplies(plan.confirming_members, (me, *heard))
 
 
 def receive_sum(plan: SumPlan, length: int, number: int, *, phase: str = "sum") -> Role[SecureSum]:
@@ -426,7 +426,7 @@ def settle_sum(
 
     Raises TooFewReplies if too many of the committee, or of the clients, are lost.
     """
-    needed, members, names = plan.confirming, plan.committee, list[PartyId]()
+    needed, members, names = plan.confirming_members, plan.committee, list[PartyId]()
     for turn, wave in enumerate(plan.waves):
         wait = Exchange({}, members, needed, round=number + 1 + turn, phase=phase)
         inbox = expect_messages((yield wait), Contributors)

@@ -35,7 +35,7 @@ class Mailbox:
         for sender in exchange.expect:
             self._drop(sender, exchange.first)
 
-    def arrive(self, sender: PartyId, number: int, message: Any) -> None:
+    def keep_message(self, sender: PartyId, number: int, message: Any) -> None:
         """Keep the message of this round, unless it is too late or came before."""
         if number >= self._first.get(sender, 0):
             self._messages[sender].setdefault(number, message)
@@ -79,7 +79,7 @@ class Mailbox:
         """The last round of this sender that the party took, -1 if none."""
         return self._taken.get(sender, -1)
 
-    def backlog(self, sender: PartyId) -> int:
+    def count_waiting(self, sender: PartyId) -> int:
         """How many messages of this sender wait to be taken."""
         return len(self._messages[sender])
 

@@ -235,7 +235,7 @@ class _Post:
                 raise wire.WireError("a message came that is not its sender's")
             link.sane = True
             async with self.news:
-                self.mailbox.arrive(peer, number, message)
+                self.mailbox.keep_message(peer, number, message)
                 self.news.notify_all()
             del message
 
@@ -255,7 +255,7 @@ class _Post:
         mailbox = self.mailbox
 
         def has_room() -> bool:
-            return self.leaving or (mailbox.backlog(peer) < BACKLOG and mailbox.nbytes(peer) < BYTES)
+            return self.leaving or (mailbox.count_waiting(peer) < BACKLOG and mailbox.nbytes(peer) < BYTES)
 
         if not has_room():
             async with self.news:

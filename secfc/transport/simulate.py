@@ -147,7 +147,7 @@ class _Driver:
         )
         for arriving in self.faults(envelope):
             self.log.append(arriving if self.keep_bodies else arriving.header())
-            self.mailboxes[arriving.recipient].arrive(arriving.sender, arriving.round, arriving.body)
+            self.mailboxes[arriving.recipient].keep_message(arriving.sender, arriving.round, arriving.body)
             self.arrived[arriving.recipient] += nbytes
 
 

@@ -75,7 +75,7 @@ def test_decoding_is_cheaper_than_the_naive_formula():
     replies = {j: kernels.random_residues((16, 4096), rng) for j in range(13)}
     labels = rng.integers(0, 16, 4096).astype(np.int32)
     sizes = np.bincount(labels, minlength=16).astype(np.int64)
-    weights = code.decoding(tuple(range(13)), 2)[1].astype(np.int64)[:, None, :]
+    weights = code.decoding_weights(tuple(range(13)), 2)[1].astype(np.int64)[:, None, :]
     columns = np.stack([r.reshape(2, -1) for r in replies.values()], axis=1).astype(np.int64)
 
     def naive():

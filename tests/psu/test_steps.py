@@ -67,7 +67,7 @@ def test_both_ends_derive_the_same_keys_and_every_pair_others(plan: UnionPlan) -
         for b in range(4):
             assert np.array_equal(words[a, b], words[b, a])
     assert len({w.tobytes() for w in words.values()}) == 10
-    for subset in plan.subsets:
+    for subset in plan.key_subsets:
         assert len({secrets[i].common[subset] for i in subset}) == 1
         assert all(subset not in secrets[i].common for i in range(4) if i not in subset)
     assert len({s.tag_key for s in secrets}) == 1

@@ -183,7 +183,7 @@ def test_coefficients_that_clients_deal_open_the_same(n: int, t: int, spares: in
         sets = [rng.choice(2 * size + 1, size, replace=False).tolist() for _ in range(n)]
         result = psu.union(sets, mode=psu.Committee(t, spares), lost=lost)
         check(sets, result)
-        assert not result.plan.subsets
+        assert not result.plan.key_subsets
         assert result.attempts == 1
 
 

@@ -123,7 +123,7 @@ def build_run(run: RunFile) -> Built:
         else int(seeded_generator(run.seed).integers(2**63)),  # as `secfc run` has it
     )
     if way is not None and "bound" in method.names:
-        asked = asked.having(bound=bound)
+        asked = asked.with_values(bound=bound)
     if file := asked.get("server_file"):
         from secfc.data.files import load_points
 

@@ -156,9 +156,9 @@ def settle(asked: AskedOptions) -> AskedOptions:
             f"--disclosure {asked['disclosure']}."
         )
     if "max_iter" not in asked.given:
-        asked = asked.having(max_iter=5)  # every iteration costs budget, also one that was not needed
+        asked = asked.with_values(max_iter=5)  # every iteration costs budget, also one that was not needed
     if asked.settings.files and asked["bound"] is None:
-        asked = asked.having(bound=asked["radius"])  # no shortened point exceeds it
+        asked = asked.with_values(bound=asked["radius"])  # no shortened point exceeds it
     return asked
 
 
@@ -198,7 +198,7 @@ def refuse_clashes(asked: AskedOptions) -> None:
         try:
             public = PublicFacts(clients, (rows,) * n, 2, 1.0)
             # How many points the largest cluster has, and which steps fit, is a matter of the data.
-            choose(asked.having(largest=None, scale=None), public).algorithm.plan(public)
+            choose(asked.with_values(largest=None, scale=None), public).algorithm.plan(public)
         except IncompatibleOptions:
             raise
         except (InvalidValue, OverflowError):

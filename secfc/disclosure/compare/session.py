@@ -405,7 +405,7 @@ class ComparisonSession:
     def weights(self, me: PartyId) -> Array:
         """(lanes,) the weight of a responder's distances in their decoded sum."""
         code = self.plan.code
-        used, weights = code.decoding(tuple(self.question.responders.tolist()), 2)
+        used, weights = code.decoding_weights(tuple(self.question.responders.tolist()), 2)
         return np.asarray(weights[: self.schedule.basis.lanes, used.index(self.plan.clients.index(me))])
 
     def _names(self, numbers: Array) -> tuple[PartyId, ...]:
@@ -430,8 +430,8 @@ def labels_from_shares(match: ComparisonSession, shares: Mapping[PartyId, LabelS
     words, digests = dict[PartyId, Array](), dict[PartyId, bytes]()
     for i, c in enumerate(committee):
         told, share = len(blocks.told_by(i)), shares[c]
-        checked = check_words(c, share.words, (told * schedule.places, schedule.per))
-        words[c] = checked.reshape(told, schedule.places, schedule.per)
+        checked = check_words(c, share.words, (told * schedule.places, schedule.comparison_words))
+        words[c] = checked.reshape(told, schedule.places, schedule.comparison_words)
         digests[c] = share.digests if isinstance(share, LabelShare) else b""
     parts = split_shares(blocks, committee, match.context, words, digests)
     try:
@@ -515,7 +515,7 @@ def comparison_headroom(way: Any, layout: RowLayout) -> int:
     Raises ValueError for a basis without kernels, also of a plaintext run to compare with.
     """
     basis = way.quantization.basis
-    if basis is not None and not basis.folded:
+    if basis is not None and not basis.can_fold:
         raise IncompatibleOptions(
             {"basis": basis.primes, "disclosure": way.disclosure},
             "these primes have no kernel that compares distances in secret, which needs 30-bit lanes",

@@ -360,7 +360,7 @@ def take_over_part(
 
 def weighted_sum(plan: CodedPlan, responders: tuple[int, ...], values: Mapping[int, Array]) -> Array:
     """Sum of some responders' values (lanes, k, m) with their decode weights: canonical residues."""
-    chosen, weights = plan.code.decoding(responders, 2)
+    chosen, weights = plan.code.decoding_weights(responders, 2)
     total = np.zeros_like(next(iter(values.values())))
     basis = plan.code.basis.prefix(len(total))
     flat = total.reshape(basis.lanes, -1)

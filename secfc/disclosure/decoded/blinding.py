@@ -85,7 +85,10 @@ def mask_values(
     if not lacking.size:
         add_mask(plan.code, responders, me, streams, values, colluding)
         if further is not None:
-            basis, weights = plan.code.basis.prefix(len(further)), plan.code.decoding(responders, 2)[1]
+            basis, weights = (
+                plan.code.basis.prefix(len(further)),
+                plan.code.decoding_weights(responders, 2)[1],
+            )
             mask = mask_for(plan.code, responders, me, streams, len(further), further.shape[1:], colluding)
             mine = weights[: len(further), responders.index(me), None]
             further[...] = basis.add(further, basis.multiply(mask, mine))

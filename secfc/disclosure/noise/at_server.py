@@ -135,7 +135,7 @@ class NoisyQuorum(Quorum):
     ) -> Role[dict[int, Array]]:
         """Replies of which one carries the noise, weighted such that decoding adds it once."""
         values = yield from self.responders.distances(labels, k, basis)
-        chosen, weights = self.plan.code.decoding(tuple(sorted(values)), 2)
+        chosen, weights = self.plan.code.decoding_weights(tuple(sorted(values)), 2)
         noise = self.noise.draw_distances(basis, self.plan.layout, labels, k, coins=self.coins)
         # Some 30-bit weight is zero with probability 2**-30: another reply then carries the noise.
         q = int(np.argmax((weights[: basis.lanes] != 0).all(axis=0)))

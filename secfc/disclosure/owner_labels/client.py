@@ -267,7 +267,7 @@ class OwnerLabelsClient:
         groups = at.groups[clusters[there]]
         numbers = np.unique(groups, return_inverse=True)[1]
         ones = self.way.public(match, np.zeros(self.plan.m, np.int64), np.arange(2)).parts[:, 0]
-        return shared.among(there).grouped(self.plan.code.basis, numbers, ones)
+        return shared.among(there).merge_groups(self.plan.code.basis, numbers, ones)
 
     # --- what a run costs
 

@@ -79,7 +79,7 @@ class DealerlessBackend:
 
     def weight(self, match: ComparisonSession) -> Array:
         """(lanes,) what members' shares of the degree of products are decoded by: never 0, as ell is 1."""
-        chosen, weights = self.plan.code.decoding(tuple(match.question.members.tolist()), 2)
+        chosen, weights = self.plan.code.decoding_weights(tuple(match.question.members.tolist()), 2)
         return np.asarray(weights[:, chosen.index(self.me)])
 
     def public(self, match: ComparisonSession, labels: Array, clusters: Array) -> SharedLabels:
@@ -171,7 +171,7 @@ class Resharing:
     ) -> None:
         self.plan, self.me, self.receivers, self.steps = plan, me, receivers, steps
         self.streams, self.coins = streams, coins
-        chosen, weights = plan.code.decoding(receivers, 2)
+        chosen, weights = plan.code.decoding_weights(receivers, 2)
         self.weight = weights[:, chosen.index(me)]
 
     @classmethod

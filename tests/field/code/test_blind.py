@@ -106,7 +106,7 @@ def reply_law(masks, phi, p):
 
 def weighted(code, responders, replies):
     p = code.basis.primes[0]
-    _, weights = code.decoding(responders, 2)
+    _, weights = code.decoding_weights(responders, 2)
     return sum(int(w) * y for w, y in zip(weights[0], replies, strict=True)) % p
 
 
@@ -194,7 +194,7 @@ def test_hiding_survives_a_decode_weight_of_zero():
     for p, (n, ell, t) in itertools.product((11, 13, 17), [(5, 2, 1), (6, 2, 1), (5, 3, 0), (6, 3, 0)]):
         code = LagrangeCode(Basis((p,)), n, ell, t)
         for responders in itertools.combinations(range(n), code.threshold(2)):
-            _, weights = code.decoding(responders, 2)
+            _, weights = code.decoding_weights(responders, 2)
             if (weights != 0).all():
                 continue
             found += 1

@@ -12,7 +12,7 @@ from field.ring.basis import LANE_PRIMES
 def replies(code, integers, seed):
     """Coded distances by number that decode to these integers (k, m), and are else uniform."""
     basis, lanes = code.basis, code.basis.lanes
-    chosen, weights = code.decoding(tuple(range(code.threshold(2))), 2)
+    chosen, weights = code.decoding_weights(tuple(range(code.threshold(2))), 2)
     values = {
         j: basis.sample(integers.shape, SeededCoins(seed, f"reply {j}")).astype(np.uint32) for j in chosen
     }

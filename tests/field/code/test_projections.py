@@ -334,7 +334,7 @@ def dealt(code, pattern, choice, values, masks, *seeds):
     told = {}
     for j in range(code.n):
         told[j] = pattern.sums(shares[j], firsts, np.minimum(size, words - firsts))
-        pattern.hide(told[j], [(choice, hiding[j], slice(0, len(firsts)))])
+        pattern.add_masks(told[j], [(choice, hiding[j], slice(0, len(firsts)))])
     return told
 
 

@@ -215,7 +215,7 @@ CODES = (
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("code", CODES, ids=lambda code: f"n{code.n} ell{code.ell} t{code.t}")
 def test_honest_replies_pass(kind, code):
-    if kind == "margins" and not code.basis.folded:
+    if kind == "margins" and not code.basis.can_fold:
         pytest.skip("margins are for 30-bit lanes")
     for seed in range(short(6, nightly=400)):
         at = setting(kind, code=code, k=2 + seed % 3, m=8 + seed, d=2 + seed % 4, seed=seed)

@@ -14,7 +14,7 @@ from field.compare.argmin import ArgminContest
 from field.ring.basis import MERSENNE_61
 from field.ring.quantize import distance_bound
 
-FOLDED = Basis.holding(2**110)
+FOLDED = Basis.for_bound(2**110)
 
 
 def rows_of(basis, points):

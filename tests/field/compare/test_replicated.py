@@ -44,7 +44,7 @@ def test_every_product_is_somebodys_once(t):
         total[np.ix_(held, held)] += committee.products(j)
     assert (total == 1).all()
     assert [committee.sets[i][0] for i in range(t + 1)] == [0, *range(1, t + 1)]
-    assert all(q in committee.held(o) for q, o in committee.refreshed.items())
+    assert all(q in committee.held(o) for q, o in committee.refresh_owners.items())
     assert set(committee.openers) <= set(committee.members)
 
 

@@ -74,13 +74,13 @@ LAWS = [
 
 
 def draw(sampler, size, shape, label="noise"):
-    size = Fraction(size) if sampler is discrete_laplace else Deviation.above(size)
+    size = Fraction(size) if sampler is discrete_laplace else Deviation.at_least(size)
     return sampler(size, shape, coins=coins(label))
 
 
 @pytest.mark.parametrize(("sampler", "law", "size"), [(s, f, x) for s, f, xs in LAWS for x in xs])
 def test_samples_follow_their_law(sampler, law, size):
-    held = float(Deviation.above(size))
+    held = float(Deviation.at_least(size))
     assert fit(draw(sampler, size, SAMPLES), lambda x: law(held, x)) > ALARM
 
 
@@ -113,7 +113,7 @@ SIZES = (0.3, 0.5, 1.0, 2.75, 1000.5, 4097.1, 2.0**25, 2.0**33 + 2.0**11, 2.0**4
 
 @pytest.mark.parametrize("size", SIZES)
 def test_gaussians_equal_their_twins_word_for_word(size):
-    sigma = Deviation.above(size)
+    sigma = Deviation.at_least(size)
     for sampler, twin in ((discrete_gaussian, Words.gaussian), (rounded_gaussian, Words.rounded)):
         words = Words(coins())
         assert sampler(sigma, 60, coins=coins()).tolist() == [twin(words, sigma.value) for _ in range(60)]
@@ -138,22 +138,22 @@ def test_samples_do_not_depend_on_how_many_words_are_drawn_at_once(monkeypatch):
     "least", [1e-9, 0.1, 0.5, 1.0, math.pi, 1e4 / 3, 2.0**24 + 1, 2.0**55 + 4096, Fraction(1, 3)]
 )
 def test_a_deviation_is_never_below_what_was_asked(least):
-    held = Deviation.above(least).value
+    held = Deviation.at_least(least).value
     assert held >= Fraction(least)
     if least >= 0.5:
         assert held <= Fraction(least) * (1 + Fraction(1, 2**23))
-    assert Deviation.above(held).value == held
+    assert Deviation.at_least(held).value == held
 
 
 @pytest.mark.parametrize("bad", [0, -1.0, math.inf, math.nan])
 def test_a_deviation_is_positive_and_finite(bad):
     with pytest.raises(ValueError, match="positive and finite"):
-        Deviation.above(bad)
+        Deviation.at_least(bad)
 
 
 def test_noise_that_leaves_no_room_is_refused():
     with pytest.raises(ValueError, match="lower the scale"):
-        Deviation.above(float(LARGEST))
+        Deviation.at_least(float(LARGEST))
     with pytest.raises(ValueError, match="below 2"):
         discrete_laplace(LARGEST, 1, coins=coins())
 

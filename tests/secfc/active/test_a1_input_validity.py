@@ -229,7 +229,7 @@ def off_code(errors, kind="RowShares"):
 
 def kernel(plan):
     """Errors that no decoding of degree 2 from the first threshold(2) receivers sees, in every lane."""
-    chosen, weights = plan.code.decoding(tuple(range(plan.code.threshold(2))), 2)
+    chosen, weights = plan.code.decoding_weights(tuple(range(plan.code.threshold(2))), 2)
     a, b = chosen[:2]
     return {
         j: {lane: int(weights[lane, other]) * sign for lane in range(plan.code.basis.lanes)}

@@ -132,7 +132,7 @@ def test_t_clients_read_nothing(digits):
 
 
 def test_ell_1_needs_as_many_replies_for_a_larger_t():
-    basis = Basis.holding(2**59)
+    basis = Basis.for_bound(2**59)
     ramp, whole = LagrangeCode(basis, 10, 2, 3), LagrangeCode(basis, 10, 1, 4)
     assert ramp.threshold(2) == whole.threshold(2) == 9
     assert ramp.t + 1 == whole.t
@@ -184,7 +184,7 @@ def test_how_far_small_goes():
     """The figures of the security page: so many values may lie side by side, and t + 1 clients tell them."""
 
     def reach(n, ell, t):
-        code = LagrangeCode(Basis.holding(2**89), n, ell, t)
+        code = LagrangeCode(Basis.for_bound(2**89), n, ell, t)
         best = 0
         for seats in itertools.combinations(range(n), t + 1):
             points = [code.alphas[j] for j in seats]

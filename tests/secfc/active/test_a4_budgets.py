@@ -159,7 +159,7 @@ def answered(plan, everybody, asked, who=range(7)):
     decoded = {}
     for j in who:
         group = tuple(i for i in who if asked[i][0] is asked[j][0])
-        chosen, weights = code.decoding(group, 2)
+        chosen, weights = code.decoding_weights(group, 2)
         basis = code.basis.prefix(len(replies[j]))
         parts = [
             basis.multiply(replies[i], weights[: basis.lanes, q].reshape(-1, 1, 1))

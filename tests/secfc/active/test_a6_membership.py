@@ -193,9 +193,9 @@ def opened(mode, held, m):
     for i in plan.committee:
         settled = sharing.settle_share(plan, secrets[i], holdings[i], range(plan.n))
         _, answers[i] = opening.open_rows(opening.begin_opening(plan, secrets[i], settled), turn)
-    factors = np.zeros((2, len(plan.subsets)), np.uint64)
+    factors = np.zeros((2, len(plan.key_subsets)), np.uint64)
     label = f"{turn.sheet} {turn.number} {turn.quorum} {turn.history.hex()}"
-    for column, subset in enumerate(plan.subsets):
+    for column, subset in enumerate(plan.key_subsets):
         words = np.empty(2, np.uint64)
         Stream(subkey(secrets[subset[0]].common[subset], label)).fill(words)
         kernels.to_residues(words)

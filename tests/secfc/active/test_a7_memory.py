@@ -208,14 +208,14 @@ def test_who_runs_ahead_waits_by_bytes_and_its_last_word_is_heard_all_the_same(e
         time.sleep(1.0)
         yield Exchange()
 
-    arrive = Mailbox.arrive
+    arrive = Mailbox.keep_message
 
     def noted(self, sender, number, message):
         nonlocal most
         arrive(self, sender, number, message)
         most = max(most, self.nbytes(sender))
 
-    monkeypatch.setattr(Mailbox, "arrive", noted)
+    monkeypatch.setattr(Mailbox, "keep_message", noted)
 
     async def run():
         links = await mesh(["a", "b", "c"])

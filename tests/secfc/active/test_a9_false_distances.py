@@ -83,7 +83,7 @@ class Reader:
         (add, v), weights = self.offsets, np.ones((len(values), 1), np.int64)
         if self.dealer is None:
             # Replies are weighted by whoever adds them up.
-            chosen, weights = self.plan.code.decoding(tuple(question.responders.tolist()), 2)
+            chosen, weights = self.plan.code.decoding_weights(tuple(question.responders.tolist()), 2)
             weights = weights[:, [chosen.index(self.number)]]
         for lane, p in enumerate(self.plan.code.basis.primes[: len(values)]):
             scale = pow(v * int(weights[lane, 0]), -1, p)

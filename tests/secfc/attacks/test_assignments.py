@@ -49,7 +49,7 @@ class Opened(DecodedView):
             values = basis.add(values, basis.negate(total_mask(basis, match.shape, list(masks.values()))))
         out = np.full((question.k, self.view.plan.m), np.nan)
         scale = match.sizes[match.rivals.alive].astype(float)[:, None] * self.view.plan.quantizer.scale
-        out[match.rivals.alive] = UInt128.lift(basis, values).floats() / scale**2
+        out[match.rivals.alive] = UInt128.lift(basis, values).to_floats() / scale**2
         return out
 
 

@@ -59,7 +59,7 @@ def test_centers_tell_members_as_the_law_has_it(size, runs):
         GaussianShift.of_center(D, size),
     )
     assert abs(found.auc.value - law.auc) < 0.02
-    assert abs(found.at[0.01].value - law.rate(0.01)) < 0.05
+    assert abs(found.at[0.01].value - law.detection_rate(0.01)) < 0.05
 
 
 @pytest.mark.parametrize("how", [{"swap": True}, {"other": 1000}])

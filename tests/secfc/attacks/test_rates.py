@@ -22,9 +22,9 @@ def test_rates_of_a_shift_are_its_law(mu):
     found, law = score_rates(*shifted(mu), alarms=(0.01,)), GaussianShift(mu)
     assert law.auc in found.auc
     assert abs(found.auc.value - law.auc) < 0.01
-    assert law.rate(0.01) in found.at[0.01]
+    assert law.detection_rate(0.01) in found.at[0.01]
     assert mu in found.shift
-    assert abs(found.fitted_detections(0.01) - law.rate(0.01)) < 0.02
+    assert abs(found.fitted_detections(0.01) - law.detection_rate(0.01)) < 0.02
     assert (found.runs, found.members, found.others) == (40, 20_000, 20_000)
     assert found.curve[0][0] == 0
     assert found.curve[-1] == (1.0, 1.0)
@@ -76,7 +76,7 @@ def test_laws_against_the_table_of_a_gaussian_mechanism():
     # Slides' clusters of 10,000 points: why their attack was inconclusive.
     law = GaussianShift.of_center(100, 10_000)
     assert round(law.auc, 3) == 0.528
-    assert round(law.rate(0.01), 3) == 0.013
+    assert round(law.detection_rate(0.01), 3) == 0.013
     law = GaussianShift.of_event(Composed((Gaussian(3.0), Gaussian(4.0))))
     assert law.mu == pytest.approx(math.hypot(1 / 3, 1 / 4))
     assert round(max_detection_rate(1, 1e-6, 0.01), 3) == 0.027
@@ -84,7 +84,8 @@ def test_laws_against_the_table_of_a_gaussian_mechanism():
     assert max_detection_rate(8, 1e-6, 0.01) <= 1
     assert max_detection_rate(1e6, 0, 0.01) == 1
     assert all(
-        GaussianShift(0.237).rate(a) <= max_detection_rate(1, 1e-6, a) for a in (0.001, 0.01, 0.5, 0.9)
+        GaussianShift(0.237).detection_rate(a) <= max_detection_rate(1, 1e-6, a)
+        for a in (0.001, 0.01, 0.5, 0.9)
     )
     for event in (NonPrivate(), DiscreteLaplace(2.0, 1)):
         with pytest.raises(ValueError, match="no single shift"):

@@ -51,7 +51,7 @@ def test_two_steps_that_differ_by_a_row_give_it(run, who):
     any_two = judge_rows(step_differences(seen, unit, low=LOW, high=HIGH), POINTS, 1 / unit)
     assert any_two.exact > alone.exact
     assert any_two.exact >= 8
-    assert any_two.false <= 0.25 * any_two.exact
+    assert any_two.false_guesses <= 0.25 * any_two.exact
     if who != SERVER:  # it knows its own rows, and guesses others'
         others = [p.points for p in data.parties if p.name != who]
         guessed = step_differences(seen, unit, low=LOW, high=HIGH)
@@ -64,7 +64,7 @@ def test_control_guesses_at_other_data_are_false(run):
     rows = step_differences(others_sums(View.of(result, result.plan, SERVER)), unit, low=LOW, high=HIGH)
     judged = judge_rows(rows, OTHERS, 1 / unit)
     assert judged.exact == 0
-    assert judged.false >= 8
+    assert judged.false_guesses >= 8
     assert judged.error > 0.3
 
 
@@ -107,7 +107,7 @@ def test_messages_of_each_site_give_many_rows():
     sites = site_messages(parts, 10, seed=0)
     judged = judge_rows(site_differences(sites, 1.0, low=LOW, high=HIGH), POINTS)
     assert judged.exact > 100
-    assert judged.false < 0.1 * judged.exact
+    assert judged.false_guesses < 0.1 * judged.exact
     assert "messages of each site" in judged.sentence
 
 
@@ -199,7 +199,7 @@ def test_every_algorithm_has_views(way):
 def test_findings_have_a_sentence_figures_and_a_picture():
     rows = RowGuesses(np.array([[1.0, np.nan], [3.0, 3.0]]), np.zeros(2), "clusters of one")
     judged = judge_rows(rows, np.array([[1.0, 7.0], [2.0, 2.0]]))
-    assert (judged.exact, judged.false, judged.m) == (1, 1, 2)
+    assert (judged.exact, judged.false_guesses, judged.m) == (1, 1, 2)
     assert judged.figures()["exact"] == 1
     assert REMEDIES["clusters of one"] in judged.sentence
     assert judged.plot_rows().axes

@@ -34,7 +34,7 @@ def test_the_replay_is_what_was_recorded(init, blind):
         mixture(200, 6, 4, 20), init=init, n_init=2, ell=2, disclosure=disclosure
     )
     recorded = DecodedView.of(result, result.plan, (SERVER, federation.names[1]), federation)
-    replay = ServerView.witnessed(witness, result, federation, federation.names[1])
+    replay = ServerView.of_recording(witness, result, federation, federation.names[1])
     pairs = list(zip(recorded.questions(), replay.questions(), strict=True))
     # Restarts and starts are among the questions, more than the history of the best start.
     assert len(pairs) > len(result.history)
@@ -66,7 +66,7 @@ def test_what_the_curious_server_finds_is_what_the_attack_on_the_transcript_find
     assert alone.share[-1] > 1 - 1e-9
     assert found.judgements["labels alone"].share[-1] < 0.9
     other = secfc.Federation.from_arrays(np.array_split(mixture(203, 6, 4, 20, seed=1), 5))
-    wrong = ServerView.witnessed(witness, result, other)
+    wrong = ServerView.of_recording(witness, result, other)
     assert judge_guess(reconstruct_geometry(wrong), points).share[-1] < 0.5
 
 
@@ -111,7 +111,7 @@ def test_points_that_several_clients_hold_count_once():
 def test_a_run_that_left_rows_out_is_not_replayed():
     result, federation, witness = witnessed(mixture(60, 3, 4, 20))
     with pytest.raises(ValueError, match="left out a client's rows"):
-        ServerView.witnessed(witness, dataclasses.replace(result, excluded=("client-1",)), federation)
+        ServerView.of_recording(witness, dataclasses.replace(result, excluded=("client-1",)), federation)
 
 
 def test_a_run_that_was_resumed_is_witnessed_whole(tmp_path):
@@ -149,7 +149,7 @@ def noisy(epsilon, points):
     def deviation(question):
         return policy.deviation(result.plan, question.labels, question.k)
 
-    truth = ServerView.witnessed(witness, result, federation).points
+    truth = ServerView.of_recording(witness, result, federation).points
     return found, judge_guess(reconstruct_geometry(view, deviation=deviation), truth)
 
 
@@ -177,7 +177,7 @@ def test_noise_that_is_taken_for_data_is_no_direction():
     # The control: the attack on the same view, told that its distances are exact.
     points = mixture(200, 4, 4, 2)
     result, federation, witness = witnessed(points)
-    view = ServerView.witnessed(witness, result, federation)
+    view = ServerView.of_recording(witness, result, federation)
     assert max(reconstruct_geometry(dataclasses.replace(view, deviation=lambda q: 1e6)).ranks) > 0
     loud = dataclasses.replace(view, deviation=lambda q: 1e6)
     assert max(reconstruct_geometry(loud, deviation=loud.deviation).ranks) == 0
@@ -192,7 +192,7 @@ def test_distances_that_a_start_opens_are_attacked(policy, trials, rank):
     # With single draws the server knows all distances of all points but the last that it chose: they span two
     # dimensions.  Of ten points that were drawn: all of them.
     assert found["distances"].ranks[-1] == rank
-    truth = ServerView.witnessed(witness, result, federation).points
+    truth = ServerView.of_recording(witness, result, federation).points
     final = judge_guess(Simplex((SERVER,), (result.history[-1],), 4), truth)
     assert found["distances"].share[-1] > final.share[-1]
     # The control: the same policy with a start that opens nothing.
@@ -206,6 +206,6 @@ def test_the_last_labels_are_attacked_where_others_are_hidden():
     found = curious_server(witness, result, secfc.FinalLabelsOnly(), federation)
     (share,) = found.judgements["labels alone"].share
     assert len(result.history) == 2  # the first are random
-    points = ServerView.witnessed(witness, result, federation).points
+    points = ServerView.of_recording(witness, result, federation).points
     final = judge_guess(Simplex((SERVER,), result.history[-1:], 4), points).share[0]
     assert final <= share + 1e-9 < final + 0.05

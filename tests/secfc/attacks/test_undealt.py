@@ -36,7 +36,7 @@ class Parts(DecodedView):
                 total = mine if total is None else basis.add(total, mine)
         out = np.full((question.k, self.view.plan.m), np.nan)
         scale = match.sizes[match.rivals.alive].astype(float)[:, None] * self.view.plan.quantizer.scale
-        out[match.rivals.alive] = UInt128.lift(basis, total).floats() / scale**2
+        out[match.rivals.alive] = UInt128.lift(basis, total).to_floats() / scale**2
         return out
 
 

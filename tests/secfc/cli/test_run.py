@@ -669,7 +669,7 @@ def test_a_pipe_gets_json_only_and_a_terminal_gets_progress_on_stderr_only() -> 
 def test_progress_counts_shares_and_steps_of_the_server() -> None:
     out = io.StringIO()
     shown = screen.Screen(Console(file=out, force_terminal=True, width=90), quiet=False)
-    with shown.progress(40) as watch:
+    with shown.show_run(40) as watch:
         assert watch is not None
         watch("a", Exchange({"b": None}, round=SHARE + 2, phase="share"))
         time.sleep(0.3)  # the bar is drawn ten times a second
@@ -683,14 +683,14 @@ def test_progress_counts_shares_and_steps_of_the_server() -> None:
     assert "Clustering, step 3" in out.getvalue()
     assert "step 6" not in out.getvalue()
     assert "at most 0:00:01 left" in out.getvalue()
-    with screen.Screen(shown.console, quiet=True).progress() as watch:
+    with screen.Screen(shown.console, quiet=True).show_run() as watch:
         assert watch is None
 
 
 def test_progress_of_sharing_says_what_is_left_and_that_points_are_tested() -> None:
     out = io.StringIO()
     shown = screen.Screen(Console(file=out, force_terminal=True, width=90), quiet=False)
-    with shown.progress(40, 3) as watch:
+    with shown.show_run(40, 3) as watch:
         assert watch is not None
         for number in range(4):
             watch("a", Exchange({"b": None}, round=SHARE + number, phase="share"))

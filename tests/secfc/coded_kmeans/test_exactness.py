@@ -53,7 +53,7 @@ def test_labels_equal_plaintext_lloyd_at_every_iteration(case, policy):
         "k": case["k"], "init": start_of(case, case["m"], case["k"]), "scale": case["scale"],
         "rounding": case["rounding"], "basis": case["basis"], "n_init": case["n_init"], "max_iter": 20,
         "coarse": "allow",
-        "disclosure": policy if case["basis"] is None or case["basis"].folded else Distances(),
+        "disclosure": policy if case["basis"] is None or case["basis"].can_fold else Distances(),
     }  # fmt: skip
     secure = secfc.fit(
         build_algorithm(secfc.SecFC, t=case["t"], ell=case["ell"], **shared), federation, seed=case["seed"]

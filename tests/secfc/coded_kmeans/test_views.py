@@ -187,7 +187,7 @@ def test_distances_are_those_of_the_quantized_points(basis, ell):
         found = view.distances(question)
         np.testing.assert_allclose(found, true_distances(points, labels, 3), rtol=1e-12)
         width = -(-5 // ell)
-        parts = view.segments(question)
+        parts = view.segment_distances(question)
         assert parts.shape == (ell, 3, 90)
         for u in range(ell):
             segment = points[:, u * width : (u + 1) * width]
@@ -232,7 +232,7 @@ def test_t_clients_see_labels_and_decode_nothing_but_enough_clients_do(common):
             with pytest.raises(CannotDecode, match=f"saw {count} replies .* {needed} are needed"):
                 view.distances(question)
             with pytest.raises(CannotDecode):
-                view.segments(question)
+                view.segment_distances(question)
     # Control: their own replies suffice once they are as many as the code needs.
     view = DecodedView.of(result, result.plan, clients[:needed])
     assert np.isfinite(view.distances(next(view.questions()))).all()

@@ -268,7 +268,7 @@ class Overheard:
     def total(self, responders, values, part):
         """The weighted sum of some clients' replies, one column of each lane."""
         code = self.result.plan.code
-        _, weights = code.decoding(responders, 2)
+        _, weights = code.decoding_weights(responders, 2)
         return [
             sum(
                 int(weights[lane, responders.index(j)]) * int(values[j].reshape(len(values[j]), -1)[lane, -1])

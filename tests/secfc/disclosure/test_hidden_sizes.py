@@ -99,7 +99,7 @@ def test_clusters_without_points_stay_without(dealer):
 
 def test_numbers_decide_for_every_size():
     """Every pair of sizes among 5 points, and distances that tie or do not: the sign is the rule's."""
-    basis, m = Basis.holding(2**80), 5
+    basis, m = Basis.for_bound(2**80), 5
     code = LagrangeCode(basis, 1, 1, 0)
     for a in range(m + 1):
         for b in range(m + 1 - a):

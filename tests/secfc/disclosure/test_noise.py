@@ -510,7 +510,7 @@ def test_the_deviation_of_noise_on_a_column_is_what_the_sampler_holds():
     noise = Noise(discrete_gaussian, Neighbors("replace"), 50, 3.0, 1.0)
     labels = np.arange(9) % K
     sigma = noise.on_distances(PublicOwnerLayout((9,)), labels, K)
-    assert Deviation.above(sigma * 9).value >= sigma * 9
+    assert Deviation.at_least(sigma * 9).value >= sigma * 9
     with pytest.raises(ValueError, match="lower the scale"):
         Noise(discrete_gaussian, Neighbors("replace"), 2**52, 2.0**20, 1.0).draw_distances(
             Basis(LANE_PRIMES[:3]), PublicOwnerLayout((9,)), labels, K, coins=coins("wide")

@@ -190,7 +190,7 @@ def divided(result, dealt):
     """The labels of all rows, if responders told client 3 bare products: it dealt one of the factors."""
     plan, told = result.plan, {}
     code = LagrangeCode(plan.code.basis.prefix(1), N, plan.code.ell, plan.code.t)
-    weights = code.decoding((0, 1, 2), 2)[1][0]
+    weights = code.decoding_weights((0, 1, 2), 2)[1][0]
     for j, share in dealt.items():
         (heard,) = received(result, "client-3", "SelectedRowShare", f"client-{j}")
         inverse = [pow(int(weights[j]) * int(o) % P, -1, P) if o else 0 for o in share[0]]

@@ -68,7 +68,7 @@ def test_a_canary_spends_the_budget_and_no_more(epsilon, noise):
     found = audited(FedDPKMeans(3, epsilon, 1e-6, noise=noise))
     # No canary moves the choice of the start, 2 % of the budget, by its cap without being far out.
     assert 0.965 <= found.share <= 1
-    assert not found.refuted, found.faults
+    assert not found.is_refuted, found.faults
     # Shared noise is that of clients beyond those that must be honest as well: 3 of them, 2 needed.
     there = np.sqrt(3 / 2) if noise == SharedNoise() else 1.0
     numbers = sum(c.size for c in found.contributions)
@@ -95,7 +95,7 @@ def test_noise_in_layers_is_what_it_claims_and_half_of_it_is_refuted_in_one_run(
         assert {(e.event.honest, e.event.further) for e in result.ledger.entries} == {(4, 0)}
         found = audit_run(result, data, others)
         assert abs(found.measured / there - 1) < 4 / np.sqrt(2 * sum(c.size for c in found.contributions))
-        assert found.refuted == isinstance(noise, Stingy), found.faults
+        assert found.is_refuted == isinstance(noise, Stingy), found.faults
         assert found.share <= 1
 
 
@@ -104,7 +104,7 @@ def test_of_a_whole_client_too():
     way = FedDPKMeans(3, 4, 1e-6, neighbors=Neighbors(unit="client"), rows_per_client=ROWS)
     found = audit_run(played(way), data, without_client(data, data.names[0]))
     assert 0.8 <= found.share <= 1
-    assert not found.refuted
+    assert not found.is_refuted
 
 
 @dataclass(frozen=True)
@@ -121,12 +121,12 @@ class Quieter(ServerNoise):
 def test_half_the_noise_is_refuted_in_one_run():
     found = audited(FedDPKMeans(3, 1, 1e-6, noise=Quieter()))
     assert found.quiet
-    assert found.refuted
+    assert found.is_refuted
     assert abs(found.measured - 0.5) < 0.15
     assert "all noise together has" in found.faults[-1]
     # Which releases it is shows in a few dozen numbers each, at more false alarms.
     bolder = replace(found, alarm=1e-3)
-    assert len(bolder.faint) > 1
+    assert len(bolder.faint_releases) > 1
     assert "its noise has a deviation of" in bolder.faults[0]
     assert found.share <= 1  # the sensitivities are what they should be
 

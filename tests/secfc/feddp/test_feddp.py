@@ -468,7 +468,7 @@ def test_a_step_of_lloyd_is_taken_and_the_start_has_more_of_a_small_budget(data)
 def test_many_server_points_are_merged_and_share_weights():
     data = federation(per_component=60, uniform=120, k=2)
     one = algorithm(k=2, variant=replace(OURS, merged=20))
-    assert one.plan(PublicFacts.of(data)).bins == 40
+    assert one.plan(PublicFacts.of(data)).weighted_count == 40
     result = run(one, data)
     proxies = result.details.server.proxies
     assert proxies.weights.shape == (240,)

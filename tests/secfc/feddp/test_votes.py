@@ -85,7 +85,7 @@ def test_no_fact_of_the_data_is_in_the_plan():
 def test_votes_move_within_their_sensitivity(relation):
     """Neighbors that are on candidates, between them, at the wall and far beyond it, where votes tie."""
     plan = way(neighbors=Neighbors(relation)).plan(secfc.algorithm.PublicFacts.of(federation(), 8.0))
-    candidates = sample_ball(plan.bins, 2, RADIUS, np.random.default_rng(1))
+    candidates = sample_ball(plan.weighted_count, 2, RADIUS, np.random.default_rng(1))
     adversaries = [*candidates[:6], (candidates[0] + candidates[1]) / 2, [RADIUS, 0], [1e9, -1e9], [0, 0]]
     rows = np.random.default_rng(2).normal(size=(5, 2))
 
@@ -126,7 +126,7 @@ def test_sums_over_cones_move_within_their_sensitivity(relation):
     """More groups than clusters change nothing: a point is in one, or moves from one to another."""
     plan = wide_way(neighbors=Neighbors(relation)).plan(secfc.algorithm.PublicFacts.of(wide(), 8.0))
     rng = np.random.default_rng(3)
-    centers = PointSpread.of([30.0], 30, 40.0).cones(9, rng)  # 30 from 0, where bounds are 10
+    centers = PointSpread.of([30.0], 30, 40.0).draw_cones(9, rng)  # 30 from 0, where bounds are 10
     origins, reach = centers, plan.reach // 4
     (part,) = plan.group_parts(2, 9, reach, ())
     far = [1e6 * sign * center for center in centers[:2] for sign in (1, -1)]
@@ -156,9 +156,9 @@ def test_an_audit_of_a_run_spends_at_most_the_claim_and_refutes_half_the_noise()
     found, half = (
         audit_run(run(way(noise=n), keep_bodies=True), data, less) for n in (ServerNoise(), Quieter())
     )
-    assert not found.refuted, found.faults
+    assert not found.is_refuted, found.faults
     assert 0.2 < found.share <= 1
-    assert half.refuted
+    assert half.is_refuted
 
 
 def test_candidates_come_of_those_with_votes_and_stay_in_the_ball():
@@ -219,14 +219,14 @@ def test_the_spread_of_points_follows_from_their_votes_along_lines():
     assert about.reach < spread.reach < 20.0
     apart = np.concatenate([about.mean + 2.0, about.mean - 2.0])
     assert about.within(apart, np.array([500.0, 500.0])).reach < about.reach
-    assert np.sqrt(square) * 0.8 < spread.ball(20.0) < np.sqrt(square) * 1.25
-    assert spread.ball(1.0) == 1.0  # candidates stay in the public ball
+    assert np.sqrt(square) * 0.8 < spread.ball_radius(20.0) < np.sqrt(square) * 1.25
+    assert spread.ball_radius(1.0) == 1.0  # candidates stay in the public ball
 
 
 def test_cones_are_fewer_where_noise_is_more_and_begin_at_the_mean():
     spread = PointSpread.of([1.0], 40, 20.0)
     assert [spread.groups(2000.0, noise, 4, 12) for noise in (1.0, 10.0, 1000.0)] == [12, 9, 4]
-    centers = spread.cones(6, np.random.default_rng(0))
+    centers = spread.draw_cones(6, np.random.default_rng(0))
     away = np.linalg.norm(centers - spread.mean, axis=1)
     np.testing.assert_allclose(away, away[0])
 
@@ -266,8 +266,8 @@ def test_an_audit_of_cones_spends_at_most_the_claim_and_refutes_half_the_noise()
         audit_run(run(wide_way(noise=n), data, keep_bodies=True), data, less)
         for n in (ServerNoise(), Quieter())
     )
-    assert not found.refuted, found.faults
-    assert half.refuted
+    assert not found.is_refuted, found.faults
+    assert half.is_refuted
 
 
 def test_more_groups_than_clusters_are_for_the_first_steps_alone():

@@ -173,7 +173,7 @@ def test_a_tree_prunes_what_gains_least_and_keeps_unions_whole():
     assert tree.sides.tolist() == [[1, 2, 1, 2, 1], [1, 0, 2, 0, 2], [0, 1, 0, 2, 0], [0, 0, 1, 0, 2]]
     gains = dict(zip(tree.nodes, map(Fraction, (1, 2, 9, 3)), strict=True))
     # Not the root, which gains least, before what is below it.
-    assert [node for node, _ in tree.prunings(gains)] == [(0, 1), (0,), (1,), ()]
+    assert [node for node, _ in tree.pruning_order(gains)] == [(0, 1), (0,), (1,), ()]
     assert tree.prune_groups(gains, 3).tolist() == [0, 1, 0, 2, 0]
     assert tree.prune_groups(gains, 9).tolist() == [0, 1, 2, 3, 4]
     # Somebody's word is taken for unions that were one, of the right number, and for nothing else.

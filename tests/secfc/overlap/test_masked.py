@@ -416,7 +416,7 @@ def test_clients_that_no_feature_connects_are_named():
     # A fourth client on both connects them, though two still share nothing (design, hand case 5).
     result = bad(((0, 1), (0, 1), (2, 3), (1, 2)))
     assert not result.plan.columns.all_pairs
-    assert result.plan.columns.islands == (("client-0", "client-1", "client-2", "client-3"),)
+    assert result.plan.columns.connected_groups == (("client-0", "client-1", "client-2", "client-3"),)
 
 
 @pytest.mark.parametrize(

@@ -198,7 +198,7 @@ def test_another_split_is_taken_only_where_it_is_better_again_and_again():
     )
     assert UtilityForecast((usual, lucky, better), (1.0,), (9.0,), 30).best is better
     assert UtilityForecast((usual, lucky), (1.0,), (9.0,), 30).best is usual
-    assert not UtilityForecast((usual,), (0.5,), (9.0,), 30).worth
+    assert not UtilityForecast((usual,), (0.5,), (9.0,), 30).is_worthwhile
     assert "does not pay" in noise_cost(UtilityForecast((usual,), (0.5,), (9.0,), 30))
     ways = candidate_splits(secfc.FedDPKMeans(3, 1.0, 1e-6))
     assert len(ways) == len(set(ways)) == 6
@@ -289,7 +289,7 @@ def test_what_cannot_be_is_refused_with_what_can(way, n, m, losses, why, near):
     for offer in refused.value.nearest:
         changed = wish
         for name, value in re.findall(r"(\w+)=([\d.e+-]+) \(not", offer):
-            changed = changed.having(
+            changed = changed.with_values(
                 name, float(value) if name in ("scale", "delta", "epsilon") else int(value)
             )
         assert "dealer" in offer or has_plan(changed), offer

@@ -35,7 +35,7 @@ def test_the_smallest_cluster_whose_center_is_open_is_the_most_at_risk(algorithm
     least = int(np.bincount(result.flat, minlength=4).min())
     law = GaussianShift.of_center(5, least)
     assert (found.risk.size, found.risk.shift, found.risk.auc) == (least, math.sqrt(5 / least), law.auc)
-    assert found.risk.detected == law.rate(0.01)
+    assert found.risk.detected == law.detection_rate(0.01)
     said = " ".join(as_text(found).split())
     assert f"has {least} points: who knows the law of the data recognizes about" in said
     assert as_json(found)["membership_risk"]["size"] == least

@@ -149,7 +149,7 @@ def test_a_malformed_share_among_many_names_its_sender(wrong, what, liar):
 def test_the_largest_sums_do_not_wrap(sign):
     # The bound at its edge: n * bound is just below half the modulus of two lanes, and one more is refused.
     n = 5
-    basis = Basis.holding(2**59)
+    basis = Basis.for_bound(2**59)
     bound = (basis.modulus - 1) // (2 * n)
     plan = SumPlan(names(n), names(n), LagrangeCode(basis, n, 1, 2), bound, 0)
     (total,), _ = run(plan, np.full((1, n, 2), sign * bound))
@@ -599,7 +599,7 @@ def test_a_spare_is_in_the_sum_only_if_a_client_is_missing(lost):
 def test_a_spare_needs_a_quorum_that_excludes_two_sums():
     for quorum, more in ((None, {}), (3, {}), (4, {"spread": SummandLayout(1, {})})):
         plan = SumPlan.of(names(6), 100, t=1, losses=1, quorum=quorum)
-        assert plan.exclusive == 4
+        assert plan.exclusive_quorum == 4
         role = contribute_vector(
             plan, "client-0", np.ones(1, np.int64), 0, SeededCoins(0, "a"), spare=np.ones(1, np.int64), **more
         )

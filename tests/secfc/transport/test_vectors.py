@@ -118,7 +118,7 @@ def masks():
                 "responders": list(responders), "nonce": 7, "subject": subject.hex(),
                 "context": context.hex(),
                 "keys": [[i, j, key.hex()] for (i, j), key in shared.items()],
-                "weights": code.decoding(responders, 2)[1][:lanes].tolist(),
+                "weights": code.decoding_weights(responders, 2)[1][:lanes].tolist(),
                 "masks": own,
             }
         )  # fmt: skip
