@@ -201,15 +201,15 @@ class PartyOutcome:
 
 
 def no_threshold(clients: tuple[PartyId, ...]) -> None:
-    """Of an algorithm that hides nothing from clients."""
+    """No threshold: the algorithm hides nothing from clients."""
 
 
 def no_promise() -> None:
-    """Of an algorithm without differential privacy."""
+    """No promise: the algorithm has no differential privacy."""
 
 
 def no_losses(plan: Any) -> int:
-    """Of an algorithm that needs every client to its end."""
+    """No losses: the algorithm needs every client to its end."""
     return 0
 
 

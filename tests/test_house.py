@@ -24,7 +24,7 @@ from tests.test_architecture import PACKAGES, ROOT, SOURCES
 # Public functions that are called by one word: 801 once.  Whoever gives one a better name lowers this.
 ONE_WORDED = 121
 # Docstrings that begin with no noun and no verb of their own: 145 once.
-VAGUE_DOCSTRINGS = 51
+VAGUE_DOCSTRINGS = 38
 # Functions above 60 lines, documentation included; above 15 paths within lines too; and protocol classes.
 LONG, BRANCHED, PROTOCOLS = 5, 30, 39
 VAGUE = re.compile(

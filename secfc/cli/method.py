@@ -60,7 +60,7 @@ class AskedOptions:
         return self.options.get(name)
 
     def with_values(self, **options: Any) -> AskedOptions:
-        """The same with other values of some options."""
+        """What was asked for, with other values of some options."""
         return replace(self, options={**self.options, **options})
 
     def refuse(self, options: Iterable[str], why: str) -> None:
@@ -162,7 +162,7 @@ class Method:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Of the options, as their values are called."""
+        """Names of the options, as their values are called."""
         return tuple(str(one.name) for one in self.options)
 
     def defaults(self) -> dict[str, Any]:

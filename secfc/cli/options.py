@@ -204,7 +204,7 @@ def fields_of(owner: type, names: str | None = None, **help: str) -> list[click.
 
 
 def names_of(owner: Any) -> list[str]:
-    """Of the fields of a class."""
+    """Names of the fields of a class."""
     return [f.name for f in fields(owner)]
 
 

@@ -198,7 +198,7 @@ def run_file_options(method: Method, asked: AskedOptions) -> dict[str, Any]:
 
 
 def make_bound(asked: AskedOptions) -> float:
-    """Of the demonstration's pixels."""
+    """The public bound; without one that of the demonstration's pixels."""
     return float(asked["bound"] or 16.0)
 
 

@@ -166,7 +166,7 @@ class Screen:
             yield lambda done, total, row: bar.update(task, completed=done, total=total)
 
     def note_resumption(self, watch: Watch | None) -> Watch:
-        """The same, which also says where a run goes on that was interrupted."""
+        """The same watch, which also says where a run goes on that was interrupted."""
         from secfc.roles.exchange import SERVER
 
         steps: int | None = None  # that the server repeats from its journal

@@ -197,7 +197,7 @@ class SecFC:
         return plan
 
     def among(self, clients: tuple[PartyId, ...]) -> SecFC:
-        """The same with a t for these clients, if it was left open.  Raises InputError if none fits."""
+        """This algorithm with a t for these clients, if it was left open.  Raises InputError if none fits."""
         threshold, workers = self.threshold, self.runtime.workers
         if threshold.t is not None:
             return self

@@ -261,7 +261,7 @@ def _numbered(sizes: Array) -> tuple[Array, Array]:
 
 
 def _sizes(sizes: Array, groups: Array) -> Array:
-    """Of groups of clusters of these sizes."""
+    """Sizes of groups of clusters of these sizes."""
     there = groups >= 0
     return np.bincount(groups[there], sizes[there], int(groups.max()) + 1).astype(np.int64)
 

@@ -93,7 +93,7 @@ def total_cost(costs: list[RunCost]) -> RunCost:
 
 
 def mean_cost(costs: list[RunCost]) -> RunCost:
-    """Of several of one kind; of times the median, as a machine that is busy only adds."""
+    """The cost of several of one kind; of times the median, as a machine that is busy only adds."""
     middle = len(costs) // 2
     summed = total_cost(costs) * (1 / len(costs))
     return RunCost(
@@ -213,7 +213,7 @@ def query_of(question: Any) -> Asked:
 
 
 def clusters_of(question: Any) -> int:
-    """Of how many clusters a question is."""
+    """How many clusters a question is about."""
     k = getattr(question, "k", None)
     return k if isinstance(k, int) else len(getattr(question, "sizes", ()))
 

@@ -104,10 +104,7 @@ def look_like_ids(federation: Federation) -> tuple[int, ...]:
     """Features that hold a different whole number in every row of a client; none if all have few rows."""
     if max(federation.counts) < FEW:
         return ()
-    features = list(range(federation.d))
-    # Of every client the column that each feature is, where it observes it.
-    observed = federation.observed or [features] * federation.n
-    places = [{f: i for i, f in enumerate(own)} for own in observed]
+    features, places = list(range(federation.d)), columns_by_feature(federation)
     for party, place in zip(federation.parties, places, strict=True):
         first = np.asarray(party.points[0 : min(ROWS, party.points.shape[0])])
         features = [f for f in features if f not in place or are_distinct_integers([first[:, place[f]]])]
@@ -116,6 +113,12 @@ def look_like_ids(federation: Federation) -> tuple[int, ...]:
             repeated = repeating_features(party, {f: place[f] for f in features if f in place})
             features = [f for f in features if f not in repeated]
     return tuple(features)
+
+
+def columns_by_feature(federation: Federation) -> list[dict[int, int]]:
+    """The column of each feature that a client observes, client by client."""
+    observed = federation.observed or [range(federation.d)] * federation.n
+    return [{feature: column for column, feature in enumerate(own)} for own in observed]
 
 
 def repeating_features(party: Party, place: Mapping[int, int]) -> set[int]:
@@ -614,7 +617,7 @@ def changes_by_iteration(result: Clustering) -> tuple[int, ...] | None:
 
 
 def label_digests(result: Clustering, federation: Federation) -> dict[str, str]:
-    """Of each client's labels, and of all."""
+    """Digests of each client's labels, and of all."""
     each = zip(federation.names, result.labels, strict=True)
     return {
         **{name: metrics.labels_digest([own]) for name, own in each},

@@ -70,7 +70,7 @@ class Reader:
         weights = np.ones((len(values), 1), np.int64)
         if self.dealer is None:
             # Replies are weighted by whoever adds them up.
-            chosen, weights = self.plan.code.decoding(tuple(question.responders.tolist()), 2)
+            chosen, weights = self.plan.code.decoding_weights(tuple(question.responders.tolist()), 2)
             weights = weights[:, [chosen.index(2)]]
         alive = [h for h in range(K) if now[h]]
         for lane, p in enumerate(self.plan.code.basis.primes[: len(values)]):
