@@ -33,12 +33,12 @@ class Traffic:
     sums: int
     played: int = 0
 
-    def words(self, blocks: Blocks) -> int:
+    def words(self, blocks: Blocks) -> float:
         """All that is sent in a committee of this shape, and what its work is worth."""
         count, players, again = len(blocks.parts), blocks.players, blocks.deviating + 1
-        # Each player lacks the words of parts that it does not play: told by the first of these, or added up
-        # by one for all.
-        told = min((players - again) * count, count - 1 + players - 1)
+        # Each player lacks the words of parts that it does not play: their first clients tell it what theirs
+        # add up to, or a cut of that, and the sum of all cuts.
+        told = min(blocks.direct, blocks.direct / players + players - 1)
         sent = again * self.corrections + told * self.opened + (players - 1) * self.sums
         return sent + again * count * self.played
 

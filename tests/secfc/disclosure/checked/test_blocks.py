@@ -12,6 +12,7 @@ from secfc.disclosure.checked.blocks import (
     largest_deviating,
     shapes,
 )
+from secfc.disclosure.compare.session import PROPORTIONS
 from secfc.roles.exchange import SERVER
 
 TRAFFIC = Traffic(corrections=2147, opened=647, sums=256)
@@ -79,11 +80,12 @@ def test_shapes_that_the_page_of_costs_names():
     def sizes(n, t, a, traffic=TRAFFIC):
         return sorted(cheapest_blocks(n, t, a, traffic).sizes, reverse=True)
 
-    assert sizes(3, 1, 1) == [3]
-    assert sizes(5, 2, 1) == [3, 2]
-    assert sizes(7, 3, 1, Traffic(2147, 647, 0)) == [3, 2, 2]
-    assert sizes(7, 3, 1) == [3, 3]  # a player less to send sums to, for a part more
-    assert sizes(16, 1, 1) == [3]  # two pairs send more
+    assert sizes(3, 1, 1) == sizes(16, 1, 1) == [3]  # two pairs send more
+    # Fewer players send less, and one block has the fewest; what playing its parts takes is against it.
+    for n, t, fewest, chosen in ((5, 2, [4], [4]), (7, 3, [5], [3, 3]), (16, 5, [7], [3, 3, 3])):
+        assert sizes(n, t, 1) == fewest
+        assert sizes(n, t, 1, PROPORTIONS) == chosen
+    assert sizes(16, 5, 1, Traffic(0, 0, 0, played=1)) == [2, 2, 2, 2, 2, 2]
     assert sizes(5, 2, 2) == [5]
     assert len(cheapest_blocks(7, 3, 3, TRAFFIC).parts) == 35
 
