@@ -146,7 +146,7 @@ def check_rounded_centers(way: SecFCSettings) -> None:
 # --------------------------------------------------------------------------------------------------
 # How many clients of a committee may deviate: as asked, or refused; by default as many as there can be, up to
 # this.
-BY_DEFAULT = 0
+BY_DEFAULT = 1
 
 
 def unchecked_committee(way: SecFCSettings) -> tuple[str, list[Any]]:
@@ -174,6 +174,22 @@ def choose_deviating(way: SecFCSettings, workers: tuple[PartyId, ...], t: int) -
         raise IncompatibleOptions({"deviating": asked, named: value}, why, [*remedies, ("deviating", 0)])
     check_deviating(len(workers), t, asked, dealer)
     return asked
+
+
+def committee_cautions(way: SecFCSettings, clients: tuple[PartyId, ...], t: int) -> tuple[str, ...]:
+    """What somebody should know whose committee has parts that one client plays alone, where two could."""
+    workers = select_workers(way.runtime.workers, clients)
+    if t == 0 or unchecked_committee(way)[0] or way.threshold.deviating or choose_deviating(way, workers, t):
+        return ()
+    dealer = way.disclosure.capabilities.dealer
+    needed, besides = t + 2 if dealer else 2 * t + 2, len(workers) - (dealer not in (None, SERVER))
+    if besides < needed:
+        apart = "" if dealer is None else " besides one that deals"
+        remedy = f"for parts played by two have {needed} clients or more{apart}"
+    else:
+        remedy = "deviating=1 has each part played by two"
+    reads = "one client of the committee that deviates can read the others' rows, unnoticed"
+    return (f"deviating=0: {reads}; {remedy}",)
 
 
 # --------------------------------------------------------------------------------------------------

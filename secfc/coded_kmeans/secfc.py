@@ -168,7 +168,10 @@ class SecFC:
                 Caution,
                 stacklevel=2,
             )
-        for caution in segment_cautions(t, self.threshold.ell):
+        told = (
+            *segment_cautions(t, self.threshold.ell), *parameters.committee_cautions(self, public.clients, t)
+        )  # fmt: skip
+        for caution in told:
             warnings.warn(caution, Caution, stacklevel=2)
         return plan
 

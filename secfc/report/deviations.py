@@ -112,7 +112,8 @@ TABLE = (
     DeviationRow(
         "one client of the committee that compares, `AssignmentsOnly()`, where parts are played by two",
         "nothing", "nothing",
-        "`Threshold(deviating=1)`, which is asked for: words are compared before labels leave",
+        "`Threshold(deviating=1)`, the default where there are clients enough: words are compared before "
+        "labels leave",
         "noticed", "labels+dealt+several",
         (f"{WORDS}::test_one_flipped_bit_of_a_speaker_ends_the_run_before_a_label",
          f"{WORDS}::test_who_tells_different_words_to_two_is_noticed_in_the_next_openings",
@@ -233,7 +234,7 @@ def cells_of(row: DeviationRow) -> tuple[str, str, str, str, str]:
 def kinds_of(algorithm: Any, plan: Any = None) -> frozenset[str]:
     """What rows may concern a run of an algorithm: words of `DeviationRow.concerns`.
 
-    plan: says how many play a part of a committee; without it, it is as many as are asked for.
+    plan: says how many play a part of a committee; without it, it is as many as the policy would have.
     """
     capabilities = algorithm.capabilities
     if not isinstance(algorithm, SecFC):
@@ -249,8 +250,10 @@ def kinds_of(algorithm: Any, plan: Any = None) -> frozenset[str]:
         found.add("private")
     if "labels" in found:
         exact = algorithm.quantization.centers == "exact" and policy.capabilities.checks_words
-        # By default nobody plays a part beside another.
-        several = getattr(plan, "deviating", exact and bool(algorithm.threshold.deviating))
+        asked = algorithm.threshold.deviating
+        # By default nobody plays a part beside another where nobody deals.
+        wanted = policy.capabilities.dealer is not None if asked is None else asked > 0
+        several = getattr(plan, "deviating", exact and wanted)
         found.add("several" if several else "alone")
     return frozenset(found)
 

@@ -202,11 +202,21 @@ def _stakes(run: RunFile, algorithm: Any, asked: AskedOptions) -> Stakes:
         sizes=not hidden and run.algorithm != "feddp",
         coordinator=run.identities[SERVER],
         clients=len(run.clients),
-        deviating=get_parameter(algorithm, "deviating", None) or 0,
+        deviating=_withstood(run, algorithm) if secret else 0,
         guesses=(asked.get("quota") or math.inf) if asked.get("membership") == "private" else None,
         largest_k=k if isinstance(k, int) else k.most or math.inf,
         counted=algorithm.capabilities.counted,
     )
+
+
+def _withstood(run: RunFile, algorithm: Any) -> int:
+    """Clients of a committee that may deviate, as the plan has them.  Raises InputError."""
+    from secfc.coded.parameters import select_workers
+    from secfc.coded_kmeans.parameters import choose_deviating
+
+    workers = select_workers(algorithm.runtime.workers, run.clients)
+    with bad_input():
+        return choose_deviating(algorithm, workers, algorithm.threshold.t)
 
 
 def spared_clients(asked: Built) -> int:

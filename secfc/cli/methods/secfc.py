@@ -99,8 +99,9 @@ class SecFCOptions(Coalition, LloydSteps, NoiseOptions):
         "Each needs two more clients, n >= 2 (ell + t - 1) + 1 + 2 A. Needs --disclosure distances.")
     deviating: int | None = option(None, Whole(0), metavar="A", group=PRIVACY, help=
         "Clients that may deviate while a committee compares: A + 1 of them play each part, and false words "
-        "end the run before a label. From 0 to t, by default 0: then one that deviates can read the others' "
-        "rows. For --disclosure assignments; without a dealer 1 at most, of 2 t + 2 clients.")
+        "end the run before a label. From 0 to t, by default 1 where clients are enough; with 0 one that "
+        "deviates can read the others' rows. For --disclosure assignments; without a dealer 1 at most, of "
+        "2 t + 2 clients, and by default 0.")
     centers: str = option("exact", ["exact", "rounded"], group=CLUSTERS, help=
         "What distances are measured to. rounded: means on a grid of 1/16 step, of narrower numbers: about "
         "half the time and traffic where points are many; labels are those of plaintext k-means that rounds "
@@ -215,6 +216,7 @@ def choose(asked: AskedOptions, public: PublicFacts) -> ChosenAlgorithm:
     """
     from secfc.coded.membership import Open
     from secfc.coded.parameters import Network, Release, Runtime, Threshold
+    from secfc.coded_kmeans.parameters import committee_cautions
     from secfc.coded_kmeans.secfc import SecFC
     from secfc.roles.exchange import SERVER
     from secfc.tiny_runs import plaintext_twin
@@ -245,6 +247,7 @@ def choose(asked: AskedOptions, public: PublicFacts) -> ChosenAlgorithm:
         ),
         release=Release(asked["reveal_centers"], asked["smallest_center"]), **values,
     )  # fmt: skip
+    notes += committee_cautions(algorithm, public.clients, t)
     verified = asked["verify"] and algorithm.disclosure.capabilities.exact
     return ChosenAlgorithm(
         algorithm, {"bound_from_data": bound_from_data(asked)}, notes, remarks,

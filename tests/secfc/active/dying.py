@@ -45,7 +45,9 @@ NOISY = Silent(Budget(1e5, 1e-6), radius=Bound.given(16.0), neighbors=Neighbors(
 # n=7 and t=2 decode from 5 replies; a planned liar takes two more.  So any two clients may die.
 POLICIES = {
     "labels only": scenario(disclosure=secfc.AssignmentsOnly()),
-    "labels only, restarts": scenario(disclosure=secfc.AssignmentsOnly(), n_init=2, reveal_centers=True),
+    "labels only, restarts": scenario(
+        disclosure=secfc.AssignmentsOnly(), deviating=0, n_init=2, reveal_centers=True
+    ),
     "labels only, a client deals": scenario(disclosure=secfc.AssignmentsOnly("client-6")),
     "labels only, nobody deals": scenario(disclosure=secfc.AssignmentsOnly(dealer=None)),
     "final labels": scenario(disclosure=secfc.FinalLabelsOnly(), expected=first_and_last),

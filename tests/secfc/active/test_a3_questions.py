@@ -309,7 +309,8 @@ def seat(monkeypatch, friend):
         return dataclasses.replace(found, committee=ComparisonCommittee(members, found.committee.corrected))
 
     monkeypatch.setattr(CommitteeServer, "seats", seated)
-    return secfc.fit(secfc.SecFC(k=3, threshold=1, init=secfc.RandomLabels(), max_iter=2), federation())
+    way = secfc.SecFC(3, secfc.Threshold(1, deviating=0), init=secfc.RandomLabels(), max_iter=2)
+    return secfc.fit(way, federation())
 
 
 def test_a_friend_is_not_seated_while_others_are_there(monkeypatch):
@@ -324,7 +325,7 @@ def test_without_an_order_any_friend_is_seated(monkeypatch):
 
 def test_who_was_left_out_stays_out():
     public = PublicFacts.of(federation())
-    plan = secfc.SecFC(k=3, threshold=1).plan(public)
+    plan = secfc.SecFC(k=3, threshold=secfc.Threshold(1, deviating=0)).plan(public)
     keys = PairKeys({})
     member = ComputingParty(plan, "client-0", "server", keys, keys, None, SeededCoins(0, "x"))
     client = ComparisonClient(plan, "client-0", keys, member, consent=False)

@@ -181,7 +181,7 @@ def test_who_lacks_something_of_a_dead_client_is_not_taken_for_dead(name, monkey
 
 def test_who_cannot_deal_for_want_of_a_key_tells_those_who_wait_for_it(monkeypatch):
     case = scenario(disclosure=secfc.AssignmentsOnly("client-6"), deviating=1)
-    lose_keys(case)
+    lose_keys(case, "client-2")
 
     # As it was: each of them was reported as silent, and left out beside the dead client.
     def deal(self):
@@ -194,7 +194,7 @@ def test_who_cannot_deal_for_want_of_a_key_tells_those_who_wait_for_it(monkeypat
     real = CheckingClient.deal
     monkeypatch.setattr(CheckingClient, "deal", deal)
     with pytest.raises(TooFewReplies, match="5 replies are needed"):
-        lose_keys(case)
+        lose_keys(case, "client-2")
 
 
 @pytest.mark.parametrize(("deviating", "dealer"), [(1, SERVER), *by_night((0, SERVER), (1, "client-4"))])
@@ -281,7 +281,8 @@ def test_a_label_that_no_cluster_has_is_an_error_that_names_the_committee(disclo
     # k=3 has codes 0, 1 and 2, and ones added to all digits turn a 0 into a 3.
     algorithm = secfc.SecFC(
         k=3,
-        threshold=1,
+        # Where two play a part, the other one says that it is false.
+        threshold=secfc.Threshold(1, deviating=0),
         init=secfc.RandomLabels(),
         quantization=secfc.Quantization(scale=SCALE),
         max_iter=2,
@@ -318,7 +319,8 @@ def test_only_the_committee_sends_shares_of_labels():
             return (e,)
         return (dataclasses.replace(e, body=LabelShare(words), kind="LabelShare"),)
 
-    case = POLICIES["labels only"]
+    # All who respond are on the committee, but for parts that one plays alone.
+    case = scenario(disclosure=secfc.AssignmentsOnly(), deviating=0)
     with pytest.raises(FaultyClient, match="which is not its part"):
         simulate(case.roles(Network({}, False), {}), faults=lie)
 

@@ -169,7 +169,7 @@ def attack(seed, n=5, rows=12, d=2, dealer=SERVER, threshold=None, member=False)
 def test_without_the_check_it_reads_nearly_everything(dealer, monkeypatch):
     """Positive control: all parties end, and nobody complains."""
     monkeypatch.setattr("field.code.reply_check.CheckWeights.fits", lambda *_: True)
-    reader, _, truth, error = attack(0, dealer=dealer)
+    reader, _, truth, error = attack(0, dealer=dealer, threshold=secfc.Threshold(deviating=0))
     assert error is None
     assert reader.read(truth) > 0.98
 

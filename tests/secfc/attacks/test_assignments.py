@@ -15,7 +15,6 @@ from secfc.attacks.judging import judge_guess
 from secfc.attacks.views import CannotDecode
 from secfc.coded.messages import MaskedSum, MaskSeed
 from secfc.coded_kmeans.adversary_view import DecodedView
-from secfc.disclosure import AssignmentsOnly
 from secfc.disclosure.compare.dealer import mask_streams
 from secfc.disclosure.compare.session import SUM, CommitteeChoice, ComparisonSession
 from secfc.roles.exchange import SERVER
@@ -58,7 +57,7 @@ def case():
     rng = np.random.default_rng(0)
     points = rng.uniform(-50, 50, (4, 20))[rng.integers(0, 4, 400)] + 20 * rng.standard_normal((400, 20))
     federation = secfc.Federation.from_arrays(np.array_split(points, N))
-    algorithm = secfc.SecFC(k=4, threshold=1, init=secfc.RandomPoints(), disclosure=AssignmentsOnly())
+    algorithm = secfc.SecFC(k=4, threshold=secfc.Threshold(1, deviating=0), init=secfc.RandomPoints())
     result = secfc.fit(algorithm, federation, keep_bodies=True)
     scale = result.plan.quantizer.scale
     return result, federation, result.plan.quantizer(points) / scale

@@ -355,6 +355,14 @@ def test_no_noise_is_a_warning() -> None:
     assert "t=0 protects nobody" in result.stdout
 
 
+@pytest.mark.parametrize(("asked", "told"), [((), False), (("--deviating", "0"), True)])
+def test_a_committee_in_which_one_client_reads_is_a_warning(asked: tuple[str, ...], told: bool) -> None:
+    result = run(*NPY, "-k", "2", "-t", "1", *asked)
+    assert result.exit_code == 0
+    printed = " ".join(result.stdout.split())
+    assert ("one client of the committee that deviates can read the others' rows" in printed) is told
+
+
 # --- refusals --------------------------------------------------------------------------------------
 
 

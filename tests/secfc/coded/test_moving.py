@@ -331,9 +331,10 @@ def test_the_first_answer_opens_one_bit_a_point_and_the_second_the_labels_of_som
     shares = [e for e in result.transcript.envelopes if e.kind == "LabelShare" and e.recipient == SERVER]
     for e in shares:
         question = questions[e.round - e.round % STRIDE]
-        places, words = e.body.words.shape
+        # A share of every part that its sender speaks for: of a triple two, one and none.
+        told, words = 2 - question.members.tolist().index(int(e.sender[-1])), e.body.words.shape[-1]
         if question.kind == "CompareOwnQuery":
-            assert (places, words) == (1, -(-160 // 64))
+            assert (len(e.body.words), words) == (told, -(-160 // 64))
         elif question.kind == "CompareMovedQuery":
             assert words == -(-int(moved_of(question).sum()) // 64)
     # Nobody but the server and clients themselves is told more kinds than where all points meet at once.

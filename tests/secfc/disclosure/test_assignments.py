@@ -40,8 +40,8 @@ from tests.secfc.rowtest import with_rowtest
 from tests.small import same_runs
 
 N, T, STEPS = 9, 2, 3
-# ell=2, t=2: seven respond, three compare, and ask once more for the labels of the result.
-RESPOND, MEMBERS, ASKED = 7, 3, STEPS + 1
+# ell=2, t=2: seven respond, four compare in all pairs, and ask once more for the labels of the result.
+RESPOND, MEMBERS, ASKED = 7, 4, STEPS + 1
 STARTS = [
     RandomLabels(),
     RandomPoints(),
@@ -326,8 +326,10 @@ def test_a_repeated_iteration_has_fresh_masks_and_tables():
         sent = {}
         for e in result.transcript.envelopes:
             if isinstance(e.body, kind):
-                content = e.body.values if kind is MaskedSum else e.body.words
-                sent.setdefault(e.round, []).append(content.tobytes())
+                content = (e.body.values if kind is MaskedSum else e.body.words).tobytes()
+                if kind is MaskedBits:  # of which some have coins and digests alone
+                    content += e.body.coin + e.body.heard
+                sent.setdefault(e.round, []).append(content)
         contents = [set(c) for c in sent.values()]
         assert len(set.union(*contents)) == sum(len(c) for c in contents), "nothing is sent in two rounds"
 
@@ -344,7 +346,7 @@ def test_malformed_messages_name_their_sender():
     cases = [
         (MaskedSum, lambda b: MaskedSum(b.values[:, :, :-1]), "malformed"),
         (MaskedSum, lambda b: MaskedSum(b.values | np.uint32(2**31)), "canonical"),
-        (MaskedBits, lambda b: MaskedBits(b.words[:, :-1]), "where uint64"),
+        (MaskedBits, lambda b: dataclasses.replace(b, words=b.words[..., :-1]), "where uint64"),
         (LabelShare, lambda b: LabelShare(b.words.astype(np.uint32)), "where uint64"),
         (LabelShare, lambda b: MaskedBits(b.words), "MaskedBits where LabelShare"),
     ]
@@ -375,8 +377,8 @@ def common():
 
 
 # Golden lists: a message that newly reaches somebody is a difference here.  Openings of a comparison with two
-# lanes and three clusters: digits, three levels of nodes.
-OPENINGS = 4
+# lanes and three clusters: digits, three levels of nodes.  One more round says what was heard of the last.
+OPENINGS = 4 + 1
 GOLDEN = {
     (SERVER,): {
         "received": {
@@ -391,23 +393,23 @@ GOLDEN = {
         "sent": {
             "Hello": N,
             "CompareQuery": N * ASKED,
-            "Corrections": ASKED,
+            "Corrections": 2 * ASKED,  # to both who play the part that is corrected
             "MaskSums": MEMBERS * ASKED,
             "FinalResult": N,
         },
         "inside": {},
     },
-    # Two members: three of the four times one of them gets the corrections, and sums up.
+    # Two members: three times one of them gets the corrections, once both, and one of them sums up.
     ("client-0", "client-1"): {
         "received": {
             "Hello": 2 * (N - 1),
             "RowShares": 2 * (N - 2),
             "PublicKey": 2 * (N - 2),
             "CompareQuery": 2 * ASKED,
-            "MaskedDistances": (RESPOND - 2) * 3,
-            "MaskedSum": 2,
-            "MaskedBits": 2 * OPENINGS * ASKED,
-            "Corrections": 3,
+            "MaskedDistances": (RESPOND - 2) * ASKED,
+            "MaskedBits": 2 * (MEMBERS - 2) * OPENINGS * ASKED,
+            "PartDigests": 2 * (MEMBERS - 2) * ASKED,
+            "Corrections": 3 + 2,
             "FinalResult": 2,
             "LabelShare": 2 * (MEMBERS - 2) * ASKED,
             "CheckDealing": 2 * (MEMBERS - 2) * ASKED,
@@ -422,9 +424,9 @@ GOLDEN = {
             "RowShares": 2 * (N - 2),
             "PublicKey": 2 * (N - 2),
             "MaskSeed": 2,
-            "MaskedDistances": 2,
-            "MaskedSum": 3,
-            "MaskedBits": 2 * OPENINGS * ASKED,
+            "MaskedSum": (MEMBERS - 2) * ASKED,
+            "MaskedBits": 2 * (MEMBERS - 2) * OPENINGS * ASKED,
+            "PartDigests": 2 * (MEMBERS - 2) * ASKED,
             "LabelShare": 2 * (N - 1) * ASKED,
             "CheckDealing": 2 * (RESPOND - 2) * ASKED,
             "CheckCoin": 2 * (RESPOND - 1) * ASKED,
@@ -436,9 +438,10 @@ GOLDEN = {
             "Hello": 2,
             "RowShares": 2,
             "PublicKey": 2,
-            "MaskedDistances": 3,
-            "MaskedSum": 3,
+            "MaskedDistances": ASKED,
+            "MaskedSum": ASKED,
             "MaskedBits": 2 * OPENINGS * ASKED,
+            "PartDigests": 2 * ASKED,
             "LabelShare": 2 * ASKED,
             "CheckDealing": 2 * ASKED,
             "CheckCoin": 2 * ASKED,
@@ -466,7 +469,7 @@ GOLDEN = {
             "RowShares": 2 * (N - 2),
             "PublicKey": 2 * (N - 2),
             "CompareQuery": (N - 2) * ASKED,
-            "Corrections": ASKED,
+            "Corrections": 2 * ASKED,
             "MaskedDistances": ASKED,
             "MaskedRow": (RESPOND - 1) * ASKED,
             "MaskedProducts": MEMBERS * ASKED,

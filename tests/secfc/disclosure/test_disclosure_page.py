@@ -20,6 +20,13 @@ TABLES = {
     for title, table in re.findall(r"<!-- messages: (.*?) -->\n((?:\|.*\n)+)", PAGE)
 }
 ALWAYS = TABLES.pop("every policy")
+SEVERAL = set(
+    re.findall(
+        r"^\| `(\w+)`",
+        re.search(r"<!-- also: with parts played by several -->\n((?:\|.*\n)+)", PAGE)[1],
+        re.M,
+    )
+)
 ROWS = [line for line in PAGE.splitlines() if re.match(r"\| `[A-Z]\w+` \|", line)]
 # Baselines that protect nothing.
 ELSEWHERE = {"RawPoints", "LocalCenters", "CenterLabels", "PointLabels"}
@@ -31,11 +38,11 @@ def kinds(tree):
     return set().union({key for key in tree if isinstance(key, str) and key[0].isupper()}, *inner)
 
 
-def sent(policy, membership=None, **options):
+def sent(policy, membership=None, threshold=1, **options):
     """What a run sends; nothing falls silent and there is one start."""
     points = np.random.default_rng(0).normal(size=(30, 2))
     federation = secfc.Federation.from_arrays(np.array_split(points, 5))
-    way = secfc.SecFC(k=2, threshold=1, max_iter=2, disclosure=policy, membership=membership or Open())
+    way = secfc.SecFC(2, threshold, max_iter=2, disclosure=policy, membership=membership or Open())
     result = secfc.fit(way, federation, **options)
     return {e.kind for e in result.transcript.envelopes}
 
@@ -45,7 +52,7 @@ EXPECTED = {
     "NoiseInShares()": lambda: sent(NOISE, bound=4.0),
     "Distances()": lambda: sent(secfc.Distances()),
     "Distances(dealt=True)": lambda: sent(secfc.Distances(dealt=True)),
-    "AssignmentsOnly()": lambda: kinds(test_assignments.GOLDEN),
+    "AssignmentsOnly()": lambda: kinds(test_assignments.GOLDEN) - SEVERAL,
     "AssignmentsOnly(dealer=None)": lambda: kinds(test_dealerless.GOLDEN),
     "FinalLabelsOnly()": lambda: kinds(test_final_labels.GOLDEN),
     'FinalLabelsOnly(dealer="server")': lambda: sent(secfc.FinalLabelsOnly(dealer="server")),
@@ -63,6 +70,11 @@ def test_every_policy_has_a_table():
 def test_the_table_of_a_policy_names_its_messages(policy):
     assert TABLES[policy] | ALWAYS == EXPECTED[policy]()
     assert not TABLES[policy] & ALWAYS
+
+
+def test_the_table_of_parts_that_several_play_names_its_messages():
+    alone = sent(secfc.AssignmentsOnly(), threshold=secfc.Threshold(1, deviating=0))
+    assert sent(secfc.AssignmentsOnly()) - alone == SEVERAL == {"PartDigests"}
 
 
 MEMBERSHIPS = {

@@ -60,7 +60,7 @@ def way(policy=None, *, plain=False, **parameters):
     return (
         build_algorithm(secfc.Lloyd, k=3, **shared)
         if plain
-        else build_algorithm(secfc.SecFC, k=3, t=1, network=Line(latency=0.0), **shared)
+        else build_algorithm(secfc.SecFC, k=3, **{"t": 1, "network": Line(latency=0.0)} | shared)
     )
 
 
@@ -109,7 +109,7 @@ def test_a_portion_is_made_while_the_last_one_is_used():
             if isinstance(message, Corrections | RequestCorrections):
                 order.append((party, type(message).__name__))
 
-    fit(way(), watch=watch)
+    fit(way(threshold=secfc.Threshold(1, deviating=0)), watch=watch)
     # A question about few points has one portion.
     assert re.fullmatch("(C(RC)+)+(C(RC)*)*", "".join(kind[0] for _, kind in order))
     assert {party for party, kind in order if kind == "Corrections"} == {SERVER}

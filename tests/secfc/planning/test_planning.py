@@ -90,7 +90,7 @@ def test_fifty_random_settings_are_within_twice():
         assert sum(benchmark.within(row, "ratio", name) for row in rows) >= 40, name
 
 
-WAY = secfc.SecFC(3, 1, init="random", max_iter=2)
+WAY = secfc.SecFC(3, secfc.Threshold(1, deviating=0), init="random", max_iter=2)
 BITS = ("client -> client", "MaskedBits")
 
 

@@ -75,7 +75,7 @@ def test_of_the_night() -> None:
 @pytest.mark.parametrize(
     ("way", "kinds"),
     [
-        (secfc.SecFC(3), {"labels", "dealt", "alone"}),
+        (secfc.SecFC(3), {"labels", "dealt", "several"}),
         (secfc.SecFC(3, secfc.Threshold(deviating=0)), {"labels", "dealt", "alone"}),
         (secfc.SecFC(3, disclosure=secfc.AssignmentsOnly(dealer=None)), {"labels", "dealerless", "alone"}),
         (

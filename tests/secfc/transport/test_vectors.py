@@ -201,9 +201,11 @@ def commitments():
     }
 
 
+# Few steps: a vector has a line for each message.
+SHORT = {"k": 3, "threshold": 1, "max_iter": 1, "init": secfc.Bisecting(steps=1)}
 RUNS = {
-    "labels": secfc.SecFC(k=3, threshold=1, max_iter=3),
-    "distances": secfc.SecFC(k=3, threshold=1, max_iter=3, disclosure=secfc.Distances()),
+    "labels": secfc.SecFC(**SHORT),
+    "distances": secfc.SecFC(**SHORT, disclosure=secfc.Distances()),
 }
 
 

@@ -1,6 +1,7 @@
 """Committees in blocks: honest runs end as ever, also without a client; a false word ends them before."""
 
 import dataclasses
+import warnings
 
 import numpy as np
 import pytest
@@ -8,27 +9,32 @@ import pytest
 import secfc
 from field.code.linear_digest import LinearDigest
 from field.ring.basis import Basis
+from secfc.algorithm import PublicFacts
 from secfc.coded.messages import Corrections, LabelShare, MaskedBits
 from secfc.coded.parameters import Network
+from secfc.coded.queries import Query
 from secfc.coded_kmeans.run_summary import summarize_secfc
 from secfc.disclosure.checked import words
+from secfc.disclosure.checked.blocks import Blocks, shapes
 from secfc.disclosure.checked.messages import CheckDealing, MaskSums, PartDigests
-from secfc.errors import FaultyClient, FaultyParty, FaultyServer, SuspectedParties
+from secfc.disclosure.compare import rounds, session
+from secfc.errors import Caution, FaultyClient, FaultyParty, FaultyServer, SuspectedParties
 from secfc.kmeans.bisecting import Bisecting
 from secfc.kmeans.starts import CenterSeparation, RandomPoints
-from secfc.roles.exchange import SERVER
+from secfc.roles.exchange import SERVER, STRIDE
+from secfc.transport.wire import encoded_size
 from tests.nightly import by_night, short
 from tests.small import federation, same_runs
 
 WAYS = {
     "a triple": dict(t=1, deviating=1),
-    "two blocks": dict(t=2, deviating=1),
+    "a block of four": dict(t=2, deviating=1),
     "by three": dict(t=2, deviating=2),
-    "three blocks": dict(t=3, deviating=1),
+    "two triples": dict(t=3, deviating=1),
     "two segments": dict(t=1, ell=2, deviating=1),
     "a client deals": dict(t=1, deviating=1, dealer="client-0"),
 }
-MOST = ("a triple", "two blocks", "a client deals")
+MOST = ("a triple", "a block of four", "a client deals")
 
 
 def run(way, deviating=None, init=None, n=7, m=48, k=3, max_iter=2, runtime=None, **options):
@@ -64,7 +70,7 @@ def test_labels_are_those_of_one_client_a_part(way, init):
     assert count(alone, "PartDigests") == 0 < count(checked, "PartDigests")
 
 
-@pytest.mark.parametrize("way", ["two blocks", "three blocks"])
+@pytest.mark.parametrize("way", ["a block of four", "two triples"])
 def test_labels_are_the_same_where_members_add_up_cuts(way, monkeypatch):
     """As they do from many points on: here from the first."""
     alone, few = run(way, 0), run(way)
@@ -121,7 +127,7 @@ KINDS = (
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("client", ["client-1", *by_night("client-0", "client-2", "client-3")])
-@pytest.mark.parametrize("way", [*MOST, *by_night("by three", "three blocks")])
+@pytest.mark.parametrize("way", [*MOST, *by_night("by three", "two triples")])
 def test_a_client_that_is_lost_at_any_message_changes_no_label(way, client, kind):
     if client == "client-0" and way == "a client deals":
         pytest.skip("nobody replaces a dealer")
@@ -139,7 +145,7 @@ def test_a_client_that_is_lost_at_any_message_changes_no_label(way, client, kind
 
 
 @pytest.mark.parametrize("kind", ["MaskedBits", "PartDigests", "Corrections", "LabelShare"])
-@pytest.mark.parametrize("way", ["a triple", "two blocks"])
+@pytest.mark.parametrize("way", ["a triple", "a block of four"])
 def test_one_lost_message_changes_no_label(way, kind):
     full = run(way)
     for number in range(short(2, nightly=40)):
@@ -194,7 +200,7 @@ def with_words(body, seed=0):
 REFUSED = r"nothing of this step was opened"
 
 
-@pytest.mark.parametrize("way", [*MOST, *by_night("by three", "three blocks")])
+@pytest.mark.parametrize("way", [*MOST, *by_night("by three", "two triples")])
 @pytest.mark.parametrize("deviating", [0, None])
 def test_one_flipped_bit_of_a_speaker_ends_the_run_before_a_label(way, deviating):
     """With the positive control: where nobody else plays its part, nobody complains."""
@@ -211,11 +217,11 @@ def test_one_flipped_bit_of_a_speaker_ends_the_run_before_a_label(way, deviating
         assert len(seen) > seed
 
 
-@pytest.mark.parametrize("way", ["two blocks", *by_night("by three", "three blocks")])
+@pytest.mark.parametrize("way", ["a block of four", *by_night("by three", "two triples")])
 def test_who_tells_different_words_to_two_is_noticed_in_the_next_openings(way):
     for seed in range(short(3, nightly=100)):
         faults, seen, told = lying(
-            MaskedBits, lambda body, s=seed: with_words(body, s), "client-0", seed, ("client-4",)
+            MaskedBits, lambda body, s=seed: with_words(body, s), "client-0", seed, ("client-3",)
         )
         with pytest.raises(SuspectedParties, match="heard different words; nothing of this step was opened"):
             run(way, faults=faults)
@@ -460,6 +466,23 @@ def test_what_nobody_checks_is_refused_with_the_reason(way, said):
         secfc.fit(secfc.SecFC(2, **{"threshold": secfc.Threshold(1, deviating=1), **way}), federation(n=3))
 
 
+def test_who_has_parts_that_one_client_plays_alone_is_told_so():
+    facts = PublicFacts.of(federation(n=3))
+    alone, two = secfc.Threshold(1, deviating=0), secfc.Threshold(1)
+    dealing, nobody = secfc.AssignmentsOnly(dealer="client-0"), secfc.AssignmentsOnly(dealer=None)
+    for way, remedy in (
+        (secfc.SecFC(2, alone), "deviating=1 has each part played by two"),
+        (secfc.SecFC(2, two, disclosure=dealing), "played by two have 3 clients or more besides"),
+        (secfc.SecFC(2, two, disclosure=nobody), "played by two have 4 clients or more"),
+    ):
+        with pytest.warns(Caution, match=f"deviating=0: one client .* read the others' rows.*{remedy}"):
+            assert way.plan(facts).deviating == 0
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert secfc.SecFC(2, two).plan(facts).deviating == 1
+        assert secfc.SecFC(2, 1, disclosure="distances").plan(facts).deviating == 0
+
+
 def test_a_report_says_what_a_client_that_deviates_can_do():
     def said(way):
         setup = dict(summarize_secfc(way, run_of(way), federation(n=3), None).setup)
@@ -468,8 +491,46 @@ def test_a_report_says_what_a_client_that_deviates_can_do():
     def run_of(way):
         return secfc.fit(way, federation(n=3), seed=1)
 
-    assert said(secfc.SecFC(2, 1)) == "one client that deviates can read the others' rows"
-    assert said(secfc.SecFC(2, secfc.Threshold(1, deviating=1))) == (
-        "1 client of a committee that deviates ends the run, and learns nothing more"
-    )
+    for number in (None, 1):
+        assert said(secfc.SecFC(2, secfc.Threshold(1, deviating=number))) == (
+            "1 client of a committee that deviates ends the run, and learns nothing more"
+        )
+    for way in (secfc.SecFC(2, secfc.Threshold(1, deviating=0)), secfc.SecFC(2, 1, disclosure="own-labels")):
+        assert said(way) == "one client that deviates can read the others' rows"
     assert said(secfc.SecFC(2, 1, disclosure="distances")) is None
+
+
+# --- which shape -----------------------------------------------------------------------------------------
+
+
+def test_shapes_send_what_the_planner_takes_them_to_send(monkeypatch):
+    """By bytes of a comparison of 16 centers; the planner also counts what playing parts takes."""
+
+    def sent(blocks):
+        monkeypatch.setattr(session, "cheapest_blocks", lambda *_: blocks)
+        result = run("a block of four", init=RandomPoints(), n=7, m=256, k=16, max_iter=1)
+        first = min(e.round for e in result.transcript.envelopes if e.kind == "CompareQuery")
+        return sum(
+            encoded_size(e.body) for e in result.transcript.envelopes if first <= e.round < first + STRIDE
+        )
+
+    monkeypatch.setattr(rounds, "WORTH_PARTS", 0)  # as for many points
+    measured = {blocks: sent(blocks) for blocks in shapes(7, 2, 1)}
+    fewest = dataclasses.replace(session.PROPORTIONS, played=0)
+    assert [blocks.sizes for blocks in sorted(measured, key=measured.get)] == [(4,), (3, 2), (2, 2, 2)]
+    one = measured[Blocks((4,), 1)] / fewest.words(Blocks((4,), 1))
+    assert all(0.95 < each / fewest.words(blocks) / one < 1.05 for blocks, each in measured.items())
+
+
+def test_after_a_loss_it_is_the_cheapest_shape_of_those_who_are_left():
+    committees = []
+
+    def faults(e):
+        if isinstance(e.body, Query) and e.body.committee is not None:
+            committees.append(e.body.members.tolist())
+        return () if e.sender == "client-1" and len(committees) > 8 else (e,)
+
+    full, less = run("by three"), run("by three", faults=faults)
+    assert same_runs(full, less)
+    assert committees[0] == [0, 1, 2, 3, 4, 5, 6]  # blocks of 4 and 3
+    assert committees[-1] == [0, 2, 3, 4, 5]  # of six that are left one block of 5
