@@ -207,6 +207,7 @@ class Floors:
             yield "fewest_rows", "numbers of rows that nobody tells", f"at least {self.fewest_rows} together"
 
     def _refusals(self, stakes: Stakes, spent: float) -> Iterator[tuple[str, str, str]]:
+        """Who computes and serves under which policy, and what that opens."""
         if self.policies is not None and stakes.policy not in self.policies:
             yield "policies", stakes.policy, f"one of {', '.join(self.policies) or 'none at all'}"
         if not stakes.clients >= self.fewest_clients:
@@ -218,17 +219,11 @@ class Floors:
         if stakes.t is not None and not stakes.deviating >= self.deviating:
             rule = f"at least {self.deviating} clients that deviate learn nothing more"
             yield "deviating", f"deviating={stakes.deviating}", rule
-        for name in ("epsilon", "delta"):
-            most, asked = getattr(self, f"largest_{name}"), getattr(stakes, name)
-            if most is not None and (asked is None or not asked <= most):
-                what = f"no noise at all (no {name})" if asked is None else f"{name}={asked:g}"
-                yield f"largest_{name}", what, f"at most {most:g}"
-        if self.total_epsilon is not None:
-            if stakes.epsilon is None:
-                yield "total_epsilon", "no noise at all (no epsilon)", f"at most {self.total_epsilon:g}"
-            elif not spent + stakes.epsilon <= self.total_epsilon:
-                asked = f"epsilon={stakes.epsilon:g}, after {spent:g} in earlier runs"
-                yield "total_epsilon", asked, f"at most {self.total_epsilon:g} over all runs"
+        yield from self._overdrawn(stakes, spent)
+        yield from self._too_open(stakes)
+
+    def _too_open(self, stakes: Stakes) -> Iterator[tuple[str, str, str]]:
+        """Centers and sizes."""
         if stakes.centers and not self.open_centers:
             yield "open_centers", "opened centers", "they stay closed"
         # Under a budget centers are noisy, and it covers clusters of any size.
@@ -240,6 +235,20 @@ class Floors:
             yield "show_sizes", "sizes of clusters that are shown", (
                 "they are hidden: --disclosure own-labels with --sizes hidden hides them"
             )  # fmt: skip
+
+    def _overdrawn(self, stakes: Stakes, spent: float) -> Iterator[tuple[str, str, str]]:
+        """Budgets of differential privacy."""
+        for name in ("epsilon", "delta"):
+            most, asked = getattr(self, f"largest_{name}"), getattr(stakes, name)
+            if most is not None and (asked is None or not asked <= most):
+                what = f"no noise at all (no {name})" if asked is None else f"{name}={asked:g}"
+                yield f"largest_{name}", what, f"at most {most:g}"
+        if self.total_epsilon is not None:
+            if stakes.epsilon is None:
+                yield "total_epsilon", "no noise at all (no epsilon)", f"at most {self.total_epsilon:g}"
+            elif not spent + stakes.epsilon <= self.total_epsilon:
+                asked = f"epsilon={stakes.epsilon:g}, after {spent:g} in earlier runs"
+                yield "total_epsilon", asked, f"at most {self.total_epsilon:g} over all runs"
 
 
 # Of a party that has nothing to protect.

@@ -1,4 +1,4 @@
-"""The image and its compose file, by rules: nobody is root, only the site is written to, no secret is in it."""
+"""The image and its compose file, by rules: nobody is root, only the site is written to, no secrets."""
 
 import json
 import re
