@@ -372,7 +372,9 @@ def prepare_run(method: Method, asked: AskedOptions, federation: Federation, scr
         with bad_input(OverflowError):
             plan = method.foresee(choice.algorithm, public)
         method.inspect(asked, points, plan)
-        algorithm, resolution, losses = judge_rounding(choice.algorithm, public, points)
+        algorithm, resolution, losses = judge_rounding(
+            choice.algorithm, public, points, scaled=prepared.way is not None
+        )
     notes, asides = (*choice.notes, *losses), facts_of_data(asked, prepared)
     notes += facts_of_columns(asked, prepared.raw) + choice.remarks
     return PreparedRun(asked, prepared, public, choice, algorithm, plan, resolution, notes, asides)
@@ -390,7 +392,7 @@ def describe_clusters(run: PreparedRun, result: Clustering) -> tuple[ClusterProf
 
 
 def judge_rounding(
-    algorithm: Any, public: PublicFacts, federation: Federation
+    algorithm: Any, public: PublicFacts, federation: Federation, *, scaled: bool
 ) -> tuple[Any, Resolution | None, tuple[str, ...]]:
     """The algorithm with its data judged, their resolution, and notes where rounding loses some of them."""
     from secfc.data.resolution import FINE, RoundingLoss, check_resolution
@@ -398,7 +400,7 @@ def judge_rounding(
 
     with bad_input(), warnings.catch_warnings(record=True) as cautions:
         warnings.simplefilter("always", Caution)
-        algorithm, found = check_resolution(algorithm, algorithm.plan(public), federation)
+        algorithm, found = check_resolution(algorithm, algorithm.plan(public), federation, scaled=scaled)
     if found is None or found.coarsest >= FINE:
         return algorithm, found, ()
     losses = (c.message for c in cautions if issubclass(c.category, RoundingLoss))

@@ -70,14 +70,21 @@ def row_blocks(
         if block.dtype.kind == "f" and not (finite := np.isfinite(block)).all():
             row, column = np.argwhere(~finite)[0]
             feature = f"{column}" if features is None else f"{features[column]!r}"
-            raise InputError(
-                f"{owner}, row {start + row}, feature {feature}: the value is NaN or infinite "
-                "(rows and features count from 0). Every value must be finite",
-                ["fill the value in", "drop the row", *GAPS],
+            raise not_finite(
+                f"{owner}, row {start + row}, feature {feature}", bool(np.isnan(block[row, column]))
             )
         if (row := first_inexact(block)) is not None:
             raise InputError(f"{owner}, row {start + row} (counted from 0): {INEXACT}")
         yield start, block
+
+
+def not_finite(where: str, missing: bool) -> InputError:
+    """The error for a value that is no finite number.  missing: whether it is NaN, and not infinite."""
+    return InputError(
+        f"{where}: the value is {'NaN' if missing else 'infinite'} (rows and features count from 0). Every "
+        "value must be finite",
+        ["fill the value in" if missing else "correct the value", "drop the row", *(GAPS if missing else ())],
+    )
 
 
 # Up to here every whole number is a float64.

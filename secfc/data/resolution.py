@@ -88,6 +88,12 @@ FINER: tuple[Remedy, ...] = (
 )
 
 
+# Of points that are on a common scale, whose limit is the bound.
+FINER_SCALED = tuple(
+    one for one in FINER if isinstance(one, str) or one[0] not in ("scale_features", "bound")
+)
+
+
 class RoundingLoss(Caution):
     """Rounding leaves features few steps of their spread."""
 
@@ -153,8 +159,12 @@ def widest_feature(federation: Federation) -> str:
     return f"feature {at}" if names is None else repr(names[at])
 
 
-def check_resolution(algorithm: Any, plan: Any, federation: Federation) -> tuple[Any, Resolution | None]:
+def check_resolution(
+    algorithm: Any, plan: Any, federation: Federation, *, scaled: bool = False
+) -> tuple[Any, Resolution | None]:
     """All data against the rounding of this run: its resolution, and the algorithm with its data judged.
+
+    scaled: whether the points are on a common scale already.
 
     Algorithms that do not round, and those whose output noise pays for, come back as they are, with None.  Of
     others, no site judges its part again.
@@ -171,7 +181,8 @@ def check_resolution(algorithm: Any, plan: Any, federation: Federation) -> tuple
     found = of_federation(federation, quantizer)
     coarse = get_parameter(algorithm, "coarse")
     if found.coarsest < FINE and coarse != "allow":
-        warn_of_resolution(found, found.sentence("much of the data", widest_feature(federation)), coarse)
+        sentence = found.sentence("much of the data", widest_feature(federation))
+        warn_of_resolution(found, sentence, coarse, FINER_SCALED if scaled else FINER)
     return with_parameters(algorithm, coarse="allow"), found
 
 
@@ -188,14 +199,16 @@ def check_resolution_at_site(algorithm: Any, quantizer: Quantizer, party: Party)
         warn_of_resolution(found, found.sentence(whose), "warn" if party.points.shape[0] < FEW else coarse)
 
 
-def warn_of_resolution(found: Resolution, sentence: str, coarse: Coarse) -> None:
-    """Warn, or raise InputError, of a resolution below FINE."""
+def warn_of_resolution(
+    found: Resolution, sentence: str, coarse: Coarse, finer: tuple[Remedy, ...] = FINER
+) -> None:
+    """Warn, or raise InputError, of a resolution below FINE.  finer: what helps."""
     if found.coarsest < LEAST and coarse == "refuse":
         raise InputError(
             f"{sentence}. Below {LEAST} steps this is refused",
-            (*FINER, ("coarse", "allow", "cluster the rounded points all the same")),
+            (*finer, ("coarse", "allow", "cluster the rounded points all the same")),
         )
-    warnings.warn(RoundingLoss(sentence, FINER), stacklevel=3)
+    warnings.warn(RoundingLoss(sentence, finer), stacklevel=3)
 
 
 def quantizer_of(algorithm: Any, plan: Any, federation: Federation) -> Quantizer | None:

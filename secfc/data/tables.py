@@ -304,7 +304,10 @@ class RowReader:
         if self.wanted.gaps and name in self.wanted.texts:
             return "" if cell.lower() in self.absent[name] else cell
         if not cell and name not in self.wanted.keys:
-            raise _bad_cell(self.path, line, name, "", "")
+            raise InputError(
+                f"{self.path}, line {line}, column {name!r}: the cell is empty, and each row needs one",
+                ["fill it in", "drop the row"],
+            )
         return cell
 
 
@@ -397,7 +400,7 @@ def _bad_cell(path: Path, line: int, name: str, cell: str, written: str) -> Inpu
     return InputError(
         f"{path}, line {line}, column {name!r}: the cell {what}. Every cell must be filled in, and "
         "features must be numbers",
-        ["correct the cell", *OTHER_USE, *more],
+        ["correct the cell", *(OTHER_USE if cell.strip() else OTHER_USE[:1]), *more],
     )
 
 

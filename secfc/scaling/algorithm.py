@@ -32,6 +32,7 @@ from secfc.data.inputs import format_value, kind_name
 from secfc.data.party import Party
 from secfc.data.resolution import (
     FINE,
+    FINER_SCALED,
     Resolution,
     check_resolution,
     measure_resolution,
@@ -214,7 +215,7 @@ class Scaled:
             warnings.warn(sentence, Caution, stacklevel=3)
         scaled = applied.scaling.federation(federation)
         if federation.observed is None:
-            inner, found = check_resolution(self.algorithm, plan.inner, scaled)
+            inner, found = check_resolution(self.algorithm, plan.inner, scaled, scaled=True)
             if found is None:
                 warn_of_outliers(
                     [block for party in scaled.parties for block in sample_points(party, scaled.m)],
@@ -389,4 +390,4 @@ def warn_of_outliers(parts: list[Array], limit: float, names: Any, whose: str) -
     """Warn, or raise InputError, where an outlier leaves a feature of scaled points no spread."""
     found = measure_resolution(parts, Quantizer(STEPS, limit), names)
     if found.coarsest < FINE:
-        warn_of_resolution(found, found.sentence(whose), "refuse")
+        warn_of_resolution(found, found.sentence(whose), "refuse", FINER_SCALED)

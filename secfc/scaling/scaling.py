@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from secfc.data.federation import Federation
-from secfc.data.inputs import BLOCK_BYTES, GAPS, Rows, in_memory, names_listed
+from secfc.data.inputs import BLOCK_BYTES, Rows, in_memory, names_listed, not_finite
 from secfc.data.party import Party
 from secfc.errors import InputError
 
@@ -103,11 +103,8 @@ class Scaling:
             values = np.where(missing, np.array(self.fill), values)
         if not (finite := np.isfinite(values)).all():
             row, feature = np.argwhere(~finite)[0]
-            raise InputError(
-                f"{owner}, row {first_row + int(row)}, feature {int(feature)} (counted from 0): the value is "
-                "NaN or infinite",
-                ["fill it in", "drop the row", *GAPS],
-            )
+            where = f"{owner}, row {first_row + int(row)}, feature {int(feature)}"
+            raise not_finite(where, bool(missing[row, feature]))
         kept = np.where(units > 0, units, 1.0)
         scaled: Array = np.asarray((values - centers) / kept)
         scaled[:, units == 0] = 0.0

@@ -104,7 +104,7 @@ def test_chosen_turns_name_the_truth() -> None:
         (np.zeros((2, 8)), (0,), r"shape \(2, 8\): square images"),
         (np.zeros(9), (0,), r"shape \(9,\): square images"),
         (np.zeros((0, 3, 3)), (0,), "no points"),
-        (np.full((1, 2, 2), np.nan), (0,), "NaN or infinite"),
+        (np.full((1, 2, 2), np.nan), (0,), "is NaN"),
         (np.zeros((1, 2, 2)), (), r"turns=\(\)"),
         (np.zeros((1, 2, 2)), (0, 4), r"turns=\(0, 4\): one or more different"),
     ],

@@ -84,8 +84,8 @@ def test_repr_shows_name_and_shape_but_no_content() -> None:
         ),
         ([[1.0, 2.0]], r"points of type list: an array is needed. Pass numpy.asarray"),
         (np.ma.masked_array(POINTS, POINTS > 3), r"masked .*Fill them in"),
-        (np.array([[1.0, 2.0], [1.0, np.nan]]), r"client 'a', row 1, feature 1: .*NaN or infinite"),
-        (np.array([[1.0, -np.inf]]), r"client 'a', row 0, feature 1: .*Fill the value in"),
+        (np.array([[1.0, 2.0], [1.0, np.nan]]), r"client 'a', row 1, feature 1: .*is NaN"),
+        (np.array([[1.0, -np.inf]]), r"client 'a', row 0, feature 1: .*Correct the value"),
     ],
 )
 def test_unusable_points_are_refused(points: Any, message: str) -> None:
@@ -182,7 +182,7 @@ def test_memmap_stays_a_memmap_and_is_checked_when_used(tmp_path: Path) -> None:
 
     uses: list[Callable[[], Any]] = [federation.stacked, federation.largest, party.read, exhaust]
     for use in uses:
-        with pytest.raises(InputError, match=r"client 'a', row 1, feature 1: .*NaN or infinite"):
+        with pytest.raises(InputError, match=r"client 'a', row 1, feature 1: .*is NaN"):
             use()
 
 

@@ -243,7 +243,7 @@ def test_missing_values_are_the_noisy_mean():
     assert np.array(scaling.units) == pytest.approx(np.nanstd(gaps, axis=0), rel=0.03)
     assert result.ledger.epsilon(DELTA) <= 1e7
     assert isinstance(data.parties[0].points, RowsWithGaps)
-    with pytest.raises(InputError, match="NaN or infinite"):
+    with pytest.raises(InputError, match="is NaN"):
         fit(algorithm(), data=data)
 
 
