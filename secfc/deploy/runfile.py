@@ -7,6 +7,7 @@ The words of the algorithm are those of `secfc run`.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
@@ -196,6 +197,8 @@ def run_file_problems(run: RunFile) -> Iterator[str]:
             f"hub = {run.hub!r} is no address of a hub: write wss://hub.example.org, or "
             "nvflare://host:8002 for a server of NVIDIA FLARE"
         )
+    elif bare := re.match(r"wss?://([^/\[\]]*:[^/\[\]]*:[^/\[\]]*)", run.hub):
+        yield f"hub = {run.hub!r}: an IPv6 address stands in brackets, as wss://[{bare[1]}]:443"
     if not run.features or len(set(run.features)) < len(run.features) or "" in run.features:
         yield "features must name every column that is clustered, each once"
     for name, columns in run.columns.items():

@@ -103,7 +103,9 @@ def check_lines(site: LoadedSite, *, offline: bool) -> Iterator[CheckResult]:
     yield check_audit(site)
     yield from check_machine(site, asked, rows)
     if not offline:
-        yield asyncio.run(check_hub(site))
+        ends: list[CheckResult] = []
+        yield asyncio.run(check_hub(site, ends))
+        yield from ends
 
 
 def load_rows(site: LoadedSite, asked: Built, party: Party, kept: Any) -> Iterator[CheckResult]:

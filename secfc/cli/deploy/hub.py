@@ -82,9 +82,10 @@ async def _serve(hub: Hub, host: str, port: int, tls: ssl.SSLContext | None, pag
     try:
         async with hub.serving(host, port, tls=tls) as server:
             address = server.sockets[0].getsockname()
+            name = f"[{address[0]}]" if ":" in address[0] else address[0]
             scheme = "ws" if tls is None else "wss"
             with log_to_stderr():
-                log_event("deploy", "listens", note=f"The hub listens: {scheme}://{address[0]}:{address[1]}")
+                log_event("deploy", "listens", note=f"The hub listens: {scheme}://{name}:{address[1]}")
                 async with _numbers(hub, page):
                     await done.wait()
                 log_event("deploy", "ends", note="The hub ends")

@@ -6,8 +6,12 @@ import asyncio
 import os
 import ssl
 import urllib.request
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Any
 from urllib.parse import urlsplit
 
+from cryptography.x509 import load_pem_x509_certificates
 from websockets.asyncio.client import connect
 from websockets.exceptions import WebSocketException
 
@@ -17,14 +21,49 @@ from secfc.deploy.rendezvous import NotAdmitted, meet_at_hub
 
 # Seconds in which a hub must answer.
 ANSWER = 5.0
+# Days before its end in which a certificate is warned of.
+SOON = 30
 
 
-async def check_hub(site: LoadedSite) -> CheckResult:
-    """Whether the hub answers, and knows this party."""
+def tls_reason(url: str, error: ssl.SSLError) -> str:
+    """Why a hub is not known by its certificate, and what helps."""
+    if not isinstance(error, ssl.SSLCertVerificationError):
+        return f"{url} does not speak TLS 1.3 ({error.reason}): is it another service?"
+    why = error.verify_message
+    helps = "put the one that signed it into the run file (--authority)"
+    if "expired" in why:
+        helps = "whoever runs the hub renews it; and is the clock of this machine right?"
+    elif "not yet valid" in why:
+        helps = "is the clock of this machine right?"
+    elif "ismatch" in why or "not valid for" in why:
+        helps = "it is for another name: correct `hub`, or have one made for this name"
+    return f"{url} has a certificate that this site does not trust ({why}): {helps}"
+
+
+def certificate_term(what: str, ends: datetime) -> Iterator[CheckResult]:
+    """A warning where a certificate ends soon."""
+    days = (ends - datetime.now(UTC)).days
+    if days < SOON:
+        said = f"{what} expires in {days} days, on {ends:%Y-%m-%d}: have it renewed before a run needs it"
+        yield CheckResult("warn", "certificate", said)
+
+
+def ends_of(site: LoadedSite, socket: Any) -> Iterator[CheckResult]:
+    """Warnings about the hub's certificate, and those of the run file by which it is known."""
+    tls = socket.transport.get_extra_info("ssl_object")
+    if tls is None:
+        return
+    ends = datetime.fromtimestamp(ssl.cert_time_to_seconds(tls.getpeercert()["notAfter"]), UTC)
+    yield from certificate_term(f"the certificate of {site.url}", ends)
+    if site.run.authority is not None:
+        ends = min(one.not_valid_after_utc for one in load_pem_x509_certificates(site.run.authority.encode()))
+        yield from certificate_term("a certificate of the run file (authority)", ends)
+
+
+async def check_hub(site: LoadedSite, ends: list[CheckResult]) -> CheckResult:
+    """Whether the hub answers, and knows this party.  ends: takes warnings about its certificate."""
     if site.url.startswith("nvflare://"):
         return await check_flare(site)
-    me = site.file.party
-    peer = next(name for name in site.run.parties if name != me)
     away = f"{site.url} does not answer within {ANSWER:g} s: is it running, and is a firewall between?"
     proxy = proxy_for(site.url)
     if proxy is not None and (why := await proxy_silence(proxy)):
@@ -32,15 +71,12 @@ async def check_hub(site: LoadedSite) -> CheckResult:
     try:
         async with asyncio.timeout(ANSWER):
             async with connect(site.url, ssl=site.tls(), user_agent_header=None) as socket:
+                ends += ends_of(site, socket)
                 await socket.wait_closed()  # it knows no such path, and says so
     except TimeoutError:
         return CheckResult("fail", "hub", away if proxy is None else f"{away} {way_sentence(proxy)}")
     except ssl.SSLError as error:
-        return CheckResult(
-            "fail", "hub",
-            f"{site.url} has a certificate that this site does not trust ({error.reason}): put the one that "
-            "signed it into the run file (--authority)",
-        )  # fmt: skip
+        return CheckResult("fail", "hub", tls_reason(site.url, error))
     except (OSError, WebSocketException, ImportError) as error:
         return CheckResult("fail", "hub", refusal_sentence(site.url, proxy, error))
     if site.journal.exists():  # whose peers would take this for its return
@@ -48,6 +84,13 @@ async def check_hub(site: LoadedSite) -> CheckResult:
             "warn", "hub", f"{site.url} answers. Whether it knows this party was not asked: a run is under "
             "way here, or was interrupted"
         )  # fmt: skip
+    return await ask_who_i_am(site, away)
+
+
+async def ask_who_i_am(site: LoadedSite, away: str) -> CheckResult:
+    """Whether a hub that answers knows this party.  away: what is said where it answers no more."""
+    me = site.file.party
+    peer = next(name for name in site.run.parties if name != me)
     try:
         async with asyncio.timeout(ANSWER / 2):
             found = await meet_at_hub(
@@ -108,7 +151,10 @@ def way_sentence(proxy: str) -> str:
 def refusal_sentence(url: str, proxy: str | None, error: Exception) -> str:
     """What a hub or a proxy before it refused, and what to do."""
     if proxy is None:
-        return f"{url} cannot be reached ({error}): is it running, and may this machine go out to it?"
+        return (
+            f"{url} cannot be reached ({str(error) or type(error).__name__}): is it running, with TLS as its "
+            "address says, and may this machine go out to it?"
+        )
     if isinstance(error, ImportError):
         return f"the proxy {proxy} needs python-socks: pip install 'python-socks[asyncio]'"
     status = getattr(getattr(error, "response", None), "status_code", None)

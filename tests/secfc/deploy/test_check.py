@@ -56,7 +56,7 @@ def found(site, monkeypatch, answer, secret="name:word@"):
     async def ask():
         async with proxy_that_says(answer) as port:
             monkeypatch.setenv("https_proxy", f"http://{secret}127.0.0.1:{port}")
-            return await check_hub(site), port
+            return await check_hub(site, []), port
 
     return asyncio.run(ask())
 
@@ -76,10 +76,10 @@ def test_a_proxy_that_refuses_is_named_with_its_reason_and_no_password(site, mon
 def test_a_proxy_that_is_not_there_is_told_from_a_hub_that_is_not(site, monkeypatch):
     port = free_port()
     monkeypatch.setenv("https_proxy", f"http://127.0.0.1:{port}")
-    result = asyncio.run(check_hub(site(hub="wss://hub.invalid")))
+    result = asyncio.run(check_hub(site(hub="wss://hub.invalid"), []))
     assert f"the proxy http://127.0.0.1:{port} cannot be reached (Connection refused)" in result.more
     monkeypatch.setenv("no_proxy", "127.0.0.1")
-    result = asyncio.run(check_hub(site(hub=f"ws://127.0.0.1:{port}")))
+    result = asyncio.run(check_hub(site(hub=f"ws://127.0.0.1:{port}"), []))
     assert f"ws://127.0.0.1:{port} cannot be reached" in result.more
     assert "proxy" not in result.more
 

@@ -194,6 +194,19 @@ def test_who_resumes_goes_on_without_a_peer_that_is_lost_for_good():
     assert asyncio.run(run(True)) == {"b", "c"}
 
 
+def test_parties_meet_at_an_ipv6_address():
+    async def run():
+        async with hub("a", "b").serving("::1") as server:
+            url = f"ws://[::1]:{server.sockets[0].getsockname()[1]}"
+            return await asyncio.gather(
+                party(says("b"), url, "a", ("b",)), party(hears("a"), url, "b", ("a",))
+            )
+
+    if not sockets.has_ipv6:
+        pytest.skip("there is no IPv6 here")
+    assert asyncio.run(asyncio.wait_for(run(), 30))[1] == b"word"
+
+
 def test_strangers_are_turned_away_beyond_a_number_and_parties_of_one_address_are_not(monkeypatch):
     from secfc.deploy import hub as room
 

@@ -61,7 +61,7 @@ def right(run, algorithm=None):
 # --- certificates ----------------------------------------------------------------------------------------
 
 
-def certificate(name, signer=None, address=None):
+def certificate(name, signer=None, address=None, hours=1.0):
     """A key and its certificate: a CA's own, or one that a CA signed for an address."""
     key = ec.generate_private_key(ec.SECP256R1())
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
@@ -70,7 +70,7 @@ def certificate(name, signer=None, address=None):
     made = (
         x509.CertificateBuilder().subject_name(subject).issuer_name(issuer).public_key(key.public_key())
         .serial_number(x509.random_serial_number()).not_valid_before(now - datetime.timedelta(hours=1))
-        .not_valid_after(now + datetime.timedelta(hours=1))
+        .not_valid_after(now + datetime.timedelta(hours=hours))
         .add_extension(x509.BasicConstraints(signer is None, None), critical=True)
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
         .add_extension(
@@ -96,9 +96,9 @@ def pem(made):
     return made.public_bytes(serialization.Encoding.PEM).decode("ascii")
 
 
-def with_tls(run, signer):
-    """The hub speaks TLS, by a certificate of this CA."""
-    key, made = certificate("hub", signer, "127.0.0.1")
+def with_tls(run, signer, hours=1.0):
+    """The hub speaks TLS, by a certificate of this CA, for so many hours from now."""
+    key, made = certificate("hub", signer, "127.0.0.1", hours)
     secret = key.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )
@@ -130,6 +130,32 @@ def test_a_hub_is_known_by_the_certificate_of_the_run_file(tmp_path, nursery):
         for name in (*ROWS, "server"):
             run.start(name)
         right(run)
+
+
+@pytest.mark.nightly
+def test_check_says_why_a_certificate_is_not_trusted_and_which_ends_soon(tmp_path, nursery):
+    signer = certificate("ours", hours=24 * 365)
+    with sites(tmp_path, ROWS, k=3, options=BASE, nursery=nursery) as run:
+        run.change(authority=pem(signer[1]))
+        path, codes = str(tmp_path / "site-0" / "site.toml"), []
+        for number, hours in enumerate((-0.5, 24 * 29.5, 24 * 40)):
+            with_tls(run, signer, hours)
+            (tmp_path / "hub.log").unlink(missing_ok=True)
+            run.start("hub")
+            run.until_said("hub", "listens: wss://")
+            (tmp_path / "check.log").unlink(missing_ok=True)
+            codes.append((run.start("check", path).wait(60), "certificate" in run.log("check")))
+            said = ("expired): whoever runs the hub renews it", "expires in 29 days", "ok    hub")
+            assert said[number] in run.log("check")
+            run.kill("hub")
+        assert codes == [(1, True), (0, True), (0, False)]
+        run.hub_words = ["--plain"]
+        (tmp_path / "hub.log").unlink()
+        run.start("hub")
+        run.until_said("hub", "listens: ws://")
+        assert run.start("check", path).wait(60) == 1
+        assert "with TLS as its address says" in run.log("check")
+        assert "reached ()" not in run.log("check")
 
 
 def test_who_offers_no_current_tls_is_no_hub(tmp_path, nursery):

@@ -357,3 +357,10 @@ def test_what_a_machine_does_not_have_is_refused(tmp_path, line, why):
         SiteFile.read(path)
     path.write_text(text + f'threads = 2\nscratch = "{tmp_path}"')
     assert SiteFile.read(path).threads == 2
+
+
+def test_an_ipv6_address_of_a_hub_stands_in_brackets():
+    for hub in ("wss://[2001:db8::1]:443", "wss://[::1]", "ws://hub:8443"):
+        assert replace(runfile(), hub=hub).hub == hub
+    with pytest.raises(InputError, match=r"in brackets, as wss://\[2001:db8::1\]:443"):
+        replace(runfile(), hub="wss://2001:db8::1")
