@@ -136,14 +136,9 @@ def power_of_two(largest: float) -> float:
     return math.ldexp(1.0, exponent - (fraction == 0.5))
 
 
-class Driver(Protocol):
-    """How the roles of all parties are run together: a driver, for whoever has roles and knows none."""
-
-    def __call__(
-        self, roles: Mapping[PartyId, Role[Any]], description: bytes, secrets: Mapping[PartyId, Coins]
-    ) -> SimulatedRun:
-        """What the roles returned and said.  description: of the plan, which keys are bound to."""
-        ...
+# How the roles of all parties are run together, for whoever has roles and knows no driver: of roles, the
+# description of the plan, which keys are bound to, and coins, what the roles returned and said.
+Driver = Callable[[Mapping[PartyId, Role[Any]], bytes, Mapping[PartyId, Coins]], SimulatedRun]
 
 
 class Model(Protocol):

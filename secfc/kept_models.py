@@ -129,12 +129,13 @@ def categories_of(kept: ModelFile) -> dict[str, tuple[str, ...]]:
 def label_clients(kept: ModelFile, path: Path, federation: Federation) -> list[Any]:
     """Labels by client.  What the clients agreed to label is written down as spent first."""
     from secfc.pipeline import predict_with_model
+    from secfc.scaling.algorithm import ScaledModel
 
     try:
         model = model_of(kept)
     except (KeyError, TypeError, ValueError) as error:  # of a file that is none
         raise InputError(str(error)) from error
-    shares = getattr(model, "model", model)
+    shares: Any = model.model if isinstance(model, ScaledModel) else model
     if kept.kind == "shares":
         left = kept.facts["model"]["left"]
         for client, allowance in shares.allowances.items():

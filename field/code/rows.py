@@ -16,7 +16,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -43,31 +43,19 @@ class NoRoomError(OSError):
     """A folder takes no file of the size that is needed."""
 
 
-class Storage(Protocol):
-    """Room for large arrays."""
-
-    def zeros(self, shape: tuple[int, ...], dtype: DTypeLike) -> Array:
-        """A writable array of zeros, C-contiguous."""
-
-
 @dataclass(frozen=True)
-class MemoryStorage:
-    """In memory, as any array."""
+class Storage:
+    """Room for large arrays: in memory, or in files without a name in a folder, a file an array."""
+
+    folder: Path | None = None
 
     def zeros(self, shape: tuple[int, ...], dtype: DTypeLike) -> Array:
-        return np.zeros(shape, dtype)
+        """A writable array of zeros, C-contiguous.
 
-
-@dataclass(frozen=True)
-class FileStorage:
-    """In files without a name in this folder, a file an array."""
-
-    folder: Path
-
-    def zeros(self, shape: tuple[int, ...], dtype: DTypeLike) -> Array:
-        """Raises NoRoom if the folder cannot be written to, or its disc has no room for all of it."""
+        Raises NoRoomError if the folder cannot be written to, or its disc has no room for all of it.
+        """
         size = math.prod(shape) * np.dtype(dtype).itemsize
-        if not size:
+        if self.folder is None or not size:
             return np.zeros(shape, dtype)
         try:
             with tempfile.TemporaryFile(dir=self.folder) as file:
@@ -89,7 +77,7 @@ def _reserve(file: int, size: int) -> None:
         os.write(file, blank[: size - start])
 
 
-MEMORY = MemoryStorage()
+MEMORY = Storage()
 
 
 # --------------------------------------------------------------------------------------------------

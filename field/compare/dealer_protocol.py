@@ -56,29 +56,10 @@ from field.secrets.coins import Coins
 Array = NDArray[Any]
 
 
-class ContestSizes(Protocol):
-    """What is known of the contest: see `field.compare.dealer_protocol.DealerSchedule`."""
-
-    @property
-    def contest(self) -> ArgminContest: ...
-
-    @property
-    def basis(self) -> Basis: ...
-
-    @property
-    def comparison_words(self) -> int: ...
-
-    @property
-    def blocks(self) -> tuple[int, int]: ...
-
-    @property
-    def weights(self) -> Array: ...
-
-
 class SlicedDifferences:
     """The binary digits of 2 (u M_b - v M_a) for the comparisons of a contest, some blocks at a time."""
 
-    def __init__(self, schedule: ContestSizes, values: Array) -> None:
+    def __init__(self, schedule: DealerSchedule, values: Array) -> None:
         from field.kernels import comparing
 
         self._padded = _padded(values, bitslice.WORD * schedule.comparison_words)
@@ -98,7 +79,7 @@ class SlicedDifferences:
 class SlicedValues:
     """The binary digits of given residues (lanes, comparisons, m), handed out as `SlicedDifferences` does."""
 
-    def __init__(self, schedule: ContestSizes, values: Array) -> None:
+    def __init__(self, schedule: DealerSchedule, values: Array) -> None:
         from field.kernels import comparing
 
         count, width = schedule.blocks

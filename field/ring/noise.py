@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,10 +22,8 @@ from field.secrets.coins import Coins
 Array = NDArray[Any]
 
 
-class Sampler(Protocol):
-    """`discrete_gaussian` or `rounded_gaussian`."""
-
-    def __call__(self, sigma: Deviation, shape: int | tuple[int, ...], *, coins: Coins) -> Array: ...
+# `discrete_gaussian` or `rounded_gaussian`: of a deviation, a shape, and coins.
+Sampler = Callable[..., Array]
 
 
 # Digits of a standard deviation; 25 binary places, so that the smallest is 2**-25.

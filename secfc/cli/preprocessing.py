@@ -157,9 +157,8 @@ class PreparedPoints:
 
             note = scaling_hint(self.raw)
             return () if note is None else (note,)
-        opened = getattr(self.way, "opened", None)
-        told = () if opened is None or self.raw.server_points is not None or self.fixed else (
-            f"scaling lets every client learn {opened}",
+        told = () if self.raw.server_points is not None or self.fixed else (
+            f"scaling lets every client learn {self.way.opened}",
         )  # fmt: skip
         return (
             *self.applied.sentences(self.raw.feature_names),
@@ -198,7 +197,7 @@ class PreparedPoints:
     @property
     def fixed(self) -> bool:
         """Whether public facts alone gave the scale."""
-        return getattr(self.way, "ranges", None) is not None and not self.way.degree
+        return not self.way.degree and self.way.ranges is not None
 
     def algorithm(self, algorithm: Any) -> Any:
         """The algorithm, on scaled points if they are."""

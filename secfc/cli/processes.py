@@ -70,7 +70,7 @@ def check_rehearsal(asked: AskedOptions) -> None:
     """Raise UsageError, Refused for what a rehearsal does not do."""
     settings = asked.settings
     for name, why in ELSEWHERE.items():
-        if getattr(settings, name, None):
+        if getattr(settings, name):
             raise click.UsageError(f"--{name} {why}: leave it out, or leave out --processes.")
     asked.refuse(
         ("ledger",), "{option} counts for the owner of a simulation, and in a rehearsal every site remembers "

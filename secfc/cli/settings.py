@@ -21,6 +21,7 @@ from secfc.cli.options import (
     Positive,
     Whole,
     argument,
+    names_of,
     option,
     parse_names,
     refuse_options,
@@ -103,7 +104,7 @@ class IdFiles:
         """How files are written, where they do not say it themselves.  Raises InputError."""
         from secfc.data.dialects import Dialect
 
-        said = {f.name: getattr(self, f.name, None) for f in fields(Dialect)}
+        said = {f.name: getattr(self, f.name) for f in fields(self) if f.name in names_of(Dialect)}
         return Dialect(**{name: value for name, value in said.items() if value is not None})
 
 

@@ -54,15 +54,19 @@ def receive_query(plan: CodedPlan, k: int, wait: Exchange) -> Role[tuple[Any, in
                 few = len(message.responders) < plan.code.threshold(2)
                 _refuse(few, "asked fewer clients than decoding needs")
         case FinalResult():
-            other = message.k > k if plan.elbow else message.k != k
-            _refuse(other, f"ended with another number of clusters than k={plan.choice}")
+            check_clusters(plan, k, message.k)
             _refuse(len(message.labels) != plan.m, f"labeled {len(message.labels)} points of m={plan.m}")
             check_centers(plan, message.centers)
         case RunEnded():
-            other = len(message.sizes) > k if plan.elbow else len(message.sizes) != k
-            _refuse(other, f"ended with another number of clusters than k={plan.choice}")
+            check_clusters(plan, k, len(message.sizes))
             check_centers(plan, message.centers)
     return message, (number - due) // STRIDE
+
+
+def check_clusters(plan: CodedPlan, k: int, count: int) -> None:
+    """Raises FaultyServer for a run that ended with another number of clusters than is due."""
+    other = count > k if plan.elbow else count != k
+    _refuse(other, f"ended with another number of clusters than k={plan.choice}")
 
 
 def check_centers(plan: CodedPlan, shown: Any) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from field.code.rows import MEMORY, FileStorage, NoRoomError, cluster_sizes
+from field.code.rows import NoRoomError, Storage, cluster_sizes
 from field.ring.errors import InvalidValue
 from field.secrets.coins import Coins
 from secfc.coded.blame import CheaterIdentification
@@ -109,7 +109,7 @@ def share_rows_in_storage(
     way: SecFCSettings, plan: CodedPlan, mine: RowContribution, coins: Coins
 ) -> Role[ReceivedShares]:
     """Phase 1 of Algorithm 1, `share_rows`.  Raises InputError for a folder without room."""
-    storage = MEMORY if way.runtime.scratch is None else FileStorage(Path(way.runtime.scratch))
+    storage = Storage(None if way.runtime.scratch is None else Path(way.runtime.scratch))
     try:
         return (yield from share_rows(plan, mine, coins, threads=way.runtime.threads, storage=storage))
     except NoRoomError as error:

@@ -9,7 +9,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from psu import Server, UnionResult
+from psu import Committee, Server, UnionResult
 from secfc.report import terminal
 from secfc.report.data import library_versions
 from secfc.report.json import strict_json
@@ -129,7 +129,7 @@ def as_json(union: UnionReport) -> dict[str, Any]:
         "parameters": {
             "mode": "server" if server else "threshold",
             "t": None if server else plan.t,
-            "spares": getattr(plan.mode, "spares", None),
+            "spares": plan.mode.spares if isinstance(plan.mode, Committee) else None,
             "committee": len(plan.committee),
             "bound": plan.bound,
             "sized": plan.sized,

@@ -107,8 +107,11 @@ def facts_to_judge(asked: Built, rows: int) -> tuple[PublicFacts, str]:
 
 def estimate_bytes(asked: Built, public: PublicFacts) -> tuple[int, int]:
     """Bytes of memory and of a journal, roughly: shares of all rows, and what a comparing client hears."""
+    from secfc.coded.plan import CodedPlan
+
     inner: Any = asked.draft(public)
-    lanes = len(getattr(getattr(getattr(inner, "code", None), "basis", None), "primes", (0, 0)))
+    # Before a union of IDs a plan has no code, and says no k.
+    lanes = inner.code.basis.lanes if isinstance(inner, CodedPlan) else 2
     m, k = sum(public.counts), int(getattr(inner, "k", 8) or 8)
     shares = 4 * lanes * m * (len(asked.public.features or ()) + 1)
     if asked.stakes.policy not in ("assignments", "own-labels", "final-labels"):

@@ -10,14 +10,14 @@ import pytest
 
 import secfc
 from field.code import rows
-from field.code.rows import MEMORY, FileStorage, NoRoomError
+from field.code.rows import MEMORY, NoRoomError, Storage
 from secfc.data.inputs import build_algorithm
 from secfc.errors import InputError
 
 
 @pytest.mark.parametrize("where", ["memory", "scratch"])
 def test_zeros_can_be_written_and_read_again(tmp_path, where):
-    room = MEMORY if where == "memory" else FileStorage(tmp_path)
+    room = MEMORY if where == "memory" else Storage(tmp_path)
     array = room.zeros((2, 3, 5), np.int32)
     assert type(array) is np.ndarray
     assert array.flags.c_contiguous
@@ -38,7 +38,7 @@ def test_the_file_has_no_name_and_nobody_else_may_open_it(tmp_path, monkeypatch)
         return file
 
     monkeypatch.setattr(rows.tempfile, "TemporaryFile", recorded)
-    array = FileStorage(tmp_path).zeros((1000,), np.int64)
+    array = Storage(tmp_path).zeros((1000,), np.int64)
     array[:] = 1
     assert stat.S_IMODE(made[1].st_mode) == 0o600
     assert made[1].st_nlink == 0
@@ -51,7 +51,7 @@ def test_a_disc_without_room_is_found_at_once_and_not_when_it_is_written_to(tmp_
 
     monkeypatch.setattr(rows, "_reserve", full)
     with pytest.raises(NoRoomError, match=r"no file of 8,000 bytes in .*: No space left"):
-        FileStorage(tmp_path).zeros((1000,), np.int64)
+        Storage(tmp_path).zeros((1000,), np.int64)
     points = np.random.default_rng(0).normal(size=(60, 2))
     federation = secfc.Federation.from_arrays(np.array_split(points, 3))
     with pytest.raises(InputError, match=r"No space left.*Name another folder"):
