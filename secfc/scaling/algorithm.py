@@ -73,7 +73,8 @@ class AppliedScaling:
     """A scaling, and what became of points under it: values beyond the limit, and missing ones.
 
     Of a client: its own.  Of a `Clustering`: of all clients together, which only an experiment knows.
-    hidden: features whose deviation noise hides.  noise: what it was, None without.
+    hidden: features whose deviation noise hides.  noise: what it was, None without.  doubts: about units of
+    clients, in sentences.
     """
 
     scaling: Scaling
@@ -81,6 +82,7 @@ class AppliedScaling:
     missing: int = 0
     hidden: tuple[int, ...] = ()
     noise: ScaleNoise | None = field(default=None, repr=False)
+    doubts: tuple[str, ...] = ()
 
     def released(self, names: tuple[str, ...] | None) -> tuple[str, ...]:
         """What users should know of the scaling itself."""
@@ -103,7 +105,7 @@ class AppliedScaling:
             )
         if self.missing and self.scaling.fill is not None:
             found.append(f"{self.missing} missing values were taken for the mean of their feature")
-        return tuple(found)
+        return (*found, *self.doubts)
 
 
 @dataclass(frozen=True)
@@ -238,7 +240,9 @@ class Scaled:
             found, hidden = noisy.scaling, noisy.hidden
         columns = None if plan.observed is None else plan.columns(party.name)
         scaled = found.party(party, columns)
-        applied = AppliedScaling(found, *found.among(columns).count_outside(party.points), hidden, plan.noise)
+        beyond, missing = found.among(columns).count_outside(party.points)
+        doubts = unit_doubts(self.scaling, plan, found, party)
+        applied = AppliedScaling(found, beyond, missing, hidden, plan.noise, doubts)
         if not self.told:
             names = plan.terms.public.features
             if plan.noise is not None:
@@ -293,6 +297,7 @@ class Scaled:
             scaling=scaling,
             beyond=sum(one.beyond for one in own.values()),
             missing=sum(one.missing for one in own.values()),
+            doubts=all_doubts({name: one.doubts for name, one in own.items()}),
         )
         model = result.model and ScaledModel(result.model, scaling)
         ledger, learned = result.ledger, result.learned
@@ -362,7 +367,22 @@ def apply_scaling(way: Any, plan: ScaledPlan, federation: Federation) -> Applied
         scaling.among(columns).count_outside(party.points)
         for party, columns in zip(federation.parties, observed, strict=True)
     ]
-    return AppliedScaling(scaling, *(sum(column) for column in zip(*tallies, strict=True)))
+    doubts = {party.name: unit_doubts(way, plan, scaling, party) for party in federation.parties}
+    beyond, missing = (sum(column) for column in zip(*tallies, strict=True))
+    return AppliedScaling(scaling, beyond, missing, doubts=all_doubts(doubts))
+
+
+def unit_doubts(way: Any, plan: ScaledPlan, found: Scaling, party: Party) -> tuple[str, ...]:
+    """What a client doubts of its own units, by the common scale; nothing where that is no deviation."""
+    if not isinstance(way, Standardize):
+        return ()
+    columns = None if plan.observed is None else plan.columns(party.name)
+    return found.among(columns).unit_notes(party.points, party.features or plan.terms.public.features)
+
+
+def all_doubts(doubts: Mapping[PartyId, tuple[str, ...]]) -> tuple[str, ...]:
+    """Doubts of all clients, by their names."""
+    return tuple(f"client {name!r}: {doubt}" for name, own in doubts.items() for doubt in own)
 
 
 def sample_points(party: Party, of: int) -> list[Array]:

@@ -22,6 +22,8 @@ from secfc.errors import InputError
 Array = NDArray[Any]
 Outside = Literal["clip", "refuse"]
 
+FEW, NARROW = 10, 0.01  # points that tell of a spread, and common deviations below which a unit is doubted
+
 
 @dataclass(frozen=True)
 class Scaling:
@@ -132,6 +134,29 @@ class Scaling:
             missing += int(np.isnan(values).sum())
             beyond += int((np.abs((values - np.array(self.centers)) / kept) > self.limit).sum())
         return beyond, missing
+
+    def unit_notes(self, points: Rows, names: tuple[str, ...] | None) -> tuple[str, ...]:
+        """Features (names, or numbers) of a client's raw points that spread as if they were in another unit.
+
+        What a client computes of its own points and the common scale: less than a hundredth of the common
+        deviation.  Too few points, constants, and features that stay as they are tell nothing.
+        """
+        centers, units = np.array(self.centers), np.array(self.units)
+        scaled = (units > 0) & ~((centers == 0) & (units == 1)) & ~np.isnan(units)
+        kept = np.where(scaled, units, 1.0)
+        count, total, squares = np.zeros((3, self.d))
+        for _, block in raw_blocks(points):
+            values = (block.astype(np.float64) - centers) / kept
+            count += (~np.isnan(values)).sum(axis=0)
+            total, squares = total + np.nansum(values, axis=0), squares + np.nansum(values**2, axis=0)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            spread = np.sqrt(np.maximum(squares / count - (total / count) ** 2, 0.0))
+            # Below, the spread is what rounding leaves of a constant.
+            told = scaled & (count >= FEW) & (spread < NARROW) & (spread > 1e-6 * np.abs(total / count))
+        return tuple(
+            f"{names_of((f,), names)} spreads {spread[f]:.1g} of the common deviation: is it in the same unit"
+            for f in np.flatnonzero(told).tolist()
+        )
 
     def party(self, party: Party, columns: tuple[int, ...] | None = None) -> Party:
         """A client with its points scaled: in memory if they were, else as they are read.

@@ -614,3 +614,19 @@ def test_a_feature_that_is_missing_everywhere_is_refused():
     data = secfc.Federation.from_arrays([RowsWithGaps(part) for part in np.array_split(gaps, 5)])
     with pytest.raises(InputError, match="feature 1 is missing in every row of all clients: leave"):
         secfc.fit(secfc.SecFC(3, 1, init=START), data, scale_features=Standardize(missing="mean"))
+
+
+def test_a_client_in_another_unit_is_told_by_the_common_deviation():
+    """Two sites in kilograms spread a few ten-thousandths of what they and one in grams spread together."""
+    rng = np.random.default_rng(0)
+    sites = {name: rng.normal([50, 70], [10, 12], (40, 2)) for name in "abc"}
+    alike = secfc.fit(secfc.SecFC(2), sites, scale_features="standard")
+    assert alike.scaling.doubts == ()
+    sites["c"] = sites["c"] * [1, 1000]
+    with pytest.warns(Caution, match=r"client 'a': feature 1 spreads 0.000\d of the common deviation"):
+        result = secfc.fit(secfc.SecFC(2), sites, scale_features="standard")
+    assert [doubt[:11] for doubt in result.scaling.doubts] == ["client 'a':", "client 'b':"]
+    constant = {**sites, "a": np.hstack([sites["a"][:, :1], np.full((40, 1), 70.0)])}
+    with pytest.warns(Caution) as told:
+        secfc.fit(secfc.SecFC(2), constant, scale_features="standard")
+    assert not any("client 'a'" in str(one.message) for one in told)
