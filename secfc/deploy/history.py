@@ -33,6 +33,7 @@ from secfc.deploy.floors import MONTH, BelowFloor
 from secfc.errors import InputError
 from secfc.roles.exchange import Exchange, Role
 
+REMEMBERED = "remembered.json"
 VERSION, SIZE, KEY = 2, 12, 32
 PERSON = b"secfc history"
 # Seconds in which another process that writes the file must have finished.

@@ -109,6 +109,10 @@ class SiteFile:
     scratch: Path | None = None
     floors: Floors = field(default_factory=Floors)
 
+    def journal_of(self, session: bytes) -> Path:
+        """Where the journal of this run is, while it goes on."""
+        return self.journal / f"{session.hex()[:16]}.journal"
+
     @classmethod
     def read(cls, path: Path) -> SiteFile:
         """The site file at this path; paths in it are beside it.  Raises InputError, OSError."""

@@ -12,7 +12,7 @@ from secfc.cli.deploy.run_file import Built, build_run
 from secfc.cli.errors import bad_input, cautions_told, full_disc_told, tell_notes
 from secfc.data.inputs import with_parameters
 from secfc.deploy.audit_log import NAME, AuditLog, read_seconds
-from secfc.deploy.history import PastRun, SiteHistory, history_locked
+from secfc.deploy.history import REMEMBERED, PastRun, SiteHistory, history_locked
 from secfc.deploy.runfile import RunFile
 from secfc.deploy.session import AgreedWork
 from secfc.deploy.site import SITE_FILE, SiteFile, load_key_file
@@ -21,8 +21,6 @@ from secfc.roles.exchange import SERVER
 
 if TYPE_CHECKING:
     from secfc.data.party import Party
-
-REMEMBERED = "remembered.json"
 
 
 @dataclass(frozen=True)
@@ -126,7 +124,7 @@ class LoadedSite:
     @property
     def journal(self) -> Path:
         """Where this run's journal is: one a run, as a site may take part in several."""
-        return self.file.journal / f"{self.run.session.hex()[:16]}.journal"
+        return self.file.journal_of(self.run.session)
 
     @property
     def decided(self) -> Path:

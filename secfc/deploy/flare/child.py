@@ -12,12 +12,20 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from secfc.deploy.history import REMEMBERED, SiteHistory
+from secfc.deploy.runfile import RunFile
+from secfc.deploy.site import SiteFile
+from secfc.errors import InputError
+
 # A party that was killed so often, each time within so many seconds, is not started again.
 CRASHES, QUICK = 5, 60.0
 # Exit codes of a party whose part is done.
 WELL = (0, 5)
 # Seconds between being asked to end and being made to.
 MERCY = 5.0
+
+# Instead of 2, where a party refuses since its part of this run was done before.
+REFUSED, DONE_BEFORE = 2, 200
 
 # What ended a party, in words that may travel, by its exit code.
 WORDS = {
@@ -28,13 +36,29 @@ WORDS = {
     5: "its part is done, without some of the sites",
     75: "its run is suspended, and goes on when the job does",
     130: "its operator interrupted it",
+    DONE_BEFORE: "its part of this run was done before, and its results lie there: no job is needed. A new "
+    "run needs a run file with a new session (`secfc deploy init`)",
 }
 
 
 def explain_exit_code(code: int) -> str:
     """What an exit code means, and where to look."""
     said = WORDS.get(code, f"it was killed by signal {-code}, too often" if code < 0 else f"exit code {code}")
-    return said if code in WELL else f"{said}: the reason is in the log beside its site file"
+    return said if code in (*WELL, DONE_BEFORE) else f"{said}: the reason is in the log beside its site file"
+
+
+def is_done_before(path: Path) -> bool:
+    """Whether the run of this site file has ended here: rows were used in it, and its journal is gone.
+
+    False where the files cannot be read: whoever starts the party says why.
+    """
+    try:
+        site = SiteFile.read(path)
+        session = RunFile.read(site.run).session
+        known = SiteHistory.load(path.parent / REMEMBERED).runs.values()
+    except (InputError, OSError):
+        return False
+    return not site.journal_of(session).exists() and any(run.session == session.hex() for run in known)
 
 
 class Child:

@@ -22,7 +22,7 @@ from nvflare.collab import collab
 
 from secfc.deploy.flare.bridge import WINDOW, Bridge
 from secfc.deploy.flare.cards import BadCard, Card, Kit
-from secfc.deploy.flare.child import WELL, Child, explain_exit_code
+from secfc.deploy.flare.child import DONE_BEFORE, REFUSED, WELL, Child, explain_exit_code, is_done_before
 from secfc.deploy.flare.pieces import Pieces
 from secfc.deploy.flare.policy import loosened_rules, site_files_by_session
 from secfc.deploy.runfile import RunFile
@@ -118,10 +118,13 @@ class FlareSite:
         self._wait(self._bridge.listen(socket))
         command = command or (sys.executable, "-m", "secfc.cli")
         verb = "serve" if name == SERVER else "join"
+        before = is_done_before(path)
+
+        def ended(code: int) -> None:
+            self._child_ended(DONE_BEFORE if before and code == REFUSED else code)
+
         self._child = Child(
-            (*command, "deploy", verb, str(path), "--over", str(socket)),
-            path.with_suffix(".log"),
-            self._child_ended,
+            (*command, "deploy", verb, str(path), "--over", str(socket)), path.with_suffix(".log"), ended
         )
         self._child.start()
         return run

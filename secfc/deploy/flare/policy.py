@@ -8,6 +8,8 @@ run.  A site that finds its kit more open than that starts no role.
 from __future__ import annotations
 
 import json
+import os
+import stat
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -89,6 +91,8 @@ def write_site_rules(kit: Kit, session: bytes, site: Path, command: tuple[str, .
         ("log_config.json", quiet_log(log)),
     ):
         (local / name).write_text(json.dumps(content, indent=2) + "\n")
+    for key in secret_keys(kit):
+        key.chmod(0o600)
     had, started = site_files_by_session(kit)
     known = {run.hex(): str(path) for run, path in {**had, session: site.resolve()}.items()}
     command = command or started
@@ -112,6 +116,11 @@ def site_files_by_session(kit: Kit) -> tuple[dict[bytes, Path], tuple[str, ...]]
     return {bytes.fromhex(name): Path(known.text(name)) for name in known.names}, tuple(command)
 
 
+def secret_keys(kit: Kit) -> tuple[Path, ...]:
+    """Files of the kit that hold the private key of its certificate."""
+    return tuple(sorted(kit.startup.glob("*.key")))
+
+
 def loosened_rules(kit: Kit) -> Iterator[str]:
     """In what this kit lets FLARE do more than `write_site_rules` would."""
     local = kit.folder / "local"
@@ -128,6 +137,9 @@ def loosened_rules(kit: Kit) -> Iterator[str]:
         yield f"class_list_enforcement_mode of {local} is not enforce. {remedy}"
     if resources.get("allow_log_streaming") is not False:
         yield f"allow_log_streaming of {local} is not false. {remedy}"
+    for key in secret_keys(kit):
+        if os.name == "posix" and stat.S_IMODE(key.stat().st_mode) & 0o077:
+            yield f"{key} may be read by others: it is this site's alone. {remedy}"
     for role, rules in permissions.items():
         if not isinstance(rules, dict) or rules.get("byoc", "none") != "none":
             yield f"{local}/authorization.json lets {role} bring code (byoc). {remedy}"

@@ -127,6 +127,16 @@ def test_a_run_gives_the_labels_of_fit(farm, name):
     assert not list(home.glob("*/journal/*"))
 
 
+def test_a_job_of_a_run_that_has_ended_says_so_in_its_own_error(farm):
+    _, job = farm.prepare(farm.run(**DEFAULT))
+    assert farm.ended(farm.submit(job)) == DONE
+    number = farm.submit(job)
+    assert farm.ended(number) == FAILED
+    written = (path for path in farm.home.rglob("*") if path.suffix in (".log", ".txt"))
+    logs = [path.read_text(errors="replace") for path in written]
+    assert any("its part of this run was done before" in text and number in text for text in logs)
+
+
 def test_rows_whose_owners_are_hidden_get_one_label_at_all_sites(farm):
     run = farm.run(options={"t": 1, "membership": "private", "init": "random"})
     home, job = farm.prepare(run, SHARED)

@@ -17,12 +17,14 @@ pytest.importorskip("websockets")
 
 from field import SeededCoins
 from secfc.cli import main
-from secfc.cli.deploy.check import check_flare
+from secfc.cli.deploy.hub_check import check_flare
 from secfc.deploy.flare import policy
 from secfc.deploy.flare.cards import BadCard, Card, Kit
+from secfc.deploy.flare.child import DONE_BEFORE, explain_exit_code, is_done_before
 from secfc.deploy.flare.project import job_files, project_file
+from secfc.deploy.history import PastRun, SiteHistory
 from secfc.deploy.runfile import RunFile
-from secfc.deploy.site import create_key_file
+from secfc.deploy.site import SiteFile, create_key_file
 from secfc.errors import InputError
 from secfc.roles.exchange import SERVER
 
@@ -162,6 +164,7 @@ def edited(name, *path, to):
     (edited("resources.json", "allow_log_streaming", to=True), "allow_log_streaming"),
     (edited("authorization.json", "permissions", "lead", "byoc", to="any"), "lead bring code"),
     (edited("authorization.json", "permissions", "lead", to="any"), "lead bring code"),
+    (lambda local: (local.parent / "startup" / "client.key").chmod(0o640), "may be read by others"),
     (lambda local: (local / "resources.json").unlink(), "cannot be read"),
     (lambda local: (local / "authorization.json").write_text("{}"), "cannot be read"),
 ])  # fmt: skip
@@ -172,6 +175,31 @@ def test_a_kit_that_is_more_open_says_so(kits, tmp_path, edit, named):
     (problem,) = policy.loosened_rules(kit)
     assert named in problem
     assert "flare-kit" in problem
+
+
+def test_a_fitted_kit_keeps_its_private_key_to_its_owner(kits, tmp_path):
+    (key,) = policy.secret_keys(kits["north"])
+    key.chmod(0o644)  # as it comes out of an archive
+    policy.write_site_rules(kits["north"], RUN, tmp_path / "site.toml")
+    assert key.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_job_for_a_run_that_has_ended_is_told_from_one_that_goes_on(run, tmp_path):
+    path = tmp_path / "north" / "site.toml"
+    assert not is_done_before(path)  # it never began
+    known = SiteHistory.load(path.parent / "remembered.json")
+    known.with_run(bytes(16), PastRun(run.session.hex()), None).write()
+    assert is_done_before(path)
+    journal = SiteFile.read(path).journal_of(run.session)
+    journal.parent.mkdir()
+    journal.touch()
+    assert not is_done_before(path)  # it goes on
+    journal.unlink()
+    path.unlink()
+    assert not is_done_before(path)
+    assert "done before" in explain_exit_code(DONE_BEFORE)
+    assert "the log beside" not in explain_exit_code(DONE_BEFORE)
+    assert "the log beside" in explain_exit_code(2)
 
 
 def strings(value):
