@@ -23,16 +23,15 @@ from secfc.coded.blame import BlameState
 from secfc.coded.membership import contribute_own_rows, scale_rows
 from secfc.coded.messages import RunEnded
 from secfc.coded.plan import CodedPlan, PublicOwnerLayout
-from secfc.coded.queries import Query
-from secfc.coded.questions import receive_query
+from secfc.coded.queries import Query, receive_query
 from secfc.coded.sharing import answer_query, settle_contributors, settle_contributors_at_server, share_rows
-from secfc.coded_kmeans.query_order import QueryValidator, prediction_queries
-from secfc.coded_kmeans.run_setup import (
+from secfc.coded_kmeans.algorithm1 import (
     agree_on_plan,
     labels_of_own_rows,
     send_results_with_sizes,
     share_rows_and_await,
 )
+from secfc.coded_kmeans.query_order import QueryValidator, prediction_queries
 from secfc.data.federation import Federation
 from secfc.data.party import Party
 from secfc.disclosure import Disclosure, DistanceOracle

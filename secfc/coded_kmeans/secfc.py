@@ -36,7 +36,15 @@ from secfc.coded.parameters import (
 from secfc.coded.plan import CodedPlan, RowLayout
 from secfc.coded.ranges import choose_range
 from secfc.coded_kmeans import parameters
-from secfc.coded_kmeans.algorithm1 import SecFCClientResult, SecFCServerResult, run_client, run_server
+from secfc.coded_kmeans.algorithm1 import (
+    Draft,
+    SecFCClientResult,
+    SecFCServerResult,
+    check_terms,
+    plan_from_all_data,
+    run_client,
+    run_server,
+)
 from secfc.coded_kmeans.parameters import (
     OF_LLOYD,
     OF_SECFC,
@@ -48,7 +56,6 @@ from secfc.coded_kmeans.parameters import (
     segment_cautions,
 )
 from secfc.coded_kmeans.predict import CodedModel, PredictionAllowance
-from secfc.coded_kmeans.run_setup import Draft, check_terms, plan_from_all_data
 from secfc.coded_kmeans.run_summary import (
     leakage_to_clients,
     leakage_to_server,

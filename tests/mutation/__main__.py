@@ -85,7 +85,7 @@ TARGETS = {
     "secfc/coded/input_check.py": ["tests/secfc/coded/test_liars.py", "tests/secfc/roles/test_protocol.py"],
     "secfc/coded/blame.py": ["tests/secfc/coded/test_liars.py"],
     "secfc/coded/pairing.py": ["tests/secfc/coded/test_pairing.py"],
-    "secfc/coded/questions.py": ["tests/secfc/roles/test_protocol.py"],
+    "secfc/coded/queries.py": ["tests/secfc/roles/test_protocol.py"],
     "secfc/transport/mailbox.py": ["tests/secfc/transport/test_mailbox.py"],
     "secfc/transport/link.py": [
         "tests/secfc/transport/test_channels.py",

@@ -15,7 +15,7 @@ from secfc.coded import input_check
 from secfc.coded import membership as hidden
 from secfc.coded.membership import Private
 from secfc.coded_kmeans.adversary_view import DecodedView
-from secfc.coded_kmeans.run_setup import complete_plan
+from secfc.coded_kmeans.algorithm1 import complete_plan
 from secfc.data.inputs import build_algorithm
 from secfc.disclosure.compare.candidates import NearestCenter
 from secfc.errors import DisputedRows, PlanMismatch, RowsRefused, TooManyHolders

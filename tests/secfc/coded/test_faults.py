@@ -332,7 +332,7 @@ def test_the_campaign_notices_a_server_that_takes_suspicion_for_proof(monkeypatc
 
 
 def test_the_campaign_notices_roles_that_check_nothing(monkeypatch):
-    monkeypatch.setattr("secfc.coded.questions._refuse", lambda wrong, why: None)
+    monkeypatch.setattr("secfc.coded.queries._refuse", lambda wrong, why: None)
     for module in ("secfc.roles.checks", "secfc.coded.messages"):
         monkeypatch.setattr(f"{module}.refuse_if", lambda wrong, rule: None)
     found = first_failure(SCENARIOS["bare, centers"], actions=("malform",))
