@@ -134,15 +134,19 @@ async def run_with_reconnect(
         everything: set[asyncio.Future[Any]] = {running, *keepers}
         await asyncio.wait(everything, return_when=asyncio.FIRST_COMPLETED)
         if not running.done():  # a keeper ends only if no peer can be met any more
-            for task in keepers:
-                if task.done():
-                    task.result()
+            _raise_from_ended(keepers)
         return await running
     finally:
         left: list[asyncio.Future[Any]] = [*keepers, *([] if running is None else [running])]
         for one in left:
             one.cancel()
         await asyncio.gather(*left, return_exceptions=True)
+
+
+def _raise_from_ended(tasks: list[asyncio.Task[None]]) -> None:
+    for task in tasks:
+        if task.done():
+            task.result()
 
 
 async def _give_up(links: Mapping[PartyId, Link], without: Callable[[], Collection[PartyId]]) -> None:
@@ -183,9 +187,7 @@ async def _all_there(
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(arrival):
             while len(links) < len(peers):
-                done = [task for task in keepers if task.done()]
-                for task in done:
-                    task.result()
+                _raise_from_ended(keepers)
                 if links and since is None:
                     since = now()
                 if rest < arrival and since is not None and now() > since + rest:
