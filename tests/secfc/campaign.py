@@ -93,7 +93,7 @@ from secfc.scaling import moments
 from secfc.secure_sum import protocol
 from secfc.transport import wire
 from secfc.transport.simulate import Faults, simulate
-from tests.secfc.lying import Lie, telling
+from tests.secfc.lying import Lie, saying, telling
 from tests.secfc.overlap.cases import Blocks, Turned
 from tests.secfc.queries import leaves, with_leaf
 
@@ -508,8 +508,13 @@ class Scenario:
             roles = seal_roles(roles, plan.description, secrets)
         return {name: signed(name, role) for name, role in roles.items()}
 
-    def run(self, network: Faults, lies: Mapping[str, Lie] = MappingProxyType({})) -> Outcome:
-        """One run under this network, in which clients tell these lies.
+    def run(
+        self,
+        network: Faults,
+        lies: Mapping[str, Lie] = MappingProxyType({}),
+        deviating: Mapping[str, Callable[[Any], Any]] = MappingProxyType({}),
+    ) -> Outcome:
+        """One run under this network, in which clients tell these lies, or play what is made of their roles.
 
         Raises AssertionError if it does not end, and ProtocolError.
         """
@@ -519,7 +524,9 @@ class Scenario:
             exchanges[party] += 1
             assert exchanges[party] < 2000, "the run does not end"
 
-        run = simulate(self.roles(network, lies), faults=network, watch=watch)
+        roles = self.roles(network, lies)
+        roles |= {name: deviate(roles[name]) for name, deviate in deviating.items()}
+        run = simulate(roles, faults=network, watch=watch)
         names, counts = self.federation.names, self.federation.counts
         if self.predict:
             return Outcome(
@@ -900,6 +907,60 @@ def judge(
         return ("exact on fewer rows" if got.excluded else "exact") + (", liars named" if got.liars else "")
     check_blame(scenario, network, caught)
     return type(caught).__name__
+
+
+# What clients say while a committee compares, of which no one alone makes a label with parts played by two.
+OF_COMMITTEES = (
+    "CheckDealing", "MaskedDistances", "MaskedSum", "CheckCoin", "CheckDigest", "MaskedRow", "MaskedProducts",
+    "MaskedBits", "PartDigests", "LabelShare", "RequestCorrections", "MissingMessages",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Deviation:
+    """A client that says something else in these kinds of messages, to each recipient with this chance."""
+
+    client: int
+    kinds: frozenset[str]
+    chance: float
+    seed: int
+
+
+def deviations(scenario: Scenario) -> st.SearchStrategy[Deviation]:
+    """Of any client that does not deal."""
+    dealer = inner(scenario.algorithm).disclosure.dealer
+    clients = [j for j, c in enumerate(scenario.federation.names) if c != dealer]
+    kinds = st.frozensets(st.sampled_from(OF_COMMITTEES), min_size=1, max_size=3)
+    chances = st.sampled_from((1.0, 0.3, 0.02))
+    return st.builds(Deviation, st.sampled_from(clients), kinds, chances, st.integers(0, 2**16))
+
+
+def judge_deviation(scenario: Scenario, deviation: Deviation) -> str:
+    """How a run ended in which a client deviates; none ends with a label that is wrong, or blames others."""
+    network, name = Network({}, scenario.sealed), scenario.federation.names[deviation.client]
+    rng = np.random.default_rng(deviation.seed)
+
+    def change(to: str, message: Any) -> Any:
+        if message.kind not in deviation.kinds or rng.random() > deviation.chance:
+            return message
+        found_in, (a, b) = [*leaves(message)], rng.integers(2**16, size=2).tolist()
+        try:
+            body = _changed(message, ALTERED, a, b) if found_in else None
+            body = message if body is None else wire.decode(wire.encode(body))
+        except ValueError:  # no message
+            return message
+        if wire.encode(body) != wire.encode(message):
+            network.corrupters.add(name)
+        return body
+
+    try:
+        got = scenario.run(network, deviating={name: partial(saying, change=change)})
+    except ProtocolError as error:
+        if getattr(error, "accuser", None) != name:
+            check_blame(scenario, network, error)
+        return type(error).__name__
+    check(scenario, network, got)
+    return "exact, though it deviates" if network.corrupters else "exact"
 
 
 def check_blame(scenario: Scenario, network: Network, error: Exception) -> None:

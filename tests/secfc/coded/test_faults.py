@@ -45,16 +45,20 @@ from tests.secfc.campaign import (
     CLUSTERS,
     SCENARIOS,
     SEALED,
+    Deviation,
     Fault,
     M,
     N,
     Network,
     check,
     coins,
+    deviations,
     federation,
     judge,
+    judge_deviation,
     plaintext,
     schedules,
+    vary,
     with_sums,
 )
 from tests.secfc.lying import KINDS, WAYS, Lie, lies
@@ -102,6 +106,44 @@ def test_a_run_under_faults_is_exact_or_ends_with_the_right_error(name, monkeypa
         event(judge(scenario, schedule, told))
 
     law()
+
+
+# Those in which no client alone makes a label, by what it says while a committee compares.
+PLAYED_BY_TWO = [
+    "labels only",
+    "labels only, moved points alone",
+    *by_night("labels only, in blocks", "labels only, restarts, a client deals"),
+]
+
+
+@LONG
+@pytest.mark.parametrize("name", PLAYED_BY_TWO)
+def test_where_a_client_deviates_a_run_is_exact_or_suspects_it(name, monkeypatch):
+    if EVERY[name].m > M:
+        monkeypatch.setattr("secfc.coded.plan.CHUNK_RESIDUES", 40)
+    scenario = EVERY[name].with_clusters(3)
+    assert scenario.plan.deviating
+
+    @trials(8, 500)
+    @given(deviations(scenario))
+    def law(deviation):
+        event(judge_deviation(scenario, deviation))
+
+    law()
+
+
+def test_the_campaign_notices_a_committee_in_which_a_client_deviates(monkeypatch):
+    """Positive control: where each part is played by one a wrong label is a matter of some tries."""
+    scenario = SCENARIOS["labels only"].with_clusters(3)
+    alone = dataclasses.replace(scenario, algorithm=vary(scenario.algorithm, deviating=0))
+    bits = frozenset({"MaskedBits"})
+
+    def search():
+        for seed in range(60):
+            judge_deviation(alone, Deviation(0, bits, 0.1, seed))
+
+    with pytest.raises(AssertionError):
+        search()
 
 
 @pytest.mark.parametrize("name", EVERY)
