@@ -149,12 +149,9 @@ def compared(setting: Setting) -> Row:
     with ProcessPoolExecutor(2, get_context("spawn"), max_tasks_per_child=1) as pool:
         plan, run = (pool.submit(work, setting).result() for work in (planned, measured))
     priced, asked = plan.pop("priced"), run.pop("asked")
-    if priced.last is not None and priced.last[0] == "ClusterQuery":
-        given = priced.of(run["steps"])
-    else:
-        from secfc.planning.dry_run import total_cost
+    from secfc.planning.dry_run import total_cost
 
-        given = total_cost([priced.of_kind(one) for one in asked])
+    given = total_cost([priced.of_kind(one) for one in asked])
     known = {
         "bytes": given.nbytes,
         "rounds": given.rounds,

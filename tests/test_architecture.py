@@ -63,8 +63,8 @@ ROOMS = {
     "secfc.disclosure.decoded",
     "secfc.disclosure.noise": f"secfc.errors {FIELD} secfc.roles secfc.data secfc.privacy secfc.kmeans "
     "secfc.coded secfc.disclosure.decoded",
-    "secfc.disclosure": f"secfc.errors secfc.remedies {FIELD} field.compare secfc.roles secfc.privacy "
-    "secfc.kmeans secfc.coded secfc.disclosure.decoded secfc.disclosure.compare "
+    "secfc.disclosure": "secfc.remedies field.secrets field.ring field.compare secfc.roles "
+    "secfc.privacy secfc.kmeans secfc.coded secfc.disclosure.decoded secfc.disclosure.compare "
     "secfc.disclosure.dealerless secfc.disclosure.noise secfc.disclosure.owner_labels",
     "secfc.coded_kmeans": f"secfc.errors field.kernels {FIELD} field.compare psu secfc.roles secfc.data "
     "secfc.privacy secfc.algorithm secfc.run_summary secfc.kmeans secfc.attacks secfc.coded "

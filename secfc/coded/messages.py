@@ -241,22 +241,6 @@ class LabelShare(Message, tag=22):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class FinalShare(Message, tag=54):
-    """Member to server: its share of the last labels, after so many steps, and whether the run converged.
-
-    words: binary digits, (places, words), uniform but for their sum.
-    """
-
-    words: Array
-    steps: int
-    converged: bool
-
-    def __post_init__(self) -> None:
-        refuse_if(not is_array(self.words, "u", 2), "shares of labels are words, (places, words)")
-        refuse_if(self.steps < 1, "a run has at least one step")
-
-
-@dataclass(frozen=True, eq=False, repr=False)
 class MissingMessages(Message, tag=23):
     """Client to server, and to who waits for it: the step it could not finish, and whom it did not hear.
 

@@ -26,9 +26,6 @@ from secfc.roles.messages import FinalResult, Message
 
 Array = NDArray[Any]
 
-# Rounds of one step at most: three layers of arithmetic, some 10 of carries, 5 of winners, 40 of changes.
-STEP_ROUNDS = 128
-
 # What an answer opens: distances, which the server decodes; labels of a step; numbers of clusters; sizes
 # after a step; the labels of a run to all; to owners their own.
 Opens = Literal["distances", "labels", "numbers", "sizes", "last labels", "own labels"]
@@ -81,7 +78,6 @@ class Traits:
     shared: whether it is about labels that stay shared among a committee.
     factors: whether it may look for a center several times as near as every other.
     detail: checks what only this operation is about.
-    step_rounds: rounds that every step of the plan may take in one answer.
     """
 
     halves: bool = False
@@ -89,7 +85,6 @@ class Traits:
     shared: bool = False
     factors: bool = False
     detail: Callable[[Subject, Array], None] | None = None
-    step_rounds: int = 0
 
 
 SHARED = Traits(shared=True)
@@ -114,8 +109,6 @@ class Operation(Enum):
     COST = 7, "CostQuery", "numbers"
     GAIN = 8, "GainQuery", "numbers", Traits(halves=True, everywhere=True)
     LOSS = 9, "LossQuery", "numbers", Traits(everywhere=True, detail=_check_pairs)
-    # All of Lloyd's heuristic from this start.
-    CLUSTER = 10, "ClusterQuery", "last labels", Traits(step_rounds=STEP_ROUNDS)
     # A step from labels that nobody knows; a cut of every cluster in two; what keeping unions apart gains;
     # what clusters cost; then labels to their owners, while clients keep shares of the centers, or to all.
     LLOYD_STEP = 11, "LloydStepQuery", "sizes", SHARED
@@ -150,10 +143,6 @@ class Operation(Enum):
     def compares(self) -> bool:
         """Whether clients compare points, and neither show distances nor count."""
         return self.opens not in ("distances", "numbers")
-
-    def strides(self, max_iter: int) -> int:
-        """How many query numbers its answer takes: a run's rounds are those of many queries."""
-        return 1 - (-max_iter * self.traits.step_rounds // STRIDE)
 
 
 @dataclass(frozen=True, eq=False, repr=False)

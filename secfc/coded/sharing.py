@@ -170,10 +170,7 @@ def check_shares(plan: CodedPlan, number: int, sender: PartyId, message: RowShar
     check_residues(plan.code.basis, sender, message.masks, (plan.masks(j, number), plan.projections.words))
 
 
-def answer_query(number: int, message: Any, phase: str, strides: int = 1) -> Exchange:
-    """A client's answer to the server's question of this number, or silence, and the wait for the next.
-
-    strides: how many question numbers the answer takes.
-    """
+def answer_query(number: int, message: Any, phase: str) -> Exchange:
+    """A client's answer to the server's question of this number, or silence, and the wait for the next."""
     send = {} if message is None else {SERVER: message}
-    return Exchange(send, (SERVER,), round=number, accept=number + strides * STRIDE, phase=phase)
+    return Exchange(send, (SERVER,), round=number, accept=number + STRIDE, phase=phase)

@@ -163,7 +163,7 @@ class ClientSteps:
         else:
             yield from self.answer.watch(query, sizes)
         self.validator.opened = self.answer.opened
-        return answer_query(query.round, message, "distances", query.operation.strides(self.plan.max_iter))
+        return answer_query(query.round, message, "distances")
 
     def open_final_centers(self, request: RevealCenters, missed: int) -> Role[Exchange]:
         """Send shares of the sums of final clusters, or what the policy makes of them."""

@@ -175,13 +175,7 @@ class QueryGenerator:
     def lloyd(self, labels: Array, k: int, max_iter: int) -> Generator[Any, Any, Trace]:
         """A whole run of the heuristic."""
         self.started = True
-        if self.exposes != "nothing":
-            return (yield from lloyd(labels, k, max_iter, self))
-        if k == 1 or labels.max() < 0:
-            last = np.zeros_like(labels) if labels.max() >= 0 else labels
-        else:
-            last = yield ExpectedQuery(Subject(Operation.CLUSTER, k, labels), result=False)
-        return Trace(k, (labels, last), None, False)
+        return (yield from lloyd(labels, k, max_iter, self))
 
 
 def implied_response(question: Query, due: ExpectedQuery) -> Array:

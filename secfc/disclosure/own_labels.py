@@ -20,7 +20,6 @@ from secfc.coded.blame import CheaterIdentification
 from secfc.coded.plan import CodedPlan, RowLayout
 from secfc.coded.policy import ClientPolicy, ExactPolicy, LabelSharing, PolicyCapabilities
 from secfc.coded.source import CodedSource
-from secfc.disclosure.compare.computing_party import ComputingParty
 from secfc.disclosure.compare.session import (
     LEAST_LANES,
     Rule,
@@ -31,11 +30,8 @@ from secfc.disclosure.compare.session import (
     refuse_broken,
 )
 from secfc.disclosure.compare.trusted_dealer import TrustedDealer
-from secfc.disclosure.dealerless.policy import Dealerless, DealerlessParty
-from secfc.disclosure.owner_labels.backend import LabelSharingBackend
-from secfc.disclosure.owner_labels.client import OwnerLabelsClient
-from secfc.disclosure.owner_labels.dealer import DealerBackend
-from secfc.disclosure.owner_labels.dealerless import DealerlessBackend
+from secfc.disclosure.dealerless.policy import Dealerless
+from secfc.disclosure.owner_labels.client import sharing_client
 from secfc.disclosure.owner_labels.server import OwnerLabelsServer
 from secfc.kmeans.splitting import Splitting
 from secfc.kmeans.starts import RandomLabels, Start
@@ -155,11 +151,7 @@ class OwnLabels(ExactPolicy):
         )  # fmt: skip
 
     def client(self, plan: CodedPlan, name: PartyId, *, coins: Coins) -> Role[ClientPolicy]:
-        member: ComputingParty | DealerlessParty = yield from self.how.member(plan, name, coins=coins)
-        way: LabelSharingBackend = (
-            DealerBackend(member, coins) if isinstance(member, ComputingParty) else DealerlessBackend(member)
-        )
-        return OwnerLabelsClient(self.how.participant(plan, member), way, coins, self.sharing)  # type: ignore[arg-type]
+        return (yield from sharing_client(self.how, self.sharing, plan, name, coins))
 
     def server(
         self, plan: CodedPlan, screening: CheaterIdentification, *, coins: Coins, threads: int

@@ -290,11 +290,10 @@ def sentences_for_clients(algorithm: Any, told: Any, result: Clustering) -> tupl
     return tuple(told.heard) if isinstance(told, LeakageRecorder) else ()
 
 
-def shrink_algorithm(algorithm: Any, plan: Any, m: int, real: int, **steps: int) -> Any:
+def shrink_algorithm(algorithm: Any, plan: Any, m: int, real: int) -> Any:
     """The algorithm for m rows in place of the real ones, at the modulus of their plan."""
     if algorithm.capabilities.coarse is not None:
         algorithm = with_parameters(algorithm, coarse="allow")
-    algorithm = replace(algorithm, **{name: v for name, v in steps.items() if name in vars(algorithm)})
     if not (isinstance(algorithm, SecFC) and isinstance(plan, CodedPlan)):
         return algorithm
     largest = algorithm.quantization.largest
@@ -320,12 +319,12 @@ def with_quota(algorithm: Any, federation: Federation, share: float) -> Any:
 
 
 def run_dry(
-    algorithm: Any, public: PublicFacts, plan: Any, m: int, k: int, server_points: int, **steps: int
+    algorithm: Any, public: PublicFacts, plan: Any, m: int, k: int, server_points: int
 ) -> DryRun:
-    """One run of m made-up rows.  plan: of the real rows.  steps: of the algorithm (max_iter)."""
+    """One run of m made-up rows.  plan: of the real rows."""
     ids = isinstance(algorithm.capabilities.membership, Private)
     federation = synthetic_rows(public, m, k, ids=ids, server_points=server_points)
-    way = with_quota(shrink_algorithm(algorithm, plan, m, public.m, **steps), federation, m / public.m)
+    way = with_quota(shrink_algorithm(algorithm, plan, m, public.m), federation, m / public.m)
     recorder = CostRecorder()
     told: Any = LeakageRecorder(way) if way.capabilities.coarse is None else way
     with warnings.catch_warnings(), silence_logs():

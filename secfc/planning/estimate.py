@@ -7,7 +7,7 @@ import hashlib
 import json
 import os
 import platform
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
 from functools import cache
@@ -19,11 +19,7 @@ import numpy as np
 import secfc
 from field.compare.bitslice import WIDTH, WORD
 from secfc.algorithm import PublicFacts
-from secfc.coded.parameters import Quantization
-from secfc.coded_kmeans.plaintext import Lloyd
-from secfc.disclosure import FinalLabelsOnly
 from secfc.disclosure.blocks import count_blocks
-from secfc.pipeline import fit
 from secfc.planning.dry_run import (
     STEPS,
     THEN,
@@ -35,7 +31,6 @@ from secfc.planning.dry_run import (
     mean_cost,
     resident_memory,
     run_dry,
-    synthetic_rows,
     total_cost,
 )
 
@@ -88,7 +83,6 @@ class BlockCount:
 # these bytes if all of them grew with rows: never of what a clock says, so that a plan says the same again.
 LEAST, WORK, COMPARED = 64, 2.5e7, 4800
 BYTES, MORE = 8e7, (2, 16)
-MADE_UP = 5000
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -162,11 +156,9 @@ def price_queries(algorithm: Any, public: PublicFacts, plan: Any) -> QueryPrices
     first, second = rehearsal_sizes(algorithm, public, k)
     points = 0 if public.server_points is None else len(public.server_points)
 
-    def rehearsed(rows: int, **steps: int) -> DryRun:
-        return run_dry(algorithm, public, plan, rows, k, points, **steps)
+    def rehearsed(rows: int) -> DryRun:
+        return run_dry(algorithm, public, plan, rows, k, points)
 
-    if asks_once(algorithm):
-        return _looped(algorithm, public, plan, k, rehearsed)
     rehearsed(first)
     low = rehearsed(second)
     high = low if second == public.m else rehearsed(next_size(low, public.m))
@@ -182,58 +174,6 @@ def price_queries(algorithm: Any, public: PublicFacts, plan: Any) -> QueryPrices
         order, kinds, step, taken, (low.m, high.m), *_memory(kinds, held), high.result.learned, high.heard,
         last, machine_name(),
     )  # fmt: skip
-
-
-def asks_once(algorithm: Any) -> bool:
-    """Whether a single question holds all steps."""
-    policy = algorithm.capabilities.policy
-    return isinstance(policy, FinalLabelsOnly) and policy.dealer is None
-
-
-def _looped(
-    algorithm: Any, public: PublicFacts, plan: Any, k: int, rehearsed: Callable[..., DryRun]
-) -> QueryPrices:
-    """Where one question holds all steps: what one step more costs is the difference of runs."""
-    first, second = rehearsal_sizes(algorithm, public, k)
-    rehearsed(first, max_iter=1)
-    low = [rehearsed(second, max_iter=most) for most in (1, 3)]
-    rows = next_size(low[1], public.m)
-    high = low if rows == second else [rehearsed(rows, max_iter=most) for most in (1, 3)]
-    few, many = (_lines(algorithm, plan, low[i], high[i], public.m)[0] for i in (0, 1))
-    apart = max(1, high[1].result.n_iter - high[0].result.n_iter)
-    asked = next(a for a in many if a and a[0] == "ClusterQuery")
-    step = _less(many[asked], few[asked]) * (1 / apart)
-    step = replace(step, slowest=step.seconds * many[asked].slowest / max(1e-9, many[asked].seconds))
-    start = _less(many[asked], step * high[1].result.n_iter)
-    order = tuple(a for a, _ in high[1].questions)
-    taken = usual_steps(algorithm, public, k)
-    kinds = {**many, asked: start + step * taken}
-    held = {**{a: float(cost.nbytes) for a, cost in many.items()}, asked: float(step.nbytes)}
-    return QueryPrices(
-        order, kinds, step, taken, (low[1].m, high[1].m), *_memory(kinds, held),
-        high[1].result.learned, high[1].heard, asked, machine_name(),
-    )  # fmt: skip
-
-
-def usual_steps(algorithm: Any, public: PublicFacts, k: int) -> int:
-    """Steps that plaintext k-means takes on some made-up rows from the same kind of start."""
-    rows = min(public.m, MADE_UP)
-    federation = synthetic_rows(replace(public, observed=None), rows, k, ids=False, server_points=0)
-    allowed = Quantization(coarse="allow")
-    twin = Lloyd(k, init=algorithm.init, max_iter=algorithm.max_iter, quantization=allowed)
-    return fit(twin, federation, bound=public.bound).n_iter
-
-
-def _less(one: RunCost, other: RunCost) -> RunCost:
-    """What one costs more than another, never less than nothing."""
-    more = one + other * -1
-    return RunCost(
-        {kind: max(0.0, value) for kind, value in more.messages.items()},
-        {kind: max(0.0, value) for kind, value in more.sizes.items()},
-        max(0.0, more.rounds),
-        max(0.0, more.seconds),
-        max(0.0, more.slowest),
-    )
 
 
 def _lines(

@@ -62,9 +62,9 @@ TABLE = (
          f"{DECODED}::test_without_the_check_a_responder_chooses_labels"),
     ),
     DeviationRow(
-        "clients that only respond, `AssignmentsOnly(dealer=None)`, `OwnLabels(dealer=None)`", "nothing",
-        "nothing", "the same check; the `t + 1` members that have parts of replies are in the rows below",
-        "noticed", "labels+dealerless|owners+dealerless",
+        "clients that only respond, without a dealer (`dealer=None`)", "nothing", "nothing",
+        "the same check; the `t + 1` members that have parts of replies are in the rows below",
+        "noticed", "labels+dealerless|owners+dealerless|final+dealerless",
         (f"{READING}::test_it_is_refused_before_its_first_false_question_opens_a_label",
          f"{SIZES}::test_it_is_refused_before_its_first_false_question_opens_a_size"),
     ),
@@ -90,24 +90,18 @@ TABLE = (
          f"{SIZES}::test_it_is_refused_before_its_first_false_question_opens_a_size"),
     ),
     DeviationRow(
-        "up to `t` clients in sums by labels that stay shared, `OwnLabels()`, `FinalLabelsOnly(dealer=...)`",
+        "up to `t` clients in sums by labels that stay shared, `OwnLabels()`, `FinalLabelsOnly()`",
         "nothing, but for labels of new points", "nothing",
         "products are checked before a center depends on them, but for `2**-60`; shares of the last sums "
-        "that go to clients which did not respond are not", "noticed", "owners|final+dealt",
+        "that go to clients which did not respond are not", "noticed", "owners|final",
         (f"{MOVED}::test_it_is_refused_before_a_size_depends_on_it",
          f"{MOVED}::test_without_the_check_sizes_count_rows_on_a_side_of_its_choice",
          f"{PRODUCTS}::test_whatever_is_added_to_products_is_noticed"),
     ),
     DeviationRow(
-        "one client in sums by labels that stay shared, `FinalLabelsOnly()`, or in rounded centers, "
-        "`OwnLabels()`", "labels",
-        "**which points lie on a side of centers that it moves, and so rows**, from sizes or last labels",
-        "nothing yet", "unnoticed", "owners|final+dealerless",
-    ),
-    DeviationRow(
-        "one client in masked replies, `FinalLabelsOnly()`", "labels",
-        "a comparison of its choice in every label that is opened, at the end", "nothing yet",
-        "unnoticed", "final+dealerless",
+        "one client in rounded centers, `OwnLabels()`", "labels",
+        "**which points lie on a side of centers that it moves, and so rows**, from sizes",
+        "nothing yet", "unnoticed", "owners+dealt",
     ),
     DeviationRow(
         "one client of the committee that compares, `AssignmentsOnly()`, where parts are played by two",

@@ -136,7 +136,6 @@ UNCHECKABLE = (
     joint.SetKeys,
     joint.ResharedPart,
     keeping.SelectedRowShare,
-    joint.ChangeShare,
     coin_toss.Commitment,
     protocol.SumShares,
     protocol.CodedSum,

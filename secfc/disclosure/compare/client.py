@@ -16,7 +16,6 @@ from field.secrets.coins import Coins
 from secfc.coded.messages import (
     CodedCosts,
     CodedGains,
-    FinalShare,
     LabelShare,
     MissingMessages,
 )
@@ -102,7 +101,7 @@ class ComparisonClient:
         match question.operation:
             case compares if compares.opens == "labels":
                 match = self.match(question, measured.sizes)
-                return self.told(match, question, self.player.compare(match, measured), LabelShare)
+                return self.told(match, question, self.player.compare(match, measured))
             case Operation.COST:
                 self.check_measured(question)
                 self.costed.add(question.labels.tobytes())
@@ -126,7 +125,7 @@ class ComparisonClient:
         """No part of mine, but to hear what others open.  sizes: of the clusters that are measured to."""
         self.opened = None
         if question.operation.opens == "labels":
-            yield from self.hear(self.match(question, sizes), question, {}, LabelShare)
+            yield from self.hear(self.match(question, sizes), question, {})
 
     def check_measured(self, question: Query) -> None:
         """Raises FaultyServer for other players than the plan has: a committee where centers are rounded."""
@@ -151,36 +150,34 @@ class ComparisonClient:
         match: ComparisonSession,
         question: Query,
         answer: Role[Message | None],
-        due: type[LabelShare | FinalShare],
     ) -> Role[None]:
         """Answer the server, and if I am in the committee, tell all clients before it what I tell it.
 
-        So whoever asks about these labels next asks clients that know them.  due: what members say of labels.
+        So whoever asks about these labels next asks clients that know them.
         """
         message = yield from answer
-        number, mine = question.round, dict[PartyId, LabelShare | FinalShare | MissingMessages]()
+        number, mine = question.round, dict[PartyId, LabelShare | MissingMessages]()
         if self.name in match.committee:
-            share = message if isinstance(message, due) else MissingMessages(0, NOBODY_MISSED)
+            share = message if isinstance(message, LabelShare) else MissingMessages(0, NOBODY_MISSED)
             others = (c for c in self.plan.clients if c != self.name)
-            yield Exchange(to_all(others, share), round=label_check_round(self.plan, question), phase="open")
+            yield Exchange(to_all(others, share), round=label_check_round(question), phase="open")
             mine = {self.name: share}
         send = {} if message is None else {SERVER: message}
         yield Exchange(send, round=number, phase="distances")
-        yield from self.hear(match, question, mine, due)
+        yield from self.hear(match, question, mine)
 
     def hear(
         self,
         match: ComparisonSession,
         question: Query,
-        mine: Mapping[PartyId, LabelShare | FinalShare | MissingMessages],
-        due: type[LabelShare | FinalShare],
+        mine: Mapping[PartyId, LabelShare | MissingMessages],
     ) -> Role[None]:
         """What the committee opens, unless one of it could not, or is not heard.  mine: my own word of it."""
         members = tuple(c for c in match.committee if c != self.name)
-        wait = Exchange({}, members, 0, round=label_check_round(self.plan, question), phase="open")
+        wait = Exchange({}, members, 0, round=label_check_round(question), phase="open")
         inbox = {**mine, **(yield wait)}
         told = {c: m for c, m in inbox.items() if not isinstance(m, MissingMessages)}
-        shares = expect_messages(told, due)
+        shares = expect_messages(told, LabelShare)
         if len(shares) == len(match.committee):
             self.opened = labels_from_shares(match, shares)
 
@@ -276,9 +273,9 @@ class ComparisonClient:
         return blind(replace(question, round=question.round + 1), None)
 
 
-def label_check_round(plan: CodedPlan, question: Query) -> int:
+def label_check_round(question: Query) -> int:
     """The round in which clients tell one another the labels that an answer opens: its last one."""
-    return question.round + question.operation.strides(plan.max_iter) * STRIDE - 1
+    return question.round + STRIDE - 1
 
 
 def own_distance_sums(basis: Basis, distances: Array, labels: Array) -> Array:

@@ -24,7 +24,7 @@ from field.compare.shared_step import side_margin
 from field.compare.tournament import Tournament
 from field.kernels.threads import split_range
 from field.ring.basis import Basis, lanes_for
-from secfc.coded.messages import FinalShare, LabelShare
+from secfc.coded.messages import LabelShare
 from secfc.coded.plan import CodedPlan, RowLayout
 from secfc.coded.policy import DistanceOracle
 from secfc.coded.queries import Operation, Query
@@ -419,7 +419,7 @@ def check_words(sender: PartyId, words: Array, shape: tuple[int, ...]) -> Array:
     return words
 
 
-def labels_from_shares(match: ComparisonSession, shares: Mapping[PartyId, LabelShare | FinalShare]) -> Array:
+def labels_from_shares(match: ComparisonSession, shares: Mapping[PartyId, LabelShare]) -> Array:
     """The labels (m,) int32 that all members' shares add up to.
 
     Raises FaultyClient for words of another shape, SuspectedParties for shares of a part that its clients do
@@ -432,7 +432,7 @@ def labels_from_shares(match: ComparisonSession, shares: Mapping[PartyId, LabelS
         told, share = len(blocks.told_by(i)), shares[c]
         checked = check_words(c, share.words, (told * schedule.places, schedule.comparison_words))
         words[c] = checked.reshape(told, schedule.places, schedule.comparison_words)
-        digests[c] = share.digests if isinstance(share, LabelShare) else b""
+        digests[c] = share.digests
     parts = split_shares(blocks, committee, match.context, words, digests)
     try:
         return match.rivals.labels(dealer_protocol.labels_from_code(schedule, reduce(np.bitwise_xor, parts)))

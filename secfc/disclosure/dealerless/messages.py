@@ -40,13 +40,6 @@ class ResharedPart(Message, tag=52):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class ChangeShare(Message, tag=53):
-    """Member to the committee: its share of the bit that says whether no label changed."""
-
-    bit: bool
-
-
-@dataclass(frozen=True, eq=False, repr=False)
 class SeatDigest(Message, tag=221):
     """Client to client: a digest (32 bytes) of keys of sets that both belong to, as the sender was told them.
 

@@ -38,6 +38,7 @@ from secfc.coded.messages import (
     LabelShare,
     MissingMessages,
 )
+from secfc.coded.plan import CodedPlan
 from secfc.coded.policy import DistanceOracle, LabelSharing, OwnResult
 from secfc.coded.queries import Operation, Query
 from secfc.coded.quorum import NOBODY_MISSED
@@ -46,9 +47,13 @@ from secfc.disclosure.checked.steps import stop_checking
 from secfc.disclosure.compare.client import ComparisonClient, label_check_round
 from secfc.disclosure.compare.rounds import stop_requesting
 from secfc.disclosure.compare.session import DEAL, ComparisonSession
+from secfc.disclosure.compare.trusted_dealer import TrustedDealer
+from secfc.disclosure.dealerless.policy import Dealerless
 from secfc.disclosure.dealerless.steps import AnswerRounds, StalledStep
 from secfc.disclosure.decoded.blinding import mask_values
 from secfc.disclosure.owner_labels.backend import LabelSharingBackend, StartedQuery
+from secfc.disclosure.owner_labels.dealer import DealerBackend
+from secfc.disclosure.owner_labels.dealerless import DealerlessBackend
 from secfc.disclosure.owner_labels.messages import SizeShare
 from secfc.disclosure.owner_labels.multiplication import (
     SecureMultiplication,
@@ -116,7 +121,7 @@ class OwnerLabelsClient:
                 return self.unless_stalled(match, self.numbers(match, measured))
             case Operation.REVEAL_LABELS if self.sharing.everybody:
                 match = self.match(question)
-                return self.heard(self.participant.told(match, question, self.show(match), LabelShare))
+                return self.heard(self.participant.told(match, question, self.show(match)))
             case Operation.DELIVER_LABELS if not self.sharing.everybody:
                 return self.deliver(self.match(question), measured)
             case Operation.PREDICT_LABELS:
@@ -134,7 +139,7 @@ class OwnerLabelsClient:
         if operation.opens == "sizes":
             yield from self.hear(self.match(question), {})
         elif operation is Operation.REVEAL_LABELS:
-            yield from self.heard(self.participant.hear(self.match(question), question, {}, LabelShare))
+            yield from self.heard(self.participant.hear(self.match(question), question, {}))
         elif self.sharing.everybody:
             yield from self.heard(self.participant.watch(question, sizes))
         elif operation.opens == "own labels":
@@ -434,7 +439,7 @@ class OwnerLabelsClient:
         if self.name in match.committee:
             share = message if isinstance(message, SizeShare) else MissingMessages(0, NOBODY_MISSED)
             others = (c for c in self.plan.clients if c != self.name)
-            yield Exchange(to_all(others, share), round=label_check_round(self.plan, question), phase="open")
+            yield Exchange(to_all(others, share), round=label_check_round(question), phase="open")
             mine = {self.name: share}
         send = {} if message is None else {SERVER: message}
         yield Exchange(send, round=question.round, phase="distances")
@@ -447,7 +452,7 @@ class OwnerLabelsClient:
         run.seat(match)
         inbox = {
             **mine,
-            **(yield Exchange({}, members, 0, round=label_check_round(self.plan, question), phase="open")),
+            **(yield Exchange({}, members, 0, round=label_check_round(question), phase="open")),
         }
         shares = expect_messages(
             {c: m for c, m in inbox.items() if not isinstance(m, MissingMessages)}, SizeShare
@@ -456,3 +461,14 @@ class OwnerLabelsClient:
             same, sizes = sizes_from_shares(match, shares, hidden=self.sharing.hidden)
             run.opened(question.at.step + 1, sizes.tolist(), match.committee)
             self.opened = np.array([same, *sizes.tolist()])
+
+
+def sharing_client(
+    how: TrustedDealer | Dealerless, sharing: LabelSharing, plan: CodedPlan, name: PartyId, coins: Coins
+) -> Role[OwnerLabelsClient]:
+    """A client whose committee compares like this, once it has its keys.  sharing: what is opened."""
+    if isinstance(how, Dealerless):
+        member = yield from how.member(plan, name, coins=coins)
+        return OwnerLabelsClient(how.participant(plan, member), DealerlessBackend(member), coins, sharing)
+    dealt = yield from how.member(plan, name, coins=coins)
+    return OwnerLabelsClient(how.participant(plan, dealt), DealerBackend(dealt, coins), coins, sharing)

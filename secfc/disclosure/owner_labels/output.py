@@ -257,7 +257,7 @@ def labels_of_own_points(
         send = {clients[j]: message for j, message in (stalled if told is None else told).items()}
     own = {c: send.pop(c) for c in (name,) if c in send}
     others = tuple(c for c in telling if c != name) if asks else ()
-    inbox = yield Exchange(send, others, 0, round=label_check_round(match.plan, match.question), phase="open")
+    inbox = yield Exchange(send, others, 0, round=label_check_round(match.question), phase="open")
     if not asks:
         return np.full(match.plan.m, -1, np.int32), set()
     spoken = {c: m for c, m in (own | dict(inbox)).items() if not isinstance(m, MissingMessages)}

@@ -299,7 +299,7 @@ def test_the_exploits_worked_with_the_old_digest(as_it_was, monkeypatch):
     error, _ = mixed(DEFAULT, odd)
     assert isinstance(error, FaultyServer)
     # A site that insists on another policy has dealt its shares when it refuses.
-    insists = dataclasses.replace(DEFAULT, disclosure=FinalLabelsOnly())
+    insists = dataclasses.replace(DEFAULT, disclosure=AssignmentsOnly(dealer=None))
     _, said = mixed(DEFAULT, insists)
     assert ("client-2", "RowShares") in said
     # Another session, and features in another order, pass unnoticed.

@@ -8,21 +8,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import secfc
-from field.code.masking import PairKeys
-from field.secrets.coins import Coins, SeededCoins
 from secfc.attacks.views import View
 from secfc.coded.membership import Private
+from secfc.coded.queries import Operation
 from secfc.data.inputs import build_algorithm
-from secfc.disclosure.compare.client import ComparisonClient
 from secfc.disclosure.dealerless.messages import ResharedPart
-from secfc.disclosure.dealerless.policy import DealerlessParty
-from secfc.disclosure.final_labels import FinalLabelsClient, FinalLabelsOnly
-from secfc.errors import FaultyClient, FaultyServer, TooFewReplies
+from secfc.disclosure.final_labels import FinalLabelsOnly
+from secfc.errors import FaultyClient, FaultyServer, SuspectedParties, TooFewReplies
 from secfc.kmeans.loop import PlainSource, lloyd
 from secfc.kmeans.starts import CenterSeparation, GivenLabels, KMeansPlusPlus, RandomPoints
-from secfc.roles.exchange import ITERATE, SERVER, run_alone
+from secfc.roles.exchange import ITERATE, SERVER, STRIDE, run_alone
 from tests.nightly import trials
-from tests.secfc.queries import altered, query
+from tests.secfc.queries import altered
 from tests.secfc.rowtest import kinds
 from tests.small import federation
 
@@ -92,7 +89,7 @@ def test_a_fixed_number_of_steps():
     assert trace.n_iter < 12
     assert (result.n_iter, result.converged) == (12, False)
     assert (result.history[-1] == trace.history[-1]).all()
-    assert not [e for e in result.transcript.envelopes if e.kind == "ChangeShare"]
+    assert not any(e.body.same for e in result.transcript.envelopes if e.kind == "SizeShare")
 
 
 @pytest.mark.parametrize("labels", [[0] * 9, [-1, 0] * 4 + [-1]])
@@ -127,11 +124,11 @@ def test_a_lost_client_costs_a_new_beginning():
     data = federation(5, 60, 2)
 
     def faults(e):
-        return () if e.sender == "client-1" and e.round > ITERATE + 40 else (e,)
+        return () if e.sender == "client-1" and e.round > ITERATE + STRIDE else (e,)
 
     result = run(data, faults=faults)
     assert_end_of_plaintext(result, data)
-    asked = {tuple(e.body.members) for e in result.transcript.envelopes if e.kind == "ClusterQuery"}
+    asked = {tuple(e.body.members) for e in result.transcript.envelopes if e.kind == "LloydStepQuery"}
     assert asked == {(0, 1, 2), (0, 2, 3)}
     with pytest.raises(TooFewReplies):
         run(federation(3, 30, 2), faults=faults)
@@ -147,35 +144,28 @@ def test_a_malformed_share_names_its_sender():
         run(federation(3, 30, 2), faults=faults)
 
 
-def test_a_second_or_another_run_is_refused():
+@pytest.mark.parametrize("step", [0, 1])
+def test_another_start_is_refused(step):
     """One run ends in one labeling; a server that may ask for more would see every step."""
-    seen = []
 
     def faults(e):
-        if e.kind == "ClusterQuery" and e.recipient == "client-2":
-            seen.append(e)
-        if e.kind == "ResharedPart" and e.sender == "client-2" and len(seen) == 1:
-            return ()  # the first attempt fails, and the second begins elsewhere
-        if e.kind == "ClusterQuery" and len(seen) > 1:
+        if e.kind == "LloydStepQuery" and e.body.at.step == step:
             object.__setattr__(e, "body", altered(e.body, labels=np.zeros(30, np.int8)))
         return (e,)
 
-    with pytest.raises(FaultyServer, match=r"another run than the plan's|more than the plan has"):
+    with pytest.raises((FaultyServer, SuspectedParties), match=r"asked"):
         run(federation(4, 30, 2), faults=faults)
 
 
-def test_steps_and_distances_are_refused():
-    plan = run(federation(3, 30, 2), max_iter=1).plan
-    keys = PairKeys({1: bytes(16), 2: bytes(16)})
-    comparer = DealerlessParty(plan, "client-0", keys, SeededCoins(0, "a"))
-    client = FinalLabelsClient(
-        ComparisonClient(plan, "client-0", keys, comparer, consent=False), comparer, stop=True
-    )
-    labels, numbers = np.zeros(30, np.int8), np.arange(3, dtype=np.int32)
-    with pytest.raises(FaultyServer, match="labels of a step"):
-        client(query("CompareQuery", 9, 3, labels, numbers, numbers), None)
-    with pytest.raises(FaultyServer, match="asked for distances"):
-        client(query("DistanceQuery", 9, 3, labels, numbers), None)
+@pytest.mark.parametrize("asked", [Operation.COMPARE, Operation.REVEAL_LABELS])
+def test_labels_of_a_step_are_refused(asked):
+    def faults(e):
+        if e.kind == "LloydStepQuery" and e.body.at.step == 1:
+            object.__setattr__(e, "body", altered(e.body, operation=asked))
+        return (e,)
+
+    with pytest.raises((FaultyServer, SuspectedParties), match=r"asked"):
+        run(federation(4, 30, 2), faults=faults)
 
 
 # --- what is refused -----------------------------------------------------------------------------
@@ -200,8 +190,6 @@ def test_what_would_be_opened_is_refused(parameters, why):
 # --- views ---------------------------------------------------------------------------------------
 
 STEPS = 2
-# The third of a committee holds shares and opens none.
-MEMBERS = ("client-0", "client-1")
 
 
 @pytest.fixture(scope="module")
@@ -210,20 +198,24 @@ def common():
     return data, run(data, k=3, max_iter=STEPS)
 
 
-# Per step: 3 reductions and 1 dealing of winners, of which member 2 deals none; a last step needs no
-# one-hot labels.  Three lanes make fractions of 93 digits: 8 rounds of carries, 1 against empty
-# clusters, 1 of winners, 4 + 6 of changes; the members deal bits besides.
+# Per step: sums of points, products of these, and what numbers are made of, each dealt anew; parts of the
+# winners' bits, of which the third client deals none; and their product.  Of each dealing one of two
+# receivers expands its share.  The second step sums by shared labels, so its products are checked.
 GOLDEN = {
-    (SERVER,): {"Hello": 3, "FinalShare": 3},
+    (SERVER,): {"Hello": 3, "SizeShare": 3 * STEPS, "LabelShare": 3},
     ("client-0",): {
-        "Hello": 3, "RowShares": 2, "PublicKey": 2, "ClusterQuery": 1, "FinalResult": 1,
-        "ResharedPart": 3 * 2 * STEPS + (1 + 2) * (STEPS - 1), "MaskedDistances": STEPS,
-        "MaskedBits": (8 + 1 + 1 + 10) * STEPS, "ChangeShare": STEPS, "FinalShare": 2,
+        "Hello": 3, "RowShares": 2, "PublicKey": 2, "LloydStepQuery": STEPS, "RevealLabels": 1,
+        "FinalResult": 1, "ResharedPart": 12, "CheckedPart": 2, "ProductWords": 2,
+        "MaskedDistances": STEPS, "MaskedBits": 26, "SizeShare": 2 * STEPS,
+        "LabelShare": 2, "CheckDealing": STEPS, "CheckCoin": STEPS + 6, "CheckDigest": STEPS + 2,
+        "MaskedRow": 2 * STEPS, "MaskedProducts": 2 * STEPS, "PartSums": STEPS,
     },
     ("client-2",): {
-        "Hello": 3, "RowShares": 2, "PublicKey": 2, "ClusterQuery": 1, "FinalResult": 1,
-        "ResharedPart": 3 * 2 * STEPS + (2 + 2) * (STEPS - 1), "SetKeys": 2,
-        "MaskedBits": (1 + 8 + 1 + 1 + 10) * STEPS, "ChangeShare": 2 * STEPS, "FinalShare": 2,
+        "Hello": 3, "RowShares": 2, "PublicKey": 2, "LloydStepQuery": STEPS, "RevealLabels": 1,
+        "FinalResult": 1, "ResharedPart": 12, "CheckedPart": 2, "ProductWords": 2,
+        "MaskedBits": 28, "SizeShare": 2 * STEPS, "SetKeys": 2,
+        "LabelShare": 2, "CheckDealing": 2 * STEPS, "CheckCoin": 2 * STEPS + 6, "CheckDigest": 2 * STEPS + 2,
+        "MaskedRow": 2 * STEPS,
     },
 }  # fmt: skip
 GOLDEN = {
@@ -239,30 +231,13 @@ def test_golden_kinds_of_messages(common, parties):
 
 def test_nobody_is_told_labels_on_the_way(common):
     _, result = common
+    last = max(e.round for e in result.transcript.envelopes if e.kind == "RevealLabels")
     for e in result.transcript.envelopes:
-        assert e.kind not in ("DistanceQuery", "CompareQuery", "CodedDistances", "LabelShare")
-        if e.kind == "ClusterQuery":
+        assert e.kind not in ("DistanceQuery", "CompareQuery", "CodedDistances")
+        assert e.kind != "LabelShare" or e.round >= last
+        if e.kind == "LloydStepQuery":
             assert (e.body.labels == result.history[0]).all()
     assert result.cost is None
-
-
-def bits_to(result, coalition):
-    words = [
-        e.body.words.reshape(-1)
-        for e in View.of(result, result.plan, coalition).received()
-        if e.kind == "MaskedBits" or (e.kind == "FinalShare" and e.sender in MEMBERS)
-    ]
-    return np.concatenate(words).view(np.uint8)
-
-
-def residues_to(result, coalition):
-    """All residues that the coalition was told after the points, in 256 equal parts of the prime."""
-    out = []
-    for e in View.of(result, result.plan, coalition).received():
-        if e.kind in ("ResharedPart", "MaskedDistances"):
-            for lane, p in zip(e.body.values, result.plan.code.basis.primes, strict=True):
-                out.append((lane.reshape(-1).astype(np.uint64) * 256 // p).astype(np.uint8))
-    return np.concatenate(out)
 
 
 def is_uniform(octets):
@@ -270,63 +245,6 @@ def is_uniform(octets):
     counts = np.bincount(octets, minlength=256)
     expected = octets.size / 256
     return float(((counts - expected) ** 2 / expected).sum()) < 255 + 5 * (2 * 255) ** 0.5
-
-
-COALITIONS = [(SERVER, "client-0"), (SERVER, "client-1"), (SERVER, "client-2")]
-
-
-@pytest.mark.parametrize("coalition", COALITIONS, ids="+".join)
-def test_what_one_client_with_the_server_is_told_is_uniform(common, coalition):
-    _, result = common
-    assert is_uniform(bits_to(result, coalition))
-    assert is_uniform(residues_to(result, coalition))
-
-
-def test_two_clients_read_what_one_cannot(common):
-    # Control: two shares of every dealer's part give the first sums, which uniform numbers would not.
-    data, result = common
-    code, points = result.plan.code, result.plan.quantizer(data.stacked())
-    told = [e for e in result.transcript.envelopes if e.kind == "ResharedPart"]
-    first = min(e.round for e in told)
-    parts = [
-        code.decode({result.plan.clients.index(e.recipient): e.body.values for e in told
-                     if e.round == first and e.sender == dealer}, 1)
-        for dealer in result.plan.clients
-    ]  # fmt: skip
-    sums = code.basis.lift_signed(code.basis.add(code.basis.add(parts[0], parts[1]), parts[2]))
-    start = result.history[0]
-    assert (sums.reshape(3, 3) == [points[start == h].sum(axis=0) for h in range(3)]).all()
-
-
-def test_without_masks_the_same_test_fails(monkeypatch):
-    monkeypatch.setattr(Coins, "mask", lambda self, out: None)
-    result = run(federation(3, 320, 3), k=3, max_iter=STEPS)
-    assert not any(is_uniform(bits_to(result, coalition)) for coalition in COALITIONS)
-
-
-def test_without_noise_in_shares_the_same_test_fails(monkeypatch):
-    fill = Coins.fill_residues
-
-    def narrow(self, prime, out):
-        fill(self, prime, out)
-        if out.dtype == np.uint32:  # and not the masks that tested rows are hidden under
-            out >>= out.dtype.type(8)
-
-    monkeypatch.setattr(Coins, "fill_residues", narrow)
-    result = run(federation(3, 320, 3), k=3, max_iter=STEPS)
-    assert not any(is_uniform(residues_to(result, coalition)) for coalition in COALITIONS)
-
-
-def test_the_shape_of_a_run_depends_on_nothing_but_the_number_of_steps():
-    """Same plan and steps, other data: the same messages of the same sizes."""
-    shapes = []
-    for seed in (1, 2):
-        data = federation(3, 50, 2, seed)
-        result = run(data, max_iter=2, stop=False, scale=64.0, coarse="allow")
-        shapes.append(
-            [(e.round, e.sender, e.recipient, e.kind, e.nbytes) for e in result.transcript.envelopes]
-        )
-    assert shapes[0] == shapes[1]
 
 
 def test_what_the_server_learned_is_said(common):

@@ -65,7 +65,6 @@ def test_labels_are_those_of_plaintext_lloyd(t, ell, m, d, k, seed, whole, point
     data = federation(n, max(m, n, k), d, seed, whole)
     start = {"init": RandomPoints()} if points else {}
     if everybody:
-        dealer = SERVER if dealer is None else dealer
         result = final(data, k=k, t=t, ell=ell, seed=seed, max_iter=4, dealer=dealer, **start)
         assert_end_of_plaintext(result, data, 4)
     else:
@@ -171,7 +170,7 @@ def test_no_size_is_told(result, dealer):
     for seed in (1, 2):
         data = federation(4, 64, 2, seed)
         if result is final:
-            found = final(data, stop=False, max_iter=3, dealer=dealer or SERVER, scale=64.0, coarse="allow")
+            found = final(data, stop=False, max_iter=3, dealer=dealer, scale=64.0, coarse="allow")
         else:
             found = own(data, max_iter=1, dealer=dealer, scale=64.0, coarse="allow")
         start = np.bincount(start_of(found), minlength=3)

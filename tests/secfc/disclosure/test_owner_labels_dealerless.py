@@ -115,9 +115,7 @@ def test_the_server_hears_sizes_changes_and_nothing_else(common):
         e.kind for e in common.transcript.envelopes if e.recipient == SERVER and e.round >= 7 << 32
     )
     assert set(said) == {"SizeShare", "MissingMessages"}
-    assert not {"Corrections", "MaskSeed", "LabelShare", "FinalShare"} & {
-        e.kind for e in common.transcript.envelopes
-    }
+    assert not {"Corrections", "MaskSeed", "LabelShare"} & {e.kind for e in common.transcript.envelopes}
 
 
 @pytest.mark.parametrize("coalition", COALITIONS, ids="+".join)

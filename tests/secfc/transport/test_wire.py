@@ -377,15 +377,11 @@ MESSAGES = {
     ),
     joint.SetKeys: st.builds(joint.SetKeys, npst.arrays(np.uint8, st.tuples(st.integers(0, 3), st.just(16)))),
     joint.ResharedPart: st.builds(joint.ResharedPart, arrays(dtype=np.uint32, axes=(2, 2))),
-    joint.ChangeShare: st.builds(joint.ChangeShare, st.booleans()),
     keeping.SizeShare: st.builds(keeping.SizeShare, arrays(dtype=np.uint32, axes=(2, 2)), st.booleans()),
     keeping.OwnShare: st.builds(keeping.OwnShare, arrays(dtype=np.uint64, axes=(2, 2))),
     keeping.SelectedRowShare: st.builds(keeping.SelectedRowShare, arrays(dtype=np.uint32, axes=(2, 2))),
     own.RevealSums: st.builds(own.RevealSums, count, st.integers(1, 2**40)),
     own.RunEnded: ends(),
-    own.FinalShare: st.builds(
-        own.FinalShare, arrays(dtype=np.uint64, axes=(2, 2)), st.integers(1, 2**40), st.booleans()
-    ),
     own.CodedGains: st.builds(
         own.CodedGains, arrays(dtype=np.uint32, axes=(2, 2)), further=st.none() | coded(2)
     ),
@@ -587,7 +583,6 @@ def asked():
         query("CostQuery", 10, 2, k2, who, members, 1),
         query("GainQuery", 10, 4, k4, who),
         query("LossQuery", 10, 3, np.array([0, 2, 1], np.int8), who, detail=np.array([[0, 2]], np.int32)),
-        query("ClusterQuery", 11, 2, k2, who, who),
         two("LloydStepQuery", 0, 0, [1, 1], [0, 1]),
         two("SplitQuery", 0, 0, [1, 1], [0, 1], np.array([[1], [-1]], np.int8)),
         two("SplitGainQuery", 0, 1, [1, 1], [0, 1], np.array([[1, 2]], np.int8)),
@@ -687,8 +682,6 @@ def examples():
         joint.WitnessedBits(np.empty((0, 1, 2), np.uint64), bytes(range(16))),
         joint.SetKeys(np.arange(32, dtype=np.uint8).reshape(2, 16)),
         joint.ResharedPart(np.array([[1, 2, 3]], np.uint32)),
-        joint.ChangeShare(True),
-        own.FinalShare(np.array([[5], [6]], np.uint64), 4, False),
         keeping.SizeShare(np.array([[5]], np.uint32), False),
         keeping.OwnShare(np.array([[5], [6]], np.uint64)),
         keeping.SelectedRowShare(np.array([[5, 6]], np.uint32)),

@@ -30,6 +30,7 @@ WAYS = {
     "hidden sizes, a client deals": dict(disclosure=secfc.OwnLabels("client-0", sizes="hidden")),
     "own labels, nobody deals": dict(disclosure=secfc.OwnLabels(None)),
     "hidden sizes, nobody deals": dict(disclosure=secfc.OwnLabels(None, sizes="hidden")),
+    "final labels, nobody deals": dict(disclosure=secfc.FinalLabelsOnly()),
     "labels": dict(disclosure=secfc.AssignmentsOnly(), init=RandomPoints()),
     "final labels": dict(disclosure=secfc.FinalLabelsOnly(dealer=SERVER)),
 }
