@@ -184,7 +184,7 @@ def implied_response(question: Query, due: ExpectedQuery) -> Array:
     Where clusters are halved they are whole in what was opened before, if not the answer was halves too.
     """
     at = question.subject.shared
-    if at is not None:
+    if at is not None and due.operation.shared:
         if due.operation.opens == "sizes":
             return np.array([question.operation is not Operation.LLOYD_STEP, *at.sizes.tolist()])
         if due.operation is Operation.SPLIT_GAIN:

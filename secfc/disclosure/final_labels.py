@@ -26,6 +26,7 @@ from secfc.disclosure.compare.session import (
 )
 from secfc.disclosure.compare.trusted_dealer import TrustedDealer
 from secfc.disclosure.dealerless.policy import Dealerless
+from secfc.disclosure.decoded.distances import CheckedQuorum
 from secfc.disclosure.owner_labels.client import sharing_client
 from secfc.disclosure.owner_labels.server import OwnerLabelsServer
 from secfc.kmeans.starts import RandomLabels, Start
@@ -114,7 +115,7 @@ class FinalLabelsOnly(ExactPolicy):
     ) -> Role[CodedSource]:
         committees = yield from self.how.committees(plan, screening)
         runs = OwnerLabelsServer(committees, self.sharing)
-        return CodedSource(committees.quorum, committees, runs, runs)
+        return CodedSource(CheckedQuorum(committees.quorum), committees, runs, runs)
 
     def learned(self, plan: CodedPlan) -> tuple[str, ...]:
         count = "the number of steps until no label changed, " if self.stop else ""

@@ -31,6 +31,7 @@ from secfc.disclosure.compare.session import (
 )
 from secfc.disclosure.compare.trusted_dealer import TrustedDealer
 from secfc.disclosure.dealerless.policy import Dealerless
+from secfc.disclosure.decoded.distances import CheckedQuorum
 from secfc.disclosure.owner_labels.client import sharing_client
 from secfc.disclosure.owner_labels.server import OwnerLabelsServer
 from secfc.kmeans.splitting import Splitting
@@ -158,7 +159,7 @@ class OwnLabels(ExactPolicy):
     ) -> Role[CodedSource]:
         committees = yield from self.how.committees(plan, screening)
         runs = OwnerLabelsServer(committees, self.sharing)
-        return CodedSource(committees.quorum, committees, runs, runs, runs.grown)
+        return CodedSource(CheckedQuorum(committees.quorum), committees, runs, runs, runs.grown)
 
     def ledger(self, plan: CodedPlan) -> Ledger:
         return Ledger().record(

@@ -318,9 +318,7 @@ def with_quota(algorithm: Any, federation: Federation, share: float) -> Any:
     return replace(algorithm, membership=replace(membership, quota=quota))
 
 
-def run_dry(
-    algorithm: Any, public: PublicFacts, plan: Any, m: int, k: int, server_points: int
-) -> DryRun:
+def run_dry(algorithm: Any, public: PublicFacts, plan: Any, m: int, k: int, server_points: int) -> DryRun:
     """One run of m made-up rows.  plan: of the real rows."""
     ids = isinstance(algorithm.capabilities.membership, Private)
     federation = synthetic_rows(public, m, k, ids=ids, server_points=server_points)

@@ -12,18 +12,18 @@ from secfc.data.inputs import build_algorithm
 from secfc.disclosure import OwnLabels
 from secfc.disclosure.owner_labels.client import OwnerLabelsClient
 from secfc.kmeans.loop import PlainSource, lloyd
-from secfc.kmeans.starts import GivenLabels, RandomPoints
+from secfc.kmeans.starts import GivenLabels, KMeansPlusPlus, RandomPoints
 from secfc.roles.exchange import SERVER, run_alone
 from tests.nightly import trials
 from tests.secfc.coded.test_membership import overlapping
 from tests.secfc.disclosure.test_final_labels import federation
 
 
-def run(data, *, k=3, t=1, max_iter=8, dealer=SERVER, sizes="open", seed=0, **parameters):
+def run(data, *, k=3, t=1, max_iter=8, dealer=SERVER, sizes="open", consent=False, seed=0, **parameters):
     more = {name: parameters.pop(name) for name in ("faults", "sealed", "watch") if name in parameters}
     parameters.setdefault("init", secfc.RandomLabels())
     way = build_algorithm(
-        secfc.SecFC, k=k, t=t, max_iter=max_iter, disclosure=OwnLabels(dealer, sizes=sizes), **parameters
+        secfc.SecFC, k=k, t=t, max_iter=max_iter, disclosure=OwnLabels(dealer, consent, sizes), **parameters
     )
     return secfc.fit(way, data, seed=seed, keep_bodies=True, **more)
 
@@ -181,6 +181,14 @@ def test_a_run_that_ends_before_it_converges_says_so():
     steps = run(data, k=4, max_iter=50).n_iter
     for max_iter in range(1, steps + 2):
         assert_that_of_plaintext(run(data, k=4, max_iter=max_iter), data, max_iter)
+
+
+@pytest.mark.parametrize("dealer", [SERVER, None])
+def test_a_start_may_open_distances_by_consent(dealer):
+    data = federation(5, 40, 2)
+    result = run(data, init=KMeansPlusPlus(), dealer=dealer, consent=True)
+    assert_that_of_plaintext(result, data)
+    assert any(e.kind == "DistanceQuery" for e in result.transcript.envelopes)
 
 
 def test_clients_with_one_point_and_none():
