@@ -179,7 +179,7 @@ def init(given: InitOptions) -> None:
 
 
 def _run(given: InitOptions) -> str:
-    from secfc.cli.deploy.run_file import build_run, serving_sentences, spare_sentence
+    from secfc.cli.deploy.run_file import build_run, carried_sentences, serving_sentences, spare_sentence
 
     with bad_input(OSError, UnicodeDecodeError):
         pem = None if given.authority is None else given.authority.read_text(encoding="ascii")
@@ -196,7 +196,12 @@ def _run(given: InitOptions) -> str:
     work = build_run(made)
     with bad_input(OverflowError):  # a plan that cannot be fails here, not at every site
         work.algorithm.plan(replace(work.public, counts=(100,) * len(work.public.clients)))
-    for note in (*work.notes, spare_sentence(work), *(more for _, more in serving_sentences(made, work))):
+    for note in (
+        *work.notes,
+        spare_sentence(work),
+        *carried_sentences(work),
+        *(more for _, more in serving_sentences(made, work)),
+    ):
         click.echo(f"Note: {note}.")
     if work.derived:
         click.echo(

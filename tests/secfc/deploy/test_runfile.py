@@ -8,7 +8,7 @@ import pytest
 
 import secfc
 from secfc.cli.deploy.readiness import facts_to_judge
-from secfc.cli.deploy.run_file import build_run, serving_sentences
+from secfc.cli.deploy.run_file import build_run, carried_rows, carried_sentences, serving_sentences
 from secfc.data.dialects import Dialect
 from secfc.data.linkage import Linkage, LinkageField
 from secfc.deploy.floors import BelowFloor, Floors, Stakes
@@ -333,7 +333,7 @@ def test_a_key_is_its_owners_alone(tmp_path):
 def test_a_large_site_beside_small_ones_is_refused_only_where_no_others_would_do():
     features = tuple(f"x{i}" for i in range(20))
     made = build_run(replace(runfile(options={"bound": 32.0}), features=features))
-    with pytest.raises(InputError, match="points of d=20 features leave"):
+    with pytest.raises(InputError, match=r'd=20 features leave.*centers = "rounded"'):
         made.draft(made.guessed(140_000, 140_000))
     facts, when = facts_to_judge(made, 140_000)
     assert facts.counts == (140_000, 100, 100)
@@ -364,3 +364,20 @@ def test_an_ipv6_address_of_a_hub_stands_in_brackets():
         assert replace(runfile(), hub=hub).hub == hub
     with pytest.raises(InputError, match=r"in brackets, as wss://\[2001:db8::1\]:443"):
         replace(runfile(), hub="wss://2001:db8::1")
+
+
+def test_who_writes_a_run_file_is_told_how_many_rows_it_carries_and_what_carries_more():
+    run = replace(runfile(options={"bound": 32.0}), features=tuple(f"x{i}" for i in range(20)))
+    made = build_run(run)
+    rows = carried_rows(made)
+    assert rows == 285_501  # in wholes of three sites
+    made.draft(made.guessed(rows // 3, rows // 3))
+    with pytest.raises(InputError):
+        made.draft(made.guessed(rows // 3 + 1, rows // 3 + 1))
+    (said,) = carried_sentences(made)
+    assert "285,501 rows" in said
+    assert "--set centers=rounded" in said
+    rounded = build_run(replace(run, options={"bound": 32.0, "centers": "rounded"}))
+    assert not list(carried_sentences(rounded))
+    final = build_run(replace(run, options={"bound": 32.0, "disclosure": "final-labels"}))
+    assert [("rounded" in said, "the most" in said) for said in carried_sentences(final)] == [(False, True)]
