@@ -43,6 +43,7 @@ WORDS = "tests/secfc/disclosure/checked/test_checked_words.py"
 WITNESSED = "tests/secfc/disclosure/test_dealerless_witnessed.py"
 READING = "tests/secfc/active/test_a9_false_distances.py"
 SIZES = "tests/secfc/active/test_a9_sizes_as_tests.py"
+CLUSTERS = "tests/secfc/active/test_a11_more_clusters.py"
 VALIDITY = "tests/secfc/active/test_a1_input_validity.py"
 SUMS = "tests/secfc/secure_sum/test_aggregate.py"
 
@@ -113,7 +114,9 @@ TABLE = (
          f"{WORDS}::test_who_tells_different_words_to_two_is_noticed_in_the_next_openings",
          f"{WORDS}::test_false_shares_of_labels_are_used_by_nobody",
          "tests/secfc/active/test_a10_inner_bits.py::"
-         "test_where_two_play_it_the_run_ends_before_a_label_of_the_first_false_step"),
+         "test_where_two_play_it_the_run_ends_before_a_label_of_the_first_false_step",
+         f"{CLUSTERS}::test_a_member_that_flips_a_bit_of_any_question_is_refused_before_a_label_of_it",
+         "tests/secfc/coded/test_faults.py::test_where_a_client_deviates_a_run_is_exact_or_suspects_it"),
     ),
     DeviationRow(
         "one client of the committee that compares, where each part is played by one", "labels",
