@@ -76,12 +76,17 @@ class TrustedDealer:
         if self.dealer == SERVER:
             keys = yield from collect_seeds(plan, plan.clients)
         quorum = MaskedQuorum(ServerContext(plan, screening))
-        choice = CommitteeChoice(committee_size(plan.code.t), self.dealer, plan.deviating)
-        return CommitteeServer(quorum, choice, keys)
+        return CommitteeServer(quorum, self.seating(plan), keys)
+
+    def seating(self, plan: CodedPlan) -> CommitteeChoice:
+        """Who compares."""
+        return CommitteeChoice(committee_size(plan.code.t), self.dealer, plan.deviating)
 
     def learned(self, plan: CodedPlan) -> tuple[str, ...]:
         """What becomes of distances, for people."""
-        who, members = "it" if self.dealer == SERVER else self.dealer, committee_size(plan.code.t)
+        seating, who = self.seating(plan), "it" if self.dealer == SERVER else self.dealer
+        blocks = seating.among(plan.code.n - (self.dealer != SERVER))
+        members = seating.size if blocks is None else blocks.players
         joined = f"with one of these clients {who} would learn every distance"
         return (
             f"no distance of a point: {members} clients compared them under masks that {who} dealt; {joined}",

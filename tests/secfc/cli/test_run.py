@@ -115,7 +115,7 @@ def test_the_demonstration_explains_itself_and_writes_nothing(monkeypatch: pytes
         "client -> server   shares of the labels",
         "What the server learned",
         "no point and no center",
-        "no distance of a point: 5 clients compared them under masks that it dealt",
+        "no distance of a point: 7 clients compared them under masks that it dealt",
         "tried: labels alone let it guess",
     ):
         assert phrase in result.stdout, phrase
