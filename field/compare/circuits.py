@@ -120,23 +120,3 @@ def winner_products(bits: Array, literals: Array, wanted: Array, constant: Const
             axis=1,
         )
     return np.ascontiguousarray(rows[:, factors[:, 0]])
-
-
-def all_set(bits: Array) -> Circuit[Array]:
-    """Whether all bits of (held, rows, words) are set: (held, 1, 1), in the lowest bit, the others are 0."""
-    left = bits.reshape(len(bits), -1, 1)
-    while left.shape[1] > 1:
-        half = left.shape[1] // 2
-        every = np.arange(half)
-        products = yield (Gates(left, every, left, every + half),)
-        left = np.concatenate([np.stack(products), left[:, 2 * half :]], axis=1)
-    for shift in (32, 16, 8, 4, 2, 1):
-        products = yield (Gates(left, np.array([0]), left >> np.uint64(shift), np.array([0])),)
-        left = np.stack(products)
-    # What is left in the other bits says something of parts, and is nobody's business.
-    return np.asarray(left & np.uint64(1))
-
-
-def row_products(x: Array, left: Array, y: Array, right: Array) -> Circuit[Array]:
-    """Products of rows: (held, gates, words)."""
-    return np.stack((yield (Gates(x, left, y, right),)))

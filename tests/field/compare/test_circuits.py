@@ -43,21 +43,3 @@ def test_the_winner_is_the_least_and_the_first_of_equals(k):
     assert (one_hot.sum(axis=0) == 1).all()
     assert (one_hot.argmax(axis=0) == values.argmin(axis=0)).all()
     assert (from_planes(winner_code(contest, won[0]), 300) == values.argmin(axis=0)).all()
-
-
-@pytest.mark.parametrize("words", [1, 2, 3, 7])
-def test_all_of_says_one_bit_only(words):
-    full = np.full((1, 3, words), circuits.ONES)
-    assert clear(circuits.all_set(full)).tolist() == [[[1]]]
-    for row, word, bit in ((0, 0, 0), (2, words - 1, 63), (1, words // 2, 17)):
-        some = full.copy()
-        some[0, row, word] ^= np.uint64(1 << bit)
-        # Half the bits are set in the other places of the last word, and none of them is told.
-        assert clear(circuits.all_set(some)).tolist() == [[[0]]]
-
-
-def test_products_of_rows():
-    rng = np.random.default_rng(0)
-    x, y = rng.integers(0, 2**64, (2, 1, 4, 5), np.uint64)
-    found = clear(circuits.row_products(x, np.array([1, 3]), y, np.array([0, 2])))
-    assert (found == x[:, [1, 3]] & y[:, [0, 2]]).all()
