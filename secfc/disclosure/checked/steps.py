@@ -14,6 +14,10 @@ Steps are rounds after the question, counted on from what precedes replies:
  7  they tell members their words for V;
  8  the dealer tells members what its masks add up to.  A member goes on if all fits.
 
+Where labels are opened, members compare meanwhile, an opening before each step from 4 on: what they open is
+uniform whatever replies are, under masks of tables that are used once, so none of it waits; what leaves the
+committee does, shares of labels and digests of words.
+
 Where nobody deals, each member adds up a part of the replies, under masks that cancel over all of them; no M
 is told in 3, and in 8 members tell one another what their parts add up to, weighted.  All of these together
 are V, so they show nothing else: any t members lack a part, and the parts are uniform but for their sum.  A
@@ -74,7 +78,7 @@ Array = NDArray[Any]
 
 # Steps of the check; those in between belong to replies.
 DEAL_ROW, COINS, DIGESTS, ROWS, PRODUCTS, MASKS = 0, 4, 5, 6, 7, 8
-# A comparison whose replies are checked opens its first words so many steps later than another.
+# So many steps are from coins on: a comparison opens its first words after them, or one between each two.
 STEPS = 5
 # To a server the answer has the number of the question, and what it asks portions of comes before.
 EARLIER = 128
@@ -89,6 +93,7 @@ class CheckedReplies:
     replies; None where nobody does, and parts add up to replies.  dealt: the step in which members deal.
     what: is checked, for errors.  judges: who hears V, the members if nobody else.  earlier: by so much a
     server's rounds precede.  alike: where nobody deals so many neighbors in a committee add up the same.
+    woven: whether all steps from coins on follow one step of a comparison each, which so goes on meanwhile.
     """
 
     plan: CodedPlan
@@ -105,6 +110,7 @@ class CheckedReplies:
     judges: tuple[PartyId, ...] = ()
     earlier: int = EARLIER
     alike: int = 1
+    woven: bool = False
 
     @cached_property
     def told(self) -> tuple[PartyId, ...]:
@@ -132,9 +138,13 @@ class CheckedReplies:
         """How many residues a lane are dealt."""
         return int(np.prod(self.row_shape) + np.prod(self.mask_shape))
 
+    def at(self, step: int) -> int:
+        """A step of this check, as those of the whole answer are counted."""
+        return self.begun + step + (1 + step - COINS if self.woven and step >= COINS else 0)
+
     def round(self, step: int, to: PartyId | None = None) -> int:
         """Round of a step, to a server or to a client."""
-        return self.number + self.begun + step - (self.earlier if to == SERVER else 0)
+        return self.number + self.at(step) - (self.earlier if to == SERVER else 0)
 
     def commitment(self, member: PartyId, coin: bytes) -> bytes:
         """What a member says of its coin before it opens it, also to who was asked something else."""
@@ -347,7 +357,7 @@ class CheckingClient:
             send = {c: MaskedProducts(products[self.name]) for c in told_to if c != self.name}
         awaited = tuple(c for c in asked.responders if c != self.name) if sums is not None else ()
         wait = Exchange(send, awaited, 0, round=asked.round(PRODUCTS), phase="check")
-        inbox = yield from receive_all(wait, MaskedProducts, asked.begun + PRODUCTS)
+        inbox = yield from receive_all(wait, MaskedProducts, asked.at(PRODUCTS))
         products |= {c: asked.check_products(c, message) for c, message in inbox.items()}
         if masks is not None:
             told = MaskSums(weights.combine(*masks))
@@ -367,7 +377,7 @@ class CheckingClient:
         kind: type[Any] = PartSums if asked.dealer is None else MaskSums
         send = to_all(others if asked.dealer is None else (), PartSums(mine))
         wait = Exchange(send, senders, 0, round=asked.round(MASKS), phase="check")
-        inbox = yield from receive_all(wait, kind, asked.begun + MASKS)
+        inbox = yield from receive_all(wait, kind, asked.at(MASKS))
         for c, message in inbox.items():
             check_residues(asked.basis, c, message.values, (REPETITIONS,))
         if asked.dealer is not None:
@@ -386,7 +396,7 @@ class CheckingClient:
         mine = weights.masked_row(rows, columns, self.row)
         others = tuple(c for c in asked.responders if c != self.name)
         wait = Exchange(to_all(others, MaskedRow(mine)), others, 0, round=asked.round(ROWS), phase="check")
-        inbox = yield from receive_all(wait, MaskedRow, asked.begun + ROWS)
+        inbox = yield from receive_all(wait, MaskedRow, asked.at(ROWS))
         words = {self.name: mine, **{c: message.values for c, message in inbox.items()}}
         for c in others:
             check_residues(asked.basis, c, words[c], asked.row_shape)
@@ -435,7 +445,7 @@ def _tell(
         yield Exchange({SERVER: mine}, round=asked.round(step, SERVER), phase="check")
     send = {c: mine for c in told if c != SERVER}
     wait = Exchange(send, others, 0, round=asked.round(step, name), phase="check")
-    found: dict[PartyId, Any] = yield from receive_all(wait, kind, asked.begun + step)
+    found: dict[PartyId, Any] = yield from receive_all(wait, kind, asked.at(step))
     return found
 
 
@@ -459,6 +469,6 @@ def stop_checking(asked: CheckedReplies, name: PartyId, step: int) -> Role[None]
     """Tell a dealing server, which may wait for my coin, that I went no further than this step."""
     if asked.dealer == SERVER and name in asked.committee:
         for later in (COINS, DIGESTS):
-            if asked.begun + later > step:
+            if asked.at(later) > step:
                 told = MissingMessages(max(0, step), NOBODY_MISSED)
                 yield Exchange({SERVER: told}, round=asked.round(later, SERVER), phase="check")

@@ -249,20 +249,21 @@ class ComputingParty:
         others = tuple(c for c in match.committee if c != self.name)
         # What was sent and summed is let go before the contest, of which much is held.
         masked, further, corrections = yield from self.summed(match, begun, others)
-        yield from self.check_replies(match, begun, (masked, further))
+        checks = self.check_replies(match, begun, (masked, further))
         spoken.begin(schedule.basis, masked, further)
         hands = self.hands(match, spoken, corrections)
         games = {q: schedule.compete(masked, hand, lead=q == 0) for q, hand in hands.items()}
         hand = hands.get(match.question.corrected)
         feed = CorrectionStream(match, self.name, self.dealer, schedule.portions, hand)
         del masked, further, corrections
-        talk = CommitteeRounds(number + match.opening, match.begun + match.opening, others, spoken)
+        talk = CommitteeRounds(number + match.opening, match.begun + match.opening, others, spoken, checks)
         told, shares = None, dict[int, Array]()
         while not shares:
             said, shares = play_parts(games, told)
             if shares:
                 break
             if next(iter(said.values())) is NEXT:
+                yield from talk.finish_check()
                 yield from feed(talk.step - 1)
                 told = None
                 continue
@@ -270,6 +271,7 @@ class ComputingParty:
                 schedule.basis, match.blocks, match.committee, self.name, said, talk
             )
             spoken.hold(said, told)
+        yield from talk.finish_check()
         if match.blocks.deviating:
             nothing = np.empty(0, np.uint64)
             yield from talk({c: MaskedBits(nothing) for c in others})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,7 @@ from secfc.coded.messages import Corrections, MaskedBits, MissingMessages, Reque
 from secfc.coded.policy import DistanceOracle
 from secfc.coded.quorum import NOBODY_MISSED, receive_all
 from secfc.disclosure.checked.blocks import Blocks
-from secfc.disclosure.checked.steps import CheckingClient
+from secfc.disclosure.checked.steps import STEPS, CheckingClient
 from secfc.disclosure.checked.words import CommitteeWords
 from secfc.disclosure.compare.dealer import Dealt
 from secfc.disclosure.compare.session import ComparisonSession, check_opening, check_words
@@ -41,17 +41,54 @@ class StartedComparison:
     spoken: CommitteeWords | None = None
 
 
+class InterleavedRole:
+    """A fragment whose exchanges go between those of another: each is said beside one of that, and waited for
+    after it.  Rounds of the two rise together."""
+
+    def __init__(self, role: Role[None]) -> None:
+        self.role, self.next, self.said = role, next(role, None), False
+
+    def say(self, before: int) -> Role[None]:
+        """Send what is due before this round."""
+        while self.next is not None and not self.said and self.next.round < before:
+            yield replace(self.next, expect=())
+            if self.next.expect:
+                self.said = True
+            else:
+                self._go_on({})
+
+    def hear(self, before: int) -> Role[None]:
+        """Wait for what is due before this round."""
+        if self.next is not None and self.said and self.next.first < before:
+            self._go_on((yield replace(self.next, send={})))
+
+    def _go_on(self, inbox: Mapping[PartyId, Any]) -> None:
+        self.said = False
+        try:
+            self.next = self.role.send(inbox)
+        except StopIteration:
+            self.next = None
+
+
 class CommitteeRounds:
     """One exchange after the other with the other members, all of whom are heard.
 
     number: the round of the first.  step: its step after the question, which errors name.  spoken: what goes
-    with openings, where this is checked.
+    with openings, where this is checked.  checks: a check that goes on beside, one step after each of the
+    first `STEPS` exchanges.
     """
 
     def __init__(
-        self, number: int, step: int, others: tuple[PartyId, ...], spoken: CommitteeWords | None = None
+        self,
+        number: int,
+        step: int,
+        others: tuple[PartyId, ...],
+        spoken: CommitteeWords | None = None,
+        checks: Role[None] | None = None,
     ) -> None:
         self.number, self.step, self.others, self.spoken = number, step, others, spoken
+        self.beside = None if checks is None else InterleavedRole(checks)
+        self.left = 0 if checks is None else STEPS
 
     def __call__(self, send: Mapping[PartyId, MaskedBits]) -> Role[Mapping[PartyId, MaskedBits]]:
         if self.spoken is not None:
@@ -62,11 +99,29 @@ class CommitteeRounds:
         return shares
 
     def exchange(self, send: Mapping[PartyId, Any], kind: type[Any]) -> Role[dict[PartyId, Any]]:
-        """What all others say, of this kind.  Raises MissingMessageError."""
+        """What all others say, of this kind.  Raises MissingMessageError, and what the check beside does."""
         wait = Exchange(dict(send), self.others, 0, round=self.number, phase="compare")
+        if self.beside is not None and self.left:
+            yield replace(wait, expect=())
+            yield from self.beside.say(self.number + 2)
+            wait = replace(wait, send={})
         heard: dict[PartyId, Any] = yield from receive_all(wait, kind, self.step)
-        self.number, self.step = self.number + 1, self.step + 1
+        if self.beside is not None and self.left:
+            yield from self.beside.hear(self.number + 2)
+        self._turn()
         return heard
+
+    def finish_check(self) -> Role[None]:
+        """Wait for what is left of the check, before anything leaves the committee."""
+        while self.left:
+            if self.beside is not None:
+                yield from self.beside.say(self.number + 2)
+                yield from self.beside.hear(self.number + 2)
+            self._turn()
+
+    def _turn(self) -> None:
+        more = 1 + (self.left > 0)
+        self.number, self.step, self.left = self.number + more, self.step + more, max(0, self.left - 1)
 
 
 def add_residues(basis: Basis, values: Sequence[Array]) -> Array:

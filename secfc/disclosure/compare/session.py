@@ -210,7 +210,7 @@ class ComparisonSession:
         waits = dict.fromkeys((self.begun + SUM, self.begun + self.opening), members)
         for checked in (self.checked_sums, self.checked):
             if checked is not None:
-                waits |= self.awaiting_check(name, checked.begun)
+                waits |= self.awaiting_check(name, checked)
         if self.rounding is not None:
             waits |= dict.fromkeys((SUM, self.opening_sums), members)
             waits[self.shared] = tuple(c for c in self.responders if c != name)
@@ -222,11 +222,13 @@ class ComparisonSession:
         elif step == 0:
             waits[SEND] = members
         if step > DEAL:
-            waits.setdefault(step + 1, members)
-        yield from ((at, waits[at]) for at in sorted(waits) if at % EARLIER > step)
+            waits.setdefault(self.following(step), members)
+        # What a check says beside an opening was said before that was waited for.
+        said = step + 1 if self.following(step) == step + 2 else step
+        yield from ((at, waits[at]) for at in sorted(waits) if at % EARLIER > said)
 
-    def awaiting_check(self, name: PartyId, begun: int) -> dict[int, tuple[PartyId, ...]]:
-        """Steps of a check in which others may wait for a player, and who.  begun: what precedes replies."""
+    def awaiting_check(self, name: PartyId, checked: CheckedReplies) -> dict[int, tuple[PartyId, ...]]:
+        """Steps of a check in which others may wait for a player, and who."""
         others = {
             step: tuple(c for c in who if c not in (name, SERVER))
             for step, who in (
@@ -249,10 +251,10 @@ class ComparisonSession:
                 else self.seating.dealers
             )
         ]
-        waits = {begun + step: others[step] for step in mine}
+        waits = {checked.at(step): others[step] for step in mine}
         if self.seating.dealer == SERVER and name in self.committee:
             # What a server hears of a check precedes all else.
-            waits |= dict.fromkeys((begun + step - EARLIER for step in (COINS, DIGESTS)), (SERVER,))
+            waits |= dict.fromkeys((checked.at(step) - EARLIER for step in (COINS, DIGESTS)), (SERVER,))
         return waits
 
     @cached_property
@@ -273,6 +275,7 @@ class ComparisonSession:
             self.plan, check, self.schedule.basis, self.context, self.question.round,
             self.before + self.begun, self.responders, adding, dealer,
             dealt=DEAL_ROW if self.checked_sums is None else DEAL_ROW + 1, alike=alike,
+            woven=dealer is not None and operation.opens == "labels",
         )  # fmt: skip
 
     @property
@@ -300,7 +303,13 @@ class ComparisonSession:
     @property
     def opening(self) -> int:
         """The step in which a comparison opens its first words."""
-        return OPEN if self.checked is None else OPEN + STEPS
+        return OPEN if self.checked is None or self.checked.woven else OPEN + STEPS
+
+    def following(self, step: int) -> int:
+        """The step in which somebody may wait for what follows this one: the next opening."""
+        opened = step - self.begun - OPEN
+        woven = self.checked is not None and self.checked.woven and 0 <= opened < 2 * STEPS
+        return step + 2 - opened % 2 if woven else step + 1
 
     @property
     def opening_sums(self) -> int:
