@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import os
 import warnings
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
@@ -155,6 +155,32 @@ def resident_memory() -> int:
 
 
 @dataclass(eq=False)
+class MessageChains:
+    """How many messages follow one another at most, each said by who took the one before: `longest`."""
+
+    longest: int = 0
+    taken: Counter[PartyId] = field(default_factory=Counter)
+    waits: dict[PartyId, Exchange] = field(default_factory=dict)
+    sent: defaultdict[tuple[PartyId, PartyId], dict[int, int]] = field(
+        default_factory=lambda: defaultdict(dict)
+    )
+
+    def __call__(self, party: PartyId, exchange: Exchange) -> None:
+        """A party took what it waited for, and says and waits for this."""
+        before = self.waits.get(party, Exchange())
+        for sender in before.expect:
+            told = self.sent[sender, party]
+            due = before.due(told)
+            if due is not None:
+                self.taken[party] = max(self.taken[party], told[due])
+                self.sent[sender, party] = {number: depth for number, depth in told.items() if number > due}
+        self.waits[party] = exchange
+        for recipient in exchange.send:
+            depth = self.sent[party, recipient][exchange.round] = self.taken[party] + 1
+            self.longest = max(self.longest, depth)
+
+
+@dataclass(eq=False)
 class CostRecorder:
     """Adds up what every question costs; pass it to `fit` as `watch`."""
 
@@ -164,19 +190,21 @@ class CostRecorder:
     bodies: dict[Asked, Any] = field(default_factory=dict)
     sizes: dict[int, Counter[Any]] = field(default_factory=dict)
     messages: dict[int, Counter[Any]] = field(default_factory=dict)
-    rounds: dict[int, set[int]] = field(default_factory=dict)
+    rounds: Counter[int] = field(default_factory=Counter)
     spent: dict[int, dict[PartyId, float]] = field(default_factory=dict)
+    chains: MessageChains = field(default_factory=lambda: MessageChains())
 
     def __call__(self, party: PartyId, exchange: Exchange) -> None:
         now = working_clock()
         number = exchange.round // STRIDE if exchange.round >= ITERATE else -1
-        if number not in self.rounds:
+        if number not in self.sizes:
             self.order.append(number)
             self.asked[number] = ()
             self.sizes[number], self.messages[number] = Counter(), Counter()
             self.spent[number] = {}
-            self.rounds[number] = set()
-        self.rounds[number].add(exchange.round)
+        before = self.chains.longest
+        self.chains(party, exchange)
+        self.rounds[number] += self.chains.longest - before
         side = "server" if party == SERVER else "client"
         for recipient, body in exchange.send.items():
             kind = (f"{side} -> {'server' if recipient == SERVER else 'client'}", body.kind)
@@ -199,7 +227,7 @@ class CostRecorder:
         return RunCost(
             dict(self.messages[number]),
             dict(self.sizes[number]),
-            len(self.rounds[number]),
+            self.rounds[number],
             sum(spent.values()),
             slowest + spent.get(SERVER, 0.0),
         )
