@@ -340,7 +340,7 @@ def test_honest_replies_are_never_refused(monkeypatch):
 
     monkeypatch.setattr(steps.CheckedReplies, "accept", accept)
     ways, seed = [way for way in WAYS if way != "nobody deals"], 0
-    while len(seen) < short(30, nightly=10_000):
+    while len(seen) < short(30, nightly=2_000):
         given = {**WAYS[ways[seed % len(ways)]], "max_iter": 6}
         given.setdefault("threshold", secfc.Threshold(t=1))
         plain = {name: x for name, x in given.items() if name not in ("threshold", "disclosure")}
