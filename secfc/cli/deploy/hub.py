@@ -54,8 +54,18 @@ def hub(given: HubOptions) -> None:
     served = {run.session.hex(): run.identities for run in files}
     if len(served) < len(files):
         raise RefusedInput("two of the run files have the same session: `secfc deploy init` draws a new one.")
+    allow_connections()
     with contextlib.suppress(asyncio.CancelledError):
         asyncio.run(_serve(Hub(served), given.host, given.port, tls, given.page))
+
+
+def allow_connections() -> None:
+    """Let this process hold as many connections as the system permits at all."""
+    with contextlib.suppress(ImportError, OSError, ValueError):
+        import resource
+
+        most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 def _tls(certificate: Path | None, key: Path | None) -> ssl.SSLContext:

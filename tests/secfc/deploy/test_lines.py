@@ -402,4 +402,7 @@ def test_open_sockets_are_those_that_the_page_lists(tmp_path, nursery):
         assert [(s[0], s[1]) for s in found if s[3] == LISTENS] == [("tcp", hub)]
         assert {(s[0], s[1]) for s in found} == {("tcp", hub)}
         assert len(found) == 1 + len(ROWS) * (len(ROWS) + 1)
+        limits = Path(f"/proc/{run.processes['hub'].pid}/limits").read_text()
+        files = next(line.split() for line in limits.splitlines() if line.startswith("Max open files"))
+        assert files[3] == files[4]  # where others may hold many
         assert set(run.everybody().values()) == {0}
