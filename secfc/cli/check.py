@@ -210,22 +210,23 @@ def propose_options(
     if len(encodings) == 1:
         more["encoding"] = encodings.pop()
     scaled = settings.standardize or settings.to_range or settings.ranges is not None or bound is not None
-    if more.get("missing") == "mean" and not scaled:
-        more["standardize"] = True
-    if not more:
-        return None
-    changed = more | {
-        name: (*(getattr(settings, name) or ()), *more[name])
-        for name in ("exclude", "absent")
-        if name in more
-    }
-    if "categorical" in more:
-        changed["categorical"] = (*settings.categorical, *((name, None) for name in more["categorical"]))
+    plain, wider = dict(more), more | {"standardize": True}
+    # A mean needs a bound or a scale, and where columns are in other units rounding asks for one.
+    for tried in (
+        () if not more else (plain,) if scaled else (wider,) if "missing" in more else (plain, wider)
+    ):
+        if _would_run(settings, bound, tried):
+            return tuple(_written(tried | _whole_lists(_joined_lists(settings, tried))))
+    return None
+
+
+def _would_run(settings: Settings, bound: float | None, more: Mapping[str, Any]) -> bool:
+    """Whether a run takes the files with these options too."""
+    changed = {**more, **_joined_lists(settings, more)}
     try:
-        tried, _ = refusals(replace(settings, **changed), bound)
+        return not refusals(replace(settings, **changed), bound)[0]
     except click.UsageError:
-        return None
-    return None if tried else tuple(_written({**more, **_whole_lists(changed)}))
+        return False
 
 
 def _joined_lists(settings: Settings, more: Mapping[str, Any]) -> dict[str, Any]:

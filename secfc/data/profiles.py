@@ -22,7 +22,14 @@ import numpy as np
 from secfc.data.dialects import LOOKED_AT, NumberCell, NumberFormat, file_extension, file_stem, is_number
 from secfc.data.inputs import Array
 from secfc.data.sources import cell_text, open_excel, open_parquet
-from secfc.data.tables import DATE, WantedColumns, absent_words, find_header, normalize_name
+from secfc.data.tables import (
+    DATE,
+    UnnamedColumn,
+    WantedColumns,
+    absent_words,
+    find_header,
+    normalize_name,
+)
 from secfc.errors import Caution, InputError, UnknownEncoding
 
 MOST_WORDS = 1000  # different texts of a column that are counted
@@ -58,6 +65,8 @@ class ColumnProfile:
         Numbers more than `FAR` interquartile ranges beyond the quartiles.
     placeholders
         Numbers that may stand for nothing, and how often they do.
+    whole, even
+        Whether all numbers are whole, and equally far from the next larger one, as those of rows are.
     """
 
     name: str
@@ -76,6 +85,7 @@ class ColumnProfile:
     outliers: int
     placeholders: tuple[tuple[float, int], ...]
     whole: bool
+    even: bool
 
     @property
     def kind(self) -> str:
@@ -103,11 +113,6 @@ class ColumnProfile:
     def looks_otherwise(self) -> bool:
         """Whether some text is a number as it is written somewhere, and no date."""
         return any(FIGURES.fullmatch(word) and not DATE.fullmatch(word) for word, _ in self.words)
-
-    @property
-    def counts_up(self) -> bool:
-        """Whether numbers are those of rows, in some order."""
-        return self.whole and self.most - self.least + 1 == self.distinct
 
     @property
     def constant(self) -> bool:
@@ -172,7 +177,7 @@ class ColumnTally:
             tuple(self.words.most_common(CATEGORIES)), len(found) + len(self.words),
             float(found[0]) if len(found) else math.nan, float(found[-1]) if len(found) else math.nan,
             float(moments[0]), float(moments[1]), quartiles, outliers,
-            find_placeholders(found, counts), whole,
+            find_placeholders(found, counts), whole, bool(len(set(np.diff(found).tolist())) == 1),
         )  # fmt: skip
 
 
@@ -214,7 +219,7 @@ def open_rows(path: Path, wanted: WantedColumns) -> Iterator[tuple[Iterable[list
         yield (*_array_rows(path),)
     elif kind == ".parquet":
         with open_parquet(path) as file:
-            names = tuple(file.schema_arrow.names)
+            names = tuple(map(normalize_name, file.schema_arrow.names))
             rows = (
                 [cell_text(value) for value in row]
                 for batch in file.iter_batches(1000)
@@ -272,7 +277,6 @@ def _profile(path: Path, wanted: WantedColumns) -> list[SiteProfile]:
             header = find_header(path, 1, first, wanted, numbers)
             names = header or tuple(map(str, range(len(first))))
             first = None if header else first
-        names = tuple(map(normalize_name, names))
         words = absent_words(replace(wanted, union=True), names)
         owner = names.index(wanted.client) if wanted.client in names else None
         sites: dict[str, list[ColumnTally]] = {}
@@ -391,7 +395,7 @@ def propose_columns(sites: Sequence[SiteProfile], wanted: WantedColumns) -> dict
     }
     if any(column.looks_otherwise for columns in held.values() for column in columns):
         return {}
-    uses = {name: _use_of(columns) for name, columns in held.items()}
+    uses = {name: _use_of(name, columns) for name, columns in held.items()}
     ids = [name for name, use in uses.items() if use == "IDs"]
     named = ids[:1] if wanted.ids is None else []
     words = {
@@ -412,11 +416,12 @@ def propose_columns(sites: Sequence[SiteProfile], wanted: WantedColumns) -> dict
     return {name: value for name, value in found.items() if value}
 
 
-def _use_of(columns: Sequence[ColumnProfile]) -> str:
+def _use_of(name: str, columns: Sequence[ColumnProfile]) -> str:
     """What a column may be used for: IDs, none, categories or numbers."""
     kinds = {column.kind for column in columns}
-    if all(column.id_like and (column.texts or column.counts_up) for column in columns):
+    nameless = isinstance(name, UnnamedColumn)
+    if all(column.id_like and (column.texts or column.even or nameless) for column in columns):
         return "IDs"
-    if kinds & {"dates", "text", "nothing"}:
+    if nameless or kinds & {"dates", "text", "nothing"}:
         return "none"
     return "categories" if kinds == {"categories"} else "numbers"

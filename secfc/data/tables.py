@@ -333,11 +333,17 @@ def absent_words(wanted: WantedColumns, names: Sequence[str]) -> dict[str, froze
     return {name: frozenset(words) for name, words in found.items()}
 
 
+class UnnamedColumn(str):
+    """What a column without a name is called: by its position, from 1."""
+
+    __slots__ = ()
+
+
 def find_header(
     path: Path, line: int, first: list[str], wanted: WantedColumns, numbers: NumberFormat
 ) -> tuple[str, ...] | None:
     """Column names if the first row has them, None if it is data."""
-    cells = tuple(normalize_name(cell) for cell in first)
+    cells = tuple(normalize_name(c) or UnnamedColumn(f"column {i}") for i, c in enumerate(first, 1))
     if wanted.dialect.header is not None:
         return cells if wanted.dialect.header else None
     if wanted.named and set(wanted.named) <= set(cells):
@@ -542,10 +548,16 @@ def _refuse_features(
     path: Path, header: tuple[str, ...], features: tuple[str, ...], wanted: WantedColumns
 ) -> None:
     """Raises InputError for no feature, or one without a name."""
-    if nameless := {"", "__index_level_0__"} & set(features):
+    nameless = [name for name in features if isinstance(name, UnnamedColumn) or name == "__index_level_0__"]
+    if nameless and wanted.columns is None:
         raise InputError(
-            f"{path}, column {header.index(nameless.pop()) + 1} has no name: it looks like a row "
-            "number, which is no feature. Write the file without it, or list the columns."
+            f"{path}, column {header.index(nameless[0]) + 1} has no name: it looks like a row number or IDs, "
+            "which are no feature",
+            [
+                ("exclude", str(nameless[0]), "leave it out"),
+                ("id_column", str(nameless[0]), "name it as IDs"),
+                "write the file without it",
+            ],
         )
     if not features and wanted.columns:
         raise InputError(

@@ -16,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
+from secfc.data.dialects import Dialect
 from secfc.data.federation import Federation
 from secfc.data.files import ParquetRows
 from secfc.errors import InputError, MissingFileError
@@ -67,7 +68,9 @@ def as_csv(folder: Path, tables: list[Any]) -> Federation:
 
 
 def as_bare_csv(folder: Path, tables: list[Any]) -> Federation:
-    return Federation.from_files([write_csv(folder / f"p{j}.csv", t) for j, t in enumerate(tables)])
+    # Files that begin with the same whole numbers are doubted.
+    paths = [write_csv(folder / f"p{j}.csv", t) for j, t in enumerate(tables)]
+    return Federation.from_files(paths, dialect=Dialect(header=False))
 
 
 def as_parquet(folder: Path, tables: list[Any]) -> Federation:
