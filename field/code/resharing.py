@@ -46,6 +46,7 @@ def deal_part(
 ) -> dict[int, Array]:
     """The shares (lanes, N) of a part (lanes, N) for all receivers that do not expand theirs, by number.
 
+    Of a part (lanes, ell, N) each data point has its own values.
     seeds: of those that do, in the order of `seeded_receivers`, each good for once (`expand_share`).
     """
     known = seeded_receivers(code, holder, receivers)
@@ -53,11 +54,13 @@ def deal_part(
     basis, ell = code.basis, code.ell
     points = (*code.betas[:ell], *(code.alphas[j] for j in known))
     matrix = transfer_matrix(basis, points, tuple(code.alphas[j] for j in others))
-    # The same value at all data points: their columns as one.
-    first = matrix[:, :, :ell].sum(axis=2, dtype=np.uint64) % basis.column(2, np.uint64)
-    weights = np.concatenate([first.astype(basis.dtype)[:, :, None], matrix[:, :, ell:]], axis=2)
-    columns = np.stack([part, *(expand_share(code, part.shape[1], seed) for seed in seeds)], axis=1)
-    shares = basis.matmul(weights, columns)
+    if part.ndim == 2:
+        # The same value at all data points: their columns as one.
+        first = matrix[:, :, :ell].sum(axis=2, dtype=np.uint64) % basis.column(2, np.uint64)
+        matrix = np.concatenate([first.astype(basis.dtype)[:, :, None], matrix[:, :, ell:]], axis=2)
+        part = part[:, None]
+    expanded = [expand_share(code, part.shape[2], seed)[:, None] for seed in seeds]
+    shares = basis.matmul(matrix, np.concatenate([part, *expanded], axis=1))
     return {j: np.ascontiguousarray(shares[:, q]) for q, j in enumerate(others)}
 
 

@@ -167,10 +167,10 @@ class PrivateMembershipPlan:
 
     def layout(self, held: Array) -> HiddenOwnerLayout:
         """The layout of rows that so many clients hold, (m,) int64: all ones if that is hidden."""
-        n = len(self.clients)
-        if self.divides and self.on_conflict == "mean":
-            return HiddenOwnerLayout(len(held), n, math.lcm(*range(1, n + 1)))
-        return merged_layout(held, n)
+        n, alike = len(self.clients), self.on_conflict != "mean"
+        if self.divides and not alike:
+            return HiddenOwnerLayout(len(held), n, math.lcm(*range(1, n + 1)), alike=False)
+        return replace(merged_layout(held, n), alike=alike)
 
     def identities(self, party: Party, points: Array) -> Array:
         """Digests (m_j, 2) of what makes points of this party the same row as others', secret."""

@@ -34,6 +34,7 @@ class DistanceOracle:
     sizes: (k,) points of each cluster, public.  compute: gives their sums, which are shares, secret.
     halves: whether these are halves of clusters, and each row is measured to both of its own cluster only.
     mine: the rows of the client's own points, secret if owners are hidden; None where nobody asks.
+    read: reads the client's own integers (end - begin, d) at rows begin, ... of its span; secret.
     """
 
     rows: CodedRows
@@ -41,6 +42,7 @@ class DistanceOracle:
     compute: Callable[[], ClusterSums]
     halves: bool = False
     mine: Array | None = None
+    read: Callable[[int, int], Array] | None = None
 
     @cached_property
     def sums(self) -> ClusterSums:

@@ -158,7 +158,8 @@ class ClientSteps:
         sizes = cluster_sizes(labels, query.k)
         if due:
             sums = partial(self.running.of, labels, query.k)
-            measured = DistanceOracle(self.rows, sizes, sums, query.operation.halves, self.mine.rows)
+            halves, mine = query.operation.halves, self.mine
+            measured = DistanceOracle(self.rows, sizes, sums, halves, mine.rows, mine.read)
             message = yield from self.answer(query, measured)
         else:
             yield from self.answer.watch(query, sizes)

@@ -37,6 +37,7 @@ class DeviationRow:
 REPLIES = "tests/secfc/disclosure/checked/test_checked_replies.py"
 DECODED = "tests/secfc/disclosure/decoded/test_verification.py"
 PRODUCTS = "tests/secfc/disclosure/checked/test_checked_products.py"
+FOREIGN = "tests/secfc/active/test_a9_foreign_rows.py"
 MOVED = "tests/secfc/active/test_a9_moved_centers.py"
 SHARED = "tests/secfc/disclosure/checked/test_checked_shared_labels.py"
 WORDS = "tests/secfc/disclosure/checked/test_checked_words.py"
@@ -201,8 +202,17 @@ TABLE = (
         "the sums that follow, within a budget if there is one", "nothing", "unnoticed", "sums",
     ),
     DeviationRow(
-        "an owner with false bits, `OwnLabels()` with `Private()`", "nothing", "labels of others' rows",
-        "nothing yet", "unnoticed", "owners+private",
+        "an owner that asks for rows it does not hold, `OwnLabels()` with `Private()`", "nothing",
+        "nothing, but whether a guess of a row is right",
+        "it must know sums of the row's features, which are checked before a label is told, but for `2**-60`",
+        "noticed", "owners+private+alike",
+        (f"{FOREIGN}::test_it_is_refused_before_an_owner_is_told_a_label",
+         f"{FOREIGN}::test_without_the_check_it_reads_the_labels_of_all_rows"),
+    ),
+    DeviationRow(
+        "an owner that asks for rows it does not hold, `OwnLabels()` with `Private(on_conflict=\"mean\")`",
+        "nothing", "labels of others' rows", "nothing: holders may have other data than the row",
+        "unnoticed", "owners+private+mean",
     ),
     DeviationRow(
         "a client with a false indicator of its rows, `Private()`", "merged rows",
@@ -244,7 +254,7 @@ def kinds_of(algorithm: Any, plan: Any = None) -> frozenset[str]:
     if "distances" not in found:
         found.add("dealt" if policy.capabilities.dealer else "dealerless")
     if isinstance(capabilities.membership, Private):
-        found.add("private")
+        found |= {"private", "mean" if capabilities.membership.on_conflict == "mean" else "alike"}
     if "labels" in found:
         exact = algorithm.quantization.centers == "exact" and policy.capabilities.checks_words
         asked = algorithm.threshold.deviating

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
-from secfc.roles.checks import check_unsigned, refuse_if
+from secfc.roles.checks import check_unsigned, is_array, refuse_if
 from secfc.roles.messages import Message
 
 Array = NDArray[Any]
@@ -134,6 +135,20 @@ class ProductWords(Message, tag=231):
 
     def __post_init__(self) -> None:
         check_unsigned(self.values, "shares of masked numbers and products, (lanes, words),", 2)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class OwnersHeard(Message, tag=232):
+    """Responder to responder: which owners, whose rows are hidden, said which labels they ask for.
+
+    numbers: of clients, ascending.
+    """
+
+    numbers: Array
+
+    def __post_init__(self) -> None:
+        refuse_if(not is_array(self.numbers, "i", 1), "numbers of clients are a vector of integers")
+        refuse_if(bool((np.diff(self.numbers) <= 0).any()), "numbers of clients ascend")
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -26,7 +26,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Any
 
@@ -71,6 +71,7 @@ class CheckedProducts:
 
     basis: of products.  context: 32 bytes, of this check alone.  length: of the inner products that all of
     them are checked by.  responders: numbers of clients.  others: who may have dealt labels falsely.
+    what: is checked, for errors.
     """
 
     plan: CodedPlan
@@ -79,6 +80,7 @@ class CheckedProducts:
     length: int
     responders: tuple[int, ...]
     others: tuple[PartyId, ...] = ()
+    what: str = "sums of rows"
 
     @cached_property
     def check(self) -> ProductCheck:
@@ -114,7 +116,7 @@ class CheckedProducts:
         u, v, h = (np.ascontiguousarray(opened[:, :, i::3]) for i in range(3))
         if not self.check.fits((u, v, h)):
             raise self.suspected(
-                "sums of rows do not fit the shares of labels and rows; nothing of this step was opened"
+                f"{self.what} do not fit the shares of labels and rows; nothing of this step was opened"
             )
 
 
@@ -140,7 +142,7 @@ class ProductVerifier:
 
     def deal(self, parts: Mapping[int, Array]) -> dict[int, CheckedPart]:
         """Messages to the other responders, with their shares (lanes, n) of my part of the products."""
-        asked, code = self.asked, self.asked.plan.code
+        asked, code = self.asked, replace(self.asked.plan.code, basis=self.asked.basis)
         uniform = asked.basis.sample((asked.masks, code.ell), self.coins)
         shares = [share[:, :, 0] for share in code.share(uniform, self.coins)]
         self.hiding.append(shares[self.me])

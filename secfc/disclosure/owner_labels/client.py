@@ -20,9 +20,8 @@ hidden under coins that the dealer does not know.  The argument: `secfc/disclosu
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any, ClassVar, cast
 
 import numpy as np
@@ -104,6 +103,7 @@ class OwnerLabelsClient:
         self.runs: dict[int, ClientRunState] = {}
         self.products = SecureMultiplication(self.plan, self.me, way.peers, coins, way.held)
         self.rows: Array = np.empty(0, np.int64)  # of my points; secret if owners are hidden
+        self.read: Callable[[int, int], Array] | None = None  # my integers at rows; secret
 
     def __repr__(self) -> str:
         return f"Keeper({self.name!r}, secret)"
@@ -111,7 +111,7 @@ class OwnerLabelsClient:
     def __call__(self, question: Query, measured: DistanceOracle) -> Role[Message | None]:
         self.opened = None
         if measured.mine is not None:
-            self.rows = measured.mine
+            self.rows, self.read = measured.mine, measured.read
         match question.operation:
             case Operation.LLOYD_STEP | Operation.SPLIT:
                 match = self.match(question)
@@ -345,9 +345,7 @@ class OwnerLabelsClient:
             if isinstance(owners, HiddenOwners):
                 lead = self.name == match.committee[0]
                 part = None if state is None else owners.numbers(match, state, lead=lead)
-                told = yield from select_owner_rows(
-                    owners, match, steps, part, partial(self.products.streams, match)
-                )
+                told = yield from select_owner_rows(owners, match, steps, part, self.products, measured.rows)
             elif state is not None:
                 share = cluster_code(np.flatnonzero(match.sizes), state.bits, label_bits(len(match.sizes)))
                 told = owners.told(dealer_protocol.rerandomize(share, list(self.zeros(match).values())))
@@ -359,7 +357,7 @@ class OwnerLabelsClient:
     def owners(self) -> PublicOwners | HiddenOwners:
         """Who is told which labels at the end of a run."""
         if self.plan.layout.mixed:
-            return HiddenOwners(self.plan, self.me, self.rows)
+            return HiddenOwners(self.plan, self.me, self.rows, self.read)
         return PublicOwners(self.plan, self.me)
 
     def locate(self, match: ComparisonSession, measured: DistanceOracle) -> Role[Message]:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial, reduce
 from typing import Any
 
@@ -314,19 +314,36 @@ class SecureMultiplication:
         def talk(send: Mapping[int, Message], kind: type[Any]) -> Role[dict[int, Any]]:
             return steps.exchange(send, list(send), kind)
 
+        basis, responders = verifier.asked.basis, verifier.asked.responders
+        code = replace(self.plan.code, basis=basis)
+
         def reduced(products: Array) -> Role[Array]:
-            to, count = match.question.responders.tolist(), products.shape[1]
-            return (yield from self.reduced(match, steps, products[:, :, None], to, count, 1))[:, :, 0]
+            parts = code.share(weighted_part(code, responders, self.me, products[:, :, None]), self.coins)
+            send = {j: ResharedPart(np.ascontiguousarray(parts[j][:, :, 0])) for j in responders}
+            own = send.pop(self.me).values
+            received = yield from talk(send, ResharedPart)
+            for j, message in received.items():
+                check_residues(basis, self.plan.clients[j], message.values, products.shape[1:])
+            return add_residues(basis, [own, *(message.values for message in received.values())])
 
         yield from verifier.verify(talk, reduced, claims)
 
-    def verifier(self, match: ComparisonSession, length: int) -> ProductVerifier | None:
-        """A responder's part in a question's check of products, by claims of this length; None without."""
+    def verifier(
+        self, match: ComparisonSession, length: int, owners: Collection[Array] = ()
+    ) -> ProductVerifier | None:
+        """A responder's part in a question's check of products, by claims of this length; None without.
+
+        owners: where these are checked, whom of them each responder heard; of these one lane holds all.
+        """
         if not checking_steps(self.plan):
             return None
-        context = hashlib.blake2b(match.context, digest_size=32, person=b"secfc-products").digest()
+        text = repr((match.context, [numbers.tolist() for numbers in owners])).encode()
+        context = hashlib.blake2b(text, digest_size=32, person=b"secfc-products").digest()
         responders = tuple(match.question.responders.tolist())
-        asked = CheckedProducts(self.plan, self.plan.code.basis, context, length, responders, match.committee)
+        basis, others, what = self.plan.code.basis, match.committee, "sums of rows"
+        if owners:
+            basis, others, what = basis.prefix(1), self.plan.clients, "rows that owners claim to hold"
+        asked = CheckedProducts(self.plan, basis, context, length, responders, others, what)
         return ProductVerifier(asked, self.me, self.coins)
 
     def sides(

@@ -11,9 +11,10 @@ the owner learns the number of its rows, 0 for all others.  No mask of the deale
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from functools import reduce
+from functools import partial, reduce
 from typing import Any, ClassVar
 
 import numpy as np
@@ -22,25 +23,32 @@ from numpy.typing import NDArray
 from field.cached import cached_property
 from field.code.lagrange_code import LagrangeCode
 from field.code.resharing import deal_part, expand_share, seeded_receivers, weighted_part
+from field.code.rows import CodedRows
 from field.compare import bitslice
 from field.compare.assignment_step import SharedLabels, select_planes
+from field.compare.shared_step import subtract
 from field.secrets.coins import Coins
 from secfc.coded.messages import MissingMessages
 from secfc.coded.plan import CodedPlan
 from secfc.coded.quorum import NOBODY_MISSED
+from secfc.disclosure.checked.messages import CheckedPart, OwnersHeard
+from secfc.disclosure.checked.products import Claim, InnerProduct, checking_steps
 from secfc.disclosure.compare.client import label_check_round
 from secfc.disclosure.compare.rounds import add_residues
 from secfc.disclosure.compare.session import ComparisonSession, check_words
 from secfc.disclosure.dealerless.messages import ResharedPart
 from secfc.disclosure.dealerless.steps import AnswerRounds, StalledStep
 from secfc.disclosure.owner_labels.messages import OwnShare, SelectedRowShare
-from secfc.disclosure.owner_labels.multiplication import label_bits
+from secfc.disclosure.owner_labels.multiplication import SecureMultiplication, label_bits
 from secfc.errors import SuspectedParties
 from secfc.roles.checks import check_residues
 from secfc.roles.exchange import STRIDE, Exchange, PartyId, Role, expect_messages
 from secfc.roles.messages import Message
 
 Array = NDArray[Any]
+
+# So many sums of features, modulo a prime of 30 bits, an owner knows of a row that it asks for.
+PROOFS = 2
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -83,12 +91,14 @@ class PublicOwners:
 class HiddenOwners:
     """Labels of rows of which each client knows only which are its own.
 
-    me: the number of this client.  rows: its own rows, secret.
+    me: the number of this client.  rows: its own rows, secret.  read: its integers at any rows, secret; None
+    where it only responds.
     """
 
     plan: CodedPlan
     me: int
     rows: Array
+    read: Callable[[int, int], Array] | None = None
 
     kind: ClassVar[type[Message]] = SelectedRowShare
 
@@ -127,6 +137,56 @@ class HiddenOwners:
         out[0, self.rows] = 1
         return out
 
+    @property
+    def proofs(self) -> int:
+        """How many sums of features an owner shares of each row that it claims; none if versions differ."""
+        return PROOFS if checking_steps(self.plan) and self.plan.layout.alike else 0
+
+    def forms(self, match: ComparisonSession) -> Array:
+        """Weights (1, proofs, width) of features in these sums: public, and new for each question."""
+        key = hashlib.blake2b(match.context, digest_size=16, person=b"secfc-own-rows").digest()
+        return self.code.basis.sample((self.proofs, self.code.width(self.plan.d)), Coins(key))
+
+    def known(self, match: ComparisonSession) -> Array:
+        """Sums (1, ell, proofs * m) of features of my rows, by segment: who lacks a row lacks them."""
+        basis, (ell, width) = self.code.basis, (self.code.ell, self.code.width(self.plan.d))
+        if not self.proofs:
+            return np.empty((1, ell, 0), basis.dtype)
+        padded = np.zeros((self.plan.m, ell * width), np.int64)
+        if self.read is not None:
+            padded[:, : self.plan.d] = self.read(0, self.plan.m)
+        # Of points below 2**40 and multiples of them below 2**20 in absolute value.
+        columns = basis.reduce(padded.T.astype(object) * self.plan.layout.multiple)
+        found = [
+            basis.matmul(self.forms(match), np.ascontiguousarray(columns[:, u * width : (u + 1) * width]))
+            for u in range(ell)
+        ]
+        return np.stack([each.reshape(1, -1) for each in found], axis=1)
+
+    def claim(self, match: ComparisonSession, shares: Mapping[int, Array], rows: CodedRows) -> Claim:
+        """A claim that owners' bits are bits, and 1 at rows alone whose sums of features they share.
+
+        shares: what these owners dealt me.
+        """
+        basis, m, forms = self.code.basis, self.plan.m, self.forms(match)
+        bits = np.stack([shares[j][:, :m] for j in sorted(shares)], axis=1)
+        less = subtract(basis, bits, np.ones_like(bits))
+        off = [less]
+        if self.proofs:
+            sums = rows.products(forms, np.zeros((1, self.proofs), basis.dtype))
+            told = np.stack([shares[j][:, m : m * (1 + self.proofs)] for j in sorted(shares)], axis=1)
+            told = told.reshape(1, len(shares), self.proofs, m)
+            each = zip(sums.swapaxes(0, 1), told.swapaxes(0, 2).swapaxes(1, 2), strict=True)
+            off += [subtract(basis, found[:, None] + np.zeros_like(bits), mine) for found, mine in each]
+
+        def claim(coins: Coins) -> InnerProduct:
+            right = np.zeros_like(bits)
+            for each in off:
+                right = basis.add(right, basis.multiply(basis.sample(bits.shape[1:], coins), each))
+            return bits.reshape(1, -1), right.reshape(1, -1), np.zeros(1, basis.dtype)
+
+        return claim
+
     def numbers(self, match: ComparisonSession, shared: SharedLabels, *, lead: bool) -> Array:
         """A member's additive part (1, m) of every label plus one.  lead: at exactly one member."""
         basis, clusters = self.code.basis, np.flatnonzero(match.sizes)
@@ -142,19 +202,26 @@ class HiddenOwners:
         return tuple(j for j in others if self.me in seeded_receivers(self.code, j, responders))
 
     def dealt(
-        self, responders: tuple[int, ...], part: Array | None, streams: Mapping[int, Coins]
+        self,
+        match: ComparisonSession,
+        responders: tuple[int, ...],
+        part: Array | None,
+        streams: Mapping[int, Coins],
     ) -> dict[int, Array]:
-        """My rows, and behind them my part of the numbers if I have one, for responders that lack seeds.
+        """My rows, what I know of them, and my part of numbers if I have one, for responders without seeds.
 
         streams: with those that have them.
         """
-        secret = self.owned if part is None else np.concatenate([self.owned, part], axis=1)
+        ell = self.code.ell
+        parts = [self.owned] if part is None else [self.owned, part]
+        first, *rest = (np.repeat(each[:, None], ell, axis=1) for each in parts)
+        secret = np.concatenate([first, self.known(match), *rest], axis=2)
         seeds = [streams[j] for j in seeded_receivers(self.code, self.me, responders)]
         return deal_part(self.code, secret, self.me, responders, seeds)
 
     def size(self, match: ComparisonSession, dealer: int) -> int:
         """Residues of what this client deals to a responder."""
-        return self.plan.m * (2 if self.plan.clients[dealer] in match.committee else 1)
+        return self.plan.m * (1 + self.proofs + (self.plan.clients[dealer] in match.committee))
 
     def share(self, match: ComparisonSession, dealer: int, seed: Coins) -> Array:
         """My share of what this client deals, from a seed."""
@@ -173,7 +240,7 @@ class HiddenOwners:
         """
         m, basis = self.plan.m, self.code.basis
         committee = match.question.members.tolist()
-        numbers = add_residues(basis, [np.ascontiguousarray(shares[j][:, m:]) for j in committee])
+        numbers = add_residues(basis, [np.ascontiguousarray(shares[j][:, -m:]) for j in committee])
         told: dict[int, Message] = {}
         for j in self.asking:
             # Also of owners that are gone, so that all expand their streams alike.
@@ -206,27 +273,30 @@ def suspects_of_false_labels(match: ComparisonSession) -> SuspectedParties:
 # --------------------------------------------------------------------------------------------------
 # The end of a run on shared labels: who tells owners their labels, role fragments of every client.
 
-# Streams with these clients, the so many-th of a question: each gives every mask once.
-Streams = Callable[[int, set[int]], dict[int, Coins]]
-
 # The step after all others of an answer, in which owners hear their labels.
 LAST = STRIDE - 1
 
 
 def select_owner_rows(
-    owners: HiddenOwners, match: ComparisonSession, steps: AnswerRounds, part: Array | None, streams: Streams
+    owners: HiddenOwners,
+    match: ComparisonSession,
+    steps: AnswerRounds,
+    part: Array | None,
+    products: SecureMultiplication,
+    rows: CodedRows,
 ) -> Role[Mapping[int, Message] | None]:
     """What I tell each hidden owner, if I am to respond: nobody learns which rows are whose.
 
-    part: my additive part of all labels' numbers (1, m), if I am in the committee.
+    part: my additive part of all labels' numbers (1, m), if I am in the committee.  rows: my shares of all.
 
-    Raises Stalled if a member is not heard; who only owns points may be gone.
+    Raises Stalled if a member is not heard; who only owns points may be gone.  Raises SuspectedParties for
+    owners that ask for rows which they do not hold.
     """
-    clients, me = match.plan.clients, owners.me
+    clients, me, streams = match.plan.clients, owners.me, partial(products.streams, match)
     responders, responds = tuple(match.question.responders.tolist()), clients[me] in match.responders
     expanded = owners.expanded_by(responders)
     seeds = streams(2, {*seeded_receivers(owners.code, me, responders), *expanded})
-    dealt = owners.dealt(responders, part, seeds)
+    dealt = owners.dealt(match, responders, part, seeds)
     send = {j: ResharedPart(share) for j, share in dealt.items() if j != me}
     awaited = [j for j in owners.asking if responds and j != me and j not in expanded]
     inbox, _ = yield from steps.heard(send, awaited, ResharedPart)
@@ -240,7 +310,43 @@ def select_owner_rows(
     missing = {*match.question.members.tolist()} - set(shares)
     if missing:
         raise StalledStep(steps.step, missing)
-    return owners.picked(match, responders, shares, streams(3, {*responders}))
+    peers = streams(3, {*responders})
+    checked = yield from check_owners(owners, match, steps, shares, products, rows)
+    return owners.picked(match, responders, checked, peers)
+
+
+def check_owners(
+    owners: HiddenOwners,
+    match: ComparisonSession,
+    steps: AnswerRounds,
+    shares: Mapping[int, Array],
+    products: SecureMultiplication,
+    rows: CodedRows,
+) -> Role[Mapping[int, Array]]:
+    """What owners that all responders heard dealt me, once it is known that they hold what they ask for.
+
+    An owner shares, at its rows, sums of features under weights that are public and new.  At rows that it
+    does not hold it can only guess the data, all of it at once, and a wrong guess ends the run.
+    """
+    if not checking_steps(owners.plan):
+        return shares
+    mine = OwnersHeard(np.array(sorted(shares), np.int32))
+    others = [j for j in match.question.responders.tolist() if j != owners.me]
+    received = yield from steps.exchange(dict.fromkeys(others, mine), others, OwnersHeard)
+    told = {owners.me: mine, **received}
+    heard = [told[j].numbers for j in sorted(told)]
+    agreed = reduce(np.intersect1d, heard).tolist()
+    missing = {*match.question.members.tolist()} - set(agreed)
+    if missing:
+        raise StalledStep(steps.step, missing)
+    shares = {j: shares[j] for j in agreed}
+    verifier = products.verifier(match, len(agreed) * owners.plan.m, heard)
+    if verifier is not None:
+        nothing = dict.fromkeys(others, np.empty((1, 0), owners.code.basis.dtype))
+        dealt = yield from steps.exchange(verifier.deal(nothing), others, CheckedPart)
+        verifier.take(dealt, 0)
+        yield from products.verify(match, steps, verifier, [owners.claim(match, shares, rows)])
+    return shares
 
 
 def labels_of_own_points(

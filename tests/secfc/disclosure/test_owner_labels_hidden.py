@@ -174,9 +174,12 @@ def test_what_owners_share_and_what_responders_tell_them_is_uniform():
             told = e.kind == "SelectedRowShare" and e.recipient == "client-3"
             asked = e.kind == "ResharedPart" and e.sender == "client-3" and len(e.body.values) == 1
             if told or asked:
-                top = e.body.values[0].astype(np.int64) * 8 // P
+                # Of bits, and of both sums of features behind them.
+                parts = e.body.values[0].reshape(-1, 100).astype(np.int64) * 8 // P
                 for holds in (True, False):
-                    seen.setdefault((e.sender, e.recipient, holds), []).append(top[mine == holds])
+                    seen.setdefault((e.sender, e.recipient, holds), []).append(
+                        parts[:, mine == holds].ravel()
+                    )
     assert len(seen) == 2 * (3 + 2)
     for values in seen.values():
         counts = np.bincount(np.concatenate(values), minlength=8).astype(float)
@@ -202,8 +205,8 @@ def divided(result, dealt):
 def test_bare_products_would_tell_an_owner_the_labels_of_all_rows(monkeypatch):
     dealt, deal, pick = {}, HiddenOwners.dealt, HiddenOwners.picked
 
-    def spy(self, responders, part, streams):
-        found = deal(self, responders, part, streams)
+    def spy(self, match, responders, part, streams):
+        found = deal(self, match, responders, part, streams)
         if self.me == 3:
             dealt.update({j: share[:, : self.plan.m] for j, share in found.items()})
         return found

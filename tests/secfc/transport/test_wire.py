@@ -347,6 +347,10 @@ MESSAGES = {
     ),
     checked.CheckedPart: st.builds(checked.CheckedPart, coded(2), st.binary(min_size=32, max_size=32)),
     checked.ProductWords: st.builds(checked.ProductWords, coded(2)),
+    checked.OwnersHeard: st.builds(
+        checked.OwnersHeard,
+        st.sets(st.integers(0, 2**31 - 1), max_size=4).map(lambda who: np.array(sorted(who), np.int32)),
+    ),
     checked.PartDigests: st.builds(checked.PartDigests, st.binary(max_size=40), st.binary(max_size=80)),
     checked.CheckCoin: st.builds(checked.CheckCoin, st.binary(min_size=32, max_size=32)),
     checked.RepliesFixed: st.builds(checked.RepliesFixed),
@@ -657,6 +661,7 @@ def examples():
         checked.CheckDealing(bytes(range(32)), np.array([[5, 6]], np.uint32), b"seed"),
         checked.CheckedPart(np.array([[5, 6]], np.uint32), bytes(range(32))),
         checked.ProductWords(np.array([[5, 6, 7]], np.uint32)),
+        checked.OwnersHeard(np.array([0, 2], np.int32)),
         checked.PartDigests(b"heard", b"parts"),
         checked.CheckCoin(bytes(range(32))),
         checked.CheckDigest(bytes(range(32))),

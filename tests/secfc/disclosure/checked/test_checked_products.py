@@ -14,7 +14,7 @@ from field.ring.basis import LANE_PRIMES, Basis
 from secfc.disclosure.checked.messages import CheckCoin, CheckDigest, CheckedPart, ProductWords
 from secfc.disclosure.checked.products import CheckedProducts, ProductVerifier, _link
 from secfc.disclosure.dealerless.messages import ResharedPart
-from secfc.disclosure.owner_labels.multiplication import SecureMultiplication
+from secfc.disclosure.owner_labels import multiplication
 from secfc.errors import FaultyClient, SuspectedParties
 from secfc.roles.exchange import STRIDE
 from tests.nightly import by_night, short
@@ -92,17 +92,17 @@ def test_one_false_word_ends_the_run_before_anything_is_told(way, kind, field, t
 
 def shifting(which):
     """The cheater adds 1 to one of its products that are dealt anew, the which-th time."""
-    real, count = SecureMultiplication.reduced, []
+    real, count = multiplication.weighted_part, []
 
-    def reduced(self, match, steps, product, to, rows, width, verifier=None):
-        if product is not None and self.plan.clients[self.me] == CHEATER:
-            count.append(match.question.round)
+    def weighted_part(code, holders, me, product):
+        if me == int(CHEATER[-1]):
+            count.append(me)
             if len(count) - 1 == which:
                 product = product.copy()
-                product[0, -1, 0] = (int(product[0, -1, 0]) + 1) % self.plan.code.basis.primes[0]
-        return real(self, match, steps, product, to, rows, width, verifier)
+                product[0, -1, 0] = (int(product[0, -1, 0]) + 1) % code.basis.primes[0]
+        return real(code, holders, me, product)
 
-    return mock.patch.object(SecureMultiplication, "reduced", reduced)
+    return mock.patch.object(multiplication, "weighted_part", weighted_part)
 
 
 @pytest.mark.parametrize(
