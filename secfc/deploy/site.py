@@ -172,6 +172,11 @@ def identity_fingerprint(public: bytes) -> str:
     return " ".join(text[i : i + 4] for i in range(0, len(text), 4))
 
 
+def draw_identity() -> Identity:
+    """A new identity, which no file keeps."""
+    return Identity.draw(SystemCoins())
+
+
 def create_key_file(path: Path) -> Identity:
     """A new identity, in a new file of mode 0600.
 

@@ -20,6 +20,10 @@ COMMANDS = {
     "go-on": ("secfc.cli.deploy.operate:go_on", "Go on without a client that is away."),
     "abort": ("secfc.cli.deploy.operate:abort_run", "End this site's part in a run for good."),
     "clean": ("secfc.cli.deploy.operate:clean_site", "Delete what runs that are over left here."),
+    "rehearse": (
+        "secfc.cli.deploy.rehearse:rehearse_run",
+        "What if a party were away? On made-up rows, here.",
+    ),
     "audit": ("secfc.cli.deploy.audit:audit_group", "Verify and show what sites have on record."),
     "predict": ("secfc.cli.deploy.predict:predict", "Label new rows, after a run."),
     "flare": ("secfc.cli.deploy.flare:flare", "Write what NVIDIA FLARE needs to carry a run."),
