@@ -33,6 +33,7 @@ from benchmarks.common import Row, run_grid, show
 from benchmarks.dp import cost_per_point, optimum
 from benchmarks.dp_data import numbers
 from benchmarks.dp_methods import nearest
+from secfc.feddp import ServerNoise
 from secfc.privacy.accountant import gaussian_epsilon
 
 Array = Any
@@ -136,7 +137,7 @@ def problem(name: str, seed: int, folder: Path | None) -> Problem:
 def ours(given: Problem, epsilon: float, seed: int) -> tuple[Array, float]:
     """FedDP-KMeans without points at the server; the number of rows is nobody's to know."""
     federation = secfc.Federation.from_arrays(np.array_split(given.points, CLIENTS))
-    way = secfc.FedDPKMeans(given.k, epsilon, given.delta, bound=given.radius)
+    way = secfc.FedDPKMeans(given.k, epsilon, given.delta, bound=given.radius, noise=ServerNoise())
     result = secfc.fit(way, federation, seed=seed)
     return result.centers, result.ledger.epsilon(given.delta)
 

@@ -21,6 +21,7 @@ from secfc.feddp import (
     GivenCenters,
     ServerKMeansPlusPlus,
     ServerLloyds,
+    ServerNoise,
     SharedNoise,
     SpherePacking,
 )
@@ -113,7 +114,7 @@ class FedDP:
             # Publicly known: what a device holds in the mixture, about what a user holds in the others.
             rows_per_client=cell["rows"] if unit == "client" else None,
             # A small committee: results are the same for any, and thousands of clients simulated in time.
-            committee=min(5, problem.federation.n), **more,
+            committee=min(5, problem.federation.n), **({"noise": ServerNoise()} | more),
         )  # fmt: skip
         result = secfc.fit(algorithm, problem.federation, seed=seed)
         return Played(result.centers, result.flat, result.ledger, result.details)

@@ -51,12 +51,13 @@ class Setting:
     def algorithm(self) -> Any:
         """What is run."""
         import secfc
+        from secfc.feddp import ServerNoise
         from secfc.privacy import Bound, Budget
 
         if self.policy == "k-FED":
             return secfc.KFed(self.k, k_local=2)
         if self.policy == "FedDP":
-            return secfc.FedDPKMeans(self.k, 2.0, 1e-6)
+            return secfc.FedDPKMeans(self.k, 2.0, 1e-6, noise=ServerNoise())
         if self.policy == "private":
             return secfc.SecFC(self.k, self.t, membership="private")
         if self.policy.startswith("Noise"):

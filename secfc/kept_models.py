@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -56,6 +56,42 @@ def model_of(kept: ModelFile) -> Any:
     model: Any = shares(kept.facts["model"], kept.arrays) if hidden else CentersModel(kept.arrays["centers"])
     scaling = kept.facts["scaling"]
     return model if scaling is None else ScaledModel(model, Scaling(**scaling))
+
+
+@dataclass(frozen=True, repr=False)
+class KeptModel:
+    """A model in a file, which labels new points of the clients of its run and counts them there.
+
+    clients: of the run.  features: names of columns, None without any.  d: how many there are.
+    """
+
+    kept: ModelFile
+    path: Path
+
+    @classmethod
+    def read(cls, path: Path) -> KeptModel:
+        """Raises InputError for a file that holds no model of all clients; OSError."""
+        kept = ModelFile.read(path)
+        if kept.party:
+            raise InputError(f"{path} is the part of {kept.party} alone: use `secfc deploy predict`.")
+        return cls(kept, path)
+
+    @property
+    def clients(self) -> tuple[str, ...]:
+        return tuple(self.kept.facts["clients"])
+
+    @property
+    def features(self) -> tuple[str, ...] | None:
+        return None if self.kept.facts["features"] is None else tuple(self.kept.facts["features"])
+
+    @property
+    def d(self) -> int:
+        hidden = self.kept.kind == "shares"
+        return int(self.kept.facts["model"]["d"] if hidden else self.kept.arrays["centers"].shape[1])
+
+    def predict(self, federation: Federation) -> list[Any]:
+        """Labels of new points: one (m_j,) array a client.  Raises InputError, BudgetSpent."""
+        return label_clients(self.kept, self.path, federation)
 
 
 def new_points(

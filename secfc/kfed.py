@@ -264,6 +264,14 @@ class OneShotPlan:
         return description_digest(self.description)
 
 
+def default_local_clusters(k: int | Elbow) -> int:
+    """Clusters within a client: k, as it may hold rows of each.  k-FED's guarantee is for up to sqrt(k).
+
+    Where k is to be chosen, which is not below this, the least that it may be, but 2.
+    """
+    return max(2, k.least) if isinstance(k, Elbow) else k
+
+
 @dataclass(frozen=True)
 class KFed:
     """k-FED: one round of local clusters, merged at the server.
@@ -274,8 +282,8 @@ class KFed:
         Clusters, or an `Elbow`, "auto", "2..12" to choose k by the costs of merging local centers, k_local at
         least.
     k_local
-        Clusters a client looks for in its own points; fewer if it has fewer distinct points.  Works well
-        while k_local <= sqrt(k).
+        Clusters a client looks for in its own points; fewer if it has fewer distinct points.  None is
+        k (`default_local_clusters`).
     seed
         Of local starts.
 
@@ -289,11 +297,13 @@ class KFed:
     """
 
     k: int | Elbow
-    k_local: int
+    k_local: int = None  # type: ignore[assignment]  # a number from the moment it is made
     seed: int = 0
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "k", parse_k(self.k))
+        if self.k_local is None:
+            object.__setattr__(self, "k_local", default_local_clusters(self.k))
         check_fields(self, {"k_local": WHOLE, "seed": WHOLE})
         if self.seed < 0:
             raise InputError(f"seed={self.seed}: seeds are not negative. Pass an integer of at least 0")

@@ -79,7 +79,8 @@ ROOMS = {
     "secfc.attack_runs": "secfc.errors field.ring secfc.roles secfc.data secfc.privacy secfc.algorithm "
     "secfc.kmeans secfc.attacks secfc.kfed secfc.feddp secfc.overlap secfc.coded_kmeans secfc.pipeline",
     "secfc.estimators": "secfc.errors field.secrets secfc.data secfc.metrics secfc.privacy "
-    "secfc.algorithm secfc.kfed secfc.feddp secfc.overlap secfc.coded secfc.coded_kmeans secfc.pipeline",
+    "secfc.algorithm secfc.kfed secfc.feddp secfc.overlap secfc.coded secfc.coded_kmeans secfc.kmeans "
+    "secfc.kept_models secfc.pipeline",
     "secfc.deploy": "secfc.errors field.secrets secfc.roles secfc.data secfc.transport secfc.algorithm "
     "secfc.logs",
     "secfc.report": "secfc.errors field.ring field.code secfc.roles secfc.data secfc.metrics "

@@ -195,8 +195,7 @@ class LocalClusters:
     """Clusters within clients, and how those of several are matched."""
 
     k_local: int | None = option(None, Whole(1), group=OTHERS, help=
-        "Clusters within a client. Default: k-fed: sqrt(k) rounded down; masked-lloyd, overlap-1, overlap-2: "
-        "k.")
+        "Clusters within a client. Default: k.")
     start: str | None = option(None, MATCHINGS, group=OTHERS, help=
         "masked-lloyd, overlap-1: how clients' local clusters are matched. paper: the rule of its authors; "
         "synchronized-distances (masked-lloyd): the server sees distances, no centroids. Default: automatic; "

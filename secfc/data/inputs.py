@@ -14,6 +14,9 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
+from datetime import date, time, timedelta
+from decimal import Decimal
+from fractions import Fraction
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Protocol
@@ -29,6 +32,12 @@ Array = npt.NDArray[Any]
 
 BLOCK_BYTES = 1 << 25  # 32 MiB of float64: large enough for numpy's speed, small next to any memory
 
+
+TIMES = (date, time, timedelta, np.datetime64, np.timedelta64)
+TIMES_SAID = (
+    ", which are times, and features must be numbers. Pass what distance means for them, as years of age or "
+    "days since an event, or leave the column out."
+)
 
 # Remedies that several messages offer.
 GAPS: tuple[Remedy, ...] = (
@@ -134,11 +143,7 @@ def checked_points(points: object, owner: str, features: Sequence[str] | None = 
     serve the error message.
     """
     rows: Any = points
-    if isinstance(rows, np.ma.MaskedArray):
-        raise InputError(
-            f"{owner} has a masked array: masked values would be clustered as if they were data. "
-            "Fill them in, or drop those rows."
-        )
+    _refuse_masked(rows, owner)
     if hasattr(rows, "toarray"):
         raise InputError(
             f"{owner} has a sparse {type(rows).__name__}: dense rows are needed. Pass points.toarray()."
@@ -150,10 +155,7 @@ def checked_points(points: object, owner: str, features: Sequence[str] | None = 
         )
     check_shape(tuple(rows.shape), owner)
     if rows.dtype.kind in "mM":
-        raise InputError(
-            f"{owner} has points of dtype {rows.dtype}, which are times, and features must be numbers. Pass "
-            "what distance means for them, as years of age or days since an event, or leave the column out."
-        )
+        raise InputError(f"{owner} has points of dtype {rows.dtype}{TIMES_SAID}")
     if rows.dtype.kind not in "iuf":
         raise InputError(
             f"{owner} has points of dtype {rows.dtype}: integers or floats are needed. "
@@ -166,6 +168,42 @@ def checked_points(points: object, owner: str, features: Sequence[str] | None = 
             pass
     checked: Rows = rows
     return checked
+
+
+def check_losses(table: Any, owner: str) -> None:
+    """Raise InputError for values that a library which makes floats of them would change without a word.
+
+    table: an array, a data frame or nested lists: masks, times, and numbers that no float64 is.
+    """
+    _refuse_masked(table, owner)
+    names = names_of(table)
+    columns = [("", table)] if names is None else [(f", column {name!r}", table[name]) for name in names]
+    for where, column in columns:
+        try:
+            values = np.asarray(column)
+        except (TypeError, ValueError):
+            return  # is no table; who converts it says so
+        kinds = {type(v) for v in values.flat} if values.dtype.kind == "O" else {values.dtype.type}
+        for kind in kinds:
+            said = f"{owner}{where} has values of type {kind.__name__}"
+            if issubclass(kind, TIMES):
+                raise InputError(f"{said}{TIMES_SAID}")
+            if issubclass(kind, Decimal | Fraction):
+                raise InputError(
+                    f"{said}, which floats would round: floats or integers are needed. Convert them, for "
+                    "example with astype(float), if that will do."
+                )
+        row = first_inexact(values) if values.ndim in (1, 2) else None
+        if row is not None:
+            raise InputError(f"{owner}{where}, row {row} (counted from 0): {INEXACT}")
+
+
+def _refuse_masked(rows: Any, owner: str) -> None:
+    if isinstance(rows, np.ma.MaskedArray):
+        raise InputError(
+            f"{owner} has a masked array: masked values would be clustered as if they were data. "
+            "Fill them in, or drop those rows."
+        )
 
 
 def positive_integer(name: str, value: int) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 from typing import Any
@@ -21,22 +21,28 @@ from secfc.estimators.base import ClientTables, DealtFederation, Federated, fede
 from secfc.feddp.algorithm import FedDPKMeans
 from secfc.feddp.noise import NoisePlacement, ServerNoise, SharedNoise
 from secfc.kfed import KFed
+from secfc.kmeans.centers import nearest_center
+from secfc.kmeans.starts import GivenLabels
 from secfc.overlap.masked import MaskedLloyd
 from secfc.privacy.events import Neighbors
+
+Array = NDArray[Any]
 
 
 class SecFCKMeans(Federated):
     """Exact secure k-means (`secfc.SecFC`): labels are those of plaintext Lloyd on the quantized points.
 
     n_clusters: also "auto" or "2..12", to be chosen at an elbow.  init, n_init, max_iter, disclosure,
-    membership: as in `SecFC`, in its words.  t, ell: as in `Threshold`; scale, coarse, centers: as in
-    `Quantization`; threads: as in `Runtime`; reveal_centers: as in `Release`;
-    t=None is the most that the clients allow, up to a third of them.  bound: a public bound on absolute
-    values, in data units; read off the data, and so public, if None: new rows beyond it cannot be labeled.
-    scale_features: None, "standard" or "range".  n_clients: to whom a single table without groups is dealt;
-    it changes neither labels nor centers as long as the automatic scale is the same.  random_state: an
-    integer for starts as of `secfc.fit(seed=)`, a generator to draw one from, None for a seed that the
-    clients toss.
+    membership: as in `SecFC`, in its words; init may also be centers (k, d) in data units, which all know:
+    each row begins in the cluster of the nearest, found in floating point; n_init="auto" is 1.  tol: 0, as
+    steps end when no label changes.  t, ell: as in `Threshold`; scale, coarse, centers: as in `Quantization`;
+    threads: as in `Runtime`; reveal_centers: as in `Release`; t=None is the most that the clients allow, up
+    to a third of them.  bound: a public bound on absolute values, in data units; read off the data, and so
+    public, if None: new rows beyond it cannot be labeled. scale_features: None, "standard" or "range".
+    missing: what becomes of NaN: "refuse", "drop" such rows (label -1), or the "mean" over all clients, which
+    they learn.  n_clients: to whom a single table without groups is dealt; it changes neither labels nor
+    centers as long as the automatic scale is the same.  random_state: an integer for starts as of
+    `secfc.fit(seed=)`, a generator to draw one from, None for a seed that the clients toss.
 
     Attributes, and who has them where organizations run the protocol:
     labels_: (m,) int32 in the order of the rows of X.  Public under "assignments" and "distances", and at
@@ -58,14 +64,16 @@ class SecFCKMeans(Federated):
         t: int | None = None,
         ell: int = 1,
         init: Any = None,
-        n_init: int = 1,
+        n_init: int | str = 1,
         max_iter: int = 300,
+        tol: float = 0.0,
         disclosure: Any = "assignments",
         membership: Any = "open",
         reveal_centers: bool = False,
         scale: float | None = None,
         bound: float | None = None,
         scale_features: Any = None,
+        missing: str = "refuse",
         coarse: str = "refuse",
         threads: int = 1,
         centers: str = "exact",
@@ -78,27 +86,57 @@ class SecFCKMeans(Federated):
         self.init = init
         self.n_init = n_init
         self.max_iter = max_iter
+        self.tol = tol
         self.disclosure = disclosure
         self.membership = membership
         self.reveal_centers = reveal_centers
         self.scale = scale
         self.bound = bound
         self.scale_features = scale_features
+        self.missing = missing
         self.coarse = coarse
         self.threads = threads
         self.centers = centers
         self.n_clients = n_clients
         self.random_state = random_state
 
-    def _algorithm(self, seed: int | None) -> Algorithm:
+    def _algorithm(self, seed: int | None, points: Iterable[Array]) -> Algorithm:
+        if self.tol != 0:
+            raise InputError(
+                f"tol={self.tol!r}: steps end when no label changes, exactly; centers are in nobody's hands, "
+                "so nobody sees how far they move. Leave tol out, and stop sooner by max_iter"
+            )
+        n_init = 1 if self.n_init == "auto" else self.n_init
         return SecFC(
-            self.n_clusters, Threshold(self.t, self.ell), init=self.init, n_init=self.n_init,
+            self.n_clusters, Threshold(self.t, self.ell), init=self._start(points), n_init=n_init,  # type: ignore[arg-type]
             max_iter=self.max_iter, membership=self.membership, disclosure=self.disclosure,
             quantization=Quantization(
                 self.scale, centers=self.centers, coarse=self.coarse,  # type: ignore[arg-type]  # a word
             ),
             runtime=Runtime(self.threads), release=Release(self.reveal_centers),
         )  # fmt: skip
+
+    def _start(self, points: Iterable[Array]) -> Any:
+        """The label of the nearest center for every row where centers are given; any other start as it is."""
+        if callable(self.init) and not hasattr(self.init, "draw"):
+            raise InputError(
+                "init is a function, which would need all rows in one place: pass centers (k, d), or a word "
+                "such as 'bisecting'"
+            )
+        if not isinstance(self.init, np.ndarray | list | tuple):
+            return self.init
+        centers = check_array(self.init, dtype=np.float64)
+        if centers.shape != (self.n_clusters, self.n_features_in_):
+            raise InputError(
+                f"init has shape {centers.shape}: centers of shape (n_clusters, n_features) = "
+                f"({self.n_clusters}, {self.n_features_in_}) are needed. Pass as many"
+            )
+        if self._fills:
+            raise InputError(
+                f"init as centers with missing={self.missing!r}: a row with gaps has no nearest center. Fill "
+                "gaps first, or pass a word such as 'bisecting'"
+            )
+        return GivenLabels([nearest_center(rows, centers) for rows in points])
 
     def _check_opened(self) -> None:
         if not self.reveal_centers:
@@ -116,12 +154,12 @@ class SecFCKMeans(Federated):
 class DPKMeans(Federated):
     """Differentially private federated k-means (`secfc.FedDPKMeans`), with points that the server holds.
 
-    n_clusters: also "auto" or "2..12".  epsilon, delta: the budget of all that is released.  protect:
-    "point" or "client", whose presence noise hides.  noise: "server", which sees exact sums and adds noise,
-    or "shares". steps, t, rows_per_client: as there.  radius: where rows are clipped, from the server's
-    points if None. bound: a public bound on absolute values.  server_share: where `fit` is given no
-    server_points, the part of X's rows, evenly spread, that stand for public points of the server; they are
-    clustered as well.  Noise comes from the operating system: no random_state repeats it.
+    n_clusters: also "auto" or "2..12".  epsilon, delta: the budget of all that is released.  protect: "point"
+    or "client", whose presence noise hides.  noise: "shares", where clients add it and nobody sees exact
+    sums, or "server", which sees them. steps, t, rows_per_client: as there.  radius: where rows are clipped,
+    from the server's points if None. bound: a public bound on absolute values.  server_share: where `fit` is
+    given no server_points, the part of X's rows, evenly spread, that stand for public points of the server;
+    they are clustered as well.  Noise comes from the operating system: no random_state repeats it.
 
     Attributes, and who has them where organizations run the protocol:
     cluster_centers_: (k, d), public and noised: they are what the budget pays for.
@@ -141,7 +179,7 @@ class DPKMeans(Federated):
         epsilon: float = 1.0,
         delta: float = 1e-6,
         protect: str = "point",
-        noise: str = "server",
+        noise: str = "shares",
         steps: int | None = None,
         radius: float | None = None,
         rows_per_client: int | None = None,
@@ -165,7 +203,7 @@ class DPKMeans(Federated):
         self.n_clients = n_clients
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any = None, *, groups: Any = None, server_points: Any = None) -> DPKMeans:
+    def fit(self, X: Any, y: Any = None, *, groups: Any = None, server_points: Any = None) -> DPKMeans:  # type: ignore[override]
         """Run the protocol: X, y, groups as elsewhere.  server_points: (s, d) public points of the server.
 
         Raises InputError, and what `secfc.fit` raises.
@@ -193,7 +231,7 @@ class DPKMeans(Federated):
             )
         return np.linspace(0, m - 1, max(1, round(share * m))).round().astype(np.int64)
 
-    def _algorithm(self, seed: int | None) -> Algorithm:
+    def _algorithm(self, seed: int | None, points: Iterable[Array]) -> Algorithm:
         noises: Mapping[str, type[NoisePlacement]]
         units, noises = (
             {"point": "data point", "client": "client"},
@@ -216,9 +254,9 @@ class DPKMeans(Federated):
 class KFedKMeans(Federated):
     """One-shot federated k-means (`secfc.KFed`), not private: the server receives means of clients' points.
 
-    n_clusters: also "auto" or "2..12".  k_local: clusters that a client looks for in its own points, None
-    for n_clusters; fewer where clients hold few of them.  n_clients: to whom a single table without groups
-    is dealt. random_state: an integer for starts, a generator to draw one from, None for another every
+    n_clusters: also "auto" or "2..12".  k_local: clusters that a client looks for in its own points, None for
+    n_clusters; fewer where clients hold few of them.  n_clients: to whom a single table without
+    groups is dealt. random_state: an integer for starts, a generator to draw one from, None for another every
     time.
 
     Attributes, and who has them where organizations run the protocol:
@@ -238,16 +276,13 @@ class KFedKMeans(Federated):
         self.n_clients = n_clients
         self.random_state = random_state
 
-    def _algorithm(self, seed: int | None) -> Algorithm:
+    def _algorithm(self, seed: int | None, points: Iterable[Array]) -> Algorithm:
         drawn = int.from_bytes(SystemCoins().bytes(4), "little") if seed is None else seed
-        k_local = self.n_clusters if self.k_local is None else self.k_local
-        return KFed(self.n_clusters, k_local, drawn)
+        return KFed(self.n_clusters, self.k_local, drawn)  # type: ignore[arg-type]  # None is its default
 
 
 # --------------------------------------------------------------------------------------------------
 # MaskedLloyd as an estimator.
-
-Array = NDArray[Any]
 
 
 class MaskedKMeans(Federated):
@@ -298,7 +333,7 @@ class MaskedKMeans(Federated):
         self.n_clients = n_clients
         self.random_state = random_state
 
-    def _algorithm(self, seed: int | None) -> Algorithm:
+    def _algorithm(self, seed: int | None, points: Iterable[Array]) -> Algorithm:
         return MaskedLloyd(
             self.n_clusters, start=self.start, max_iter=self.max_iter, scale=self.scale,
             t=self.t, coarse=self.coarse,  # type: ignore[arg-type]

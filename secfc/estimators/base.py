@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import update_wrapper
+from pathlib import Path
 from types import MethodType
 from typing import Any
 
@@ -12,16 +13,19 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from secfc.algorithm import Algorithm, Clustering
 from secfc.data.federation import Federation
-from secfc.data.inputs import by_name, names_of
+from secfc.data.inputs import by_name, check_losses, names_of
 from secfc.errors import InputError
-from secfc.metrics import cost
+from secfc.metrics import cost, observed_cost
 from secfc.pipeline import fit
 
 Array = NDArray[Any]
+
+# What `secfc.fit` takes by the names that estimators have for it.
+FIT = ("bound", "scale_features", "missing")
 
 
 class AvailableIfPublished:
@@ -44,11 +48,13 @@ class Federated(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
     A subclass names its parameters and builds its algorithm from them (`_algorithm`).
     """
 
+    result_: Any  # `secfc.Clustering`, or of `load` a `KeptModel`
     gaps = False  # whether clients may lack columns
 
     # --- what a subclass says ----------------------------------------------------------------------
 
-    def _algorithm(self, seed: int | None) -> Algorithm:
+    def _algorithm(self, seed: int | None, points: Iterable[Array]) -> Algorithm:
+        """The algorithm of a fit of these points, one array a client."""
         raise NotImplementedError
 
     def _check_opened(self) -> None:
@@ -62,28 +68,28 @@ class Federated(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
 
     # --- scikit-learn -------------------------------------------------------------------------------
 
-    def fit(self, X: Any, y: Any = None, *, groups: Any = None) -> Any:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, groups: Any = None) -> Any:
         """Run the protocol on all clients' points.
 
         X: rows of points (m, d), an array or a data frame, or one such table a client: a list, a mapping
         from a client's name, or a `secfc.Federation`.  Columns of frames are matched by name, and come in
         the order of the first.  y: ignored.  groups: (m,) for a single table, the client of each row;
         without it, X is dealt out to `n_clients` in runs of consecutive rows, as a simulation needs
-        somebody to own them.
+        somebody to own them.  sample_weight: (m,) whole numbers of at least 0: a row of weight w is w equal
+        rows, exactly and at that price; one of weight 0 takes no part, and its label is -1.
 
         Raises InputError (a ValueError), and what `secfc.fit` raises.
         """
         dealt, whole = self._dealt_to_fit(X, groups)
-        self._run(dealt, whole)
+        self._run(dealt if sample_weight is None else self._repeated(dealt, whole, sample_weight), whole)
         return self
 
     def _run(self, dealt: DealtFederation, whole: Array, **more: Any) -> None:
         """Fit a federation, and keep what came of it.  whole: all its points, in the order of rows."""
         seed = self._seed()
-        bound, scaling = getattr(self, "bound", None), getattr(self, "scale_features", None)
-        self.result_ = fit(
-            self._algorithm(seed), dealt.federation, seed=seed, bound=bound, scale_features=scaling, **more
-        )
+        more |= {name: getattr(self, name) for name in FIT if hasattr(self, name)}
+        algorithm = self._algorithm(seed, (whole[own] for own in dealt.rows))
+        self.result_ = fit(algorithm, dealt.federation, seed=seed, **more)
         self.labels_ = dealt.gather_labels(self.result_.labels, len(whole))
         self.clients_ = dealt.federation.names
         self.n_iter_ = max(1, self.result_.n_iter)
@@ -91,6 +97,8 @@ class Federated(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
         self.inertia_ = self._inertia(whole, self.result_)
 
     def _inertia(self, whole: Array, result: Clustering) -> float:
+        if self._fills:
+            return observed_cost(whole, self.labels_, result.k)
         known = self.labels_ >= 0
         points, labels = (whole, self.labels_) if known.all() else (whole[known], self.labels_[known])
         return cost(points, labels, result.k) if len(points) else float("nan")
@@ -109,6 +117,37 @@ class Federated(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
         check_is_fitted(self)
         dealt, whole = self._dealt_to_predict(X, groups)
         return dealt.gather_labels(self.result_.predict(dealt.federation), len(whole))
+
+    def save(self, path: Any) -> None:
+        """Write a file by which `load`, or `secfc predict`, labels new rows.
+
+        It holds what every client keeps for that, so of a simulation it is as secret as the data (mode 0600).
+
+        Raises InputError where the algorithm keeps no model, and FileExistsError.
+        """
+        from secfc.kept_models import model_file_of
+
+        check_is_fitted(self)
+        if (kept := model_file_of(self.result_)) is None:
+            raise InputError(f"{type(self).__name__} keeps no model that fits a file. Pickle the estimator")
+        if Path(path).exists():
+            raise FileExistsError(f"{path} is there already: choose another name, or remove it")
+        kept.write(Path(path))
+
+    @classmethod
+    def load(cls, path: Any) -> Any:
+        """An estimator that labels new rows (`predict`) by a file of `save`; it has no labels_ of the fit.
+
+        What clients agreed to label is counted down in the file.  Raises InputError for what is no such file.
+        """
+        from secfc.kept_models import KeptModel
+
+        model, kept = cls(), KeptModel.read(Path(path))
+        model.result_, model.clients_, model.n_features_in_ = kept, kept.clients, kept.d
+        model._dtype = np.dtype(np.float64)
+        if kept.features is not None:
+            model.feature_names_in_ = np.array(kept.features, object)
+        return model
 
     def transform(self, X: Any) -> Array:
         """Distances of rows to the published centers, (m, k) in data units; NaN to a center that stayed
@@ -152,6 +191,11 @@ class Federated(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
 
     # --- whose rows are whose -----------------------------------------------------------------------
 
+    @property
+    def _fills(self) -> bool:
+        """Whether values may be missing."""
+        return getattr(self, "missing", "refuse") != "refuse"
+
     def _seed(self) -> int | None:
         state = getattr(self, "random_state", None)
         if state is None or isinstance(state, int | np.integer):
@@ -160,7 +204,8 @@ class Federated(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
 
     def _checked(self, X: Any, *, reset: bool) -> Array:
         """One table as an array, its columns counted and named on the way."""
-        finite = "allow-nan" if self.gaps else True
+        check_losses(X, "a table")
+        finite = "allow-nan" if self.gaps or self._fills else True
         whole: Array = validate_data(self, X, reset=reset, dtype="numeric", ensure_all_finite=finite)
         if reset:
             self._dtype = whole.dtype if whole.dtype.kind == "f" else np.dtype(np.float64)
@@ -214,11 +259,28 @@ class Federated(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
         self, whole: Array, names: Sequence[str] | None, rows: Sequence[Array]
     ) -> DealtFederation:
         """Rows dealt to clients, columns by the names that the fit had."""
-        dealt = federation_of(whole, names, rows)
+        dealt = federation_of(whole, names, rows, gaps=self._fills)
         features = getattr(self, "feature_names_in_", None)
         if features is None:
             return dealt
         return replace(dealt, federation=replace(dealt.federation, feature_names=tuple(features)))
+
+    def _repeated(self, dealt: DealtFederation, whole: Array, weights: Any) -> DealtFederation:
+        """Every row as often as its weight says, at the client that holds it."""
+        given = _check_sample_weight(weights, whole)
+        counts = np.rint(given).astype(np.int64)
+        if (wrong := (given != counts) | (given < 0)).any():
+            row = int(wrong.argmax())
+            raise InputError(
+                f"sample_weight[{row}]={given[row]:g}: whole numbers of at least 0 are needed, as a weight w "
+                "stands for w equal rows. Multiply all weights by one number that makes them whole"
+            )
+        rows = [np.repeat(own, counts[own]) for own in dealt.rows]
+        if empty := [name for name, own in zip(dealt.federation.names, rows, strict=True) if not len(own)]:
+            raise InputError(
+                f"all rows of client {empty[0]!r} have sample_weight 0: each client needs a row. Leave it out"
+            )
+        return self._federation(whole, dealt.federation.names, rows)
 
     def _check_k(self, m: int) -> None:
         k = self.n_clusters

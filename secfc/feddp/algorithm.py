@@ -38,7 +38,15 @@ from secfc.errors import Caution, InputError
 from secfc.feddp import aggregator, clients
 from secfc.feddp.aggregator import FedDPServerResult
 from secfc.feddp.clients import client_bounds
-from secfc.feddp.noise import HonestCounts, Laplace, Noise, NoisePlacement, ServerNoise, proportional_noise
+from secfc.feddp.noise import (
+    HonestCounts,
+    Laplace,
+    Noise,
+    NoisePlacement,
+    ServerNoise,
+    SharedNoise,
+    proportional_noise,
+)
 from secfc.feddp.plan import (
     CHOICE,
     OUR_WEIGHTS,
@@ -198,6 +206,14 @@ LINES, MEAN = 0.05, 0.08
 STEPS = MAX_REACH // 4
 
 
+def default_noise(variant: Variant) -> NoisePlacement:
+    """Who adds noise where nobody says it: clients inside their shares, or of Laplace noise the server.
+
+    The server then sees exact sums over all clients: noise in shares is Gaussian.
+    """
+    return SharedNoise() if variant.gaussian else ServerNoise()
+
+
 @dataclass(frozen=True)
 class FedDPKMeans:
     """Differentially private federated k-means with the server's points (`Federation.server_points`).
@@ -228,7 +244,8 @@ class FedDPKMeans:
         with sums): shares of the steps' epsilons with Laplace noise, weights of one Gaussian mechanism
         without.
     noise
-        Who adds it.
+        Who adds it; None is `default_noise`: clients do, so that nobody sees exact sums, but for Laplace
+        noise.
     bound
         Where rows are clipped, in data units; from the server's points if None.
     rows_per_client
@@ -254,7 +271,7 @@ class FedDPKMeans:
     start: Start = FedDPInit()
     variant: Variant = OURS
     shares: tuple[float, ...] | None = None
-    noise: NoisePlacement = ServerNoise()
+    noise: NoisePlacement = None  # type: ignore[assignment]  # a placement from the moment it is made
     bound: Bound | float | None = None
     rows_per_client: int | None = None
     committee: int | None = None
@@ -263,6 +280,8 @@ class FedDPKMeans:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "k", parse_k(self.k))
+        if self.noise is None and isinstance(self.variant, Variant):
+            object.__setattr__(self, "noise", default_noise(self.variant))
         check_fields(self, KINDS)
 
     @property

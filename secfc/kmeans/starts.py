@@ -175,7 +175,9 @@ class GivenLabels:
     factor = 1
 
     def __post_init__(self) -> None:
-        if isinstance(self.labels, str) or not np.size(self.labels) or np.ndim(self.labels) < 1:
+        # Arrays of clients differ in length, so they are no array of arrays.
+        given = self.labels if hasattr(self.labels, "__len__") else ()
+        if isinstance(given, str) or getattr(given, "shape", None) == () or not len(given):
             raise InputError(
                 f"starting labels are {kind_name(self.labels)}: an array with an integer a point is needed, "
                 f"or "

@@ -78,7 +78,7 @@ from secfc.errors import (
     TooFewReplies,
     UnionFailed,
 )
-from secfc.feddp import FedDPKMeans, GivenCenters, SharedNoise
+from secfc.feddp import FedDPKMeans, GivenCenters, ServerNoise, SharedNoise
 from secfc.feddp import messages as summing
 from secfc.kmeans.bisecting import Bisecting
 from secfc.kmeans.starts import KMeansPlusPlus, RandomPoints
@@ -722,7 +722,7 @@ class Silent(secfc.NoiseInShares):
 
 
 NOISY = Silent(Budget(1e5, 1e-6), radius=Bound.given(16.0), neighbors=Neighbors("replace"), absent=1)
-PRIVATE_CENTERS = FedDPKMeans(K, 4.0, 1e-6, steps=1)
+PRIVATE_CENTERS = FedDPKMeans(K, 4.0, 1e-6, steps=1, noise=ServerNoise())
 MASKED = secfc.MaskedLloyd(K, start=Turned(), max_iter=4, scale=SCALE, committee=4, t=1, coarse="allow")
 # Bytes cost all, rounds nothing: steps in which few points move take two questions.
 IN_TWO = vary(BASE, init=secfc.RandomLabels(), network=Link(0.0, 1.0), max_iter=6)

@@ -146,7 +146,6 @@ Quantization(basis=3) -> basis=3 is an int: a Basis, or None (chosen), is needed
 fit(secfc.KFed(k=4, k_local="2"), F) -> k_local='2' is a str: a whole number is needed. Pass an
 fit(secfc.KFed(k=4, k_local=9), F) -> k_local=9: it must lie in [1, k=4]
 fit(secfc.KFed(k=4, k_local=1.5), F) -> k_local=1.5 is a float: a whole number is needed. Pass an
-fit(secfc.KFed(k=4, k_local=None), F) -> k_local=None: a whole number is needed. Pass an integer,
 fit(secfc.KFed(k=4, k_local=2, seed="x"), F) -> seed='x' is a str: a whole number is needed. Pass an
 fit(secfc.KFed(k=4, k_local=2, seed=-1), F) -> seed=-1: seeds are not negative. Pass an integer of at
 fit(secfc.KFed(k=4, k_local=2, seed=None), F) -> seed=None: a whole number is needed. Pass an

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING
 
 from secfc.cli.execute import bound_from_data, check_bound, lloyd_steps
@@ -33,11 +32,9 @@ def choose_kfed(asked: AskedOptions, public: PublicFacts) -> ChosenAlgorithm:
     """k-FED, by default with as many local clusters as its authors recommend."""
     from secfc.kfed import KFed
 
-    # Where k is to be chosen, it may turn out to be 4 or more, of which this is the root.
-    k_local = math.isqrt(asked.k if isinstance(asked.k, int) else max(asked.k.least, 4))
-    notes = () if asked["k_local"] else (f"k_local={k_local} was chosen: sqrt(k) rounded down",)
-    k_local = asked["k_local"] or k_local
-    return ChosenAlgorithm(KFed(asked.k, k_local, seed=asked.settings.seed), notes=notes)
+    made = KFed(asked.k, asked["k_local"], seed=asked.settings.seed)
+    notes = () if asked["k_local"] else (f"k_local={made.k_local} was chosen: as many as in all",)
+    return ChosenAlgorithm(made, notes=notes)
 
 
 K_FED = Method(

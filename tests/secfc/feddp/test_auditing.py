@@ -101,7 +101,9 @@ def test_noise_in_layers_is_what_it_claims_and_half_of_it_is_refuted_in_one_run(
 
 def test_of_a_whole_client_too():
     data = federation()
-    way = FedDPKMeans(3, 4, 1e-6, neighbors=Neighbors(unit="client"), rows_per_client=ROWS)
+    way = FedDPKMeans(
+        3, 4, 1e-6, neighbors=Neighbors(unit="client"), rows_per_client=ROWS, noise=ServerNoise()
+    )
     found = audit_run(played(way), data, without_client(data, data.names[0]))
     assert 0.8 <= found.share <= 1
     assert not found.is_refuted
@@ -134,18 +136,18 @@ def test_half_the_noise_is_refuted_in_one_run():
 def test_a_contribution_beyond_its_sensitivity_is_refuted_in_one_run(monkeypatch):
     plain = clients.outer_product
     monkeypatch.setattr(clients, "outer_product", lambda *a, **more: 11 * plain(*a, **more))
-    found = audited(FedDPKMeans(3, 1, 1e-6))
+    found = audited(FedDPKMeans(3, 1, 1e-6, noise=ServerNoise()))
     assert [c.what for c in found.contributions if c.beyond] == ["outer product"]
     assert "the canary moves it by" in found.faults[0]
     assert "in total" in found.faults[-1]
     monkeypatch.undo()
-    right = audited(FedDPKMeans(3, 1, 1e-6))
+    right = audited(FedDPKMeans(3, 1, 1e-6, noise=ServerNoise()))
     assert found.contributions[0].spent == pytest.approx(121 * right.contributions[0].spent, rel=1e-3)
 
 
 @pytest.mark.parametrize(("epsilon", "least", "most"), [(200, 0.9, 1.0), (0.01, 0.15, 0.85)])
 def test_the_attacker_who_knows_everyone_else_is_sure_where_there_is_hardly_noise(epsilon, least, most):
-    way = FedDPKMeans(3, epsilon, 1e-6)
+    way = FedDPKMeans(3, epsilon, 1e-6, noise=ServerNoise())
     scores = [np.array([score(way, i % 2 == 0, i)]) for i in range(16)]
     found = score_rates(scores, [np.array([i % 2 == 0]) for i in range(16)], alarms=())
     # A budget beyond what sampling proves is not spent to its end: mu is 3.8, an area of .996.
@@ -157,7 +159,7 @@ def test_exact_sums_tell_who_adds_the_noise_and_knows_everyone_else_for_sure():
     data = federation()
     others = without_row(data, data.names[0], ROWS)
     for planted in (True, False):
-        result = played(FedDPKMeans(3, 0.01, 1e-6), planted)
+        result = played(FedDPKMeans(3, 0.01, 1e-6, noise=ServerNoise()), planted)
         exact = read_sums(View.of(result, result.plan, SERVER))
         expected = [np.concatenate(vectors) for _, vectors in AuditedTranscript.of(result).statistics(others)]
         left = [bool((a != b).any()) for a, b in zip(exact, expected, strict=True)]
@@ -170,7 +172,7 @@ def test_the_attacker_reads_what_is_public_and_nothing_else():
     data = federation()
     others = without_row(data, data.names[0], ROWS)
     canary = {data.names[0]: data.parties[0].read()}
-    result = played(FedDPKMeans(3, 4, 1e-6))
+    result = played(FedDPKMeans(3, 4, 1e-6, noise=ServerNoise()))
     public = AuditedTranscript.of(result)
     before = canary_score(public, others, canary)
     for labels in result.labels:
@@ -183,7 +185,7 @@ def test_the_attacker_reads_what_is_public_and_nothing_else():
 @pytest.mark.nightly
 @pytest.mark.parametrize(("epsilon", "runs"), [(0.01, 100), (1, 250), (4, 150)])
 def test_its_rates_are_those_of_the_budget(epsilon, runs):
-    way = FedDPKMeans(3, epsilon, 1e-6)
+    way = FedDPKMeans(3, epsilon, 1e-6, noise=ServerNoise())
     scores = [np.array([score(way, i % 2 == 0, i)]) for i in range(2 * runs)]
     members = [np.array([i % 2 == 0]) for i in range(2 * runs)]
     found = score_rates(scores, members, alarms=())
@@ -206,7 +208,7 @@ def test_half_the_noise_is_refuted_by_many_runs_of_a_gaussian_claim_and_not_by_a
 
 
 def test_what_cannot_be_audited_is_refused():
-    data, way = federation(), FedDPKMeans(3, 1, 1e-6)
+    data, way = federation(), FedDPKMeans(3, 1, 1e-6, noise=ServerNoise())
     others = without_row(data, data.names[0], ROWS)
     result = played(way)
     with pytest.raises(ValueError, match="client-1 took no part to the end"):

@@ -91,6 +91,7 @@ LEVELS = pytest.mark.parametrize("neighbors", [Neighbors(), Neighbors("replace")
 def algorithm(neighbors=None, *, k=3, epsilon=2.0, **more):
     neighbors = neighbors or Neighbors()
     rows = 200 if neighbors.unit == "client" else None
+    more = {"noise": ServerNoise()} | more
     return FedDPKMeans(k, epsilon, DELTA, neighbors=neighbors, rows_per_client=rows, **more)
 
 
