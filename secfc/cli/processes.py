@@ -148,8 +148,8 @@ def lay_out(folder: Path, method: Method, asked: AskedOptions, federation: Feder
         run_file_options(method, asked),
         run_file_preparing(asked.settings),
         columns,
-        asked.settings.seed,
-        linkage,
+        seed=asked.settings.seed,
+        schema=linkage,
     )
     (folder / "run.toml").write_text(run.toml())
     return run

@@ -308,7 +308,7 @@ def test_the_baselines_run_and_claim_nothing() -> None:
     assert lloyd["verified"] is None
     assert fed["verified"] is None
     assert lloyd["learned"] == ["every point of every client"]
-    assert fed["parameters"]["k_local"] == 1
+    assert fed["parameters"]["k_local"] == 3
     assert fed["cost_known_to_server"] is False
     labels = [int(line[-1]) for line in read_labels()[1:]]
     assert fed["cost"] == metrics.cost(secfc.Federation.from_files(NPY).stacked(), labels, 3)

@@ -182,7 +182,7 @@ def test_memmap_stays_a_memmap_and_is_checked_when_used(tmp_path: Path) -> None:
 
     uses: list[Callable[[], Any]] = [federation.stacked, federation.largest, party.read, exhaust]
     for use in uses:
-        with pytest.raises(InputError, match=r"client 'a', row 1, feature 1: .*is NaN"):
+        with pytest.raises(InputError, match=r"client 'a', row 1, feature 1: .*is infinite"):
             use()
 
 

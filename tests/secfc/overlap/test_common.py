@@ -7,13 +7,14 @@ import pytest
 
 import secfc
 from secfc.errors import Caution, InputError
+from secfc.feddp import ServerNoise
 from secfc.metrics import accuracy
 from secfc.overlap.common import refine_labels
 from tests.secfc.overlap.cases import CHAIN, COMMON, clusters, federation
 
 
 def private(home, epsilon=2.0):
-    way = secfc.FedDPKMeans(2, epsilon, delta=1e-6)
+    way = secfc.FedDPKMeans(2, epsilon, delta=1e-6, noise=ServerNoise())
     return secfc.CommonFeatures(way, home=home)
 
 
