@@ -121,7 +121,8 @@ TABLE = (
     ),
     DeviationRow(
         "one client of the committee that compares, where each part is played by one", "labels",
-        "**how near a row is to a border, and so rows**, in some hundred steps",
+        "**how near a row is to a border, and so rows**, in some hundred steps; where nobody deals and "
+        "labels stay shared, also whether a row of its choice has changed its label",
         "`Threshold(deviating=1)`, which only `AssignmentsOnly` with exact centers has, without a dealer "
         "from `2 t + 2` clients on",
         "unnoticed", "labels+alone|owners|final",

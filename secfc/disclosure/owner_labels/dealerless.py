@@ -219,7 +219,8 @@ class Resharing:
         first = self.basis.prefix(1)
         seed = np.empty(2, np.uint64)
         self.coins.fill(seed)
-        # Every member's labels are fixed, so nobody chooses them by what they are tested with.
+        # Labels are fixed, so nobody chooses them by what they are tested with.  Whoever speaks last chooses
+        # the seed, though, and so which labels are tested (`secfc.report.deviations`): nobody commits to it.
         seed = yield from self.opened(seed)
         rho = first.sample((TESTS, self.plan.m), Coins(seed.tobytes()))
         gaps = first.add(cluster_numbers(first, before), first.negate(cluster_numbers(first, after)))
