@@ -57,9 +57,6 @@ class LoadedSite:
     def agreed(self) -> Built:
         """What the run file asks for, if this site agrees.  Raises InputError, BelowFloor."""
         asked = self.own_machine(build_run(self.run))
-        memory, session = self.remembered, self.run.session
-        self.file.floors.check(asked.stakes, memory.spent(session), memory.granted(session))
-        asked = build_run(self.run)
         self.check_floors(asked, self.remembered)
         if asked.derived and self.file.party != SERVER and not self.file.derived_bound:
             raise InputError(
