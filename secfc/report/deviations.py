@@ -257,13 +257,17 @@ def kinds_of(algorithm: Any, plan: Any = None) -> frozenset[str]:
     if isinstance(capabilities.membership, Private):
         found |= {"private", "mean" if capabilities.membership.on_conflict == "mean" else "alike"}
     if "labels" in found:
-        exact = algorithm.quantization.centers == "exact" and policy.capabilities.checks_words
-        asked = algorithm.threshold.deviating
-        # By default nobody plays a part beside another where nobody deals.
-        wanted = policy.capabilities.dealer is not None if asked is None else asked > 0
-        several = getattr(plan, "deviating", exact and wanted)
-        found.add("several" if several else "alone")
+        found.add("several" if getattr(plan, "deviating", _several_wanted(algorithm)) else "alone")
     return frozenset(found)
+
+
+def _several_wanted(algorithm: SecFC) -> bool:
+    """Whether several play each part of a committee, if there are clients enough."""
+    policy, asked = algorithm.capabilities.policy, algorithm.threshold.deviating
+    if algorithm.quantization.centers != "exact" or not policy.capabilities.checks_words:
+        return False
+    # By default nobody plays a part beside another where nobody deals.
+    return policy.capabilities.dealer is not None if asked is None else asked > 0
 
 
 def rows_about(kinds: Collection[str]) -> tuple[DeviationRow, ...]:
