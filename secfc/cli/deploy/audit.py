@@ -81,7 +81,9 @@ class Records:
                     said = json.loads(data)
                     said["consents"], said["party"], said["session"]
                 except (ValueError, KeyError, TypeError):
-                    raise RefusedInput(f"{path} is neither an audit.jsonl nor a report.json.") from None
+                    raise RefusedInput(
+                        f"{path} is neither an audit.jsonl nor a report.json: name files that a site wrote."
+                    ) from None
                 reports[path] = hashlib.sha256(data).hexdigest(), said
         if not chains:
             raise RefusedInput("name at least one audit.jsonl; what others hold of it may follow.")

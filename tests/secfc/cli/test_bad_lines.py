@@ -1,10 +1,12 @@
 """What the shell says to lines that cannot be: one table, a line and pieces of its answer each.
 
 Every answer is an error message and nothing else: no traceback, nothing on stdout, no file written, no cell
-of a file shown, and no option offered that the command does not have.  More such lines, with what they are
+of a file shown, and no option offered that the command does not have.  A site that refuses a run puts that on
+its record, a line without a cell.  More such lines, with what they are
 about: tests/secfc/cli/test_run.py, test_cli_psu.py, test_cli_membership.py, test_cli_preparing.py.
 """
 
+import json
 import os
 import re
 import stat
@@ -18,6 +20,10 @@ from click.testing import CliRunner
 from secfc.cli import main
 
 CELL = "sesame"  # stands in files, and must not in answers
+
+# Of a run that a site refuses, this is on its record: one line, in files beside the site file.
+RECORDED = {"deploy join site.toml"}
+RECORD = {"audit.jsonl", ".audit.jsonl.lock"}
 
 # Lines of a shell, without `secfc`; FILES could be clustered, K0 to K3 are keys, RUN is a whole run file.
 FILES = "an.csv bn.csv cn.csv"
@@ -235,10 +241,17 @@ deploy go-on site.toml -> --without is needed | --without h1
 deploy go-on site.toml --without server -> nobody can take the server's place | start it again
 deploy go-on site.toml --without nobody -> 'nobody' is no other client of this run | those are b, c
 deploy abort site.toml -> no run is under way here
+deploy clean nowhere.toml -> nowhere.toml: No such file or directory. Check the path
+deploy clean bad.toml -> is no TOML | line 1 | Correct it
 deploy serve site.toml -> use `secfc deploy join`
 deploy hub good.toml -> needs --certificate and --key, or --plain
 deploy hub good.toml --certificate bad.toml --key bad.toml -> Give PEM files that fit
 deploy hub good.toml good.toml --plain -> the same session: `secfc deploy init` draws a new one
+deploy rehearse nowhere.toml -> nowhere.toml: No such file or directory. Check the path
+deploy rehearse good.toml --rows 5 -> 5 is not in the range
+deploy audit verify nowhere.jsonl -> nowhere.jsonl: No such file or directory. Check the path
+deploy audit verify an.csv -> an.csv is neither an audit.jsonl nor a report.json: name files that a site wrote
+deploy audit show a.csv -> a.csv is neither an audit.jsonl nor a report.json: name files that a site wrote
 deploy predict site.toml an.csv -> results/model.npz: No such file or directory
 deploy predict site.toml an.csv --model m.npz -> m.npz is of another run than good.toml
 deploy flare good.toml -> is not where a FLARE server is: write hub = "nvflare://
@@ -340,7 +353,16 @@ def test_a_bad_line_is_answered_with_value_rule_and_remedy(place, line, pieces):
     assert "Traceback" not in done.output
     assert CELL not in done.output
     assert not done.stdout
-    assert everything() == before
+    after = everything()
+    if line in RECORDED:
+        assert not before.keys() & RECORD
+        written = json.loads(after["audit.jsonl"])
+        assert (written["what"], written["outcome"]) == (line.split()[1], "refused")
+        assert CELL.encode() not in after["audit.jsonl"]
+        for name in RECORD:
+            del after[name]
+            Path(name).unlink()
+    assert after == before
     # In backquotes stand other commands with their options; what was asked for may not exist.
     offered = set(re.findall(r"(?<![\w'-])--[a-z][a-z-]*", re.sub("`[^`]*`|No such option.*", "", said)))
     assert offered <= options_of(line.split()), "an option that the command does not have"
