@@ -280,7 +280,7 @@ def test_labels_that_are_not_the_last_opened_ones_are_refused(monkeypatch, polic
 @pytest.mark.parametrize("policy", POLICIES[:2], ids=["dealt", "undealt"])
 def test_clients_that_take_the_servers_word_for_labels_answer_chosen_ones(monkeypatch, policy):
     monkeypatch.setattr(ComparisonClient, "opens", False)
-    monkeypatch.setattr(ComparisonClient, "hear", lambda self, match, question, mine, due: iter(()))
+    monkeypatch.setattr(ComparisonClient, "hear", lambda self, match, question, mine: iter(()))
     assert len(ask_more(monkeypatch, chosen, policy)) == 2
 
 
