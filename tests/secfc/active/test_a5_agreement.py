@@ -24,7 +24,7 @@ from secfc.disclosure import (
     OwnLabels,
 )
 from secfc.errors import FaultyServer, PlanMismatch, ProtocolError
-from secfc.feddp import FedDPKMeans, SharedNoise
+from secfc.feddp import FedDPKMeans, ServerNoise, SharedNoise
 from secfc.feddp.starts import GivenCenters, SpherePacking
 from secfc.kmeans.bisecting import Bisecting
 from secfc.kmeans.starts import CenterSeparation, GivenLabels, KMeansPlusPlus, RandomLabels, RandomPoints
@@ -230,7 +230,7 @@ FEDDP = FedDPKMeans(3, 4.0, 1e-6)
         ({"k_local"}, KFED, {"k_local": 3}),
         ({"seed"}, KFED, {"seed": 3}),
         ({"epsilon"}, FEDDP, {"epsilon": 2.0}),
-        ({"noise"}, FEDDP, {"noise": SharedNoise()}),
+        ({"noise"}, FEDDP, {"noise": ServerNoise()}),
         ({"start", "steps"}, FEDDP, {"start": SpherePacking(), "steps": 1}),
         ({"neighbors.relation"}, FEDDP, {"neighbors": Neighbors("replace")}),
     ],
@@ -348,7 +348,7 @@ WAYS = [
         dataclasses.replace(FEDDP, start=start, steps=1)
         for start in (FEDDP.start, SpherePacking(), GivenCenters(FED.server_points[:3]))
     ),
-    dataclasses.replace(FEDDP, noise=SharedNoise(), committee=3),
+    *(dataclasses.replace(FEDDP, noise=noise, committee=3) for noise in (ServerNoise(), SharedNoise())),
 ]
 
 
