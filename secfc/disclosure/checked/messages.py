@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
-from secfc.roles.checks import check_unsigned, is_array, refuse_if
+from secfc.roles.checks import check_numbers, check_unsigned, refuse_if
 from secfc.roles.messages import Message
 
 Array = NDArray[Any]
@@ -147,8 +146,8 @@ class OwnersHeard(Message, tag=232):
     numbers: Array
 
     def __post_init__(self) -> None:
-        refuse_if(not is_array(self.numbers, "i", 1), "numbers of clients are a vector of integers")
-        refuse_if(bool((np.diff(self.numbers) <= 0).any()), "numbers of clients ascend")
+        check_numbers(self.numbers, "numbers of clients")
+        refuse_if(bool((self.numbers[1:] < self.numbers[:-1]).any()), "numbers of clients ascend")
 
 
 @dataclass(frozen=True, eq=False, repr=False)

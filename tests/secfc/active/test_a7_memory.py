@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from secfc.coded.messages import CodedDistances
+from secfc.disclosure.checked.messages import OwnersHeard
 from secfc.roles.abort import Abort
 from secfc.roles.exchange import END, Exchange
 from secfc.transport import wire
@@ -129,6 +130,11 @@ def test_more_numbers_than_clients_are_refused_at_once():
         query("DistanceQuery", 0, 2, labels, np.arange(1 << 17, dtype=np.int32))
     with pytest.raises(ValueError, match="distinct"):
         query("DistanceQuery", 0, 2, labels, np.array([1, 2, 1], np.int32))
+    with pytest.raises(ValueError, match="numbers of clients are at most 65536"):
+        OwnersHeard(np.arange(1 << 17, dtype=np.int32))
+    for numbers, why in (([1, 0], "ascend"), ([0, 0], "distinct"), ([-(2**63), 2**63 - 1], "from 0")):
+        with pytest.raises(ValueError, match=why):
+            OwnersHeard(np.array(numbers))
 
 
 # --- on the way ------------------------------------------------------------------------------------
