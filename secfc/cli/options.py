@@ -31,6 +31,7 @@ T = TypeVar("T")
 DATA, CLUSTERS, PRIVACY, RUN, OUTPUT, OTHERS = GROUPS = (
     "Data", "Clusters", "Privacy", "Run", "Output", "Other algorithms",
 )  # fmt: skip
+WHOLE = "secfc.whole"  # in the context of a command whose help is shown whole
 MANY = 40  # options from which on --help shows the common ones in groups, and --help-all the others too
 KEY = "secfc.option"
 
@@ -250,7 +251,7 @@ class Command(click.Command):
     def __init__(self, *args: Any, taken: type, **more: Any) -> None:
         super().__init__(*args, **more)
         self.taken = taken
-        self.whole_help, self.whole = (self.help or ""), False
+        self.whole_help = self.help or ""
         if len(self.params) > MANY:
             self.params.append(
                 click.Option(["--help-all"], is_flag=True, is_eager=True, expose_value=False,
@@ -259,7 +260,7 @@ class Command(click.Command):
 
     def _show_all(self, context: click.Context, _: click.Parameter, value: bool) -> None:
         if value:
-            self.whole = True
+            context.meta[WHOLE] = True
             click.echo(context.get_help())
             context.exit()
 
@@ -276,7 +277,7 @@ class Command(click.Command):
     def format_help_text(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """All of it, or what stands above a form feed."""
         first, _, rest = self.whole_help.partition("\f")
-        self.help = first + rest if self.whole else first
+        self.help = first + rest if WHOLE in ctx.meta else first
         super().format_help_text(ctx, formatter)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -293,10 +294,10 @@ class Command(click.Command):
 
     def _help_rows(self, ctx: click.Context, options: Sequence[click.Option]) -> list[tuple[str, str]]:
         """Names and help of these options; of the common ones in few words, unless all is shown."""
-        if not self.whole:
+        if WHOLE not in ctx.meta:
             options = [p for p in options if not (isinstance(p, Option) and p.group) or p.common]
         records = filter(None, (p.get_help_record(ctx) for p in options))
-        return [(name, text if self.whole else in_brief(text)) for name, text in records]
+        return [(name, text if WHOLE in ctx.meta else in_brief(text)) for name, text in records]
 
 
 def in_brief(text: str) -> str:
