@@ -758,6 +758,7 @@ def test_warmup_compiles_every_kernel_that_a_run_needs() -> None:
     ]  # fmt: skip
     more = [
         "--latency 0 -k 6", "--init k-means++ --consent", "--init center-separation",
+        "--disclosure final-labels", "--disclosure own-labels --sizes hidden -k 12",
         "--field mersenne61 --disclosure distances", "--scale 1e6 --disclosure distances",
         "--scale 1e9 --disclosure distances", "--algorithm lloyd",
         "--algorithm lloyd --init center-separation",
