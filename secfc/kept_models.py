@@ -95,11 +95,12 @@ class KeptModel:
 
 
 def new_points(
-    kept: ModelFile, files: Sequence[Path], missing: str = "refuse", **how: Any
+    kept: ModelFile, files: Sequence[Path], missing: str = "refuse", owners: Sequence[str] = (), **how: Any
 ) -> tuple[Federation, dict[str, list[int]]]:
     """New points of all clients of the run, and by client which of its rows they are.
 
-    A client that has none is not in there, and has a blank row.  how: as for `Federation.from_files`.
+    A client that has none is not in there, and has a blank row.  owners: whose the files are, in their order;
+    without, their names say it.  how: as for `Federation.from_files`.
     """
     clients, features = list(kept.facts["clients"]), kept.facts["features"]
     scaling = kept.facts["scaling"]
@@ -114,7 +115,7 @@ def new_points(
         files, columns=columns, gaps=missing != "refuse", categorical=categories,
         **how,
     )  # fmt: skip
-    found = parties_by_client(read, clients)
+    found = parties_by_client(read, clients, owners)
     rows = {name: list(range(party.points.shape[0])) for name, party in found.items()}
     if missing == "drop":
         left, kept_rows = drop_incomplete_rows(replace(read, parties=tuple(found.values())))
@@ -128,18 +129,33 @@ def new_points(
     return (made if features is None else made.ordered(features)), rows
 
 
-def parties_by_client(read: Federation, clients: Sequence[str]) -> dict[str, Party]:
-    """Parties by the names of clients of the run: by their own, or in order where there are as many.
+def parties_by_client(
+    read: Federation, clients: Sequence[str], owners: Sequence[str] = ()
+) -> dict[str, Party]:
+    """Parties by the names of clients of the run: by owners, their own, or in order where there are as many.
 
     Raises InputError.
     """
+    if owners:
+        if len(owners) != read.n or len({*owners} & {*clients}) != read.n:
+            raise InputError(
+                f"{', '.join(owners[:6])} for {read.n} files: a client of the run is needed for each, "
+                f"and each once; they are {', '.join(clients[:6])}",
+                [("client", ..., "name as many of them")],
+            )
+        return {name: replace(party, name=name) for name, party in zip(owners, read.parties, strict=True)}
     found = {party.name: party for party in read.parties}
     if set(found) <= set(clients):
         return found
     if len(found) != len(clients):
         raise InputError(
             f"{', '.join(list(found)[:6])}: these are not the clients of the run, which are "
-            f"{', '.join(clients[:6])}. Call files like those of the run, or give one for each, in order."
+            f"{', '.join(clients[:6])}",
+            [
+                "call files like those of the run",
+                "give one for each, in order",
+                ("client", ..., "say whose they are"),
+            ],
         )
     return {name: replace(party, name=name) for name, party in zip(clients, read.parties, strict=True)}
 

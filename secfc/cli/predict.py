@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import click
 
 from secfc.cli.errors import RefusedInput, bad_input
-from secfc.cli.options import argument, command, names_of, option
+from secfc.cli.options import argument, command, names_of, option, parse_names
 from secfc.cli.outputs import check_output, csv_of, explaining_writes, write_all
 from secfc.cli.screen import Screen
 from secfc.cli.settings import Overwriting, Owners, TextFiles
@@ -31,6 +31,8 @@ class PredictOptions(Owners, TextFiles, Overwriting):
     files: tuple[Path, ...] = argument("FILE...")
     missing: str = option("refuse", ["refuse", "drop", "mean"], help=
         "Empty cells, NA and NaN. drop: such rows get no label. mean: of the run, if it had --missing mean.")
+    client: tuple[str, ...] | None = option(metavar="NAME,...", parse=parse_names, help=
+        "Whose FILEs are, in their order; without, names of files say it.")
     out: Path = option(OUT, metavar="OUT.csv", help="Where labels go.")
     # fmt: on
     HELP: ClassVar = {"id_column": "Names of the points; copied to the labels."}
@@ -48,7 +50,7 @@ def predict(given: PredictOptions) -> None:
       secfc run a.csv b.csv c.csv -k 4 --model model.npz
       secfc predict model.npz a.csv b.csv c.csv
       secfc predict model.npz next/a.csv --id-column patient --out labels.csv
-      secfc predict model.npz next/a.xlsx --missing drop
+      secfc predict model.npz next.xlsx --client a --missing drop
     """
     from secfc.data.model_file import ModelFile
     from secfc.kept_models import label_clients, new_points
@@ -61,7 +63,9 @@ def predict(given: PredictOptions) -> None:
     check_output(out, "--out", (*given.files, model), force=given.force)
     with screen.status("Reading the data"), bad_input(OSError):
         owners = {f: getattr(given, f) for f in names_of(Owners)}
-        federation, rows = new_points(kept, given.files, given.missing, dialect=given.dialect(), **owners)
+        federation, rows = new_points(
+            kept, given.files, given.missing, given.client or (), dialect=given.dialect(), **owners
+        )
     with screen.status("Labeling"), bad_input():
         labels = label_clients(kept, model, federation)
     with explaining_writes("--out"):

@@ -61,8 +61,20 @@ def test_new_points_of_one_client_budgets_and_wrong_files(files, tmp_path):
     assert done.exit_code == 0, done.output
     known = labels(tmp_path / "l.csv")  # columns are matched by name
     assert labels(out) == {name: known[name] for name in ("b0", "b1", "b2")}
+    (new / "b.csv").rename(new / "march.csv")
+    named = ("predict", model, new / "march.csv", "--id-column", "id", "--out", tmp_path / "march-labels.csv")
+    done = invoke(*named)
+    assert done.exit_code == 2
+    assert "--client" in done.stderr
+    for wrong in ("nobody", "b,b", "a,b"):
+        done = invoke(*named, "--client", wrong)
+        assert done.exit_code == 2
+        assert "a client of the run is needed for each" in done.stderr
+    assert invoke(*named, "--client", "b").exit_code == 0
+    assert labels(tmp_path / "march-labels.csv") == labels(out)
+    (new / "march.csv").rename(new / "b.csv")
     left = ModelFile.read(model).facts["model"]["left"]
-    assert set(left.values()) == {10 * sum(COUNTS.values()) - 5}  # with a row of zeros of each other client
+    assert set(left.values()) == {10 * sum(COUNTS.values()) - 10}  # with a row of zeros of each other client
     for _ in range(10):
         done = invoke("predict", model, *files, "--id-column", "id", "--out", out, "--force")
     assert done.exit_code == 1
