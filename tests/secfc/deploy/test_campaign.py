@@ -161,6 +161,7 @@ def test_whatever_happens_to_whom_in_which_phase_all_have_the_labels_of_fit(tmp_
 
 
 @pytest.mark.nightly
+@pytest.mark.timeout(1800)  # ten minutes of it are slept
 @pytest.mark.parametrize(("waiting", "away"), [
     # A thousandth of the defaults, but for what a busy machine needs: 12 hours less a tenth.
     (Waiting(arrival=43.2, patience=30.0, rejoin=43.2, pulse=4.0), 39.0),
