@@ -84,7 +84,7 @@ def who_sends_what():
             600,
             62,
             [
-                "a committee of t + 1 of the clients",
+                "a committee of more than t of the clients",
                 "compares on shares; who is nearer stays masked, even from it",
             ],
             "committee",
