@@ -49,6 +49,11 @@ class Gates(NamedTuple):
     right: Array
 
 
+def held_components(sets: Sequence[Sequence[int]], size: int) -> tuple[tuple[int, ...], ...]:
+    """The components that each of `size` players knows, by who knows each component."""
+    return tuple(tuple(q for q, players in enumerate(sets) if j in players) for j in range(size))
+
+
 @dataclass(frozen=True)
 class ReplicatedCommittee:
     """2t + 1 players, numbered from 0, and which of them know what."""
@@ -101,9 +106,7 @@ class ReplicatedCommittee:
 
     @cached_property
     def _held(self) -> tuple[tuple[int, ...], ...]:
-        return tuple(
-            tuple(q for q, players in enumerate(self.sets) if j in players) for j in range(self.size)
-        )
+        return held_components(self.sets, self.size)
 
     @cached_property
     def refresh_owners(self) -> Mapping[int, int]:

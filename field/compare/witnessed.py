@@ -41,7 +41,7 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from numpy.typing import NDArray
 
 from field.cached import cached_property
-from field.compare.replicated import MAX_T, Gates, ScratchArrays
+from field.compare.replicated import MAX_T, Gates, ScratchArrays, held_components
 from field.secrets.coins import Coins
 
 Array = NDArray[Any]
@@ -112,9 +112,7 @@ class WitnessedCommittee:
 
     @cached_property
     def _held(self) -> tuple[tuple[int, ...], ...]:
-        return tuple(
-            tuple(q for q, players in enumerate(self.sets) if j in players) for j in range(self.size)
-        )
+        return held_components(self.sets, self.size)
 
     @cached_property
     def around(self) -> tuple[tuple[int, ...], ...]:

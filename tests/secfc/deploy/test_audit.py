@@ -13,21 +13,13 @@ import secfc
 from secfc.cli.program import main
 from secfc.deploy.audit_log import PURPOSE, canonical_json
 from secfc.deploy.site import identity_fingerprint, load_key_file
-from tests.secfc.deploy.nursery import Nursery
-from tests.secfc.deploy.sites import HERE, blobs, sites
+from tests.secfc.deploy.sites import blobs, sites
 
 pytestmark = pytest.mark.deployment
 
 ROWS = blobs((17, 20, 14))
 OPTIONS = {"bound": 32.0, "t": 1, "init": "random", "max_iter": 2, "disclosure": "own-labels"}
 FLOOR = 'features = ["x", "y", "z"]\nlargest_k = 3\nfewest_rows = 51\n'
-
-
-@pytest.fixture(scope="module")
-def nursery():
-    made = Nursery(HERE)
-    yield made
-    made.close()
 
 
 @pytest.fixture(scope="module")

@@ -20,8 +20,7 @@ pytest.importorskip("websockets")
 import secfc
 from secfc.deploy.runfile import Waiting
 from tests.nightly import by_night
-from tests.secfc.deploy.nursery import Nursery
-from tests.secfc.deploy.sites import HERE, QUICK, blobs, sites
+from tests.secfc.deploy.sites import QUICK, blobs, sites
 
 pytestmark = pytest.mark.deployment
 
@@ -74,13 +73,6 @@ TWO = [
 FOUND: list[Fault] = []
 ALL = [fault for fault in (*FOUND, *EACH, *TWO) if fault.possible]
 SHORT = [Fault(("site-1", "server"), "clustering", "kill")]
-
-
-@pytest.fixture(scope="module")
-def nursery():
-    made = Nursery(HERE)
-    yield made
-    made.close()
 
 
 @pytest.fixture(scope="module")

@@ -30,18 +30,10 @@ from secfc.deploy.site import load_key_file
 from secfc.roles.exchange import Exchange
 from secfc.roles.messages import Hello
 from secfc.transport.sealed import seal_role
-from tests.secfc.deploy.nursery import Nursery
-from tests.secfc.deploy.sites import HERE, QUICK, blobs, sites
+from tests.secfc.deploy.sites import QUICK, blobs, sites
 
 pytestmark = pytest.mark.deployment
 LINUX = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
-
-
-@pytest.fixture(scope="module")
-def nursery():
-    made = Nursery(HERE)
-    yield made
-    made.close()
 
 
 ROWS = blobs((17, 20, 14))

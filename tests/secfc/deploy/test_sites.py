@@ -18,17 +18,9 @@ pytest.importorskip("websockets")
 import secfc
 from secfc.data.model_file import ModelFile
 from secfc.deploy.site import create_key_file
-from tests.secfc.deploy.nursery import Nursery
-from tests.secfc.deploy.sites import HERE, QUICK, blobs, sites
+from tests.secfc.deploy.sites import QUICK, blobs, sites
 
 pytestmark = pytest.mark.deployment
-
-
-@pytest.fixture(scope="module")
-def nursery():
-    made = Nursery(HERE)
-    yield made
-    made.close()
 
 
 ROWS = blobs((17, 20, 14, 22, 19))
