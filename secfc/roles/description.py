@@ -35,7 +35,7 @@ from field.ring.errors import InvalidValue
 Array = NDArray[Any]
 
 # Raised whenever a message, its meaning, or anything that two parties compute alike changes.
-PROTOCOL = 13
+PROTOCOL = 14
 
 # A description is not longer, in bytes: 10,000 clients, with names of 25 letters, fit.
 MAXIMUM = 1 << 20

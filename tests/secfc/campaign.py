@@ -64,7 +64,8 @@ from secfc.coded.queries import Query
 from secfc.coded_kmeans import plaintext
 from secfc.coded_kmeans.predict import predicting_client, predicting_server
 from secfc.data.inputs import get_parameter, with_parameters
-from secfc.disclosure.dealerless import messages as joint
+from secfc.disclosure.checked import messages as checking
+from secfc.disclosure.dealerless import steps as joint
 from secfc.disclosure.owner_labels import messages as keeping
 from secfc.errors import (
     BudgetSpent,
@@ -134,7 +135,7 @@ UNCHECKABLE = (
     own.CodedGains,
     own.NoiseShares,
     joint.SetKeys,
-    joint.ResharedPart,
+    checking.ResharedPart,
     keeping.SelectedRowShare,
     coin_toss.Commitment,
     protocol.SumShares,

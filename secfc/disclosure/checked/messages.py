@@ -13,6 +13,8 @@ from secfc.roles.messages import Message
 Array = NDArray[Any]
 
 SIZE = 32
+# Bytes of what shares are expanded from.
+SEED = 16
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -108,19 +110,36 @@ class MaskSums(Message, tag=195):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
+class ResharedPart(Message, tag=52):
+    """Client to client: its share for the recipient of a part of secrets that stay secret.
+
+    values: (lanes, numbers) residues, uniform to any t recipients.
+    """
+
+    values: Array
+
+    def __post_init__(self) -> None:
+        check_unsigned(self.values, "shares of products, (lanes, numbers),", 2)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
 class CheckedPart(Message, tag=230):
     """Responder to responder: its share for the recipient of products that stay secret and are checked.
 
-    values: (lanes, numbers) residues, the last of them shares of masks, uniform to any t recipients.
+    values: (lanes, numbers) residues, the last of them shares of masks, uniform to any t recipients; none for
+    whoever expands these, and what follows, from the seed (16 bytes) that it gets instead.
     commitment: the digest (32 bytes) of coins that it opens once all products are dealt.
     """
 
     values: Array
     commitment: bytes
+    seed: bytes = b""
 
     def __post_init__(self) -> None:
         refuse_if(len(self.commitment) != SIZE, f"a commitment has {SIZE} bytes, not {len(self.commitment)}")
         check_unsigned(self.values, "shares of products, (lanes, numbers),", 2)
+        due = 0 if self.values.shape[1] else SEED
+        refuse_if(len(self.seed) != due, f"a seed of {SEED} bytes comes in the place of shares")
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -25,7 +25,7 @@ Who sees what: responders two uniform numbers a repetition and segment, and thei
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Any
@@ -34,13 +34,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from field.cached import cached_property
+from field.code.lagrange_code import LagrangeCode
 from field.code.product_check import ProductCheck, least_repetitions
 from field.code.reply_check import OffPolynomial, open_words, sum_last
+from field.code.resharing import deal_part, expand_share, seeded_receivers, weighted_part
 from field.code.rows import CodedRows
 from field.ring.basis import Basis
 from field.secrets.coins import Coins
 from secfc.coded.plan import CodedPlan
-from secfc.disclosure.checked.messages import SIZE, CheckCoin, CheckDigest, CheckedPart, ProductWords
+from secfc.disclosure.checked.messages import (
+    SEED,
+    SIZE,
+    CheckCoin,
+    CheckDigest,
+    CheckedPart,
+    ProductWords,
+    ResharedPart,
+)
 from secfc.errors import SuspectedParties
 from secfc.roles.checks import check_residues
 from secfc.roles.exchange import SERVER, PartyId, Role, blame_error
@@ -54,10 +64,8 @@ STEPS = 7
 InnerProduct = tuple[Array, Array, Array]
 # From coins, what inner products of my shares must hold.
 Claim = Callable[[Coins], InnerProduct]
-# Dealing anew: shares (lanes, n) of the degree of shares, of my shares of twice the degree.
-Reduction = Callable[[Array], Role[Array]]
-# Telling the other responders, by number, and hearing a message of this kind of each.
-Talk = Callable[[Mapping[int, Message], type[Any]], Role[dict[int, Any]]]
+# Telling other responders, by number, and hearing a message of this kind of each of these.
+Talk = Callable[[Mapping[int, Message], Collection[int], type[Any]], Role[dict[int, Any]]]
 
 
 def checking_steps(plan: CodedPlan) -> int:
@@ -132,6 +140,10 @@ class ProductVerifier:
         self.chain = chain[::-1]
         self.heard: list[dict[int, bytes]] = [{me: self.chain[0]}]  # commitments, then coins
         self.hiding: list[Array] = []
+        # What shares are expanded from that I deal these, and that these deal me.
+        self.mine = {j: coins.bytes(SEED) for j in seeded_receivers(asked.plan.code, me, asked.responders)}
+        self.streams = {j: Coins(seed) for j, seed in self.mine.items()}
+        self.theirs: dict[int, Coins] = {}
 
     def __repr__(self) -> str:
         return f"ProductVerifier({self.me}, secret)"
@@ -140,26 +152,63 @@ class ProductVerifier:
     def others(self) -> list[int]:
         return [j for j in self.asked.responders if j != self.me]
 
-    def deal(self, parts: Mapping[int, Array]) -> dict[int, CheckedPart]:
-        """Messages to the other responders, with their shares (lanes, n) of my part of the products."""
-        asked, code = self.asked, replace(self.asked.plan.code, basis=self.asked.basis)
-        uniform = asked.basis.sample((asked.masks, code.ell), self.coins)
-        shares = [share[:, :, 0] for share in code.share(uniform, self.coins)]
-        self.hiding.append(shares[self.me])
-        return {
-            j: CheckedPart(np.concatenate([parts[j], shares[j]], axis=1), self.chain[0]) for j in self.others
+    @property
+    def code(self) -> LagrangeCode:
+        return replace(self.asked.plan.code, basis=self.asked.basis)
+
+    def deal(
+        self, part: Array, further: Sequence[int] = ()
+    ) -> tuple[dict[int, CheckedPart], dict[int, Array]]:
+        """Messages to the other responders with their shares of my part (lanes, ell, n).
+
+        And shares (lanes, n) of my own, and of further clients.
+        """
+        asked, n = self.asked, part.shape[2]
+        uniform = asked.basis.sample((part.shape[1], asked.masks), self.coins)
+        shares = self._shares(np.concatenate([part, uniform], axis=2), further)
+        self.hiding.append(shares[self.me][:, n:])
+        nothing = np.empty((asked.basis.lanes, 0), asked.basis.dtype)
+        send = {
+            j: CheckedPart(shares.get(j, nothing), self.chain[0], self.mine.get(j, b"")) for j in self.others
         }
+        return send, {j: np.ascontiguousarray(shares[j][:, :n]) for j in (self.me, *further)}
 
     def take(self, received: Mapping[int, CheckedPart], size: int) -> list[Array]:
         """My shares (lanes, size) of the products, as each of the others dealt them."""
-        asked = self.asked
+        asked, found = self.asked, list[Array]()
         for j, message in received.items():
-            check_residues(asked.basis, asked.plan.clients[j], message.values, (size + asked.masks,))
-            self.hiding.append(message.values[:, size:])
+            expands = self.me in seeded_receivers(self.code, j, asked.responders)
+            due = 0 if expands else size + asked.masks
+            check_residues(asked.basis, asked.plan.clients[j], message.values, (due,))
+            values = message.values
+            if expands:
+                self.theirs[j] = Coins(message.seed)
+                values = expand_share(self.code, size + asked.masks, self.theirs[j])
+            self.hiding.append(values[:, size:])
             self.heard[0][j] = message.commitment
-        return [np.ascontiguousarray(message.values[:, :size]) for message in received.values()]
+            found.append(np.ascontiguousarray(values[:, :size]))
+        return found
 
-    def verify(self, talk: Talk, reduced: Reduction, claims: Sequence[Claim]) -> Role[None]:
+    def _shares(self, part: Array, further: Sequence[int] = ()) -> dict[int, Array]:
+        """Shares (lanes, n) of my part (lanes, ell, n) of all that do not expand theirs, by number."""
+        seeds = list(self.streams.values())
+        return deal_part(self.code, part, self.me, self.asked.responders, seeds, further)
+
+    def _reduced(self, talk: Talk, products: Array) -> Role[Array]:
+        """My shares (lanes, n), of the degree of shares, of products of which mine have twice the degree."""
+        asked = self.asked
+        part = weighted_part(self.code, asked.responders, self.me, products[:, :, None])
+        send = self._shares(np.ascontiguousarray(part.swapaxes(1, 2)))
+        total = send.pop(self.me)
+        awaited = [j for j in self.others if j not in self.theirs]
+        told = {j: ResharedPart(share) for j, share in send.items()}
+        received = yield from talk(told, awaited, ResharedPart)
+        for j, message in received.items():
+            check_residues(asked.basis, asked.plan.clients[j], message.values, products.shape[1:])
+        own = (expand_share(self.code, products.shape[1], stream) for stream in self.theirs.values())
+        return reduce(asked.basis.add, (*own, *(message.values for message in received.values())), total)
+
+    def verify(self, talk: Talk, claims: Sequence[Claim]) -> Role[None]:
         """All steps after products are dealt.
 
         claims: of inner products that together have the length of the check.
@@ -170,7 +219,7 @@ class ProductVerifier:
         coins = yield from self._opened(talk)
         claimed = [_together(asked.basis, [claim(each) for claim in claims]) for each in coins]
         products = [check.block_products(left, right) for left, right, _ in claimed]
-        dealt = yield from reduced(np.concatenate(products, axis=1))
+        dealt = yield from self._reduced(talk, np.concatenate(products, axis=1))
         z = [asked.point(each) for each in (yield from self._opened(talk))]
         each = np.split(dealt, asked.repetitions, axis=1)
         totals = [
@@ -185,7 +234,8 @@ class ProductVerifier:
             )
             for r, (left, right, _) in enumerate(claimed)
         ]
-        dealt = yield from reduced(np.concatenate([check.last_products(*pair) for pair in sides], axis=1))
+        last = [check.last_products(*pair) for pair in sides]
+        dealt = yield from self._reduced(talk, np.concatenate(last, axis=1))
         y = [asked.point(each) for each in (yield from self._opened(talk))]
         ends = [
             check.complete(some, total)
@@ -201,7 +251,7 @@ class ProductVerifier:
             axis=1,
         )
         told = dict.fromkeys(self.others, ProductWords(mine))
-        received = yield from talk(told, ProductWords)
+        received = yield from talk(told, self.others, ProductWords)
         for j, message in received.items():
             check_residues(asked.basis, asked.plan.clients[j], message.values, (3 * asked.repetitions,))
         asked.accept({self.me: mine, **{j: message.values for j, message in received.items()}})
@@ -216,7 +266,7 @@ class ProductVerifier:
         """Open the next coin of my chain, and hear those of all: public coins, one a repetition."""
         asked, turn = self.asked, len(self.heard)
         told = dict.fromkeys(self.others, CheckCoin(self.chain[turn]))
-        received = yield from talk(told, CheckCoin)
+        received = yield from talk(told, self.others, CheckCoin)
         for j, message in received.items():
             if _link(message.value) != self.heard[-1][j]:
                 raise blame_error(asked.plan.clients[j], "opened another coin than it committed to")
@@ -231,7 +281,7 @@ class ProductVerifier:
         """Compare all that was heard of coins."""
         mine = self._digest(b"secfc-prod-heard")
         told = dict.fromkeys(self.others, CheckDigest(mine))
-        received = yield from talk(told, CheckDigest)
+        received = yield from talk(told, self.others, CheckDigest)
         if any(message.digest != mine for message in received.values()):
             why = "responders heard different coins, or questions; nothing was told under them"
             raise self.asked.suspected(why, SERVER)

@@ -33,10 +33,10 @@ from secfc.coded.messages import MaskedBits
 from secfc.coded.plan import CodedPlan
 from secfc.coded.policy import DistanceOracle
 from secfc.coded.quorum import NOBODY_MISSED
+from secfc.disclosure.checked.messages import ResharedPart
 from secfc.disclosure.checked.steps import MASKS
 from secfc.disclosure.compare.rounds import add_residues
 from secfc.disclosure.compare.session import DEAL, CommitteeChoice, ComparisonSession, check_opening
-from secfc.disclosure.dealerless.messages import ResharedPart
 from secfc.disclosure.dealerless.policy import DealerlessParty, winner_bits
 from secfc.disclosure.dealerless.steps import AnswerRounds, Computation, StalledStep
 from secfc.disclosure.owner_labels.backend import StartedQuery

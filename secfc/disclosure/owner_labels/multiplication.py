@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial, reduce
 from typing import Any
 
@@ -23,7 +23,7 @@ from field.secrets.coins import Coins
 from secfc.coded.plan import CodedPlan
 from secfc.coded.policy import LabelSharing
 from secfc.coded.queries import Operation, Query
-from secfc.disclosure.checked.messages import CheckedPart
+from secfc.disclosure.checked.messages import CheckedPart, ResharedPart
 from secfc.disclosure.checked.products import (
     CheckedProducts,
     Claim,
@@ -33,7 +33,6 @@ from secfc.disclosure.checked.products import (
 )
 from secfc.disclosure.compare.rounds import add_residues
 from secfc.disclosure.compare.session import CommitteeChoice, ComparisonSession
-from secfc.disclosure.dealerless.messages import ResharedPart
 from secfc.disclosure.dealerless.steps import AnswerRounds, StalledStep
 from secfc.disclosure.owner_labels.messages import SizeShare
 from secfc.errors import SuspectedParties
@@ -311,22 +310,7 @@ class SecureMultiplication:
             steps.step += checking_steps(self.plan)
             return
 
-        def talk(send: Mapping[int, Message], kind: type[Any]) -> Role[dict[int, Any]]:
-            return steps.exchange(send, list(send), kind)
-
-        basis, responders = verifier.asked.basis, verifier.asked.responders
-        code = replace(self.plan.code, basis=basis)
-
-        def reduced(products: Array) -> Role[Array]:
-            parts = code.share(weighted_part(code, responders, self.me, products[:, :, None]), self.coins)
-            send = {j: ResharedPart(np.ascontiguousarray(parts[j][:, :, 0])) for j in responders}
-            own = send.pop(self.me).values
-            received = yield from talk(send, ResharedPart)
-            for j, message in received.items():
-                check_residues(basis, self.plan.clients[j], message.values, products.shape[1:])
-            return add_residues(basis, [own, *(message.values for message in received.values())])
-
-        yield from verifier.verify(talk, reduced, claims)
+        yield from verifier.verify(steps.exchange, claims)
 
     def verifier(
         self, match: ComparisonSession, length: int, owners: Collection[Array] = ()
@@ -406,15 +390,22 @@ class SecureMultiplication:
         send: dict[int, Message] = {}
         dealt_to: dict[int, Array] = {}
         if product is not None:
-            parts = code.share(weighted_part(code, responders, me, product), self.coins)
-            dealt_to = {j: np.ascontiguousarray(parts[j]).reshape(code.basis.lanes, -1) for j in to}
-            send = {j: ResharedPart(part) for j, part in dealt_to.items() if j != me}
+            part = weighted_part(code, responders, me, product)
+            if verifier is None:
+                parts = code.share(part, self.coins)
+                dealt_to = {j: np.ascontiguousarray(parts[j]).reshape(code.basis.lanes, -1) for j in to}
+            else:
+                each = part.reshape(code.basis.lanes, rows, code.ell, width).swapaxes(1, 2)
+                flat = np.ascontiguousarray(each).reshape(code.basis.lanes, code.ell, -1)
+                checked, dealt_to = verifier.deal(flat, [j for j in to if j not in responders])
+                send.update(checked)
+            send |= {j: ResharedPart(share) for j, share in dealt_to.items() if j != me}
         asked = [j for j in responders if j != me] if me in to else []
         values = [dealt_to[me]] if me in dealt_to else []
         if verifier is None:
             values += yield from self.reshared(steps, send, asked, rows * width)
         else:
-            received = yield from steps.exchange(send | verifier.deal(dealt_to), asked, CheckedPart)
+            received = yield from steps.exchange(send, asked, CheckedPart)
             values += verifier.take(received, rows * width)
         if not values:
             return np.empty((code.basis.lanes, 0, 0), code.basis.dtype)

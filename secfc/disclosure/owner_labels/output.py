@@ -31,12 +31,11 @@ from field.secrets.coins import Coins
 from secfc.coded.messages import MissingMessages
 from secfc.coded.plan import CodedPlan
 from secfc.coded.quorum import NOBODY_MISSED
-from secfc.disclosure.checked.messages import CheckedPart, OwnersHeard
+from secfc.disclosure.checked.messages import CheckedPart, OwnersHeard, ResharedPart
 from secfc.disclosure.checked.products import Claim, InnerProduct, checking_steps
 from secfc.disclosure.compare.client import label_check_round
 from secfc.disclosure.compare.rounds import add_residues
 from secfc.disclosure.compare.session import ComparisonSession, check_words
-from secfc.disclosure.dealerless.messages import ResharedPart
 from secfc.disclosure.dealerless.steps import AnswerRounds, StalledStep
 from secfc.disclosure.owner_labels.messages import OwnShare, SelectedRowShare
 from secfc.disclosure.owner_labels.multiplication import SecureMultiplication, label_bits
@@ -342,8 +341,8 @@ def check_owners(
     shares = {j: shares[j] for j in agreed}
     verifier = products.verifier(match, len(agreed) * owners.plan.m, heard)
     if verifier is not None:
-        nothing = dict.fromkeys(others, np.empty((1, 0), owners.code.basis.dtype))
-        dealt = yield from steps.exchange(verifier.deal(nothing), others, CheckedPart)
+        send, _ = verifier.deal(np.empty((1, owners.code.ell, 0), owners.code.basis.dtype))
+        dealt = yield from steps.exchange(send, others, CheckedPart)
         verifier.take(dealt, 0)
         yield from products.verify(match, steps, verifier, [owners.claim(match, shares, rows)])
     return shares

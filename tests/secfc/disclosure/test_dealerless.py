@@ -16,8 +16,7 @@ from secfc.attacks.views import View
 from secfc.coded.messages import MaskedBits
 from secfc.coded.queries import Query
 from secfc.data.inputs import build_algorithm
-from secfc.disclosure.dealerless.messages import SetKeys
-from secfc.disclosure.dealerless.steps import AnswerRounds, StalledStep, setup_replicated_keys
+from secfc.disclosure.dealerless.steps import AnswerRounds, SetKeys, StalledStep, setup_replicated_keys
 from secfc.errors import FaultyClient, TooFewReplies
 from secfc.kmeans.loop import PlainSource, lloyd
 from secfc.kmeans.starts import CenterSeparation, GivenLabels, KMeansPlusPlus, RandomPoints

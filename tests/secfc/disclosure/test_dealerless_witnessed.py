@@ -10,7 +10,7 @@ import secfc
 from secfc.attacks.views import View
 from secfc.coded.messages import LabelShare, MaskedDistances
 from secfc.disclosure.checked.messages import PartSums
-from secfc.disclosure.dealerless.messages import SeatDigest, SetKeys, WitnessedBits
+from secfc.disclosure.dealerless.steps import SeatDigest, SetKeys, WitnessedBits
 from secfc.errors import SuspectedParties, TooFewReplies
 from secfc.kmeans.bisecting import Bisecting
 from secfc.kmeans.starts import CenterSeparation, RandomPoints

@@ -12,7 +12,7 @@ from secfc.attacks.views import View
 from secfc.coded.membership import Private
 from secfc.coded.queries import Operation
 from secfc.data.inputs import build_algorithm
-from secfc.disclosure.dealerless.messages import ResharedPart
+from secfc.disclosure.checked.messages import ResharedPart
 from secfc.disclosure.final_labels import FinalLabelsOnly
 from secfc.errors import FaultyClient, FaultyServer, SuspectedParties, TooFewReplies
 from secfc.kmeans.loop import PlainSource, lloyd

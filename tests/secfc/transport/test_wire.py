@@ -31,7 +31,7 @@ from secfc.coded_kmeans import plaintext
 from secfc.data.inputs import with_parameters
 from secfc.deploy import consent, session
 from secfc.disclosure.checked import messages as checked
-from secfc.disclosure.dealerless import messages as joint
+from secfc.disclosure.dealerless import steps as joint
 from secfc.disclosure.owner_labels import messages as keeping
 from secfc.errors import FaultyClient, TooFewReplies
 from secfc.feddp import messages as summing
@@ -345,7 +345,12 @@ MESSAGES = {
     checked.CheckDealing: st.builds(
         checked.CheckDealing, st.binary(min_size=32, max_size=32), coded(2), st.binary(max_size=80)
     ),
-    checked.CheckedPart: st.builds(checked.CheckedPart, coded(2), st.binary(min_size=32, max_size=32)),
+    checked.CheckedPart: st.builds(
+        lambda values, coin, seed: checked.CheckedPart(values, coin, seed[: 16 * (not values.shape[1])]),
+        coded(2),
+        exactly(32),
+        exactly(16),
+    ),
     checked.ProductWords: st.builds(checked.ProductWords, coded(2)),
     checked.OwnersHeard: st.builds(
         checked.OwnersHeard,
@@ -380,7 +385,7 @@ MESSAGES = {
         joint.WitnessedBits, arrays(dtype=np.uint64, axes=(3, 3)), st.sampled_from((b"", bytes(range(16))))
     ),
     joint.SetKeys: st.builds(joint.SetKeys, npst.arrays(np.uint8, st.tuples(st.integers(0, 3), st.just(16)))),
-    joint.ResharedPart: st.builds(joint.ResharedPart, arrays(dtype=np.uint32, axes=(2, 2))),
+    checked.ResharedPart: st.builds(checked.ResharedPart, arrays(dtype=np.uint32, axes=(2, 2))),
     keeping.SizeShare: st.builds(keeping.SizeShare, arrays(dtype=np.uint32, axes=(2, 2)), st.booleans()),
     keeping.OwnShare: st.builds(keeping.OwnShare, arrays(dtype=np.uint64, axes=(2, 2))),
     keeping.SelectedRowShare: st.builds(keeping.SelectedRowShare, arrays(dtype=np.uint32, axes=(2, 2))),
@@ -686,7 +691,7 @@ def examples():
         joint.WitnessedBits(np.array([[[1, 2**63]]], np.uint64), bytes(range(16))),
         joint.WitnessedBits(np.empty((0, 1, 2), np.uint64), bytes(range(16))),
         joint.SetKeys(np.arange(32, dtype=np.uint8).reshape(2, 16)),
-        joint.ResharedPart(np.array([[1, 2, 3]], np.uint32)),
+        checked.ResharedPart(np.array([[1, 2, 3]], np.uint32)),
         keeping.SizeShare(np.array([[5]], np.uint32), False),
         keeping.OwnShare(np.array([[5], [6]], np.uint64)),
         keeping.SelectedRowShare(np.array([[5, 6]], np.uint32)),

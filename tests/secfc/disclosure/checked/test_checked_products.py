@@ -11,9 +11,8 @@ from field.code.lagrange_code import LagrangeCode
 from field.code.product_check import MISSED, block_length, least_repetitions, miss_bound
 from field.compare import shared_step
 from field.ring.basis import LANE_PRIMES, Basis
-from secfc.disclosure.checked.messages import CheckCoin, CheckDigest, CheckedPart, ProductWords
+from secfc.disclosure.checked.messages import CheckCoin, CheckDigest, CheckedPart, ProductWords, ResharedPart
 from secfc.disclosure.checked.products import CheckedProducts, ProductVerifier, _link
-from secfc.disclosure.dealerless.messages import ResharedPart
 from secfc.disclosure.owner_labels import multiplication
 from secfc.errors import FaultyClient, SuspectedParties
 from secfc.roles.exchange import STRIDE
@@ -27,6 +26,7 @@ WAYS = ["own labels", "hidden sizes", *by_night("splitting, a client deals", "tw
 # A message of the check, a field of it, and the how many-th of a question.
 LIES = [
     (CheckedPart, "values", 0),
+    (CheckedPart, "seed", 0),
     (ResharedPart, "values", -2),
     (ResharedPart, "values", -1),
     (ProductWords, "values", 0),
@@ -46,10 +46,12 @@ def lying(kind, field, turn, seed, rounds):
     def faults(e):
         if not isinstance(e.body, kind) or e.sender != CHEATER or e.round != which:
             return (e,)
+        value = getattr(e.body, field)
+        if not (len(value) if isinstance(value, bytes) else value.size):
+            return (e,)  # shares come, or what they are expanded from
         recipient.append(e.recipient)
         if e.recipient != recipient[0]:
             return (e,)
-        value = getattr(e.body, field)
         if isinstance(value, bytes):
             changed = bytes([value[0] ^ 1]) + value[1:]
         else:
