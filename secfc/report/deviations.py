@@ -58,7 +58,7 @@ TABLE = (
     ),
     DeviationRow(
         "up to `t` clients in masked replies, `Distances()`", "nothing", "nothing",
-        "replies are checked before the server uses them, but for `2**-57`, unless they are bare or dealt",
+        "replies are checked before the server uses them, but for `2**-57`, unless blinding is dealt",
         "noticed", "distances",
         (f"{DECODED}::test_one_false_residue_ends_the_run_before_a_label",
          f"{DECODED}::test_without_the_check_a_responder_chooses_labels"),
@@ -154,8 +154,8 @@ TABLE = (
     ),
     DeviationRow(
         "a client in replies under `Distances(max_cheaters=c)`, up to `c` of them", "nothing", "nothing",
-        "error correction of the code; without `max_cheaters` false replies that are bare or dealt make "
-        "labels of their choice, unnoticed", "named",
+        "error correction of the code; without `max_cheaters` false replies that are dealt make labels of "
+        "their choice, unnoticed", "named",
         "distances",
         ("tests/secfc/coded/test_liars.py::test_a_lie_in_replies_is_found_and_its_client_asked_no_more",),
     ),

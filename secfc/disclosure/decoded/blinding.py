@@ -13,6 +13,7 @@ from secfc.coded.messages import CodedDistances, MissingMessages
 from secfc.coded.plan import CodedPlan
 from secfc.coded.policy import DistanceOracle
 from secfc.coded.queries import Query
+from secfc.coded.quorum import NOBODY_MISSED
 from secfc.errors import FaultyServer
 from secfc.roles.exchange import SERVER, Role
 
@@ -43,10 +44,18 @@ def blind_reply(
     question: Query,
     measured: DistanceOracle,
     further: Array | None = None,
+    *,
+    bare: bool = False,
 ) -> CodedDistances | MissingMessages:
-    """A responder's masked reply, with what it is checked by (lanes, more); or whose key it lacks."""
+    """A responder's masked reply, with what it is checked by (lanes, more); or whose key it lacks.
+
+    bare: whether only the latter is masked.
+    """
     values = measured.distances(plan.lanes(measured.sizes))
-    lacking = mask_values(plan, me, keys, colluding, question, values, further)
+    hidden = values[:, :0] if bare else values
+    lacking = NOBODY_MISSED
+    if not bare or further is not None:
+        lacking = mask_values(plan, me, keys, colluding, question, hidden, further)
     if lacking.size:
         return MissingMessages(0, lacking)
     lanes = plan.honest_lanes(measured.sizes)

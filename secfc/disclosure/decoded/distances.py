@@ -62,8 +62,8 @@ class Distances(ExactPolicy):
 
     Notes
     -----
-    Replies under zero-sum masks are checked before use (`secfc.disclosure.decoded.verification`): up to t
-    clients that lie end the run, and are not named.
+    Replies that are bare or under zero-sum masks are checked before use
+    (`secfc.disclosure.decoded.verification`): up to t clients that lie end the run, and are not named.
 
     With cheaters planned for, replies and dealings are checked, and what does not lie on a polynomial is
     traced to its client (`secfc.coded.blame`).  That takes unblinded replies or dealt ones, so blinding is
@@ -81,14 +81,14 @@ class Distances(ExactPolicy):
         check_fields(self, {"blind": SWITCH, "colluding": WHOLE, "dealt": SWITCH})
 
     def client(self, plan: CodedPlan, name: PartyId, *, coins: Coins) -> Role[ClientPolicy]:
-        if not self.blind:
+        if self.located(plan) and not self.blind:
             yield from ()
             return DecodedAnswers(partial(bare_reply, plan))
         keys = yield from pair_keys(plan, name, coins)
         me = plan.clients.index(name)
-        if self.dealt or plan.liars:
+        if self.located(plan):
             return DecodedAnswers(BlindedAnswer(plan, me, keys, coins, self.colluding))
-        return DecodedAnswers(CheckedAnswer(plan, me, keys, coins, self.colluding))
+        return DecodedAnswers(CheckedAnswer(plan, me, keys, coins, self.colluding, bare=not self.blind))
 
     def server(
         self, plan: CodedPlan, screening: CheaterIdentification, *, coins: Coins, threads: int
@@ -98,11 +98,14 @@ class Distances(ExactPolicy):
 
     def quorum(self, desk: ServerContext) -> Quorum:
         """Who is asked."""
-        if not self.blind:
-            return AnyThreshold(desk)
-        if self.dealt or desk.plan.liars:
-            return DealtQuorum(desk, self.colluding)
+        if self.located(desk.plan):
+            return DealtQuorum(desk, self.colluding) if self.blind else AnyThreshold(desk)
         return CheckedQuorum(MaskedQuorum(desk))
+
+    def located(self, plan: CodedPlan) -> bool:
+        """Whether any threshold of replies is decoded, of which false ones may be located, and none is
+        checked by shares of rows."""
+        return bool(plan.liars) or (self.dealt if self.blind else plan.code.t == 0)
 
     def learned(self, plan: CodedPlan) -> tuple[str, ...]:
         facts = [
@@ -140,7 +143,7 @@ Verifier = Callable[
 
 
 class MaskedQuorum(Quorum):
-    """Exactly threshold(2) clients answer under masks, and all of them must.
+    """Exactly threshold(2) clients answer, and all of them must.
 
     The masks of a responding set cancel only together.  When some stay silent, or lack the key of one that
     died before it had told all, the question is put anew to a set without it, as a new round, so with fresh

@@ -144,17 +144,23 @@ Blinding = Callable[[Query, Array | None], Message]
 
 @dataclass(frozen=True, eq=False, repr=False)
 class CheckedAnswer:
-    """How client number `me` answers, blinded against `colluding` clients, and checks others.  Secret."""
+    """How client number `me` answers, blinded against `colluding` clients, and checks others.  Secret.
+
+    bare: whether distances are told as they are, and only what they are checked by is blinded.
+    """
 
     plan: CodedPlan
     me: int
     keys: PairKeys
     coins: Coins
     colluding: int
+    bare: bool = False
 
     def __call__(self, question: Query, measured: DistanceOracle) -> Role[Message | None]:
         def blind(masked: Query, further: Array | None) -> Message:
-            return blind_reply(self.plan, self.me, self.keys, self.colluding, masked, measured, further)
+            return blind_reply(
+                self.plan, self.me, self.keys, self.colluding, masked, measured, further, bare=self.bare
+            )
 
         return self.reply_checked(question, measured, blind)
 

@@ -325,7 +325,7 @@ def telling_another_order(envelope):
 @pytest.mark.parametrize("mode", MODES)
 def test_clients_that_are_told_different_counts_share_nothing(mode, monkeypatch):
     federation, _ = holding([1, 2, 3, 3, 2, 3, 1, 2, 1, 1, 1, 1])
-    algorithm, kinds = way(secfc.Distances(blind=False), mode=mode), []
+    algorithm, kinds = way(secfc.Distances(dealt=True), mode=mode), []
 
     def network(envelope):
         kinds.append(envelope.kind)

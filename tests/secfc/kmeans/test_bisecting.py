@@ -552,7 +552,7 @@ def test_halves_that_the_plan_does_not_have_are_refused(lie, monkeypatch):
         run(on_grid(), secfc.Distances(), faults=lying(change, count))
     monkeypatch.setattr(QueryValidator, "ask", lambda self, question, missed=0: True)
     monkeypatch.setattr(QueryValidator, "end", lambda self, labels, missed=0: True)
-    run(on_grid(), secfc.Distances(blind=False), faults=lying(change, count))
+    run(on_grid(), secfc.Distances(dealt=True), faults=lying(change, count))
 
 
 @pytest.mark.parametrize("dealer", [SERVER, None])

@@ -9,6 +9,7 @@ import secfc
 from field.ring.basis import LANE_PRIMES, Basis
 from secfc.coded.messages import CodedDistances, MissingMessages
 from secfc.disclosure.checked.messages import CheckDealing, MaskedProducts, MaskedRow
+from secfc.disclosure.checked.steps import CheckingClient
 from secfc.errors import FaultyClient, SuspectedParties
 from secfc.kmeans.bisecting import Bisecting
 from secfc.kmeans.starts import CenterSeparation, KMeansPlusPlus, RandomPoints
@@ -23,22 +24,26 @@ LIES = [
     (MaskedRow, "values", "client-4"),
     (MaskedProducts, "values", "client-4"),
 ]
+BARE = secfc.Distances(blind=False)
 WAYS = {
     "bisecting": dict(init=Bisecting()),
     "two segments": dict(init=RandomPoints(), threshold=secfc.Threshold(t=1, ell=2)),
     "drawn": dict(init=KMeansPlusPlus()),
     "separated": dict(init=CenterSeparation(RandomPoints())),
+    "bare": dict(init=RandomPoints(), threshold=secfc.Threshold(t=1, ell=2), disclosure=BARE),
 }
+CHECKED = ["bisecting", "two segments", "bare"]
 
 
 def settings(way):
     exact = secfc.Quantization(scale=1024.0)
-    return {"k": 3, "max_iter": 3, "quantization": exact, "threshold": secfc.Threshold(t=2), **WAYS[way]}
+    common = {"quantization": exact, "threshold": secfc.Threshold(t=2), "disclosure": secfc.Distances()}
+    return {"k": 3, "max_iter": 3, **common, **WAYS[way]}
 
 
 def run(way="bisecting", m=48, **options):
     """Five of six clients respond."""
-    algorithm = secfc.SecFC(disclosure=secfc.Distances(), **settings(way))
+    algorithm = secfc.SecFC(**settings(way))
     return secfc.fit(algorithm, federation(n=6, m=m), seed=1, keep_bodies=True, **options)
 
 
@@ -76,7 +81,7 @@ def test_labels_are_those_of_plaintext(way):
 
 
 @pytest.mark.parametrize(("kind", "field", "sender"), LIES, ids=lambda x: getattr(x, "__name__", x))
-@pytest.mark.parametrize("way", ["bisecting", "two segments"])
+@pytest.mark.parametrize("way", CHECKED)
 def test_one_false_residue_ends_the_run_before_a_label(way, kind, field, sender):
     for seed in range(short(2, nightly=100)):
         faults, seen, asked = lying(kind, field, sender, seed, turn=seed % 2)
@@ -86,7 +91,7 @@ def test_one_false_residue_ends_the_run_before_a_label(way, kind, field, sender)
         assert max(asked) // STRIDE == seen[seed % 2] // STRIDE
 
 
-@pytest.mark.parametrize("way", ["bisecting", "two segments"])
+@pytest.mark.parametrize("way", CHECKED)
 def test_it_is_the_check_that_notices(way, monkeypatch):
     """Positive control: with the identity taken away the same lies run to the end."""
     monkeypatch.setattr("field.code.reply_check.CheckWeights.fits", lambda *_: True)
@@ -110,13 +115,39 @@ def forcing(cluster):
     return faults
 
 
-def test_without_the_check_a_responder_chooses_labels(monkeypatch):
+@pytest.mark.parametrize("way", ["two segments", "bare"])
+def test_without_the_check_a_responder_chooses_labels(way, monkeypatch):
     """Positive control of what it is good for: a label depends on what one client adds."""
-    own = int(run("two segments").history[-1][0])
+    own = int(run(way).history[-1][0])
     with pytest.raises(SuspectedParties, match="fit the shares of the rows"):
-        run("two segments", faults=forcing(own))
+        run(way, faults=forcing(own))
     monkeypatch.setattr("field.code.reply_check.CheckWeights.fits", lambda *_: True)
-    assert run("two segments", faults=forcing(own)).history[-1][0] != own
+    assert run(way, faults=forcing(own)).history[-1][0] != own
+
+
+def test_bare_replies_are_told_as_they_are_but_what_they_are_checked_by_is_masked(monkeypatch):
+    """Else replies of the uniform row would tell how it multiplies sums at every client."""
+    made, real = [], CheckingClient.further
+
+    def further(self, columns):
+        made.append(real(self, columns).astype(np.int64))
+        return made[-1].astype(np.uint32)
+
+    monkeypatch.setattr(CheckingClient, "further", further)
+    result = run("bare")
+    code = result.plan.code
+    replies = [e.body for e in result.transcript.envelopes if e.kind == "CodedDistances"]
+    each = code.threshold(2)
+    assert len(replies) == len(made) == each * (result.n_iter + 1)
+    primes = np.array(code.basis.primes[: len(made[0])])[:, None]
+    for start in range(0, len(made), each):
+        told, own = replies[start : start + each], made[start : start + each]
+        segments = code.interpolate({j: m.values for j, m in enumerate(told)}, 2)
+        # Of integers, most of them below both primes.
+        assert (segments[0] == segments[1]).mean() > 0.5
+        assert all((m.further != x).mean() > 0.99 for m, x in zip(told, own, strict=True))
+        masks = sum(m.further.astype(np.int64) - x for m, x in zip(told, own, strict=True))
+        assert (masks % primes == 0).all()
 
 
 def gone(client, kind, turn):
