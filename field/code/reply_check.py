@@ -262,12 +262,21 @@ def _inverses(basis: Basis, numbers: list[int]) -> Array:
     return np.array([[pow(x, -1, p) for x in numbers] for p in basis.primes], basis.dtype)
 
 
+def _groups(own: Array, k: int) -> tuple[Array, ...]:
+    """Indices of the points of no cluster, and of each of k clusters, of numbers (m,) in [-1, k)."""
+    # Short numbers are sorted by radix.
+    order = np.argsort(own.astype(np.int16 if k < 1 << 15 else np.int64), kind="stable")
+    return tuple(np.split(order, np.cumsum(np.bincount(own + 1, minlength=k + 1))[:-1]))
+
+
 def _balanced(basis: Basis, drawn: Array, masses: Array, start: Array) -> Array:
     """Residues (lanes, R, n), of which the last is chosen so that start + sum drawn masses = 0.
 
     masses: (lanes, n), of which the last has an inverse.  start: (lanes, R).
     """
-    weighted = basis.multiply(drawn[:, :, :-1], masses[:, None, :-1])
+    weighted, heavy = drawn[:, :, :-1], masses[:, :-1] != 1
+    if heavy.any():
+        weighted = basis.multiply(weighted, masses[:, None, :-1])
     total = basis.add(start, sum_last(basis, weighted))
     last = [pow(int(x), -1, p) for x, p in zip(masses[:, -1], basis.primes, strict=True)]
     drawn[:, :, -1] = basis.multiply(basis.negate(total), np.array(last, basis.dtype)[:, None])
@@ -362,7 +371,7 @@ class DistanceCheck:
         if self.own is None:
             groups, factors, constants = (np.arange(self.m),), b[:, :, None], np.zeros_like(b[:, :, None])
         else:
-            groups = tuple(np.flatnonzero(self.own == h) for h in range(-1, k))
+            groups = _groups(self.own, k)
             factors = np.concatenate([b[:, :, None], factors], axis=2)
             constants = np.concatenate([np.zeros_like(b[:, :, None]), constants], axis=2)
             constants = constants if self.is_summed else np.zeros_like(constants)

@@ -196,7 +196,12 @@ class Basis:
 
     def squares(self, a: Array) -> Array:
         """Sums of squares of residues (lanes, ..., q) over the last axis, lane by lane: (lanes, ...)."""
-        return reduce(self.add, np.moveaxis(self.multiply(a, a), -1, 0))
+        each = self.multiply(a, a)
+        if self.dtype == np.uint64:
+            return reduce(self.add, np.moveaxis(each, -1, 0))
+        # Fewer than 2**33 residues below 2**31.
+        total = each.sum(axis=-1, dtype=np.uint64)
+        return (total % self.column(total.ndim, np.uint64)).astype(self.dtype)
 
     def add_scaled(self, out: Array, residues: Array, factors: Sequence[Sequence[int]]) -> None:
         """out += sum_q factors[lane][q] residues[q], in place.
