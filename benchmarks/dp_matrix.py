@@ -38,7 +38,7 @@ class ServerAlone:
 
     def play(self, cell: Row, problem: Problem, seed: int) -> Played:
         held = problem.federation.server_points
-        centers = ServerLloyds().draw(held, cell["k"], np.random.default_rng(seed))
+        centers = ServerLloyds().draw_centers(held, cell["k"], np.random.default_rng(seed))
         return Played(centers, nearest(problem.points, centers))
 
 

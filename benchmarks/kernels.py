@@ -228,17 +228,17 @@ class Client:
 
     def __init__(self, rows: CodedRows, labels: tuple[Array, Array], k: int) -> None:
         self.rows, self.labels, self.k, self.turn = rows, labels, k, 0
-        self.sums: ClusterSums = rows.sums(labels[0], k)
+        self.sums: ClusterSums = rows.sum_clusters(labels[0], k)
 
     def move(self) -> ClusterSums:
         """The center update of one iteration."""
         self.turn ^= 1
-        self.sums = self.rows.sums(self.labels[self.turn], self.k, self.sums)
+        self.sums = self.rows.sum_clusters(self.labels[self.turn], self.k, self.sums)
         return self.sums
 
     def iterate(self) -> Array:
         """One iteration."""
-        return self.rows.distances(self.move())
+        return self.rows.measure_distances(self.move())
 
 
 def client_ways(cell: Row, slow: int) -> tuple[int, dict[str, Way]]:
@@ -247,8 +247,8 @@ def client_ways(cell: Row, slow: int) -> tuple[int, dict[str, Way]]:
     rng = np.random.default_rng(0)
     values = random_residues((m, width), rng)
     rows = coded_rows(BASIS, m, width)
-    rows.add(0, values)
-    rows.finish()
+    rows.add_rows(0, values)
+    rows.finish_rows()
     client = Client(rows, moving_labels(m, k, rng), k)
     some = min(m, max(SAMPLE, slow // (k * (width + 2))))
     checked = rng.choice(some, min(SAMPLE, some), replace=False)
@@ -269,7 +269,7 @@ def client_ways(cell: Row, slow: int) -> tuple[int, dict[str, Way]]:
     ways |= {
         "SecFC, portable": Way(by_portable(client.iterate), m * k, exact),
         "SecFC, sums only": Way(client.move, m * k, unjudged),
-        "SecFC, distances only": Way(lambda: rows.distances(client.sums), m * k, exact),
+        "SecFC, distances only": Way(lambda: rows.measure_distances(client.sums), m * k, exact),
     }
     ways |= slow_distances(values[:, :some], client, k)
     return m * k, ways
@@ -389,7 +389,7 @@ def encode_ways(cell: Row, slow: int) -> tuple[int, dict[str, Way]]:
 
     def store() -> None:
         for target, share in zip(stores, shares, strict=True):
-            target.add(0, share)
+            target.add_rows(0, share)
 
     elements = rows * d
     ways = {
@@ -519,8 +519,8 @@ def thread_rows(cell: Row, budget: float) -> Iterator[Row]:
     m, d, k = cell["m"], cell["d"], cell["k"]
     rng = np.random.default_rng(0)
     rows = coded_rows(BASIS, m, d)
-    rows.add(0, random_residues((m, d), rng))
-    rows.finish()
+    rows.add_rows(0, random_residues((m, d), rng))
+    rows.finish_rows()
     client = Client(rows, moving_labels(m, k, rng), k)
     code = LagrangeCode(BASIS, 16, 2, 5)
     replies = {j: random_residues((k, m), rng) for j in range(code.threshold(2))}
@@ -538,7 +538,7 @@ def thread_rows(cell: Row, budget: float) -> Iterator[Row]:
     works = {}
     for count in threads:
         works["client iteration", count] = on(count, client.iterate)
-        works["distances", count] = on(count, lambda: rows.distances(client.sums))
+        works["distances", count] = on(count, lambda: rows.measure_distances(client.sums))
         works["decode and nearest", count] = on(
             count, lambda count=count: decode_nearest(code, replies, sizes, labels, threads=count)
         )

@@ -161,8 +161,8 @@ def iterating(code: LagrangeCode, cell: Row) -> dict[str, tuple[Work, Callable[[
     width = code.width(cell["d"])
     rng = np.random.default_rng(0)
     rows = coded_rows(code.basis, m, width)
-    rows.add(0, code.basis.sample((m, width), SeededCoins(0, "rows")))
-    rows.finish()
+    rows.add_rows(0, code.basis.sample((m, width), SeededCoins(0, "rows")))
+    rows.finish_rows()
     moving = [rng.integers(0, k, m).astype(np.int32)]
     for _ in range(9):
         moved = rng.integers(0, m, max(1, m // 20))
@@ -178,8 +178,8 @@ def iterating(code: LagrangeCode, cell: Row) -> dict[str, tuple[Work, Callable[[
     def client() -> Array:
         nonlocal turn, sums
         turn = (turn + 1) % len(moving)
-        sums = rows.sums(moving[turn], k, sums)
-        return rows.distances(sums)
+        sums = rows.sum_clusters(moving[turn], k, sums)
+        return rows.measure_distances(sums)
 
     def masked() -> Array:
         nonlocal nonce
@@ -225,7 +225,7 @@ def sharing(code: LagrangeCode, cell: Row) -> dict[str, tuple[Work, Callable[[An
         code.share(points, coins)
         store = coded_rows(code.basis, part * code.n, width)
         for place in range(code.n):
-            store.add(place * part, shares[place])
+            store.add_rows(place * part, shares[place])
         return True
 
     def checked() -> bool:

@@ -42,21 +42,21 @@ class Counting(PlainSource):
         super().__init__(points)
         self.compared = self.sums_only = self.steps = 0
 
-    def step(self, labels: Array, k: int, moved: int | None = None) -> Any:
+    def take_step(self, labels: Array, k: int, moved: int | None = None) -> Any:
         self.compared, self.steps = self.compared + k, self.steps + 1
-        return super().step(labels, k, moved)
+        return super().take_step(labels, k, moved)
 
-    def halved(self, labels: Array, c: int) -> Any:
+    def halve_clusters(self, labels: Array, c: int) -> Any:
         self.compared, self.steps = self.compared + 2, self.steps + 1
-        return super().halved(labels, c)
+        return super().halve_clusters(labels, c)
 
-    def split(self, labels: Array, c: int, choose: Any) -> Any:
+    def split_clusters(self, labels: Array, c: int, choose: Any) -> Any:
         self.sums_only, self.steps = self.sums_only + 2, self.steps + 1
-        return super().split(labels, c, choose)
+        return super().split_clusters(labels, c, choose)
 
-    def merged(self, labels: Array, c: int, pairs: Array, choose: Any) -> Any:
+    def merge_clusters(self, labels: Array, c: int, pairs: Array, choose: Any) -> Any:
         self.sums_only, self.steps = self.sums_only + c, self.steps + 1
-        return super().merged(labels, c, pairs, choose)
+        return super().merge_clusters(labels, c, pairs, choose)
 
 
 def alone(role: Role[Any]) -> Any:
@@ -96,7 +96,7 @@ def measure(cell: Row, folder: Path | None) -> Iterator[Row]:
         return trace
 
     def draw(seed: int, asked: PlainSource) -> Trace:
-        return finish(alone(Bisecting().draw(len(points), k, np.random.default_rng(seed), asked)))
+        return finish(alone(Bisecting().draw_labels(len(points), k, np.random.default_rng(seed), asked)))
 
     begun = time.process_time()
     ours = draw(cell["run"], source)

@@ -170,7 +170,7 @@ def _factors(
 
 def half_distances(rows: CodedRows, sums: ClusterSums, lanes: int) -> Array:
     """Coded D_a and D_b of every row: (lanes, 2, m) residues."""
-    values = rows.distances(sums, lanes)
+    values = rows.measure_distances(sums, lanes)
     first = sums.labels // 2 * 2
     nearby = np.take_along_axis(values, np.stack([first, first + 1])[None].astype(np.intp), axis=1)
     return np.ascontiguousarray(nearby)
@@ -192,7 +192,7 @@ def half_gaps(rows: CodedRows, sums: ClusterSums, lanes: int) -> Array:
     squares = basis.squares(rows.residues(sums)[:lanes])
     initial = basis.add(basis.multiply(near, squares[:, ::2]), basis.multiply(far, squares[:, 1::2]))
     factors = basis.multiply(_crossed(rows, sums, lanes, *split_halves(c)), twice[:, :, None])
-    values = rows.products(factors, initial)
+    values = rows.multiply_rows(factors, initial)
     return values[:, sums.labels // 2, np.arange(rows.m)] if c > 1 else values[:, 0]
 
 

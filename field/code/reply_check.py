@@ -77,14 +77,14 @@ class ReplyCheck(Protocol):
         """How many replies there are beside those of points: of row 0 in all repetitions, and of centers."""
         ...
 
-    def further(self, basis: Basis, zero: Array, columns: Array) -> Array:
+    def further_replies(self, basis: Basis, zero: Array, columns: Array) -> Array:
         """A client's share (lanes, more) of the further replies, without u.
 
         zero: its share of row 0, (lanes, repetitions, products, width).  columns: of sums, (lanes, k, width).
         """
         ...
 
-    def draw(self, basis: Basis, coins: Coins) -> CheckWeights:
+    def draw_weights(self, basis: Basis, coins: Coins) -> CheckWeights:
         """All weights.  coins: public, drawn when all replies are fixed."""
         ...
 
@@ -243,8 +243,8 @@ def segment_weights(code: LagrangeCode, basis: Basis, responders: tuple[int, ...
 def weigh_further(basis: Basis, weights: Array, values: Array, masks: Array) -> Array:
     """A client's further replies, weighted so that they add up, with u: (lanes, more).
 
-    weights: its `segment_weights`.  values: its share of the replies (`ReplyCheck.further`).  masks: of u,
-    (lanes, R, zeros, ell), each of which adds up at its own segment.
+    weights: its `segment_weights`.  values: its share of the replies (`ReplyCheck.further_replies`).  masks:
+    of u, (lanes, R, zeros, ell), each of which adds up at its own segment.
     """
     lanes, size = len(values), math.prod(masks.shape[1:3])
     out = basis.multiply(values, sum_last(basis, weights)[:, None])
@@ -341,7 +341,7 @@ class DistanceCheck:
     def more(self) -> int:
         return REPETITIONS * self.zeros + self.centers
 
-    def further(self, basis: Basis, zero: Array, columns: Array) -> Array:
+    def further_replies(self, basis: Basis, zero: Array, columns: Array) -> Array:
         lanes = basis.lanes
         sizes, x = basis.reduce(np.array(self.sizes)), zero[:, :, 0]
         one = np.ones((lanes, REPETITIONS), basis.dtype)
@@ -350,7 +350,7 @@ class DistanceCheck:
             parts.append(_distances(basis, columns, sizes, columns, sizes))
         return np.concatenate([part.reshape(lanes, -1) for part in parts], axis=1)
 
-    def draw(self, basis: Basis, coins: Coins) -> CheckWeights:
+    def draw_weights(self, basis: Basis, coins: Coins) -> CheckWeights:
         k, lanes, repeats = len(self.sizes), basis.lanes, REPETITIONS
         sizes = basis.reduce(np.array(self.sizes))
         masses = np.ones((lanes, self.m), basis.dtype)
@@ -479,7 +479,7 @@ class HalfCheck:
             table[q, 2 * c], table[q, 2 * c + 1] = scale * b, -scale * a
         return basis.reduce(np.array(near, object)), basis.reduce(np.array(far, object)), basis.reduce(table)
 
-    def further(self, basis: Basis, zero: Array, columns: Array) -> Array:
+    def further_replies(self, basis: Basis, zero: Array, columns: Array) -> Array:
         lanes, alive = basis.lanes, np.array(self.alive, np.int64)
         near, far, table = self._planes(basis)
         squares = basis.squares(columns)
@@ -496,7 +496,7 @@ class HalfCheck:
                 parts.append(basis.add(basis.multiply(mass, flat), dot))
         return np.concatenate([part.reshape(lanes, -1) for part in parts], axis=1)
 
-    def draw(self, basis: Basis, coins: Coins) -> CheckWeights:
+    def draw_weights(self, basis: Basis, coins: Coins) -> CheckWeights:
         lanes, repeats, count, halves = basis.lanes, REPETITIONS, len(self.alive), len(self.sizes)
         points = basis.sample((repeats, len(self.halves)), coins)
         among = basis.sample((repeats, halves), coins)
@@ -553,12 +553,12 @@ class PlaneCheck:
     def more(self) -> int:
         return REPETITIONS * self.planes
 
-    def further(self, basis: Basis, zero: Array, columns: Array) -> Array:
+    def further_replies(self, basis: Basis, zero: Array, columns: Array) -> Array:
         x = np.concatenate([np.ones_like(zero[:, :, 0, :1]), zero[:, :, 0]], axis=2)
         values = basis.matmul(np.ascontiguousarray(x), np.ascontiguousarray(np.swapaxes(columns, 1, 2)))
         return values.reshape(basis.lanes, -1)
 
-    def draw(self, basis: Basis, coins: Coins) -> CheckWeights:
+    def draw_weights(self, basis: Basis, coins: Coins) -> CheckWeights:
         lanes, repeats = basis.lanes, REPETITIONS
         a, b = basis.sample((repeats, self.m), coins), basis.sample((repeats, self.planes), coins)
         one = np.ones((lanes, repeats), basis.dtype)
@@ -589,10 +589,10 @@ class SumCheck:
     def more(self) -> int:
         return REPETITIONS
 
-    def further(self, basis: Basis, zero: Array, columns: Array) -> Array:
+    def further_replies(self, basis: Basis, zero: Array, columns: Array) -> Array:
         return np.zeros((basis.lanes, REPETITIONS), basis.dtype)
 
-    def draw(self, basis: Basis, coins: Coins) -> CheckWeights:
+    def draw_weights(self, basis: Basis, coins: Coins) -> CheckWeights:
         lanes, repeats = basis.lanes, REPETITIONS
         g = basis.sample((repeats, self.ell * self.width), coins)
         b = basis.sample((repeats, self.k), coins)
@@ -635,14 +635,14 @@ class PairCheck:
     def more(self) -> int:
         return REPETITIONS * self.zeros
 
-    def further(self, basis: Basis, zero: Array, columns: Array) -> Array:
+    def further_replies(self, basis: Basis, zero: Array, columns: Array) -> Array:
         turned = np.ascontiguousarray(np.swapaxes(columns, 1, 2))
         first = basis.matmul(np.ascontiguousarray(zero[:, :, 0]), turned)
         among = basis.matmul(columns, turned)[:, *self._upper][:, None]
         among = np.broadcast_to(among, (*first.shape[:2], among.shape[2]))
         return np.concatenate([first, among], axis=2).reshape(basis.lanes, -1)
 
-    def draw(self, basis: Basis, coins: Coins) -> CheckWeights:
+    def draw_weights(self, basis: Basis, coins: Coins) -> CheckWeights:
         k, lanes, repeats = len(self.sizes), basis.lanes, REPETITIONS
         a, b, each = (basis.sample((repeats, n), coins) for n in (k, k, len(self.pairs)))
         one, (left, right) = np.ones((lanes, repeats), basis.dtype), self._upper

@@ -116,38 +116,38 @@ class CodedRows(ABC):
         return f"{type(self).__name__}(lanes={self.basis.lanes}, m={self.m}, width={self.width}, secret)"
 
     @abstractmethod
-    def add(self, start: int, values: Array) -> None:
+    def add_rows(self, start: int, values: Array) -> None:
         """Add canonical residues (lanes, rows, width) into rows start, start + 1, ..."""
 
     @abstractmethod
-    def read(self, begin: int, end: int) -> Array:
+    def read_rows(self, begin: int, end: int) -> Array:
         """Rows begin, ..., end - 1 as canonical residues: (lanes, end - begin, width), a copy."""
 
     @abstractmethod
-    def scale(self, rows: Array, factors: Array) -> None:
+    def scale_rows(self, rows: Array, factors: Array) -> None:
         """Multiply rows (c,) by factors (lanes, c), canonical residues; before `finish`."""
 
     @abstractmethod
-    def select(self, rows: Array) -> CodedRows:
+    def select_rows(self, rows: Array) -> CodedRows:
         """New rows of the same kind that hold these, ascending; before `finish`."""
 
     @abstractmethod
-    def finish(self) -> None:
+    def finish_rows(self) -> None:
         """Say that the last row was added; prepares what distances need."""
 
     @abstractmethod
-    def sums(self, labels: Array, k: int, previous: ClusterSums | None = None) -> ClusterSums:
+    def sum_clusters(self, labels: Array, k: int, previous: ClusterSums | None = None) -> ClusterSums:
         """Cluster sums for labels (m,) int32 in [-1, k), -1 meaning no cluster.
 
         With the previous sums only the rows whose label changed are touched.
         """
 
     @abstractmethod
-    def distances(self, sums: ClusterSums, lanes: int | None = None) -> Array:
+    def measure_distances(self, sums: ClusterSums, lanes: int | None = None) -> Array:
         """Coded scaled distances of every row to every center: (lanes, k, m) canonical residues."""
 
     @abstractmethod
-    def products(self, factors: Array, initial: Array) -> Array:
+    def multiply_rows(self, factors: Array, initial: Array) -> Array:
         """initial[:, h] + factors[:, h] . row for every row: (lanes, k, m) canonical residues.
 
         factors (lanes, k, width) and initial (lanes, k) are canonical residues, of the lanes that are wanted.
@@ -158,7 +158,7 @@ class CodedRows(ABC):
         """The cluster sums as canonical residues: (lanes, k, width)."""
 
     @abstractmethod
-    def given(self, values: Array, sizes: Array) -> ClusterSums:
+    def encode_sums(self, values: Array, sizes: Array) -> ClusterSums:
         """Cluster sums that are known, as canonical residues (lanes, k, width), of clusters of sizes (k,)."""
 
     def weighted_sums(self, weights: Array) -> Array:
@@ -167,14 +167,14 @@ class CodedRows(ABC):
         basis, total = self.basis.prefix(lanes), np.zeros((lanes, k, self.width), self.basis.dtype)
         # Rows that stay in cache while they are read and multiplied.
         for begin in range(0, self.m, PART):
-            rows = self.read(begin, min(begin + PART, self.m))[:lanes]
+            rows = self.read_rows(begin, min(begin + PART, self.m))[:lanes]
             product = basis.matmul(np.ascontiguousarray(weights[:, :, begin : begin + PART]), rows)
             total = basis.add(total, product)
         return total
 
     def norms(self) -> Array:
         """Squared norms of all rows: (lanes, m) canonical residues."""
-        parts = (self.read(begin, min(begin + PART, self.m)) for begin in range(0, self.m, PART))
+        parts = (self.read_rows(begin, min(begin + PART, self.m)) for begin in range(0, self.m, PART))
         return np.concatenate([self.basis.squares(rows) for rows in parts], axis=1)
 
 
@@ -189,8 +189,8 @@ class RunningSums:
         return f"RunningSums({self.rows!r})"
 
     def of(self, labels: Array, k: int) -> ClusterSums:
-        """See `CodedRows.sums`."""
-        self._last = self.rows.sums(labels, k, self._last)
+        """See `CodedRows.sum_clusters`."""
+        self._last = self.rows.sum_clusters(labels, k, self._last)
         return self._last
 
 
@@ -204,24 +204,24 @@ class TiledRows(CodedRows):
         count = -(-m // kernels.TILE)
         self._tiles = storage.zeros((basis.lanes, count, width + 1, kernels.TILE), np.int32)
 
-    def add(self, start: int, values: Array) -> None:
+    def add_rows(self, start: int, values: Array) -> None:
         for tiles, lane, p in zip(self._tiles, values, self.basis.primes, strict=True):
             microkernel.add_rows(tiles, lane, start, np.int64(LANE - p))
 
-    def read(self, begin: int, end: int) -> Array:
+    def read_rows(self, begin: int, end: int) -> Array:
         out = np.empty((self.basis.lanes, end - begin, self.width), self.basis.dtype)
         for tiles, lane, p in zip(self._tiles, out, self.basis.primes, strict=True):
             projecting.read_tiles(tiles, begin, np.int64(p), lane)
         return out
 
-    def scale(self, rows: Array, factors: Array) -> None:
+    def scale_rows(self, rows: Array, factors: Array) -> None:
         tile, slot = np.divmod(rows, kernels.TILE)
         for tiles, lane, p in zip(self._tiles, factors, self.basis.primes, strict=True):
             # A centered residue times a canonical one is below 2**59.
             product = tiles[tile, : self.width, slot] * lane[:, None].astype(np.int64) % p
             tiles[tile, : self.width, slot] = kernels.centered(product, p)
 
-    def select(self, rows: Array) -> CodedRows:
+    def select_rows(self, rows: Array) -> CodedRows:
         chosen = TiledRows(self.basis, len(rows), self.width, threads=self.threads, storage=self.storage)
         for start in range(0, len(rows), 1 << 14):
             tile, slot = np.divmod(rows[start : start + (1 << 14)], kernels.TILE)
@@ -230,11 +230,11 @@ class TiledRows(CodedRows):
                 target[at, :, to] = source[tile, :, slot]
         return chosen
 
-    def finish(self) -> None:
+    def finish_rows(self) -> None:
         for tiles, p in zip(self._tiles, self.basis.primes, strict=True):
             microkernel.fill_norms(tiles, np.int64(LANE - p))
 
-    def sums(self, labels: Array, k: int, previous: ClusterSums | None = None) -> ClusterSums:
+    def sum_clusters(self, labels: Array, k: int, previous: ClusterSums | None = None) -> ClusterSums:
         if previous is None or previous.values.shape[1] != k:
             old = np.full(self.m, -1, np.int32)
             values = np.zeros((self.basis.lanes, k, self.width), np.int64)
@@ -254,14 +254,14 @@ class TiledRows(CodedRows):
         values = values + moved.sum(axis=0)
         return ClusterSums(values, cluster_sizes(labels, k), labels)
 
-    def distances(self, sums: ClusterSums, lanes: int | None = None) -> Array:
+    def measure_distances(self, sums: ClusterSums, lanes: int | None = None) -> Array:
         weights = [
             pseudo_mersenne.center_weights(sums.values[lane], sums.sizes, self.width + 1, p)
             for lane, p in enumerate(self.basis.primes[:lanes])
         ]
         return self._multiplied(weights, len(sums.sizes))
 
-    def products(self, factors: Array, initial: Array) -> Array:
+    def multiply_rows(self, factors: Array, initial: Array) -> Array:
         # The slot of squared norms counts nothing.
         padded = np.concatenate([factors, np.zeros_like(factors[:, :, :1])], axis=2)
         weights = [
@@ -271,7 +271,7 @@ class TiledRows(CodedRows):
         return self._multiplied(weights, factors.shape[1])
 
     def _multiplied(self, weights: list[tuple[Array, Array]], k: int) -> Array:
-        """What `folded.distances` makes of the rows by these weights and initial values, a pair a lane."""
+        """Distances (`folded.measure_distances`) of the rows by weights and initial values, a pair a lane."""
         out = np.empty((len(weights), k, self.m), np.uint32)
         tasks = [
             partial(pseudo_mersenne.distances, tiles[piece], *factors, p, lane[:, rows])
@@ -312,7 +312,7 @@ class TiledRows(CodedRows):
     def residues(self, sums: ClusterSums) -> Array:
         return np.asarray(sums.values % self.basis.column(3), self.basis.dtype)
 
-    def given(self, values: Array, sizes: Array) -> ClusterSums:
+    def encode_sums(self, values: Array, sizes: Array) -> ClusterSums:
         return ClusterSums(values.astype(np.int64), sizes, NOBODYS)
 
 
@@ -325,32 +325,32 @@ class PlainRows(CodedRows):
         super().__init__(basis, m, width, threads=threads, storage=storage)
         self._rows = storage.zeros((basis.lanes, m, width), np.uint64)
 
-    def add(self, start: int, values: Array) -> None:
+    def add_rows(self, start: int, values: Array) -> None:
         for rows, lane, p in zip(self._rows, values, self.basis.primes, strict=True):
             kernels.add_to_rows(rows, start, lane, np.uint64(p))
 
-    def read(self, begin: int, end: int) -> Array:
+    def read_rows(self, begin: int, end: int) -> Array:
         return self._rows[:, begin:end].astype(self.basis.dtype)
 
-    def scale(self, rows: Array, factors: Array) -> None:
+    def scale_rows(self, rows: Array, factors: Array) -> None:
         scaled = self.basis.multiply(self._rows[:, rows].astype(self.basis.dtype), factors[:, :, None])
         self._rows[:, rows] = scaled
 
-    def select(self, rows: Array) -> CodedRows:
+    def select_rows(self, rows: Array) -> CodedRows:
         chosen = PlainRows(self.basis, len(rows), self.width, storage=self.storage)
         chosen._rows[:] = self._rows[:, rows]
         return chosen
 
-    def finish(self) -> None:
+    def finish_rows(self) -> None:
         pass
 
-    def sums(self, labels: Array, k: int, previous: ClusterSums | None = None) -> ClusterSums:
+    def sum_clusters(self, labels: Array, k: int, previous: ClusterSums | None = None) -> ClusterSums:
         values = np.zeros((self.basis.lanes, k, self.width), np.uint64)
         for rows, lane, p in zip(self._rows, values, self.basis.primes, strict=True):
             kernels.sum_rows(rows, labels, np.uint64(p), lane)
         return ClusterSums(values, cluster_sizes(labels, k), labels)
 
-    def distances(self, sums: ClusterSums, lanes: int | None = None) -> Array:
+    def measure_distances(self, sums: ClusterSums, lanes: int | None = None) -> Array:
         lanes = lanes or self.basis.lanes
         out = np.empty((lanes, len(sums.sizes), self.m), self.basis.dtype)
         for lane in range(lanes):
@@ -358,7 +358,7 @@ class PlainRows(CodedRows):
             kernels.distance_rows(self._rows[lane], sums.values[lane], sums.sizes, p, out[lane])
         return out
 
-    def products(self, factors: Array, initial: Array) -> Array:
+    def multiply_rows(self, factors: Array, initial: Array) -> Array:
         basis = self.basis.prefix(len(factors))
         columns = np.ascontiguousarray(self._rows[: basis.lanes].transpose(0, 2, 1)).astype(basis.dtype)
         return basis.add(basis.matmul(factors, columns), initial[:, :, None])
@@ -366,7 +366,7 @@ class PlainRows(CodedRows):
     def residues(self, sums: ClusterSums) -> Array:
         return sums.values.astype(self.basis.dtype)
 
-    def given(self, values: Array, sizes: Array) -> ClusterSums:
+    def encode_sums(self, values: Array, sizes: Array) -> ClusterSums:
         return ClusterSums(values.astype(np.uint64), sizes, NOBODYS)
 
 

@@ -111,7 +111,7 @@ class SharedContest:
         """
         return self.schedule.winner_bits(masked, hand, ONES if lead else np.uint64(0))
 
-    def deal(
+    def deal_words(
         self, rho: Array, streams: Sequence[Coins], corrected: int, before: Array = NOTHING
     ) -> Iterator[Array]:
         """The corrections for one member, portion by portion; as
@@ -209,7 +209,7 @@ class AssignmentStep:
 
     # --- dealer
 
-    def deal(
+    def deal_words(
         self, rho: Array, streams: Sequence[Coins], corrected: int, before: Array = NOTHING
     ) -> Iterator[Array]:
         """The corrections for one member, portion by portion; as

@@ -123,7 +123,7 @@ class BlockwiseContest:
             found.append((yield from part.winner_bits(values, hand, constant)))
         return np.concatenate(found, axis=1)
 
-    def deal(
+    def deal_words(
         self, rho: Array, streams: Sequence[Coins], corrected: int, before: Array = NOTHING
     ) -> Iterator[Array]:
         """See `field.compare.dealer_protocol.deal_contest`."""

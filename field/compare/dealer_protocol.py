@@ -210,7 +210,7 @@ class DealerSchedule:
         """See `run_contest`."""
         return run_contest(self, masked, hand, lead=lead)
 
-    def deal(
+    def deal_words(
         self, rho: Array, streams: Sequence[Coins], corrected: int, before: Array = NOTHING
     ) -> Iterator[Array]:
         """See `deal_contest`."""

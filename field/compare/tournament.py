@@ -332,7 +332,7 @@ class Tournament:
 
     # --- dealer
 
-    def deal(
+    def deal_words(
         self, rho: Array, streams: Sequence[Coins], corrected: int, before: Array = NOTHING
     ) -> Iterator[Array]:
         """See `field.compare.dealer_protocol.deal_contest`."""

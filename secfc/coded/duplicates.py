@@ -323,19 +323,19 @@ def _read(shares: CodedRows, rows: Array) -> Array:
     """Rows that follow one another, or any few: (lanes, rows, width)."""
     begin, end = int(rows[0]), int(rows[-1]) + 1
     if end - begin == len(rows):
-        return shares.read(begin, end)
-    return np.concatenate([shares.read(r, r + 1) for r in rows.tolist()], axis=1)
+        return shares.read_rows(begin, end)
+    return np.concatenate([shares.read_rows(r, r + 1) for r in rows.tolist()], axis=1)
 
 
 def _write(shares: CodedRows, rows: Array, values: Array) -> None:
     """Put these shares in the place of those before, except where they are 0: rows that come again."""
     changed = values.any(axis=(0, 2))
-    shares.scale(rows[changed], np.zeros((len(values), int(changed.sum())), values.dtype))
+    shares.scale_rows(rows[changed], np.zeros((len(values), int(changed.sum())), values.dtype))
     if changed.all() and int(rows[-1]) + 1 - int(rows[0]) == len(rows):
-        shares.add(int(rows[0]), values)
+        shares.add_rows(int(rows[0]), values)
         return
     for at in np.flatnonzero(changed).tolist():
-        shares.add(int(rows[at]), np.ascontiguousarray(values[:, at : at + 1]))
+        shares.add_rows(int(rows[at]), np.ascontiguousarray(values[:, at : at + 1]))
 
 
 def _check_indicator(plan: CodedPlan, rows: int, sender: PartyId, message: Indicator) -> None:

@@ -395,7 +395,7 @@ def project_shares(
     has = np.array([j in chosen for j in range(len(plan.clients))])
     complete = received.complete & (empty | has)
     parts = [
-        pattern.sums(received.rows.read(batch.begin, batch.end), batch.firsts, batch.counts)
+        pattern.sums(received.rows.read_rows(batch.begin, batch.end), batch.firsts, batch.counts)
         for batch in plan.batches
     ]
     opened = (

@@ -72,7 +72,7 @@ class RowContribution:
         """The labels of my own points, in my order: (m_j,) int32, -1 where my rows do not count."""
         return np.where(self.rows < 0, -1, labels[self.rows]).astype(np.int32)
 
-    def among(self, shared: CodedPlan, kept: CodedPlan) -> RowContribution:
+    def restrict_clients(self, shared: CodedPlan, kept: CodedPlan) -> RowContribution:
         """The same contribution when only some clients' rows count; rows are -1 if mine do not."""
         if kept is shared:
             return self
@@ -297,7 +297,7 @@ def scale_rows(rows: CodedRows, factors: Array) -> None:
     # A slice at a time, so that memory does not grow with m.
     for start in range(0, len(others), 1 << 14):
         chosen = others[start : start + (1 << 14)]
-        rows.scale(chosen, factors[:, chosen])
+        rows.scale_rows(chosen, factors[:, chosen])
 
 
 # --------------------------------------------------------------------------------------------------

@@ -241,7 +241,7 @@ class CodedPlan:
                 f"rows that pass the test, up to 2**{self.proven.bit_length()}, do not fit the "
                 "modulus: lower the scale"
             )
-        self.init.check(self.m, self.k)
+        self.init.check_sizes(self.m, self.k)
         check_choice(self.init, self.choice)
         if self.elbow is not None:
             self.elbow.among(self.m)

@@ -54,7 +54,7 @@ class DistanceOracle:
         return (
             distances.half_distances(self.rows, self.sums, lanes)
             if self.halves
-            else self.rows.distances(self.sums, lanes)
+            else self.rows.measure_distances(self.sums, lanes)
         )
 
     def gaps(self, lanes: int) -> Array:
@@ -194,7 +194,7 @@ class Disclosure(Protocol):
         """How labels stay shared through a run; None where steps open them, or runs are one question."""
         ...
 
-    def seating(self, plan: CodedPlan) -> Any:
+    def committee_choice(self, plan: CodedPlan) -> Any:
         """Who compares, if a step may ask in two questions (`secfc.disclosure.compare.session`); else
         None.
         """
@@ -219,12 +219,12 @@ class Disclosure(Protocol):
         """
         ...
 
-    def stretched(self, headroom: int, stretch: int) -> int:
+    def stretch_headroom(self, headroom: int, stretch: int) -> int:
         """That headroom where clients that deviate may have integers `stretch` times as large as honest
         ones."""
         ...
 
-    def clip(self, quantizer: Quantizer) -> Quantizer:
+    def clip_quantizer(self, quantizer: Quantizer) -> Quantizer:
         """The quantizer that makes rows fit this policy."""
         ...
 
@@ -273,7 +273,7 @@ class ExactPolicy:
     def sharing(self) -> LabelSharing | None:
         return None
 
-    def seating(self, plan: CodedPlan) -> Any:
+    def committee_choice(self, plan: CodedPlan) -> Any:
         return None
 
     def deviation(self, plan: CodedPlan, labels: Array, k: int) -> float:
@@ -282,11 +282,11 @@ class ExactPolicy:
     def headroom(self, way: Any, public: Any, layout: RowLayout) -> int:
         return 1
 
-    def stretched(self, headroom: int, stretch: int) -> int:
+    def stretch_headroom(self, headroom: int, stretch: int) -> int:
         # Distances are squares.
         return headroom * stretch**2
 
-    def clip(self, quantizer: Quantizer) -> Quantizer:
+    def clip_quantizer(self, quantizer: Quantizer) -> Quantizer:
         return quantizer
 
     def check(self, plan: CodedPlan) -> None:

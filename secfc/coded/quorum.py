@@ -86,7 +86,7 @@ class Quorum(ABC):
         self.desk, self.plan = desk, desk.plan
 
     @abstractmethod
-    def distances(
+    def ask_distances(
         self, labels: Array, k: int, basis: Basis, operation: Operation = Operation.DISTANCE
     ) -> Role[dict[int, Array]]:
         """Announce a clustering; enough clients' true coded distances, modulo these primes, by number.
@@ -102,11 +102,13 @@ class Quorum(ABC):
         """What was added to every last distance so that noise leaves no sum negative; 0 without noise."""
         return 0
 
-    def sums(self, labels: Array, k: int) -> Role[Array]:
+    def ask_sums(self, labels: Array, k: int) -> Role[Array]:
         """The sums of clusters (k, d) as integers, from the shares of the clients that consent."""
-        return (yield from self.opened(RevealCenters(next(self.desk.rounds), k, compact_labels(labels))))
+        return (
+            yield from self.collect_sums(RevealCenters(next(self.desk.rounds), k, compact_labels(labels)))
+        )
 
-    def opened(self, question: RevealCenters | RevealSums) -> Role[Array]:
+    def collect_sums(self, question: RevealCenters | RevealSums) -> Role[Array]:
         """The sums of clusters (k, d) as integers, in answer to a query."""
         plan, desk, k = self.plan, self.desk, question.k
         consenting = tuple(c for c in plan.revealing if c in desk.there)
@@ -123,13 +125,13 @@ class Quorum(ABC):
         sizes: of the clusters that distances are measured to, those of the labels by default.
         """
         lanes = self.plan.lanes(cluster_sizes(labels, k) if sizes is None else sizes)
-        return (yield from self.distances(labels, k, self.plan.code.basis.prefix(lanes), operation))
+        return (yield from self.ask_distances(labels, k, self.plan.code.basis.prefix(lanes), operation))
 
 
 class AnyThreshold(Quorum):
     """All are asked, and any threshold of replies will do."""
 
-    def distances(
+    def ask_distances(
         self, labels: Array, k: int, basis: Basis, operation: Operation = Operation.DISTANCE
     ) -> Role[dict[int, Array]]:
         desk = self.desk

@@ -74,7 +74,7 @@ class _Wish:
     aside: int = 0
 
     def headroom(self, block: int) -> int:
-        wide: int = self.disclosure.stretched(self.plain, self.stretch(block))
+        wide: int = self.disclosure.stretch_headroom(self.plain, self.stretch(block))
         # Distances, and noise on them, grow with the square of rows.
         return wide * self.multiple**2
 

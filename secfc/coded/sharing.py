@@ -65,7 +65,7 @@ def share_rows(
             inbox, RowShares, partial(check_shares, plan, number)
         )
         for sender, message in (own | due).items():
-            rows.add(message.start, message.values)
+            rows.add_rows(message.start, message.values)
             masks[sender].append(message.masks)
         lost |= set(senders) - set(due)
     complete = np.array([c not in lost for c in plan.clients])
@@ -106,7 +106,7 @@ def settle_contributors(
     kept = plan.without(contributors)
     if kept is plan:
         return plan, received.rows
-    return kept, received.rows.select(plan.kept_rows(contributors))
+    return kept, received.rows.select_rows(plan.kept_rows(contributors))
 
 
 def settle_contributors_at_server(

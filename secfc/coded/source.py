@@ -40,35 +40,35 @@ WholeRun = Callable[[Array, int, int, Stepper], Role[Trace]]
 class LabelingRule(Protocol):
     """What turns replies into labels."""
 
-    def step(self, labels: Array, k: int, moved: int | None = None) -> Role[Step]:
+    def take_step(self, labels: Array, k: int, moved: int | None = None) -> Role[Step]:
         """The next assignment after labels (m,) in [-1, k), of which the step before moved so many."""
         ...
 
-    def separated(self, labels: Array, k: int, factor: int) -> Role[Array]:
+    def separate_points(self, labels: Array, k: int, factor: int) -> Role[Array]:
         """The center whose factor-fold squared distance is at most every other's, or -1: (m,) int32."""
         ...
 
-    def retained(self, sizes: Array) -> Role[Array]:
+    def label_new_points(self, sizes: Array) -> Role[Array]:
         """The nearest of the centers that clients retained, of clusters of these sizes: (m,) int32."""
         ...
 
-    def costs(self, labels: Array, k: int) -> Role[tuple[int | Fraction, ...]]:
+    def cluster_costs(self, labels: Array, k: int) -> Role[tuple[int | Fraction, ...]]:
         """For each cluster the sum of scaled distances of its own points: k integers."""
         ...
 
-    def halved(self, labels: Array, c: int) -> Role[Array]:
+    def halve_clusters(self, labels: Array, c: int) -> Role[Array]:
         """The nearer half of its own cluster for each point, see `lloyd.Source`: (m,) int32."""
         ...
 
-    def gains(self, labels: Array, c: int) -> Role[tuple[Fraction, ...]]:
+    def gains_of_halves(self, labels: Array, c: int) -> Role[tuple[Fraction, ...]]:
         """What the halves of each cluster gain, see `lloyd.Source`."""
         ...
 
-    def losses(self, labels: Array, c: int, pairs: Array) -> Role[tuple[Fraction, ...]]:
+    def losses_of_merges(self, labels: Array, c: int, pairs: Array) -> Role[tuple[Fraction, ...]]:
         """What merging these clusters costs, (pairs, 2) of them, see `lloyd.Source`."""
         ...
 
-    def weighed(self, labels: Array, c: int) -> Role[WeighedClusters]:
+    def weigh_merges(self, labels: Array, c: int) -> Role[WeighedClusters]:
         """What merging every two clusters costs, and what the clusters cost."""
         ...
 
@@ -76,11 +76,11 @@ class LabelingRule(Protocol):
 class OutputPhase(Protocol):
     """How a run ends: what the server opens and tells everybody."""
 
-    def fit(self, source: CodedSource, plan: CodedPlan, trace: Trace) -> Role[Array | None]:
+    def finish_fit(self, source: CodedSource, plan: CodedPlan, trace: Trace) -> Role[Array | None]:
         """The end of a run, of which trace is the best restart: the centers (k, d), if they are opened."""
         ...
 
-    def prediction(self, source: CodedSource, sizes: Array) -> Role[Array | None]:
+    def finish_prediction(self, source: CodedSource, sizes: Array) -> Role[Array | None]:
         """New points are labeled by retained centers, of clusters of these sizes (k,).
 
         Their labels (m,), None where the server does not learn them.
@@ -91,16 +91,16 @@ class OutputPhase(Protocol):
 class PublishedLabels:
     """All learn all labels from the server."""
 
-    def fit(self, source: CodedSource, plan: CodedPlan, trace: Trace) -> Role[Array | None]:
+    def finish_fit(self, source: CodedSource, plan: CodedPlan, trace: Trace) -> Role[Array | None]:
         centers = None
         if plan.revealing:
-            centers = yield from source.centers(trace.labels.astype(np.int32), plan.k)
+            centers = yield from source.reveal_centers(trace.labels.astype(np.int32), plan.k)
         final = FinalResult(plan.k, trace.labels, centers)
         yield Exchange(to_all(plan.clients, final), round=next(source.rounds), phase="finish")
         return centers
 
-    def prediction(self, source: CodedSource, sizes: Array) -> Role[Array | None]:
-        labels: Array = compact_labels((yield from source.retained(sizes)))
+    def finish_prediction(self, source: CodedSource, sizes: Array) -> Role[Array | None]:
+        labels: Array = compact_labels((yield from source.label_new_points(sizes)))
         final = FinalResult(len(sizes), labels, None)
         clients = source.quorum.plan.clients
         yield Exchange(to_all(clients, final), round=next(source.rounds), phase="finish")
@@ -130,53 +130,55 @@ class CodedSource:
         """Numbers of questions that were not asked yet."""
         return self.quorum.desk.rounds
 
-    def halved(self, labels: Array, c: int) -> Role[Array]:
+    def halve_clusters(self, labels: Array, c: int) -> Role[Array]:
         """See `LabelingRule`."""
-        return self.labeling.halved(labels, c)
+        return self.labeling.halve_clusters(labels, c)
 
-    def split(self, labels: Array, c: int, choose: Callable[[tuple[Fraction, ...]], Array]) -> Role[Array]:
-        return choose((yield from self.labeling.gains(labels, c)))
+    def split_clusters(
+        self, labels: Array, c: int, choose: Callable[[tuple[Fraction, ...]], Array]
+    ) -> Role[Array]:
+        return choose((yield from self.labeling.gains_of_halves(labels, c)))
 
-    def merged(
+    def merge_clusters(
         self, labels: Array, c: int, pairs: Array, choose: Callable[[tuple[Fraction, ...]], Array]
     ) -> Role[Array]:
-        return choose((yield from self.labeling.losses(labels, c, pairs)))
+        return choose((yield from self.labeling.losses_of_merges(labels, c, pairs)))
 
-    def weighed(self, labels: Array, c: int, choose: Callable[[WeighedClusters], Array]) -> Role[Array]:
-        return choose((yield from self.labeling.weighed(labels, c)))
+    def weigh_merges(self, labels: Array, c: int, choose: Callable[[WeighedClusters], Array]) -> Role[Array]:
+        return choose((yield from self.labeling.weigh_merges(labels, c)))
 
-    def drawn(self, labels: Array, k: int, draw: Callable[[UInt128], Array]) -> Role[Array]:
+    def draw_points(self, labels: Array, k: int, draw: Callable[[UInt128], Array]) -> Role[Array]:
         distances = yield from decode_scaled_distances(self.quorum, labels, k)
         # A draw rounds them to floats, so it gets those of the points themselves.
         return draw(distances.divided(self.quorum.plan.layout.multiple**2))
 
-    def grown(self, moves: Callable[[int], Moves]) -> Role[Any]:
+    def grow_clusters(self, moves: Callable[[int], Moves]) -> Role[Any]:
         """What stands for the clusters that moves lead to, see `secfc.kmeans.splitting`."""
         if self.growing is None:
             raise ValueError("no clusters grow here: the plan should have been refused")
         return self.growing(moves)
 
-    def step(self, labels: Array, k: int, moved: int | None = None) -> Role[Step]:
-        return self.labeling.step(labels, k, moved)
+    def take_step(self, labels: Array, k: int, moved: int | None = None) -> Role[Step]:
+        return self.labeling.take_step(labels, k, moved)
 
-    def separated(self, labels: Array, k: int, factor: int) -> Role[Array]:
-        return self.labeling.separated(labels, k, factor)
+    def separate_points(self, labels: Array, k: int, factor: int) -> Role[Array]:
+        return self.labeling.separate_points(labels, k, factor)
 
-    def retained(self, sizes: Array) -> Role[Array]:
+    def label_new_points(self, sizes: Array) -> Role[Array]:
         """See `LabelingRule`."""
-        return self.labeling.retained(sizes)
+        return self.labeling.label_new_points(sizes)
 
-    def costs(self, labels: Array, k: int) -> Role[tuple[int | Fraction, ...]]:
+    def cluster_costs(self, labels: Array, k: int) -> Role[tuple[int | Fraction, ...]]:
         """See `LabelingRule`."""
-        return self.labeling.costs(labels, k)
+        return self.labeling.cluster_costs(labels, k)
 
-    def lloyd(self, labels: Array, k: int, max_iter: int) -> Role[Trace]:
+    def run_lloyd(self, labels: Array, k: int, max_iter: int) -> Role[Trace]:
         """A whole run of the heuristic."""
         return self.run(labels, k, max_iter, self)
 
-    def centers(self, labels: Array, k: int) -> Role[Array]:
+    def reveal_centers(self, labels: Array, k: int) -> Role[Array]:
         """The centers (k, d) in data units, from the shares of the clients that consent."""
-        sums = yield from self.quorum.sums(labels, k)
+        sums = yield from self.quorum.ask_sums(labels, k)
         return centers_of(self.quorum.plan, sums, cluster_sizes(labels, k))
 
 
@@ -197,7 +199,7 @@ class DistanceDecoding:
     quorum: Quorum
     threads: int = 1
 
-    def step(self, labels: Array, k: int, moved: int | None = None) -> Role[Step]:
+    def take_step(self, labels: Array, k: int, moved: int | None = None) -> Role[Step]:
         values = yield from self.quorum.replies(labels, k)
         sizes = cluster_sizes(labels, k)
         code, offset = self.quorum.plan.code, self.quorum.offset(labels, k)
@@ -206,7 +208,7 @@ class DistanceDecoding:
         costs = zip(within, sizes.tolist(), strict=True)
         return Step(nearest, tuple(w - offset * s**3 for w, s in costs))
 
-    def separated(self, labels: Array, k: int, factor: int) -> Role[Array]:
+    def separate_points(self, labels: Array, k: int, factor: int) -> Role[Array]:
         return (yield from decode_scaled_distances(self.quorum, labels, k)).separated(
             cluster_sizes(labels, k), factor
         )
@@ -218,27 +220,27 @@ class DistanceDecoding:
             (yield from self.quorum.replies(labels, 2 * c, operation=Operation.HALF_DISTANCE)),
         )
 
-    def halved(self, labels: Array, c: int) -> Role[Array]:
+    def halve_clusters(self, labels: Array, c: int) -> Role[Array]:
         return halves_from_distances((yield from self.pairs(labels, c)), labels, c)
 
-    def gains(self, labels: Array, c: int) -> Role[tuple[Fraction, ...]]:
+    def gains_of_halves(self, labels: Array, c: int) -> Role[tuple[Fraction, ...]]:
         return gains_from_distances((yield from self.pairs(labels, c)), labels, c)
 
-    def losses(self, labels: Array, c: int, pairs: Array) -> Role[tuple[Fraction, ...]]:
+    def losses_of_merges(self, labels: Array, c: int, pairs: Array) -> Role[tuple[Fraction, ...]]:
         return losses_from_distances(
             (yield from decode_scaled_distances(self.quorum, labels, c)), labels, c, pairs
         )
 
-    def weighed(self, labels: Array, c: int) -> Role[WeighedClusters]:
+    def weigh_merges(self, labels: Array, c: int) -> Role[WeighedClusters]:
         return weigh_by_distances((yield from decode_scaled_distances(self.quorum, labels, c)), labels, c)
 
-    def retained(self, sizes: Array) -> Role[Array]:
+    def label_new_points(self, sizes: Array) -> Role[Array]:
         plan = self.quorum.plan
         nobody = np.full(plan.m, -1, np.int32)
         values = yield from self.quorum.replies(nobody, len(sizes), sizes)
         return decode_nearest(plan.code, values, sizes, nobody, threads=self.threads)[0]
 
-    def costs(self, labels: Array, k: int) -> Role[tuple[int | Fraction, ...]]:
+    def cluster_costs(self, labels: Array, k: int) -> Role[tuple[int | Fraction, ...]]:
         return (yield from decode_scaled_distances(self.quorum, labels, k)).within(labels)
 
 

@@ -100,10 +100,10 @@ def run_client(way: SecFCSettings, draft: Draft, party: Party, *, coins: Coins) 
         return (yield from run_input_party(shared, mine, coins))
     received = yield from share_rows_in_storage(way, shared, mine, coins)
     kept, rows = yield from settle_contributors(shared, mine, received, coins)
-    mine = mine.among(shared, kept)
+    mine = mine.restrict_clients(shared, kept)
     seed = yield from toss_start_seed(shared.at_work, party.name, coins)
     yield from mine.settle(rows)
-    rows.finish()
+    rows.finish_rows()
     answer = yield from way.disclosure.client(kept.at_work, party.name, coins=coins)
     courses = RestartQueries(kept.at_work, way.disclosure, np.random.default_rng(seed))
     return (yield from ClientSteps(way, kept, party.name, mine, rows, answer, courses, coins).run())
@@ -262,13 +262,13 @@ def run_server(way: SecFCSettings, draft: Draft, *, coins: Coins) -> Role[SecFCS
 
     def run_restart() -> Role[Trace]:
         start, k = yield from drawing(next(each), source)
-        trace = yield from source.lloyd(start, k, plan.max_iter)
+        trace = yield from source.run_lloyd(start, k, plan.max_iter)
         if plan.n_init == 1 or trace.within is not None:
             return trace
-        return replace(trace, within=(yield from source.costs(trace.labels.astype(np.int32), k)))
+        return replace(trace, within=(yield from source.cluster_costs(trace.labels.astype(np.int32), k)))
 
     trace: Trace = yield from best_of_restarts(plan.n_init, run_restart, is_cheaper)
-    centers = yield from source.ending.fit(source, plan.chosen(trace.k), trace)
+    centers = yield from source.ending.finish_fit(source, plan.chosen(trace.k), trace)
     kept = kept.chosen(trace.k)
     if kept.resting:
         yield from send_results_to_input_parties(kept, trace.labels, centers, next(source.rounds))

@@ -299,7 +299,7 @@ MEMBERSHIPS: Mapping[str, Membership] = {"open": Open(), "private": Private()}
 
 def parse_start(value: Any) -> Start:
     """The start that a word stands for, or the given one.  Raises InputError."""
-    return _meant("init", value, STARTS, "draw")  # type: ignore[no-any-return]
+    return _meant("init", value, STARTS, "draw_labels")  # type: ignore[no-any-return]
 
 
 def default_start(value: Any, policy: Disclosure) -> Start:

@@ -172,7 +172,7 @@ class Lloyd:
         k = self.k.among(public.m) if isinstance(self.k, Elbow) else self.k
         if not 1 <= largest_k(k) <= public.m:
             raise InputError(f"k={k} clusters of m={public.m} points: 1 <= k <= m is needed")
-        self.init.check(public.m, largest_k(k))
+        self.init.check_sizes(public.m, largest_k(k))
         check_choice(self.init, k)
         fraction = FRACTION if self.quantization.centers == "rounded" else None
         return PlainPlan(
@@ -220,7 +220,7 @@ class Lloyd:
         )
         labels = trace.labels.astype(np.int32)
         model = PlainModel(
-            plan.quantizer, plain.sums(labels, trace.k), cluster_sizes(labels, trace.k), plan.fraction
+            plan.quantizer, plain.sum_clusters(labels, trace.k), cluster_sizes(labels, trace.k), plan.fraction
         )
         return trace, model, drawing.curve
 

@@ -170,7 +170,7 @@ def predicting_client(
         # As the rows that the retained centers are the means of.
         factor = np.array([[plan.layout.multiple % p] for p in rows.basis.primes], rows.basis.dtype)
         scale_rows(rows, np.broadcast_to(factor, (rows.basis.lanes, rows.m)))
-    rows.finish()
+    rows.finish_rows()
     answer = yield from disclosure.client(plan, party.name, coins=coins)
     referee = None
     if centers is not None:
@@ -194,7 +194,7 @@ def predicting_client(
         end = labels = expect_one(expect_messages({SERVER: request}, FinalResult), SERVER).labels
     if referee is not None:
         referee.end(end, missed)
-    return mine.among(shared, kept).own(labels)
+    return mine.restrict_clients(shared, kept).own(labels)
 
 
 def predicting_server(
@@ -210,6 +210,6 @@ def predicting_server(
     yield from agree_on_plan(plan, SERVER)
     kept, screening = yield from settle_contributors_at_server(plan, coins, standing)
     source = yield from disclosure.server(kept.at_work, screening, coins=coins, threads=threads)
-    labels = yield from source.ending.prediction(source, sizes)
+    labels = yield from source.ending.finish_prediction(source, sizes)
     if labels is not None and kept.resting:
         yield from send_results_with_sizes(kept, labels, sizes, None, next(source.rounds))

@@ -2,8 +2,8 @@
 
 The start is a public function of the plan and a seed that no server chooses (`secfc.roles.coin_toss`), a step
 asks about the labels of the step before, a restart has so many steps, and there are so many restarts.  So the
-program that the server runs (`Start.draw`, `lloyd`) runs at every client too, over a source that asks nobody:
-what it would ask is `ExpectedQuery`, and the referee compares.
+program that the server runs (`Start.draw_labels`, `lloyd`) runs at every client too, over a source that asks
+nobody: what it would ask is `ExpectedQuery`, and the referee compares.
 
 What an answer opened is known to a client that hears the labels from those who computed them.  Where the
 server alone decodes it, the labels of its next question are taken for it: then counts, starts and order hold,
@@ -73,7 +73,7 @@ class ExpectedQuery:
         return question.subject.equals(self.subject)
 
 
-# A fragment for `Start.draw` and `lloyd`: it yields what is due where a role yields an exchange.
+# A fragment for `Start.draw_labels` and `lloyd`: it yields what is due where a role yields an exchange.
 Asking = Generator[Any, Any, Array]
 # Yields what is due, is resumed with the labels that the answer opened, ends with those of the result.
 Course = Generator[ExpectedQuery, Array, Array]
@@ -102,16 +102,16 @@ class QueryGenerator:
             told: Array = yield ExpectedQuery(subject, result=result, last=self.started)
             return told
         subject = Subject(Operation.COMPARE, k, labels, factor)
-        known = self.foregone(subject, sizes)
+        known = self.labels_by_sizes(subject, sizes)
         if known is None:
             known = yield ExpectedQuery(subject, result=result)
         return known
 
-    def foregone(self, subject: Subject, sizes: Array) -> Array | None:
+    def labels_by_sizes(self, subject: Subject, sizes: Array) -> Array | None:
         """The labels that follow from sizes alone, so that nobody is asked; None if none do."""
-        return candidates_in(subject, sizes, self.plan.code.ell).foregone(self.plan.m)
+        return candidates_in(subject, sizes, self.plan.code.ell).labels_by_sizes(self.plan.m)
 
-    def step(self, labels: Array, k: int, moved: int | None = None) -> Role[Step]:
+    def take_step(self, labels: Array, k: int, moved: int | None = None) -> Role[Step]:
         sizes = cluster_sizes(labels, k)
         first = self.seating is not None and should_prune(self.plan, labels, sizes, moved, self.seating)
         told = yield from (self.ask_first(labels, k) if first else self.ask(labels, k, sizes))
@@ -129,25 +129,30 @@ class QueryGenerator:
             told = yield ExpectedQuery(Subject(Operation.COMPARE_MOVED, k, labels, detail=bits))
         return told
 
-    def separated(self, labels: Array, k: int, factor: int) -> Role[Array]:
+    def separate_points(self, labels: Array, k: int, factor: int) -> Role[Array]:
         return (yield from self.ask(labels, k, cluster_sizes(labels, k), factor))
 
-    def drawn(self, labels: Array, k: int, draw: Callable[[UInt128], Array]) -> Asking:
+    def draw_points(self, labels: Array, k: int, draw: Callable[[UInt128], Array]) -> Asking:
         """The points that the server says it drew: those in clusters of the next question, in their order."""
         told = yield ExpectedQuery(Subject(Operation.DISTANCE, k, labels), opens=False, last=False)
         order = np.argsort(told, kind="stable")
         return np.asarray(order[min(np.count_nonzero(told < 0), len(order) - 1) :])
 
-    def halved(self, labels: Array, c: int) -> Asking:
+    def halve_clusters(self, labels: Array, c: int) -> Asking:
         operation = Operation.COMPARE_HALVES if self.compares else Operation.HALF_DISTANCE
         subject = Subject(operation, 2 * c, labels)
-        if self.compares and (known := self.foregone(subject, cluster_sizes(labels, 2 * c))) is not None:
+        if (
+            self.compares
+            and (known := self.labels_by_sizes(subject, cluster_sizes(labels, 2 * c))) is not None
+        ):
             return known
         told = yield ExpectedQuery(subject, result=False, last=False)
         # A point stays in its cluster, whatever the next question says.
         return np.where(told // 2 == labels // 2, told, labels).astype(np.int32)
 
-    def split(self, labels: Array, c: int, choose: Callable[[tuple[Fraction, ...]], Array]) -> Asking:
+    def split_clusters(
+        self, labels: Array, c: int, choose: Callable[[tuple[Fraction, ...]], Array]
+    ) -> Asking:
         """The labels that the server says it chose: those of the next question."""
         if self.compares and not widest_multiple(cluster_sizes(labels, 2 * c)):
             return choose((Fraction(0),) * c)
@@ -155,7 +160,7 @@ class QueryGenerator:
         told: Array = yield ExpectedQuery(Subject(operation, 2 * c, labels), opens=False, last=False)
         return told
 
-    def merged(
+    def merge_clusters(
         self, labels: Array, c: int, pairs: Array, choose: Callable[[tuple[Fraction, ...]], Array]
     ) -> Asking:
         """The labels that the server says it chose: those of the next question."""
@@ -165,14 +170,18 @@ class QueryGenerator:
         told: Array = yield ExpectedQuery(subject, opens=False, last=False)
         return told
 
-    def weighed(self, labels: Array, c: int, choose: Callable[[WeighedClusters], Array]) -> Asking:
+    def weigh_merges(self, labels: Array, c: int, choose: Callable[[WeighedClusters], Array]) -> Asking:
         """The same."""
         if not self.compares:
-            return (yield from self.merged(labels, c, all_pairs(c), lambda losses: labels))
+            return (yield from self.merge_clusters(labels, c, all_pairs(c), lambda losses: labels))
         told: Array = yield ExpectedQuery(Subject(Operation.COST, c, labels), opens=False, last=False)
-        return told if c == 1 else (yield from self.merged(labels, c, all_pairs(c), lambda losses: labels))
+        return (
+            told
+            if c == 1
+            else (yield from self.merge_clusters(labels, c, all_pairs(c), lambda losses: labels))
+        )
 
-    def lloyd(self, labels: Array, k: int, max_iter: int) -> Generator[Any, Any, Trace]:
+    def run_lloyd(self, labels: Array, k: int, max_iter: int) -> Generator[Any, Any, Trace]:
         """A whole run of the heuristic."""
         self.started = True
         return (yield from lloyd(labels, k, max_iter, self))
@@ -205,7 +214,7 @@ def prediction_queries(plan: CodedPlan, exposes: Exposure, sizes: Array) -> Iter
     nobody, source = np.full(plan.m, -1, np.int32), QueryGenerator(plan, exposes)
     source.started = True
     subject = Subject(Operation.COMPARE, len(sizes), nobody)
-    if exposes in ("sizes", "steps") and source.foregone(subject, sizes) is None:
+    if exposes in ("sizes", "steps") and source.labels_by_sizes(subject, sizes) is None:
         return iter([owner_prediction_queries(nobody, sizes)])
     return iter([source.ask(nobody, len(sizes), sizes, result=False)])
 
@@ -458,7 +467,7 @@ class RestartQueries:
 
     def __init__(self, plan: CodedPlan, policy: Disclosure, rng: np.random.Generator) -> None:
         self.plan, self.exposes, self.sharing = plan, policy.capabilities.exposes, policy.sharing
-        self.seating = policy.seating(plan)
+        self.seating = policy.committee_choice(plan)
         self.drawing = RestartLabels(plan.init, plan.m, plan.choice)
         self.each = restart_generators(rng, plan.n_init)
 
@@ -470,7 +479,7 @@ class RestartQueries:
     def restart_queries(self, own: np.random.Generator) -> Asking:
         plan, source = self.plan, QueryGenerator(self.plan, self.exposes, self.seating)
         labels, k = yield from self.drawing(own, source)
-        trace = yield from source.lloyd(labels, k, plan.max_iter)
+        trace = yield from source.run_lloyd(labels, k, plan.max_iter)
         if plan.n_init > 1 and source.compares:
             yield ExpectedQuery(Subject(Operation.COST, k, trace.labels), opens=False)
         return trace.labels
@@ -483,7 +492,7 @@ class SharedLabelQueries(QueryGenerator):
         super().__init__(plan, "steps" if sharing.hidden else "sizes")
         self.sharing, self.number = sharing, number
 
-    def grown(self, moves: Callable[[int], Moves]) -> Generator[Any, Any, PublicRunState]:
+    def grow_clusters(self, moves: Callable[[int], Moves]) -> Generator[Any, Any, PublicRunState]:
         """The clusters that moves lead to; no client hears gains and costs, but what follows from them."""
         run = PublicRunState.whole(self.number, self.plan.m, self.sharing)
 

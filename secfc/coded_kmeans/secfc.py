@@ -160,7 +160,7 @@ class SecFC:
         Warns (`Caution`) where t=0 or ell > 1.  Raises ValueError naming the value, the rule and the remedy.
         """
         if self.threshold.t is None:
-            return self.among(public.clients).plan(public)
+            return self.restrict_clients(public.clients).plan(public)
         check_max_cheaters(self)
         check_workers(self, public.clients)
         check_rounded_centers(self)
@@ -194,7 +194,7 @@ class SecFC:
             revealing = workers if revealing else ()
         predictions = self.release.predictions
         plan = CodedPlan(
-            code, self.disclosure.clip(chosen.quantizer), public.clients, layout, public.d,
+            code, self.disclosure.clip_quantizer(chosen.quantizer), public.clients, layout, public.d,
             largest_k(elbow or self.k), self.max_iter, self.n_init, self.init, tuple(revealing),
             self.quantization.largest or layout.m,
             chosen.headroom, self.threshold.max_cheaters, chosen.block, RunTerms(self, public), public.seed,
@@ -206,7 +206,7 @@ class SecFC:
         self.disclosure.check(plan.at_work)
         return plan
 
-    def among(self, clients: tuple[PartyId, ...]) -> SecFC:
+    def restrict_clients(self, clients: tuple[PartyId, ...]) -> SecFC:
         """This algorithm with a t for these clients, if it was left open.  Raises InputError if none fits."""
         threshold, workers = self.threshold, self.runtime.workers
         if threshold.t is not None:
@@ -235,7 +235,7 @@ class SecFC:
             restarts=self.n_init,
             budget=budget,
             promise=lambda: None if budget is None else Promise(budget.budget, budget.neighbors),
-            threshold=lambda clients: self.among(clients).threshold.t,
+            threshold=lambda clients: self.restrict_clients(clients).threshold.t,
             losses=self.losses,
             foresee=self.foreseen,
             account=self.account,
@@ -258,17 +258,17 @@ class SecFC:
 
     def losses(self, plan: Draft) -> int:
         """How many clients may fall silent once their rows are shared."""
-        need = self.among(plan.clients).threshold  # the union comes first, and the code is known
+        need = self.restrict_clients(plan.clients).threshold  # the union comes first, and the code is known
         n = plan.code.n if isinstance(plan, CodedPlan) else len(plan.clients)
         return n - 2 * (need.ell + (need.t or 0) - 1) - 1 - 2 * need.max_cheaters
 
     def foreseen(self, plan: Draft, federation: Federation) -> CodedPlan:
         """The plan that the points of all will lead to, for a process that sees all data."""
-        return plan_from_all_data(self.among(plan.clients), plan, federation)
+        return plan_from_all_data(self.restrict_clients(plan.clients), plan, federation)
 
     def client(self, plan: Draft, party: Party, *, coins: Coins) -> Role[SecFCClientResult]:
         """The role of one client; its coins are secret.  Raises ValueError for a plan on other terms."""
-        way = self.among(plan.clients)
+        way = self.restrict_clients(plan.clients)
         check_terms(way, plan)
         return run_client(way, plan, party, coins=coins)
 
@@ -277,7 +277,7 @@ class SecFC:
 
         Raises ValueError for a plan on other terms.
         """
-        way = self.among(plan.clients)
+        way = self.restrict_clients(plan.clients)
         check_terms(way, plan)
         return run_server(way, plan, coins=coins)
 

@@ -82,7 +82,7 @@ class AssignmentsOnly(ExactPolicy):
     ) -> Role[CodedSource]:
         return self.how(plan).server(plan, screening)
 
-    def seating(self, plan: CodedPlan) -> CommitteeChoice:
+    def committee_choice(self, plan: CodedPlan) -> CommitteeChoice:
         return (
             dealerless_committee(plan, plan.deviating)
             if self.dealer is None

@@ -159,7 +159,7 @@ class OwnLabels(ExactPolicy):
     ) -> Role[CodedSource]:
         committees = yield from self.how.committees(plan, screening)
         runs = OwnerLabelsServer(committees, self.sharing)
-        return CodedSource(CheckedQuorum(committees.quorum), committees, runs, runs, runs.grown)
+        return CodedSource(CheckedQuorum(committees.quorum), committees, runs, runs, runs.grow_clusters)
 
     def ledger(self, plan: CodedPlan) -> Ledger:
         return Ledger().record(

@@ -118,7 +118,7 @@ class SecFCKMeans(Federated):
 
     def _start(self, points: Iterable[Array]) -> Any:
         """The label of the nearest center for every row where centers are given; any other start as it is."""
-        if callable(self.init) and not hasattr(self.init, "draw"):
+        if callable(self.init) and not hasattr(self.init, "draw_centers"):
             raise InputError(
                 "init is a function, which would need all rows in one place: pass centers (k, d), or a word "
                 "such as 'bisecting'"

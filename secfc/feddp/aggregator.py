@@ -131,7 +131,7 @@ class Aggregator:
         for part, unit in zip(parts, units, strict=True):
             exact = summed.total[start : start + part.size]
             start += part.size
-            values, event = plan.placement.release(
+            values, event = plan.placement.release_sum(
                 part.noise,
                 part.sensitivity,
                 exact,
@@ -271,7 +271,7 @@ def run_server(plan: FedDPPlan, rng: np.random.Generator, coins: Coins) -> Role[
         if not plan.start.public:
             books.ledger = books.ledger.record(NonPrivate(), what="initial centers made of private data")
         proxies, weights = None, np.ones(len(plan.points))
-        centers = plan.start.draw(plan.points + plan.origin, plan.most, rng) - plan.origin
+        centers = plan.start.draw_centers(plan.points + plan.origin, plan.most, rng) - plan.origin
     initial = centers + plan.origin
     stand_in = plan.points if proxies is None else proxies.points
     for number in range(plan.ahead + 1, len(plan.noises.lloyd) + 1):

@@ -171,7 +171,7 @@ KINDS = {
     "start": ValueKind(
         "a start",
         "Pass a value such as FedDPInit() or ServerKMeansPlusPlus() of secfc.feddp",
-        lambda v: v if isinstance(v, FedDPInit | Votes | Cones) or hasattr(v, "draw") else None,
+        lambda v: v if isinstance(v, FedDPInit | Votes | Cones) or hasattr(v, "draw_centers") else None,
     ),
     "variant": instance_of(Variant, "OURS or PAPER of secfc.feddp"),
     "shares": optional_kind(
@@ -438,7 +438,9 @@ class FedDPKMeans:
     def _sums(self, public: PublicFacts, bound: int) -> SumPlan:
         plan = SumPlan.of(public.clients, bound, committee=self.committee, t=self.t, losses=self.losses)
         return (
-            replace(plan, quorum=plan.exclusive_quorum) if self.noise.spares(HonestCounts.of(plan)) else plan
+            replace(plan, quorum=plan.exclusive_quorum)
+            if self.noise.shares_spare(HonestCounts.of(plan))
+            else plan
         )
 
     def _radius(self, points: Array, origin: Array) -> Bound:
@@ -594,5 +596,5 @@ def _largest(plan: FedDPPlan, initial: bool) -> int:
         parts = plan.outer_parts() + ([] if plan.by_client else plan.weight_parts((1,)))
         most = math.ceil(40 * max(part.deviation for part in parts))
         # A spare comes to what is added, in a layer of its own.
-        rows += most * (1 + plan.placement.spares(HonestCounts.of(plan.sums)))
+        rows += most * (1 + plan.placement.shares_spare(HonestCounts.of(plan.sums)))
     return rows

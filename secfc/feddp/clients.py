@@ -160,13 +160,13 @@ class FedDPClient:
         parts, vectors = client_contributions(self.mine, told, number, self.projection)
         honest, place = HonestCounts.of(plan.sums), plan.placement
         shared = [
-            place.share(part.noise, part.sensitivity, vector, honest, coins)
+            place.share_noise(part.noise, part.sensitivity, vector, honest, coins)
             for part, vector in zip(parts, vectors, strict=True)
         ]
         spare = None
-        if place.spares(honest):
+        if place.shares_spare(honest):
             spare = np.concatenate(
-                [place.spare(part.noise, part.sensitivity, part.size, honest, coins) for part in parts]
+                [place.spare_noise(part.noise, part.sensitivity, part.size, honest, coins) for part in parts]
             )
         heard = None
         if told is not None:

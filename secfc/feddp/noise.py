@@ -119,21 +119,23 @@ class NoisePlacement(Protocol):
         """What a step will be to everybody, the least favorable case, known before any data is."""
         ...
 
-    def share(
+    def share_noise(
         self, noise: Noise, sensitivity: float, values: Array, honest: HonestCounts, coins: Coins
     ) -> Array:
         """What a client shares of its statistic."""
         ...
 
-    def spares(self, honest: HonestCounts) -> bool:
+    def shares_spare(self, honest: HonestCounts) -> bool:
         """Whether clients share something beside it, for sums in which a client is missing."""
         ...
 
-    def spare(self, noise: Noise, sensitivity: float, size: int, honest: HonestCounts, coins: Coins) -> Array:
+    def spare_noise(
+        self, noise: Noise, sensitivity: float, size: int, honest: HonestCounts, coins: Coins
+    ) -> Array:
         """That: (size,)."""
         ...
 
-    def release(
+    def release_sum(
         self,
         noise: Noise,
         sensitivity: float,
@@ -164,18 +166,20 @@ class ServerNoise:
     def event(self, noise: Noise, size: int, honest: HonestCounts) -> Event:
         return noise.event(size)
 
-    def share(
+    def share_noise(
         self, noise: Noise, sensitivity: float, values: Array, honest: HonestCounts, coins: Coins
     ) -> Array:
         return values
 
-    def spares(self, honest: HonestCounts) -> bool:
+    def shares_spare(self, honest: HonestCounts) -> bool:
         return False
 
-    def spare(self, noise: Noise, sensitivity: float, size: int, honest: HonestCounts, coins: Coins) -> Array:
+    def spare_noise(
+        self, noise: Noise, sensitivity: float, size: int, honest: HonestCounts, coins: Coins
+    ) -> Array:
         return np.zeros(size, np.int64)
 
-    def release(
+    def release_sum(
         self,
         noise: Noise,
         sensitivity: float,
@@ -221,22 +225,24 @@ class SharedNoise:
         # No sensitivity is below LEAST_REACH, and tau falls as noise in steps of the integers grows.
         return DistributedDiscreteGaussian(each, each * LEAST_REACH, honest.fewest, size, further)
 
-    def share(
+    def share_noise(
         self, noise: Noise, sensitivity: float, values: Array, honest: HonestCounts, coins: Coins
     ) -> Array:
         each, _ = self._layers(noise, honest)
         return values + discrete_gaussian(_deviation(each * sensitivity), values.shape, coins=coins)
 
-    def spares(self, honest: HonestCounts) -> bool:
+    def shares_spare(self, honest: HonestCounts) -> bool:
         return self.layered and honest.most > honest.fewest
 
-    def spare(self, noise: Noise, sensitivity: float, size: int, honest: HonestCounts, coins: Coins) -> Array:
+    def spare_noise(
+        self, noise: Noise, sensitivity: float, size: int, honest: HonestCounts, coins: Coins
+    ) -> Array:
         each, further = self._layers(noise, honest)
         if not further:
             return np.zeros(size, np.int64)
         return discrete_gaussian(_deviation(each * sensitivity * math.sqrt(further)), (size,), coins=coins)
 
-    def release(
+    def release_sum(
         self,
         noise: Noise,
         sensitivity: float,
@@ -265,7 +271,7 @@ class SharedNoise:
         """
         if not isinstance(noise, GaussianStep):
             raise InputError("noise inside the shares is Gaussian: choose a variant without Laplace noise")
-        if self.spares(honest):
+        if self.shares_spare(honest):
             each, further = noise.multiplier / math.sqrt(honest.most), honest.most / honest.fewest - 1
             sigma = each * LEAST_REACH
             if sigma >= 0.5:

@@ -104,7 +104,7 @@ class ServerKMeansPlusPlus:
 
     public = True
 
-    def draw(self, points: Array, k: int, rng: np.random.Generator) -> Array:
+    def draw_centers(self, points: Array, k: int, rng: np.random.Generator) -> Array:
         from sklearn.cluster import kmeans_plusplus
 
         return np.asarray(kmeans_plusplus(points, k, random_state=int(rng.integers(2**32)))[0])
@@ -116,7 +116,7 @@ class ServerLloyds:
 
     public = True
 
-    def draw(self, points: Array, k: int, rng: np.random.Generator) -> Array:
+    def draw_centers(self, points: Array, k: int, rng: np.random.Generator) -> Array:
         from sklearn.cluster import KMeans
 
         model = KMeans(k, n_init=RESTARTS, random_state=int(rng.integers(2**32))).fit(points)
@@ -136,7 +136,7 @@ class SpherePacking:
     precision: float = 1e-3
     public = True
 
-    def draw(self, points: Array, k: int, rng: np.random.Generator) -> Array:
+    def draw_centers(self, points: Array, k: int, rng: np.random.Generator) -> Array:
         r = float(np.linalg.norm(points, axis=1).max())
         low, high, best = 0.0, 1.0, None
         while high - low > self.precision:
@@ -176,7 +176,7 @@ class GivenCenters:
     centers: Array
     public: bool = False
 
-    def draw(self, points: Array, k: int, rng: np.random.Generator) -> Array:
+    def draw_centers(self, points: Array, k: int, rng: np.random.Generator) -> Array:
         centers = np.asarray(self.centers, np.float64)
         if centers.shape != (k, points.shape[1]):
             raise InputError(

@@ -84,10 +84,10 @@ class Bisecting:
         if not 0 <= self.spare <= 1:
             raise InputError(f"spare={self.spare} must be in [0, 1]: clusters to merge, as a part of k")
 
-    def check(self, m: int, k: int) -> None:
+    def check_sizes(self, m: int, k: int) -> None:
         """Fits always: k <= m is checked with the plan."""
 
-    def draw(self, m: int, k: int, rng: np.random.Generator, source: Source) -> Role[Array]:
+    def draw_labels(self, m: int, k: int, rng: np.random.Generator, source: Source) -> Role[Array]:
         labels, near = yield from self._grow(m, k, clusters_to_split(m, k, self.spare), rng, source)
         return (yield from self._merge(labels, k, near, source))
 
@@ -108,7 +108,7 @@ class Bisecting:
             curves.append(merge_cost_curve(steps, weighed, labels, sizes, elbow))
             return _numbered(apply_merges(steps[: max(c - curves[0].k, 0)], c))[labels]
 
-        told = yield from source.weighed(labels, c, chosen)
+        told = yield from source.weigh_merges(labels, c, chosen)
         labels = _whole(labels, told, min(elbow.least, c), min(most - 1, c))
         return labels, curves[0] if curves else None
 
@@ -124,7 +124,7 @@ class Bisecting:
                 break
             halves = _random_halves(labels, c, rng) if not idle else _random_sides(labels, c, rng)
             for _ in range(self.steps):
-                before, halves = halves, (yield from source.halved(halves, c))
+                before, halves = halves, (yield from source.halve_clusters(halves, c))
                 if np.array_equal(before, halves):
                     break
             labels, new = yield from self._split(halves, c, most - c, source)
@@ -134,7 +134,7 @@ class Bisecting:
             near.split(new, c)
             idle, c = 0, c + len(new)
             for _ in range(self.settle if c < most or c > k else 0):  # with k at last, they belong to the run
-                before, labels = labels, (yield from source.step(labels, c)).labels
+                before, labels = labels, (yield from source.take_step(labels, c)).labels
                 if np.array_equal(before, labels):
                     break
                 near.moved(before, labels)
@@ -150,7 +150,7 @@ class Bisecting:
             good = [h for h, gain in enumerate(gains) if gain > 0 and gain >= least]
             return accept_splits(halves, c, sorted(good, key=lambda h: (-gains[h], h))[:most])
 
-        told = yield from source.split(halves, c, choose)
+        told = yield from source.split_clusters(halves, c, choose)
         # A client hears labels, and no gains: it takes the server's word for which splits these are, and for
         # nothing else.  Only clusters of which both halves have points can be split.
         sizes = cluster_sizes(halves, 2 * c)
@@ -167,7 +167,9 @@ class Bisecting:
         def choose(losses: tuple[Fraction, ...]) -> Array:
             return _numbered(merge_map(_by_pair(near.pairs, losses), sizes.tolist(), k))[labels]
 
-        return _whole(labels, (yield from source.merged(labels, len(sizes), near.pairs, choose)), k, k)
+        return _whole(
+            labels, (yield from source.merge_clusters(labels, len(sizes), near.pairs, choose)), k, k
+        )
 
 
 def clusters_to_split(m: int, k: int, spare: float) -> int:
@@ -196,10 +198,10 @@ def apply_merges(steps: Sequence[tuple[int, int, Fraction]], c: int) -> Array:
 def merge_order(losses: Mapping[Pair, Fraction], sizes: list[int]) -> Iterator[tuple[int, int, Fraction]]:
     """Cluster a, b that becomes part of it, and what that costs, until one is left.
 
-    losses: what merging two costs, see `Source.merged`, of those that may be merged; those that cost least
-    are, ties go to the lowest.  What merging costs after that follows from these (Lance and Williams 1967).
-    Where a and b are merged, and of a alone it is known how far it is from h, b is taken to be as far as if
-    the three means made a right angle at a: in many dimensions two differences are nearly orthogonal.
+    losses: what merging two costs, see `Source.merge_clusters`, of those that may be merged; those that cost
+    least are, ties go to the lowest.  What merging costs after that follows from these (Lance and Williams
+    1967).  Where a and b are merged, and of a alone it is known how far it is from h, b is taken to be as far
+    as if the three means made a right angle at a: in many dimensions two differences are nearly orthogonal.
     """
     sizes, alive = list(sizes), set(range(len(sizes)))
 

@@ -93,7 +93,7 @@ def run_divisive_seeding(source: PointSource, moves: Callable[[int], Moves]) -> 
             case GainRequest():
                 answer = move.choose(union_gains(source, now, c, move.sides))
             case CostRequest():
-                answer = source.priced(now, c)
+                answer = source.price_clusters(now, c)
 
 
 class PointSource(Protocol):
@@ -102,24 +102,24 @@ class PointSource(Protocol):
     @property
     def points(self) -> Array: ...
 
-    def sums(self, labels: Array, k: int) -> Array: ...
+    def sum_clusters(self, labels: Array, k: int) -> Array: ...
 
-    def about(self, sums: Array, sizes: Array) -> tuple[Array, Array]:
+    def center_clusters(self, sums: Array, sizes: Array) -> tuple[Array, Array]:
         """Centers of clusters of these sums (k, d) and sizes (k,): sums of as many points as they stand for,
         and how many these are (k,)."""
         ...
 
-    def gained(self, sums: Array, sizes: Array) -> tuple[Fraction, ...]:
+    def gains_of_unions(self, sums: Array, sizes: Array) -> tuple[Fraction, ...]:
         """What unions of these sums (pairs, 2, d) and sizes (pairs, 2) gain over one of both."""
         ...
 
-    def priced(self, labels: Array, c: int) -> tuple[Any, ...]:
+    def price_clusters(self, labels: Array, c: int) -> tuple[Any, ...]:
         """The sums of scaled distances within c clusters."""
         ...
 
 
 def nearest_of_all(points: Array, sums: Array, stand: Array) -> Array:
-    """The nearest of centers (m,) int32; as `PointSource.about`."""
+    """The nearest of centers (m,) int32; as `PointSource.center_clusters`."""
     from field.kernels import scalar as kernels
 
     high, low = np.empty((2, len(stand), len(points)), np.uint64)
@@ -129,13 +129,15 @@ def nearest_of_all(points: Array, sums: Array, stand: Array) -> Array:
 
 def nearest_step(source: PointSource, labels: Array, c: int) -> Array:
     """The nearest of c centers (m,) int32."""
-    return nearest_of_all(source.points, *source.about(source.sums(labels, c), cluster_sizes(labels, c)))
+    return nearest_of_all(
+        source.points, *source.center_clusters(source.sum_clusters(labels, c), cluster_sizes(labels, c))
+    )
 
 
 def split_in_halves(source: PointSource, labels: Array, directions: Array) -> Array:
     """The halves (m,) of c clusters, see `SplitRequest`."""
     c = len(directions)
-    centers, stand = source.about(source.sums(labels, c), cluster_sizes(labels, c))
+    centers, stand = source.center_clusters(source.sum_clusters(labels, c), cluster_sizes(labels, c))
     aside = stand[:, None] * directions.astype(np.int64)
     both = np.stack([centers + aside, centers - aside], axis=1).reshape(2 * c, -1)
     return nearest_of_all(source.points, both, np.repeat(stand, 2))
@@ -143,13 +145,13 @@ def split_in_halves(source: PointSource, labels: Array, directions: Array) -> Ar
 
 def union_gains(source: PointSource, labels: Array, c: int, sides: Array) -> tuple[Fraction, ...]:
     """What keeping these unions of clusters apart gains, see `GainRequest`."""
-    sums, sizes = source.sums(labels, c), cluster_sizes(labels, c)
+    sums, sizes = source.sum_clusters(labels, c), cluster_sizes(labels, c)
     unions = np.stack([sides == 1, sides == 2], axis=1).astype(np.int64)
-    return source.gained(unions @ sums, unions @ sizes)
+    return source.gains_of_unions(unions @ sums, unions @ sizes)
 
 
 def exact_gains(sums: Array, sizes: Array) -> tuple[Fraction, ...]:
-    """Of exact means, see `PointSource.gained`."""
+    """Of exact means, see `PointSource.gains_of_unions`."""
     found = []
     for (a, b), (first, second) in zip(sizes.tolist(), sums.tolist(), strict=True):
         square = sum((b * x - a * y) ** 2 for x, y in zip(first, second, strict=True))

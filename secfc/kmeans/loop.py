@@ -44,8 +44,8 @@ class Step:
 class WeighedClusters:
     """Some clusters, each with points: what they cost, and what merging each two of them does.
 
-    losses: see `Source.merged`, of every two.  within: see `Step`.  distances: scaled, (c, m), or None if
-    nobody may know them.
+    losses: see `Source.merge_clusters`, of every two.  within: see `Step`.  distances: scaled, (c, m),
+    or None if nobody may know them.
     """
 
     losses: tuple[Fraction, ...]
@@ -56,7 +56,7 @@ class WeighedClusters:
 class Stepper(Protocol):
     """Where steps come from: a role fragment, driven with `yield from`."""
 
-    def step(self, labels: Array, k: int, moved: int | None = None) -> Role[Step]:
+    def take_step(self, labels: Array, k: int, moved: int | None = None) -> Role[Step]:
         """The next assignment after labels (m,) in [-1, k).
 
         moved: how many of them the step before changed, None if there was none.
@@ -67,11 +67,11 @@ class Stepper(Protocol):
 class Source(Stepper, Protocol):
     """Where steps, and what starts need, come from."""
 
-    def drawn(self, labels: Array, k: int, draw: Callable[[UInt128], Array]) -> Role[Array]:
+    def draw_points(self, labels: Array, k: int, draw: Callable[[UInt128], Array]) -> Role[Array]:
         """The points that `draw` chooses by distances (k, m) to the k points that labels name, one each."""
         ...
 
-    def halved(self, labels: Array, c: int) -> Role[Array]:
+    def halve_clusters(self, labels: Array, c: int) -> Role[Array]:
         """A step of 2-means inside each of c clusters at once: halves (m,) int32 after labels (m,).
 
         A point of cluster h has label 2 h or 2 h + 1, before and after.  Ties go to the lowest label, and an
@@ -79,14 +79,16 @@ class Source(Stepper, Protocol):
         """
         ...
 
-    def split(self, labels: Array, c: int, choose: Callable[[tuple[Fraction, ...]], Array]) -> Role[Array]:
-        """The labels (m,) that `choose` makes of what halves (m,), as of `halved`, gain: c exact numbers.
+    def split_clusters(
+        self, labels: Array, c: int, choose: Callable[[tuple[Fraction, ...]], Array]
+    ) -> Role[Array]:
+        """Labels (m,) that `choose` makes of what halves (m,), as of `halve_clusters`, gain: c exact numbers.
 
         What a cluster gains is its cost less the costs of its halves, up to one factor that all share.
         """
         ...
 
-    def merged(
+    def merge_clusters(
         self, labels: Array, c: int, pairs: Array, choose: Callable[[tuple[Fraction, ...]], Array]
     ) -> Role[Array]:
         """The labels (m,) that `choose` makes of what merging two of c clusters costs, each with points.
@@ -96,11 +98,11 @@ class Source(Stepper, Protocol):
         """
         ...
 
-    def weighed(self, labels: Array, c: int, choose: Callable[[WeighedClusters], Array]) -> Role[Array]:
+    def weigh_merges(self, labels: Array, c: int, choose: Callable[[WeighedClusters], Array]) -> Role[Array]:
         """The same of every two; `choose` is also told what the clusters cost, and distances if shown."""
         ...
 
-    def separated(self, labels: Array, k: int, factor: int) -> Role[Array]:
+    def separate_points(self, labels: Array, k: int, factor: int) -> Role[Array]:
         """The center whose factor-fold squared distance is at most every other's, or -1: (m,) int32."""
         ...
 
@@ -114,7 +116,7 @@ def halves_from_distances(pairs: UInt128, labels: Array, c: int) -> Array:
     """The halves (m,) int32 that distances (2, m) of each point to both halves of its cluster decide.
 
     Scaled as all distances are, by the squared size of the half; labels (m,) in [0, 2 c) as of
-    `Source.halved`.
+    `Source.halve_clusters`.
     """
     new, sizes = np.empty(len(labels), np.int32), cluster_sizes(labels, 2 * c)
     for h, own in cluster_members(labels, c):
@@ -145,7 +147,7 @@ def gains_between(squares: Sequence[int], sizes: Array) -> tuple[Fraction, ...]:
 
 
 def losses_from_distances(scaled: UInt128, labels: Array, c: int, pairs: Array) -> tuple[Fraction, ...]:
-    """What merging two clusters costs, from distances (c, m) to their centers; see `Source.merged`.
+    """What merging two clusters costs, from distances (c, m) to their centers; see `Source.merge_clusters`.
 
     As of halves in `gains_from_distances`.
     """
@@ -234,14 +236,14 @@ def lloyd(labels: Array, k: int, max_iter: int, source: Stepper) -> Role[Trace]:
     """Lloyd's heuristic from labels (m,) until nothing changes or max_iter steps are done."""
     history, moved = [compact_labels(labels)], None
     for _ in range(max_iter):
-        step = yield from source.step(labels, k, moved)
+        step = yield from source.take_step(labels, k, moved)
         history.append(compact_labels(step.labels))
         moved = int(np.count_nonzero(step.labels != labels))
         if not moved:
             return Trace(k, tuple(history), step.within, True)
         labels = step.labels
     # The cost belongs to the labels that are returned, so their own centers are measured once more.
-    step = yield from source.step(labels, k, moved)
+    step = yield from source.take_step(labels, k, moved)
     return Trace(k, tuple(history), step.within, bool(np.array_equal(step.labels, labels)))
 
 
@@ -251,7 +253,7 @@ class PlainSource:
     def __init__(self, points: Array) -> None:
         self.points = points
 
-    def sums(self, labels: Array, k: int) -> Array:
+    def sum_clusters(self, labels: Array, k: int) -> Array:
         """Integer sums of every cluster: (k, d) int64."""
         from field.kernels import scalar as kernels
 
@@ -263,7 +265,7 @@ class PlainSource:
         """Exact sum_f (S_hf - s_h x_if)**2: (k, m)."""
         from field.kernels import scalar as kernels
 
-        sums = self.sums(labels, k)
+        sums = self.sum_clusters(labels, k)
         high, low = np.empty((2, k, len(self.points)), np.uint64)
         kernels.plain_distances(self.points, sums, cluster_sizes(labels, k), high, low)
         return UInt128(high, low)
@@ -276,43 +278,45 @@ class PlainSource:
             high[:, own], low[:, own] = part.high, part.low
         return UInt128(high, low)
 
-    def step(self, labels: Array, k: int, moved: int | None = None) -> Role[Step]:
+    def take_step(self, labels: Array, k: int, moved: int | None = None) -> Role[Step]:
         return _nobody(step_from_distances(self.scaled(labels, k), labels, k))
 
-    def drawn(self, labels: Array, k: int, draw: Callable[[UInt128], Array]) -> Role[Array]:
+    def draw_points(self, labels: Array, k: int, draw: Callable[[UInt128], Array]) -> Role[Array]:
         return _nobody(draw(self.scaled(labels, k)))
 
-    def halved(self, labels: Array, c: int) -> Role[Array]:
+    def halve_clusters(self, labels: Array, c: int) -> Role[Array]:
         return _nobody(halves_from_distances(self.pairs(labels, c), labels, c))
 
-    def split(self, labels: Array, c: int, choose: Callable[[tuple[Fraction, ...]], Array]) -> Role[Array]:
+    def split_clusters(
+        self, labels: Array, c: int, choose: Callable[[tuple[Fraction, ...]], Array]
+    ) -> Role[Array]:
         return _nobody(choose(gains_from_distances(self.pairs(labels, c), labels, c)))
 
-    def merged(
+    def merge_clusters(
         self, labels: Array, c: int, pairs: Array, choose: Callable[[tuple[Fraction, ...]], Array]
     ) -> Role[Array]:
         return _nobody(choose(losses_from_distances(self.scaled(labels, c), labels, c, pairs)))
 
-    def weighed(self, labels: Array, c: int, choose: Callable[[WeighedClusters], Array]) -> Role[Array]:
+    def weigh_merges(self, labels: Array, c: int, choose: Callable[[WeighedClusters], Array]) -> Role[Array]:
         return _nobody(choose(weigh_by_distances(self.scaled(labels, c), labels, c)))
 
-    def grown(self, moves: Callable[[int], Moves]) -> Role[Array]:
+    def grow_clusters(self, moves: Callable[[int], Moves]) -> Role[Array]:
         """The labels (m,) that moves lead to, see `secfc.kmeans.splitting`."""
         return _nobody(run_divisive_seeding(self, moves))
 
-    def about(self, sums: Array, sizes: Array) -> tuple[Array, Array]:
+    def center_clusters(self, sums: Array, sizes: Array) -> tuple[Array, Array]:
         """See `secfc.kmeans.divisive_seeding.PointSource`."""
         return sums, sizes
 
-    def gained(self, sums: Array, sizes: Array) -> tuple[Fraction, ...]:
+    def gains_of_unions(self, sums: Array, sizes: Array) -> tuple[Fraction, ...]:
         """See `secfc.kmeans.divisive_seeding.PointSource`."""
         return exact_gains(sums, sizes)
 
-    def priced(self, labels: Array, c: int) -> tuple[int, ...]:
+    def price_clusters(self, labels: Array, c: int) -> tuple[int, ...]:
         """See `secfc.kmeans.divisive_seeding.PointSource`."""
         return tuple(self.scaled(labels, c).within(labels))
 
-    def separated(self, labels: Array, k: int, factor: int) -> Role[Array]:
+    def separate_points(self, labels: Array, k: int, factor: int) -> Role[Array]:
         return _nobody(self.scaled(labels, k).separated(cluster_sizes(labels, k), factor))
 
 

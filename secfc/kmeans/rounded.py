@@ -33,19 +33,19 @@ class RoundedSource:
 
     def centers(self, labels: Array, k: int) -> tuple[Array, Array]:
         """Rounded centers (k, d) in steps of the grid, and how many points each stands for (k,)."""
-        return self.about(self.sums(labels, k), cluster_sizes(labels, k))
+        return self.center_clusters(self.sum_clusters(labels, k), cluster_sizes(labels, k))
 
-    def step(self, labels: Array, k: int, moved: int | None = None) -> Role[Step]:
+    def take_step(self, labels: Array, k: int, moved: int | None = None) -> Role[Step]:
         centers, stand = self.centers(labels, k)
         found = distances_to_rounded(self.plain.points, centers, stand)
         within = scaled_costs(found.within(labels), cluster_sizes(labels, k), self.fraction)
         return _nobody(Step(found.nearest(stand), within))
 
-    def drawn(self, labels: Array, k: int, draw: Callable[[UInt128], Array]) -> Role[Array]:
+    def draw_points(self, labels: Array, k: int, draw: Callable[[UInt128], Array]) -> Role[Array]:
         """Distances to single points are exact."""
-        return self.plain.drawn(labels, k, draw)
+        return self.plain.draw_points(labels, k, draw)
 
-    def halved(self, labels: Array, c: int) -> Role[Array]:
+    def halve_clusters(self, labels: Array, c: int) -> Role[Array]:
         new = np.empty(len(labels), np.int32)
         centers, stand = self.centers(labels, 2 * c)
         for h, own in cluster_members(labels, c):
@@ -57,46 +57,48 @@ class RoundedSource:
             new[own] = 2 * h + near if stand[pair].all() else labels[own]
         return _nobody(new)
 
-    def split(self, labels: Array, c: int, choose: Callable[[tuple[Fraction, ...]], Array]) -> Role[Array]:
-        return _nobody(choose(self.gains(labels, 2 * c, np.arange(2 * c).reshape(-1, 2))))
+    def split_clusters(
+        self, labels: Array, c: int, choose: Callable[[tuple[Fraction, ...]], Array]
+    ) -> Role[Array]:
+        return _nobody(choose(self.gains_of_pairs(labels, 2 * c, np.arange(2 * c).reshape(-1, 2))))
 
-    def merged(
+    def merge_clusters(
         self, labels: Array, c: int, pairs: Array, choose: Callable[[tuple[Fraction, ...]], Array]
     ) -> Role[Array]:
-        return _nobody(choose(self.gains(labels, c, pairs)))
+        return _nobody(choose(self.gains_of_pairs(labels, c, pairs)))
 
-    def weighed(self, labels: Array, c: int, choose: Callable[[WeighedClusters], Array]) -> Role[Array]:
-        losses = self.gains(labels, c, all_pairs(c))
-        return _nobody(choose(WeighedClusters(losses, self.priced(labels, c), None)))
+    def weigh_merges(self, labels: Array, c: int, choose: Callable[[WeighedClusters], Array]) -> Role[Array]:
+        losses = self.gains_of_pairs(labels, c, all_pairs(c))
+        return _nobody(choose(WeighedClusters(losses, self.price_clusters(labels, c), None)))
 
-    def separated(self, labels: Array, k: int, factor: int) -> Role[Array]:
+    def separate_points(self, labels: Array, k: int, factor: int) -> Role[Array]:
         centers, stand = self.centers(labels, k)
         return _nobody(distances_to_rounded(self.plain.points, centers, stand).separated(stand, factor))
 
-    def grown(self, moves: Callable[[int], Moves]) -> Role[Array]:
+    def grow_clusters(self, moves: Callable[[int], Moves]) -> Role[Array]:
         return _nobody(run_divisive_seeding(self, moves))
 
     @property
     def points(self) -> Array:
         return self.plain.points
 
-    def sums(self, labels: Array, k: int) -> Array:
-        return self.plain.sums(labels, k)
+    def sum_clusters(self, labels: Array, k: int) -> Array:
+        return self.plain.sum_clusters(labels, k)
 
-    def about(self, sums: Array, sizes: Array) -> tuple[Array, Array]:
+    def center_clusters(self, sums: Array, sizes: Array) -> tuple[Array, Array]:
         return round_centers(sums, sizes, self.fraction), rounded_weights(sizes, self.fraction)
 
-    def gained(self, sums: Array, sizes: Array) -> tuple[Fraction, ...]:
+    def gains_of_unions(self, sums: Array, sizes: Array) -> tuple[Fraction, ...]:
         means = round_centers(sums.reshape(-1, sums.shape[2]), sizes.reshape(-1), self.fraction)
         gaps = (means[::2] - means[1::2]).astype(object)
         return gains_of_squares((gaps**2).sum(axis=1).tolist(), sizes, self.fraction)
 
-    def priced(self, labels: Array, c: int) -> tuple[Fraction, ...]:
+    def price_clusters(self, labels: Array, c: int) -> tuple[Fraction, ...]:
         centers, stand = self.centers(labels, c)
         within = distances_to_rounded(self.plain.points, centers, stand).within(labels)
         return scaled_costs(within, cluster_sizes(labels, c), self.fraction)
 
-    def gains(self, labels: Array, k: int, pairs: Array) -> tuple[Fraction, ...]:
+    def gains_of_pairs(self, labels: Array, k: int, pairs: Array) -> tuple[Fraction, ...]:
         """What two clusters of each of these (pairs, 2) gain over one, see `gains_of_squares`."""
         centers, _ = self.centers(labels, k)
         gaps = (centers[pairs[:, 0]] - centers[pairs[:, 1]]).astype(object)

@@ -75,10 +75,10 @@ class Splitting:
         if not 0 <= self.spare <= 1:
             raise InputError(f"spare={self.spare} must be in [0, 1]: clusters to merge, as a part of k")
 
-    def check(self, m: int, k: int) -> None:
+    def check_sizes(self, m: int, k: int) -> None:
         """Fits always: k <= m is checked with the plan."""
 
-    def draw(self, m: int, k: int, rng: np.random.Generator, source: Any) -> Role[Any]:
+    def draw_labels(self, m: int, k: int, rng: np.random.Generator, source: Any) -> Role[Any]:
         def moves(d: int) -> Moves:
             tree, groups, _ = yield from self._grow(m, clusters_to_split(m, k, self.spare), d, rng)
             if tree.count <= k:
@@ -88,7 +88,7 @@ class Splitting:
             )
             return _after(groups, tree.trusted_groups(told, k, k))
 
-        return (yield from source.grown(moves))
+        return (yield from source.grow_clusters(moves))
 
     def choose(
         self, m: int, elbow: Elbow, rng: np.random.Generator, source: Any
@@ -118,7 +118,7 @@ class Splitting:
                 groups, tree.trusted_groups(told, min(elbow.least, tree.count), min(most - 1, tree.count))
             )
 
-        found = yield from source.grown(moves)
+        found = yield from source.grow_clusters(moves)
         return found, curves[0] if curves else None
 
     def _grow(

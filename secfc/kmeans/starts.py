@@ -29,11 +29,11 @@ Array = NDArray[Any]
 class Start(Protocol):
     """A way to draw the first labels."""
 
-    def check(self, m: int, k: int) -> None:
+    def check_sizes(self, m: int, k: int) -> None:
         """Raises ValueError if this start does not fit m points and k clusters."""
         ...
 
-    def draw(self, m: int, k: int, rng: np.random.Generator, source: Source) -> Role[Array]:
+    def draw_labels(self, m: int, k: int, rng: np.random.Generator, source: Source) -> Role[Array]:
         """The first labels (m,) int32."""
         ...
 
@@ -95,7 +95,7 @@ class RestartLabels:
     def __call__(self, rng: np.random.Generator, source: Source) -> Role[tuple[Array, int]]:
         """First labels (m,) int32, and of how many clusters."""
         if isinstance(self.k, int):
-            return (yield from self.init.draw(self.m, self.k, rng, source)), self.k
+            return (yield from self.init.draw_labels(self.m, self.k, rng, source)), self.k
         check_choice(self.init, self.k)
         labels, self.curve = yield from self.init.choose(self.m, self.k, rng, source)  # type: ignore[attr-defined]
         self.k = found = (
@@ -120,10 +120,10 @@ class RandomLabels:
     spare = 0.0
     factor = 1
 
-    def check(self, m: int, k: int) -> None:
+    def check_sizes(self, m: int, k: int) -> None:
         """Fits always."""
 
-    def draw(self, m: int, k: int, rng: np.random.Generator, source: Source) -> Role[Array]:
+    def draw_labels(self, m: int, k: int, rng: np.random.Generator, source: Source) -> Role[Array]:
         yield from ()
         return rng.integers(0, k, m).astype(np.int32)
 
@@ -144,10 +144,10 @@ class RandomPoints:
     spare = 0.0
     factor = 1
 
-    def check(self, m: int, k: int) -> None:
+    def check_sizes(self, m: int, k: int) -> None:
         """Fits always: k <= m is checked with the plan."""
 
-    def draw(self, m: int, k: int, rng: np.random.Generator, source: Source) -> Role[Array]:
+    def draw_labels(self, m: int, k: int, rng: np.random.Generator, source: Source) -> Role[Array]:
         yield from ()
         return _singletons(rng.choice(m, k, replace=False), m)
 
@@ -194,7 +194,7 @@ class GivenLabels:
             raise InputError(f"starting labels are {flat.dtype}: they must be integers in [-1, k)")
         return flat.astype(np.int64)
 
-    def check(self, m: int, k: int) -> None:
+    def check_sizes(self, m: int, k: int) -> None:
         """Raises ValueError for the wrong number of labels or a label outside [-1, k)."""
         flat = self.flat()
         if len(flat) != m:
@@ -206,7 +206,7 @@ class GivenLabels:
                 f"starting label {int(flat[i])} of point {i} is outside [-1, {k}): use labels below k"
             )
 
-    def draw(self, m: int, k: int, rng: np.random.Generator, source: Source) -> Role[Array]:
+    def draw_labels(self, m: int, k: int, rng: np.random.Generator, source: Source) -> Role[Array]:
         yield from ()
         return self.flat().astype(np.int32)
 
@@ -243,7 +243,7 @@ class KMeansPlusPlus:
     spare = 0.0
     factor = 1
 
-    def check(self, m: int, k: int) -> None:
+    def check_sizes(self, m: int, k: int) -> None:
         """Fits always: k <= m is checked with the plan."""
 
     def __post_init__(self) -> None:
@@ -251,7 +251,7 @@ class KMeansPlusPlus:
         if self.trials is not None and self.trials < 1:
             raise InputError(f"trials={self.trials} is too small: a center is one of at least 1 point")
 
-    def draw(self, m: int, k: int, rng: np.random.Generator, source: Source) -> Role[Array]:
+    def draw_labels(self, m: int, k: int, rng: np.random.Generator, source: Source) -> Role[Array]:
         # No more than k clusters are asked about at once.
         most = min(k, 2 + int(np.log(k)) if self.trials is None else self.trials)
         gaps, tried, chosen = np.full(m, np.inf), [np.array([rng.integers(m)])], []
@@ -265,12 +265,12 @@ class KMeansPlusPlus:
             return np.array(chosen) if len(chosen) == k else _draw_proportional(gaps, chosen, most, rng)
 
         for _ in range(k - 1):
-            drawn = yield from source.drawn(_singletons(tried[-1], m), len(tried[-1]), draw)
+            drawn = yield from source.draw_points(_singletons(tried[-1], m), len(tried[-1]), draw)
             # A client hears of a last point, if it is the only one drawn, with all that were chosen before.
             tried.append(drawn[-1:] if most == 1 else drawn[:most])
         if most == 1:
             return _singletons(np.concatenate(tried), m)
-        drawn = yield from source.drawn(_singletons(tried[-1], m), len(tried[-1]), draw)
+        drawn = yield from source.draw_points(_singletons(tried[-1], m), len(tried[-1]), draw)
         # A client hears from the server which points it chose, and takes its word for no others than these.
         told = len(drawn) == k and all(point in points for point, points in zip(drawn, tried, strict=True))
         return _singletons(drawn if told else np.array([points[0] for points in tried]), m)
@@ -320,15 +320,15 @@ class CenterSeparation:
     def spare(self) -> float:
         return self.base.spare
 
-    def check(self, m: int, k: int) -> None:
+    def check_sizes(self, m: int, k: int) -> None:
         """As the base start."""
-        self.base.check(m, k)
+        self.base.check_sizes(m, k)
 
-    def draw(self, m: int, k: int, rng: np.random.Generator, source: Source) -> Role[Array]:
-        labels = yield from self.base.draw(m, k, rng, source)
+    def draw_labels(self, m: int, k: int, rng: np.random.Generator, source: Source) -> Role[Array]:
+        labels = yield from self.base.draw_labels(m, k, rng, source)
         if (labels < 0).any():
-            labels = (yield from source.step(labels, k)).labels
-        cores = yield from source.separated(labels, k, self.factor)
+            labels = (yield from source.take_step(labels, k)).labels
+        cores = yield from source.separate_points(labels, k, self.factor)
         kept = cluster_sizes(cores, k) > 0
         return np.where((cores < 0) & (labels >= 0) & ~kept[labels], labels, cores).astype(np.int32)
 

@@ -24,7 +24,7 @@ Array = NDArray[Any]
 class Local(Protocol):
     """A way to cluster the points of one client."""
 
-    def labels(self, points: Array, k: int, seed: int, client: str) -> Array:
+    def label_points(self, points: Array, k: int, seed: int, client: str) -> Array:
         """Labels (m_j,) of points (m_j, d_j); k: clusters of all clients together, of which no client has
         more.
         """
@@ -47,7 +47,7 @@ class LocalKMeans:
         for k in self.k.values() if isinstance(self.k, Mapping) else () if self.k is None else (self.k,):
             positive_integer("k", k)
 
-    def labels(self, points: Array, k: int, seed: int, client: str) -> Array:
+    def label_points(self, points: Array, k: int, seed: int, client: str) -> Array:
         own = self.k.get(client, k) if isinstance(self.k, Mapping) else self.k
         return kmeans(points, k if own is None else own, seed, self.n_init)
 
@@ -61,7 +61,7 @@ class Silhouette:
 
     n_init: int = 3
 
-    def labels(self, points: Array, k: int, seed: int, client: str) -> Array:
+    def label_points(self, points: Array, k: int, seed: int, client: str) -> Array:
         from sklearn.metrics import silhouette_score
 
         best, chosen = -np.inf, np.zeros(len(points), np.int64)
@@ -78,7 +78,7 @@ class ExternalClusterer:
 
     estimator: Any
 
-    def labels(self, points: Array, k: int, seed: int, client: str) -> Array:
+    def label_points(self, points: Array, k: int, seed: int, client: str) -> Array:
         from sklearn.base import clone
 
         found = np.asarray(clone(self.estimator).fit_predict(points))

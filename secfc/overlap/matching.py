@@ -126,7 +126,7 @@ def find_local_clusters(plan: AnyPlan, local: Local, me: PartyId, points: Array,
     """
     seed = local_seed(plan, me)
     seed = int.from_bytes(coins.bytes(4), "little") if seed is None else seed
-    labels = renumber_labels(local.labels(points / plan.unit, plan.k, seed, me))
+    labels = renumber_labels(local.label_points(points / plan.unit, plan.k, seed, me))
     count = int(labels.max()) + 1
     if not 1 <= count <= plan.k:
         raise InputError(
@@ -156,7 +156,7 @@ def match_at_server(plan: AnyPlan, start: MatchingStart) -> Role[Matched]:
     """The server's part: hear of all local clusters, group them, tell every client what became of its own."""
     way = matching_view(start)
     found = yield from way.hear(plan)
-    groups = start.groups(found, plan.k)
+    groups = start.group_centroids(found, plan.k)
     answers = {
         client: LocalGroups(plan.k, groups.labels[found.of(j)].astype(np.int32))
         for j, client in enumerate(found.clients)

@@ -35,7 +35,7 @@ class MatchingStart(Protocol):
     @property
     def local(self) -> Local: ...
 
-    def groups(self, found: Any, k: int) -> MatchedGroups:
+    def group_centroids(self, found: Any, k: int) -> MatchedGroups:
         """The global clusters of all local ones, of which found is `Centroids`, or `PairwiseDistances`.
 
         Raises InputError if these centroids do not make k clusters.
@@ -105,7 +105,7 @@ class Constrained:
 
     local: Local = field(default=LocalKMeans(), metadata=LOCAL)
 
-    def groups(self, found: Centroids, k: int) -> MatchedGroups:
+    def group_centroids(self, found: Centroids, k: int) -> MatchedGroups:
         check_enough(found, k)
         count = len(found.values)
         labels, alive = np.arange(count), np.ones(count, bool)
@@ -179,7 +179,7 @@ class MaxMin:
     local: Local = field(default=LocalKMeans(), metadata=LOCAL)
     max_iter: int = 100
 
-    def groups(self, found: Centroids, k: int) -> MatchedGroups:
+    def group_centroids(self, found: Centroids, k: int) -> MatchedGroups:
         check_enough(found, k)
         apart = np.where(np.isnan(found.apart), -1.0, found.apart)
         first = list(divmod(int(apart.argmax()), len(apart)))
@@ -227,7 +227,7 @@ class NearestMerge:
 
     local: Local = field(default=LocalKMeans(), metadata=LOCAL)
 
-    def groups(self, found: Centroids, k: int) -> MatchedGroups:
+    def group_centroids(self, found: Centroids, k: int) -> MatchedGroups:
         check_enough(found, k)
         # The first in the order of names wins ties.
         seeds = farthest_first(found, found.of(int(found.counts.argmax())).tolist()[:k], k)
@@ -362,7 +362,7 @@ class Synchronized:
                 f"over={self.over!r}: clients are matched by what the server sees, 'centroids' or 'distances'"
             )
 
-    def groups(self, found: Any, k: int) -> MatchedGroups:
+    def group_centroids(self, found: Any, k: int) -> MatchedGroups:
         check_enough(found, k)
         check_some_client(found, k)
         if self.over == "distances":
@@ -434,10 +434,10 @@ class Automatic:
     identical: bool = True
     local: Local = field(default=LocalKMeans(), metadata=LOCAL)
 
-    def groups(self, found: Centroids, k: int) -> MatchedGroups:
+    def group_centroids(self, found: Centroids, k: int) -> MatchedGroups:
         check_enough(found, k)
         start, said = self.chosen(found, k)
-        made = start.groups(found, k)
+        made = start.group_centroids(found, k)
         return replace(
             made, said=(f"local clusters were matched by {type(start).__name__}", *said, *made.said)
         )

@@ -112,7 +112,7 @@ class Planned:
         elif isinstance(self.algorithm, SecFC):
             found |= {
                 "policy": type(self.algorithm.disclosure).__name__,
-                "t": self.algorithm.among(self.public.clients).threshold.t,
+                "t": self.algorithm.restrict_clients(self.public.clients).threshold.t,
                 "ell": self.algorithm.threshold.ell,
             }  # fmt: skip
         return found
@@ -249,7 +249,7 @@ def plan(
     simulated = _simulated(algorithm, public, trials, splits, done)
     usual = Network()
     if isinstance(algorithm, SecFC):
-        algorithm, usual = algorithm.among(public.clients), algorithm.runtime.network
+        algorithm, usual = algorithm.restrict_clients(public.clients), algorithm.runtime.network
         if not isinstance(made, CodedPlan):  # the union comes first; nobody holds what another does
             made = algorithm.complete(public, HiddenOwnerLayout(public.m, len(public.clients)))
     price = cached_prices(algorithm, public, made)

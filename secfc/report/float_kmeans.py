@@ -65,7 +65,7 @@ class FloatSource:
         self.reach = float(np.sqrt((self.points**2).sum(axis=1).max()))
         self.ties = 0
 
-    def step(self, labels: Array, k: int, moved: int | None = None) -> Role[Step]:
+    def take_step(self, labels: Array, k: int, moved: int | None = None) -> Role[Step]:
         """The nearest center of each point, as integers decide it: ties to the lowest, never an empty one."""
         sizes = cluster_sizes(labels, k)
         kept = labels >= 0

@@ -49,10 +49,10 @@ def test_the_register_blocked_path_is_worth_having(ways):
 def test_few_moved_labels_are_cheaper_than_a_full_sum():
     rng = np.random.default_rng(0)
     rows = coded_rows(kernels.BASIS, 16384, 100)
-    rows.add(0, kernels.random_residues((16384, 100), rng))
-    rows.finish()
+    rows.add_rows(0, kernels.random_residues((16384, 100), rng))
+    rows.finish_rows()
     client = kernels.Client(rows, kernels.moving_labels(16384, 16, rng), 16)
-    assert ratio(client.move, lambda: rows.sums(client.labels[0], 16), 0.7) < 0.7
+    assert ratio(client.move, lambda: rows.sum_clusters(client.labels[0], 16), 0.7) < 0.7
 
 
 def test_half_the_features_cost_clearly_less(ways):

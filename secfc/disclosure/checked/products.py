@@ -352,7 +352,7 @@ def sum_claim(basis: Basis, one_hot: Array, rows: CodedRows, sums: Array) -> Cla
         by_cluster = basis.sample((1, sums.shape[1]), coins)
         by_feature = basis.sample((1, sums.shape[2]), coins)
         left = basis.matmul(by_cluster, one_hot)[:, 0]
-        right = rows.products(by_feature, np.zeros_like(by_feature[:, :, 0]))[:, 0]
+        right = rows.multiply_rows(by_feature, np.zeros_like(by_feature[:, :, 0]))[:, 0]
         across = basis.matmul(by_cluster, sums)
         total = basis.matmul(across, np.ascontiguousarray(by_feature.transpose(0, 2, 1)))[:, 0, 0]
         return left, right, total

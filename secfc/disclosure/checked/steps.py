@@ -161,7 +161,7 @@ class CheckedReplies:
     def weights(self, seed: bytes) -> CheckWeights:
         """What every reply counts."""
         key = hashlib.blake2b(seed, digest_size=16, person=b"secfc-check-draw").digest()
-        return self.check.draw(self.basis, Coins(key))
+        return self.check.draw_weights(self.basis, Coins(key))
 
     def check_products(self, sender: PartyId, told: MaskedProducts) -> Array:
         """Words for V (lanes, repetitions, ell), in shape and range."""
@@ -328,7 +328,7 @@ class CheckingClient:
         me = asked.plan.clients.index(self.name)
         weights = segment_weights(asked.plan.code, asked.basis, asked.receivers, me)
         return weigh_further(
-            asked.basis, weights, asked.check.further(asked.basis, self.row, columns), self.masks
+            asked.basis, weights, asked.check.further_replies(asked.basis, self.row, columns), self.masks
         )
 
     def verify(

@@ -32,19 +32,19 @@ class Candidates(Protocol):
         """How many distances of a point compete."""
         ...
 
-    def points(self, m: int) -> int:
+    def count_points(self, m: int) -> int:
         """Of how many of m points distances compete."""
         ...
 
-    def foregone(self, m: int) -> Array | None:
+    def labels_by_sizes(self, m: int) -> Array | None:
         """The labels (m,) int32 that follow from sizes alone, so that nobody is asked; None if none do."""
         ...
 
-    def distances(self, measured: DistanceOracle, lanes: int) -> Array:
+    def competing_distances(self, measured: DistanceOracle, lanes: int) -> Array:
         """The coded rows (lanes, rows, points): a share, secret."""
         ...
 
-    def labels(self, winners: Array) -> Array:
+    def labels_of_winners(self, winners: Array) -> Array:
         """The labels (m,) int32 that winners (points,) mean."""
         ...
 
@@ -53,11 +53,11 @@ class Candidates(Protocol):
         """The clusters whose sums these distances are made of."""
         ...
 
-    def asked(self, measured: DistanceOracle) -> DistanceOracle:
+    def restrict_points(self, measured: DistanceOracle) -> DistanceOracle:
         """Distances of the points that compete."""
         ...
 
-    def check(self, labels: Array, summed: bool) -> ReplyCheck:
+    def reply_check(self, labels: Array, summed: bool) -> ReplyCheck:
         """What replies are checked by.  summed: whether sums are those of the points of these labels (m,)."""
         ...
 
@@ -65,10 +65,10 @@ class Candidates(Protocol):
 class AllPoints:
     """All points compete."""
 
-    def points(self, m: int) -> int:
+    def count_points(self, m: int) -> int:
         return m
 
-    def asked(self, measured: DistanceOracle) -> DistanceOracle:
+    def restrict_points(self, measured: DistanceOracle) -> DistanceOracle:
         return measured
 
 
@@ -92,23 +92,23 @@ class NearestCenter(AllPoints):
     def rows(self) -> int:
         return len(self.alive)
 
-    def foregone(self, m: int) -> Array | None:
+    def labels_by_sizes(self, m: int) -> Array | None:
         if not self.rows:
             return np.full(m, -1, np.int32)
         return np.full(m, self.contest.labels[-1], np.int32) if self.rows == 1 else None
 
-    def distances(self, measured: DistanceOracle, lanes: int) -> Array:
+    def competing_distances(self, measured: DistanceOracle, lanes: int) -> Array:
         values = measured.distances(lanes)
         return values if self.rows == values.shape[1] else np.ascontiguousarray(values[:, self.alive])
 
-    def labels(self, winners: Array) -> Array:
+    def labels_of_winners(self, winners: Array) -> Array:
         return winners
 
     @property
     def columns(self) -> Array:
         return self.alive
 
-    def check(self, labels: Array, summed: bool) -> ReplyCheck:
+    def reply_check(self, labels: Array, summed: bool) -> ReplyCheck:
         own = _numbers(self.alive, labels) if summed else None
         return DistanceCheck(len(labels), tuple(self.sizes[self.alive].tolist()), own)
 
@@ -138,22 +138,22 @@ class OwnCenterWins(AllPoints):
     def rows(self) -> int:
         return len(self.alive) - 1
 
-    def foregone(self, m: int) -> Array | None:
+    def labels_by_sizes(self, m: int) -> Array | None:
         return self.own.astype(np.int32) if self.rows < 1 else None
 
-    def distances(self, measured: DistanceOracle, lanes: int) -> Array:
-        values = NearestCenter(self.sizes).distances(measured, lanes)
+    def competing_distances(self, measured: DistanceOracle, lanes: int) -> Array:
+        values = NearestCenter(self.sizes).competing_distances(measured, lanes)
         basis, own = measured.rows.basis.prefix(lanes), _numbers(self.alive, self.own)
         return distance_margins(basis, values, own, self.sizes[self.alive], self.ell)
 
-    def labels(self, winners: Array) -> Array:
+    def labels_of_winners(self, winners: Array) -> Array:
         return np.where(winners == 1, self.own, -1).astype(np.int32)
 
     @property
     def columns(self) -> Array:
         return self.alive
 
-    def check(self, labels: Array, summed: bool) -> ReplyCheck:
+    def reply_check(self, labels: Array, summed: bool) -> ReplyCheck:
         sizes, own = tuple(self.sizes[self.alive].tolist()), _numbers(self.alive, self.own)
         return DistanceCheck(len(labels), sizes, own, summed=summed, margins=True)
 
@@ -174,17 +174,17 @@ class MovedPoints:
     def rows(self) -> int:
         return NearestCenter(self.sizes).rows
 
-    def points(self, m: int) -> int:
+    def count_points(self, m: int) -> int:
         return int(np.count_nonzero(self.moved))
 
-    def foregone(self, m: int) -> Array | None:
-        known = NearestCenter(self.sizes).foregone(m)
-        return None if known is None else self.labels(known[self.moved])
+    def labels_by_sizes(self, m: int) -> Array | None:
+        known = NearestCenter(self.sizes).labels_by_sizes(m)
+        return None if known is None else self.labels_of_winners(known[self.moved])
 
-    def distances(self, measured: DistanceOracle, lanes: int) -> Array:
-        return NearestCenter(self.sizes).distances(self.asked(measured), lanes)
+    def competing_distances(self, measured: DistanceOracle, lanes: int) -> Array:
+        return NearestCenter(self.sizes).competing_distances(self.restrict_points(measured), lanes)
 
-    def labels(self, winners: Array) -> Array:
+    def labels_of_winners(self, winners: Array) -> Array:
         out: Array = self.own.astype(np.int32)
         out[self.moved] = winners
         return out
@@ -193,12 +193,12 @@ class MovedPoints:
     def columns(self) -> Array:
         return NearestCenter(self.sizes).alive
 
-    def asked(self, measured: DistanceOracle) -> DistanceOracle:
-        rows, sums = measured.rows.select(np.flatnonzero(self.moved)), measured.sums
+    def restrict_points(self, measured: DistanceOracle) -> DistanceOracle:
+        rows, sums = measured.rows.select_rows(np.flatnonzero(self.moved)), measured.sums
         return replace(measured, rows=rows, compute=lambda: sums)
 
-    def check(self, labels: Array, summed: bool) -> ReplyCheck:
-        return DistanceCheck(self.points(len(labels)), tuple(self.sizes[self.columns].tolist()), None)
+    def reply_check(self, labels: Array, summed: bool) -> ReplyCheck:
+        return DistanceCheck(self.count_points(len(labels)), tuple(self.sizes[self.columns].tolist()), None)
 
 
 @dataclass(frozen=True, eq=False)
@@ -221,13 +221,13 @@ class NearerHalf(AllPoints):
     def rows(self) -> int:
         return 1
 
-    def foregone(self, m: int) -> Array | None:
+    def labels_by_sizes(self, m: int) -> Array | None:
         return None if widest_multiple(self.sizes) else self.halves.astype(np.int32)
 
-    def distances(self, measured: DistanceOracle, lanes: int) -> Array:
+    def competing_distances(self, measured: DistanceOracle, lanes: int) -> Array:
         return np.ascontiguousarray(measured.gaps(lanes)[:, None])
 
-    def labels(self, winners: Array) -> Array:
+    def labels_of_winners(self, winners: Array) -> Array:
         # Where a half is empty the number is 0: the points stay where they are.
         a, b = self.sizes.reshape(-1, 2).T
         own = self.halves // 2
@@ -237,7 +237,7 @@ class NearerHalf(AllPoints):
     def columns(self) -> Array:
         return np.arange(len(self.sizes))
 
-    def check(self, labels: Array, summed: bool) -> ReplyCheck:
+    def reply_check(self, labels: Array, summed: bool) -> ReplyCheck:
         return HalfCheck(self.halves, tuple(self.sizes.tolist()), summed)
 
 
@@ -262,22 +262,22 @@ class BisectorSide(AllPoints):
         count = int(np.count_nonzero(self.sizes))
         return count * (count - 1) // 2
 
-    def foregone(self, m: int) -> Array | None:
-        return NearestCenter(self.sizes).foregone(m)
+    def labels_by_sizes(self, m: int) -> Array | None:
+        return NearestCenter(self.sizes).labels_by_sizes(m)
 
-    def distances(self, measured: DistanceOracle, lanes: int) -> Array:
+    def competing_distances(self, measured: DistanceOracle, lanes: int) -> Array:
         planes = np.ascontiguousarray(measured.rows.residues(measured.sums)[:lanes])
         normals, offsets = (np.ascontiguousarray(part) for part in (planes[:, :, 1:], planes[:, :, 0]))
-        return np.ascontiguousarray(measured.rows.products(normals, offsets))
+        return np.ascontiguousarray(measured.rows.multiply_rows(normals, offsets))
 
-    def labels(self, winners: Array) -> Array:
+    def labels_of_winners(self, winners: Array) -> Array:
         return winners
 
     @property
     def columns(self) -> Array:
         return np.arange(self.rows)
 
-    def check(self, labels: Array, summed: bool) -> ReplyCheck:
+    def reply_check(self, labels: Array, summed: bool) -> ReplyCheck:
         return PlaneCheck(len(labels), self.rows)
 
 

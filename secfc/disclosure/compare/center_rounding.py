@@ -196,7 +196,7 @@ class CenterRounder:
         values = np.zeros((code.basis.lanes, len(weights), shares[0].shape[2]), code.basis.dtype)
         multiple = code.basis.reduce(np.array([self.plan.layout.multiple]))[:, :, None]
         values[:, alive] = code.basis.multiply(add_residues(code.basis, shares), multiple)
-        about = replace(measured.rows.given(values, weights), labels=sums.labels)
+        about = replace(measured.rows.encode_sums(values, weights), labels=sums.labels)
         return replace(measured, sizes=weights, compute=lambda: about)
 
     def residues(

@@ -139,7 +139,10 @@ class ComparisonClient:
     def match(self, question: Query, sizes: Array) -> ComparisonSession:
         """The comparison that is asked for.  Raises FaultyServer for one that the plan does not have."""
         self.check_players(question)
-        if candidates_in(question.subject, sizes, self.plan.code.ell).foregone(self.plan.m) is not None:
+        if (
+            candidates_in(question.subject, sizes, self.plan.code.ell).labels_by_sizes(self.plan.m)
+            is not None
+        ):
             raise FaultyServer(
                 SERVER, "asked to compare what sizes decide: fewer than two clusters with points"
             )

@@ -195,7 +195,7 @@ class ComputingParty:
         """
         if begun.checking is None:
             return
-        about = match.rivals.asked(begun.measured) if self.name in match.responders else None
+        about = match.rivals.restrict_points(begun.measured) if self.name in match.responders else None
         columns = None if about is None else match.columns(about)
         rows = None if about is None else about.rows
         yield from begun.checking.verify(rows, columns, sums, begun.left.masks)
@@ -223,7 +223,7 @@ class ComputingParty:
         if self.name not in match.responders:
             return {}
         basis = match.schedule.basis
-        values = match.rivals.distances(measured, basis.lanes)
+        values = match.rivals.competing_distances(measured, basis.lanes)
         stream = mask_streams(match, self.mine, (0,))[0]
         hiding = dealer_protocol.mask_distances(basis, match.weights(self.name), values, stream)
         further: Array | None = None

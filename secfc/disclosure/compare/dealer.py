@@ -113,7 +113,7 @@ def players_without_seed(match: ComparisonSession, keys: PairKeys) -> Array:
 class DealtComputation(Protocol):
     """What is dealt for: a contest, or more than one."""
 
-    def deal(
+    def deal_words(
         self, rho: Array, streams: Sequence[Coins], corrected: int, before: Array = NOTHING
     ) -> Iterator[Array]:
         """Words for the corrected member, see `field.compare.dealer_protocol.deal_contest`."""
@@ -190,7 +190,7 @@ def deal_corrections(
     else:
         tables = table_streams(match, keys, committee)
         streams = [tables[j] for j in committee]
-    for words in game.deal(masks[0], streams, match.question.corrected, first):
+    for words in game.deal_words(masks[0], streams, match.question.corrected, first):
         yield Corrections(words)
 
 

@@ -78,7 +78,7 @@ class CommitteeServer:
             # Who sent no seed takes no part: no attempt is begun that could not be dealt.
             quorum.silent |= {c for j, c in enumerate(self.plan.clients) if j not in keys.peers}
 
-    def step(self, labels: Array, k: int, moved: int | None = None) -> Role[Step]:
+    def take_step(self, labels: Array, k: int, moved: int | None = None) -> Role[Step]:
         sizes = cluster_sizes(labels, k)
         if not should_prune(self.plan, labels, sizes, moved, self.seating):
             return Step((yield from self.compare(Operation.COMPARE, labels, sizes)), None)
@@ -88,44 +88,44 @@ class CommitteeServer:
             found = yield from self.compare(Operation.COMPARE_MOVED, labels, sizes, detail=bits)
         return Step(found, None)
 
-    def separated(self, labels: Array, k: int, factor: int) -> Role[Array]:
+    def separate_points(self, labels: Array, k: int, factor: int) -> Role[Array]:
         return (yield from self.compare(Operation.COMPARE, labels, cluster_sizes(labels, k), factor=factor))
 
-    def halved(self, labels: Array, c: int) -> Role[Array]:
+    def halve_clusters(self, labels: Array, c: int) -> Role[Array]:
         return (yield from self.compare(Operation.COMPARE_HALVES, labels, cluster_sizes(labels, 2 * c)))
 
-    def retained(self, sizes: Array) -> Role[Array]:
+    def label_new_points(self, sizes: Array) -> Role[Array]:
         return (yield from self.compare(Operation.COMPARE, np.full(self.plan.m, -1, np.int32), sizes))
 
-    def costs(self, labels: Array, k: int) -> Role[tuple[int | Fraction, ...]]:
+    def cluster_costs(self, labels: Array, k: int) -> Role[tuple[int | Fraction, ...]]:
         subject = Subject(Operation.COST, k, compact_labels(labels))
         within = yield from self.number_a_cluster(subject, CodedCosts, k)
         if self.plan.fraction is None:
             return within
         return scaled_costs(within, cluster_sizes(labels, k), self.plan.fraction)
 
-    def gains(self, labels: Array, c: int) -> Role[tuple[Fraction, ...]]:
+    def gains_of_halves(self, labels: Array, c: int) -> Role[tuple[Fraction, ...]]:
         sizes = cluster_sizes(labels, 2 * c)
         if not widest_multiple(sizes):
             return gains_between((0,) * c, sizes)
         subject = Subject(Operation.GAIN, 2 * c, compact_labels(labels))
         squares = yield from self.number_a_cluster(subject, CodedGains, c)
-        return self.gained(squares, sizes.reshape(-1, 2))
+        return self.losses_of_squares(squares, sizes.reshape(-1, 2))
 
-    def losses(self, labels: Array, c: int, pairs: Array) -> Role[tuple[Fraction, ...]]:
+    def losses_of_merges(self, labels: Array, c: int, pairs: Array) -> Role[tuple[Fraction, ...]]:
         subject = Subject(Operation.LOSS, c, compact_labels(labels), detail=pairs)
         squares = yield from self.number_a_cluster(subject, CodedGains, len(pairs))
-        return self.gained(squares, cluster_sizes(labels, c)[pairs])
+        return self.losses_of_squares(squares, cluster_sizes(labels, c)[pairs])
 
-    def gained(self, squares: tuple[int, ...], sizes: Array) -> tuple[Fraction, ...]:
+    def losses_of_squares(self, squares: tuple[int, ...], sizes: Array) -> tuple[Fraction, ...]:
         """What merging clusters of sizes (pairs, 2) costs, by what was opened of how far they are apart."""
         if self.plan.fraction is None:
             return gains_between(squares, sizes)
         return gains_of_squares(squares, sizes, self.plan.fraction)
 
-    def weighed(self, labels: Array, c: int) -> Role[WeighedClusters]:
-        within = yield from self.costs(labels, c)
-        losses = () if c == 1 else (yield from self.losses(labels, c, all_pairs(c)))
+    def weigh_merges(self, labels: Array, c: int) -> Role[WeighedClusters]:
+        within = yield from self.cluster_costs(labels, c)
+        losses = () if c == 1 else (yield from self.losses_of_merges(labels, c, all_pairs(c)))
         return WeighedClusters(losses, within, None)
 
     def number_a_cluster(
@@ -204,7 +204,7 @@ class CommitteeServer:
     ) -> Role[Array]:
         """The labels (m,) int32 that the centers of clusters of these sizes give; see `Subject`."""
         subject = Subject(operation, len(sizes), compact_labels(labels), factor, detail)
-        known = candidates_in(subject, sizes, self.plan.code.ell).foregone(self.plan.m)
+        known = candidates_in(subject, sizes, self.plan.code.ell).labels_by_sizes(self.plan.m)
         while known is None:
             match = ComparisonSession(self.plan, self.seats().asked(subject), sizes, self.seating)
             inbox, gone = yield from self.asked(match)

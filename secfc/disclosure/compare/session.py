@@ -270,7 +270,7 @@ class ComparisonSession:
         # Of labels that stay shared nobody knows who adds up to a sum.
         exact = self.plan.fraction is None and not self.before
         exact = exact and np.array_equal(cluster_sizes(self.question.labels, self.question.k), self.sizes)
-        check = self.rivals.check(self.question.labels, exact)
+        check = self.rivals.reply_check(self.question.labels, exact)
         return CheckedReplies(
             self.plan, check, self.schedule.basis, self.context, self.question.round,
             self.before + self.begun, self.responders, adding, dealer,
@@ -337,7 +337,7 @@ class ComparisonSession:
     @cached_property
     def m(self) -> int:
         """Points that are compared."""
-        return self.rivals.points(self.plan.m)
+        return self.rivals.count_points(self.plan.m)
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -444,7 +444,9 @@ def labels_from_shares(match: ComparisonSession, shares: Mapping[PartyId, LabelS
         digests[c] = share.digests
     parts = split_shares(blocks, committee, match.context, words, digests)
     try:
-        return match.rivals.labels(dealer_protocol.labels_from_code(schedule, reduce(np.bitwise_xor, parts)))
+        return match.rivals.labels_of_winners(
+            dealer_protocol.labels_from_code(schedule, reduce(np.bitwise_xor, parts))
+        )
     except ValueError:
         why = "the shares of the labels add up to clusters that are not there"
         raise SuspectedParties((*match.committee, *match.seating.dealers), why) from None

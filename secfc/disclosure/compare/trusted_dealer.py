@@ -76,15 +76,15 @@ class TrustedDealer:
         if self.dealer == SERVER:
             keys = yield from collect_seeds(plan, plan.clients)
         quorum = MaskedQuorum(ServerContext(plan, screening))
-        return CommitteeServer(quorum, self.seating(plan), keys)
+        return CommitteeServer(quorum, self.committee_choice(plan), keys)
 
-    def seating(self, plan: CodedPlan) -> CommitteeChoice:
+    def committee_choice(self, plan: CodedPlan) -> CommitteeChoice:
         """Who compares."""
         return CommitteeChoice(committee_size(plan.code.t), self.dealer, plan.deviating)
 
     def learned(self, plan: CodedPlan) -> tuple[str, ...]:
         """What becomes of distances, for people."""
-        seating, who = self.seating(plan), "it" if self.dealer == SERVER else self.dealer
+        seating, who = self.committee_choice(plan), "it" if self.dealer == SERVER else self.dealer
         blocks = seating.among(plan.code.n - (self.dealer != SERVER))
         members = seating.size if blocks is None else blocks.players
         joined = f"with one of these clients {who} would learn every distance"

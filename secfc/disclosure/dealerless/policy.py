@@ -254,7 +254,7 @@ class DealerlessParty:
             yield from seats.agree(steps, part, dict.fromkeys((*match.responders, *match.committee)))
         rows, columns = None, None
         if checking.responds:
-            asked = match.rivals.asked(measured)
+            asked = match.rivals.restrict_points(measured)
             rows, columns = asked.rows, match.columns(asked)
         checks = checking.verify(rows, columns, part)
         yield from self.unless_missing(checks, steps.number - question.round)
@@ -274,7 +274,7 @@ class DealerlessParty:
             shapes = match.shape, (checking.asked.check.more,)
             values, further = (np.zeros((basis.lanes, *shape), basis.dtype) for shape in shapes)
             return values, further
-        values = match.rivals.distances(measured, basis.lanes)
+        values = match.rivals.competing_distances(measured, basis.lanes)
         blinded = replace(question, round=question.round + first)
         lacking = mask_values(plan, self.me, self.peers, plan.code.t, blinded, values)
         if lacking.size:

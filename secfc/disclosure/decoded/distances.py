@@ -156,7 +156,7 @@ class MaskedQuorum(Quorum):
         super().__init__(desk)
         self.silent: set[PartyId] = set()
 
-    def distances(
+    def ask_distances(
         self, labels: Array, k: int, basis: Basis, operation: Operation = Operation.DISTANCE
     ) -> Role[dict[int, Array]]:
         subject = Subject(operation, k, compact_labels(labels))
@@ -205,10 +205,10 @@ class CheckedQuorum(Quorum):
         super().__init__(responders.desk)
         self.responders, self.entire = responders, False
 
-    def distances(
+    def ask_distances(
         self, labels: Array, k: int, basis: Basis, operation: Operation = Operation.DISTANCE
     ) -> Role[dict[int, Array]]:
-        return self.responders.distances(labels, k, basis, operation)
+        return self.responders.ask_distances(labels, k, basis, operation)
 
     def replies(
         self, labels: Array, k: int, sizes: Array | None = None, operation: Operation = Operation.DISTANCE

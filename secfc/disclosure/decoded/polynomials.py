@@ -158,7 +158,7 @@ class DealtQuorum(Quorum):
         self.colluding = colluding
         self.unfit: set[PartyId] = set()
 
-    def distances(
+    def ask_distances(
         self, labels: Array, k: int, basis: Basis, operation: Operation = Operation.DISTANCE
     ) -> Role[dict[int, Array]]:
         while True:

@@ -130,11 +130,11 @@ class NoisyQuorum(Quorum):
         super().__init__(responders.desk)
         self.responders, self.noise, self.coins = responders, noise, coins
 
-    def distances(
+    def ask_distances(
         self, labels: Array, k: int, basis: Basis, operation: Operation = Operation.DISTANCE
     ) -> Role[dict[int, Array]]:
         """Replies of which one carries the noise, weighted such that decoding adds it once."""
-        values = yield from self.responders.distances(labels, k, basis)
+        values = yield from self.responders.ask_distances(labels, k, basis)
         chosen, weights = self.plan.code.decoding_weights(tuple(sorted(values)), 2)
         noise = self.noise.draw_distances(basis, self.plan.layout, labels, k, coins=self.coins)
         # Some 30-bit weight is zero with probability 2**-30: another reply then carries the noise.
@@ -147,8 +147,8 @@ class NoisyQuorum(Quorum):
     def offset(self, labels: Array, k: int) -> int:
         return self.noise.offset(self.noise.on_distances(self.plan.layout, labels, k))
 
-    def sums(self, labels: Array, k: int) -> Role[Array]:
-        sums = yield from super().sums(labels, k)
+    def ask_sums(self, labels: Array, k: int) -> Role[Array]:
+        sums = yield from super().ask_sums(labels, k)
         basis = self.plan.code.basis
         noise = self.noise.draw_sums(basis, self.plan.layout, labels, k, self.plan.d, coins=self.coins)
         return np.asarray(sums + basis.lift_signed(noise))

@@ -87,7 +87,7 @@ class BudgetedPolicy(ABC):
         if not 0 < self.center_share < 1:
             raise InputError(f"center_share={self.center_share} must be in (0, 1): a part of the budget")
 
-    def seating(self, plan: CodedPlan) -> None:
+    def committee_choice(self, plan: CodedPlan) -> None:
         """No step asks in two questions."""
         return None
 
@@ -113,7 +113,7 @@ class BudgetedPolicy(ABC):
             return (1 / steps.questions,) * steps.questions
         return ((1 - self.center_share) / steps.questions,) * steps.questions + (self.center_share,)
 
-    def clip(self, quantizer: Quantizer) -> Quantizer:
+    def clip_quantizer(self, quantizer: Quantizer) -> Quantizer:
         return replace(quantizer, radius=self.radius.steps(quantizer.scale))
 
     def headroom(self, way: Any, public: Any, layout: RowLayout) -> int:
@@ -133,7 +133,7 @@ class BudgetedPolicy(ABC):
         wide = (self.radius.value / public.bound) ** 2 * (1 + REACH * widest * parties / 2) / public.d
         return int(math.ceil(wide * (1 + 1e-9)) + 1 + parties)
 
-    def stretched(self, headroom: int, stretch: int) -> int:
+    def stretch_headroom(self, headroom: int, stretch: int) -> int:
         # Noise is as large as honest rows ask for; only the distances grow.
         return headroom + stretch**2
 

@@ -283,7 +283,7 @@ class NoiseDealerQuorum(Quorum):
         self.noise, self.dealers = noise, desk.there
         self.carried = 0  # whose noise the last replies carry, a number of clients
 
-    def distances(
+    def ask_distances(
         self, labels: Array, k: int, basis: Basis, operation: Operation = Operation.DISTANCE
     ) -> Role[dict[int, Array]]:
         replies = yield from self.answered(labels, k)

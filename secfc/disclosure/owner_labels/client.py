@@ -233,7 +233,9 @@ class OwnerLabelsClient:
 
     def kept_of(self, match: ComparisonSession, rows: CodedRows, sums: Array) -> ClusterSums:
         """Sums of clusters, as distances are measured to them or numbers made of them."""
-        return rows.given(sums, match.sizes) if match.hidden else self.products.expanded(match, rows, sums)
+        return (
+            rows.encode_sums(sums, match.sizes) if match.hidden else self.products.expanded(match, rows, sums)
+        )
 
     def centered(
         self, match: ComparisonSession, measured: DistanceOracle, sums: Array | None
@@ -246,7 +248,7 @@ class OwnerLabelsClient:
             if question.operation is Operation.SPLIT:
                 whole = rows.residues(found)
                 both = split_sum_shares(self.plan, self.me, whole, question.subject.now, question.detail)
-                found = rows.given(both, match.sizes)
+                found = rows.encode_sums(both, match.sizes)
             return found
 
         return DistanceOracle(rows, match.sizes, compute)
@@ -321,7 +323,7 @@ class OwnerLabelsClient:
             if question.operation is Operation.SPLIT_GAIN:
                 now = question.subject.now
                 both = union_sum_shares(self.plan.code.basis, sums, question.detail, now)
-                return rows.given(both, match.sizes)
+                return rows.encode_sums(both, match.sizes)
             return self.products.expanded(match, rows, sums)
 
         exact = DistanceOracle(rows, match.sizes, compute)

@@ -425,7 +425,7 @@ class SecureMultiplication:
         now = match.question.subject.now
         values = np.zeros((len(sums), len(now), sums.shape[2]), sums.dtype)
         values[:, now > 0] = sums
-        return rows.given(values, now)
+        return rows.encode_sums(values, now)
 
     def norms(
         self, match: ComparisonSession, steps: AnswerRounds, rows: CodedRows, one_hot: Array | None

@@ -172,7 +172,7 @@ class HiddenOwners:
         less = subtract(basis, bits, np.ones_like(bits))
         off = [less]
         if self.proofs:
-            sums = rows.products(forms, np.zeros((1, self.proofs), basis.dtype))
+            sums = rows.multiply_rows(forms, np.zeros((1, self.proofs), basis.dtype))
             told = np.stack([shares[j][:, m : m * (1 + self.proofs)] for j in sorted(shares)], axis=1)
             told = told.reshape(1, len(shares), self.proofs, m)
             each = zip(sums.swapaxes(0, 1), told.swapaxes(0, 2).swapaxes(1, 2), strict=True)

@@ -49,7 +49,7 @@ class OwnerLabelsServer:
         self.committees, self.plan = committees, committees.plan
         self.runs: list[PublicRunState] = []
 
-    def grown(self, moves: Callable[[int], Moves]) -> Role[PublicRunState]:
+    def grow_clusters(self, moves: Callable[[int], Moves]) -> Role[PublicRunState]:
         """The clusters that moves lead to, see `secfc.kmeans.splitting`."""
         run = self.begun(PublicRunState.whole(len(self.runs), self.plan.m, self.sharing))
 
@@ -68,11 +68,11 @@ class OwnerLabelsServer:
                 case GainRequest():
                     squares = yield from self.put(run, run.ask(Operation.SPLIT_GAIN, move.sides), self.gauged)
                     counts = np.stack([(move.sides == side) @ run.now for side in (1, 2)], axis=1)
-                    return move.choose(self.committees.gained(squares, counts))
+                    return move.choose(self.committees.losses_of_squares(squares, counts))
                 case CostRequest() if run.foregone:
-                    return (yield from self.committees.costs(run.known, run.k))
+                    return (yield from self.committees.cluster_costs(run.known, run.k))
                 case CostRequest():
-                    return (yield from self.put(run, run.ask(Operation.CLUSTER_COST), self.weighed))
+                    return (yield from self.put(run, run.ask(Operation.CLUSTER_COST), self.weigh_clusters))
 
         return (yield from run.led(moves(self.plan.d), answer))
 
@@ -98,7 +98,7 @@ class OwnerLabelsServer:
             return Trace(k, (run.start,), None, run.converged, run.n_iter, run=run.number)
         within = None
         if self.plan.n_init > 1:
-            within = yield from self.put(run, run.ask(Operation.CLUSTER_COST), self.weighed)
+            within = yield from self.put(run, run.ask(Operation.CLUSTER_COST), self.weigh_clusters)
         return Trace(k, (), within, run.converged, run.n_iter, tuple(run.sizes), run.number)
 
     def begun(self, run: PublicRunState) -> PublicRunState:
@@ -132,7 +132,7 @@ class OwnerLabelsServer:
         """Who plays for a question."""
         return session_for(self.plan, seats.asked(asked), self.committees.seating, self.sharing)
 
-    def weighed(self, match: ComparisonSession) -> Role[tuple[int | Fraction, ...] | None]:
+    def weigh_clusters(self, match: ComparisonSession) -> Role[tuple[int | Fraction, ...] | None]:
         """For each cluster the sum of scaled distances of its own points; None if somebody was lost."""
         within = yield from self.numbers(match, CodedCosts, match.question.k)
         if within is None or self.plan.fraction is None:
@@ -204,25 +204,25 @@ class OwnerLabelsServer:
 
     # --- the end
 
-    def fit(self, source: CodedSource, plan: CodedPlan, trace: Trace) -> Role[Array | None]:
+    def finish_fit(self, source: CodedSource, plan: CodedPlan, trace: Trace) -> Role[Array | None]:
         """Open the centers if enough consent, and tell everybody that the run is over."""
         run = self.runs[trace.run]
         if run.foregone or self.sharing.everybody:
-            return (yield from PUBLISHED.fit(source, plan, trace))
+            return (yield from PUBLISHED.finish_fit(source, plan, trace))
         yield from self.put(run, run.ask(Operation.DELIVER_LABELS), self.owned)
         centers, sizes = None, run.told
         if plan.revealing:
-            sums = yield from source.quorum.opened(RevealSums(next(source.rounds), plan.k))
+            sums = yield from source.quorum.collect_sums(RevealSums(next(source.rounds), plan.k))
             centers = centers_of(plan, sums, sizes)
         ended = RunEnded(sizes, centers)
         yield Exchange(to_all(plan.clients, ended), round=next(source.rounds), phase="finish")
         return centers
 
-    def prediction(self, source: CodedSource, sizes: Array) -> Role[Array | None]:
+    def finish_prediction(self, source: CodedSource, sizes: Array) -> Role[Array | None]:
         """New points' labels are told to their owners alone, unless sizes tell them to all."""
         committees, nobody = self.committees, np.full(self.committees.plan.m, -1, np.int32)
-        if self.sharing.everybody or NearestCenter(sizes).foregone(len(nobody)) is not None:
-            return (yield from PUBLISHED.prediction(source, sizes))
+        if self.sharing.everybody or NearestCenter(sizes).labels_by_sizes(len(nobody)) is not None:
+            return (yield from PUBLISHED.finish_prediction(source, sizes))
         subject = Subject(Operation.PREDICT_LABELS, len(sizes), compact_labels(nobody))
         while True:
             question = committees.seats().asked(subject)

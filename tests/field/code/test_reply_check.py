@@ -68,18 +68,18 @@ def setting(kind, *, code=None, basis=None, k=3, m=11, d=4, seed=0):
     all_rows, rows, columns, replies = [], [], [], []
     for share in shares:
         mine = coded_rows(code.basis, m, width)
-        mine.add(0, share)
-        mine.finish()
+        mine.add_rows(0, share)
+        mine.finish_rows()
         all_rows.append(mine)
     asked = np.arange(m)
-    sums = [mine.sums(labels, k) for mine in all_rows]
+    sums = [mine.sum_clusters(labels, k) for mine in all_rows]
     if kind in ("centers", "rounded halves", "planes"):
         # Of no rows: centers that something else gave.
         extra = 1 if kind == "planes" else 0
         drawn = code.basis.reduce(rng.integers(-99, 99, (k, d)))
         given = code.share(drawn, coins)
         sums = [
-            mine.given(s, np.maximum(sizes, 1)) if not extra else s
+            mine.encode_sums(s, np.maximum(sizes, 1)) if not extra else s
             for mine, s in zip(all_rows, given, strict=True)
         ]
         if extra:
@@ -89,15 +89,15 @@ def setting(kind, *, code=None, basis=None, k=3, m=11, d=4, seed=0):
             sums = [replace(s, labels=labels, sizes=sizes) for s in sums]
     if kind == "moved":
         asked = np.array([1, 4, 7])
-        all_rows = [mine.select(asked) for mine in all_rows]
+        all_rows = [mine.select_rows(asked) for mine in all_rows]
         for mine in all_rows:
-            mine.finish()
+            mine.finish_rows()
     for mine, about in zip(all_rows, sums, strict=True):
         lanes = basis.lanes
         if kind == "planes":
             columns.append(about[:lanes])
             replies.append(
-                mine.products(
+                mine.multiply_rows(
                     np.ascontiguousarray(about[:lanes, :, 1:]), np.ascontiguousarray(about[:lanes, :, 0])
                 )
             )
@@ -110,7 +110,7 @@ def setting(kind, *, code=None, basis=None, k=3, m=11, d=4, seed=0):
             elif "halves" in kind:
                 replies.append(half_gaps(mine, about, lanes)[:, None])
             else:
-                values = mine.distances(about, lanes)
+                values = mine.measure_distances(about, lanes)
                 if kind == "margins":
                     values = distance_margins(basis, values, labels.astype(np.int64), sizes, code.ell)
                 replies.append(values)
@@ -182,7 +182,7 @@ def play(at, seed=0, lie=None, check=None, responders=None, shared_u=False):
             reply = weighted_part(replace_basis(code, basis), who, j, at.replies[j])
         else:
             reply = basis.multiply(sum_last(basis, segments)[:, None, None], at.replies[j])
-        more = weigh_further(basis, segments, check.further(basis, zero[j], at.columns[j]), masks[j])
+        more = weigh_further(basis, segments, check.further_replies(basis, zero[j], at.columns[j]), masks[j])
         hide, hide_more = basis.sample(reply.shape[1:], coins), basis.sample(more.shape[1:], coins)
         sent, sent_more = basis.add(reply, hide), basis.add(more, hide_more)
         if masked is None:
@@ -192,7 +192,7 @@ def play(at, seed=0, lie=None, check=None, responders=None, shared_u=False):
             rho, rho_further = basis.add(rho, hide), basis.add(rho_further, hide_more)
     if lie is not None:
         masked, further = basis.add(masked, lie[0]), basis.add(further, lie[1])
-    w = check.draw(basis, SeededCoins(seed, "public"))
+    w = check.draw_weights(basis, SeededCoins(seed, "public"))
     a = {} if w.given is not None else {j: w.masked_row(at.rows[j], at.columns[j], zero[j]) for j in who}
     opened = w.given if w.given is not None else open_words(code, basis, a)
     v = {j: w.masked_products(opened, at.columns[j], masks[j]) for j in who}
@@ -266,7 +266,7 @@ def undetected(at):
     second = range(rows * m + at.check.zeros, rows * m + REPETITIONS * at.check.zeros)
     count = rows * m + at.check.more
     drawn = [
-        dense(at.check.draw(at.basis, SeededCoins(i, "rank")), rows, m, at.check.more)
+        dense(at.check.draw_weights(at.basis, SeededCoins(i, "rank")), rows, m, at.check.more)
         for i in range(2 * count)
     ]
     return count - len(second) - rank(np.delete(np.array(drawn, object), list(second), axis=1), p)
@@ -289,7 +289,7 @@ def test_without_the_identity_a_constant_on_a_column_is_missed_too(kind, monkeyp
     """k - 1 dimensions more; of halves, one a cluster."""
     at = setting(kind, code=LagrangeCode(Basis((10007,)), 3, 1, 1), m=9, d=2)
     if "halves" in kind:
-        draw = HalfCheck.draw
+        draw = HalfCheck.draw_weights
 
         def without(self, basis, coins):
             w = draw(self, basis, coins)
@@ -298,7 +298,7 @@ def test_without_the_identity_a_constant_on_a_column_is_missed_too(kind, monkeyp
                 alone.reshape(1, REPETITIONS, 2, -1)[..., q] = w.sums[:, :, q, 2 * c : 2 * c + 2]
             return replace(w, constants=np.zeros_like(w.constants), others=alone)
 
-        monkeypatch.setattr(HalfCheck, "draw", without)
+        monkeypatch.setattr(HalfCheck, "draw_weights", without)
         assert undetected(at) == len(at.check.alive) > 0
     else:
         monkeypatch.setattr(
@@ -387,7 +387,7 @@ def test_a_row_0_that_is_answered_after_the_coins_hides_any_lie():
     lie = nothing(at)
     lie[0][:, 1, 2] = 777
     assert not play(at, lie=lie).passes()
-    weights = at.check.draw(at.basis, SeededCoins(0, "public"))
+    weights = at.check.draw_weights(at.basis, SeededCoins(0, "public"))
     owed = at.basis.negate(weights.combine(*lie))  # (lanes, R)
     k = at.check.zeros
     for r in range(REPETITIONS):
@@ -402,7 +402,7 @@ def test_two_coin_sets_open_a_sum_of_everybodys_rows():
     at, p = setting("points", code=code), 10007
     coins = SeededCoins(0, "zero")
     zero = [s.reshape(1, 2, 1, 4) for s in code.share(at.basis.sample((1, 8), coins), coins)]
-    one, other = (at.check.draw(at.basis, SeededCoins(seed, "public")) for seed in (0, 1))
+    one, other = (at.check.draw_weights(at.basis, SeededCoins(seed, "public")) for seed in (0, 1))
 
     def at_zero(weights, j):
         """Client 0 adds what it would have said itself to what client j says."""
@@ -414,7 +414,7 @@ def test_two_coin_sets_open_a_sum_of_everybodys_rows():
         slope = (words[j] - words[0]) * pow(y - x, -1, p)
         return (words[0] + slope * (code.betas[0] - x)) % p
 
-    points = code.decode({j: at.rows[j].read(0, 11) for j in (0, 1)}, 1)[0].astype(object)
+    points = code.decode({j: at.rows[j].read_rows(0, 11) for j in (0, 1)}, 1)[0].astype(object)
     difference = (one.points[0].astype(object) - other.points[0].astype(object)) @ points % p
     assert ((at_zero(one, 1) - at_zero(other, 2)) % p == difference.reshape(-1)).all()
 
@@ -472,7 +472,7 @@ def law(kind, code, points, centers, *, seed=0, client=0, u="own", server=False)
         "sums": lambda: SumCheck(k, ell, width),
         "pairs": lambda: PairCheck(((0, 1),), (1, 1)),
     }[kind]()
-    w = check.draw(code.basis, SeededCoins(seed, "law"))
+    w = check.draw_weights(code.basis, SeededCoins(seed, "law"))
     carry = np.array(transfer(code, (*code.betas,), code.alphas[:n]))  # (n, ell + t)
     products, zeros = check.products, check.zeros
     secret = (

@@ -42,7 +42,7 @@ def shared(contest, basis, scaled, members, seed, streams=None, kind=DealerSched
     masked = basis.add(basis.reduce(scaled), rho)
     streams = streams or (lambda j: SeededCoins(seed, f"member {j}"))
     corrected = seed % members
-    portions = schedule.deal(rho, [streams(j) for j in range(members)], corrected)
+    portions = schedule.deal_words(rho, [streams(j) for j in range(members)], corrected)
     first = next(portions)
     hands = [PartyTables(streams(j), first if j == corrected else None).take() for j in range(members)]
     parts = [schedule.compete(masked, hand, lead=j == 0) for j, hand in enumerate(hands)]

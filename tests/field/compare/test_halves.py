@@ -19,8 +19,8 @@ FOLDED = Basis.for_bound(2**110)
 
 def rows_of(basis, points):
     rows = coded_rows(basis, *points.shape)
-    rows.add(0, basis.reduce(points))
-    rows.finish()
+    rows.add_rows(0, basis.reduce(points))
+    rows.finish_rows()
     return rows
 
 
@@ -52,7 +52,7 @@ def test_halves_are_measured_as_python_does(name, case):
     rng = np.random.default_rng(seed)
     points, labels = rng.integers(-50, 51, (m, d)), rng.integers(0, 2 * c, m).astype(np.int32)
     rows = rows_of(basis, points)
-    sums = rows.sums(labels, 2 * c)
+    sums = rows.sum_clusters(labels, 2 * c)
     (near, far), between, sizes = by_hand(points, labels, c)
     assert (
         distances.half_distances(rows, sums, basis.lanes) == basis.reduce(np.array([near, far], object))
@@ -77,7 +77,7 @@ def test_the_bound_on_what_is_compared_is_reached(a, b):
     points = np.array([[50, 50]] * a + [[-50, -50]] * b)
     labels = np.repeat([0, 1], [a, b]).astype(np.int32)
     rows = rows_of(FOLDED, points)
-    sums = rows.sums(labels, 2)
+    sums = rows.sum_clusters(labels, 2)
     width, gaps = (
         distances.widest_multiple(sums.sizes),
         FOLDED.lift_signed(distances.half_gaps(rows, sums, FOLDED.lanes)),

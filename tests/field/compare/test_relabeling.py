@@ -32,7 +32,7 @@ def step(sizes, scaled, before, members, seed, *, kind=DealerSchedule, tested=Tr
     masked = lanes.add(lanes.reduce(scaled), rho)
     streams = [lambda j=j: SeededCoins(seed, f"member {j}") for j in range(members)]
     corrected = seed % members
-    portions = game.deal(rho, [stream() for stream in streams], corrected)
+    portions = game.deal_words(rho, [stream() for stream in streams], corrected)
     sizes_due = list(game.portions)
     first = next(portions)
     assert first.shape == (sizes_due.pop(0),)

@@ -49,7 +49,7 @@ def wins(contest, basis, scaled, members, seed, kind):
     rho = basis.sample(scaled.shape, SeededCoins(seed, "rho"))
     masked = basis.add(basis.reduce(scaled), rho)
     streams = [lambda j=j: SeededCoins(seed, f"member {j}") for j in range(members)]
-    portions = game.deal(rho, [stream() for stream in streams], 0)
+    portions = game.deal_words(rho, [stream() for stream in streams], 0)
     dealt = [next(portions)]
     hands = [PartyTables(stream(), None if j else dealt[0]).take() for j, stream in enumerate(streams)]
     moves = [game.play(masked, hand, lead=j == 1) for j, hand in enumerate(hands)]

@@ -89,15 +89,15 @@ def test_coded_rows_equal_python_integers(basis, m, width, k, seed, unassigned):
     labels = rng.integers(-1 if unassigned else 0, k, m).astype(np.int32)
     rows = coded_rows(basis, m, width)
     cut = int(rng.integers(0, m + 1))
-    rows.add(0, values[:, :cut])
-    rows.add(cut, values[:, cut:])
+    rows.add_rows(0, values[:, :cut])
+    rows.add_rows(cut, values[:, cut:])
     begin, end = sorted(int(at) for at in rng.integers(0, m + 1, 2))
     for first, last in ((0, m), (begin, end)):
-        assert (rows.read(first, last) == values[:, first:last]).all()
-        assert rows.read(first, last).dtype == basis.dtype
-    rows.finish()
-    sums = rows.sums(labels, k)
-    got = rows.distances(sums)
+        assert (rows.read_rows(first, last) == values[:, first:last]).all()
+        assert rows.read_rows(first, last).dtype == basis.dtype
+    rows.finish_rows()
+    sums = rows.sum_clusters(labels, k)
+    got = rows.measure_distances(sums)
     for lane, p in enumerate(basis.primes):
         x = values[lane].astype(object)
         expected = reference.scaled_distances(x, labels, k) % p
@@ -106,7 +106,7 @@ def test_coded_rows_equal_python_integers(basis, m, width, k, seed, unassigned):
             [x[labels == h].sum(axis=0) % p if (labels == h).any() else x[0] * 0 for h in range(k)]
         )
         assert (rows.residues(sums)[lane] == centers).all()
-    fewer = rows.distances(sums, lanes=1)
+    fewer = rows.measure_distances(sums, lanes=1)
     assert (fewer[0] == got[0]).all()
     assert len(fewer) == 1
 
@@ -125,9 +125,9 @@ def test_distances_at_the_longest_accumulation(basis, width, k):
     ).astype(basis.dtype)
     labels = (np.arange(m) % k).astype(np.int32)
     rows = coded_rows(basis, m, width)
-    rows.add(0, values)
-    rows.finish()
-    got = rows.distances(rows.sums(labels, k))
+    rows.add_rows(0, values)
+    rows.finish_rows()
+    got = rows.measure_distances(rows.sum_clusters(labels, k))
     for lane, p in enumerate(basis.primes):
         assert (got[lane] == reference.scaled_distances(values[lane], labels, k) % p).all()
 
@@ -137,13 +137,13 @@ def test_moving_rows_equals_summing_anew(m, width, k, seed):
     basis = BASES[1]
     rng = np.random.default_rng(seed)
     rows = coded_rows(basis, m, width)
-    rows.add(0, extreme_residues(basis, (m, width), seed))
-    rows.finish()
+    rows.add_rows(0, extreme_residues(basis, (m, width), seed))
+    rows.finish_rows()
     sums = None
     for _ in range(4):
         labels = rng.integers(-1, k, m).astype(np.int32)
-        sums = rows.sums(labels, k, sums)
-        assert (sums.values == rows.sums(labels, k).values).all()
+        sums = rows.sum_clusters(labels, k, sums)
+        assert (sums.values == rows.sum_clusters(labels, k).values).all()
 
 
 def test_adding_rows_accumulates_modulo_every_prime():
@@ -151,10 +151,10 @@ def test_adding_rows_accumulates_modulo_every_prime():
         first = extreme_residues(basis, (50, 3), 5)
         second = extreme_residues(basis, (50, 3), 6)
         rows = coded_rows(basis, 50, 3)
-        rows.add(0, first)
-        rows.add(0, second)
-        rows.finish()
-        sums = rows.sums(np.zeros(50, np.int32), 1)
+        rows.add_rows(0, first)
+        rows.add_rows(0, second)
+        rows.finish_rows()
+        sums = rows.sum_clusters(np.zeros(50, np.int32), 1)
         total = (first.astype(object) + second.astype(object)).sum(axis=1)
         for lane, p in enumerate(basis.primes):
             assert (rows.residues(sums)[lane, 0] == total[lane] % p).all()
@@ -257,12 +257,12 @@ def test_threads_change_no_result(m, width, k, threads, seed):
     results = []
     for count in (1, threads):
         rows = coded_rows(basis, m, width, threads=count)
-        rows.add(0, values)
-        rows.finish()
+        rows.add_rows(0, values)
+        rows.finish_rows()
         sums = None
         for each in labels:
-            sums = rows.sums(each, k, sums)
-        results.append((sums.values, rows.distances(sums)))
+            sums = rows.sum_clusters(each, k, sums)
+        results.append((sums.values, rows.measure_distances(sums)))
     assert all((a == b).all() for a, b in zip(*results, strict=True))
 
 

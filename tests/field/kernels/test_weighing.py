@@ -12,8 +12,8 @@ from tests.strategies import extreme_residues
 def both(lanes, m, width, k, rows, weights, threads=1):
     basis = Basis(LANE_PRIMES[:lanes])
     found = coded_rows(basis, m, width, threads=threads)
-    found.add(0, rows)
-    found.finish()  # the slot behind the features holds norms, which are in no sum
+    found.add_rows(0, rows)
+    found.finish_rows()  # the slot behind the features holds norms, which are in no sum
     want = [
         [[sum(x * y for x, y in zip(a, b, strict=True)) % p for b in row.T.tolist()] for a in lane.tolist()]
         for row, lane, p in zip(rows.astype(object), weights.astype(object), basis.primes, strict=True)
@@ -56,6 +56,6 @@ def test_sums_go_on_from_piece_to_piece(monkeypatch):
     rows, weights = extreme_residues(basis, (m, 5), 3), extreme_residues(basis, (64, m), 4)
     assert weighing._CACHED // (4 * 48 * 64) < 200
     got = coded_rows(basis, m, 5)
-    got.add(0, rows)
+    got.add_rows(0, rows)
     want = basis.matmul(weights, rows)
     assert np.array_equal(got.weighted_sums(weights), want)

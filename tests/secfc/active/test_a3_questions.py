@@ -113,10 +113,10 @@ def ask_more(monkeypatch, questions, policy, **parameters):
             )
             step = yield from ask(asked, clusters)
             answered.append(asked)
-            history.append(step.labels if method == "step" else labels)
+            history.append(step.labels if method == "take_step" else labels)
         return Trace(k, (np.maximum(history[-1], 0),), (0,) * k, True)
 
-    monkeypatch.setattr(CodedSource, "lloyd", lloyd)
+    monkeypatch.setattr(CodedSource, "run_lloyd", lloyd)
     way = build_algorithm(
         secfc.SecFC,
         **{"k": 3, "t": 1, "init": secfc.RandomLabels(), "max_iter": 3, "disclosure": policy} | parameters,
@@ -145,13 +145,13 @@ def pair(i):
 
 
 def pairs(labels, k):
-    yield "step", labels, k
+    yield "take_step", labels, k
     for i in range(30):
-        yield "step", pair(i), k
+        yield "take_step", pair(i), k
 
 
 def other_start(labels, k):
-    yield "step", swapped(labels), k
+    yield "take_step", swapped(labels), k
 
 
 def distances(labels, k):
@@ -204,8 +204,8 @@ def test_centers_of_other_labels_than_the_last_are_refused(monkeypatch, policy):
     """A server that has the centers of single points opened reads these points."""
     fed, alone = federation(), np.zeros(40, np.int32)
     alone[7], alone[23] = 1, 2
-    centers = CodedSource.centers
-    monkeypatch.setattr(CodedSource, "centers", lambda self, labels, k: centers(self, alone, k))
+    centers = CodedSource.reveal_centers
+    monkeypatch.setattr(CodedSource, "reveal_centers", lambda self, labels, k: centers(self, alone, k))
     way = secfc.SecFC(
         k=3, threshold=1, release=secfc.Release(reveal_centers=True, smallest_center=1), disclosure=policy
     )
@@ -265,8 +265,8 @@ def test_a_seed_is_a_part_of_the_plan_and_gives_the_same_start_everywhere():
 
 def chosen(labels, k):
     """One honest step, then a clustering of the server's choice."""
-    yield "step", labels, k
-    yield "step", pair(5), 3
+    yield "take_step", labels, k
+    yield "take_step", pair(5), 3
 
 
 @pytest.mark.parametrize("policy", POLICIES[:2], ids=["dealt", "undealt"])

@@ -105,7 +105,7 @@ def test_an_open_t_is_chosen_as_the_shell_chooses_it(n, way):
 
     undealt = way.get("disclosure") == "final-labels"
     t, *_ = choose_code(n, None, way.get("ell"), most=MAX_T if undealt else None)
-    chosen = build_algorithm(secfc.SecFC, k=2, **way).among(tuple(map(str, range(n))))
+    chosen = build_algorithm(secfc.SecFC, k=2, **way).restrict_clients(tuple(map(str, range(n))))
     assert chosen.threshold.t == t
     assert chosen == build_algorithm(secfc.SecFC, k=2, t=t, **way)
 

@@ -71,7 +71,7 @@ def check(plan, rng, coins):
         values.append(np.where(rng.random(shape) < share, extreme, rng.integers(-most, most + 1, shape)))
     results = arrive(plan, values, coins)
     shared = np.sum(values, axis=0) if plan.layout.mixed else np.concatenate(values)
-    told = {j: results[name][1].read(0, plan.m) for j, name in enumerate(plan.clients)}
+    told = {j: results[name][1].read_rows(0, plan.m) for j, name in enumerate(plan.clients)}
     assert all(results[name][0] is plan for name in (*plan.clients, SERVER))
     segments = plan.code.interpolate(told, 1)
     got = plan.code.basis.lift_signed(segments).transpose(1, 0, 2).reshape(plan.m, -1)[:, : plan.d]

@@ -354,7 +354,7 @@ def test_rows_are_multiplied_slice_by_slice(primes):
     factors = rng.integers(1, 4, m)
     factors[:100] = 1
     rows = coded_rows(basis, m, 2)
-    rows.add(0, values)
+    rows.add_rows(0, values)
     scale_rows(rows, np.broadcast_to(factors.astype(basis.dtype), (basis.lanes, m)))
-    for lane, before, p in zip(rows.read(0, m), values, primes, strict=True):
+    for lane, before, p in zip(rows.read_rows(0, m), values, primes, strict=True):
         assert (lane.astype(object) == before.astype(object) * factors[:, None] % p).all()

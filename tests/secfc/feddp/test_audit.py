@@ -51,9 +51,9 @@ class Stingy(SharedNoise):
 
     factor: float = 1.0
 
-    def share(self, noise, sensitivity, values, honest, coins):
+    def share_noise(self, noise, sensitivity, values, honest, coins):
         less = GaussianStep(noise.multiplier / self.factor)
-        return super().share(less, sensitivity, values, honest, coins)
+        return super().share_noise(less, sensitivity, values, honest, coins)
 
 
 class Enough(Exception):  # noqa: N818 - not an error

@@ -82,8 +82,10 @@ class Stingy(SharedNoise):
 
     part: float = 0.5
 
-    def share(self, noise, sensitivity, values, honest, coins):
-        return super().share(GaussianStep(noise.multiplier * self.part), sensitivity, values, honest, coins)
+    def share_noise(self, noise, sensitivity, values, honest, coins):
+        return super().share_noise(
+            GaussianStep(noise.multiplier * self.part), sensitivity, values, honest, coins
+        )
 
 
 def test_noise_in_layers_is_what_it_claims_and_half_of_it_is_refuted_in_one_run():
@@ -115,9 +117,9 @@ class Quieter(ServerNoise):
 
     part: float = 0.5
 
-    def release(self, noise, sensitivity, total, honest, coins, **more):
+    def release_sum(self, noise, sensitivity, total, honest, coins, **more):
         less = GaussianStep(noise.multiplier * self.part)
-        return super().release(less, sensitivity, total, honest, coins, **more)
+        return super().release_sum(less, sensitivity, total, honest, coins, **more)
 
 
 def test_half_the_noise_is_refuted_in_one_run():

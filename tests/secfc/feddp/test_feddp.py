@@ -248,7 +248,7 @@ def test_the_honest_clients_noise_reaches_sigma():
     # 2000 numbers from 6 of 12 clients: the sample variance is off by 15 % about once in 10**5.
     noise, place = GaussianStep(4.0), SharedNoise()
     total = sum(
-        place.share(
+        place.share_noise(
             noise, 1000.0, np.zeros(2000, np.int64), HonestCounts(6, 6), SeededCoins(7, f"client-{j}")
         )
         for j in range(6)
@@ -434,7 +434,7 @@ def test_given_centers_of_private_origin_make_the_run_non_private(data):
 def test_spheres_are_packed_apart():
     points = np.random.default_rng(0).standard_normal((50, 3))
     radius = np.linalg.norm(points, axis=1).max()
-    centers = SpherePacking().draw(points, 4, np.random.default_rng(1))
+    centers = SpherePacking().draw_centers(points, 4, np.random.default_rng(1))
     gaps = [np.linalg.norm(centers[i] - centers[j]) for i in range(4) for j in range(i)]
     to_wall = radius - np.abs(centers).max()
     # Four spheres of radius r/2 fit, and random search finds nearly that.

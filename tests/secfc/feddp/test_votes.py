@@ -146,8 +146,10 @@ def test_sums_over_cones_move_within_their_sensitivity(relation):
 class Quieter(ServerNoise):
     """Half the declared noise."""
 
-    def release(self, noise, sensitivity, total, honest, coins, **more):
-        return super().release(GaussianStep(noise.multiplier / 2), sensitivity, total, honest, coins, **more)
+    def release_sum(self, noise, sensitivity, total, honest, coins, **more):
+        return super().release_sum(
+            GaussianStep(noise.multiplier / 2), sensitivity, total, honest, coins, **more
+        )
 
 
 def test_an_audit_of_a_run_spends_at_most_the_claim_and_refutes_half_the_noise():

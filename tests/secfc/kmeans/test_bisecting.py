@@ -41,7 +41,9 @@ from tests.small import grid, on_grid, same_runs
 
 def drawn(points, k, seed, start=None):
     """The first labels on plaintext integers, without anybody to talk to."""
-    role = (start or Bisecting()).draw(len(points), k, np.random.default_rng(seed), PlainSource(points))
+    role = (start or Bisecting()).draw_labels(
+        len(points), k, np.random.default_rng(seed), PlainSource(points)
+    )
     with pytest.raises(StopIteration) as done:
         next(role)
     return done.value.value
@@ -269,12 +271,12 @@ def test_separation_may_follow_it():
 @pytest.mark.parametrize("seed", range(20))
 def test_a_chosen_point_is_not_drawn_again_whatever_a_liar_says_of_it(trials, seed):
     class Lied(PlainSource):
-        def drawn(self, labels, k, draw):
+        def draw_points(self, labels, k, draw):
             yield from ()
             # Every point is as far from itself as from all others.
             return draw(UInt128(*np.array([[[0] * len(labels)] * k, [[7] * len(labels)] * k], np.uint64)))
 
-    role = KMeansPlusPlus(trials).draw(9, 6, np.random.default_rng(seed), Lied(grid(9, 2, seed)))
+    role = KMeansPlusPlus(trials).draw_labels(9, 6, np.random.default_rng(seed), Lied(grid(9, 2, seed)))
     with pytest.raises(StopIteration) as done:
         next(role)
     assert sorted(done.value.value[done.value.value >= 0]) == list(range(6))
@@ -287,16 +289,16 @@ class Asked(PlainSource):
         super().__init__(points)
         self.counts = []
 
-    def drawn(self, labels, k, draw):
+    def draw_points(self, labels, k, draw):
         assert sorted(labels[labels >= 0].tolist()) == list(range(k))
         self.counts.append(k)
-        return super().drawn(labels, k, draw)
+        return super().draw_points(labels, k, draw)
 
 
 def test_kmeans_plus_plus_takes_the_best_of_a_few_points():
     points = grid(200, 3, 1, reach=1000)
     source = Asked(points)
-    role = KMeansPlusPlus().draw(200, 8, np.random.default_rng(0), source)
+    role = KMeansPlusPlus().draw_labels(200, 8, np.random.default_rng(0), source)
     with pytest.raises(StopIteration) as done:
         next(role)
     chosen = np.flatnonzero(done.value.value >= 0)
@@ -700,7 +702,7 @@ def test_more_levels_than_planned_are_refused(monkeypatch):
         if not isinstance(source, CodedSource):
             return (yield from honest(self, halves, c, most, source))
         levels.append(c)
-        yield from source.split(halves, c, lambda gains: halves // 2)
+        yield from source.split_clusters(halves, c, lambda gains: halves // 2)
         return halves // 2, []
 
     honest = Bisecting._split

@@ -352,13 +352,13 @@ def test_costs_of_other_clusters_than_were_opened_are_refused(kind):
 
 @pytest.mark.parametrize("policy", ["distances", "dealt by the server"])
 def test_labels_that_no_merges_give_are_refused(policy, monkeypatch):
-    honest = CodedSource.weighed
+    honest = CodedSource.weigh_merges
 
     def lying(self, labels, c, choose):
         told = yield from honest(self, labels, c, choose)
         return np.roll(told, 1)
 
-    monkeypatch.setattr(CodedSource, "weighed", lying)
+    monkeypatch.setattr(CodedSource, "weigh_merges", lying)
     monkeypatch.setattr(bisecting, "_whole", whole_for_clients(bisecting._whole))
     with pytest.raises((FaultyServer, SuspectedParties), match="where the plan has"):
         run(blobs(), POLICIES[policy])

@@ -155,7 +155,7 @@ def test_a_cut_is_across_the_mean_and_ties_go_to_the_first_half():
 def test_it_leads_to_k_clusters_or_to_as_many_as_there_are(m, k, seed, whole):
     k = min(k, m)
     points = (federation(1, m, 2, seed, whole).stacked() * 50).astype(np.int64)
-    labels = run_alone(Splitting().draw(m, k, np.random.default_rng(seed), PlainSource(points)))
+    labels = run_alone(Splitting().draw_labels(m, k, np.random.default_rng(seed), PlainSource(points)))
     found = np.unique(labels)
     assert found.tolist() == list(range(len(found)))
     # Points that coincide are never cut apart.
@@ -287,7 +287,9 @@ def test_hidden_owners_have_the_labels_of_plaintext():
     for rows, party in zip(result.rows, data.parties, strict=True):
         points[rows] = party.points
     source = PlainSource(result.plan.quantizer(points))
-    start = run_alone(Splitting().draw(len(points), 4, np.random.default_rng(result.plan.seed), source))
+    start = run_alone(
+        Splitting().draw_labels(len(points), 4, np.random.default_rng(result.plan.seed), source)
+    )
     trace = run_alone(lloyd(start, 4, 300, source))
     assert result.n_iter == trace.n_iter
     for labels, rows in zip(result.labels, result.rows, strict=True):

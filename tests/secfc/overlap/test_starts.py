@@ -73,12 +73,12 @@ SHIFTED = centroids([[0.0], [10], [6], [16]], [0, 0, 1, 1])
 @pytest.mark.parametrize("start", [MaxMin(), Synchronized(), Automatic()], ids=repr)
 def test_whole_clients_are_matched_where_the_nearest_centroid_is_wrong(start):
     """Hand case 2: clients {0, 10} and {6, 16}."""
-    assert groups(start.groups(SHIFTED, 2).labels) == {(0, 2), (1, 3)}
+    assert groups(start.group_centroids(SHIFTED, 2).labels) == {(0, 2), (1, 3)}
 
 
 @pytest.mark.parametrize("start", [NearestMerge(), Constrained(), Automatic(paper=True)], ids=repr)
 def test_the_nearest_centroids_are_merged_though_it_is_wrong(start):
-    assert groups(start.groups(SHIFTED, 2).labels) == {(0, 3), (1, 2)}
+    assert groups(start.group_centroids(SHIFTED, 2).labels) == {(0, 3), (1, 2)}
 
 
 THREE = [[0.0, 0, NAN], [9, 9, NAN], [NAN, 1, 2], [NAN, 10, 8], [NAN, NAN, 3], [NAN, NAN, 7]]
@@ -86,7 +86,7 @@ THREE = [[0.0, 0, NAN], [9, 9, NAN], [NAN, 1, 2], [NAN, 10, 8], [NAN, NAN, 3], [
 
 @pytest.mark.parametrize("start", [NearestMerge(), Constrained(), Synchronized()], ids=repr)
 def test_a_chain_is_matched_link_by_link(start):
-    found = start.groups(centroids(THREE, [0, 0, 1, 1, 2, 2]), 2)
+    found = start.group_centroids(centroids(THREE, [0, 0, 1, 1, 2, 2]), 2)
     assert groups(found.labels) == {(0, 2, 4), (1, 3, 5)}
     assert found.said == ()
 
@@ -94,41 +94,41 @@ def test_a_chain_is_matched_link_by_link(start):
 def test_no_two_local_clusters_of_a_client_are_merged():
     found = centroids([[0.0], [1], [50], [0.4], [51]], [0, 0, 0, 1, 1])
     for start in (NearestMerge(), Constrained(), Synchronized()):
-        labels = start.groups(found, 3).labels
+        labels = start.group_centroids(found, 3).labels
         assert len(set(labels[:3].tolist())) == len(set(labels[3:].tolist())) + 1 == 3
 
 
 def test_clients_with_fewer_clusters_than_there_are():
     found = centroids([[0.0], [10], [10.5], [20], [0.2], [20.3]], [0, 0, 1, 1, 2, 2])
-    assert groups(Constrained().groups(found, 3).labels) == {(0, 4), (1, 2), (3, 5)}
-    assert groups(Automatic().groups(found, 3).labels) == {(0, 4), (1, 2), (3, 5)}
+    assert groups(Constrained().group_centroids(found, 3).labels) == {(0, 4), (1, 2), (3, 5)}
+    assert groups(Automatic().group_centroids(found, 3).labels) == {(0, 4), (1, 2), (3, 5)}
     # No client has three: Method A begins at the first one's two and the farthest, and lands there too.
-    assert groups(NearestMerge().groups(found, 3).labels) == {(0, 4), (1, 2), (3, 5)}
+    assert groups(NearestMerge().group_centroids(found, 3).labels) == {(0, 4), (1, 2), (3, 5)}
     with pytest.raises(InputError, match=r"no client has k=3 local clusters .the most is 2"):
-        Synchronized().groups(found, 3)
+        Synchronized().group_centroids(found, 3)
 
 
 def test_what_is_comparable_to_nothing_is_named_and_stays_out():
     found = centroids([[0.0, NAN], [9, NAN], [1, NAN], [8, NAN], [NAN, 5]], [0, 0, 1, 1, 2])
     for start in (NearestMerge(), Synchronized(), MaxMin()):
-        made = start.groups(found, 2)
+        made = start.group_centroids(found, 2)
         assert made.labels[4] == -1
         assert "1 local clusters of site-2 belong to no cluster" in made.said[-1]
-    assert set(Constrained().groups(found, 2).labels[:4].tolist()) == {0, 1}
+    assert set(Constrained().group_centroids(found, 2).labels[:4].tolist()) == {0, 1}
 
 
 def test_ties_go_to_the_lowest_number_and_equal_centroids_make_clusters_all_the_same():
     equal = centroids([[1.0]] * 4, [0, 0, 1, 1])
     for start in (NearestMerge(), Constrained(), Synchronized()):
-        assert groups(start.groups(equal, 2).labels) == {(0, 2), (1, 3)}
-    assert MaxMin().groups(equal, 2).labels.tolist() == [0, 0, 0, 0]
-    assert MaxMin().groups(equal, 1).labels.tolist() == [0, 0, 0, 0]
+        assert groups(start.group_centroids(equal, 2).labels) == {(0, 2), (1, 3)}
+    assert MaxMin().group_centroids(equal, 2).labels.tolist() == [0, 0, 0, 0]
+    assert MaxMin().group_centroids(equal, 1).labels.tolist() == [0, 0, 0, 0]
 
 
 def test_more_clusters_than_local_ones_are_refused():
     for start in (NearestMerge(), Constrained(), Synchronized(), MaxMin(), Automatic()):
         with pytest.raises(InputError, match="k=5 clusters of 4 local ones at 2 clients"):
-            start.groups(SHIFTED, 5)
+            start.group_centroids(SHIFTED, 5)
 
 
 def test_the_papers_rule_chooses_by_what_is_said_and_by_features_and_warns():
@@ -147,12 +147,12 @@ def test_the_papers_rule_chooses_by_what_is_said_and_by_features_and_warns():
 def test_local_clusters_are_as_many_as_told_or_as_the_silhouette_says():
     rng = np.random.default_rng(0)
     points = np.concatenate([rng.normal(10 * h, 1, (20, 2)) for h in range(3)])
-    assert len(set(LocalKMeans().labels(points, 5, 0, "a").tolist())) == 5
-    assert len(set(LocalKMeans(2).labels(points, 5, 0, "a").tolist())) == 2
+    assert len(set(LocalKMeans().label_points(points, 5, 0, "a").tolist())) == 5
+    assert len(set(LocalKMeans(2).label_points(points, 5, 0, "a").tolist())) == 2
     named = LocalKMeans({"a": 4})
-    assert [len(set(named.labels(points, 5, 0, who).tolist())) for who in ("a", "b")] == [4, 5]
-    assert len(set(Silhouette().labels(points, 6, 0, "a").tolist())) == 3
-    assert Silhouette().labels(points[:2], 6, 0, "a").tolist() == [0, 0]
+    assert [len(set(named.label_points(points, 5, 0, who).tolist())) for who in ("a", "b")] == [4, 5]
+    assert len(set(Silhouette().label_points(points, 6, 0, "a").tolist())) == 3
+    assert Silhouette().label_points(points[:2], 6, 0, "a").tolist() == [0, 0]
     assert kmeans(np.ones((4, 2)), 3, 0, 1).tolist() == [0, 0, 0, 0]
     assert renumber_labels(np.array([5, -1, 2, 5])).tolist() == [1, -1, 0, 1]
 
@@ -166,7 +166,7 @@ def test_what_is_no_clusterer_is_refused_by_name():
             return np.zeros(len(points) + 1)
 
     with pytest.raises(InputError, match=r"Wrong labels 3 points by an array of shape \(4,\), float64"):
-        ExternalClusterer(Wrong()).labels(np.zeros((3, 1)), 2, 0, "a")
+        ExternalClusterer(Wrong()).label_points(np.zeros((3, 1)), 2, 0, "a")
     with pytest.raises(InputError, match="k=0"):
         LocalKMeans(0)
 

@@ -67,8 +67,12 @@ class HonestNoise:
             SharedNoise(),
             np.zeros_like(values),
         )
-        dealt = [place.share(noise, self.sensitivity, nothing, self.crowd, coins) for _ in range(self.honest)]
-        return place.release(noise, self.sensitivity, values + sum(dealt), self.crowd, coins, complete=True)
+        dealt = [
+            place.share_noise(noise, self.sensitivity, nothing, self.crowd, coins) for _ in range(self.honest)
+        ]
+        return place.release_sum(
+            noise, self.sensitivity, values + sum(dealt), self.crowd, coins, complete=True
+        )
 
 
 MECHANISMS = [
