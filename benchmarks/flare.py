@@ -26,9 +26,9 @@ from field.secrets.coins import SystemCoins
 from secfc.deploy.flare.cards import Kit
 from secfc.deploy.flare.policy import write_site_rules
 from secfc.deploy.flare.project import write_project
+from secfc.deploy.keys import HEAD
 from secfc.deploy.local import local_carrier
 from secfc.deploy.runfile import RunFile, Waiting
-from secfc.deploy.site import HEAD
 from secfc.roles.exchange import SERVER, PartyId, Role
 
 LEAD = "lead@example.org"

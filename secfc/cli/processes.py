@@ -116,8 +116,8 @@ def rehearse(method: Method, asked: AskedOptions, federation: Federation, screen
 
 def lay_out(folder: Path, method: Method, asked: AskedOptions, federation: Federation) -> Any:
     """The run file, and a directory for each party: key, site file and rows."""
+    from secfc.deploy.keys import create_key_file
     from secfc.deploy.runfile import RunFile, new_session
-    from secfc.deploy.site import create_key_file
 
     features = federation.feature_names or tuple(f"feature {i}" for i in range(federation.d))
     keys, columns, linkage = {}, {}, asked.settings.linkage

@@ -1,7 +1,9 @@
 """What a site did in its runs, when and with what outcome: signed lines, each chained to the one before.
 
 A line is a JSON object in canonical form: `n` counts from 0, `before` is the hash of the line before, `key`
-the public identity that `signature` is of.  Nothing of data is in it: names, terms, times, outcomes.
+the public identity that `signature` is of: the site's first one, or one that follows it by a line that holds
+an announcement signed by both (`secfc.deploy.keys.KeyNotice`), and that no line revokes.  Nothing of data is
+in it: names, terms, times, outcomes.
 
 Found in the file alone: a line that was altered, left out in between, put elsewhere or added by whoever has
 not the site's key, and half a line at the end.  Lines that are cut off at the end, and a file that the owner
@@ -25,6 +27,7 @@ from typing import Any
 
 from field.secrets.channels import Identity
 from secfc.deploy.history import lock_file
+from secfc.deploy.keys import KeyNotice
 from secfc.errors import InputError, PartyId
 from secfc.transport.handshake import verify
 
@@ -156,7 +159,7 @@ def verify_chain(data: bytes) -> Iterator[Finding]:
         yield Finding(
             len(lines) + 1, f"half a line of {len(rest)} bytes: the file was cut, or a process died"
         )
-    before, key = START, None
+    before, keys = START, set[str]()
     for number, line in enumerate(lines):
         said = parse_line(line)
         if said is None:
@@ -168,9 +171,16 @@ def verify_chain(data: bytes) -> Iterator[Finding]:
                 )
             if not is_signed(said):
                 yield Finding(number + 1, "its signature is not of its words: it was altered")
-            if key not in (None, said["key"]):
-                yield Finding(number + 1, "another key signed it than the lines before")
-            key = said["key"]
+            if keys and said["key"] not in keys:
+                yield Finding(
+                    number + 1, "another key signed it than the lines before, and none of these announced it"
+                )
+            keys.add(said["key"])
+            if (notice := announced_key(said)) is not None and notice.key.hex() in keys:
+                if notice.following is None:
+                    keys.remove(notice.key.hex())
+                else:
+                    keys.add(notice.following.hex())
         before = hash_line(line)
 
 
@@ -192,6 +202,14 @@ def is_signed(said: Mapping[str, Any]) -> bool:
     except (TypeError, ValueError):
         return False
     return verify(key, signature, PURPOSE + canonical_json(rest))
+
+
+def announced_key(said: Mapping[str, Any]) -> KeyNotice | None:
+    """What a line says of a key, signed by that key; None where it says nothing of the kind."""
+    try:
+        return KeyNotice.of(said["notice"], "")
+    except (KeyError, InputError):
+        return None
 
 
 def check_heads(data: bytes, heads: Iterable[tuple[str, Head]]) -> Iterator[Finding]:

@@ -5,18 +5,15 @@ It is TOML, belongs to the site, and is read by nobody else; no other party, and
 
 from __future__ import annotations
 
-import hashlib
 import json
-import os
-import stat
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
 from field.secrets.channels import Identity
-from field.secrets.coins import SystemCoins
 from secfc.data.dialects import Dialect
 from secfc.deploy.floors import NOTHING, Floors
+from secfc.deploy.keys import Ask, load_key_file, read_public
 from secfc.deploy.toml_tables import TomlTable, read_table
 from secfc.errors import InputError
 from secfc.roles.exchange import SERVER, PartyId
@@ -62,6 +59,15 @@ def _scratch(site: TomlTable, path: Path) -> Path:
     return path
 
 
+def _key_names(site: TomlTable) -> tuple[str, ...]:
+    """One key, or several."""
+    found = site.get("key", (str, list))
+    names = (found,) if isinstance(found, str) else site.texts("key")
+    if not names:
+        raise InputError(f"{site.where}: key = []: the file of a key is needed. `secfc deploy key` makes one")
+    return names
+
+
 class SiteFileInterface:
     """How files are read, in words of a site file; what all sites agree on is in the run file."""
 
@@ -90,7 +96,8 @@ OWN = (*(f.name for f in fields(Dialect)), "id_column", "drop_unfit")
 class SiteFile:
     """One party's own settings.
 
-    party: its name in the run file.  run: that file.  key: of its identity.  data: None for the server.
+    party: its name in the run file.  run: that file.  keys: files of its identities: the present one first,
+    then those of before, which run files may still pin.  data: None for the server.
     journal: a directory for what it must not forget if it dies; results: one for what it learns.
     hub: where the hub is, if not where the run file says.  derived_bound: whether the others may learn the
     power of two that no value of its rows exceeds.  threads: of the processor, for what can be spread over
@@ -99,7 +106,7 @@ class SiteFile:
 
     party: PartyId
     run: Path
-    key: Path
+    keys: tuple[Path, ...]
     data: Data | None = None
     journal: Path = Path("journal")
     results: Path = Path("results")
@@ -112,6 +119,22 @@ class SiteFile:
     def journal_of(self, session: bytes) -> Path:
         """Where the journal of this run is, while it goes on."""
         return self.journal / f"{session.hex()[:16]}.journal"
+
+    def identity(self, pinned: bytes, ask: Ask | None = None) -> Identity:
+        """The identity that a run file has for this site, of whichever of its keys that is.
+
+        Raises InputError if it is of none; OSError.
+        """
+        publics = {path: read_public(path) for path in self.keys}
+        for path, public in publics.items():
+            if public == pinned:
+                return load_key_file(path, ask)
+        path, public = next(iter(publics.items()))
+        raise InputError(
+            f"{path} is another key than the run file has for {self.party}: its public line is "
+            f"{public.hex()}. Correct the run file, at all sites, or name the right key; after a change of "
+            'keys both, as key = ["next.key", "site.key"]'
+        )
 
     @classmethod
     def read(cls, path: Path) -> SiteFile:
@@ -135,7 +158,7 @@ class SiteFile:
         found = cls(
             party,
             folder / site.text("run"),
-            folder / site.text("key"),
+            tuple(folder / name for name in _key_names(site)),
             own,
             folder / site.text("journal", "journal"),
             folder / site.text("results", "results"),
@@ -150,65 +173,3 @@ class SiteFile:
         for part in (site, data, table):
             part.finish()
         return found
-
-
-# --------------------------------------------------------------------------------------------------
-# A party's key: made once, kept in a file that nobody else reads, known to others by its fingerprint.
-
-HEAD = "secfc identity, secret: "
-SIZE = 32
-
-
-def identity_fingerprint(public: bytes) -> str:
-    """Eight groups of four characters that stand for a public identity (32 bytes), to be read out aloud.
-
-    >>> identity_fingerprint(bytes(32))
-    'inf4 5igl gzng irpl xwyb hzs6 vokh 4f5q'
-    """
-    import base64
-
-    digest = hashlib.blake2b(public, digest_size=20, person=b"secfc fingerprin").digest()
-    text = base64.b32encode(digest).decode().lower()
-    return " ".join(text[i : i + 4] for i in range(0, len(text), 4))
-
-
-def draw_identity() -> Identity:
-    """A new identity, which no file keeps."""
-    return Identity.draw(SystemCoins())
-
-
-def create_key_file(path: Path) -> Identity:
-    """A new identity, in a new file of mode 0600.
-
-    Raises InputError for a file that is there; OSError.
-    """
-    secret = SystemCoins().bytes(SIZE)
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
-    try:
-        descriptor = os.open(path, flags, 0o600)
-    except FileExistsError:
-        raise InputError(
-            f"{path} exists: a key that is replaced makes every run file wrong that pins it. Name another "
-            "file, or move this one away"
-        ) from None
-    with os.fdopen(descriptor, "w", encoding="ascii") as file:
-        file.write(HEAD + secret.hex() + "\n")
-        file.flush()
-        os.fsync(file.fileno())
-    return Identity(secret)
-
-
-def load_key_file(path: Path) -> Identity:
-    """The identity in a file.  Raises InputError for a file that is none or is open to others; OSError."""
-    if path.is_dir():
-        raise InputError(f"{path} is a directory: name the file of a key in it")
-    if os.name == "posix" and stat.S_IMODE(path.stat().st_mode) & 0o077:
-        raise InputError(f"{path} may be read by others: a key is its owner's alone. Run chmod 600 {path}")
-    text = path.read_text(encoding="ascii", errors="replace").strip()
-    try:
-        secret = bytes.fromhex(text.removeprefix(HEAD)) if text.startswith(HEAD) else b""
-    except ValueError:
-        secret = b""
-    if len(secret) != SIZE:
-        raise InputError(f"{path} is no key: `secfc deploy key` makes one")
-    return Identity(secret)

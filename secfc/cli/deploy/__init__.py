@@ -10,7 +10,7 @@ from secfc.cli.errors import Lazily, RefusedInput
 
 # Where each command is, and its line in the help.
 COMMANDS = {
-    "key": ("secfc.cli.deploy.init:key", "Make a site's key, or show the public part of one."),
+    "key": ("secfc.cli.deploy.keys:key", "Make a site's key, or show the public part of one."),
     "init": ("secfc.cli.deploy.init:init", "Write the run file, and each site's own."),
     "check": ("secfc.cli.deploy.check:check", "Would a run work here, and do we agree to it?"),
     "hub": ("secfc.cli.deploy.hub:hub", "Forward what the parties of runs seal."),
@@ -24,6 +24,7 @@ COMMANDS = {
         "secfc.cli.deploy.rehearse:rehearse_run",
         "What if a party were away? On made-up rows, here.",
     ),
+    "keys": ("secfc.cli.deploy.keys:keys_group", "Change a site's key, or revoke one."),
     "audit": ("secfc.cli.deploy.audit:audit_group", "Verify and show what sites have on record."),
     "predict": ("secfc.cli.deploy.predict:predict", "Label new rows, after a run."),
     "flare": ("secfc.cli.deploy.flare:flare", "Write what NVIDIA FLARE needs to carry a run."),

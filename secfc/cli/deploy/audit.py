@@ -18,9 +18,17 @@ import click
 from secfc.cli.deploy.readiness import CheckResult
 from secfc.cli.errors import Lazily, RefusedInput, bad_input
 from secfc.cli.options import argument, command
-from secfc.deploy.audit_log import Finding, Head, canonical_json, check_heads, parse_line, verify_chain
+from secfc.deploy.audit_log import (
+    Finding,
+    Head,
+    announced_key,
+    canonical_json,
+    check_heads,
+    parse_line,
+    verify_chain,
+)
 from secfc.deploy.consent import floors_digest, head_in, read_consent
-from secfc.deploy.site import identity_fingerprint
+from secfc.deploy.keys import identity_fingerprint
 
 # Where each command is, and its line in the help.
 COMMANDS = {
@@ -55,9 +63,9 @@ class Chain:
         return [said for line in self.data.split(b"\n")[:-1] if (said := parse_line(line)) is not None]
 
     @property
-    def key(self) -> str | None:
-        """The public identity that the first line names."""
-        return next((said["key"] for said in self.entries), None)
+    def keys(self) -> tuple[str, ...]:
+        """The public identities that its lines name, in their order."""
+        return tuple(dict.fromkeys(said["key"] for said in self.entries))
 
 
 @dataclass(frozen=True)
@@ -130,16 +138,15 @@ def verify_lines(records: Records) -> Iterator[CheckResult]:
     """Findings, file by file."""
     heads = records.heads()
     for chain in records.chains:
-        held = heads[chain.key] if chain.key is not None else []
+        held = [one for key in chain.keys for one in heads[key]]
         wrong = [*verify_chain(chain.data), *wrong_words(chain), *check_heads(chain.data, held)]
         for found in dict.fromkeys(map(str, wrong)):
             yield CheckResult("fail", str(chain.path), found)
         if wrong:
             continue
         count = len(chain.entries)
-        who = "" if chain.key is None else (
-            f" of {chain.entries[0]['party']}, by the key {identity_fingerprint(bytes.fromhex(chain.key))}"
-        )  # fmt: skip
+        who = f" of {chain.entries[0]['party']}, by the key " if chain.keys else ""
+        who += ", and then ".join(map(identity_fingerprint_of, chain.keys))
         yield CheckResult("ok", str(chain.path), f"{count} lines{who}")
         last = max((head.lines for holder, head in held if holder != str(chain.path)), default=0)
         if count > last:
@@ -201,6 +208,7 @@ def show_records(given: RecordFiles) -> None:
 
 def walk_lines(chain: Chain, reports: list[Facts]) -> Iterator[str]:
     """What a verified chain says, run by run in the order of their first lines."""
+    yield from key_lines(chain)
     sessions = dict.fromkeys(e["session"] for e in chain.entries if "session" in e)
     for session in sessions:
         lines = [e for e in chain.entries if e.get("session") == session]
@@ -215,6 +223,17 @@ def walk_lines(chain: Chain, reports: list[Facts]) -> Iterator[str]:
                 if report["data_sha256"] is not None:
                     yield f"    on a data file of SHA-256 {report['data_sha256']}"
                 yield from (f"    learned: {sentence}" for sentence in report["learned"])
+
+
+def key_lines(chain: Chain) -> Iterator[str]:
+    """What was done to keys."""
+    for said in chain.entries:
+        if (notice := announced_key(said)) is not None:
+            now, then = identity_fingerprint(notice.key), notice.following
+            more = "is revoked" if then is None else (
+                f"is followed by {identity_fingerprint(then)}, and accepted until {notice.until}"
+            )  # fmt: skip
+            yield f"{said['time']}  {said['by']}: {said['what']}: the key {now} {more}"
 
 
 def party_lines(said: Facts) -> Iterator[str]:

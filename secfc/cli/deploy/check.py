@@ -32,7 +32,7 @@ from secfc.cli.errors import cautions_noted
 from secfc.cli.options import argument, command, option
 from secfc.cli.screen import time_work
 from secfc.deploy.audit_log import verify_chain
-from secfc.deploy.site import identity_fingerprint
+from secfc.deploy.keys import identity_fingerprint, is_protected, read_public
 from secfc.roles.exchange import SERVER
 
 if TYPE_CHECKING:
@@ -80,6 +80,7 @@ def check_lines(site: LoadedSite, *, offline: bool) -> Iterator[CheckResult]:
     for name, key in run.identities.items():
         own = "  (this site)" if name == site.file.party else ""
         yield CheckResult("ok", "party", f"{name:16}  {identity_fingerprint(key)}{own}")
+    yield from check_keys(site)
     asked = site.agreed()
     site.check_session()
     if run.schema is not None:
@@ -132,6 +133,19 @@ def earlier_runs(site: LoadedSite, asked: Built, party: Party) -> Iterator[Check
                 more += f", beside what this run shows ({now}): together they tell more than either"
         which = f"all {rows} rows were" if shared == rows else f"{shared} of the {rows} rows were"
         yield CheckResult("warn", "earlier", f"{which} in {name}{when}: {shown}. {more}")
+
+
+def check_keys(site: LoadedSite) -> Iterator[CheckResult]:
+    """Whether keys that the run file has are to be replaced, and how this site's own lies on disc."""
+    known = site.known_keys
+    for name, key in site.run.identities.items():
+        if (said := known.words(key)) is not None:
+            yield CheckResult("warn", "key", f"{name}'s is {said}. New run files pin the key that follows")
+    path = next(one for one in site.file.keys if read_public(one) == site.identity.public)
+    lies = "under a passphrase" if is_protected(path) else (
+        f"as it is, for whoever reads the file: `secfc deploy key {path} --passphrase` changes that"
+    )  # fmt: skip
+    yield CheckResult("ok", "key", f"{path} lies {lies}")
 
 
 def check_audit(site: LoadedSite) -> CheckResult:

@@ -15,8 +15,8 @@ from secfc.cli.outputs import check_output, explaining_writes, write_all
 from secfc.cli.settings import Overwriting, TextFiles
 from secfc.data.dialects import changed_words
 from secfc.data.linkage import read_linkage
+from secfc.deploy.keys import identity_fingerprint
 from secfc.deploy.runfile import SESSION, RunFile, new_session
-from secfc.deploy.site import create_key_file, identity_fingerprint, load_key_file
 from secfc.roles.exchange import SERVER
 
 SITE = """\
@@ -25,7 +25,7 @@ SITE = """\
 [site]
 party = {party}
 run = {run}                # the run file, the same at all sites
-key = {key}                # `secfc deploy key` made it
+key = {key}                # `secfc deploy key` made it; after a change of keys ["next.key", "site.key"]
 journal = "journal"             # what this site must not forget if it dies; secret, removed at the end
 results = "results"             # where labels and the report go
 # threads = 2                   # cores that this party may use
@@ -256,30 +256,3 @@ def _write(path: Path, text: str, option: str, *, force: bool) -> None:
     check_output(path, option, (), force=force)
     with explaining_writes(option):
         write_all({path: lambda out: out.write(text)}, overwrite=force)
-
-
-# --------------------------------------------------------------------------------------------------
-# `secfc deploy key`: a site's identity.
-
-
-@dataclass(frozen=True)
-class KeyOptions:
-    """What `secfc deploy key` takes."""
-
-    file: Path = argument()
-
-
-@command(KeyOptions)
-def key(given: KeyOptions) -> None:
-    """Make a site's key in FILE, if it is not there; show what the others need of it.
-
-    The file is secret and never leaves the site. The others need the public line, in the run file; read the
-    fingerprint out to each other over the telephone.
-
-    \b
-    Example:
-      secfc deploy key hospital-a.key
-    """
-    with bad_input(OSError):
-        identity = load_key_file(given.file) if given.file.exists() else create_key_file(given.file)
-    click.echo(f"public       {identity.public.hex()}\nfingerprint  {identity_fingerprint(identity.public)}")

@@ -18,9 +18,9 @@ from secfc.cli.deploy.run_file import Built, build_run, spare_sentence
 from secfc.cli.errors import RefusedInput, bad_input, cautions_noted
 from secfc.cli.options import Whole, argument, command, option
 from secfc.deploy.history import BEFORE
+from secfc.deploy.keys import draw_identity
 from secfc.deploy.runfile import RunFile
 from secfc.deploy.session import AgreedWork, client_role, protected_role, server_role
-from secfc.deploy.site import draw_identity
 from secfc.errors import PartyId, ProtocolError, TooFewReplies, problem_id
 from secfc.roles.description import description_digest
 from secfc.roles.exchange import SERVER, Exchange, Role

@@ -8,14 +8,17 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from secfc.cli.deploy.keys import ask_passphrase
 from secfc.cli.deploy.run_file import Built, build_run
 from secfc.cli.errors import bad_input, cautions_told, full_disc_told, tell_notes
 from secfc.data.inputs import with_parameters
 from secfc.deploy.audit_log import NAME, AuditLog, read_seconds
+from secfc.deploy.floors import Floors
 from secfc.deploy.history import REMEMBERED, PastRun, SiteHistory, history_locked
+from secfc.deploy.keys import KnownKeys, load_key_file
 from secfc.deploy.runfile import RunFile
 from secfc.deploy.session import AgreedWork
-from secfc.deploy.site import SITE_FILE, SiteFile, load_key_file
+from secfc.deploy.site import SITE_FILE, SiteFile
 from secfc.errors import InputError
 from secfc.roles.exchange import SERVER
 
@@ -37,17 +40,19 @@ class LoadedSite:
         """Raises InputError for files that do not fit each other."""
         with bad_input(OSError):
             file = SiteFile.read(path)
-            run, identity = RunFile.read(file.run), load_key_file(file.key)
+            run = RunFile.read(file.run)
         if file.party not in run.identities:
             raise InputError(
                 f"{path}: party = {file.party!r}, and the run file has {', '.join(run.parties)}: correct one"
             )
-        if run.identities[file.party] != identity.public:
-            raise InputError(
-                f"{file.key} is another key than the run file has for {file.party}: its public line is "
-                f"{identity.public.hex()}. Correct the run file, at all sites, or name the right key"
-            )
+        with bad_input(OSError):
+            identity = file.identity(run.identities[file.party], ask_passphrase)
         return cls(file, run, identity, path.parent)
+
+    @property
+    def known_keys(self) -> KnownKeys:
+        """What it was told of keys."""
+        return KnownKeys.load(self.folder)
 
     @property
     def remembered(self) -> SiteHistory:
@@ -56,6 +61,7 @@ class LoadedSite:
 
     def agreed(self) -> Built:
         """What the run file asks for, if this site agrees.  Raises InputError, BelowFloor."""
+        self.known_keys.refuse(self.run.identities, self.journal.exists())
         asked = self.own_machine(build_run(self.run))
         self.check_floors(asked, self.remembered)
         if asked.derived and self.file.party != SERVER and not self.file.derived_bound:
@@ -86,7 +92,20 @@ class LoadedSite:
         columns = () if me == SERVER else run.columns.get(me, run.features)
         stakes = replace(asked.stakes, partners=others, features=columns)
         spent, granted, recent = memory.spent(session), memory.granted(session), memory.recent(session)
-        self.file.floors.check(stakes, spent, granted, recent)
+        self.floors.check(stakes, spent, granted, recent)
+
+    @property
+    def floors(self) -> Floors:
+        """Its floors, a key of a partner standing for that which was announced to follow, and the reverse."""
+        own, known = self.file.floors, self.known_keys
+
+        def as_in_run(name: str, pinned: bytes) -> bytes:
+            key = self.run.identities.get(name, pinned)
+            return key if known.is_same_owner(pinned, key) else pinned
+
+        partners = own.partners and {name: as_in_run(name, key) for name, key in own.partners.items()}
+        servers = own.coordinators and tuple(as_in_run(SERVER, key) for key in own.coordinators)
+        return replace(own, partners=partners, coordinators=servers)
 
     def check_session(self) -> None:
         """Raise InputError for a session that was used, and whose journal is gone."""
@@ -116,7 +135,10 @@ class LoadedSite:
     @property
     def audit(self) -> AuditLog:
         """What it has on record of its runs."""
-        return AuditLog(self.folder / NAME, self.file.party, self.identity)
+        signer = self.identity
+        if self.known_keys.is_revoked(signer.public):  # what it signs counts no more
+            signer = load_key_file(self.file.keys[0], ask_passphrase)
+        return AuditLog(self.folder / NAME, self.file.party, signer)
 
     @property
     def journal(self) -> Path:

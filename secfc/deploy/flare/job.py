@@ -26,7 +26,7 @@ from secfc.deploy.flare.child import DONE_BEFORE, REFUSED, WELL, Child, explain_
 from secfc.deploy.flare.pieces import Pieces
 from secfc.deploy.flare.policy import loosened_rules, site_files_by_session
 from secfc.deploy.runfile import RunFile
-from secfc.deploy.site import SiteFile, load_key_file
+from secfc.deploy.site import SiteFile
 from secfc.errors import InputError
 from secfc.roles.exchange import SERVER, PartyId
 
@@ -80,7 +80,7 @@ class FlareSite:
         """Who this site is, signed with its certificate's key."""
         kit, _, site, run, _ = self._own()
         try:
-            identity = load_key_file(site.key)
+            identity = site.identity(run.identities[site.party])
         except (InputError, OSError) as error:
             raise Unfit(f"its key cannot be used ({type(error).__name__})") from None
         return kit.card(run.digest, site.party, identity.public).plain()

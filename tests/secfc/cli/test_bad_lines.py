@@ -206,6 +206,16 @@ plot rows.jsonl --x k --y cost --out old.csv -> old.csv exists already | --out |
 deploy key nowhere/site.key -> No such file or directory
 deploy key dir -> dir is a directory: name the file of a key in it
 deploy key a.csv -> may be read by others | chmod 600 a.csv
+deploy key a.key --passphrase -> SECFC_PASSPHRASE_FILE name a file that holds it
+deploy keys show nowhere.toml -> nowhere.toml: No such file or directory. Check the path
+deploy keys rotate site.toml b.key -> --until is needed | --until 2027-01-31
+deploy keys rotate site.toml n.key --until soon -> --until soon: a day is needed, as 2027-01-31
+deploy keys rotate site.toml n.key --until 2020-01-31 -> that day is over; run files must be made anew first
+deploy keys rotate site.toml a.key --until 2999-01-31 -> a.key is the present key | name another file
+deploy keys revoke site.toml -> --key is needed
+deploy keys revoke site.toml --key 12 -> --key 12: the 64 digits that `secfc deploy key` shows are needed
+deploy keys revoke site.toml --key K0 -> is this site's present key | `secfc deploy keys rotate`
+deploy keys learn site.toml good.toml -> good.toml is no notice of a key: `secfc deploy keys` writes them
 deploy init -> name the run file to write, or the file of a site with --site
 deploy init run.toml -> a run file needs --client, --server, --hub, --features
 deploy init run.toml --client a=12 -> 'a=12': NAME=PUBLIC is needed | `secfc deploy key`

@@ -15,8 +15,8 @@ from pathlib import Path
 import numpy as np
 
 from secfc.data.inputs import seeded_generator
+from secfc.deploy.keys import create_key_file
 from secfc.deploy.runfile import RunFile, Waiting
-from secfc.deploy.site import create_key_file
 
 ROOT = Path(__file__).parents[3]
 QUICK = Waiting(arrival=120.0, patience=60.0, rejoin=30.0, pulse=15.0)

@@ -12,7 +12,7 @@ pytest.importorskip("websockets")
 import secfc
 from secfc.cli.program import main
 from secfc.deploy.audit_log import PURPOSE, canonical_json
-from secfc.deploy.site import identity_fingerprint, load_key_file
+from secfc.deploy.keys import identity_fingerprint, load_key_file
 from tests.secfc.deploy.sites import blobs, sites
 
 pytestmark = pytest.mark.deployment

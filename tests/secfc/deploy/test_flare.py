@@ -22,7 +22,7 @@ from field.secrets.coins import SystemCoins
 from secfc.cli.deploy.run_file import build_run
 from secfc.deploy.flare.policy import write_site_rules as fitted
 from secfc.deploy.flare.project import write_project
-from secfc.deploy.site import create_key_file
+from secfc.deploy.keys import create_key_file
 from secfc.roles.exchange import SERVER
 
 pytestmark = [pytest.mark.deployment, pytest.mark.nightly, pytest.mark.filterwarnings("ignore")]

@@ -23,8 +23,9 @@ from secfc.deploy.flare.cards import BadCard, Card, Kit
 from secfc.deploy.flare.child import DONE_BEFORE, explain_exit_code, is_done_before
 from secfc.deploy.flare.project import job_files, project_file
 from secfc.deploy.history import PastRun, SiteHistory
+from secfc.deploy.keys import create_key_file
 from secfc.deploy.runfile import RunFile
-from secfc.deploy.site import SiteFile, create_key_file
+from secfc.deploy.site import SiteFile
 from secfc.errors import InputError
 from secfc.roles.exchange import SERVER
 

@@ -25,8 +25,8 @@ from cryptography.x509.oid import NameOID
 
 import secfc
 from field.secrets.coins import SystemCoins
+from secfc.deploy.keys import load_key_file
 from secfc.deploy.rendezvous import take_part_at_hub
-from secfc.deploy.site import load_key_file
 from secfc.roles.exchange import Exchange
 from secfc.roles.messages import Hello
 from secfc.transport.sealed import seal_role

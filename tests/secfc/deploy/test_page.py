@@ -1,6 +1,7 @@
 """What the page tells people to type: three hospitals, an installation without internet, a unit."""
 
 import hashlib
+import json
 import os
 import re
 import shutil
@@ -63,11 +64,13 @@ def test_the_hospitals_of_the_page_come_to_labels(tmp_path):
     environment = {**HERE, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
     hospitals(tmp_path / "sites", environment)
     walk = subprocess.run(
-        ["bash", "-ec", blocks("audit")[0]], cwd=tmp_path / "sites", env=environment, capture_output=True,
-        text=True,
+        ["bash", "-ec", blocks("keys")[0] + blocks("audit")[0]], cwd=tmp_path / "sites", env=environment,
+        capture_output=True, text=True,
     )  # fmt: skip
     assert walk.returncode == 0, walk.stdout + walk.stderr
     assert "policy own-labels" in walk.stdout
+    assert walk.stdout.count("accepted until 2999-01-31") == 5
+    assert json.loads((tmp_path / "sites/a/audit.jsonl").read_text().splitlines()[-1])["what"] == "rotate"
 
 
 @pytest.fixture(scope="module")

@@ -12,8 +12,9 @@ from secfc.cli.deploy.run_file import build_run, carried_rows, carried_sentences
 from secfc.data.dialects import Dialect
 from secfc.data.linkage import Linkage, LinkageField
 from secfc.deploy.floors import BelowFloor, Floors, Stakes
+from secfc.deploy.keys import create_key_file, identity_fingerprint, load_key_file
 from secfc.deploy.runfile import RunFile
-from secfc.deploy.site import SiteFile, create_key_file, identity_fingerprint, load_key_file
+from secfc.deploy.site import SiteFile
 from secfc.deploy.toml_tables import TomlTable
 from secfc.errors import InputError
 from secfc.roles.description import describe_differences

@@ -17,7 +17,7 @@ pytest.importorskip("websockets")
 
 import secfc
 from secfc.data.model_file import ModelFile
-from secfc.deploy.site import create_key_file
+from secfc.deploy.keys import create_key_file
 from tests.secfc.deploy.sites import QUICK, blobs, sites
 
 pytestmark = pytest.mark.deployment

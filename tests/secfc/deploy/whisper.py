@@ -11,7 +11,7 @@ from pathlib import Path
 from field.secrets.coins import SystemCoins
 from secfc.deploy.local import local_carrier
 from secfc.deploy.runfile import RunFile
-from secfc.deploy.site import SiteFile, load_key_file
+from secfc.deploy.site import SiteFile
 from secfc.roles.exchange import SERVER, Exchange
 from secfc.roles.messages import Hello
 from secfc.transport.sealed import seal_role
@@ -36,7 +36,7 @@ def main(how, marker, site, socket):
     if how == "sealed":
         role = seal_role(
             role, own.party, run.parties, run.description, SystemCoins(),
-            identity=load_key_file(own.key), identities=run.identities,
+            identity=own.identity(run.identities[own.party]), identities=run.identities,
         )  # fmt: skip
     others = tuple(party for party in run.parties if party != own.party)
     asyncio.run(local_carrier(Path(socket), patience=5.0, grace=1.0, pulse=10.0)(role, others))
