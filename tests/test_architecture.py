@@ -31,7 +31,7 @@ ROOMS = {
     "secfc.remedies": "",
     "secfc.errors": "field.ring secfc.remedies",
     "secfc.roles": "secfc.errors field.secrets field.ring psu",
-    "secfc.data": "secfc.errors secfc.remedies field.ring",
+    "secfc.data": "secfc.errors secfc.remedies field.kernels field.ring",
     "secfc.metrics": "secfc.errors secfc.data",
     "secfc.privacy": "secfc.errors field.secrets field.ring secfc.roles secfc.data",
     "secfc.transport": "secfc.errors field.kernels field.secrets secfc.roles secfc.logs",

@@ -65,6 +65,8 @@ SEPARATOR = re.compile(r"sep=(.)\s*", re.IGNORECASE)
 ABSENT = (
     "", "na", "n/a", "nan", "null", "#n/a", "#na", "#null!", "#div/0!", "#value!", "#ref!", "#name?", "#num!",
 )  # fmt: skip
+# Names of rows below a table that sum it up.
+TOTALS = frozenset(("total", "totals", "sum", "summe", "gesamt", "mean", "average", "mittelwert", "total:"))
 
 
 class NumberCell(str):
@@ -201,7 +203,7 @@ class Dialect:
                 _check_beginning(path, head, delimiter)
             delimiter = delimiter or _delimiter(path, head)
             numbers = self.numbers(path, head, delimiter)
-            yield RowStream(_cells(chain(first, numbered), delimiter)), numbers
+            yield RowStream(_cells(chain(first, numbered), delimiter), delimiter, handle.encoding), numbers
 
     def numbers(self, path: Path, head: Sequence[str], delimiter: str) -> NumberFormat:
         """How numbers in these lines are written.  Raises InputError for what may mean two things."""
@@ -222,7 +224,7 @@ class Dialect:
         """A file, plain, .gz or .zip, as text with its line ends as they are.  Raises InputError."""
         encoding = self.encoding or ""
         try:
-            with _opened_bytes(path) as raw:
+            with opened_bytes(path) as raw:
                 encoding = encoding or _marked(raw.peek(64)[:64])
                 with io.TextIOWrapper(raw, encoding, newline="") as handle:
                     yield handle
@@ -251,10 +253,14 @@ class RowStream:
     """Rows of cells, of which the first can be looked at before they are taken.
 
     line_num: of the row that was taken last, in the file, from 1; of a row over several lines the last.
+    delimiter, encoding: of a text file.
     """
 
-    def __init__(self, rows: Iterable[tuple[int, list[str]]]) -> None:
+    def __init__(
+        self, rows: Iterable[tuple[int, list[str]]], delimiter: str | None = None, encoding: str = ""
+    ) -> None:
         self._rows, self._ahead, self.line_num = iter(rows), list[tuple[int, list[str]]](), 0
+        self.delimiter, self.encoding = delimiter, encoding
 
     def __iter__(self) -> RowStream:
         return self
@@ -419,7 +425,7 @@ class CappedBytes(io.RawIOBase):
         super().close()
 
 
-def _opened_bytes(path: Path) -> Any:
+def opened_bytes(path: Path) -> Any:
     """A buffered file of what is in a file that may be compressed.  Raises InputError, OSError."""
     kind = path.suffix.lower()
     if kind == ".gz":

@@ -298,3 +298,45 @@ def open_parquet(path: Path, metadata: Any = None) -> Iterator[Any]:
         raise
     except (ArrowException, OSError, ValueError, OverflowError, MemoryError) as error:
         raise InputError(f"{path} is not a readable Parquet file. Write it again.") from error
+
+
+# --------------------------------------------------------------------------------------------------
+# Arrays of .npz and .npy.
+
+
+class ArrayArchive:
+    """Arrays of an archive by name, loaded when they are asked for.  Raises InputError for a damaged one."""
+
+    def __init__(self, loaded: Any, message: str) -> None:
+        self._loaded, self._message, self.files = loaded, message, tuple(loaded.files)
+
+    def __getitem__(self, name: str) -> Array:
+        with refuse_damaged(self._message):
+            found = self._loaded[name]
+        if not isinstance(found, np.ndarray):  # a part that is no .npy comes as its bytes
+            raise InputError(self._message)
+        return found
+
+
+@contextmanager
+def open_arrays(path: Path, source: Any, mmap_mode: Any) -> Iterator[Any]:
+    """What numpy.load makes of source, never unpickling, an `ArrayArchive` or an array; closed afterwards.
+
+    source is the path for a mapped array, else a file: numpy leaves a broken archive open.
+    """
+    message = (
+        f"{path} is not a readable {path.suffix} file of numbers: it is cut short, or holds "
+        "pickled objects, which are refused since loading them can run code. Save plain arrays."
+    )
+    if path.suffix.lower() == ".npz":
+        check_unpacked(path)
+    try:
+        with refuse_damaged(message):
+            loaded = np.load(source, mmap_mode=mmap_mode, allow_pickle=False)
+    except OSError as error:
+        raise InputError(message) from error
+    if isinstance(loaded, np.lib.npyio.NpzFile):
+        with loaded:
+            yield ArrayArchive(loaded, message)
+    else:
+        yield loaded

@@ -12,10 +12,10 @@ from __future__ import annotations
 import math
 import re
 import unicodedata
+import warnings
 from array import array
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from pathlib import Path
@@ -27,6 +27,7 @@ from secfc.data.dialects import (
     ABSENT,
     LOOKED_AT,
     PREAMBLE,
+    TOTALS,
     BadRow,
     Dialect,
     NumberCell,
@@ -34,10 +35,10 @@ from secfc.data.dialects import (
     PointDoubt,
     RowStream,
     check_first_row,
-    check_unpacked,
     file_stem,
     find_strange_lines,
     is_number,
+    parse_lines,
     refuse_lines,
 )
 from secfc.data.inputs import (
@@ -51,8 +52,16 @@ from secfc.data.inputs import (
     check_shape,
     names_listed,
 )
-from secfc.data.sources import DURATION, ParquetRows, open_excel, open_parquet
-from secfc.errors import InputError, InputFaults, refuse_damaged
+from secfc.data.plain_cells import PlainTable
+from secfc.data.sources import (
+    DURATION,
+    ArrayArchive,
+    ParquetRows,
+    open_arrays,
+    open_excel,
+    open_parquet,
+)
+from secfc.errors import Caution, InputError, InputFaults
 from secfc.remedies import Remedy
 
 # Days and times as people and spreadsheets write them.
@@ -66,6 +75,7 @@ DATE = re.compile(
 
 # So many digits before the decimal point that a float may not have them all.
 DIGITS = 16
+CODE = re.compile(r"\s*[+-]?0\d", re.MULTILINE)  # a number that begins with a 0
 LONG = re.compile(rf"(?<![.\d])\d{{{DIGITS}}}")
 
 
@@ -164,19 +174,12 @@ def row_table(
     chosen = bool(header or wanted.named or wanted.exclude)
     features = _choose(path, names, wanted, expected) if chosen else names
     reader = RowReader(path, names, features, wanted, numbers)
-    if header is None:
-        reader.add(first, rows.line_num)
-    for row in rows:
-        if row:
-            reader.add(row, rows.line_num)
-    points, apart = reader.finished()
+    points, apart = reader.read(rows, first if header is None else None)
     return _set_apart(FileTable(path, file_stem(path), points, features if chosen else None), wanted, apart)
 
 
 # Kinds of faults of a file that are told at once, and faults after which it is read no further.
 MOST_FAULTS, MOST_CELLS = 20, 10_000
-# Names of rows below a table that sum it up.
-TOTALS = frozenset(("total", "totals", "sum", "summe", "gesamt", "mean", "average", "mittelwert", "total:"))
 
 
 class RowReader:
@@ -201,6 +204,7 @@ class RowReader:
         given = dialect.decimal is not None or dialect.thousands is not None
         self.doubt = PointDoubt([] if given or not numbers.is_plain else self.positions)
         self.names, self.values = names, array("d")
+        self.zeros: set[str] = set()  # columns of numbers, in which some begin with a 0 as codes do
         self.line, self.last = 0, list[str]()  # what was read last
         self.faults: dict[str, list[Any]] = {}  # the first of its kind, its line, and how many there are
 
@@ -219,6 +223,58 @@ class RowReader:
             kind[2] += 1
         if len(self.faults) >= MOST_FAULTS or sum(kind[2] for kind in self.faults.values()) >= MOST_CELLS:
             self._tell()
+
+    def read(self, rows: RowStream, first: list[str] | None) -> tuple[Array, dict[str, list[str]]]:
+        """Points (m, d) float64, and the columns set apart, of all rows.  Raises InputError, InputFaults.
+
+        first: the row that was taken last, if it is one of them.  Numbers that look like codes are noted.
+        """
+        found = self.read_at_once(rows, rows.line_num + (first is None))
+        if found is None:
+            if first is not None:
+                self.add(first, rows.line_num)
+            for row in rows:
+                if row:
+                    self.add(row, rows.line_num)
+            found = self.finished()
+        if self.zeros:
+            names = ", ".join(map(repr, sorted(self.zeros)))
+            warnings.warn(
+                Caution(
+                    f"{self.path}, column {names}: some cells begin with a 0, as codes do, and numbers do "
+                    "not keep it: 00501 is 501",
+                    [("exclude", ..., "leave it out"), ("categorical", ..., "name it as one of categories")],
+                ),
+                stacklevel=2,
+            )
+        return found
+
+    def read_at_once(self, rows: RowStream, line: int) -> tuple[Array, dict[str, list[str]]] | None:
+        """As `finished` of all rows from a line on, if nothing in them needs a look; else None."""
+        dialect = self.wanted.dialect
+        own = bool(dialect.absent or self.numbers.thousands or parse_lines(dialect.skip)[-1:] >= (line,))
+        if rows.delimiter is None or own:
+            return None
+        table = PlainTable(
+            self.path, line, self.width, rows.delimiter, rows.encoding, self.numbers.decimal, self.positions,
+            [at for at, *_ in self.columns], self.wanted.gaps, self.wanted.union,
+        )  # fmt: skip
+        found = table.read(bool(self.doubt.open)) if table.is_read else None
+        if found is None:
+            return None
+        points, texts, zeros = found
+        self.zeros.update(self.names[at] for at in zeros)
+        apart = self._texts_apart(texts)
+        return None if apart is None else (points, apart)
+
+    def _texts_apart(self, texts: Sequence[list[str]]) -> dict[str, list[str]] | None:
+        """Columns set apart, "" for nothing where that may be; None where it may not."""
+        apart = dict(zip(self.apart, texts, strict=True))
+        if any("" in cells for name, cells in apart.items() if name not in self.wanted.keys):
+            return None
+        for name in self.wanted.texts if self.wanted.gaps else ():
+            apart[name] = ["" if cell.lower() in self.absent[name] else cell for cell in apart[name]]
+        return apart
 
     def _tell(self) -> None:
         """Raise what is wrong, each kind once, if something is."""
@@ -268,13 +324,20 @@ class RowReader:
                 if "_" in cell or not is_number(cell)
             ]
             raise bad[0] if len(bad) == 1 else InputFaults(bad) from None
-        if "_" in "".join(cells):  # Python reads 1_2 as twelve.
-            name, cell = next((n, c) for n, c in zip(self.features, cells, strict=True) if "_" in c)
-            raise _bad_cell(self.path, line, name, cell, cell)
+        self._look_at_signs(cells, line)
         if max(map(len, cells)) >= DIGITS and (at := _first_inexact(cells)) is not None:
             raise InputError(f"{self.path}, line {line}, column {self.features[at]!r}: {INEXACT}")
         for position, name, column in self.columns:
             column.append(self._apart(name, row[position].strip(), line))
+
+    def _look_at_signs(self, cells: Sequence[str], line: int) -> None:
+        """Note numbers that begin with a 0.  Raises InputError for 1_2, which Python reads as twelve."""
+        joined = "\n".join(cells)
+        if "_" in joined:
+            name, cell = next((n, c) for n, c in zip(self.features, cells, strict=True) if "_" in c)
+            raise _bad_cell(self.path, line, name, cell, cell)
+        if CODE.search(joined):
+            self.zeros.update(name for name, c in zip(self.features, cells, strict=True) if CODE.match(c))
 
     def _cells(self, row: list[str], line: int) -> list[str]:
         """Cells of the features, as Python reads numbers; nan where nothing is and may be."""
@@ -431,7 +494,7 @@ def _read_parquet(path: Path, wanted: WantedColumns, expected: tuple[str, ...] |
 
 
 def _read_npz(path: Path, wanted: WantedColumns, expected: tuple[str, ...] | None) -> list[FileTable]:
-    with path.open("rb") as handle, _loaded(path, handle, None) as file:
+    with path.open("rb") as handle, open_arrays(path, handle, None) as file:
         if not isinstance(file, ArrayArchive):
             raise InputError(f"{path} is no .npz archive. Rename it to .npy if it is one array.")
         if "X" not in file.files:
@@ -480,48 +543,10 @@ def _read_npy(path: Path, wanted: WantedColumns, expected: tuple[str, ...] | Non
         raise InputError(
             f"{path} has no column names, so {wanted.named[0]!r} is unknown. Use .npz, CSV or Parquet."
         )
-    with _loaded(path, path, "r") as mapped:
+    with open_arrays(path, path, "r") as mapped:
         if isinstance(mapped, ArrayArchive):
             raise InputError(f"{path} is an .npz archive. Rename it to .npz.")
         return [FileTable(path, path.stem, mapped, None)]
-
-
-class ArrayArchive:
-    """Arrays of an archive by name, loaded when they are asked for.  Raises InputError for a damaged one."""
-
-    def __init__(self, loaded: Any, message: str) -> None:
-        self._loaded, self._message, self.files = loaded, message, tuple(loaded.files)
-
-    def __getitem__(self, name: str) -> Array:
-        with refuse_damaged(self._message):
-            found = self._loaded[name]
-        if not isinstance(found, np.ndarray):  # a part that is no .npy comes as its bytes
-            raise InputError(self._message)
-        return found
-
-
-@contextmanager
-def _loaded(path: Path, source: Any, mmap_mode: Any) -> Iterator[Any]:
-    """What numpy.load makes of source, never unpickling, an `ArrayArchive` or an array; closed afterwards.
-
-    source is the path for a mapped array, else a file: numpy leaves a broken archive open.
-    """
-    message = (
-        f"{path} is not a readable {path.suffix} file of numbers: it is cut short, or holds "
-        "pickled objects, which are refused since loading them can run code. Save plain arrays."
-    )
-    if path.suffix.lower() == ".npz":
-        check_unpacked(path)
-    try:
-        with refuse_damaged(message):
-            loaded = np.load(source, mmap_mode=mmap_mode, allow_pickle=False)
-    except OSError as error:
-        raise InputError(message) from error
-    if isinstance(loaded, np.lib.npyio.NpzFile):
-        with loaded:
-            yield ArrayArchive(loaded, message)
-    else:
-        yield loaded
 
 
 def _choose(

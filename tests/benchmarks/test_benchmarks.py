@@ -25,6 +25,7 @@ SCRIPTS = {
     "rounded": ["--quick"],
     "starts": ["--quick"],
     "scaling": ["--quick"],
+    "reading": ["--quick"],
     "crowd": [
         "--sums",
         "40",

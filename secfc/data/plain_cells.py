@@ -1,0 +1,205 @@
+"""Large text files of plain numbers: read by pyarrow, once a pass over their bytes has left nothing in doubt.
+
+The reader of `secfc.data.tables` looks at every cell in Python.  Most large files have nothing for it to
+find: programs wrote them.  So their bytes are looked at first (`field.kernels.cells`, on all threads).  Where
+every row is as wide as the first, without quotes, and no column of numbers has a cell that could be read in
+two ways or not at all, pyarrow converts them.  Its conversion rounds correctly, as Python's does: the same
+floats, bit for bit.  Of whatever else a file has, None is returned, and the other reader reads it and says
+what is wrong: doubt has one place.
+
+pyarrow and not polars, which is faster: it reads Parquet and Feather here already, takes a decimal comma, and
+leaves a cell that it cannot convert as an error, whatever else is asked.
+"""
+
+from __future__ import annotations
+
+import codecs
+import mmap
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from secfc.data.dialects import BLANKS, TOTALS, opened_bytes
+from secfc.data.inputs import Array, is_installed
+
+LARGE = 1 << 20  # bytes of a file, from which on kernels are worth loading
+LONGEST = 1 << 16  # bytes of a line, beyond which a file is read cell by cell
+STEP = 1 << 20  # bytes that pyarrow converts, or Python decodes, at a time
+# Words for nothing as programs write them.  Others are read cell by cell.
+USUAL_WORDS = ("", "NA", "N/A", "NaN", "nan", "null", "NULL", "#N/A")
+ASCII_LIKE = frozenset(("utf-8", "utf-8-sig", "ascii", "iso8859-1", "cp1252"))
+
+
+@dataclass(frozen=True)
+class PlainTable:
+    """How the rows of a text file begin and are cut, and which of their cells are numbers or texts.
+
+    line: of the first row, from 1.  width: cells of a row.  gaps, empty: whether words for nothing, or empty
+    cells alone, may stand for numbers.
+    """
+
+    path: Path
+    line: int
+    width: int
+    delimiter: str
+    encoding: str
+    decimal: str
+    numbers: Sequence[int]
+    texts: Sequence[int]
+    gaps: bool = False
+    empty: bool = False
+
+    @property
+    def is_read(self) -> bool:
+        """Whether such a table may be read here, as far as that shows without a look at it."""
+        least = LARGE if self.path.suffix.lower() not in (".gz", ".zip") else LARGE // 4
+        return (
+            self.path.stat().st_size >= least
+            and self.delimiter != BLANKS
+            and self.delimiter.isascii()
+            and codecs.lookup(self.encoding).name in ASCII_LIKE
+            and is_installed("pyarrow")
+        )
+
+    def read(self, group_doubt: bool) -> tuple[Array, list[list[str]], tuple[int, ...]] | None:
+        """Points (m, d) float64, texts by column, and columns of numbers that begin with a 0; None for doubt.
+
+        group_doubt: whether a point before three digits may group thousands.
+        """
+        with _whole_bytes(self.path) as data:
+            begins = _line_start(data, self.line)
+            if begins is None or self._sums_up(data) or not self._is_utf8(data, begins):
+                return None
+            found = self._facts(np.frombuffer(data, np.uint8)[begins:])
+            if found is None or self._in_doubt(found, group_doubt):
+                return None
+            return self._converted(data, begins, found)
+
+    def _sums_up(self, data: Any) -> bool:
+        """Whether the last row may be a sum of the others, or none shows."""
+        last = bytes(data[-LONGEST:]).rstrip(b"\r\n")
+        at = last.rfind(b"\n") + 1
+        cells = last[at:].decode("latin-1").lower().split(self.delimiter)
+        return not at or any(cell.strip() in TOTALS for cell in cells)
+
+    def _is_utf8(self, data: Any, begins: int) -> bool:
+        """Whether all bytes are letters; those of an encoding of single bytes are looked at elsewhere."""
+        view = memoryview(data)[begins:]
+        decode = codecs.getincrementaldecoder("utf-8")().decode
+        try:
+            for at in range(0, len(view), STEP):
+                block = bytes(view[at : at + STEP])
+                if not block.isascii() and "utf-8" not in codecs.lookup(self.encoding).name:
+                    return False
+                decode(block, at + STEP >= len(view))
+        except UnicodeError:
+            return False
+        finally:
+            view.release()
+        return True
+
+    def _facts(self, body: Array) -> Array | None:
+        """The facts of every column (width,) uint8, None for rows that are not even."""
+        from field.kernels.cells import HIDDEN, cell_table, scan_cells
+        from field.kernels.threads import run_parallel
+
+        threads = min(os.cpu_count() or 1, 8)
+        cuts = [0]
+        for piece in range(1, threads):
+            at = max(cuts[-1], piece * len(body) // threads)
+            ends = np.flatnonzero(body[at : at + STEP] == 10)
+            cuts.append(at + int(ends[0]) + 1 if len(ends) else at)
+        if any(at and body[at - 1] != 10 for at in cuts):
+            return None  # a line of that length
+        found = np.zeros((threads, self.width), np.uint8)
+        delimiter, table = ord(self.delimiter), cell_table(ord(self.decimal))
+        pieces = zip(cuts, [*cuts[1:], len(body)], found, strict=True)
+
+        tasks = [
+            lambda a=a, b=b, facts=facts: bool(scan_cells(body[a:b], delimiter, *table, facts))
+            for a, b, facts in pieces
+        ]
+        even = all(run_parallel(tasks, threads))
+        return np.bitwise_or.reduce(found) if even and not (found & HIDDEN).any() else None
+
+    def _in_doubt(self, found: Array, group_doubt: bool) -> bool:
+        """Whether some column of numbers has a cell that is to be looked at."""
+        from field.kernels.cells import GROUP, LONG, ODD, POINT, WHOLE, WORD
+
+        own = found[list(self.numbers)]
+        odd = ODD | LONG | (0 if self.gaps else WORD)
+        open_groups = (own & (GROUP | WHOLE | POINT)) == GROUP | WHOLE
+        return bool((own & odd).any() or (group_doubt and open_groups.any()))
+
+    def _converted(
+        self, data: Any, begins: int, found: Array
+    ) -> tuple[Array, list[list[str]], tuple[int, ...]] | None:
+        """What pyarrow reads; None for a cell that it does not."""
+        import pyarrow as pa
+
+        from field.kernels.cells import ZERO
+
+        try:
+            table = self._arrow_table(data, begins)
+        except (pa.ArrowException, ValueError):
+            return None
+        d, filled, nulls = len(self.numbers), 0, 0
+        points = np.empty((table.num_rows, d))
+        for batch in table.to_batches():
+            block = points[filled : filled + batch.num_rows]
+            for at in range(d):
+                nulls += batch.column(at).null_count
+                block[:, at] = batch.column(at).to_numpy(zero_copy_only=False)
+            filled += batch.num_rows
+        if not filled or (self._words and np.isnan(points).sum() != nulls):
+            return None
+        texts = [[text.strip() for text in column.to_pylist()] for column in table.columns[d:]]
+        return points, texts, tuple(at for at in self.numbers if found[at] & ZERO)
+
+    @property
+    def _words(self) -> tuple[str, ...]:
+        """Words for nothing in columns of numbers."""
+        return USUAL_WORDS if self.gaps else ("",) if self.empty else ()
+
+    def _arrow_table(self, data: Any, begins: int) -> Any:
+        """A pyarrow table of the columns of numbers, and then those of texts.  Raises ArrowException."""
+        import pyarrow as pa
+        from pyarrow import csv
+
+        kinds = {str(at): pa.float64() for at in self.numbers} | {str(at): pa.string() for at in self.texts}
+        return csv.read_csv(
+            pa.BufferReader(pa.py_buffer(data).slice(begins)),
+            csv.ReadOptions(column_names=list(map(str, range(self.width))), block_size=STEP),
+            csv.ParseOptions(delimiter=self.delimiter, quote_char=False),
+            csv.ConvertOptions(
+                column_types=kinds, include_columns=list(kinds), null_values=list(self._words),
+                strings_can_be_null=False, decimal_point=self.decimal,
+            ),
+        )  # fmt: skip
+
+
+@contextmanager
+def _whole_bytes(path: Path) -> Iterator[Any]:
+    """The bytes of a file: mapped, or unpacked from an archive."""
+    with opened_bytes(path) as file:
+        if path.suffix.lower() in (".gz", ".zip"):
+            yield file.read()
+        else:
+            mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+            yield mapped  # closed with what was made of it, which pyarrow lets go later
+
+
+def _line_start(data: Any, line: int) -> int | None:
+    """Where a line begins, from 1; None where lines end otherwise than with a line feed."""
+    at = 0
+    for _ in range(line - 1):
+        at = data.find(b"\n", at) + 1
+        if not at:
+            return None
+    head = bytes(data[:at])
+    return at if head.count(b"\r") == head.count(b"\r\n") else None

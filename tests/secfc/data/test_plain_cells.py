@@ -1,0 +1,212 @@
+"""Large text files are read as small ones are, number by number and doubt by doubt."""
+
+from __future__ import annotations
+
+import gzip
+import re
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from field.kernels import cells
+from secfc import Federation
+from secfc.data import plain_cells, tables
+from secfc.data.dialects import Dialect
+from secfc.errors import Caution, InputError
+from tests.nightly import trials
+from tests.secfc.cli.test_check import CASES
+from tests.secfc.data.test_reports import REPORTS
+
+pytest.importorskip("pyarrow")
+
+
+def read(path: Path, least: int, **how: Any) -> Any:
+    """Points, IDs and notes of a file, or its fault, if files from so many bytes on are large."""
+    with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings(record=True) as notes:
+        warnings.simplefilter("always")
+        patch.setattr(plain_cells, "LARGE", least)
+        try:
+            federation = Federation.from_files(path, **how)
+        except InputError as fault:
+            return str(fault)
+    parties = [(np.asarray(party.points[:]).tobytes(), party.ids) for party in federation.parties]
+    return federation.feature_names, parties, [str(note.message) for note in notes]
+
+
+def at_once(patch: pytest.MonkeyPatch) -> list[bool]:
+    """Whether each file that is read from now on is read at once."""
+    found: list[bool] = []
+    inner = tables.RowReader.read_at_once
+
+    def read_at_once(self: Any, *given: Any) -> Any:
+        got = inner(self, *given)
+        found.append(got is not None)
+        return got
+
+    patch.setattr(tables.RowReader, "read_at_once", read_at_once)
+    return found
+
+
+def agree(path: Path, **how: Any) -> Any:
+    """What both readers make of a file, which must be the same."""
+    slow, fast = read(path, 1 << 60, **how), read(path, 0, **how)
+    assert fast == slow
+    return fast
+
+
+def test_all_files_of_doubts_and_reports_are_read_alike(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = at_once(monkeypatch)
+    files: dict[str, tuple[str, dict[str, Any]]] = {name: (text, {}) for name, text in CASES.items()}
+    files |= {name: (text, how) for name, (text, how, _) in REPORTS.items()}
+    for text, how in files.values():
+        (tmp_path / "a.csv").write_text(text, encoding="utf-8")
+        agree(tmp_path / "a.csv", **how)
+    assert 8 < sum(found) < len(files)
+
+
+LATE = "p,x,y\n" + "".join(f"q{i},{i}.5,{i}\n" for i in range(300))
+# Below rows that say nothing of it: what is wrong, what is noted, or how many rows are read at once.
+ROWS: dict[str, tuple[str, dict[str, Any], str | int]] = {
+    "plain": ("z,1.25,3", {}, 301),
+    "a gap": ("z,,3", {"gaps": True}, 301),
+    "a usual word": ("z,NA,3", {"gaps": True}, 301),
+    "an unusual word": ("z,nA,3", {"gaps": True}, "only by cells"),
+    "a gap that may not be": ("z,,3", {}, "line 302, column 'x': the cell is empty"),
+    "groups": ("z,1,3.250", {}, "line 302, column 'y': a point before three digits"),
+    "groups that are said": ("z,1,3.250", {"dialect": Dialect(decimal=".")}, 301),
+    "a comma": ('z,"1,5",3', {}, "line 302, column 'x'.*another kind"),
+    "a row too short": ("z,1", {}, "line 302: 2 cells"),
+    "a row too long": ("z,1,2,", {}, "line 302: 4 cells"),
+    "a quote that never ends": ('z,1,"2', {}, "not valid CSV"),
+    "beyond floats": ("z,9007199254740993,3", {}, r"line 302, column 'x': .*2\*\*53"),
+    "a float of as many digits": ("z,0.12345678901234567,3", {}, 301),
+    "an underscore": ("z,1_0,3", {}, "line 302, column 'x': the cell is not"),
+    "a date": ("z,2024-01-31,3", {}, "is a date"),
+    "a percentage": ("z,5%,3", {}, "is a percentage"),
+    "a word": ("z,red,3", {}, "is not a number"),
+    "infinite": ("z,inf,3", {}, "infinite"),
+    "a number that is none": ("z,nan(7),3", {"gaps": True}, "is not a number"),
+    "a sum": ("Total,1,3", {}, "line 302: the last row seems to sum up"),
+    "an ID that is missing": (" ,1,3", {}, "line 302, column 'p': the cell is empty"),
+    "a code": ("z,007,3", {}, "column 'x': some cells begin with a 0"),
+    "a plus": ("z,+7,3", {}, 301),
+    "blanks": ("z, 7 ,3", {}, "only by cells"),
+    "an exponent": ("z,-1.5E-3,.5", {}, 301),
+    "letters of others": ("ž,1,3", {}, 301),
+    "an empty line": ("\nz,1,3", {}, 301),
+    "a return of its own": ("z,1,3\rz,1,4", {}, "only by cells"),
+    "a line end of Windows": ("z,1,3\r", {}, 301),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", ROWS)
+def test_what_a_late_row_holds_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
+    row, how, expected = ROWS[kind]
+    found = at_once(monkeypatch)
+    (tmp_path / "a.csv").write_bytes(f"{LATE}{row}\n".encode())
+    said = agree(tmp_path / "a.csv", id_column="p", **how)
+    if isinstance(expected, int):
+        assert len(said[1][0][0]) == 16 * expected
+    elif expected != "only by cells":
+        assert re.search(expected, said if isinstance(said, str) else said[2][0])
+    assert found[-1] == (isinstance(expected, int) or kind == "a code")
+
+
+def test_letters_that_are_none_and_archives(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = at_once(monkeypatch)
+    for encoding in ("utf-8-sig", "utf-16", "cp1252"):
+        (tmp_path / "a.csv").write_bytes(f"{LATE}ü,1,2\n".encode(encoding))
+        for given_encoding in (None, encoding):
+            agree(tmp_path / "a.csv", id_column="p", dialect=Dialect(encoding=given_encoding))
+    (tmp_path / "b.csv.gz").write_bytes(gzip.compress(LATE.encode(), mtime=0))
+    agree(tmp_path / "b.csv.gz", exclude=["p"])
+    assert found.count(True) == 3
+
+
+NUMBERS = st.one_of(
+    st.floats(allow_nan=False, allow_infinity=False).map(repr),
+    st.decimals(allow_nan=False, allow_infinity=False, places=18, min_value=-2, max_value=2).map(str),
+    st.integers(-(2**54), 2**54).map(str),
+)
+ODDITIES = st.one_of(
+    st.sampled_from(["", "NA", " ", "1.234", "0012", "-0", "1.", ".5", "1e5", "nan", "+1", "true", "1 2"]),
+    st.text(st.sampled_from("0123456789.,-+eE_ %\"n#'"), max_size=6),
+)  # fmt: skip
+TABLES = st.integers(1, 3).flatmap(
+    lambda d: st.lists(
+        st.lists(st.one_of(NUMBERS, NUMBERS, NUMBERS, ODDITIES), min_size=d, max_size=d),
+        min_size=1, max_size=6,
+    )
+)  # fmt: skip
+
+
+@trials(150)
+@given(TABLES, st.sampled_from([",", ";", "\t"]), st.sampled_from(["\n", "\r\n"]), st.booleans())
+def test_any_table_is_read_alike(
+    tmp_path_factory: Any, rows: list[list[str]], delimiter: str, end: str, gaps: bool
+) -> None:
+    path = tmp_path_factory.getbasetemp() / "any.csv"
+    names = [f"c{i}" for i in range(len(rows[0]))]
+    path.write_bytes((end.join(delimiter.join(row) for row in [names, *rows]) + end).encode())
+    agree(path, gaps=gaps)
+
+
+def facts(cell: str, point: str) -> int:
+    """Facts of one cell, by regular expressions."""
+    number = re.match(rf"[+-]?(\d*)({re.escape(point)}\d*)?([eE][+-]?\d*)?", cell)
+    assert number
+    whole, rest = number[1], cell[number.end() :]
+    group = re.match(rf"[+-]?[1-9]\d{{0,2}}{re.escape(point)}\d{{3}}(?![\deE])", cell)
+    return (
+        (cells.WHOLE if whole and number[0] == whole else 0)
+        | (0 if not number[2] else cells.GROUP if group else cells.POINT)
+        | (cells.ZERO if re.match("0.", whole) else 0)
+        | (cells.LONG if len(whole) >= cells.DIGITS else 0)
+        | (
+            0
+            if not rest
+            else cells.WORD
+            if rest[0] == "#" or (rest[0] > "@" and rest[0] != "_")
+            else cells.ODD
+        )
+        | (cells.ODD if re.search(r"[\x00- _]", rest) else 0)
+    )
+
+
+CELL = st.text(st.sampled_from("00112233.,-+eEx_# %"), max_size=20).filter(
+    lambda cell: not re.match(r"[+-]?[.,]?[eE]", cell)
+)
+
+
+@trials(300)
+@given(st.lists(st.tuples(CELL, CELL), min_size=1, max_size=4), st.sampled_from(".,"))
+def test_facts_of_cells_are_those_of_a_slow_twin(rows: list[tuple[str, str]], point: str) -> None:
+    data = np.frombuffer("".join(f"{a}|{b}\n" for a, b in rows).encode(), np.uint8)
+    found, wanted = np.zeros(2, np.uint8), np.zeros(2, np.uint8)
+    for row in rows:
+        wanted |= np.array([facts(cell, point) for cell in row], np.uint8)
+    assert cells.scan_cells(data, ord("|"), *cells.cell_table(ord(point)), found)
+    assert found.tolist() == wanted.tolist()
+
+
+def test_threads_share_a_file_at_its_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for threads in (1, 2, 3, 8):
+        monkeypatch.setattr(plain_cells.os, "cpu_count", lambda threads=threads: threads)
+        for text in (LATE, LATE + "z,1,3.250\n", "x\n1\n", "x\n1"):
+            (tmp_path / "a.csv").write_text(text)
+            agree(tmp_path / "a.csv", exclude=["p"] if "p" in text else [])
+
+
+def test_codes_are_noted_and_the_note_goes_with_its_remedy(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("zip,x\n00501,1\n90210,2\n")
+    with pytest.warns(Caution, match="column 'zip': some cells begin with a 0"):
+        Federation.from_files(tmp_path / "a.csv")
+    Federation.from_files(tmp_path / "a.csv", exclude=["zip"])
+    Federation.from_files(tmp_path / "a.csv", categorical={"zip": ["00501", "90210"]})
