@@ -14,7 +14,7 @@ whether a guessed ID is in the union, which the union tells them by definition.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -63,6 +63,25 @@ def digests(ids: Iterable[str | bytes | int] | Array) -> Array:
         encoded = [_encode(items[i]) for i in where]
         out[where] = _hash(kind, b"".join(encoded), np.fromiter(map(len, encoded), np.int64, len(where)))
     return out
+
+
+def refuse_two_spellings(sets: Sequence[Any]) -> None:
+    """Raise ValueError for IDs of several clients of which one is a number and one its digits, 7 and "7".
+
+    They would be two IDs, and are one in any file.
+    """
+    numbers, texts = set[int](), set[str]()
+    for ids in sets:
+        if isinstance(ids, np.ndarray) and ids.dtype.kind in "iu":
+            numbers.update(ids.ravel().tolist() if ids.ndim == 1 else ())
+        else:
+            numbers.update(int(item) for item in ids if isinstance(item, int | np.integer))
+            texts.update(item for item in ids if isinstance(item, str))
+    if texts and any(str(number) in texts for number in numbers):
+        raise InvalidValue(
+            "some IDs are whole numbers and also text, as 7 and '7', which are never equal: convert all to "
+            "one kind"
+        )
 
 
 def row_digests(points: Array) -> Array:

@@ -21,7 +21,7 @@ from field.secrets.channels import Identity
 from field.secrets.coins import Coins, SystemCoins
 from psu import align, masked, oblivious, opening, peeling, sharing, tables
 from psu.errors import UnionAborted
-from psu.identify import Tags, digests, tags
+from psu.identify import Tags, digests, refuse_two_spellings, tags
 from psu.keys import Ephemeral, Secrets, deal_keys, key_dealers, take_keys
 from psu.messages import Begin, Blinded, Evaluated, EvaluationKey, Message, Opening, Turn, UnionTags
 from psu.oblivious import Evaluator
@@ -105,13 +105,15 @@ def union(
     lost[r]: clients silent in the r-th round of openings (the first is the sizing round, if there is one);
     lost[0]: clients that vanish before they share anything.
 
-    Raises ValueError for parameters that do not fit, TypeError for IDs of other types, UnionAborted;
-    ImportError if a quota is given and libsodium is missing.
+    Raises ValueError for parameters that do not fit and for 7 beside "7", TypeError for IDs of other types,
+    UnionAborted; ImportError if a quota is given and libsodium is missing.
     """
     if mode is None:
         mode = Committee((len(sets) - 1 - spares) // 2 if t is None else t, spares)
     elif t is not None or spares:
         raise InvalidValue("t and spares belong to threshold mode: pass them in mode=Committee(t, spares)")
+    sets = [ids if isinstance(ids, Collection) else list(ids) for ids in sets]
+    refuse_two_spellings(sets)
     make = coins or (lambda party: SystemCoins())
     relay = make(RELAY)
     size = 1 << 24 if bound is None else bound

@@ -36,7 +36,21 @@ def seeded(seed: int) -> Any:
 @settings(deadline=None, max_examples=30)
 @given(st.lists(st.lists(ids, max_size=12), min_size=3, max_size=5), modes, st.booleans())
 def test_union_of_anything(sets: list[list[Any]], mode: Any, sized: bool) -> None:
+    every = [x for own in sets for x in own]
+    if {str(x) for x in every if isinstance(x, int)} & {x for x in every if isinstance(x, str)}:
+        with pytest.raises(ValueError, match="whole numbers and also text"):
+            psu.union(sets, mode=mode)
+        return
     check(sets, psu.union(sets, mode=mode, bound=None if sized else 64))
+
+
+def test_a_number_and_its_digits_are_refused() -> None:
+    for seven in (7, np.int64(7)):
+        with pytest.raises(ValueError, match="as 7 and '7', which are never equal: convert"):
+            psu.union([[seven, 8], ["7"], ["9"]], t=1)
+    with pytest.raises(ValueError, match="convert all to one kind"):
+        psu.union([np.array([7, 8]), (name for name in ("7",)), ["9"]], t=1)
+    assert psu.union([[7], ["07"], [b"7"]], t=1).m == 3
 
 
 @pytest.mark.parametrize("mode", [psu.Committee(1), psu.Committee(2), psu.Server()])
@@ -47,7 +61,13 @@ def test_special_sets(mode: Any) -> None:
         [["only"]] * 5,
         [list(range(300))] * 5,
         [list(range(60 * j, 60 * j + 60)) for j in range(5)],
-        [["naïve", "naive", "\u0000", "", "\ud800", "名"], [b"", b"\0", b"\xff"], [0, -1, 2**200], ["0"], []],
+        [
+            ["naïve", "naive", "\u0000", "", "\ud800", "名"],
+            [b"", b"\0", b"\xff"],
+            [0, -1, 2**200],
+            ["00"],
+            [],
+        ],
     ):
         check(sets, psu.union(sets, mode=mode))
 
