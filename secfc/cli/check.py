@@ -210,7 +210,7 @@ def propose_options(
     if len(encodings) == 1:
         more["encoding"] = encodings.pop()
     scaled = settings.standardize or settings.to_range or settings.ranges is not None or bound is not None
-    plain, wider = dict(more), more | {"standardize": True}
+    plain, wider = dict(more), more | {"standardize": "standard"}
     # A mean needs a bound or a scale, and where columns are in other units rounding asks for one.
     for tried in (
         () if not more else (plain,) if scaled else (wider,) if "missing" in more else (plain, wider)

@@ -73,6 +73,7 @@ FLAGS = {"t": "-t", "k": "-k", "basis": "--field", "max_cheaters": "--liars", "d
 PHRASES = {
     ("union", True): ("--features", "union"),
     ("scale_features", "standard"): ("--standardize",),
+    ("scale_features", "robust"): ("--standardize", "robust"),
     ("scale_features", "range"): ("--to-range",),
     ("dealer", None): ("--dealer", "none"),
 }

@@ -17,7 +17,7 @@ from __future__ import annotations
 import csv
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -138,7 +138,8 @@ class Definition:
 
     kind: a type of click's, or words to choose from; None to tell it by the annotation.  flags: if not as
     the field is called.  parse: a callback of click's.  many: whether it may be repeated.  group: where help
-    lists it.  common: whether it is for everybody, so that the short help lists it.
+    lists it.  common: whether it is for everybody, so that the short help lists it.  bare: of words to choose
+    from, that which the option stands for where none follows it.
     """
 
     kind: Any = None
@@ -151,6 +152,7 @@ class Definition:
     group: str = ""
     common: bool = False
     positional: bool = False
+    bare: str | None = None
 
 
 def option(default: Any = None, kind: Any = None, *flags: str, **more: Any) -> Any:
@@ -172,7 +174,7 @@ class Option(click.Option):
 
     def __init__(self, origin: Field[Any], help: str | None = None) -> None:
         made: Definition = origin.metadata[KEY]
-        self.origin, self.group, self.common = origin, made.group, made.common
+        self.origin, self.group, self.common, self.bare = origin, made.group, made.common, made.bare
         default, more = None if origin.default is MISSING else origin.default, dict[str, Any]()
         flags = made.flags or (f"--{origin.name.replace('_', '-')}",)
         kind = click.Choice(made.kind) if isinstance(made.kind, list | tuple) else made.kind
@@ -186,6 +188,11 @@ class Option(click.Option):
             multiple=made.many, required=made.required, **more,
             show_default=(default not in (None, ()) and default is not False) or None,
         )  # fmt: skip
+
+    @property
+    def words(self) -> Sequence[str]:
+        """What may be chosen, if words are."""
+        return self.type.choices if isinstance(self.type, click.Choice) else ()
 
 
 def fields_of(owner: type, names: str | None = None, **help: str) -> list[click.Parameter]:
@@ -267,7 +274,14 @@ class Command(click.Command):
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Keeps the arguments as they were given, under "secfc.arguments" in the context."""
         ctx.meta["secfc.arguments"] = tuple(args)
-        return super().parse_args(ctx, args)
+        return super().parse_args(ctx, list(self._with_bare_words(args)))
+
+    def _with_bare_words(self, args: Sequence[str]) -> Iterator[str]:
+        """Arguments, with the word that an option alone stands for: what follows it may be a file."""
+        bare = {p.opts[0]: p for p in self.params if isinstance(p, Option) and p.bare is not None}
+        for at, arg in enumerate(args):
+            alone = arg in bare and not {*args[at + 1 : at + 2]} & {*bare[arg].words}
+            yield f"{arg}={bare[arg].bare}" if alone else arg
 
     def invoke(self, ctx: click.Context) -> Any:
         """Call the function with what was given."""

@@ -40,9 +40,9 @@ def check_preprocessing(asked: AskedOptions) -> None:
     """Raise UsageError for options that contradict one another."""
     settings = asked.settings
     # A part of the budget pays for the scale, if it is not public points that give it.
-    paid = settings.standardize and asked.noisy and asked.get("server_file") is None
+    paid = settings.standardize is not None and asked.noisy and asked.get("server_file") is None
     flags = {
-        "--standardize": settings.standardize,
+        "--standardize": settings.standardize is not None,
         "--to-range": settings.to_range,
         "--ranges": settings.ranges is not None and not (paid and not settings.to_range),
     }
@@ -74,6 +74,11 @@ def _check_scales(settings: Settings, scales: Sequence[str], paid: bool) -> None
         raise click.UsageError("--limit counts deviations: it needs --standardize.")
     if settings.outside is not None and not scales:
         raise click.UsageError("--outside needs --standardize, --to-range or --ranges, which set limits.")
+    if paid and settings.standardize == "robust":
+        raise click.UsageError(
+            "--standardize robust tells clients exact counts, which no budget covers: with --epsilon give "
+            "--standardize, whose means and deviations a part of the budget pays for."
+        )
     if paid and settings.ranges is None:
         raise click.UsageError(
             "--standardize with --epsilon needs --ranges NAME=LOW:HIGH,... that everybody may know: noise on "
@@ -119,14 +124,15 @@ def way_for(asked: AskedOptions, features: Sequence[str]) -> Any:
     settings = asked.settings
     missing = "mean" if settings.missing == "mean" else "refuse"
     outside = {} if settings.outside is None else {"outside": settings.outside}
-    if settings.standardize:
+    if settings.standardize is not None:
         limit = {} if settings.limit is None else {"limit": settings.limit}
         keep = bits_of(settings, features)
         if settings.ranges is not None:
             bits = tuple((name, 0.0, 1.0) for name in keep if missing == "mean")
             share = {} if settings.scale_share is None else {"share": settings.scale_share}
             return NoisyStandardize((*settings.ranges, *bits), missing=missing, keep=keep, **limit, **share)  # type: ignore[arg-type]
-        return Standardize(missing=missing, keep=keep, **limit, **outside)  # type: ignore[arg-type]
+        by = "quartiles" if settings.standardize == "robust" else "deviation"
+        return Standardize(missing=missing, keep=keep, by=by, **limit, **outside)  # type: ignore[arg-type]
     if settings.to_range or settings.ranges is not None:
         return Range(settings.ranges, missing=missing, **outside)  # type: ignore[arg-type]
     return FillMeans(asked["bound"]) if missing == "mean" else None

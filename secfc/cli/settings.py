@@ -182,9 +182,12 @@ class Categories:
 class Preparing(Categories):
     """How features are prepared; what all sites of a deployment must have alike."""
 
-    standardize: bool = option(False, group=DATA, common=True, help=
+    standardize: str | None = option(None, ["standard", "robust"], group=DATA, common=True, bare="standard",
+        metavar="[robust]", help=
         "Bring every feature to mean 0 and deviation 1 first, over all clients: they add sums in secret and "
-        "learn these, the server does not. The limit is then the bound.")
+        "learn these, the server does not. The limit is then the bound. robust: to median 0 and, by the "
+        "interquartile range, deviation 1, which outliers do not move; clients learn counts around the "
+        "quartiles. Alone it means standard.")
     to_range: bool = option(False, group=DATA, help=
         "Bring every feature between -1 and 1 first, by the least power of two that no value exceeds, which "
         "clients learn.")

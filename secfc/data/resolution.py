@@ -81,6 +81,7 @@ class Resolution:
 
 FINER: tuple[Remedy, ...] = (
     ("scale_features", "standard", "bring features to a common scale"),
+    ("scale_features", "robust", "bring them to one that outliers do not move"),
     "mend or drop outliers",
     ("columns", ..., "leave columns out"),
     ("bound", ..., "give the bound that then holds"),
@@ -90,7 +91,7 @@ FINER: tuple[Remedy, ...] = (
 
 # Of points that are on a common scale, whose limit is the bound.
 FINER_SCALED = tuple(
-    one for one in FINER if isinstance(one, str) or one[0] not in ("scale_features", "bound")
+    one for one in FINER if isinstance(one, str) or (one[:2] != FINER[0][:2] and one[0] != "bound")
 )
 
 

@@ -13,6 +13,7 @@ from typing import Any
 from secfc.coded.membership import Private
 from secfc.coded_kmeans.secfc import SecFC
 from secfc.disclosure import Distances, FinalLabelsOnly, OwnLabels
+from secfc.scaling.ways import is_robust
 
 
 @dataclass(frozen=True)
@@ -181,6 +182,13 @@ TABLE = (
         "no more than the sum", "nothing", "unnoticed", "sums",
     ),
     DeviationRow(
+        "a client whose counts are not those of its rows, under robust scaling",
+        "center and unit of every feature, by anything, and so labels",
+        "**how many of others' values lie below numbers of its choice**, up to 240 a feature, and so the "
+        "largest of them",
+        "nothing: counts that no rows have end the run, others pass", "unnoticed", "counts",
+    ),
+    DeviationRow(
         "up to `t` members that tell false shares of a secure sum", "nothing", "nothing",
         "the sum's reader waits for `2t + 1` shares and refuses what lies on no polynomial; where members "
         "are lost, `w` shares notice `w - t - 1` false ones",
@@ -259,6 +267,11 @@ def kinds_of(algorithm: Any, plan: Any = None) -> frozenset[str]:
     if "labels" in found:
         found.add("several" if getattr(plan, "deviating", _several_wanted(algorithm)) else "alone")
     return frozenset(found)
+
+
+def scale_kinds(way: Any) -> frozenset[str]:
+    """Such words for what clients did to find a common scale: of a way of `secfc.scaling`, or None."""
+    return frozenset([] if way is None else ["sums", "counts"] if is_robust(way) else ["sums"])
 
 
 def _several_wanted(algorithm: SecFC) -> bool:

@@ -20,7 +20,7 @@ from secfc.coded_kmeans.secfc import SecFC
 from secfc.disclosure import AssignmentsOnly, Distances, FinalLabelsOnly, NoiseInShares, OwnLabels
 from secfc.report.costs import CONTENTS
 from secfc.report.data import Report, privacy_spent
-from secfc.report.deviations import COLUMNS, cells_of, kinds_of, rows_about
+from secfc.report.deviations import COLUMNS, cells_of, kinds_of, rows_about, scale_kinds
 from secfc.report.leakage import attack_sentences
 from secfc.report.terminal import CAUTION, Grid, Items, Pairs, Section, Words, pluralize, size_of
 from secfc.roles.exchange import SERVER
@@ -44,7 +44,8 @@ class Practice:
     m: rows in total, None where nobody may know.  traffic: messages and bytes by direction and kind.
     learned, heard: what the server and every client learn, in sentences.  tried: what attacks found, each in
     a sentence; on: on what.  spent: of differential privacy, in sentences.  happened: whether it was run.
-    opened: what private membership opens.  fill: what only people know, by names of FILLED in small letters.
+    opened: what private membership opens.  scale: the way of `secfc.scaling` for which clients added sums,
+    None if they added none.  fill: what only people know, by names of FILLED in small letters.
     """
 
     algorithm: Any
@@ -60,12 +61,18 @@ class Practice:
     spent: Sequence[str] = ()
     happened: bool = False
     opened: Sequence[str] = ()
+    scale: Any = None
     fill: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def policy(self) -> Any:
         """What the server may see; None where the algorithm has no such choice."""
         return self.algorithm.capabilities.policy
+
+    @property
+    def told(self) -> tuple[str, ...]:
+        """What every client learns, of the scale too."""
+        return (*self.heard, *(() if self.scale is None else (self.scale.opened,)))
 
     @property
     def named(self) -> str:
@@ -93,7 +100,14 @@ def of_run(found: Report, result: Clustering) -> Practice:
     return Practice(
         way, result.plan, len(clients), found.d, m, traffic, found.learned, heard, tried,
         "the rows of this run", paid, happened=True, opened=found.account.opened,
+        scale=_summed_scale(result),
     )  # fmt: skip
+
+
+def _summed_scale(result: Clustering) -> Any:
+    """The way of scaling for which clients added sums, None if they added none."""
+    summed = any(e.kind == "OpenedSumsDigest" for e in result.transcript.envelopes)
+    return result.scaling.way if summed else None
 
 
 # Messages that hold what is made of rows, in the clear.
@@ -125,8 +139,8 @@ def practice_summary(practice: Practice) -> list[tuple[str, str]]:
         ("Leaves a site", _leaves(practice)),
         ("The server", f"learns {'; '.join(practice.learned)}"),
     ]
-    if practice.heard:
-        lines.append(("Other sites", f"learn {'; '.join(practice.heard)}"))
+    if practice.told:
+        lines.append(("Other sites", f"learn {'; '.join(practice.told)}"))
     lines += [("Privacy", sentence) for sentence in practice.spent[:1]]
     return lines
 
@@ -194,7 +208,7 @@ def _sent(practice: Practice, sender: str) -> Grid:
 
 def _coalitions(practice: Practice) -> Grid:
     rows = [("the server alone", sentence) for sentence in practice.learned]
-    rows += [("every client alone", sentence) for sentence in practice.heard]
+    rows += [("every client alone", sentence) for sentence in practice.told]
     if isinstance(practice.algorithm, SecFC):
         t, way = _t(practice), practice.algorithm
         if t:
@@ -219,7 +233,8 @@ def _coalitions(practice: Practice) -> Grid:
 
 
 def _who_deviates(practice: Practice) -> Grid:
-    rows = (cells_of(row) for row in rows_about(kinds_of(practice.algorithm, practice.plan)))
+    kinds = {*kinds_of(practice.algorithm, practice.plan), *scale_kinds(practice.scale)}
+    rows = (cells_of(row) for row in rows_about(kinds))
     return Grid(COLUMNS, [tuple(re.sub(r"[*`]", "", cell) for cell in row) for row in rows], 5)
 
 

@@ -53,10 +53,11 @@ from secfc.scaling.roles import (
     noisy_scale_at_client,
     plaintext_scaling,
     scale_at_client,
+    scale_by_quartiles_at_client,
     sums_for,
 )
 from secfc.scaling.scaling import Scaling, names_of
-from secfc.scaling.ways import Standardize, scaler_of
+from secfc.scaling.ways import Standardize, is_robust, scaler_of
 
 Array = NDArray[Any]
 
@@ -68,13 +69,19 @@ WORDS = {
 }  # fmt: skip
 
 
+def scaling_word(way: Any) -> str:
+    """What reports call a way of scaling."""
+    name = type(way).__name__
+    return "robust" if is_robust(way) else WORDS.get(name, name)
+
+
 @dataclass(frozen=True)
 class AppliedScaling:
     """A scaling, and what became of points under it: values beyond the limit, and missing ones.
 
     Of a client: its own.  Of a `Clustering`: of all clients together, which only an experiment knows.
     hidden: features whose deviation noise hides.  noise: what it was, None without.  doubts: about units of
-    clients, in sentences.
+    clients, in sentences.  way: how it was found.
     """
 
     scaling: Scaling
@@ -83,10 +90,11 @@ class AppliedScaling:
     hidden: tuple[int, ...] = ()
     noise: ScaleNoise | None = field(default=None, repr=False)
     doubts: tuple[str, ...] = ()
+    way: Any = field(default=None, repr=False)
 
     def released(self, names: tuple[str, ...] | None) -> tuple[str, ...]:
         """What users should know of the scaling itself."""
-        found = self.scaling.sentences(names)
+        found = self.scaling.sentences(names, "nine tenths of all" if is_robust(self.way) else "all")
         if self.hidden:
             found += (
                 f"noise hides the deviation of {names_of(self.hidden, names)}, which was taken for the least "
@@ -104,7 +112,8 @@ class AppliedScaling:
                 "feature, and were moved to that limit"
             )
         if self.missing and self.scaling.fill is not None:
-            found.append(f"{self.missing} missing values were taken for the mean of their feature")
+            middle = "median" if is_robust(self.way) else "mean"
+            found.append(f"{self.missing} missing values were taken for the {middle} of their feature")
         return (*found, *self.doubts)
 
 
@@ -234,7 +243,8 @@ class Scaled:
         plan.terms.check(self)
         hidden: tuple[int, ...] = ()
         if plan.noise is None:
-            found = yield from scale_at_client(self.scaling, plan, party, coins=coins)
+            scale = scale_by_quartiles_at_client if is_robust(self.scaling) else scale_at_client
+            found = yield from scale(self.scaling, plan, party, coins=coins)
         else:
             noisy = yield from noisy_scale_at_client(self.scaling, plan, party, coins=coins)
             found, hidden = noisy.scaling, noisy.hidden
@@ -242,7 +252,7 @@ class Scaled:
         scaled = found.party(party, columns)
         beyond, missing = found.among(columns).count_outside(party.points)
         doubts = unit_doubts(self.scaling, plan, found, party)
-        applied = AppliedScaling(found, beyond, missing, hidden, plan.noise, doubts)
+        applied = AppliedScaling(found, beyond, missing, hidden, plan.noise, doubts, self.scaling)
         if not self.told:
             names = plan.terms.public.features
             if plan.noise is not None:
@@ -310,9 +320,11 @@ class Scaled:
     @property
     def sentence(self) -> str:
         """How features are scaled, for people."""
-        way, name = self.scaling, WORDS.get(type(self.scaling).__name__, "")
+        way, name = self.scaling, scaling_word(self.scaling)
         said = {
             "standard": f"mean 0 and deviation 1, within {way.limit:g} deviations",
+            "robust": "median 0, and deviation 1 by the interquartile range of a normal law, within "
+            f"{way.limit:g} deviations",
             "range": "between -1 and 1",
             "given": f"scaled by public numbers, within {way.limit:g} units",
         }.get(name, "as they are")
@@ -321,13 +333,15 @@ class Scaled:
         if isinstance(way, NoisyStandardize):
             said += f"; found by noisy sums within public ranges, for {100 * way.share:g} % of the budget"
         gaps = getattr(way, "missing", "mean" if getattr(way, "fill", None) is not None else "refuse")
-        return said + "; missing values are the mean" * (gaps == "mean")
+        return said + f"; missing values are the {'median' if name == 'robust' else 'mean'}" * (
+            gaps == "mean"
+        )
 
     def parameters(self, result: Clustering) -> dict[str, Any]:
         """How features were scaled, in plain values for reports."""
         way = self.scaling
         found = {
-            "scale_features": WORDS.get(type(way).__name__, type(way).__name__),
+            "scale_features": scaling_word(way),
             "limit": way.limit,
             "outside": getattr(way, "outside", "refuse"),
             "missing": getattr(way, "missing", "refuse"),
@@ -369,7 +383,7 @@ def apply_scaling(way: Any, plan: ScaledPlan, federation: Federation) -> Applied
     ]
     doubts = {party.name: unit_doubts(way, plan, scaling, party) for party in federation.parties}
     beyond, missing = (sum(column) for column in zip(*tallies, strict=True))
-    return AppliedScaling(scaling, beyond, missing, doubts=all_doubts(doubts))
+    return AppliedScaling(scaling, beyond, missing, doubts=all_doubts(doubts), way=way)
 
 
 def unit_doubts(way: Any, plan: ScaledPlan, found: Scaling, party: Party) -> tuple[str, ...]:

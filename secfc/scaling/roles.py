@@ -5,6 +5,8 @@
     3  clients, one sum     of every feature: how many values, their sum and their squares', as integers
     4  clients              compare a digest of what they opened
 
+By quartiles (`secfc.scaling.quartiles`) STEPS sums of counts below thresholds stand for 2 and 3.
+
 The server helps to add and learns who takes part, nothing of the sums.  A feature that one client alone
 observes is scaled at home: it is in no sum.  Under a budget of differential privacy (`secfc.scaling.noisy`)
 ranges are public, so step 2 is left out, and the sums of step 3 are noisy.
@@ -35,8 +37,25 @@ from secfc.roles.exchange import PREPARE, SERVER, Exchange, PartyId, Role, expec
 from secfc.roles.messages import Message
 from secfc.scaling import moments, noisy
 from secfc.scaling.noisy import NoisyScaling, NoisyStandardize, ScaleNoise
+from secfc.scaling.quartiles import (
+    STEPS,
+    QuantileSearch,
+    are_counts,
+    check_present,
+    search_quantiles,
+    sorted_keys,
+)
 from secfc.scaling.scaling import Scaling, raw_blocks
-from secfc.secure_sum.protocol import COMMITTEE, ROUNDS, SumPlan, encode_disjunction, open_sum, settle_sum
+from secfc.scaling.ways import Standardize, is_robust
+from secfc.secure_sum.protocol import (
+    COMMITTEE,
+    ROUNDS,
+    SumPlan,
+    encode_disjunction,
+    last_round,
+    open_sum,
+    settle_sum,
+)
 
 Array = NDArray[Any]
 
@@ -87,6 +106,8 @@ class ScaledPlan:
         )
         if fixed is not None or not plan.shared:
             return plan
+        if is_robust(way):
+            return replace(plan, sums=sums_for(public, moments.ROWS, t), bits=0)
         bound = moments.ROWS << 2 * plan.bits
         sums = sums_for(public, bound, t) if way.degree else None
         return replace(plan, magnitudes=sums_for(public, WIDE, t), sums=sums)
@@ -110,6 +131,12 @@ class ScaledPlan:
             return tuple(range(self.d)) if len(self.clients) > 1 else ()
         holders = Counter(feature for columns in self.observed for feature in columns)
         return tuple(i for i in range(self.d) if holders[i] > 1)
+
+    @property
+    def most_rows(self) -> int:
+        """What clients have together at most, where row counts are public the number itself."""
+        counted = self.terms.way.capabilities.counted
+        return sum(self.terms.public.counts) if counted else len(self.clients) * moments.ROWS
 
     def columns(self, name: PartyId) -> tuple[int, ...]:
         """The numbers of a client's features, in the order of its columns."""
@@ -183,6 +210,57 @@ def scale_at_client(way: Any, plan: ScaledPlan, party: Party, *, coins: Coins) -
     return blank_features(found, np.flatnonzero(elsewhere).tolist())
 
 
+def scale_by_quartiles_at_client(
+    way: Standardize, plan: ScaledPlan, party: Party, *, coins: Coins
+) -> Role[Scaling]:
+    """The scaling that all clients find together by counts; NaN for features that others observe alone."""
+    me, features = party.name, plan.terms.public.features
+    yield from agree(plan, me, number=PREPARE)
+    if plan.fixed is not None:
+        return plan.fixed
+    if party.points.shape[0] > moments.ROWS:
+        raise InputError(f"client {me!r} has more than {moments.ROWS} rows: split it")
+    mine, shared = list(plan.columns(me)), list(plan.shared)
+    known = sorted({*mine, *shared})
+    keys = client_keys(plan, party)
+    search, number, opened = QuantileSearch.of_features(plan.d), MAGNITUDES, list[Array]()
+    for _ in range(STEPS):
+        totals = search.counts(keys)
+        if plan.sums is not None:
+            totals[shared] = yield from open_counts(plan, plan.sums, me, totals[shared], number, coins)
+            number = last_round(plan.sums, number) + 1
+            opened.append(totals[shared])
+        check_present(totals, known, features)
+        search = search.narrowed(totals)
+    if plan.sums is not None:
+        none = np.zeros(0, np.int64)
+        yield from compare_digests(plan, plan.sums.committee, me, none, np.stack(opened), number)
+    found = way.scaling_by_quartiles(search, features)
+    return blank_features(found, sorted({*range(plan.d)} - {*known}))
+
+
+def open_counts(
+    plan: ScaledPlan, sums: SumPlan, me: PartyId, own: Array, number: int, coins: Coins
+) -> Role[Array]:
+    """Counts (features, WIDTH) int64 of all clients, of own ones.  Raises SuspectedParties, everybody."""
+    residues = sums.code.basis.reduce(own.reshape(-1))
+    opened = yield from open_sum(sums, me, residues, number, coins, phase=PHASE)
+    found = np.asarray(sums.code.basis.lift_signed(opened)).reshape(own.shape)
+    if not are_counts(found, plan.most_rows):
+        raise SuspectedParties((*plan.clients, SERVER), "no rows have the counts that were opened")
+    return found.astype(np.int64)
+
+
+def client_keys(plan: ScaledPlan, party: Party) -> list[Array]:
+    """Sorted keys of a client's values of every feature, none of those that it does not observe."""
+    mine, blocks = plan.columns(party.name), [block for _, block in raw_blocks(party.points)]
+    moments.feature_exponents(blocks, len(mine), f"client {party.name!r}")
+    keys = [np.zeros(0, np.int32)] * plan.d
+    for i, own in zip(mine, sorted_keys(blocks, len(mine)), strict=True):
+        keys[i] = own
+    return keys
+
+
 def noisy_scale_at_client(
     way: NoisyStandardize, plan: ScaledPlan, party: Party, *, coins: Coins
 ) -> Role[NoisyScaling]:
@@ -220,14 +298,19 @@ def check_possible(plan: ScaledPlan, degree: int, totals: Array) -> None:
 
 
 def compare_digests(
-    plan: ScaledPlan, committee: tuple[PartyId, ...], me: PartyId, exponents: Array, totals: Array
+    plan: ScaledPlan,
+    committee: tuple[PartyId, ...],
+    me: PartyId,
+    exponents: Array,
+    totals: Array,
+    number: int = COMPARE,
 ) -> Role[None]:
     """Raises SuspectedParties if another client opened other sums: who added them, or said whose to add."""
     state = hashlib.blake2b(description_digest(plan.description), digest_size=32, person=b"secfc scales")
     state.update(repr((exponents.tolist(), totals.tolist())).encode())
     others = tuple(c for c in plan.clients if c != me)
     sent = to_all(others, OpenedSumsDigest(state.digest()))
-    inbox = expect_messages((yield Exchange(sent, others, 0, round=COMPARE, phase=PHASE)), OpenedSumsDigest)
+    inbox = expect_messages((yield Exchange(sent, others, 0, round=number, phase=PHASE)), OpenedSumsDigest)
     if any(message.digest != state.digest() for message in inbox.values()):
         raise SuspectedParties((*committee, SERVER), "clients opened different sums of the same features")
 
@@ -238,11 +321,16 @@ def help_to_scale(plan: ScaledPlan) -> Role[None]:
     if plan.magnitudes is not None:
         yield from settle_sum(plan.magnitudes, MAGNITUDES, phase=PHASE)
     if plan.sums is not None:
-        yield from settle_sum(plan.sums, MOMENTS, phase=PHASE)
+        number = MOMENTS if plan.magnitudes is not None or plan.noise is not None else MAGNITUDES
+        for _ in range(STEPS if number == MAGNITUDES else 1):
+            yield from settle_sum(plan.sums, number, phase=PHASE)
+            number = last_round(plan.sums, number) + 1
 
 
 def plaintext_scaling(way: Any, plan: ScaledPlan, federation: Federation) -> Scaling:
     """The scaling that the clients of a federation find, for a process that sees all data: the oracle."""
+    if is_robust(way):
+        return plaintext_quartiles(way, plan, federation)
     exponents = np.full(plan.d, moments.LEAST, np.int64)
     totals = np.zeros((plan.d, 3), object)
     for party in federation.parties:
@@ -257,6 +345,14 @@ def plaintext_scaling(way: Any, plan: ScaledPlan, federation: Federation) -> Sca
     for party in federation.parties:
         check_constant(scaling.among(plan.columns(party.name)), party)
     return scaling
+
+
+def plaintext_quartiles(way: Standardize, plan: ScaledPlan, federation: Federation) -> Scaling:
+    """The scaling by quartiles that the clients find, for a process that sees all data."""
+    each, names = [client_keys(plan, party) for party in federation.parties], federation.feature_names
+    keys = [np.sort(np.concatenate(own)) for own in zip(*each, strict=True)]
+    check_present(np.array([[len(own)] for own in keys]), list(range(plan.d)), names)
+    return way.scaling_by_quartiles(search_quantiles(keys), names)
 
 
 def check_constant(own: Scaling, party: Party) -> None:

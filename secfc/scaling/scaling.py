@@ -183,15 +183,15 @@ class Scaling:
             federation, parties=parties, server_points=None if held is None else self.forward(held)
         )
 
-    def sentences(self, names: tuple[str, ...] | None) -> tuple[str, ...]:
-        """What became of the features, for reports."""
+    def sentences(self, names: tuple[str, ...] | None, rows: str = "all") -> tuple[str, ...]:
+        """What became of the features, for reports.  rows: in which one that is left out is the same."""
         if not self.constant:
             return ()
         listed = names_of(self.constant, names)
         return (
-            f"{listed} is the same in all rows, and is left out of distances"
+            f"{listed} is the same in {rows} rows, and is left out of distances"
             if len(self.constant) == 1
-            else f"{listed} are each the same in all rows, and are left out of distances",
+            else f"{listed} are each the same in {rows} rows, and are left out of distances",
         )
 
 

@@ -15,13 +15,19 @@ from secfc.data.federation import Federation
 from secfc.data.inputs import REAL, format_value, kind_name
 from secfc.errors import InputError
 from secfc.scaling import moments
+from secfc.scaling.quartiles import CUTS, FINE, STEPS, QuantileSearch, search_quantiles, sorted_keys
 from secfc.scaling.scaling import Outside, Scaling, check_outside, names_of, raw_blocks
 
 Array = NDArray[Any]
 Missing = Literal["refuse", "mean"]
+Measure = Literal["deviation", "quartiles"]
 
 POWERS = "of every feature the least power of two that none of its values exceeds"
 MEANS = ", and the mean and the number of its values, over all clients"
+COUNTS = (
+    "of every feature the number of its values, and how many of all clients' lie below each of up to "
+    f"{CUTS * 5 * STEPS} numbers, of which the last enclose the quartiles to 1/{FINE} of their range"
+)
 
 
 @dataclass(frozen=True)
@@ -35,10 +41,14 @@ class Standardize:
     outside
         What is outside is moved to the limit ("clip") or refused ("refuse").
     missing
-        "mean" takes NaN for the mean, "refuse" does not.
+        "mean" takes NaN for the mean (by quartiles: the median), "refuse" does not.
     keep
         Features that stay as they are, by name or number, such as bits of categories; within the limit they
         must lie too.
+    by
+        "deviation", or "quartiles": median 0, and as deviation that of a normal law with this interquartile
+        range, which outliers do not move.  Where the quartiles are equal, the range of the middle nine tenths
+        stands for theirs; where that is 0 too, the feature is left out.
 
     Examples
     --------
@@ -54,10 +64,14 @@ class Standardize:
     outside: Outside = "clip"
     missing: Missing = "refuse"
     keep: tuple[str | int, ...] = ()
+    by: Measure = "deviation"
 
     def __post_init__(self) -> None:
         check_scaler_value(self.limit, self.outside, self.missing)
         object.__setattr__(self, "keep", tuple(self.keep))
+        if self.by not in get_args(Measure):
+            words = " or ".join(map(repr, get_args(Measure)))
+            raise InputError(f"by={self.by!r}: features are scaled by {words}")
 
     @property
     def degree(self) -> int:
@@ -65,6 +79,8 @@ class Standardize:
 
     @property
     def opened(self) -> str:
+        if is_robust(self):
+            return COUNTS
         return f"{POWERS}, and the mean, the deviation and the number of its values, over all clients"
 
     def fixed(self, public: Any) -> Scaling | None:
@@ -73,13 +89,26 @@ class Standardize:
         if public.server_points is None:
             return None
         points = np.asarray(public.server_points, np.float64)
+        if is_robust(self):
+            return self.scaling_by_quartiles(
+                search_quantiles(sorted_keys([points], public.d)), public.features
+            )
         found = moments.feature_exponents([points], public.d, "the server")
         bits = moments.bits_for(1)
         return self.scaling(found, moments.integer_moments([points], found, bits), bits, public.features)
 
     def scaling(self, exponents: Array, totals: Array, bits: int, features: Any) -> Scaling:
-        centers = feature_means(exponents, totals, bits, features)
-        units = feature_deviations(exponents, totals, bits, features)
+        return self._scaling(
+            feature_means(exponents, totals, bits, features),
+            feature_deviations(exponents, totals, bits, features),
+            features,
+        )
+
+    def scaling_by_quartiles(self, search: QuantileSearch, features: Any) -> Scaling:
+        """What follows from a search that has ended.  Raises InputError."""
+        return self._scaling(*search.scales(features), features)
+
+    def _scaling(self, centers: list[float], units: list[float], features: Any) -> Scaling:
         fill = tuple(centers) if self.missing == "mean" else None
         for i in feature_numbers(self.keep, features, len(units)):
             centers[i], units[i] = 0.0, 1.0
@@ -88,6 +117,11 @@ class Standardize:
                 "every feature is the same in all rows: nothing tells points apart. Check the columns"
             )
         return Scaling(tuple(centers), tuple(units), self.limit, self.outside, fill)
+
+
+def is_robust(way: Any) -> bool:
+    """Whether a way finds its scale by counts."""
+    return isinstance(way, Standardize) and way.by == "quartiles"
 
 
 @dataclass(frozen=True)
@@ -293,15 +327,17 @@ def check_missing(missing: str) -> Missing:
 
 
 def scaler_of(word: Any) -> Any:
-    """The way of this word, "standard" or "range"; a way itself as it is.  Raises InputError."""
+    """The way of this word, "standard", "robust" or "range"; a way itself as it is.  Raises InputError."""
     if isinstance(word, str):
         if word == "standard":
             return Standardize()
+        if word == "robust":
+            return Standardize(by="quartiles")
         if word == "range":
             return Range()
     elif hasattr(word, "limit") and not isinstance(word, type):
         return word
     raise InputError(
-        f"scale_features={format_value(word)}: it must be 'standard', 'range', None or a value of these, as "
-        "Standardize()"
+        f"scale_features={format_value(word)}: it must be 'standard', 'robust', 'range', None or a value of "
+        "these, as Standardize()"
     )

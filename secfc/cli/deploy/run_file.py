@@ -13,7 +13,7 @@ import click
 from secfc.cli.errors import FLAGS, bad_input
 from secfc.cli.method import AskedOptions, Method, check_schema
 from secfc.cli.methods import methods, options
-from secfc.cli.options import fields_of, select_fields, was_given
+from secfc.cli.options import Option, fields_of, select_fields, was_given
 from secfc.cli.preprocessing import check_preprocessing as check_preparing
 from secfc.cli.preprocessing import way_for
 from secfc.cli.settings import Preparing, Settings, check_choice
@@ -169,17 +169,21 @@ def _parsed(words: Mapping[str, Any], options: Any, where: str) -> tuple[dict[st
             raise InputError(
                 f"{where}: {name} {rule}. Known are {', '.join(sorted(set(known) - set(ELSEWHERE)))}"
             )
-        if option.is_flag:
-            if not isinstance(value, bool):
-                raise InputError(f"{where}: {name} = {value!r}: true or false is needed")
-            flags = option.opts if value else option.secondary_opts
-            line += flags[:1]
-        else:
-            text = ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
-            line += [option.opts[0], text]
+        line += _typed(option, value, f"{where}: {name}")
     context = click.Command(where, params=list(options)).make_context(where, line)
     given = {name: known[name].opts[0] for name in words if was_given(context, name)}
     return dict(context.params), given
+
+
+def _typed(option: Option, value: Any, where: str) -> list[str]:
+    """An option with its value as on a command line.  Raises InputError for a flag that is no bool."""
+    if option.is_flag:
+        if not isinstance(value, bool):
+            raise InputError(f"{where} = {value!r}: true or false is needed")
+        return (option.opts if value else option.secondary_opts)[:1]
+    if option.bare is not None and isinstance(value, bool):
+        return [option.opts[0], option.bare] if value else []
+    return [option.opts[0], ",".join(map(str, value)) if isinstance(value, tuple) else str(value)]
 
 
 def _observed(run: RunFile) -> tuple[tuple[int, ...], ...] | None:

@@ -106,6 +106,7 @@ run FILES -k 2 --standardize --to-range -> two scales: choose one
 run FILES -k 2 --standardize --bound 3 -> --bound has no meaning with --standardize | leave it out
 run FILES -k 2 --ranges x -> 'x' is no range: write --ranges age=0:120
 run FILES -k 2 --ranges x=1:2 -> (x, y): give all of them
+run FILES -k 2 --standardize robust --epsilon 3 --radius 2 -> which no budget covers
 run FILES -k 2 --limit 3 -> --limit | needs --standardize
 run FILES -k 2 --outside clip -> needs --standardize, --to-range or --ranges
 run FILES -k 2 --missing mean -> --missing mean needs --bound

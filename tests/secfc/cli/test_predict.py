@@ -31,7 +31,7 @@ def labels(path):
 
 
 @pytest.mark.parametrize("options", [
-    (), ("--standardize",),
+    (), ("--standardize", "robust"),
     pytest.param(("--disclosure", "own-labels"), marks=pytest.mark.nightly),
     pytest.param(("--disclosure", "distances"), marks=pytest.mark.nightly),
     pytest.param(("--disclosure", "final-labels"), marks=pytest.mark.nightly),

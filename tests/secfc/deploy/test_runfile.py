@@ -38,6 +38,7 @@ ASKED = [
     ("secfc", {"membership": "private", "merge": False}, {"standardize": True, "limit": 8.0}),
     ("secfc", {"epsilon": 5.0, "radius": 3.0}, {}), ("k-fed", {"k_local": 2}, {}), ("masked-lloyd", {}, {}),
     ("lloyd", {"bound": 20.0}, {}), ("overlap-1", {}, {}), ("overlap-2", {}, {}),
+    ("lloyd", {}, {"standardize": "robust"}),
     ("secfc", {}, {"ranges": "age=0:120,weight=0:300"}),
 ]  # fmt: skip
 FIVE = {name: bytes([i]) * 32 for i, name in enumerate(("a", "b", "c", "d", "e", "server"), 1)}

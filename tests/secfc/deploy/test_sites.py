@@ -453,7 +453,7 @@ def test_check_says_what_is_ready_and_what_is_not(tmp_path, nursery):
 @pytest.mark.parametrize(("options", "preparing"), [
     ({**BASE, "disclosure": "own-labels"}, {}),
     *(pytest.param(*words, marks=pytest.mark.nightly) for words in (
-        (BASE, {}), ({"t": 1}, {"standardize": True}),
+        (BASE, {}), ({"t": 1}, {"standardize": "robust"}),
     )),
 ])  # fmt: skip
 def test_new_rows_are_labeled_by_all_sites_together(tmp_path, nursery, options, preparing):
