@@ -5,6 +5,10 @@ greetings, and keeps what the others signed.  A signature stays: whoever holds i
 party's help, that this identity accepted these terms.  So nobody's rows are shared before everybody's consent
 is there, and whoever withholds one (a hub, a party) is silent, and the run waits.
 
+A decision to go on without a client is signed likewise, and told to all others as soon as it is made: beside
+all exchanges, since whoever decides is waiting (`secfc.transport.link.NOTE`).  It is encrypted under a key
+that each party gives the others with its consent, so that a hub reads it as little as anything else.
+
 What it shows is that the key was used on these words.  Time and software are its party's word; the digest of
 floors binds a party to what stands in its own audit, and tells the others nothing.
 """
@@ -14,8 +18,12 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
+
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from field.secrets.channels import Identity
 from field.secrets.coins import SystemCoins
@@ -26,6 +34,7 @@ from secfc.roles.description import Difference, describe_differences, describe_v
 from secfc.roles.exchange import (
     GREET,
     PHASE,
+    SERVER,
     Exchange,
     Role,
     blame_error,
@@ -41,20 +50,27 @@ R = TypeVar("R")
 # After the greetings, and before anything is told of rows (`secfc.deploy.session.INTRODUCE`).
 CONSENT = GREET + PHASE // 8
 PURPOSE = b"secfc consent 1"
-# Bytes of the text of a consent.
+DECISION = b"secfc go-on 1"
+# Bytes of the text of a consent; of a key, and of a nonce.
 LONGEST = 1 << 14
+KEY, NONCE = 32, 12
 # Facts that are each party's own; all others are the same for all.
 OWN = ("party", "floors", "software", "time", "audit.lines", "audit.last")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class SignedConsent(Message, tag=162):
-    """Party to everyone, before the plan: the terms that it accepts, when, by which software, signed."""
+    """Party to everyone, before the plan: the terms that it accepts, when, by which software, signed.
+
+    key: 32 secret bytes, under which it tells what it decides later.
+    """
 
     text: bytes
     signature: bytes
+    key: bytes
 
     def __post_init__(self) -> None:
+        refuse_if(len(self.key) != KEY, f"a key has {KEY} bytes")
         refuse_if(len(self.signature) != SIGNATURE, f"a signature has {SIGNATURE} bytes")
         refuse_if(not 2 <= len(self.text) <= LONGEST, f"a consent has up to {LONGEST} bytes")
 
@@ -85,10 +101,10 @@ class AcceptedTerms:
     time: str
     audit: Head
 
-    def sign(self, identity: Identity) -> SignedConsent:
-        """Signed by this identity."""
+    def sign(self, identity: Identity, key: bytes = bytes(KEY)) -> SignedConsent:
+        """Signed by this identity.  key: of what it tells later."""
         text = describe_value(self)
-        return SignedConsent(text, identity.sign(PURPOSE + text))
+        return SignedConsent(text, identity.sign(PURPOSE + text), key)
 
 
 def floors_digest(floors: bytes, salt: bytes) -> bytes:
@@ -101,15 +117,18 @@ def draw_salt() -> bytes:
     return SystemCoins().bytes(32)
 
 
-def read_consent(record: Mapping[str, str]) -> dict[str, Any] | None:
-    """The facts of a kept consent (`SignedConsent.record`); None where its key has not signed them."""
+def read_consent(record: Mapping[str, str], purpose: bytes = PURPOSE) -> dict[str, Any] | None:
+    """The facts of a kept consent (`SignedConsent.record`); None where its key has not signed them.
+
+    purpose: DECISION, of a kept decision.
+    """
     try:
         key, signature = bytes.fromhex(record["key"]), bytes.fromhex(record["signature"])
         text = record["text"].encode()
         facts = json.loads(text)
     except (KeyError, ValueError, TypeError, AttributeError, RecursionError):
         return None
-    signed = verify(key, signature, PURPOSE + text)
+    signed = verify(key, signature, purpose + text)
     return facts if signed and isinstance(facts, dict) else None
 
 
@@ -168,3 +187,102 @@ def differing_terms(mine: SignedConsent, party: PartyId, theirs: SignedConsent) 
     if want == theirs.text and fits:
         return ()
     return describe_differences(want, theirs.text)
+
+
+# --------------------------------------------------------------------------------------------------
+# Decisions to go on without somebody.
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class SealedDecision(Message, tag=169):
+    """Party to everyone, beside all exchanges: that it goes on without clients, signed and encrypted."""
+
+    nonce: bytes
+    ciphertext: bytes
+
+    def __post_init__(self) -> None:
+        refuse_if(len(self.nonce) != NONCE, f"a nonce has {NONCE} bytes")
+        refuse_if(not 16 <= len(self.ciphertext) <= LONGEST, f"a decision has up to {LONGEST} bytes")
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What a party signs.  session, terms: of the run.  party: who signs.  without: clients.  time: UTC."""
+
+    session: bytes
+    terms: bytes
+    party: PartyId
+    without: tuple[PartyId, ...]
+    time: str
+
+    def sign(self, identity: Identity) -> dict[str, str]:
+        """What a file keeps of it, signed by this identity."""
+        text = describe_value(self)
+        signature = identity.sign(DECISION + text).hex()
+        return {"key": identity.public.hex(), "text": text.decode(), "signature": signature}
+
+
+@dataclass
+class DecisionExchange:
+    """How a party tells its decision, and hears those of the others.
+
+    session, terms: of the run.  identities: everybody's pinned key.  spared: how many clients the run can do
+    without.  own: this party's decision, None for none yet.  keep: told whose decision came, and its record.
+    """
+
+    session: bytes
+    terms: bytes
+    identities: Mapping[PartyId, bytes]
+    spared: int
+    own: Callable[[], Mapping[str, str] | None]
+    keep: Callable[[PartyId, Mapping[str, str]], None]
+    me: PartyId
+    keys: dict[PartyId, bytes] = field(default_factory=dict)
+    waiting: dict[PartyId, SealedDecision] = field(default_factory=dict)
+    said: tuple[Mapping[str, str], SealedDecision] | None = None
+
+    def __repr__(self) -> str:
+        return f"DecisionExchange({self.me!r})"
+
+    def begin(self, consents: Mapping[PartyId, SignedConsent]) -> None:
+        """Take everybody's key from the consents, and what came before them."""
+        self.keys = {party: one.key for party, one in consents.items()}
+        for party, note in self.waiting.items():
+            self.hear(party, note)
+
+    def note(self) -> SealedDecision | None:
+        """What this party has to tell: the same object while it is the same decision."""
+        own = self.own() if self.me in self.keys else None
+        if own is None:
+            return None
+        if self.said is None or self.said[0] != own:
+            nonce = SystemCoins().bytes(NONCE)
+            text = json.dumps(dict(own)).encode()
+            sealed = AESGCM(self.keys[self.me]).encrypt(nonce, text, self.session + self.me.encode())
+            self.said = own, SealedDecision(nonce, sealed)
+        return self.said[1]
+
+    def hear(self, party: PartyId, note: object) -> None:
+        """Keep what a peer has decided; what is no decision of its, on this run, is dropped."""
+        if not isinstance(note, SealedDecision):
+            return
+        if party not in self.keys:
+            self.waiting[party] = note
+            return
+        with suppress(InvalidTag, ValueError, TypeError, RecursionError):
+            aad = self.session + party.encode()
+            record = json.loads(AESGCM(self.keys[party]).decrypt(note.nonce, note.ciphertext, aad))
+            if self.is_decision(party, record):
+                self.keep(party, {name: record[name] for name in ("key", "text", "signature")})
+
+    def is_decision(self, party: PartyId, record: Any) -> bool:
+        """Whether this party has signed it, about this run, and about clients that the run can do without."""
+        facts = read_consent(record, DECISION)
+        if facts is None or record["key"] != self.identities[party].hex():
+            return False
+        of = facts.get("session"), facts.get("terms"), facts.get("party")
+        without, others = facts.get("without"), set(self.identities) - {party, SERVER}
+        agreed = of == ({"bytes": self.session.hex()}, {"bytes": self.terms.hex()}, party)
+        if not (agreed and isinstance(without, list)):
+            return False
+        return set(map(str, without)) <= others and 0 < len(without) <= self.spared

@@ -69,6 +69,8 @@ async def run_with_reconnect(
     watch: Callable[[PartyId, str], None] = lambda peer, what: None,
     meter: PartyMeter | None = None,
     without: Callable[[], Collection[PartyId]] = tuple,
+    note: Callable[[], Any] = lambda: None,
+    told: Callable[[PartyId, Any], None] = lambda peer, note: None,
     **waiting: Any,
 ) -> R:
     """Run a party's role among peers that are met, and met again whenever a connection is gone.
@@ -76,7 +78,9 @@ async def run_with_reconnect(
     meet: a channel to a peer, as soon as the peer is there; OSError where that cannot be now.  arrival:
     seconds to wait for all peers to be there, before the role begins.  resuming: whether the run began
     before: then peers may be away for long, and the role begins without those that do not come soon after the
-    first that does.  without: peers that this party is told to go on without, asked again and again.  watch:
+    first that does.  without: peers that this party is told to go on without, asked again and again.  note:
+    what it says to all beside exchanges, None for nothing, asked likewise; told: is told what a peer says so,
+    in a thread.  watch:
     told whenever a peer "came", "broke" or "came back"; "fell silent", too, so
     that its connection is made anew; once, that one "cannot be met yet" where no connection can be made.
     meter: told how this party fares.  waiting: of `run_party`.
@@ -87,6 +91,11 @@ async def run_with_reconnect(
     why: list[str] = []  # a connection failed last
     if meter is not None:
         meter.links = links
+
+    def noted_link(peer: PartyId, channel: Channel) -> Link:
+        link = Link(channel)
+        link.told = lambda note: told(peer, note)
+        return link
 
     async def keep(peer: PartyId) -> None:
         """Meet the peer, and meet it again whenever the connection is gone."""
@@ -105,7 +114,7 @@ async def run_with_reconnect(
                 continue
             pause = SOON
             if peer not in links:
-                links[peer] = Link(channel)
+                links[peer] = noted_link(peer, channel)
                 watch(peer, "came")
             else:
                 links[peer].renew_connection(channel)
@@ -128,8 +137,8 @@ async def run_with_reconnect(
         await _all_there(links, peers, keepers, max(arrival, rejoin) if resuming else arrival, rest, why)
         for peer in peers:
             if peer not in links:
-                links[peer] = Link(UnconnectedChannel())
-        keepers.append(asyncio.create_task(_give_up(links, without)))
+                links[peer] = noted_link(peer, UnconnectedChannel())
+        keepers.append(asyncio.create_task(_look_after(links, without, note)))
         running = asyncio.ensure_future(run_party(role, links, meter=meter, **waiting))
         everything: set[asyncio.Future[Any]] = {running, *keepers}
         await asyncio.wait(everything, return_when=asyncio.FIRST_COMPLETED)
@@ -149,9 +158,14 @@ def _raise_from_ended(tasks: list[asyncio.Task[None]]) -> None:
             task.result()
 
 
-async def _give_up(links: Mapping[PartyId, Link], without: Callable[[], Collection[PartyId]]) -> None:
-    """Give up whom this party is told to, as soon as it is; never ends."""
+async def _look_after(
+    links: Mapping[PartyId, Link], without: Callable[[], Collection[PartyId]], note: Callable[[], Any]
+) -> None:
+    """Give up whom this party is told to, as soon as it is, and say so to the others; never ends."""
     while True:
+        if (said := note()) is not None:
+            for link in links.values():
+                link.say(said)
         for peer in without():
             if peer in links and not links[peer].given_up:
                 log_event("deploy", "given-up", logging.WARNING, peer=peer)

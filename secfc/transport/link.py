@@ -3,8 +3,9 @@
 A frame is the length of a message (8 bytes), the round of its exchange (8, signed) and the message as
 `secfc.transport.wire` encodes it, all little-endian.  With a length of 0 the round says how far the sender
 took what it was sent, first when a connection begins and then after every exchange; GOODBYE there is a
-goodbye, and BEAT says only that the sender is there.  Any byte that arrives is a sign of life, also of a
-frame that takes long.
+goodbye, and BEAT says only that the sender is there.  NOTE is the round of a message beside all exchanges:
+what a party that waits has to say, the last of it again on each connection.  Any byte that arrives is a sign
+of life, also of a frame that takes long.
 
 Messages are written piece by piece as the connection takes them, and read into memory that is committed only
 as bytes arrive: neither end holds a second copy.  What is short leaves together.
@@ -15,7 +16,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,9 @@ import numpy as np
 from secfc.transport import wire
 from secfc.transport.channel import Channel, channel_of
 
-GOODBYE, BEAT = -2, -3
+GOODBYE, BEAT, NOTE = -2, -3, -4
+# Bytes of a note, at most.
+SHORT = 1 << 15
 # Bytes that are written, or read, at a time; and what is gathered to leave together.
 PIECE, TOGETHER = 1 << 20, 1 << 16
 # Signs of life are sent, and listened for, so many times in the longest silence that is believed; after half
@@ -57,6 +60,8 @@ class Link:
         self.frames: deque[tuple[int, Any]] = deque()  # what is to be written, on this connection
         self.due_out = asyncio.Event()
         self.written = asyncio.Event()
+        self.note: Any = None  # what this party says beside all exchanges
+        self.told: Callable[[Any], None] = lambda note: None  # is told what the peer says so
         self.sent = self.received = 0  # bytes, over all connections
 
     def renew_connection(
@@ -84,6 +89,13 @@ class Link:
         self.channel.abort()
 
     # --- out
+
+    def say(self, note: Any) -> None:
+        """Say this beside all exchanges, in place of what was said so before."""
+        if note is not self.note:
+            self.note = note
+            if self.ready:
+                self.put(NOTE, note)
 
     def put(self, number: int, message: Any = None) -> None:
         """Write a frame, after all others; without a message, a word on the round."""
@@ -143,6 +155,8 @@ class Link:
             del self.kept[known]
         if not self.ready:
             self.ready = True
+            if self.note is not None:
+                self.put(NOTE, self.note)
             for number, message in sorted(self.kept.items(), key=lambda item: item[0]):
                 self.put(number, message)
             if self.leaving:

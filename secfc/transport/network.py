@@ -35,7 +35,7 @@ from secfc.logs import log_event
 from secfc.roles.abort import is_loss
 from secfc.roles.exchange import END, Exchange, Inbox, PartyId, Role
 from secfc.transport import wire
-from secfc.transport.link import BEAT, GOODBYE, Link
+from secfc.transport.link import BEAT, GOODBYE, NOTE, SHORT, Link
 from secfc.transport.mailbox import Mailbox
 
 __all__ = ["Link", "run_party"]
@@ -215,6 +215,9 @@ class _Post:
         """Read frames from one connection until a goodbye.  Raises WireError for what is no frame."""
         while True:
             size, number = await link.header()
+            if size and number == NOTE:
+                await self.read_note(link, size)
+                continue
             if size > self.maximum or number < (0 if size else BEAT):
                 raise wire.WireError(f"{size} bytes are announced, {self.maximum} are allowed")
             if not size:
@@ -238,6 +241,13 @@ class _Post:
                 self.mailbox.keep_message(peer, number, message)
                 self.news.notify_all()
             del message
+
+    async def read_note(self, link: Link, size: int) -> None:
+        """Read what a peer says beside all exchanges, and tell it.  Raises WireError for what is too long."""
+        if size > SHORT:
+            raise wire.WireError(f"a note of {size} bytes is announced, {SHORT} are allowed")
+        note = wire.decode(await link.read_exactly(size), SHORT)
+        await asyncio.to_thread(link.told, note)
 
     async def is_genuine(self, peer: PartyId, number: int, message: Any) -> bool:
         """Whether a message is its sender's; what never is, however often it comes, the role judges."""

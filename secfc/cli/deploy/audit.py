@@ -27,7 +27,7 @@ from secfc.deploy.audit_log import (
     parse_line,
     verify_chain,
 )
-from secfc.deploy.consent import floors_digest, head_in, read_consent
+from secfc.deploy.consent import DECISION, floors_digest, head_in, read_consent
 from secfc.deploy.keys import identity_fingerprint
 
 # Where each command is, and its line in the help.
@@ -178,13 +178,33 @@ def wrong_words(chain: Chain) -> Iterator[Finding]:
     for said in chain.entries:
         consents = [*said["consents"].values()] if "consents" in said else []
         consents += [said["consent"]] if "consent" in said else []
-        if any(read_consent(one) is None for one in consents):
+        decisions = said.get("decisions", {})
+        if any(not is_decision(chain, said, party, one) for party, one in decisions.items()):
+            yield Finding(said["n"] + 1, "it holds a decision that its party has not signed for this run")
+        elif any(read_consent(one) is None for one in consents):
             yield Finding(said["n"] + 1, "it holds a consent that its key has not signed")
         elif "consent" in said:
             signed = read_consent(said["consent"]) or {}
             opened = floors_digest(canonical_json(said["floors"]), bytes.fromhex(said["salt"]))
             if signed.get("floors") != {"bytes": opened.hex()}:
                 yield Finding(said["n"] + 1, "its floors are not those that its consent was bound to")
+
+
+def is_decision(chain: Chain, said: Facts, party: str, record: Any) -> bool:
+    """Whether a decision is its party's, of the line's run, by the key and on the terms of its consent.
+
+    Of a site that decides before consents have come, by a key of its own.
+    """
+    facts, session = read_consent(record, DECISION), said.get("session")
+    if facts is None or (facts.get("party"), facts.get("session")) != (party, {"bytes": session}):
+        return False
+    kept = [
+        e["consents"].get(party) for e in chain.entries if "consents" in e and e.get("session") == session
+    ]
+    if not kept:
+        return party == said["party"] and record["key"] in chain.keys
+    agreed = read_consent(kept[-1])
+    return agreed is not None and (record["key"], facts["terms"]) == (kept[-1]["key"], agreed["terms"])
 
 
 @command(RecordFiles)
@@ -249,6 +269,10 @@ def party_lines(said: Facts) -> Iterator[str]:
         yield f"      terms {identity_fingerprint_of(digest)}, policy {facts['policy']}, t={facts['t']}" + (
             "" if facts["epsilon"] is None else f", epsilon={facts['epsilon']}, delta={facts['delta']}"
         )
+    for party, record in said.get("decisions", {}).items():
+        facts, key = read_consent(record, DECISION) or {}, identity_fingerprint_of(record["key"])
+        names = ", ".join(map(printable_text, facts["without"]))
+        yield f"    {party}, key {key}, signed at {printable_text(facts['time'])}: to go on without {names}"
     for sentence in said.get("shows", ()):
         yield f"    would be shown: {sentence}"
 
@@ -262,6 +286,8 @@ def entry_sentence(said: Facts) -> str:
             return "had everybody's signed terms, before any row was shared"
         case "go-on":
             return f"decided to go on without {', '.join(said['without'])}"
+        case "decision":
+            return "had the signed decision of another"
         case "abort":
             return "ended this site's part for good"
     left = [*said.get("excluded", ()), *said.get("gone_on_without", ())]

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from secfc.cli.deploy.logs import Log, Page, with_metrics_page
 from secfc.cli.deploy.readiness import check_bound, check_resources, prepare_kernels
-from secfc.cli.deploy.record import failures_recorded, keep_consents, sign_terms
+from secfc.cli.deploy.record import decision_exchange, failures_recorded, keep_consents, sign_terms
 from secfc.cli.deploy.results import REPORT, Results, file_digest, software_versions
 from secfc.cli.deploy.run_file import Built
 from secfc.cli.deploy.site import LoadedSite
@@ -30,7 +30,7 @@ from secfc.cli.errors import (
 )
 from secfc.cli.options import argument, command, option
 from secfc.cli.settings import Overwriting
-from secfc.deploy.consent import consent_first
+from secfc.deploy.consent import KEY, DecisionExchange, consent_first
 from secfc.deploy.floors import write_disputed
 from secfc.deploy.history import charge_first
 from secfc.deploy.session import Carrier, client_role, run_from_journal, server_role
@@ -85,14 +85,16 @@ class CarrierOptions:
     over: Path | None = None
     page: int | None = None
 
-    def carrier(self, site: LoadedSite, log: Log) -> Carrier:
-        """Who takes this site's messages to the others."""
+    def carrier(self, site: LoadedSite, log: Log, decisions: DecisionExchange | None = None) -> Carrier:
+        """Who takes this site's messages, and what it decides, to the others."""
         meter = None
         if self.page is not None:
             from secfc.deploy.metrics import SiteMetrics as Meter
 
             meter = Meter()
         waiting = waiting_of(site, log) | {"meter": meter}
+        if decisions is not None:
+            waiting |= {"note": decisions.note, "told": decisions.hear}
         return with_metrics_page(carrying(site, self.over, waiting), meter, self.page)
 
 
@@ -144,7 +146,9 @@ def take_part(given: PartyOptions, site: LoadedSite, way: CarrierOptions, name: 
 
         kept_if_it_fails = failures_kept(results, site, asked, log, started)
         with kept_if_it_fails, bad_input(OSError), full_disc_told(site.journal):
-            run_at(site, asked, party, log, way.carrier(site, log), finished)
+            decisions = decision_exchange(site, asked)
+            carrier = way.carrier(site, log, decisions)
+            run_at(site, asked, party, log, carrier, decisions, finished)
             site.forget_run()
         log.say("done", note=f"results are in {site.file.results}")
     if fewer:
@@ -179,9 +183,10 @@ def run_at(
     party: Party | None,
     log: Log,
     carrier: Carrier,
+    decisions: DecisionExchange,
     finished: Callable[[Any], None],
 ) -> None:
-    """A party's run.  finished: told its outcome, before the party leaves."""
+    """A party's run.  decisions: told all consents.  finished: told its outcome, before the party leaves."""
 
     def prepare(public: PublicFacts) -> None:
         if work.needs.rows:
@@ -199,10 +204,11 @@ def run_at(
             if party is None
             else client_role(work, party, coins)
         )
-        mine = sign_terms(site, asked, journal)
+        mine = sign_terms(site, asked, journal, coins.bytes(KEY))
 
         def keep(found: Any) -> None:
             keep_consents(site, journal, found)
+            decisions.begin(found)
 
         role = consent_first(role, site.file.party, mine, site.run.identities, keep)
         return log.watched(charge_first(role, lambda: site.charge(asked, party, journal)))

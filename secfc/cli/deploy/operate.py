@@ -9,6 +9,7 @@ from pathlib import Path
 
 import click
 
+from secfc.cli.deploy.record import decided, kept_decisions, sign_decision
 from secfc.cli.deploy.run_file import build_run, spare_sentence, spared_clients
 from secfc.cli.deploy.site import LoadedSite
 from secfc.cli.errors import RefusedInput, bad_input
@@ -44,7 +45,8 @@ def go_on(given: GoOnOptions) -> None:
 
     Each site decides for itself, and the run goes on once all that are left, the server too, have decided so;
     until then they wait. A party that runs hears of it within a second, one that does not when it is started
-    again. What a client has shared cannot be called back.
+    again. The decision is signed, told to all that go on, and on record with theirs. What a client has shared
+    cannot be called back.
 
     \b
     Example:
@@ -74,7 +76,7 @@ def go_on(given: GoOnOptions) -> None:
         raise BelowFloor("fewest_clients", asked_for, f"at least {least}")
     with bad_input(OSError):
         # The line is this site's signature under the decision, so it comes first.
-        site.audit.append("go-on", "decided", session=site.run.session.hex(), without=list(left))
+        sign_decision(site, left)
         write_private(site.decided, "".join(f"{name}\n" for name in left).encode())
     rest = ", ".join(p for p in site.run.parties if p != me and p not in left)
     click.echo(f"{me} goes on without {', '.join(left)}. So must {rest}: the same command there.")
@@ -102,8 +104,11 @@ def status_lines(site: LoadedSite) -> Iterator[str]:
         yield "journal   none: " + ("the run has ended here" if ended else "nothing of the run was said here")
     if site.board.exists():
         yield from site.board.read_text(encoding="utf-8").splitlines()
-    if left := site.without():
-        yield f"decided   to go on without {', '.join(left)}"
+    left, heard = site.without(), kept_decisions(site)
+    for party, record in heard.items():
+        yield f"decided   {party}: to go on without {', '.join(decided(record))}"
+    if rest := [party for party in site.run.parties if left and party not in (*left, *heard)]:
+        yield f"decided   not yet heard of: {', '.join(rest)}"
 
 
 def journal_state(site: LoadedSite) -> str:

@@ -9,10 +9,20 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from secfc.cli.deploy.run_file import leakage_sentences
+from secfc.cli.deploy.run_file import leakage_sentences, spared_clients
 from secfc.cli.errors import FewerSites, Interrupted, Suspended, full_disc_told
 from secfc.deploy.audit_log import read_seconds
-from secfc.deploy.consent import AcceptedTerms, SignedConsent, draw_salt, floors_digest
+from secfc.deploy.consent import (
+    DECISION,
+    KEY,
+    AcceptedTerms,
+    Decision,
+    DecisionExchange,
+    SignedConsent,
+    draw_salt,
+    floors_digest,
+    read_consent,
+)
 from secfc.deploy.floors import BelowFloor
 from secfc.errors import InputError, PartyId, problem_id
 from secfc.roles.description import describe_value
@@ -22,10 +32,10 @@ if TYPE_CHECKING:
     from secfc.cli.deploy.site import LoadedSite
 
 
-def sign_terms(site: LoadedSite, asked: Built, journal: bytes) -> SignedConsent:
+def sign_terms(site: LoadedSite, asked: Built, journal: bytes, key: bytes = bytes(KEY)) -> SignedConsent:
     """What this site signs in the run of this journal: once, also if its process dies and comes again.
 
-    Raises InputError, OSError.
+    key: under which it tells what it decides.  Raises InputError, OSError.
     """
     import secfc
 
@@ -33,13 +43,13 @@ def sign_terms(site: LoadedSite, asked: Built, journal: bytes) -> SignedConsent:
     for said in reversed(audit.entries()):
         if said["what"] == "accept" and said.get("journal") == name:
             consent = said["consent"]
-            return SignedConsent(consent["text"].encode(), bytes.fromhex(consent["signature"]))
+            return SignedConsent(consent["text"].encode(), bytes.fromhex(consent["signature"]), key)
     floors, salt, stakes = describe_value(site.file.floors), draw_salt(), asked.stakes
     mine = AcceptedTerms(
         site.run.session, site.run.digest, stakes.policy, stakes.t, stakes.epsilon, stakes.delta,
         site.file.party, floors_digest(floors, salt), f"secfc {secfc.__version__}",
         read_seconds(), audit.head(),
-    ).sign(site.identity)  # fmt: skip
+    ).sign(site.identity, key)  # fmt: skip
     with full_disc_told(audit.path):
         audit.append(
             "accept", "signed", run=site.run.name, session=site.run.session.hex(), journal=name,
@@ -66,6 +76,47 @@ def kept_consents(site: LoadedSite) -> dict[str, Any]:
     session = site.run.session.hex()
     found = [e for e in site.audit.entries() if e["what"] == "consents" and e.get("session") == session]
     return dict(found[-1]["consents"]) if found else {}
+
+
+def sign_decision(site: LoadedSite, without: tuple[PartyId, ...]) -> None:
+    """Put on record that this site goes on without these clients, signed.  Raises InputError, OSError."""
+    run, me = site.run, site.file.party
+    record = Decision(run.session, run.digest, me, without, read_seconds()).sign(site.identity)
+    site.audit.append(
+        "go-on", "decided", session=run.session.hex(), without=list(without), decisions={me: record}
+    )
+
+
+def kept_decisions(site: LoadedSite) -> dict[PartyId, dict[str, str]]:
+    """Decisions to go on in this run, of each party that without the most clients, as this site has them."""
+    found: dict[PartyId, dict[str, str]] = {}
+    for said in site.audit.entries():
+        if said.get("session") == site.run.session.hex():
+            for party, record in said.get("decisions", {}).items():
+                if party not in found or len(decided(record)) >= len(decided(found[party])):
+                    found[party] = record
+    return found
+
+
+def decided(record: Mapping[str, str]) -> list[str]:
+    """Without whom a kept decision goes on."""
+    return list((read_consent(record, DECISION) or {}).get("without", ()))
+
+
+def decision_exchange(site: LoadedSite, asked: Built) -> DecisionExchange:
+    """How this site tells what its operator decides, and puts on record what the others' did."""
+
+    def own() -> Mapping[str, str] | None:
+        return kept_decisions(site).get(site.file.party) if site.without() else None
+
+    def keep(party: PartyId, record: Mapping[str, str]) -> None:
+        with suppress(OSError, InputError):  # which ends no run; the peer says it again when it comes back
+            if record not in [said.get("decisions", {}).get(party) for said in site.audit.entries()]:
+                session = site.run.session.hex()
+                site.audit.append("decision", "verified", session=session, decisions={party: dict(record)})
+
+    run, spared = site.run, spared_clients(asked)
+    return DecisionExchange(run.session, run.digest, run.identities, spared, own, keep, site.file.party)
 
 
 @contextmanager

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from click import ClickException
 
-from secfc.cli.deploy.record import kept_consents
+from secfc.cli.deploy.record import kept_consents, kept_decisions
 from secfc.cli.deploy.run_file import unscaled_algorithm
 from secfc.cli.errors import RefusedInput, Suspended
 from secfc.cli.outputs import csv_of, json_text, write_all
@@ -198,6 +198,7 @@ def run_facts(site: LoadedSite, asked: Built, log: Log, started: datetime) -> di
         "started": started.isoformat(timespec="seconds"),
         "ended": datetime.now(UTC).isoformat(timespec="seconds"),
         "gone_on_without": list(site.without()),
+        "decisions": kept_decisions(site),
         "absences": [{"party": peer, "since": since, "until": until} for peer, since, until in log.absences],
         "versions": software_versions(),
         "data_sha256": None if site.file.data is None else file_digest(site.file.data.path),

@@ -482,3 +482,41 @@ def test_a_role_that_computes_is_waited_for_however_often_its_end_is_asked_for()
 
     asyncio.run(run())
     assert closed
+
+
+def note_frame(message):
+    data = wire.encode(message)
+    return len(data).to_bytes(8, "little") + links_of.NOTE.to_bytes(8, "little", signed=True) + data
+
+
+def test_what_is_said_beside_exchanges_is_heard_while_a_party_waits_and_is_short():
+    async def run(note):
+        heard = []
+        link, other = await half_open(WORD + note_frame(note) + frame(1))
+        link.told = heard.append
+        try:
+            came, _ = await run_party(asks("b"), {"b": link}, pulse=PULSE, patience=PULSE, rejoin=0.0)
+        finally:
+            await other.channel.close()
+        return came, len(heard)
+
+    assert asyncio.run(run(shared.Hello(b"x"))) == ({"b"}, 1)
+    assert asyncio.run(run(shared.Hello(bytes(links_of.SHORT)))) == (set(), 0)  # its connection is broken
+
+
+def test_what_is_said_beside_exchanges_is_said_again_over_each_connection():
+    async def run():
+        link, other = await half_open(WORD)
+        again, there = await half_open(WORD)
+        link.say(note := shared.Hello(b"note"))
+        link.say(note)
+        task = asyncio.create_task(run_party(asks("b"), {"b": link}, pulse=60.0, patience=2 * PULSE))
+        await asyncio.sleep(PULSE)
+        link.renew_connection(again.channel)
+        await task
+        said = [(await end.channel.reader.read(1 << 16)).count(note_frame(note)) for end in (other, there)]
+        for end in (other, there):
+            await end.channel.close()
+        return said
+
+    assert asyncio.run(run()) == [1, 1]

@@ -12,10 +12,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
 pytest.importorskip("websockets")
 
 import secfc
+from secfc.cli.deploy.record import decided
+from secfc.cli.program import main
 from secfc.data.model_file import ModelFile
 from secfc.deploy.keys import create_key_file
 from tests.secfc.deploy.sites import QUICK, blobs, sites
@@ -257,6 +260,13 @@ def test_one_that_never_comes_back_is_done_without(tmp_path, nursery, phase):
             report = run.report(name)
             assert report["excluded"] == excluded
             assert report["gone_on_without"] == ["site-3"]
+            assert set(report["decisions"]) == {*left, "server"}  # signed by each that went on
+            assert {tuple(decided(one)) for one in report["decisions"].values()} == {("site-3",)}
+            own = [tmp_path / name / "audit.jsonl", tmp_path / name / "results" / "report.json"]
+            for word in ("verify", "show"):
+                done = CliRunner().invoke(main, ["deploy", "audit", word, *map(str, own)])
+                assert done.exit_code == 0, done.output
+            assert done.output.count(": to go on without site-3") == len(left) + 1
             assert [a["until"] for a in report["absences"] if a["party"] == "site-3"] == [None]
         own = tmp_path / "site-0" / "rows.csv"
         assert run.report("site-0")["data_sha256"] == hashlib.sha256(own.read_bytes()).hexdigest()

@@ -402,7 +402,13 @@ MESSAGES = {
     shared.FinalResult: finals(),
     session.Arrival: st.builds(session.Arrival, st.integers(0, session.MOST_ROWS), st.integers(-399, 400)),
     consent.SignedConsent: st.builds(
-        consent.SignedConsent, st.binary(min_size=2, max_size=40), st.binary(min_size=64, max_size=64)
+        consent.SignedConsent,
+        st.binary(min_size=2, max_size=40),
+        st.binary(min_size=64, max_size=64),
+        st.binary(min_size=32, max_size=32),
+    ),
+    consent.SealedDecision: st.builds(
+        consent.SealedDecision, st.binary(min_size=12, max_size=12), st.binary(min_size=16, max_size=40)
     ),
     session.NewRows: st.builds(session.NewRows, st.integers(0, session.MOST_ROWS), st.integers(0, 2**62 - 1)),
     abort.Abort: st.builds(
@@ -698,7 +704,8 @@ def examples():
         own.RevealSums(13, 2),
         abort.Abort("TooFewReplies", "server", 7),
         session.Arrival(37, -3),
-        consent.SignedConsent(b"{}", bytes(range(64))),
+        consent.SignedConsent(b"{}", bytes(range(64)), bytes(range(32))),
+        consent.SealedDecision(bytes(12), bytes(range(20))),
         session.NewRows(4, 2),
         own.RunEnded(np.array([2, 0]), None),
         own.RunEnded(np.array([2, 0]), np.array([[0.5], [np.nan]])),
