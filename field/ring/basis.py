@@ -198,7 +198,8 @@ class Basis:
         """Sums of squares of residues (lanes, ..., q) over the last axis, lane by lane: (lanes, ...)."""
         each = self.multiply(a, a)
         if self.dtype == np.uint64:
-            return reduce(self.add, np.moveaxis(each, -1, 0))
+            summed: Array = reduce(self.add, np.moveaxis(each, -1, 0))
+            return summed
         # Fewer than 2**33 residues below 2**31.
         total = each.sum(axis=-1, dtype=np.uint64)
         return (total % self.column(total.ndim, np.uint64)).astype(self.dtype)
