@@ -198,10 +198,9 @@ class Basis:
         """Sums of squares of residues (lanes, ..., q) over the last axis, lane by lane: (lanes, ...)."""
         each = self.multiply(a, a)
         if self.dtype == np.uint64:
-            summed: Array = reduce(self.add, np.moveaxis(each, -1, 0))
-            return summed
+            return reduce(self.add, np.moveaxis(each, -1, 0))
         # Fewer than 2**33 residues below 2**31.
-        total = each.sum(axis=-1, dtype=np.uint64)
+        total: Array = each.sum(axis=-1, dtype=np.uint64)
         return (total % self.column(total.ndim, np.uint64)).astype(self.dtype)
 
     def add_scaled(self, out: Array, residues: Array, factors: Sequence[Sequence[int]]) -> None:
