@@ -34,6 +34,7 @@ class Coins:
     def __init__(self, key: bytes) -> None:
         # One key encrypts one counter stream from block 0: 2**64 bytes and more before it repeats.
         self._stream = Cipher(algorithms.AES(key), modes.CTR(bytes(16))).encryptor()
+        self.drawn = 0  # bytes so far
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(secret)"
@@ -44,6 +45,7 @@ class Coins:
     def fill(self, out: Array) -> None:
         """Overwrite a C-contiguous array with uniform bytes."""
         view = _octets(out)
+        self.drawn += view.nbytes
         # update_into writes exactly as many bytes as it reads for a stream mode.
         for start in range(0, view.nbytes, _BLOCK):
             piece = view[start : start + _BLOCK]
@@ -52,13 +54,25 @@ class Coins:
     def mask(self, out: Array) -> None:
         """XOR uniform bytes into a C-contiguous array, the same bytes that `fill` would have written."""
         view = _octets(out)
+        self.drawn += view.nbytes
         for start in range(0, view.nbytes, _BLOCK):
             piece = view[start : start + _BLOCK]
             self._stream.update_into(piece, piece)
 
     def bytes(self, size: int) -> bytes:
         """`size` secret uniform bytes."""
+        self.drawn += size
         return self._stream.update(bytes(size))
+
+    def skip_to(self, drawn: int) -> None:
+        """Leave out what was drawn before, up to so many bytes in all: nothing of it is drawn again.
+
+        Raises ValueError if more was drawn already.
+        """
+        if drawn < self.drawn:
+            raise ValueError(f"{self.drawn} bytes were drawn: coins do not go back to {drawn}")
+        while left := drawn - self.drawn:
+            self.bytes(min(left, _BLOCK))
 
     def below(self, bound: int) -> int:
         """A secret uniform Python integer in [0, bound), by rejection."""

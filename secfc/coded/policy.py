@@ -85,17 +85,33 @@ class OwnResult:
     sums: ClusterSums | None
 
 
+@dataclass(frozen=True, eq=False, repr=False)
+class SettledAnswers:
+    """Answers of which a client needs nothing any more, once it knows the labels that they opened.
+
+    spent: how far coins and keys are, all that later answers depend on; one number more: a key more came.
+    go_over: makes it be as after the answer to a question, without giving it again: nothing is drawn twice.
+    """
+
+    spent: Callable[[], tuple[int, ...]]
+    go_over: Callable[[Query, tuple[int, ...]], None]
+
+
 class ClientPolicy(Protocol):
     """How a client answers; and what it hears of the answer from other clients.
 
     opens: whether clients hear what an answer opens from those who computed it.  opened: that of the last
     question, None if I did not hear all of it: labels (m,) int32; where labels stay shared, whether none
     changed, and the sizes (k,) after the step, in one array.  kept: what I have in the end, where no labels
-    are opened to all.
+    are opened to all.  settled: of answers that need not be given again by who resumes; None where later ones
+    depend on more.
     """
 
     @property
     def kept(self) -> OwnResult | None: ...
+
+    @property
+    def settled(self) -> SettledAnswers | None: ...
 
     @property
     def opens(self) -> bool: ...
@@ -120,6 +136,7 @@ class DecodedAnswers:
     opens: ClassVar[bool] = False
     opened: ClassVar[None] = None
     kept: ClassVar[None] = None
+    settled: ClassVar[None] = None
 
     def __call__(self, question: Query, measured: DistanceOracle) -> Role[Message | None]:
         return self.answer(question, measured)

@@ -21,7 +21,7 @@ from secfc.coded.plan import CodedPlan
 from secfc.errors import FaultyServer
 from secfc.kmeans.bisecting import clusters_to_split
 from secfc.roles.checks import check_labels, check_numbers, check_sizes, is_array, refuse_if
-from secfc.roles.exchange import ITERATE, PHASE, SERVER, STRIDE, Exchange, Inbox, Role, expect_one
+from secfc.roles.exchange import ITERATE, PHASE, SERVER, STRIDE, Exchange, Inbox, Role, Settled, expect_one
 from secfc.roles.messages import FinalResult, Message
 
 Array = NDArray[Any]
@@ -367,7 +367,8 @@ class Query(Message, tag=185):
 
 
 def receive_query(plan: CodedPlan, k: int, wait: Exchange) -> Role[tuple[Any, int]]:
-    """The server's next word, after this exchange: of another type than these, or as the plan has it.
+    """The server's next word, after this exchange: of another type than these, or as the plan has it; what
+    came of it, if a journal has that.
 
     Also how many questions before it did not come: lost, or put to others.
 
@@ -381,6 +382,8 @@ def receive_query(plan: CodedPlan, k: int, wait: Exchange) -> Role[tuple[Any, in
     due = wait.round if wait.accept is None else wait.accept
     number = inbox.rounds[SERVER] if isinstance(inbox, Inbox) else due
     match message:
+        case Settled():
+            number = message.request.round
         case Query() | RevealCenters() | RevealSums():
             number = message.round
             _refuse(

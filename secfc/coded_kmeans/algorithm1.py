@@ -62,13 +62,23 @@ from secfc.data.federation import Federation
 from secfc.data.party import Party
 from secfc.data.resolution import check_resolution_at_site
 from secfc.disclosure import DistanceOracle
-from secfc.errors import FaultyServer, InputError, TooManyHolders
+from secfc.errors import FaultyServer, InputError, JournalError, TooManyHolders
 from secfc.kmeans.elbow import CostCurve
 from secfc.kmeans.loop import Trace, best_of_restarts, is_cheaper
 from secfc.kmeans.starts import RestartLabels, restart_generators
 from secfc.roles.agreement import agree, agree_by_digest
 from secfc.roles.coin_toss import CoinToss, derive_seed, toss_coins, toss_coins_at_server
-from secfc.roles.exchange import ITERATE, SERVER, STRIDE, Exchange, PartyId, Role, expect_messages, expect_one
+from secfc.roles.exchange import (
+    ITERATE,
+    SERVER,
+    STRIDE,
+    Exchange,
+    PartyId,
+    Role,
+    Settled,
+    expect_messages,
+    expect_one,
+)
 from secfc.roles.messages import FinalResult, InputPartyResult, compact_labels
 
 Array = NDArray[Any]
@@ -140,6 +150,8 @@ class ClientSteps:
             match request:
                 case Query():
                     wait = yield from self.answer_query(request, missed)
+                case Settled():
+                    wait = self.go_over(request, missed)
                 case RevealCenters() if self.consenting:
                     wait = yield from self.open_final_centers(request, missed)
                 case RevealSums() if self.consenting:
@@ -154,6 +166,8 @@ class ClientSteps:
     def answer_query(self, query: Query, missed: int) -> Role[Exchange]:
         """Compute on shares what is asked, if it is due; else hear what others open of it."""
         message, due = None, self.validator.ask(query, missed)
+        settled = self.answer.settled if query.operation.opens == "labels" else None
+        before = () if settled is None else settled.spent()
         labels = query.labels.astype(np.int32)
         sizes = cluster_sizes(labels, query.k)
         if due:
@@ -163,8 +177,20 @@ class ClientSteps:
             message = yield from self.answer(query, measured)
         else:
             yield from self.answer.watch(query, sizes)
-        self.validator.opened = self.answer.opened
-        return answer_query(query.round, message, "distances")
+        self.validator.opened = opened = self.answer.opened
+        wait = answer_query(query.round, message, "distances")
+        if settled is None or message is not None or len(settled.spent()) > len(before):
+            return wait
+        return replace(wait, settled=partial(Settled, query, opened, settled.spent()))
+
+    def go_over(self, step: Settled, missed: int) -> Exchange:
+        """Be as after a query that I answered before, of which nobody needs anything any more."""
+        self.validator.ask(step.request, missed)
+        if self.answer.settled is None:
+            raise JournalError("a step is on file as settled whose answer this policy must give again")
+        self.answer.settled.go_over(step.request, step.spent)
+        self.validator.opened = step.opened
+        return answer_query(step.request.round, None, "distances")
 
     def open_final_centers(self, request: RevealCenters, missed: int) -> Role[Exchange]:
         """Send shares of the sums of final clusters, or what the policy makes of them."""

@@ -215,7 +215,8 @@ async def run_from_journal(
     def journaled(kept: Journal, finished: Callable[[R], None]) -> Role[R]:
         coins = kept.coins()
         role = make(coins, kept.name)
-        role = keep_journal(protected_role(work, me, role, identity, coins), kept, harmless=BEFORE)
+        role = protected_role(work, me, role, identity, coins)
+        role = keep_journal(role, kept, harmless=BEFORE, settling=True)
         return tell_result(role, finished)
 
     run, peers = description_digest(work.description), tuple(party for party in work.parties if party != me)

@@ -11,6 +11,9 @@ from collections.abc import Callable, Collection, Generator, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+import numpy as np
+from numpy.typing import NDArray
+
 from secfc.errors import PHASE as PHASE
 from secfc.errors import (
     FaultyClient,
@@ -58,6 +61,8 @@ class Exchange:
     each sender.  A driver drops that one and older ones.
     genuine: whether a message of a round is really its sender's, as far as that can be told before it is
     taken.  One that is not is asked for again by whatever driver can.
+    settled: what came of all since the exchange before that awaited the server's next word, if a resumed role
+    can do with that (`Settled`); asked at once, or never.
     """
 
     send: Mapping[PartyId, Any] = field(default_factory=dict)
@@ -71,6 +76,7 @@ class Exchange:
     taken: Mapping[PartyId, int] | None = None
     heed: tuple[PartyId, ...] = ()
     genuine: Callable[[PartyId, int, Any], bool] | None = None
+    settled: Callable[[], Settled] | None = None
 
     @property
     def first(self) -> int:
@@ -86,12 +92,35 @@ class Exchange:
         return min((r for r in rounds if first <= r <= last and (r - first) % self.step == 0), default=None)
 
 
-class Inbox(dict[PartyId, Any]):
-    """What a driver resumes a role with: messages by sender, and in `rounds` the round of each."""
+@dataclass(frozen=True, eq=False, repr=False)
+class Settled:
+    """What came of a request that was answered, in place of all that was said for it: secret.
 
-    def __init__(self, messages: Mapping[PartyId, Any], rounds: Mapping[PartyId, int]) -> None:
+    No message: what a journal hands to the role that it resumes, as the server's word.
+
+    request: the server's message.  opened: labels (m,) int32 that the answer opened, None if none was heard.
+    spent: how far the coins and keys of the party are.
+    """
+
+    request: Any
+    opened: NDArray[np.int32] | None
+    spent: tuple[int, ...]
+
+
+class Inbox(dict[PartyId, Any]):
+    """What a driver resumes a role with: messages by sender, and in `rounds` the round of each.
+
+    heard: the last round of this party's that a peer has taken for good, so that it never asks for it again.
+    """
+
+    def __init__(
+        self,
+        messages: Mapping[PartyId, Any],
+        rounds: Mapping[PartyId, int],
+        heard: Callable[[PartyId], int] = lambda peer: -1,
+    ) -> None:
         super().__init__(messages)
-        self.rounds = dict(rounds)
+        self.rounds, self.heard = dict(rounds), heard
 
 
 Role = Generator[Exchange, Mapping[PartyId, Any], R]

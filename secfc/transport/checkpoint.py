@@ -10,8 +10,9 @@ sends is on file as a digest before anything of it leaves.  When it repeats itse
 digest, else it stops before it sends: its data, coins, parameters or software are not those of before.
 
 Resuming costs the computing time of what is repeated, not the waiting.  A journal holds all that its party
-was told: the server's grows by all replies of every iteration.  Sealed roles are wrapped outside of
-`secfc.transport.sealed`, so that greetings and ciphertexts repeat as well.
+was told: the server's grows by all replies of every iteration.  Of a request that is over for all, what a
+client was told and said is dropped where it says what came of it (`Exchange.settled`).  Sealed roles are
+wrapped outside of `secfc.transport.sealed`, so that greetings and ciphertexts repeat as well.
 """
 
 from __future__ import annotations
@@ -19,20 +20,23 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from itertools import takewhile
 from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import quote
 
 from field.secrets.coins import Coins, SystemCoins
 from secfc.errors import JournalError, ProtocolError, TooFewReplies
-from secfc.roles.exchange import Exchange, PartyId, Role
-from secfc.transport.journal import Journal, exchange_digest
+from secfc.roles.exchange import Exchange, Inbox, PartyId, Role, Settled
+from secfc.transport.journal import Journal, Place, SettledStep, exchange_digest, settled_path
 from secfc.transport.journal import parameters_fingerprint as parameters_fingerprint
 
 R = TypeVar("R")
 
 
-def keep_journal(role: Role[R], journal: Journal, *, harmless: Collection[str] = ()) -> Role[R]:
+def keep_journal(
+    role: Role[R], journal: Journal, *, harmless: Collection[str] = (), settling: bool = False
+) -> Role[R]:
     """The same role, keeping this journal: resumed from where the journal ends.
 
     The role must be new and made with `journal.coins()`, or others that are the same whenever it is made;
@@ -45,9 +49,12 @@ def keep_journal(role: Role[R], journal: Journal, *, harmless: Collection[str] =
     harmless: phases in which nothing secret is said yet.  A run that ends in them by an error, as for a
     mistake that is found then, leaves no journal, so that it begins anew once the mistake is mended.
 
+    settling: whether steps that are over for all are replaced by what came of them, as far as the driver says
+    what peers have taken (`Inbox.heard`).  Who resumes then does not say again what was said in them.
+
     Raises JournalError if the role does not send what it sent before.
     """
-    said = False
+    said, steps = False, OpenSteps(journal, settling)
     try:
         inbox: Any = None
         while True:
@@ -67,24 +74,74 @@ def keep_journal(role: Role[R], journal: Journal, *, harmless: Collection[str] =
                     journal.end(type(error).__name__)
                 raise
             said = said or exchange.phase not in harmless
-            sends = exchange_digest(exchange.round, exchange.send)
-            before = journal.next_sent()
-            if before is None:
-                journal.write_sent(sends)
-            elif before != sends:
-                raise JournalError(
-                    f"{journal.party} would not send what it sent before: its data, coins, parameters or "
-                    f"software are not those that {journal.path} began with. Restore them, or start again in "
-                    "another directory"
-                )
+            steps.note_sent(exchange, write_or_compare(journal, exchange))
             inbox = journal.next_took()
-            if inbox is None:
+            if live := inbox is None:
                 inbox = yield exchange
                 journal.write_took(inbox)
             else:
                 yield resend_exchange(exchange, journal)
+            steps.note_taken(inbox, live=live)
     finally:
         role.close()
+
+
+def write_or_compare(journal: Journal, exchange: Exchange) -> bytes:
+    """The digest of what an exchange sends, put on file, or the same as there.  Raises JournalError."""
+    sends, before = exchange_digest(exchange.round, exchange.send), journal.next_sent()
+    if before is None:
+        journal.write_sent(sends)
+    elif before != sends:
+        raise JournalError(
+            f"{journal.party} would not send what it sent before: its data, coins, parameters or software "
+            f"are not those that {journal.path} began with. Restore them, or start again in another directory"
+        )
+    return sends
+
+
+class OpenSteps:
+    """Steps of a role that are over here, until nobody can ask for anything of them.
+
+    That is once every peer has taken for good what it was sent in them, or something later.  settling:
+    whether they are replaced then.
+    """
+
+    def __init__(self, journal: Journal, settling: bool) -> None:
+        self.journal, self.settling = journal, settling
+        self.over: list[tuple[SettledStep, dict[PartyId, int]]] = []  # each with the last round that was sent
+        self.begin: Place | None = None  # of the step that goes on
+        self.taken: dict[PartyId, int] = {}
+        self.sent: dict[PartyId, int] = {}
+
+    def note_sent(self, exchange: Exchange, digest: bytes) -> None:
+        """This exchange is on file; a step ends with it, and the next one begins, if it awaits a request."""
+        self.sent |= dict.fromkeys(exchange.send, exchange.round)
+        if exchange.step == 1 or not self.settling:
+            return
+        here = self.journal.place
+        if self.begin is not None and exchange.settled is not None:
+            step = SettledStep(self.begin, here, exchange.settled(), self.taken, digest)
+            self.over.append((step, self.sent))
+        self.begin, self.taken, self.sent = here, {}, {}
+
+    def note_taken(self, inbox: Inbox, *, live: bool) -> None:
+        """This was taken; what is over for all by now is settled.  live: whether it came just now."""
+        self.taken |= inbox.rounds
+        if any(isinstance(message, Settled) for message in inbox.values()):
+            self.begin = None  # it is settled already
+        if not (live and self.over and self.begin):
+            return
+
+        def is_over(item: tuple[SettledStep, dict[PartyId, int]]) -> bool:
+            return all(inbox.heard(peer) >= number for peer, number in item[1].items())
+
+        if done := [step for step, _ in takewhile(is_over, self.over)]:
+            moved = self.journal.settle(done)
+            self.begin = moved[self.begin.at]
+            self.over = [
+                (replace(step, begin=moved[step.begin.at], end=moved[step.end.at]), sent)
+                for step, sent in self.over[len(done) :]
+            ]
 
 
 def replay(role: Role[R]) -> R:
@@ -166,6 +223,8 @@ def journal_path(directory: Path | str, party: PartyId) -> Path:
 def remove_journals(directory: Path | str, parties: tuple[PartyId, ...]) -> None:
     """Delete the journals of these parties, and the directory if nothing else is in it."""
     for party in parties:
-        journal_path(directory, party).unlink(missing_ok=True)
+        path = journal_path(directory, party)
+        settled_path(path).unlink(missing_ok=True)
+        path.unlink(missing_ok=True)
     with suppress(OSError):
         Path(directory).rmdir()

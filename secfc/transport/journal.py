@@ -6,6 +6,10 @@
     sent     digest of one exchange: its round, and every message with its recipient (16)
     took     messages (4), for each: length of the sender's name (4), size (8), round (8, signed); then
              for each: the sender's name, the message as `secfc.transport.wire` encodes it
+    settled  in place of all that was taken for a request, and sent, once it is over for everybody: names and
+             rounds as above, of all senders and without messages; then deflated: how many numbers (4), they
+             (8 each, signed), size of the request (8), the request and the labels that came of it (int32),
+             both as what differs from those of the settled record before where they are as long
     done     nothing: after what it took last, the party had its result
     over     the class of the error that ended the run; nothing but a header without seed is before it
 
@@ -18,6 +22,10 @@ yet.  Any other fault is refused, since to go on from an earlier state than the 
 two contents under one mask or key.  For the same reason a journal must never be replaced by an older copy
 of itself, nor copied to resume twice; while one process has it open, others are refused.
 
+What is settled takes its place by way of a file beside the journal: the place (8), the checksum before it
+(16), all records from there on, and a checksum of these (16).  Once that is on the disk the journal is cut
+and they are put behind it, by whoever opens it next if not by this process; until then nothing has changed.
+
 Secret: whoever reads the file knows the party's shares, masks and keys.  It is created with mode 0600, in a
 directory that is created with mode 0700.
 """
@@ -27,21 +35,24 @@ from __future__ import annotations
 import hashlib
 import io
 import os
-from collections.abc import Mapping
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
+import numpy as np
 import xxhash
 from filelock import lock_descriptor
 
 from field.secrets.coins import StoredCoins, SystemCoins
 from secfc.errors import JournalError
-from secfc.roles.exchange import Inbox, PartyId, blame_error
+from secfc.roles.exchange import SERVER, Inbox, PartyId, Settled, blame_error
 from secfc.transport import wire
 
-VERSION = 2
-HEADER, SENT, TOOK, OVER, DONE = 1, 2, 3, 4, 5
+VERSION = 3
+HEADER, SENT, TOOK, OVER, DONE, SETTLED = 1, 2, 3, 4, 5, 6
 FRAME, DIGEST, SUM = 33, 32, 16
 START = b"secfc journal".ljust(SUM, b"\0")  # what the header is chained to
 
@@ -59,6 +70,28 @@ def checksum(*parts: Part) -> bytes:
     return state.digest()
 
 
+@dataclass(frozen=True, repr=False)
+class Place:
+    """Between two records: bytes before it, and the checksum of the record before."""
+
+    at: int
+    chain: bytes
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class SettledStep:
+    """What stands between two places of a journal, but for what the party sent last: `sends`, its digest.
+
+    came: what came of it.  taken: the last round that was taken from each sender until then.
+    """
+
+    begin: Place
+    end: Place
+    came: Settled
+    taken: Mapping[PartyId, int]
+    sends: bytes
+
+
 class Journal:
     """One party's journal, open and locked.  Use `Journal.open`, and close it.
 
@@ -72,8 +105,10 @@ class Journal:
         self.taken: dict[PartyId, int] = {}
         self._end, self._chain, self._last = 0, START, HEADER
         self._before = self._end, self._chain  # the same before the last record
+        self._known = b"", b""  # request and labels of the settled record that was read or written last
+        self._replace_settled()
         self._seed = self._scan(run)
-        self._at = self._first
+        self._at, self._read_chain = self._first, self._first_chain
 
     def __repr__(self) -> str:
         return f"Journal({str(self.path)!r}, {self.party!r}, {self._end} bytes)"
@@ -133,24 +168,48 @@ class Journal:
         return self._read() if self._at < self._end else None
 
     def next_took(self) -> Inbox | None:
-        """What the party took next, None at the end of the file."""
+        """What the party took next, None at the end of the file; what came of a request that is settled
+        stands there as the server's."""
         return self._inbox() if self._at < self._end else None
 
-    def _read(self) -> bytes:
-        self._file.seek(self._at)
-        size = int.from_bytes(self._file.read(FRAME)[1:9], "little")
-        self._at += FRAME + size
-        return self._file.read(size)
+    @property
+    def place(self) -> Place:
+        """Where the next record is read, or written."""
+        return Place(self._at, self._read_chain)
 
-    def _inbox(self) -> Inbox:
+    def _frame(self) -> tuple[int, int]:
+        """Kind and size of the next record, the contents of which are read next."""
         self._file.seek(self._at)
         frame = self._file.read(FRAME)
-        self._at += FRAME + int.from_bytes(frame[1:9], "little")
-        messages, rounds = {}, {}
+        size = int.from_bytes(frame[1:9], "little")
+        self._at, self._read_chain = self._at + FRAME + size, frame[17:]
+        return frame[0], size
+
+    def _read(self) -> bytes:
+        return self._file.read(self._frame()[1])
+
+    def _inbox(self) -> Inbox:
+        kind, _ = self._frame()
+        messages: dict[PartyId, object] = {}
+        rounds = {}
         for length, size, number in _table(self._file):
             sender = self._file.read(length).decode()
-            messages[sender], rounds[sender] = wire.decode(self._file.read(size)), number
+            rounds[sender] = number
+            if kind == TOOK:
+                messages[sender] = wire.decode(self._file.read(size))
+        if kind == SETTLED:
+            messages[SERVER] = self._unpacked(self._file.read(self._at - self._file.tell()))
         return Inbox(messages, rounds)
+
+    def _unpacked(self, data: bytes) -> Settled:
+        plain = zlib.decompress(data)
+        count = int.from_bytes(plain[:4], "little")
+        *spent, size = np.frombuffer(plain, "<i8", count + 1, offset=4).tolist()
+        begin = 4 + 8 * (count + 1)
+        parts = plain[begin : begin + size], plain[begin + size :]
+        self._known = request, labels = _differing(parts, self._known)
+        opened = np.frombuffer(labels, "<i4").astype(np.int32) if labels else None
+        return Settled(wire.decode(request), opened, tuple(spent))
 
     def _scan(self, run: bytes) -> bytes:
         """Check every record, cut off a torn last one, and return the seed."""
@@ -166,17 +225,21 @@ class Journal:
             self._sync_directory()
         else:
             seed = self._identify(header, run)
-        self._first = self._end
+        self._first, self._first_chain = self._end, self._chain
         self._refuse_if_over()
         self.done = False
-        while not self.done and (contents := self._check(TOOK if self._last == SENT else SENT)) is not None:
-            if self._last == TOOK:
+        while not self.done and (contents := self._check(*self._due)) is not None:
+            if self._last != SENT:
                 self._note(contents)
                 self.done = self._next_is(DONE) and self._check(DONE) is not None
         self._file.truncate(self._end)
         return seed
 
-    def _check(self, due: int) -> bytes | None:
+    @property
+    def _due(self) -> tuple[int, ...]:
+        return (TOOK, SETTLED) if self._last == SENT else (SENT,)
+
+    def _check(self, *due: int) -> bytes | None:
         """The contents of the next record, None if there is none or only the beginning of one."""
         left = self._size - self._end
         self._file.seek(self._end)
@@ -195,11 +258,11 @@ class Journal:
             if left > FRAME + length:
                 raise self._damaged()
             return None
-        if kind[0] != due:
+        if kind[0] not in due:
             raise self._damaged()
         self._before = self._end, self._chain
         self._end += FRAME + length
-        self._chain, self._last = found, due
+        self._chain, self._last = found, kind[0]
         return contents
 
     def _next_is(self, kind: int) -> bool:
@@ -298,20 +361,100 @@ class Journal:
             self.done = True
         self.sync()
 
+    def settle(self, steps: Sequence[SettledStep]) -> dict[int, Place]:
+        """Keep of these steps, one after the other, what came of them alone.
+
+        Returns where each place behind them is now, by the bytes that were before it.
+
+        A crash at any time leaves the file as it was, or as it shall be.
+        """
+        begin, at = steps[0].begin, steps[-1].end.at
+        moved, size, chain = {}, begin.at, begin.chain
+        with self._beside(os.O_CREAT | os.O_TRUNC) as file:
+            state = xxhash.xxh3_128()
+
+            def put(*parts: Part) -> None:
+                for part in parts:
+                    state.update(part)
+                    file.write(part)
+
+            def put_record(kind: int, *parts: Part) -> None:
+                nonlocal size, chain
+                self._before, self._last = (size, chain), kind
+                frame, chain = _frame_of(kind, parts, chain)
+                put(frame, *parts)
+                size += FRAME + sum(map(len, parts))
+
+            put(begin.at.to_bytes(8, "little"), begin.chain)
+            for step in steps:
+                put_record(SETTLED, _names(step.taken), self._packed(step.came))
+                put_record(SENT, step.sends)
+            moved[at] = Place(size, chain)
+            while at < self._end:
+                self._file.seek(at)
+                frame = self._file.read(FRAME)
+                length = int.from_bytes(frame[1:9], "little")
+                put_record(frame[0], self._file.read(length))
+                at += FRAME + length
+                moved[at] = Place(size, chain)
+            file.write(state.digest())
+            file.flush()
+            self.sync(file)
+        self._sync_directory()
+        self._replace_settled()
+        self._at = self._end = size
+        self._chain = self._read_chain = chain
+        return moved
+
+    def _packed(self, came: Settled) -> bytes:
+        """See `_unpacked`."""
+        labels = b"" if came.opened is None else came.opened.astype("<i4").tobytes()
+        plain = wire.encode(came.request), labels
+        parts, self._known = _differing(plain, self._known), plain
+        numbers = np.array([*came.spent, len(parts[0])], "<i8").tobytes()
+        return zlib.compress(b"".join((len(came.spent).to_bytes(4, "little"), numbers, *parts)), 1)
+
+    def _beside(self, more: int = 0) -> BinaryIO:
+        path = settled_path(self.path)
+        return os.fdopen(os.open(path, os.O_RDWR | more | SAFELY, 0o600), "r+b")
+
+    def _replace_settled(self) -> None:
+        """Put what stands beside the file into it, if that is whole."""
+        try:
+            file = self._beside()
+        except FileNotFoundError:
+            return
+        with file:
+            end = os.fstat(file.fileno()).st_size - SUM
+            state = xxhash.xxh3_128()
+            for piece in _pieces(file, 0, end):
+                state.update(piece)
+            if end >= 8 + SUM and file.read() == state.digest():
+                file.seek(0)
+                at = int.from_bytes(file.read(8), "little")
+                if at <= os.fstat(self._file.fileno()).st_size:  # else it is of another file, which is gone
+                    self._file.truncate(at)
+                    self._file.seek(at)
+                    for piece in _pieces(file, 8 + SUM, end):
+                        self._file.write(piece)
+                    self._file.flush()
+                    self.sync()
+        settled_path(self.path).unlink()
+        self._sync_directory()
+
     def forget_took(self) -> None:
         """Take the last record off, if it is what the party took: then nothing followed from it."""
         if self._last == TOOK and self._at == self._end:
             self._end, self._chain = self._before
-            self._at, self._last = self._end, SENT
+            self._at, self._read_chain, self._last = self._end, self._chain, SENT
             self._file.truncate(self._end)
 
     def _write(self, kind: int, parts: list[Part]) -> None:
-        frame = bytes([kind]) + sum(map(len, parts)).to_bytes(8, "little")
-        check = checksum(frame, self._chain)[:8]
         self._before = self._end, self._chain
-        self._chain, self._last = checksum(frame, self._chain, *parts), kind
+        frame, self._chain = _frame_of(kind, parts, self._chain)
+        self._last, self._read_chain = kind, self._chain
         self._file.seek(self._end)
-        for part in (frame, check, self._chain, *parts):
+        for part in (frame, *parts):
             self._file.write(part)
         self._file.flush()
         self._at = self._end = self._file.tell()
@@ -323,9 +466,54 @@ class Journal:
         finally:
             os.close(directory)
 
-    def sync(self) -> None:
-        """Wait until all that is on file is on the disk itself."""
-        getattr(os, "fdatasync", os.fsync)(self._file.fileno())
+    def sync(self, file: BinaryIO | None = None) -> None:
+        """Wait until all that is on file, or in another file, is on the disk itself."""
+        getattr(os, "fdatasync", os.fsync)((file or self._file).fileno())
+
+
+def settled_path(journal: Path) -> Path:
+    """The file beside a journal that is there while what is settled takes its place."""
+    return journal.with_name(f".{journal.name}.tmp")
+
+
+def _frame_of(kind: int, parts: Sequence[Part], before: bytes) -> tuple[bytes, bytes]:
+    """The frame of a record, and its checksum.  before: that of the record before."""
+    frame = bytes([kind]) + sum(map(len, parts)).to_bytes(8, "little")
+    chain = checksum(frame, before, *parts)
+    return frame + checksum(frame, before)[:8] + chain, chain
+
+
+def _names(rounds: Mapping[PartyId, int]) -> bytes:
+    """Senders and rounds as `_table` reads them, without messages."""
+    table, names = [len(rounds).to_bytes(4, "little")], []
+    for sender, number in rounds.items():
+        names.append(sender.encode())
+        table.append(
+            len(names[-1]).to_bytes(4, "little") + bytes(8) + number.to_bytes(8, "little", signed=True)
+        )
+    return b"".join((*table, *names))
+
+
+def _differing(parts: tuple[bytes, bytes], known: tuple[bytes, bytes]) -> tuple[bytes, bytes]:
+    """Where these differ from known ones that are as long; the same again gives them back."""
+    a, b = (
+        (np.frombuffer(part, np.uint8) ^ np.frombuffer(before, np.uint8)).tobytes()
+        if len(part) == len(before)
+        else part
+        for part, before in zip(parts, known, strict=True)
+    )
+    return a, b
+
+
+def _pieces(file: BinaryIO, begin: int, end: int) -> Iterator[bytes]:
+    """The bytes of a file from one to another, a MiB at a time."""
+    file.seek(begin)
+    while begin < end:
+        piece = file.read(min(1 << 20, end - begin))
+        if not piece:
+            return
+        begin += len(piece)
+        yield piece
 
 
 def _table(file: BinaryIO) -> list[tuple[int, int, int]]:

@@ -79,6 +79,10 @@ class Mailbox:
         """The last round of this sender that the party took, -1 if none."""
         return self._taken.get(sender, -1)
 
+    def taken_rounds(self) -> dict[PartyId, int]:
+        """The last round that the party took, of every sender."""
+        return dict(self._taken)
+
     def count_waiting(self, sender: PartyId) -> int:
         """How many messages of this sender wait to be taken."""
         return len(self._messages[sender])

@@ -32,7 +32,18 @@ from field.secrets.channels import BrokenSeal, Identity, SealedChannel
 from field.secrets.coins import Coins
 from secfc.errors import InputError, PlanMismatch, TamperedMessage
 from secfc.roles.description import describe_differences
-from secfc.roles.exchange import END, GREET, Exchange, Inbox, PartyId, Role, blame_error, expect_all, to_all
+from secfc.roles.exchange import (
+    END,
+    GREET,
+    Exchange,
+    Inbox,
+    PartyId,
+    Role,
+    Settled,
+    blame_error,
+    expect_all,
+    to_all,
+)
 from secfc.roles.messages import Message
 from secfc.transport import wire
 from secfc.transport.handshake import Countersign, Greeting, Handshake, HandshakeRefused
@@ -125,7 +136,8 @@ def _sealed(
                 arrived.clear()
             for sender in list(waiting):
                 message = waiting.pop(sender)
-                inbox[sender] = lines[sender].open(exchange, message) if sender in lines else message
+                plain = sender not in lines or isinstance(message, Settled)
+                inbox[sender] = message if plain else lines[sender].open(exchange, message)
                 del message
     finally:
         role.close()

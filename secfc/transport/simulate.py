@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import Any
 
 from field.kernels.compiling import working_clock
@@ -64,6 +65,7 @@ class _Driver:
         self.roles, self.faults, self.keep_bodies, self.watch = roles, faults, keep_bodies, watch
         self.mailboxes = {name: Mailbox() for name in roles}
         self.waiting: dict[PartyId, Mailbox] = {}
+        self.kept: dict[PartyId, Mapping[PartyId, int]] = {name: {} for name in roles}
         self.results: dict[PartyId, Any] = {}
         self.silent: dict[PartyId, TooFewReplies] = {}
         self.log: list[Envelope] = []
@@ -78,10 +80,16 @@ class _Driver:
             if not ready:
                 ready = [self.most_served()]
             for name in ready:
-                self.advance(name, self.waiting[name].collect())
+                inbox = self.waiting[name].collect()
+                inbox.heard = partial(self.heard, name)
+                self.advance(name, inbox)
         if self.silent and len(self.silent) == len(self.roles) - 1:
             raise next(iter(self.silent.values()))
         return SimulatedRun(self.results, self.silent, Transcript(tuple(self.log)), self.seconds)
+
+    def heard(self, name: PartyId, peer: PartyId) -> int:
+        """The last round of one party's that a peer has taken, and gone on with."""
+        return self.kept[peer].get(name, -1)
 
     def most_served(self) -> PartyId:
         """Who goes on when nobody has everything: who has enough, else who has received most.
@@ -120,6 +128,7 @@ class _Driver:
     def wait(self, name: PartyId, exchange: Exchange) -> None:
         self.waiting[name] = self.mailboxes[name]
         self.mailboxes[name].wait(exchange)
+        self.kept[name] = self.mailboxes[name].taken_rounds()
         log_exchange("transport", name, exchange)
         if self.watch is not None:
             self.watch(name, exchange)

@@ -178,9 +178,9 @@ class LoadedSite:
 
     @property
     def left_files(self) -> tuple[Path, ...]:
-        """Files of a run, its journal last; a death while one is written leaves its beginning."""
-        beside = self.decided, self.board
-        return *(path.with_name(f".{path.name}.tmp") for path in beside), *beside, self.journal
+        """Files of a run, its journal last; a death while one is written leaves a file beside it."""
+        files = self.decided, self.board, self.journal
+        return *(path.with_name(f".{path.name}.tmp") for path in files), *files
 
     def work(self, asked: Built) -> AgreedWork:
         """What this site runs with the others."""

@@ -20,7 +20,7 @@ from secfc.coded.messages import (
     MissingMessages,
 )
 from secfc.coded.plan import CodedPlan
-from secfc.coded.policy import DistanceOracle
+from secfc.coded.policy import DistanceOracle, SettledAnswers
 from secfc.coded.queries import Operation, Query
 from secfc.coded.quorum import NOBODY_MISSED
 from secfc.disclosure.compare.candidates import candidates_in
@@ -63,6 +63,11 @@ class ComparisonBackend(Protocol):
         server is due."""
         ...
 
+    @property
+    def used(self) -> list[PairKeys]:
+        """All its keys that give masks once."""
+        ...
+
 
 class ComparisonClient:
     """A client's answers: called with a question, it plays its part, and hears the labels that are opened.
@@ -90,6 +95,19 @@ class ComparisonClient:
 
     def __repr__(self) -> str:
         return f"Participant({self.name!r}, secret)"
+
+    @property
+    def settled(self) -> SettledAnswers:
+        """Between two answers a client has nothing but keys, coins, and whom it did without."""
+        player = self.player
+
+        def go_over(question: Query, spent: tuple[int, ...]) -> None:
+            self.check_players(question)
+            player.coins.skip_to(spent[0])
+            for keys, nonce in zip(player.used, spent[1:], strict=True):
+                keys.last = nonce
+
+        return SettledAnswers(lambda: (player.coins.drawn, *(keys.last for keys in player.used)), go_over)
 
     @property
     def decodable(self) -> CheckedAnswer:

@@ -84,6 +84,10 @@ class ComputingParty:
         self.seating = CommitteeChoice(committee_size(plan.code.t), dealer, plan.deviating)
         self.coins, self.rounder = coins, CenterRounder(plan, name, dealer, mine, coins)
 
+    @property
+    def used(self) -> list[PairKeys]:
+        return [self.peers, self.mine, *([] if self.dealt_to is None else [self.dealt_to])]
+
     def check(self, question: Query) -> None:
         """Any players will do."""
 

@@ -163,6 +163,10 @@ class DealerlessParty:
         self.committee = committee_of(plan.code.t, deviating)
         self.tables: dict[tuple[int, ...], SharedKeySeats] = {}
 
+    @property
+    def used(self) -> list[PairKeys]:
+        return [self.peers, *(seats.sets for seats in self.tables.values())]
+
     def begin(self, match: ComparisonSession, measured: DistanceOracle) -> Role[StartedComparison]:
         """Nothing precedes: centers are exact without a dealer."""
         yield from ()

@@ -92,6 +92,7 @@ class OwnerLabelsClient:
     """
 
     opens: ClassVar[bool] = True
+    settled: ClassVar[None] = None
 
     def __init__(
         self, participant: ComparisonClient, way: LabelSharingBackend, coins: Coins, sharing: LabelSharing

@@ -195,7 +195,7 @@ def test_nothing_leaves_a_party_before_it_is_on_the_disk(tmp_path, monkeypatch):
         assert what_left_was_on_the_disk(tmp_path / "kept", patch)
     # The controls: no sync at all, one that comes after the sending, and none at the end.
     with monkeypatch.context() as patch:
-        patch.setattr(Journal, "sync", lambda self: None)
+        patch.setattr(Journal, "sync", lambda self, file=None: None)
         assert not what_left_was_on_the_disk(tmp_path / "never", patch)
     with monkeypatch.context() as patch:
         patch.setattr(Journal, "write_sent", lambda self, digest: self._write(2, [digest]))

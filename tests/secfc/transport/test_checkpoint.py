@@ -2,6 +2,7 @@
 
 import asyncio
 import dataclasses
+import io
 import itertools
 import os
 import signal
@@ -33,15 +34,15 @@ from secfc.errors import (
 from secfc.feddp import FedDPKMeans, SharedNoise
 from secfc.kmeans.starts import RandomPoints
 from secfc.roles.abort import broadcast_abort
-from secfc.roles.exchange import SERVER, Exchange, Inbox
+from secfc.roles.exchange import SERVER, Exchange, Inbox, Settled
 from secfc.roles.messages import Hello
 from secfc.transport import wire
 from secfc.transport.checkpoint import Checkpoint, journal_path, keep_journal, remove_journals, replay
-from secfc.transport.journal import Journal
+from secfc.transport.journal import Journal, checksum, settled_path
 from secfc.transport.network import run_party
 from secfc.transport.sealed import seal_role as seal
 from secfc.transport.simulate import simulate
-from tests.nightly import short
+from tests.nightly import by_night, short
 from tests.secfc.campaign import NOISY
 from tests.secfc.transport.test_wire import mesh
 
@@ -91,7 +92,8 @@ def federation(n=3, m=24, d=2, seed=0):
 @pytest.fixture(autouse=True)
 def no_waiting_for_the_disk(monkeypatch):
     """Processes end here, not the power."""
-    monkeypatch.setattr(Journal, "sync", lambda self: None)
+    monkeypatch.setattr(Journal, "sync", lambda self, file=None: None)
+    monkeypatch.setattr(Journal, "_sync_directory", lambda self: None)
 
 
 class Crash(OSError):  # noqa: N818
@@ -273,6 +275,178 @@ def test_private_rows_resume_with_the_session_they_began_with(tmp_path):
     )
     for name, row in where.items():
         assert result.history[-1][row] == plain.flat[people.index(name)]
+
+
+# --- what is settled ---------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def settling(monkeypatch):
+    """Journals drop what is over for all; by name of a party, the most bytes that its journal ever had."""
+    sizes = {}
+
+    def role(self, party, role):
+        kept = self.journals.get(party)
+        return role if kept is None else keep_journal(role, kept, settling=True)
+
+    def write(self, kind, parts, write=Journal._write):
+        write(self, kind, parts)
+        sizes[self.party] = max(sizes.get(self.party, 0), self._end)
+
+    monkeypatch.setattr(Checkpoint, "role", role)
+    monkeypatch.setattr(Journal, "_write", write)
+    return sizes
+
+
+def labels_of(result):
+    return [part.tolist() for part in (*result.labels, *result.history)]
+
+
+STEPS = dataclasses.replace(RUNS["labels only"], init=secfc.RandomLabels(), max_iter=6)
+
+
+@pytest.mark.parametrize(("name", "sealed", "crashes"), [
+    ("labels only", True, 1),
+    *by_night(
+        ("nobody deals", False, 1), ("a client deals", False, 1), ("labels only", False, 1),
+        ("labels only, private", False, 1),
+    ),
+])  # fmt: skip
+def test_all_crash_at_any_exchange_of_steps_of_which_some_are_settled(
+    name, sealed, crashes, tmp_path, settling
+):
+    algorithm = with_parameters(RUNS[name], max_iter=6)
+    coins = {"coins": lambda party: SeededCoins(1, party)} if "private" in name else {}
+    options = {"sealed": sealed, "bound": 64.0, **coins}
+    count = after(10**9)
+    expected = labels_of(secfc.fit(algorithm, federation(), watch=count, **options))
+    step = short(count.seen // 2 // crashes, nightly=1)
+    for crash in range(count.seen // 2, count.seen, step):
+        kept = {"checkpoint": tmp_path / str(crash), "faults": Network(), **options}
+        with pytest.raises(Crash):
+            secfc.fit(algorithm, federation(), watch=after(crash), **kept)
+        for _ in range(2):
+            assert labels_of(secfc.fit(algorithm, federation(), **kept)) == expected
+
+
+def test_a_client_that_compares_has_a_journal_of_its_rows_and_of_a_step_however_many_it_takes(
+    tmp_path, settling, monkeypatch
+):
+    most = {}
+    for steps in (2, 5):
+        settling.clear()
+        one = dataclasses.replace(STEPS, max_iter=steps)
+        assert secfc.fit(one, federation(m=200, seed=1), checkpoint=tmp_path / str(steps)).n_iter == steps
+        most[steps] = settling["client-1"]
+    assert most[5] < 1.2 * most[2]
+    # The control: as long as peers may ask, all is kept.
+    monkeypatch.setattr("secfc.transport.simulate._Driver.heard", lambda self, name, peer: -1)
+    secfc.fit(STEPS, federation(m=200, seed=1), checkpoint=tmp_path / "kept")
+    assert settling["client-1"] > 2 * most[5]
+
+
+def asked(said):
+    """A role that answers three requests, with a word for b each, and settles them."""
+    wait = Exchange({}, (SERVER,), round=0, accept=10, step=10, exact=False)
+    for number in (10, 20, 30):
+        request = (yield wait)[SERVER]
+        if isinstance(request, Settled):
+            assert request.spent == (number,)
+            assert (request.opened == number).all()
+            assert request.request.description == bytes([number])
+        else:
+            said.append(number)
+            yield Exchange({"b": Hello(b"to b"), SERVER: Hello(b"to s")}, (), round=number + 1)
+        came = Settled(Hello(bytes([number])), np.full(7, number, np.int32), (number,))
+        wait = Exchange({}, (SERVER,), 1, number, number + 10, False, 10, settled=lambda came=came: came)
+    yield wait
+
+
+def answer_three(path, heard=None):
+    """Which requests were answered anew.  heard: what each peer has taken, all by default."""
+    said = []
+    hears = (lambda peer: 99) if heard is None else heard.__getitem__
+    with Journal.open(path, "a", RUN) as journal:
+        role = keep_journal(asked(said), journal, settling=True)
+        exchange = next(role)
+        while exchange.taken is not None or exchange.accept != 40:
+            told = {SERVER: Hello(bytes(3000))} if exchange.step > 1 else {}
+            exchange = role.send(Inbox(told, dict.fromkeys(told, exchange.accept), hears))
+        role.close()
+    return said
+
+
+class Dying(io.FileIO):
+    """A file of which a write, or a cut, is the last thing that a process does."""
+
+    left, late = 0, False  # how many come before, of all such files, and whether the last one is done
+
+    def write(self, data):
+        done = super().write(data if self.goes_on() else bytes(data)[: len(data) // 2])
+        self.end()
+        return done
+
+    def truncate(self, size=None):
+        if self.goes_on():
+            super().truncate(size)
+        self.end()
+
+    def goes_on(self):
+        Dying.left -= 1
+        return Dying.left >= 0 or self.late
+
+    def end(self):
+        if Dying.left < 0:
+            raise Crash
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_a_crash_at_any_write_while_steps_are_settled_loses_nothing(late, tmp_path, monkeypatch):
+    begun, expected = tmp_path / "begun", tmp_path / "expected"
+    Journal.open(begun, "a", RUN).close()
+    expected.write_bytes(begun.read_bytes())
+    assert answer_three(expected) == [10, 20, 30]
+    monkeypatch.setattr(Dying, "late", late)
+    for crash in itertools.count():
+        path = tmp_path / str(crash)
+        path.write_bytes(begun.read_bytes())
+        monkeypatch.setattr(Dying, "left", crash)
+        with monkeypatch.context() as patched:
+            patched.setattr("secfc.transport.journal.os.fdopen", lambda number, mode: Dying(number, "r+"))
+            try:
+                answer_three(path)
+                break
+            except Crash:
+                pass
+        answer_three(path)
+        assert path.read_bytes() == expected.read_bytes()
+        assert not settled_path(path).exists()
+    assert crash > 40
+
+
+@pytest.mark.parametrize(("b", "server", "left"), [
+    (99, 99, [30]), (11, 99, [20, 30]), (99, 21, [30]), (10, 99, [10, 20, 30]), (99, 10, [10, 20, 30]),
+])  # fmt: skip
+def test_a_step_is_settled_once_every_peer_has_taken_what_it_was_sent_in_it(b, server, left, tmp_path):
+    # The last one is as long as nothing follows.
+    heard = {"b": b, SERVER: server}
+    assert answer_three(tmp_path / "a", heard) == [10, 20, 30]
+    assert answer_three(tmp_path / "a", heard) == left
+    assert (tmp_path / "a").stat().st_size // 3000 == len(left)
+
+
+def test_a_file_beside_a_journal_that_is_gone_or_torn_changes_nothing(tmp_path):
+    path = interrupted(tmp_path)
+    good = path.read_bytes()
+    for beside in (
+        b"",
+        b"torn" * 20,
+        (1 << 20).to_bytes(8, "little") + bytes(16) + checksum((1 << 20).to_bytes(8, "little"), bytes(16)),
+    ):
+        settled_path(path).write_bytes(beside)
+        Journal.open(path, "a", RUN).close()
+        assert path.read_bytes() == good
+        assert not settled_path(path).exists()
 
 
 # --- what protects masks -----------------------------------------------------------------------------
@@ -713,8 +887,8 @@ def test_other_parties_runs_and_versions_are_refused(tmp_path, monkeypatch):
         Journal.open(path, "a", bytes(31) + b"x")
     with pytest.raises(ValueError, match="32"):
         Journal.open(path, "a", b"short")
-    monkeypatch.setattr("secfc.transport.journal.VERSION", 3)
-    with pytest.raises(JournalError, match="version 2, this software writes version 3"):
+    monkeypatch.setattr("secfc.transport.journal.VERSION", 4)
+    with pytest.raises(JournalError, match="version 3, this software writes version 4"):
         Journal.open(path, "a", RUN)
 
 
