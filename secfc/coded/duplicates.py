@@ -1,16 +1,16 @@
 """Roles around `secfc.coded.duplicates`: every client and the server divide rows by how many hold them,
 unseen.
 
-Rows leave in the chunks in which they were shared.  Each takes three messages: shares of indicators and
-blinds among clients, masked rows to the server, and what it makes of them to all clients.  Rows that chance
-left undivided are taken once more.
+Indicators of rows come first (`CountHolders`).  Then rows leave in the chunks in which they were shared.
+Each takes three messages: shares of masks among clients, masked rows to the server, and what it makes of them
+to all clients.  Rows that chance left undivided are taken once more.  At last what came out is checked.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import partial
+from functools import partial, reduce
 from typing import Any
 
 import numpy as np
@@ -54,10 +54,14 @@ from secfc.roles.messages import Message
 # as the dealt 0 and -s are.  So nothing of c or of x, exactly, whatever c is.  w = 0, of probability 1/p a
 # lane and row, is a matter of rho alone: that row is dealt anew.  Twice in a row is a row that nobody holds.
 #
-# Not withstood: a client that deals another indicator than 0 or 1, or answers falsely.  The run may then go
-# on with rows that are residues of any size (`field.code.range_check` tests N, not y), by which A1's cheater
-# reads others' data from labels; with opened counts (`psu.merge`) no row grows beyond its test.  Two random
-# coefficients a holder instead of the indicator do not help: then not even N is tested.
+# A client that deals another indicator than 0 or 1, or answers falsely, would let the run go on with rows
+# that are residues of any size (`field.code.range_check` tests N, not y), by which A1's cheater reads others'
+# data from labels.  So indicators are checked to be bits before anything is divided by their sum, and rows y
+# before anything is computed on them: that c y = N, and that every holder of a row knows y.  Where an honest
+# client holds a row, y is its data; where one client alone says that it does, c is 1.  Not withstood: two
+# clients that deviate, who may hold a row of theirs as N / 2, or by other indicators in another lane, so that
+# it is of any size.  With opened counts (`psu.merge`) no row grows beyond its test.  Two random coefficients
+# a holder instead of the indicator do not help: then not even N is tested.
 
 Array = NDArray[Any]
 
@@ -104,12 +108,6 @@ def _deal_high(code: LagrangeCode, values: Array, coins: Coins) -> list[Array]:
     return [a.reshape(lanes, *shape) for a in [*known[:, ell:].swapaxes(0, 1), *rest.swapaxes(0, 1)]]
 
 
-def deal_indicator(code: LagrangeCode, held: Array, coins: Coins) -> list[Array]:
-    """Shares of whether I hold each row, (rows,) bool: (lanes, rows, 1), an item a client."""
-    whole = np.repeat(held.astype(np.int64)[:, None], code.ell, axis=1)
-    return code.share(code.basis.reduce(whole), coins)
-
-
 def mask_rows(basis: Basis, blinds: DivisionMasks, count: Array, rows: Array) -> Array:
     """My summand of w and v, (lanes, rows, 1 + width): from my shares of count (.., 1), rows (.., width)."""
     rho = np.ascontiguousarray(blinds.low[:, :, :1])
@@ -131,15 +129,14 @@ def open_quotients(code: LagrangeCode, told: dict[int, Array]) -> tuple[Array, A
 
 
 def unmask_factor(
-    code: LagrangeCode, me: int, blinds: DivisionMasks, quotient: Array, inverse: Array, factor: int
+    code: LagrangeCode, me: int, blinds: DivisionMasks, quotient: Array, inverse: Array
 ) -> Array:
-    """My share of factor N / c, (lanes, rows, width), from what the server says; 0 where 1 / w is."""
+    """My share of N / c, (lanes, rows, width), from what the server says; 0 where 1 / w is."""
     basis, (lanes, ell, *shape) = code.basis, quotient.shape
     matrix = transfer_matrix(basis, code.betas[:ell], (code.alphas[me],))
     mine = basis.matmul(matrix, quotient.reshape(lanes, ell, -1)).reshape(lanes, *shape)
     s = basis.multiply(np.ascontiguousarray(blinds.low[:, :, 1:]), inverse[:, :, None])
-    whole = np.array([factor % p for p in basis.primes], basis.dtype)[:, None, None]
-    return basis.multiply(basis.add(mine, s), whole)
+    return basis.add(mine, s)
 
 
 def residue_inverses(basis: Basis, values: Array) -> Array:
@@ -161,19 +158,17 @@ def residue_inverses(basis: Basis, values: Array) -> Array:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Indicator(Message, tag=170):
-    """Client to client, hidden merging: shares of which rows it holds, and of the blinds that it deals.
+class DivisionShares(Message, tag=170):
+    """Client to client, hidden merging: shares of the masks that it deals.
 
-    count (lanes, rows, 1); low and high (lanes, rows, 1 + width), or no rows of clients that deal none.  All
-    are residues that are uniform to the recipient.
+    low and high (lanes, rows, 1 + width), residues that are uniform to the recipient.
     """
 
-    count: Array
     low: Array
     high: Array
 
     def __post_init__(self) -> None:
-        for values in (self.count, self.low, self.high):
+        for values in (self.low, self.high):
             check_unsigned(values, "shares for merging, (lanes, rows, words),")
 
 
@@ -207,31 +202,47 @@ class DividedRows(Message, tag=172):
 
 # --------------------------------------------------------------------------------------------------
 
-# After the search for disputes, which counts from SETTLE.
-FIRST = SETTLE + PHASE // 2
+# After the search for disputes, which counts from SETTLE: indicators, and after so many rounds rows.
+COUNTED = SETTLE + PHASE // 2
+FIRST = COUNTED + 16
 BOOKED = "align"
+
+# Checks what became, in rounds from this one on, of my shares (lanes, m, width) of sums: merged rows.
+DivisionCheck = Callable[[int, Array, Array], Role[None]]
+# In rounds from this one on: of the rows (m,) that I hold, and a reader of my integers at all rows, my share
+# (lanes, m) of how many clients hold each, of indicators that are bits.
+CountHolders = Callable[[int, Array, Callable[[int, int], Array]], Role[tuple[Array, DivisionCheck]]]
 
 
 def divide_by_multiplicity(
-    plan: CodedPlan, me: int, held: Array, shares: CodedRows, coins: Coins, *, verify: bool = False
+    plan: CodedPlan,
+    me: int,
+    shares: CodedRows,
+    counted: tuple[Array, DivisionCheck],
+    coins: Coins,
+    *,
+    verify: bool = False,
 ) -> Role[None]:
-    """A client's part: shares (m rows) of what all holders shared become those of the plan's multiple of it.
+    """A client's part: shares (m rows) of what all holders shared become those of the data of one of them.
 
-    held: (m,) bool, the rows that this client holds; secret.  verify: clients tell each other what they
-    tell the server, and divide as it does; it sees as much, and may collude with any t of them.
+    counted: what `CountHolders` gives.  verify: clients tell each other what they tell the server, and divide
+    as it does; it sees as much, and may collude with any t of them.
 
-    Raises UnionFailed if nobody holds some row; FaultyServer for false quotients, if verified.
+    Raises UnionFailed if nobody holds some row; FaultyServer for false quotients, if verified;
+    SuspectedParties for rows that do not fit.
     """
-    turns = _Turns(plan)
+    turns, (count, check) = _Turns(plan), counted
+    summed = shares.read(0, plan.m).copy()
     for number, rows in turns:
-        answer = yield from _divide_some(plan, me, held[rows], rows, shares, number, coins, verify)
+        answer = yield from _divide_some(plan, me, count[:, rows], rows, shares, number, coins, verify)
         turns.again(rows[(answer.inverse == 0).any(axis=0)])
+    yield from check(turns.last + 2, summed, shares.read(0, plan.m))
 
 
 def _divide_some(
     plan: CodedPlan,
     me: int,
-    held: Array,
+    counts: Array,
     rows: Array,
     shares: CodedRows,
     number: int,
@@ -241,24 +252,17 @@ def _divide_some(
     code, width, name = plan.code, plan.code.width(plan.d), plan.clients[me]
     basis, deals, count = code.basis, me < count_mask_dealers(code), len(rows)
     others = tuple(c for c in plan.clients if c != name)
-    none = np.zeros((basis.lanes, 0, 1 + width), basis.dtype)
-    blinds = deal_division_masks(code, count, width, coins) if deals else [DivisionMasks(none, none)] * code.n
-    marks = deal_indicator(code, held, coins)
-    dealt = {
-        c: Indicator(mark, blind.low, blind.high)
-        for c, mark, blind in zip(plan.clients, marks, blinds, strict=True)
-    }
-    own = dealt.pop(name)
-    inbox = yield Exchange(dealt, others, 0, round=number, phase=BOOKED)
-    good = expect_all(check_all(inbox, Indicator, partial(_check_indicator, plan, count)), others)
-    total, low, high = own.count, *(np.zeros((basis.lanes, count, 1 + width), basis.dtype) for _ in range(2))
-    for message in good.values():
-        total = basis.add(total, message.count)
-    for message in (own, *good.values()):
-        if message.low.shape[1]:
-            low, high = basis.add(low, message.low), basis.add(high, message.high)
-    mine = DivisionMasks(low, high)
-    values = mask_rows(basis, mine, total, _read(shares, rows))
+    blinds = deal_division_masks(code, count, width, coins) if deals else []
+    dealt = {c: DivisionShares(blind.low, blind.high) for c, blind in zip(plan.clients, blinds, strict=False)}
+    own = [dealt.pop(name)] if deals else []
+    dealers = tuple(c for c in plan.clients[: count_mask_dealers(code)] if c != name)
+    inbox = yield Exchange(dealt, dealers, 0, round=number, phase=BOOKED)
+    check = partial(_check_masks, plan, (count, 1 + width))
+    good = (*own, *expect_all(check_all(inbox, DivisionShares, check), dealers).values())
+    mine = DivisionMasks(
+        *(reduce(basis.add, parts) for parts in zip(*((m.low, m.high) for m in good), strict=True))
+    )
+    values = mask_rows(basis, mine, counts[:, :, None], _read(shares, rows))
     told: dict[int, Array] = {}
     if verify:
         inbox = yield Exchange(to_all(others, MaskedRows(values)), others, 0, round=number + 1, phase=BOOKED)
@@ -273,7 +277,7 @@ def _divide_some(
     quotient = answer.values.reshape(basis.lanes, code.ell, count, width)
     if verify and not all(map(np.array_equal, (quotient, answer.inverse), open_quotients(code, told))):
         raise FaultyServer(SERVER, "divided rows otherwise than what clients told it and each other")
-    _write(shares, rows, unmask_factor(code, me, mine, quotient, answer.inverse, plan.layout.multiple))
+    _write(shares, rows, unmask_factor(code, me, mine, quotient, answer.inverse))
     return answer
 
 
@@ -299,18 +303,17 @@ class _Turns:
     """
 
     def __init__(self, plan: CodedPlan) -> None:
-        self.m, self.chunk = plan.m, plan.chunk
+        self.m, self.chunk, self.last = plan.m, plan.chunk, FIRST
         self._left: list[Array] = []
 
     def __iter__(self) -> Iterator[tuple[int, Array]]:
-        number = FIRST
         for start in range(0, self.m, self.chunk):
-            yield number, np.arange(start, min(start + self.chunk, self.m))
-            number += 2
+            yield self.last, np.arange(start, min(start + self.chunk, self.m))
+            self.last += 2
         left = np.concatenate([np.arange(0), *self._left])
         if len(left):
             self._left = []
-            yield number, left
+            yield self.last, left
             if sum(map(len, self._left)):
                 raise UnionFailed("nobody says that it holds some row of the union", (), False)
 
@@ -338,13 +341,10 @@ def _write(shares: CodedRows, rows: Array, values: Array) -> None:
         shares.add_rows(int(rows[at]), np.ascontiguousarray(values[:, at : at + 1]))
 
 
-def _check_indicator(plan: CodedPlan, rows: int, sender: PartyId, message: Indicator) -> None:
+def _check_masks(plan: CodedPlan, shape: tuple[int, int], sender: PartyId, message: DivisionShares) -> None:
     """Raises FaultyClient naming who dealt anything else than was due."""
-    basis, width = plan.code.basis, plan.code.width(plan.d)
-    deals = plan.clients.index(sender) < count_mask_dealers(plan.code)
-    check_residues(basis, sender, message.count, (rows, 1))
     for values in (message.low, message.high):
-        check_residues(basis, sender, values, (rows if deals else 0, 1 + width))
+        check_residues(plan.code.basis, sender, values, shape)
 
 
 def _check_masked(plan: CodedPlan, shape: tuple[int, int], sender: PartyId, message: MaskedRows) -> None:

@@ -8,7 +8,6 @@ every client shares all of them, zeros where it owns none.
 from __future__ import annotations
 
 import hashlib
-import math
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
@@ -24,7 +23,12 @@ from field.secrets.coins import Coins
 from psu import merge, oblivious, ristretto
 from psu import plan as psu_plan
 from psu.identify import digests, pair_digests, row_digests, tags
-from secfc.coded.duplicates import divide_by_multiplicity, divide_by_multiplicity_at_server
+from secfc.coded.duplicates import (
+    COUNTED,
+    CountHolders,
+    divide_by_multiplicity,
+    divide_by_multiplicity_at_server,
+)
 from secfc.coded.plan import CodedPlan, HiddenOwnerLayout, PublicOwnerLayout, RowLayout
 from secfc.coded.tags import draw_keys, draw_keys_at_server, evaluate_at_server, evaluate_tags
 from secfc.coded.union import (
@@ -60,13 +64,14 @@ class RowContribution:
 
     read(begin, end): (end - begin, d) integers of rows begin, ... of its span; secret.
     rows: for each of its own points, in its own order, the row among all m; secret if owners are hidden.
-    settle: a role fragment that brings the shares of all rows to the plan's multiple of their data.
+    settle: a role fragment that brings the shares of all rows to the plan's multiple of their data, with what
+    counts the holders of rows unseen.
     """
 
     name: str
     read: Callable[[int, int], Array]
     rows: Array
-    settle: Callable[[CodedRows], Role[None]]
+    settle: Callable[[CodedRows, CountHolders], Role[None]]
 
     def own(self, labels: Array) -> Array:
         """The labels of my own points, in my order: (m_j,) int32, -1 where my rows do not count."""
@@ -82,7 +87,7 @@ class RowContribution:
         return replace(self, rows=np.arange(first, first + count) if count else gone)
 
 
-def settle_single_owner(rows: CodedRows | CodedPlan | None = None) -> Role[None]:
+def settle_single_owner(*_: Any) -> Role[None]:
     """Nothing to settle: every row has one contributor."""
     yield from ()
 
@@ -167,10 +172,7 @@ class PrivateMembershipPlan:
 
     def layout(self, held: Array) -> HiddenOwnerLayout:
         """The layout of rows that so many clients hold, (m,) int64: all ones if that is hidden."""
-        n, alike = len(self.clients), self.on_conflict != "mean"
-        if self.divides and not alike:
-            return HiddenOwnerLayout(len(held), n, math.lcm(*range(1, n + 1)), alike=False)
-        return replace(merged_layout(held, n), alike=alike)
+        return merged_layout(held, len(self.clients))
 
     def identities(self, party: Party, points: Array) -> Array:
         """Digests (m_j, 2) of what makes points of this party the same row as others', secret."""
@@ -224,11 +226,12 @@ class PrivateMembershipPlan:
         integers: Array,
         held: Array,
         shares: CodedRows,
+        count: CountHolders,
     ) -> Role[None]:
         """Find out whether the holders of each row agree, if they must, and let each ID count once.
 
         ids: digests of the IDs of its points, or what became of them.  held: how many clients hold each row,
-        if that is open.
+        if that is open; count: what counts them unseen.
         """
         if self.compares:
             seat.clock.phase = SETTLE
@@ -242,7 +245,8 @@ class PrivateMembershipPlan:
         if self.divides:
             holding = np.zeros(shares.m, bool)
             holding[rows] = True
-            yield from divide_by_multiplicity(plan, seat.me, holding, shares, seat.coins, verify=self.verify)
+            counted = yield from count(COUNTED, holding, scatter_rows(rows, integers))
+            yield from divide_by_multiplicity(plan, seat.me, shares, counted, seat.coins, verify=self.verify)
         else:
             scale_rows(shares, merge.row_factors(held, shares.basis))
 
@@ -375,9 +379,10 @@ class Private:
         out whether they are, and that only (psu.disjoint); if not, all raise SharedIds.  That stops mistakes:
         a client that misstates which rows it holds can hide that it shares one.
     counts
-        "hidden", nobody learns how many clients hold a row (`secfc.coded.duplicates`), as long as clients
-        follow the protocol; or "opened", to the server and all clients (not which clients).  Opened ones
-        withstand clients that share false data: rows are then computed on as multiples of the points, by the
+        "hidden", nobody learns how many clients hold a row (`secfc.coded.duplicates`); a client that claims
+        a row which it does not hold ends the run, but two that deviate together may make rows of their own
+        of any size.  Or "opened", to the server and all clients (not which clients).  Opened ones withstand
+        any t clients that share false data: rows are then computed on as multiples of the points, by the
         least common multiple of the counts, so nothing is divided modulo P; where that does not fit all raise
         TooManyHolders.
     on_conflict
@@ -385,8 +390,8 @@ class Private:
         and raise DisputedRows.  "separate": each version is a row of its own, and what has equal data still
         one; data are compared as they are given, before rounding.  "mean": the mean of all holders, each with
         the same weight; nobody learns that they differ, and all rows grow by the least common multiple of the
-        counts (of 1, ..., n where those are hidden: 5, 12 and 23 bits more of distances for 3, 5 and 10
-        clients).
+        counts.  Then nobody can tell who claims a row that it does not hold, so it takes counts that are
+        opened, and a policy that opens labels to all.
     schema
         How IDs were made of columns, which the parties compare before anything moves: PlanMismatch names the
         field where two differ.  The IDs are keys already (`Federation.from_files(linkage=)`); None if they
@@ -467,6 +472,13 @@ class Private:
                 f"tags={self.tags!r} with quota={self.quota}: oblivious tags need a quota of at least 1, a "
                 'public number of IDs that no client exceeds, as Private(tags="oblivious", quota=100_000); '
                 "others have none"
+            )
+        if self.counts == "hidden" and self.on_conflict == "mean":
+            raise IncompatibleOptions(
+                {"on_conflict": "mean", "counts": "hidden"},
+                "where holders of a row may have other data than it has, nobody can tell who claims a row "
+                "that it does not hold, and divides it by too much",
+                [("counts", "opened"), ("on_conflict", None)],
             )
         if not self.merge and self.on_conflict == "mean":
             raise IncompatibleOptions(

@@ -59,11 +59,6 @@ class RowLayout(Protocol):
         """Whether several clients share the same rows, so that only their sum is held and tested."""
         ...
 
-    @property
-    def alike(self) -> bool:
-        """Whether all who share the same row have the same data of it."""
-        ...
-
     def span(self, client: int) -> tuple[int, int]:
         """(first row, number of rows) that a client shares."""
         ...
@@ -89,7 +84,6 @@ class PublicOwnerLayout:
     seats: tuple[int, ...] = ()
 
     mixed: ClassVar[bool] = False
-    alike: ClassVar[bool] = True
 
     @cached_property
     def spans(self) -> tuple[tuple[int, int], ...]:
@@ -118,14 +112,12 @@ class HiddenOwnerLayout:
     """Every client shares all m rows, zeros where it owns none.  Owners are hidden (SecFC App. B).
 
     held: where rows are merged, a digest of how many clients hold each, which all parties thereby compare.
-    alike: whether all holders of a row have the same data.
     """
 
     m: int
     n: int
     multiple: int = 1
     held: bytes = b""
-    alike: bool = True
 
     mixed: ClassVar[bool] = True
 

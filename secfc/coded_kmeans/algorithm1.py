@@ -62,6 +62,7 @@ from secfc.data.federation import Federation
 from secfc.data.party import Party
 from secfc.data.resolution import check_resolution_at_site
 from secfc.disclosure import DistanceOracle
+from secfc.disclosure.checked.products import count_holders
 from secfc.errors import FaultyServer, InputError, JournalError, TooManyHolders
 from secfc.kmeans.elbow import CostCurve
 from secfc.kmeans.loop import Trace, best_of_restarts, is_cheaper
@@ -112,7 +113,7 @@ def run_client(way: SecFCSettings, draft: Draft, party: Party, *, coins: Coins) 
     kept, rows = yield from settle_contributors(shared, mine, received, coins)
     mine = mine.restrict_clients(shared, kept)
     seed = yield from toss_start_seed(shared.at_work, party.name, coins)
-    yield from mine.settle(rows)
+    yield from mine.settle(rows, partial(count_holders, kept, party.name, coins))
     rows.finish_rows()
     answer = yield from way.disclosure.client(kept.at_work, party.name, coins=coins)
     courses = RestartQueries(kept.at_work, way.disclosure, np.random.default_rng(seed))

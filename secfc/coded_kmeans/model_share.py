@@ -20,7 +20,6 @@ from field.ring.quantize import Quantizer
 from field.secrets.coins import Coins
 from secfc.algorithm import PartyOutcome, PublicFacts
 from secfc.coded.blame import BlameState
-from secfc.coded.membership import Private
 from secfc.coded.parameters import Network
 from secfc.coded.plan import CodedPlan, HiddenOwnerLayout, PublicOwnerLayout
 from secfc.coded_kmeans.predict import (
@@ -104,9 +103,8 @@ class ModelShare:
         public = replace(public, bound=float(facts["bound"]))
         layout: Any
         if facts["hidden"]:
-            alike = not isinstance(way.membership, Private) or way.membership.on_conflict != "mean"
             held, rows, multiple = bytes.fromhex(facts["held"]), int(facts["rows"]), int(facts["multiple"])
-            layout = HiddenOwnerLayout(rows, len(public.clients), multiple, held, alike)
+            layout = HiddenOwnerLayout(rows, len(public.clients), multiple, held)
         else:
             counts = tuple(map(int, facts["rows"]))
             public = replace(public, counts=counts)

@@ -74,6 +74,17 @@ def check_max_cheaters(way: SecFCSettings) -> None:
         )
 
 
+def check_owners_known(way: SecFCSettings) -> None:
+    """Raises IncompatibleOptions where an owner of labels could not be asked for a row's data."""
+    mean = isinstance(way.membership, Private) and way.membership.on_conflict == "mean"
+    if mean and isinstance(way.disclosure, OwnLabels):
+        raise IncompatibleOptions(
+            {"on_conflict": "mean", "disclosure": way.disclosure},
+            "an owner is told labels of rows whose data it knows, and of a mean no holder does",
+            [("on_conflict", None), ("disclosure", "final-labels"), ("disclosure", "assignments")],
+        )
+
+
 def check_workers(way: SecFCSettings, clients: tuple[PartyId, ...]) -> None:
     """Raises InputError for workers that are too few, or that this run cannot leave alone."""
     workers, threshold = way.runtime.workers, way.threshold

@@ -49,6 +49,7 @@ from secfc.coded_kmeans.parameters import (
     OF_LLOYD,
     OF_SECFC,
     check_max_cheaters,
+    check_owners_known,
     check_rounded_centers,
     check_start_for_k,
     check_workers,
@@ -162,6 +163,7 @@ class SecFC:
         if self.threshold.t is None:
             return self.restrict_clients(public.clients).plan(public)
         check_max_cheaters(self)
+        check_owners_known(self)
         check_workers(self, public.clients)
         check_rounded_centers(self)
         check_start_for_k(self)

@@ -56,7 +56,7 @@ CONTENTS = {
     "Confirmation": "digests of keys and the union",
     "Multiplicities": "holders of each row",
     "Disputes": "rows in dispute",
-    "Indicator": "shares of who holds what",
+    "DivisionShares": "masks of rows that several hold",
     "MaskedRows": "masked rows to merge",
     "DividedRows": "merged rows, masked",
     "HeldOnce": "whether IDs are disjoint",

@@ -39,6 +39,7 @@ REPLIES = "tests/secfc/disclosure/checked/test_checked_replies.py"
 DECODED = "tests/secfc/disclosure/decoded/test_verification.py"
 PRODUCTS = "tests/secfc/disclosure/checked/test_checked_products.py"
 FOREIGN = "tests/secfc/active/test_a9_foreign_rows.py"
+MERGED = "tests/secfc/active/test_a1_merged_rows.py"
 MOVED = "tests/secfc/active/test_a9_moved_centers.py"
 SHARED = "tests/secfc/disclosure/checked/test_checked_shared_labels.py"
 WORDS = "tests/secfc/disclosure/checked/test_checked_words.py"
@@ -214,18 +215,28 @@ TABLE = (
         "an owner that asks for rows it does not hold, `OwnLabels()` with `Private()`", "nothing",
         "nothing, but whether a guess of a row is right",
         "it must know sums of the row's features, which are checked before a label is told, but for `2**-60`",
-        "noticed", "owners+private+alike",
+        "noticed", "owners+private",
         (f"{FOREIGN}::test_it_is_refused_before_an_owner_is_told_a_label",
          f"{FOREIGN}::test_without_the_check_it_reads_the_labels_of_all_rows"),
     ),
     DeviationRow(
-        "an owner that asks for rows it does not hold, `OwnLabels()` with `Private(on_conflict=\"mean\")`",
-        "nothing", "labels of others' rows", "nothing: holders may have other data than the row",
-        "unnoticed", "owners+private+mean",
+        "a client that says it holds rows of others, or divides rows falsely, `Private(counts=\"hidden\")`",
+        "nothing", "nothing, but whether a guess of a row is right",
+        "indicators are checked to be bits, and rows to be what all who say so hold, before a label, but for "
+        "`2**-60`",
+        "noticed", "private+unseen",
+        (f"{MERGED}::test_indicators_that_are_none_end_the_run_before_anything_is_divided",
+         f"{MERGED}::test_who_says_that_it_holds_a_foreign_row_ends_the_run_before_a_label",
+         f"{MERGED}::test_a_lie_while_rows_are_divided_ends_the_run_before_a_label"),
     ),
     DeviationRow(
-        "a client with a false indicator of its rows, `Private()`", "merged rows",
-        "remainders of others' merged rows", "`counts=\"opened\"`", "unnoticed", "private",
+        "two clients that hold a row of theirs together, `Private(counts=\"hidden\")`", "merged rows",
+        "remainders of others' rows", "`counts=\"opened\"`", "unnoticed", "private+unseen",
+    ),
+    DeviationRow(
+        "a client that misstates which rows it holds, `Private()` with opened counts",
+        "how much a row weighs", "nothing", "nothing: rows stay within their range", "unnoticed",
+        "private+counted",
     ),
     DeviationRow(
         "`t + 1` clients together", "everything", "everything", "a larger `t`", "unnoticed",
@@ -263,7 +274,7 @@ def kinds_of(algorithm: Any, plan: Any = None) -> frozenset[str]:
     if "distances" not in found:
         found.add("dealt" if policy.capabilities.dealer else "dealerless")
     if isinstance(capabilities.membership, Private):
-        found |= {"private", "mean" if capabilities.membership.on_conflict == "mean" else "alike"}
+        found |= {"private", "unseen" if capabilities.membership.counts == "hidden" else "counted"}
     if "labels" in found:
         found.add("several" if getattr(plan, "deviating", _several_wanted(algorithm)) else "alone")
     return frozenset(found)

@@ -58,11 +58,12 @@ class SecFCOptions(Coalition, LloydSteps, NoiseOptions):
     merge: bool = option(True, None, "--merge/--no-merge", group=PRIVACY, help=
         "private: count a point that several clients hold once. Without it no two may hold the same ID.")
     counts: str = option("opened", ["hidden", "opened"], group=PRIVACY, help=
-        "private: whether all learn how many clients hold each point. hidden is for clients that follow the "
-        "protocol: one that sends false data on purpose may then read others' from the labels.")
+        "private: whether all learn how many clients hold each point. hidden: a client that claims points of "
+        "others ends the run; two that deviate together may read others' data from the labels.")
     on_conflict: str = option("fail", ["fail", "separate", "mean"], group=PRIVACY, help=
         "private: of an ID whose holders have different data. fail: end the run, and tell each site which of "
-        "its IDs. separate: each version is a point of its own. mean: the mean of all holders.")
+        "its IDs. separate: each version is a point of its own. mean: the mean of all holders "
+        "(counts opened).")
     verify_union: bool = option(False, group=PRIVACY, help=
         "private: clients of the committee compute again what the server announces of the union, how many "
         "hold each point and which are in dispute, and name a server that says something else.")

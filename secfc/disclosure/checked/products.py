@@ -27,7 +27,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import reduce
+from functools import partial, reduce
 from typing import Any
 
 import numpy as np
@@ -53,12 +53,14 @@ from secfc.disclosure.checked.messages import (
 )
 from secfc.errors import SuspectedParties
 from secfc.roles.checks import check_residues
-from secfc.roles.exchange import SERVER, PartyId, Role, blame_error
+from secfc.roles.exchange import SERVER, Exchange, PartyId, Role, blame_error, expect_all, expect_messages
 from secfc.roles.messages import Message
 
 Array = NDArray[Any]
 
 STEPS = 7
+# So many sums of features, modulo a prime of 30 bits, who holds a row knows of it.
+PROOFS = 2
 
 # Of one repetition: two vectors (lanes, length), and what their inner product (lanes,) is said to be.
 InnerProduct = tuple[Array, Array, Array]
@@ -277,6 +279,10 @@ class ProductVerifier:
             for r in range(asked.repetitions)
         ]
 
+    def ended(self) -> bytes:
+        """32 bytes that follow from all coins, of all: public."""
+        return self._digest(b"secfc-prod-ended")
+
     def _compare(self, talk: Talk) -> Role[None]:
         """Compare all that was heard of coins."""
         mine = self._digest(b"secfc-prod-heard")
@@ -356,5 +362,146 @@ def sum_claim(basis: Basis, one_hot: Array, rows: CodedRows, sums: Array) -> Cla
         across = basis.matmul(by_cluster, sums)
         total = basis.matmul(across, np.ascontiguousarray(by_feature.transpose(0, 2, 1)))[:, 0, 0]
         return left, right, total
+
+    return claim
+
+
+def holder_claim(basis: Basis, bits: Array, sums: Array, told: Array) -> Claim:
+    """A claim that bits (lanes, n, m) are bits, and 1 at rows alone of which their owner told the sums.
+
+    sums: (lanes, proofs, m) of features of the rows; told: (lanes, n, proofs, m).  Inner products of length
+    n m.
+    """
+    less = basis.negate(np.ones_like(bits)).astype(basis.dtype)
+    off = [basis.add(bits, less)]
+    for proof in range(sums.shape[1]):
+        each = basis.negate(told[:, :, proof]).astype(basis.dtype)
+        off.append(basis.add(each, sums[:, None, proof] + np.zeros_like(each)))
+
+    def claim(coins: Coins) -> InnerProduct:
+        weighted = (basis.multiply(basis.sample(bits.shape[1:], coins), each) for each in off)
+        right = reduce(basis.add, weighted)
+        return bits.reshape(len(bits), -1), right.reshape(len(bits), -1), np.zeros(len(bits), basis.dtype)
+
+    return claim
+
+
+def known_sums(code: LagrangeCode, forms: Array, integers: Array) -> Array:
+    """Sums (lanes, ell, proofs * m) of features of integers (m, d), by segment: who lacks a row lacks them.
+
+    forms: weights (lanes, proofs, width) of features, public.
+    """
+    basis, (ell, width) = code.basis, (code.ell, forms.shape[2])
+    padded = np.zeros((ell * width, len(integers)), object)
+    padded[: integers.shape[1]] = integers.T
+    columns = np.split(np.ascontiguousarray(basis.reduce(padded)), ell, axis=1)
+    found = [basis.matmul(forms, np.ascontiguousarray(part)) for part in columns]
+    return np.stack([each.reshape(basis.lanes, -1) for each in found], axis=1)
+
+
+# --------------------------------------------------------------------------------------------------
+# Rows that several clients hold are divided by how many do (`secfc.coded.duplicates`).
+
+
+def count_holders(
+    plan: CodedPlan, name: PartyId, coins: Coins, number: int, held: Array, read: Callable[[int, int], Array]
+) -> Role[tuple[Array, Callable[[int, Array, Array], Role[None]]]]:
+    """My share (lanes, m) of how many clients hold each row, of bits that were checked, and what checks rows.
+
+    number: of the first round.  held: (m,) bool, the rows that I hold, and read: my integers there; secret.
+
+    Raises SuspectedParties for indicators that are no bits, TooFewReplies for clients that are lost.
+    """
+    check = HolderCheck(plan, plan.clients.index(name), coins)
+    counts = yield from check.count(number, held)
+    return counts, partial(check.verify, read)
+
+
+class HolderCheck:
+    """A client's part in checking which rows clients say that they hold, in all lanes; all respond.
+
+    First that indicators e are bits, before anything follows from their sum c; so what is divided is never
+    divided by zero for a row that somebody holds.  Then that rows y are the sums N divided by c, and that
+    e (w.y - w.x) = 0 for sums w.x that a holder shares of its own data: c y = N, so c counts another than
+    the holders of a row, or one of these shared something else, only where w.y is not what an honest holder
+    says.  w is drawn by coins that were opened once all rows, and bits, were fixed.
+    """
+
+    def __init__(self, plan: CodedPlan, me: int, coins: Coins) -> None:
+        self.plan, self.me, self.coins, self.number = plan, me, coins, 0
+        self.bits: Array = np.empty(0)  # (lanes, n, m), my shares of everybody's
+        self.seed = b""
+
+    def __repr__(self) -> str:
+        return f"HolderCheck({self.me}, secret)"
+
+    def count(self, number: int, held: Array) -> Role[Array]:
+        """My share (lanes, m) of how many hold each row."""
+        basis, m = self.plan.code.basis, self.plan.m
+        part = basis.reduce(np.repeat(held.astype(np.int64)[None], self.plan.code.ell, axis=0))
+        self.bits, verifier = yield from self._dealt(number, part, self.plan.code.n * m)
+        sums, told = np.empty((basis.lanes, 0, m), basis.dtype), self.bits[:, :, None][:, :, :0]
+        yield from self._verified(verifier, [holder_claim(basis, self.bits, sums, told)])
+        self.seed = verifier.ended()
+        return reduce(basis.add, self.bits.swapaxes(0, 1).copy())
+
+    def verify(
+        self, read: Callable[[int, int], Array], number: int, summed: Array, merged: Array
+    ) -> Role[None]:
+        """Check what became of my shares (lanes, m, width) of the sums of rows: my shares of merged rows."""
+        plan, basis, n, m = self.plan, self.plan.code.basis, self.plan.code.n, self.plan.m
+        forms = basis.sample((PROOFS, merged.shape[2]), Coins(self.seed[:16]))
+        part = known_sums(plan.code, forms, read(0, m))
+        told, verifier = yield from self._dealt(number, part, (n + 1) * m)
+        sums = basis.matmul(forms, np.ascontiguousarray(merged.swapaxes(1, 2)))
+        told = told.reshape(basis.lanes, n, PROOFS, m)
+        counts = reduce(basis.add, self.bits.swapaxes(0, 1).copy())
+        claims = [
+            holder_claim(basis, self.bits, sums, told),
+            division_claim(basis, counts, summed, merged),
+        ]
+        yield from self._verified(verifier, claims)
+
+    def _dealt(self, number: int, part: Array, length: int) -> Role[tuple[Array, ProductVerifier]]:
+        """My shares (lanes, n, numbers) of parts (lanes, ell, numbers) that all deal, and of their check."""
+        self.number, plan = number, self.plan
+        everybody = tuple(range(plan.code.n))
+        context = hashlib.blake2b(plan.digest(), digest_size=SIZE, salt=number.to_bytes(8, "little")).digest()
+        asked = CheckedProducts(
+            plan, plan.code.basis, context, length, everybody, (SERVER,), "rows that clients say they hold"
+        )
+        verifier = ProductVerifier(asked, self.me, self.coins)
+        send, kept = verifier.deal(part)
+        received = yield from self._talk(send, verifier.others, CheckedPart)
+        shares = dict(zip(received, verifier.take(received, part.shape[2]), strict=True)) | kept
+        return np.stack([shares[j] for j in everybody], axis=1), verifier
+
+    def _verified(self, verifier: ProductVerifier, claims: Sequence[Claim]) -> Role[None]:
+        if checking_steps(self.plan):
+            yield from verifier.verify(self._talk, claims)
+
+    def _talk(
+        self, send: Mapping[int, Message], awaited: Collection[int], kind: type[Any]
+    ) -> Role[dict[int, Any]]:
+        clients, number = self.plan.clients, self.number
+        self.number += 1
+        names = tuple(clients[j] for j in awaited)
+        told = {clients[j]: message for j, message in send.items()}
+        inbox = yield Exchange(told, names, 0, round=number, phase="align")
+        found = expect_all(expect_messages(inbox, kind), names)
+        return {clients.index(c): message for c, message in found.items()}
+
+
+def division_claim(basis: Basis, counts: Array, summed: Array, merged: Array) -> Claim:
+    """A claim that merged rows (lanes, m, width) times counts (lanes, m) are the sums that were shared.
+
+    An inner product of length m.
+    """
+
+    def claim(coins: Coins) -> InnerProduct:
+        by_feature = basis.sample((summed.shape[2], 1), coins)
+        each = basis.sample(counts.shape[1:], coins)
+        right, whole = (basis.matmul(rows, by_feature)[:, :, 0] for rows in (merged, summed))
+        return basis.multiply(each, counts), right, sum_last(basis, basis.multiply(each, whole))
 
     return claim

@@ -26,13 +26,12 @@ from field.code.resharing import deal_part, expand_share, seeded_receivers, weig
 from field.code.rows import CodedRows
 from field.compare import bitslice
 from field.compare.assignment_step import SharedLabels, select_planes
-from field.compare.shared_step import subtract
 from field.secrets.coins import Coins
 from secfc.coded.messages import MissingMessages
 from secfc.coded.plan import CodedPlan
 from secfc.coded.quorum import NOBODY_MISSED
 from secfc.disclosure.checked.messages import CheckedPart, OwnersHeard, ResharedPart
-from secfc.disclosure.checked.products import Claim, InnerProduct, checking_steps
+from secfc.disclosure.checked.products import PROOFS, Claim, checking_steps, holder_claim, known_sums
 from secfc.disclosure.compare.client import label_check_round
 from secfc.disclosure.compare.rounds import add_residues
 from secfc.disclosure.compare.session import ComparisonSession, check_words
@@ -45,9 +44,6 @@ from secfc.roles.exchange import STRIDE, Exchange, PartyId, Role, expect_message
 from secfc.roles.messages import Message
 
 Array = NDArray[Any]
-
-# So many sums of features, modulo a prime of 30 bits, an owner knows of a row that it asks for.
-PROOFS = 2
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -138,8 +134,8 @@ class HiddenOwners:
 
     @property
     def proofs(self) -> int:
-        """How many sums of features an owner shares of each row that it claims; none if versions differ."""
-        return PROOFS if checking_steps(self.plan) and self.plan.layout.alike else 0
+        """How many sums of features an owner shares of each row that it claims."""
+        return PROOFS if checking_steps(self.plan) else 0
 
     def forms(self, match: ComparisonSession) -> Array:
         """Weights (1, proofs, width) of features in these sums: public, and new for each question."""
@@ -148,43 +144,22 @@ class HiddenOwners:
 
     def known(self, match: ComparisonSession) -> Array:
         """Sums (1, ell, proofs * m) of features of my rows, by segment: who lacks a row lacks them."""
-        basis, (ell, width) = self.code.basis, (self.code.ell, self.code.width(self.plan.d))
-        if not self.proofs:
-            return np.empty((1, ell, 0), basis.dtype)
-        padded = np.zeros((self.plan.m, ell * width), np.int64)
+        points = np.zeros((self.plan.m, self.plan.d), object)
         if self.read is not None:
-            padded[:, : self.plan.d] = self.read(0, self.plan.m)
+            points[:] = self.read(0, self.plan.m)
         # Of points below 2**40 and multiples of them below 2**20 in absolute value.
-        columns = basis.reduce(padded.T.astype(object) * self.plan.layout.multiple)
-        found = [
-            basis.matmul(self.forms(match), np.ascontiguousarray(columns[:, u * width : (u + 1) * width]))
-            for u in range(ell)
-        ]
-        return np.stack([each.reshape(1, -1) for each in found], axis=1)
+        return known_sums(self.code, self.forms(match), points * self.plan.layout.multiple)
 
     def claim(self, match: ComparisonSession, shares: Mapping[int, Array], rows: CodedRows) -> Claim:
         """A claim that owners' bits are bits, and 1 at rows alone whose sums of features they share.
 
         shares: what these owners dealt me.
         """
-        basis, m, forms = self.code.basis, self.plan.m, self.forms(match)
-        bits = np.stack([shares[j][:, :m] for j in sorted(shares)], axis=1)
-        less = subtract(basis, bits, np.ones_like(bits))
-        off = [less]
-        if self.proofs:
-            sums = rows.multiply_rows(forms, np.zeros((1, self.proofs), basis.dtype))
-            told = np.stack([shares[j][:, m : m * (1 + self.proofs)] for j in sorted(shares)], axis=1)
-            told = told.reshape(1, len(shares), self.proofs, m)
-            each = zip(sums.swapaxes(0, 1), told.swapaxes(0, 2).swapaxes(1, 2), strict=True)
-            off += [subtract(basis, found[:, None] + np.zeros_like(bits), mine) for found, mine in each]
-
-        def claim(coins: Coins) -> InnerProduct:
-            right = np.zeros_like(bits)
-            for each in off:
-                right = basis.add(right, basis.multiply(basis.sample(bits.shape[1:], coins), each))
-            return bits.reshape(1, -1), right.reshape(1, -1), np.zeros(1, basis.dtype)
-
-        return claim
+        basis, m = self.code.basis, self.plan.m
+        sums = rows.multiply_rows(self.forms(match), np.zeros((1, self.proofs), basis.dtype))
+        dealt = np.stack([shares[j][:, : m * (1 + self.proofs)] for j in sorted(shares)], axis=1)
+        told = dealt[:, :, m:].reshape(1, len(shares), self.proofs, m)
+        return holder_claim(basis, np.ascontiguousarray(dealt[:, :, :m]), sums, told)
 
     def numbers(self, match: ComparisonSession, shared: SharedLabels, *, lead: bool) -> Array:
         """A member's additive part (1, m) of every label plus one.  lead: at exactly one member."""

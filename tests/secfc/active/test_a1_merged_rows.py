@@ -2,7 +2,9 @@
 
 import dataclasses
 import math
+from collections import Counter
 from math import gcd
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -17,12 +19,21 @@ from secfc.coded.membership import Private
 from secfc.coded_kmeans.adversary_view import DecodedView
 from secfc.coded_kmeans.algorithm1 import complete_plan
 from secfc.data.inputs import build_algorithm
+from secfc.disclosure.checked.products import HolderCheck
 from secfc.disclosure.compare.candidates import NearestCenter
-from secfc.errors import DisputedRows, PlanMismatch, RowsRefused, TooManyHolders
+from secfc.errors import (
+    DisputedRows,
+    PlanMismatch,
+    RowsRefused,
+    SuspectedParties,
+    TooManyHolders,
+    UnionFailed,
+)
 from secfc.kmeans.loop import PlainSource, lloyd
 from secfc.kmeans.starts import KMeansPlusPlus, RandomLabels
 from secfc.privacy import Bound, Budget
 from secfc.roles.exchange import SERVER
+from tests.nightly import by_night, short
 from tests.secfc.active.cheating import BOUND, forced, run, shameless
 from tests.small import same_runs
 
@@ -394,3 +405,117 @@ def test_counts_whose_multiple_does_not_fit_are_refused_with_the_numbers():
     # What does not fit in any case is no matter of holders.
     with pytest.raises(ValueError, match=r"k=99 clusters of m=71"):
         secfc.fit(way(k=99), federation, bound=BOUND)
+
+
+# --- holders that are counted unseen ---------------------------------------------------------------------
+
+
+def unseen(lie, faults=lambda e: (e,)):
+    """A run whose counts are hidden, client 4 of which lies; and what all were told of rows, and of labels.
+
+    lie: of its indicators (m,), what it deals instead.
+    """
+    federation, _ = holding([1, 2, 3, 1, 2, 1, 3, 2] * 3)
+    kept, told, count, verify = {}, Counter(), HolderCheck.count, HolderCheck.verify
+
+    def counted(self, number, held):
+        return count(self, number, lie(held.astype(np.int64)) if self.me == 4 else held)
+
+    def verified(self, read, number, summed, merged):
+        kept[self.me] = merged.copy()
+        yield from verify(self, read, number, summed, merged)
+
+    def listen(e):
+        told[e.kind] += 1
+        if e.kind == "DividedRows":
+            kept.setdefault("zero", (e.body.inverse == 0).any(axis=0))
+        return faults(e)
+
+    membership = Private(sized=False, bound=512, counts="hidden")
+    algorithm = secfc.SecFC(2, threshold=2, membership=membership, init=secfc.RandomLabels(), max_iter=2)
+    with mock.patch.multiple(HolderCheck, count=counted, verify=verified):
+        try:
+            return secfc.fit(algorithm, federation, seed=1, bound=BOUND, faults=listen), kept, told
+        except (SuspectedParties, UnionFailed) as error:
+            return error, kept, told
+
+
+def foreign(held):
+    """It says that it holds all rows."""
+    return np.ones_like(held)
+
+
+def one_foreign(held):
+    out = held.copy()
+    out[np.flatnonzero(held == 0)[0]] = 1
+    return out
+
+
+def false_masks(kind, field):
+    """What it says while rows are divided has one false residue a row, to all alike."""
+
+    def change(e):
+        if e.kind != kind or (e.sender != "client-4" and kind != "DivisionShares"):
+            return (e,)
+        if kind == "DivisionShares" and e.sender != "client-0":
+            return (e,)
+        values = getattr(e.body, field).copy()
+        values[..., -1] = (values[..., -1].astype(np.int64) + 1) % 1073741700
+        return (dataclasses.replace(e, body=dataclasses.replace(e.body, **{field: values})),)
+
+    return change
+
+
+def test_indicators_that_are_none_end_the_run_before_anything_is_divided(monkeypatch):
+    for lie in (lambda held: 2 * held, lambda held: -np.ones_like(held))[: short(2, nightly=2)]:
+        error, _, told = unseen(lie)
+        assert isinstance(error, SuspectedParties)
+        assert "rows that clients say they hold do not fit" in str(error)
+        assert not told["MaskedRows"]
+    # Without the check minus one at all rows shows to everybody which rows one other client holds.
+    monkeypatch.setattr("field.code.product_check.ProductCheck.fits", lambda *_: True)
+    error, kept, told = unseen(lambda held: -np.ones_like(held))
+    assert isinstance(error, UnionFailed)
+    assert 0 < kept["zero"].sum() < len(kept["zero"])
+
+
+@pytest.mark.parametrize("lie", [foreign, one_foreign])
+def test_who_says_that_it_holds_a_foreign_row_ends_the_run_before_a_label(lie):
+    error, _, told = unseen(lie)
+    assert isinstance(error, SuspectedParties)
+    assert "rows that clients say they hold do not fit" in str(error)
+    assert not told["CompareQuery"] + told["LabelShare"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "field"),
+    [("MaskedRows", "values"), *by_night(("DivisionShares", "low"), ("DivisionShares", "high"))],
+)
+def test_a_lie_while_rows_are_divided_ends_the_run_before_a_label(kind, field):
+    error, _, told = unseen(lambda held: held, false_masks(kind, field))
+    assert isinstance(error, SuspectedParties)
+    assert not told["CompareQuery"] + told["LabelShare"]
+
+
+def test_without_the_check_a_foreign_row_is_divided_by_one_too_many(monkeypatch):
+    """Positive control: honest rows become residues of any size, which say whether x is odd."""
+    honest, kept, _ = unseen(lambda held: held)
+    plan = honest.plan
+    integers = plan.quantizer(holding([1, 2, 3, 1, 2, 1, 3, 2] * 3)[1])
+    largest = np.abs(integers).max()
+    assert np.abs(opened(plan, kept)).max() <= largest
+    monkeypatch.setattr("field.code.product_check.ProductCheck.fits", lambda *_: True)
+    wrong, kept, _ = unseen(foreign)
+    found = opened(wrong.plan, kept)
+    far, modulus = found[(np.abs(found) > largest).any(axis=1)], wrong.plan.code.basis.modulus
+    assert len(far) > 3
+    for row in far:  # c + 1 times it is c times the data, for the c clients that do hold it
+        times = [(c * row + modulus // 2) % modulus - modulus // 2 for c in (2, 3, 4)]
+        assert any(np.abs(each).max() <= 3 * largest for each in times)
+
+
+def opened(plan, kept):
+    """The merged rows (m, d), of what all clients hold."""
+    values = plan.code.interpolate({j: kept[j] for j in range(plan.code.n)}, 1)
+    flat = np.concatenate(list(values.transpose(1, 0, 2, 3)), axis=2)
+    return plan.code.basis.lift_signed(flat)[:, : plan.d]
