@@ -232,11 +232,11 @@ def divide_by_multiplicity(
     SuspectedParties for rows that do not fit.
     """
     turns, (count, check) = _Turns(plan), counted
-    summed = shares.read(0, plan.m).copy()
+    summed = shares.read_rows(0, plan.m).copy()
     for number, rows in turns:
         answer = yield from _divide_some(plan, me, count[:, rows], rows, shares, number, coins, verify)
         turns.again(rows[(answer.inverse == 0).any(axis=0)])
-    yield from check(turns.last + 2, summed, shares.read(0, plan.m))
+    yield from check(turns.last + 2, summed, shares.read_rows(0, plan.m))
 
 
 def _divide_some(
@@ -250,18 +250,9 @@ def _divide_some(
     verify: bool,
 ) -> Role[DividedRows]:
     code, width, name = plan.code, plan.code.width(plan.d), plan.clients[me]
-    basis, deals, count = code.basis, me < count_mask_dealers(code), len(rows)
+    basis, count = code.basis, len(rows)
     others = tuple(c for c in plan.clients if c != name)
-    blinds = deal_division_masks(code, count, width, coins) if deals else []
-    dealt = {c: DivisionShares(blind.low, blind.high) for c, blind in zip(plan.clients, blinds, strict=False)}
-    own = [dealt.pop(name)] if deals else []
-    dealers = tuple(c for c in plan.clients[: count_mask_dealers(code)] if c != name)
-    inbox = yield Exchange(dealt, dealers, 0, round=number, phase=BOOKED)
-    check = partial(_check_masks, plan, (count, 1 + width))
-    good = (*own, *expect_all(check_all(inbox, DivisionShares, check), dealers).values())
-    mine = DivisionMasks(
-        *(reduce(basis.add, parts) for parts in zip(*((m.low, m.high) for m in good), strict=True))
-    )
+    mine = yield from _dealt_masks(plan, me, count, number, coins)
     values = mask_rows(basis, mine, counts[:, :, None], _read(shares, rows))
     told: dict[int, Array] = {}
     if verify:
@@ -279,6 +270,22 @@ def _divide_some(
         raise FaultyServer(SERVER, "divided rows otherwise than what clients told it and each other")
     _write(shares, rows, unmask_factor(code, me, mine, quotient, answer.inverse))
     return answer
+
+
+def _dealt_masks(plan: CodedPlan, me: int, count: int, number: int, coins: Coins) -> Role[DivisionMasks]:
+    """My shares of masks for so many rows, of all who deal them; those that I deal, if I do."""
+    code, width, name = plan.code, plan.code.width(plan.d), plan.clients[me]
+    dealers, dealt = plan.clients[: count_mask_dealers(code)], dict[PartyId, DivisionShares]()
+    if name in dealers:
+        blinds = deal_division_masks(code, count, width, coins)
+        dealt = {c: DivisionShares(b.low, b.high) for c, b in zip(plan.clients, blinds, strict=True)}
+    own = [dealt.pop(c) for c in (name,) if c in dealt]
+    others = tuple(c for c in dealers if c != name)
+    inbox = yield Exchange(dealt, others, 0, round=number, phase=BOOKED)
+    check = partial(_check_masks, plan, (count, 1 + width))
+    good = [*own, *expect_all(check_all(inbox, DivisionShares, check), others).values()]
+    low, high = zip(*((message.low, message.high) for message in good), strict=True)
+    return DivisionMasks(reduce(code.basis.add, low), reduce(code.basis.add, high))
 
 
 def divide_by_multiplicity_at_server(plan: CodedPlan) -> Role[None]:

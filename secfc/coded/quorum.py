@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from field.code.reed_solomon import off_polynomial
 from field.code.rows import cluster_sizes
 from field.ring.basis import Basis
 from secfc.coded.blame import CheaterIdentification
@@ -24,6 +25,7 @@ from secfc.coded.messages import (
 )
 from secfc.coded.plan import CodedPlan
 from secfc.coded.queries import Operation, Query, Subject
+from secfc.errors import SuspectedParties
 from secfc.roles.checks import check_residues
 from secfc.roles.exchange import (
     ITERATE,
@@ -109,11 +111,22 @@ class Quorum(ABC):
         )
 
     def collect_sums(self, question: RevealCenters | RevealSums) -> Role[Array]:
-        """The sums of clusters (k, d) as integers, in answer to a query."""
+        """The sums of clusters (k, d) as integers, in answer to a query.
+
+        So many shares are waited for, if so many clients consent, that t false ones lie on no polynomial.
+        Raises SuspectedParties for these, where none are planned for.
+        """
         plan, desk, k = self.plan, self.desk, question.k
         consenting = tuple(c for c in plan.revealing if c in desk.there)
-        inbox = yield desk.ask(question, consenting, desk.screening.needed(1))
+        least = plan.code.threshold(1) + plan.code.t
+        enough = max(desk.screening.needed(1), min(len(consenting), least))
+        inbox = yield desk.ask(question, consenting, enough)
         values = desk.believed(inbox, CodedCenters, plan.code.basis, (k, plan.code.width(plan.d)), 1)
+        who = tuple(sorted(values))
+        table = np.stack([values[j].reshape(plan.code.basis.lanes, -1) for j in who], axis=1)
+        if off_polynomial(plan.code, table, who, 1).any():
+            why = "shares of the centers lie on no polynomial; none were opened"
+            raise SuspectedParties(tuple(plan.clients[j] for j in who), why)
         segments = plan.code.basis.lift_signed(plan.code.interpolate(values, 1))
         return np.concatenate(list(segments), axis=-1)[:, : plan.d]
 

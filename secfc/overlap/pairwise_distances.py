@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 from field.cached import cached_property
 from field.code.lagrange_code import LagrangeCode
 from field.code.masking import deal_blinding
+from field.code.reed_solomon import off_polynomial
 from field.ring.basis import Basis
 from field.secrets.coins import Coins
 from secfc.errors import FaultyClient, SuspectedParties, TooFewReplies
@@ -214,12 +215,17 @@ def check_dealt(measure: DistanceMeasure, sender: PartyId, message: CentroidShar
 
 
 def receive_distances(plan: OverlapPlan) -> Role[PairwiseDistances]:
-    """The server's part: all distances, of which as many members as it takes to decode tell shares.
+    """The server's part: all distances, of which so many members tell shares that t false ones are noticed.
 
-    Raises TooFewReplies; SuspectedParties if members count different local clusters.
+    Where the committee has fewer, w shares notice w - 2 t - 1 false ones.
+
+    Raises TooFewReplies; SuspectedParties if members count different local clusters, or tell shares on no
+    polynomial.
     """
     measure, needed = DistanceMeasure(plan), DistanceMeasure(plan).code.threshold(2)
-    arrived = yield Exchange({}, plan.sums.committee, needed, round=ASK, phase="receive")
+    committee = plan.sums.committee
+    enough = min(len(committee), needed + plan.sums.code.t)
+    arrived = yield Exchange({}, committee, enough, round=ASK, phase="receive")
     inbox = expect_messages(arrived, CodedPairDistances)
     if len(inbox) < needed:
         raise TooFewReplies(needed, tuple(inbox))
@@ -233,6 +239,11 @@ def receive_distances(plan: OverlapPlan) -> Role[PairwiseDistances]:
     length = sum(part.stop - part.start for _, part in _blocks(measure, counts.tolist()))
     for sender, message in inbox.items():
         check_residues(measure.code.basis, sender, message.values, (length,))
+    seats = {plan.sums.seats[c]: message.values for c, message in inbox.items()}
+    numbers = tuple(sorted(seats))
+    if off_polynomial(measure.code, np.stack([seats[j] for j in numbers], axis=1), numbers, 2).any():
+        why = "shares of distances lie on no polynomial: told falsely, or dealt falsely by a client"
+        raise SuspectedParties(tuple(dict.fromkeys((*inbox, *plan.clients))), why)
     return reconstruct_distances(
         measure, {c: message.values for c, message in inbox.items()}, counts.tolist()
     )

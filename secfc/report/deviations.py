@@ -190,13 +190,13 @@ TABLE = (
         "nothing: counts that no rows have end the run, others pass", "unnoticed", "counts",
     ),
     DeviationRow(
-        "up to `t` members that tell false shares of a secure sum", "nothing", "nothing",
-        "the sum's reader waits for `2t + 1` shares and refuses what lies on no polynomial; where members "
-        "are lost, `w` shares notice `w - t - 1` false ones",
+        "up to `t` members that tell false shares of a secure sum, of opened centers, or of distances of "
+        "local clusters", "nothing", "nothing",
+        "who reads waits for `2t + 1` shares (of distances `3t + 1`) and refuses what is on no polynomial; "
+        "where fewer are there, `w` shares notice `w - t - 1` (`w - 2t - 1`) false ones",
         "noticed", "sums",
         (f"{SUMS}::test_a_false_word_of_a_sum_is_noticed_always",
-         "tests/secfc/feddp/test_feddp.py::test_a_member_that_tells_a_false_word_of_a_sum_ends_the_run",
-         "tests/secfc/overlap/test_masked.py::test_a_member_that_tells_a_false_word_of_a_sum_ends_the_run"),
+         f"{SUMS}::test_whatever_is_summed_a_member_that_tells_a_false_word_ends_the_run"),
     ),
     DeviationRow(
         "the server that tells clients different sums or questions between secure sums", "nothing", "nothing",

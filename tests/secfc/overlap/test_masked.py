@@ -326,23 +326,6 @@ def test_reports_say_who_sees_what_and_the_observed_cost(run):
 # --- losses and bad input
 
 
-def test_a_member_that_tells_a_false_word_of_a_sum_ends_the_run():
-    data = federation(
-        [np.random.default_rng(j).normal(size=(9, len(own))) for j, own in enumerate(SAME)], SAME
-    )
-
-    def faults(e):
-        if (e.kind, e.sender) != ("CodedSum", "client-1"):
-            return (e,)
-        values = e.body.values ^ (e.body.values > 0)
-        return (dataclasses.replace(e, body=dataclasses.replace(e.body, values=values)),)
-
-    way = MaskedLloyd(2, coarse="allow")
-    with pytest.raises(SuspectedParties, match="on no polynomial"):
-        secfc.fit(way, data, seed=0, faults=faults)
-    assert secfc.fit(way, data, seed=0).converged
-
-
 @pytest.mark.parametrize("observed", [SAME, CHAIN], ids=["same", "chain"])
 @pytest.mark.parametrize("what", ["sums", "counts", "there"])
 def test_a_server_that_tells_two_clients_different_sums_is_noticed_before_they_add_again(observed, what):

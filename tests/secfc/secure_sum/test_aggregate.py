@@ -10,13 +10,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import secfc
 from field import SeededCoins
 from field.code.lagrange_code import LagrangeCode
 from field.ring.basis import Basis
 from secfc.errors import FaultyClient, FaultyServer, SuspectedParties, TooFewReplies
+from secfc.overlap.starts import Synchronized
+from secfc.privacy import Bound, Budget
 from secfc.roles.checks import TOGETHER
 from secfc.roles.exchange import SERVER
 from secfc.roles.messages import Contributors
+from secfc.scaling.noisy import NoisyStandardize
 from secfc.secure_sum import protocol as aggregate
 from secfc.secure_sum.protocol import (
     ROUNDS,
@@ -661,3 +665,55 @@ def test_without_a_test_of_summands_one_can_make_the_sum_anything():
     (total,), _ = run(plan, np.ones((1, 6, 1), np.int64), dealing={"client-1": lie})
     assert int(total.total[0]) == 6 + shift
     assert total.clients == plan.clients
+
+
+# --- every secure sum of the project ---------------------------------------------------------------------
+
+POINTS = np.random.default_rng(0).normal(size=(140, 2)) + 5 * np.repeat(np.arange(7) % 2, 20)[:, None]
+SITES = secfc.Federation.from_arrays(np.split(POINTS, 7))
+FEDDP = secfc.FedDPKMeans(2, 50.0, 1e-5, bound=16.0)
+ONE_STEP = secfc.SecFC(2, 2, init=secfc.RandomLabels(), max_iter=1)
+NOISE = secfc.NoiseInShares(Budget(50.0, 1e-5), Bound.given(40))
+NOISY = replace(ONE_STEP, disclosure=NOISE)
+OPENED = replace(ONE_STEP, release=secfc.Release(reveal_centers=True, smallest_center=1))
+# What is summed, how the run is asked for it, and what members say of it.
+SUMS = {
+    "steps of MaskedLloyd": (secfc.MaskedLloyd(2), {}, "CodedSum"),
+    "distances of its start": (
+        secfc.MaskedLloyd(2, start=Synchronized(over="distances")), {}, "CodedPairDistances",
+    ),
+    "FedDP": (FEDDP, {}, "CodedSum"),
+    "a common scale": (ONE_STEP, {"scale_features": "standard"}, "CodedSum"),
+    "a noisy scale": (NOISY, {"scale_features": NoisyStandardize([(-20, 20)] * 2)}, "CodedSum"),
+    "centers": (OPENED, {"bound": 16.0}, "CodedCenters"),
+    "centers of labels that stay shared": (
+        replace(OPENED, disclosure=secfc.OwnLabels()), {"bound": 16.0}, "CodedCenters",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.filterwarnings("ignore:noise hides:secfc.errors.Caution")
+@pytest.mark.parametrize("what", SUMS)
+def test_whatever_is_summed_a_member_that_tells_a_false_word_ends_the_run(what):
+    way, more, kind = SUMS[what]
+    rounds = Counter()
+
+    def listening(e):
+        rounds[e.round] += e.kind == kind
+        return (e,)
+
+    secfc.fit(way, SITES, seed=0, faults=listening, **more)
+    told = sorted(number for number, count in rounds.items() if count)
+    assert told
+    for number in {*told[:1], *told[-1:]} if short(1, nightly=0) else told:
+
+        def lying(e, number=number):
+            if (e.kind, e.sender, e.round) != (kind, "client-4", number):
+                return (e,)
+            values = e.body.values.copy()
+            values.reshape(-1)[-1] ^= 1
+            return (replace(e, body=replace(e.body, values=values)),)
+
+        with pytest.raises(SuspectedParties, match="on no polynomial") as caught:
+            secfc.fit(way, SITES, seed=0, faults=lying, **more)
+        assert "client-4" in caught.value.parties
