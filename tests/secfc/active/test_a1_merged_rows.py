@@ -124,7 +124,7 @@ THREE = [3, *[1] * 40]  # point 0 is held by clients 0, 1 and 2
 
 def one_more(plan, mine):
     """What an honest client shares, but for one step more in one feature of its first row."""
-    out = mine.read_rows(0, plan.m).astype(object)
+    out = mine.read(0, plan.m).astype(object)
     out[mine.rows[0], FEATURE] += 1
     return out
 
@@ -366,14 +366,14 @@ def test_counts_that_are_misstated_to_all_alike_make_other_integers(mode, monkey
 
     said, true = [], []
     monkeypatch.setattr(merge, "count_holders", misstated)
-    outcome = run(way(mode=mode), federation, lambda plan, mine: mine.read_rows(0, plan.m), cheater=CHEATER)
+    outcome = run(way(mode=mode), federation, lambda plan, mine: mine.read(0, plan.m), cheater=CHEATER)
     result = outcome.results[SERVER]
     rows = integers_of(outcome, federation) * (true[0] * (6 // said[0]))[:, None]
     assert result.plan.layout.multiple == 6
     assert same_runs(result.trace, plaintext(result.trace.history[0], 2, 3, rows))
     # Where rows are divided, remainders of these counts wrap.
     divide(monkeypatch)
-    outcome = run(way(mode=mode), federation, lambda plan, mine: mine.read_rows(0, plan.m), cheater=CHEATER)
+    outcome = run(way(mode=mode), federation, lambda plan, mine: mine.read(0, plan.m), cheater=CHEATER)
     rows = integers_of(outcome, federation) * (true[-1] * (6 // said[-1]))[:, None]
     result = outcome.results[SERVER]
     assert not same_runs(result.trace, plaintext(result.trace.history[0], 2, 3, rows))

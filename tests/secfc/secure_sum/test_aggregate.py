@@ -684,6 +684,7 @@ SUMS = {
     ),
     "FedDP": (FEDDP, {}, "CodedSum"),
     "a common scale": (ONE_STEP, {"scale_features": "standard"}, "CodedSum"),
+    "a robust scale": (ONE_STEP, {"scale_features": "robust"}, "CodedSum"),
     "a noisy scale": (NOISY, {"scale_features": NoisyStandardize([(-20, 20)] * 2)}, "CodedSum"),
     "centers": (OPENED, {"bound": 16.0}, "CodedCenters"),
     "centers of labels that stay shared": (
