@@ -158,9 +158,11 @@ class ProtocolError(Exception):
     """Something a peer did, or failed to do, ended the protocol.
 
     promise: of a run with a budget of differential privacy what it may have spent (`secfc.privacy.ledger`).
+    excluded: whose rows had been left out by then, as far as this party knows.
     """
 
     promise: Any = None
+    excluded: tuple[PartyId, ...] = ()
 
 
 class TooFewReplies(ProtocolError):  # noqa: N818 - named for what happened

@@ -63,7 +63,7 @@ from secfc.data.party import Party
 from secfc.data.resolution import check_resolution_at_site
 from secfc.disclosure import DistanceOracle
 from secfc.disclosure.checked.products import count_holders
-from secfc.errors import FaultyServer, InputError, JournalError, TooManyHolders
+from secfc.errors import FaultyServer, InputError, JournalError, ProtocolError, TooManyHolders
 from secfc.kmeans.elbow import CostCurve
 from secfc.kmeans.loop import Trace, best_of_restarts, is_cheaper
 from secfc.kmeans.starts import RestartLabels, restart_generators
@@ -93,6 +93,7 @@ class SecFCClientResult:
     """The plan as it was agreed; a client's own labels (m_j,) and their rows; centers, if they were opened.
 
     sums: its shares of the final centers, for `predict`, None if it did not hear them; secret.
+    trace: of the run that the result is of, None where it missed something.
     """
 
     plan: CodedPlan
@@ -100,6 +101,7 @@ class SecFCClientResult:
     rows: Array
     centers: Array | None
     sums: ClusterSums | None
+    trace: Trace | None = None
 
 
 def run_client(way: SecFCSettings, draft: Draft, party: Party, *, coins: Coins) -> Role[SecFCClientResult]:
@@ -117,7 +119,11 @@ def run_client(way: SecFCSettings, draft: Draft, party: Party, *, coins: Coins) 
     rows.finish_rows()
     answer = yield from way.disclosure.client(kept.at_work, party.name, coins=coins)
     courses = RestartQueries(kept.at_work, way.disclosure, np.random.default_rng(seed))
-    return (yield from ClientSteps(way, kept, party.name, mine, rows, answer, courses, coins).run())
+    return (
+        yield from ClientSteps(way, kept, party.name, mine, rows, answer, courses, coins).run(
+            kept.excluded(shared)
+        )
+    )
 
 
 class ClientSteps:
@@ -143,8 +149,19 @@ class ClientSteps:
         self.running = RunningSums(rows)
         self.consenting = name in self.plan.revealing  # to one opening, of the final centers
 
-    def run(self) -> Role[SecFCClientResult]:
-        """The loop of Algorithm 1.  Raises FaultyServer for what the plan does not expect."""
+    def run(self, excluded: tuple[PartyId, ...]) -> Role[SecFCClientResult]:
+        """The loop of Algorithm 1; errors of the protocol say who is excluded.
+
+        Raises FaultyServer for what the plan does not expect.
+        """
+        try:
+            return (yield from self.loop())
+        except ProtocolError as error:
+            error.excluded = excluded
+            raise
+
+    def loop(self) -> Role[SecFCClientResult]:
+        """A reply to each query, until the run ends."""
         wait = Exchange({}, (SERVER,), round=ITERATE, phase="share")
         while True:
             request, missed = yield from receive_query(self.plan, self.plan.k, wait)
@@ -219,12 +236,18 @@ class ClientSteps:
         self.check_chosen_k(k)
         retained = self.answer.kept or OwnResult(np.full(self.plan.m, -1, np.int32), None)
         own = self.mine.own(retained.labels)
-        return SecFCClientResult(self.kept.chosen(k), own, self.mine.rows, ended.centers, retained.sums)
+        trace, plan = self.trace_of(retained.labels), self.kept.chosen(k)
+        return SecFCClientResult(plan, own, self.mine.rows, ended.centers, retained.sums, trace)
 
     def end_with_labels(self, result: FinalResult, missed: int) -> SecFCClientResult:
         """The result where everybody learns the labels."""
         final, own = self.final_sums(result, missed), self.mine.own(result.labels)
-        return SecFCClientResult(self.kept.chosen(result.k), own, self.mine.rows, result.centers, final)
+        trace, plan = self.trace_of(result.labels), self.kept.chosen(result.k)
+        return SecFCClientResult(plan, own, self.mine.rows, result.centers, final, trace)
+
+    def trace_of(self, labels: Array) -> Trace | None:
+        """The run that ended so, if I heard all of it."""
+        return None if self.validator.gap else self.courses.find_trace(labels)
 
     def final_sums(self, said: RevealCenters | FinalResult, missed: int) -> ClusterSums:
         """Shares of the sums of the clusters that the server says are the last, if these may be."""

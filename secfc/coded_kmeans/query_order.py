@@ -470,16 +470,28 @@ class RestartQueries:
         self.seating = policy.committee_choice(plan)
         self.drawing = RestartLabels(plan.init, plan.m, plan.choice)
         self.each = restart_generators(rng, plan.n_init)
+        self.traces: list[
+            Trace
+        ] = []  # of restarts that are over, the best one alone where labels stay shared
 
     def __iter__(self) -> Iterator[Course]:
         if self.sharing is not None:
-            return iter([shared_label_restarts(self.plan, self.sharing, self.drawing, self.each)])
+            shared = shared_label_restarts(
+                self.plan, self.sharing, self.drawing, self.each, self.traces.append
+            )
+            return iter([shared])
         return map(self.restart_queries, self.each)
+
+    def find_trace(self, labels: Array) -> Trace | None:
+        """The run that ended with these labels, or where they stay shared; None if none is known to."""
+        ended = (t for t in self.traces if self.sharing or np.array_equal(t.labels, labels))
+        return next(ended, None)
 
     def restart_queries(self, own: np.random.Generator) -> Asking:
         plan, source = self.plan, QueryGenerator(self.plan, self.exposes, self.seating)
         labels, k = yield from self.drawing(own, source)
         trace = yield from source.run_lloyd(labels, k, plan.max_iter)
+        self.traces.append(trace)
         if plan.n_init > 1 and source.compares:
             yield ExpectedQuery(Subject(Operation.COST, k, trace.labels), opens=False)
         return trace.labels
@@ -526,9 +538,15 @@ class SharedLabelQueries(QueryGenerator):
 
 
 def shared_label_restarts(
-    plan: CodedPlan, sharing: LabelSharing, drawing: RestartLabels, each: Iterator[np.random.Generator]
+    plan: CodedPlan,
+    sharing: LabelSharing,
+    drawing: RestartLabels,
+    each: Iterator[np.random.Generator],
+    chosen: Callable[[Trace], None],
 ) -> Course:
     """Ends with the sizes of the run whose labels owners got, or with labels that all know.
+
+    chosen: told what all know of that run.
 
     Which run was the cheapest is the server's word: clients hear no costs.
     """
@@ -549,6 +567,7 @@ def shared_label_restarts(
         elif several:
             told = yield from emit_query(run, run.ask(Operation.CLUSTER_COST), opens=False)
     best = cheapest_run(runs, told) if several else runs[0]
+    chosen(Trace(best.k, (), None, best.converged, best.n_iter, tuple(best.sizes), best.number))
     if best.foregone:
         return best.known
     if sharing.everybody:

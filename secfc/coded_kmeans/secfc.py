@@ -288,12 +288,16 @@ class SecFC:
     ) -> PartyOutcome:
         """A client's labels, their rows and its shares of the final centers; what the server learned."""
         if isinstance(returned, SecFCClientResult):
+            known = returned.trace
             return PartyOutcome(
                 party,
                 returned.plan,
                 labels=returned.labels,
                 rows=returned.rows,
                 centers=returned.centers,
+                n_iter=None if known is None else known.n_iter,
+                converged=None if known is None else known.converged,
+                sizes=() if known is None else known.sizes,
                 learned=leakage_to_clients(self, returned.plan),
                 excluded=returned.plan.excluded(plan) if isinstance(plan, CodedPlan) else (),
                 share=returned.sums,

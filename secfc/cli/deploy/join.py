@@ -213,7 +213,7 @@ def run_at(
         role = consent_first(role, site.file.party, mine, site.run.identities, keep)
         return log.watched(charge_first(role, lambda: site.charge(asked, party, journal)))
 
-    with problems_told(log), disputes_kept(site):
+    with problems_told(site.journal, log), disputes_kept(site):
         asyncio.run(
             run_from_journal(work, site.file.party, make, site.identity, site.journal, carrier, finished)
         )
@@ -245,8 +245,12 @@ def disputes_kept(site: LoadedSite) -> Iterator[None]:
 
 
 @contextmanager
-def problems_told(log: Log) -> Iterator[None]:
-    """Within the body, what the protocol and the network do wrong is logged, and named by its number."""
+def problems_told(journal: Path, log: Log) -> Iterator[None]:
+    """Within the body, what the protocol and the network do wrong is logged, and named by its number.
+
+    Where it left no journal nothing of rows was said: a mistake to be mended, after which the same command
+    runs, as any other that is found before.
+    """
     from secfc.deploy.rendezvous import NotAdmitted
 
     try:
@@ -258,7 +262,9 @@ def problems_told(log: Log) -> Iterator[None]:
         raise Suspended(f"the run is suspended, not over: {error} [{problem_id(error)}]") from error
     except ProtocolError as error:
         log.say("failed", logging.ERROR, problem=problem_id(error), error=type(error).__name__)
-        raise
+        if journal.exists():
+            raise
+        raise RefusedInput(f"nothing of rows was said: {error} [{problem_id(error)}]") from error
     except (TimeoutError, ssl.SSLError, ConnectionError) as error:
         log.say("suspended", logging.WARNING, error=type(error).__name__)
         raise Suspended(f"the network failed: {error}. The same command goes on") from error

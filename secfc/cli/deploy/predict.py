@@ -132,7 +132,7 @@ def _together(
         log.say("prepare", note="compiling or loading the kernels")
         prepare_kernels(asked, asked.guessed(1 if party is None else party.points.shape[0]))
         carrier = CarrierOptions().carrier(site, log)
-        with problems_told(log):
+        with problems_told(journal, log):
             found = asyncio.run(run_from_journal(site.work(asked), me, make, site.identity, journal, carrier))
         if party is not None and new is not None:
             _write(out, own_lines(party, found, which, site.run.schema), force)

@@ -19,7 +19,7 @@ from secfc.cli.errors import RefusedInput, Suspended
 from secfc.cli.outputs import csv_of, json_text, write_all
 from secfc.cli.written import own_lines
 from secfc.data.model_file import ModelFile
-from secfc.errors import InputError, problem_id
+from secfc.errors import InputError, ProtocolError, problem_id
 from secfc.report.data import labels_digest
 
 if TYPE_CHECKING:
@@ -136,8 +136,11 @@ class Results:
         self, site: LoadedSite, asked: Built, log: Log, started: datetime, error: Exception
     ) -> None:
         """What is known here of a run that did not end well, until it does; a full disc keeps nothing."""
+        origin = error.__cause__ if isinstance(error, ClickException) and error.__cause__ else error
+        excluded = origin.excluded if isinstance(origin, ProtocolError) else ()
         found = {
             **run_facts(site, asked, log, started),
+            "excluded": list(dict.fromkeys((*excluded, *site.without()))),
             "outcome": "suspended" if getattr(error, "exit_code", 1) == Suspended.exit_code else "failed",
             "error": type(error.__cause__ if isinstance(error, ClickException) else error).__name__,
             "problem": problem_id(error) or (error.__cause__ and problem_id(error.__cause__)),

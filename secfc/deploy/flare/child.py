@@ -31,7 +31,7 @@ REFUSED, DONE_BEFORE = 2, 200
 WORDS = {
     0: "its part is done",
     1: "the protocol failed there",
-    2: "it refuses its run file, site file or data",
+    2: "it refuses its run file, site file or data, or another party does, before anything of rows was said",
     4: "the run is below its floors",
     5: "its part is done, without some of the sites",
     75: "its run is suspended, and goes on when the job does",

@@ -44,7 +44,7 @@ def test_too_few_rows_of_all_together_are_refused_before_a_share_and_cost_nothin
     with sites(tmp_path, ROWS, k=3, options=OPTIONS, nursery=nursery) as made:
         made.write_site("site-0", named=False, floors="fewest_rows = 52")
         made.start_all()
-        assert made.everybody() == {"site-0": 4, "site-1": 1, "site-2": 1, "server": 1}, made.log("site-0")
+        assert made.everybody() == {"site-0": 4, "site-1": 2, "site-2": 2, "server": 2}, made.log("site-0")
         assert "51 rows of all clients" in made.log("site-0")
         assert not list(tmp_path.rglob("remembered.json"))
         made.write_site("site-0", named=False, floors="fewest_rows = 51")

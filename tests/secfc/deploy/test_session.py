@@ -11,11 +11,13 @@ from field import SeededCoins
 from field.secrets.channels import Identity
 from secfc.algorithm import LIMIT, PublicFacts
 from secfc.coded.membership import Private
+from secfc.coded.messages import MaskSeed
+from secfc.coded.queries import Query
 from secfc.coded_kmeans.algorithm1 import SecFCClientResult
 from secfc.data.inputs import InputError, seeded_generator
 from secfc.deploy import session
-from secfc.errors import FaultyClient, PlanMismatch
-from secfc.roles.exchange import SERVER
+from secfc.errors import FaultyClient, FaultyServer, PlanMismatch
+from secfc.roles.exchange import SERVER, SHARE
 from secfc.scaling.algorithm import Scaled
 from secfc.transport.simulate import simulate
 
@@ -89,6 +91,29 @@ def test_each_site_has_what_fit_gives_it(name, bound):
         assert (run.results[client].labels == labels).all()
     assert run.results[SERVER].labels is None
     assert all(outcome.party == party for party, outcome in run.results.items())
+    # Who hears from other clients what steps open knows how many there were; of others the server would say.
+    known = {(run.results[c].n_iter, run.results[c].converged) for c in federation.names}
+    there = (run.results[SERVER].n_iter, run.results[SERVER].converged)
+    if name in ("default", "own labels", "final labels"):
+        assert known == {there}
+    elif name == "distances":
+        assert known == {(None, None)}
+
+
+@pytest.mark.parametrize("out", [(), FED.names[4:]])
+def test_an_error_says_whose_rows_had_been_left_out_by_then(out):
+    work = work_of(secfc.SecFC(k=3, threshold=1), FED, 32.0)
+    made = without_seal(work, FED)
+
+    def lose_then_lie(envelope):
+        if isinstance(envelope.body, Query):
+            return [replace(envelope, body=MaskSeed(bytes(32)))]
+        away = envelope.round >= SHARE and {envelope.sender, envelope.recipient} & set(out)
+        return [] if away else [envelope]
+
+    with pytest.raises(FaultyServer, match="MaskSeed") as found:
+        simulate(made, faults=lose_then_lie)
+    assert found.value.excluded == out
 
 
 def introductions(algorithm, federation, bound):
