@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from secfc.data.federation import Federation, drop_incomplete_rows
-from secfc.data.files import category_names
+from secfc.data.files import category_names, parse_listed
 from secfc.data.model_file import ModelFile
 from secfc.data.party import Party
 from secfc.errors import IncompatibleOptions, InputError
@@ -172,10 +172,11 @@ def parties_with_blanks(found: Mapping[str, Party], clients: Sequence[str], blan
 def categories_of(kept: ModelFile) -> dict[str, tuple[str, ...]]:
     """The categories of each column of text, as the run's features name them."""
     features = kept.facts["features"] or ()
-    return {
-        column: tuple(name.removeprefix(f"{column}=") for name in features if name.startswith(f"{column}="))
+    listed = {
+        column: [name.removeprefix(f"{column}=") for name in features if name.startswith(f"{column}=")]
         for column in kept.facts.get("texts", ())
     }
+    return {column: parse_listed("|".join(each)) for column, each in listed.items()}
 
 
 def label_clients(kept: ModelFile, path: Path, federation: Federation) -> list[Any]:

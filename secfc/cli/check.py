@@ -27,7 +27,7 @@ from secfc.errors import Caution, InputError, InputFaults
 
 if TYPE_CHECKING:
     from secfc.data.profiles import ColumnProfile, SiteProfile
-    from secfc.data.tables import WantedColumns
+    from secfc.data.row_reader import WantedColumns
     from secfc.report.terminal import Section
 
 SHARED = 3  # clients from which on a run hides points
@@ -132,7 +132,7 @@ def check_files(settings: Settings, bound: float | None) -> CheckedFiles:
 
 def wanted_columns(settings: Settings) -> WantedColumns:
     """The columns that were named, and how files are written."""
-    from secfc.data.tables import WantedColumns
+    from secfc.data.row_reader import WantedColumns
 
     return WantedColumns(
         settings.columns, settings.client_column, settings.id_column, settings.label_column,
@@ -243,10 +243,13 @@ def _joined_lists(settings: Settings, more: Mapping[str, Any]) -> dict[str, Any]
 
 def _whole_lists(changed: Mapping[str, Any]) -> dict[str, Any]:
     """Lists of options that are given once: what was given before, and what is added."""
+    from secfc.data.files import category_names
+
     listed = {name: list(changed[name]) for name in ("exclude", "absent") if name in changed}
     if "categorical" in changed:
         listed["categorical"] = [
-            name if known is None else f"{name}={'|'.join(known)}" for name, known in changed["categorical"]
+            name if known is None else "|".join(category_names({name: known})).replace(f"|{name}=", "|")
+            for name, known in changed["categorical"]
         ]
     return listed
 

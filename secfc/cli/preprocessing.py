@@ -111,9 +111,10 @@ def _check_exact_facts(settings: Settings, scales: Sequence[str]) -> None:
 
 
 def bits_of(settings: Settings, features: Sequence[str]) -> tuple[str, ...]:
-    """Features that are categories: they are bits as they are, and not standardized."""
+    """Features that are categories: they are bits as they are, and not standardized; ranks of three are."""
     columns = [f"{name}=" for name, _ in settings.categorical]
-    return tuple(name for name in features if any(name.startswith(c) for c in columns))
+    bits = (name for name in features if any(name.startswith(c) for c in columns))
+    return tuple(name for name in bits if name.count("<") < 2)
 
 
 def way_for(asked: AskedOptions, features: Sequence[str]) -> Any:

@@ -52,11 +52,16 @@ def parse_ranges(context: click.Context, parameter: click.Parameter, value: str 
 
 
 def parse_categories(context: click.Context, parameter: click.Parameter, value: str | None) -> Any:
-    """NAME or NAME=A|B|..., separated by commas, as pairs of a column and its categories, None to agree."""
+    """NAME, NAME=A|B|... or NAME=A<B<..., separated by commas, as pairs of a column and its categories.
+
+    None stands for categories to agree on.
+    """
+    from secfc.data.files import parse_listed
+
     found = []
     for item in parse_names(context, parameter, value) or ():
         name, given, listed = item.partition("=")
-        found.append((name, tuple(text.strip() for text in listed.split("|")) if given else None))
+        found.append((name, parse_listed(listed) if given else None))
     if len({name for name, _ in found}) < len(found):
         raise click.BadParameter(f"{value!r} names a column twice")
     return tuple(found)
@@ -175,7 +180,8 @@ class Categories:
     categorical: tuple[tuple[str, tuple[str, ...] | None], ...] = option((), metavar="A,B=X|Y,...",
         parse=parse_categories, group=DATA, help=
         "Columns of text: each category becomes a feature, 1 where a row has it and else 0. Categories are "
-        "listed after =, and everybody may know them, or found by a private set union.")
+        "listed after =, and everybody may know them, or found by a private set union. A<B<C lists them in "
+        "their order: one feature of ranks from 0, of two categories one of 0 and 1.")
 
 
 @dataclass(frozen=True)

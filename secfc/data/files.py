@@ -1,4 +1,4 @@
-"""The parties of a federation from files: CSV, Excel, Parquet, .npz, .npy, one file a client or one for all.
+"""The parties of a federation from tables of many kinds, one file a client or one for all.
 
 What is read, by extension:
 
@@ -6,7 +6,8 @@ What is read, by extension:
           the file says beyond doubt (`secfc.data.dialects`).
 .xlsx     the only sheet, or the one that is named, as a CSV.  Needs openpyxl (the extra `excel`).
 .parquet  numeric columns.  One client's points stay in the file and are read by row group.
-          Needs pyarrow (the extra `files`).
+          Needs pyarrow (the extra `files`), as do .feather and .arrow, which are read so too.
+.sql      a query, and the database that it is asked of (`secfc.data.sources.open_query`), as a workbook.
 .npz      either one (m_j, d) array a client, named by its key, or by the file if it is alone; or X
           (m, d) with, optionally, y (m,) labels, client (m,) and feature_names (d,).  Other keys
           are not read.
@@ -42,12 +43,14 @@ from secfc.data.inputs import (
 )
 from secfc.data.linkage import Linkage, keyed_rows
 from secfc.data.party import Identifier, Party, as_gap_rows
-from secfc.data.sources import ParquetRows
-from secfc.data.tables import READERS, FileTable, WantedColumns
+from secfc.data.row_reader import WantedColumns
+from secfc.data.sources import COLUMN_FILES, ParquetRows
+from secfc.data.tables import READERS, FileTable
 from secfc.errors import IncompatibleOptions, InputError, InputFaults, UnknownEncoding
 
 # --------------------------------------------------------------------------------------------------
-# Text columns as bits: one feature a category, 1 where a row has it.
+# Text columns as bits: one feature a category, 1 where a row has it.  Categories that have an order are one
+# feature, of ranks from 0; of two this is one bit.
 #
 # All clients need the same categories in the same order.  They are public, and listed; or they are agreed on
 # by a union of what clients have, which a caller brings (`Agree`): a private one (`psu`) hides who has which.
@@ -56,6 +59,23 @@ from secfc.errors import IncompatibleOptions, InputError, InputFaults, UnknownEn
 Agree = Callable[[str, Sequence[Sequence[str]]], Sequence[str]]
 
 MOST = 1000  # categories of a column, beyond which it is more likely a name than a category
+
+
+class Ranks(tuple[str, ...]):
+    """Categories in their order, the lowest first, which are one feature."""
+
+    __slots__ = ()
+
+
+def parse_listed(listed: str) -> tuple[str, ...]:
+    """Categories as they are listed: A|B, or A<B where they have an order.
+
+    >>> parse_listed("I<II<III") == Ranks(("I", "II", "III"))
+    True
+    """
+    ordered = "<" in listed and "|" not in listed
+    each = tuple(text.strip() for text in listed.split("<" if ordered else "|"))
+    return Ranks(each) if ordered else each
 
 
 def agree_categories(
@@ -67,6 +87,8 @@ def agree_categories(
     """
     found = {}
     for name, listed in columns.items():
+        if isinstance(listed, str):
+            listed = parse_listed(listed)
         if listed is None:
             listed = agree(name, [sorted({text for text in own[name] if text}) for own in values])
         if len(set(listed)) < len(listed) or not listed or "" in listed:
@@ -76,7 +98,7 @@ def agree_categories(
                 f"column {name!r} has {len(listed)} categories, at most {MOST} become features: is it a name "
                 "or a number? Leave it out, or group its values"
             )
-        found[name] = tuple(listed)
+        found[name] = listed if isinstance(listed, Ranks) else tuple(listed)
     return found
 
 
@@ -86,17 +108,18 @@ def union_of_categories(column: str, values: Sequence[Sequence[str]]) -> list[st
 
 
 def one_hot_columns(texts: Sequence[str], categories: tuple[str, ...], owner: str, column: str) -> Array:
-    """One row a text, one bit a category: (m, categories) float64; NaN where the text is missing.
+    """One bit a category, or of `Ranks` one rank, for each text: (m, features) float64; NaN if missing.
 
     Raises InputError for a text that is no category; the message names the row and shows no text.
     """
     place = {category: i for i, category in enumerate(categories)}
-    whole = np.zeros((len(texts), len(categories)))
+    ranked = isinstance(categories, Ranks)
+    whole = np.zeros((len(texts), 1 if ranked else len(categories)))
     for row, text in enumerate(texts):
         if not text:
             whole[row] = np.nan
         elif text in place:
-            whole[row, place[text]] = 1
+            whole[row, 0 if ranked else place[text]] = place[text] if ranked else 1
         else:
             raise InputError(
                 f"{owner}, row {row} (counted from 0), column {column!r}: the value is none of the "
@@ -106,14 +129,18 @@ def one_hot_columns(texts: Sequence[str], categories: tuple[str, ...], owner: st
 
 
 def category_names(categories: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:
-    """Names of the bits: column=category."""
-    return tuple(f"{name}={category}" for name, listed in categories.items() for category in listed)
+    """Names of the features: column=category, or column=lowest<...<highest."""
+    return tuple(
+        f"{name}={category}"
+        for name, listed in categories.items()
+        for category in (("<".join(listed),) if isinstance(listed, Ranks) else listed)
+    )
 
 
 # --------------------------------------------------------------------------------------------------
 
 # Extensions whose readers come with an extra.
-NEEDS = {".parquet": "files", ".xlsx": "excel"}
+NEEDS = {".xlsx": "excel", **dict.fromkeys(COLUMN_FILES, "files")}
 
 __all__ = ["ParquetRows", "load_parties"]
 
@@ -136,15 +163,15 @@ def load_parties(
 ) -> tuple[tuple[Party, ...], tuple[str, ...] | None]:
     """Clients from one file each, or from one file split by client_column; and the names of features.
 
-    columns: the features, in this order; by default all columns not named otherwise, in the order
-    of the first file.  All files need the same ones.
-    union: files may have different columns, in any order; they are matched by name, and each client
-    observes its own.  A column that is empty or NaN throughout a client's rows is not observed.  All files
-    are read into memory.
+    columns: the features, in this order; by default all columns not named otherwise, in the order of the
+    first file.  All files need the same ones.
+    union: files may have different columns, in any order; they are matched by name, and each client observes
+    its own.  One that is empty or NaN throughout a client's rows is not observed.  All are read into memory.
     gaps: values may be missing (empty, NA or NaN), and are NaN in points that nothing clusters as they are
     (`secfc.data.party`).
     categorical: columns of text, each with its categories, which are public, or None: then `agree` finds
-    them from what all clients have.  Each becomes a feature of bits, COLUMN=CATEGORY, after the others.
+    them from what all clients have.  Each becomes a feature of bits, COLUMN=CATEGORY, after the others;
+    "I<II<III" becomes one feature of ranks from 0.
     dialect: how files are written, None for what they tell.  exclude: columns that nothing is read of.
     id_column becomes the ids of points, as text; linkage makes them of several columns, by a schema that all
     sites share, and rows that cannot take part are refused, or with drop_unfit left out (a Caution says how

@@ -1,4 +1,4 @@
-"""IDs from files: columns of CSV, Excel or Parquet, text with one ID a line, or keys by a linkage schema.
+"""IDs from files: columns of tables of any kind, text with one ID a line, or keys by a linkage schema.
 
 IDs are compared as text, blanks at both ends removed, so 7 in a Parquet file equals 7 in a CSV file, and
 07 does not.  Messages name file, line and column and never show a cell, since IDs name people; neither do
@@ -15,12 +15,15 @@ from typing import Any
 
 from secfc.data.dialects import BadRow, Dialect, check_paths, file_extension, file_stem
 from secfc.data.linkage import Linkage, linkage_keys
-from secfc.data.sources import open_excel, open_parquet
+from secfc.data.sources import COLUMN_FILES, ROW_SOURCES, open_parquet
 from secfc.data.tables import check_spelling
 from secfc.errors import IncompatibleOptions, InputError
 
 Identifier = str | bytes
-SUFFIXES = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".xlsx", ".parquet", ".txt", ".txt.gz")
+SUFFIXES = (
+    ".csv", ".csv.gz", ".csv.zip", ".tsv", ".tsv.gz", ".tsv.zip", ".txt", ".txt.gz",
+    *ROW_SOURCES, *COLUMN_FILES,
+)  # fmt: skip
 
 
 @dataclass(frozen=True, repr=False)
@@ -123,14 +126,14 @@ def _by_owner(column: IdColumn) -> Iterator[IdClient]:
 
 def _read(path: Path, id_column: str | None, client_column: str | None, dialect: Dialect) -> IdColumn:
     kind = file_extension(path)
-    if kind == ".parquet":
+    if kind in COLUMN_FILES:
         return _read_parquet(path, id_column, client_column)
     if kind.startswith(".txt"):
         if id_column is not None:
             raise InputError(f"{path} is plain text and has no column {id_column!r}: leave it out")
         with dialect.text(path) as file:
             return IdColumn(list(_lines(path, enumerate(file, 1))))
-    with open_excel(path, dialect) if kind == ".xlsx" else _opened(path, dialect) as rows:
+    with ROW_SOURCES.get(kind, _opened)(path, dialect) as rows:
         return _read_csv(path, rows, id_column, client_column)
 
 
@@ -298,9 +301,9 @@ def read_fields(path: Path, columns: Sequence[str], dialect: Dialect) -> list[tu
     kind = file_extension(path)
     if kind.startswith(".txt"):
         raise InputError(f"{path} is plain text and has no columns: a schema needs CSV, .xlsx or Parquet.")
-    if kind == ".parquet":
+    if kind in COLUMN_FILES:
         return _parquet_fields(path, columns)
-    with open_excel(path, dialect) if kind == ".xlsx" else _opened(path, dialect) as rows:
+    with ROW_SOURCES.get(kind, _opened)(path, dialect) as rows:
         try:
             first = next((row for row in rows if row), None)
             if first is None:

@@ -536,6 +536,8 @@ EXTRAS = {
     "linkage": ("re2",),
     "files": ("pyarrow",),
     "excel": ("openpyxl",),
+    "duckdb": ("duckdb",),
+    "sql": ("sqlalchemy",),
     "plot": ("matplotlib",),
     "grid": ("joblib",),
     "dask": ("joblib", "distributed"),

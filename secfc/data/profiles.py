@@ -21,15 +21,9 @@ import numpy as np
 
 from secfc.data.dialects import LOOKED_AT, NumberCell, NumberFormat, file_extension, file_stem, is_number
 from secfc.data.inputs import Array
-from secfc.data.sources import cell_text, open_excel, open_parquet
-from secfc.data.tables import (
-    DATE,
-    UnnamedColumn,
-    WantedColumns,
-    absent_words,
-    find_header,
-    normalize_name,
-)
+from secfc.data.row_reader import DATE, WantedColumns, absent_words, normalize_name
+from secfc.data.sources import COLUMN_FILES, ROW_SOURCES, cell_text, open_parquet
+from secfc.data.tables import UnnamedColumn, find_header
 from secfc.errors import Caution, InputError, UnknownEncoding
 
 MOST_WORDS = 1000  # different texts of a column that are counted
@@ -217,7 +211,7 @@ def open_rows(path: Path, wanted: WantedColumns) -> Iterator[tuple[Iterable[list
     kind = file_extension(path)
     if kind in (".npz", ".npy"):
         yield (*_array_rows(path),)
-    elif kind == ".parquet":
+    elif kind in COLUMN_FILES:
         with open_parquet(path) as file:
             names = tuple(map(normalize_name, file.schema_arrow.names))
             rows = (
@@ -226,8 +220,8 @@ def open_rows(path: Path, wanted: WantedColumns) -> Iterator[tuple[Iterable[list
                 for row in zip(*(column.to_pylist() for column in batch.columns), strict=True)
             )
             yield rows, NumberFormat(), names
-    elif kind == ".xlsx":
-        with open_excel(path, wanted.dialect) as sheet:
+    elif kind in ROW_SOURCES:
+        with ROW_SOURCES[kind](path, wanted.dialect) as sheet:
             ahead = sheet.ahead(LOOKED_AT)
             cells = [cell for _, row in ahead for cell in row if not isinstance(cell, NumberCell)]
             yield sheet, wanted.dialect.numbers_of(path, cells), None

@@ -1,14 +1,17 @@
-"""Rows of Excel workbooks, as those of a text file, and of Parquet files, decoded when they are asked for."""
+"""Rows of workbooks and queries, as of text files, and of Parquet and Arrow files, as they are asked for."""
 
 from __future__ import annotations
 
 import datetime
+import os
 import re
 import warnings
 import zipfile
 from collections import OrderedDict
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
+from decimal import Decimal
+from itertools import chain
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -79,6 +82,8 @@ def cell_text(value: Any) -> str:
         return str(value).lower()
     if isinstance(value, int | float):
         return NumberCell(repr(value))
+    if isinstance(value, Decimal):
+        return NumberCell(str(value))
     if isinstance(value, datetime.date | datetime.time):
         return value.isoformat()
     return str(value)
@@ -179,6 +184,107 @@ def _percent_columns(sheet: Any) -> list[str]:
 
 
 # --------------------------------------------------------------------------------------------------
+# Rows of a query, whose text is a file: its first line says which database is asked.
+
+SOURCE = re.compile(r"\s*--\s*source:\s*(\S+)\s*\n(.*)", re.DOTALL)
+# A password that is written down: anything between a name and a host but a variable.
+WRITTEN = re.compile(r"://[^/@\s]*:(?!\$\{\w+\}@)[^@\s]+@")
+
+
+@contextmanager
+def open_query(path: Path, dialect: Dialect | None = None) -> Iterator[RowStream]:
+    """Names and rows of what a query finds, read as they are asked for; NULL is empty.
+
+    `-- source: duckdb:FILE`, `sqlite:FILE` (beside the query, opened to be read) or an address of SQLAlchemy,
+    in which ${NAME} is taken from the environment.  Raises InputError, which shows neither the address nor
+    what the database says, as both may hold secrets.
+    """
+    with (dialect or Dialect()).text(path) as handle:
+        found = SOURCE.fullmatch(handle.read())
+    if found is None:
+        raise InputError(
+            f"{path} does not say which database is asked: its first line must be a comment such as "
+            "`-- source: duckdb:hospital.duckdb`. Add it."
+        )
+    if WRITTEN.search(found[1]):
+        raise InputError(
+            f"{path}, line 1: a password stands in a file. Write ${{NAME}} for it, and keep it in the "
+            "environment."
+        )
+    address = re.sub(r"\$\{(\w+)\}", lambda name: _secret(path, name[1]), found[1])
+    with ExitStack() as opened:
+        failed = _query_failure(path)
+        with failed:
+            cursor = _ask_database(path, opened, address, found[2])
+            names = [str(column[0]) for column in cursor.description or ()]
+        if not names:
+            raise InputError(f"{path} is no query that finds rows. Write one SELECT.")
+        each = ([cell_text(value) for value in row] for row in _fetched(cursor, path))
+        yield RowStream(enumerate(chain([names], each), 1))
+
+
+def _secret(path: Path, name: str) -> str:
+    found = os.environ.get(name)
+    if found is None:
+        raise InputError(f"{path}, line 1: the environment has no variable {name}. Set it.")
+    return found
+
+
+def _ask_database(path: Path, opened: ExitStack, address: str, query: str) -> Any:
+    """A cursor with the answer.  Raises what the database does."""
+    kind, _, rest = address.partition(":")
+    if kind not in ("duckdb", "sqlite") or rest.startswith("//"):
+        require_library(f"{path} asks a database by SQLAlchemy, which", "sql")
+        from sqlalchemy import create_engine
+
+        engine = create_engine(address, hide_parameters=True)
+        opened.callback(engine.dispose)
+        return opened.enter_context(engine.connect()).exec_driver_sql(query).cursor
+    file = path.parent / rest
+    if not file.is_file():
+        raise InputError(f"{path}, line 1: there is no file {file}. Correct the path.")
+    if kind == "sqlite":
+        import sqlite3
+
+        asked: Any = sqlite3.connect(f"{file.absolute().as_uri()}?mode=ro", uri=True)
+    else:
+        require_library(f"{path} asks a DuckDB file, which", "duckdb")
+        import duckdb
+
+        asked = duckdb.connect(str(file), read_only=True)
+    return opened.enter_context(closing(asked)).execute(query)
+
+
+@contextmanager
+def _query_failure(path: Path) -> Iterator[None]:
+    """Whatever a database raises as an InputError without its words."""
+    try:
+        yield
+    except InputError:
+        raise
+    except Exception as error:
+        kind = type(error).__name__
+    else:
+        return
+    raise InputError(
+        f"{path}: the database did not answer ({kind}; its words may hold secrets and are not shown). Try "
+        "the query with its own program."
+    )
+
+
+def _fetched(cursor: Any, path: Path) -> Iterator[Sequence[Any]]:
+    while True:
+        with _query_failure(path):
+            rows = cursor.fetchmany(10_000)
+        if not rows:
+            return
+        yield from rows
+
+
+ROW_SOURCES = {".xlsx": open_excel, ".sql": open_query}
+
+
+# --------------------------------------------------------------------------------------------------
 # Rows of a Parquet file, decoded when they are asked for.
 
 DURATION = "write what distance means for it, as years of age or days since an event"
@@ -200,7 +306,8 @@ class ParquetRows:
         self._path, self._gaps = Path(path), gaps
         self._columns = tuple(columns)
         with open_parquet(self._path) as file:
-            self._metadata = file.metadata
+            self._metadata = groups = file.metadata
+            sizes = [groups.row_group(g).num_rows for g in range(groups.num_row_groups)]
             schema = file.schema_arrow
         if unknown := [name for name in self._columns if name not in schema.names]:
             raise InputError(f"{self._path} has no column {unknown[0]!r}. Correct the name.")
@@ -209,7 +316,6 @@ class ParquetRows:
         )
         if gaps:
             self.dtype = np.dtype(np.float64)
-        sizes = [self._metadata.row_group(g).num_rows for g in range(self._metadata.num_row_groups)]
         self._starts = np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)])
         self.shape: tuple[int, ...] = (int(self._starts[-1]), len(self._columns))
         self._cache: OrderedDict[int, Array] = OrderedDict()
@@ -245,6 +351,8 @@ class ParquetRows:
         decoded = np.empty((table.num_rows, len(self._columns)), dtype=self.dtype)
         for position, name in enumerate(self._columns):
             column = table.column(name)
+            if column.type == "bool":
+                column = column.cast("uint8")
             if column.null_count and not self._gaps:
                 raise InputError(
                     f"{self._path}, column {name!r}: {column.null_count} values are missing in "
@@ -263,7 +371,10 @@ class ParquetRows:
 
 
 def _numpy_type(path: Path, field: Any) -> np.dtype[Any]:
-    from pyarrow.types import is_floating, is_integer, is_temporal
+    from pyarrow.types import is_boolean, is_floating, is_integer, is_temporal
+
+    if is_boolean(field.type):
+        return np.dtype(np.uint8)
 
     if is_temporal(field.type):
         raise InputError(
@@ -280,24 +391,54 @@ def _numpy_type(path: Path, field: Any) -> np.dtype[Any]:
     return kind
 
 
+COLUMN_FILES = (".parquet", ".feather", ".arrow")
+
+
+class ArrowFile:
+    """An Arrow file, as Feather is, with what `ParquetRows` asks of a Parquet file: batches are groups."""
+
+    def __init__(self, file: Any) -> None:
+        self._file, self.schema_arrow, self.num_row_groups = file, file.schema, file.num_record_batches
+        self.metadata = self
+
+    def row_group(self, group: int) -> Any:
+        return self._file.get_batch(group)
+
+    def read_row_group(self, group: int, columns: Sequence[str]) -> Any:
+        from pyarrow import Table
+
+        return Table.from_batches([self.row_group(group)]).select(columns)
+
+    def read(self, columns: Sequence[str]) -> Any:
+        return self._file.read_all().select(columns)
+
+    def iter_batches(self, size: int) -> Iterator[Any]:
+        return iter(self._file.read_all().to_batches(size))
+
+
 @contextmanager
 def open_parquet(path: Path, metadata: Any = None) -> Iterator[Any]:
-    """An open pyarrow.parquet.ParquetFile."""
+    """An open pyarrow.parquet.ParquetFile, or an `ArrowFile`."""
     try:
-        from pyarrow import ArrowException
+        from pyarrow import ArrowException, ipc, memory_map
         from pyarrow.parquet import ParquetFile
     except ImportError as error:
         raise InputError(
-            f"{path} is a Parquet file, and pyarrow, which reads these, is not installed. Run "
+            f"{path} is a Parquet or Arrow file, and pyarrow, which reads these, is not installed. Run "
             "`pip install pyarrow`, or convert the file to CSV."
         ) from error
     try:
+        if path.suffix.lower() != ".parquet":
+            with memory_map(str(path)) as source:
+                yield ArrowFile(ipc.open_file(source))
+            return
         with ParquetFile(path, metadata=metadata) as file:
             yield file
     except InputError:
         raise
     except (ArrowException, OSError, ValueError, OverflowError, MemoryError) as error:
-        raise InputError(f"{path} is not a readable Parquet file. Write it again.") from error
+        kind = "Parquet" if path.suffix.lower() == ".parquet" else "Arrow"
+        raise InputError(f"{path} is not a readable {kind} file. Write it again.") from error
 
 
 # --------------------------------------------------------------------------------------------------

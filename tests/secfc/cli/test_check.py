@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 from secfc.data.profiles import find_placeholders, profile_file
-from secfc.data.tables import WantedColumns
+from secfc.data.row_reader import WantedColumns
 from tests.secfc.data.test_doubts import CLEAR, DOUBTS
 from tests.small import invoke
 

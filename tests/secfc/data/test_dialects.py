@@ -138,7 +138,7 @@ def test_excel_is_read_as_it_was_written(tmp_path: Path) -> None:
         ([[["x", "y"], [1, datetime.datetime(2024, 1, 31, 5, 6)]]], "the cell is a date"),
         ([[["x", "y"], [1, None]]], "line 2, column 'y': the cell is empty"),
         ([[["x", "y"], [1, 2, 3]]], "line 2: 3 cells"),
-        ([[["x", "y"], [1, True]]], "is not a number"),
+        ([[["x", "y"], [1, True], [2, 3]]], "line 2, column 'y': the cell is true or false, and others"),
         ([[["x"], [1]], [["x"], [2]]], "has 2 visible sheets, 's0', 's1': one is needed.*sheet="),
         ([[]], "is empty"),
     ],

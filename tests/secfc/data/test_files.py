@@ -579,7 +579,6 @@ def parquet(**columns: Any) -> Callable[[Path], Path]:
     ("build", "arguments", "message"),
     [
         (parquet(x=[1.0], y=[SECRET]), {}, r"a.parquet, column 'y': its type is string. Features"),
-        (parquet(x=[True]), {}, r"column 'x': its type is bool"),
         (parquet(x=[[1.0]]), {}, r"column 'x': its type is list<"),
         (parquet(x=pa.array([1], pa.date32())), {}, r"column 'x': its type is date32"),
         (parquet(x=pa.array([1], pa.timestamp("s", "UTC"))), {}, r"'x': its type is timestamp"),

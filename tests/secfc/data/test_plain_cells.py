@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from field.kernels import cells
 from secfc import Federation
-from secfc.data import plain_cells, tables
+from secfc.data import plain_cells, row_reader
 from secfc.data.dialects import Dialect
 from secfc.errors import Caution, InputError
 from tests.nightly import trials
@@ -41,14 +41,14 @@ def read(path: Path, least: int, **how: Any) -> Any:
 def at_once(patch: pytest.MonkeyPatch) -> list[bool]:
     """Whether each file that is read from now on is read at once."""
     found: list[bool] = []
-    inner = tables.RowReader.read_at_once
+    inner = row_reader.RowReader.read_at_once
 
     def read_at_once(self: Any, *given: Any) -> Any:
         got = inner(self, *given)
         found.append(got is not None)
         return got
 
-    patch.setattr(tables.RowReader, "read_at_once", read_at_once)
+    patch.setattr(row_reader.RowReader, "read_at_once", read_at_once)
     return found
 
 
