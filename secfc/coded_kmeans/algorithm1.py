@@ -155,12 +155,12 @@ class ClientSteps:
         Raises FaultyServer for what the plan does not expect.
         """
         try:
-            return (yield from self.loop())
+            return (yield from self.answer_queries())
         except ProtocolError as error:
             error.excluded = excluded
             raise
 
-    def loop(self) -> Role[SecFCClientResult]:
+    def answer_queries(self) -> Role[SecFCClientResult]:
         """A reply to each query, until the run ends."""
         wait = Exchange({}, (SERVER,), round=ITERATE, phase="share")
         while True:

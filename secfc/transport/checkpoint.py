@@ -118,7 +118,7 @@ class OpenSteps:
         self.sent |= dict.fromkeys(exchange.send, exchange.round)
         if exchange.step == 1 or not self.settling:
             return
-        here = self.journal.place
+        here = self.journal.next_place
         if self.begin is not None and exchange.settled is not None:
             step = SettledStep(self.begin, here, exchange.settled(), self.taken, digest)
             self.over.append((step, self.sent))
@@ -136,7 +136,7 @@ class OpenSteps:
             return all(inbox.heard(peer) >= number for peer, number in item[1].items())
 
         if done := [step for step, _ in takewhile(is_over, self.over)]:
-            moved = self.journal.settle(done)
+            moved = self.journal.settle_steps(done)
             self.begin = moved[self.begin.at]
             self.over = [
                 (replace(step, begin=moved[step.begin.at], end=moved[step.end.at]), sent)

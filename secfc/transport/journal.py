@@ -173,7 +173,7 @@ class Journal:
         return self._inbox() if self._at < self._end else None
 
     @property
-    def place(self) -> Place:
+    def next_place(self) -> Place:
         """Where the next record is read, or written."""
         return Place(self._at, self._read_chain)
 
@@ -361,7 +361,7 @@ class Journal:
             self.done = True
         self.sync()
 
-    def settle(self, steps: Sequence[SettledStep]) -> dict[int, Place]:
+    def settle_steps(self, steps: Sequence[SettledStep]) -> dict[int, Place]:
         """Keep of these steps, one after the other, what came of them alone.
 
         Returns where each place behind them is now, by the bytes that were before it.
@@ -373,7 +373,7 @@ class Journal:
         with self._beside(os.O_CREAT | os.O_TRUNC) as file:
             state = xxhash.xxh3_128()
 
-            def put(*parts: Part) -> None:
+            def put_parts(*parts: Part) -> None:
                 for part in parts:
                     state.update(part)
                     file.write(part)
@@ -382,10 +382,10 @@ class Journal:
                 nonlocal size, chain
                 self._before, self._last = (size, chain), kind
                 frame, chain = _frame_of(kind, parts, chain)
-                put(frame, *parts)
+                put_parts(frame, *parts)
                 size += FRAME + sum(map(len, parts))
 
-            put(begin.at.to_bytes(8, "little"), begin.chain)
+            put_parts(begin.at.to_bytes(8, "little"), begin.chain)
             for step in steps:
                 put_record(SETTLED, _names(step.taken), self._packed(step.came))
                 put_record(SENT, step.sends)

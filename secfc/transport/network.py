@@ -328,11 +328,11 @@ class _Post:
             if suspend:
                 self.refuse_without(links, enough)
             inbox = self.mailbox.collect()
-            inbox.heard = self.heard
+            inbox.heard = self.heard_round
             self.news.notify_all()
         return inbox
 
-    def heard(self, peer: PartyId) -> int:
+    def heard_round(self, peer: PartyId) -> int:
         """The last round that a peer has taken for good; any of one that asks for nothing any more."""
         link = self.links[peer]
         return END if link.given_up or link.done else link.heard

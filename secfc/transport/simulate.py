@@ -81,13 +81,13 @@ class _Driver:
                 ready = [self.most_served()]
             for name in ready:
                 inbox = self.waiting[name].collect()
-                inbox.heard = partial(self.heard, name)
+                inbox.heard = partial(self.heard_round, name)
                 self.advance(name, inbox)
         if self.silent and len(self.silent) == len(self.roles) - 1:
             raise next(iter(self.silent.values()))
         return SimulatedRun(self.results, self.silent, Transcript(tuple(self.log)), self.seconds)
 
-    def heard(self, name: PartyId, peer: PartyId) -> int:
+    def heard_round(self, name: PartyId, peer: PartyId) -> int:
         """The last round of one party's that a peer has taken, and gone on with."""
         return self.kept[peer].get(name, -1)
 

@@ -64,7 +64,7 @@ class ComparisonBackend(Protocol):
         ...
 
     @property
-    def used(self) -> list[PairKeys]:
+    def used_keys(self) -> list[PairKeys]:
         """All its keys that give masks once."""
         ...
 
@@ -104,10 +104,12 @@ class ComparisonClient:
         def go_over(question: Query, spent: tuple[int, ...]) -> None:
             self.check_players(question)
             player.coins.skip_to(spent[0])
-            for keys, nonce in zip(player.used, spent[1:], strict=True):
+            for keys, nonce in zip(player.used_keys, spent[1:], strict=True):
                 keys.last = nonce
 
-        return SettledAnswers(lambda: (player.coins.drawn, *(keys.last for keys in player.used)), go_over)
+        return SettledAnswers(
+            lambda: (player.coins.drawn, *(keys.last for keys in player.used_keys)), go_over
+        )
 
     @property
     def decodable(self) -> CheckedAnswer:

@@ -85,7 +85,7 @@ class ComputingParty:
         self.coins, self.rounder = coins, CenterRounder(plan, name, dealer, mine, coins)
 
     @property
-    def used(self) -> list[PairKeys]:
+    def used_keys(self) -> list[PairKeys]:
         return [self.peers, self.mine, *([] if self.dealt_to is None else [self.dealt_to])]
 
     def check(self, question: Query) -> None:

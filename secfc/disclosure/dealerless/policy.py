@@ -164,7 +164,7 @@ class DealerlessParty:
         self.tables: dict[tuple[int, ...], SharedKeySeats] = {}
 
     @property
-    def used(self) -> list[PairKeys]:
+    def used_keys(self) -> list[PairKeys]:
         return [self.peers, *(seats.sets for seats in self.tables.values())]
 
     def begin(self, match: ComparisonSession, measured: DistanceOracle) -> Role[StartedComparison]:

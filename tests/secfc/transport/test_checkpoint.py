@@ -340,7 +340,7 @@ def test_a_client_that_compares_has_a_journal_of_its_rows_and_of_a_step_however_
         most[steps] = settling["client-1"]
     assert most[5] < 1.2 * most[2]
     # The control: as long as peers may ask, all is kept.
-    monkeypatch.setattr("secfc.transport.simulate._Driver.heard", lambda self, name, peer: -1)
+    monkeypatch.setattr("secfc.transport.simulate._Driver.heard_round", lambda self, name, peer: -1)
     secfc.fit(STEPS, federation(m=200, seed=1), checkpoint=tmp_path / "kept")
     assert settling["client-1"] > 2 * most[5]
 
