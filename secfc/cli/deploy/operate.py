@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from secfc.cli.deploy.record import decided, kept_decisions, sign_decision
+from secfc.cli.deploy.record import decided_without, kept_decisions, sign_decision
 from secfc.cli.deploy.run_file import build_run, spare_sentence, spared_clients
 from secfc.cli.deploy.site import LoadedSite
 from secfc.cli.errors import RefusedInput, bad_input
@@ -106,7 +106,7 @@ def status_lines(site: LoadedSite) -> Iterator[str]:
         yield from site.board.read_text(encoding="utf-8").splitlines()
     left, heard = site.without(), kept_decisions(site)
     for party, record in heard.items():
-        yield f"decided   {party}: to go on without {', '.join(decided(record))}"
+        yield f"decided   {party}: to go on without {', '.join(decided_without(record))}"
     if rest := [party for party in site.run.parties if left and party not in (*left, *heard)]:
         yield f"decided   not yet heard of: {', '.join(rest)}"
 

@@ -93,12 +93,12 @@ def kept_decisions(site: LoadedSite) -> dict[PartyId, dict[str, str]]:
     for said in site.audit.entries():
         if said.get("session") == site.run.session.hex():
             for party, record in said.get("decisions", {}).items():
-                if party not in found or len(decided(record)) >= len(decided(found[party])):
+                if party not in found or len(decided_without(record)) >= len(decided_without(found[party])):
                     found[party] = record
     return found
 
 
-def decided(record: Mapping[str, str]) -> list[str]:
+def decided_without(record: Mapping[str, str]) -> list[str]:
     """Without whom a kept decision goes on."""
     return list((read_consent(record, DECISION) or {}).get("without", ()))
 

@@ -17,7 +17,7 @@ from click.testing import CliRunner
 pytest.importorskip("websockets")
 
 import secfc
-from secfc.cli.deploy.record import decided
+from secfc.cli.deploy.record import decided_without
 from secfc.cli.program import main
 from secfc.data.model_file import ModelFile
 from secfc.deploy.keys import create_key_file
@@ -261,7 +261,7 @@ def test_one_that_never_comes_back_is_done_without(tmp_path, nursery, phase):
             assert report["excluded"] == excluded
             assert report["gone_on_without"] == ["site-3"]
             assert set(report["decisions"]) == {*left, "server"}  # signed by each that went on
-            assert {tuple(decided(one)) for one in report["decisions"].values()} == {("site-3",)}
+            assert {tuple(decided_without(one)) for one in report["decisions"].values()} == {("site-3",)}
             own = [tmp_path / name / "audit.jsonl", tmp_path / name / "results" / "report.json"]
             for word in ("verify", "show"):
                 done = CliRunner().invoke(main, ["deploy", "audit", word, *map(str, own)])
