@@ -82,9 +82,11 @@ TABLE = (
          f"{WITNESSED}::test_a_lie_in_any_message_ends_the_run_and_no_false_label_is_used"),
     ),
     DeviationRow(
-        "up to `t` clients in sums of clusters that are rounded, `AssignmentsOnly()`", "nothing", "nothing",
-        "sums are checked before a center is shared, but for `2**-57`", "noticed", "labels+dealt",
-        (f"{REPLIES}::test_false_sums_end_the_run_before_a_number_is_opened",),
+        "up to `t` clients in sums of clusters that are rounded", "nothing", "nothing",
+        "sums are checked before a center is shared, but for `2**-57`",
+        "noticed", "labels+dealt+rounded|owners+dealt+rounded",
+        (f"{REPLIES}::test_false_sums_end_the_run_before_a_number_is_opened",
+         f"{SHARED}::test_false_sums_end_the_run_before_a_number_of_rounded_centers_is_opened"),
     ),
     DeviationRow(
         "up to `t` clients in masked replies, `OwnLabels()`, `FinalLabelsOnly(dealer=...)`", "nothing",
@@ -103,9 +105,9 @@ TABLE = (
          f"{PRODUCTS}::test_whatever_is_added_to_products_is_noticed"),
     ),
     DeviationRow(
-        "one client in rounded centers, `OwnLabels()`", "labels",
-        "**which points lie on a side of centers that it moves, and so rows**, from sizes",
-        "nothing yet", "unnoticed", "owners+dealt",
+        "one client of the committee in its part of rounded centers", "labels",
+        "**which points lie on a side of centers that it moves, and so rows**, from labels or sizes",
+        "nothing: nobody else knows its part", "unnoticed", "labels+dealt+rounded|owners+dealt+rounded",
     ),
     DeviationRow(
         "one client of the committee that compares, `AssignmentsOnly()`, where parts are played by two",
@@ -273,6 +275,8 @@ def kinds_of(algorithm: Any, plan: Any = None) -> frozenset[str]:
         found = {"labels"} if policy.capabilities.exact else {"distances"}
     if "distances" not in found:
         found.add("dealt" if policy.capabilities.dealer else "dealerless")
+    if algorithm.quantization.centers == "rounded":
+        found.add("rounded")
     if isinstance(capabilities.membership, Private):
         found |= {"private", "unseen" if capabilities.membership.counts == "hidden" else "counted"}
     if "labels" in found:

@@ -2,7 +2,7 @@
 
 Before a comparison (`field.compare.rounding`) every responder sends one member its weighted shares of the
 sums of all clusters, under a mask that the dealer knows; this member tells the others what they add up to, M.
-Where labels are opened, these sums are checked first (`secfc.disclosure.checked.steps`).  Then the members
+These sums are checked first (`secfc.disclosure.checked.steps`).  Then the members
 find shares of the rounded centers that add up, and each deals its own to all responders by the plan's code.
 So a responder holds shares of rounded centers as it holds those of points.
 
@@ -26,7 +26,7 @@ from field.secrets.coins import Coins
 from secfc.coded.messages import CenterShares, Corrections, MaskedCenters
 from secfc.coded.plan import CodedPlan
 from secfc.coded.policy import DistanceOracle
-from secfc.coded.quorum import receive_all
+from secfc.coded.quorum import MissingMessageError, receive_all
 from secfc.disclosure.checked.steps import CheckingClient, check_further
 from secfc.disclosure.compare.dealer import mask_streams, table_streams
 from secfc.disclosure.compare.rounds import CommitteeRounds, add_residues, reconstruct
@@ -220,8 +220,12 @@ class SumsChecking:
     ) -> Role[None]:
         """Check all sums.  columns: my shares of them, if I respond.  total: at a member, masked.
 
-        Raises SuspectedParties if something does not fit, MissingMessageError.
+        Raises SuspectedParties if something does not fit, MissingMessageError, whose step is counted from
+        where rounding begins.
         """
         rows = None if columns is None else measured.rows
         sums = None if total is None or total.further is None else (total.values, total.further)
-        yield from self.client.verify(rows, columns, sums, self.masks)
+        try:
+            yield from self.client.verify(rows, columns, sums, self.masks)
+        except MissingMessageError as silence:
+            raise MissingMessageError(silence.step - self.client.asked.begun, silence.missing) from None

@@ -177,18 +177,25 @@ class ComputingParty:
             spoken.take(replies.told)
         return sums, replies, spoken
 
-    def begin_check(self, match: ComparisonSession, nonce: int) -> Role[CheckingClient | None]:
-        """My part in the check of replies, if they are checked and I have one, where no words are.
+    def begin_check(
+        self, match: ComparisonSession, nonce: int
+    ) -> Role[tuple[CheckingClient | None, CheckingClient | None]]:
+        """My part in the checks of sums and of replies, as far as these are checked and I have one, where no
+        words are.
 
         nonce: of its streams with other clients.  Raises MissingMessageError.
         """
-        if match.checked is None or self.name not in match.checked.told:
-            return None
+        wanted = match.checked_sums, match.checked
+        if not any(asked is not None and self.name in asked.told for asked in wanted):
+            return None, None
         others = [j for j, c in enumerate(self.plan.clients) if c != self.name]
         streams = self.peers.streams(nonce, match.context, others)
-        checking = CheckingClient(match.checked, self.name, streams, self.coins)
-        yield from deal_all([checking])
-        return checking
+        sums, replies = (
+            None if asked is None else CheckingClient(asked, self.name, streams, self.coins)
+            for asked in wanted
+        )
+        yield from deal_all([each for each in (sums, replies) if each is not None])
+        return sums, replies
 
     def check_replies(
         self, match: ComparisonSession, begun: StartedComparison, sums: tuple[Array, Array] | None = None

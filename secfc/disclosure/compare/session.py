@@ -290,13 +290,14 @@ class ComparisonSession:
     def checked_sums(self) -> CheckedReplies | None:
         """How sums of clusters are checked before their centers are rounded; None where they are not."""
         dealer, rounding, code = self.seating.dealer, self.rounding, self.plan.code
-        operation = self.question.operation
-        if dealer is None or rounding is None or operation.shared or operation.opens == "own labels":
+        if dealer is None or rounding is None:
             return None
+        # Squares of points, of which costs are made, are dealt anew after sums.
+        begun = self.before + (self.question.operation is Operation.CLUSTER_COST)
         context = hashlib.blake2b(self.context, digest_size=32, person=b"secfc-sums").digest()
         check = SumCheck(len(rounding.sizes), code.ell, code.width(self.plan.d))
         return CheckedReplies(
-            self.plan, check, rounding.basis, context, self.question.round, 0, self.responders,
+            self.plan, check, rounding.basis, context, self.question.round, begun, self.responders,
             self.committee, dealer, what="sums of clusters in reply",
         )  # fmt: skip
 

@@ -31,7 +31,8 @@ class StartedQuery:
 
     game: what is dealt for.  missing: whose seeds a dealer lacks.  corrections: of the dealer, if heard yet.
     seats: of a committee without a dealer, at a member.  left: at a dealer, what is left to deal.
-    checking: my part in the check of replies, if these are checked.
+    checking: my part in the check of replies, if these are checked; sums: in that of sums whose centers are
+    rounded.
     """
 
     game: AssignmentStep | SharedContest | None
@@ -40,6 +41,7 @@ class StartedQuery:
     seats: SharedKeySeats | None = None
     left: Dealt = field(default_factory=Dealt)
     checking: CheckingClient | None = None
+    sums: CheckingClient | None = None
 
     @property
     def due(self) -> int:

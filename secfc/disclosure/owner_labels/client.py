@@ -429,8 +429,9 @@ class OwnerLabelsClient:
         steps = set(range(stalled.step + 1, stalled.step + 1 + HEARD_BY_ALL))
         for step in sorted(steps | ({stalled.later} if stalled.later > stalled.step else set())):
             yield Exchange(to_all(others, told), round=match.question.round + DEAL + step, phase="compare")
-        if match.checked is not None:
-            yield from stop_checking(match.checked, self.name, stalled.step + DEAL)
+        for checked in (match.checked_sums, match.checked):
+            if checked is not None:
+                yield from stop_checking(checked, self.name, stalled.step + DEAL)
         yield from stop_requesting(match, self.name)
 
     def told(self, match: ComparisonSession, answer: Role[Message | None]) -> Role[None]:

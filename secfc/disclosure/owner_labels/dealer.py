@@ -19,6 +19,7 @@ from secfc.coded.messages import Corrections, MaskedBits, MaskedDistances, Maske
 from secfc.coded.policy import DistanceOracle
 from secfc.coded.quorum import NOBODY_MISSED, MissingMessageError
 from secfc.disclosure.checked.steps import MASKS
+from secfc.disclosure.compare.center_rounding import SumsChecking
 from secfc.disclosure.compare.computing_party import ComputingParty
 from secfc.disclosure.compare.dealer import (
     Dealt,
@@ -73,7 +74,9 @@ class DealerBackend:
     ) -> Role[StartedQuery]:
         """Deal, if that is my role, or hear the dealer, if it speaks of this first."""
         # Others of this question take the question's own number, and numbers above.
-        checking = yield from self.unless_missing(self.member.begin_check(match, match.question.round - 1))
+        sums, checking = yield from self.unless_missing(
+            self.member.begin_check(match, match.question.round - 1)
+        )
         missing, left = NOBODY_MISSED, Dealt()
         if self.name == self.member.dealer and self.member.dealt_to is not None:
             missing = players_without_seed(match, self.member.dealt_to)
@@ -85,7 +88,7 @@ class DealerBackend:
         due = 0 if game is None else game.portions[0]
         due += 0 if match.rounding is None else match.rounding.dealt
         corrections = yield from self.corrected(match, steps, due, first=True)
-        return StartedQuery(game, missing, corrections, left=left, checking=checking)
+        return StartedQuery(game, missing, corrections, left=left, checking=checking, sums=sums)
 
     def moved(
         self,
@@ -173,9 +176,10 @@ class DealerBackend:
             return measured, begun
         at, clients = steps.step, self.member.plan.clients
         last, more = at + match.shared - DEAL, begun.due
+        checking = None if begun.sums is None else SumsChecking(begun.sums, begun.left.sums)
         try:
             measured, left = yield from self.member.rounder.rounded(
-                match, match.rounding, measured, more, at, begun.corrections
+                match, match.rounding, measured, more, at, begun.corrections, checking
             )
         except MissingMessageError as silence:
             missing = {clients.index(c) for c in silence.missing if c != SERVER}

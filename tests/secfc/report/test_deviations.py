@@ -83,6 +83,10 @@ def test_of_the_night() -> None:
             {"labels", "dealerless", "several"},
         ),
         (secfc.SecFC(3, disclosure=secfc.OwnLabels()), {"owners", "dealt"}),
+        (
+            secfc.SecFC(3, quantization=secfc.Quantization(centers="rounded")),
+            {"labels", "dealt", "alone", "rounded"},
+        ),
         (secfc.SecFC(3, disclosure=secfc.FinalLabelsOnly()), {"final", "dealerless"}),
         (secfc.SecFC(3, disclosure=secfc.Distances()), {"distances"}),
         (secfc.MaskedLloyd(3), {"sums"}),
@@ -125,6 +129,7 @@ def test_every_row_is_told_to_somebody() -> None:
         "several",
         "alone",
         "counts",
+        "rounded",
     }
     assert rows_about(words) == TABLE
     named = {w for row in TABLE for w in row.concerns.replace("+", "|").split("|")} - {""}

@@ -1,5 +1,6 @@
 """Replies are checked where labels stay shared: nothing of a false step is told, honest runs are as ever."""
 
+import dataclasses
 from functools import cache
 
 import numpy as np
@@ -8,14 +9,17 @@ import pytest
 import secfc
 from field import SystemCoins
 from secfc.coded.messages import LabelShare, MaskedCenters, MaskedDistances, MaskedSum
-from secfc.disclosure.checked.messages import MaskSums, PartSums
+from secfc.disclosure.checked import products, steps
+from secfc.disclosure.checked.messages import MaskedRow, MaskSums, PartSums
 from secfc.disclosure.owner_labels.messages import OwnShare, SizeShare
 from secfc.errors import SuspectedParties
 from secfc.kmeans.starts import RandomLabels, RandomPoints
-from secfc.roles.exchange import SERVER
+from secfc.roles.exchange import ITERATE, SERVER
 from secfc.transport.simulate import simulate
 from tests.nightly import by_night, short
+from tests.secfc.disclosure.checked import test_checked_replies as replies
 from tests.secfc.disclosure.checked.test_checked_replies import CHECKS, LIES, gone, lying
+from tests.secfc.disclosure.decoded import test_verification as decoded
 from tests.small import federation
 
 TOLD = LabelShare, SizeShare, OwnShare
@@ -34,8 +38,8 @@ WAYS = {
     "labels": dict(disclosure=secfc.AssignmentsOnly(), init=RandomPoints()),
     "final labels": dict(disclosure=secfc.FinalLabelsOnly(dealer=SERVER)),
 }
-# Of sums of rounded centers nothing is checked where labels stay shared.
-FALSE = [lie for lie in LIES if lie[0] is not MaskedCenters]
+# Sums are told where centers are rounded.
+FALSE, SUMS = ([lie for lie in LIES if (lie[0] is MaskedCenters) == sums] for sums in (False, True))
 SHORT = ("own labels", "splitting, a client deals", "hidden sizes", "own labels, nobody deals")
 LONG = [way for way in WAYS if way not in (*SHORT, "labels")]
 MOST = [*SHORT, *by_night(*LONG)]
@@ -43,8 +47,10 @@ MOST = [*SHORT, *by_night(*LONG)]
 APART = [lie for lie in FALSE if lie[0] not in (MaskedSum, MaskSums)]
 APART.append((PartSums, "values", "client-1"))
 CASES = [(way, *lie) for way in SHORT for lie in (APART if "nobody deals" in way else FALSE)]
+CASES.append(("rounded", *SUMS[0]))
 CASES += by_night(
     *((way, *lie) for way in LONG for lie in (APART if "nobody deals" in way else FALSE)),
+    *(("rounded", *lie) for lie in SUMS[1:]),
 )
 
 
@@ -79,14 +85,18 @@ def test_one_false_residue_ends_the_run_before_anything_is_told(way, kind, field
     if "a client deals" in way and sender == SERVER:
         sender = "client-0"
     for seed in range(short(1, nightly=40)):
-        # The first question is about labels that all know, the others about shared ones.
-        faults, seen = lying(kind, field, sender, seed, turn=1 - seed % 2)
+        # The first question is about labels that all know, the others about shared ones; where centers are
+        # rounded, sums are told twice, and checked beside replies.
+        twice = way == "rounded" and kind not in (MaskedDistances, MaskedSum, MaskedRow)
+        turn = (1 - seed % 2) * (1 + twice)
+        faults, seen = lying(kind, field, sender, seed, turn)
         faults, told = told_until(faults)
-        with pytest.raises(SuspectedParties, match=r"fit the shares of the rows|lies on no polynomial"):
+        what = "sums of clusters in" if kind is MaskedCenters else "fit the shares of|lies on no polynomial"
+        with pytest.raises(SuspectedParties, match=what):
             run(way, faults=faults)
-        assert len(seen) == 2 - seed % 2
-        assert all(number < seen[-1] for number in told)
-        assert bool(told) == (len(seen) == 2)
+        assert turn < len(seen) <= turn + 1 + twice
+        assert all(number < seen[turn] for number in told)
+        assert bool(told) == (turn > 0)
 
 
 @pytest.mark.parametrize("way", MOST)
@@ -156,3 +166,88 @@ def test_one_lost_message_changes_no_label(way, kind):
             return () if e.kind == kind and next(count) == 3 * number + 5 else (e,)
 
         assert same(full, run(way, faults=faults))
+
+
+@pytest.mark.parametrize("operation", ["SplitGain", "ClusterCost"])
+def test_false_sums_end_the_run_before_a_number_of_rounded_centers_is_opened(operation, monkeypatch):
+    heard = []
+
+    def faults(e):
+        heard.extend([e.round] if e.kind == operation + "Query" and e.sender == SERVER else [])
+        heard.extend([None] if e.kind in ("CodedGains", "CodedCosts") and heard else [])
+        if not heard or e.kind != "MaskedCenters" or e.sender != "client-3" or None in heard:
+            return (e,)
+        values = e.body.values.copy()
+        values[0, 0, 0] ^= 1
+        return (dataclasses.replace(e, body=dataclasses.replace(e.body, values=values)),)
+
+    monkeypatch.setitem(WAYS, "restarts", {**WAYS["rounded"], "n_init": 2, "max_iter": 2})
+    with pytest.raises(SuspectedParties, match="sums of clusters in reply"):
+        run("restarts", faults=faults)
+    assert heard
+    assert None not in heard
+    # Positive control: it is the check that notices.
+    monkeypatch.setattr("field.code.reply_check.CheckWeights.fits", lambda *_: True)
+    assert run("restarts", faults=faults).n_iter >= 1
+    assert None in heard
+
+
+def test_a_part_of_a_rounded_center_that_is_dealt_off_the_code_is_noticed():
+    def faults(e):
+        if e.kind != "CenterShares" or e.sender != "client-1" or e.recipient != "client-4":
+            return (e,)
+        values = e.body.values.copy()
+        values[0, 0, 0] ^= 1
+        return (dataclasses.replace(e, body=dataclasses.replace(e.body, values=values)),)
+
+    with pytest.raises(SuspectedParties, match="lies on no polynomial"):
+        run("rounded", faults=faults)
+
+
+def silent_from(client, turn):
+    """A client that falls silent for good before its turn-th message in steps."""
+    count = iter(range(1 << 30))
+
+    def faults(e):
+        if e.sender != client or e.round < ITERATE:
+            return (e,)
+        return (e,) if next(count) < turn else ()
+
+    return faults
+
+
+@pytest.mark.nightly
+def test_ten_thousand_honest_checks_are_not_refused_with_clients_lost_at_every_message(monkeypatch):
+    """Of replies, sums and products, in whole runs of all ways, which end as those in which nobody is lost.
+
+    A client that does not deal falls silent before a message that is drawn from all that it says in steps.
+    """
+    checks, number = set(), 0
+    for kind in (steps.CheckedReplies, products.CheckedProducts):
+
+        def accept(self, *words, real=kind.accept):
+            checks.add((number, type(self).__name__, self.context))
+            real(self, *words)
+
+        monkeypatch.setattr(kind, "accept", accept)
+    ways = {f"decoded {way}": decoded.settings(way) for way in decoded.WAYS}
+    ways |= {f"public {way}": given for way, given in replies.WAYS.items()} | WAYS
+    rng, lost, seed = np.random.default_rng(), set(), 0
+    while len(checks) < 10_000:
+        seed += 1
+        way = list(ways)[seed % len(ways)]
+        algorithm = secfc.SecFC(**{"k": 3, "threshold": secfc.Threshold(t=1), "max_iter": 4, **ways[way]})
+        data = federation(n=6, m=30, seed=seed)
+        honest = secfc.fit(algorithm, data, seed=seed)
+        said = [e for e in honest.transcript.envelopes if e.round >= ITERATE]
+        client = rng.choice(sorted({e.sender for e in said} - {SERVER, "client-0"}))
+        said = [e.kind for e in said if e.sender == client]
+        for turn in rng.integers(len(said), size=4).tolist():
+            number += 1
+            found = secfc.fit(algorithm, data, seed=seed, faults=silent_from(client, turn))
+            for c, a, b in zip(found.plan.clients, honest.labels, found.labels, strict=True):
+                assert c == client or (a == b).all(), (way, seed, client, said[turn])
+            lost.add((way, said[turn]))
+        number += 1
+    assert {way for way, _ in lost} == set(ways)
+    print(f"{len(checks)} checks in {number} runs, before {len(lost)} messages of a way")
