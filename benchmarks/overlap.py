@@ -81,7 +81,7 @@ class Told:
     def local(self) -> Told:
         return self
 
-    def labels(self, points: Array, k: int, seed: int, client: str) -> Array:
+    def label_points(self, points: Array, k: int, seed: int, client: str) -> Array:
         return self.local_labels[client]
 
     def groups(self, found: Any, k: int) -> MatchedGroups:

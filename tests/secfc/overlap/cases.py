@@ -35,7 +35,7 @@ def clusters(observed, k, rows, rng, spread=1.0, apart=20.0):
 class Blocks:
     """A client's points in k runs of rows, whatever they are."""
 
-    def labels(self, points, k, seed, client):
+    def label_points(self, points, k, seed, client):
         return np.arange(len(points)) * min(k, len(points)) // len(points)
 
 
