@@ -118,6 +118,14 @@ def new_points(
     found = parties_by_client(read, clients, owners)
     rows = {name: list(range(party.points.shape[0])) for name, party in found.items()}
     if missing == "drop":
+        if scaling is not None and scaling["outside"] == "missing" and scaling["fill"] is None:
+            from secfc.scaling.scaling import Scaling
+
+            limits = Scaling(**scaling)
+            found = {
+                name: limits.without_outside(Federation((party,), feature_names=party.features))[0].parties[0]
+                for name, party in found.items()
+            }
         left, kept_rows = drop_incomplete_rows(replace(read, parties=tuple(found.values())))
         whole = dict(zip(found, kept_rows, strict=True))
         found = {party.name: party for party in left.parties}

@@ -44,7 +44,8 @@ from secfc.privacy.ledger import Promise
 from secfc.roles.exchange import SERVER, PartyId, Role
 from secfc.roles.transcript import SimulatedRun
 from secfc.scaling.algorithm import Scaled
-from secfc.scaling.ways import filling_scaler
+from secfc.scaling.scaling import missing_sentence
+from secfc.scaling.ways import filling_scaler, limits_of_missing, scaler_of
 from secfc.transport.checkpoint import Checkpoint, parameters_fingerprint
 from secfc.transport.simulate import Faults, Watch, deliver_all, simulate
 
@@ -184,6 +185,13 @@ def prepare(
     union = algorithm.capabilities.partial
     points = as_federation(federation, union=union, gaps=missing != "refuse")
     start = None if seed is None else int(seeded_generator(seed).integers(2**63))
+    limits = scale_features and limits_of_missing(
+        scaler_of(scale_features), missing, points.feature_names, points.d
+    )
+    if limits is not None:
+        points, beyond = limits.without_outside(points)
+        if beyond:
+            warnings.warn(missing_sentence(beyond, limits.limit), Caution, stacklevel=3)
     if missing == "drop":
         whole = points
         points, kept = drop_incomplete_rows(whole)

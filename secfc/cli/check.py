@@ -157,7 +157,7 @@ def refusals(settings: Settings, bound: float | None) -> tuple[list[InputError],
     try:
         with bad_input(OSError), warnings.catch_warnings(record=True) as cautions:
             warnings.simplefilter("always", Caution)
-            federation, _, dropped = without_gaps(settings, read_files(settings))
+            federation, _, dropped = without_gaps(settings, read_files(settings), bound)
             alone = alone and federation.n < SHARED
             name = "masked-lloyd" if settings.features != "same" else "lloyd" if alone else "secfc"
             method = methods()[name]

@@ -47,7 +47,7 @@ def check_preprocessing(asked: AskedOptions) -> None:
         "--ranges": settings.ranges is not None and not (paid and not settings.to_range),
     }
     scales = [name for name, given in flags.items() if given]
-    _check_scales(settings, scales, paid)
+    _check_scales(settings, scales, paid, asked.get("bound") is not None)
     _check_columns(settings)
     if scales and "bound" in asked.given:
         raise click.UsageError(
@@ -61,7 +61,7 @@ def check_preprocessing(asked: AskedOptions) -> None:
         _check_exact_facts(settings, scales)
 
 
-def _check_scales(settings: Settings, scales: Sequence[str], paid: bool) -> None:
+def _check_scales(settings: Settings, scales: Sequence[str], paid: bool, bounded: bool) -> None:
     if len(scales) > 1:
         more = " With --epsilon both are one." * (scales == ["--standardize", "--ranges"])
         raise click.UsageError(f"{scales[0]} and {scales[1]} are two scales: choose one.{more}")
@@ -72,8 +72,11 @@ def _check_scales(settings: Settings, scales: Sequence[str], paid: bool) -> None
         )
     if settings.limit is not None and not settings.standardize:
         raise click.UsageError("--limit counts deviations: it needs --standardize.")
-    if settings.outside is not None and not scales:
-        raise click.UsageError("--outside needs --standardize, --to-range or --ranges, which set limits.")
+    if settings.outside is not None and not scales and not (bounded and settings.outside == "missing"):
+        raise click.UsageError(
+            "--outside needs --standardize, --to-range or --ranges, which set limits; --outside missing "
+            "also goes with --bound."
+        )
     if paid and settings.standardize == "robust":
         raise click.UsageError(
             "--standardize robust tells clients exact counts, which no budget covers: with --epsilon give "
@@ -84,10 +87,10 @@ def _check_scales(settings: Settings, scales: Sequence[str], paid: bool) -> None
             "--standardize with --epsilon needs --ranges NAME=LOW:HIGH,... that everybody may know: noise on "
             "means and deviations covers values within them. Or give --ranges alone, which cost nothing."
         )
-    if paid and settings.outside == "refuse":
+    if paid and settings.outside in ("refuse", "missing"):
         raise click.UsageError(
-            "--outside refuse tells that there is such a value, which no budget covers: leave it out, and "
-            "values beyond the limit are moved to it."
+            f"--outside {settings.outside} tells that there is such a value, which no budget covers: leave "
+            "it out, and values beyond the limit are moved to it."
         )
 
 
@@ -136,7 +139,7 @@ def way_for(asked: AskedOptions, features: Sequence[str]) -> Any:
         return Standardize(missing=missing, keep=keep, by=by, **limit, **outside)  # type: ignore[arg-type]
     if settings.to_range or settings.ranges is not None:
         return Range(settings.ranges, missing=missing, **outside)  # type: ignore[arg-type]
-    return FillMeans(asked["bound"]) if missing == "mean" else None
+    return FillMeans(asked["bound"], **outside) if missing == "mean" else None  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -238,15 +241,42 @@ def prepare_points(asked: AskedOptions, federation: Federation) -> PreparedPoint
         return PreparedPoints(applied.scaling.federation(federation), federation, way.limit, way, applied)
 
 
-def without_gaps(settings: Settings, federation: Federation) -> tuple[Federation, Any, tuple[str, ...]]:
+def without_outside(
+    settings: Settings, federation: Federation, bound: float | None
+) -> tuple[Federation, tuple[str, ...]]:
+    """All rows, with gaps for what lies beyond limits known before the run, where such is missing; notes."""
+    from secfc.scaling.scaling import missing_sentence
+    from secfc.scaling.ways import FillMeans, Range, Standardize, limits_of_missing
+
+    way: Any = None
+    if settings.standardize is not None:
+        way = Standardize(outside=settings.outside or "clip")  # type: ignore[arg-type]
+    elif settings.outside is not None and (settings.to_range or settings.ranges is not None):
+        way = Range(settings.ranges, settings.outside)  # type: ignore[arg-type]
+    elif settings.outside is not None and bound is not None:
+        way = FillMeans(bound, outside=settings.outside)  # type: ignore[arg-type]
+    with bad_input():
+        limits = limits_of_missing(way, settings.missing, federation.feature_names, federation.d)
+    if limits is None:
+        return federation, ()
+    found, count = limits.without_outside(federation)
+    return found, (missing_sentence(count, limits.limit),) * (count > 0)
+
+
+def without_gaps(
+    settings: Settings, federation: Federation, bound: float | None = None
+) -> tuple[Federation, Any, tuple[str, ...]]:
     """The rows that will be clustered, which of its rows these are by client, None if all are, and notes.
+
+    bound: a public one on values, beyond which they may be missing.
 
     Raises InputError if none is left.
     """
     from secfc.data.federation import drop_incomplete_rows as dropped
 
+    federation, notes = without_outside(settings, federation, bound)
     if settings.missing != "drop":
-        return federation, None, ()
+        return federation, None, notes
     left, kept = dropped(federation)
     rows = dict(zip(federation.names, kept, strict=True))
     lost = {
@@ -255,11 +285,11 @@ def without_gaps(settings: Settings, federation: Federation) -> tuple[Federation
         if (count := party.points.shape[0] - len(rows[party.name]))
     }
     if not lost:
-        return left, rows, ()
+        return left, rows, notes
     named = [f"{name} {count}" for name, count in lost.items()]
     more = f", and {len(named) - 6} more clients" if len(named) > 6 else ""
     note = (
         f"{sum(lost.values())} of {federation.m} rows miss a value and are left out, by client: "
         f"{', '.join(named[:6])}{more}"
     )
-    return left, rows, (note,)
+    return left, rows, (*notes, note)

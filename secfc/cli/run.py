@@ -89,7 +89,7 @@ def run(context: click.Context, given: RunOptions) -> None:
     screen = Screen.stderr(settings.as_json)
     with screen.status("Reading the data"):
         federation, source = load_federation(method, asked)
-        federation, kept, dropped = without_gaps(settings, federation)
+        federation, kept, dropped = without_gaps(settings, federation, asked.get("bound"))
     outputs = Outputs.of(asked)
     if settings.processes:
         context.exit(rehearse_and_report(method, asked, federation, kept, outputs, screen))

@@ -207,9 +207,9 @@ class Preparing(Categories):
         "by noisy sums within --ranges.  [default: 0.1]")
     limit: float | None = option(None, Positive(), metavar="D", group=DATA, help=
         "With --standardize: deviations from the mean that a value may have.  [default: 10]")
-    outside: str | None = option(None, ["clip", "refuse"], group=DATA, help=
-        "Values beyond the limit or range: move them there, or refuse them.  [default: clip with "
-        "--standardize, else refuse]")
+    outside: str | None = option(None, ["clip", "refuse", "missing"], group=DATA, help=
+        "Values beyond the limit, range or --bound: move them there, refuse them, or take them for missing, "
+        "by the rule of --missing.  [default: clip with --standardize, else refuse]")
     missing: str = option("refuse", ["refuse", "drop", "mean"], group=DATA, common=True, help=
         "Empty cells, and NA or NaN: refuse, drop their rows, or take the mean of the feature over all "
         "clients, which they learn.")

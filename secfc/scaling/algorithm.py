@@ -56,7 +56,7 @@ from secfc.scaling.roles import (
     scale_by_quartiles_at_client,
     sums_for,
 )
-from secfc.scaling.scaling import Scaling, names_of
+from secfc.scaling.scaling import Scaling, missing_sentence, names_of
 from secfc.scaling.ways import Standardize, is_robust, scaler_of
 
 Array = NDArray[Any]
@@ -73,6 +73,9 @@ def scaling_word(way: Any) -> str:
     """What reports call a way of scaling."""
     name = type(way).__name__
     return "robust" if is_robust(way) else WORDS.get(name, name)
+
+
+OUTSIDE = {"clip": "moved there", "refuse": "refused", "missing": "missing"}
 
 
 @dataclass(frozen=True)
@@ -111,9 +114,14 @@ class AppliedScaling:
                 f"{self.beyond} values lie more than {self.scaling.limit:g} units from the center of their "
                 "feature, and were moved to that limit"
             )
-        if self.missing and self.scaling.fill is not None:
+        if self.beyond and self.scaling.outside == "missing":
+            found.append(missing_sentence(self.beyond, self.scaling.limit))
+        taken = self.beyond * (self.scaling.outside == "missing")
+        if self.missing + taken and self.scaling.fill is not None:
             middle = "median" if is_robust(self.way) else "mean"
-            found.append(f"{self.missing} missing values were taken for the {middle} of their feature")
+            found.append(
+                f"{self.missing + taken} missing values were taken for the {middle} of their feature"
+            )
         return (*found, *self.doubts)
 
 
@@ -328,8 +336,8 @@ class Scaled:
             "range": "between -1 and 1",
             "given": f"scaled by public numbers, within {way.limit:g} units",
         }.get(name, "as they are")
-        if name != "none":
-            said += "; values beyond are " + ("moved there" if way.outside == "clip" else "refused")
+        if name != "none" or way.outside == "missing":
+            said += f"; values beyond are {OUTSIDE[way.outside]}"
         if isinstance(way, NoisyStandardize):
             said += f"; found by noisy sums within public ranges, for {100 * way.share:g} % of the budget"
         gaps = getattr(way, "missing", "mean" if getattr(way, "fill", None) is not None else "refuse")

@@ -16,11 +16,11 @@ from numpy.typing import NDArray
 
 from secfc.data.federation import Federation
 from secfc.data.inputs import BLOCK_BYTES, Rows, in_memory, names_listed, not_finite
-from secfc.data.party import Party
+from secfc.data.party import Party, RowsWithGaps
 from secfc.errors import InputError
 
 Array = NDArray[Any]
-Outside = Literal["clip", "refuse"]
+Outside = Literal["clip", "refuse", "missing"]
 
 FEW, NARROW = 10, 0.01  # points that tell of a spread, and common deviations below which a unit is doubted
 
@@ -38,7 +38,7 @@ class Scaling:
     limit
         No scaled value exceeds it.
     outside
-        What would exceed it is moved to it ("clip") or refused ("refuse").
+        What would exceed it is moved to it ("clip"), refused ("refuse"), or taken for missing ("missing").
     fill
         What stands for missing values (NaN), in data units; None refuses them.  Features that others observe
         alone are NaN.
@@ -112,12 +112,22 @@ class Scaling:
         scaled[:, units == 0] = 0.0
         if self.outside == "clip":
             return np.asarray(np.clip(scaled, -self.limit, self.limit))
-        if (beyond := np.abs(scaled) > self.limit).any():
+        beyond = np.abs(scaled) > self.limit
+        if self.outside == "missing" and self.fill is not None:
+            middle = (np.array(self.fill) - centers) / kept
+            return np.asarray(np.where(beyond, np.clip(middle, -self.limit, self.limit), scaled))
+        if beyond.any():
             row, feature = np.argwhere(beyond)[0]
             raise InputError(
                 f"{owner}, row {first_row + int(row)}, feature {int(feature)} (counted from 0) lies more "
                 f"than {self.limit:g} units from its center, one of {int(beyond.sum())} such values",
-                ["correct it", "raise the limit", ("outside", "clip", "move such values to the limit")],
+                [
+                    "correct it",
+                    "raise the limit",
+                    ("outside", "clip", "move such values to the limit")
+                    if self.outside == "refuse"
+                    else ("missing", "drop", "leave such rows out"),
+                ],
             )
         return scaled
 
@@ -171,6 +181,22 @@ class Scaling:
             )
         rows: Rows = ScaledRows(own, party.points, f"client {party.name!r}")
         return replace(party, points=rows[0 : rows.shape[0]] if is_in_memory(party.points) else rows)
+
+    def without_outside(self, federation: Federation) -> tuple[Federation, int]:
+        """All clients with NaN for what lies beyond a limit that is known before the run, and how many."""
+        kept, count = np.where(np.array(self.units) > 0, self.units, np.inf), 0
+        observed, parties = federation.observed or (None,) * federation.n, []
+        for party, columns in zip(federation.parties, observed, strict=True):
+            own = self.among(columns)
+            if (found := own.count_outside(party.points)[0]) == 0:
+                parties.append(party)
+                continue
+            count += found
+            values = np.concatenate([np.asarray(block, np.float64) for _, block in raw_blocks(party.points)])
+            some = list(range(self.d)) if columns is None else list(columns)
+            far = np.abs((values - np.array(own.centers)) / kept[some]) > self.limit
+            parties.append(replace(party, points=RowsWithGaps(np.where(far, np.nan, values))))
+        return replace(federation, parties=tuple(parties)), count
 
     def federation(self, federation: Federation) -> Federation:
         """All clients, and the server if it holds points, with their points scaled: for experiments."""
@@ -233,6 +259,13 @@ def names_of(features: tuple[int, ...], names: tuple[str, ...] | None) -> str:
     if names is not None:
         return names_listed([names[i] for i in features])
     return names_listed([f"feature {i}" for i in features]).replace("'", "")
+
+
+def missing_sentence(count: int, limit: float) -> str:
+    """What became of values beyond a limit that are missing."""
+    return (
+        f"{count} values lie more than {limit:g} units from the center of their feature, and count as missing"
+    )
 
 
 def check_outside(outside: str) -> None:

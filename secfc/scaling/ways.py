@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from secfc.algorithm import power_of_two
 from secfc.data.federation import Federation
 from secfc.data.inputs import REAL, format_value, kind_name
-from secfc.errors import InputError
+from secfc.errors import IncompatibleOptions, InputError
 from secfc.scaling import moments
 from secfc.scaling.quartiles import CUTS, FINE, STEPS, QuantileSearch, search_quantiles, sorted_keys
 from secfc.scaling.scaling import Outside, Scaling, check_outside, names_of, raw_blocks
@@ -39,7 +39,8 @@ class Standardize:
     limit
         Deviations beyond which a value is outside; public, and the bound of the run.
     outside
-        What is outside is moved to the limit ("clip") or refused ("refuse").
+        What is outside is moved to the limit ("clip"), refused ("refuse"), or missing ("missing"): taken for
+        the common center as missing values are, which needs missing="mean".
     missing
         "mean" takes NaN for the mean (by quartiles: the median), "refuse" does not.
     keep
@@ -167,16 +168,17 @@ class Range:
     def fixed(self, public: Any) -> Scaling | None:
         if self.ranges is None or self.missing == "mean":
             return None
-        return self._given(public.features, public.d, None)
+        return self.given(public.features, public.d, None)
 
     def scaling(self, exponents: Array, totals: Array, bits: int, features: Any) -> Scaling:
         fill = None if not self.degree else tuple(feature_means(exponents, totals, bits, features))
         if self.ranges is not None:
-            return self._given(features, len(exponents), fill)
+            return self.given(features, len(exponents), fill)
         units = np.ldexp(1.0, exponents.astype(np.int32))
         return Scaling((0.0,) * len(units), tuple(units.tolist()), 1.0, self.outside, fill)
 
-    def _given(self, features: Any, d: int, fill: tuple[float, ...] | None) -> Scaling:
+    def given(self, features: Any, d: int, fill: tuple[float, ...] | None) -> Scaling:
+        """The public ranges as a scaling, with this fill.  Raises InputError."""
         rows = pairs_in_order(self.ranges, features, d, tuple(range(d)))
         centers = tuple((low + high) / 2 for low, high in rows)
         units = tuple((high - low) / 2 for low, high in rows)
@@ -185,13 +187,17 @@ class Range:
 
 @dataclass(frozen=True)
 class FillMeans:
-    """Features as they are, but for missing values, which become the mean.  limit: the public bound."""
+    """Features as they are, but for missing values, which become the mean.  limit: the public bound.
+
+    outside: as in `Standardize`.
+    """
 
     limit: float
     missing: Missing = "mean"
+    outside: Outside = "refuse"
 
     def __post_init__(self) -> None:
-        check_scaler_value(self.limit, "refuse", self.missing)
+        check_scaler_value(self.limit, self.outside, self.missing)
 
     @property
     def degree(self) -> int:
@@ -206,7 +212,32 @@ class FillMeans:
 
     def scaling(self, exponents: Array, totals: Array, bits: int, features: Any) -> Scaling:
         fill = tuple(feature_means(exponents, totals, bits, features))
-        return Scaling((0.0,) * len(fill), (1.0,) * len(fill), self.limit, "refuse", fill)
+        return Scaling((0.0,) * len(fill), (1.0,) * len(fill), self.limit, self.outside, fill)
+
+
+def limits_of_missing(way: Any, missing: str, features: Any, d: int) -> Scaling | None:
+    """Limits that are known before anything is summed, where values beyond are missing; None without such.
+
+    Raises InputError where the rule for missing values cannot be followed.
+    """
+    if way is None or way.outside != "missing":
+        return None
+    known: Scaling | None = None
+    if isinstance(way, Scaling):
+        known = way
+    elif isinstance(way, FillMeans):
+        known = Scaling((0.0,) * d, (1.0,) * d, way.limit, "missing")
+    elif isinstance(way, Range) and way.ranges is not None:
+        known = way.given(features, d, None)
+    if missing == "refuse" or (missing == "drop" and known is None):
+        raise IncompatibleOptions(
+            {"outside": "missing", "missing": missing},
+            "what is missing is refused"
+            if missing == "refuse"
+            else "rows are dropped before the limit is found",
+            [("missing", "mean"), ("outside", "clip")],
+        )
+    return known
 
 
 def range_pairs(ranges: Any) -> tuple[tuple[Any, ...], ...]:

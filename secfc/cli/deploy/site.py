@@ -214,7 +214,7 @@ class LoadedSite:
                 )  # fmt: skip
         except InputError as error:
             raise InputError(error.text(SITE_FILE)) from error
-        left, kept, dropped = without_gaps(settings, read.ordered(columns))
+        left, kept, dropped = without_gaps(settings, read.ordered(columns), asked.asked.get("bound"))
         tell_notes(dropped)
         one = replace(left.parties[0], name=self.file.party)
         return one, None if kept is None else kept[left.names[0]]

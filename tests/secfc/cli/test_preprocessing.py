@@ -9,7 +9,7 @@ import pytest
 
 import secfc
 from secfc import metrics
-from tests.small import run
+from tests.small import invoke, run
 
 FILES = ("a.csv", "b.csv", "c.csv", "d.csv")
 
@@ -79,6 +79,26 @@ def test_every_way_is_exact_where_something_is_verified(line):
     assert found["verified"] is (None if "lloyd" in line else True)
     if found["centers"]:
         assert max(center[1] for center in found["centers"]) > 1e4  # dollars
+
+
+def test_a_cell_beyond_the_limit_is_missing_where_that_is_asked_for(tmp_path):
+    lines = Path("a.csv").read_text().splitlines()
+    Path("a.csv").write_text(
+        "\n".join([lines[0], "999" + lines[1][lines[1].index(",") :], *lines[2:]]) + "\n"
+    )
+    far = ("--outside", "missing")
+    found = asked("--standardize", "robust", *far, "--missing", "mean", "--model", "m.npz")
+    assert any("1 values lie more than 10 units" in note for note in found["notes"])
+    assert any("1 missing values were taken for the median" in note for note in found["notes"])
+    done = invoke("predict", "m.npz", *FILES, "--out", "again.csv")
+    assert done.exit_code == 0, done.output
+    for line in ("--ranges age=0:120,income=0:100000,smoker=0:1", "--bound 200 --columns age"):
+        dropped = asked(*line.split(), *far, "--missing", "drop")
+        assert dropped["m"] == 119, line
+    for line in ("--standardize --outside missing", "--standardize --outside missing --missing drop"):
+        done = run(*FILES, "-k", "3", *line.split())
+        assert done.exit_code == 2
+        assert "Use --missing mean or --outside clip" in " ".join(done.stderr.split()), done.stderr
 
 
 def test_a_common_scale_is_recommended_where_spreads_differ_a_hundredfold():

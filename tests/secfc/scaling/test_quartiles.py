@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 import secfc
 from field import SeededCoins
 from secfc.algorithm import PublicFacts
-from secfc.errors import Caution, InputError, SuspectedParties
+from secfc.errors import Caution, IncompatibleOptions, InputError, SuspectedParties
 from secfc.report import make_report
 from secfc.report.deviations import rows_about, scale_kinds
 from secfc.report.officer import of_run, practice_sections
@@ -19,7 +19,7 @@ from secfc.scaling import quartiles
 from secfc.scaling.algorithm import Scaled, apply_scaling
 from secfc.scaling.quartiles import FINE, QUANTILES, STEPS, QuantileSearch, search_quantiles, sorted_keys
 from secfc.scaling.roles import MAGNITUDES, help_to_scale, scale_by_quartiles_at_client
-from secfc.scaling.ways import Standardize
+from secfc.scaling.ways import FillMeans, Range, Standardize
 from secfc.secure_sum.protocol import ROUNDS, visible_sums
 from secfc.transport.simulate import simulate
 from tests.small import same_runs
@@ -151,6 +151,31 @@ def test_missing_values_become_the_median_and_one_client_scales_at_home():
     table[:, 1] = np.nan
     with pytest.raises(InputError, match="feature 1 is missing in every row"):
         secfc.fit(secfc.Lloyd(3), federation(table, gaps=True), scale_features="robust", missing="mean")
+
+
+@pytest.mark.parametrize("way", [ROBUST, Range([(0, 100), (-500, 2000)]), FillMeans(2000.0)])
+def test_values_beyond_a_limit_are_missing_and_follow_the_rule_for_missing(way):
+    spoiled, gaps, way = points(), points(), dataclasses.replace(way, outside="missing")
+    spoiled[7, 1], gaps[7, 1] = 1e9, np.nan
+    lloyd = secfc.Lloyd(3, quantization=secfc.Quantization(coarse="allow"))
+    with pytest.warns(Caution) as told:
+        found = secfc.fit(lloyd, federation(spoiled), scale_features=way, missing="mean")
+    with pytest.warns(Caution, match="1 missing values"):
+        right = secfc.fit(lloyd, federation(gaps, gaps=True), scale_features=way, missing="mean")
+    assert any("1 values lie more than" in str(one.message) for one in told)
+    assert (found.flat == right.flat).all()
+    found_first = isinstance(way, Standardize)  # then the value is one of those that the scale is made of
+    assert found_first or (same_runs(found, right) and found.scaling.scaling == right.scaling.scaling)
+    assert found.predict(federation(spoiled))[0][7] == right.labels[0][7]  # by the scale that was kept
+    with pytest.raises(IncompatibleOptions, match="what is missing is refused"):
+        secfc.fit(lloyd, federation(spoiled), scale_features=way)
+    if not found_first:
+        with pytest.warns(Caution, match="count as missing"):
+            dropped = secfc.fit(lloyd, federation(spoiled), scale_features=way, missing="drop")
+        assert np.flatnonzero(dropped.flat == -1).tolist() == [7]
+    else:
+        with pytest.raises(IncompatibleOptions, match="dropped before the limit is found"):
+            secfc.fit(lloyd, federation(spoiled), scale_features=way, missing="drop")
 
 
 # --- who learns what --------------------------------------------------------------------------------------
