@@ -511,10 +511,13 @@ class Clustering:
         """What whoever has all rows should know of the clusters: cautions that show no value.
 
         Of clusters without points, a run that stopped before it converged, a cluster of one repeated value,
-        and one within one site.  federation: the data of the fit.  Raises InputError.
+        and one within one site; of features of a client that lie as if they were in another unit.
+        federation: the data of the fit.  Raises InputError.
         """
         points, labels, names = self._rows_of_the_fit(federation)
-        return cluster_cautions(points, labels, self.k, self.converged, names)
+        doubts = () if self.scaling is None else self.scaling.doubts
+        found = cluster_cautions(points, labels, self.k, self.converged, names)
+        return (*found, *(Caution(doubt) for doubt in doubts))
 
     def _rows_of_the_fit(
         self, data: Any

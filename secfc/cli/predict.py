@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import click
 
-from secfc.cli.errors import RefusedInput, bad_input
+from secfc.cli.errors import RefusedInput, bad_input, cautions_told
 from secfc.cli.options import argument, command, names_of, option, parse_names
 from secfc.cli.outputs import check_output, csv_of, explaining_writes, write_all
 from secfc.cli.screen import Screen
@@ -66,7 +66,7 @@ def predict(given: PredictOptions) -> None:
         federation, rows = new_points(
             kept, given.files, given.missing, given.client or (), dialect=given.dialect(), **owners
         )
-    with screen.status("Labeling"), bad_input():
+    with screen.status("Labeling"), bad_input(), cautions_told():
         labels = label_clients(kept, model, federation)
     with explaining_writes("--out"):
         write_all({out: csv_of(predicted_lines(federation, labels, rows))}, overwrite=given.force)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -61,6 +62,15 @@ def check_distinct(settings: Settings, labels: Path | None, reports: Sequence[Pa
             raise RefusedInput(f"{option} {path} is written to already: give it another name.")
 
 
+def next_names(names: Sequence[Path]) -> tuple[Path, ...]:
+    """Names of files in this folder, or the same with the first number from 2 on that none of them has."""
+    for number in itertools.count(1):
+        tried = tuple(n if number == 1 else n.with_stem(f"{n.stem}-{number}") for n in names)
+        if not any(path.exists() for path in tried):
+            break
+    return tried
+
+
 def check_kinds(settings: Settings, reports: Sequence[Path]) -> None:
     """Raise Refused, UsageError for what cannot be written, or says nothing."""
     if settings.plot and not find_spec("matplotlib"):
@@ -96,9 +106,10 @@ class Outputs:
         settings = asked.settings
         labels, reports = settings.labels, settings.report
         if settings.files:
-            labels = labels or (None if settings.site_labels else LABELS)
+            own = (LABELS, REPORT) if settings.force else next_names((LABELS, REPORT))
+            labels = labels or (None if settings.site_labels else own[0])
             if not (reports or settings.as_json or settings.processes):
-                reports = (REPORT,)
+                reports = own[1:]
         check_distinct(settings, labels, reports)
         check_officer(settings)
         named = (("--labels", None if labels == STDOUT else labels), *(("--report", one) for one in reports))

@@ -374,7 +374,12 @@ class ScaledModel:
     def predict(
         self, federation: Federation, *, coins: Callable[[PartyId], Coins], drive: Driver
     ) -> list[Array]:
-        """Labels of new points, which every client scales as those of the fit."""
+        """Labels of new points, which every client scales as those of the fit.
+
+        Warns (`Caution`) of rows far outside what the model saw.
+        """
+        if federation.observed is None and (far := self.scaling.far_note(federation.parties)) is not None:
+            warnings.warn(far, Caution, stacklevel=3)
         return self.model.predict(self.scaling.federation(federation), coins=coins, drive=drive)
 
 

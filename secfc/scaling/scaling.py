@@ -7,7 +7,7 @@ points and of numbers that all parties agreed on, and plaintext k-means on them 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
@@ -23,6 +23,8 @@ Array = NDArray[Any]
 Outside = Literal["clip", "refuse", "missing"]
 
 FEW, NARROW = 10, 0.01  # points that tell of a spread, and common deviations below which a unit is doubted
+APART, ALONE = 0.5, 0.1  # a mean that far from the common one, and a spread of so little of that, are doubted
+CLIPPED = 0.05  # of a feature's values at a client, moved to the limit, from which on it is told
 
 
 @dataclass(frozen=True)
@@ -146,27 +148,59 @@ class Scaling:
         return beyond, missing
 
     def unit_notes(self, points: Rows, names: tuple[str, ...] | None) -> tuple[str, ...]:
-        """Features (names, or numbers) of a client's raw points that spread as if they were in another unit.
+        """Features (names, or numbers) of a client's raw points that lie as if they were in another unit.
 
-        What a client computes of its own points and the common scale: less than a hundredth of the common
-        deviation.  Too few points, constants, and features that stay as they are tell nothing.
+        What a client computes of its own points and the common scale: a spread below a hundredth of the
+        common deviation; a mean half a deviation from the common one, ten times the spread; and values beyond
+        the limit, a twentieth of all.  Too few points, constants, and features that stay as they are tell
+        nothing.
         """
         centers, units = np.array(self.centers), np.array(self.units)
         scaled = (units > 0) & ~((centers == 0) & (units == 1)) & ~np.isnan(units)
         kept = np.where(scaled, units, 1.0)
-        count, total, squares = np.zeros((3, self.d))
+        count, total, squares, far = np.zeros((4, self.d))
         for _, block in raw_blocks(points):
             values = (block.astype(np.float64) - centers) / kept
             count += (~np.isnan(values)).sum(axis=0)
             total, squares = total + np.nansum(values, axis=0), squares + np.nansum(values**2, axis=0)
+            far += (np.abs(values) > self.limit).sum(axis=0)
         with np.errstate(divide="ignore", invalid="ignore"):
             spread = np.sqrt(np.maximum(squares / count - (total / count) ** 2, 0.0))
             # Below, the spread is what rounding leaves of a constant.
-            told = scaled & (count >= FEW) & (spread < NARROW) & (spread > 1e-6 * np.abs(total / count))
-        return tuple(
-            f"{names_of((f,), names)} spreads {spread[f]:.1g} of the common deviation: is it in the same unit"
-            for f in np.flatnonzero(told).tolist()
+            mean, share = total / count, far / count
+            told = scaled & (count >= FEW) & (spread > 1e-6 * np.abs(mean))
+            alone = told & (np.abs(mean) >= APART) & (spread < ALONE * np.abs(mean))
+            narrow, beyond = told & (spread < NARROW), told & (share >= CLIPPED)
+        called = [names_of((f,), names) for f in range(self.d)]
+        return (
+            *(
+                f"{called[f]} spreads {spread[f]:.1g} of the common deviation: is it in the same unit"
+                for f in np.flatnonzero(narrow).tolist()
+            ),
+            *(
+                f"the mean of {called[f]} lies {abs(mean[f]):.2g} common deviations from that of all, and it "
+                f"spreads {spread[f]:.1g} of one: is it in the same unit"
+                for f in np.flatnonzero(alone & ~narrow).tolist()
+            ),
+            *(
+                f"{share[f]:.0%} of {called[f]} lies beyond the limit of {self.limit:g}: is it in the same "
+                "unit, or the limit too low"
+                for f in np.flatnonzero(beyond).tolist()
+            ),
         )
+
+    def far_note(self, parties: Iterable[Party]) -> str | None:
+        """How many new rows have values beyond the limit, which the model never saw; None if none has."""
+        centers, kept = np.array(self.centers), np.where(np.array(self.units) > 0, self.units, np.inf)
+        rows = far = 0
+        for party in parties:
+            for _, block in raw_blocks(party.points):
+                beyond = np.abs((block.astype(np.float64) - centers) / kept) > self.limit
+                rows, far = rows + len(beyond), far + int(beyond.any(axis=1).sum())
+        return None if not far else (
+            f"{far} of {rows} rows have a value more than {self.limit:g} units from the center of its "
+            "feature, far outside what the model saw: their labels say little"
+        )  # fmt: skip
 
     def party(self, party: Party, columns: tuple[int, ...] | None = None) -> Party:
         """A client with its points scaled: in memory if they were, else as they are read.

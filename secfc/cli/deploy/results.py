@@ -15,7 +15,7 @@ from click import ClickException
 
 from secfc.cli.deploy.record import kept_consents, kept_decisions
 from secfc.cli.deploy.run_file import unscaled_algorithm
-from secfc.cli.errors import RefusedInput, Suspended
+from secfc.cli.errors import RefusedInput, Suspended, tell_notes
 from secfc.cli.outputs import csv_of, json_text, write_all
 from secfc.cli.written import own_lines
 from secfc.data.model_file import ModelFile
@@ -65,7 +65,12 @@ def scale_new_rows(kept: ModelFile, party: Any) -> Any:
     from secfc.scaling.scaling import Scaling
 
     facts = kept.facts["scaling"]
-    return party if facts is None else Scaling(**facts).party(party)
+    if facts is None:
+        return party
+    scaling = Scaling(**facts)
+    if scaling.d == party.points.shape[1] and (far := scaling.far_note([party])) is not None:
+        tell_notes([far])
+    return scaling.party(party)
 
 
 def label_by_centers(kept: ModelFile, party: Any) -> Any:

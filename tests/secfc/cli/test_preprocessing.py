@@ -92,6 +92,7 @@ def test_a_cell_beyond_the_limit_is_missing_where_that_is_asked_for(tmp_path):
     assert any("1 missing values were taken for the median" in note for note in found["notes"])
     done = invoke("predict", "m.npz", *FILES, "--out", "again.csv")
     assert done.exit_code == 0, done.output
+    assert "1 of 120 rows have a value more than 10 units" in " ".join(done.output.split())
     for line in ("--ranges age=0:120,income=0:100000,smoker=0:1", "--bound 200 --columns age"):
         dropped = asked(*line.split(), *far, "--missing", "drop")
         assert dropped["m"] == 119, line
@@ -270,3 +271,15 @@ def test_a_missing_category_is_dropped_or_is_the_share_of_each():
     found = asked("--categorical", "site", "--standardize", "--missing", "mean")
     assert any("3 missing values" in note for note in found["notes"])
     assert found["verified"] is True
+
+
+def test_a_second_run_in_a_folder_does_not_fail_on_the_output_of_the_first():
+    line = (*FILES, "-k", "3", "--algorithm", "lloyd", "--standardize")
+    for _ in range(2):
+        assert run(*line).exit_code == 0
+    assert {path.name for path in Path().glob("secfc-*")} == {
+        "secfc-labels.csv", "secfc-report.json", "secfc-labels-2.csv", "secfc-report-2.json",
+    }  # fmt: skip
+    assert run(*line, "--force").exit_code == 0
+    assert len(list(Path().glob("secfc-*"))) == 4
+    assert run(*line, "--labels", "secfc-labels.csv").exit_code == 2  # a name that was given is not changed

@@ -631,3 +631,29 @@ def test_a_client_in_another_unit_is_told_by_the_common_deviation():
     with pytest.warns(Caution) as told:
         secfc.fit(secfc.SecFC(2), constant, scale_features="standard")
     assert not any("client 'a'" in str(one.message) for one in told)
+
+
+def test_a_client_whose_mean_lies_far_for_its_spread_or_that_is_clipped_often_is_told():
+    rng = np.random.default_rng(0)
+    sites = {name: rng.normal([50, 37], [10, 0.6], (40, 2)) for name in "abc"}
+    sites["c"] = sites["c"] * [1, 1.8] + [0, 32]  # one thermometer in Fahrenheit
+    with pytest.warns(Caution) as told:
+        result = secfc.fit(secfc.SecFC(2), sites, scale_features="standard")
+    said = [str(one.message) for one in told]
+    assert sum("the mean of feature 1 lies 1.4 common deviations" in one for one in said) == 1
+    assert {doubt[:11] for doubt in result.scaling.doubts} == {f"client {name!r}:" for name in "abc"}
+    assert [str(one) for one in result.cautions(sites) if "same unit" in str(one)] == [*result.scaling.doubts]
+    sites["c"] = rng.normal([50, 37], [10, 0.6], (40, 2))
+    with pytest.warns(Caution) as told:
+        secfc.fit(secfc.SecFC(2), sites, scale_features=Standardize(1))
+    assert any("% of feature 0 lies beyond the limit of 1" in str(one.message) for one in told)
+    assert secfc.fit(secfc.SecFC(2), sites, scale_features="standard").scaling.doubts == ()
+
+
+def test_new_points_far_outside_what_the_model_saw_are_told():
+    data = federation()
+    result = secfc.fit(secfc.SecFC(3, 1, init=START), data, scale_features="standard")
+    new = [party.read() for party in data.parties]
+    new[2] = new[2] + [[0, 0, 1e9, 0]] * (np.arange(len(new[2])) < 2)[:, None]
+    with pytest.warns(Caution, match="2 of 150 rows have a value more than 10 units"):
+        result.predict(secfc.Federation.from_arrays(new))
