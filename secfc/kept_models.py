@@ -118,14 +118,7 @@ def new_points(
     found = parties_by_client(read, clients, owners)
     rows = {name: list(range(party.points.shape[0])) for name, party in found.items()}
     if missing == "drop":
-        if scaling is not None and scaling["outside"] == "missing" and scaling["fill"] is None:
-            from secfc.scaling.scaling import Scaling
-
-            limits = Scaling(**scaling)
-            found = {
-                name: limits.without_outside(Federation((party,), feature_names=party.features))[0].parties[0]
-                for name, party in found.items()
-            }
+        found = without_far_values(scaling, found)
         left, kept_rows = drop_incomplete_rows(replace(read, parties=tuple(found.values())))
         whole = dict(zip(found, kept_rows, strict=True))
         found = {party.name: party for party in left.parties}
@@ -135,6 +128,16 @@ def new_points(
     parties = parties_with_blanks(found, clients, blank)
     made = Federation(parties, feature_names=read.feature_names)
     return (made if features is None else made.ordered(features)), rows
+
+
+def without_far_values(scaling: Mapping[str, Any] | None, found: Mapping[str, Party]) -> dict[str, Party]:
+    """New rows by client, with gaps where a run without a mean to fill in took values for missing."""
+    from secfc.scaling.scaling import Scaling
+
+    if scaling is None or scaling["outside"] != "missing" or scaling["fill"] is not None:
+        return dict(found)
+    masked, _ = Scaling(**scaling).without_outside(Federation(tuple(found.values())))
+    return dict(zip(found, masked.parties, strict=True))
 
 
 def parties_by_client(

@@ -341,6 +341,8 @@ def section_of(site: SiteProfile) -> Section:
 
 def row_of(column: ColumnProfile) -> tuple[str, ...]:
     """A line of that table."""
+    from secfc.report.terminal import measured_number
+
     figures = (column.least, column.quartiles[1], column.most, column.deviation)
-    shown = ("" if math.isnan(value) else f"{value:.4g}" for value in figures)
+    shown = ("" if math.isnan(value) else measured_number(value) for value in figures)
     return (column.name, column.kind, str(column.missing), str(column.distinct), *shown)

@@ -47,7 +47,8 @@ def check_preprocessing(asked: AskedOptions) -> None:
         "--ranges": settings.ranges is not None and not (paid and not settings.to_range),
     }
     scales = [name for name, given in flags.items() if given]
-    _check_scales(settings, scales, paid, asked.get("bound") is not None)
+    _check_scales(settings, scales, paid)
+    _check_limits(settings, scales, asked.get("bound") is not None)
     _check_columns(settings)
     if scales and "bound" in asked.given:
         raise click.UsageError(
@@ -61,7 +62,7 @@ def check_preprocessing(asked: AskedOptions) -> None:
         _check_exact_facts(settings, scales)
 
 
-def _check_scales(settings: Settings, scales: Sequence[str], paid: bool, bounded: bool) -> None:
+def _check_scales(settings: Settings, scales: Sequence[str], paid: bool) -> None:
     if len(scales) > 1:
         more = " With --epsilon both are one." * (scales == ["--standardize", "--ranges"])
         raise click.UsageError(f"{scales[0]} and {scales[1]} are two scales: choose one.{more}")
@@ -69,13 +70,6 @@ def _check_scales(settings: Settings, scales: Sequence[str], paid: bool, bounded
         raise click.UsageError(
             "--scale-share is a part of a budget that a scale takes: it needs --standardize and --epsilon, "
             "and no --server-file, whose points cost nothing."
-        )
-    if settings.limit is not None and not settings.standardize:
-        raise click.UsageError("--limit counts deviations: it needs --standardize.")
-    if settings.outside is not None and not scales and not (bounded and settings.outside == "missing"):
-        raise click.UsageError(
-            "--outside needs --standardize, --to-range or --ranges, which set limits; --outside missing "
-            "also goes with --bound."
         )
     if paid and settings.standardize == "robust":
         raise click.UsageError(
@@ -91,6 +85,16 @@ def _check_scales(settings: Settings, scales: Sequence[str], paid: bool, bounded
         raise click.UsageError(
             f"--outside {settings.outside} tells that there is such a value, which no budget covers: leave "
             "it out, and values beyond the limit are moved to it."
+        )
+
+
+def _check_limits(settings: Settings, scales: Sequence[str], bounded: bool) -> None:
+    if settings.limit is not None and not settings.standardize:
+        raise click.UsageError("--limit counts deviations: it needs --standardize.")
+    if settings.outside is not None and not scales and not (bounded and settings.outside == "missing"):
+        raise click.UsageError(
+            "--outside needs --standardize, --to-range or --ranges, which set limits; --outside missing "
+            "also goes with --bound."
         )
 
 

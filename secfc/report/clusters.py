@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from secfc.data.clusters import ClusterProfile
-from secfc.report.terminal import Grid, Items, Part, Section, Tiles, pluralize
+from secfc.report.terminal import Grid, Items, Part, Section, Tiles, measured_number, pluralize
 
 ACROSS = 4  # clusters beside one another
 SHOWN = 40  # features that are listed; all are in the JSON report
@@ -40,7 +40,7 @@ def _figure(profile: ClusterProfile, feature: int, mean: float, deviation: float
         return ""
     if profile.is_share(feature):
         return f"{100 * mean:.0f} %"
-    return f"{mean:.4g} ({deviation:.2g})"
+    return f"{measured_number(mean)} ({measured_number(deviation, 2)})"
 
 
 def _sentence(profile: ClusterProfile, cluster: int) -> str:

@@ -180,7 +180,8 @@ def _leaves(practice: Practice) -> str:
         t = _t(practice)
         said = "no row in the clear: shares and masked numbers"
         if t:
-            said += f"; shares that any {t} clients receive are random numbers that do not depend on rows"
+            said += f"; shares that any {pluralize(t, 'client')} may receive are random numbers that do not "
+            said += "depend on rows"
         return f"{said}; about {each} a site"
     clear = [kind for kind in CLEAR if kind in kinds]
     if clear:

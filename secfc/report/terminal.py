@@ -165,7 +165,7 @@ def cells_table(part: Grid) -> Table:
 
 def rich_table(*columns: str, text: int) -> Table:
     """A table whose first `text` columns are words and whose others are numbers."""
-    made = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False, header_style="")
+    made = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0), header_style="")
     for place, name in enumerate(columns):
         made.add_column(name, justify="left" if place < text else "right", overflow="fold")
     return made
@@ -179,6 +179,16 @@ def clip_text(sentence: str, most: int) -> str:
 def pluralize(number: int, what: str) -> str:
     """A number of things, in the plural if need be."""
     return f"{number:,} {what}{'' if number == 1 else 's'}"
+
+
+def measured_number(value: float, digits: int = 4) -> str:
+    """A measurement to so many digits, or to ones where it has more, without an exponent below ten million.
+
+    >>> [measured_number(x) for x in (28961.2, 0.38331, 12.0, 3e9)]
+    ['28,961', '0.3833', '12', '3e+09']
+    """
+    whole = 10 ** (digits - 1) <= abs(value) < 1e7
+    return f"{value:,.0f}" if whole else f"{value:.{digits}g}"
 
 
 def short_number(value: float) -> str:

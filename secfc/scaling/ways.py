@@ -168,16 +168,16 @@ class Range:
     def fixed(self, public: Any) -> Scaling | None:
         if self.ranges is None or self.missing == "mean":
             return None
-        return self.given(public.features, public.d, None)
+        return self.public_scaling(public.features, public.d, None)
 
     def scaling(self, exponents: Array, totals: Array, bits: int, features: Any) -> Scaling:
         fill = None if not self.degree else tuple(feature_means(exponents, totals, bits, features))
         if self.ranges is not None:
-            return self.given(features, len(exponents), fill)
+            return self.public_scaling(features, len(exponents), fill)
         units = np.ldexp(1.0, exponents.astype(np.int32))
         return Scaling((0.0,) * len(units), tuple(units.tolist()), 1.0, self.outside, fill)
 
-    def given(self, features: Any, d: int, fill: tuple[float, ...] | None) -> Scaling:
+    def public_scaling(self, features: Any, d: int, fill: tuple[float, ...] | None) -> Scaling:
         """The public ranges as a scaling, with this fill.  Raises InputError."""
         rows = pairs_in_order(self.ranges, features, d, tuple(range(d)))
         centers = tuple((low + high) / 2 for low, high in rows)
@@ -228,7 +228,7 @@ def limits_of_missing(way: Any, missing: str, features: Any, d: int) -> Scaling 
     elif isinstance(way, FillMeans):
         known = Scaling((0.0,) * d, (1.0,) * d, way.limit, "missing")
     elif isinstance(way, Range) and way.ranges is not None:
-        known = way.given(features, d, None)
+        known = way.public_scaling(features, d, None)
     if missing == "refuse" or (missing == "drop" and known is None):
         raise IncompatibleOptions(
             {"outside": "missing", "missing": missing},
