@@ -31,10 +31,9 @@ import secfc
 from benchmarks.common import Row, peak_gib, run_grid, show
 from field.secrets.coins import SystemCoins
 from secfc.data.inputs import build_algorithm
-from secfc.roles.exchange import SERVER, Exchange, PartyId
+from secfc.roles.exchange import SERVER, Exchange, Mailbox, PartyId
 from secfc.secure_sum.protocol import SumPlan, contribute_vector, receive_sum
 from secfc.transport import wire
-from secfc.transport.mailbox import Mailbox
 
 BOUND = 1 << 20
 COLUMNS = {

@@ -55,8 +55,7 @@ from benchmarks.runtime import LOOP, Timed
 from field.ring.basis import MAX_LANES
 from secfc.algorithm import PublicFacts
 from secfc.data.inputs import with_parameters
-from secfc.roles.exchange import ITERATE, STRIDE
-from secfc.roles.transcript import Envelope, Transcript
+from secfc.roles.exchange import ITERATE, STRIDE, Envelope, Transcript
 
 Array = Any
 

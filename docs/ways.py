@@ -8,8 +8,7 @@ import numpy as np
 
 import secfc
 from secfc.algorithm import PublicFacts
-from secfc.coded_kmeans.run_summary import leakage_to_clients, leakage_to_server
-from secfc.coded_kmeans.secfc import SecFC
+from secfc.coded_kmeans.secfc import SecFC, leakage_to_clients, leakage_to_server
 from secfc.privacy import Bound, Budget
 
 NOISE = secfc.NoiseInShares(Budget(epsilon=8, delta=1e-6), radius=Bound.given(4.0))

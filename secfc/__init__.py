@@ -171,7 +171,8 @@ def __getattr__(name: str) -> Any:
         meant = " or ".join(known for known in _HOME if known.lower() in near)
         hint = f": did you mean {meant}?" if meant else ": dir(secfc) lists what there is"
         raise AttributeError(f"module 'secfc' has no attribute {name!r}{hint}")
-    return getattr(importlib.import_module(_HOME[name]), name)
+    globals()[name] = found = getattr(importlib.import_module(_HOME[name]), name)
+    return found
 
 
 def __dir__() -> list[str]:

@@ -25,8 +25,7 @@ from secfc.privacy.calibration import Budget
 from secfc.privacy.events import Event, Neighbors
 from secfc.privacy.ledger import EXACT, Ledger, Promise
 from secfc.roles.description import LOCAL
-from secfc.roles.exchange import SERVER, PartyId, Role
-from secfc.roles.transcript import SimulatedRun, Transcript
+from secfc.roles.exchange import SERVER, PartyId, Role, SimulatedRun, Transcript
 
 Array = NDArray[Any]
 

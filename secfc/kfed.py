@@ -31,12 +31,6 @@ from secfc.errors import FaultyClient, FaultyServer, InputError
 from secfc.kmeans.centers import CentersModel, nearest_center
 from secfc.kmeans.elbow import CostCurve, Elbow, largest_k, monotone_costs, parse_k
 from secfc.roles.agreement import agree_with_server
-from secfc.roles.checks import (
-    check_centers,
-    check_labels,
-    is_array,
-    refuse_if,
-)
 from secfc.roles.description import LOCAL, RunTerms, describe_plan, description_digest
 from secfc.roles.exchange import (
     ITERATE,
@@ -45,12 +39,18 @@ from secfc.roles.exchange import (
     Exchange,
     PartyId,
     Role,
+    SimulatedRun,
     expect_all,
     expect_messages,
     expect_one,
 )
-from secfc.roles.messages import Message
-from secfc.roles.transcript import SimulatedRun
+from secfc.roles.messages import (
+    Message,
+    check_centers,
+    check_labels,
+    is_array,
+    refuse_if,
+)
 from secfc.run_summary import RunSummary
 
 

@@ -41,8 +41,7 @@ from secfc.data.resolution import Resolution, check_resolution
 from secfc.errors import Caution, InputError, ProtocolError
 from secfc.logs import log_event
 from secfc.privacy.ledger import Promise
-from secfc.roles.exchange import SERVER, PartyId, Role
-from secfc.roles.transcript import SimulatedRun
+from secfc.roles.exchange import SERVER, PartyId, Role, SimulatedRun
 from secfc.scaling.algorithm import Scaled
 from secfc.scaling.scaling import missing_sentence
 from secfc.scaling.ways import filling_scaler, limits_of_missing, scaler_of

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from field.code.consistency import BITS, ParityChecks, find_consistent, locate_liars, screen_liars
 from field.code.lagrange_code import LagrangeCode
 from field.code.rows import ClusterSums, CodedRows
+from field.kernels.compiling import run_parallel, split_range
 from field.kernels.scalar import centered
-from field.kernels.threads import run_parallel, split_range
 from field.ring.basis import LANE, Basis
 from field.ring.uint128 import UInt128
 from field.secrets.coins import Coins

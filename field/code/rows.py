@@ -21,9 +21,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from field.kernels import microkernel, projecting, weighing
+from field.kernels import microkernel, projecting
 from field.kernels import scalar as kernels
-from field.kernels.threads import run_parallel, split_range
+from field.kernels.compiling import run_parallel, split_range
 from field.ring import pseudo_mersenne
 from field.ring.basis import LANE, Basis
 
@@ -291,7 +291,7 @@ class TiledRows(CodedRows):
         ]
 
     def weighted_sums(self, weights: Array) -> Array:
-        if not pseudo_mersenne.vectorized() or self.width + 1 < weighing.ACROSS:
+        if not pseudo_mersenne.vectorized() or self.width + 1 < microkernel.ACROSS:
             return super().weighted_sums(weights)
         lanes, k = weights.shape[:2]
         pieces = self.task_shape()

@@ -1,8 +1,8 @@
 """Whether decoded distances are below a bound that honest rows keep, told by a few random sums of them.
 
 Distances to honest rows fit in the first lanes; rows that deviate, and pass the test of shared rows, may need
-more (`secfc.coded.ranges`).  So of the other lanes only random sums are told: with all distances put into
-rows of COLUMNS,
+more (`secfc.coded_kmeans.parameters`).  So of the other lanes only random sums are told: with all distances
+put into rows of COLUMNS,
 
     c_aj = sum_q rho_aq D_qj modulo p,  a < TESTS,
 

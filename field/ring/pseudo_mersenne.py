@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from field.kernels import microkernel, weighing
+from field.kernels import microkernel
 from field.kernels import scalar as kernels
 from field.ring.primes import LANE
 
@@ -71,9 +71,9 @@ def weighted_sums(tiles: Array, first: int, weights: Array, p: int, out: Array) 
 
     tiles: those from number `first` on.  weights: (k, m) canonical residues, of all rows.  If `vectorized`.
     """
-    k, rows = len(weights), -(-len(weights) // weighing.ACROSS) * weighing.ACROSS
+    k, rows = len(weights), -(-len(weights) // microkernel.ACROSS) * microkernel.ACROSS
     tiled = np.zeros((len(tiles), rows, microkernel.TILE), np.int32)
-    weighing.tile_weights(weights, np.int64(p), first, tiled)
+    microkernel.tile_weights(weights, np.int64(p), first, tiled)
     sums = np.zeros((rows, out.shape[1]), np.int64)
-    weighing.weigh_tiles(tiles, tiled, np.int64(LANE - p), sums)
+    microkernel.weigh_tiles(tiles, tiled, np.int64(LANE - p), sums)
     out[:] = sums[:k]

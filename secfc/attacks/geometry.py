@@ -30,7 +30,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, Protocol
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -49,26 +49,6 @@ ROUNDING = 1e4 * 2.0**-52  # of the mean squared distance: what is smaller never
 
 
 # --- guesses -------------------------------------------------------------------------------------
-
-
-class Guess(Protocol):
-    """What an attack returns: a guess of all points after each question, and what it leaves open.
-
-    freedom: what a judge may still choose in the guess's favor: nothing, a rotation or reflection and a
-    shift, or these and one scale.  parties: who guesses.  ranks: in how many dimensions the points are
-    placed, after each question.
-    """
-
-    @property
-    def freedom(self) -> Freedom: ...
-    @property
-    def parties(self) -> tuple[str, ...]: ...
-    @property
-    def ranks(self) -> tuple[int, ...]: ...
-
-    def after(self, step: int) -> Array:
-        """The points (m, some dimensions) guessed after a question; -1 is the last."""
-        ...
 
 
 @dataclass(frozen=True, eq=False, repr=False)

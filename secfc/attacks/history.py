@@ -62,7 +62,7 @@ class AnsweredLabeling(NamedTuple):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class History:
-    """Labelings that a coalition saw, in order: an `attacks.geometry.Guess`, and a family of better ones.
+    """Labelings that a coalition saw, in order: a guess (`attacks.judging`) and a family of better ones.
 
     labelings: (m,) integers in [-1, ks[s]) each; -1: in no cluster.  d: features of a point.
     answer: the labels that answered the last ones, if these were seen and are no step of their own.

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from secfc.attacks.geometry import Freedom, Geometry, Guess, averaging_matrix
+from secfc.attacks.geometry import Freedom, Geometry, Located, Simplex, averaging_matrix
 from secfc.attacks.history import Axes, History
 from secfc.attacks.rates import Rates
 from secfc.attacks.reconstruction import REMEDIES, RowGuesses
@@ -21,6 +21,10 @@ from secfc.logs import log_event
 from secfc.roles.exchange import SERVER
 
 Array = NDArray[Any]
+# What an attack returns: a guess of all points after each question, and what it leaves open.  freedom: what a
+# judge may still choose in the guess's favor: nothing, a rotation or reflection and a shift, or these and one
+# scale.  parties: who guesses.  ranks: in how many dimensions the points are placed, after each question.
+Guess = Geometry | Located | Simplex | History
 
 # Of a history of labels the best counts of these dimensions kept, and powers that weights are raised to.
 KEPT = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32, 48, 64)

@@ -25,8 +25,7 @@ from numpy.typing import NDArray
 from secfc.algorithm import Clustering
 from secfc.data.federation import Federation
 from secfc.errors import InputError
-from secfc.roles.exchange import SERVER, PartyId
-from secfc.roles.transcript import Envelope, Transcript
+from secfc.roles.exchange import SERVER, Envelope, PartyId, Transcript
 
 Array = NDArray[Any]
 

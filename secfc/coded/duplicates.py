@@ -22,7 +22,6 @@ from field.ring.basis import Basis
 from field.secrets.coins import Coins
 from secfc.coded.plan import CodedPlan
 from secfc.errors import FaultyServer, TooFewReplies, UnionFailed
-from secfc.roles.checks import check_all, check_residues, check_unsigned
 from secfc.roles.exchange import (
     PHASE,
     SERVER,
@@ -35,7 +34,7 @@ from secfc.roles.exchange import (
     expect_one,
     to_all,
 )
-from secfc.roles.messages import Message
+from secfc.roles.messages import Message, check_all, check_residues, check_unsigned
 
 # --------------------------------------------------------------------------------------------------
 # Rows that several clients hold, divided by how many hold them, without opening how many.

@@ -1,7 +1,7 @@
 """Testing that shared rows are what an honest client could share, before anybody computes on them.
 
 Roles around `field.code.range_check`, which says what is proven and why nothing else is shown.  Once its
-shares have arrived, every client takes part in a toss of coins (`secfc.roles.coin_toss`), so the signs that
+shares have arrived, every client takes part in a toss of coins (`secfc.roles.agreement`), so the signs that
 rows are projected under are fixed after all rows, and nobody chose them.  Each dealer then names the mask
 words that hide its projections, and every client tells its shares of them to the server and to t + 1
 verifying clients, one of whom is honest: they all judge, so that no server can wave through what a client
@@ -38,14 +38,21 @@ from field.code.range_check import (
 )
 from field.code.rows import CodedRows
 from field.secrets.coins import Coins
-from secfc.coded.blame import WORDS, CheaterIdentification
 from secfc.coded.membership import RowContribution
 from secfc.coded.plan import CodedPlan
+from secfc.coded.quorum import WORDS, CheaterIdentification
 from secfc.errors import FaultyClient, FaultyServer, MasksSpent, RowsRefused, SuspectedParties, TooFewReplies
-from secfc.roles.checks import check_all, check_residues, is_array, refuse_if, well_formed
-from secfc.roles.coin_toss import CoinToss, derive_seed, toss_coins_at_server, toss_coins_with_parties
+from secfc.roles.agreement import CoinToss, derive_seed, toss_coins_at_server, toss_coins_with_parties
 from secfc.roles.exchange import SERVER, SHARE, Exchange, PartyId, Role, expect_messages, expect_one, to_all
-from secfc.roles.messages import Contributors, Message
+from secfc.roles.messages import (
+    Contributors,
+    Message,
+    check_all,
+    check_residues,
+    is_array,
+    refuse_if,
+    well_formed,
+)
 
 # --------------------------------------------------------------------------------------------------
 # What parties say while they test whether shared rows are valid, see `secfc.coded.input_check`.

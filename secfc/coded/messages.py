@@ -7,7 +7,8 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from secfc.roles.checks import (
+from secfc.roles.messages import (
+    Message,
     check_centers_or_none,
     check_labels,
     check_numbers,
@@ -16,7 +17,6 @@ from secfc.roles.checks import (
     is_array,
     refuse_if,
 )
-from secfc.roles.messages import Message
 
 # --------------------------------------------------------------------------------------------------
 # What a dealer sends for a comparison of secrets, and how the next portion of it is asked for.

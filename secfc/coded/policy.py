@@ -13,10 +13,10 @@ from field.code import distances
 from field.code.rows import ClusterSums, CodedRows
 from field.ring.quantize import Quantizer
 from field.secrets.coins import Coins
-from secfc.coded.blame import CheaterIdentification
 from secfc.coded.messages import CodedCenters, RevealCenters
 from secfc.coded.plan import CodedPlan, RowLayout
 from secfc.coded.queries import Query
+from secfc.coded.quorum import CheaterIdentification
 from secfc.coded.source import CodedSource
 from secfc.kmeans.bisecting import Bisecting
 from secfc.kmeans.starts import Start

@@ -20,9 +20,16 @@ from secfc.coded.messages import RevealCenters, RevealSums, RunEnded
 from secfc.coded.plan import CodedPlan
 from secfc.errors import FaultyServer
 from secfc.kmeans.bisecting import clusters_to_split
-from secfc.roles.checks import check_labels, check_numbers, check_sizes, is_array, refuse_if
 from secfc.roles.exchange import ITERATE, PHASE, SERVER, STRIDE, Exchange, Inbox, Role, Settled, expect_one
-from secfc.roles.messages import FinalResult, Message
+from secfc.roles.messages import (
+    FinalResult,
+    Message,
+    check_labels,
+    check_numbers,
+    check_sizes,
+    is_array,
+    refuse_if,
+)
 
 Array = NDArray[Any]
 
@@ -51,7 +58,7 @@ def _check_moved(subject: Subject, bits: Array) -> None:
 
 def _check_directions(subject: Subject, signs: Array) -> None:
     """Across which each cluster is cut through its mean, (k, d) int8 of +1 and -1: see
-    `secfc.kmeans.divisive_seeding.SplitRequest`.
+    `secfc.kmeans.loop.SplitRequest`.
     """
     refuse_if(
         not is_array(signs, "i", 2) or len(signs) != subject.k, "there are k directions, (k, d) integers"

@@ -16,10 +16,10 @@ from field.ring.uint128 import UInt128
 from secfc.coded.plan import CodedPlan
 from secfc.coded.queries import Operation
 from secfc.coded.quorum import Quorum
-from secfc.kmeans.divisive_seeding import Moves
 from secfc.kmeans.loop import (
+    Moves,
+    Source,
     Step,
-    Stepper,
     Trace,
     WeighedClusters,
     gains_from_distances,
@@ -34,7 +34,7 @@ from secfc.roles.messages import FinalResult, compact_labels
 Array = NDArray[Any]
 
 # A whole run of the heuristic from labels, with so many clusters and at most so many steps of this source.
-WholeRun = Callable[[Array, int, int, Stepper], Role[Trace]]
+WholeRun = Callable[[Array, int, int, Source], Role[Trace]]
 
 
 class LabelingRule(Protocol):

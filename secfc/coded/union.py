@@ -40,9 +40,8 @@ from psu.messages import (
 from psu.plan import Sheet, UnionPlan
 from secfc.coded.union_recheck import CommitteeRecheck, refuse_disagreement
 from secfc.errors import FaultyClient, FaultyServer, SharedIds, UnionFailed
-from secfc.roles.checks import is_array, refuse_if
 from secfc.roles.exchange import ALIGN, SERVER, Exchange, PartyId, Role, expect_messages, expect_one, to_all
-from secfc.roles.messages import Message
+from secfc.roles.messages import Message, is_array, refuse_if
 
 # --------------------------------------------------------------------------------------------------
 # Rounds of a union, which rise between every pair of parties.

@@ -20,9 +20,8 @@ from secfc.coded.queries import Query
 from secfc.data.federation import Federation
 from secfc.errors import InputError
 from secfc.kmeans.centers import squared_distances
-from secfc.roles.exchange import SERVER, STRIDE, Exchange, PartyId
+from secfc.roles.exchange import SERVER, STRIDE, Exchange, PartyId, Transcript
 from secfc.roles.messages import FinalResult
-from secfc.roles.transcript import Transcript
 
 Array = NDArray[Any]
 

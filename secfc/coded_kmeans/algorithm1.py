@@ -7,7 +7,7 @@ compares them unseen.  The labels are those of plaintext Lloyd on the quantized 
 
 Assumes a server that follows the protocol and secure channels between clients; clients follow it as well,
 except for the `max_cheaters` that a plan allows for: those may compute and deal falsely, together, and no
-label is wrong for it; the server finds those whose replies it reads (`secfc.coded.blame` says what is
+label is wrong for it; the server finds those whose replies it reads (`secfc.coded.quorum` says what is
 proven).
 Nobody is kept from lying about its own points: a client that shares other data than it has, within the bound,
 is a client with other data.  What it shares is tested before it is used (`secfc.coded.input_check`): rows far
@@ -37,7 +37,6 @@ from numpy.typing import NDArray
 from field.code.rows import ClusterSums, CodedRows, NoRoomError, RunningSums, Storage, cluster_sizes
 from field.ring.errors import InvalidValue
 from field.secrets.coins import Coins
-from secfc.coded.blame import BlameState, CheaterIdentification
 from secfc.coded.input_check import ReceivedShares
 from secfc.coded.membership import (
     PrivateMembershipPlan,
@@ -49,6 +48,7 @@ from secfc.coded.messages import CodedCenters, RevealCenters, RevealSums, RunEnd
 from secfc.coded.plan import CodedPlan, HiddenOwnerLayout
 from secfc.coded.policy import ClientPolicy, OwnResult
 from secfc.coded.queries import Query, check_centers, receive_query
+from secfc.coded.quorum import BlameState, CheaterIdentification
 from secfc.coded.sharing import (
     answer_query,
     deal_rows,
@@ -67,8 +67,14 @@ from secfc.errors import FaultyServer, InputError, JournalError, ProtocolError, 
 from secfc.kmeans.elbow import CostCurve
 from secfc.kmeans.loop import Trace, best_of_restarts, is_cheaper
 from secfc.kmeans.starts import RestartLabels, restart_generators
-from secfc.roles.agreement import agree, agree_by_digest
-from secfc.roles.coin_toss import CoinToss, derive_seed, toss_coins, toss_coins_at_server
+from secfc.roles.agreement import (
+    CoinToss,
+    agree,
+    agree_by_digest,
+    derive_seed,
+    toss_coins,
+    toss_coins_at_server,
+)
 from secfc.roles.exchange import (
     ITERATE,
     SERVER,

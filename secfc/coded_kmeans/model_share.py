@@ -19,12 +19,12 @@ from field.ring.basis import Basis
 from field.ring.quantize import Quantizer
 from field.secrets.coins import Coins
 from secfc.algorithm import PartyOutcome, PublicFacts
-from secfc.coded.blame import BlameState
 from secfc.coded.parameters import Network
 from secfc.coded.plan import CodedPlan, HiddenOwnerLayout, PublicOwnerLayout
+from secfc.coded.quorum import BlameState
+from secfc.coded_kmeans.parameters import PredictionAllowance
 from secfc.coded_kmeans.predict import (
     CodedModel,
-    PredictionAllowance,
     predicting_client,
     predicting_server,
     prediction_plan,

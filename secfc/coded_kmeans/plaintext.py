@@ -22,9 +22,8 @@ from field.secrets.coins import Coins
 from secfc.algorithm import Capabilities, Clustering, Driver, PartyOutcome, PublicFacts, join_outcomes
 from secfc.coded.parameters import Quantization
 from secfc.coded.plan import PublicOwnerLayout
-from secfc.coded.ranges import choose_range
 from secfc.coded_kmeans import parameters
-from secfc.coded_kmeans.parameters import OF_LLOYD
+from secfc.coded_kmeans.parameters import OF_LLOYD, choose_range
 from secfc.coded_kmeans.run_summary import summarize_lloyd
 from secfc.data.federation import Federation
 from secfc.data.inputs import check_fields
@@ -32,11 +31,9 @@ from secfc.data.party import Party
 from secfc.disclosure import AssignmentsOnly, Disclosure
 from secfc.errors import FaultyClient, FaultyServer, InputError
 from secfc.kmeans.elbow import CostCurve, Elbow, largest_k, parse_k
-from secfc.kmeans.loop import PlainSource, Trace, best_of_restarts, is_cheaper, lloyd
-from secfc.kmeans.rounded import RoundedSource
+from secfc.kmeans.loop import PlainSource, RoundedSource, Trace, best_of_restarts, is_cheaper, lloyd
 from secfc.kmeans.starts import RestartLabels, Start, check_choice, restart_generators
 from secfc.roles.agreement import agree_with_server
-from secfc.roles.checks import is_array, refuse_if
 from secfc.roles.description import LOCAL, RunTerms, describe_plan, description_digest
 from secfc.roles.exchange import (
     SERVER,
@@ -44,13 +41,13 @@ from secfc.roles.exchange import (
     Exchange,
     PartyId,
     Role,
+    SimulatedRun,
     expect_all,
     expect_messages,
     expect_one,
     to_all,
 )
-from secfc.roles.messages import FinalResult, Message
-from secfc.roles.transcript import SimulatedRun
+from secfc.roles.messages import FinalResult, Message, is_array, refuse_if
 from secfc.run_summary import RunSummary
 
 Array = NDArray[Any]

@@ -19,11 +19,11 @@ from numpy.typing import NDArray
 from field.code.rows import ClusterSums
 from field.secrets.coins import Coins
 from secfc.algorithm import Driver, heard_labels
-from secfc.coded.blame import BlameState
 from secfc.coded.membership import contribute_own_rows, scale_rows
 from secfc.coded.messages import RunEnded
 from secfc.coded.plan import CodedPlan, PublicOwnerLayout
 from secfc.coded.queries import Query, receive_query
+from secfc.coded.quorum import BlameState
 from secfc.coded.sharing import answer_query, settle_contributors, settle_contributors_at_server, share_rows
 from secfc.coded_kmeans.algorithm1 import (
     agree_on_plan,
@@ -31,11 +31,12 @@ from secfc.coded_kmeans.algorithm1 import (
     send_results_with_sizes,
     share_rows_and_await,
 )
+from secfc.coded_kmeans.parameters import PredictionAllowance
 from secfc.coded_kmeans.query_order import QueryValidator, prediction_queries
 from secfc.data.federation import Federation
 from secfc.data.party import Party
 from secfc.disclosure import Disclosure, DistanceOracle
-from secfc.errors import BudgetSpent, InputError
+from secfc.errors import InputError
 from secfc.kmeans.starts import RandomLabels
 from secfc.roles.exchange import ITERATE, SERVER, Exchange, PartyId, Role, expect_messages, expect_one
 from secfc.roles.messages import FinalResult
@@ -122,22 +123,6 @@ def prediction_plan(
         init=RandomLabels(),
         revealing=(),
     )
-
-
-class PredictionAllowance:
-    """How many new points a client still helps to label.  No frozen value: what is left is what changes."""
-
-    def __init__(self, limit: int) -> None:
-        self.limit = self.left = limit
-
-    def spend(self, points: int) -> None:
-        """Raises BudgetSpent, and spends nothing, for more points than are left."""
-        if points > self.left:
-            raise BudgetSpent(
-                "new points to be labeled", points, self.left, self.limit,
-                "Each label tells where hidden centers lie: plan for more with Release(predictions=...)",
-            )  # fmt: skip
-        self.left -= points
 
 
 def predicting_client(

@@ -1,6 +1,6 @@
 """The questions a plan has, in their order: every client walks them itself, and answers nothing else.
 
-The start is a public function of the plan and a seed that no server chooses (`secfc.roles.coin_toss`), a step
+The start is a public function of the plan and a seed that no server chooses (`secfc.roles.agreement`), a step
 asks about the labels of the step before, a restart has so many steps, and there are so many restarts.  So the
 program that the server runs (`Start.draw_labels`, `lloyd`) runs at every client too, over a source that asks
 nobody: what it would ask is `ExpectedQuery`, and the referee compares.
@@ -30,8 +30,19 @@ from secfc.disclosure.compare.candidates import candidates_in, moved_points
 from secfc.disclosure.compare.session import CommitteeChoice, should_prune
 from secfc.disclosure.owner_labels.run_state import PublicRunState
 from secfc.errors import FaultyServer, SuspectedParties
-from secfc.kmeans.divisive_seeding import CostRequest, GainRequest, Move, Moves, RefineRequest, SplitRequest
-from secfc.kmeans.loop import Step, Trace, WeighedClusters, all_pairs, lloyd
+from secfc.kmeans.loop import (
+    CostRequest,
+    GainRequest,
+    Move,
+    Moves,
+    RefineRequest,
+    SplitRequest,
+    Step,
+    Trace,
+    WeighedClusters,
+    all_pairs,
+    lloyd,
+)
 from secfc.kmeans.starts import RestartLabels, restart_generators
 from secfc.roles.exchange import SERVER, PartyId, Role
 

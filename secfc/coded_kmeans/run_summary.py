@@ -16,7 +16,6 @@ from secfc.coded.plan import CodedPlan
 from secfc.coded_kmeans.parameters import DISCLOSURES, MEMBERSHIPS, LloydSettings, SecFCSettings, word_for
 from secfc.data.federation import Federation
 from secfc.disclosure import AssignmentsOnly, FinalLabelsOnly, OwnLabels
-from secfc.kmeans.elbow import Elbow
 from secfc.kmeans.starts import STARTS
 from secfc.run_summary import NoisyReleaseSummary, RunSummary
 
@@ -302,47 +301,3 @@ def _merging(membership: Private) -> tuple[str, ...]:
         *((counts,) if membership.counts == "opened" else ()),
         *((disputes,) if membership.on_conflict == "fail" else ()),
     )
-
-
-# --------------------------------------------------------------------------------------------------
-# What parties of a run of SecFC learned, in sentences for people.
-
-
-def leakage_to_server(way: SecFCSettings, plan: CodedPlan) -> tuple[str, ...]:
-    """What the server learned, in sentences for people."""
-    facts = [*way.membership.learned, *way.disclosure.learned(plan)]
-    if plan.workers:
-        facts = [fact.replace("so did every client", "so did every worker") for fact in facts]
-    if isinstance(way.k, Elbow):
-        facts.append("what every cluster cost before the start merged some, and so what fewer clusters cost")
-    facts.append(opened_centers_sentence(plan) if plan.revealing else "no point and no center")
-    return tuple(facts)
-
-
-def leakage_to_clients(way: SecFCSettings, plan: CodedPlan) -> tuple[str, ...]:
-    """What every client learned of others' points, in sentences for people."""
-    when = (
-        "at the start and at the end"
-        if way.disclosure.capabilities.exposes == "nothing"
-        else "in every iteration"
-    )
-    facts = [f"all labels and cluster sizes, {when}"]
-    if plan.workers:
-        facts = [
-            f"workers: {facts[0]}; other clients: cluster sizes at the end, and of other points no label"
-        ]
-    if way.disclosure.capabilities.exposes == "steps":
-        facts = ["the first labels, and how many steps there were; of other points no label"]
-    elif way.disclosure.capabilities.exposes == "sizes":
-        facts = ["the first labels, and the sizes of the clusters after each step; of other points no label"]
-    if plan.layout.mixed:
-        facts.append("the size of the union of all IDs, and how many hold each row, if rows are merged")
-    if plan.revealing:
-        facts.append(opened_centers_sentence(plan))
-    return tuple(facts)
-
-
-def opened_centers_sentence(plan: CodedPlan) -> str:
-    """Which centers are opened, for people."""
-    least = plan.smallest_center
-    return "the centers" if least == 1 else f"the centers of clusters of at least {least} points"

@@ -34,7 +34,6 @@ from secfc.coded.parameters import (
     select_workers,
 )
 from secfc.coded.plan import CodedPlan, RowLayout
-from secfc.coded.ranges import choose_range
 from secfc.coded_kmeans import parameters
 from secfc.coded_kmeans.algorithm1 import (
     Draft,
@@ -48,20 +47,18 @@ from secfc.coded_kmeans.algorithm1 import (
 from secfc.coded_kmeans.parameters import (
     OF_LLOYD,
     OF_SECFC,
+    PredictionAllowance,
     check_max_cheaters,
     check_owners_known,
     check_rounded_centers,
     check_start_for_k,
     check_workers,
+    choose_range,
     default_threshold,
     segment_cautions,
 )
-from secfc.coded_kmeans.predict import CodedModel, PredictionAllowance
-from secfc.coded_kmeans.run_summary import (
-    leakage_to_clients,
-    leakage_to_server,
-    summarize_secfc,
-)
+from secfc.coded_kmeans.predict import CodedModel
+from secfc.coded_kmeans.run_summary import summarize_secfc
 from secfc.data.federation import Federation
 from secfc.data.inputs import check_fields
 from secfc.data.party import Party
@@ -73,8 +70,7 @@ from secfc.privacy.calibration import Budget
 from secfc.privacy.events import Event
 from secfc.privacy.ledger import Promise
 from secfc.roles.description import RunTerms
-from secfc.roles.exchange import SERVER, PartyId, Role
-from secfc.roles.transcript import SimulatedRun
+from secfc.roles.exchange import SERVER, PartyId, Role, SimulatedRun
 from secfc.run_summary import RunSummary
 
 
@@ -338,3 +334,47 @@ class SecFC:
             outcomes, run, counts, k=plan.k, model=model if self.disclosure.capabilities.exact else None
         )
         return replace(result, details=None)
+
+
+# --------------------------------------------------------------------------------------------------
+# What parties of a run learned, in sentences for people.
+
+
+def leakage_to_server(way: SecFC, plan: CodedPlan) -> tuple[str, ...]:
+    """What the server learned, in sentences for people."""
+    facts = [*way.membership.learned, *way.disclosure.learned(plan)]
+    if plan.workers:
+        facts = [fact.replace("so did every client", "so did every worker") for fact in facts]
+    if isinstance(way.k, Elbow):
+        facts.append("what every cluster cost before the start merged some, and so what fewer clusters cost")
+    facts.append(opened_centers_sentence(plan) if plan.revealing else "no point and no center")
+    return tuple(facts)
+
+
+def leakage_to_clients(way: SecFC, plan: CodedPlan) -> tuple[str, ...]:
+    """What every client learned of others' points, in sentences for people."""
+    when = (
+        "at the start and at the end"
+        if way.disclosure.capabilities.exposes == "nothing"
+        else "in every iteration"
+    )
+    facts = [f"all labels and cluster sizes, {when}"]
+    if plan.workers:
+        facts = [
+            f"workers: {facts[0]}; other clients: cluster sizes at the end, and of other points no label"
+        ]
+    if way.disclosure.capabilities.exposes == "steps":
+        facts = ["the first labels, and how many steps there were; of other points no label"]
+    elif way.disclosure.capabilities.exposes == "sizes":
+        facts = ["the first labels, and the sizes of the clusters after each step; of other points no label"]
+    if plan.layout.mixed:
+        facts.append("the size of the union of all IDs, and how many hold each row, if rows are merged")
+    if plan.revealing:
+        facts.append(opened_centers_sentence(plan))
+    return tuple(facts)
+
+
+def opened_centers_sentence(plan: CodedPlan) -> str:
+    """Which centers are opened, for people."""
+    least = plan.smallest_center
+    return "the centers" if least == 1 else f"the centers of clusters of at least {least} points"

@@ -106,7 +106,7 @@ class PlainTable:
     def _facts(self, body: Array) -> Array | None:
         """The facts of every column (width,) uint8, None for rows that are not even."""
         from field.kernels.cells import HIDDEN, cell_table, scan_cells
-        from field.kernels.threads import run_parallel
+        from field.kernels.compiling import run_parallel
 
         threads = min(os.cpu_count() or 1, 8)
         cuts = [0]

@@ -29,7 +29,6 @@ from field.secrets.channels import Identity
 from field.secrets.coins import SystemCoins
 from secfc.deploy.audit_log import Head
 from secfc.errors import PartyId, PlanMismatch
-from secfc.roles.checks import refuse_if
 from secfc.roles.description import Difference, describe_differences, describe_value
 from secfc.roles.exchange import (
     GREET,
@@ -42,7 +41,7 @@ from secfc.roles.exchange import (
     expect_messages,
     to_all,
 )
-from secfc.roles.messages import Message
+from secfc.roles.messages import Message, refuse_if
 from secfc.transport.handshake import SIGNATURE, verify
 
 R = TypeVar("R")

@@ -30,13 +30,6 @@ class NotAdmitted(OSError):  # noqa: N818 - named for what happened
     """Whoever joins the ends of pairs does not know this run, or this party: to ask again is of no use."""
 
 
-class PartyMeter(network.Meter, Protocol):
-    """What is told how a party fares (`secfc.deploy.metrics.SiteMetrics`)."""
-
-    links: Mapping[PartyId, Link]
-    breaks: int
-
-
 class UnconnectedChannel:
     """The channel to a peer that has not come yet."""
 
@@ -67,7 +60,7 @@ async def run_with_reconnect(
     arrival: float = 600.0,
     resuming: bool = False,
     watch: Callable[[PartyId, str], None] = lambda peer, what: None,
-    meter: PartyMeter | None = None,
+    meter: network.Meter | None = None,
     without: Callable[[], Collection[PartyId]] = tuple,
     note: Callable[[], Any] = lambda: None,
     told: Callable[[PartyId, Any], None] = lambda peer, note: None,

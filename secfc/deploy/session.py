@@ -27,7 +27,6 @@ from secfc.data.party import Party
 from secfc.deploy.history import BEFORE
 from secfc.errors import TooFewReplies
 from secfc.roles.abort import broadcast_abort
-from secfc.roles.checks import refuse_if
 from secfc.roles.description import description_digest
 from secfc.roles.exchange import (
     PHASE,
@@ -41,7 +40,7 @@ from secfc.roles.exchange import (
     expect_messages,
     to_all,
 )
-from secfc.roles.messages import Message
+from secfc.roles.messages import Message, refuse_if
 from secfc.transport.checkpoint import keep_journal, replay
 from secfc.transport.journal import Journal
 from secfc.transport.sealed import seal_role

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from field.secrets.coins import Coins
-from secfc.coded.blame import CheaterIdentification
 from secfc.coded.plan import CodedPlan, RowLayout
 from secfc.coded.policy import ClientPolicy, ExactPolicy, PolicyCapabilities
+from secfc.coded.quorum import CheaterIdentification
 from secfc.coded.source import CodedSource
 from secfc.disclosure.compare.session import (
     LEAST_LANES,

@@ -16,9 +16,9 @@ from typing import Any, Literal
 from field.cached import cached_property
 from field.ring.errors import InvalidValue
 from field.secrets.coins import Coins
-from secfc.coded.blame import CheaterIdentification
 from secfc.coded.plan import CodedPlan, RowLayout
 from secfc.coded.policy import ClientPolicy, ExactPolicy, LabelSharing, PolicyCapabilities
+from secfc.coded.quorum import CheaterIdentification
 from secfc.coded.source import CodedSource
 from secfc.disclosure.compare.session import (
     LEAST_LANES,

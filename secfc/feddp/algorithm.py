@@ -67,8 +67,7 @@ from secfc.privacy.events import Neighbors
 from secfc.privacy.ledger import Promise
 from secfc.remedies import Remedy
 from secfc.roles.description import RunTerms
-from secfc.roles.exchange import SERVER, PartyId, Role
-from secfc.roles.transcript import SimulatedRun
+from secfc.roles.exchange import SERVER, PartyId, Role, SimulatedRun
 from secfc.run_summary import NoisyReleaseSummary, RunSummary
 from secfc.secure_sum.protocol import SumPlan
 

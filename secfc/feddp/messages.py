@@ -7,8 +7,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from secfc.roles.checks import check_centers, refuse_if
-from secfc.roles.messages import Message
+from secfc.roles.messages import Message, check_centers, refuse_if
 
 Array = NDArray[Any]
 

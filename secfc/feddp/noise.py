@@ -28,7 +28,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -106,54 +106,6 @@ class HonestCounts(NamedTuple):
         return cls(sums.honest, sums.honest_there if sums.is_affordable else sums.honest)
 
 
-class NoisePlacement(Protocol):
-    """Who adds the noise."""
-
-    def calibrate_noise(
-        self, budget: Budget, weights: tuple[float, ...], honest: HonestCounts
-    ) -> tuple[GaussianStep, ...]:
-        """Gaussian noise for steps of these weights that meets the budget in total."""
-        ...
-
-    def event(self, noise: Noise, size: int, honest: HonestCounts) -> Event:
-        """What a step will be to everybody, the least favorable case, known before any data is."""
-        ...
-
-    def share_noise(
-        self, noise: Noise, sensitivity: float, values: Array, honest: HonestCounts, coins: Coins
-    ) -> Array:
-        """What a client shares of its statistic."""
-        ...
-
-    def shares_spare(self, honest: HonestCounts) -> bool:
-        """Whether clients share something beside it, for sums in which a client is missing."""
-        ...
-
-    def spare_noise(
-        self, noise: Noise, sensitivity: float, size: int, honest: HonestCounts, coins: Coins
-    ) -> Array:
-        """That: (size,)."""
-        ...
-
-    def release_sum(
-        self,
-        noise: Noise,
-        sensitivity: float,
-        total: Array,
-        honest: HonestCounts,
-        coins: Coins,
-        *,
-        complete: bool,
-    ) -> MechanismOutput:
-        """What the server makes of the sum, complete if of all clients, and everybody's event."""
-        ...
-
-    @property
-    def server_view(self) -> Event | None:
-        """What the server saw beyond that, if anything."""
-        ...
-
-
 @dataclass(frozen=True)
 class ServerNoise:
     """The server adds rounded Gaussian or discrete Laplace noise after decoding: it sees exact sums."""
@@ -161,22 +113,27 @@ class ServerNoise:
     def calibrate_noise(
         self, budget: Budget, weights: tuple[float, ...], honest: HonestCounts
     ) -> tuple[GaussianStep, ...]:
+        """Gaussian noise for steps of these weights that meets the budget in total."""
         return tuple(GaussianStep(z) for z in split_budget(budget, weights))
 
     def event(self, noise: Noise, size: int, honest: HonestCounts) -> Event:
+        """What a step will be to everybody, the least favorable case, known before any data is."""
         return noise.event(size)
 
     def share_noise(
         self, noise: Noise, sensitivity: float, values: Array, honest: HonestCounts, coins: Coins
     ) -> Array:
+        """What a client shares of its statistic."""
         return values
 
     def shares_spare(self, honest: HonestCounts) -> bool:
+        """Whether clients share something beside their statistic, for sums in which a client is missing."""
         return False
 
     def spare_noise(
         self, noise: Noise, sensitivity: float, size: int, honest: HonestCounts, coins: Coins
     ) -> Array:
+        """What it shares beside it: (size,)."""
         return np.zeros(size, np.int64)
 
     def release_sum(
@@ -189,10 +146,12 @@ class ServerNoise:
         *,
         complete: bool,
     ) -> MechanismOutput:
+        """What the server makes of the sum, complete if of all clients, and everybody's event."""
         return noise.mechanism(sensitivity)(total, coins=coins)
 
     @property
     def server_view(self) -> Event | None:
+        """What the server saw beyond that, if anything."""
         return NonPrivate()
 
 
@@ -279,6 +238,10 @@ class SharedNoise:
                 if narrowest.distance <= SMOOTH:
                     return each, further
         return noise.multiplier / math.sqrt(honest.fewest), 0.0
+
+
+# Who adds the noise.
+NoisePlacement = ServerNoise | SharedNoise
 
 
 def _deviation(sigma: float) -> Deviation:

@@ -11,21 +11,143 @@ The policy both share, without which exactness has no meaning:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from field.code.rows import cluster_sizes
+from field.ring.quantize import round_centers, rounded_weights
 from field.ring.uint128 import UInt128
-from secfc.kmeans.divisive_seeding import Moves, exact_gains, run_divisive_seeding
 from secfc.roles.exchange import Role
 from secfc.roles.messages import compact_labels
 
+# --------------------------------------------------------------------------------------------------
+# What a start asks for that is told sizes and gains, and no label: see `secfc.kmeans.splitting`.
+
 Array = NDArray[Any]
+
+
+@dataclass(frozen=True, eq=False)
+class SplitRequest:
+    """Every cluster in two, on both sides of its mean; answered with the sizes (2 c,) of the halves.
+
+    Each point goes to the nearest of the means plus, for half 2 h, and minus, for half 2 h + 1, one unit of
+    the integers along a direction.  groups: the number that each cluster so far has now, -1 for one without
+    points; several may become one.  directions: (c, d) of +1 and -1.
+    """
+
+    groups: Array
+    directions: Array
+
+
+@dataclass(frozen=True, eq=False)
+class RefineRequest:
+    """A step of k-means; answered with whether no label changed, and the sizes (c,).  groups: as in
+    `SplitRequest`.
+    """
+
+    groups: Array
+
+
+@dataclass(frozen=True, eq=False)
+class GainRequest:
+    """What keeping pairs of unions of clusters apart gains; answered with the groups that `choose` makes of
+    that.
+
+    sides: (pairs, c), 1 in one union, 2 in the other, 0 in none.  groups: as in `SplitRequest`.  A party that
+    does not hear the gains is answered with somebody's word for the groups.
+    """
+
+    groups: Array
+    sides: Array
+    choose: Callable[[tuple[Fraction, ...]], Array]
+
+
+@dataclass(frozen=True, eq=False)
+class CostRequest:
+    """What clusters cost; answered with the sums of scaled distances within each (c), or None for a party
+    that does not hear them.  groups: as in `SplitRequest`."""
+
+    groups: Array
+
+
+# What a start asks for: everything in it is public, and it ends with groups, as in `SplitRequest`.
+Move = SplitRequest | RefineRequest | GainRequest | CostRequest
+Moves = Generator[Move, Any, Array]
+
+
+# --------------------------------------------------------------------------------------------------
+# What a start by sizes and gains alone leads to on points that one party holds.
+
+
+def run_divisive_seeding(source: PlainSource | RoundedSource, moves: Callable[[int], Moves]) -> Array:
+    """The labels (m,) int32 of the clusters that moves lead to from a single one."""
+    m, d = source.points.shape
+    labels, course, answer = np.zeros(m, np.int32), moves(d), cast("Any", None)
+    while True:
+        try:
+            move = course.send(answer)
+        except StopIteration as done:
+            return done.value[labels].astype(np.int32)  # type: ignore[no-any-return]
+        now, c = move.groups[labels].astype(np.int32), int(move.groups.max()) + 1
+        match move:
+            case SplitRequest():
+                labels = split_in_halves(source, now, move.directions)
+                answer = cluster_sizes(labels, 2 * c)
+            case RefineRequest():
+                labels = nearest_step(source, now, c)
+                answer = bool((now == labels).all()), cluster_sizes(labels, c)
+            case GainRequest():
+                answer = move.choose(union_gains(source, now, c, move.sides))
+            case CostRequest():
+                answer = source.price_clusters(now, c)
+
+
+def nearest_of_all(points: Array, sums: Array, stand: Array) -> Array:
+    """The nearest of centers (m,) int32; as `PlainSource.center_clusters`."""
+    from field.kernels import scalar as kernels
+
+    high, low = np.empty((2, len(stand), len(points)), np.uint64)
+    kernels.plain_distances(points, np.ascontiguousarray(sums), stand, high, low)
+    return UInt128(high, low).nearest(stand)
+
+
+def nearest_step(source: PlainSource | RoundedSource, labels: Array, c: int) -> Array:
+    """The nearest of c centers (m,) int32."""
+    return nearest_of_all(
+        source.points, *source.center_clusters(source.sum_clusters(labels, c), cluster_sizes(labels, c))
+    )
+
+
+def split_in_halves(source: PlainSource | RoundedSource, labels: Array, directions: Array) -> Array:
+    """The halves (m,) of c clusters, see `SplitRequest`."""
+    c = len(directions)
+    centers, stand = source.center_clusters(source.sum_clusters(labels, c), cluster_sizes(labels, c))
+    aside = stand[:, None] * directions.astype(np.int64)
+    both = np.stack([centers + aside, centers - aside], axis=1).reshape(2 * c, -1)
+    return nearest_of_all(source.points, both, np.repeat(stand, 2))
+
+
+def union_gains(
+    source: PlainSource | RoundedSource, labels: Array, c: int, sides: Array
+) -> tuple[Fraction, ...]:
+    """What keeping these unions of clusters apart gains, see `GainRequest`."""
+    sums, sizes = source.sum_clusters(labels, c), cluster_sizes(labels, c)
+    unions = np.stack([sides == 1, sides == 2], axis=1).astype(np.int64)
+    return source.gains_of_unions(unions @ sums, unions @ sizes)
+
+
+def exact_gains(sums: Array, sizes: Array) -> tuple[Fraction, ...]:
+    """Of exact means, see `PlainSource.gains_of_unions`."""
+    found = []
+    for (a, b), (first, second) in zip(sizes.tolist(), sums.tolist(), strict=True):
+        square = sum((b * x - a * y) ** 2 for x, y in zip(first, second, strict=True))
+        found.append(Fraction(square, a * b * (a + b)))
+    return tuple(found)
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,8 +175,8 @@ class WeighedClusters:
     distances: UInt128 | None
 
 
-class Stepper(Protocol):
-    """Where steps come from: a role fragment, driven with `yield from`."""
+class Source(Protocol):
+    """Where steps, and what starts need, come from: role fragments, driven with `yield from`."""
 
     def take_step(self, labels: Array, k: int, moved: int | None = None) -> Role[Step]:
         """The next assignment after labels (m,) in [-1, k).
@@ -62,10 +184,6 @@ class Stepper(Protocol):
         moved: how many of them the step before changed, None if there was none.
         """
         ...
-
-
-class Source(Stepper, Protocol):
-    """Where steps, and what starts need, come from."""
 
     def draw_points(self, labels: Array, k: int, draw: Callable[[UInt128], Array]) -> Role[Array]:
         """The points that `draw` chooses by distances (k, m) to the k points that labels name, one each."""
@@ -232,7 +350,7 @@ def is_cheaper(a: Trace, b: Trace) -> bool:
     return left is not None and right is not None and left < right
 
 
-def lloyd(labels: Array, k: int, max_iter: int, source: Stepper) -> Role[Trace]:
+def lloyd(labels: Array, k: int, max_iter: int, source: Source) -> Role[Trace]:
     """Lloyd's heuristic from labels (m,) until nothing changes or max_iter steps are done."""
     history, moved = [compact_labels(labels)], None
     for _ in range(max_iter):
@@ -305,15 +423,16 @@ class PlainSource:
         return _nobody(run_divisive_seeding(self, moves))
 
     def center_clusters(self, sums: Array, sizes: Array) -> tuple[Array, Array]:
-        """See `secfc.kmeans.divisive_seeding.PointSource`."""
+        """Centers of clusters of these sums (k, d) and sizes (k,): sums of as many points as they stand for,
+        and how many these are (k,)."""
         return sums, sizes
 
     def gains_of_unions(self, sums: Array, sizes: Array) -> tuple[Fraction, ...]:
-        """See `secfc.kmeans.divisive_seeding.PointSource`."""
+        """What unions of these sums (pairs, 2, d) and sizes (pairs, 2) gain over one of both."""
         return exact_gains(sums, sizes)
 
     def price_clusters(self, labels: Array, c: int) -> tuple[int, ...]:
-        """See `secfc.kmeans.divisive_seeding.PointSource`."""
+        """The sums of scaled distances within c clusters."""
         return tuple(self.scaled(labels, c).within(labels))
 
     def separate_points(self, labels: Array, k: int, factor: int) -> Role[Array]:
@@ -389,3 +508,118 @@ class Neighborhood:
 def all_pairs(c: int) -> Array:
     """All pairs of c clusters, ascending: (c (c - 1) / 2, 2) int32."""
     return np.stack(np.triu_indices(c, 1), axis=1).astype(np.int32)
+
+
+# --------------------------------------------------------------------------------------------------
+# Lloyd's steps with rounded centers, over points that one party holds: what the protocol does, in the clear.
+#
+# A rounded center stands for 2**q equal points (`field.ring.quantize`), so distances, halves and gains are
+# those of exact centers with its coordinates for a sum and 2**q for a size.
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class RoundedSource:
+    """Steps over integer points (m, d), whose centers have `fraction` binary digits behind the point."""
+
+    plain: PlainSource
+    fraction: int
+
+    def centers(self, labels: Array, k: int) -> tuple[Array, Array]:
+        """Rounded centers (k, d) in steps of the grid, and how many points each stands for (k,)."""
+        return self.center_clusters(self.sum_clusters(labels, k), cluster_sizes(labels, k))
+
+    def take_step(self, labels: Array, k: int, moved: int | None = None) -> Role[Step]:
+        centers, stand = self.centers(labels, k)
+        found = distances_to_rounded(self.plain.points, centers, stand)
+        within = scaled_costs(found.within(labels), cluster_sizes(labels, k), self.fraction)
+        return _nobody(Step(found.nearest(stand), within))
+
+    def draw_points(self, labels: Array, k: int, draw: Callable[[UInt128], Array]) -> Role[Array]:
+        """Distances to single points are exact."""
+        return self.plain.draw_points(labels, k, draw)
+
+    def halve_clusters(self, labels: Array, c: int) -> Role[Array]:
+        new = np.empty(len(labels), np.int32)
+        centers, stand = self.centers(labels, 2 * c)
+        for h, own in cluster_members(labels, c):
+            pair = slice(2 * h, 2 * h + 2)
+            near = distances_to_rounded(self.plain.points[own], centers[pair], stand[pair]).nearest(
+                stand[pair]
+            )
+            # With an empty half points stay where they are.
+            new[own] = 2 * h + near if stand[pair].all() else labels[own]
+        return _nobody(new)
+
+    def split_clusters(
+        self, labels: Array, c: int, choose: Callable[[tuple[Fraction, ...]], Array]
+    ) -> Role[Array]:
+        return _nobody(choose(self.gains_of_pairs(labels, 2 * c, np.arange(2 * c).reshape(-1, 2))))
+
+    def merge_clusters(
+        self, labels: Array, c: int, pairs: Array, choose: Callable[[tuple[Fraction, ...]], Array]
+    ) -> Role[Array]:
+        return _nobody(choose(self.gains_of_pairs(labels, c, pairs)))
+
+    def weigh_merges(self, labels: Array, c: int, choose: Callable[[WeighedClusters], Array]) -> Role[Array]:
+        losses = self.gains_of_pairs(labels, c, all_pairs(c))
+        return _nobody(choose(WeighedClusters(losses, self.price_clusters(labels, c), None)))
+
+    def separate_points(self, labels: Array, k: int, factor: int) -> Role[Array]:
+        centers, stand = self.centers(labels, k)
+        return _nobody(distances_to_rounded(self.plain.points, centers, stand).separated(stand, factor))
+
+    def grow_clusters(self, moves: Callable[[int], Moves]) -> Role[Array]:
+        return _nobody(run_divisive_seeding(self, moves))
+
+    @property
+    def points(self) -> Array:
+        return self.plain.points
+
+    def sum_clusters(self, labels: Array, k: int) -> Array:
+        return self.plain.sum_clusters(labels, k)
+
+    def center_clusters(self, sums: Array, sizes: Array) -> tuple[Array, Array]:
+        return round_centers(sums, sizes, self.fraction), rounded_weights(sizes, self.fraction)
+
+    def gains_of_unions(self, sums: Array, sizes: Array) -> tuple[Fraction, ...]:
+        means = round_centers(sums.reshape(-1, sums.shape[2]), sizes.reshape(-1), self.fraction)
+        gaps = (means[::2] - means[1::2]).astype(object)
+        return gains_of_squares((gaps**2).sum(axis=1).tolist(), sizes, self.fraction)
+
+    def price_clusters(self, labels: Array, c: int) -> tuple[Fraction, ...]:
+        centers, stand = self.centers(labels, c)
+        within = distances_to_rounded(self.plain.points, centers, stand).within(labels)
+        return scaled_costs(within, cluster_sizes(labels, c), self.fraction)
+
+    def gains_of_pairs(self, labels: Array, k: int, pairs: Array) -> tuple[Fraction, ...]:
+        """What two clusters of each of these (pairs, 2) gain over one, see `gains_of_squares`."""
+        centers, _ = self.centers(labels, k)
+        gaps = (centers[pairs[:, 0]] - centers[pairs[:, 1]]).astype(object)
+        squares = (gaps**2).sum(axis=1).tolist()
+        return gains_of_squares(squares, cluster_sizes(labels, k)[pairs], self.fraction)
+
+
+def gains_of_squares(squares: Sequence[int], sizes: Array, fraction: int) -> tuple[Fraction, ...]:
+    """s_a s_b / (s_a + s_b) times these squared distances of centers, of clusters of sizes (pairs, 2).
+
+    0 if one is empty.  What both cost as one more than as two if the centers are their means, and up to
+    rounding if not.  squares: in squared steps of the grid.
+    """
+    pairs, one = zip(squares, sizes.tolist(), strict=True), 4**fraction
+    return tuple(
+        Fraction(square * a * b, (a + b) * one) if a and b else Fraction(0) for square, (a, b) in pairs
+    )
+
+
+def scaled_costs(within: Sequence[int], sizes: Array, fraction: int) -> tuple[Fraction, ...]:
+    """Sums of squared distances in steps of the grid, of clusters of sizes (k,), as of `Step.within`."""
+    return tuple(Fraction(w * s * s, 4**fraction) for w, s in zip(within, sizes.tolist(), strict=True))
+
+
+def distances_to_rounded(points: Array, centers: Array, stand: Array) -> UInt128:
+    """Exact sum_f (c_hf - s_h x_if)**2 for centers that stand for s_h points each, 0 or 2**q: (k, m)."""
+    from field.kernels import scalar as kernels
+
+    high, low = np.empty((2, len(stand), len(points)), np.uint64)
+    kernels.plain_distances(points, centers, stand, high, low)
+    return UInt128(high, low)

@@ -15,9 +15,8 @@ from numpy.typing import NDArray
 from secfc.data.inputs import REAL, WHOLE, check_fields
 from secfc.errors import InputError
 from secfc.kmeans.bisecting import PATIENCE, clusters_to_split
-from secfc.kmeans.divisive_seeding import CostRequest, GainRequest, Moves, RefineRequest, SplitRequest
 from secfc.kmeans.elbow import CostCurve, Elbow, largest_k, merge_cost_curve
-from secfc.kmeans.loop import WeighedClusters
+from secfc.kmeans.loop import CostRequest, GainRequest, Moves, RefineRequest, SplitRequest, WeighedClusters
 from secfc.roles.exchange import Role
 
 Array = NDArray[Any]

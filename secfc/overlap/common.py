@@ -24,8 +24,7 @@ from secfc.data.party import Party
 from secfc.errors import InputError
 from secfc.overlap.columns import Columns
 from secfc.overlap.model import FloatLabeler, OverlapModel
-from secfc.roles.exchange import SERVER, PartyId, Role
-from secfc.roles.transcript import SimulatedRun
+from secfc.roles.exchange import SERVER, PartyId, Role, SimulatedRun
 from secfc.run_summary import RunSummary
 
 Array = NDArray[Any]

@@ -22,9 +22,18 @@ from secfc.overlap.plan import OverlapPlan, complete_clustering, make_plan, scat
 from secfc.overlap.starts import Automatic, MatchingStart, parse_matching_start
 from secfc.roles.agreement import agree
 from secfc.roles.description import LOCAL
-from secfc.roles.exchange import ITERATE, SERVER, STRIDE, Exchange, PartyId, Role, expect_messages, expect_one
+from secfc.roles.exchange import (
+    ITERATE,
+    SERVER,
+    STRIDE,
+    Exchange,
+    PartyId,
+    Role,
+    SimulatedRun,
+    expect_messages,
+    expect_one,
+)
 from secfc.roles.messages import compact_labels
-from secfc.roles.transcript import SimulatedRun
 from secfc.run_summary import RunSummary
 from secfc.secure_sum.protocol import ToldDigests, contribute_vector, receive_sum
 

@@ -10,15 +10,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from secfc.roles.checks import (
+from secfc.roles.messages import (
     FARTHEST,
+    Message,
     check_centers,
     check_centers_or_none,
     check_labels,
     is_array,
     refuse_if,
 )
-from secfc.roles.messages import Message
 
 Array = NDArray[Any]
 

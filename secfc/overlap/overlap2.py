@@ -33,11 +33,11 @@ from secfc.roles.exchange import (
     Exchange,
     PartyId,
     Role,
+    SimulatedRun,
     expect_all,
     expect_messages,
     expect_one,
 )
-from secfc.roles.transcript import SimulatedRun
 from secfc.run_summary import RunSummary
 
 # --------------------------------------------------------------------------------------------------

@@ -32,7 +32,6 @@ from field.secrets.coins import Coins
 from secfc.errors import FaultyClient, SuspectedParties, TooFewReplies
 from secfc.overlap.messages import CentroidShares, CodedPairDistances, LocalGroups
 from secfc.overlap.plan import OverlapPlan
-from secfc.roles.checks import check_residues
 from secfc.roles.exchange import (
     SERVER,
     SHARE,
@@ -43,6 +42,7 @@ from secfc.roles.exchange import (
     expect_messages,
     expect_one,
 )
+from secfc.roles.messages import check_residues
 
 Array = NDArray[Any]
 ASK = SHARE + 1  # the round in which the server hears of distances, and answers

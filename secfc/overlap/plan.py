@@ -21,8 +21,7 @@ from secfc.overlap.columns import Columns
 from secfc.overlap.messages import SharedSums
 from secfc.overlap.model import Labeler, OverlapModel, possible_sums
 from secfc.roles.description import LOCAL, RunTerms, describe_plan, description_digest
-from secfc.roles.exchange import SERVER, PartyId
-from secfc.roles.transcript import SimulatedRun
+from secfc.roles.exchange import SERVER, PartyId, SimulatedRun
 from secfc.secure_sum.protocol import SummandLayout, SumPlan, ToldDigests
 
 Array = NDArray[Any]

@@ -25,8 +25,7 @@ from secfc.coded.membership import Private
 from secfc.coded.parameters import Network
 from secfc.coded.plan import CodedPlan
 from secfc.coded.queries import Query
-from secfc.coded_kmeans.run_summary import leakage_to_clients
-from secfc.coded_kmeans.secfc import SecFC
+from secfc.coded_kmeans.secfc import SecFC, leakage_to_clients
 from secfc.data.federation import Federation
 from secfc.data.inputs import get_parameter, with_parameters
 from secfc.data.mixtures import gaussian_mixture

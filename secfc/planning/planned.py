@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 from secfc.algorithm import PublicFacts, facts_table, is_algorithm
 from secfc.coded.parameters import Network
 from secfc.coded.plan import CodedPlan, HiddenOwnerLayout
-from secfc.coded_kmeans.run_summary import leakage_to_clients, leakage_to_server
-from secfc.coded_kmeans.secfc import SecFC
+from secfc.coded_kmeans.secfc import SecFC, leakage_to_clients, leakage_to_server
 from secfc.data.inputs import WHOLE, with_parameters
 from secfc.errors import InputError
 from secfc.feddp.plan import FedDPPlan

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from field.code.rows import cluster_sizes
 from secfc.kmeans.centers import BLOCK, squared_distances
-from secfc.kmeans.loop import Step, Trace, lloyd
+from secfc.kmeans.loop import PlainSource, Step, Trace, lloyd
 from secfc.roles.exchange import Role
 
 Array = NDArray[Any]
@@ -56,8 +56,8 @@ def against_ordinary(points: Array, start: Array, labels: Array, k: int, max_ite
     return FloatComparison(int((trace.labels == labels).sum()), len(labels), source.ties, trace.n_iter)
 
 
-class FloatSource:
-    """Steps of Lloyd's heuristic on points (m, d) in floating point.  ties: of the last step."""
+class FloatSource(PlainSource):
+    """Steps of Lloyd's heuristic, and no others, on points (m, d) in floating point.  ties: of the last."""
 
     def __init__(self, points: Array) -> None:
         whole = np.asarray(points, np.float64)

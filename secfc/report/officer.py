@@ -15,8 +15,8 @@ from typing import Any
 from secfc.algorithm import Clustering
 from secfc.coded.membership import Private
 from secfc.coded.plan import CodedPlan
-from secfc.coded_kmeans.run_summary import hidden_from_coalition, leakage_to_clients, leakage_under_policy
-from secfc.coded_kmeans.secfc import SecFC
+from secfc.coded_kmeans.run_summary import hidden_from_coalition, leakage_under_policy
+from secfc.coded_kmeans.secfc import SecFC, leakage_to_clients
 from secfc.disclosure import AssignmentsOnly, Distances, FinalLabelsOnly, NoiseInShares, OwnLabels
 from secfc.report.costs import CONTENTS
 from secfc.report.data import Report, privacy_spent

@@ -18,9 +18,8 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from secfc.errors import Ended, ProtocolError, TooFewReplies
-from secfc.roles.checks import refuse_if
 from secfc.roles.exchange import END, Exchange, PartyId, Role, blame_error
-from secfc.roles.messages import Message
+from secfc.roles.messages import Message, refuse_if
 
 R = TypeVar("R")
 

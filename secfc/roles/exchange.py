@@ -7,8 +7,9 @@ or a file; a driver moves the messages.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Collection, Generator, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 import numpy as np
@@ -181,3 +182,169 @@ def run_alone(role: Generator[Exchange, Any, R]) -> R:
         result: R = done.value
         return result
     raise ProtocolError("a role without peers wants to communicate")
+
+
+# --------------------------------------------------------------------------------------------------
+# What was said in a run: every message, who sent it to whom, and how large it was.
+
+
+@dataclass(frozen=True)
+class Envelope:
+    """One message under way.  `body` is None in a transcript that keeps headers only."""
+
+    round: int
+    sender: PartyId
+    recipient: PartyId
+    kind: str
+    nbytes: int
+    phase: str
+    body: Any = None
+
+    def header(self) -> Envelope:
+        """The message without its contents."""
+        return Envelope(self.round, self.sender, self.recipient, self.kind, self.nbytes, self.phase)
+
+
+@dataclass(frozen=True, repr=False)
+class Transcript:
+    """Every message of a run, in order: who sent what to whom, how large, and, if kept, its contents."""
+
+    envelopes: tuple[Envelope, ...]
+
+    def __repr__(self) -> str:
+        return f"Transcript({len(self.envelopes)} messages, {self.nbytes()} bytes)"
+
+    def __len__(self) -> int:
+        return len(self.envelopes)
+
+    def nbytes(self, sender: PartyId | None = None, recipient: PartyId | None = None) -> int:
+        """Bytes sent, optionally by one sender or to one recipient."""
+        return sum(
+            e.nbytes
+            for e in self.envelopes
+            if sender in (None, e.sender) and recipient in (None, e.recipient)
+        )
+
+    def received(self, *parties: PartyId) -> tuple[Envelope, ...]:
+        """What these parties received from anyone outside their coalition."""
+        return tuple(e for e in self.envelopes if e.recipient in parties and e.sender not in parties)
+
+    def summary(self) -> dict[str, dict[str, tuple[int, int]]]:
+        """Per direction and kind of message: how many, and how many bytes."""
+        table: dict[str, dict[str, tuple[int, int]]] = {}
+        for e in self.envelopes:
+            direction = f"{_side(e.sender)} -> {_side(e.recipient)}"
+            count, size = table.setdefault(direction, {}).get(e.kind, (0, 0))
+            table[direction][e.kind] = (count + 1, size + e.nbytes)
+        return table
+
+
+def _side(party: PartyId) -> str:
+    return "server" if party == SERVER else "client"
+
+
+@dataclass(frozen=True, repr=False)
+class SimulatedRun:
+    """results by party; silent: clients that were cut off from the others, and with what error.
+
+    transcript; seconds[party][phase] of wall time spent computing, without loading kernels.
+    """
+
+    results: Mapping[PartyId, Any]
+    silent: Mapping[PartyId, TooFewReplies]
+    transcript: Transcript
+    seconds: Mapping[PartyId, Mapping[str, float]]
+
+
+# --------------------------------------------------------------------------------------------------
+# The mailbox of a party: what came for it and was not handed over yet.  No transport, no clock.
+#
+# Messages are kept by sender and ordered by round, so one that overtakes another waits for its turn.  One
+# that comes twice counts once, and the first counts.  Rounds rise between any two parties, in what is sent
+# and in what is awaited, so once a party took a message, or waits for a newer one, older ones of that sender
+# are too late.  They are dropped, whether they are there or still to come, so memory holds only what may be
+# taken yet.
+
+
+class Mailbox:
+    """Messages of one party, who waits for one exchange after the other."""
+
+    def __init__(self) -> None:
+        self.awaited = Exchange()
+        # By sender, made as senders turn up: most of thousands of clients never talk to one another.
+        self._messages: defaultdict[PartyId, dict[int, Any]] = defaultdict(dict)  # by round
+        self._taken: dict[PartyId, int] = {}
+        self._first: dict[PartyId, int] = {}  # the oldest round that is not too late
+
+    def wait(self, exchange: Exchange) -> None:
+        """The party waits for this from now on: what it took before a crash, or is older, is too late."""
+        # What the party says is not its mailbox's to keep: it may be all its shares.
+        self.awaited = replace(exchange, send={})
+        if exchange.taken:
+            self.forget_rounds(exchange.taken)
+        for sender in exchange.expect:
+            self._drop(sender, exchange.first)
+
+    def keep_message(self, sender: PartyId, number: int, message: Any) -> None:
+        """Keep the message of this round, unless it is too late or came before."""
+        if number >= self._first.get(sender, 0):
+            self._messages[sender].setdefault(number, message)
+
+    def ended(self) -> list[PartyId]:
+        """Who said that it ended the run by an error, of those whose word on that counts."""
+        return [sender for sender in self.awaited.heed if END in self._messages[sender]]
+
+    def due(self, sender: PartyId) -> int | None:
+        """The round of this sender's message that the party waits for, None if it has not come."""
+        return self.awaited.due(self._messages[sender])
+
+    def came(self) -> int:
+        """How many of those awaited have sent what is awaited."""
+        return sum(self.due(sender) is not None for sender in self.awaited.expect)
+
+    def complete(self) -> bool:
+        """Whether all of them have, or somebody ended the run."""
+        if self.ended():
+            return True
+        due, messages = self.awaited.due, self._messages
+        # Asked after every step of anybody; ends at the first that is missing, as one mostly is.
+        return all(due(messages[sender]) is not None for sender in self.awaited.expect)
+
+    def collect(self) -> Inbox:
+        """What came of what the party waits for; with it older messages of the same senders are gone."""
+        awaited = {sender: self.due(sender) for sender in self.awaited.expect}
+        awaited |= dict.fromkeys(self.ended(), END)
+        rounds = {sender: number for sender, number in awaited.items() if number is not None}
+        inbox = Inbox({sender: self._messages[sender][number] for sender, number in rounds.items()}, rounds)
+        self.forget_rounds(rounds)
+        return inbox
+
+    def forget_rounds(self, rounds: Mapping[PartyId, int]) -> None:
+        """The party has taken these rounds of these senders, so they and what is older are too late."""
+        for sender, number in rounds.items():
+            self._taken[sender] = max(self.taken(sender), number)
+            self._drop(sender, number + 1)
+
+    def taken(self, sender: PartyId) -> int:
+        """The last round of this sender that the party took, -1 if none."""
+        return self._taken.get(sender, -1)
+
+    def taken_rounds(self) -> dict[PartyId, int]:
+        """The last round that the party took, of every sender."""
+        return dict(self._taken)
+
+    def count_waiting(self, sender: PartyId) -> int:
+        """How many messages of this sender wait to be taken."""
+        return len(self._messages[sender])
+
+    def nbytes(self, sender: PartyId) -> int:
+        """How many bytes they have."""
+        return sum(int(message.nbytes) for message in self._messages[sender].values())
+
+    def _drop(self, sender: PartyId, first: int) -> None:
+        """What is older than this round is too late."""
+        if first > self._first.get(sender, 0):
+            self._first[sender] = first
+            messages = self._messages[sender]
+            for old in [number for number in messages if number < first]:
+                del messages[old]

@@ -44,8 +44,7 @@ from secfc.errors import Caution, InputError
 from secfc.privacy.events import NonPrivate
 from secfc.privacy.ledger import EVERYBODY, Ledger
 from secfc.roles.description import LOCAL, RunTerms
-from secfc.roles.exchange import SERVER, PartyId, Role
-from secfc.roles.transcript import SimulatedRun
+from secfc.roles.exchange import SERVER, PartyId, Role, SimulatedRun
 from secfc.scaling.noisy import NoisyStandardize, ScaleNoise
 from secfc.scaling.roles import (
     ScaledPlan,

@@ -31,10 +31,9 @@ from secfc.data.federation import Federation
 from secfc.data.party import Party
 from secfc.errors import Caution, InputError, SuspectedParties
 from secfc.roles.agreement import agree
-from secfc.roles.checks import refuse_if
 from secfc.roles.description import LOCAL, RunTerms, describe_plan, description_digest
 from secfc.roles.exchange import PREPARE, SERVER, Exchange, PartyId, Role, expect_messages, to_all
-from secfc.roles.messages import Message
+from secfc.roles.messages import Message, refuse_if
 from secfc.scaling import moments, noisy
 from secfc.scaling.noisy import NoisyScaling, NoisyStandardize, ScaleNoise
 from secfc.scaling.quartiles import (

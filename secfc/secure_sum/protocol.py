@@ -58,10 +58,16 @@ from numpy.typing import NDArray
 from field.code.reed_solomon import TooManyLiars, locate_words, off_polynomial
 from field.secrets.coins import Coins
 from secfc.errors import FaultyClient, FaultyServer, SuspectedParties, TooFewReplies
-from secfc.roles.checks import TOGETHER, check_all_residues, check_residues, is_array, refuse_if
-from secfc.roles.exchange import SERVER, Exchange, PartyId, Role, expect_messages, to_all
-from secfc.roles.messages import Contributors, Message
-from secfc.roles.transcript import Envelope
+from secfc.roles.exchange import SERVER, Envelope, Exchange, PartyId, Role, expect_messages, to_all
+from secfc.roles.messages import (
+    TOGETHER,
+    Contributors,
+    Message,
+    check_all_residues,
+    check_residues,
+    is_array,
+    refuse_if,
+)
 from secfc.secure_sum.plan import COMMITTEE as COMMITTEE
 from secfc.secure_sum.plan import SummandLayout as SummandLayout
 from secfc.secure_sum.plan import SumPlan as SumPlan

@@ -1,7 +1,7 @@
 """One party over links to its peers: the driver of a deployment, for any role.
 
 `secfc.transport.link` says what is written, over any `secfc.transport.channel`; what came waits in a
-`secfc.transport.mailbox`.  Who is at the other end of a link, and that nobody else can read it, is the
+`secfc.roles.exchange`.  Who is at the other end of a link, and that nobody else can read it, is the
 business of whoever opens it (TLS with both certificates checked); `secfc.transport.sealed` protects what
 clients say to one another even so.
 
@@ -33,10 +33,9 @@ from typing import Any, Protocol, TypeVar
 from secfc.errors import PartiesAway, ProtocolError
 from secfc.logs import log_event
 from secfc.roles.abort import is_loss
-from secfc.roles.exchange import END, Exchange, Inbox, PartyId, Role
+from secfc.roles.exchange import END, Exchange, Inbox, Mailbox, PartyId, Role
 from secfc.transport import wire
 from secfc.transport.link import BEAT, GOODBYE, NOTE, SHORT, Link
-from secfc.transport.mailbox import Mailbox
 
 __all__ = ["Link", "run_party"]
 
@@ -55,7 +54,13 @@ AGAIN = 3
 
 
 class Meter(Protocol):
-    """What is told how long a party computes, and how long it waits, exchange by exchange."""
+    """What is told how a party fares, exchange by exchange (`secfc.deploy.metrics.SiteMetrics`).
+
+    links: to its peers, and breaks of these, both from who meets them again.
+    """
+
+    links: Mapping[PartyId, Link]
+    breaks: int
 
     def computed(self, seconds: float) -> None: ...
 

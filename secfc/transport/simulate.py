@@ -1,6 +1,6 @@
 """All parties in one process: the driver of experiments, and the transcript of what everyone saw.
 
-Knows no algorithm.  Roles run in lockstep, each with a mailbox (`secfc.transport.mailbox`).  When nobody can
+Knows no algorithm.  Roles run in lockstep, each with a mailbox (`secfc.roles.exchange`).  When nobody can
 go on, the waiting roles are resumed with whatever came, as a deadline would, and judge for themselves whether
 it suffices.
 """
@@ -15,9 +15,7 @@ from typing import Any
 from field.kernels.compiling import working_clock
 from secfc.errors import ProtocolError, TooFewReplies
 from secfc.logs import log_exchange
-from secfc.roles.exchange import SERVER, Exchange, PartyId, Role
-from secfc.roles.transcript import Envelope, SimulatedRun, Transcript
-from secfc.transport.mailbox import Mailbox
+from secfc.roles.exchange import SERVER, Envelope, Exchange, Mailbox, PartyId, Role, SimulatedRun, Transcript
 
 # After a role has taken so many bytes, what it freed of them goes back to the system.
 LARGE = 1 << 26

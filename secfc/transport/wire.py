@@ -29,9 +29,8 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 import numpy as np
 from numpy.typing import NDArray
 
-from secfc.roles.exchange import blame_error
+from secfc.roles.exchange import Envelope, blame_error
 from secfc.roles.messages import TAGS, Message
-from secfc.roles.transcript import Envelope
 from secfc.transport.simulate import Faults, deliver_all
 
 Array = NDArray[Any]

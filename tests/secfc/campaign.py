@@ -86,10 +86,9 @@ from secfc.kmeans.starts import KMeansPlusPlus, RandomPoints
 from secfc.overlap import messages as partial_features
 from secfc.pipeline import seal_roles
 from secfc.privacy import Bound, Budget, Neighbors
-from secfc.roles import coin_toss
+from secfc.roles import agreement
 from secfc.roles import messages as shared
-from secfc.roles.exchange import ITERATE, SERVER, STRIDE, blame_error
-from secfc.roles.transcript import Envelope
+from secfc.roles.exchange import ITERATE, SERVER, STRIDE, Envelope, blame_error
 from secfc.scaling import moments
 from secfc.secure_sum import protocol
 from secfc.transport import wire
@@ -137,7 +136,7 @@ UNCHECKABLE = (
     joint.SetKeys,
     checking.ResharedPart,
     keeping.SelectedRowShare,
-    coin_toss.Commitment,
+    agreement.Commitment,
     protocol.SumShares,
     protocol.CodedSum,
     summing.Project,

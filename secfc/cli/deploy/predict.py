@@ -90,7 +90,7 @@ def _together(
     site: LoadedSite, kept: ModelFile, path: Path, new: Path | None, out: Path, *, force: bool
 ) -> None:
     """With all other sites and the server."""
-    from secfc.coded_kmeans.predict import PredictionAllowance
+    from secfc.coded_kmeans.parameters import PredictionAllowance
     from secfc.data.party import Party as Rows
 
     asked, me = site.agreed(), site.file.party

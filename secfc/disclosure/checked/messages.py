@@ -7,8 +7,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from secfc.roles.checks import check_numbers, check_unsigned, refuse_if
-from secfc.roles.messages import Message
+from secfc.roles.messages import Message, check_numbers, check_unsigned, refuse_if
 
 Array = NDArray[Any]
 
@@ -174,7 +173,7 @@ class PartDigests(Message, tag=196):
     """Member to member: digests of all that was opened, and of all that each of its parts says.
 
     heard: of what was opened last, under coins that are public.  parts: of its parts in order, all together
-    (`field.code.linear_digest`).
+    (`field.code.consistency`).
     """
 
     heard: bytes

@@ -35,9 +35,9 @@ from numpy.typing import NDArray
 
 from field.cached import cached_property
 from field.code.lagrange_code import LagrangeCode
+from field.code.masking import deal_part, expand_share, seeded_receivers, weighted_part
 from field.code.product_check import ProductCheck, least_repetitions
 from field.code.reply_check import OffPolynomial, open_words, sum_last
-from field.code.resharing import deal_part, expand_share, seeded_receivers, weighted_part
 from field.code.rows import CodedRows
 from field.ring.basis import Basis
 from field.secrets.coins import Coins
@@ -52,9 +52,8 @@ from secfc.disclosure.checked.messages import (
     ResharedPart,
 )
 from secfc.errors import SuspectedParties
-from secfc.roles.checks import check_residues
 from secfc.roles.exchange import SERVER, Exchange, PartyId, Role, blame_error, expect_all, expect_messages
-from secfc.roles.messages import Message
+from secfc.roles.messages import Message, check_residues
 
 Array = NDArray[Any]
 

@@ -42,6 +42,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from field.cached import cached_property
+from field.code.masking import deal_uniform, uniform_receivers
 from field.code.reply_check import (
     REPETITIONS,
     CheckWeights,
@@ -52,7 +53,6 @@ from field.code.reply_check import (
     sum_last,
     weigh_further,
 )
-from field.code.resharing import deal_uniform, uniform_receivers
 from field.code.rows import CodedRows
 from field.ring.basis import Basis
 from field.secrets.coins import Coins
@@ -70,9 +70,8 @@ from secfc.disclosure.checked.messages import (
     PartSums,
 )
 from secfc.errors import SuspectedParties
-from secfc.roles.checks import check_residues
 from secfc.roles.exchange import SERVER, Exchange, PartyId, Role, blame_error, to_all
-from secfc.roles.messages import Message
+from secfc.roles.messages import Message, check_residues
 
 Array = NDArray[Any]
 

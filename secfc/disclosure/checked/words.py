@@ -9,7 +9,7 @@ deviates is found out, whatever it tells to whom,
   own says nothing more: two versions of the words of one part would show an entry of a table.  A digest is
   told only where those before agree, so it is of words of one version;
 * after the last opening, two rounds more: a coin; then a digest of all that each of its parts said
-  (`field.code.linear_digest`).  All clients of a part must have the same, and those of all parts add up to
+  (`field.code.consistency`).  All clients of a part must have the same, and those of all parts add up to
   that of what was opened: at most a members deviate, so one of every part computes what is right, and its
   digest is right too;
 * shares of labels, under masks that all members expand of one key, go to every receiver from the first client
@@ -31,8 +31,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from field.code.linear_digest import SIZE as TAG
-from field.code.linear_digest import LinearDigest
+from field.code.consistency import SIZE as TAG
+from field.code.consistency import LinearDigest
 from field.ring.basis import Basis
 from field.secrets.coins import Coins
 from secfc.coded.messages import LabelShare, MaskedBits

@@ -18,8 +18,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from field.code.masking import PairKeys
-from field.code.resharing import weighted_part
+from field.code.masking import PairKeys, weighted_part
 from field.compare import dealer_protocol
 from field.compare.rounding import CenterRounding
 from field.secrets.coins import Coins
@@ -31,9 +30,8 @@ from secfc.disclosure.checked.steps import CheckingClient, check_further
 from secfc.disclosure.compare.dealer import mask_streams, table_streams
 from secfc.disclosure.compare.rounds import CommitteeRounds, add_residues, reconstruct
 from secfc.disclosure.compare.session import DEAL, SEND, SUM, ComparisonSession, check_words
-from secfc.roles.checks import check_residues
 from secfc.roles.exchange import Exchange, PartyId, Role
-from secfc.roles.messages import Message
+from secfc.roles.messages import Message, check_residues
 
 Array = NDArray[Any]
 

@@ -26,8 +26,7 @@ from secfc.coded.quorum import NOBODY_MISSED
 from secfc.disclosure.compare.candidates import candidates_in
 from secfc.disclosure.compare.rounds import StartedComparison
 from secfc.disclosure.compare.session import CommitteeChoice, ComparisonSession, labels_from_shares
-from secfc.disclosure.decoded.blinding import check_responders, mask_values
-from secfc.disclosure.decoded.verification import CheckedAnswer
+from secfc.disclosure.decoded.replies import CheckedAnswer, check_responders, mask_values
 from secfc.errors import FaultyServer
 from secfc.roles.exchange import SERVER, STRIDE, Exchange, PartyId, Role, expect_messages, to_all
 from secfc.roles.messages import Message

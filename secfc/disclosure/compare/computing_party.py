@@ -55,9 +55,8 @@ from secfc.disclosure.compare.session import (
     check_words,
     committee_size,
 )
-from secfc.roles.checks import check_residues
 from secfc.roles.exchange import SERVER, Exchange, PartyId, Role, to_all
-from secfc.roles.messages import Message
+from secfc.roles.messages import Message, check_residues
 
 Array = NDArray[Any]
 

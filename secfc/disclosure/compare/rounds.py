@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from field.compare.correlated_randomness import PartyRandomness
 from field.compare.dealer_protocol import Moves, combine_openings
-from field.kernels.threads import split_range
+from field.kernels.compiling import split_range
 from field.ring.basis import Basis
 from secfc.coded.messages import Corrections, MaskedBits, MissingMessages, RequestCorrections
 from secfc.coded.policy import DistanceOracle

@@ -33,10 +33,9 @@ from secfc.disclosure.compare.session import (
     should_prune,
 )
 from secfc.disclosure.decoded.distances import MaskedQuorum
-from secfc.disclosure.decoded.verification import verify_replies
+from secfc.disclosure.decoded.replies import verify_replies
 from secfc.errors import FaultyClient, Indispensable, TooFewReplies
-from secfc.kmeans.loop import Step, WeighedClusters, all_pairs, gains_between
-from secfc.kmeans.rounded import gains_of_squares, scaled_costs
+from secfc.kmeans.loop import Step, WeighedClusters, all_pairs, gains_between, gains_of_squares, scaled_costs
 from secfc.roles.exchange import Exchange, PartyId, Role, expect_messages, to_all
 from secfc.roles.messages import Message, compact_labels
 

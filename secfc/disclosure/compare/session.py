@@ -22,7 +22,7 @@ from field.compare.dealer_protocol import DealerSchedule
 from field.compare.rounding import CenterRounding
 from field.compare.shared_step import side_margin
 from field.compare.tournament import Tournament
-from field.kernels.threads import split_range
+from field.kernels.compiling import split_range
 from field.ring.basis import Basis, lanes_for
 from secfc.coded.messages import LabelShare
 from secfc.coded.plan import CodedPlan, RowLayout
@@ -51,8 +51,8 @@ from secfc.disclosure.compare.candidates import (
 )
 from secfc.errors import IncompatibleOptions, SuspectedParties
 from secfc.remedies import Remedy
-from secfc.roles.checks import check_residues
 from secfc.roles.exchange import SERVER, STRIDE, PartyId, blame_error
+from secfc.roles.messages import check_residues
 
 Array = NDArray[Any]
 

@@ -15,10 +15,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from field.secrets.coins import Coins
-from secfc.coded.blame import CheaterIdentification
-from secfc.coded.pairing import pair_keys
 from secfc.coded.plan import CodedPlan
-from secfc.coded.quorum import ServerContext
+from secfc.coded.quorum import CheaterIdentification, ServerContext
+from secfc.coded.sharing import pair_keys
 from secfc.coded.source import CodedSource
 from secfc.disclosure.compare.client import ComparisonClient
 from secfc.disclosure.compare.computing_party import ComputingParty

@@ -45,13 +45,12 @@ from field.compare.witnessed import WitnessedCommittee
 from field.ring.basis import Basis
 from field.ring.errors import InvalidValue
 from field.secrets.coins import Coins
-from secfc.coded.blame import CheaterIdentification
 from secfc.coded.messages import LabelShare, MaskedDistances, MissingMessages
-from secfc.coded.pairing import pair_keys
 from secfc.coded.plan import CodedPlan
 from secfc.coded.policy import DistanceOracle
 from secfc.coded.queries import Query
-from secfc.coded.quorum import NOBODY_MISSED, MissingMessageError, ServerContext
+from secfc.coded.quorum import NOBODY_MISSED, CheaterIdentification, MissingMessageError, ServerContext
+from secfc.coded.sharing import pair_keys
 from secfc.coded.source import CodedSource
 from secfc.disclosure.checked.blocks import check_deviating
 from secfc.disclosure.checked.steps import DEAL_ROW, MASKS, CheckingClient, deal_all
@@ -67,12 +66,11 @@ from secfc.disclosure.dealerless.steps import (
     StalledStep,
     setup_replicated_keys,
 )
-from secfc.disclosure.decoded.blinding import mask_values
 from secfc.disclosure.decoded.distances import CheckedQuorum, MaskedQuorum
+from secfc.disclosure.decoded.replies import mask_values
 from secfc.errors import FaultyServer
-from secfc.roles.checks import check_residues
 from secfc.roles.exchange import SERVER, Exchange, PartyId, Role, to_all
-from secfc.roles.messages import Message
+from secfc.roles.messages import Message, check_residues
 
 Array = NDArray[Any]
 

@@ -22,9 +22,8 @@ from field.compare.witnessed import FalseWords, Shared, Told, WitnessedCommittee
 from field.secrets.coins import Coins
 from secfc.coded.messages import MaskedBits, MissingMessages
 from secfc.errors import FaultyClient, SuspectedParties
-from secfc.roles.checks import is_array, refuse_if
 from secfc.roles.exchange import Exchange, PartyId, Role, expect_messages
-from secfc.roles.messages import Message
+from secfc.roles.messages import Message, is_array, refuse_if
 
 Array = NDArray[Any]
 M = TypeVar("M", bound=Message)

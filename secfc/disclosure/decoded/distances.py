@@ -15,23 +15,21 @@ from field.code.rows import cluster_sizes
 from field.code.wraparound_check import COLUMNS, TESTS, WORTH, fits_lanes
 from field.ring.basis import Basis
 from field.secrets.coins import Coins
-from secfc.coded.blame import CheaterIdentification
 from secfc.coded.messages import CodedDistances, MissingMessages
-from secfc.coded.pairing import pair_keys
 from secfc.coded.plan import CodedPlan
 from secfc.coded.policy import ClientPolicy, DecodedAnswers, DistanceOracle, ExactPolicy, PolicyCapabilities
 from secfc.coded.queries import Operation, Query, Subject
-from secfc.coded.quorum import AnyThreshold, Quorum, ServerContext, exclude_dropouts
+from secfc.coded.quorum import AnyThreshold, CheaterIdentification, Quorum, ServerContext, exclude_dropouts
+from secfc.coded.sharing import pair_keys
 from secfc.coded.source import CodedSource, decoding_source
 from secfc.data.inputs import SWITCH, WHOLE, check_fields
 from secfc.disclosure.decoded.polynomials import BlindedAnswer, DealtQuorum
-from secfc.disclosure.decoded.verification import CheckedAnswer, verify_replies
+from secfc.disclosure.decoded.replies import CheckedAnswer, verify_replies
 from secfc.errors import TooFewReplies
 from secfc.kmeans.bisecting import Bisecting
 from secfc.kmeans.starts import Start
-from secfc.roles.checks import check_residues
 from secfc.roles.exchange import Exchange, PartyId, Role, to_all
-from secfc.roles.messages import compact_labels
+from secfc.roles.messages import check_residues, compact_labels
 
 Array = NDArray[Any]
 
@@ -63,10 +61,10 @@ class Distances(ExactPolicy):
     Notes
     -----
     Replies that are bare or under zero-sum masks are checked before use
-    (`secfc.disclosure.decoded.verification`): up to t clients that lie end the run, and are not named.
+    (`secfc.disclosure.decoded.replies`): up to t clients that lie end the run, and are not named.
 
     With cheaters planned for, replies and dealings are checked, and what does not lie on a polynomial is
-    traced to its client (`secfc.coded.blame`).  That takes unblinded replies or dealt ones, so blinding is
+    traced to its client (`secfc.coded.quorum`).  That takes unblinded replies or dealt ones, so blinding is
     then always dealt.
     """
 
@@ -198,7 +196,7 @@ class CheckedQuorum(Quorum):
     Lanes are planned for rows that pass the test of shared rows, which may be thousands of times as large as
     honest ones; only a client that deviates has such rows.  Where the sums do not fit, rows are out of range:
     the question is put anew for all lanes, and so is every later one.  Coins are drawn for each question,
-    long after rows were shared.  All replies are checked (`secfc.disclosure.decoded.verification`).
+    long after rows were shared.  All replies are checked (`secfc.disclosure.decoded.replies`).
     """
 
     def __init__(self, responders: MaskedQuorum) -> None:

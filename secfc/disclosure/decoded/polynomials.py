@@ -26,17 +26,15 @@ from field.code.consistency import combine_shares, mask_words
 from field.code.masking import PairKeys, blinding_share, deal_from_seeds, mask_context, seeded_clients
 from field.ring.basis import Basis
 from field.secrets.coins import Coins
-from secfc.coded.blame import BLINDING, WORDS
 from secfc.coded.input_check import challenge_coins, check_count
 from secfc.coded.messages import BlindingShares, CheckedDistances, DealingChallenge
 from secfc.coded.plan import CodedPlan
 from secfc.coded.policy import DistanceOracle
 from secfc.coded.queries import Operation, Query, Subject
-from secfc.coded.quorum import Quorum, ServerContext
+from secfc.coded.quorum import BLINDING, WORDS, Quorum, ServerContext
 from secfc.errors import FaultyServer, LiarsExceeded, TooFewReplies
-from secfc.roles.checks import check_residues, well_formed
 from secfc.roles.exchange import SERVER, Exchange, PartyId, Role, expect_messages, to_all
-from secfc.roles.messages import Contributors, compact_labels
+from secfc.roles.messages import Contributors, check_residues, compact_labels, well_formed
 
 Array = NDArray[Any]
 

@@ -13,16 +13,15 @@ from numpy.typing import NDArray
 from field.ring.basis import Basis
 from field.ring.noise import DISTANCE, rounded_gaussian
 from field.secrets.coins import Coins
-from secfc.coded.blame import CheaterIdentification
 from secfc.coded.messages import CodedCenters, RevealCenters
-from secfc.coded.pairing import pair_keys
 from secfc.coded.plan import CodedPlan
 from secfc.coded.policy import ClientPolicy, DecodedAnswers, PolicyCapabilities
 from secfc.coded.queries import Operation
-from secfc.coded.quorum import Quorum, ServerContext
+from secfc.coded.quorum import CheaterIdentification, Quorum, ServerContext
+from secfc.coded.sharing import pair_keys
 from secfc.coded.source import CodedSource, decoding_source
-from secfc.disclosure.decoded.blinding import masked_reply
 from secfc.disclosure.decoded.distances import Distances, MaskedQuorum
+from secfc.disclosure.decoded.replies import masked_reply
 from secfc.disclosure.noise.budgeted import BudgetedPolicy, ReleaseCounts
 from secfc.disclosure.noise.noise import Noise
 from secfc.privacy.calibration import split_budget

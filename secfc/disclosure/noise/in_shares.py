@@ -18,13 +18,12 @@ from field.code.rows import cluster_sizes
 from field.ring.basis import Basis
 from field.ring.noise import discrete_gaussian
 from field.secrets.coins import Coins, StoredCoins
-from secfc.coded.blame import CheaterIdentification
 from secfc.coded.input_check import check_count
 from secfc.coded.messages import CodedCenters, CodedDistances, NoiseShares, RevealCenters
 from secfc.coded.plan import CodedPlan
 from secfc.coded.policy import ClientPolicy, DecodedAnswers, DistanceOracle, PolicyCapabilities
 from secfc.coded.queries import Operation, Query, Subject
-from secfc.coded.quorum import Quorum, ServerContext
+from secfc.coded.quorum import CheaterIdentification, Quorum, ServerContext
 from secfc.coded.source import CodedSource, decoding_source
 from secfc.disclosure.noise.budgeted import BudgetedPolicy, ReleaseCounts
 from secfc.disclosure.noise.noise import Noise
@@ -32,9 +31,8 @@ from secfc.errors import BudgetSpent, FaultyServer, InputError, PrivacyError, Su
 from secfc.privacy.calibration import discrete_multiplier
 from secfc.privacy.events import Composed, DistributedDiscreteGaussian, Event
 from secfc.privacy.ledger import Ledger
-from secfc.roles.checks import check_all, check_residues
 from secfc.roles.exchange import SERVER, Exchange, PartyId, Role, expect_messages, to_all
-from secfc.roles.messages import Contributors, compact_labels
+from secfc.roles.messages import Contributors, check_all, check_residues, compact_labels
 
 Array = NDArray[Any]
 

@@ -3,7 +3,7 @@
 A client's half.  State is what each member of the committee holds: shares of the labels, as bits and as
 residues (`field.compare.assignment_step`).  In every step but the first, whose labels are public,
 
-1. members share their parts of the labels with the responders (`field.code.resharing`);
+1. members share their parts of the labels with the responders (`field.code.masking`);
 2. responders sum points by labels: products of shares, dealt anew among the responders with the degree of
    shares again;
 3. responders measure distances to the centers with these sums; replies are checked, and members compare them
@@ -49,7 +49,7 @@ from secfc.disclosure.compare.session import DEAL, ComparisonSession
 from secfc.disclosure.compare.trusted_dealer import TrustedDealer
 from secfc.disclosure.dealerless.policy import Dealerless
 from secfc.disclosure.dealerless.steps import AnswerRounds, StalledStep
-from secfc.disclosure.decoded.blinding import mask_values
+from secfc.disclosure.decoded.replies import mask_values
 from secfc.disclosure.owner_labels.backend import LabelSharingBackend, StartedQuery
 from secfc.disclosure.owner_labels.dealer import DealerBackend
 from secfc.disclosure.owner_labels.dealerless import DealerlessBackend

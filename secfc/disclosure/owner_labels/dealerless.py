@@ -10,7 +10,7 @@ The committee is the 2 t + 1 responders, of whom any t know nothing.  In a step
    shared under 2 and products of shares: `F z` is opened, re-randomized.
 
 A member's residues are kept with its decode weight, so that all members' add up to the labels, as under a
-dealer.  Of whatever is shared anew t receivers expand theirs from seeds (`field.code.resharing`).
+dealer.  Of whatever is shared anew t receivers expand theirs from seeds (`field.code.masking`).
 """
 
 from __future__ import annotations
@@ -21,8 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from field.code.masking import PairKeys
-from field.code.resharing import deal_part, expand_share, seeded_receivers
+from field.code.masking import PairKeys, deal_part, expand_share, seeded_receivers
 from field.compare import dealer_protocol
 from field.compare.assignment_step import TESTS, AssignmentStep, SharedContest, SharedLabels, cluster_numbers
 from field.compare.bitslice import unpack_bits
@@ -41,8 +40,8 @@ from secfc.disclosure.dealerless.policy import DealerlessParty, winner_bits
 from secfc.disclosure.dealerless.steps import AnswerRounds, Computation, StalledStep
 from secfc.disclosure.owner_labels.backend import StartedQuery
 from secfc.disclosure.owner_labels.multiplication import rerandomize
-from secfc.roles.checks import check_residues
 from secfc.roles.exchange import Role
+from secfc.roles.messages import check_residues
 
 Array = NDArray[Any]
 

@@ -7,8 +7,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from secfc.roles.checks import is_array, refuse_if
-from secfc.roles.messages import Message
+from secfc.roles.messages import Message, is_array, refuse_if
 
 Array = NDArray[Any]
 

@@ -12,8 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from field.code.lagrange_code import transfer_matrix
-from field.code.masking import PairKeys
-from field.code.resharing import deal_part, expand_share, seeded_receivers, weighted_part
+from field.code.masking import PairKeys, deal_part, expand_share, seeded_receivers, weighted_part
 from field.code.rows import ClusterSums, CodedRows, cluster_sizes
 from field.compare import shared_step as maths
 from field.compare.assignment_step import AssignmentStep, SharedLabels
@@ -36,9 +35,8 @@ from secfc.disclosure.compare.session import CommitteeChoice, ComparisonSession
 from secfc.disclosure.dealerless.steps import AnswerRounds, StalledStep
 from secfc.disclosure.owner_labels.messages import SizeShare
 from secfc.errors import SuspectedParties
-from secfc.roles.checks import check_residues
 from secfc.roles.exchange import PartyId, Role
-from secfc.roles.messages import Message
+from secfc.roles.messages import Message, check_residues
 
 Array = NDArray[Any]
 

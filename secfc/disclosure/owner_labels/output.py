@@ -4,7 +4,7 @@ Public owners: every member of the committee tells an owner its share of the dig
 
 Hidden owners (`Private()` membership): nobody may see which rows an owner asks for.  It shares a bit a row, 1
 where it holds the row, with the responders; members share their parts of the labels' numbers, counted from 1,
-in the same way (`field.code.resharing`).  A responder multiplies both, and tells the owner its weighted part
+in the same way (`field.code.masking`).  A responder multiplies both, and tells the owner its weighted part
 of the product at one data point, plus masks that it shares with every other responder and that cancel.  So
 the owner learns the number of its rows, 0 for all others.  No mask of the dealer has part in it.
 """
@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from field.cached import cached_property
 from field.code.lagrange_code import LagrangeCode
-from field.code.resharing import deal_part, expand_share, seeded_receivers, weighted_part
+from field.code.masking import deal_part, expand_share, seeded_receivers, weighted_part
 from field.code.rows import CodedRows
 from field.compare import bitslice
 from field.compare.assignment_step import SharedLabels, select_planes
@@ -39,9 +39,8 @@ from secfc.disclosure.dealerless.steps import AnswerRounds, StalledStep
 from secfc.disclosure.owner_labels.messages import OwnShare, SelectedRowShare
 from secfc.disclosure.owner_labels.multiplication import SecureMultiplication, label_bits
 from secfc.errors import SuspectedParties
-from secfc.roles.checks import check_residues
 from secfc.roles.exchange import STRIDE, Exchange, PartyId, Role, expect_messages
-from secfc.roles.messages import Message
+from secfc.roles.messages import Message, check_residues
 
 Array = NDArray[Any]
 

@@ -15,7 +15,7 @@ from secfc.coded.policy import LabelSharing
 from secfc.coded.queries import Operation, SharedStep, Subject
 from secfc.disclosure.compare.session import ComparisonSession
 from secfc.errors import SuspectedParties
-from secfc.kmeans.divisive_seeding import Moves
+from secfc.kmeans.loop import Moves
 from secfc.roles.exchange import SERVER, PartyId
 from secfc.roles.messages import compact_labels
 

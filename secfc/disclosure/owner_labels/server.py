@@ -26,9 +26,17 @@ from secfc.disclosure.owner_labels.multiplication import (
     step_continuation,
 )
 from secfc.disclosure.owner_labels.run_state import PublicRunState
-from secfc.kmeans.divisive_seeding import CostRequest, GainRequest, Move, Moves, RefineRequest, SplitRequest
-from secfc.kmeans.loop import Stepper, Trace
-from secfc.kmeans.rounded import scaled_costs
+from secfc.kmeans.loop import (
+    CostRequest,
+    GainRequest,
+    Move,
+    Moves,
+    RefineRequest,
+    Source,
+    SplitRequest,
+    Trace,
+    scaled_costs,
+)
 from secfc.roles.exchange import Exchange, Role, expect_messages, to_all
 from secfc.roles.messages import compact_labels
 
@@ -76,7 +84,7 @@ class OwnerLabelsServer:
 
         return (yield from run.led(moves(self.plan.d), answer))
 
-    def __call__(self, start: Array | PublicRunState, k: int, max_iter: int, source: Stepper) -> Role[Trace]:
+    def __call__(self, start: Array | PublicRunState, k: int, max_iter: int, source: Source) -> Role[Trace]:
         """A run of which the server knows the start, and sizes; of several, what it costs in the end.
 
         If all points are in one cluster, a run ends with labels, which all know.

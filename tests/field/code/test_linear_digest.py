@@ -7,10 +7,10 @@ import pytest
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from field import Basis
+from field.code.consistency import SIZE, LinearDigest, combine_words
 from field.code.lagrange_code import LagrangeCode
-from field.code.linear_digest import SIZE, LinearDigest, combine_words
+from field.code.masking import deal_uniform, uniform_receivers
 from field.code.reply_check import open_words
-from field.code.resharing import deal_uniform, uniform_receivers
 from field.ring.basis import LANE_PRIMES, MERSENNE_61
 from field.secrets.coins import SeededCoins
 from tests.nightly import short

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from field.code.lagrange_code import LagrangeCode, transfer_rows
-from field.code.resharing import deal_part, expand_share, seeded_receivers, weighted_part
+from field.code.masking import deal_part, expand_share, seeded_receivers, weighted_part
 from field.ring.basis import LANE_PRIMES, Basis
 from field.secrets.coins import SeededCoins
 

@@ -9,6 +9,7 @@ import pytest
 from field import Basis
 from field.code.distances import between_pairs, distance_margins, half_gaps
 from field.code.lagrange_code import LagrangeCode
+from field.code.masking import weighted_part
 from field.code.reply_check import (
     REPETITIONS,
     DistanceCheck,
@@ -22,7 +23,6 @@ from field.code.reply_check import (
     sum_last,
     weigh_further,
 )
-from field.code.resharing import weighted_part
 from field.code.rows import coded_rows
 from field.ring.basis import LANE_PRIMES, MERSENNE_61
 from field.secrets.coins import SeededCoins

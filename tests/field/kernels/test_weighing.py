@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from field.code.rows import coded_rows
-from field.kernels import weighing
+from field.kernels import microkernel
 from field.ring.basis import LANE_PRIMES, Basis
 from tests.strategies import extreme_residues
 
@@ -54,7 +54,7 @@ def test_sums_go_on_from_piece_to_piece(monkeypatch):
     # More tiles than are added before the cache is left.
     basis, m = Basis(LANE_PRIMES[:1]), 48 * 200
     rows, weights = extreme_residues(basis, (m, 5), 3), extreme_residues(basis, (64, m), 4)
-    assert weighing._CACHED // (4 * 48 * 64) < 200
+    assert microkernel._CACHED // (4 * 48 * 64) < 200
     got = coded_rows(basis, m, 5)
     got.add_rows(0, rows)
     want = basis.matmul(weights, rows)

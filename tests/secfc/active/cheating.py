@@ -15,8 +15,7 @@ from field.code.range_check import MaskSelection, MaskShortage, project_integers
 from secfc.algorithm import PublicFacts
 from secfc.coded.plan import CodedPlan
 from secfc.coded_kmeans import algorithm1
-from secfc.roles.exchange import SERVER
-from secfc.roles.transcript import SimulatedRun
+from secfc.roles.exchange import SERVER, SimulatedRun
 from secfc.transport.simulate import simulate
 
 BOUND = 8.0

@@ -13,7 +13,7 @@ import secfc
 from secfc.data.inputs import with_parameters
 from secfc.errors import ProtocolError
 from secfc.privacy import Bound, Budget, Neighbors
-from secfc.roles.transcript import Envelope
+from secfc.roles.exchange import Envelope
 from tests.secfc.campaign import BASE, Network, Scenario, Silent, check, first_and_last, sizes_between
 
 vary = with_parameters

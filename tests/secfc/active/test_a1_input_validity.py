@@ -11,7 +11,7 @@ from field.code import range_check
 from field.code.consistency import DealingFault
 from field.ring.basis import LANE_PRIMES, Basis
 from secfc.coded import input_check
-from secfc.coded.blame import RANGE
+from secfc.coded.quorum import RANGE
 from secfc.data.inputs import build_algorithm
 from secfc.disclosure.decoded import distances
 from secfc.errors import FaultyClient, SuspectedParties
@@ -291,7 +291,7 @@ def test_what_is_inconsistent_in_the_last_lane_only_is_refused(seed):
 
 def tells_another_coin(told):
     """A server that tells one client another coin of client-3, which did not commit to it there either."""
-    from secfc.roles.coin_toss import CoinToss
+    from secfc.roles.agreement import CoinToss
 
     def equivocate(envelope):
         told.append(envelope.kind)

@@ -17,7 +17,7 @@ from secfc.data.inputs import build_algorithm
 from secfc.disclosure.compare.client import ComparisonClient
 from secfc.disclosure.compare.computing_party import ComputingParty
 from secfc.disclosure.compare.server import CommitteeServer
-from secfc.disclosure.decoded import blinding as blinded
+from secfc.disclosure.decoded import replies as blinded
 from secfc.errors import FaultyServer, SuspectedParties
 from secfc.kmeans.loop import Trace
 from secfc.kmeans.starts import GivenLabels

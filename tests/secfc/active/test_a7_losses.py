@@ -19,9 +19,9 @@ from numba.core.compiler_lock import global_compiler_lock
 
 import secfc
 from field.cached import cached_property
-from field.code.resharing import uniform_receivers
+from field.code.masking import uniform_receivers
 from field.compare import dealer_protocol
-from field.kernels.threads import run_parallel
+from field.kernels.compiling import run_parallel
 from secfc.coded.messages import LabelShare, MissingMessages
 from secfc.coded.quorum import exclude_dropouts
 from secfc.disclosure.checked.steps import CheckingClient

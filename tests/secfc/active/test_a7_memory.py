@@ -14,9 +14,8 @@ import pytest
 from secfc.coded.messages import CodedDistances
 from secfc.disclosure.checked.messages import OwnersHeard
 from secfc.roles.abort import Abort
-from secfc.roles.exchange import END, Exchange
+from secfc.roles.exchange import END, Exchange, Mailbox
 from secfc.transport import wire
-from secfc.transport.mailbox import Mailbox
 from secfc.transport.network import run_party
 from tests.secfc.queries import leaves, query, unchecked, with_leaf
 from tests.secfc.transport.test_sealed import at, pair

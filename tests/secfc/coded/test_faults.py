@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 import secfc
 from field import SeededCoins
-from secfc.coded.blame import DEALING, CheaterIdentification, DealingVerdict
+from secfc.coded.quorum import DEALING, CheaterIdentification, DealingVerdict
 from secfc.coded.union import Disputes, Multiplicities
 from secfc.data.inputs import with_parameters
 from secfc.errors import (
@@ -375,7 +375,7 @@ def test_the_campaign_notices_a_server_that_takes_suspicion_for_proof(monkeypatc
 
 def test_the_campaign_notices_roles_that_check_nothing(monkeypatch):
     monkeypatch.setattr("secfc.coded.queries._refuse", lambda wrong, why: None)
-    for module in ("secfc.roles.checks", "secfc.coded.messages"):
+    for module in ("secfc.roles.messages", "secfc.coded.messages"):
         monkeypatch.setattr(f"{module}.refuse_if", lambda wrong, rule: None)
     found = first_failure(SCENARIOS["bare, centers"], actions=("malform",))
     assert isinstance(found, (ValueError, IndexError, KeyError, TypeError, MemoryError, OverflowError))

@@ -16,8 +16,8 @@ from field.code.consistency import DealingFault
 from field.code.masking import seeded_clients
 from field.ring.basis import LANE_PRIMES
 from secfc.attacks.views import View
-from secfc.coded.blame import BLINDING, DEALING, MALFORMED, OFF, WORDS
 from secfc.coded.messages import CheckedDistances, RowShares
+from secfc.coded.quorum import BLINDING, DEALING, MALFORMED, OFF, WORDS
 from secfc.coded_kmeans.adversary_view import DecodedView
 from secfc.data.inputs import build_algorithm
 from secfc.errors import SuspectedParties

@@ -7,7 +7,7 @@ import secfc
 from field import SeededCoins
 from secfc.algorithm import PublicFacts
 from secfc.coded.messages import PublicKey
-from secfc.coded.pairing import pair_keys
+from secfc.coded.sharing import pair_keys
 from secfc.errors import FaultyClient
 from secfc.roles.messages import Contributors
 

@@ -17,7 +17,7 @@ from secfc.disclosure import AssignmentsOnly, FinalLabelsOnly
 from secfc.disclosure.compare import client as participant
 from secfc.disclosure.compare import trusted_dealer
 from secfc.disclosure.compare.session import may_open_distances
-from secfc.disclosure.decoded import blinding
+from secfc.disclosure.decoded import replies
 from secfc.errors import FaultyClient, FaultyServer, TooFewReplies
 from secfc.kmeans.bisecting import Bisecting
 from secfc.kmeans.starts import CenterSeparation, GivenLabels, KMeansPlusPlus
@@ -191,7 +191,7 @@ class Overheard:
         self.colluding = max(1, t) if colluding is None else colluding
         paired, hide, answer = (
             trusted_dealer.pair_keys,
-            blinding.mask_values,
+            replies.mask_values,
             participant.ComparisonClient.__init__,
         )
 
@@ -211,7 +211,7 @@ class Overheard:
             client.colluding = self.colluding
 
         monkeypatch.setattr(trusted_dealer, "pair_keys", pair_keys)
-        for module in (blinding, participant):
+        for module in (replies, participant):
             monkeypatch.setattr(module, "mask_values", hidden)
         if colluding is not None:
             monkeypatch.setattr(participant.ComparisonClient, "__init__", init)

@@ -15,7 +15,7 @@ import pytest
 from scipy.stats import chi2
 
 import secfc
-from field.code import resharing
+from field.code import masking
 from field.compare import correlated_randomness
 from field.compare.bitslice import unpack_bits
 from field.ring.basis import LANE_PRIMES
@@ -169,10 +169,10 @@ def test_labels_dealt_with_noise_of_degree_one_show(monkeypatch):
     monkeypatch.setattr(
         multiplication,
         "seeded_receivers",
-        lambda code, holder, receivers: resharing.seeded_receivers(thin(code), holder, receivers),
+        lambda code, holder, receivers: masking.seeded_receivers(thin(code), holder, receivers),
     )
     monkeypatch.setattr(
-        multiplication, "deal_part", lambda code, *dealing: resharing.deal_part(thin(code), *dealing)
+        multiplication, "deal_part", lambda code, *dealing: masking.deal_part(thin(code), *dealing)
     )
     assert list(together(labeled(FEW))) == [True, True, False]
 

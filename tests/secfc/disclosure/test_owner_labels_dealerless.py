@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from field.code import resharing
+from field.code import masking
 from field.secrets.coins import Coins
 from secfc.attacks.views import View
 from secfc.disclosure.owner_labels import dealerless
@@ -129,9 +129,9 @@ def test_without_masks_or_noise_the_same_test_fails(broken, monkeypatch):
         monkeypatch.setattr(Coins, "mask", lambda self, out: None)
     else:
         monkeypatch.setattr(
-            resharing, "expand_share", lambda code, size, seed: code.basis.reduce(np.zeros(size, int))
+            masking, "expand_share", lambda code, size, seed: code.basis.reduce(np.zeros(size, int))
         )
-        monkeypatch.setattr(dealerless, "expand_share", resharing.expand_share)
+        monkeypatch.setattr(dealerless, "expand_share", masking.expand_share)
     result = once()
     number = 0 if broken == "masks" else 1
     assert not any(is_uniform(octets(result, coalition)[number]) for coalition in COALITIONS)

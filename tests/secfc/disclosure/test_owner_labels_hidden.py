@@ -10,7 +10,7 @@ from scipy.stats import chi2
 
 import secfc
 from field.code.lagrange_code import LagrangeCode
-from field.code.resharing import deal_part
+from field.code.masking import deal_part
 from field.ring.basis import LANE_PRIMES, Basis
 from secfc.data.inputs import build_algorithm
 from secfc.disclosure.owner_labels.output import HiddenOwners

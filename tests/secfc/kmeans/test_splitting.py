@@ -16,7 +16,7 @@ from secfc.data.inputs import build_algorithm
 from secfc.disclosure import OwnLabels
 from secfc.disclosure.owner_labels.client import OwnerLabelsClient
 from secfc.errors import FaultyServer, SuspectedParties
-from secfc.kmeans import divisive_seeding
+from secfc.kmeans import loop
 from secfc.kmeans.bisecting import clusters_to_split
 from secfc.kmeans.loop import PlainSource, lloyd
 from secfc.kmeans.splitting import Splitting, SplitTree
@@ -93,8 +93,8 @@ def test_labels_are_exact_at_every_step(monkeypatch):
         return recorded
 
     monkeypatch.setattr(OwnerLabelsClient, "state", spy)
-    monkeypatch.setattr(divisive_seeding, "split_in_halves", record(divisive_seeding.split_in_halves))
-    monkeypatch.setattr(divisive_seeding, "nearest_step", record(divisive_seeding.nearest_step))
+    monkeypatch.setattr(loop, "split_in_halves", record(loop.split_in_halves))
+    monkeypatch.setattr(loop, "nearest_step", record(loop.nearest_step))
     result, plain = both(federation(5, 150, 3, 2), k=9, max_iter=20)
     assert_same(result, plain)
     wanted = [np.zeros(150, int), *wanted, *plain.history[1:]]
@@ -138,16 +138,12 @@ def test_points_that_are_all_equal_stay_in_one_cluster():
 
 def test_a_cut_is_across_the_mean_and_ties_go_to_the_first_half():
     points = np.array([[4, 0], [0, 0], [-4, 0], [0, 0]])
-    halves = divisive_seeding.split_in_halves(
-        PlainSource(points), np.zeros(4, np.int32), np.array([[1, -1]], np.int8)
-    )
+    halves = loop.split_in_halves(PlainSource(points), np.zeros(4, np.int32), np.array([[1, -1]], np.int8))
     assert halves.tolist() == [0, 0, 1, 0]
     # Two clusters, each by its own direction.
     points = np.concatenate([points, points + 100])
     labels = np.repeat(np.arange(2, dtype=np.int32), 4)
-    halves = divisive_seeding.split_in_halves(
-        PlainSource(points), labels, np.array([[1, 1], [-1, 1]], np.int8)
-    )
+    halves = loop.split_in_halves(PlainSource(points), labels, np.array([[1, 1], [-1, 1]], np.int8))
     assert halves.tolist() == [0, 0, 1, 0, 3, 2, 2, 2]
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from field import SeededCoins
 from secfc.errors import FaultyClient, FaultyServer, TooFewReplies
-from secfc.roles.coin_toss import (
+from secfc.roles.agreement import (
     Coin,
     CoinToss,
     Commitment,

@@ -17,9 +17,8 @@ from field.ring.basis import Basis
 from secfc.errors import FaultyClient, FaultyServer, SuspectedParties, TooFewReplies
 from secfc.overlap.starts import Synchronized
 from secfc.privacy import Bound, Budget
-from secfc.roles.checks import TOGETHER
 from secfc.roles.exchange import SERVER
-from secfc.roles.messages import Contributors
+from secfc.roles.messages import TOGETHER, Contributors
 from secfc.scaling.noisy import NoisyStandardize
 from secfc.secure_sum import protocol as aggregate
 from secfc.secure_sum.protocol import (

@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from secfc.roles.exchange import PHASE, Exchange
-from secfc.transport.mailbox import Mailbox
+from secfc.roles.exchange import PHASE, Exchange, Mailbox
 
 
 def waiting(number=0, expect=("a",), **options):

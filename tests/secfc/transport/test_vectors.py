@@ -29,8 +29,8 @@ from field.ring.basis import LANE_PRIMES, MERSENNE_61, Basis
 from field.secrets.channels import Identity, subkey
 from field.secrets.coins import Coins, SeededCoins
 from secfc.algorithm import PublicFacts
-from secfc.coded.pairing import pair_keys
-from secfc.roles import coin_toss
+from secfc.coded.sharing import pair_keys
+from secfc.roles import agreement
 from secfc.roles.description import PROTOCOL, description_digest
 from secfc.roles.exchange import SERVER
 from secfc.transport import wire
@@ -176,7 +176,7 @@ def handshake():
 
 def commitments():
     """Coins that clients toss together."""
-    table = coin_toss.CoinToss(("alpha", "beta", "gamma"), description_digest(b'{"protocol":0}'), 2)
+    table = agreement.CoinToss(("alpha", "beta", "gamma"), description_digest(b'{"protocol":0}'), 2)
     coins = [secret("coin", j) for j in range(3)]
     there = np.array([True, False, True])
     values = np.frombuffer(coins[0] + coins[2], np.uint8).reshape(2, 32)
@@ -196,7 +196,7 @@ def commitments():
         "seed": {"there": there.tolist(), "seed": seed.hex()},
         "for a purpose": {
             "purpose": "secfc-vector",
-            "seed": coin_toss.derive_seed(seed, b"secfc-vector").hex(),
+            "seed": agreement.derive_seed(seed, b"secfc-vector").hex(),
         },
     }
 

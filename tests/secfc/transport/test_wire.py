@@ -38,10 +38,9 @@ from secfc.feddp import messages as summing
 from secfc.kmeans.loop import all_pairs
 from secfc.kmeans.starts import RandomPoints
 from secfc.overlap import messages as overlap
-from secfc.roles import abort, coin_toss
+from secfc.roles import abort, agreement
 from secfc.roles import messages as shared
-from secfc.roles.exchange import SERVER, Exchange
-from secfc.roles.transcript import Envelope
+from secfc.roles.exchange import SERVER, Envelope, Exchange
 from secfc.scaling.roles import OpenedSumsDigest
 from secfc.secure_sum import protocol
 from secfc.transport import wire
@@ -185,7 +184,7 @@ def ends(draw):
 def tossed(draw):
     there = draw(npst.arrays(np.bool_, st.integers(0, 4)))
     values = npst.arrays(np.uint8, (int(there.sum()), 32), elements=st.integers(0, 255))
-    return coin_toss.TossedCoins(there, draw(values))
+    return agreement.TossedCoins(there, draw(values))
 
 
 @st.composite
@@ -438,9 +437,9 @@ MESSAGES = {
     overlap.LocalGaussians: local_gaussians(),
     overlap.CentroidShares: centroid_shares(),
     overlap.CodedPairDistances: coded_apart(),
-    coin_toss.Commitment: st.builds(coin_toss.Commitment, exactly(32)),
-    coin_toss.Coin: st.builds(coin_toss.Coin, exactly(32)),
-    coin_toss.TossedCoins: tossed(),
+    agreement.Commitment: st.builds(agreement.Commitment, exactly(32)),
+    agreement.Coin: st.builds(agreement.Coin, exactly(32)),
+    agreement.TossedCoins: tossed(),
     summing.NoisyCenters: st.builds(
         summing.NoisyCenters, arrays(dtype=np.float64, axes=(2, 2), elements=finite)
     ),
@@ -488,7 +487,7 @@ def test_every_message_class_has_a_tag():
     modules = (
         (own, shared.Message),
         (summing, shared.Message),
-        (coin_toss, shared.Message),
+        (agreement, shared.Message),
         (union, union.Message),
     )
     for module, base in modules:
@@ -728,9 +727,9 @@ def examples():
         overlap.CentroidShares(np.ones((1, 1, 2), np.uint32), np.zeros((1, 1, 2, 2), np.uint32)),
         overlap.CodedPairDistances(np.arange(4, dtype=np.uint32).reshape(1, 4), np.array([2, 2])),
         summing.NoisyCenters(np.ones((1, 2))),
-        coin_toss.Commitment(bytes(range(32))),
-        coin_toss.Coin(bytes(range(32))),
-        coin_toss.TossedCoins(np.array([True, False]), np.arange(32, dtype=np.uint8).reshape(1, 32)),
+        agreement.Commitment(bytes(range(32))),
+        agreement.Coin(bytes(range(32))),
+        agreement.TossedCoins(np.array([True, False]), np.arange(32, dtype=np.uint8).reshape(1, 32)),
         united.Disputes(np.array([1, 4], np.int64)),
         merging.DivisionShares(*(np.full((1, 2, 3), value, np.uint32) for value in (7, 8))),
         merging.MaskedRows(np.full((1, 2, 3), 7, np.uint32)),

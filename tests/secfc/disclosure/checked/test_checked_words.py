@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import secfc
-from field.code.linear_digest import LinearDigest
+from field.code.consistency import LinearDigest
 from field.ring.basis import Basis
 from secfc.algorithm import PublicFacts
 from secfc.coded.messages import Corrections, LabelShare, MaskedBits

@@ -1,20 +1,4 @@
-"""Replies that a server decodes are checked before it uses them (`field.code.reply_check`).
-
-Else a client that adds to its reply turns each published label into a threshold test of its choice, and reads
-all rows in some hundred steps.  The server has the distances, so it compares weighted sums of these with what
-clients tell of their shares.  In rounds after the question's:
-
- 0  t + 1 responders commit to coins, and deal shares of a random row 0 and of masks u; then all reply;
- 3  the server says that it has all replies: from here on they are fixed;
- 4  who dealt opens its coin to all, and tells a digest of all coins in 5, as in
-    `secfc.disclosure.checked.steps`;
- 6  responders tell one another their words for A, and test that they lie on a polynomial;
- 7  they tell the server their words for V, which must fit what it decoded.
-
-Who sees what: the server replies of row 0 under u, which are uniform, and V, which follows from what it
-decoded; clients A, which is uniform, also to t of them with the server.  A client that falls silent is
-replaced, and the question put anew.
-"""
+"""Replies to a server that decodes: under zero-sum masks, so it gets their weighted sum, and checked."""
 
 from __future__ import annotations
 
@@ -29,9 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from field.code.distances import widest_multiple
-from field.code.masking import PairKeys
+from field.code.masking import PairKeys, add_mask, mask_context, mask_for, masking_partners
 from field.code.reply_check import DistanceCheck, HalfCheck, PairCheck, ReplyCheck
 from field.code.rows import cluster_sizes
+from field.code.wraparound_check import compress_distances
 from field.ring.basis import Basis
 from field.secrets.coins import Coins
 from secfc.coded.messages import CodedDistances, CodedGains, MissingMessages
@@ -50,12 +35,115 @@ from secfc.disclosure.checked.steps import (
     deal_all,
     hear_coins,
 )
-from secfc.disclosure.decoded.blinding import blind_reply, check_responders
-from secfc.roles.checks import check_residues
+from secfc.errors import FaultyServer
 from secfc.roles.exchange import SERVER, Exchange, PartyId, Role, expect_messages, to_all
-from secfc.roles.messages import Message
+from secfc.roles.messages import Message, check_residues
 
 Array = NDArray[Any]
+
+
+def masked_reply(
+    plan: CodedPlan,
+    me: int,
+    keys: PairKeys,
+    colluding: int,
+    question: Query,
+    measured: DistanceOracle,
+) -> Role[CodedDistances | MissingMessages | None]:
+    """The reply under a mask that only the weighted sum over all responders sheds; or whose key I lack."""
+    yield from ()
+    check_responders(plan, question)
+    if me not in question.responders:
+        return None
+    return blind_reply(plan, me, keys, colluding, question, measured)
+
+
+def blind_reply(
+    plan: CodedPlan,
+    me: int,
+    keys: PairKeys,
+    colluding: int,
+    question: Query,
+    measured: DistanceOracle,
+    further: Array | None = None,
+    *,
+    bare: bool = False,
+) -> CodedDistances | MissingMessages:
+    """A responder's masked reply, with what it is checked by (lanes, more); or whose key it lacks.
+
+    bare: whether only the latter is masked.
+    """
+    values = measured.distances(plan.lanes(measured.sizes))
+    hidden = values[:, :0] if bare else values
+    lacking = NOBODY_MISSED
+    if not bare or further is not None:
+        lacking = mask_values(plan, me, keys, colluding, question, hidden, further)
+    if lacking.size:
+        return MissingMessages(0, lacking)
+    lanes = plan.honest_lanes(measured.sizes)
+    if not question.coins or lanes == len(values):
+        return CodedDistances(values, further=further)
+    first, sums = compress_distances(plan.code, values, lanes, question.coins)
+    return CodedDistances(first, sums=sums, further=further)
+
+
+def check_responders(plan: CodedPlan, question: Query) -> None:
+    """Raises FaultyServer for responders whose masks do not cancel."""
+    asked = question.responders.tolist()
+    if len(asked) != plan.code.threshold(2) or sorted(asked) != asked:
+        raise FaultyServer(SERVER, "asked for masks of other clients than a threshold of them, in order")
+
+
+def mask_values(
+    plan: CodedPlan,
+    me: int,
+    keys: PairKeys,
+    colluding: int,
+    question: Query,
+    values: Array,
+    further: Array | None = None,
+) -> Array:
+    """Mask a responder's values (lanes, *shape) in place; or the numbers of clients whose keys it lacks.
+
+    Without their masks the reply would be bare, so then it must not leave.
+    further: (lanes, more), perhaps of fewer lanes, masked so that they add up as they are, without weights.
+    """
+    responders = tuple(question.responders.tolist())
+    peers = masking_partners(plan.code, responders, me, len(values), colluding)
+    context = mask_context(plan.code, responders, len(values), values.shape[1:], question.digest)
+    streams = keys.streams(question.round, context, peers)
+    lacking = np.array(sorted(set(peers) - set(streams)), np.int32)
+    if not lacking.size:
+        add_mask(plan.code, responders, me, streams, values, colluding)
+        if further is not None:
+            basis, weights = (
+                plan.code.basis.prefix(len(further)),
+                plan.code.decoding_weights(responders, 2)[1],
+            )
+            mask = mask_for(plan.code, responders, me, streams, len(further), further.shape[1:], colluding)
+            mine = weights[: len(further), responders.index(me), None]
+            further[...] = basis.add(further, basis.multiply(mask, mine))
+    return lacking
+
+
+# --------------------------------------------------------------------------------------------------
+# Replies that a server decodes are checked before it uses them (`field.code.reply_check`).
+#
+# Else a client that adds to its reply turns each published label into a threshold test of its choice, and
+# reads all rows in some hundred steps.  The server has the distances, so it compares weighted sums of these
+# with what clients tell of their shares.  In rounds after the question's:
+#
+#  0  t + 1 responders commit to coins, and deal shares of a random row 0 and of masks u; then all reply;
+#  3  the server says that it has all replies: from here on they are fixed;
+#  4  who dealt opens its coin to all, and tells a digest of all coins in 5, as in
+#     `secfc.disclosure.checked.steps`;
+#  6  responders tell one another their words for A, and test that they lie on a polynomial;
+#  7  they tell the server their words for V, which must fit what it decoded.
+#
+# Who sees what: the server replies of row 0 under u, which are uniform, and V, which follows from what it
+# decoded; clients A, which is uniform, also to t of them with the server.  A client that falls silent is
+# replaced, and the question put anew.
+
 
 FIXED = 3
 
