@@ -70,6 +70,7 @@ def functions(source: str) -> list[Function]:
     return [node for node in ast.walk(ast.parse(source)) if isinstance(node, Function)]
 
 
+@functools.cache
 def public_functions(source: str) -> list[str]:
     """Names of the functions of a module that do not begin with an underscore."""
     return [n.name for n in ast.parse(source).body if isinstance(n, Function) and n.name[0] != "_"]
@@ -108,10 +109,15 @@ def classes(sources: dict[str, str]) -> dict[str, list[str]]:
     """Paths by name of class."""
     found: dict[str, list[str]] = collections.defaultdict(list)
     for path, source in sources.items():
-        for node in ast.parse(source).body:
-            if isinstance(node, ast.ClassDef):
-                found[node.name].append(path)
+        for name in public_classes(source):
+            found[name].append(path)
     return found
+
+
+@functools.cache
+def public_classes(source: str) -> list[str]:
+    """Names of a module's classes."""
+    return [node.name for node in ast.parse(source).body if isinstance(node, ast.ClassDef)]
 
 
 def importers(sources: dict[str, str]) -> dict[str, set[str]]:
@@ -119,16 +125,23 @@ def importers(sources: dict[str, str]) -> dict[str, set[str]]:
     modules = {path[:-3].replace("/", ".").removesuffix(".__init__"): path for path in sources}
     found: dict[str, set[str]] = {path: set() for path in sources}
     for path, source in sources.items():
-        for node in ast.walk(ast.parse(source)):
-            named = []
-            if isinstance(node, ast.Import):
-                named = [alias.name for alias in node.names]
-            elif isinstance(node, ast.ImportFrom) and node.module:
-                full = {f"{node.module}.{alias.name}" for alias in node.names}
-                named = [*(full & modules.keys())] or [node.module]
-            for module in named:
-                if module in modules and modules[module] != path:
-                    found[modules[module]].add(path)
+        for module, names in imports(source):
+            named = [full for name in names if (full := f"{module}.{name}") in modules] or [module]
+            for one in named:
+                if one in modules and modules[one] != path:
+                    found[modules[one]].add(path)
+    return found
+
+
+@functools.cache
+def imports(source: str) -> list[tuple[str, tuple[str, ...]]]:
+    """What a file imports: modules, each with the names that are taken from it."""
+    found: list[tuple[str, tuple[str, ...]]] = []
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            found += [(alias.name, ()) for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            found.append((node.module, tuple(alias.name for alias in node.names)))
     return found
 
 
@@ -141,12 +154,14 @@ def crumbs(sources: dict[str, str]) -> set[str]:
     }
 
 
+@functools.cache
 def getattr_defaults(source: str) -> int:
     """Calls of `getattr` that name a default."""
     calls = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Call)]
     return sum(isinstance(c.func, ast.Name) and c.func.id == "getattr" and len(c.args) == 3 for c in calls)
 
 
+@functools.cache
 def protocols(source: str) -> int:
     """Classes that are typing.Protocol's."""
     found = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.ClassDef)]

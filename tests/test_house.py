@@ -1,6 +1,7 @@
 """Names and files stay as the rules of CONTRIBUTING.md want them: what is not so yet may only become less."""
 
 import ast
+import functools
 import re
 
 import pytest
@@ -61,12 +62,19 @@ def one_worded(sources):
 
 def vague_docstrings(sources):
     """Docstrings whose first line begins with a pronoun or a preposition, as path: line."""
-    for path, source in sources.items():
-        for node in ast.walk(ast.parse(source)):
-            if isinstance(node, ast.ClassDef | ast.FunctionDef):
-                first = (ast.get_docstring(node) or "").split("\n")[0]
-                if VAGUE.match(first):
-                    yield f"{path}: {first}"
+    return [
+        f"{path}: {line}"
+        for path, source in sources.items()
+        for line in first_lines(source)
+        if VAGUE.match(line)
+    ]
+
+
+@functools.cache
+def first_lines(source):
+    """The first line of each docstring of a file's classes and functions."""
+    found = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.ClassDef | ast.FunctionDef)]
+    return [(ast.get_docstring(node) or "").split("\n")[0] for node in found]
 
 
 def shared_names(sources):
