@@ -192,6 +192,12 @@ TABLE = (
         "nothing: counts that no rows have end the run, others pass", "unnoticed", "counts",
     ),
     DeviationRow(
+        "a client that counts rows of its invention, `SharedProfile()`",
+        "sizes and means of clusters, by anything",
+        "**the sum of however few rows others have in a cluster**, as its own count towards the floor",
+        "nothing: sums that no rows have end the run, others pass", "unnoticed", "profile",
+    ),
+    DeviationRow(
         "up to `t` members that tell false shares of a secure sum, of opened centers, or of distances of "
         "local clusters", "nothing", "nothing",
         "who reads waits for `2t + 1` shares (of distances `3t + 1`) and refuses what is on no polynomial; "
@@ -267,7 +273,10 @@ def kinds_of(algorithm: Any, plan: Any = None) -> frozenset[str]:
     """
     capabilities = algorithm.capabilities
     if not isinstance(algorithm, SecFC):
-        return frozenset(["sums"] if type(algorithm).__name__ in ("FedDPKMeans", "MaskedLloyd") else [])
+        name = type(algorithm).__name__
+        if name == "SharedProfile":
+            return frozenset({"sums", "profile"})
+        return frozenset(["sums"] if name in ("FedDPKMeans", "MaskedLloyd") else [])
     policy, found = capabilities.policy, set[str]()
     for kind, word in ((Distances, "distances"), (OwnLabels, "owners"), (FinalLabelsOnly, "final")):
         found |= {word} if isinstance(policy, kind) else set()

@@ -297,7 +297,7 @@ def check_possible(plan: ScaledPlan, degree: int, totals: Array) -> None:
 
 
 def compare_digests(
-    plan: ScaledPlan,
+    plan: Any,
     committee: tuple[PartyId, ...],
     me: PartyId,
     exponents: Array,

@@ -129,6 +129,7 @@ def test_every_row_is_told_to_somebody() -> None:
         "several",
         "alone",
         "counts",
+        "profile",
         "rounded",
     }
     assert rows_about(words) == TABLE
