@@ -1,6 +1,7 @@
 """Comparisons without a dealer whose parts are played by two: one that lies ends the run before a label."""
 
 import dataclasses
+import functools
 from collections import Counter
 
 import numpy as np
@@ -73,9 +74,13 @@ KINDS = (
 )
 
 
+@functools.cache
+def undisturbed():
+    return run("t=2")
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_client_that_falls_silent_changes_no_label(kind):
-    full = run("t=2")
     for client in ("client-0", "client-4")[: short(1, nightly=2)]:
         gone = []
 
@@ -83,19 +88,18 @@ def test_a_client_that_falls_silent_changes_no_label(kind):
             gone.extend([1] * ((e.sender, e.kind) == (client, kind)))
             return () if e.sender == client and gone else (e,)
 
-        assert same_runs(full, run("t=2", faults=faults))
+        assert same_runs(undisturbed(), run("t=2", faults=faults))
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_one_lost_message_changes_no_label(kind):
-    full = run("t=2")
     for number in range(short(1, nightly=40)):
         count = iter(range(1 << 30))
 
         def faults(e, number=number, count=count):
             return () if e.kind == kind and next(count) == 5 * number else (e,)
 
-        assert same_runs(full, run("t=2", faults=faults))
+        assert same_runs(undisturbed(), run("t=2", faults=faults))
 
 
 def test_without_a_client_to_spare_one_that_is_lost_ends_the_run():

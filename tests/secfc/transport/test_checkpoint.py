@@ -195,7 +195,7 @@ def test_all_crash_at_any_exchange(name, sealed, crashes, tmp_path):
 
 def test_all_crash_while_messages_are_under_way(tmp_path):
     expected = secfc.fit(OPEN, federation())
-    for crash in range(0, len(expected.transcript), short(13, nightly=1)):
+    for crash in range(0, len(expected.transcript), short(37, nightly=1)):
         network = Network()
         network.left = crash
         options = {"checkpoint": tmp_path / str(crash), "faults": network}
@@ -210,7 +210,7 @@ def test_all_crash_while_messages_are_under_way(tmp_path):
 def test_all_crash_before_and_after_each_record(method, late, tmp_path, monkeypatch):
     expected = secfc.fit(OPEN, federation())
     write = getattr(Journal, method)
-    for crash in itertools.count(0, short(8, nightly=1)):
+    for crash in itertools.count(0, short(19, nightly=1)):
         calls = itertools.count()
 
         def dying(self, what, calls=calls, crash=crash):
@@ -656,7 +656,7 @@ async def reviving(make, names, victim, at, told, **options):
 @pytest.mark.parametrize("victim", ["client-1", SERVER])
 def test_one_party_crashes_over_sockets_and_the_others_wait(victim, told, tmp_path):
     fed = federation()
-    for at in itertools.count(1, short(3, nightly=1)):
+    for at in itertools.count(1, short(7, nightly=1)):
         make, close = builders(OPEN, fed, tmp_path / str(at))
         died, results = asyncio.run(
             asyncio.wait_for(reviving(make, (*fed.names, SERVER), victim, at, told), 60)
@@ -724,7 +724,7 @@ def test_an_absence_that_is_too_long_suspends_a_run_and_ends_none(victim, tmp_pa
         return dict(zip(names, await asyncio.gather(*parties, return_exceptions=True), strict=True))
 
     suspended = 0
-    for at in itertools.count(1, short(4, nightly=1)):
+    for at in itertools.count(1, short(9, nightly=1)):
         make, close = builders(OPEN, fed, tmp_path / str(at), telling=True)
         got = asyncio.run(asyncio.wait_for(run(make, at, 0.1), 60))
         if not isinstance(got.pop(victim), Crash):
@@ -1040,7 +1040,7 @@ def test_a_killed_command_resumes(tmp_path):
     shown = ("--disclosure", "distances")  # whose journals are large enough to be killed in between
 
     def command(labels, *more):
-        return ["run", *files, "-k", "3", "--n-init", "6", "--labels", str(labels), "--json", *shown, *more]
+        return ["run", *files, "-k", "3", "--n-init", "3", "--labels", str(labels), "--json", *shown, *more]
 
     whole = CliRunner().invoke(cli.main, command(tmp_path / "whole.csv"))
     assert whole.exit_code == 0, whole.output
@@ -1048,7 +1048,7 @@ def test_a_killed_command_resumes(tmp_path):
     keep = ("--checkpoint", str(directory))
     server, args = journal_path(directory, SERVER), command(tmp_path / "labels.csv", *keep)
     # Killed early, then after more of it.
-    for size in (25_000, 75_000):
+    for size in (25_000, 50_000):
         process = subprocess.Popen(
             [sys.executable, "-m", "secfc.cli", *args], stdout=subprocess.DEVNULL, cwd=Path.cwd()
         )
