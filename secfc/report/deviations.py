@@ -97,11 +97,13 @@ TABLE = (
     ),
     DeviationRow(
         "up to `t` clients in sums by labels that stay shared, `OwnLabels()`, `FinalLabelsOnly()`",
-        "nothing, but for labels of new points", "nothing",
+        "nothing", "nothing",
         "products are checked before a center depends on them, but for `2**-60`; shares of the last sums "
-        "that go to clients which did not respond are not", "noticed", "owners|final",
+        "that go to clients which did not respond when new points are labeled by them, if `ell + t` that "
+        "did respond play", "noticed", "owners|final",
         (f"{MOVED}::test_it_is_refused_before_a_size_depends_on_it",
          f"{MOVED}::test_without_the_check_sizes_count_rows_on_a_side_of_its_choice",
+         f"{SHARED}::test_false_shares_of_the_last_sums_are_noticed_when_they_are_used",
          f"{PRODUCTS}::test_whatever_is_added_to_products_is_noticed"),
     ),
     DeviationRow(

@@ -11,6 +11,7 @@ from field import SystemCoins
 from secfc.coded.messages import LabelShare, MaskedCenters, MaskedDistances, MaskedSum
 from secfc.disclosure.checked import products, steps
 from secfc.disclosure.checked.messages import MaskedRow, MaskSums, PartSums
+from secfc.disclosure.owner_labels import client
 from secfc.disclosure.owner_labels.messages import OwnShare, SizeShare
 from secfc.errors import SuspectedParties
 from secfc.kmeans.starts import RandomLabels, RandomPoints
@@ -204,12 +205,68 @@ def test_a_part_of_a_rounded_center_that_is_dealt_off_the_code_is_noticed():
         run("rounded", faults=faults)
 
 
-def silent_from(client, turn):
+@pytest.mark.parametrize("way", ["own labels", *by_night("own labels, nobody deals", "rounded")])
+def test_false_sizes_of_the_last_step_end_the_run_before_an_owner_is_told_a_label(way, monkeypatch):
+    """Client 1 tells a false share of sizes; one step more is taken, of which no sizes are used."""
+    real, said = client.rerandomize, []
+
+    def rerandomize(first, share, me, streams):
+        out = real(first, share, me, streams)
+        if me == 1:
+            said.append(1)
+            if len(said) == last - 1:
+                out = first.add(out, np.ones_like(out))
+        return out
+
+    last = 1 << 30
+    monkeypatch.setattr(client, "rerandomize", rerandomize)
+    run(way)
+    last, said = len(said), []
+    faults, told = told_until(lambda e: (e,))
+    with pytest.raises(SuspectedParties, match="do not fit the shares of labels and rows"):
+        run(way, faults=lambda e: faults(e) if isinstance(e.body, OwnShare) else (e,))
+    assert not told
+    # Positive control: it is the claim about sizes that notices.
+    said = []
+    monkeypatch.setattr(products, "size_claim", lambda basis, *_: lambda coins: nothing(basis))
+    assert run(way).n_iter >= 1
+
+
+def nothing(basis):
+    """An inner product of no numbers, which is zero."""
+    none = np.empty((basis.lanes, 0), basis.dtype)
+    return none, none, np.zeros(basis.lanes, basis.dtype)
+
+
+@pytest.mark.parametrize("way", ["own labels", *by_night("own labels, nobody deals", "hidden sizes")])
+def test_false_shares_of_the_last_sums_are_noticed_when_they_are_used(way):
+    """Who does not respond has its share unchecked, and responds when new points come and another is gone."""
+
+    def faults(e):
+        if (e.sender, e.recipient, e.kind) != ("client-1", "client-5", "ResharedPart"):
+            return (e,)
+        values = e.body.values.copy()
+        values[0, 0] ^= 1
+        return (dataclasses.replace(e, body=dataclasses.replace(e.body, values=values)),)
+
+    def predict(result):
+        return result.model.predict(
+            federation(n=6, m=48),
+            coins=lambda party: SystemCoins(),
+            drive=lambda roles, *_: simulate(roles, faults=gone("client-4", "MaskedDistances")),
+        )
+
+    assert len(predict(whole(way))) == 6
+    with pytest.raises(SuspectedParties, match="lies on no polynomial; nothing of this step was opened"):
+        predict(run(way, faults=faults))
+
+
+def silent_from(lost, turn):
     """A client that falls silent for good before its turn-th message in steps."""
     count = iter(range(1 << 30))
 
     def faults(e):
-        if e.sender != client or e.round < ITERATE:
+        if e.sender != lost or e.round < ITERATE:
             return (e,)
         return (e,) if next(count) < turn else ()
 
@@ -242,11 +299,11 @@ def test_ten_thousand_honest_checks_are_not_refused_with_clients_lost_at_every_m
         data = federation(n=6, m=30, seed=seed)
         honest = secfc.fit(algorithm, data, seed=seed)
         said = [e for e in honest.transcript.envelopes if e.round >= ITERATE]
-        client = rng.choice(sorted({e.sender for e in said} - {SERVER, "client-0"}))
-        said = [e.kind for e in said if e.sender == client]
+        lost = rng.choice(sorted({e.sender for e in said} - {SERVER, "client-0"}))
+        said = [e.kind for e in said if e.sender == lost]
         for turn in rng.integers(len(said), size=4).tolist():
             number += 1
-            found = secfc.fit(algorithm, data, seed=seed, faults=silent_from(client, turn))
+            found = secfc.fit(algorithm, data, seed=seed, faults=silent_from(lost, turn))
             for c, a, b in zip(found.plan.clients, honest.labels, found.labels, strict=True):
-                assert c == client or (a == b).all(), (seed, client, turn, said[turn])
+                assert c == lost or (a == b).all(), (seed, lost, turn, said[turn])
     print(f"{way}: {len(checks)} checks in {number} runs")
