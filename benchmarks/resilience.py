@@ -33,8 +33,8 @@ import numpy as np
 import secfc
 from benchmarks.common import Row, in_turns, run_grid, show
 from benchmarks.runtime import Seconds, repeated
-from field.code.consistency import combine_shares, deal_mask, judge_dealing, mask_words
-from field.code.distances import decode_nearest, screen_nearest
+from field.code.consistency import combine_shares, deal_mask, judge_dealing, mask_words, screen_liars
+from field.code.distances import decode_nearest
 from field.code.lagrange_code import LagrangeCode, transfer_matrix
 from field.code.masking import PairKeys, add_mask, mask_context, masking_partners
 from field.code.rows import coded_rows
@@ -103,6 +103,14 @@ def measure(cell: Row, budget: float) -> Iterator[Row]:
                 "exact": verdicts[name],
             }
     yield from whole_runs(code, cell, budget)
+
+
+def screen_nearest(
+    code: LagrangeCode, values: dict[int, Array], liars: int, sizes: Array, labels: Array, coins: Any
+) -> Any:
+    """Nearest centers from replies of which up to `liars` are false, and who lied."""
+    good, named = screen_liars(code, values, 2, liars, coins)
+    return *decode_nearest(code, {j: values[j] for j in good}, sizes, labels), named
 
 
 # --- decode ----------------------------------------------------------------------------------------

@@ -28,7 +28,7 @@ replies, which is why dealings are checked before replies are.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
@@ -155,48 +155,6 @@ class ParityChecks:
         return np.array([LANE - p for p in self.basis.primes], np.int64)
 
 
-def find_consistent(
-    code: LagrangeCode,
-    values: Mapping[int, Array],
-    degree: int,
-    liars: int,
-    coins: Coins,
-    attempt: Callable[[ParityChecks], tuple[int, int] | None],
-    *,
-    bits: int = BITS,
-    read: int | None = None,
-) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """(clients whose values passed, liars named): attempts until no check fails, fresh ones every time.
-
-    values[j] is (lanes, k, m).  attempt(checks) looks at checks.clients' values only and says some (h, i)
-    where a check fails, or None.  read: how many values the first attempt looks at, R + liars by default:
-    of that many, at least R are honest.  Each liar that is named leaves one less to look at, so liars past
-    the planned number may go unnoticed here.
-
-    Raises TooFewValues and TooManyLiars as `locate_liars`, and has its bound.
-    """
-    clients = sorted_clients(code, values, degree, liars)
-    basis = code.basis.prefix(values[clients[0]].shape[0])
-    count = checks_needed(code.basis, liars, bits)
-    read = code.threshold(degree) + liars if read is None else read
-    named: tuple[int, ...] = ()
-    while True:
-        left = tuple(j for j in clients if j not in named)
-        # One check more after the first attempt, see `miss_bound`.
-        rows = count + bool(named)
-        checks = ParityChecks.draw(code, basis, left[: read - len(named)], degree, rows, coins)
-        place = attempt(checks)
-        if place is None:
-            return checks.clients, named
-        h, i = place
-        words = {j: values[j][:, h, i, None] for j in left}
-        try:
-            named = tuple(sorted(named + locate_words(code, words, degree, liars - len(named))))
-        except TooManyLiars as error:
-            suspects = tuple(sorted(named + error.suspects))
-            raise TooManyLiars(liars, len(clients), error.needed, suspects) from None
-
-
 # --- who is off the polynomial ---------------------------------------------------------------------
 
 
@@ -241,10 +199,9 @@ def screen_liars(
     Of that many agreeing values at least threshold(degree) are honest, so they lie on the true
     polynomial; whoever lies among the rest is not read, and not named unless it lies where another does.
     Arguments, errors and probability are those of `locate_liars`.  More liars than planned are noticed surely
-    only there: use it where that matters more than time.  `field.code.distances.screen_nearest` decodes in
-    the same pass.
+    only there: use it where that matters more than time.
     """
-    return _search(code, values, degree, liars, coins, bits, None)
+    return _search(code, values, degree, liars, coins, bits, code.threshold(degree) + liars)
 
 
 def _search(
@@ -254,16 +211,36 @@ def _search(
     liars: int,
     coins: Coins,
     bits: int,
-    read: int | None,
+    read: int,
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """(clients whose values passed, liars named): attempts until no check fails, fresh ones every time.
+
+    read: how many values the first attempt looks at.  Each liar that is named leaves one less to look at, so
+    liars past the planned number may go unnoticed here.
+    """
     flat = {j: v.reshape(v.shape[0], 1, -1) if v.ndim != 3 else v for j, v in values.items()}
     if any(v.strides[2] != v.itemsize for v in flat.values()):
         # The kernel needs contiguous rows; lanes and clusters may have any stride.
         flat = {j: np.ascontiguousarray(v) for j, v in flat.items()}
-    done = np.zeros(1, np.int64)
-    return find_consistent(
-        code, flat, degree, liars, coins, lambda checks: checks.failing(flat, done), bits=bits, read=read
-    )
+    clients = sorted_clients(code, flat, degree, liars)
+    basis = code.basis.prefix(flat[clients[0]].shape[0])
+    count, done = checks_needed(code.basis, liars, bits), np.zeros(1, np.int64)
+    named: tuple[int, ...] = ()
+    while True:
+        left = tuple(j for j in clients if j not in named)
+        # One check more after the first attempt, see `miss_bound`.
+        rows = count + bool(named)
+        checks = ParityChecks.draw(code, basis, left[: read - len(named)], degree, rows, coins)
+        place = checks.failing(flat, done)
+        if place is None:
+            return checks.clients, named
+        h, i = place
+        words = {j: flat[j][:, h, i, None] for j in left}
+        try:
+            named = tuple(sorted(named + locate_words(code, words, degree, liars - len(named))))
+        except TooManyLiars as error:
+            suspects = tuple(sorted(named + error.suspects))
+            raise TooManyLiars(liars, len(clients), error.needed, suspects) from None
 
 
 # --- random words of long shares -------------------------------------------------------------------

@@ -14,14 +14,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from field.code.consistency import BITS, ParityChecks, find_consistent, locate_liars, screen_liars
 from field.code.lagrange_code import LagrangeCode
 from field.code.rows import ClusterSums, CodedRows
 from field.kernels.compiling import run_parallel, split_range
 from field.kernels.scalar import centered
 from field.ring.basis import LANE, Basis
 from field.ring.uint128 import UInt128
-from field.secrets.coins import Coins
 
 Array = NDArray[Any]
 
@@ -56,92 +54,24 @@ def decode_nearest(
     if not code.basis.can_fold:
         scaled = decode_scaled(code, values)
         return scaled.nearest(sizes), scaled.within(labels)
-    decoder = _Decoder(code, values, sizes, labels, threads)
-    decoder.decode(tuple(sorted(values)))
-    return decoder.result
+    from field.kernels import decoding
 
-
-def screen_nearest(
-    code: LagrangeCode,
-    values: Mapping[int, Array],
-    liars: int,
-    sizes: Array,
-    labels: Array,
-    coins: Coins,
-    *,
-    everybody: bool = False,
-    threads: int = 1,
-    bits: int = BITS,
-) -> tuple[Array, tuple[int, ...], tuple[int, ...]]:
-    """What `decode_nearest` gives although up to `liars` clients lie, and the liars that were named.
-
-    The same as `field.code.consistency.screen_liars` and then `decode_nearest`, with the same coins, errors
-    and probability, in one pass over the replies: the lies are looked for where the distances are decoded.
-    A cluster without points is neither decoded nor checked.  everybody: check all values and not just
-    threshold(2) + liars of them, as `field.code.consistency.locate_liars` does, and name whoever lies.
-
-    Raises TooFewValues and TooManyLiars.
-    """
-    if not code.basis.can_fold:
-        if everybody:
-            named = locate_liars(code, values, 2, liars, coins, bits=bits)
-            good = tuple(j for j in values if j not in named)
-        else:
-            good, named = screen_liars(code, values, 2, liars, coins, bits=bits)
-        return *decode_nearest(code, {j: values[j] for j in good}, sizes, labels), named
-    decoder = _Decoder(code, values, sizes, labels, threads)
-    read = len(values) if everybody else None
-    _, named = find_consistent(code, values, 2, liars, coins, decoder.attempt, bits=bits, read=read)
-    return *decoder.result, named
-
-
-class _Decoder:
-    """Fused decoding of 30-bit lanes, in one part a thread; keeps what is done when a check fails."""
-
-    def __init__(
-        self, code: LagrangeCode, values: Mapping[int, Array], sizes: Array, labels: Array, threads: int
-    ) -> None:
-        self.code, self.values, self.labels, self.threads = code, values, labels, threads
-        self.sizes = sizes.astype(np.int64)
-        self.parts = split_range(len(labels), threads)
-        self.done = np.zeros((len(self.parts), 1), np.int64)
-        self.nearest = np.empty(len(labels), np.int32)
-        self.within = np.zeros((len(self.parts), len(sizes), 3), np.uint64)
-
-    def attempt(self, checks: ParityChecks) -> tuple[int, int] | None:
-        """Decode what is left from those clients if no check fails, or say (h, i) where the first does."""
-        return self.decode(checks.clients, checks.factors)
-
-    def decode(self, clients: tuple[int, ...], checks: Array | None = None) -> tuple[int, int] | None:
-        values = {j: self.values[j] for j in clients}
-        chosen, weights, c = _factors(self.code, clients, len(next(iter(values.values()))) if values else 0)
-        # The decoding uses the first of the clients, the checks all.
-        replies = [values[j] for j in (chosen if checks is None else clients)]
-        places: list[tuple[int, int] | None] = run_parallel(
-            [partial(self._part, q, replies, weights, c, checks) for q in range(len(self.parts))],
-            self.threads,
-        )
-        failing = [q for q, place in enumerate(places) if place is not None]
-        if not failing:
-            return None
-        # Parts behind it are decoded again: what counts as done is all before the first failing check.
-        self.done[failing[0] + 1 :] = 0
-        return places[failing[0]]
-
-    def _part(self, q: int, replies: list[Array], weights: Array, c: Array, checks: Any) -> Any:
-        from field.kernels import decoding
-
-        rows = self.parts[q]
-        place = decoding.decode_nearest(
-            [reply[:, :, rows] for reply in replies], weights, c, self.sizes, self.labels[rows],
-            self.nearest[rows], self.within[q], checks, self.done[q],
-        )  # fmt: skip
-        return None if place is None else (place[0], rows.start + place[1])
-
-    @property
-    def result(self) -> tuple[Array, tuple[int, ...]]:
-        totals = self.within.astype(object).sum(axis=0)
-        return self.nearest, tuple(sum(word << (64 * q) for q, word in enumerate(row)) for row in totals)
+    replies, weights, c = _prepare(code, values)
+    parts = split_range(len(labels), threads)
+    nearest, counts = np.empty(len(labels), np.int32), sizes.astype(np.int64)
+    within = np.zeros((len(parts), len(sizes), 3), np.uint64)
+    run_parallel(
+        [
+            partial(
+                decoding.decode_nearest, [reply[:, :, rows] for reply in replies], weights, c, counts,
+                labels[rows], nearest[rows], within[q],
+            )
+            for q, rows in enumerate(parts)
+        ],
+        threads,
+    )  # fmt: skip
+    totals = within.astype(object).sum(axis=0)
+    return nearest, tuple(sum(word << (64 * q) for q, word in enumerate(row)) for row in totals)
 
 
 def _prepare(code: LagrangeCode, values: Mapping[int, Array]) -> tuple[list[Array], Array, Array]:

@@ -45,11 +45,6 @@ class ClusterPairs:
         return np.array([b for a in range(self.k) for b in range(a + 1, self.k)], np.int64)
 
 
-def one_hot_sums(basis: Basis, one_hot: Array, points: Array) -> Array:
-    """Sums of points (lanes, m, d) by one-hot labels (lanes, k, m): (lanes, k, d), of twice the degree."""
-    return basis.matmul(one_hot, points)
-
-
 def one_hot_sizes(basis: Basis, one_hot: Array) -> Array:
     """Sizes (lanes, k) from one-hot labels (lanes, k, m)."""
     # Fewer than 2**30 residues below 2**31.
@@ -184,15 +179,6 @@ def _weighted(basis: Basis, weights: Array, values: Array) -> Array:
 def _joined(basis: Basis, parts: tuple[Array, ...]) -> Array:
     """Parts, flat, one after the other: (lanes, N)."""
     return np.concatenate([part.reshape(basis.lanes, -1) for part in parts], axis=1).astype(basis.dtype)
-
-
-def bisector_values(basis: Basis, planes: Array, columns: Array) -> Array:
-    """Every pair's number for every point: (lanes, pairs, m), of twice the degree.
-
-    planes: (lanes, pairs, 1 + d) of `bisector_shares`, reduced.  columns: (lanes, 1 + d, m), a row of ones
-    above the points' features.
-    """
-    return basis.matmul(planes, columns)
 
 
 def exclusive_or(basis: Basis, x: Array, y: Array, product: Array) -> Array:

@@ -4,8 +4,7 @@ Plain loops on purpose: decoding reads every reply once and is bound by memory; 
 version gained 15 % on large inputs and lost with many replies.  Works chunk by chunk, so that
 nothing as large as a reply is stored.  Assumes c < 2^12 and trusts its arrays.
 
-Parity checks (`field.code.consistency` draws them) are sums of the replies that vanish if nobody lies.  They
-are evaluated on a chunk just before it is decoded, so every reply still comes from memory once.
+Parity checks (`field.code.consistency` draws them) are sums of the replies that vanish if nobody lies.
 """
 
 from __future__ import annotations
@@ -290,27 +289,19 @@ def _decode_row(
     start: Any,
     stop: Any,
     weights: Any,
-    checks: Any,
     c: Any,
     inverses: Any,
     residues: Any,
     low: Any,
     high: Any,
 ) -> Any:
-    """Fill low and high with the digits of the integers for cluster h, rows start..stop - 1.
-
-    Returns a row where a check fails, or -1.
-    """
+    """Fill low and high with the digits of the integers for cluster h, rows start..stop - 1."""
     rows = np.empty(addresses.size, np.int64)
     for lane in range(c.size):
         for j in range(rows.size):
             rows[j] = addresses[j] + 4 * (lane * steps[j, 0] + h * steps[j, 1])
-        i = _check_row(rows, start, stop, checks[lane], c[lane], residues[lane])
-        if i >= 0:
-            return i
-        _combine_row(rows[: weights.shape[1]], start, stop, weights[lane], c[lane], residues[lane])
+        _combine_row(rows, start, stop, weights[lane], c[lane], residues[lane])
     _lift(residues, stop - start, c, inverses, low, high)
-    return -1
 
 
 @compiled()
@@ -318,13 +309,12 @@ def _combine(addresses: Any, steps: Any, weights: Any, c: Any, low: Any, high: A
     k, m = low.shape
     inverses, radix = _radix_inverses(c), _radix(c)
     residues = np.empty((c.size, CHUNK), np.uint32)
-    unchecked = np.empty((c.size, 0, 0), np.int64)
     for start in range(0, m, CHUNK):
         stop = min(m, start + CHUNK)
         for h in range(k):
             a = low[h, start:stop]
             b = high[h, start:stop] if c.size > 2 else high[0, :0]
-            _decode_row(addresses, steps, h, start, stop, weights, unchecked, c, inverses, residues, a, b)
+            _decode_row(addresses, steps, h, start, stop, weights, c, inverses, residues, a, b)
             if c.size > 2:
                 for i in range(stop - start):
                     # low + radix * high is below 2^120.
@@ -371,7 +361,6 @@ def _nearest_chunk(
     addresses: Any,
     steps: Any,
     weights: Any,
-    checks: Any,
     c: Any,
     inverses: Any,
     squares: Any,
@@ -384,12 +373,8 @@ def _nearest_chunk(
     label: Any,
     labels: Any,
     within: Any,
-    found: Any,
 ) -> Any:
-    """Labels for rows start..stop - 1 and their contribution to within; the rest is scratch.
-
-    Stops at a check that fails, and says in found where.
-    """
+    """Labels for rows start..stop - 1 and their contribution to within; the rest is scratch."""
     n, k = stop - start, squares.size
     wide = c.size > 2
     radix = _radix(c)
@@ -404,10 +389,7 @@ def _nearest_chunk(
         if squares[h] == 0:
             continue
         a, b = low[h], high[h if wide else 0]
-        i = _decode_row(addresses, steps, h, start, stop, weights, checks, c, inverses, residues, a, b)
-        if i >= 0:
-            found[0], found[1] = h, i
-            return
+        _decode_row(addresses, steps, h, start, stop, weights, c, inverses, residues, a, b)
         per = 1.0 / np.float64(squares[h])
         if wide:
             for i in range(n):
@@ -441,18 +423,14 @@ def _decode_nearest(
     addresses: Any,
     steps: Any,
     weights: Any,
-    checks: Any,
     c: Any,
     sizes: Any,
     old: Any,
-    done: Any,
     labels: Any,
     within: Any,
-    found: Any,
 ) -> Any:
-    """The chunks that are not done."""
-    if done[0] == 0:
-        within[:] = 0
+    """Chunk by chunk."""
+    within[:] = 0
     m, k = labels.size, sizes.size
     squares = (sizes * sizes).astype(np.uint64)
     inverses = _radix_inverses(c)
@@ -463,15 +441,10 @@ def _decode_nearest(
     best = np.empty(width, np.float64)
     close = np.empty(width, np.int64)
     label = np.empty(width, np.int64)
-    chunks = (m + CHUNK - 1) // CHUNK
-    for chunk in range(done[0], chunks):
-        done[0] = chunk
-        _nearest_chunk(chunk * CHUNK, min(m, chunk * CHUNK + CHUNK), addresses, steps, weights, checks, c,
+    for start in range(0, m, CHUNK):
+        _nearest_chunk(start, min(m, start + CHUNK), addresses, steps, weights, c,
                        inverses, squares, old, residues, low, high, best, close, label,
-                       labels, within, found)  # fmt: skip
-        if found[1] >= 0:
-            return
-    done[0] = chunks
+                       labels, within)  # fmt: skip
 
 
 def _addressed(replies: Any) -> Any:
@@ -504,44 +477,31 @@ def decode_nearest(
     old: Any,
     labels: Any,
     within: Any,
-    checks: Any = None,
-    done: Any = None,
-) -> Any:
+) -> None:
     """Label every row with its nearest center, exactly, straight from R replies.
 
     D[h, i] is what `combine` would give: s_h^2 times a squared distance.  Nothing of size m k is
     stored.
 
     sizes    int64 (k,), s_h < 2^30; a cluster with s_h = 0 is never chosen
-    old      int32 (m,), labels of the rows now, -1 for none; may be the array labels unless checked
+    old      int32 (m,), labels of the rows now, -1 for none; may be the array labels
     labels   int32 (m,) result: the h minimizing D[h, i] / s_h^2, the lowest on ties, compared as
              integers; -1 if every cluster is empty
     within   uint64 (k, 3) result: sum of D[h, i] over the rows with old[i] = h, as three words,
              least significant first; zero for an empty cluster
-    checks   int64 (lanes, rows, all replies), centered, or None: sums that vanish if nobody lies.  The
-             replies after the first R are read for them only; an empty cluster is not checked
-    done     int64 (1,), how many chunks are done already (with labels and within), or None for none
-
-    Returns None, or (h, i) where a check failed in the first chunk that is then not done.
     """
     addresses, steps = _addressed(replies)
-    if checks is None:
-        checks = np.empty((c.size, 0, 0), np.int64)
-    if done is None:
-        done = np.zeros(1, np.int64)
-    found = np.full(2, -1, np.int64)
-    _decode_nearest(addresses, steps, weights, checks, c, sizes, old, done, labels, within, found)
-    return _position(found)
+    _decode_nearest(addresses, steps, weights, c, sizes, old, labels, within)
 
 
 def check(replies: Any, checks: Any, c: Any, done: Any) -> Any:
-    """Some (h, i) where a check of the replies is not zero, or None: as in `decode_nearest`."""
+    """Some (h, i) where a check of the replies is not zero, or None.
+
+    checks: int64 (lanes, rows, replies), centered: sums that vanish if nobody lies.  done: int64 (1,), how
+    many chunks of CHUNK columns passed already, and in the end how many before the first that does not.
+    """
     addresses, steps = _addressed(replies)
     _, k, m = replies[0].shape
     found = np.full(2, -1, np.int64)
     _check(addresses, steps, np.int64(k), np.int64(m), checks, c, done, found)
-    return _position(found)
-
-
-def _position(found: Any) -> Any:
     return None if found[1] < 0 else (int(found[0]), int(found[1]))

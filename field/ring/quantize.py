@@ -15,16 +15,13 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from field.ring.basis import LANE_PRIMES, Basis
+from field.ring.basis import Basis
 from field.ring.errors import InvalidValue
 
 # --------------------------------------------------------------------------------------------------
 # Clipping on the integers: exact, enforced, and never in place.
 
 Array = NDArray[Any]
-
-# Below this, products of two entries or of an entry and the bound fit an int64.
-_HALF = 2**31
 
 
 def clip_norms(vectors: Array, bound: int) -> tuple[Array, Array]:
@@ -160,45 +157,6 @@ def finest_scale(basis: Basis, d: int, m: int, bound: float, *, most: int | None
     while math.ceil(scale * bound) > most:
         scale /= 2
     return scale
-
-
-def plan_quantization(
-    d: int,
-    m: int,
-    bound: float,
-    *,
-    scale: float | None = None,
-    basis: Basis | None = None,
-    rounding: Literal["nearest", "floor"] = "nearest",
-    least_lanes: int = 2,
-) -> tuple[Basis, Quantizer]:
-    """A basis and a quantizer that are exact for m points of d features within `bound`.
-
-    With a scale: the smallest basis that holds it.  With a basis: its finest scale.  With neither: the
-    fewest lanes (at least `least_lanes`) that leave LEAST_STEPS steps between 0 and the bound, at their
-    finest scale.
-
-    Raises ValueError if the wish cannot be held.
-    """
-    if scale is not None:
-        quantizer = Quantizer(scale, bound, rounding)
-        needed = distance_bound(d, quantizer.max_int, m)
-        if basis is None:
-            return Basis.for_bound(needed), quantizer
-        if basis.modulus <= needed:
-            raise InvalidValue(
-                f"scale={scale:g} with bound={bound:g}, m={m} makes distances, or what is computed from "
-                f"them, up to 2**{needed.bit_length()}, the modulus is below "
-                f"2**{basis.modulus.bit_length()}: lower the scale or add lanes"
-            )
-        return basis, quantizer
-    if basis is not None:
-        return basis, Quantizer(finest_scale(basis, d, m, bound), bound, rounding)
-    steps = distance_bound(d, LEAST_STEPS, m)
-    smallest = Basis.for_bound(steps)
-    if smallest.lanes < least_lanes:
-        smallest = Basis(LANE_PRIMES[:least_lanes])
-    return smallest, Quantizer(finest_scale(smallest, d, m, bound), bound, rounding)
 
 
 # --------------------------------------------------------------------------------------------------

@@ -8,10 +8,21 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from field import Basis, LagrangeCode, SeededCoins, TooFewValues
-from field.code.consistency import ParityChecks, TooManyLiars, find_consistent, screen_liars
-from field.code.distances import _Decoder, decode_nearest, screen_nearest
+from field.code.consistency import ParityChecks, TooManyLiars, locate_liars, screen_liars
+from field.code.distances import decode_nearest
 from field.ring.basis import LANE_PRIMES, MERSENNE_61
 from tests.field.code.test_correct import codewords, corrupt
+
+
+def screen_nearest(code, values, liars, sizes, labels, coins, *, everybody=False, threads=1):
+    """What `decode_nearest` gives although up to `liars` clients lie, and the liars that were named."""
+    if everybody:
+        named = locate_liars(code, values, 2, liars, coins)
+        good = [j for j in values if j not in named]
+    else:
+        good, named = screen_liars(code, values, 2, liars, coins)
+    return *decode_nearest(code, {j: values[j] for j in good}, sizes, labels, threads=threads), named
+
 
 TOP = np.array(LANE_PRIMES[:4], object)
 
@@ -135,30 +146,6 @@ def test_extreme_weights_and_residues_do_not_overflow(rows, count):
             assert done.tolist() == [at[1] // 2112]
             assert checks.failing(values, done) == at
             values[count - 1][1, *at] += 1
-
-
-@pytest.mark.parametrize("liars", [2, 3])
-def test_what_passed_before_the_first_failing_check_is_not_read_again(liars):
-    # Two checks say all of two liars and not of three; the second attempt has one check more.
-    code = LagrangeCode(Basis(LANE_PRIMES[:1]), 5 + 2 * liars, 1, 2)
-    values, sizes, labels = case(code, 1, 6 * 2112, 0)
-    honest = decode_nearest(code, values, sizes, labels)
-    corrupt(code.basis, values[1], 0, [3 * 2112 - 1], np.random.default_rng(0))
-    for threads, progress in ((1, [[2], [6]]), (2, [[2, 0], [3, 3]])):
-        decoder = _Decoder(code, values, sizes, labels, threads)
-        done, rows = [], []
-
-        def attempt(checks, decoder=decoder, done=done, rows=rows):
-            place = decoder.attempt(checks)
-            done.append(decoder.done[:, 0].tolist())
-            rows.append(checks.weights.shape[1])
-            return place
-
-        assert find_consistent(code, values, 2, liars, SeededCoins(0, "x"), attempt)[1] == (1,)
-        assert done == progress
-        assert rows == [2, min(3, liars - 1)]
-        assert (decoder.result[0] == honest[0]).all()
-        assert decoder.result[1] == honest[1]
 
 
 def test_secret_checks_do_not_show_themselves():

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from field import Basis, Quantizer
 from field.ring.basis import LANE_PRIMES, MERSENNE_61, lanes_for
-from field.ring.quantize import LEAST_STEPS, distance_bound, finest_scale, plan_quantization
+from field.ring.quantize import LEAST_STEPS, distance_bound, finest_scale
 
 
 def test_rounding_by_hand():
@@ -71,36 +71,8 @@ def test_the_finest_scale_is_the_finest(d, m, bound, lanes):
     assert distance_bound(d, finer, m) >= basis.modulus
 
 
-def test_a_wanted_scale_gets_the_smallest_basis_exactly_at_the_edge():
-    # d (2 eta m)**2 just below and at a power that one more lane is needed for.
-    d, m, bound = 1, 1, 1.0
-    p = LANE_PRIMES[0]
-    eta = int((p**0.5) / 2)
-    assert distance_bound(d, eta, m) < p <= distance_bound(d, eta + 1, m)
-    assert plan_quantization(d, m, bound, scale=float(eta))[0].lanes == 1
-    assert plan_quantization(d, m, bound, scale=float(eta + 1))[0].lanes == 2
-
-
-def test_the_automatic_plan_leaves_enough_steps():
-    for d, m in ((20, 1000), (784, 10**6), (100, 16384)):
-        basis, quantizer = plan_quantization(d, m, 1.0)
-        assert quantizer.max_int >= LEAST_STEPS
-        assert distance_bound(d, quantizer.max_int, m) < basis.modulus
-    assert plan_quantization(20, 1000, 1.0)[0].lanes == 2
-    assert plan_quantization(784, 10**6, 1.0)[0].lanes == 3
-
-
 def test_the_papers_field_is_one_lane_of_the_same_interface():
-    basis, quantizer = plan_quantization(20, 1000, 1.0, basis=Basis((MERSENNE_61,)))
-    assert basis.lanes == 1
-    assert quantizer.scale >= LEAST_STEPS
-
-
-def test_impossible_wishes_name_the_remedy():
-    with pytest.raises(ValueError, match=r"more than 4 lanes.*lower the scale"):
-        plan_quantization(100, 10**9, 1.0, scale=2.0**50)
-    with pytest.raises(ValueError, match=r"lower the scale or add lanes"):
-        plan_quantization(100, 10**4, 1.0, scale=2.0**30, basis=Basis(LANE_PRIMES[:2]))
+    assert finest_scale(Basis((MERSENNE_61,)), 20, 1000, 1.0) >= LEAST_STEPS
 
 
 def test_lanes_for_counts_primes_at_the_boundary():

@@ -109,7 +109,7 @@ def test_numbers_decide_for_every_size():
                 reduced = shared_step.pair_products(basis, sums, sizes, pairs)
                 planes = shared_step.signed_bisectors(basis, reduced, sizes, 1, pairs, m, code.ell)
                 columns = basis.reduce(np.array([[1], [at]]))
-                (number,) = basis.lift_signed(shared_step.bisector_values(basis, planes, columns)).reshape(-1)
+                (number,) = basis.lift_signed(basis.matmul(planes, columns)).reshape(-1)
                 nearer = b > 0 and (a == 0 or abs(2 - at) < abs(at))
                 assert (number > 0) == nearer
                 bound = (shared_step.side_margin(m) + 1) * max(1, 2 * 2 * (m * m // 4)) ** 2
