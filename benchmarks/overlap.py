@@ -84,7 +84,7 @@ class Told:
     def label_points(self, points: Array, k: int, seed: int, client: str) -> Array:
         return self.local_labels[client]
 
-    def groups(self, found: Any, k: int) -> MatchedGroups:
+    def group_centroids(self, found: Any, k: int) -> MatchedGroups:
         return MatchedGroups(np.concatenate([self.global_labels[client] for client in found.clients]))
 
 

@@ -301,7 +301,8 @@ class Quorum(ABC):
         table = np.stack([values[j].reshape(plan.code.basis.lanes, -1) for j in who], axis=1)
         if off_polynomial(plan.code, table, who, 1).any():
             why = "shares of the centers lie on no polynomial; none were opened"
-            raise SuspectedParties(tuple(plan.clients[j] for j in who), why)
+            told = (plan.clients[j] for j in who)
+            raise SuspectedParties(tuple(dict.fromkeys((*told, *plan.clients))), why)
         segments = plan.code.basis.lift_signed(plan.code.interpolate(values, 1))
         return np.concatenate(list(segments), axis=-1)[:, : plan.d]
 

@@ -758,7 +758,7 @@ SCENARIOS = {
         vary(BASE, disclosure=secfc.OwnLabels("client-4")), expected=sizes_between
     ),
     "own labels, private": Scenario(
-        vary(BASE, disclosure=secfc.OwnLabels(), n_init=1, membership=Private(bound=64)),
+        vary(BASE, disclosure=secfc.OwnLabels(), n_init=1, membership=Private(bound=64, counts="hidden")),
         expected=sizes_between,
     ),
     "own labels, nobody deals": Scenario(
@@ -913,6 +913,14 @@ OF_COMMITTEES = (
     "CheckDealing", "MaskedDistances", "MaskedSum", "CheckCoin", "CheckDigest", "MaskedRow", "MaskedProducts",
     "MaskedBits", "PartDigests", "LabelShare", "RequestCorrections", "MissingMessages",
 )  # fmt: skip
+# What they say where labels stay shared, of which replies, sums, owners' bits and indicators are checked.
+OF_SHARED_LABELS = (
+    "CheckedPart", "ResharedPart", "ProductWords", "CheckDealing", "MaskedDistances", "MaskedSum",
+    "CheckCoin", "CheckDigest", "MaskedRow", "MaskedProducts", "DivisionShares", "MaskedRows",
+    "CodedCenters", "MissingMessages",
+)  # fmt: skip
+# What they say of secure sums, and of distances between local clusters.
+OF_SUMS = ("CodedSum", "SumShares", "SumDigest", "CodedPairDistances")
 
 
 @dataclass(frozen=True)
@@ -925,11 +933,12 @@ class Deviation:
     seed: int
 
 
-def deviations(scenario: Scenario) -> st.SearchStrategy[Deviation]:
-    """Of any client that does not deal."""
-    dealer = inner(scenario.algorithm).disclosure.dealer
+def deviations(scenario: Scenario, said: tuple[str, ...] = OF_COMMITTEES) -> st.SearchStrategy[Deviation]:
+    """Of any client that does not deal, in messages of these kinds."""
+    way = inner(scenario.algorithm)
+    dealer = way.disclosure.dealer if isinstance(way, secfc.SecFC) and said is not OF_SUMS else None
     clients = [j for j, c in enumerate(scenario.federation.names) if c != dealer]
-    kinds = st.frozensets(st.sampled_from(OF_COMMITTEES), min_size=1, max_size=3)
+    kinds = st.frozensets(st.sampled_from(said), min_size=1, max_size=3)
     chances = st.sampled_from((1.0, 0.3, 0.02))
     return st.builds(Deviation, st.sampled_from(clients), kinds, chances, st.integers(0, 2**16))
 

@@ -45,7 +45,7 @@ class Turned:
 
     local: object = Blocks()
 
-    def groups(self, found, k):
+    def group_centroids(self, found, k):
         within = np.arange(len(found.values)) - np.searchsorted(found.owner, found.owner)
         return MatchedGroups((within + found.owner) % k)
 
