@@ -107,6 +107,12 @@ TABLE = (
          f"{PRODUCTS}::test_whatever_is_added_to_products_is_noticed"),
     ),
     DeviationRow(
+        "one client of the committee in its part of labels that stay shared", "which of two rows is where",
+        "whether it guessed the labels of both right, once a run",
+        "a wrong guess ends the run: labels are one 1 a row, of the sizes that were told", "unnoticed",
+        "owners|final",
+    ),
+    DeviationRow(
         "one client of the committee in its part of rounded centers", "labels",
         "**which points lie on a side of centers that it moves, and so rows**, from labels or sizes",
         "nothing: nobody else knows its part", "unnoticed", "labels+dealt+rounded|owners+dealt+rounded",

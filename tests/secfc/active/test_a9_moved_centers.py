@@ -113,6 +113,39 @@ def relabeling(factor):
     return mock.patch.object(multiplication, "deal_part", deal_part)
 
 
+def exchanging(pairs):
+    """A member says of each pair of rows, once, that the first is in cluster 1, the second in cluster 0."""
+    real, said = multiplication.deal_part, []
+
+    def deal_part(code, part, holder, *more):
+        if holder == CHEATER and not said:
+            said.append(True)
+            part = part.copy()
+            for lane, p in enumerate(code.basis.primes):
+                for rows, factor in zip(np.transpose(pairs), (-1, 1), strict=True):
+                    part[lane, rows] = (part[lane, rows].astype(np.int64) + factor) % p
+        return real(code, part, holder, *more)
+
+    return mock.patch.object(multiplication, "deal_part", deal_part)
+
+
+def test_a_member_exchanges_labels_of_rows_only_if_it_guesses_all_of_them_right():
+    """What is left: one guess a run, of which any part that is wrong ends it; sizes stay what they are."""
+    honest = run("server", 1)
+    in_0, in_1 = (np.flatnonzero(honest.flat == h) for h in (0, 1))
+    with exchanging([(in_0[0], in_1[0]), (in_0[1], in_1[1])]):
+        assert (run("server", 2).sizes[1] == honest.sizes[1]).all()
+    rng = np.random.default_rng(7)
+    for _ in range(short(3, nightly=100)):
+        first, second = rng.choice(in_0, 2, replace=False)
+        other = rng.choice(in_1)
+        # A row that is in the other cluster already, alone or beside a pair that is right.
+        further = rng.choice(in_1[in_1 != other])
+        for pairs in ([(other, first)], [(first, second)], [(first, other), (further, second)]):
+            with exchanging(pairs), pytest.raises(SuspectedParties, match="do not fit the shares of labels"):
+                run("server", 2)
+
+
 def test_a_member_that_counts_its_row_often_is_refused_too(monkeypatch):
     with relabeling(-9), pytest.raises(SuspectedParties, match="do not fit the shares of labels and rows"):
         run("server", 2)
