@@ -231,6 +231,17 @@ def open_words(code: LagrangeCode, basis: Basis, words: Mapping[int, Array]) -> 
     return values.reshape(basis.lanes, code.ell, *words[who[0]].shape[1:])
 
 
+def extend_words(
+    code: LagrangeCode, basis: Basis, words: Mapping[int, Array], others: tuple[int, ...]
+) -> dict[int, Array]:
+    """What other clients' words are where these (lanes, *s), threshold(1) of them, lie on a polynomial."""
+    who = tuple(sorted(words))
+    matrix = transfer_matrix(basis, tuple(code.alphas[j] for j in who), tuple(code.alphas[j] for j in others))
+    flat = np.stack([words[j].reshape(basis.lanes, -1) for j in who], axis=1)
+    found = basis.matmul(matrix, flat)
+    return {j: found[:, q].reshape(words[who[0]].shape) for q, j in enumerate(others)}
+
+
 def segment_weights(code: LagrangeCode, basis: Basis, responders: tuple[int, ...], me: int) -> Array:
     """(lanes, ell): by what client `me` multiplies a share, so that those of all responders add up to the
     value at each segment; their sum is its weight in a decoded reply."""

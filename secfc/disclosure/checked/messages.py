@@ -63,13 +63,17 @@ class CheckDigest(Message, tag=192):
 class MaskedRow(Message, tag=193):
     """Responder to responder: its share of a random sum of all rows and of the random row.
 
-    values: (lanes, repetitions, rows, width) residues; what they are shares of is uniform.
+    values: (lanes, repetitions, rows, width) residues; what they are shares of is uniform.  Where those of
+    others give the share, no width, and vouched: its tag (16 bytes) under a key of the two.
     """
 
     values: Array
+    vouched: bytes = b""
 
     def __post_init__(self) -> None:
         check_unsigned(self.values, "shares of a sum of rows, (lanes, repetitions, rows, width),", 4)
+        due = 0 if self.values.shape[3] else SEED
+        refuse_if(len(self.vouched) != due, f"a tag of {SEED} bytes comes in the place of a share")
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -10,7 +10,10 @@ Steps are rounds after the question, counted on from what precedes replies:
  4  members open their coins to all who check, and to the dealer;
  5  members tell the same parties a digest of these.  Who hears another than its own says nothing more: two
     sets of coins under one row 0 would open a sum of everybody's rows, and of the dealer a sum of distances;
- 6  responders tell one another their words for A, and test that they lie on a polynomial;
+ 6  responders tell one another their words for A, and test that they lie on a polynomial: the first, as many
+    as fix one, tell words, and the others tags of theirs, under keys of sender and receiver.  If x of t liars
+    tell false words, t + 1 - x honest ones do not, and x honest ones vouch at least: a polynomial of degree t
+    is not the right one at all of these;
  7  they tell members their words for V;
  8  the dealer tells members what its masks add up to.  A member goes on if all fits.
 
@@ -48,6 +51,7 @@ from field.code.reply_check import (
     CheckWeights,
     OffPolynomial,
     ReplyCheck,
+    extend_words,
     open_words,
     segment_weights,
     sum_last,
@@ -60,6 +64,7 @@ from secfc.coded.messages import MissingMessages
 from secfc.coded.plan import CodedPlan
 from secfc.coded.quorum import NOBODY_MISSED, MissingMessageError, receive_all
 from secfc.disclosure.checked.messages import (
+    SEED,
     SIZE,
     CheckCoin,
     CheckDealing,
@@ -121,6 +126,19 @@ class CheckedReplies:
     def receivers(self) -> tuple[int, ...]:
         """Numbers of the responders."""
         return tuple(self.plan.clients.index(c) for c in self.responders)
+
+    @property
+    def telling(self) -> tuple[PartyId, ...]:
+        """The responders that tell their words for A: as many as fix a polynomial."""
+        return self.responders[: self.plan.code.threshold(1)]
+
+    def complete_words(self, words: Mapping[PartyId, Array]) -> dict[PartyId, Array]:
+        """The words of all responders, of those that tell them."""
+        clients = self.plan.clients
+        told = {clients.index(c): word for c, word in words.items()}
+        silent = tuple(clients.index(c) for c in self.responders if c not in words)
+        found = extend_words(self.plan.code, self.basis, told, silent)
+        return {**words, **{clients[j]: word for j, word in found.items()}}
 
     @property
     def row_shape(self) -> tuple[int, int, int]:
@@ -220,6 +238,7 @@ class CheckingClient:
         self.share: Array | None = None  # of row 0 and u, (lanes, size)
         self.parts = parts or {}
         self.told: dict[PartyId, bytes] = {}  # what members tell me beside
+        self.keys: dict[PartyId, bytes] = {}  # of tags of words, with other responders
 
     def __repr__(self) -> str:
         return f"CheckingClient({self.name!r}, secret)"
@@ -388,18 +407,44 @@ class CheckingClient:
         return reduce(asked.basis.add, told[:: asked.alike]), np.zeros_like(mine)
 
     def _opened_rows(self, weights: CheckWeights, rows: CodedRows, columns: Array) -> Role[Array]:
-        """A, at all segments: (lanes, ell, repetitions, products, width)."""
+        """A, at all segments: (lanes, ell, repetitions, products, width).
+
+        The first responders, as many as fix a polynomial, tell their words.  The others, of whom one is
+        honest if any of the first lies, vouch for what follows from these: tags under keys of two.
+        """
         asked = self.asked
         if weights.given is not None:
             return weights.given
         mine = weights.masked_row(rows, columns, self.row)
-        others = tuple(c for c in asked.responders if c != self.name)
-        wait = Exchange(to_all(others, MaskedRow(mine)), others, 0, round=asked.round(ROWS), phase="check")
+        others, nothing = tuple(c for c in asked.responders if c != self.name), mine[..., :0]
+        send = dict.fromkeys(others, MaskedRow(mine))
+        if self.name not in asked.telling:
+            send = {c: MaskedRow(nothing, self._vouch(c, mine)) for c in others}
+        wait = Exchange(send, others, 0, round=asked.round(ROWS), phase="check")
         inbox = yield from receive_all(wait, MaskedRow, asked.at(ROWS))
-        words = {self.name: mine, **{c: message.values for c, message in inbox.items()}}
         for c in others:
-            check_residues(asked.basis, c, words[c], asked.row_shape)
+            width = asked.row_shape[2] if c in asked.telling else 0
+            check_residues(asked.basis, c, inbox[c].values, (*asked.row_shape[:2], width))
+        heard = {self.name: mine, **{c: message.values for c, message in inbox.items()}}
+        words = asked.complete_words({c: heard[c] for c in asked.telling})
+        same = (words[self.name] == mine).all()
+        vouched = (inbox[c].vouched == self._vouch(c, words[c]) for c in others if c not in asked.telling)
+        if not same or not all(vouched):
+            raise asked.suspected("what responders said of sums of the rows lies on no polynomial")
         return asked.reconstruct(words, "sums of the rows")
+
+    def _vouch(self, peer: PartyId, word: Array) -> bytes:
+        """A tag of my word for a peer, or of its word by the peer, under a key of the two."""
+        if peer not in self.keys:
+            number = self.asked.plan.clients.index(peer)
+            if number not in self.streams:
+                raise MissingMessageError(self.asked.at(ROWS), (peer,))
+            # After the shares that it gave, at both.
+            self.keys[peer] = self.streams[number].bytes(SIZE)
+        little = word.astype(word.dtype.newbyteorder("<")).tobytes()
+        return hashlib.blake2b(
+            little, key=self.keys[peer], digest_size=SEED, person=b"secfc-row-tag"
+        ).digest()
 
 
 def check_further(basis: Basis, sender: PartyId, values: Array | None, asked: CheckedReplies | None) -> Array:

@@ -359,7 +359,11 @@ MESSAGES = {
     checked.CheckCoin: st.builds(checked.CheckCoin, st.binary(min_size=32, max_size=32)),
     checked.RepliesFixed: st.builds(checked.RepliesFixed),
     checked.CheckDigest: st.builds(checked.CheckDigest, st.binary(min_size=32, max_size=32)),
-    checked.MaskedRow: st.builds(checked.MaskedRow, coded(4)),
+    checked.MaskedRow: st.builds(
+        lambda values, tag: checked.MaskedRow(values, tag[: 16 * (not values.shape[3])]),
+        coded(4),
+        exactly(16),
+    ),
     checked.MaskedProducts: st.builds(checked.MaskedProducts, coded()),
     checked.MaskSums: st.builds(checked.MaskSums, coded(2)),
     checked.PartSums: st.builds(checked.PartSums, coded(2)),

@@ -36,7 +36,8 @@ LIES = [
     (MaskedCenters, "values", None),  # also of the member that adds up
     (MaskedCenters, "further", None),
     (CheckDealing, "values", "client-1"),
-    (MaskedRow, "values", "client-4"),
+    (MaskedRow, "values", "client-2"),
+    (MaskedRow, "vouched", "client-4"),  # it tells no word, but a tag of what follows from the others'
     (MaskedProducts, "values", "client-4"),
     (MaskSums, "values", SERVER),
 ]
@@ -70,6 +71,8 @@ def lying(kind, field, sender, seed, turn):
         values = (
             getattr(e.body, field, None) if isinstance(e.body, kind) and sender in (e.sender, None) else None
         )
+        if isinstance(values, bytes):
+            values = np.frombuffer(values, np.uint8)
         if values is None or not values.size:
             return (e,)
         if e.round not in seen:
@@ -78,10 +81,11 @@ def lying(kind, field, sender, seed, turn):
             return (e,)
         changed = values.copy()
         place = np.random.default_rng(seed).integers(values.size)
-        changed.reshape(-1)[place] = (
-            int(changed.reshape(-1)[place]) + 1 + int(rng.integers(1 << 20))
-        ) % 1073741700
-        return (dataclasses.replace(e, body=dataclasses.replace(e.body, **{field: changed})),)
+        changed.reshape(-1)[place] = (int(changed.reshape(-1)[place]) + 1 + int(rng.integers(1 << 20))) % (
+            1073741700 if changed.itemsize > 1 else 256
+        )
+        told = bytes(changed) if changed.itemsize == 1 else changed
+        return (dataclasses.replace(e, body=dataclasses.replace(e.body, **{field: told})),)
 
     return faults, seen
 

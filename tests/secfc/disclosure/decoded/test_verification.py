@@ -21,7 +21,7 @@ LIES = [
     (CodedDistances, "values", "client-3"),
     (CodedDistances, "further", "client-3"),
     (CheckDealing, "values", "client-1"),
-    (MaskedRow, "values", "client-4"),
+    (MaskedRow, "values", "client-2"),
     (MaskedProducts, "values", "client-4"),
 ]
 BARE = secfc.Distances(blind=False)
