@@ -93,25 +93,26 @@ def cell_table(point: int) -> tuple[Any, Any]:
 
 
 @compiled(boundscheck=False)
-def scan_cells(data: Any, delimiter: int, steps: Any, facts: Any, found: Any) -> bool:
-    """Whether all rows are d cells wide; adds the facts of each column to found (d,) uint8.
+def scan_cells(data: Any, delimiter: int, steps: Any, facts: Any, found: Any) -> int:
+    """The number of rows, -1 if not all are d cells wide; adds the facts of each column to found (d,) uint8.
 
     data: (n,) uint8 of whole lines, the last perhaps without its end.  delimiter: ASCII code.  steps, facts:
     of `cell_table`.
     """
     n, width = len(data), len(found)
-    column, state = 0, 0
+    column, state, rows = 0, 0, 0
     for at in range(n + 1):
         c = data[at] if at < n else 10
         if c != delimiter and c != 10 and c != 13:
             state = steps[state, c]
         elif c == 13:
             if at + 1 >= n or data[at + 1] != 10:
-                return False
+                return -1
         elif c == delimiter or column or state:  # no empty line
             found[column] |= facts[state]
             state = 0
             if (column == width - 1) != (c == 10):
-                return False
+                return -1
             column = 0 if c == 10 else column + 1
-    return True
+            rows += c == 10
+    return rows

@@ -16,17 +16,19 @@ from __future__ import annotations
 import codecs
 import mmap
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from secfc.data.dialects import BLANKS, TOTALS, opened_bytes
 from secfc.data.inputs import Array, is_installed
 
+R = TypeVar("R")
 LARGE = 1 << 20  # bytes of a file, from which on kernels are worth loading
 LONGEST = 1 << 16  # bytes of a line, beyond which a file is read cell by cell
 STEP = 1 << 20  # bytes that pyarrow converts, or Python decodes, at a time
@@ -75,10 +77,11 @@ class PlainTable:
             begins = _line_start(data, self.line)
             if begins is None or self._sums_up(data) or not self._is_utf8(data, begins):
                 return None
-            found = self._facts(np.frombuffer(data, np.uint8)[begins:])
-            if found is None or self._in_doubt(found, group_doubt):
+            cuts = _line_ends(data, begins)
+            found = self._facts(np.frombuffer(data, np.uint8), cuts)
+            if found is None or self._in_doubt(found[0], group_doubt):
                 return None
-            return self._converted(data, begins, found)
+            return self._converted(data, cuts, *found)
 
     def _sums_up(self, data: Any) -> bool:
         """Whether the last row may be a sum of the others, or none shows."""
@@ -103,29 +106,17 @@ class PlainTable:
             view.release()
         return True
 
-    def _facts(self, body: Array) -> Array | None:
-        """The facts of every column (width,) uint8, None for rows that are not even."""
+    def _facts(self, data: Array, cuts: Sequence[int]) -> tuple[Array, list[int]] | None:
+        """Facts of every column (width,) uint8, and rows of every block; None for rows that are not even."""
         from field.kernels.cells import HIDDEN, cell_table, scan_cells
-        from field.kernels.compiling import run_parallel
 
-        threads = min(os.cpu_count() or 1, 8)
-        cuts = [0]
-        for piece in range(1, threads):
-            at = max(cuts[-1], piece * len(body) // threads)
-            ends = np.flatnonzero(body[at : at + STEP] == 10)
-            cuts.append(at + int(ends[0]) + 1 if len(ends) else at)
-        if any(at and body[at - 1] != 10 for at in cuts):
-            return None  # a line of that length
-        found = np.zeros((threads, self.width), np.uint8)
+        found = np.zeros((len(cuts) - 1, self.width), np.uint8)
         delimiter, table = ord(self.delimiter), cell_table(ord(self.decimal))
-        pieces = zip(cuts, [*cuts[1:], len(body)], found, strict=True)
-
-        tasks = [
-            lambda a=a, b=b, facts=facts: bool(scan_cells(body[a:b], delimiter, *table, facts))
-            for a, b, facts in pieces
-        ]
-        even = all(run_parallel(tasks, threads))
-        return np.bitwise_or.reduce(found) if even and not (found & HIDDEN).any() else None
+        rows = _by_block(
+            cuts, lambda i: int(scan_cells(data[cuts[i] : cuts[i + 1]], delimiter, *table, found[i]))
+        )
+        facts: Array = np.bitwise_or.reduce(found)
+        return None if min(rows) < 0 or (facts & HIDDEN).any() else (facts, rows)
 
     def _in_doubt(self, found: Array, group_doubt: bool) -> bool:
         """Whether some column of numbers has a cell that is to be looked at."""
@@ -137,50 +128,75 @@ class PlainTable:
         return bool((own & odd).any() or (group_doubt and open_groups.any()))
 
     def _converted(
-        self, data: Any, begins: int, found: Array
+        self, data: Any, cuts: Sequence[int], facts: Array, rows: list[int]
     ) -> tuple[Array, list[list[str]], tuple[int, ...]] | None:
         """What pyarrow reads; None for a cell that it does not."""
         import pyarrow as pa
 
         from field.kernels.cells import ZERO
 
+        d, ends = len(self.numbers), np.cumsum([0, *rows])
+        points = np.empty((int(ends[-1]), d))
+
+        def convert(i: int) -> tuple[int, list[Any]]:
+            """Fill a block of points; words for nothing, and columns of texts."""
+            table = self._arrow_table(pa.py_buffer(data).slice(cuts[i], cuts[i + 1] - cuts[i]))
+            if table.num_rows != rows[i]:
+                raise ValueError("other rows than were counted")
+            for at, column in enumerate(table.columns[:d]):
+                points[ends[i] : ends[i + 1], at] = column.to_numpy()
+            return sum(column.null_count for column in table.columns[:d]), table.columns[d:]
+
         try:
-            table = self._arrow_table(data, begins)
+            blocks = _by_block(cuts, convert)
         except (pa.ArrowException, ValueError):
             return None
-        d, filled, nulls = len(self.numbers), 0, 0
-        points = np.empty((table.num_rows, d))
-        for batch in table.to_batches():
-            block = points[filled : filled + batch.num_rows]
-            for at in range(d):
-                nulls += batch.column(at).null_count
-                block[:, at] = batch.column(at).to_numpy(zero_copy_only=False)
-            filled += batch.num_rows
-        if not filled or (self._words and np.isnan(points).sum() != nulls):
+        if not len(points) or (self._words and np.isnan(points).sum() != sum(nulls for nulls, _ in blocks)):
             return None
-        texts = [[text.strip() for text in column.to_pylist()] for column in table.columns[d:]]
-        return points, texts, tuple(at for at in self.numbers if found[at] & ZERO)
+        texts = [
+            [text.strip() for _, columns in blocks for text in columns[at].to_pylist()]
+            for at in range(len(self.texts))
+        ]
+        return points, texts, tuple(at for at in self.numbers if facts[at] & ZERO)
 
     @property
     def _words(self) -> tuple[str, ...]:
         """Words for nothing in columns of numbers."""
         return USUAL_WORDS if self.gaps else ("",) if self.empty else ()
 
-    def _arrow_table(self, data: Any, begins: int) -> Any:
+    def _arrow_table(self, block: Any) -> Any:
         """A pyarrow table of the columns of numbers, and then those of texts.  Raises ArrowException."""
         import pyarrow as pa
         from pyarrow import csv
 
         kinds = {str(at): pa.float64() for at in self.numbers} | {str(at): pa.string() for at in self.texts}
         return csv.read_csv(
-            pa.BufferReader(pa.py_buffer(data).slice(begins)),
-            csv.ReadOptions(column_names=list(map(str, range(self.width))), block_size=STEP),
+            pa.BufferReader(block),
+            csv.ReadOptions(
+                column_names=list(map(str, range(self.width))), block_size=block.size, use_threads=False
+            ),
             csv.ParseOptions(delimiter=self.delimiter, quote_char=False),
             csv.ConvertOptions(
                 column_types=kinds, include_columns=list(kinds), null_values=list(self._words),
                 strings_can_be_null=False, decimal_point=self.decimal,
             ),
         )  # fmt: skip
+
+
+def _by_block(cuts: Sequence[int], work: Callable[[int], R]) -> list[R]:
+    """What comes of every block, on all threads: blocks stay in the cache, and their memory is used again."""
+    from field.kernels.compiling import run_parallel
+
+    threads = min(os.cpu_count() or 1, 8)
+    return run_parallel([partial(work, i) for i in range(len(cuts) - 1)], threads)
+
+
+def _line_ends(data: Any, begins: int) -> list[int]:
+    """Where blocks of about STEP bytes begin, each at a line, and where the last one ends."""
+    cuts = [begins]
+    while cuts[-1] + STEP < len(data) and (at := data.find(b"\n", cuts[-1] + STEP) + 1):
+        cuts.append(at)
+    return cuts if cuts[-1] == len(data) > begins else [*cuts, len(data)]
 
 
 @contextmanager

@@ -192,13 +192,13 @@ def test_facts_of_cells_are_those_of_a_slow_twin(rows: list[tuple[str, str]], po
     found, wanted = np.zeros(2, np.uint8), np.zeros(2, np.uint8)
     for row in rows:
         wanted |= np.array([facts(cell, point) for cell in row], np.uint8)
-    assert cells.scan_cells(data, ord("|"), *cells.cell_table(ord(point)), found)
+    assert cells.scan_cells(data, ord("|"), *cells.cell_table(ord(point)), found) == len(rows)
     assert found.tolist() == wanted.tolist()
 
 
-def test_threads_share_a_file_at_its_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for threads in (1, 2, 3, 8):
-        monkeypatch.setattr(plain_cells.os, "cpu_count", lambda threads=threads: threads)
+def test_blocks_end_at_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for step in (1, 7, 50, 1000):
+        monkeypatch.setattr(plain_cells, "STEP", step)
         for text in (LATE, LATE + "z,1,3.250\n", "x\n1\n", "x\n1"):
             (tmp_path / "a.csv").write_text(text)
             agree(tmp_path / "a.csv", exclude=["p"] if "p" in text else [])
