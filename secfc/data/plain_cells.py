@@ -77,6 +77,8 @@ class PlainTable:
             begins = _line_start(data, self.line)
             if begins is None or self._sums_up(data) or not self._is_utf8(data, begins):
                 return None
+            if self.width == 1 and max(data.find(b"\n\n", begins - 1), data.find(b"\n\r\n", begins - 1)) >= 0:
+                return None
             cuts = _line_ends(data, begins)
             found = self._facts(np.frombuffer(data, np.uint8), cuts)
             if found is None or self._in_doubt(found[0], group_doubt):

@@ -167,9 +167,14 @@ class RowReader:
         if found is None:
             if first is not None:
                 self.add(first, rows.line_num)
+            empty = 0
             for row in rows:
                 if row:
+                    self._refuse_empty(empty)
                     self.add(row, rows.line_num)
+                elif self.width == 1:
+                    empty = empty or rows.line_num
+            self._refuse_empty(empty if rows.delimiter is not None else 0)  # sheets end in empty rows
             found = self.finished()
         if self.zeros:
             names = ", ".join(map(repr, sorted(self.zeros)))
@@ -182,6 +187,15 @@ class RowReader:
                 stacklevel=2,
             )
         return found
+
+    def _refuse_empty(self, line: int) -> None:
+        """Raise InputError for an empty line of a table of one column, 0 for none."""
+        if line:
+            raise InputError(
+                f"{self.path}, line {line}: the line is empty in a table of one column: a value is missing, "
+                "or none",
+                [("skip", str(line), "leave the line out"), "write NA for a missing value"],
+            )
 
     def read_at_once(self, rows: RowStream, line: int) -> tuple[Array, dict[str, list[str]]] | None:
         """As `finished` of all rows from a line on, if nothing in them needs a look; else None."""
