@@ -7,14 +7,15 @@
 
 Every client brings labels of its own rows, however it came by them: of a run, or of new rows.  Means of
 clusters are their centers, so it takes the consent that opening centers does.  Clients learn sizes of all
-clusters, and exact means and deviations of those of at least `smallest` rows; what is left over is no row or
-as many, since who knows the mean of all rows, as of a common scale, would read the rest off the difference.
+clusters, and exact means and deviations of those of at least `smallest_center` rows; what is left over is no
+row or as many, since who knows the mean of all rows, as of a common scale, would read the rest off the
+difference.
 The server helps to add and learns who takes part.  A median is no sum, and not told.
 
 Sums are exact integers, of values as multiples of 2**(e - bits) with 2**e the least power of two that the
 public bound does not exceed; means and deviations are the doubles nearest to what follows from them.
 
-What a client can do by deviating: rows of its invention count towards the floor, so with `smallest` of them
+What a client can do by deviating: rows of its invention count towards the floor, so with as many
 it reads the sum of however few rows others have in a cluster; t clients that subtract their own do the same.
 False sums make any mean, unnoticed, but for those that no rows have.
 """
@@ -100,33 +101,35 @@ class ProfilePlan:
 class SharedProfile:
     """What k clusters are, over all clients: an algorithm for `fit` and for sites, on `labeled_rows`.
 
-    smallest: rows of a cluster whose means are opened, at least 2.  consent: means of clusters are their
-    centers, so it must be given.  t: clients that may collude and learn the sums alone.
+    smallest_center: rows of a cluster whose means are opened, at least 2.  reveal_centers: means of clusters
+    are their centers, so it must be given.  t: clients that may collude and learn the sums alone.
     """
 
     k: int
-    smallest: int = 10
-    consent: bool = False
+    smallest_center: int = 10
+    reveal_centers: bool = False
     t: int = 1
     capabilities: ClassVar[Capabilities] = Capabilities()
 
     def plan(self, public: PublicFacts) -> ProfilePlan:
         """Raises InputError without consent, and where a sum would tell one client of the other."""
-        if not self.consent:
+        if not self.reveal_centers:
             raise InputError(
                 "means of clusters are their centers, which are not opened unasked",
-                [("consent", True, "where all sites agree to open them")],
+                [("reveal_centers", True, "where all sites agree to open them")],
             )
-        if self.smallest < 2 or self.k < 1 or public.d < 2:
+        if self.smallest_center < 2 or self.k < 1 or public.d < 2:
             raise InputError(
-                f"k={self.k}, smallest={self.smallest} and {public.d} columns: at least one cluster, 2 rows "
-                "of a cluster, and a feature beside the labels are needed"
+                f"k={self.k}, smallest_center={self.smallest_center} and {public.d} columns: at least one "
+                "cluster, 2 rows of a cluster, and a feature beside the labels are needed"
             )
         bits = moments.bits_for(len(public.clients))
         exponent = max(moments.LEAST, math.ceil(math.log2(public.bound)))
         sums = sums_for(public, moments.ROWS << 2 * bits, self.t)
         terms = RunTerms(self, public)
-        return ProfilePlan(public.clients, self.k, public.d - 1, self.smallest, exponent, bits, sums, terms)
+        return ProfilePlan(
+            public.clients, self.k, public.d - 1, self.smallest_center, exponent, bits, sums, terms
+        )
 
     def client(self, plan: ProfilePlan, party: Party, *, coins: Coins) -> Role[tuple[Array, ClusterProfile]]:
         """Open sizes, then sums of clusters with enough rows."""
@@ -138,7 +141,7 @@ class SharedProfile:
         yield from agree(plan, me, number=PREPARE)
         own = np.bincount(labels + 1, minlength=plan.k + 1)
         sizes = yield from _open(plan, me, own, MAGNITUDES, coins)
-        if min(sizes) < 0 or sum(sizes) > moments.ROWS * len(plan.clients):
+        if min(sizes) < 0 or sum(sizes) > plan.terms.public.m:
             raise SuspectedParties((*plan.clients, SERVER), "no rows have the sizes that were opened")
         told = told_clusters(sizes[1:].astype(np.int64), int(sum(sizes)), plan.smallest)
         exponents, totals = np.full(plan.d, plan.exponent), np.zeros((plan.k, plan.d, 3), object)

@@ -18,9 +18,11 @@ from secfc.cli.deploy.run_file import unscaled_algorithm
 from secfc.cli.errors import RefusedInput, Suspended, tell_notes
 from secfc.cli.outputs import csv_of, json_text, write_all
 from secfc.cli.written import own_lines
+from secfc.data.clusters import ClusterProfile
 from secfc.data.model_file import ModelFile
 from secfc.errors import InputError, ProtocolError, problem_id
 from secfc.report.data import labels_digest
+from secfc.report.json import strict_json
 
 if TYPE_CHECKING:
     from secfc.algorithm import PartyOutcome
@@ -186,6 +188,9 @@ def party_report(site: LoadedSite, asked: Built, outcome: Any, log: Log, started
         "excluded": list(outcome.excluded),
         "liars": dict(outcome.liars),
         "learned": list(outcome.learned),
+        "profile": strict_json(outcome.details.as_object())
+        if isinstance(outcome.details, ClusterProfile)
+        else None,
     }
 
 

@@ -13,6 +13,7 @@ import click
 from secfc.cli.errors import FLAGS, bad_input
 from secfc.cli.method import AskedOptions, Method, check_schema
 from secfc.cli.methods import methods, options
+from secfc.cli.methods.secfc import PROFILE
 from secfc.cli.options import Option, fields_of, select_fields, was_given
 from secfc.cli.preprocessing import check_preprocessing as check_preparing
 from secfc.cli.preprocessing import way_for
@@ -99,7 +100,7 @@ def build_run(run: RunFile) -> Built:
     from secfc.algorithm import PublicFacts
     from secfc.scaling.algorithm import Scaled
 
-    method = methods().get(run.algorithm)
+    method = {**methods(), PROFILE.name: PROFILE}.get(run.algorithm)
     if method is None:
         raise InputError(f"algorithm = {run.algorithm!r}: one of {', '.join(methods())} is needed")
     try:
@@ -207,7 +208,7 @@ def _stakes(run: RunFile, algorithm: Any, asked: AskedOptions) -> Stakes:
         epsilon=asked.get("epsilon"),
         delta=asked.get("delta") if noisy else None,
         centers=bool(asked.get("reveal_centers")) if secret else True,
-        smallest=int(asked.get("smallest_center") or 1) if secret else 1,
+        smallest=int(asked.get("smallest_center") or 1),
         sizes=not hidden and run.algorithm != "feddp",
         coordinator=run.identities[SERVER],
         clients=len(run.clients),

@@ -341,3 +341,30 @@ METHOD = Method(
     foresee=foresee,
 )
 METHODS = (METHOD,)
+
+
+def choose_profile(asked: AskedOptions, public: PublicFacts) -> ChosenAlgorithm:
+    """Means of given clusters over all sites, of columns of which the last holds labels."""
+    from secfc.scaling.shared_profile import SharedProfile
+
+    more = {} if asked.get("t") is None else {"t": asked["t"]}
+    return ChosenAlgorithm(
+        SharedProfile(asked.k, asked["smallest_center"], asked["reveal_centers"], **more),
+        parameters={"bound_from_data": bound_from_data(asked)},
+    )
+
+
+def settle_profile(asked: AskedOptions) -> AskedOptions:
+    """Ten rows of a cluster, if nobody said how many."""
+    return asked if "smallest_center" in asked.given else asked.with_values(smallest_center=10)
+
+
+# Between organizations alone: in one process whoever has all rows needs no protocol for it.
+PROFILE = Method(
+    "profile",
+    "tells sites what clusters are over all of them",
+    fields_of(SecFCOptions, "t bound reveal_centers smallest_center"),
+    choose_profile,
+    settle=settle_profile,
+    chooses=False,
+)

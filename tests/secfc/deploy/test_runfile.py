@@ -38,7 +38,7 @@ ASKED = [
     ("secfc", {"membership": "private", "merge": False}, {"standardize": True, "limit": 8.0}),
     ("secfc", {"epsilon": 5.0, "radius": 3.0}, {}), ("k-fed", {"k_local": 2}, {}), ("masked-lloyd", {}, {}),
     ("lloyd", {"bound": 20.0}, {}), ("overlap-1", {}, {}), ("overlap-2", {}, {}),
-    ("lloyd", {}, {"standardize": "robust"}),
+    ("lloyd", {}, {"standardize": "robust"}), ("profile", {"bound": 99.0, "reveal_centers": True}, {}),
     ("secfc", {}, {"ranges": "age=0:120,weight=0:300"}),
 ]  # fmt: skip
 FIVE = {name: bytes([i]) * 32 for i, name in enumerate(("a", "b", "c", "d", "e", "server"), 1)}
@@ -54,6 +54,17 @@ def test_what_is_written_reads_back_and_builds_what_the_shell_builds(algorithm, 
     made = build_run(back)
     assert made.algorithm == build_run(run).algorithm
     assert made.public.session == run.session
+
+
+def test_a_profile_of_all_sites_is_held_to_the_floors_that_open_centers_are():
+    made = build_run(runfile("profile", {"bound": 99.0, "reveal_centers": True}))
+    assert made.algorithm.smallest_center == 10
+    with pytest.raises(InputError, match="reveal_centers"):
+        build_run(runfile("profile", {"bound": 99.0})).draft(replace(made.public, counts=(9,) * 3))
+    Floors(smallest_t=0).check(made.stakes)
+    for floors in (Floors(open_centers=False, smallest_t=0), Floors(smallest_center=11, smallest_t=0)):
+        with pytest.raises(BelowFloor, match="center"):
+            floors.check(made.stakes)
 
 
 def test_the_algorithm_is_that_of_the_words():

@@ -537,3 +537,22 @@ def test_models_that_do_not_fit_are_refused(tmp_path, nursery):
         (tmp_path / "run.toml").write_text(replace(run.run, name="another").toml())
         assert run.command("predict", "predict", *words, "--force", "--out", str(out)).wait(90) == 2
         assert "of another run" in run.log("predict")
+
+
+@pytest.mark.nightly
+def test_sites_learn_what_clusters_are_over_all_of_them(tmp_path, nursery):
+    labels = {name: np.arange(len(own)) % 3 for name, own in ROWS.items()}
+    rows = {name: np.column_stack([own, labels[name]]) for name, own in ROWS.items()}
+    options = {**BASE, "reveal_centers": True}
+    asked = {"algorithm": "profile", "options": options, "features": ("x", "y", "z", "label")}
+    with sites(tmp_path, rows, k=3, nursery=nursery, **asked) as run:
+        run.start_all()
+        assert set(run.everybody().values()) == {0}, run.log("server")
+        whole, label = POOL, np.concatenate(list(labels.values()))
+        for name in rows:
+            found = json.loads((tmp_path / name / "results" / "report.json").read_text())["profile"]
+            for h, cluster in enumerate(found["clusters"]):
+                assert cluster["mean"] == pytest.approx(whole[label == h].mean(axis=0), rel=1e-9)
+                assert cluster["median"] == [None] * 3
+        server = json.loads((tmp_path / "server" / "results" / "report.json").read_text())
+        assert server["profile"] is None

@@ -16,7 +16,7 @@ from secfc.scaling import moments
 from secfc.scaling.shared_profile import OPENED, SharedProfile, labeled_rows, told_clusters
 from secfc.secure_sum.protocol import visible_sums
 
-ASKED = SharedProfile(3, consent=True)
+ASKED = SharedProfile(3, reveal_centers=True)
 
 
 def sites(sizes=(60, 50, 40)):
@@ -46,12 +46,12 @@ def test_it_is_what_all_rows_give_also_of_labels_that_were_predicted():
 
 def test_means_are_opened_with_consent_alone_and_labels_are_labels():
     data, labels = sites()
-    with pytest.raises(InputError, match="consent=True"):
+    with pytest.raises(InputError, match="reveal_centers=True"):
         secfc.fit(SharedProfile(3), labeled_rows(data, labels))
     with pytest.raises(InputError, match="labels are whole numbers from -1 to 2"):
         shared(data, [own + 1 for own in labels])
     with pytest.raises(InputError, match="2 rows"):
-        secfc.fit(SharedProfile(3, smallest=1, consent=True), labeled_rows(data, labels))
+        secfc.fit(SharedProfile(3, smallest_center=1, reveal_centers=True), labeled_rows(data, labels))
     two = secfc.Federation(data.parties[:2], feature_names=data.feature_names)
     with pytest.raises(InputError, match="each would read the other"):
         shared(two, labels[:2])
@@ -67,7 +67,7 @@ def test_what_is_told_and_what_is_left_over_have_enough_rows(sizes, without, sma
 
 def test_a_coalition_sees_sizes_and_sums_of_clusters_with_enough_rows_and_the_server_none():
     data, labels = sites((100, 12, 13, 4))
-    way = SharedProfile(4, consent=True)
+    way = SharedProfile(4, reveal_centers=True)
     result = secfc.fit(way, labeled_rows(data, labels), keep_bodies=True)
     scale = [e for e in result.transcript.envelopes if e.phase == "scale"]
     assert {e.kind for e in scale if SERVER in (e.sender, e.recipient)} == {"Contributors"}
@@ -113,4 +113,6 @@ def test_sums_that_no_rows_have_end_the_run(monkeypatch):
 
 def test_the_plan_says_the_floor_so_that_sites_that_differ_stop_first():
     public = PublicFacts.of(labeled_rows(*sites()))
-    assert ASKED.plan(public).description != SharedProfile(3, 20, consent=True).plan(public).description
+    assert (
+        ASKED.plan(public).description != SharedProfile(3, 20, reveal_centers=True).plan(public).description
+    )
