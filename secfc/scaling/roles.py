@@ -252,10 +252,14 @@ def open_counts(
 
 def client_keys(plan: ScaledPlan, party: Party) -> list[Array]:
     """Sorted keys of a client's values of every feature, none of those that it does not observe."""
-    mine, blocks = plan.columns(party.name), [block for _, block in raw_blocks(party.points)]
-    moments.feature_exponents(blocks, len(mine), f"client {party.name!r}")
+    mine = plan.columns(party.name)
+
+    def blocks() -> Iterator[Array]:
+        return (block for _, block in raw_blocks(party.points))
+
+    moments.feature_exponents(blocks(), len(mine), f"client {party.name!r}")  # which refuses what has no key
     keys = [np.zeros(0, np.int32)] * plan.d
-    for i, own in zip(mine, sorted_keys(blocks, len(mine)), strict=True):
+    for i, own in zip(mine, sorted_keys(blocks(), len(mine)), strict=True):
         keys[i] = own
     return keys
 

@@ -134,6 +134,18 @@ def test_the_protocol_finds_the_scale_of_the_oracle_whoever_holds_what():
     assert (abs(np.array(result.scaling.scaling.units) * quartiles.NORMAL[1] - (high - low)) <= within).all()
 
 
+def test_what_one_client_alone_observes_is_scaled_at_home():
+    table = np.column_stack([points(), points(seed=1)[:, 0]])
+    columns = [("a", "b", "c"), ("a", "b"), ("a", "b"), ("a", "b"), ("b", "a")]
+    parts = [table[j::5][:, ["abc".index(name) for name in own]] for j, own in enumerate(columns)]
+    data = secfc.Federation.from_arrays(parts, features=columns)
+    result = secfc.fit(secfc.MaskedLloyd(3), data, scale_features=ROBUST)
+    found = dict(zip(result.features, result.scaling.scaling.centers, strict=True))
+    for name, rows in (("a", table[:, 0]), ("b", table[:, 1]), ("c", table[0::5, 2])):
+        low, middle, high = np.quantile(rows, [0.25, 0.5, 0.75], method="inverted_cdf")
+        assert abs(found[name] - middle) <= (high - low) / FINE, name
+
+
 def test_missing_values_become_the_median_and_one_client_scales_at_home():
     table = points()
     table[::10, 0] = np.nan
