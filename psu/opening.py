@@ -36,8 +36,7 @@ from psu.errors import UnionAborted
 from psu.keys import Secrets
 from psu.messages import Opening, Turn
 from psu.plan import Sheet, UnionPlan, lagrange_weights, share_point
-from psu.sharing import Holding
-from psu.tables import table_geometry
+from psu.tables import Holding, table_geometry
 
 Array = NDArray[Any]
 

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from field.ring.errors import InvalidValue
 from field.secrets.channels import Identity
 from field.secrets.coins import Coins, SystemCoins
-from psu import align, masked, oblivious, opening, peeling, sharing, tables
+from psu import align, masked, oblivious, opening, peeling, tables
 from psu.errors import UnionAborted
 from psu.identify import Tags, digests, refuse_two_spellings, tags
 from psu.keys import Ephemeral, Secrets, deal_keys, key_dealers, take_keys
@@ -267,31 +267,31 @@ class _Together:
         """Every client deals its table to the committee, and coefficients for its openings if it must."""
         plan, more = self.plan, self.plan.coefficients(sheet)
         settled = self.settle(sheet, lambda j: tables.fill_table(plan, sheet, self.own[j][0], self.coins[j]))
-        banks: dict[int, sharing.Holding] = {}
+        banks: dict[int, tables.Holding] = {}
         if more is not None:
             banks = self.settle(more, lambda j: tables.random_table(more, self.coins[j]))
         return {i: opening.begin_opening(plan, self.secrets[i], h, banks.get(i)) for i, h in settled.items()}
 
-    def settle(self, sheet: Sheet, table_of: Callable[[int], Array]) -> dict[int, sharing.Holding]:
+    def settle(self, sheet: Sheet, table_of: Callable[[int], Array]) -> dict[int, tables.Holding]:
         """Every member's share of the sum of all clients' tables, which these deal chunk by chunk."""
         plan, book = self.plan, self.book
-        holdings = {i: sharing.empty_holding(sheet) for i in plan.committee}
+        holdings = {i: tables.empty_holding(sheet) for i in plan.committee}
         clients = [j for j in range(plan.n) if j not in self.gone]
         for j in clients:
             with book.at(f"client {j}"):
                 table = table_of(j)
             for chunk in range(sheet.chunks):
                 with book.at(f"client {j}"):
-                    blocks = sharing.deal_blocks(plan, self.secrets[j], sheet, table, chunk)
+                    blocks = tables.deal_blocks(plan, self.secrets[j], sheet, table, chunk)
                 for i, block in blocks.items():
                     book.sent(f"client {j}", f"member {i}", block)
                     with book.at(f"member {i}"):
-                        holdings[i] = sharing.absorb_block(plan, self.secrets[i], holdings[i], block)
+                        holdings[i] = tables.absorb_block(plan, self.secrets[i], holdings[i], block)
         settled = {}
-        who = sharing.find_contributors(plan, [clients for i in plan.committee if i not in self.gone])
+        who = tables.find_contributors(plan, [clients for i in plan.committee if i not in self.gone])
         for i in plan.committee:
             with book.at(f"member {i}"):
-                settled[i] = sharing.settle_share(plan, self.secrets[i], holdings[i], who)
+                settled[i] = tables.settle_share(plan, self.secrets[i], holdings[i], who)
         return settled
 
     def ask(

@@ -42,8 +42,6 @@ VAGUE = re.compile(
 # Files under 60 lines that fewer than two others import; the list may only become shorter.
 KNOWN_CRUMBS = {
     # Loaded by the name of what the user asks for: each is one of several that have the same interface.
-    "secfc/cli/deploy/flare.py",
-    "secfc/cli/deploy/flare_kit.py",
     "secfc/cli/methods/baselines.py",
     # Runs before anything else may be imported.
     "secfc/_packages.py",

@@ -63,7 +63,7 @@ def _save_carries(numbers: list[Array]) -> Circuit[list[Array]]:
 
 
 def _top_of_two(x: Array, y: Array) -> Circuit[Array]:
-    from field.kernels.replicating import add_rows, set_rows
+    from field.kernels.comparing import add_rows, set_rows
 
     rows = x.shape[1] - 1
     every = np.arange(rows)

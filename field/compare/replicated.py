@@ -219,7 +219,7 @@ class ReplicatedPlayer:
 
     def begin(self, layer: Sequence[Gates]) -> list[Array]:
         """My components (gates, words) of products, without what others have yet to tell me."""
-        from field.kernels import replicating
+        from field.kernels import comparing
 
         count, words = sum(len(gates.left) for gates in layer), layer[0].x.shape[2]
         # What is told is somebody else's to keep, so it is never written again; the rest is.
@@ -227,7 +227,7 @@ class ReplicatedPlayer:
         at = 0
         for gates in layer:
             part = told[at : at + len(gates.left)]
-            replicating.multiply(gates.x, gates.left, gates.y, gates.right, self._mine, part)
+            comparing.multiply(gates.x, gates.left, gates.y, gates.right, self._mine, part)
             at += len(gates.left)
         for i in sorted(self._pairs):
             self._pairs[i].mask(told)

@@ -217,7 +217,7 @@ class WitnessedPlayer:
 
     def begin(self, layer: Sequence[Gates]) -> Shared:
         """My components (held, gates, words) of products, without what I have yet to hear."""
-        from field.kernels import replicating
+        from field.kernels import comparing
 
         count, words = sum(len(gates.left) for gates in layer), layer[0].x.shape[2]
         total = self._rooms.take("product", len(self.held), count, words)
@@ -230,7 +230,7 @@ class WitnessedPlayer:
                 table = self.committee.products(g, self.me)
                 for gates in layer:
                     part = mine[at : at + len(gates.left)]
-                    replicating.multiply(gates.x, gates.left, gates.y, gates.right, table, part)
+                    comparing.multiply(gates.x, gates.left, gates.y, gates.right, table, part)
                     at += len(gates.left)
             self._share(g, mine, shared, 0)
         return shared

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from secfc.cli.errors import Failed, bad_input, caution_text, cautions_noted, cautions_told
+from secfc.cli.errors import Failed, RefusedInput, bad_input, caution_text, cautions_noted, cautions_told
 from secfc.cli.method import AskedOptions, ChosenAlgorithm, Method
 from secfc.cli.preprocessing import PreparedPoints, agree_on_categories, prepare_points
 from secfc.cli.screen import COMPILING, Screen, time_work
@@ -269,7 +269,7 @@ def explaining_checkpoints(directory: Path | None) -> Iterator[None]:
 
 def delete_checkpoint(directory: Path, federation: Federation) -> None:
     """Delete the checkpoint of a finished run."""
-    from secfc.cli.ledger import ENTRY
+    from secfc.cli.execute import ENTRY
     from secfc.roles.exchange import SERVER
     from secfc.transport.checkpoint import remove_journals
 
@@ -433,7 +433,7 @@ def cluster_points(run: PreparedRun, screen: Screen, wall: dict[str, float]) -> 
 
     wall: seconds by step, to which those of this one are added, as in the next two.
     """
-    from secfc.cli.ledger import spending_budget
+    from secfc.cli.execute import spending_budget
     from secfc.coded_kmeans.adversary_view import QueryRecorder
     from secfc.pipeline import fit
 
@@ -510,3 +510,79 @@ def attack_as_server(
         )
     found: ServerFinding = finding
     return found
+
+
+# --------------------------------------------------------------------------------------------------
+# `--ledger FILE`: a run is entered before it begins, and with what it cost when it has ended.
+
+# In the directory of a checkpoint: the name under which the run was entered.
+ENTRY = "ledger-entry"
+
+
+class Entered:
+    """A run that was entered.  after: how the ledger stands when it has ended, in words."""
+
+    def __init__(self) -> None:
+        self.cost: float | None = None
+        self.after = ""
+
+    def settle(self, result: Clustering, delta: float) -> None:
+        """What the run cost, as its own ledger says."""
+        self.cost = result.ledger.epsilon(delta)
+
+
+@contextmanager
+def spending_budget(asked: AskedOptions, algorithm: Any, federation: Federation) -> Iterator[Entered]:
+    """Within the body the run may release what its budget pays for.  Does nothing without --ledger.
+
+    Raises PrivacyError, OverBudget or InputError before anything is released.
+    """
+    from secfc.privacy.budget_file import RESTORE, BudgetLedger, RunRecord, digest_of_rows, exclusive_lock
+
+    path, done, promised = asked.get("ledger"), Entered(), algorithm.capabilities.promise()
+    if path is None or promised is None:
+        yield done
+        return
+    try:
+        with exclusive_lock(path):
+            book = BudgetLedger.read(path)
+            rows = (block for party in federation.parties for _, block in party.blocks())
+            data = digest_of_rows(book.key, rows)
+            book = book.about(data, promised.neighbors, same_people=asked["same_people"])
+            run = RunRecord(
+                name_of(asked.settings.checkpoint), datetime.now(UTC).isoformat(timespec="seconds"),
+                type(algorithm.capabilities.inner or algorithm).__name__, asked["epsilon"], asked["delta"],
+            )  # fmt: skip
+            book.within(asked["total_epsilon"]).enter_run(run).write()
+    except OSError as error:
+        raise RefusedInput(
+            f"--ledger {path}: {error.strerror or error}. Name a file that can be written."
+        ) from error
+    yield done
+    with exclusive_lock(path):
+        book = BudgetLedger.read(path)
+        if not any(one.name == run.name for one in book.runs):
+            raise RefusedInput(f"--ledger {path} has lost the entry of this run: {RESTORE}.")
+        cost = run.epsilon if done.cost is None else min(done.cost, run.epsilon)
+        book = book.enter_run(RunRecord(run.name, run.began, run.what, cost, run.delta, ended=True))
+        book.write()
+    epsilon, delta = book.spent()
+    runs = "1 run" if len(book.runs) == 1 else f"{len(book.runs)} runs"
+    of = "" if book.total is None else f" of {book.total:g}"
+    done.after = f"{runs} on these people: epsilon = {epsilon:.4g}{of} at delta = {delta:.3g} spent"
+
+
+def name_of(checkpoint: Path | None) -> str:
+    """A new name for a run; that which it had where it resumes."""
+    from secfc.data.inputs import write_private
+    from secfc.privacy.budget_file import new_name
+
+    fresh = new_name()
+    if checkpoint is None:
+        return fresh
+    path = checkpoint / ENTRY
+    if path.exists():
+        return path.read_text().strip()
+    checkpoint.mkdir(mode=0o700, parents=True, exist_ok=True)
+    write_private(path, fresh.encode())
+    return fresh

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from field.secrets.channels import AlreadyUsed, Identity
 from field.secrets.coins import Coins
-from psu import align, disjoint, masked, merge, opening, peeling, sharing, tables
+from psu import align, disjoint, masked, merge, opening, peeling, tables
 from psu.errors import UnionAborted
 from psu.identify import Tags
 from psu.keys import Ephemeral, Secrets, deal_keys, key_dealers, take_keys
@@ -243,20 +243,20 @@ def deal_table(seat: UnionMember, sheet: Sheet, table: Array) -> Role[SheetMembe
     return SheetMember(member, CommitteeRecheck(plan, sheet) if seat.verify else None)
 
 
-def settle_table(seat: UnionMember, sheet: Sheet, table: Array) -> Role[sharing.Holding | None]:
+def settle_table(seat: UnionMember, sheet: Sheet, table: Array) -> Role[tables.Holding | None]:
     """Deal a table to the committee, chunk by chunk: a member's share of the sum of all, None for others."""
     plan, secrets = seat.plan, seat.secrets
     member = seat.me in plan.committee
-    holding = sharing.empty_holding(sheet) if member else None
+    holding = tables.empty_holding(sheet) if member else None
     for chunk in range(sheet.chunks):
-        blocks = sharing.deal_blocks(plan, secrets, sheet, table, chunk)
+        blocks = tables.deal_blocks(plan, secrets, sheet, table, chunk)
         own = blocks.pop(seat.me, None)
-        waits = seat.others if member and seat.me not in sharing.expanding_members(plan, chunk) else ()
+        waits = seat.others if member and seat.me not in tables.expanding_members(plan, chunk) else ()
         inbox = yield exchange_in_round(seat.clock, {seat.clients[i]: b for i, b in blocks.items()}, waits)
         for block in (*([own] if own else []), *by_client_number(inbox, ShareBlock, seat.clients).values()):
             if holding is not None:
-                holding = sharing.absorb_block(plan, secrets, holding, block)
-    return None if holding is None else sharing.settle_share(plan, secrets, holding, range(plan.n))
+                holding = tables.absorb_block(plan, secrets, holding, block)
+    return None if holding is None else tables.settle_share(plan, secrets, holding, range(plan.n))
 
 
 def answer_turn(seat: UnionMember, members: dict[str, SheetMember], turn: Turn) -> Role[Exchange]:

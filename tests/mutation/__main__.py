@@ -62,7 +62,7 @@ TARGETS = {
     "psu/opening.py": UNION,
     "psu/masked.py": UNION,
     "psu/together.py": UNION,
-    "psu/sharing.py": UNION,
+    "psu/tables.py": UNION,
     "secfc/transport/journal.py": [A8, "tests/secfc/transport/test_checkpoint.py"],
     "secfc/transport/checkpoint.py": [A8, "tests/secfc/transport/test_checkpoint.py"],
     "secfc/disclosure/noise/noise.py": [A8, "tests/secfc/disclosure/test_noise.py"],

@@ -12,7 +12,7 @@ import pytest
 import psu
 from field import Basis, SeededCoins
 from field.ring.basis import LANE_PRIMES, MERSENNE_61
-from psu import masked, merge, opening, sharing
+from psu import masked, merge, opening, tables
 from psu.errors import UnionAborted
 from psu.plan import UnionPlan
 from tests.oracles import psu as reference
@@ -45,14 +45,14 @@ def summed(mode: Any) -> tuple[Any, Any]:
                 )
             out.append(masked.unmasked_sum(plan, state))
             continue
-        holdings = [sharing.empty_holding(sheet) for _ in range(3)]
+        holdings = [tables.empty_holding(sheet) for _ in range(3)]
         for j in range(3):
-            for i, block in sharing.deal_blocks(plan, secrets[j], sheet, made[j], 0).items():
-                holdings[i] = sharing.absorb_block(plan, secrets[i], holdings[i], block)
+            for i, block in tables.deal_blocks(plan, secrets[j], sheet, made[j], 0).items():
+                holdings[i] = tables.absorb_block(plan, secrets[i], holdings[i], block)
         poll, turn = opening.open_all_rows(sheet, poll)
         answers: Any = {}
         for i in range(3):
-            settled = sharing.settle_share(plan, secrets[i], holdings[i], range(3))
+            settled = tables.settle_share(plan, secrets[i], holdings[i], range(3))
             _, answers[i] = opening.open_rows(opening.begin_opening(plan, secrets[i], settled), turn)
         out.append(opening.gather_values(sheet, 6, turn, answers))
     return out[0], out[1]

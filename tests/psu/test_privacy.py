@@ -298,21 +298,19 @@ def test_that_comparison_catches_constant_coefficients() -> None:
 
 def test_single_answers_are_masked_and_never_repeat() -> None:
     # The relay sees each member's summand, not only the sum: uniform, and fresh when it asks again.
-    from psu import opening, sharing
+    from psu import opening, tables
     from psu.plan import Sheet
 
     from .test_steps import secrets_of
 
     plan = UnionPlan(3, psu.Committee(1), bytes(16), bound=10, sized=False)
     secrets, sheet = secrets_of(plan), Sheet("counts", 0, 2000)
-    holdings = [sharing.empty_holding(sheet) for _ in range(3)]
+    holdings = [tables.empty_holding(sheet) for _ in range(3)]
     for j in range(3):
-        for i, block in sharing.deal_blocks(
-            plan, secrets[j], sheet, np.ones((2000, 1), np.uint64), 0
-        ).items():
-            holdings[i] = sharing.absorb_block(plan, secrets[i], holdings[i], block)
+        for i, block in tables.deal_blocks(plan, secrets[j], sheet, np.ones((2000, 1), np.uint64), 0).items():
+            holdings[i] = tables.absorb_block(plan, secrets[i], holdings[i], block)
     members = [
-        opening.begin_opening(plan, secrets[i], sharing.settle_share(plan, secrets[i], holdings[i], range(3)))
+        opening.begin_opening(plan, secrets[i], tables.settle_share(plan, secrets[i], holdings[i], range(3)))
         for i in range(3)
     ]
     poll, answers = opening.OpeningPoll(plan), []

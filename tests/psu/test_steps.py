@@ -11,7 +11,7 @@ import pytest
 import psu
 from field import MERSENNE_61, SeededCoins
 from field.secrets.channels import Identity
-from psu import align, masked, opening, peeling, sharing, tables
+from psu import align, masked, opening, peeling, tables
 from psu.errors import AlreadyUsed, UnionAborted
 from psu.identify import tags
 from psu.keys import Ephemeral, Secrets, deal_keys, key_dealers, take_keys
@@ -166,17 +166,17 @@ def test_secrets_are_not_shown(plan: UnionPlan) -> None:
 def shared(plan: UnionPlan, sheet: Sheet, contributing: list[int]) -> tuple[list[Secrets], Any, list[Any]]:
     secrets = secrets_of(plan)
     table: Any = np.zeros((sheet.rows, sheet.width), np.uint64)
-    holdings = [sharing.empty_holding(sheet) for _ in plan.committee]
+    holdings = [tables.empty_holding(sheet) for _ in plan.committee]
     for j in contributing:
         own = coins(f"table {j}").residues(MERSENNE_61, (sheet.rows, sheet.width))
         table = (table.astype(object) + own) % MERSENNE_61
         for chunk in range(sheet.chunks):
-            for i, block in sharing.deal_blocks(plan, secrets[j], sheet, own, chunk).items():
-                holdings[i] = sharing.absorb_block(plan, secrets[i], holdings[i], block)
+            for i, block in tables.deal_blocks(plan, secrets[j], sheet, own, chunk).items():
+                holdings[i] = tables.absorb_block(plan, secrets[i], holdings[i], block)
     return (
         secrets,
         table,
-        [sharing.settle_share(plan, secrets[i], holdings[i], contributing) for i in plan.committee],
+        [tables.settle_share(plan, secrets[i], holdings[i], contributing) for i in plan.committee],
     )
 
 
@@ -194,12 +194,12 @@ def test_the_committee_holds_a_shamir_sharing_of_the_sum(plan: UnionPlan) -> Non
 def test_blocks_out_of_place_are_blamed(plan: UnionPlan) -> None:
     sheet = Sheet("slots", 0, 10)
     secrets = secrets_of(plan)
-    blocks = sharing.deal_blocks(plan, secrets[1], sheet, np.ones((10, 1), np.uint64), 0)
+    blocks = tables.deal_blocks(plan, secrets[1], sheet, np.ones((10, 1), np.uint64), 0)
     with pytest.raises(AlreadyUsed):
-        sharing.deal_blocks(plan, secrets[1], sheet, np.ones((10, 1), np.uint64), 0)
-    assert sharing.expanding_members(plan, 0) == (0,)
+        tables.deal_blocks(plan, secrets[1], sheet, np.ones((10, 1), np.uint64), 0)
+    assert tables.expanding_members(plan, 0) == (0,)
     assert set(blocks) == {1, 2, 3}
-    held = sharing.empty_holding(sheet)
+    held = tables.empty_holding(sheet)
     for bad in (
         replace(blocks[2], sheet="slots/1/10"),
         replace(blocks[2], chunk=1),
@@ -209,17 +209,17 @@ def test_blocks_out_of_place_are_blamed(plan: UnionPlan) -> None:
         replace(blocks[2], sender=77),
     ):
         with pytest.raises(UnionAborted) as caught:
-            sharing.absorb_block(plan, secrets[2], held, bad)
+            tables.absorb_block(plan, secrets[2], held, bad)
         assert caught.value.parties == (bad.sender,)
         assert not caught.value.proof
-    held = sharing.absorb_block(plan, secrets[2], held, blocks[2])
+    held = tables.absorb_block(plan, secrets[2], held, blocks[2])
     with pytest.raises(UnionAborted, match="again"):
-        sharing.absorb_block(plan, secrets[2], held, blocks[2])
+        tables.absorb_block(plan, secrets[2], held, blocks[2])
     with pytest.raises(UnionAborted, match="missing") as caught:
-        sharing.settle_share(plan, secrets[2], held, [0, 1])
+        tables.settle_share(plan, secrets[2], held, [0, 1])
     assert caught.value.parties == (0,)
     with pytest.raises(UnionAborted, match="must"):
-        sharing.settle_share(plan, secrets[2], held, [1])
+        tables.settle_share(plan, secrets[2], held, [1])
 
 
 @pytest.mark.parametrize("payload", [np.zeros(9, np.uint64), np.full(10, MERSENNE_61, np.uint64)])
@@ -227,19 +227,19 @@ def test_genuine_but_malformed_blocks_are_proof(plan: UnionPlan, payload: Any) -
     secrets, sheet = secrets_of(plan), Sheet("slots", 0, 10)
     sealed = secrets[1].ring.channels[2].seal("share slots/0/10 0", payload.tobytes())
     with pytest.raises(UnionAborted) as caught:
-        sharing.absorb_block(
-            plan, secrets[2], sharing.empty_holding(sheet), ShareBlock(1, 2, sheet.label, 0, sealed)
+        tables.absorb_block(
+            plan, secrets[2], tables.empty_holding(sheet), ShareBlock(1, 2, sheet.label, 0, sealed)
         )
     assert caught.value.parties == (1,)
     assert caught.value.proof
 
 
 def test_contributors_are_complete_everywhere(plan: UnionPlan) -> None:
-    assert sharing.find_contributors(plan, [[0, 1, 2, 3], [0, 1, 3], [0, 1, 2, 3]]) == (0, 1, 3)
+    assert tables.find_contributors(plan, [[0, 1, 2, 3], [0, 1, 3], [0, 1, 2, 3]]) == (0, 1, 3)
     with pytest.raises(UnionAborted, match="2 committee members answer"):
-        sharing.find_contributors(plan, [[0, 1], [0, 1]])
+        tables.find_contributors(plan, [[0, 1], [0, 1]])
     with pytest.raises(UnionAborted, match="must") as caught:
-        sharing.find_contributors(plan, [[0], [0, 1], [0]])
+        tables.find_contributors(plan, [[0], [0, 1], [0]])
     assert caught.value.parties == (1, 2, 3)
 
 

@@ -29,7 +29,7 @@ COMMANDS = {
     "predict": ("secfc.cli.deploy.predict:predict", "Label new rows, after a run."),
     "flare": ("secfc.cli.deploy.flare:flare", "Write what NVIDIA FLARE needs to carry a run."),
     "flare-kit": (
-        "secfc.cli.deploy.flare_kit:flare_kit",
+        "secfc.cli.deploy.flare:flare_kit",
         "Write this site's rules into FLARE's startup kit.",
     ),
 }

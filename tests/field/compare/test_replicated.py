@@ -10,7 +10,7 @@ from field.compare.argmin import ArgminContest
 from field.compare.bitslice import from_planes, unpack_bits, word_count
 from field.compare.dealer_protocol import winner_code
 from field.compare.replicated import MAX_T, Gates, ReplicatedCommittee, ReplicatedPlayer, ScratchArrays
-from field.kernels import replicating
+from field.kernels import comparing
 from field.ring.basis import LANE_PRIMES, Basis
 from field.secrets.coins import SeededCoins
 from tests.field.compare import players
@@ -65,7 +65,7 @@ def test_products_equal_their_twin(count, t):
     x, y = words_of(rng, 2, len(committee.held(0)), 5, count)
     left, right = np.array([0, 4, 2]), np.array([1, 1, 3])
     out = np.empty((3, count), np.uint64)
-    replicating.multiply(x, left, y, right, committee.products(1), out)
+    comparing.multiply(x, left, y, right, committee.products(1), out)
     assert (out == reference.shared_products(x[:, left], y[:, right], committee.products(1))).all()
 
 

@@ -13,7 +13,7 @@ import psu
 import secfc
 from field import MERSENNE_61, SeededCoins
 from field.secrets.channels import Stream, subkey
-from psu import align, disjoint, kernels, masked, merge, opening, sharing
+from psu import align, disjoint, kernels, masked, merge, opening, tables
 from psu.identify import tags
 from psu.keys import deal_keys
 from psu.messages import HeldOnce, KeyPacket, UnionTags
@@ -184,14 +184,14 @@ def opened(mode, held, m):
         for s, table in zip(secrets, made, strict=True):
             state = masked.absorb_block(plan, state, masked.mask_chunk(plan, s, sheet, table, 0))
         return masked.unmasked_sum(plan, state)[:, 0].tolist(), secrets[0], union
-    holdings = {i: sharing.empty_holding(sheet) for i in plan.committee}
+    holdings = {i: tables.empty_holding(sheet) for i in plan.committee}
     for s, table in zip(secrets, made, strict=True):
-        for i, block in sharing.deal_blocks(plan, s, sheet, table, 0).items():
-            holdings[i] = sharing.absorb_block(plan, secrets[i], holdings[i], block)
+        for i, block in tables.deal_blocks(plan, s, sheet, table, 0).items():
+            holdings[i] = tables.absorb_block(plan, secrets[i], holdings[i], block)
     _, turn = opening.open_all_rows(sheet, opening.OpeningPoll(plan))
     answers = {}
     for i in plan.committee:
-        settled = sharing.settle_share(plan, secrets[i], holdings[i], range(plan.n))
+        settled = tables.settle_share(plan, secrets[i], holdings[i], range(plan.n))
         _, answers[i] = opening.open_rows(opening.begin_opening(plan, secrets[i], settled), turn)
     factors = np.zeros((2, len(plan.key_subsets)), np.uint64)
     label = f"{turn.sheet} {turn.number} {turn.quorum} {turn.history.hex()}"
