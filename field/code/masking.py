@@ -359,7 +359,7 @@ def seeded_receivers(code: LagrangeCode, holder: int, receivers: tuple[int, ...]
 def deal_part(
     code: LagrangeCode,
     part: Array,
-    holder: int,
+    known: tuple[int, ...],
     receivers: tuple[int, ...],
     seeds: Sequence[Coins],
     further: Sequence[int] = (),
@@ -367,10 +367,9 @@ def deal_part(
     """The shares (lanes, N) of a part (lanes, N) for all receivers that do not expand theirs, by number.
 
     Of a part (lanes, ell, N) each data point has its own values.
-    seeds: of those that do, in the order of `seeded_receivers`, each good for once (`expand_share`).
+    known: t receivers that do, see `seeded_receivers`; seeds: theirs, each good for once (`expand_share`).
     further: clients that get shares as well, and compute nothing on them.
     """
-    known = seeded_receivers(code, holder, receivers)
     others = (*(j for j in receivers if j not in known), *further)
     basis, ell = code.basis, code.ell
     points = (*code.betas[:ell], *(code.alphas[j] for j in known))

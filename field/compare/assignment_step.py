@@ -105,6 +105,11 @@ class SharedContest:
         """Words of each portion that the dealer sends to one member."""
         return self.schedule.portions_of_wins
 
+    @property
+    def openings(self) -> int:
+        """How often members open something, at most."""
+        return len(self.schedule.openings)
+
     def play(self, masked: Array, hand: PartyRandomness, *, lead: bool) -> Moves:
         """A member's part, as `field.compare.dealer_protocol.run_contest`: its share of who wins, (K,
         words).
@@ -140,6 +145,11 @@ class AssignmentStep:
     def rows(self) -> int:
         """Clusters whose bits become residues: all but one."""
         return self.schedule.contest.outcomes - 1
+
+    @property
+    def openings(self) -> int:
+        """How often members open something, at most."""
+        return len(self.schedule.openings) + 1 + 2 * self.tested
 
     @cached_property
     def first(self) -> Basis:

@@ -169,8 +169,12 @@ BY_DEFAULT = 1
 
 def unchecked_committee(way: SecFCSettings) -> tuple[str, list[Any]]:
     """Why nobody checks what a committee says, and what to do about it; "" where it can be checked."""
-    if not way.disclosure.capabilities.checks_words:
-        return "only committees that open labels play parts by several", [("disclosure", "assignments")]
+    capabilities = way.disclosure.capabilities
+    if not capabilities.checks_words:
+        if capabilities.exposes in ("sizes", "steps", "nothing") and capabilities.dealer is None:
+            why = "where nobody deals only committees that open all labels play parts by several"
+            return why, [("dealer", SERVER), ("disclosure", AssignmentsOnly(None))]
+        return "only committees that compare play parts by several", [("disclosure", "assignments")]
     if way.quantization.centers == "rounded":
         return "what a committee says while it rounds centers is not checked", [("centers", "exact")]
     return "", []

@@ -189,8 +189,8 @@ def threat_model(plan: CodedPlan, but: str, *more: tuple[str, str]) -> tuple[tup
 
 
 def deviation_note(way: SecFCSettings, plan: CodedPlan) -> tuple[tuple[str, str], ...]:
-    """What clients that deviate can do where a committee compares, and labels or sizes are opened."""
-    if way.disclosure.capabilities.exposes not in ("labels", "sizes"):
+    """What clients that deviate can do where a committee compares."""
+    if not way.disclosure.capabilities.compares:
         return ()
     if not plan.deviating:
         return (("Deviating", "one client that deviates can read the others' rows"),)

@@ -62,7 +62,9 @@ class FinalLabelsOnly(ExactPolicy):
 
     @property
     def capabilities(self) -> PolicyCapabilities:
-        return PolicyCapabilities("nothing", dealer=self.dealer, least_lanes=LEAST_LANES)
+        return PolicyCapabilities(
+            "nothing", dealer=self.dealer, least_lanes=LEAST_LANES, checks_words=self.dealer is not None
+        )
 
     @cached_property
     def how(self) -> TrustedDealer | Dealerless:

@@ -103,7 +103,10 @@ class OwnLabels(ExactPolicy):
     @property
     def capabilities(self) -> PolicyCapabilities:
         return PolicyCapabilities(
-            "steps" if self.hidden else "sizes", dealer=self.dealer, least_lanes=LEAST_LANES
+            "steps" if self.hidden else "sizes",
+            dealer=self.dealer,
+            least_lanes=LEAST_LANES,
+            checks_words=self.dealer is not None,
         )
 
     @property

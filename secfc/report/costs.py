@@ -104,6 +104,7 @@ CONTENTS = {
     "RequestCorrections": "requests for more tables",
     "MaskedBits": "bits opened under masks",
     "WitnessedBits": "bits told under masks, and tags of those that another tells",
+    "PartShares": "shares of labels that stay shared, each step",
     "PartDigests": "digests of what parts said, each step",
     "LabelShare": "shares of the labels",
     "LloydStepQuery": "sizes and the first labels, each step",

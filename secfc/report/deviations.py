@@ -118,11 +118,11 @@ TABLE = (
         "nothing: nobody else knows its part", "unnoticed", "labels+dealt+rounded|owners+dealt+rounded",
     ),
     DeviationRow(
-        "one client of the committee that compares, `AssignmentsOnly()`, where parts are played by two",
+        "one client of the committee that compares, where somebody deals and parts are played by two",
         "nothing", "nothing",
         "`Threshold(deviating=1)`, the default where there are clients enough: words are compared before "
-        "labels leave",
-        "noticed", "labels+dealt+several",
+        "labels, sizes or shares of them leave",
+        "noticed", "labels+dealt+several|owners+dealt+several|final+dealt+several",
         (f"{WORDS}::test_one_flipped_bit_of_a_speaker_ends_the_run_before_a_label",
          f"{WORDS}::test_who_tells_different_words_to_two_is_noticed_in_the_next_openings",
          f"{WORDS}::test_false_shares_of_labels_are_used_by_nobody",
@@ -135,9 +135,9 @@ TABLE = (
         "one client of the committee that compares, where each part is played by one", "labels",
         "**how near a row is to a border, and so rows**, in some hundred steps; where nobody deals and "
         "labels stay shared, also whether a row of its choice has changed its label",
-        "`Threshold(deviating=1)`, which only `AssignmentsOnly` with exact centers has, without a dealer "
-        "from `2 t + 2` clients on",
-        "unnoticed", "labels+alone|owners|final",
+        "`Threshold(deviating=1)`, the default with a dealer and exact centers; without a dealer only "
+        "`AssignmentsOnly` has it, from `2 t + 2` clients on",
+        "unnoticed", "labels+alone|owners+alone|final+alone",
     ),
     DeviationRow(
         "the dealer: the server by false tables, the client of `dealer=` also by false replies of its own",
@@ -296,7 +296,7 @@ def kinds_of(algorithm: Any, plan: Any = None) -> frozenset[str]:
         found.add("rounded")
     if isinstance(capabilities.membership, Private):
         found |= {"private", "unseen" if capabilities.membership.counts == "hidden" else "counted"}
-    if "labels" in found:
+    if "distances" not in found:
         found.add("several" if getattr(plan, "deviating", _several_wanted(algorithm)) else "alone")
     return frozenset(found)
 

@@ -135,6 +135,7 @@ UNCHECKABLE = (
     own.NoiseShares,
     joint.SetKeys,
     checking.ResharedPart,
+    checking.PartShares,
     keeping.SelectedRowShare,
     agreement.Commitment,
     protocol.SumShares,
@@ -911,7 +912,8 @@ def judge(
 # What clients say while a committee compares, of which no one alone makes a label with parts played by two.
 OF_COMMITTEES = (
     "CheckDealing", "MaskedDistances", "MaskedSum", "CheckCoin", "CheckDigest", "MaskedRow", "MaskedProducts",
-    "MaskedBits", "PartDigests", "LabelShare", "RequestCorrections", "MissingMessages",
+    "MaskedBits", "PartDigests", "LabelShare", "RequestCorrections", "MissingMessages", "PartShares",
+    "SizeShare", "OwnShare", "CheckedPart", "ProductWords",
 )  # fmt: skip
 # What they say where labels stay shared, of which replies, sums, owners' bits and indicators are checked.
 OF_SHARED_LABELS = (

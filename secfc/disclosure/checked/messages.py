@@ -173,6 +173,23 @@ class OwnersHeard(Message, tag=232):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
+class PartShares(Message, tag=233):
+    """Member to responder: its shares for the recipient of secrets that the committee holds by part.
+
+    values: (lanes, numbers) residues, of the parts that the sender is the first of, one after the other.
+    seeds: 16 bytes of each such part of which the share follows from a seed.  digests: 32 bytes of the share
+    of each other part that the sender plays.  Nothing of parts that the recipient plays as well.
+    """
+
+    values: Array
+    seeds: bytes = b""
+    digests: bytes = b""
+
+    def __post_init__(self) -> None:
+        check_unsigned(self.values, "shares of parts, (lanes, numbers),", 2)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
 class PartDigests(Message, tag=196):
     """Member to member: digests of all that was opened, and of all that each of its parts says.
 

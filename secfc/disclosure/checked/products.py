@@ -192,8 +192,9 @@ class ProductVerifier:
 
     def _shares(self, part: Array, further: Sequence[int] = ()) -> dict[int, Array]:
         """Shares (lanes, n) of my part (lanes, ell, n) of all that do not expand theirs, by number."""
-        seeds = list(self.streams.values())
-        return deal_part(self.code, part, self.me, self.asked.responders, seeds, further)
+        seeds, responders = list(self.streams.values()), self.asked.responders
+        known = seeded_receivers(self.code, self.me, responders)
+        return deal_part(self.code, part, known, responders, seeds, further)
 
     def _reduced(self, talk: Talk, products: Array) -> Role[Array]:
         """My shares (lanes, n), of the degree of shares, of products of which mine have twice the degree."""

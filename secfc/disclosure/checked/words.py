@@ -25,7 +25,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -35,16 +34,14 @@ from field.code.consistency import SIZE as TAG
 from field.code.consistency import LinearDigest
 from field.ring.basis import Basis
 from field.secrets.coins import Coins
-from secfc.coded.messages import LabelShare, MaskedBits
+from secfc.coded.messages import MaskedBits
 from secfc.disclosure.checked.blocks import Blocks
 from secfc.disclosure.checked.messages import SIZE, PartDigests
+from secfc.disclosure.checked.parts import SEED, PartKeys
 from secfc.errors import SuspectedParties
 from secfc.roles.exchange import PartyId, blame_error
 
 Array = NDArray[Any]
-
-# Bytes of what the tables of a part are expanded from.
-SEED = 16
 
 
 class DigestSum:
@@ -91,8 +88,8 @@ class CommitteeWords:
     """A member's part in what a committee says of one question: which parts it plays, and whether all fits.
 
     context: what streams of the question are bound to.  dealers: who may tell the clients of a part different
-    corrections.  rounds: how often something is opened.  seeds: of the
-    parts that it is the first of, by number; none where each part is played by one.  coins: secret.
+    corrections.  rounds: how often something is opened, at most.  seeds: of the parts that it is the first
+    of, by number; where each part is played by one it draws its own, which nobody else knows.  coins: secret.
     """
 
     def __init__(
@@ -108,7 +105,8 @@ class CommitteeWords:
     ) -> None:
         self.context, self.blocks, self.committee, self.name = context, blocks, tuple(committee), name
         self.dealers = tuple(dealers)
-        self.at, self.seeds = self.committee.index(name), dict(seeds)
+        self.at = self.committee.index(name)
+        self.seeds = dict(seeds) if blocks.deviating else {self.at: coins.bytes(SEED)}
         self.key = b"" if self.at else coins.bytes(SIZE)
         self.links = [coins.bytes(SIZE)]
         if blocks.deviating:
@@ -128,6 +126,11 @@ class CommitteeWords:
     def parts(self) -> tuple[int, ...]:
         """Numbers of the parts that I play."""
         return self.blocks.played_by(self.at)
+
+    @property
+    def keys(self) -> PartKeys:
+        """What hides, and deals, what my parts tell."""
+        return PartKeys(self.blocks, self.at, self.key, self.seeds)
 
     # --- before the comparison ------------------------------------------------------------------------
 
@@ -245,57 +248,6 @@ class CommitteeWords:
             whole.join(read_digest(self.basis, next(iter(by.values()))))
         if bytes(whole) != bytes(self.total):
             raise self._suspected(self.committee, "what was opened is not what the parts add up to")
-
-    def label_share(self, shares: Mapping[int, Array]) -> LabelShare:
-        """What I tell of labels, of my parts' shares (places, per) of their digits."""
-        masks = self._masks(next(iter(shares.values())).shape)
-        masked = {q: share ^ masks[q] for q, share in shares.items()}
-        first = self.blocks.told_by(self.at)
-        empty = next(iter(shares.values()))[:0]
-        digests = [digest_share(self.context, q, masked[q]) for q in self.parts if q not in first]
-        return LabelShare(np.concatenate([empty, *(masked[q] for q in first)]), b"".join(digests))
-
-    def _masks(self, shape: tuple[int, ...]) -> list[Array]:
-        """Words for every part, which add up to zero, and which members alone know."""
-        key = hashlib.blake2b(self.context, key=self.key, digest_size=16, person=b"secfc-part-masks").digest()
-        stream, out = Coins(key), []
-        for _ in self.blocks.parts[1:]:
-            mask = np.empty(shape, np.uint64)
-            stream.fill(mask)
-            out.append(mask)
-        return [*out, reduce(np.bitwise_xor, out)]
-
-
-def digest_share(context: bytes, part: int, share: Array) -> bytes:
-    """32 bytes of a part's share of labels."""
-    text = context + part.to_bytes(4, "little") + share.astype("<u8").tobytes()
-    return hashlib.blake2b(text, digest_size=SIZE, person=b"secfc-part-share").digest()
-
-
-def split_shares(
-    blocks: Blocks,
-    committee: Sequence[PartyId],
-    context: bytes,
-    words: Mapping[PartyId, Array],
-    digests: Mapping[PartyId, bytes],
-) -> list[Array]:
-    """Every part's share of labels, of what its first client said (parts, places, per), by member.
-
-    digests: what each member said of other parts that it plays.
-    Raises SuspectedParties where a part's clients say different things, FaultyClient for digests of another
-    length.
-    """
-    shares = {q: words[c][x] for i, c in enumerate(committee) for x, q in enumerate(blocks.told_by(i))}
-    for i, c in enumerate(committee):
-        silent = [q for q in blocks.played_by(i) if blocks.parts[q][0] != i]
-        if len(digests[c]) != SIZE * len(silent):
-            raise blame_error(c, f"told {len(digests[c])} bytes of {len(silent)} shares of labels")
-        for x, q in enumerate(silent):
-            if digest_share(context, q, shares[q]) != digests[c][SIZE * x : SIZE * (x + 1)]:
-                clients = tuple(committee[j] for j in blocks.parts[q])
-                why = f"{', '.join(clients)} play one part, and do not say the same of labels"
-                raise SuspectedParties(clients, f"{why}: those of this step are not used")
-    return [shares[q] for q in range(len(blocks.parts))]
 
 
 def _as_words(array: Array) -> Array:

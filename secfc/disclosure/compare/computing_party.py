@@ -10,12 +10,11 @@ from numpy.typing import NDArray
 
 from field.code.masking import PairKeys
 from field.compare import dealer_protocol
-from field.compare.correlated_randomness import NEXT, PartyRandomness
+from field.compare.correlated_randomness import PartyRandomness
 from field.secrets.coins import Coins
 from secfc.coded.messages import (
     Corrections,
     LabelShare,
-    MaskedBits,
     MaskedDistances,
     MaskedSum,
     MissingMessages,
@@ -24,7 +23,7 @@ from secfc.coded.plan import CodedPlan
 from secfc.coded.policy import DistanceOracle
 from secfc.coded.queries import Query
 from secfc.coded.quorum import NOBODY_MISSED, MissingMessageError, receive_all
-from secfc.disclosure.checked.messages import PartDigests
+from secfc.disclosure.checked.parts import tell_shares
 from secfc.disclosure.checked.steps import CheckingClient, check_further, deal_all
 from secfc.disclosure.checked.words import CommitteeWords
 from secfc.disclosure.compare.center_rounding import CenterRounder, SumsChecking
@@ -42,8 +41,8 @@ from secfc.disclosure.compare.rounds import (
     CorrectionStream,
     StartedComparison,
     add_residues,
-    play_parts,
-    reconstruct_parts,
+    conclude_words,
+    play_games,
     stop_requesting,
 )
 from secfc.disclosure.compare.session import (
@@ -118,7 +117,8 @@ class ComputingParty:
         if self.name not in (dealer, *match.responders, *match.committee):
             return None
         try:
-            sums, checking, spoken = yield from self.begin_checks(match)
+            openings = len(match.schedule.openings) if match.opens else 0
+            sums, checking, spoken = yield from self.begin_checks(match, number, openings)
         except MissingMessageError as silence:
             return (yield from self.gone(match, silence))
         missing, left = NOBODY_MISSED, Dealt()
@@ -145,27 +145,28 @@ class ComputingParty:
         return StartedComparison(about, missing, words, left, checking, spoken)
 
     def begin_checks(
-        self, match: ComparisonSession
+        self, match: ComparisonSession, nonce: int, openings: int
     ) -> Role[tuple[CheckingClient | None, CheckingClient | None, CommitteeWords | None]]:
         """My part in the checks of sums and of replies, if they are checked: what hides them is dealt; and,
         at a member in that of words.
 
+        nonce: of its streams with other clients.  openings: how often members open something.
         Raises MissingMessageError.
         """
         wanted = match.checked_sums, match.checked
-        if wanted == (None, None):
+        if wanted == (None, None) or self.name not in match.players:
             return None, None, None
         spoken = None
         if match.checked is not None and self.name in match.committee:
             # Before all other streams.
             seeds = part_seeds(match, self.mine, {self.plan.clients.index(self.name): 0})
             spoken = CommitteeWords(
-                match.context, match.blocks, match.committee, match.seating.dealers, self.name,
-                len(match.schedule.openings), seeds, self.coins,
+                match.context, match.blocks, match.committee, match.seating.dealers, self.name, openings,
+                seeds, self.coins,
             )  # fmt: skip
         others = [j for j, c in enumerate(self.plan.clients) if c != self.name]
         # A stream serves one of two clients as the dealing one, for the first check, then for the second.
-        streams = self.peers.streams(match.question.round, match.context, others)
+        streams = self.peers.streams(nonce, match.context, others)
         beside = {} if spoken is None else spoken.told()
         sums, replies = (
             None if asked is None else CheckingClient(asked, self.name, streams, self.coins, parts)
@@ -175,26 +176,6 @@ class ComputingParty:
         if spoken is not None and replies is not None:
             spoken.take(replies.told)
         return sums, replies, spoken
-
-    def begin_check(
-        self, match: ComparisonSession, nonce: int
-    ) -> Role[tuple[CheckingClient | None, CheckingClient | None]]:
-        """My part in the checks of sums and of replies, as far as these are checked and I have one, where no
-        words are.
-
-        nonce: of its streams with other clients.  Raises MissingMessageError.
-        """
-        wanted = match.checked_sums, match.checked
-        if not any(asked is not None and self.name in asked.told for asked in wanted):
-            return None, None
-        others = [j for j, c in enumerate(self.plan.clients) if c != self.name]
-        streams = self.peers.streams(nonce, match.context, others)
-        sums, replies = (
-            None if asked is None else CheckingClient(asked, self.name, streams, self.coins)
-            for asked in wanted
-        )
-        yield from deal_all([each for each in (sums, replies) if each is not None])
-        return sums, replies
 
     def check_replies(
         self, match: ComparisonSession, begun: StartedComparison, sums: tuple[Array, Array] | None = None
@@ -267,33 +248,22 @@ class ComputingParty:
         feed = CorrectionStream(match, self.name, self.dealer, schedule.portions, hand)
         del masked, further, corrections
         talk = CommitteeRounds(number + match.opening, match.begun + match.opening, others, spoken, checks)
-        told, shares = None, dict[int, Array]()
-        while not shares:
-            said, shares = play_parts(games, told)
-            if shares:
-                break
-            if next(iter(said.values())) is NEXT:
-                yield from talk.finish_check()
-                yield from feed(talk.step - 1)
-                told = None
-                continue
-            told = yield from reconstruct_parts(
-                schedule.basis, match.blocks, match.committee, self.name, said, talk
-            )
-            spoken.hold(said, told)
+
+        def fed() -> Role[None]:
+            yield from talk.finish_check()
+            yield from feed(talk.step - 1)
+
+        shares = yield from play_games(match, spoken, games, talk, fed)
         yield from talk.finish_check()
-        if match.blocks.deviating:
-            nothing = np.empty(0, np.uint64)
-            yield from talk({c: MaskedBits(nothing) for c in others})
-            digests = yield from talk.exchange(to_all(others, spoken.digests()), PartDigests)
-            spoken.conclude(digests)
-        return spoken.label_share(shares)
+        yield from conclude_words(spoken, talk)
+        hidden = spoken.keys.hide(match.context, shares)
+        return LabelShare(*tell_shares(match.blocks, spoken.at, match.context, hidden))
 
     def hands(
         self, match: ComparisonSession, spoken: CommitteeWords, corrections: Array | None
     ) -> dict[int, PartyRandomness]:
         """What the dealer made for each part that I play.  corrections: of one of them, if to me."""
-        if spoken.seeds:
+        if match.blocks.deviating:
             streams = {q: Coins(spoken.seeds[q]) for q in spoken.parts}
         else:
             streams = dict.fromkeys(spoken.parts, table_streams(match, self.mine, (0,))[0])

@@ -21,7 +21,7 @@ from field.secrets.coins import Coins
 from secfc.coded.messages import Corrections, MaskSeed, MissingMessages, RequestCorrections
 from secfc.coded.plan import CodedPlan
 from secfc.coded.quorum import NOBODY_MISSED
-from secfc.disclosure.checked.words import SEED
+from secfc.disclosure.checked.parts import SEED
 from secfc.disclosure.compare.session import ComparisonSession
 from secfc.errors import FaultyClient
 from secfc.roles.exchange import PAIR, Exchange, PartyId, Role, expect_messages, to_all

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from field.compare.correlated_randomness import PartyRandomness
+from field.compare.correlated_randomness import NEXT, PartyRandomness
 from field.compare.dealer_protocol import Moves, combine_openings
 from field.kernels.compiling import split_range
 from field.ring.basis import Basis
@@ -17,11 +17,12 @@ from secfc.coded.messages import Corrections, MaskedBits, MissingMessages, Reque
 from secfc.coded.policy import DistanceOracle
 from secfc.coded.quorum import NOBODY_MISSED, receive_all
 from secfc.disclosure.checked.blocks import Blocks
+from secfc.disclosure.checked.messages import PartDigests
 from secfc.disclosure.checked.steps import STEPS, CheckingClient
 from secfc.disclosure.checked.words import CommitteeWords
 from secfc.disclosure.compare.dealer import Dealt
 from secfc.disclosure.compare.session import ComparisonSession, check_opening, check_words
-from secfc.roles.exchange import Exchange, PartyId, Role
+from secfc.roles.exchange import Exchange, PartyId, Role, to_all
 
 Array = NDArray[Any]
 
@@ -70,12 +71,32 @@ class InterleavedRole:
             self.next = None
 
 
-class CommitteeRounds:
+class SpokenExchanges:
+    """Exchanges with all other members, one after the other.  spoken: what goes with openings, where this is
+    checked."""
+
+    def __init__(self, spoken: CommitteeWords | None) -> None:
+        self.spoken = spoken
+
+    def __call__(self, send: Mapping[PartyId, MaskedBits]) -> Role[Mapping[PartyId, MaskedBits]]:
+        """What all others open."""
+        if self.spoken is not None:
+            send = self.spoken.attached(send)
+        shares = yield from self.exchange(send, MaskedBits)
+        if self.spoken is not None:
+            self.spoken.receive(shares)
+        return shares
+
+    def exchange(self, send: Mapping[PartyId, Any], kind: type[Any]) -> Role[dict[PartyId, Any]]:
+        """What all others say, of this kind."""
+        raise NotImplementedError
+
+
+class CommitteeRounds(SpokenExchanges):
     """One exchange after the other with the other members, all of whom are heard.
 
-    number: the round of the first.  step: its step after the question, which errors name.  spoken: what goes
-    with openings, where this is checked.  checks: a check that goes on beside, one step after each of the
-    first `STEPS` exchanges.
+    number: the round of the first.  step: its step after the question, which errors name.  checks: a check
+    that goes on beside, one step after each of the first `STEPS` exchanges.
     """
 
     def __init__(
@@ -86,17 +107,10 @@ class CommitteeRounds:
         spoken: CommitteeWords | None = None,
         checks: Role[None] | None = None,
     ) -> None:
-        self.number, self.step, self.others, self.spoken = number, step, others, spoken
+        super().__init__(spoken)
+        self.number, self.step, self.others = number, step, others
         self.beside = None if checks is None else InterleavedRole(checks)
         self.left = 0 if checks is None else STEPS
-
-    def __call__(self, send: Mapping[PartyId, MaskedBits]) -> Role[Mapping[PartyId, MaskedBits]]:
-        if self.spoken is not None:
-            send = self.spoken.attached(send)
-        shares = yield from self.exchange(send, MaskedBits)
-        if self.spoken is not None:
-            self.spoken.receive(shares)
-        return shares
 
     def exchange(self, send: Mapping[PartyId, Any], kind: type[Any]) -> Role[dict[PartyId, Any]]:
         """What all others say, of this kind.  Raises MissingMessageError, and what the check beside does."""
@@ -185,6 +199,43 @@ Talk = Callable[[Mapping[PartyId, MaskedBits]], Role[Mapping[PartyId, MaskedBits
 # sum: of c members all together tell 2 (c - 1) times what is opened, not c (c - 1) times.  Where parts are
 # played by several, all are told directly if that takes no more messages than members.
 WORTH_PARTS = 1 << 15
+
+
+def play_games(
+    match: ComparisonSession,
+    spoken: CommitteeWords,
+    games: Mapping[int, Moves],
+    talk: SpokenExchanges,
+    feed: Callable[[], Role[None]],
+) -> Role[dict[int, Any]]:
+    """The results of the parts that I play, of whose words nothing is left to check by others.
+
+    feed: has the next portion of corrections ready.  Raises SuspectedParties if what the committee said does
+    not fit.
+    """
+    told: Array | None = None
+    while True:
+        said, results = play_parts(games, told)
+        if results:
+            return results
+        if next(iter(said.values())) is NEXT:
+            yield from feed()
+            told = None
+            continue
+        me, basis = spoken.name, spoken.basis
+        told = yield from reconstruct_parts(basis, match.blocks, match.committee, me, said, talk)
+        spoken.hold(said, told)
+
+
+def conclude_words(spoken: CommitteeWords, talk: SpokenExchanges) -> Role[None]:
+    """Check all that was said, where several play each part, before anything leaves the committee.
+
+    Raises SuspectedParties if it does not fit.
+    """
+    if spoken.blocks.deviating:
+        others = [c for c in spoken.committee if c != spoken.name]
+        yield from talk({c: MaskedBits(np.empty(0, np.uint64)) for c in others})
+        spoken.conclude((yield from talk.exchange(to_all(others, spoken.digests()), PartDigests)))
 
 
 def play_parts(games: Mapping[int, Moves], told: Array | None) -> tuple[dict[int, Array], dict[int, Array]]:

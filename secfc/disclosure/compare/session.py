@@ -29,6 +29,7 @@ from secfc.coded.plan import CodedPlan, RowLayout
 from secfc.coded.policy import DistanceOracle
 from secfc.coded.queries import Operation, Query
 from secfc.disclosure.checked.blocks import Blocks, Traffic, cheapest_blocks, shapes
+from secfc.disclosure.checked.parts import split_shares
 from secfc.disclosure.checked.products import checking_steps
 from secfc.disclosure.checked.steps import (
     COINS,
@@ -41,7 +42,6 @@ from secfc.disclosure.checked.steps import (
     STEPS,
     CheckedReplies,
 )
-from secfc.disclosure.checked.words import split_shares
 from secfc.disclosure.compare.candidates import (
     BisectorSide,
     Candidates,

@@ -53,8 +53,8 @@ from secfc.coded.quorum import NOBODY_MISSED, CheaterIdentification, MissingMess
 from secfc.coded.sharing import pair_keys
 from secfc.coded.source import CodedSource
 from secfc.disclosure.checked.blocks import check_deviating
+from secfc.disclosure.checked.parts import digest_share
 from secfc.disclosure.checked.steps import DEAL_ROW, MASKS, CheckingClient, deal_all
-from secfc.disclosure.checked.words import digest_share
 from secfc.disclosure.compare.client import ComparisonClient
 from secfc.disclosure.compare.rounds import StartedComparison, add_residues
 from secfc.disclosure.compare.server import CommitteeServer

@@ -7,7 +7,7 @@ them, and told of them, is the same.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -15,14 +15,19 @@ from numpy.typing import NDArray
 
 from field.code.masking import PairKeys
 from field.compare.assignment_step import AssignmentStep, SharedContest, SharedLabels
+from field.ring.basis import Basis
 from secfc.coded.policy import DistanceOracle
+from secfc.disclosure.checked.parts import PartKeys
 from secfc.disclosure.checked.steps import CheckingClient
+from secfc.disclosure.checked.words import CommitteeWords
 from secfc.disclosure.compare.dealer import Dealt
 from secfc.disclosure.compare.session import CommitteeChoice, ComparisonSession
 from secfc.disclosure.dealerless.steps import AnswerRounds, SharedKeySeats
 from secfc.roles.exchange import Role
 
 Array = NDArray[Any]
+# Shares by part, under masks that add up to zero: of words, or of residues (lanes, ...) of this basis.
+Hiding = Callable[[Mapping[int, Array], Basis | None], dict[int, Array]]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -32,7 +37,8 @@ class StartedQuery:
     game: what is dealt for.  missing: whose seeds a dealer lacks.  corrections: of the dealer, if heard yet.
     seats: of a committee without a dealer, at a member.  left: at a dealer, what is left to deal.
     checking: my part in the check of replies, if these are checked; sums: in that of sums whose centers are
-    rounded.
+    rounded.  spoken: at a member of a committee with a dealer, its part in
+    what the committee says.
     """
 
     game: AssignmentStep | SharedContest | None
@@ -42,6 +48,12 @@ class StartedQuery:
     left: Dealt = field(default_factory=Dealt)
     checking: CheckingClient | None = None
     sums: CheckingClient | None = None
+    spoken: CommitteeWords | None = None
+
+    @property
+    def keys(self) -> PartKeys | None:
+        """At a member of a committee with a dealer, what hides and deals what its parts tell."""
+        return None if self.spoken is None else self.spoken.keys
 
     @property
     def due(self) -> int:
@@ -65,8 +77,17 @@ class LabelSharingBackend(Protocol):
         """How a member's part of labels becomes its share of them (lanes, K - 1, m), if members respond."""
         ...
 
-    def public(self, match: ComparisonSession, labels: Array, clusters: Array) -> SharedLabels:
-        """A member's share of labels (m,) that everybody knows, among these clusters (K,)."""
+    def parts(self, match: ComparisonSession) -> tuple[int, ...]:
+        """Numbers of the parts that this member plays (`secfc.disclosure.checked.blocks`)."""
+        ...
+
+    def public(self, match: ComparisonSession, part: int, labels: Array, clusters: Array) -> SharedLabels:
+        """A part's share of labels (m,) that everybody knows, among these clusters (K,)."""
+        ...
+
+    def hiding(self, match: ComparisonSession, keys: PartKeys | None) -> Hiding:
+        """How a member's parts are hidden before they leave the committee; once a question.  keys: see
+        `StartedQuery`."""
         ...
 
     def begin(
@@ -88,13 +109,14 @@ class LabelSharingBackend(Protocol):
         steps: AnswerRounds,
         begun: StartedQuery,
         measured: DistanceOracle,
-        old: SharedLabels | None,
-    ) -> Role[tuple[SharedLabels, bool | None] | None]:
-        """At a member its share of the labels after a step, and whether none changed, None if not tested."""
+        old: Mapping[int, SharedLabels] | None,
+    ) -> Role[tuple[dict[int, SharedLabels], bool | None] | None]:
+        """At a member its parts' shares of the labels after a step, and whether none changed, None if not
+        tested."""
         ...
 
     def won(
         self, match: ComparisonSession, steps: AnswerRounds, begun: StartedQuery, measured: DistanceOracle
-    ) -> Role[Array | None]:
-        """At a member its share of who wins each point, (K, words)."""
+    ) -> Role[dict[int, Array] | None]:
+        """At a member its parts' shares of who wins each point, (K, words)."""
         ...

@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 
 from field.code.rows import ClusterSums, CodedRows
 from field.compare import dealer_protocol
-from field.compare.assignment_step import SharedContest, SharedLabels, cluster_code
+from field.compare.assignment_step import SharedContest, cluster_code
 from field.secrets.coins import Coins
 from secfc.coded.messages import (
     CodedCosts,
@@ -41,6 +41,7 @@ from secfc.coded.plan import CodedPlan
 from secfc.coded.policy import DistanceOracle, LabelSharing, OwnResult
 from secfc.coded.queries import Operation, Query
 from secfc.coded.quorum import NOBODY_MISSED
+from secfc.disclosure.checked.parts import tell_shares
 from secfc.disclosure.checked.products import STEPS
 from secfc.disclosure.checked.steps import stop_checking
 from secfc.disclosure.compare.client import ComparisonClient, label_check_round
@@ -58,7 +59,6 @@ from secfc.disclosure.owner_labels.multiplication import (
     SecureMultiplication,
     label_bits,
     requested_shares,
-    rerandomize,
     session_for,
     sizes_from_shares,
     split_sum_shares,
@@ -72,7 +72,7 @@ from secfc.disclosure.owner_labels.output import (
     labels_of_own_points,
     select_owner_rows,
 )
-from secfc.disclosure.owner_labels.run_state import ClientRunState
+from secfc.disclosure.owner_labels.run_state import ClientRunState, HeldLabels
 from secfc.errors import FaultyServer
 from secfc.roles.exchange import SERVER, Exchange, PartyId, Role, expect_messages, to_all
 from secfc.roles.messages import Message
@@ -166,8 +166,9 @@ class OwnerLabelsClient:
             state = self.state(match)
             if state is None:
                 return None
-            share = dealer_protocol.winner_code(match.contest, state.bits)
-            return LabelShare(dealer_protocol.rerandomize(share, list(self.zeros(match).values())))
+            shares = {q: dealer_protocol.winner_code(match.contest, s.bits) for q, s in state.parts.items()}
+            hidden = self.way.hiding(match, state.keys)(shares, None)
+            return LabelShare(*tell_shares(match.blocks, self.at(match), match.context, hidden))
 
         self.participant.opened = None
         return self.unless_stalled(match, answer())
@@ -204,21 +205,23 @@ class OwnerLabelsClient:
         begun = yield from self.way.begin(match, steps, step_continuation(match, self.sharing))
         sums = None
         if question.at.step:
-            one_hot = yield from self.products.labeled(match, steps, old)
+            one_hot = yield from self.products.labeled(match, steps, old, begun.keys)
             to = question.responders.tolist()
             sums = yield from self.centers(match, steps, measured.rows, one_hot, to)
         measured = self.centered(match, measured, sums)
-        zeros = {} if old is None else self.zeros(match)
-        moved = yield from self.way.moved(match, steps, begun, measured, old)
-        if moved is None or old is None:
+        hide = None if old is None else self.way.hiding(match, begun.keys)
+        moved = yield from self.way.moved(match, steps, begun, measured, None if old is None else old.parts)
+        if moved is None or hide is None:
             return MissingMessages(0, begun.missing)
         (new, same), first, run = moved, self.plan.code.basis.prefix(1), self.run(question)
         step = question.at.step
         held = run.states[step]
-        run.states = {step: held, step + 1: (new, np.flatnonzero(match.sizes))}
-        told = new.parts[:1, :0] if self.sharing.hidden else new.parts[:1]
-        own = told.sum(axis=2, dtype=np.uint64) % np.uint64(first.primes[0])
-        return SizeShare(rerandomize(first, own.astype(np.uint32), self.me, zeros), bool(same))
+        run.states = {step: held, step + 1: HeldLabels(new, np.flatnonzero(match.sizes), begun.keys)}
+        rows, p = 0 if self.sharing.hidden else None, np.uint64(first.primes[0])
+        own = {q: each.parts[:1, :rows].sum(axis=2, dtype=np.uint64) % p for q, each in new.items()}
+        hidden = hide({q: sums.astype(np.uint32) for q, sums in own.items()}, first)
+        values, digests = tell_shares(match.blocks, self.at(match), match.context, hidden)
+        return SizeShare(values.reshape(1, -1), bool(same), digests)
 
     def centers(
         self,
@@ -254,8 +257,8 @@ class OwnerLabelsClient:
 
         return DistanceOracle(rows, match.sizes, compute)
 
-    def state(self, match: ComparisonSession) -> SharedLabels | None:
-        """My share of the labels that a question is about, if I am in its committee.
+    def state(self, match: ComparisonSession) -> HeldLabels | None:
+        """What I hold of the labels that a question is about, if I am in its committee.
 
         Raises FaultyServer for a step of which this committee has none.
         """
@@ -266,16 +269,20 @@ class OwnerLabelsClient:
         if at.step == 0:
             known, alive = question.labels.astype(np.int64), np.flatnonzero(at.sizes)
             run.committee = committee
-            run.states = {0: (self.way.public(match, known, alive), alive)}
+            public = {q: self.way.public(match, q, known, alive) for q in self.way.parts(match)}
+            run.states = {0: HeldLabels(public, alive, None)}
         if at.step not in run.states or run.committee != committee:
             raise FaultyServer(SERVER, f"asked for step {at.step} of a run whose labels others share")
-        shared, clusters = run.states[at.step]
+        held = run.states[at.step]
         # Clusters with points, by sizes, and of the others nobody is in any.
-        there = np.flatnonzero((match.sizes if match.hidden else at.sizes)[clusters])
-        groups = at.groups[clusters[there]]
-        numbers = np.unique(groups, return_inverse=True)[1]
-        ones = self.way.public(match, np.zeros(self.plan.m, np.int64), np.arange(2)).parts[:, 0]
-        return shared.among(there).merge_groups(self.plan.code.basis, numbers, ones)
+        there = np.flatnonzero((match.sizes if match.hidden else at.sizes)[held.clusters])
+        numbers = np.unique(at.groups[held.clusters[there]], return_inverse=True)[1]
+        basis, nobody = self.plan.code.basis, np.zeros(self.plan.m, np.int64)
+        merged = {}
+        for q, shared in held.parts.items():
+            ones = self.way.public(match, q, nobody, np.arange(2)).parts[:, 0]
+            merged[q] = shared.among(there).merge_groups(basis, numbers, ones)
+        return replace(held, parts=merged)
 
     # --- what a run costs
 
@@ -346,12 +353,12 @@ class OwnerLabelsClient:
             sums = yield from self.centers(match, steps, measured.rows, one_hot, everybody)
             told: Mapping[int, Message] | None = None
             if isinstance(owners, HiddenOwners):
-                lead = self.name == match.committee[0]
-                part = None if state is None else owners.numbers(match, state, lead=lead)
-                told = yield from select_owner_rows(owners, match, steps, part, self.products, measured.rows)
+                told = yield from select_owner_rows(
+                    owners, match, steps, one_hot, self.products, measured.rows
+                )
             elif state is not None:
-                share = cluster_code(np.flatnonzero(match.sizes), state.bits, label_bits(len(match.sizes)))
-                told = owners.told(dealer_protocol.rerandomize(share, list(self.zeros(match).values())))
+                hide, bits = self.way.hiding(match, state.keys), {q: s.bits for q, s in state.parts.items()}
+                told = owners.told(match, hide(self.digits(match, bits), None))
             return told, self.kept_of(match, measured.rows, sums)
 
         return self.to_owners(match, len(match.sizes), owners, answer())
@@ -371,12 +378,11 @@ class OwnerLabelsClient:
         def answer() -> Role[tuple[Mapping[int, Message] | None, None]]:
             steps = self.steps(match)
             begun = yield from self.way.begin(match, steps, SharedContest(match.schedule))
-            zeros = list(self.zeros(match).values()) if self.name in match.committee else []
+            hide = self.way.hiding(match, begun.keys) if self.name in match.committee else None
             bits = yield from self.way.won(match, steps, begun, measured)
-            if bits is None:
+            if bits is None or hide is None:
                 return None, None
-            share = cluster_code(np.flatnonzero(match.sizes), bits, label_bits(len(match.sizes)))
-            return owners.told(dealer_protocol.rerandomize(share, zeros)), None
+            return owners.told(match, hide(self.digits(match, bits), None)), None
 
         return self.to_owners(match, len(match.sizes), owners, answer())
 
@@ -410,9 +416,14 @@ class OwnerLabelsClient:
         """The exchanges after that of the dealer."""
         return AnswerRounds(self.plan.clients, match.question.round + DEAL, match.question.digest)
 
-    def zeros(self, match: ComparisonSession) -> dict[int, Coins]:
-        """Streams with the other members, under which zero is shared."""
-        return self.products.streams(match, 1, set(match.question.members.tolist()))
+    def at(self, match: ComparisonSession) -> int:
+        """My number in the committee."""
+        return match.committee.index(self.name)
+
+    def digits(self, match: ComparisonSession, bits: Mapping[int, Array]) -> dict[int, Array]:
+        """By part shares (places, words) of labels' digits, of those of who wins, (K, words)."""
+        alive, places = np.flatnonzero(match.sizes), label_bits(len(match.sizes))
+        return {q: cluster_code(alive, won, places) for q, won in bits.items()}
 
     def unless_stalled(self, match: ComparisonSession, answer: Role[Message | None]) -> Role[Message | None]:
         """An answer, or whose silence prevents it."""

@@ -6,19 +6,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar, cast
+from functools import partial
+from typing import Any, TypeVar
 
 from numpy.typing import NDArray
 
 from field.code.masking import PairKeys
 from field.compare import dealer_protocol
 from field.compare.assignment_step import AssignmentStep, SharedContest, SharedLabels
-from field.compare.correlated_randomness import NEXT, PartyRandomness, PartyTables
+from field.compare.correlated_randomness import PartyRandomness
 from field.secrets.coins import Coins
-from secfc.coded.messages import Corrections, MaskedBits, MaskedDistances, MaskedSum, MissingMessages
+from secfc.coded.messages import Corrections, MaskedDistances, MaskedSum, MissingMessages
 from secfc.coded.policy import DistanceOracle
 from secfc.coded.quorum import NOBODY_MISSED, MissingMessageError
+from secfc.disclosure.checked.parts import PartKeys
 from secfc.disclosure.checked.steps import MASKS
+from secfc.disclosure.checked.words import CommitteeWords
 from secfc.disclosure.compare.center_rounding import SumsChecking
 from secfc.disclosure.compare.computing_party import ComputingParty
 from secfc.disclosure.compare.dealer import (
@@ -26,13 +29,19 @@ from secfc.disclosure.compare.dealer import (
     continue_dealing,
     players_without_seed,
     start_dealing,
-    table_streams,
 )
-from secfc.disclosure.compare.rounds import CorrectionStream, StartedComparison, reconstruct
+from secfc.disclosure.compare.rounds import (
+    CorrectionStream,
+    SpokenExchanges,
+    StartedComparison,
+    conclude_words,
+    play_games,
+)
 from secfc.disclosure.compare.session import DEAL, CommitteeChoice, ComparisonSession, check_words
 from secfc.disclosure.dealerless.steps import AnswerRounds, StalledStep
-from secfc.disclosure.owner_labels.backend import StartedQuery
-from secfc.roles.exchange import SERVER, Exchange, PartyId, Role, expect_messages, expect_one
+from secfc.disclosure.owner_labels.backend import Hiding, StartedQuery
+from secfc.errors import FaultyServer
+from secfc.roles.exchange import SERVER, Exchange, PartyId, Role, expect_messages, expect_one, to_all
 
 Array = NDArray[Any]
 R = TypeVar("R")
@@ -64,31 +73,45 @@ class DealerBackend:
         """Members do not respond."""
         return None
 
-    def public(self, match: ComparisonSession, labels: Array, clusters: Array) -> SharedLabels:
-        """A member's share of labels (m,) that everybody knows, among these clusters (K,)."""
-        lead = self.name == match.committee[0]
-        return SharedLabels.public(match.plan.code.basis, labels, clusters, lead=lead)
+    def parts(self, match: ComparisonSession) -> tuple[int, ...]:
+        """Numbers of the parts that this member plays."""
+        return match.blocks.played_by(match.committee.index(self.name))
+
+    def public(self, match: ComparisonSession, part: int, labels: Array, clusters: Array) -> SharedLabels:
+        """A part's share of labels (m,) that everybody knows, among these clusters (K,)."""
+        return SharedLabels.public(match.plan.code.basis, labels, clusters, lead=part == 0)
+
+    def hiding(self, match: ComparisonSession, keys: PartKeys | None) -> Hiding:
+        """Under masks that members alone know, which add up to zero."""
+        if keys is None:
+            raise FaultyServer(SERVER, "asked members to tell labels that all know")
+        return partial(keys.hide, match.context)
 
     def begin(
         self, match: ComparisonSession, steps: AnswerRounds, game: AssignmentStep | SharedContest | None
     ) -> Role[StartedQuery]:
         """Deal, if that is my role, or hear the dealer, if it speaks of this first."""
+        openings = 0 if game is None else game.openings
         # Others of this question take the question's own number, and numbers above.
-        sums, checking = yield from self.unless_missing(
-            self.member.begin_check(match, match.question.round - 1)
+        sums, checking, spoken = yield from self.unless_missing(
+            self.member.begin_checks(match, match.question.round - 1, openings)
         )
         missing, left = NOBODY_MISSED, Dealt()
         if self.name == self.member.dealer and self.member.dealt_to is not None:
             missing = players_without_seed(match, self.member.dealt_to)
             if missing.size:
                 told = MissingMessages(0, NOBODY_MISSED)
-                yield Exchange({match.corrected: told}, round=match.question.round + DEAL, phase="deal")
+                yield Exchange(
+                    to_all(match.correctors, told), round=match.question.round + DEAL, phase="deal"
+                )
             else:
                 left = yield from start_dealing(match, self.member.dealt_to, game)
         due = 0 if game is None else game.portions[0]
         due += 0 if match.rounding is None else match.rounding.dealt
         corrections = yield from self.corrected(match, steps, due, first=True)
-        return StartedQuery(game, missing, corrections, left=left, checking=checking, sums=sums)
+        return StartedQuery(
+            game, missing, corrections, left=left, checking=checking, sums=sums, spoken=spoken
+        )
 
     def moved(
         self,
@@ -96,34 +119,37 @@ class DealerBackend:
         steps: AnswerRounds,
         begun: StartedQuery,
         measured: DistanceOracle,
-        old: SharedLabels | None,
-    ) -> Role[tuple[SharedLabels, bool | None] | None]:
-        """At a member its share of the labels after a step, and whether none changed."""
+        old: Mapping[int, SharedLabels] | None,
+    ) -> Role[tuple[dict[int, SharedLabels], bool | None] | None]:
+        """At a member its parts' shares of the labels after a step, and whether none changed."""
         game, hand = begun.game, (yield from self.hand(match, steps, begun, measured))
-        if hand is None or old is None or not isinstance(game, AssignmentStep):
+        if hand is None or old is None or begun.spoken is None or not isinstance(game, AssignmentStep):
             return None
-        masked, tables = hand
-        moves = game.play(masked, old, tables, self.coins, lead=self.name == match.committee[0])
-        feed = CorrectionStream(match, self.name, self.member.dealer, game.portions, tables)
-        return cast(
-            "tuple[SharedLabels, bool | None]", (yield from self.opened_with(match, steps, moves, feed))
-        )
+        (masked, tables), keys = hand, begun.spoken.keys
+        games = {
+            q: game.play(masked, old[q], table, keys.coins(q, match.context, b"step"), lead=q == 0)
+            for q, table in tables.items()
+        }
+        found = yield from self.played(match, steps, begun.spoken, games, game.portions, tables)
+        return {q: new for q, (new, _) in found.items()}, next(same for _, same in found.values())
 
     def won(
         self, match: ComparisonSession, steps: AnswerRounds, begun: StartedQuery, measured: DistanceOracle
-    ) -> Role[Array | None]:
-        """At a member its share of who wins each point, (K, words)."""
-        game, hand = begun.game, (yield from self.hand(match, steps, begun, measured))
-        if hand is None or not isinstance(game, SharedContest):
+    ) -> Role[dict[int, Array] | None]:
+        """At a member its parts' shares of who wins each point, (K, words)."""
+        if self.name not in match.players:
             return None
-        moves = game.play(*hand, lead=self.name == match.committee[0])
-        feed = CorrectionStream(match, self.name, self.member.dealer, game.portions, hand[1])
-        return cast("Array", (yield from self.opened_with(match, steps, moves, feed)))
+        game, hand = begun.game, (yield from self.hand(match, steps, begun, measured))
+        if hand is None or begun.spoken is None or not isinstance(game, SharedContest):
+            return None
+        masked, tables = hand
+        games = {q: game.play(masked, table, lead=q == 0) for q, table in tables.items()}
+        return (yield from self.played(match, steps, begun.spoken, games, game.portions, tables))
 
     def hand(
         self, match: ComparisonSession, steps: AnswerRounds, begun: StartedQuery, measured: DistanceOracle
-    ) -> Role[tuple[Array, PartyRandomness] | None]:
-        """What a member compares: masked distances, from rounded centers if these are, and tables.
+    ) -> Role[tuple[Array, dict[int, PartyRandomness]] | None]:
+        """What a member compares: masked distances, from rounded centers if these are, and by part tables.
 
         Whoever deals is no member, and goes on dealing here.  Replies are checked before.
         """
@@ -133,10 +159,11 @@ class DealerBackend:
         if corrections is None:
             corrections = yield from self.corrected(match, steps, begun.due, first=False)
         yield from self.check_replies(match, steps, begun, measured, sums)
-        if sums is None:
+        if sums is None or begun.spoken is None:
             yield from continue_dealing(match, begun.left)
             return None
-        return sums[0], self.tables(match, corrections)
+        begun.spoken.begin(match.schedule.basis, *sums)
+        return sums[0], self.member.hands(match, begun.spoken, corrections)
 
     def check_replies(
         self,
@@ -185,7 +212,7 @@ class DealerBackend:
             missing = {clients.index(c) for c in silence.missing if c != SERVER}
             raise StalledStep(max(1, at + silence.step - DEAL), missing, last) from None
         steps.step = last
-        return measured, replace(begun, corrections=left if self.name == match.corrected else None)
+        return measured, replace(begun, corrections=left if self.name in match.correctors else None)
 
     def masked(
         self, match: ComparisonSession, steps: AnswerRounds, begun: StartedQuery, measured: DistanceOracle
@@ -222,7 +249,7 @@ class DealerBackend:
         other things, this must be heard first.
         """
         dealer, number = self.member.dealer, match.question.round
-        if self.name != match.corrected or first != (dealer != SERVER):
+        if self.name not in match.correctors or first != (dealer != SERVER):
             return None
         now, then = number + DEAL + steps.step, number + DEAL
         inbox = yield Exchange({}, (dealer,), 0, round=now, accept=then, phase="compare")
@@ -234,37 +261,42 @@ class DealerBackend:
             dealer, expect_one(expect_messages({dealer: told}, Corrections), dealer).words, (words,)
         )
 
-    def opened_with(
+    def played(
         self,
         match: ComparisonSession,
         steps: AnswerRounds,
-        game: dealer_protocol.Moves,
-        feed: CorrectionStream,
-    ) -> Role[Any]:
-        """The result of a game of the committee, all of whom open what it yields."""
-        clients, basis = match.plan.clients, match.plan.code.basis
+        spoken: CommitteeWords,
+        games: Mapping[int, dealer_protocol.Moves],
+        portions: tuple[int, ...],
+        tables: Mapping[int, PartyRandomness],
+    ) -> Role[dict[int, Any]]:
+        """The results of games of the parts that I play, of all words of which nothing is left to check."""
+        hand = tables.get(match.question.corrected)
+        feed = CorrectionStream(match, self.name, self.member.dealer, portions, hand)
 
-        def talk(send: Mapping[PartyId, MaskedBits]) -> Role[Mapping[PartyId, MaskedBits]]:
-            numbers = {clients.index(c): message for c, message in send.items()}
-            shares = yield from steps.exchange(numbers, numbers, MaskedBits)
-            return {clients[j]: message for j, message in shares.items()}
-
-        told = None
-        while True:
+        def fed() -> Role[None]:
             try:
-                opening = game.send(told)
-            except StopIteration as done:
-                return done.value
-            if opening is NEXT:
-                try:
-                    yield from feed(steps.step)
-                    told = None
-                except MissingMessageError as silence:
-                    gone = {clients.index(c) for c in silence.missing if c != SERVER}
-                    raise StalledStep(steps.step, gone) from None
-                continue
-            told = yield from reconstruct(basis, match.committee, self.name, opening, talk)
+                yield from feed(steps.step)
+            except MissingMessageError as silence:
+                gone = {match.plan.clients.index(c) for c in silence.missing if c != SERVER}
+                raise StalledStep(steps.step, gone) from None
 
-    def tables(self, match: ComparisonSession, corrections: Array | None) -> PartyRandomness:
-        """What the dealer made for this member, with a stream that both expand."""
-        return PartyTables(table_streams(match, self.member.mine, (0,))[0], corrections).take()
+        talk = AnswerExchanges(steps, spoken)
+        found = yield from play_games(match, spoken, games, talk, fed)
+        yield from conclude_words(spoken, talk)
+        return found
+
+
+class AnswerExchanges(SpokenExchanges):
+    """Exchanges of a committee in the steps of an answer."""
+
+    def __init__(self, steps: AnswerRounds, spoken: CommitteeWords) -> None:
+        super().__init__(spoken)
+        self.steps = steps
+
+    def exchange(self, send: Mapping[PartyId, Any], kind: type[Any]) -> Role[dict[PartyId, Any]]:
+        """What all others say, of this kind.  Raises StalledStep."""
+        clients = self.steps.clients
+        numbers = {clients.index(c): message for c, message in send.items()}
+        received = yield from self.steps.exchange(numbers, numbers, kind)
+        return {clients[j]: message for j, message in received.items()}

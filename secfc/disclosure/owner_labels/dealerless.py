@@ -15,7 +15,7 @@ dealer.  Of whatever is shared anew t receivers expand theirs from seeds (`field
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -33,13 +33,14 @@ from secfc.coded.plan import CodedPlan
 from secfc.coded.policy import DistanceOracle
 from secfc.coded.quorum import NOBODY_MISSED
 from secfc.disclosure.checked.messages import ResharedPart
+from secfc.disclosure.checked.parts import PartKeys
 from secfc.disclosure.checked.steps import MASKS
 from secfc.disclosure.compare.rounds import add_residues
 from secfc.disclosure.compare.session import DEAL, CommitteeChoice, ComparisonSession, check_opening
 from secfc.disclosure.dealerless.policy import DealerlessParty, winner_bits
 from secfc.disclosure.dealerless.steps import AnswerRounds, Computation, StalledStep
-from secfc.disclosure.owner_labels.backend import StartedQuery
-from secfc.disclosure.owner_labels.multiplication import rerandomize
+from secfc.disclosure.owner_labels.backend import Hiding, StartedQuery
+from secfc.disclosure.owner_labels.multiplication import question_streams, rerandomize_residues
 from secfc.roles.exchange import Role
 from secfc.roles.messages import check_residues
 
@@ -81,11 +82,31 @@ class DealerlessBackend:
         chosen, weights = self.plan.code.decoding_weights(tuple(match.question.members.tolist()), 2)
         return np.asarray(weights[:, chosen.index(self.me)])
 
-    def public(self, match: ComparisonSession, labels: Array, clusters: Array) -> SharedLabels:
-        """A member's share of labels (m,) that everybody knows, among these clusters (K,)."""
-        basis, lead = self.plan.code.basis, self.me == match.question.members[0]
+    def parts(self, match: ComparisonSession) -> tuple[int, ...]:
+        """Each member has a part of its own."""
+        return (match.question.members.tolist().index(self.me),)
+
+    def hiding(self, match: ComparisonSession, keys: PartKeys | None) -> Hiding:
+        """Under streams that every two members have alike."""
+        others = {*match.question.members.tolist()} - {self.me}
+        streams = question_streams(self.peers, match, 1, others)
+
+        def hide(shares: Mapping[int, Array], basis: Basis | None = None) -> dict[int, Array]:
+            each = list(streams.values())
+            return {
+                q: dealer_protocol.rerandomize(share, each)
+                if basis is None
+                else rerandomize_residues(basis, share, self.me, streams)
+                for q, share in shares.items()
+            }
+
+        return hide
+
+    def public(self, match: ComparisonSession, part: int, labels: Array, clusters: Array) -> SharedLabels:
+        """A part's share of labels (m,) that everybody knows, among these clusters (K,)."""
+        basis = self.plan.code.basis
         known = SharedLabels.public(basis, labels, clusters, lead=True).parts
-        bits = SharedLabels.public(basis, labels, clusters, lead=lead).bits
+        bits = SharedLabels.public(basis, labels, clusters, lead=part == 0).bits
         return SharedLabels(bits, basis.multiply(known, self.weight(match)[:, None, None]))
 
     def rounded(
@@ -114,8 +135,8 @@ class DealerlessBackend:
         steps: AnswerRounds,
         begun: StartedQuery,
         measured: DistanceOracle,
-        old: SharedLabels | None,
-    ) -> Role[tuple[SharedLabels, bool | None] | None]:
+        old: Mapping[int, SharedLabels] | None,
+    ) -> Role[tuple[dict[int, SharedLabels], bool | None] | None]:
         """At a member its share of the labels after a step, and whether none changed."""
         if old is None:
             return None
@@ -126,17 +147,17 @@ class DealerlessBackend:
         weight = self.weight(match)[:, None, None]
         new, same = SharedLabels(bits, np.asarray(self.plan.code.basis.multiply(share, weight))), None
         if isinstance(begun.game, AssignmentStep) and begun.game.tested:
-            same = yield from anew.unchanged(self.held(match, old), share, matrix)
-        return new, same
+            same = yield from anew.unchanged(self.held(match, next(iter(old.values()))), share, matrix)
+        return dict.fromkeys(old, new), same
 
     def won(
         self, match: ComparisonSession, steps: AnswerRounds, begun: StartedQuery, measured: DistanceOracle
-    ) -> Role[Array | None]:
+    ) -> Role[dict[int, Array] | None]:
         """At a member its share of who wins each point, (K, words)."""
         if begun.seats is None:
             return None
         joint, won = yield from self.compared(match, steps, begun, measured)
-        return joint.player.opening(won)
+        return dict.fromkeys(self.parts(match), joint.player.opening(won))
 
     def compared(
         self, match: ComparisonSession, steps: AnswerRounds, begun: StartedQuery, measured: DistanceOracle
@@ -177,10 +198,7 @@ class Resharing:
     def among(cls, comparer: DealerlessParty, match: ComparisonSession, steps: AnswerRounds) -> Resharing:
         """Raises Stalled for a client whose key never came."""
         members = tuple(match.question.members.tolist())
-        others = {*members} - {comparer.me}
-        streams = comparer.peers.streams(match.question.round + ANEW, match.context, others)
-        if others - set(streams):
-            raise StalledStep(0, others - set(streams))
+        streams = question_streams(comparer.peers, match, ANEW, {*members} - {comparer.me})
         return cls(comparer.plan, comparer.me, members, streams, comparer.coins, steps)
 
     @property
@@ -226,7 +244,7 @@ class Resharing:
         z = first.matmul(rho, np.ascontiguousarray(gaps[:, :, None]))
         product = first.matmul(matrix, z)[:, :, 0]
         share = first.multiply(product, self.weight[:1, None]).astype(np.uint32)
-        result = yield from self.opened(rerandomize(first, share, self.me, self.streams))
+        result = yield from self.opened(rerandomize_residues(first, share, self.me, self.streams))
         return not result.any()
 
     # --- products
@@ -241,14 +259,15 @@ class Resharing:
         """My shares (lanes, size) of every dealer's secrets, in their order; mine: my own, if I am one."""
         code, shares, send = self.plan.code, dict[int, Array](), dict[int, ResharedPart]()
         if mine is not None:
-            seeds = [self.streams[j] for j in seeded_receivers(code, self.me, self.receivers)]
-            dealing = deal_part(code, mine, self.me, self.receivers, seeds)
+            known = seeded_receivers(code, self.me, self.receivers)
+            seeds = [self.streams[j] for j in known]
+            dealing = deal_part(code, mine, known, self.receivers, seeds)
             shares = {self.me: dealing.pop(self.me)}
             send = {j: ResharedPart(share) for j, share in dealing.items()}
         others = [j for j in dealers if j != self.me]
-        known = [j for j in others if self.me in seeded_receivers(code, j, self.receivers)]
-        shares |= {j: expand_share(code, size, self.streams[j]) for j in known}
-        received = yield from self.steps.exchange(send, [j for j in others if j not in known], ResharedPart)
+        theirs = [j for j in others if self.me in seeded_receivers(code, j, self.receivers)]
+        shares |= {j: expand_share(code, size, self.streams[j]) for j in theirs}
+        received = yield from self.steps.exchange(send, [j for j in others if j not in theirs], ResharedPart)
         for j, message in received.items():
             check_residues(self.basis, self.plan.clients[j], message.values, (size,))
             shares[j] = message.values

@@ -18,10 +18,13 @@ class SizeShare(Message, tag=145):
     changed.
 
     values: (1, clusters) residues modulo the first prime, of all clusters with points before but the last.
+    Where parts are played by several, of each part that it is the first of, one after the other.  digests: 32
+    bytes of the share of each other part that it plays.
     """
 
     values: Array
     same: bool
+    digests: bytes = b""
 
     def __post_init__(self) -> None:
         refuse_if(not is_array(self.values, "u", 2), "shares of sizes are residues, (1, clusters)")
@@ -31,10 +34,11 @@ class SizeShare(Message, tag=145):
 class OwnShare(Message, tag=146):
     """Member to an owner: its share of the labels of the owner's own points, uniform but for their sum.
 
-    words: binary digits, (places, words).
+    words: binary digits, (places, words), and digests: as those of `LabelShare`.
     """
 
     words: Array
+    digests: bytes = b""
 
     def __post_init__(self) -> None:
         refuse_if(not is_array(self.words, "u", 2), "shares of labels are words, (places, words)")

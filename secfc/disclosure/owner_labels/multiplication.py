@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from field.code.lagrange_code import transfer_matrix
-from field.code.masking import PairKeys, deal_part, expand_share, seeded_receivers, weighted_part
+from field.code.masking import PairKeys, weighted_part
 from field.code.rows import ClusterSums, CodedRows, cluster_sizes
 from field.compare import shared_step as maths
 from field.compare.assignment_step import AssignmentStep, SharedLabels
@@ -22,7 +22,8 @@ from field.secrets.coins import Coins
 from secfc.coded.plan import CodedPlan
 from secfc.coded.policy import LabelSharing
 from secfc.coded.queries import Operation, Query
-from secfc.disclosure.checked.messages import CheckedPart, ResharedPart
+from secfc.disclosure.checked.messages import CheckedPart, PartShares, ResharedPart
+from secfc.disclosure.checked.parts import PartDealing, PartKeys, split_shares
 from secfc.disclosure.checked.products import (
     CheckedProducts,
     Claim,
@@ -34,8 +35,9 @@ from secfc.disclosure.compare.rounds import add_residues
 from secfc.disclosure.compare.session import CommitteeChoice, ComparisonSession
 from secfc.disclosure.dealerless.steps import AnswerRounds, StalledStep
 from secfc.disclosure.owner_labels.messages import SizeShare
-from secfc.errors import SuspectedParties
-from secfc.roles.exchange import PartyId, Role
+from secfc.disclosure.owner_labels.run_state import HeldLabels
+from secfc.errors import FaultyServer, SuspectedParties
+from secfc.roles.exchange import SERVER, PartyId, Role
 from secfc.roles.messages import Message, check_residues
 
 Array = NDArray[Any]
@@ -68,7 +70,7 @@ def clusters_with_points(match: ComparisonSession) -> int:
     return int(np.count_nonzero(match.sizes if match.hidden else match.question.subject.now))
 
 
-def rerandomize(basis: Basis, share: Array, me: int, streams: Mapping[int, Coins]) -> Array:
+def rerandomize_residues(basis: Basis, share: Array, me: int, streams: Mapping[int, Coins]) -> Array:
     """The share plus a share of zero, from a stream with every other member: what may leave the committee."""
     for other, stream in streams.items():
         mask = basis.sample(share.shape[1:], stream)
@@ -93,14 +95,20 @@ def sizes_from_shares(
 ) -> tuple[bool, Array]:
     """Whether no label changed, and the sizes (k,) after a step, of what all members opened; 0 if hidden.
 
-    Raises FaultyClient for numbers of another shape, SuspectedParties for sizes that no labels have.
+    Raises FaultyClient for numbers of another shape, SuspectedParties for sizes that no labels have, and for
+    shares that the clients of a part do not agree on.
     """
     basis, alive = match.plan.code.basis.prefix(1), np.flatnonzero(match.sizes)
-    for c, share in shares.items():
-        check_residues(basis, c, share.values, (0 if hidden else len(alive) - 1,))
+    blocks, count = match.blocks, 0 if hidden else len(alive) - 1
+    words, digests = dict[PartyId, Array](), dict[PartyId, bytes]()
+    for i, c in enumerate(match.committee):
+        told, share = len(blocks.told_by(i)), shares[c]
+        check_residues(basis, c, share.values, (told * count,))
+        words[c], digests[c] = share.values.reshape(told, count), share.digests
+    parts = split_shares(blocks, match.committee, match.context, words, digests, "sizes")
     sizes = np.zeros(len(match.sizes), np.int64)
     if not hidden:
-        sizes[alive[:-1]] = reduce(basis.add, [share.values for share in shares.values()])[0]
+        sizes[alive[:-1]] = reduce(basis.add, (part[None] for part in parts))[0]
         sizes[alive[-1]] = match.plan.m - sizes.sum()
     said = {share.same for share in shares.values()}
     if len(said) > 1 or int(sizes.max()) > match.plan.m or int(sizes.min()) < 0:
@@ -207,6 +215,19 @@ def split_sum_shares(plan: CodedPlan, me: int, sums: Array, now: Array, directio
 # What responders compute of labels that stay shared: sums of points by them, and other products.
 
 
+def question_streams(
+    keys: PairKeys, match: ComparisonSession, more: int, others: set[int]
+) -> dict[int, Coins]:
+    """Streams with other clients, fresh for this question as often as `more` rises from 0.
+
+    Raises StalledStep for a client whose key never came.
+    """
+    streams = keys.streams(match.question.round + more, match.context, others)
+    if others - set(streams):
+        raise StalledStep(0, others - set(streams))
+    return streams
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class SecureMultiplication:
     """Client me's part; keys: with the other clients.  Everything that comes out is a share, secret.
@@ -221,55 +242,51 @@ class SecureMultiplication:
     held: Callable[[ComparisonSession, SharedLabels], Array] | None = None
 
     def streams(self, match: ComparisonSession, more: int, peers: set[int]) -> dict[int, Coins]:
-        """Streams with other clients, fresh for this question as often as `more` rises from 0.
-
-        Raises Stalled for a client whose key never came.
-        """
-        others = peers - {self.me}
-        streams = self.keys.streams(match.question.round + more, match.context, others)
-        if others - set(streams):
-            raise StalledStep(0, others - set(streams))
-        return streams
+        """Streams with other clients, fresh for this question as often as `more` rises from 0."""
+        return question_streams(self.keys, match, more, peers - {self.me})
 
     def labeled(
-        self, match: ComparisonSession, steps: AnswerRounds, state: SharedLabels | None
+        self,
+        match: ComparisonSession,
+        steps: AnswerRounds,
+        state: HeldLabels | None,
+        keys: PartKeys | None = None,
     ) -> Role[Array | None]:
         """My share of the labels (lanes, K, m), one-hot among the clusters with points, if I respond.
 
-        state: my part of them, if I am in the committee.
+        state: what I hold of them, if I am in the committee.  keys: that deal it, if not those that are held.
+        Raises SuspectedParties where clients of a part deal different shares.
         """
         plan, me, code = self.plan, self.me, self.plan.code
         if self.held is not None:
             steps.skip()
-            return None if state is None else last_of_one_hot(code.basis, self.held(match, state))
-        responders, committee = tuple(match.question.responders.tolist()), match.question.members.tolist()
-        mine = seeded_receivers(code, me, responders) if state is not None else ()
-        theirs = [
-            p
-            for p in committee
-            if p != me and me in responders and me in seeded_receivers(code, p, responders)
-        ]
-        streams = self.streams(match, 0, {*mine, *theirs})
+            if state is None:
+                return None
+            return last_of_one_hot(code.basis, self.held(match, next(iter(state.parts.values()))))
+        responders, members = (
+            tuple(match.question.responders.tolist()),
+            tuple(match.question.members.tolist()),
+        )
         shape = clusters_with_points(match) - 1, plan.m
         if not shape[0]:  # everybody is in the only cluster there is
             steps.skip()
             return np.ones((code.basis.lanes, 1, plan.m), code.basis.dtype) if me in responders else None
-        send: dict[int, Message] = {}
-        shares: dict[int, Array] = {}
-        if state is not None:
-            seeds = [streams[j] for j in mine]
-            shares = deal_part(code, state.parts.reshape(code.basis.lanes, -1), me, responders, seeds)
-            send = {j: ResharedPart(share) for j, share in shares.items() if j != me}
-        responds, size = me in responders, shape[0] * shape[1]
-        own = [shares[me]] if me in shares else []
-        own += [expand_share(code, size, streams[p]) for p in theirs]
-        awaited = [p for p in committee if responds and p != me and p not in theirs]
-        own += yield from self.reshared(steps, send, awaited, size)
-        return (
-            last_of_one_hot(code.basis, add_residues(code.basis, own).reshape(-1, *shape))
-            if responds
-            else None
+        size = shape[0] * shape[1]
+        dealing = PartDealing(
+            code, plan.clients, match.blocks, members, responders, match.context, size, "labels"
         )
+        send, own = dict[int, PartShares](), dict[int, Array]()
+        if state is not None:
+            keys = keys or state.keys
+            if keys is None:
+                raise FaultyServer(SERVER, "asked for sums by labels that all know")
+            flat = {q: each.parts.reshape(code.basis.lanes, -1) for q, each in state.parts.items()}
+            send, own = dealing.deal(me, keys, flat)
+        awaited = [p for p in members if p != me] if me in responders else []
+        told = yield from steps.exchange(send, awaited, PartShares)
+        if me not in responders:
+            return None
+        return last_of_one_hot(code.basis, dealing.take(me, own, told).reshape(-1, *shape))
 
     def sums(
         self,

@@ -3,8 +3,8 @@
 Public owners: every member of the committee tells an owner its share of the digits of the owner's own labels.
 
 Hidden owners (`Private()` membership): nobody may see which rows an owner asks for.  It shares a bit a row, 1
-where it holds the row, with the responders; members share their parts of the labels' numbers, counted from 1,
-in the same way (`field.code.masking`).  A responder multiplies both, and tells the owner its weighted part
+where it holds the row, with the responders (`field.code.masking`), who have shares of the labels, and so of
+their numbers, counted from 1.  A responder multiplies both, and tells the owner its weighted part
 of the product at one data point, plus masks that it shares with every other responder and that cancel.  So
 the owner learns the number of its rows, 0 for all others.  No mask of the dealer has part in it.
 """
@@ -25,17 +25,18 @@ from field.code.lagrange_code import LagrangeCode
 from field.code.masking import deal_part, expand_share, seeded_receivers, weighted_part
 from field.code.rows import CodedRows
 from field.compare import bitslice
-from field.compare.assignment_step import SharedLabels, select_planes
+from field.compare.assignment_step import select_planes
 from field.secrets.coins import Coins
 from secfc.coded.messages import MissingMessages
 from secfc.coded.plan import CodedPlan
 from secfc.coded.quorum import NOBODY_MISSED
 from secfc.disclosure.checked.messages import CheckedPart, OwnersHeard, ResharedPart
+from secfc.disclosure.checked.parts import split_shares, tell_shares
 from secfc.disclosure.checked.products import PROOFS, Claim, checking_steps, holder_claim, known_sums
 from secfc.disclosure.compare.client import label_check_round
 from secfc.disclosure.compare.rounds import add_residues
 from secfc.disclosure.compare.session import ComparisonSession, check_words
-from secfc.disclosure.dealerless.steps import AnswerRounds, StalledStep
+from secfc.disclosure.dealerless.steps import AnswerRounds
 from secfc.disclosure.owner_labels.messages import OwnShare, SelectedRowShare
 from secfc.disclosure.owner_labels.multiplication import SecureMultiplication, label_bits
 from secfc.errors import SuspectedParties
@@ -63,19 +64,26 @@ class PublicOwners:
         """The clients that tell them."""
         return match.committee
 
-    def told(self, share: Array) -> dict[int, Message]:
-        """What a member tells each owner, of its hidden share of all labels' digits (places, words)."""
-        spans = {j: self.plan.layout.span(j) for j in self.asking}
-        return {
-            j: OwnShare(select_planes(share, first, first + count)) for j, (first, count) in spans.items()
-        }
+    def told(self, match: ComparisonSession, hidden: Mapping[int, Array]) -> dict[int, Message]:
+        """What a member tells each owner, of its parts' hidden shares of labels' digits (places, words)."""
+        spans, out = {j: self.plan.layout.span(j) for j in self.asking}, dict[int, Message]()
+        at = match.committee.index(self.plan.clients[self.me])
+        for j, (first, count) in spans.items():
+            own = {q: select_planes(share, first, first + count) for q, share in hidden.items()}
+            out[j] = OwnShare(*tell_shares(match.blocks, at, match.context, own))
+        return out
 
     def labels(self, match: ComparisonSession, k: int, heard: Mapping[PartyId, Any]) -> Array:
         """My labels (m,), -1 elsewhere, from what all told me.  Raises FaultyClient, SuspectedParties."""
         first, count = self.plan.layout.span(self.me)
-        shape = label_bits(k), bitslice.word_count(count)
-        words = [check_words(c, message.words, shape) for c, message in heard.items()]
-        found = bitslice.from_planes(reduce(np.bitwise_xor, words), count)
+        shape, blocks = (label_bits(k), bitslice.word_count(count)), match.blocks
+        words, digests = dict[PartyId, Array](), dict[PartyId, bytes]()
+        for i, c in enumerate(match.committee):
+            told = len(blocks.told_by(i))
+            planes = check_words(c, heard[c].words, (told * shape[0], shape[1]))
+            words[c], digests[c] = planes.reshape(told, *shape), heard[c].digests
+        parts = split_shares(blocks, match.committee, match.context, words, digests)
+        found = bitslice.from_planes(reduce(np.bitwise_xor, parts), count)
         labels = np.full(self.plan.m, -1, np.int32)
         labels[first : first + count] = check_owner_labels(match, k, found)
         return labels
@@ -160,14 +168,10 @@ class HiddenOwners:
         told = dealt[:, :, m:].reshape(1, len(shares), self.proofs, m)
         return holder_claim(basis, np.ascontiguousarray(dealt[:, :, :m]), sums, told)
 
-    def numbers(self, match: ComparisonSession, shared: SharedLabels, *, lead: bool) -> Array:
-        """A member's additive part (1, m) of every label plus one.  lead: at exactly one member."""
-        basis, clusters = self.code.basis, np.flatnonzero(match.sizes)
-        # Of one-hot rows b_h but the last, h': h' + 1 + sum of (h - h') b_h.
-        weights = basis.reduce((clusters[:-1] - clusters[-1])[None])
-        part = basis.matmul(weights, np.ascontiguousarray(shared.parts[:1]))[:, 0]
-        ahead = np.full((1, self.plan.m), int(clusters[-1]) + 1 if lead else 0, np.uint32)
-        return np.asarray(basis.add(part, ahead), np.uint32)
+    def numbers(self, match: ComparisonSession, one_hot: Array) -> Array:
+        """A responder's share (1, m) of every label plus one, of its share of labels (lanes, K, m)."""
+        weights = self.code.basis.reduce(np.flatnonzero(match.sizes)[None] + 1)
+        return np.asarray(self.code.basis.matmul(weights, np.ascontiguousarray(one_hot[:1]))[:, 0])
 
     def expanded_by(self, responders: tuple[int, ...]) -> tuple[int, ...]:
         """The clients of whose dealing my share follows from seeds, if I am to respond."""
@@ -175,45 +179,36 @@ class HiddenOwners:
         return tuple(j for j in others if self.me in seeded_receivers(self.code, j, responders))
 
     def dealt(
-        self,
-        match: ComparisonSession,
-        responders: tuple[int, ...],
-        part: Array | None,
-        streams: Mapping[int, Coins],
+        self, match: ComparisonSession, responders: tuple[int, ...], streams: Mapping[int, Coins]
     ) -> dict[int, Array]:
-        """My rows, what I know of them, and my part of numbers if I have one, for responders without seeds.
+        """My rows, and what I know of them, for responders without seeds.
 
         streams: with those that have them.
         """
-        ell = self.code.ell
-        parts = [self.owned] if part is None else [self.owned, part]
-        first, *rest = (np.repeat(each[:, None], ell, axis=1) for each in parts)
-        secret = np.concatenate([first, self.known(match), *rest], axis=2)
-        seeds = [streams[j] for j in seeded_receivers(self.code, self.me, responders)]
-        return deal_part(self.code, secret, self.me, responders, seeds)
+        rows = np.repeat(self.owned[:, None], self.code.ell, axis=1)
+        secret = np.concatenate([rows, self.known(match)], axis=2)
+        known = seeded_receivers(self.code, self.me, responders)
+        return deal_part(self.code, secret, known, responders, [streams[j] for j in known])
 
-    def size(self, match: ComparisonSession, dealer: int) -> int:
-        """Residues of what this client deals to a responder."""
-        return self.plan.m * (1 + self.proofs + (self.plan.clients[dealer] in match.committee))
-
-    def share(self, match: ComparisonSession, dealer: int, seed: Coins) -> Array:
-        """My share of what this client deals, from a seed."""
-        return expand_share(self.code, self.size(match, dealer), seed)
+    @property
+    def size(self) -> int:
+        """Residues of what a client deals to a responder."""
+        return self.plan.m * (1 + self.proofs)
 
     def picked(
         self,
         match: ComparisonSession,
         responders: tuple[int, ...],
         shares: Mapping[int, Array],
+        numbers: Array,
         peers: Mapping[int, Coins],
     ) -> dict[int, Message]:
         """What a responder tells each owner.
 
-        shares: what clients dealt me, by number.  peers: streams with the other responders.
+        shares: what clients dealt me, by number.  numbers: see there.  peers: streams with the other
+        responders.
         """
         m, basis = self.plan.m, self.code.basis
-        committee = match.question.members.tolist()
-        numbers = add_residues(basis, [np.ascontiguousarray(shares[j][:, -m:]) for j in committee])
         told: dict[int, Message] = {}
         for j in self.asking:
             # Also of owners that are gone, so that all expand their streams alike.
@@ -254,38 +249,35 @@ def select_owner_rows(
     owners: HiddenOwners,
     match: ComparisonSession,
     steps: AnswerRounds,
-    part: Array | None,
+    one_hot: Array | None,
     products: SecureMultiplication,
     rows: CodedRows,
 ) -> Role[Mapping[int, Message] | None]:
     """What I tell each hidden owner, if I am to respond: nobody learns which rows are whose.
 
-    part: my additive part of all labels' numbers (1, m), if I am in the committee.  rows: my shares of all.
+    one_hot: my share of the labels (lanes, K, m), if I respond.  rows: my shares of all.
 
-    Raises Stalled if a member is not heard; who only owns points may be gone.  Raises SuspectedParties for
+    Raises Stalled if a responder is not heard; who only owns points may be gone.  Raises SuspectedParties for
     owners that ask for rows which they do not hold.
     """
     clients, me, streams = match.plan.clients, owners.me, partial(products.streams, match)
-    responders, responds = tuple(match.question.responders.tolist()), clients[me] in match.responders
+    responders = tuple(match.question.responders.tolist())
     expanded = owners.expanded_by(responders)
     seeds = streams(2, {*seeded_receivers(owners.code, me, responders), *expanded})
-    dealt = owners.dealt(match, responders, part, seeds)
+    dealt = owners.dealt(match, responders, seeds)
     send = {j: ResharedPart(share) for j, share in dealt.items() if j != me}
-    awaited = [j for j in owners.asking if responds and j != me and j not in expanded]
+    awaited = [j for j in owners.asking if one_hot is not None and j != me and j not in expanded]
     inbox, _ = yield from steps.heard(send, awaited, ResharedPart)
-    if not responds:
+    if one_hot is None:
         return None
     for j, message in inbox.items():
-        check_residues(owners.code.basis, clients[j], message.values, (owners.size(match, j),))
+        check_residues(owners.code.basis, clients[j], message.values, (owners.size,))
     shares = {j: share for j, share in dealt.items() if j == me}
     shares |= {j: message.values for j, message in inbox.items()}
-    shares |= {j: owners.share(match, j, seeds[j]) for j in expanded}
-    missing = {*match.question.members.tolist()} - set(shares)
-    if missing:
-        raise StalledStep(steps.step, missing)
+    shares |= {j: expand_share(owners.code, owners.size, seeds[j]) for j in expanded}
     peers = streams(3, {*responders})
     checked = yield from check_owners(owners, match, steps, shares, products, rows)
-    return owners.picked(match, responders, checked, peers)
+    return owners.picked(match, responders, checked, owners.numbers(match, one_hot), peers)
 
 
 def check_owners(
@@ -309,9 +301,6 @@ def check_owners(
     told = {owners.me: mine, **received}
     heard = [told[j].numbers for j in sorted(told)]
     agreed = reduce(np.intersect1d, heard).tolist()
-    missing = {*match.question.members.tolist()} - set(agreed)
-    if missing:
-        raise StalledStep(steps.step, missing)
     shares = {j: shares[j] for j in agreed}
     verifier = products.verifier(match, len(agreed) * owners.plan.m, heard)
     if verifier is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -13,6 +13,7 @@ from field.code.rows import cluster_sizes
 from field.compare.assignment_step import SharedLabels
 from secfc.coded.policy import LabelSharing
 from secfc.coded.queries import Operation, SharedStep, Subject
+from secfc.disclosure.checked.parts import PartKeys
 from secfc.disclosure.compare.session import ComparisonSession
 from secfc.errors import SuspectedParties
 from secfc.kmeans.loop import Moves
@@ -25,16 +26,29 @@ from secfc.roles.messages import compact_labels
 Array = NDArray[Any]
 
 
+@dataclass(frozen=True, eq=False, repr=False)
+class HeldLabels:
+    """What a member holds of labels: shares of the parts that it plays, by number, secret.
+
+    clusters: (K,) those that they are among.  keys: that hide and deal them, of the step that they come from;
+    None without a dealer, and of labels that all know.
+    """
+
+    parts: Mapping[int, SharedLabels]
+    clusters: Array
+    keys: PartKeys | None
+
+
 @dataclass(eq=False, repr=False)
 class ClientRunState:
     """What a client keeps of one run: its committee, and by step what it holds, and heard.
 
-    states: a secret, and the clusters (K,) that it is among; of a run that is over, the last one.  sizes: as
-    opened, and by whom.  seated: committees that took steps of it, with all who played for them.
+    states: of a run that is over, the last one.  sizes: as opened, and by whom.  seated: committees that took
+    steps of it, with all who played for them.
     """
 
     committee: list[int] = field(default_factory=list)
-    states: dict[int, tuple[SharedLabels, Array]] = field(default_factory=dict)
+    states: dict[int, HeldLabels] = field(default_factory=dict)
     sizes: dict[int, tuple[list[int], tuple[PartyId, ...]]] = field(default_factory=dict)
     seated: dict[tuple[PartyId, ...], dict[PartyId, None]] = field(default_factory=dict)
 

@@ -20,7 +20,7 @@ def shared(code, parts, holders, receivers):
     for part, holder in zip(parts, holders, strict=True):
         known = seeded_receivers(code, holder, receivers)
         seeds = [SeededCoins(holder, f"{j}") for j in known]
-        shares = deal_part(code, part, holder, receivers, seeds)
+        shares = deal_part(code, part, known, receivers, seeds)
         shares |= {j: expand_share(code, part.shape[1], SeededCoins(holder, f"{j}")) for j in known}
         assert set(shares) == set(receivers)
         for j, share in shares.items():

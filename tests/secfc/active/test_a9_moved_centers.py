@@ -12,7 +12,7 @@ import pytest
 
 import secfc
 from field.code.lagrange_code import transfer_matrix
-from secfc.disclosure.owner_labels import client, multiplication
+from secfc.disclosure.checked.parts import PartDealing, PartKeys
 from secfc.disclosure.owner_labels.messages import SizeShare
 from secfc.disclosure.owner_labels.multiplication import SecureMultiplication
 from secfc.errors import SuspectedParties
@@ -29,7 +29,9 @@ WAYS = {
 
 
 def run(way, steps, **options):
-    settings = secfc.SecFC(k=2, threshold=1, max_iter=steps, init=RandomPoints(), disclosure=WAYS[way])
+    # Each part is played by one, so that what a member tells falsely is left to the check of products.
+    alone = secfc.Threshold(1, deviating=0)
+    settings = secfc.SecFC(k=2, threshold=alone, max_iter=steps, init=RandomPoints(), disclosure=WAYS[way])
     return secfc.fit(settings, federation(n=4, m=M, d=D), seed=3, **options)
 
 
@@ -101,32 +103,34 @@ def test_it_is_refused_before_a_size_depends_on_it(way):
 
 def relabeling(factor):
     """A member counts its first row so many times more in cluster 0, and so many times less in the other."""
-    real = multiplication.deal_part
+    real = PartDealing.deal
 
-    def deal_part(code, part, holder, *more):
-        if holder == CHEATER:
-            part = part.copy()
-            for lane, p in enumerate(code.basis.primes):
+    def deal(self, me, keys, secrets):
+        if me == CHEATER:
+            (part,) = (each.copy() for each in secrets.values())
+            for lane, p in enumerate(self.code.basis.primes):
                 part[lane, OWN] = (int(part[lane, OWN]) + factor) % p
-        return real(code, part, holder, *more)
+            secrets = dict.fromkeys(secrets, part)
+        return real(self, me, keys, secrets)
 
-    return mock.patch.object(multiplication, "deal_part", deal_part)
+    return mock.patch.object(PartDealing, "deal", deal)
 
 
 def exchanging(pairs):
     """A member says of each pair of rows, once, that the first is in cluster 1, the second in cluster 0."""
-    real, said = multiplication.deal_part, []
+    real, said = PartDealing.deal, []
 
-    def deal_part(code, part, holder, *more):
-        if holder == CHEATER and not said:
+    def deal(self, me, keys, secrets):
+        if me == CHEATER and not said:
             said.append(True)
-            part = part.copy()
-            for lane, p in enumerate(code.basis.primes):
+            (part,) = (each.copy() for each in secrets.values())
+            for lane, p in enumerate(self.code.basis.primes):
                 for rows, factor in zip(np.transpose(pairs), (-1, 1), strict=True):
                     part[lane, rows] = (part[lane, rows].astype(np.int64) + factor) % p
-        return real(code, part, holder, *more)
+            secrets = dict.fromkeys(secrets, part)
+        return real(self, me, keys, secrets)
 
-    return mock.patch.object(multiplication, "deal_part", deal_part)
+    return mock.patch.object(PartDealing, "deal", deal)
 
 
 def test_a_member_exchanges_labels_of_rows_only_if_it_guesses_all_of_them_right():
@@ -160,13 +164,15 @@ def test_a_member_that_counts_its_row_often_is_refused_too(monkeypatch):
 
 def test_sizes_that_a_member_told_falsely_are_refused_before_a_center_has_them(monkeypatch):
     """Positive control: without the check the sums are divided by them."""
-    sizes, real = run("server", 1).sizes[1], client.rerandomize
+    sizes, real = run("server", 1).sizes[1], PartKeys.hide
 
-    def rerandomize(basis, share, me, streams):
-        share = basis.add(share, np.full_like(share, me == CHEATER))
-        return real(basis, share, me, streams)
+    def hide(self, context, shares, basis=None):
+        hidden = real(self, context, shares, basis)
+        if basis is None or self.at != CHEATER:
+            return hidden
+        return {q: basis.add(share, np.ones_like(share)) for q, share in hidden.items()}
 
-    monkeypatch.setattr(client, "rerandomize", rerandomize)
+    monkeypatch.setattr(PartKeys, "hide", hide)
     with pytest.raises(SuspectedParties, match="do not fit the shares of labels and rows"):
         run("server", 2)
     monkeypatch.setattr("field.code.product_check.ProductCheck.fits", lambda *_: True)

@@ -116,12 +116,16 @@ def test_a_run_under_faults_is_exact_or_ends_with_the_right_error(name, monkeypa
 DEVIATING = [
     ("labels only", OF_COMMITTEES),
     ("labels only, moved points alone", OF_COMMITTEES),
+    ("own labels", OF_COMMITTEES),
+    ("final labels, the server deals", OF_COMMITTEES),
     ("own labels, private", OF_SHARED_LABELS),
     ("overlapping", OF_SUMS),
     *by_night(
         ("labels only, in blocks", OF_COMMITTEES),
         ("labels only, restarts, a client deals", OF_COMMITTEES),
         ("own labels", OF_SHARED_LABELS),
+        ("own labels, hidden sizes", OF_COMMITTEES),
+        ("own labels, predict", OF_COMMITTEES),
         ("own labels, restarts, a client deals", OF_SHARED_LABELS),
         ("own labels, hidden sizes", OF_SHARED_LABELS),
         ("own labels, k chosen", OF_SHARED_LABELS),

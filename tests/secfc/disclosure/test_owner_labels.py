@@ -54,7 +54,7 @@ def assert_that_of_plaintext(result, data, max_iter=8):
 
 @pytest.fixture
 def shared(monkeypatch):
-    """All members' shares of every step, added up: labels by step, of the last run."""
+    """All parts' shares of every step, added up: labels by step, of the last run."""
     kept = {}
     answer = OwnerLabelsClient.state
 
@@ -63,11 +63,12 @@ def shared(monkeypatch):
         if found is not None:
             alive = np.flatnonzero(match.sizes)
             step = kept.setdefault(match.question.at.step, {"sum": (0, 0), "who": set(), "alive": alive})
-            if self.name not in step["who"]:
-                primes = np.array(self.plan.code.basis.primes, np.int64)[:, None, None]
+            primes = np.array(self.plan.code.basis.primes, np.int64)[:, None, None]
+            for q, each in found.parts.items():
                 bits, parts = step["sum"]
-                step["who"].add(self.name)
-                step["sum"] = found.bits ^ np.uint64(bits), (found.parts + parts) % primes
+                if q not in step["who"]:
+                    step["who"].add(q)
+                    step["sum"] = each.bits ^ np.uint64(bits), (each.parts + parts) % primes
         return found
 
     monkeypatch.setattr(OwnerLabelsClient, "state", state)
@@ -104,7 +105,7 @@ def test_labels_are_exact_at_every_step(k, dealer, shared):
         want = trace.history[step] == found["alive"][:, None]
         assert (unpack_bits(bits, 150) == want).all()
         assert all((lane == want[:-1]).all() for lane in parts)
-        assert len(found["who"]) == (2 if dealer else 3)
+        assert len(found["who"]) == 3
 
 
 @pytest.mark.parametrize(

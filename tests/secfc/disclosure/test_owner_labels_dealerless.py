@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from field.code import masking
 from field.secrets.coins import Coins
 from secfc.attacks.views import View
+from secfc.disclosure.checked import products
 from secfc.disclosure.owner_labels import dealerless
 from secfc.errors import TooFewReplies
 from secfc.kmeans.starts import GivenLabels
@@ -131,7 +132,8 @@ def test_without_masks_or_noise_the_same_test_fails(broken, monkeypatch):
         monkeypatch.setattr(
             masking, "expand_share", lambda code, size, seed: code.basis.reduce(np.zeros(size, int))
         )
-        monkeypatch.setattr(dealerless, "expand_share", masking.expand_share)
+        for module in (dealerless, products):
+            monkeypatch.setattr(module, "expand_share", masking.expand_share)
     result = once()
     number = 0 if broken == "masks" else 1
     assert not any(is_uniform(octets(result, coalition)[number]) for coalition in COALITIONS)

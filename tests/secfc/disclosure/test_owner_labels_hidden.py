@@ -129,11 +129,12 @@ def heard_of(label, own, masks, noise):
     match = SimpleNamespace(committee=("a",), question=SimpleNamespace(members=np.array([0])))
     secret = np.array([[own, label]], np.uint32)
     shares = {1: np.array([[2, noise]], np.uint32)}
-    shares |= deal_part(code, secret, 0, (0, 1, 2), [Fixed(2, noise)])
+    shares |= deal_part(code, secret, (1,), (0, 1, 2), [Fixed(2, noise)])
     told = []
     for r in range(3):
         peers = {s: Fixed(masks[frozenset((r, s))]) for s in range(3) if s != r}
-        picked = HiddenOwners(plan, r, np.arange(0)).picked(match, (0, 1, 2), {0: shares[r]}, peers)
+        mine, number = shares[r][:, :1], shares[r][:, 1:]
+        picked = HiddenOwners(plan, r, np.arange(0)).picked(match, (0, 1, 2), {0: mine}, number, peers)
         told.append(int(picked[0].values[0, 0]))
     assert sum(told) % 7 == label * own % 7
     return tuple(told), tuple(int(shares[r][0, 1]) for r in range(3))
@@ -205,8 +206,8 @@ def divided(result, dealt):
 def test_bare_products_would_tell_an_owner_the_labels_of_all_rows(monkeypatch):
     dealt, deal, pick = {}, HiddenOwners.dealt, HiddenOwners.picked
 
-    def spy(self, match, responders, part, streams):
-        found = deal(self, match, responders, part, streams)
+    def spy(self, match, responders, streams):
+        found = deal(self, match, responders, streams)
         if self.me == 3:
             dealt.update({j: share[:, : self.plan.m] for j, share in found.items()})
         return found
@@ -222,7 +223,9 @@ def test_bare_products_would_tell_an_owner_the_labels_of_all_rows(monkeypatch):
 
     assert right() < 3  # by chance with probability 2**-60
     monkeypatch.setattr(
-        HiddenOwners, "picked", lambda self, match, who, shares, peers: pick(self, match, who, shares, {})
+        HiddenOwners,
+        "picked",
+        lambda self, match, who, shares, numbers, peers: pick(self, match, who, shares, numbers, {}),
     )
     assert right() == 24
 

@@ -19,7 +19,7 @@ from secfc.coded.messages import MaskedBits
 from secfc.coded.queries import Operation
 from secfc.coded_kmeans.adversary_view import QueryRecorder
 from secfc.disclosure import OwnLabels
-from secfc.disclosure.owner_labels import client
+from secfc.disclosure.checked.parts import PartKeys
 from secfc.errors import FaultyServer, SuspectedParties
 from secfc.kmeans.starts import GivenLabels
 from secfc.report.leakage import curious_server
@@ -40,10 +40,12 @@ def data(seed=0):
     return secfc.Federation.from_arrays(np.array_split(points, N))
 
 
-WAY = secfc.SecFC(k=2, threshold=1, init=GivenLabels(START), max_iter=3)
+WAY = secfc.SecFC(k=2, threshold=secfc.Threshold(1, deviating=0), init=GivenLabels(START), max_iter=3)
 
 
-def once(seed=0, **parameters):
+def once(seed=0, deviating=0, **parameters):
+    """A run in which by default two clients compare, each of whom plays a part alone."""
+    parameters["deviating"] = deviating
     return run(data(seed), k=2, init=GivenLabels(START), max_iter=3, **parameters)
 
 
@@ -121,7 +123,7 @@ def test_sizes_would_tell_the_dealer_every_label_if_they_were_not_hidden(monkeyp
     shares_of_r(result)
     assert len(dealers_guess(result, spied)) == 0  # by chance with probability 2**-14
     spied.clear()
-    monkeypatch.setattr(client, "rerandomize", lambda basis, share, me, streams: share)
+    monkeypatch.setattr(PartKeys, "hide", lambda self, context, shares, basis=None: dict(shares))
     result = once()
     c, labels = shares_of_r(result)
     found = dealers_guess(result, spied)
@@ -168,7 +170,7 @@ def test_what_each_client_receives_is_uniform():
     for _ in range(runs):
         result = once()
         for e in result.transcript.envelopes:
-            if e.kind == "ResharedPart":
+            if e.kind in ("ResharedPart", "PartShares") and e.body.values.size:
                 top = e.body.values[0].astype(np.int64) * 8 // P
                 seen.setdefault((e.kind, e.recipient), []).append(top)
             elif e.kind in ("OwnShare", "SizeShare") and e.recipient == "client-3":
@@ -177,7 +179,7 @@ def test_what_each_client_receives_is_uniform():
                     unpack_bits(e.body.words, 1)[0, 0] * 4 if owns else e.body.values[0, 0] * np.int64(8) // P
                 )
                 seen.setdefault((e.kind, e.sender), []).append(np.atleast_1d(np.int64(one)))
-    assert {kind for kind, _ in seen} == {"ResharedPart", "OwnShare", "SizeShare"}
+    assert {kind for kind, _ in seen} == {"ResharedPart", "PartShares", "OwnShare", "SizeShare"}
     for (kind, _), values in seen.items():
         counts = np.bincount(np.concatenate(values), minlength=8).astype(float)
         counts = counts[counts.nonzero()] if kind == "OwnShare" else counts

@@ -355,6 +355,9 @@ MESSAGES = {
         checked.OwnersHeard,
         st.sets(st.integers(0, 2**31 - 1), max_size=4).map(lambda who: np.array(sorted(who), np.int32)),
     ),
+    checked.PartShares: st.builds(
+        checked.PartShares, coded(2), st.binary(max_size=48), st.binary(max_size=80)
+    ),
     checked.PartDigests: st.builds(checked.PartDigests, st.binary(max_size=40), st.binary(max_size=80)),
     checked.CheckCoin: st.builds(checked.CheckCoin, st.binary(min_size=32, max_size=32)),
     checked.RepliesFixed: st.builds(checked.RepliesFixed),
@@ -389,8 +392,12 @@ MESSAGES = {
     ),
     joint.SetKeys: st.builds(joint.SetKeys, npst.arrays(np.uint8, st.tuples(st.integers(0, 3), st.just(16)))),
     checked.ResharedPart: st.builds(checked.ResharedPart, arrays(dtype=np.uint32, axes=(2, 2))),
-    keeping.SizeShare: st.builds(keeping.SizeShare, arrays(dtype=np.uint32, axes=(2, 2)), st.booleans()),
-    keeping.OwnShare: st.builds(keeping.OwnShare, arrays(dtype=np.uint64, axes=(2, 2))),
+    keeping.SizeShare: st.builds(
+        keeping.SizeShare, arrays(dtype=np.uint32, axes=(2, 2)), st.booleans(), st.binary(max_size=80)
+    ),
+    keeping.OwnShare: st.builds(
+        keeping.OwnShare, arrays(dtype=np.uint64, axes=(2, 2)), st.binary(max_size=80)
+    ),
     keeping.SelectedRowShare: st.builds(keeping.SelectedRowShare, arrays(dtype=np.uint32, axes=(2, 2))),
     own.RevealSums: st.builds(own.RevealSums, count, st.integers(1, 2**40)),
     own.RunEnded: ends(),
@@ -677,6 +684,7 @@ def examples():
         checked.ProductWords(np.array([[5, 6, 7]], np.uint32)),
         checked.OwnersHeard(np.array([0, 2], np.int32)),
         checked.PartDigests(b"heard", b"parts"),
+        checked.PartShares(np.array([[5, 6]], np.uint32), b"seeds", b"digests"),
         checked.CheckCoin(bytes(range(32))),
         checked.CheckDigest(bytes(range(32))),
         checked.RepliesFixed(),

@@ -2,11 +2,13 @@
 
 import dataclasses
 import warnings
+from functools import reduce
 
 import numpy as np
 import pytest
 
 import secfc
+from field import SystemCoins
 from field.code.consistency import LinearDigest
 from field.ring.basis import Basis
 from secfc.algorithm import PublicFacts
@@ -16,12 +18,15 @@ from secfc.coded.queries import Query
 from secfc.coded_kmeans.run_summary import summarize_secfc
 from secfc.disclosure.checked import words
 from secfc.disclosure.checked.blocks import Blocks, shapes
-from secfc.disclosure.checked.messages import CheckDealing, MaskSums, PartDigests
+from secfc.disclosure.checked.messages import CheckDealing, MaskSums, PartDigests, PartShares
+from secfc.disclosure.checked.parts import PartKeys
 from secfc.disclosure.compare import rounds, session
+from secfc.disclosure.owner_labels.messages import OwnShare, SizeShare
 from secfc.errors import Caution, FaultyClient, FaultyParty, FaultyServer, SuspectedParties
 from secfc.kmeans.bisecting import Bisecting
 from secfc.kmeans.starts import CenterSeparation, RandomPoints
 from secfc.roles.exchange import SERVER, STRIDE
+from secfc.transport.simulate import simulate
 from secfc.transport.wire import encoded_size
 from tests.nightly import by_night, short
 from tests.small import federation, same_runs
@@ -293,13 +298,13 @@ def test_false_shares_of_labels_are_used_by_nobody(way, field):
 def test_false_words_of_labels_are_wrong_labels_where_one_plays_a_part(monkeypatch):
     """Positive control: nobody complains."""
     full = run("a triple", 0, k=2)
-    real = words.CommitteeWords.label_share
+    real = PartKeys.hide
 
-    def label_share(self, shares):
-        share = real(self, shares)
-        return LabelShare(flipped(share.words, 3)) if self.name == "client-0" else share
+    def hide(self, *given):
+        hidden = real(self, *given)
+        return {q: flipped(share, 3) for q, share in hidden.items()} if self.at == 0 else hidden
 
-    monkeypatch.setattr(words.CommitteeWords, "label_share", label_share)
+    monkeypatch.setattr(PartKeys, "hide", hide)
     assert not same_runs(full, run("a triple", 0, k=2))
 
 
@@ -413,21 +418,156 @@ def test_a_server_seats_no_other_committee():
         run("a triple", faults=faults)
 
 
+# --- where labels stay shared ---------------------------------------------------------------------------
+
+SHARED = {
+    "own labels": secfc.OwnLabels(),
+    "hidden sizes, a client deals": secfc.OwnLabels("client-0", sizes="hidden"),
+    "final labels": secfc.FinalLabelsOnly(dealer=SERVER),
+}
+LEAVES = LabelShare, SizeShare, OwnShare, PartShares
+
+
+def shared(way, deviating=None, **options):
+    settings = secfc.SecFC(
+        3, secfc.Threshold(1, deviating=deviating), init="random", max_iter=3, disclosure=SHARED[way]
+    )
+    return secfc.fit(settings, federation(n=5, m=32), seed=1, keep_bodies=True, **options)
+
+
+def leaving(faults, sender):
+    """Also notes the rounds in which others tell anything that leaves the committee, but what they deal."""
+    told = []
+
+    def both(e):
+        if isinstance(e.body, LEAVES[:3]) and e.sender != sender:
+            told.append(e.round)
+        return faults(e)
+
+    return both, told
+
+
+@pytest.mark.parametrize("way", SHARED)
+def test_shared_labels_are_those_of_one_client_a_part(way):
+    alone, checked = shared(way, 0), shared(way)
+    assert all(map(np.array_equal, alone.labels, checked.labels))
+    assert alone.n_iter == checked.n_iter
+    assert count(alone, "PartDigests") == 0 < count(checked, "PartDigests")
+
+
+@pytest.mark.parametrize("way", SHARED)
+@pytest.mark.parametrize("deviating", [0, None])
+def test_one_flipped_bit_ends_a_run_before_anything_of_shared_labels_is_told(way, deviating):
+    """With the positive control: where nobody else plays its part, nobody says who lied."""
+    sender = "client-1" if "client deals" in way else "client-0"
+    for seed in range(short(2, nightly=100)):
+        turn = 5 * seed
+        faults, seen, _ = lying(MaskedBits, lambda body, s=seed: with_words(body, s), sender, turn)
+        faults, told = leaving(faults, sender)
+        if deviating == 0:
+            assert shared(way, deviating, faults=faults).n_iter >= 1
+        else:
+            with pytest.raises(SuspectedParties, match=REFUSED):
+                shared(way, faults=faults)
+            assert all(number < seen[-1] for number in told)
+        assert len(seen) > turn
+
+
+def changed_shares(kind, field):
+    """Another share or digest of a part, where a message has any."""
+
+    def change(body):
+        value = getattr(body, field)
+        if isinstance(value, bytes):
+            return dataclasses.replace(body, **{field: bytes(255 ^ x for x in value)}) if value else None
+        return dataclasses.replace(body, **{field: flipped(value, 3)}) if value.size else None
+
+    return kind, change
+
+
+@pytest.mark.parametrize(
+    ("way", "kind", "field", "sender"),
+    [
+        ("own labels", SizeShare, "values", "client-0"),
+        ("own labels", SizeShare, "digests", "client-2"),
+        ("own labels", OwnShare, "words", "client-0"),
+        ("own labels", OwnShare, "digests", "client-2"),
+        ("hidden sizes, a client deals", PartShares, "values", "client-1"),
+        ("hidden sizes, a client deals", PartShares, "seeds", "client-1"),
+        ("own labels", PartShares, "digests", "client-2"),
+        ("final labels", LabelShare, "words", "client-0"),
+        ("final labels", PartShares, "digests", "client-2"),
+    ],
+    ids=lambda x: getattr(x, "__name__", x),
+)
+def test_false_shares_of_labels_that_stay_shared_are_used_by_nobody(way, kind, field, sender):
+    kind, change = changed_shares(kind, field)
+    faults, seen, _ = lying(kind, change, sender, None)
+    with pytest.raises(SuspectedParties, match="play one part, and do not say the same of") as error:
+        shared(way, faults=faults)
+    assert seen
+    assert sender in error.value.parties
+
+
+@pytest.mark.parametrize(
+    ("kind", "field"), [(SizeShare, "values"), (SizeShare, "digests"), (PartShares, "values"),
+                        (PartShares, "seeds"), (PartShares, "digests"), (OwnShare, "words")],
+)  # fmt: skip
+def test_shares_of_parts_in_another_form_blame_their_sender(kind, field):
+    def change(body):
+        value = getattr(body, field)
+        if isinstance(value, bytes):
+            return dataclasses.replace(body, **{field: value + b"x"})
+        more = np.concatenate([value, value], axis=1) if value.size else np.ones((len(value), 1), value.dtype)
+        return dataclasses.replace(body, **{field: more})
+
+    faults, _, _ = lying(kind, change, "client-1", 0)
+    with pytest.raises(FaultyClient) as error:
+        shared("own labels", faults=faults)
+    assert error.value.party == "client-1"
+
+
+def test_new_points_are_compared_by_parts_as_well():
+    """Of the words that members then open one is false; with the positive control."""
+    for deviating in (0, None):
+        faults, seen, _ = lying(MaskedBits, with_words, "client-0", 0)
+        faults, told = leaving(faults, "client-0")
+        model = shared("own labels", deviating).model
+
+        def predicted(model=model, faults=faults):
+            return model.predict(
+                federation(n=5, m=32),
+                coins=lambda party: SystemCoins(),
+                drive=lambda roles, *_: simulate(roles, faults=faults),
+            )
+
+        if deviating == 0:
+            assert len(predicted()) == 5
+        else:
+            with pytest.raises(SuspectedParties, match=REFUSED):
+                predicted()
+            assert not told
+        assert seen
+
+
 # --- the mathematics ------------------------------------------------------------------------------------
 
 
 def test_masks_of_label_shares_add_up_to_zero_and_follow_from_the_key():
-    def member(key):
-        out = words.CommitteeWords.__new__(words.CommitteeWords)
-        out.context, out.key = bytes(32), key
-        out.blocks = words.Blocks((2, 2, 3), 1)
-        return out._masks((2, 3))
+    def masks(key, basis=None):
+        zeros = np.zeros((2, 3), np.uint64) if basis is None else np.zeros((1, 3), basis.dtype)
+        hidden = PartKeys(Blocks((2, 2, 3), 1), 0, key, {}).hide(
+            bytes(32), dict.fromkeys(range(5), zeros), basis
+        )
+        return [hidden[q] for q in range(5)]
 
-    one = member(bytes(32))
-    assert len(one) == 5
-    assert not np.bitwise_xor.reduce(one).any()
-    assert all(mask.any() for mask in one)
-    assert not any((a == b).all() for a, b in zip(one, member(b"\1" * 32), strict=True))
+    first = Basis((1073741789,))
+    assert not np.bitwise_xor.reduce(masks(bytes(32))).any()
+    assert not reduce(first.add, masks(bytes(32), first)).any()
+    for basis in (None, first):
+        one, other = masks(bytes(32), basis), masks(b"\1" * 32, basis)
+        assert all(mask.any() for mask in one)
+        assert not any((a == b).all() for a, b in zip(one, other, strict=True))
 
 
 def test_sums_of_digests_are_read_as_they_were_written():
@@ -452,7 +592,8 @@ def test_sums_of_digests_are_read_as_they_were_written():
     [
         (dict(threshold=secfc.Threshold(1, deviating=2)), "deviating=2, t=1: at most t liars"),
         (dict(threshold=secfc.Threshold(1, deviating=-1)), "deviating=-1, t=1: at most t liars"),
-        (dict(disclosure="own-labels"), "open labels play parts by several"),
+        (dict(disclosure=secfc.OwnLabels(None)), "nobody deals only committees that open all labels"),
+        (dict(disclosure="distances"), "only committees that compare play parts by several"),
         (dict(disclosure=secfc.AssignmentsOnly(dealer=None)), "parts played by two need 2t\\+2=4 clients"),
         (dict(quantization=secfc.Quantization(centers="rounded")), "while it rounds centers is not checked"),
         (
@@ -495,7 +636,11 @@ def test_a_report_says_what_a_client_that_deviates_can_do():
         assert said(secfc.SecFC(2, secfc.Threshold(1, deviating=number))) == (
             "1 client of a committee that deviates ends the run, and learns nothing more"
         )
-    for way in (secfc.SecFC(2, secfc.Threshold(1, deviating=0)), secfc.SecFC(2, 1, disclosure="own-labels")):
+    assert said(secfc.SecFC(2, 1, disclosure="own-labels")).startswith("1 client of a committee")
+    for way in (
+        secfc.SecFC(2, secfc.Threshold(1, deviating=0)),
+        secfc.SecFC(2, 1, disclosure="final-labels"),
+    ):
         assert said(way) == "one client that deviates can read the others' rows"
     assert said(secfc.SecFC(2, 1, disclosure="distances")) is None
 
