@@ -174,9 +174,8 @@ def load_parties(
     "I<II<III" becomes one feature of ranks from 0.
     dialect: how files are written, None for what they tell.  exclude: columns that nothing is read of.
     id_column becomes the ids of points, as text; linkage makes them of several columns, by a schema that all
-    sites share, and rows that cannot take part are refused, or with drop_unfit left out (a Caution says how
-    many; Party.rows says which are left).  label_column is their truth, integers as they are, anything
-    else as codes in sorted order.
+    sites share, and rows that cannot take part are refused, or left out (drop_unfit; a Caution counts them).
+    label_column is their truth, integers as they are, anything else as codes in sorted order.
     Clients are named after their files (a repeated name gets -2, -3, ...), or by the values of
     client_column, in order of first appearance.
 
@@ -195,15 +194,12 @@ def load_parties(
     tables = _by_client(tables[0]) if tables[0].clients is not None else _renamed(tables)
     if union:
         tables = _in_union(tables, chosen)
-    elif not gaps:
-        _check_numbers(tables)
     if categorical:
         tables = _with_bits(tables, agree_categories(categorical, [table.texts for table in tables], agree))
     if gaps:
         tables = [replace(table, points=as_gap_rows(table.points)) for table in tables]
     own = [table.features if union else None for table in tables]
-    each = zip(tables, _codes([table.labels for table in tables]), own, strict=True)
-    parties = tuple(_linked(table, truth, linkage, drop_unfit, features) for table, truth, features in each)
+    parties = _as_parties(tables, own, linkage, drop_unfit, union or gaps)
     return parties, None if union else tables[0].features
 
 
@@ -239,6 +235,22 @@ def _check_numbers(tables: list[FileTable]) -> None:
         if in_memory(table.points) and table.features is not None:
             for _ in row_blocks(table.points, f"client {table.name!r}", table.features):
                 pass
+
+
+def _as_parties(
+    tables: list[FileTable], own: Sequence[Any], linkage: Linkage | None, drop: bool, holes: bool
+) -> tuple[Party, ...]:
+    """Clients of these tables; own: features that each observes, None for all; holes: NaN may be.
+
+    Raises InputError, which names the feature of a value that is no number.
+    """
+    each = zip(tables, _codes([table.labels for table in tables]), own, strict=True)
+    try:
+        return tuple(_linked(table, truth, linkage, drop, features) for table, truth, features in each)
+    except InputError:
+        if not holes:
+            _check_numbers(tables)
+        raise
 
 
 def _linked(

@@ -135,7 +135,7 @@ class PlainTable:
         """What pyarrow reads; None for a cell that it does not."""
         import pyarrow as pa
 
-        from field.kernels.cells import ZERO
+        from field.kernels.cells import WORD, ZERO
 
         d, ends = len(self.numbers), np.cumsum([0, *rows])
         points = np.empty((int(ends[-1]), d))
@@ -153,7 +153,8 @@ class PlainTable:
             blocks = _by_block(cuts, convert)
         except (pa.ArrowException, ValueError):
             return None
-        if not len(points) or (self._words and np.isnan(points).sum() != sum(nulls for nulls, _ in blocks)):
+        worded = (facts[list(self.numbers)] & WORD).any()  # of which one may be NaN, and no word for nothing
+        if not len(points) or (worded and np.isnan(points).sum() != sum(nulls for nulls, _ in blocks)):
             return None
         texts = [
             [text.strip() for _, columns in blocks for text in columns[at].to_pylist()]
