@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import datetime
 import gzip
+import io
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +24,14 @@ from secfc.errors import InputError
 def packed(content: bytes) -> bytes:
     """A .gz that is the same at any time, as names of tests must be."""
     return gzip.compress(content, mtime=0)
+
+
+def zipped(content: bytes) -> bytes:
+    """A .zip that is the same at any time."""
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w") as archive:
+        archive.writestr(zipfile.ZipInfo("a.csv"), content)
+    return out.getvalue()
 
 
 POINTS = [[1.5, -20.25], [1000.0, 0.125]]
@@ -211,6 +221,7 @@ def ids_of(path: Path, dialect: Dialect | None = None) -> list[Any]:
         ("a.csv", "id;x\nähm;1\n7;2\n".encode("cp1252"), Dialect("cp1252")),
         ("a.tsv", "x\tid\n1\tähm\n2\t7\n".encode(), None),
         ("a.csv.gz", packed("id,x\nähm,1\n7,2\n".encode()), None),
+        ("a.csv.zip", zipped("id,x\nähm,1\n7,2\n".encode()), None),
         ("a.txt.gz", packed("ähm\r\n7\r\n".encode("utf-16")), None),
         ("a.txt", "ähm\n7\n".encode("latin-1"), Dialect("latin-1")),
     ],
