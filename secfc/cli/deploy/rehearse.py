@@ -381,7 +381,8 @@ def poc_lines(stage: Stage, run: RunFile) -> Iterator[tuple[str, bool]]:
         same = all(proof.labels(name) == wanted[name].labels.tolist() for name in run.clients)
         yield f"The run's job: {how}, {SAME if same else 'other labels'} at every site.", same
         if not same:
-            yield "\n".join(log.strip().splitlines()[-LAST_LINES:]), False
+            lines = log.strip().splitlines()
+            yield "\n".join([line for line in lines if "Unfit" in line] or lines[-LAST_LINES:]), False
         how, log = proof.job()
         why = explain_exit_code(DONE_BEFORE)
         yield (
