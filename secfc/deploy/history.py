@@ -5,6 +5,9 @@ session with another journal is another run, and is refused.  A run is charged b
 rows leaves, so one that met nobody costs nothing, and one that ends for whatever reason afterwards has cost
 all of it.
 
+What is charged stands in the site's audit as well, first.  Whoever puts an older copy of the file back, or
+loses it, finds the runs since then there; their rows are gone, and floors that are about rows refuse.
+
 Rows are remembered as digests under a key of their own, from which they cannot be guessed without the file,
 and the file is its owner's alone: one set for all runs on the same rows, 12 bytes a row.
 """
@@ -15,7 +18,7 @@ import base64
 import hashlib
 import json
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime, timedelta
@@ -97,12 +100,16 @@ class PastRun:
 
 @dataclass(frozen=True, repr=False)
 class SiteHistory:
-    """What was spent, by the journal of each run (hex), and the sets of rows, by their names."""
+    """What was spent, by the journal of each run (hex), and the sets of rows, by their names.
+
+    lost: names of runs whose rows are not on file any more.
+    """
 
     path: Path
     key: bytes
     runs: Mapping[str, PastRun] = field(default_factory=dict)
     rows: Mapping[str, RowSet] = field(default_factory=dict)
+    lost: tuple[str, ...] = ()
 
     @classmethod
     def load(cls, path: Path) -> SiteHistory:
@@ -125,6 +132,26 @@ class SiteHistory:
                 f"{path} is not what a site remembers of its runs ({error}): restore it. Without it, budgets "
                 "that were spent would count as unspent"
             ) from error
+
+    def with_charges(self, entries: Iterable[Mapping[str, Any]], session: bytes) -> SiteHistory:
+        """With runs that the site's audit holds as charged and this file does not, as an older copy.
+
+        session: of the run that is judged, whose own rows are at hand.  Raises InputError.
+        """
+        runs, lost = dict(self.runs), []
+        for said in entries:
+            if said["what"] == "charge" and said.get("journal") not in self.runs:
+                try:
+                    run = PastRun(said["session"], **said["spends"])
+                    runs[said["journal"]] = run
+                    if said["of_rows"] and run.session != session.hex():
+                        lost.append(run.name or run.session[:16])
+                except (ValueError, KeyError, TypeError) as error:
+                    raise InputError(
+                        f"a line of what {self.path.parent} has on record says nothing of what a run spends "
+                        f"({error}): see `secfc deploy audit verify`, and restore the file"
+                    ) from error
+        return replace(self, runs=runs, lost=tuple(lost))
 
     def spent(self, session: bytes) -> float:
         """Epsilon of all runs but those of this session."""
@@ -158,8 +185,16 @@ class SiteHistory:
 
     def check_rows(self, party: Party, least: int) -> None:
         """Raise BelowFloor if some of a client's rows, and fewer than these, differ from a run's before."""
-        if not least or not self.rows:
+        if not least:
             return
+        if self.lost:
+            raise BelowFloor(
+                "changed_rows",
+                f"a run, while the rows of earlier ones ({', '.join(self.lost)}) are not remembered any more",
+                f"at least {least} must differ from theirs; {self.path} is older than this site's record of "
+                "them, so put its latest copy back",
+                "Nothing of these rows was sent",
+            )
         now = self._digests(party)
         for before in self.rows.values():
             if 0 < (changed := changed_rows(now, before)) < least:

@@ -286,6 +286,8 @@ def entry_sentence(said: Facts) -> str:
             return "had everybody's signed terms, before any row was shared"
         case "go-on":
             return f"decided to go on without {', '.join(said['without'])}"
+        case "charge":
+            return "wrote down what the run spends, before anything of rows was said"
         case "decision":
             return "had the signed decision of another"
         case "abort":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import ssl
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,7 +21,9 @@ from secfc.deploy.runfile import RunFile
 from secfc.deploy.session import AgreedWork
 from secfc.deploy.site import SITE_FILE, SiteFile
 from secfc.errors import InputError
+from secfc.roles.description import description_digest
 from secfc.roles.exchange import SERVER
+from secfc.transport.journal import Journal
 
 if TYPE_CHECKING:
     from secfc.data.party import Party
@@ -56,8 +59,12 @@ class LoadedSite:
 
     @property
     def remembered(self) -> SiteHistory:
-        """What it remembers of earlier runs."""
-        return SiteHistory.load(self.folder / REMEMBERED)
+        """What it remembers of earlier runs, or has on record."""
+        return self.with_charges(SiteHistory.load(self.folder / REMEMBERED))
+
+    def with_charges(self, memory: SiteHistory) -> SiteHistory:
+        """What it remembers, with what it has on record besides.  Raises InputError, OSError."""
+        return memory.with_charges(self.audit.entries(), self.run.session)
 
     def agreed(self) -> Built:
         """What the run file asks for, if this site agrees.  Raises InputError, BelowFloor."""
@@ -108,9 +115,23 @@ class LoadedSite:
         return replace(own, partners=partners, coordinators=servers)
 
     def check_session(self) -> None:
-        """Raise InputError for a session that was used, and whose journal is gone."""
+        """Raise InputError for a session that was used, and whose journal is gone, or was put back."""
         if not self.journal.exists():
             self.remembered.check_session(self.run.session, None)
+        elif any(self.is_end(said) for said in self.audit.entries()):
+            with Journal.open(
+                self.journal, self.file.party, description_digest(self.run.description)
+            ) as kept:
+                if not kept.done:
+                    raise InputError(
+                        f"{self.journal} is older than the end of its run, which this site has on record: it "
+                        "was put back. Its keys were used, and it would use them again: delete it. Start "
+                        "anew with a new session (`secfc deploy init`)"
+                    )
+
+    def is_end(self, said: Mapping[str, Any]) -> bool:
+        """Whether a line on record says that this run ended here with results."""
+        return (said["outcome"], said.get("session")) == ("finished", self.run.session.hex())
 
     def charge(self, asked: Built, party: Party | None, journal: bytes) -> None:
         """Write down what a run spends, once for its journal; floors are asked again, as others may have run.
@@ -120,16 +141,26 @@ class LoadedSite:
         session, stakes = self.run.session, asked.stakes
         path = self.folder / REMEMBERED
         with full_disc_told(path), history_locked(path) as memory:
-            memory.check_session(session, journal)
+            known = self.with_charges(memory)
+            known.check_session(session, journal)
             if journal.hex() in memory.runs:
                 return
-            self.check_floors(asked, memory)
+            self.check_floors(asked, known)
             if party is not None:
-                memory.check_rows(party, self.file.floors.changed_rows)
+                known.check_rows(party, self.file.floors.changed_rows)
             run = PastRun(
                 session.hex(), stakes.epsilon, asked.asked.get("quota"), policy=stakes.policy,
                 time=read_seconds(), name=self.run.name,
             )  # fmt: skip
+            # On record first, so that an older copy of what is remembered is known for one.
+            if journal.hex() not in known.runs:
+                spends = {
+                    name: getattr(run, name) for name in ("epsilon", "guesses", "policy", "time", "name")
+                }
+                self.audit.append(
+                    "charge", "spent", session=session.hex(), journal=journal.hex(), spends=spends,
+                    of_rows=party is not None,
+                )  # fmt: skip
             memory.with_run(journal, run, party).write()
 
     @property

@@ -3,6 +3,8 @@
 import itertools
 import json
 import random
+import subprocess
+import sys
 from dataclasses import replace
 from datetime import datetime, timedelta
 
@@ -11,11 +13,15 @@ import pytest
 
 from secfc.cli.deploy.site import LoadedSite
 from secfc.data.party import Party
+from secfc.deploy.audit_log import verify_chain
 from secfc.deploy.floors import BelowFloor
 from secfc.deploy.history import PastRun, SiteHistory, changed_rows, charge_first
 from secfc.errors import InputError
-from secfc.roles.exchange import Exchange
-from tests.secfc.deploy.sites import Sites, blobs
+from secfc.roles.description import description_digest
+from secfc.roles.exchange import Exchange, Inbox
+from secfc.transport.checkpoint import keep_journal
+from secfc.transport.journal import Journal
+from tests.secfc.deploy.sites import HERE, Sites, blobs
 
 NOISE = {"t": 1, "epsilon": 3.0, "radius": 20.0, "max_iter": 1}
 FLOORS = "total_epsilon = 7\nlargest_epsilon = 9\nchanged_rows = 10"
@@ -229,3 +235,114 @@ def test_runs_are_counted_over_30_days_and_a_run_that_goes_on_is_none(tmp_path):
     old = {name: replace(run, time=None) for name, run in remembered.runs.items()}
     replace(remembered, runs=old).write()  # of before runs had a time
     site.begin(3, 3)
+
+
+# --- what an older copy, a clock or another name would give back -------------------------------------------
+
+
+def test_an_older_copy_of_what_is_remembered_gives_no_budget_back(tmp_path):
+    site = OneSite(tmp_path)
+    path = site.folder / "remembered.json"
+    site.begin(1, 1)
+    older = path.read_bytes()
+    site.begin(2, 2)
+    for copy in (older, None):  # put back, or lost
+        path.write_bytes(copy) if copy is not None else path.unlink()
+        with pytest.raises(BelowFloor, match="after 6 in earlier runs"):
+            site.begin(3, 3)
+        with pytest.raises(InputError, match="was used at this site"):
+            site.begin(2, 9)
+    # The control: without the record the file alone is believed.
+    (site.folder / "audit.jsonl").unlink()
+    site.begin(3, 3)
+
+
+def test_rows_that_are_not_remembered_any_more_are_no_reason_to_let_others_pass(tmp_path):
+    site = OneSite(tmp_path, "changed_rows = 10")
+    site.begin(1, 1)
+    older = (site.folder / "remembered.json").read_bytes()
+    site.begin(2, 2, without(20))
+    newer = (site.folder / "remembered.json").read_bytes()
+    (site.folder / "remembered.json").write_bytes(older)
+    with pytest.raises(BelowFloor, match="put its latest copy back"):
+        site.begin(3, 3, without(19))
+    site.begin(2, 2, without(20))  # the run itself goes on, with its rows at hand
+    assert len(SiteHistory.load(site.folder / "remembered.json").rows) == 2
+    (site.folder / "remembered.json").write_bytes(newer)
+    with pytest.raises(BelowFloor, match="1 differ"):
+        site.begin(3, 3, without(19))
+
+
+def test_a_crash_between_the_record_and_the_file_charges_once(tmp_path, monkeypatch):
+    site = OneSite(tmp_path)
+    with monkeypatch.context() as patch:
+        patch.setattr(SiteHistory, "write", lambda self: (_ for _ in ()).throw(KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            site.begin(1, 1)
+    site.begin(1, 1)
+    site.begin(2, 2)
+    assert site.remembered.spent(b"") == 6.0
+    record = (site.folder / "audit.jsonl").read_text().splitlines()
+    assert [json.loads(line)["what"] for line in record] == ["charge", "charge"]
+    assert not list(verify_chain((site.folder / "audit.jsonl").read_bytes()))
+
+
+def test_a_clock_that_is_set_back_gives_no_run_back(tmp_path, monkeypatch):
+    site = OneSite(tmp_path, "runs_per_month = 2")
+    site.begin(1, 1)
+    site.begin(2, 2)
+    remembered = site.remembered
+    now = max(datetime.fromisoformat(run.time) for run in remembered.runs.values())
+    for days in (-1, -31, -20_000):
+        assert remembered.recent(b"", now + timedelta(days=days)) == 2
+
+
+def ends():
+    yield Exchange(phase="greet")
+
+
+def test_a_journal_that_is_put_back_after_the_end_of_its_run_is_refused(tmp_path):
+    site = OneSite(tmp_path)
+    site.begin(1, 1)
+    place = LoadedSite.read(site.folder / "site.toml")
+    Journal.open(place.journal, "site-0", description_digest(place.run.description)).close()
+    place.check_session()
+    place.audit.append("join", "finished", session=place.run.session.hex())
+    with pytest.raises(InputError, match="it was put back"):
+        place.check_session()
+    with Journal.open(place.journal, "site-0", description_digest(place.run.description)) as kept:
+        role = keep_journal(ends(), kept)
+        next(role)
+        with pytest.raises(StopIteration):
+            role.send(Inbox({}, {}))
+    place.check_session()  # it died while it left
+
+
+@pytest.mark.nightly
+def test_processes_at_once_spend_no_more_than_one_after_the_other(tmp_path):
+    site = OneSite(tmp_path, "total_epsilon = 7")
+    script = (
+        "import sys; from pathlib import Path; from secfc.cli.deploy.site import LoadedSite\n"
+        "place = LoadedSite.read(Path(sys.argv[1])); asked = place.agreed()\n"
+        "print('ready', flush=True); sys.stdin.readline()\n"
+        "place.charge(asked, None, bytes([int(sys.argv[2])]) * 16)"
+    )
+    begun = []
+    for number in range(4):
+        folder = tmp_path / f"run-{number}.toml"
+        folder.write_text(replace(site.sites.run, session=bytes([number]) * 32).toml())
+        own = site.folder / f"site-{number}.toml"
+        own.write_text((site.folder / "site.toml").read_text().replace("run.toml", folder.name))
+        words = [sys.executable, "-c", script, str(own), str(number)]
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
+        begun.append(subprocess.Popen(words, env=HERE, text=True, **pipes))
+    for process in begun:
+        assert process.stdout.readline() == "ready\n"
+    for process in begun:
+        process.stdin.write("\n")
+        process.stdin.flush()
+    codes = []
+    for process in begun:
+        process.communicate(timeout=60)
+        codes.append(process.returncode)
+    assert (codes.count(0), site.remembered.spent(b"")) == (2, 6.0)
