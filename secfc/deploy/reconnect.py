@@ -156,10 +156,11 @@ async def _look_after(
 ) -> None:
     """Give up whom this party is told to, as soon as it is, and say so to the others; never ends."""
     while True:
+        left = without()  # before what is said of it, so that nothing follows from it that nobody was told
         if (said := note()) is not None:
             for link in links.values():
                 link.say(said)
-        for peer in without():
+        for peer in left:
             if peer in links and not links[peer].given_up:
                 log_event("deploy", "given-up", logging.WARNING, peer=peer)
                 links[peer].give_up()

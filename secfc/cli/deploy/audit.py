@@ -166,7 +166,7 @@ def report_lines(records: Records, path: Path, digest: str, report: Facts) -> It
         return
     ends = [e.get("report") for c in own for e in c.entries if e.get("session") == report["session"]]
     if digest in ends:
-        yield CheckResult("ok", str(path), "it is as it was when its run ended")
+        yield CheckResult("ok", str(path), "it is as it was when its run ended, or stopped")
     else:
         yield CheckResult(
             "fail", str(path), "no line of its site's audit holds its end: one of the two was altered or cut"

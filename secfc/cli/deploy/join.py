@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from secfc.cli.deploy.logs import Log, Page, with_metrics_page
 from secfc.cli.deploy.readiness import check_bound, check_resources, prepare_kernels
 from secfc.cli.deploy.record import decision_exchange, failures_recorded, keep_consents, sign_terms
-from secfc.cli.deploy.results import REPORT, Results, file_digest, software_versions
+from secfc.cli.deploy.results import REPORT, Results, failure_digest, file_digest, software_versions
 from secfc.cli.deploy.run_file import Built
 from secfc.cli.deploy.site import LoadedSite
 from secfc.cli.errors import (
@@ -113,7 +113,7 @@ def take_part_as(given: PartyOptions, name: str) -> None:
             "startup kit with `secfc deploy flare-kit`, start it, and submit the job of `secfc deploy flare`."
         )
     os.umask(0o077)
-    with failures_recorded(site, name):
+    with failures_recorded(site, name, lambda: failure_digest(site)):
         take_part(given, site, way, name)
 
 
@@ -141,7 +141,7 @@ def take_part(given: PartyOptions, site: LoadedSite, way: CarrierOptions, name: 
             fewer[:] = dict.fromkeys((*outcome.excluded, *site.without()))
             with full_disc_told(site.file.results):
                 results.write(site, asked, party, kept, outcome, log, started)
-            record_end(site, name, outcome)
+            record_end(site, name, "finished", excluded=list(outcome.excluded))
             log.say("results", note=f"results are in {site.file.results}")
 
         kept_if_it_fails = failures_kept(results, site, asked, log, started)
@@ -149,6 +149,8 @@ def take_part(given: PartyOptions, site: LoadedSite, way: CarrierOptions, name: 
             decisions = decision_exchange(site, asked)
             carrier = way.carrier(site, log, decisions)
             run_at(site, asked, party, log, carrier, decisions, finished)
+            if fewer and results.add_decisions(site):
+                record_end(site, name, "amended")
             site.forget_run()
         log.say("done", note=f"results are in {site.file.results}")
     if fewer:
@@ -167,13 +169,12 @@ def tell_shortage(
             log.say("short", logging.WARNING, note=f"{found.what}: {found.more}")
 
 
-def record_end(site: LoadedSite, name: str, outcome: Any) -> None:
+def record_end(site: LoadedSite, name: str, outcome: str, **facts: Any) -> None:
     """Put on record that results are on disk, and of which kind.  Raises Suspended, OSError."""
     with full_disc_told(site.audit.path):
         site.audit.append(
-            name, "finished", session=site.run.session.hex(), excluded=list(outcome.excluded),
-            gone_on_without=list(site.without()), versions=software_versions(),
-            report=file_digest(site.file.results / REPORT),
+            name, outcome, session=site.run.session.hex(), gone_on_without=list(site.without()),
+            versions=software_versions(), report=file_digest(site.file.results / REPORT), **facts,
         )  # fmt: skip
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
@@ -120,8 +120,11 @@ def decision_exchange(site: LoadedSite, asked: Built) -> DecisionExchange:
 
 
 @contextmanager
-def failures_recorded(site: LoadedSite, what: str) -> Iterator[None]:
-    """Within the body, every way in which a run does not end well is put on record.  what: the command."""
+def failures_recorded(site: LoadedSite, what: str, digest: Callable[[], str | None]) -> Iterator[None]:
+    """Within the body, every way in which a run does not end well is put on record.
+
+    what: the command.  digest: of the report that the body left, None for none.
+    """
     try:
         yield
     except FewerSites:  # which ended, and said so
@@ -130,6 +133,8 @@ def failures_recorded(site: LoadedSite, what: str) -> Iterator[None]:
         outcome, facts = describe_failure(error)
         # The failure is told in any case, also where no line can be written.
         with suppress(OSError, InputError):
+            if (found := digest()) is not None:
+                facts["report"] = found
             site.audit.append(what, outcome, session=site.run.session.hex(), **facts)
         raise
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import platform
 import shutil
 from contextlib import suppress
@@ -172,6 +173,15 @@ class Results:
         if (kept := kept_of(site, asked, outcome)) is not None:
             kept.write(self.folder / MODEL)
 
+    def add_decisions(self, site: LoadedSite) -> bool:
+        """Bring the report up to what others told on their way out: whether it changed.  Raises OSError."""
+        found = json.loads((self.folder / REPORT).read_text(encoding="utf-8"))
+        if found["decisions"] == (told := kept_decisions(site)):
+            return False
+        found["decisions"] = told
+        write_all({self.folder / REPORT: lambda file: print(json_text(found), file=file)}, overwrite=True)
+        return True
+
 
 def party_report(site: LoadedSite, asked: Built, outcome: Any, log: Log, started: datetime) -> dict[str, Any]:
     """Of this party: nothing of others but what it learned."""
@@ -237,6 +247,14 @@ def file_digest(path: Path) -> str:
     """SHA-256 of a file, as `sha256sum` says it: of what it holds now.  Raises OSError."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def failure_digest(site: LoadedSite) -> str | None:
+    """SHA-256 of what lies in results of this run, which has not ended well; None for nothing.  OSError."""
+    path = site.file.results / FAILURE
+    if not path.exists() or json.loads(path.read_bytes()).get("session") != site.run.session.hex():
+        return None
+    return file_digest(path)
 
 
 def _finite(centers: Any) -> list[list[float] | None]:

@@ -12,7 +12,7 @@ pytest.importorskip("websockets")
 import secfc
 from secfc.cli.program import main
 from secfc.deploy.audit_log import PURPOSE, canonical_json
-from secfc.deploy.keys import identity_fingerprint, load_key_file
+from secfc.deploy.keys import identity_fingerprint, load_key_file, read_public
 from tests.secfc.deploy.sites import blobs, sites
 
 pytestmark = pytest.mark.deployment
@@ -91,7 +91,7 @@ def test_the_files_of_all_sites_hold_each_others_ends(run):
     code, said = ask("verify", *every, run.folder / "server" / "audit.jsonl")
     assert code == 0, said
     assert "fail" not in said
-    assert said.count("it is as it was when its run ended") == 3
+    assert said.count("it is as it was when its run ended, or stopped") == 3
     # One that was killed signed once, and resumed.
     own = [json.loads(line) for line in Path(files(run, "site-1")[0]).read_text().splitlines()]
     assert [said["what"] for said in own].count("accept") == 1
@@ -182,3 +182,57 @@ def test_a_second_run_lets_the_others_hold_all_of_the_first(run, tmp_path):
     code, said = ask("verify", site.audit.path, other.path)
     assert code == 1
     assert f"{other.path} holds its word" in said
+
+
+@pytest.mark.nightly
+def test_an_auditor_of_one_site_walks_a_failed_run_a_change_of_keys_and_a_run_that_went_on(tmp_path, nursery):
+    options = {"bound": 32.0, "t": 1, "init": "random", "n_init": 8}
+    five = blobs((17, 20, 14, 22, 19))
+    with sites(tmp_path, five, k=3, options=options, nursery=nursery) as made:
+        own = tmp_path / "site-0"
+        old = made.run.identities["site-0"]
+        # A run that fails, as one site holds another file.
+        (tmp_path / "other.toml").write_text(made.run.toml().replace("n_init = 8", "n_init = 7"))
+        other = tmp_path / "site-1" / "site.toml"
+        other.write_text(other.read_text().replace("../run.toml", "../other.toml"))
+        made.start_all()
+        assert set(made.everybody().values()) == {2}
+        other.write_text(other.read_text().replace("../other.toml", "../run.toml"))
+        # A key that is followed by another, which the next run pins.
+        words = ["keys", "rotate", own / "site.toml", own / "next.key", "--until", "2999-01-31"]
+        done = CliRunner().invoke(main, ["deploy", *map(str, words), "--out", str(tmp_path / "notice.json")])
+        assert done.exit_code == 0, done.output
+        text = (own / "site.toml").read_text()
+        (own / "site.toml").write_text(text.replace('"site.key"', '["next.key", "site.key"]'))
+        new = read_public(own / "next.key")
+        made.kill("hub")
+        made.change(session=bytes(range(32)), identities={**made.run.identities, "site-0": new})
+        made.start_all()
+        made.until("site-3", "clustering", count=1)
+        made.kill("site-3")
+        left = [name for name in five if name != "site-3"]
+        for name in (*left, "server"):
+            words = ["go-on", str(tmp_path / name / "site.toml"), "--without", "site-3"]
+            assert made.command("go-on", *words).wait(60) == 0
+        assert set(made.wait(*left, "server")) == {5}, made.log("server")
+        folder = tmp_path / "auditor"
+        folder.mkdir()
+        for path in files(made, "site-0"):
+            shutil.copy(path, folder)
+        code, said = ask("verify", folder / "audit.jsonl", folder / "report.json")
+        assert (code, "fail" in said) == (0, False), said
+        code, said = ask("show", folder / "audit.jsonl", folder / "report.json")
+        assert code == 0, said
+        followed = f"the key {identity_fingerprint(old)} is followed by {identity_fingerprint(new)}"
+        assert f"rotate: {followed}, and accepted until 2999-01-31" in said
+        failed, gone_on = said.split("session 00010203")
+        assert "SECFC-201 PlanMismatch" in failed
+        for name, key in made.run.identities.items():  # who accepted the terms
+            assert f"    {name}, key {identity_fingerprint(key)}, signed at 20" in gone_on
+        told = json.loads((folder / "report.json").read_text())["decisions"]
+        for name, record in told.items():  # and who agreed to go on
+            key = identity_fingerprint(bytes.fromhex(record["key"]))
+            assert record["key"] == made.run.identities[name].hex()
+            assert f"    {name}, key {key}, signed at 20" in gone_on
+        assert gone_on.count(": to go on without site-3") >= len(told) >= 1
+        assert "join: finished without site-3" in gone_on
