@@ -133,8 +133,8 @@ TABLE = (
     ),
     DeviationRow(
         "one client of the committee that compares, where each part is played by one", "labels",
-        "**how near a row is to a border, and so rows**, in some hundred steps; where nobody deals and "
-        "labels stay shared, also whether a row of its choice has changed its label",
+        "**how near a row is to a border, and so rows**, in some hundred steps; where labels stay shared, in "
+        "one try, whether the only row that changed its label is one of its choice",
         "`Threshold(deviating=1)`, the default with a dealer and exact centers; without a dealer only "
         "`AssignmentsOnly` has it, from `2 t + 2` clients on",
         "unnoticed", "labels+alone|owners+alone|final+alone",

@@ -15,6 +15,7 @@ dealer.  Of whatever is shared anew t receivers expand theirs from seeds (`field
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -41,6 +42,7 @@ from secfc.disclosure.dealerless.policy import DealerlessParty, winner_bits
 from secfc.disclosure.dealerless.steps import AnswerRounds, Computation, StalledStep
 from secfc.disclosure.owner_labels.backend import Hiding, StartedQuery
 from secfc.disclosure.owner_labels.multiplication import question_streams, rerandomize_residues
+from secfc.errors import FaultyClient
 from secfc.roles.exchange import Role
 from secfc.roles.messages import check_residues
 
@@ -236,8 +238,7 @@ class Resharing:
         first = self.basis.prefix(1)
         seed = np.empty(2, np.uint64)
         self.coins.fill(seed)
-        # Labels are fixed, so nobody chooses them by what they are tested with.  Whoever speaks last chooses
-        # the seed, though, and so which labels are tested (`secfc.report.deviations`): nobody commits to it.
+        # Labels are fixed, so nobody chooses them by what they are tested with.
         seed = yield from self.opened(seed)
         rho = first.sample((TESTS, self.plan.m), Coins(seed.tobytes()))
         gaps = first.add(cluster_numbers(first, before), first.negate(cluster_numbers(first, after)))
@@ -274,14 +275,27 @@ class Resharing:
         return [shares[j] for j in dealers]
 
     def opened(self, share: Array) -> Role[Array]:
-        """What all members' shares add up to."""
-        others = [j for j in self.receivers if j != self.me]
-        received = yield from self.steps.exchange(
-            dict.fromkeys(others, MaskedBits(share)), others, MaskedBits
-        )
+        """What all members' shares add up to.  Who speaks last chooses nothing: all commit before.
+
+        Raises FaultyClient for another share than was committed to.
+        """
+        others, nonce = [j for j in self.receivers if j != self.me], self.steps.nonce
+        mine = MaskedBits(share, self.coins.bytes(32))
+        told = MaskedBits(np.empty(0, np.uint64), heard=commit_opening(nonce, self.me, mine))
+        promised = yield from self.steps.exchange(dict.fromkeys(others, told), others, MaskedBits)
+        received = yield from self.steps.exchange(dict.fromkeys(others, mine), others, MaskedBits)
+        for j, message in received.items():
+            if promised[j].heard != commit_opening(nonce, j, message):
+                raise FaultyClient(self.plan.clients[j], "opened another share than it committed to")
         basis = self.basis.prefix(1)
         theirs = [
             check_opening(basis, self.plan.clients[j], message.words, share)
             for j, message in received.items()
         ]
         return np.asarray(dealer_protocol.combine_openings(basis, [share, *theirs]))
+
+
+def commit_opening(nonce: int, member: int, opened: MaskedBits) -> bytes:
+    """32 bytes by which a member, a number, commits to what it opens with a coin, and which tell nothing."""
+    text = f"{nonce} {member} {opened.words.shape} ".encode() + opened.coin + opened.words.tobytes()
+    return hashlib.blake2b(text, digest_size=32, person=b"secfc-opening").digest()

@@ -206,14 +206,14 @@ GOLDEN = {
     ("client-0",): {
         "Hello": 3, "RowShares": 2, "PublicKey": 2, "LloydStepQuery": STEPS, "RevealLabels": 1,
         "FinalResult": 1, "ResharedPart": 10, "CheckedPart": 2, "ProductWords": 2,
-        "MaskedDistances": STEPS, "MaskedBits": 26, "SizeShare": 2 * STEPS,
+        "MaskedDistances": STEPS, "MaskedBits": 34, "SizeShare": 2 * STEPS,
         "LabelShare": 2, "CheckDealing": STEPS, "CheckCoin": STEPS + 6, "CheckDigest": STEPS + 2,
         "MaskedRow": 2 * STEPS, "MaskedProducts": 2 * STEPS, "PartSums": STEPS,
     },
     ("client-2",): {
         "Hello": 3, "RowShares": 2, "PublicKey": 2, "LloydStepQuery": STEPS, "RevealLabels": 1,
         "FinalResult": 1, "ResharedPart": 10, "CheckedPart": 2, "ProductWords": 2,
-        "MaskedBits": 28, "SizeShare": 2 * STEPS, "SetKeys": 2,
+        "MaskedBits": 36, "SizeShare": 2 * STEPS, "SetKeys": 2,
         "LabelShare": 2, "CheckDealing": 2 * STEPS, "CheckCoin": 2 * STEPS + 6, "CheckDigest": 2 * STEPS + 2,
         "MaskedRow": 2 * STEPS,
     },
