@@ -127,13 +127,13 @@ class ComputingParty:
             if missing.size:
                 told = MissingMessages(0, NOBODY_MISSED)
                 yield Exchange(to_all(match.correctors, told), round=number + DEAL, phase="deal")
-            else:
-                game = match.schedule if match.opens else None
-                left = yield from start_dealing(match, self.dealt_to, game)
+                # Nothing was dealt: who waits for me hears so, and the server whose seed I lack.
+                yield from self.give_up(match, 0)
+                return MissingMessages(0, missing)
+            game = match.schedule if match.opens else None
+            left = yield from start_dealing(match, self.dealt_to, game)
         if match.rounding is None:
             return StartedComparison(measured, missing, left=left, checking=checking, spoken=spoken)
-        if missing.size:
-            return MissingMessages(0, missing)  # nothing was dealt, as the corrected member tells the others
         try:
             more = match.schedule.portions[0] if match.opens else 0
             checking_sums = None if sums is None else SumsChecking(sums, left.sums)

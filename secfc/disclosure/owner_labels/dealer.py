@@ -104,8 +104,9 @@ class DealerBackend:
                 yield Exchange(
                     to_all(match.correctors, told), round=match.question.round + DEAL, phase="deal"
                 )
-            else:
-                left = yield from start_dealing(match, self.member.dealt_to, game)
+                # Nothing was dealt: the server hears whose seed I lack.
+                raise StalledStep(-1, missing.tolist())
+            left = yield from start_dealing(match, self.member.dealt_to, game)
         due = 0 if game is None else game.portions[0]
         due += 0 if match.rounding is None else match.rounding.dealt
         corrections = yield from self.corrected(match, steps, due, first=True)
