@@ -236,6 +236,8 @@ def extend_words(
 ) -> dict[int, Array]:
     """What other clients' words are where these (lanes, *s), threshold(1) of them, lie on a polynomial."""
     who = tuple(sorted(words))
+    if not others:  # where nobody is to collude and nothing is divided
+        return {}
     matrix = transfer_matrix(basis, tuple(code.alphas[j] for j in who), tuple(code.alphas[j] for j in others))
     flat = np.stack([words[j].reshape(basis.lanes, -1) for j in who], axis=1)
     found = basis.matmul(matrix, flat)

@@ -288,14 +288,12 @@ class Quorum(ABC):
     def collect_sums(self, question: RevealCenters | RevealSums) -> Role[Array]:
         """The sums of clusters (k, d) as integers, in answer to a query.
 
-        So many shares are waited for, if so many clients consent, that t false ones lie on no polynomial.
+        All who consent and are there are waited for: of w shares w - ell - t false ones lie on no polynomial.
         Raises SuspectedParties for these, where none are planned for.
         """
         plan, desk, k = self.plan, self.desk, question.k
         consenting = tuple(c for c in plan.revealing if c in desk.there)
-        least = plan.code.threshold(1) + plan.code.t
-        enough = max(desk.screening.needed(1), min(len(consenting), least))
-        inbox = yield desk.ask(question, consenting, enough)
+        inbox = yield desk.ask(question, consenting, 0)
         values = desk.believed(inbox, CodedCenters, plan.code.basis, (k, plan.code.width(plan.d)), 1)
         who = tuple(sorted(values))
         table = np.stack([values[j].reshape(plan.code.basis.lanes, -1) for j in who], axis=1)

@@ -215,17 +215,16 @@ def check_dealt(measure: DistanceMeasure, sender: PartyId, message: CentroidShar
 
 
 def receive_distances(plan: OverlapPlan) -> Role[PairwiseDistances]:
-    """The server's part: all distances, of which so many members tell shares that t false ones are noticed.
+    """The server's part: all distances, of which all members that are there tell shares.
 
-    Where the committee has fewer, w shares notice w - 2 t - 1 false ones.
+    Of w shares w - 2 t - 1 false ones are noticed.
 
     Raises TooFewReplies; SuspectedParties if members count different local clusters, or tell shares on no
     polynomial.
     """
     measure, needed = DistanceMeasure(plan), DistanceMeasure(plan).code.threshold(2)
     committee = plan.sums.committee
-    enough = min(len(committee), needed + plan.sums.code.t)
-    arrived = yield Exchange({}, committee, enough, round=ASK, phase="receive")
+    arrived = yield Exchange({}, committee, 0, round=ASK, phase="receive")
     inbox = expect_messages(arrived, CodedPairDistances)
     if len(inbox) < needed:
         raise TooFewReplies(needed, tuple(inbox))

@@ -208,8 +208,8 @@ TABLE = (
     DeviationRow(
         "up to `t` members that tell false shares of a secure sum, of opened centers, or of distances of "
         "local clusters", "nothing", "nothing",
-        "who reads waits for `2t + 1` shares (of distances `3t + 1`) and refuses what is on no polynomial; "
-        "where fewer are there, `w` shares notice `w - t - 1` (`w - 2t - 1`) false ones",
+        "who reads waits for `2t + 1` shares, of centers and distances for all, and refuses what is on no "
+        "polynomial; `w` shares notice `w - t - 1` false ones, of distances `w - 2t - 1`",
         "noticed", "sums",
         (f"{SUMS}::test_a_false_word_of_a_sum_is_noticed_always",
          f"{SUMS}::test_whatever_is_summed_a_member_that_tells_a_false_word_ends_the_run"),
