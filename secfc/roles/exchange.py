@@ -292,7 +292,11 @@ class Mailbox:
 
     def ended(self) -> list[PartyId]:
         """Who said that it ended the run by an error, of those whose word on that counts."""
-        return [sender for sender in self.awaited.heed if END in self._messages[sender]]
+        return [sender for sender in self.awaited.heed if self.has_ended(sender)]
+
+    def has_ended(self, sender: PartyId) -> bool:
+        """Whether it said that it ended the run by an error."""
+        return END in self._messages[sender]
 
     def due(self, sender: PartyId) -> int | None:
         """The round of this sender's message that the party waits for, None if it has not come."""

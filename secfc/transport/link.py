@@ -32,6 +32,8 @@ PIECE, TOGETHER = 1 << 20, 1 << 16
 # Signs of life are sent, and listened for, so many times in the longest silence that is believed; after half
 # of it the connection is doubted.
 BEATS = 6
+# Bytes of as many signs of life and words on rounds as come in a part of that.
+LIFE = 64
 
 
 class Link:
@@ -51,7 +53,8 @@ class Link:
         self.begun = False  # whether anything came on this connection
         self.sane = False  # whether a whole frame did
         self.listening = False  # whether the next bytes are awaited
-        self.came = False  # whether any came since that was last asked
+        self.came = 0  # bytes that came since that was last asked
+        self.inside = False  # whether the next bytes are of a message
         self.doubted = asyncio.Event()  # long silent: whoever can had better renew the connection
         self.away = False  # whether the connection broke, and the peer is awaited on another
         self.given_up = False  # whether this party goes on without the peer
@@ -141,8 +144,11 @@ class Link:
                 self.put(BEAT)
             # Counted, and not taken from a clock, so that a pause of this process is not taken for one of the
             # peer.  A peer that has said nothing yet may still be reading its data.
-            quiet = quiet + 1 if self.listening and self.begun and not self.came else 0
-            self.idle, self.came = True, False
+            # Within a message no sign of life stands, so what is no more than these is the end of a message
+            # that never comes: whoever carries it cut it off.
+            few = self.came <= (LIFE if self.inside else 0)
+            quiet = quiet + 1 if self.listening and self.begun and few else 0
+            self.idle, self.came = True, 0
             if 2 * quiet >= BEATS:
                 self.doubted.set()
             if quiet >= BEATS:
@@ -181,7 +187,8 @@ class Link:
             self.listening = False
         if not data or self.renewed.is_set():
             raise EOFError
-        self.begun = self.came = True
+        self.begun = True
+        self.came += len(data)
         self.received += len(data)
         return data
 
@@ -195,6 +202,14 @@ class Link:
             data[at : at + len(some)] = some
             at += len(some)
         return data
+
+    async def read_message(self, size: int) -> memoryview:
+        """The bytes of a message, of which some must come all the time."""
+        self.inside = True
+        try:
+            return await self.read_exactly(size)
+        finally:
+            self.inside = False
 
     async def header(self) -> tuple[int, int]:
         """Size and number of the next frame."""

@@ -87,8 +87,8 @@ async def run_party(
     there.  pulse: seconds of silence after which a connection counts as broken; all parties agree on about
     the same.  rejoin: seconds after that in which the peer may come back: whoever accepts its new connection,
     and knows that it is that peer's, calls `Link.renew_connection`; 0 where nobody does.  suspend: of a role
-    that keeps a journal, whether it ends where a peer is lost that is neither given up nor gone with a
-    goodbye; else the role judges.  maximum: bytes of a message, sent or received.  meter: told what this
+    that keeps a journal, whether it ends where a peer is lost that is neither given up nor said that it ended
+    by an error; else the role judges.  maximum: bytes of a message, sent or received.  meter: told what this
     party's time goes into.
 
     Raises what the role raises, ValueError for a message to be sent that is larger than the maximum;
@@ -234,7 +234,7 @@ class _Post:
                 continue
             if number != END:
                 await self.room(peer)
-            data = await link.read_exactly(size)
+            data = await link.read_message(size)
             if self.leaving:
                 continue
             message = wire.decode(data, self.maximum)
@@ -340,7 +340,7 @@ class _Post:
     def heard_round(self, peer: PartyId) -> int:
         """The last round that a peer has taken for good; any of one that asks for nothing any more."""
         link = self.links[peer]
-        return END if link.given_up or link.done else link.heard
+        return END if link.given_up else link.heard
 
     def anybody_away(self) -> bool:
         """Whether a peer is away that may come back."""
@@ -351,7 +351,8 @@ class _Post:
         if self.mailbox.ended() or 0 < enough <= self.mailbox.came():
             return
         missing = (peer for peer in links if self.mailbox.due(peer) is None)
-        if lost := [peer for peer in missing if not (links[peer].given_up or links[peer].done)]:
+        # Whoever carries a goodbye can have made it: one that leaves for good has sent its last word before.
+        if lost := [peer for peer in missing if not (links[peer].given_up or self.mailbox.has_ended(peer))]:
             raise PartiesAway(lost)
 
     async def await_goodbyes(self, readers: list[asyncio.Task[None]], patience: float) -> None:

@@ -21,7 +21,7 @@ from secfc.pipeline import seal_roles
 from secfc.roles.exchange import SERVER
 from secfc.transport import network
 from secfc.transport.simulate import simulate
-from tests.nightly import NIGHTLY
+from tests.nightly import NIGHTLY, by_night
 from tests.secfc.deploy.test_hub import (
     FED,
     KEYS,
@@ -196,6 +196,43 @@ def test_noise_of_a_peer_breaks_its_connection_and_what_it_really_says_is_heard(
             return await asyncio.wait_for(hearing, 10)
 
     assert asyncio.run(run()) == b"word"
+
+
+def lying_hub(monkeypatch, change, at):
+    """A run whose hub hands on something else, once, of a large piece after so many bytes."""
+    hand_on, seen, lied = ForwardingPipe._hand_on, [0], []
+
+    def lies(self, piece):
+        seen[0] += len(piece)
+        changed = change(bytes(piece)) if seen[0] > at and len(piece) > 600 and not lied else [piece]
+        lied.extend([True] * (changed != [piece]))
+        for one in changed:
+            hand_on(self, one)
+
+    async def run():
+        roles = seal_roles(roles_of(WAY, FED), b"plan", {name: SeededCoins(9, name) for name in NAMES})
+        async with hub(*NAMES).serving() as server:
+            # Others wait longer than it takes to notice.
+            return await everybody(roles, url_of(server), **{**CLOCKS, "grace": 50 * SECOND})
+
+    monkeypatch.setattr(ForwardingPipe, "_hand_on", lies)
+    got = asyncio.run(run())
+    assert lied
+    return got
+
+
+CHEATS = {
+    "cut": lambda piece: [piece[: len(piece) // 2]],
+    "lost": lambda piece: [],
+    "said twice": lambda piece: [piece, piece],
+    "turned round": lambda piece: [piece[::-1]],
+    "begun again": lambda piece: [piece[: len(piece) // 2], piece],
+}
+
+
+@pytest.mark.parametrize("cheat", ["cut", *by_night(*(name for name in CHEATS if name != "cut"))])
+def test_what_a_hub_does_to_a_frame_costs_a_connection_and_nobody_its_place(monkeypatch, cheat):
+    exact(lying_hub(monkeypatch, CHEATS[cheat], 150_000))
 
 
 @pytest.mark.parametrize(

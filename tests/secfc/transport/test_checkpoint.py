@@ -34,11 +34,12 @@ from secfc.errors import (
 from secfc.feddp import FedDPKMeans, SharedNoise
 from secfc.kmeans.starts import RandomPoints
 from secfc.roles.abort import broadcast_abort
-from secfc.roles.exchange import SERVER, Exchange, Inbox, Settled
+from secfc.roles.exchange import END, SERVER, Exchange, Inbox, Settled
 from secfc.roles.messages import Hello
 from secfc.transport import wire
 from secfc.transport.checkpoint import Checkpoint, journal_path, keep_journal, remove_journals, replay
 from secfc.transport.journal import Journal, checksum, settled_path
+from secfc.transport.link import GOODBYE
 from secfc.transport.network import run_party
 from secfc.transport.sealed import seal_role as seal
 from secfc.transport.simulate import simulate
@@ -789,6 +790,27 @@ def test_what_has_ended_is_known_from_the_file_alone(tmp_path):
     path.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
     with Journal.open(path, "a", RUN) as journal:
         assert not journal.done
+
+
+def test_a_goodbye_that_nobody_said_counts_as_an_absence_and_a_last_word_does_not(tmp_path):
+    def asks():
+        return dict((yield Exchange({}, ("b",), 0)))
+
+    async def hear(last_word):
+        links = await mesh(["a", "b"])
+        for number in [END] * last_word:
+            links["b"]["a"].put(number, Hello(b"b ended"))
+        links["b"]["a"].put(GOODBYE)  # whoever carries it can have made it
+        writing = asyncio.create_task(links["b"]["a"].write_frames())
+        try:
+            return await run_party(asks(), links["a"], rejoin=0.3, patience=30.0, suspend=True)
+        finally:
+            writing.cancel()
+            await links["b"]["a"].channel.close()
+
+    with pytest.raises(PartiesAway):
+        asyncio.run(hear(False))
+    assert asyncio.run(hear(True)) == {}
 
 
 def test_a_peer_that_does_not_come_back_is_missed_after_a_while(tmp_path):
