@@ -380,7 +380,7 @@ BAD: list[tuple[str, str]] = [
     ("a.npy b.npy c.npy", "-k is missing"),
     ("nowhere.csv -k 2", "nowhere.csv does not exist"),
     (". -k 2", "is a directory"),
-    ("notes.doc -k 2", ".xlsx, .parquet"),
+    ("notes.doc -k 2", ".xlsx, .sql, .parquet"),
     ("ragged.csv -k 2", "line 3"),
     ("nan.csv -k 2", "NaN"),
     ("empty.csv -k 2", "empty"),
@@ -503,12 +503,14 @@ def test_a_column_of_ids_that_is_clustered_is_pointed_out() -> None:
 
 def test_existing_files_are_kept_without_force_and_replaced_with_it() -> None:
     Path("secfc-report.json").write_text("precious")
-    result = run(*NPY, "-k", "2")
+    result = run(*NPY, "-k", "2", "--report", "secfc-report.json")
     assert result.exit_code == 2
     assert "secfc-report.json exists already" in result.stderr
     assert "--force" in result.stderr
-    assert Path("secfc-report.json").read_text() == "precious"
     assert written() == {"secfc-report.json"}
+    assert run(*NPY, "-k", "2").exit_code == 0  # names that nobody gave are numbered
+    assert Path("secfc-report.json").read_text() == "precious"
+    assert written() == {"secfc-report.json", "secfc-report-2.json", "secfc-labels-2.csv"}
     assert run(*NPY, "-k", "2", "--force").exit_code == 0
     assert strict_json(Path("secfc-report.json").read_text())["parameters"]["k"] == 2
 
