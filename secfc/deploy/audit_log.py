@@ -204,10 +204,13 @@ def is_signed(said: Mapping[str, Any]) -> bool:
     return verify(key, signature, PURPOSE + canonical_json(rest))
 
 
-def announced_key(said: Mapping[str, Any]) -> KeyNotice | None:
-    """What a line says of a key, signed by that key; None where it says nothing of the kind."""
+def announced_key(said: Mapping[str, Any], signed: bool = True) -> KeyNotice | None:
+    """What a line says of a key, signed by that key; None where it says nothing of the kind.
+
+    signed: whether it must be; what a site decided for itself alone is not.
+    """
     try:
-        return KeyNotice.of(said["notice"], "")
+        return KeyNotice.of(said["notice"], "", signed)
     except (KeyError, InputError):
         return None
 

@@ -248,9 +248,10 @@ def walk_lines(chain: Chain, reports: list[Facts]) -> Iterator[str]:
 def key_lines(chain: Chain) -> Iterator[str]:
     """What was done to keys."""
     for said in chain.entries:
-        if (notice := announced_key(said)) is not None:
+        if (notice := announced_key(said, signed=False)) is not None:
             now, then = identity_fingerprint(notice.key), notice.following
-            more = "is revoked" if then is None else (
+            by = "is revoked" if notice.is_signed else "is accepted no more at this site"
+            more = by if then is None else (
                 f"is followed by {identity_fingerprint(then)}, and accepted until {notice.until}"
             )  # fmt: skip
             yield f"{said['time']}  {said['by']}: {said['what']}: the key {now} {more}"
