@@ -138,11 +138,13 @@ class PlainTable:
         from field.kernels.cells import WORD, ZERO
 
         d, ends = len(self.numbers), np.cumsum([0, *rows])
+        worded = (facts[list(self.numbers)] & WORD).any()  # of which one may be NaN, and no word for nothing
+        words = self._words if worded else self._words[:1]
         points = np.empty((int(ends[-1]), d))
 
         def convert(i: int) -> tuple[int, list[Any]]:
             """Fill a block of points; words for nothing, and columns of texts."""
-            table = self._arrow_table(pa.py_buffer(data).slice(cuts[i], cuts[i + 1] - cuts[i]))
+            table = self._arrow_table(pa.py_buffer(data).slice(cuts[i], cuts[i + 1] - cuts[i]), words)
             if table.num_rows != rows[i]:
                 raise ValueError("other rows than were counted")
             for at, column in enumerate(table.columns[:d]):
@@ -153,7 +155,6 @@ class PlainTable:
             blocks = _by_block(cuts, convert)
         except (pa.ArrowException, ValueError):
             return None
-        worded = (facts[list(self.numbers)] & WORD).any()  # of which one may be NaN, and no word for nothing
         if not len(points) or (worded and np.isnan(points).sum() != sum(nulls for nulls, _ in blocks)):
             return None
         texts = [
@@ -167,7 +168,7 @@ class PlainTable:
         """Words for nothing in columns of numbers."""
         return USUAL_WORDS if self.gaps else ("",) if self.empty else ()
 
-    def _arrow_table(self, block: Any) -> Any:
+    def _arrow_table(self, block: Any, words: Sequence[str]) -> Any:
         """A pyarrow table of the columns of numbers, and then those of texts.  Raises ArrowException."""
         import pyarrow as pa
         from pyarrow import csv
@@ -180,7 +181,7 @@ class PlainTable:
             ),
             csv.ParseOptions(delimiter=self.delimiter, quote_char=False),
             csv.ConvertOptions(
-                column_types=kinds, include_columns=list(kinds), null_values=list(self._words),
+                column_types=kinds, include_columns=list(kinds), null_values=list(words),
                 strings_can_be_null=False, decimal_point=self.decimal,
             ),
         )  # fmt: skip

@@ -15,6 +15,7 @@ from itertools import chain
 from os import PathLike
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import numpy as np
 
@@ -187,8 +188,8 @@ def _percent_columns(sheet: Any) -> list[str]:
 # Rows of a query, whose text is a file: its first line says which database is asked.
 
 SOURCE = re.compile(r"\s*--\s*source:\s*(\S+)\s*\n(.*)", re.DOTALL)
-# A password that is written down: anything between a name and a host but a variable.
-WRITTEN = re.compile(r"://[^/@\s]*:(?!\$\{\w+\}@)[^@\s]+@")
+# A password that is written down: anything but a variable between a name and a host, or behind its key.
+WRITTEN = re.compile(r"://[^/@\s]*:(?!\$\{\w+\}@)[^@\s]+@|(?i:password|passwd|pwd|token)=(?!\$\{\w+\}(?!\w))")
 
 
 @contextmanager
@@ -211,7 +212,7 @@ def open_query(path: Path, dialect: Dialect | None = None) -> Iterator[RowStream
             f"{path}, line 1: a password stands in a file. Write ${{NAME}} for it, and keep it in the "
             "environment."
         )
-    address = re.sub(r"\$\{(\w+)\}", lambda name: _secret(path, name[1]), found[1])
+    address = fill_address(path, found[1])
     with ExitStack() as opened:
         failed = _query_failure(path)
         with failed:
@@ -223,11 +224,16 @@ def open_query(path: Path, dialect: Dialect | None = None) -> Iterator[RowStream
         yield RowStream(enumerate(chain([names], each), 1))
 
 
-def _secret(path: Path, name: str) -> str:
-    found = os.environ.get(name)
-    if found is None:
-        raise InputError(f"{path}, line 1: the environment has no variable {name}. Set it.")
-    return found
+def fill_address(path: Path, address: str) -> str:
+    """An address with its variables from the environment; what stands before a host as addresses have it."""
+
+    def filled(name: re.Match[str]) -> str:
+        found = os.environ.get(name[1])
+        if found is None:
+            raise InputError(f"{path}, line 1: the environment has no variable {name[1]}. Set it.")
+        return quote(found, safe="") if re.match(r"[^/@]*@", address[name.end() :]) else found
+
+    return re.sub(r"\$\{(\w+)\}", filled, address)
 
 
 def _ask_database(path: Path, opened: ExitStack, address: str, query: str) -> Any:
@@ -269,7 +275,7 @@ def _query_failure(path: Path) -> Iterator[None]:
     raise InputError(
         f"{path}: the database did not answer ({kind}; its words may hold secrets and are not shown). Try "
         "the query with its own program."
-    )
+    ) from None
 
 
 def _fetched(cursor: Any, path: Path) -> Iterator[Sequence[Any]]:
