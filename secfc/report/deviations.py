@@ -143,7 +143,9 @@ TABLE = (
         "the dealer: the server by false tables, the client of `dealer=` also by false replies of its own",
         "labels",
         "what `Distances()` shows, up to rotation",
-        "trusted with dealing; there is none under `dealer=None`", "unnoticed", "dealt",
+        "trusted with dealing: a client's own replies pass checks whose masks it knows, and to check them "
+        "otherwise would leave it its tables, by which it reads as much; nobody deals under `dealer=None`",
+        "unnoticed", "dealt",
     ),
     DeviationRow(
         "the dealer together with one client of the committee", "everything", "every distance",
