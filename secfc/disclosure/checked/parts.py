@@ -167,18 +167,25 @@ class PartDealing:
             each = [Coins(seed) for seed in seeds[q].values()]
             found[q] = deal_part(self.code, secret, known, self.responders, each)
             found[q] |= {j: expand_share(self.code, self.size, Coins(s)) for j, s in seeds[q].items()}
-        send = {}
-        for j in self.responders:
-            theirs = [q for q in sorted(secrets) if j not in self.players(q)]
-            first = [q for q in theirs if self.players(q)[0] == me]
-            told = [found[q][j] for q in first if j not in seeds[q]]
-            send[j] = PartShares(
-                np.concatenate([np.empty((self.code.basis.lanes, 0), self.code.basis.dtype), *told], axis=1),
-                b"".join(seeds[q][j] for q in first if j in seeds[q]),
-                b"".join(digest_share(self.context, q, found[q][j]) for q in theirs if q not in first),
-            )
-        send.pop(me, None)
+        send = {j: self._told(me, j, found, seeds) for j in self.responders if j != me}
         return send, {q: shares[me] for q, shares in found.items() if me in shares}
+
+    def _told(
+        self,
+        me: int,
+        to: int,
+        found: Mapping[int, Mapping[int, Array]],
+        seeds: Mapping[int, Mapping[int, bytes]],
+    ) -> PartShares:
+        """What I tell one responder, of shares and seeds by part and receiver."""
+        theirs = [q for q in sorted(found) if to not in self.players(q)]
+        first = [q for q in theirs if self.players(q)[0] == me]
+        nothing = np.empty((self.code.basis.lanes, 0), self.code.basis.dtype)
+        return PartShares(
+            np.concatenate([nothing, *(found[q][to] for q in first if to not in seeds[q])], axis=1),
+            b"".join(seeds[q][to] for q in first if to in seeds[q]),
+            b"".join(digest_share(self.context, q, found[q][to]) for q in theirs if q not in first),
+        )
 
     def take(self, me: int, own: Mapping[int, Array], told: Mapping[int, PartShares]) -> Array:
         """My share (lanes, size) of what all parts add up to, if I respond.  told: by members, by number.
