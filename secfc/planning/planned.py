@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from secfc.planning.dp_utility import UtilityForecast
 
 
-# Copies of its part of all shares and messages that a deployed party holds.
-COPIES = 6.6
+# Copies of its part of all shares and messages that a deployed party holds, and a server that deals.
+COPIES, COPIES_OF_SERVER = 6.6, 4.0
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -79,12 +79,17 @@ class Planned:
 
     @property
     def memory_of_a_party(self) -> int:
-        """Bytes of a party that computes in its own process, with what that has loaded.
+        """Bytes of a client that compares, in its own process, with what that has loaded; others take less.
 
         Beyond its part of what all hold, it has what it sent until the others have taken it, sealed and
         unsealed, and what its journal takes: `COPIES` times that part, as six deployments were measured.
         """
         return self.priced.loaded + round(COPIES * self.priced.growth / max(1, len(self.computing)))
+
+    @property
+    def memory_of_the_server(self) -> int:
+        """Bytes of a server that computes in its own process: it holds no rows, and deals, or decodes."""
+        return self.priced.loaded + round(COPIES_OF_SERVER * self.priced.growth / max(1, len(self.computing)))
 
     @property
     def computing(self) -> tuple[str, ...]:
@@ -132,7 +137,7 @@ class Planned:
                 "steps": self.steps, "rounds": round(cost.rounds), "messages": cost.count,
                 "bytes": cost.nbytes, "seconds": self.seconds(), "seconds_lan": self.seconds(LAN),
                 "seconds_one_process": self.one_process_seconds, "memory_one_process": self.memory,
-                "memory_party": self.memory_of_a_party,
+                "memory_party": self.memory_of_a_party, "memory_server": self.memory_of_the_server,
             },
             "step": {
                 "rounds": round(step.rounds), "messages": step.count, "bytes": step.nbytes,

@@ -38,6 +38,7 @@ def plan_summary(planned: Any) -> list[tuple[str, str]]:
         )
     near, far = duration_text(planned.seconds(LAN)), duration_text(planned.seconds())
     party, together = size_of(planned.memory_of_a_party), size_of(planned.memory)
+    server = size_of(planned.memory_of_the_server)
     lines += [
         (
             "Time",
@@ -49,7 +50,7 @@ def plan_summary(planned: Any) -> list[tuple[str, str]]:
             f"{size_of(cost.nbytes)} in {pluralize(cost.count, 'message')} "
             f"and {rounds_in_words(cost.rounds)}",
         ),
-        ("Memory", f"about {party} a party, {together} in one process"),
+        ("Memory", f"up to {party} a client, {server} the server, {together} in one process"),
         ("Server", "learns " + first_sentences(planned.learned)),
     ]
     if planned.foreseen is not None:

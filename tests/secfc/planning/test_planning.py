@@ -20,6 +20,7 @@ from secfc.planning.dp_utility import USUAL, Split, SplitTrial, UtilityForecast,
 from secfc.planning.dry_run import CostRecorder, total_cost
 from secfc.planning.feasibility import Impossible, PlanRequest, has_plan
 from secfc.planning.text import noise_cost
+from tests.nightly import by_night
 
 
 @pytest.fixture(autouse=True)
@@ -354,3 +355,27 @@ def test_a_run_file_is_planned_by_its_own_words(tmp_path):
     (tmp_path / "a.csv").write_text("1,2\n")
     assert "run file" in invoked(str(tmp_path / "a.csv"), code=2)
     assert np.all([path.exists() for path in tmp_path.glob("*.csv")])
+
+
+# Clients, rows of each, features, clusters and t of deployments by the real commands; and the most megabytes
+# of the client that took most, and of the server.  The last one was not fitted to.
+MEASURED = [
+    (3, 2000, 5, 3, 1, {}, 232, 235),
+    (3, 20000, 20, 6, 1, {}, 649, 568),
+    (5, 20000, 20, 4, 1, {}, 640, 476),
+    (4, 10000, 40, 8, 1, {}, 592, 486),
+    (7, 8000, 10, 10, 2, {}, 703, 705),
+    (5, 50000, 20, 4, 1, {"deviating": 0}, 1168, 670),
+]
+
+
+@pytest.mark.parametrize(("n", "rows", "d", "k", "t", "more", "client", "server"), [
+    MEASURED[0], *by_night(*MEASURED[1:]),
+])  # fmt: skip
+def test_memory_of_deployed_parties_is_within_half_of_what_is_promised(
+    n, rows, d, k, t, more, client, server
+):
+    way = secfc.SecFC(k, secfc.Threshold(t, **more), init=secfc.RandomLabels())
+    promised = secfc.plan(way, n=n, m=n * rows, d=d, bound=32.0)
+    assert client / 1.5 < promised.memory_of_a_party / 2**20 < 1.5 * client
+    assert server / 1.5 < promised.memory_of_the_server / 2**20 < 1.5 * server
