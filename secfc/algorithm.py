@@ -188,6 +188,7 @@ class PartyOutcome:
     details: Any = None
     scaling: Any = None
     curve: Any = None
+    stability: float | None = None
 
     def __repr__(self) -> str:
         points = "" if self.labels is None else f", points={len(self.labels)}"
@@ -356,6 +357,10 @@ class Clustering:
         given; of scaled points, as cost is.
     sizes
         Points (k,) of every cluster before the first step and after each, where they are known.
+    stability
+        Mean adjusted Rand index of the labels of each restart and those of the one that is kept: 1 if all
+        found the same clusters, 0 if by chance alone.  None of a single start (`n_init=1`), and where labels
+        of restarts are hidden or noisy: only who sees them anyway computes it.
     drive
         What ran it, and runs predictions (`sealed=` says how); None if the parties ran elsewhere.
     """
@@ -382,6 +387,7 @@ class Clustering:
     scaling: Any = None
     curve: Any = None
     sizes: tuple[Array, ...] = ()
+    stability: float | None = None
     drive: Callable[..., SimulatedRun] | None = None
 
     def __repr__(self) -> str:
@@ -606,6 +612,7 @@ def join_outcomes(
         details=server.details,
         curve=server.curve,
         sizes=server.sizes,
+        stability=server.stability,
     )
 
 

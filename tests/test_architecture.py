@@ -37,7 +37,8 @@ ROOMS = {
     "secfc.transport": "secfc.errors field.kernels field.secrets secfc.roles secfc.logs",
     "secfc.algorithm": "secfc.errors field.secrets secfc.roles secfc.data secfc.privacy",
     "secfc.run_summary": "",
-    "secfc.kmeans": f"secfc.errors field.kernels {FIELD} secfc.roles secfc.data secfc.algorithm",
+    "secfc.kmeans": f"secfc.errors field.kernels {FIELD} secfc.roles secfc.data secfc.metrics "
+    "secfc.algorithm",
     "secfc.attacks": "secfc.errors field.secrets field.code psu secfc.roles secfc.data secfc.privacy "
     "secfc.algorithm secfc.logs",
     "secfc.secure_sum": "secfc.errors field.secrets field.ring field.code secfc.roles",

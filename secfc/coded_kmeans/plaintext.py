@@ -237,6 +237,7 @@ class Lloyd:
             n_iter=trace.n_iter,
             converged=trace.converged,
             history=trace.history,
+            stability=trace.stability,
             learned=("every point of every client",),
             share=model,
             curve=None if curve is None else curve.over(Fraction(scale) ** 2),

@@ -13,7 +13,7 @@ and the labels of a step may be a lie.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
@@ -41,7 +41,9 @@ from secfc.kmeans.loop import (
     Trace,
     WeighedClusters,
     all_pairs,
+    last_labels,
     lloyd,
+    measure_stability,
 )
 from secfc.kmeans.starts import RestartLabels, restart_generators
 from secfc.roles.exchange import SERVER, PartyId, Role
@@ -495,8 +497,13 @@ class RestartQueries:
 
     def find_trace(self, labels: Array) -> Trace | None:
         """The run that ended with these labels, or where they stay shared; None if none is known to."""
-        ended = (t for t in self.traces if self.sharing or np.array_equal(t.labels, labels))
-        return next(ended, None)
+        runs = enumerate(self.traces)
+        ended = ((i, t) for i, t in runs if self.sharing or np.array_equal(t.labels, labels))
+        if (found := next(ended, None)) is None:
+            return None
+        ends = [last_labels(trace) for trace in self.traces]
+        ends += [None] * (self.plan.n_init - len(ends))  # of those whose end I did not hear
+        return replace(found[1], stability=measure_stability(ends, found[0]))
 
     def restart_queries(self, own: np.random.Generator) -> Asking:
         plan, source = self.plan, QueryGenerator(self.plan, self.exposes, self.seating)

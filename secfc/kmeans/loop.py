@@ -12,7 +12,7 @@ The policy both share, without which exactness has no meaning:
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, Protocol, cast
 
@@ -305,7 +305,7 @@ class Trace:
     within: see Step, for the last labels.  steps: how many there were, if not all of them are in the history.
     sizes: (k,) points of each cluster before the first step and after every one, where nobody knows all
     labels: then the history is empty.  run: its number among the runs of a source, there.  last: the labels
-    in the end, if all know them without knowing those of all steps.
+    in the end, if all know them without knowing those of all steps.  stability: see `measure_stability`.
     """
 
     k: int
@@ -316,6 +316,7 @@ class Trace:
     sizes: tuple[Array, ...] = ()
     run: int = 0
     last: Array | None = None
+    stability: float | None = None
 
     @property
     def labels(self) -> Array:
@@ -446,15 +447,37 @@ def _nobody(value: Any) -> Role[Any]:
 
 
 def best_of_restarts(
-    n_init: int, run: Callable[[], Role[Any]], better: Callable[[Any, Any], bool]
-) -> Role[Any]:
-    """Run a role fragment n_init times and return the best of its results."""
-    best = yield from run()
-    for _ in range(n_init - 1):
+    n_init: int, run: Callable[[], Role[Trace]], better: Callable[[Trace, Trace], bool]
+) -> Role[Trace]:
+    """Run a role fragment n_init times and return the best of its results, with its stability."""
+    best, place = (yield from run()), 0
+    ends = [last_labels(best)]
+    for number in range(1, n_init):
         other = yield from run()
+        ends.append(last_labels(other))
         if better(other, best):
-            best = other
-    return best
+            best, place = other, number
+    return replace(best, stability=measure_stability(ends, place))
+
+
+def last_labels(trace: Trace) -> Array | None:
+    """The labels (m,) that a run ended with, None where they are hidden."""
+    return trace.labels if trace.history else None
+
+
+def measure_stability(ends: Sequence[Array | None], place: int) -> float | None:
+    """Mean adjusted Rand index of labels (m,) that restarts ended with and those of the one that is kept.
+
+    1 if all found the same clusters, about 0 if they agree as random labels do.  place: of the kept one.
+    None of a single run, and where the labels of one are hidden.
+    """
+    from secfc.metrics import adjusted_rand
+
+    known = [labels for labels in ends if labels is not None]
+    if len(known) < max(len(ends), 2):
+        return None
+    others = known[:place] + known[place + 1 :]
+    return sum(adjusted_rand(known[place], other) for other in others) / len(others)
 
 
 # --------------------------------------------------------------------------------------------------

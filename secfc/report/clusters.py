@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
 
 from secfc.data.clusters import ClusterProfile
 from secfc.report.terminal import Grid, Items, Part, Section, Tiles, measured_number, pluralize
@@ -12,8 +15,31 @@ SHOWN = 40  # features that are listed; all are in the JSON report
 TITLE = "What the clusters are"
 
 
-def profile_section(profile: ClusterProfile) -> Section:
-    """A profile as tables of means and deviations, or shares, and as a picture."""
+@dataclass(frozen=True)
+class Stability:
+    """How far several starts found the same clusters (`Clustering.stability`), or why nobody says."""
+
+    mean_adjusted_rand: float | None
+    words: str
+
+    @classmethod
+    def of(cls, measured: float | None, parameters: Mapping[str, Any]) -> Stability | None:
+        """parameters: of the run, as reports have them.  None of what has no starts of its own."""
+        starts, policy = parameters.get("n_init"), parameters.get("disclosure")
+        if starts is None:
+            return None
+        if measured is not None:
+            others = f"{pluralize(starts - 1, 'other start')} and those kept"
+            return cls(measured, f"adjusted Rand index {measured:.2f} of the labels of {others}, on average")
+        if policy == "noise":
+            return cls(None, "not measured: noise alone makes labels of other starts differ")
+        if policy in ("own-labels", "final-labels"):
+            return cls(None, f"not measured: under {policy} nobody sees the labels that starts end with")
+        return cls(None, "not measured of a single start: --n-init 10 compares ten")
+
+
+def profile_section(profile: ClusterProfile, stability: Stability | None = None) -> Section:
+    """A profile as tables of means and deviations, or shares, and a picture; and how stable it is."""
     listed = range(min(len(profile.names), SHOWN))
     grids: list[Part] = []
     for first in range(0, profile.k, ACROSS):
@@ -25,6 +51,8 @@ def profile_section(profile: ClusterProfile) -> Section:
             rows.append((profile.names[f], whole, *own))
         grids.append(Grid(("mean (deviation)", "all", *(f"cluster {h}" for h in some)), rows))
     said = [_sentence(profile, h) for h in range(profile.k)]
+    if stability is not None:
+        said.append(f"Over starts: {stability.words}.")
     if len(profile.names) > SHOWN:
         said.append(f"The first {SHOWN} of {len(profile.names)} features are shown.")
     tiles = Tiles(

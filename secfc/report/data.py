@@ -36,6 +36,7 @@ from secfc.kmeans.elbow import CostCurve
 from secfc.metrics import labels_digest as labels_digest
 from secfc.privacy.audit import GaussianShift, max_detection_rate
 from secfc.privacy.ledger import EVERYBODY, Ledger
+from secfc.report.clusters import Stability
 from secfc.report.costs import count_rounds, phase_seconds
 from secfc.report.float_kmeans import FloatComparison
 from secfc.report.leakage import ServerFinding
@@ -412,9 +413,8 @@ class Report:
 
     counts, cost, scores (None without a known truth), seconds by role and phase, wall (seconds by the clock,
     by part of the work) and finding (what a curious server could rebuild, None if that was not tried) are
-    None where no budget paid for them and nobody asked.  profile: what the
-    clusters are, None where that may not be told.  risk: of being recognized by opened centers, None
-    without any.
+    None where no budget paid for them and nobody asked.  profile: what the clusters are, and stability: over
+    starts, None where that may not be told.  risk: of being recognized by opened centers, None without any.
     """
 
     account: RunSummary
@@ -456,6 +456,7 @@ class Report:
     risk: Risk | None
     asides: tuple[str, ...] = ()
     profile: ClusterProfile | None = None
+    stability: Stability | None = None
 
     def __repr__(self) -> str:
         return f"Report({self.account.name}, n={self.n}, d={self.d}, k={self.parameters['k']})"
@@ -486,7 +487,9 @@ class Report:
                 "this run has no budget of differential privacy, so nothing in its report is noisy: run with "
                 "an epsilon, or show it to those alone who may see the data"
             )
-        left: dict[str, Any] = dict.fromkeys(("cost", "scores", "seconds", "wall", "finding", "profile"))
+        left: dict[str, Any] = dict.fromkeys(
+            ("cost", "scores", "seconds", "wall", "finding", "profile", "stability")
+        )
         if not self.labels_paid:
             left |= {"digests": None, "changes": None, "counts": None, "withheld": ()}
         return dataclasses.replace(self, **left, **self._of_strangers, evaluated=False)
@@ -500,7 +503,7 @@ class Report:
         """
         if self.noisy:
             return self.publishable
-        left: dict[str, Any] = dict.fromkeys(("digests", "centers", "cost", "scores", "profile"))
+        left: dict[str, Any] = dict.fromkeys(("digests", "centers", "cost", "scores", "profile", "stability"))
         if self.ordinary is not None and tells_of_few(self.ordinary.points - self.ordinary.equal):
             few = f"On the unrounded data ordinary k-means has another label for fewer than {FEW} points."
             left |= {"ordinary": None, "notes": (*self.notes, few)}
@@ -604,6 +607,7 @@ def make_report(
         risk=identity_risk(result, labels, delta, noisy=account.delta is not None),
         asides=asides,
         profile=profile if told else None,
+        stability=Stability.of(result.stability, account.parameters),
     )
     return found if told else found.publishable
 

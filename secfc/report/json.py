@@ -15,7 +15,7 @@ from secfc.report.data import Comparison, Report, library_versions
 from secfc.report.leakage import attacks_as_json
 
 # What is computed from the exact data, and what numbers of points tell.
-EXACT = ("profile", "truth", "cost", "seconds", "attack", "files", "notes_on_data")
+EXACT = ("profile", "stability", "truth", "cost", "seconds", "attack", "files", "notes_on_data")
 COUNTS = ("m", "points_held", "clients", "cluster_sizes", "labels_digest", "labels_digests")
 
 
@@ -80,6 +80,7 @@ def _whole(found: Report) -> dict[str, Any]:
         "notes": found.notes if found.noisy else (*found.notes, *found.asides),
         "notes_on_data": found.asides if found.noisy else (),
         "profile": None if found.profile is None else found.profile.as_object(),
+        "stability": None if found.stability is None else asdict(found.stability),
         "evaluation": None,
     }
     return report

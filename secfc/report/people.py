@@ -47,7 +47,7 @@ def report_sections(found: Report, sketch: Dots | None = None) -> tuple[Section,
             found.account.title,
             (Pairs(_setup(found)), *_notes((*found.notes, *found.asides))),
         ),
-        *(() if found.profile is None else (profile_section(found.profile),)),
+        *(() if found.profile is None else (profile_section(found.profile, found.stability),)),
         _result(found),
         Section("Clients that did not follow the protocol", (Items(_dishonest(found)),)),
         _clusters(found),
@@ -427,6 +427,8 @@ def report_summary(found: Report) -> list[tuple[str, str]]:
         lines.append(("Dishonest", f"{terminal.pluralize(dishonest, 'finding')}: --verbose names them"))
     if found.scores is not None and not found.noisy:
         lines.append(("Accuracy", f"{100 * found.scores['accuracy']:.2f} % of the points are in their class"))
+    if found.stability is not None and found.stability.mean_adjusted_rand is not None:
+        lines.append(("Stability", found.stability.words))
     if found.learned:
         lines.append(("Server saw", found.learned[0]))
     if found.finding is not None and not found.noisy and (leak := outsider_baseline(found.finding)):
@@ -444,7 +446,7 @@ def print_summary(console: Console, found: Report) -> None:
         (name, terminal.clip_text(said, SHORT) if name in CUT else said)
         for name, said in report_summary(found)
     ]
-    for dropped in ("Took", "Accuracy"):
+    for dropped in ("Took", "Accuracy", "Stability"):
         if sum(len(textwrap.wrap(said, SHORT)) for _, said in lines) > MOST_SUMMARIZED:
             lines = [(name, said) for name, said in lines if name != dropped]
     terminal.print_pairs(console, lines)

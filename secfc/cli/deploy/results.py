@@ -192,6 +192,7 @@ def party_report(site: LoadedSite, asked: Built, outcome: Any, log: Log, started
         "labels_digest": None if own is None else labels_digest([own]),
         "iterations": outcome.n_iter,
         "converged": outcome.converged,
+        "stability": outcome.stability,
         "cost": outcome.cost,
         "sizes": [sizes.tolist() for sizes in outcome.sizes] or None,
         "centers": None if outcome.centers is None else _finite(outcome.centers),

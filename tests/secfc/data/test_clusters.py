@@ -9,10 +9,15 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.metrics import adjusted_rand_score
 
 import secfc
+from secfc.algorithm import join_outcomes
 from secfc.data.clusters import profile_clusters
 from secfc.errors import Caution, InputError
+from secfc.kmeans.loop import measure_stability
+from secfc.report.clusters import Stability
+from secfc.roles.exchange import SERVER
 from tests.small import invoke
 
 
@@ -77,6 +82,51 @@ def test_a_result_tells_of_all_rows_and_of_one_client() -> None:
         result.profile(sites, "d")
 
 
+@pytest.mark.parametrize(("policy", "known"), [("assignments", 1), ("distances", 1), ("own-labels", 0)])
+def test_stability_is_of_labels_that_whoever_computes_it_sees(
+    policy: str, known: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The server, and clients that hear labels from one another, as in plaintext; of hidden labels nobody."""
+    heard: list[dict[str, Any]] = []
+    monkeypatch.setattr(
+        "secfc.coded_kmeans.secfc.join_outcomes",
+        lambda outcomes, *args, **more: heard.append(outcomes) or join_outcomes(outcomes, *args, **more),
+    )
+    points = np.random.default_rng(0).normal(size=(48, 2))
+    sites = dict(zip("abc", np.array_split(points, 3), strict=True))
+    way: dict[str, Any] = {"k": 4, "init": secfc.RandomLabels()}
+    right = secfc.fit(secfc.Lloyd(n_init=3, **way), sites, seed=1).stability
+    assert 0 < right < 1
+    found = secfc.fit(secfc.SecFC(n_init=3, disclosure=policy, **way), sites, seed=1)
+    assert found.stability == (right if known else None)
+    clients = {own.stability for name, own in heard[0].items() if name != SERVER}
+    assert clients == {found.stability if policy == "assignments" else None}
+    assert secfc.fit(secfc.Lloyd(**way), sites, seed=1).stability is None
+
+
+def test_stability_is_scikit_learns_mean_and_1_where_all_starts_agree() -> None:
+    rng = np.random.default_rng(0)
+    ends = list(rng.integers(0, 3, (4, 50)))
+    want = np.mean([adjusted_rand_score(ends[2], ends[i]) for i in (0, 1, 3)])
+    assert measure_stability(ends, 2) == pytest.approx(want)
+    assert measure_stability([ends[0], (ends[0] + 1) % 3], 0) == 1
+    assert measure_stability([*ends, None], 2) is None
+    far = np.repeat([0.0, 50.0], 10)[:, None] + rng.normal(size=(20, 1))
+    assert secfc.fit(secfc.Lloyd(2, init=secfc.KMeansPlusPlus(), n_init=4), {"a": far}).stability == 1
+
+
+def test_reports_say_how_stable_clusters_are_or_why_nobody_does() -> None:
+    single = Stability.of(None, {"n_init": 1, "disclosure": "assignments"})
+    assert single is not None
+    assert "--n-init 10" in single.words
+    for policy, why in (("own-labels", "nobody sees"), ("noise", "noise alone")):
+        hidden = Stability.of(None, {"n_init": 10, "disclosure": policy})
+        assert hidden is not None
+        assert why in hidden.words
+        assert "--n-init" not in hidden.words
+    assert Stability.of(None, {}) is None
+
+
 def written(folder: Path) -> list[str]:
     for name, part in zip("abc", np.array_split(np.arange(90), 3), strict=True):
         frame().iloc[part].to_csv(folder / f"{name}.csv", index_label="patient")
@@ -95,7 +145,14 @@ def ran(folder: Path, paths: list[str], *more: str) -> dict[str, Any]:
 
 def test_files_of_labels_are_described_after_runs_and_predictions(tmp_path: Path) -> None:
     paths = written(tmp_path)
-    report = ran(tmp_path, paths, "--model", str(tmp_path / "m.npz"), "--site-labels", str(tmp_path / "own"))
+    starts = ("--init", "random", "--n-init", "2")
+    model = ("--model", str(tmp_path / "m.npz"), "--site-labels", str(tmp_path / "own"))
+    report = ran(tmp_path, paths, *model, *starts)
+    words = report["stability"]["words"]
+    assert f"{report['stability']['mean_adjusted_rand']:.2f}" in words
+    assert words not in (tmp_path / "r.html").read_text()  # it is for strangers
+    ran(tmp_path, paths, *starts, "--readers", "holders")
+    assert words in (tmp_path / "r.html").read_text()
     more = ("--id-column", "patient", "--categorical", "sex")
     told = json.loads(invoke("describe", tmp_path / "l.csv", *paths, *more, "--json").stdout)
     assert told == report["profile"]
