@@ -129,14 +129,13 @@ class Noisy:
     replaced, which is the only relation that public row counts allow.
     """
 
-    policy: Any
     steps: int
 
     def play(self, cell: Row, problem: Problem, seed: int) -> Played:
         federation, unit = problem.federation, cell["unit"]
         origin = federation.server_points.mean(axis=0)
         radius = Bound.from_public(federation.server_points, 0.9, origin)
-        noise = self.policy(
+        noise = secfc.NoiseInShares(
             Budget(cell["epsilon"], DELTA), radius=radius, neighbors=Neighbors("replace", unit)
         )
         way = secfc.SecFC(
@@ -212,9 +211,8 @@ def lloyd() -> dict[str, Method]:
 
 
 def noisy() -> dict[str, Method]:
-    """SecFC with its layers of noise."""
-    policies = {"noise at server": secfc.NoiseAtServer, "noise in shares": secfc.NoiseInShares}
-    return {f"SecFC, {name}, T={t}": Noisy(policy, t) for name, policy in policies.items() for t in (1, 10)}
+    """SecFC with noise on distances."""
+    return {f"SecFC, noise in shares, T={t}": Noisy(t) for t in (1, 10)}
 
 
 def ablation() -> dict[str, Method]:

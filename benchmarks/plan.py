@@ -29,7 +29,7 @@ POLICIES = (
     "Distances()", "AssignmentsOnly()", 'AssignmentsOnly("client-0")', "AssignmentsOnly(dealer=None)",
     "OwnLabels()", 'OwnLabels("client-1")', "OwnLabels(dealer=None)", 'OwnLabels(sizes="hidden")',
     "FinalLabelsOnly()", 'FinalLabelsOnly(dealer="server")', "NoiseInShares",
-    "NoiseAtServer", "k-FED", "FedDP", "private",
+    "k-FED", "FedDP", "private",
 )  # fmt: skip
 TIMES = 2.0
 FIGURES = ("bytes", "rounds", "seconds", "memory")

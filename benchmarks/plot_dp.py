@@ -17,7 +17,7 @@ STYLES = {
     "ours": ("tab:blue", "o"), "paper": ("tab:orange", "s"), "ours, noise in shares": ("tab:cyan", "d"),
     "ServerKMeans++": ("tab:green", "^"), "ServerLloyds": ("tab:olive", "v"),
     "SpherePacking": ("tab:red", "<"), "k-FED": ("tab:purple", ">"), "Optimal": ("black", "*"),
-    "SecFC, noise at server": ("tab:brown", "P"), "SecFC, noise in shares": ("tab:pink", "X"),
+    "SecFC, noise in shares": ("tab:pink", "X"),
 }  # fmt: skip
 
 

@@ -25,7 +25,6 @@ POLICIES = {
     "FinalLabelsOnly()": secfc.FinalLabelsOnly(),
     "Distances()": secfc.Distances(),
     "NoiseInShares(Budget(8, 1e-6), ...)": NOISE,
-    "NoiseAtServer(Budget(8, 1e-6), ...)": secfc.NoiseAtServer(NOISE.budget, radius=NOISE.radius),
 }
 CLIENTS, ROWS = 5, 30
 

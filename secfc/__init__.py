@@ -10,7 +10,7 @@ Algorithms, for `fit`: `SecFC`; `Lloyd`, its plaintext twin; `KFed` and `FedDPKM
 common scale; `grid` runs every combination of parameters.
 
 What the server may see: `AssignmentsOnly`, `OwnLabels`, `FinalLabelsOnly`, `Distances`,
-`NoiseAtServer`, `NoiseInShares`.  How a run starts: `Bisecting`, `Splitting`, `KMeansPlusPlus`,
+`NoiseInShares`.  How a run starts: `Bisecting`, `Splitting`, `KMeansPlusPlus`,
 `RandomLabels` and others.  What can go wrong: `InputError` for what callers pass, `ProtocolError` for what
 parties do, `Caution` as a warning.  `secfc.estimators` has the algorithms as scikit-learn does.
 
@@ -59,7 +59,6 @@ _HOME = {
     "MaxMin": "secfc.overlap.starts",
     "NearestMerge": "secfc.overlap.starts",
     "Network": "secfc.coded.parameters",
-    "NoiseAtServer": "secfc.disclosure",
     "NoiseInShares": "secfc.disclosure",
     "NoisyStandardize": "secfc.scaling.noisy",
     "Open": "secfc.coded.membership",
@@ -112,7 +111,6 @@ if TYPE_CHECKING:
     from secfc.disclosure import AssignmentsOnly as AssignmentsOnly
     from secfc.disclosure import Distances as Distances
     from secfc.disclosure import FinalLabelsOnly as FinalLabelsOnly
-    from secfc.disclosure import NoiseAtServer as NoiseAtServer
     from secfc.disclosure import NoiseInShares as NoiseInShares
     from secfc.disclosure import OwnLabels as OwnLabels
     from secfc.errors import Caution as Caution

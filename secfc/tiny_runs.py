@@ -218,14 +218,13 @@ def _compile_comparisons(basis: Basis) -> None:
 def _compile_noise() -> None:
     """Noise, and what needs lanes or sums that no run above has."""
     from secfc.coded.parameters import Quantization
-    from secfc.disclosure import Distances, FinalLabelsOnly, NoiseAtServer, NoiseInShares, OwnLabels
+    from secfc.disclosure import Distances, FinalLabelsOnly, NoiseInShares, OwnLabels
     from secfc.privacy import Bound, Budget
 
     # Sums of integers from 2**30 on have a kernel of their own.
     _tiny_secfc(max_iter=1, quantization=Quantization(scale=2.0**28), disclosure=Distances())
     budget, radius = Budget(10, 1e-6), Bound.given(8.0)
-    for policy in (NoiseAtServer(budget, radius), NoiseInShares(budget, radius)):
-        _tiny_secfc(max_iter=1, disclosure=policy)
+    _tiny_secfc(max_iter=1, disclosure=NoiseInShares(budget, radius))
     # Hidden sizes take a modulus m**2/4 times as large: these run in lanes enough, not in lanes given.
     for hidden in (OwnLabels(sizes="hidden"), FinalLabelsOnly(), FinalLabelsOnly(dealer="server")):
         _tiny_secfc(max_iter=2, disclosure=hidden)

@@ -62,7 +62,7 @@ ROOMS = {
     "secfc.coded secfc.disclosure.checked secfc.disclosure.compare secfc.disclosure.dealerless "
     "secfc.disclosure.decoded",
     "secfc.disclosure.noise": f"secfc.errors {FIELD} secfc.roles secfc.data secfc.privacy secfc.kmeans "
-    "secfc.coded secfc.disclosure.decoded",
+    "secfc.coded",
     "secfc.disclosure": "secfc.remedies field.secrets field.ring secfc.roles "
     "secfc.privacy secfc.kmeans secfc.coded secfc.disclosure.decoded secfc.disclosure.compare "
     "secfc.disclosure.dealerless secfc.disclosure.noise secfc.disclosure.owner_labels",

@@ -247,8 +247,8 @@ class NoiseOptions:
         "The distance that points are shortened to, from the origin, or, with feddp, from the mean of the "
         "server's points; needs to be known without the data. feddp's default comes from these points.")
     noise: str = option("shares", ["shares", "server"], group=PRIVACY, help=
-        "shares: clients deal the noise, the server sees noisy distances only. server: it adds the noise "
-        "itself, and protects only what it publishes.")
+        "shares: clients deal the noise, the server sees noisy values only. server: it adds the noise "
+        "itself, and protects only what it publishes (feddp alone).")
     protect: str = option("point", ["point", "client"], group=PRIVACY, help=
         "What the noise hides: one data point, or all points of one client.")
     ledger: Path | None = option(metavar="FILE", group=PRIVACY, help=

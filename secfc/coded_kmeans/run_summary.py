@@ -131,7 +131,7 @@ def budget_parameters(way: SecFCSettings) -> dict[str, Any]:
         "epsilon": policy.budget.epsilon,
         "delta": policy.budget.delta,
         "radius": policy.radius.value,
-        "noise": "server" if policy.capabilities.exposes == "distances" else "shares",
+        "noise": "shares",
         "protect": "client" if policy.neighbors.unit == "client" else "point",
     }
 

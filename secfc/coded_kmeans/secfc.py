@@ -62,7 +62,7 @@ from secfc.coded_kmeans.run_summary import summarize_secfc
 from secfc.data.federation import Federation
 from secfc.data.inputs import check_fields
 from secfc.data.party import Party
-from secfc.disclosure import AssignmentsOnly, Disclosure, NoiseAtServer, NoiseInShares
+from secfc.disclosure import AssignmentsOnly, Disclosure, NoiseInShares
 from secfc.errors import Caution
 from secfc.kmeans.elbow import Elbow, largest_k, parse_k
 from secfc.kmeans.starts import Start
@@ -222,7 +222,7 @@ class SecFC:
     def capabilities(self) -> Capabilities:
         """All that an algorithm can have, but for clients with different features."""
         policy, budget = self.disclosure, None
-        if isinstance(policy, NoiseAtServer | NoiseInShares):
+        if isinstance(policy, NoiseInShares):
             budget = SplittableBudget(policy.budget, policy.neighbors, self.with_budget, self.bound_releases)
         return Capabilities(
             counted=isinstance(self.membership, Open) or bool(budget and budget.neighbors.unit == "client"),

@@ -16,6 +16,5 @@ from secfc.coded.policy import Exposure as Exposure
 from secfc.disclosure.assignments import AssignmentsOnly as AssignmentsOnly
 from secfc.disclosure.decoded.distances import Distances as Distances
 from secfc.disclosure.final_labels import FinalLabelsOnly as FinalLabelsOnly
-from secfc.disclosure.noise.at_server import NoiseAtServer as NoiseAtServer
 from secfc.disclosure.noise.in_shares import NoiseInShares as NoiseInShares
 from secfc.disclosure.own_labels import OwnLabels as OwnLabels

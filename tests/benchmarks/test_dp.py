@@ -34,7 +34,6 @@ def test_rows_say_what_was_spent_and_can_be_drawn(tmp_path):
         "k-FED",
         "Optimal",
         "Optimal, T=1",
-        "SecFC, noise at server, T=1",
         "SecFC, noise in shares, T=1",
         "split (0.25, 0.05, 0.7), T=0",
         "ablation + shrunk",
@@ -42,9 +41,9 @@ def test_rows_say_what_was_spent_and_can_be_drawn(tmp_path):
     printed = invoke(dp.main, *silo, *(word for m in methods for word in ("--method", m)))
     assert "Excess cost per point" in printed
     invoke(dp.main, "--setting", "device", "--clients", "20", "--rows", "5", *SMALL, "--method", "ours",
-           "--method", "SecFC, noise at server, T=1", "--out", file)  # fmt: skip
+           "--method", "SecFC, noise in shares, T=1", "--out", file)  # fmt: skip
     rows = read_rows(file)
-    assert len(rows) == 11
+    assert len(rows) == 10
     for row in rows:
         assert row["excess"] > -1e-6 * row["cost"]
         method = row["cell"]["method"]
@@ -54,7 +53,7 @@ def test_rows_say_what_was_spent_and_can_be_drawn(tmp_path):
         assert row["spent"] == spent
     again = invoke(dp.main, *silo, "--method", "ours")
     assert "ours" in again
-    assert len(read_rows(file)) == 11
+    assert len(read_rows(file)) == 10
     drawn = invoke(plot, file, "--folder", tmp_path).split()
     assert {path.rsplit("/")[-1] for path in drawn} == {
         "dp-silo-6-data-point.png", "dp-ablation-silo-6-data-point.png", "dp-pareto-silo-6-data-point.png",
@@ -71,7 +70,7 @@ def test_the_ladder_ends_at_ours():
 
 def test_secfc_refuses_thousands_of_clients(tmp_path):
     few = ["--setting", "device", "--clients", "101", "--rows", "2", *SMALL]
-    outcome = CliRunner().invoke(dp.main, [*few, "--method", "SecFC, noise at server, T=1"])
+    outcome = CliRunner().invoke(dp.main, [*few, "--method", "SecFC, noise in shares, T=1"])
     assert outcome.exit_code == 2
     assert "101 are too many" in outcome.output
 

@@ -43,8 +43,8 @@ fit(S(k=2, threshold=1), F, faults=3) -> faults=3 is an int: a function is neede
 fit(S(k=2, threshold=1), F, sealed="yes") -> sealed='yes' is a str: True or False is needed. Pass one of the
 fit(S(k=2, threshold=1), F, checkpoint=3) -> checkpoint=3 is an int: a directory, or None (no files), is
 fit(S(k=2, threshold=1), F, scale_features="zscore") -> scale_features='zscore': it must be 'standard',
-fit(S(k=2, threshold=1), F, scale_features=3) -> scale_features=3: it must be 'standard', 'range', None or a
-fit(S(k=2, threshold=1), F, scale_features=True) -> scale_features=True: it must be 'standard', 'range', Non
+fit(S(k=2, threshold=1), F, scale_features=3) -> scale_features=3: it must be 'standard', 'robust'
+fit(S(k=2, threshold=1), F, scale_features=True) -> scale_features=True: it must be 'standard', 'robust'
 fit(S(k=2, threshold=1), F, missing="median") -> missing='median': it says what becomes of missing values,
 fit(S(k=2, threshold=1), F, missing=None) -> missing=None: it says what becomes of missing values, 'refuse',
 S(4, 1, init="bisectin") -> init='bisectin' is none: use one of the words 'random', 'random-
@@ -244,12 +244,11 @@ secfc.OwnLabels(sizes="x") -> sizes='x' of clusters are "open" to all, or "hidde
 fit(S(2, 1, disclosure=secfc.OwnLabels(dealer="nobody")), F) -> dealer='nobody' takes no part: name
 fit(S(2, 1, disclosure=secfc.AssignmentsOnly(dealer=3)), F) -> dealer=3 takes no part: name 'server'
 secfc.Distances(3) -> blind=3 is an int: True or False is needed. Pass one of the two
-fit(S(2, 1, disclosure=secfc.NoiseAtServer(1, 2)), F) -> budget=1 is an int: a Budget is needed. Pass
 secfc.NoiseInShares(1, 2) -> budget=1 is an int: a Budget is needed. Pass a value such as
 fit(S(2, 1, disclosure=secfc.NoiseInShares(1,2)), F) -> budget=1 is an int: a Budget is needed. Pass
 secfc.NoisyStandardize(3) -> ranges have an int where (least, most) of a feature is due: pass
 secfc.Range(3) -> ranges have an int where (least, most) of a feature is due: pass
-fit(secfc.Scaled(S(k=2, threshold=1), "x"), F) -> scale_features='x': it must be 'standard', 'range', None o
+fit(secfc.Scaled(S(k=2, threshold=1), "x"), F) -> scale_features='x': it must be 'standard', 'robust'
 fit(secfc.Scaled(3, "standard"), F) -> algorithm=3 is an int: an algorithm is needed. Pass a value
 secfc.Private(3) -> mode=3 is an int: a mode of psu, or None (a threshold of SecFC's
 fit(S(2, 1, membership=secfc.Private("x")), F) -> mode='x' is a str: a mode of psu, or None (a

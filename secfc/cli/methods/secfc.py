@@ -290,13 +290,16 @@ def choose_policy(asked: AskedOptions, dealer: str | None) -> Disclosure:
 
 def noise_policy(asked: AskedOptions) -> Disclosure:
     """The policy that spends the budget."""
-    from secfc.disclosure import NoiseAtServer, NoiseInShares
+    from secfc.disclosure import NoiseInShares
     from secfc.privacy import Bound, Budget, Neighbors
 
     budget, radius = Budget(asked["epsilon"], asked["delta"]), Bound.given(asked["radius"])
     neighbors = Neighbors("replace", "client" if asked["protect"] == "client" else "data point")
     if asked["noise"] == "server":
-        return NoiseAtServer(budget, radius, neighbors)
+        raise click.UsageError(
+            "--noise server with --algorithm secfc: the server would decode exact distances for labels that "
+            "are no better. Leave it out: clients deal the noise; or use --algorithm feddp"
+        )
     return NoiseInShares(budget, radius, neighbors)
 
 

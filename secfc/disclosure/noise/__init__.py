@@ -1,1 +1,1 @@
-"""Distances under differential privacy: noise at the server, or in the shares."""
+"""Distances under differential privacy: noise in the shares."""

@@ -1,10 +1,9 @@
 """Differential privacy for SecFC: noise on decoded distances and on opened centers.
 
-Two mechanisms with two names, and two entries in the ledger.  `NoiseAtServer` protects what is published; the
-server itself decodes exact distances.  `NoiseInShares` protects against the server too: every client deals
-shares of its own noise before it replies, and what the server decodes has the noise of all of them on it.
+`NoiseInShares` protects against the server too: every client deals shares of its own noise before it replies,
+and what the server decodes has the noise of all of them on it.
 
-Both claim a total (epsilon, delta) for everything that follows from the labels of all iterations, and the
+Claimed is a total (epsilon, delta) for everything that follows from the labels of all iterations, and the
 centers if they are opened.  The clusters that distances are measured to are the previous release, so
 iterations compose.  All questions that a run may ask are paid for, also if it converges earlier.
 

@@ -47,12 +47,12 @@ class NoiseInShares(BudgetedPolicy):
         For everything that anybody sees, also the server together with t clients: noise of the other n - t -
         absent clients alone suffices.
     radius
-        As in `NoiseAtServer`.
+        Length that no point exceeds, in data units; longer ones are shortened before they are shared.
     neighbors
-        As in `NoiseAtServer`.
+        Replace one data point, or one client.
     center_share
-        As in `NoiseAtServer`.  If centers are opened, at least as many clients must consent as noise needs,
-        and all who consent must be there.
+        Part of the budget, in (0, 1), for centers if they are opened.  At least as many clients must then
+        consent as noise needs, and all who consent must be there.
     absent
         Clients that may vanish after they shared.
     repeats

@@ -32,7 +32,6 @@ POLICIES = {
     "final labels": secfc.FinalLabelsOnly(),
     "own labels": secfc.OwnLabels(),
     "noise in shares": secfc.NoiseInShares(**BUDGET),
-    "noise at server": secfc.NoiseAtServer(**BUDGET),
 }
 policies = pytest.mark.parametrize("policy", POLICIES.values(), ids=POLICIES)
 

@@ -282,12 +282,11 @@ def test_what_a_server_decodes_is_read_in_data_units():
     assert seen.distances(question) == pytest.approx(wanted)
 
 
-@pytest.mark.parametrize("kind", [secfc.NoiseAtServer, secfc.NoiseInShares])
-def test_noise_grows_with_the_rows_it_covers(kind):
+def test_noise_grows_with_the_rows_it_covers():
     budget, radius = Budget(2.0, 1e-5), Bound.given(2 * BOUND)
     federation, _ = holding(COUNTS)
     alone, _ = holding([1] * len(COUNTS))
-    algorithm = way(kind(budget, radius), init=RandomLabels(), scale=16.0, reveal_centers=True)
+    algorithm = way(secfc.NoiseInShares(budget, radius), init=RandomLabels(), scale=16.0, reveal_centers=True)
     merged, single = (secfc.fit(algorithm, fed, bound=BOUND) for fed in (federation, alone))
     labels = np.arange(len(COUNTS), dtype=np.int32) % 2
     noises = [

@@ -19,7 +19,6 @@ from secfc.disclosure import (
     AssignmentsOnly,
     Distances,
     FinalLabelsOnly,
-    NoiseAtServer,
     NoiseInShares,
     OwnLabels,
 )
@@ -324,7 +323,6 @@ WAYS = [
             FinalLabelsOnly(),
             OwnLabels(),
             NoiseInShares(**NOISY),
-            NoiseAtServer(**NOISY),
         )
     ),
     *(
@@ -450,6 +448,7 @@ def test_fields_that_are_left_out_are_these():
         "Runtime.scratch",
         "Quantization.coarse",
         # Described beside the plan.
+        "ProfilePlan.terms",
         "CodedPlan.terms",
         "PlainPlan.terms",
         "OneShotPlan.terms",

@@ -253,7 +253,7 @@ def test_rounding_never_makes_noise_narrower_than_the_budget(distances, honest, 
 
 
 @pytest.mark.parametrize(("policy", "honest"), [
-    (secfc.NoiseAtServer, 1), (secfc.NoiseInShares, 7 - 2),
+    (secfc.NoiseInShares, 7 - 2),
     (partial(secfc.NoiseInShares, absent=2), 7 - 2 - 2),
 ])  # fmt: skip
 def test_the_noise_of_those_who_are_honest_suffices_alone(policy, honest):

@@ -16,7 +16,6 @@ from field.code.masking import deal_blinding
 from field.code.rows import cluster_sizes
 from field.ring.basis import LANE_PRIMES, Basis
 from field.ring.noise import Deviation, discrete_gaussian
-from field.ring.uint128 import UInt128
 from field.secrets.coins import SeededCoins
 from secfc.coded.plan import PublicOwnerLayout
 from secfc.data.inputs import build_algorithm
@@ -57,10 +56,6 @@ def federation(m=150, d=3, n=N, seed=0):
 
 def coins(party):
     return SeededCoins(5, f"noise {party}")
-
-
-def at_server(**parameters):
-    return secfc.NoiseAtServer(**{"budget": BUDGET, "radius": RADIUS, **parameters})
 
 
 def in_shares(**parameters):
@@ -136,27 +131,6 @@ def test_the_server_decodes_distances_under_the_noise_of_all_clients():
         assert abs(np.corrcoef(a, b)[0, 1]) < 6 / math.sqrt(len(a))
 
 
-@pytest.mark.parametrize("unit", ["data point", "client"])
-def test_the_server_compares_exact_distances_plus_its_own_noise(unit, monkeypatch):
-    # Judging rows draws from the server's coins as well; without it the noise comes next.
-    monkeypatch.setattr("secfc.coded.input_check.passes_test", lambda *_: True)
-    data = federation()
-    policy = at_server(neighbors=Neighbors("replace", unit))
-    result = run(policy, data)
-    plan, points, stream = result.plan, integers(result, data), coins("server")
-    stream.bytes(32)  # the session
-    noise = policy.noise(ReleaseCounts.of(plan), plan.quantizer.radius)
-    for step, (labels, decoded) in enumerate(questions(result)):
-        exact = scaled_distances(points, labels, K)
-        assert (decoded == exact).all()  # what the server itself has seen
-        basis = plan.code.basis.prefix(plan.lanes(cluster_sizes(labels, K)))
-        added = noise.draw_distances(basis, plan.layout, labels, K, coins=stream)
-        noisy = basis.lift(basis.add(added, basis.reduce(exact)))
-        if step < STEPS:
-            following = UInt128.of(noisy).nearest(cluster_sizes(labels, K))
-            assert np.array_equal(result.history[step + 1], following)
-
-
 @pytest.mark.parametrize("ell", [1, 2])
 def test_without_much_noise_the_labels_are_the_exact_ones(ell):
     # An absurd budget leaves noise of a few steps in thousands: everything else must be exact.
@@ -197,14 +171,13 @@ def test_noise_is_wider_for_clients_and_for_smaller_budgets():
 # --- centers ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("policy", [at_server, in_shares])
-def test_opened_centers_carry_their_noise(policy):
+def test_opened_centers_carry_their_noise():
     data = federation(m=60)
     errors = []
     for seed in range(12):
         labels = np.random.default_rng(seed).integers(0, K, 60)
         # The last labels differ from the first; what is opened belongs to them.
-        way = policy()
+        way = in_shares()
         start = secfc.GivenLabels(labels)
         result = secfc.fit(
             secfc.SecFC(k=K, threshold=T, max_iter=1, disclosure=way, init=start,
@@ -230,22 +203,19 @@ def test_opened_centers_carry_their_noise(policy):
 
 @pytest.mark.parametrize("centers", [False, True])
 def test_ledgers_spend_the_budget_and_name_the_views(centers):
-    server = run(at_server(), reveal_centers=centers).ledger
     shares = run(in_shares(), reveal_centers=centers).ledger
-    assert server.epsilon(DELTA) == pytest.approx(2.0, rel=1e-6)
-    assert server.epsilon(DELTA, SERVER) == math.inf
     for view in (EVERYBODY, SERVER, {SERVER, "client-0"}):
         assert shares.epsilon(DELTA, view) == pytest.approx(2.0, rel=1e-5)
         assert shares.epsilon(DELTA, view) <= 2.0
-    assert str(server.neighbors) == "replace one data point"
+    assert str(shares.neighbors) == "replace one data point"
 
 
 def test_ledger_totals_equal_a_composition_by_hand():
-    result = run(at_server(center_share=0.19), reveal_centers=True)
+    result = run(in_shares(center_share=0.19), reveal_centers=True)
     z = gaussian_multiplier(BUDGET)
     # Three questions share 0.81 of the budget: 0.27 each.
     by_hand = Composed((*[Gaussian(z / math.sqrt(0.27))] * ASKED, Gaussian(z / math.sqrt(0.19))))
-    assert result.ledger.epsilon(DELTA) == pytest.approx(epsilon(by_hand, DELTA), rel=1e-9)
+    assert result.ledger.epsilon(DELTA) == pytest.approx(epsilon(by_hand, DELTA), rel=1e-4)
     (entry,) = run(in_shares()).ledger.entries
     # Summed noise is a rounding of a continuous one, of 3.6 steps less variance.
     whole = [e.honest * e.sigma**2 for e in entry.event.events]
@@ -294,21 +264,20 @@ def test_over_budget_runs_are_refused_before_any_data(monkeypatch):
         plan_of(in_shares(budget=Budget(1e9, DELTA)), scale=1.0)
 
 
-@pytest.mark.parametrize("policy", [at_server, in_shares])
-def test_what_noise_does_not_cover_is_refused(policy):
+def test_what_noise_does_not_cover_is_refused():
     with pytest.raises(PrivacyError, match="read off the private data"):
-        plan_of(policy(), derived=True)
+        plan_of(in_shares(), derived=True)
     with pytest.raises(secfc.InputError, match="read off the private data"):
-        run(policy(), bound=None)
+        run(in_shares(), bound=None)
     for init in (secfc.KMeansPlusPlus(), secfc.RandomPoints(), secfc.CenterSeparation()):
         with pytest.raises(PrivacyError, match="distances of its own"):
-            plan_of(policy(), init=init)
+            plan_of(in_shares(), init=init)
     with pytest.raises(PrivacyError, match="are replaced"):
-        plan_of(policy(neighbors=Neighbors("add/remove")))
+        plan_of(in_shares(neighbors=Neighbors("add/remove")))
     with pytest.raises(ValueError, match="center_share"):
-        policy(center_share=1.0)
+        in_shares(center_share=1.0)
     with pytest.raises(ValueError, match="keeps no model"):
-        run(policy()).predict(federation())
+        run(in_shares()).predict(federation())
 
 
 def test_noise_needs_somebody_honest():
@@ -374,27 +343,20 @@ REPLIES = kinds(N, T, [SERVER])["received"] | {"Hello": N, "CodedCenters": N}
 HEARD = kinds(N, T, ["client-1"])["received"] | {
     "Hello": N, "RowShares": N - 1, "DistanceQuery": ASKED, "RevealCenters": 1, "FinalResult": 1,
 }  # fmt: skip
-# Blinded replies come from a threshold of clients, replies with noise from all who deal it.
+# Replies with noise come from all who deal it.
 GOLDEN = {
-    in_shares(): {
-        SERVER: REPLIES | {"CodedDistances": N * ASKED},
-        "client-1": HEARD | {"NoiseShares": (N - 1) * (ASKED + 1)},
-    },
-    at_server(): {
-        SERVER: REPLIES | {"CodedDistances": (2 * T + 1) * ASKED},
-        "client-1": HEARD | {"PublicKey": N - 1},
-    },
+    SERVER: REPLIES | {"CodedDistances": N * ASKED},
+    "client-1": HEARD | {"NoiseShares": (N - 1) * (ASKED + 1)},
 }
 
 
-@pytest.mark.parametrize("policy", GOLDEN, ids=lambda policy: type(policy).__name__)
-def test_golden_kinds_of_messages(policy):
-    result = run(policy, reveal_centers=True)
+def test_golden_kinds_of_messages():
+    result = run(in_shares(), reveal_centers=True)
     received = {SERVER: Counter(), "client-1": Counter()}
     for e in result.transcript.envelopes:
         if e.recipient in received:
             received[e.recipient][e.kind] += 1
-    assert received == GOLDEN[policy]
+    assert received == GOLDEN
 
 
 @pytest.mark.parametrize(("n", "ell", "t"), [(3, 1, 1), (4, 1, 1), (3, 2, 0)])
@@ -464,14 +426,10 @@ def sparing(policy, factor):
 
 
 @pytest.mark.parametrize(
-    ("policy", "unit", "own"),
-    [
-        (secfc.NoiseAtServer, "data point", 1),
-        *by_night((secfc.NoiseInShares, "data point", 1)),
-        (secfc.NoiseInShares, "client", 2),
-    ],
+    ("unit", "own"),
+    [*by_night(("data point", 1)), ("client", 2)],
 )
-def test_an_audit_of_whole_runs_confirms_the_claim_and_catches_too_little_noise(policy, unit, own):
+def test_an_audit_of_whole_runs_confirms_the_claim_and_catches_too_little_noise(unit, own):
     # The first point, or both of the first client, are at one end or at the other: which center is nearer,
     # and where the centers are, tells.  Both scores see what everybody sees; each finding is false with
     # probability 1e-3 at most.
@@ -497,7 +455,7 @@ def test_an_audit_of_whole_runs_confirms_the_claim_and_catches_too_little_noise(
         return float(at == 0), float(result.centers[at, 0] * (result.flat == at).sum())
 
     for factor, caught in ((1, False), (1000, True)):
-        disclosure = sparing(policy, factor)(
+        disclosure = sparing(secfc.NoiseInShares, factor)(
             claim, radius=Bound.given(1.0), neighbors=Neighbors("replace", unit), center_share=0.5
         )
         seen = np.array([[scores(disclosure, side, 2 * i + side) for i in range(runs)] for side in (0, 1)])

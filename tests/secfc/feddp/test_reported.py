@@ -86,12 +86,13 @@ def test_a_report_tells_every_release_its_noise_and_what_was_assumed(data, noise
         assert said in people
 
 
-@pytest.mark.parametrize("policy", [secfc.NoiseAtServer, secfc.NoiseInShares])
-def test_noise_on_distances_is_told_beside_the_largest_distance(data, policy):
+def test_noise_on_distances_is_told_beside_the_largest_distance(data):
     """A point's own distances are hidden by noise as wide as they are, unless the budget is large."""
 
     def way(epsilon):
-        return secfc.SecFC(3, 1, max_iter=2, disclosure=policy(Budget(epsilon, 1e-6), Bound.given(1.5)))
+        return secfc.SecFC(
+            3, 1, max_iter=2, disclosure=secfc.NoiseInShares(Budget(epsilon, 1e-6), Bound.given(1.5))
+        )
 
     with pytest.warns(UserWarning, match=r"noise of .* lies on every squared distance, .* none exceeds 9:"):
         result = secfc.fit(way(1.0), data, bound=1.5, seed=0)

@@ -778,6 +778,6 @@ def test_a_bound_on_clusters_refuses_it_which_begins_with_one(policy):
 
 
 def test_noise_does_not_cover_it():
-    noise = secfc.NoiseAtServer(Budget(1.0, 1e-6), Bound.given(4.0))
+    noise = secfc.NoiseInShares(Budget(1.0, 1e-6), Bound.given(4.0))
     with pytest.raises(ValueError, match="Bisecting measures distances of its own"):
         run(on_grid(), noise)

@@ -394,8 +394,8 @@ def test_another_k_at_the_end_than_was_chosen_is_refused():
             r"k=auto with .*FinalLabelsOnly.*: .* opens to nobody. Give k as",
         ),
         (
-            {"policy": secfc.NoiseAtServer(Budget(1.0, 1e-6), Bound.given(4.0))},
-            r"k=auto with disclosure=NoiseAtServer.*: .* Give k as a number",
+            {"policy": secfc.NoiseInShares(Budget(1.0, 1e-6), Bound.given(4.0))},
+            r"k=auto with disclosure=NoiseInShares.*: .* Give k as a number",
         ),
         ({"data": on_grid(m=3, n=3)}, r"most=3 clusters of 3 points: .* Give k as a number"),
     ],

@@ -361,7 +361,6 @@ WAYS: dict[str, Any] = {
     "distances": secfc.SecFC(3, threshold=1, disclosure=SHOWN, init="k-means++"),
     "private": secfc.SecFC(3, threshold=1, membership="private"),
     "noise in shares": secfc.SecFC(3, 1, max_iter=1, disclosure=secfc.NoiseInShares(BUDGET, RADIUS)),
-    "noise at the server": secfc.SecFC(3, 1, max_iter=1, disclosure=secfc.NoiseAtServer(BUDGET, RADIUS)),
     "lloyd": secfc.Lloyd(3),
     "k-fed": secfc.KFed(3, k_local=2),
     "feddp": secfc.FedDPKMeans(3, 5.0, 1e-6),

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import secfc
 from field import SeededCoins
-from secfc import NoiseAtServer, NoiseInShares, NoisyStandardize, SecFC
+from secfc import NoiseInShares, NoisyStandardize, SecFC
 from secfc.algorithm import PublicFacts
 from secfc.data.party import RowsWithGaps
 from secfc.errors import Caution, InputError, PrivacyError
@@ -135,10 +135,9 @@ def test_means_deviate_by_what_was_claimed():
     assert noise.event.each * math.sqrt(noise.honest) == pytest.approx(noise.multiplier)
 
 
-@pytest.mark.parametrize("policy", [NoiseInShares, NoiseAtServer])
 @pytest.mark.parametrize("epsilon", [0.5, 8.0])
-def test_both_together_cost_the_budget_and_not_more(policy, epsilon):
-    result = fit(algorithm(epsilon, policy))
+def test_both_together_cost_the_budget_and_not_more(epsilon):
+    result = fit(algorithm(epsilon))
     total = result.ledger.epsilon(DELTA)
     assert 0.99 * epsilon < total <= epsilon
     said = [entry.what for entry in result.ledger.entries if "everybody" in entry.seen_by]
@@ -148,8 +147,7 @@ def test_both_together_cost_the_budget_and_not_more(policy, epsilon):
     labels, scale = (e.event for e in result.ledger.entries if e.what.startswith(("labels", "scaling")))
     full = gaussian_multiplier(Budget(epsilon, DELTA)) ** -2
     assert scale.multiplier**-2 == pytest.approx(0.1 * full, rel=1e-4)
-    if policy is NoiseInShares:
-        assert sum(e.multiplier**-2 for e in labels.events) == pytest.approx(0.9 * full, rel=1e-3)
+    assert sum(e.multiplier**-2 for e in labels.events) == pytest.approx(0.9 * full, rel=1e-3)
 
 
 def test_clients_are_protected_for_noise_on_all_their_rows():
