@@ -38,8 +38,6 @@ from secfc.roles.exchange import SERVER
 if TYPE_CHECKING:
     from secfc.data.party import Party
 
-STEPS = 20
-
 
 @dataclass(frozen=True)
 class SiteCheckOptions:

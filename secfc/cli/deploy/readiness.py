@@ -15,6 +15,7 @@ from secfc.cli.deploy.site import LoadedSite
 from secfc.cli.errors import bad_input
 from secfc.errors import InputError
 from secfc.logs import silence_logs
+from secfc.roles.exchange import SERVER
 
 if TYPE_CHECKING:
     from secfc.algorithm import PublicFacts
@@ -24,8 +25,9 @@ if TYPE_CHECKING:
 # once, and that its journal keeps in a step: as eight deployments of up to 250,000 rows were measured, of
 # 4, 8 and 16 clusters, whose memory was within 1.5 of what this says.
 LOADED, HELD, KEPT = 250 << 20, 400, 90
-# Steps that an estimate is for.
-STEPS = 20
+# Steps that an estimate is for; and those of which a client that compares keeps all that it was told, until
+# every peer is past them.
+STEPS, OPEN_STEPS = 20, 2
 
 
 @dataclass(frozen=True)
@@ -67,7 +69,7 @@ def check_resources(
 ) -> Iterator[CheckResult]:
     """Memory and disk.  known: once the sites have told their rows."""
     public, when = (known, "") if known is not None else facts_to_judge(asked, rows)
-    memory, journal = estimate_bytes(asked, public)
+    memory, journal = estimate_bytes(asked, public, settling=site.file.party != SERVER)
     free = available_memory()
     short = free is not None and memory > free
     yield CheckResult(
@@ -105,8 +107,11 @@ def facts_to_judge(asked: Built, rows: int) -> tuple[PublicFacts, str]:
     return alike, " if all sites have as many rows"
 
 
-def estimate_bytes(asked: Built, public: PublicFacts) -> tuple[int, int]:
-    """Bytes of memory and of a journal, roughly: shares of all rows, and what a comparing client hears."""
+def estimate_bytes(asked: Built, public: PublicFacts, *, settling: bool) -> tuple[int, int]:
+    """Bytes of memory and of a journal, roughly: shares of all rows, and what a comparing client hears.
+
+    settling: whether the journal drops what is over for all, as a client's does unless labels stay shared.
+    """
     from secfc.coded.plan import CodedPlan
 
     inner: Any = asked.draft(public)
@@ -118,7 +123,8 @@ def estimate_bytes(asked: Built, public: PublicFacts) -> tuple[int, int]:
         told = 4 * lanes * m * k if asked.stakes.policy not in ("feddp", "k-fed") else 1 << 16
         return LOADED + 2 * shares + 24 * lanes * m * k, shares + STEPS * told
     pairs = min(k * (k - 1) // 2, 8 * k)
-    return LOADED + 2 * shares + HELD * m * pairs, shares + STEPS * KEPT * m * pairs
+    steps = OPEN_STEPS if settling and asked.stakes.policy == "assignments" else STEPS
+    return LOADED + 2 * shares + HELD * m * pairs, shares + steps * KEPT * m * pairs
 
 
 def available_memory() -> int | None:

@@ -10,6 +10,7 @@ pytest.importorskip("websockets")
 
 from secfc.cli.deploy.check import check_audit, earlier_runs
 from secfc.cli.deploy.hub_check import check_hub, proxy_for
+from secfc.cli.deploy.readiness import estimate_bytes
 from secfc.cli.deploy.site import LoadedSite
 from secfc.data.party import Party
 from tests.secfc.deploy.sites import Sites, blobs, free_port
@@ -120,6 +121,19 @@ def test_what_earlier_runs_over_the_same_rows_have_opened_is_said(site):
     )
     assert line.more.startswith("3 of the 18 rows were")
     assert list(earlier_runs(later, later.agreed(), Party("site-0", ROWS["site-1"]))) == []
+
+
+# The most megabytes of a client's journal, five of 50,000 rows, by `deviating`: all that it was told is more.
+@pytest.mark.parametrize(("deviating", "most"), [(0, 248), (1, 245)])
+def test_room_for_a_journal_is_that_of_what_is_not_settled(tmp_path, deviating, most):
+    features = tuple(f"f{i}" for i in range(20))
+    options = {"bound": 32.0, "t": 1, "deviating": deviating}
+    Sites(tmp_path, blobs((12,) * 5, d=20), k=4, features=features, options=options)
+    asked = LoadedSite.read(tmp_path / "site-0" / "site.toml").agreed()
+    facts = asked.guessed(50_000, 50_000)
+    bytes_of = {kept: estimate_bytes(asked, facts, settling=kept)[1] / 1e6 for kept in (True, False)}
+    assert most < bytes_of[True] < 1.5 * most
+    assert bytes_of[False] > 10 * most
 
 
 def test_a_record_that_was_altered_is_said_before_a_run(site):

@@ -358,7 +358,7 @@ def test_a_run_file_is_planned_by_its_own_words(tmp_path):
 
 
 # Clients, rows of each, features, clusters and t of deployments by the real commands; and the most megabytes
-# of the client that took most, and of the server.  The last one was not fitted to.
+# of the client that took most, and of the server.  All were looked at while the factors were chosen.
 MEASURED = [
     (3, 2000, 5, 3, 1, {}, 232, 235),
     (3, 20000, 20, 6, 1, {}, 649, 568),
