@@ -361,6 +361,11 @@ class Clustering:
         Mean adjusted Rand index of the labels of each restart and those of the one that is kept: 1 if all
         found the same clusters, 0 if by chance alone.  None of a single start (`n_init=1`), and where labels
         of restarts are hidden or noisy: only who sees them anyway computes it.
+    released_labels
+        As `labels`, what everybody may have of them (`RandomizedResponse`), -1 of a client that did not
+        answer; None where none were released.
+    released_sizes
+        By these labels, unbiased sizes (k,) of clusters and their standard errors (k,), in rows; else None.
     drive
         What ran it, and runs predictions (`sealed=` says how); None if the parties ran elsewhere.
     """
@@ -388,6 +393,8 @@ class Clustering:
     curve: Any = None
     sizes: tuple[Array, ...] = ()
     stability: float | None = None
+    released_labels: list[Array] | None = None
+    released_sizes: tuple[Array, Array] | None = None
     drive: Callable[..., SimulatedRun] | None = None
 
     def __repr__(self) -> str:

@@ -23,6 +23,21 @@ class NoisyReleaseSummary:
 
 
 @dataclass(frozen=True)
+class LabelsSummary:
+    """Labels that were released, each drawn by its row's owner; of everything else the report says the rest.
+
+    sums, epsilon: budgets of the sums and of the labels.  right: the probability that a label is the row's
+    own.  sizes, errors: (k,) of clusters by these labels, unbiased, and their standard errors, in rows.
+    """
+
+    sums: float
+    epsilon: float
+    right: float
+    sizes: list[float]
+    errors: list[float]
+
+
+@dataclass(frozen=True)
 class RunSummary:
     """What its method `account(result, federation, ids=...)` says of a finished run.
 
@@ -35,9 +50,10 @@ class RunSummary:
     delta: of the budget of differential privacy that the run spent, None if there was none.
     follows: whether labels follow from what was released, so that under a budget their numbers may be told.
     hidden, opened: what private membership hides and what it opens, in sentences; empty if it is open.
-    noise: what carried noise, and how much.  assumed: by name, what was taken for public, on which the
-    promise of differential privacy rests, in plain values.  notes: what whoever reads the report should
-    know; they may be published, so they follow from what is public or was released.
+    noise: what carried noise, and how much.  labels: what was released of them.
+    assumed: by name, what was taken for public, on which the promise of differential privacy rests, in plain
+    values.  notes: what whoever reads the report should know; they may be published, so they follow from what
+    is public or was released.
     """
 
     name: str
@@ -51,5 +67,6 @@ class RunSummary:
     hidden: tuple[str, ...] = ()
     opened: tuple[str, ...] = ()
     noise: tuple[NoisyReleaseSummary, ...] = ()
+    labels: LabelsSummary | None = None
     assumed: Mapping[str, Any] = field(default_factory=dict)
     notes: tuple[str, ...] = ()

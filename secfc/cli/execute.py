@@ -551,7 +551,8 @@ def spending_budget(asked: AskedOptions, algorithm: Any, federation: Federation)
             book = book.about(data, promised.neighbors, same_people=asked["same_people"])
             run = RunRecord(
                 name_of(asked.settings.checkpoint), datetime.now(UTC).isoformat(timespec="seconds"),
-                type(algorithm.capabilities.inner or algorithm).__name__, asked["epsilon"], asked["delta"],
+                type(algorithm.capabilities.inner or algorithm).__name__, promised.budget.epsilon,
+                asked["delta"],
             )  # fmt: skip
             book.within(asked["total_epsilon"]).enter_run(run).write()
     except OSError as error:

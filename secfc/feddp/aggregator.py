@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from field.secrets.coins import Coins
+from secfc.errors import FaultyClient
 from secfc.feddp.clients import client_bounds
-from secfc.feddp.messages import Choose, GroupAbout, NoisyCenters, Project
+from secfc.feddp.messages import Choose, GroupAbout, NoisyCenters, NoisyLabels, Project
 from secfc.feddp.noise import HonestCounts
 from secfc.feddp.plan import PLACES, FedDPPlan, NoisePart
 from secfc.feddp.server_estimates import (
@@ -55,6 +56,7 @@ from secfc.privacy.events import NonPrivate
 from secfc.privacy.ledger import Ledger
 from secfc.roles.agreement import agree_with_workers
 from secfc.roles.exchange import ITERATE, SERVER, STRIDE, Exchange, PartyId, Role, to_all
+from secfc.roles.messages import check_all
 from secfc.secure_sum.protocol import receive_sum
 
 Array = NDArray[Any]
@@ -102,6 +104,21 @@ class FedDPServerResult:
     counted: tuple[tuple[PartyId, ...], ...]
     blur: Array
     curve: CostCurve | None = None
+    answers: ReleasedLabels | None = None
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ReleasedLabels:
+    """Labels that everybody may have, by client, and what they say of clusters.
+
+    by_client: (m_j,) int32 of each client that answered.  right: the probability that one is the row's own.
+    sizes: (k,), unbiased; errors: (k,) their standard errors, in rows.
+    """
+
+    by_client: dict[PartyId, Array]
+    right: float
+    sizes: Array
+    errors: Array
 
 
 class Aggregator:
@@ -242,6 +259,27 @@ class Aggregator:
         each = noise.deviation(one * math.hypot(1.0, count))
         return each, 2 * each / count if count else 0.0
 
+    def finish(self, centers: Array) -> Role[ReleasedLabels | None]:
+        """Tell the centers (k, d), and hear what clients release of their labels, if anything."""
+        plan, k = self.plan, len(centers)
+        told = to_all(plan.clients, NoisyCenters(centers))
+        if plan.labels is None:
+            yield Exchange(told, round=self.question, phase="finish")
+            return None
+        inbox = yield Exchange(told, plan.clients, 0, round=self.question, phase="finish")
+
+        def check(client: PartyId, message: NoisyLabels) -> None:
+            if message.labels.max(initial=0) >= k:
+                raise FaultyClient(client, f"releases labels that are none of k={k}")
+
+        heard = check_all(inbox, NoisyLabels, check)
+        found = {client: heard[client].labels.astype(np.int32) for client in plan.clients if client in heard}
+        right = plan.labels.probability(k)
+        what = f"labels of all rows, each right with probability {right:.4g}"
+        self.ledger = self.ledger.record(plan.labels.event(k), what=what)
+        every = np.concatenate([*found.values(), np.zeros(0, np.int32)])
+        return ReleasedLabels(found, right, *plan.labels.estimate_sizes(every, k))
+
 
 def run_server(plan: FedDPPlan, rng: np.random.Generator, coins: Coins) -> Role[FedDPServerResult]:
     """Algorithm 1, then Algorithm 2, as far as the plan goes."""
@@ -280,10 +318,10 @@ def run_server(plan: FedDPPlan, rng: np.random.Generator, coins: Coins) -> Role[
         lie = reweighted_groups(groups, stand_in, witnesses) if spread is None else spread
         centers = yield from books.centers(number, groups, lie)
         spread = spread and spread.within(centers, books.counts)
-    yield Exchange(to_all(plan.clients, NoisyCenters(centers)), round=books.question, phase="finish")
+    answers = yield from books.finish(centers)
     return FedDPServerResult(
         centers + plan.origin, initial, proxies, books.ledger, tuple(books.released), tuple(books.counted),
-        books.blur, curve,
+        books.blur, curve, answers,
     )  # fmt: skip
 
 

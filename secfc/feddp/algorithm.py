@@ -4,7 +4,8 @@ Scott, Lampert and Saulpic (ICML 2025): FedDP-Init (Algorithm 1), then FedDP-Llo
 secure sum.  `variant=PAPER` is theirs with the sensitivities it needs; `OURS` is better for the same budget.
 
 What is released, to everybody: noisy outer products, weights of the server's points, sums and counts, under
-the declared total budget; and the centers, which are made of them.  Labels stay with the clients.  With
+the declared total budget; and the centers, which are made of them.  Labels stay with the clients, but for
+what `RandomizedResponse` lets out.  With
 `ServerNoise` the server sees exact sums over all clients; with `SharedNoise` nobody does.  t members of the
 committee of the secure sum may collude (`secfc.secure_sum.protocol`).
 """
@@ -36,7 +37,7 @@ from secfc.data.inputs import (
 from secfc.data.party import Party
 from secfc.errors import Caution, InputError
 from secfc.feddp import aggregator, clients
-from secfc.feddp.aggregator import FedDPServerResult
+from secfc.feddp.aggregator import FedDPServerResult, ReleasedLabels
 from secfc.feddp.clients import client_bounds
 from secfc.feddp.noise import (
     HonestCounts,
@@ -65,10 +66,11 @@ from secfc.kmeans.elbow import Elbow, largest_k, parse_k
 from secfc.privacy.calibration import Bound, Budget, delta_warning
 from secfc.privacy.events import Neighbors
 from secfc.privacy.ledger import Promise
+from secfc.privacy.mechanisms import RandomizedResponse
 from secfc.remedies import Remedy
 from secfc.roles.description import RunTerms
 from secfc.roles.exchange import SERVER, PartyId, Role, SimulatedRun
-from secfc.run_summary import NoisyReleaseSummary, RunSummary
+from secfc.run_summary import LabelsSummary, NoisyReleaseSummary, RunSummary
 from secfc.secure_sum.protocol import SumPlan
 
 # --------------------------------------------------------------------------------------------------
@@ -93,7 +95,7 @@ def threat_model(plan: FedDPPlan) -> tuple[tuple[str, str], ...]:
         noise = f"dealt inside the shares: that of {honest.fewest} honest clients suffices{there}"
     few = "no member learns" if sums.code.t == 1 else f"no {sums.code.t} members together learn"
     return (
-        ("Protected", f"{plan.neighbors}: epsilon = {plan.budget.epsilon:g}, delta = {plan.budget.delta:g}"),
+        ("Protected", f"{plan.neighbors}: epsilon = {plan.total.epsilon:g}, delta = {plan.budget.delta:g}"),
         (
             "Sums",
             f"t = {sums.code.t}: {few} anything but the sum, of {len(sums.committee)} who hold shares",
@@ -192,6 +194,9 @@ KINDS = {
     "committee": optional_kind(WHOLE, "at most 15"),
     "t": optional_kind(WHOLE, "a third of the committee"),
     "losses": optional_kind(WHOLE, "a quarter of the clients"),
+    "labels": optional_kind(
+        instance_of(RandomizedResponse, "RandomizedResponse(3.0) of secfc.privacy"), "of nobody's labels"
+    ),
 }
 
 STEPS_AFTER_VOTES = 3
@@ -255,6 +260,9 @@ class FedDPKMeans:
         How many of these may collude.
     losses
         Clients that may vanish.
+    labels
+        `RandomizedResponse(epsilon)` releases a label of every row to everybody, for an epsilon of its own
+        that is added to the other; it takes `Neighbors("replace")`.  See `Clustering.released_labels`.
 
     Notes
     -----
@@ -276,23 +284,40 @@ class FedDPKMeans:
     committee: int | None = None
     t: int | None = None
     losses: int | None = None
+    labels: RandomizedResponse | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "k", parse_k(self.k))
         if self.noise is None and isinstance(self.variant, Variant):
             object.__setattr__(self, "noise", default_noise(self.variant))
         check_fields(self, KINDS)
+        if self.labels is None:
+            return
+        if self.neighbors.unit == "client":
+            raise InputError(
+                "labels protect a row, and a client has many: protect data points, or leave them out"
+            )
+        if self.neighbors.relation != "replace":
+            raise InputError(
+                "labels under add/remove tell how many rows a client has: give "
+                'neighbors=Neighbors("replace"), or leave labels out'
+            )
 
     @property
     def capabilities(self) -> Capabilities:
         """A promise, and that nobody learns how many rows a client has."""
         return Capabilities(
             counted=False,
-            promise=lambda: Promise(Budget(self.epsilon, self.delta), self.neighbors),
+            promise=lambda: Promise(self._total, self.neighbors),
             threshold=lambda clients: self.t,
             losses=lambda plan: int(plan.sums.losses),
             account=self.account,
         )
+
+    @property
+    def _total(self) -> Budget:
+        """For everything that is released."""
+        return Budget(self.epsilon + (self.labels.epsilon if self.labels else 0.0), self.delta)
 
     def plan(self, public: PublicFacts) -> FedDPPlan:
         """Raises InputError, PrivacyError or ValueError; no client's data is needed to plan.
@@ -300,6 +325,8 @@ class FedDPKMeans:
         Warns (`Caution`) where clients are protected whose sums are less than the noise (`FedDPPlan.signal`).
         """
         require_library("FedDP-KMeans", "dp")
+        if self.labels is not None and (why := self.labels.warning(largest_k(self.k))) is not None:
+            warnings.warn(why, Caution, stacklevel=2)
         points = public.server_points
         if points is None or not len(points) or isinstance(self.start, Votes | Cones):
             return self._voted(public)
@@ -324,7 +351,7 @@ class FedDPKMeans:
             "k": k, "d": public.d, "points": points - origin, "origin": origin, "scale": scale,
             "radius": radius, "rows": self.rows_per_client or 0, "variant": self.variant,
             "neighbors": self.neighbors, "noises": noises, "placement": self.noise, "budget": budget,
-            "start": self.start, "session": public.session,
+            "start": self.start, "session": public.session, "labels": self.labels,
             "terms": RunTerms(self, public),
         }  # fmt: skip
         plan = FedDPPlan(sums=draft, outer_bound=1, **common)
@@ -422,7 +449,7 @@ class FedDPKMeans:
             scale=scale_for(radius.value, STEPS), radius=radius, outer_bound=1, rows=0, variant=self.variant,
             neighbors=self.neighbors, noises=noises,
             placement=self.noise, budget=budget, start=start, session=public.session,
-            terms=RunTerms(self, public),
+            labels=self.labels, terms=RunTerms(self, public),
         )  # fmt: skip
         return replace(plan, sums=self._sums(public, _largest(plan, False)))
 
@@ -508,6 +535,10 @@ class FedDPKMeans:
             f"{len(returned.released)} noisy releases under {plan.neighbors}, epsilon={epsilon:.4g} at "
             f"delta={plan.budget.delta:g} in total",
         ]
+        if plan.labels is not None:
+            learned.append(
+                f"a label of every row, under randomized response of epsilon={plan.labels.epsilon:g}"
+            )
         if plan.placement.server_view is not None:
             learned.append("the exact sums over all clients, before it added the noise")
         return PartyOutcome(
@@ -532,6 +563,7 @@ class FedDPKMeans:
             "FedDP-KMeans: differentially private centers, from noisy sums",
             {
                 "epsilon": self.epsilon,
+                "labels_epsilon": self.labels.epsilon if self.labels else None,
                 "delta": self.delta,
                 "radius": self.bound.value if isinstance(self.bound, Bound) else self.bound,
                 "noise": "shares" if self.noise.server_view is None else "server",
@@ -539,6 +571,7 @@ class FedDPKMeans:
             },
             "Not exact, by intent: centers are made of sums that carry noise.",
             setup=threat_model(plan),
+            labels=_labels_summary(plan, found.answers),
             delta=self.delta,
             follows=False,
             noise=noise_releases(found),
@@ -560,7 +593,19 @@ class FedDPKMeans:
             warnings.warn(lost, Caution, stacklevel=2)
         model = CentersModel(found.centers)
         result = join_outcomes(outcomes, run, counts, k=len(found.centers), model=model)
-        return replace(result, details=Details(found, shortened))
+        answers = found.answers
+        released = (
+            None
+            if answers is None
+            else [
+                answers.by_client.get(name, np.full(count, -1, np.int32))
+                for name, count in zip(result.plan.clients, counts, strict=True)
+            ]
+        )
+        sizes = None if answers is None else (answers.sizes, answers.errors)
+        return replace(
+            result, details=Details(found, shortened), released_labels=released, released_sizes=sizes
+        )
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -571,6 +616,15 @@ class Details:
 
     server: aggregator.FedDPServerResult
     shortened: dict[str, tuple[int, int]]
+
+
+def _labels_summary(plan: FedDPPlan, found: ReleasedLabels | None) -> LabelsSummary | None:
+    """What reports say of released labels."""
+    if plan.labels is None or found is None:
+        return None
+    return LabelsSummary(
+        plan.budget.epsilon, plan.labels.epsilon, found.right, found.sizes.tolist(), found.errors.tolist()
+    )
 
 
 def _split(start: Votes | Cones, steps: int) -> tuple[tuple[float, ...], ...]:

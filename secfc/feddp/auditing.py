@@ -69,6 +69,8 @@ class AuditedTranscript:
             raise InputError(
                 f"a run under a {type(plan).__name__}: only FedDPKMeans releases noisy sums to audit"
             )
+        if plan.labels is not None:
+            raise InputError("an audit is of noisy sums: run it without labels (labels=None)")
         first = plan.clients[0]
         heard = [e for e in result.transcript.envelopes if e.sender == SERVER and e.recipient == first]
         if any(e.body is None for e in heard):

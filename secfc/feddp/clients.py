@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from field.secrets.coins import Coins
 from secfc.data.party import Party
 from secfc.errors import FaultyServer, InputError
-from secfc.feddp.messages import Choose, GroupAbout, NoisyCenters, Project
+from secfc.feddp.messages import Choose, GroupAbout, NoisyCenters, NoisyLabels, Project
 from secfc.feddp.noise import HonestCounts, Laplace, Noise
 from secfc.feddp.plan import PLACES, STARTS, FedDPPlan, NoisePart
 from secfc.feddp.server_estimates import nearest_proxy, one_thread
@@ -34,6 +34,7 @@ from secfc.feddp.statistics import (
 )
 from secfc.roles.agreement import agree_with_workers
 from secfc.roles.exchange import ITERATE, SERVER, STRIDE, Exchange, Role, expect_one
+from secfc.roles.messages import compact_labels
 from secfc.secure_sum.protocol import ToldDigests, contribute_vector
 
 Array = NDArray[Any]
@@ -257,7 +258,10 @@ class FedDPClient:
 def run_client(
     plan: FedDPPlan, party: Party, coins: Coins
 ) -> Role[tuple[Array, dict[str, tuple[int, int]], Array]]:
-    """My labels (m_j,), which stay with me, how many of my contributions were shortened, and the centers."""
+    """My labels (m_j,), how many of my contributions were shortened, and the centers.
+
+    Of labels nobody has more than `FedDPPlan.labels` lets out.
+    """
     yield from agree_with_workers(plan, party.name, plan.computing)
     client, initial = FedDPClient(plan, party, coins), isinstance(plan.start, FedDPInit)
     if initial:
@@ -271,6 +275,10 @@ def run_client(
     mine = client.mine
     with one_thread():
         labels = nearest_proxy(mine.rows, told.centers)
+    if plan.labels is not None:
+        # Whatever centers came: each is a function of one row, so false ones gain a server nothing.
+        answer = NoisyLabels(compact_labels(plan.labels(labels, len(told.centers), coins=coins)))
+        yield Exchange({SERVER: answer}, round=client.question, phase="label")
     return labels.astype(np.int32), mine.shortened, told.centers + plan.origin
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from secfc.roles.messages import Message, check_centers, refuse_if
+from secfc.roles.messages import Message, check_centers, check_labels, refuse_if
 
 Array = NDArray[Any]
 
@@ -89,3 +89,13 @@ class NoisyCenters(Message, tag=60):
 
     def __post_init__(self) -> None:
         check_centers(self.centers, "centers")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class NoisyLabels(Message, tag=234):
+    """Client to server after the centers: the label of each of its rows, under randomized response."""
+
+    labels: Array
+
+    def __post_init__(self) -> None:
+        check_labels(self.labels, 1 << 31, "a list of released labels", 0)

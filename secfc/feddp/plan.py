@@ -7,7 +7,7 @@ before any client's data is touched.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from numpy.typing import NDArray
@@ -30,6 +30,7 @@ from secfc.privacy.accountant import CompositionCost, gaussian_epsilon
 from secfc.privacy.audit import GaussianShift
 from secfc.privacy.calibration import Bound, Budget
 from secfc.privacy.events import Composed, Neighbors
+from secfc.privacy.mechanisms import RandomizedResponse
 from secfc.roles.description import LOCAL, RunTerms, describe_plan, description_digest
 from secfc.roles.exchange import PartyId
 from secfc.secure_sum.protocol import SumPlan
@@ -180,7 +181,8 @@ class FedDPPlan:
     scale: integer steps per data unit.
     radius: where rows are clipped in the first step, about the origin.  outer_bound: at client level, where a
     client's outer product is clipped, in steps squared.  rows: how many rows a simulated client has.
-    session: 32 bytes that no other run uses.
+    session: 32 bytes that no other run uses.  budget, event: of the sums; labels: what clients release of
+    their labels beside them, None for nothing.
     """
 
     sums: SumPlan
@@ -199,11 +201,18 @@ class FedDPPlan:
     budget: Budget
     start: Start
     session: bytes
+    labels: RandomizedResponse | None = None
     terms: RunTerms | None = field(default=None, metadata=LOCAL)  # described beside it
 
     def __post_init__(self) -> None:
         if not self.radius.private:
             self.budget.check(self.event)
+
+    @property
+    def total(self) -> Budget:
+        """For everything: sums, and labels by plain addition."""
+        more = 0.0 if self.labels is None else self.labels.epsilon
+        return replace(self.budget, epsilon=self.budget.epsilon + more)
 
     @property
     def clients(self) -> tuple[PartyId, ...]:
@@ -259,7 +268,7 @@ class FedDPPlan:
 
     @cached_property
     def event(self) -> Composed:
-        """All that will be released, as everybody sees it."""
+        """All sums that will be released, as everybody sees them."""
         parts: list[NoisePart] = []
         if isinstance(self.start, FedDPInit):
             parts += self.outer_parts() + self.weight_parts((1,))

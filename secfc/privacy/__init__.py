@@ -39,6 +39,8 @@ _HOME = {
     "PrivacyError": "secfc.errors",
     "Pure": "secfc.privacy.events",
     "MechanismOutput": "secfc.privacy.mechanisms",
+    "RandomizedResponse": "secfc.privacy.mechanisms",
+    "Response": "secfc.privacy.events",
     "RoundedGaussian": "secfc.privacy.events",
     "RoundedGaussianNoise": "secfc.privacy.mechanisms",
     "ShiftFinding": "secfc.privacy.audit",
@@ -71,6 +73,7 @@ if TYPE_CHECKING:
     from secfc.privacy.events import NonPrivate as NonPrivate
     from secfc.privacy.events import NoOp as NoOp
     from secfc.privacy.events import Pure as Pure
+    from secfc.privacy.events import Response as Response
     from secfc.privacy.events import RoundedGaussian as RoundedGaussian
     from secfc.privacy.ledger import EVERYBODY as EVERYBODY
     from secfc.privacy.ledger import Entry as Entry
@@ -80,6 +83,7 @@ if TYPE_CHECKING:
     from secfc.privacy.mechanisms import Mechanism as Mechanism
     from secfc.privacy.mechanisms import MechanismOutput as MechanismOutput
     from secfc.privacy.mechanisms import NoNoise as NoNoise
+    from secfc.privacy.mechanisms import RandomizedResponse as RandomizedResponse
     from secfc.privacy.mechanisms import RoundedGaussianNoise as RoundedGaussianNoise
     from secfc.privacy.mechanisms import clip_norms as clip_norms
 

@@ -31,6 +31,7 @@ from secfc.privacy.events import (
     NonPrivate,
     NoOp,
     Pure,
+    Response,
     RoundedGaussian,
     flatten_events,
 )
@@ -50,7 +51,8 @@ class CompositionCost:
 
     gaussian: the sum of 1/noise_multiplier**2.  rho: the sum of zCDP parameters.  laplace: how often each
     discrete Laplace event happened; pure: how often each other epsilon.  distance: of the sampled
-    from the ideal, in total variation.
+    from the ideal, in total variation.  added: epsilons of labels, which are added as they are: next to any
+    Gaussian release nothing less is left of them.
     """
 
     gaussian: float = 0.0
@@ -59,6 +61,7 @@ class CompositionCost:
     pure: tuple[tuple[float, int], ...] = ()
     distance: float = 0.0
     private: bool = True
+    added: float = 0.0
 
     @classmethod
     def of(cls, event: Event, *, smooth: bool = True) -> CompositionCost:
@@ -70,7 +73,7 @@ class CompositionCost:
         gaussian, rho, distance = [0.0], [0.0], [0.0]
         laplace: Counter[DiscreteLaplace] = Counter()
         pure: Counter[float] = Counter()
-        private = True
+        private, added = True, [0.0]
         for part in flatten_events(event):
             match part:
                 case NoOp():
@@ -89,6 +92,8 @@ class CompositionCost:
                     rho.append(part.rho)
                 case DiscreteLaplace(sensitivity=moved) if moved <= _LARGEST_SENSITIVITY:
                     laplace[part] += 1
+                case Response():
+                    added.append(part.epsilon)
                 case DiscreteLaplace() | Pure():
                     pure[part.epsilon] += 1
                 case _:
@@ -100,6 +105,7 @@ class CompositionCost:
             tuple(pure.items()),
             math.fsum(distance),
             private,
+            math.fsum(added),
         )
 
     @property
@@ -124,7 +130,8 @@ def epsilon(event: Event, delta: float) -> float:
     """
     cost, plain = CompositionCost.of(event), CompositionCost.of(event, smooth=False)
     # Where rounding takes much of discrete noise, or its distance outweighs delta, its zCDP bound is better.
-    return _epsilon(cost, delta) if cost == plain else min(_epsilon(cost, delta), _epsilon(plain, delta))
+    found = _epsilon(cost, delta) if cost == plain else min(_epsilon(cost, delta), _epsilon(plain, delta))
+    return found + cost.added
 
 
 def _epsilon(cost: CompositionCost, delta: float) -> float:
@@ -138,7 +145,8 @@ def _epsilon(cost: CompositionCost, delta: float) -> float:
 
 def pld_epsilon(event: Event, delta: float) -> float:
     """Epsilon by privacy loss distributions; infinite if some event is only known by its zCDP bound."""
-    return _by_distributions(CompositionCost.of(event), delta)
+    cost = CompositionCost.of(event)
+    return _by_distributions(cost, delta) + cost.added
 
 
 def _by_distributions(cost: CompositionCost, delta: float) -> float:
@@ -154,7 +162,8 @@ def _by_distributions(cost: CompositionCost, delta: float) -> float:
 
 def rdp_epsilon(event: Event, delta: float) -> float:
     """Epsilon by Renyi divergences, converted at the best of many orders."""
-    return _by_divergences(CompositionCost.of(event), delta)
+    cost = CompositionCost.of(event)
+    return _by_divergences(cost, delta) + cost.added
 
 
 def _by_divergences(cost: CompositionCost, delta: float) -> float:

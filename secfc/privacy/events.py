@@ -207,6 +207,23 @@ class Pure:
 
 
 @dataclass(frozen=True)
+class Response:
+    """For every row a label in [0, k) was released: its own at most exp(epsilon) times as likely as another.
+
+    All others are equally likely, and rows are drawn for independently.  A row's own label is a function of
+    that row and of earlier releases alone, and neighbors replace one row: all labels cost what one does.
+    """
+
+    epsilon: float
+    k: int
+
+    def __post_init__(self) -> None:
+        require_positive("epsilon", self.epsilon)
+        if self.k < 1:
+            raise InputError(f"k={self.k} labels: at least 1")
+
+
+@dataclass(frozen=True)
 class Composed:
     """All of these happened, each perhaps chosen after seeing the results of those before."""
 
@@ -215,7 +232,7 @@ class Composed:
 
 Event: TypeAlias = (
     "NoOp | NonPrivate | Gaussian | RoundedGaussian | DiscreteGaussian | DistributedDiscreteGaussian"
-    " | DiscreteLaplace | Pure | Composed"
+    " | DiscreteLaplace | Pure | Response | Composed"
 )
 
 

@@ -8,6 +8,7 @@ Samplers are exact (`field.ring.noise`) but not constant time.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, NamedTuple, Protocol
@@ -19,6 +20,7 @@ from field.ring.noise import DISTANCE, Deviation, discrete_gaussian, discrete_la
 from field.ring.quantize import clip_norms as clip_norms
 from field.ring.quantize import squared_norms as squared_norms
 from field.secrets.coins import Coins
+from secfc.data.inputs import REAL, check_fields
 from secfc.errors import InputError, PrivacyError
 from secfc.privacy.events import (
     DiscreteGaussian,
@@ -26,6 +28,7 @@ from secfc.privacy.events import (
     Event,
     NonPrivate,
     Pure,
+    Response,
     RoundedGaussian,
     require_positive,
 )
@@ -174,3 +177,81 @@ def _deviation(sensitivity: float, noise_multiplier: float) -> Deviation:
 
 # --------------------------------------------------------------------------------------------------
 # Clipping on the integers, which quantizers do as well: see `field.ring.quantize`.
+
+
+# --------------------------------------------------------------------------------------------------
+# Labels for others: each row's own, or another.
+
+UNIT = 1 << 24  # the weight of every label but a row's own
+MOST_RESPONSE = 25.0  # from here on no label of a billion is another, and weights leave 64 bits
+
+
+@dataclass(frozen=True)
+class RandomizedResponse:
+    """Labels for everybody: each row's own with `exp(epsilon)` times the probability of any other.
+
+    No release of labels that is epsilon-DP where a row is replaced is right more often: mean P[right] over
+    clusters is at most 1 / (1 + (k - 1) exp(-epsilon)), as P[y | x] >= exp(-epsilon) P[y | y] for all y.
+    Weights are integers, rounded in favor of privacy, and draws from them exact.
+    """
+
+    epsilon: float
+
+    def __post_init__(self) -> None:
+        check_fields(self, {"epsilon": REAL})
+        if not 0 < self.epsilon <= MOST_RESPONSE:
+            raise InputError(
+                f"epsilon={self.epsilon:g} of labels must be in (0, {MOST_RESPONSE:g}]: beyond, labels are "
+                "exact, and nothing protects them. Give less, such as 3.0"
+            )
+
+    def own_weight(self) -> int:
+        """The weight of a row's own label: at most UNIT exp(epsilon)."""
+        # A relative 2**-50 covers the rounding of floats.
+        return max(UNIT, math.floor(UNIT * math.exp(self.epsilon) * (1 - 2.0**-50)))
+
+    def probability(self, k: int) -> float:
+        """Probability that, of k clusters, a released label is the row's own."""
+        return self.own_weight() / (self.own_weight() + (k - 1) * UNIT)
+
+    def event(self, k: int) -> Response:
+        return Response(self.epsilon, k)
+
+    def __call__(self, labels: Array, k: int, *, coins: Coins) -> Array:
+        """Released labels (m,) int32 for exact ones (m,) in [0, k)."""
+        own = self.own_weight()
+        drawn = _draw_below(own + (k - 1) * UNIT, len(labels), coins)
+        # Less than 2**60 + k 2**24, so an int64 holds it.
+        away = np.where(drawn < own, 0, (drawn - own) // UNIT + 1)
+        return np.asarray((labels + away) % k, np.int32)
+
+    def estimate_sizes(self, labels: Array, k: int) -> tuple[Array, Array]:
+        """Unbiased sizes (k,) of clusters from released labels (m,), and their standard errors (k,)."""
+        p, m = self.probability(k), len(labels)
+        q = (1 - p) / max(k - 1, 1)
+        sizes = (np.bincount(labels, minlength=k) - m * q) / (p - q)
+        inside = np.clip(sizes, 0, m)
+        return sizes, np.sqrt(inside * p * (1 - p) + (m - inside) * q * (1 - q)) / (p - q)
+
+    def warning(self, k: int) -> str | None:
+        """Why such labels are of little use, and what helps; None where half of them are right."""
+        p = self.probability(k)
+        if p >= 0.5:
+            return None
+        return (
+            f"labels-epsilon={self.epsilon:g} with k={k}: {100 * p:.0f} of 100 labels are right, "
+            f"{100 / k:.0f} by chance. From {math.log(9 * (k - 1)):.1f} on 9 in 10 are."
+        )
+
+
+def _draw_below(bound: int, size: int, coins: Coins) -> Array:
+    """Secret uniform integers (size,) int64 in [0, bound), by rejection; bound below 2**62."""
+    found, left = np.empty(size, np.int64), np.arange(size)
+    last = (1 << 64) // bound * bound - 1
+    while len(left):
+        drawn = np.empty(len(left), np.uint64)
+        coins.fill(drawn)
+        fair = drawn <= last
+        found[left[fair]] = drawn[fair] % np.uint64(bound)
+        left = left[~fair]
+    return found

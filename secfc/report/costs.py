@@ -141,6 +141,7 @@ CONTENTS = {
     "Choose": "starts to choose from",
     "GroupAbout": "centers to sum about",
     "NoisyCenters": "noisy centers",
+    "NoisyLabels": "labels under randomized response",
     "RawPoints": "points in the clear",
     "LocalCenters": "local centers in the clear",
     "CenterLabels": "merged centers",

@@ -71,6 +71,7 @@ def _whole(found: Report) -> dict[str, Any]:
             **data.privacy_as_json(found.ledger, found.delta),
             "noise": [asdict(one) for one in account.noise],
             "assumed": dict(account.assumed),
+            "labels": None if account.labels is None else asdict(account.labels),
         },
         "liars": found.liars,
         "disputes": found.disputes,

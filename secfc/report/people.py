@@ -183,14 +183,24 @@ def _noise(found: Report) -> tuple[Part, ...]:
         row = (one.what, f"{one.size:,}", f"{one.noise:.3g}", signal)
         alike[row] = alike.get(row, 0) + 1
     rows = [(f"{row[0]} (x {many})" if many > 1 else row[0], *row[1:]) for row, many in alike.items()]
-    grid = Grid(("release", "numbers", "noise on each", "signal"), rows)
+    grid: tuple[Part, ...] = (Grid(("release", "numbers", "noise on each", "signal"), rows),)
+    if (told := account.labels) is not None:
+        line = (
+            f"Centers {told.sums:g}, labels {told.epsilon:g}, one row: {told.sums + told.epsilon:g}; a label "
+            f"is right with probability {told.right:.2g}. Sizes of clusters by these labels, unbiased:"
+        )
+        sizes = [
+            (str(h), f"{s:,.0f}", f"{e:,.0f}")
+            for h, (s, e) in enumerate(zip(told.sizes, told.errors, strict=True))
+        ]
+        grid += Words(line), Grid(("cluster", "rows", "standard error"), sizes)
     if not account.assumed:
-        return (grid,)
-    told = (
+        return grid
+    public = (
         "Signal is the typical size of what carries the noise, estimated from the noisy numbers. The promise "
         "takes for public, so none of it may come from a look at the data:"
     )
-    return grid, Words(told), Pairs([(name, str(fact)) for name, fact in account.assumed.items()])
+    return *grid, Words(public), Pairs([(name, str(fact)) for name, fact in account.assumed.items()])
 
 
 def _times(found: Report) -> tuple[Words | Grid, ...]:

@@ -85,7 +85,7 @@ from secfc.kmeans.bisecting import Bisecting
 from secfc.kmeans.starts import KMeansPlusPlus, RandomPoints
 from secfc.overlap import messages as partial_features
 from secfc.pipeline import seal_roles
-from secfc.privacy import Bound, Budget, Neighbors
+from secfc.privacy import Bound, Budget, Neighbors, RandomizedResponse
 from secfc.roles import agreement
 from secfc.roles import messages as shared
 from secfc.roles.exchange import ITERATE, SERVER, STRIDE, Envelope, blame_error
@@ -144,6 +144,7 @@ UNCHECKABLE = (
     summing.Choose,
     summing.GroupAbout,
     summing.NoisyCenters,
+    summing.NoisyLabels,
     partial_features.LocalCentroids,
     partial_features.LocalGroups,
     partial_features.SharedSums,
@@ -850,7 +851,14 @@ SCENARIOS = {
     "k-fed": Scenario(secfc.KFed(k=K, k_local=2)),
     "private centers": Scenario(PRIVATE_CENTERS, expected=over_sums),
     "private centers, shared noise": Scenario(
-        vary(PRIVATE_CENTERS, noise=SharedNoise(), start=GivenCenters(np.eye(2), public=True), steps=3),
+        vary(
+            PRIVATE_CENTERS,
+            noise=SharedNoise(),
+            start=GivenCenters(np.eye(2), public=True),
+            steps=3,
+            neighbors=Neighbors("replace"),
+            labels=RandomizedResponse(3.0),
+        ),
         expected=over_sums,
     ),
     "lloyd": Scenario(secfc.Lloyd(k=K, quantization=secfc.Quantization(scale=SCALE), init=RandomPoints())),

@@ -153,6 +153,11 @@ def _asked(run: RunFile, method: Method) -> AskedOptions:
     if file := words[0].get("server_file"):
         words[0]["server_file"] = run.folder / file
     check_choice(settings, method.name, method.chooses)
+    if words[0].get("labels_epsilon") is not None:
+        raise InputError(
+            f"labels_epsilon={words[0]['labels_epsilon']:g} in a run file: the server of a deployment keeps "
+            "no labels. Leave it out; secfc run and secfc.fit release them"
+        )
     asked = method.settle(AskedOptions(settings, words[0], words[1]))
     check_preparing(asked)
     check_schema(asked)

@@ -15,7 +15,7 @@ from secfc.cli.method import (
     NoiseOptions,
     refuse_idle_privacy,
 )
-from secfc.cli.options import OTHERS, Whole, fields_of, option
+from secfc.cli.options import OTHERS, PRIVACY, Positive, Whole, fields_of, option
 
 if TYPE_CHECKING:
     from secfc.algorithm import PublicFacts
@@ -31,6 +31,9 @@ class FedDPOptions(Coalition, NoiseOptions):
         "feddp: points that the server holds and may show to everybody. Without: --radius.")
     rows_per_client: int | None = option(None, Whole(1), group=OTHERS, help=
         "feddp, --protect client: about how many points a client has, as publicly known.")
+    labels_epsilon: float | None = option(None, Positive(), group=PRIVACY, help=
+        "feddp: release a label of every row to everybody, by randomized response for this epsilon beside "
+        "--epsilon, which is for centers; both add up. Numbers of rows are then public: one row is replaced.")
     # fmt: on
 
 
@@ -52,6 +55,12 @@ def settle(asked: AskedOptions) -> AskedOptions:
     if asked["epsilon"] is None:
         raise InputError(
             "FedDP-KMeans needs a budget for everything it releases", [("epsilon", ..., "give one")]
+        )
+    if asked["protect"] == "client" and asked["labels_epsilon"] is not None:
+        raise IncompatibleOptions(
+            {"protect": "client"},
+            "--labels-epsilon protects a row, and a client has many",
+            [("protect", "point", "or leave labels out: protect rows")],
         )
     if asked["protect"] == "client" and asked["server_file"] is None:
         raise IncompatibleOptions(
@@ -86,17 +95,21 @@ def extend(asked: AskedOptions, federation: Federation) -> Federation:
 def choose(asked: AskedOptions, public: PublicFacts) -> ChosenAlgorithm:
     """FedDP-KMeans for the whole budget."""
     from secfc.feddp import FedDPKMeans, ServerNoise, SharedNoise
-    from secfc.privacy import Neighbors
+    from secfc.privacy import Neighbors, RandomizedResponse
+    from secfc.privacy.events import Unit
 
+    labels = None if asked["labels_epsilon"] is None else RandomizedResponse(asked["labels_epsilon"])
+    unit: Unit = "client" if asked["protect"] == "client" else "data point"
     algorithm = FedDPKMeans(
         asked.k,
         asked["epsilon"],
         asked["delta"],
-        neighbors=Neighbors(unit="client" if asked["protect"] == "client" else "data point"),
+        neighbors=Neighbors("replace" if labels else "add/remove", unit),
         noise=ServerNoise() if asked["noise"] == "server" else SharedNoise(),
         bound=asked["radius"],
         rows_per_client=asked["rows_per_client"],
         t=asked["t"],
+        labels=labels,
     )
     if asked.settings.features == "common":
         from secfc.overlap.common import CommonFeatures

@@ -59,6 +59,11 @@ def test_the_text_is_for_people(files):
         ),
         (("-k", 3, "--server-file", "server.csv"), "--server-file has no meaning for --algorithm secfc"),
         ((*FEDDP, "--server-file", "none.csv"), "does not exist"),
+        (
+            (*FEDDP, "--server-file", "server.csv", "--protect", "client", "--labels-epsilon", 3),
+            "--protect point",
+        ),
+        (("-k", 3, "--labels-epsilon", 3), "--labels-epsilon has no meaning for --algorithm secfc"),
         ((*FEDDP, "--server-file", "server.csv", "--labels", "server.csv", "--force"), "one of the input"),
     ],
 )
@@ -66,6 +71,21 @@ def test_what_does_not_fit_is_refused(files, arguments, message):
     done = run(*files, *arguments)
     assert done.exit_code == 2
     assert message in " ".join(done.output.split())
+
+
+def test_labels_for_others_cost_beside_centers(files):
+    more = ("--labels-epsilon", 2, "--ledger", "spent.json", "--total-epsilon", 5)
+    done = run(*files, *FEDDP, "--server-file", "server.csv", *more)
+    assert done.exit_code == 0, done.output
+    said = " ".join(done.output.split())
+    for line in (
+        "epsilon = 5, delta = 1e-06",
+        "Centers 3, labels 2, one row: 5; a label is right with probability 0.79",
+    ):
+        assert line in said
+    again = run(*files, *FEDDP, "--server-file", "server.csv", *more)
+    assert again.exit_code == 2
+    assert "5" in again.output
 
 
 def test_only_what_the_budget_paid_for_is_reported(files):

@@ -165,6 +165,7 @@ def test_mistakes_in_the_file(text, why):
     ("nope", {}, {}, "one of secfc"), ("secfc", {"bad": 1}, {}, "bad is no word here"),
     ("secfc", {"t": "x"}, {}, "'x' is no whole number"), ("secfc", {"verify": True}, {}, "each site's own"),
     ("secfc", {"reveal_centers": "yes"}, {}, "true or false"), ("feddp", {"epsilon": 1.0}, {}, "server_file"),
+    ("feddp", {"epsilon": 1.0, "labels_epsilon": 2.0}, {}, "keeps no labels"),
     ("secfc", {"liars": 1}, {}, "liars = 1 with disclosure"), ("secfc", {}, {"limit": 3.0}, "--limit"),
 ])  # fmt: skip
 def test_words_that_the_shell_refuses_as_well(algorithm, options, preparing, why):

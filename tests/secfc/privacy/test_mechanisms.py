@@ -1,26 +1,29 @@
 """Mechanisms, clipping and bounds: what they add, what they claim, what they refuse."""
 
 import math
+from decimal import Decimal, localcontext
 from fractions import Fraction
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy import stats
 
 from field.secrets.coins import SeededCoins
-from secfc.errors import PrivacyError
+from secfc.errors import InputError, PrivacyError
 from secfc.privacy import (
     Bound,
     DiscreteGaussianNoise,
     DiscreteLaplaceNoise,
     NoNoise,
     NonPrivate,
+    RandomizedResponse,
     RoundedGaussianNoise,
     clip_norms,
 )
 from secfc.privacy.accountant import epsilon
-from secfc.privacy.mechanisms import LARGEST_ENTRY, squared_norms
+from secfc.privacy.mechanisms import LARGEST_ENTRY, UNIT, squared_norms
 
 GAUSSIANS = [RoundedGaussianNoise, DiscreteGaussianNoise]
 MECHANISMS = [
@@ -157,3 +160,52 @@ def test_a_bound_in_steps_is_rounded_down():
 def test_bounds_are_positive_and_finite(bad):
     with pytest.raises(ValueError, match="positive and finite"):
         Bound.given(bad)
+
+
+# --- labels for others ------------------------------------------------------------------------------
+
+
+def test_released_labels_are_right_as_often_as_the_theorem_allows():
+    k, m, response = 10, 10**6, RandomizedResponse(4.0)
+    exact = np.arange(m) % k
+    told = response(exact, k, coins=coins("labels"))
+    bound = 1 / (1 + (k - 1) * math.exp(-4.0))
+    error = math.sqrt(bound * (1 - bound) / m)
+    right = (told == exact).mean()
+    assert abs(right - bound) < 3 * error
+    assert abs(right - (bound + 0.02)) > 3 * error  # the control: a law that is right more often
+    assert response.probability(k) == pytest.approx(bound, abs=1e-7)
+    # All other labels are equally likely.
+    away = np.bincount((told - exact) % k, minlength=k)[1:]
+    assert stats.chisquare(away).pvalue > 1e-4
+    sizes, errors = response.estimate_sizes(told, k)
+    assert (np.abs(sizes - m / k) < 4 * errors).all()
+
+
+def test_sizes_are_unbiased_and_their_errors_what_they_scatter():
+    k, exact, response = 3, np.repeat([0, 1, 2], [700, 250, 50]), RandomizedResponse(1.0)
+    found = [response.estimate_sizes(response(exact, k, coins=coins(f"{i}")), k) for i in range(400)]
+    sizes, errors = (np.array(each) for each in zip(*found, strict=True))
+    assert np.abs(sizes.mean(axis=0) - [700, 250, 50]).max() < 4 * errors.mean() / 20
+    assert sizes.std(axis=0) == pytest.approx(errors.mean(axis=0), rel=0.15)
+    # The control: counts of released labels are biased.
+    assert np.bincount(response(exact, k, coins=coins()), minlength=k)[2] > 150
+
+
+@pytest.mark.parametrize("size", [1e-9, 0.1, 1.0, 3.6, 10.0, 25.0])
+def test_weights_of_labels_never_exceed_their_epsilon(size):
+    with localcontext() as context:
+        context.prec = 50
+        limit = Decimal(size).exp() * UNIT
+        own = RandomizedResponse(size).own_weight()
+        assert max(UNIT, limit * (1 - Decimal(2) ** -49) - 1) <= own <= limit
+
+
+def test_labels_of_no_use_are_told_and_of_no_privacy_refused():
+    why = RandomizedResponse(0.5).warning(10)
+    said = "labels-epsilon=0.5 with k=10: 15 of 100 labels are right, 10 by chance. From 4.4 on 9 in 10 are."
+    assert why == said
+    assert RandomizedResponse(2.2).warning(10) is None
+    for wrong in (0.0, -1.0, 25.1, math.inf):
+        with pytest.raises(InputError, match="must be in"):
+            RandomizedResponse(wrong)

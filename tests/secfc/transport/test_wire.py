@@ -454,6 +454,9 @@ MESSAGES = {
     summing.NoisyCenters: st.builds(
         summing.NoisyCenters, arrays(dtype=np.float64, axes=(2, 2), elements=finite)
     ),
+    summing.NoisyLabels: st.builds(
+        summing.NoisyLabels, st.lists(st.integers(0, 90)).map(lambda given: np.array(given, np.int8))
+    ),
     union.Offer: st.builds(union.Offer, count, exactly(32), exactly(64)),
     union.KeyPacket: st.builds(union.KeyPacket, count, count, binary),
     union.ShareBlock: st.builds(union.ShareBlock, count, count, text, count, binary),
@@ -739,6 +742,7 @@ def examples():
         overlap.CentroidShares(np.ones((1, 1, 2), np.uint32), np.zeros((1, 1, 2, 2), np.uint32)),
         overlap.CodedPairDistances(np.arange(4, dtype=np.uint32).reshape(1, 4), np.array([2, 2])),
         summing.NoisyCenters(np.ones((1, 2))),
+        summing.NoisyLabels(np.array([1, 0], np.int8)),
         agreement.Commitment(bytes(range(32))),
         agreement.Coin(bytes(range(32))),
         agreement.TossedCoins(np.array([True, False]), np.arange(32, dtype=np.uint8).reshape(1, 32)),
