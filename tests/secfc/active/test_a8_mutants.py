@@ -10,7 +10,6 @@ from dataclasses import replace
 from decimal import Decimal, localcontext
 from fractions import Fraction
 from functools import partial
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -22,7 +21,7 @@ from field.ring.basis import LANE_PRIMES, Basis
 from field.ring.noise import SAMPLED, discrete_gaussian
 from secfc.coded.plan import PublicOwnerLayout
 from secfc.coded.union import Disputes
-from secfc.disclosure.checked.words import CommitteeWords
+from secfc.disclosure.checked.parts import PartKeys
 from secfc.disclosure.noise.budgeted import ReleaseCounts
 from secfc.disclosure.noise.noise import Noise
 from secfc.privacy import Bound, Budget, Neighbors
@@ -93,19 +92,17 @@ def test_what_members_send_a_dealer_depends_on_the_labels_alone(k, members, m, k
     assert any(law != bare[0] for law in bare)
 
 
-def label_shares_are_hidden(monkeypatch, masks=None):
+def label_shares_are_hidden(monkeypatch, hide=PartKeys.hide):
     """Whether, in a whole run, each member's share leaves under a mask that is fresh and sums to zero."""
-    calls, real = [], CommitteeWords.label_share
+    calls = []
 
-    def spy(self, shares):
-        out = real(self, shares)
-        (share,) = shares.values()
-        calls.append((share.copy(), out.words.copy()))
+    def spy(self, context, shares):
+        out = hide(self, context, shares)
+        ((part, share),) = shares.items()
+        calls.append((share.copy(), out[part].copy()))
         return out
 
-    monkeypatch.setattr(CommitteeWords, "label_share", spy)
-    if masks is not None:
-        monkeypatch.setattr(CommitteeWords, "_masks", masks)
+    monkeypatch.setattr(PartKeys, "hide", spy)
     points = np.random.default_rng(0).normal(size=(5, 40, 2))
     alone = secfc.Threshold(2, deviating=0)
     way = secfc.SecFC(k=4, threshold=alone, max_iter=3, init=secfc.RandomLabels())
@@ -132,13 +129,13 @@ def label_shares_are_hidden(monkeypatch, masks=None):
 
 
 def test_members_hide_their_label_shares_in_every_question(monkeypatch):
-    real = CommitteeWords._masks
+    real = PartKeys.hide
 
-    def none(self, shape):
-        return [np.zeros(shape, np.uint64) for _ in self.blocks.parts]
+    def none(self, context, shares):
+        return shares
 
-    def always_the_same(self, shape):
-        return real(SimpleNamespace(context=b"", key=b"", blocks=self.blocks), shape)
+    def always_the_same(self, context, shares):
+        return real(replace(self, key=bytes(32)), b"", shares)
 
     with monkeypatch.context() as patch:
         assert label_shares_are_hidden(patch)

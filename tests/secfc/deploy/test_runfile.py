@@ -73,7 +73,7 @@ def test_the_algorithm_is_that_of_the_words():
     assert made.algorithm.release.reveal_centers
     assert made.derived
     assert made.stakes == Stakes(
-        "own-labels", 1, None, None, True, 3, True, IDENTITIES["server"], clients=3, largest_k=4
+        "own-labels", 1, None, None, True, 3, True, IDENTITIES["server"], clients=3, largest_k=4, deviating=1
     )
 
 
@@ -231,7 +231,7 @@ def test_a_run_that_withstands_fewer_that_deviate_than_a_site_demands_is_refused
     floors = Floors(deviating=1)
     for options in ({"t": 1, "deviating": 1}, {"t": 1}):  # what is not given is what the plan has
         floors.check(build_run(runfile("secfc", options, {})).stakes)
-    for option in ({"deviating": 0}, {"disclosure": "own-labels"}, {"centers": "rounded"}):
+    for option in ({"deviating": 0}, {"disclosure": "final-labels"}, {"centers": "rounded"}):
         with pytest.raises(BelowFloor, match=r"deviating=0.*`deviating`"):
             floors.check(build_run(runfile("secfc", {"t": 1, **option}, {})).stakes)
     Floors().check(build_run(runfile("secfc", {"t": 1, "deviating": 0}, {})).stakes)
