@@ -42,7 +42,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from field.ring.errors import InvalidValue
-from secfc.remedies import PYTHON, Advice, Interface, Remedy
+from secfc.remedies import PYTHON, Advice, Interface, Remedy, agree_in_number
 
 PartyId = str
 
@@ -163,6 +163,9 @@ class ProtocolError(Exception):
 
     promise: Any = None
     excluded: tuple[PartyId, ...] = ()
+
+    def __str__(self) -> str:
+        return agree_in_number(super().__str__())
 
 
 class TooFewReplies(ProtocolError):  # noqa: N818 - named for what happened

@@ -6,6 +6,7 @@ a parameter is set there, and leaves out what cannot be.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from itertools import groupby
@@ -115,11 +116,55 @@ def in_words(
     shown = " with ".join(
         interface.setting(name, value) or PYTHON.setting(name, value) for name, value in parameters.items()
     )
+    rule = agree_in_number(rule)
     statement = f"{shown}: {rule}" if shown else rule
     found = [text for remedy in remedies if (text := remedy_in_words(remedy, interface)) is not None]
     if not found:
         return statement
     return f"{statement.rstrip('.')}. {capitalize_first(join_alternatives(found))}."
+
+
+# What messages count, as alternatives of a pattern, and the verbs that follow.
+THINGS = (
+    "IDs|answers|bits|bytes|categories|cells|centers|centroids|clients|clusters|columns|days|"
+    "deviations|digits|distances|faults|features|files|groups|holders|items|iterations|keys|labels|"
+    "lanes|lines|members|messages|names|numbers|pairs|parties|people|peers|placeholders|places|"
+    "points|questions|ranges|releases|replies|rounds|rows|runs|segments|shares|sites|spheres|starts|steps|"
+    "strings|tables|units|values|workers"
+)
+VERBS = {"are": "is", "were": "was", "have": "has", "do": "does", "miss": "misses"}
+SAME = "answer|begin|come|differ|fit|hold|leave|lie|need|observe|repeat|say|share|stand|take"
+KINDS = (
+    "committee|different|empty|feature|further|hexadecimal|hidden|local|made-up|missing|more|new|other|"
+    "positive|whole"
+)
+QUOTED = r"(?<!\w)'[^'\n]*'(?!\w)|\"[^\"\n]*\""
+ONE = re.compile(
+    rf"{QUOTED}|(?<![\w.,'-])(?<!number )(?<!client )(?<!feature )(?<!line )1( of (?:the )?[\d,.]+)?"
+    rf"((?: (?:{KINDS}))?) ({THINGS})\b(?!')"
+    rf"( (?:{'|'.join(VERBS)}|{SAME})\b)?"
+)
+
+
+def agree_in_number(text: str) -> str:
+    """A message with what it counts in the singular after a 1, and the verb too; what is quoted stays.
+
+    >>> agree_in_number("1 missing values were found, 1 of 20 rows have one, and 1 rows of '1 rows'")
+    "1 missing value was found, 1 of 20 rows has one, and 1 row of '1 rows'"
+    """
+
+    def one(found: re.Match[str]) -> str:
+        if found[3] is None:
+            return found[0]
+        of, adjective, thing, verb = (part or "" for part in found.groups())
+        if not of or of == " of 1":
+            thing = SINGULAR.get(thing, thing.removesuffix("s"))
+        return f"1{of}{adjective} {thing}{verb and ' ' + VERBS.get(verb[1:], f'{verb[1:]}s')}"
+
+    return ONE.sub(one, text)
+
+
+SINGULAR = {"people": "person", "parties": "party", "replies": "reply", "categories": "category"}
 
 
 def remedy_in_words(remedy: Remedy, interface: Interface) -> str | None:

@@ -42,7 +42,8 @@ ROOMS = {
     "secfc.attacks": "secfc.errors field.secrets field.code psu secfc.roles secfc.data secfc.privacy "
     "secfc.algorithm secfc.logs",
     "secfc.secure_sum": "secfc.errors field.secrets field.ring field.code secfc.roles",
-    "secfc.scaling": "secfc.errors field.ring field.secrets secfc.roles secfc.data secfc.privacy "
+    "secfc.scaling": "secfc.errors secfc.remedies field.ring field.secrets secfc.roles secfc.data "
+    "secfc.privacy "
     "secfc.algorithm secfc.secure_sum",
     "secfc.kfed": "secfc.errors field.secrets secfc.roles secfc.data secfc.algorithm secfc.run_summary "
     "secfc.kmeans secfc.attacks",

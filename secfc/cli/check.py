@@ -9,6 +9,7 @@ import shlex
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -119,7 +120,8 @@ def check_files(settings: Settings, bound: float | None) -> CheckedFiles:
         if encoding is not None:
             tried[str(path)] = encoding
     features = features_of(sites, wanted)
-    cautions = (*column_notes(sites, features), *unit_notes(sites, features))
+    scalable = may_scale_robustly(settings)
+    cautions = (*column_notes(sites, features, scalable), *unit_notes(sites, features))
     notes += [caution_text(note) for note in cautions]
     notes += [
         f"{file} was profiled as {encoding} text: look at its letters below"
@@ -128,6 +130,11 @@ def check_files(settings: Settings, bound: float | None) -> CheckedFiles:
     faults = tuple(fault_of(fault, settings.files, interface) for fault in refused)
     proposal = None if not refused else propose_options(settings, bound, sites, wanted, set(tried.values()))
     return CheckedFiles(not refused, faults, tuple(dict.fromkeys(notes)), tuple(sites), proposal)
+
+
+def may_scale_robustly(settings: Settings) -> bool:
+    """Whether a scale that outliers do not move was not asked for, nor one of another kind."""
+    return settings.standardize != "robust" and not settings.to_range and settings.ranges is None
 
 
 def wanted_columns(settings: Settings) -> WantedColumns:
@@ -204,17 +211,19 @@ def propose_options(
 
     Doubt about what files say is not settled here: of two meanings people choose one.
     """
-    from secfc.data.profiles import propose_columns
+    from secfc.data.profiles import has_outliers, held_columns, propose_columns
 
     more = propose_columns(sites, wanted)
     if len(encodings) == 1:
         more["encoding"] = encodings.pop()
     scaled = settings.standardize or settings.to_range or settings.ranges is not None or bound is not None
-    plain, wider = dict(more), more | {"standardize": "standard"}
+    far = any(has_outliers(c) for _, c in chain(*held_columns(sites, features_of(sites, wanted)).values()))
+    plain, wider = dict(more), more | {"standardize": "robust" if far else "standard"}
     # A mean needs a bound or a scale, and where columns are in other units rounding asks for one.
-    for tried in (
-        () if not more else (plain,) if scaled else (wider,) if "missing" in more else (plain, wider)
-    ):
+    tries = [plain] if more and (scaled or "missing" not in more) else []
+    if (more and not scaled) or (far and bound is None and may_scale_robustly(settings)):
+        tries.append(wider)
+    for tried in tries:
         if _would_run(settings, bound, tried):
             return tuple(_written(tried | _whole_lists(_joined_lists(settings, tried))))
     return None

@@ -17,6 +17,7 @@ from secfc.cli.outputs import check_output, csv_of, explaining_writes, json_text
 from secfc.cli.screen import COMPILING, Screen, time_work
 from secfc.cli.settings import IdFiles, Linked, Overwriting, Owners, Printing, load_schema
 from secfc.cli.verbosity import is_quiet
+from secfc.remedies import agree_in_number
 from secfc.tiny_runs import tiny_union
 
 if TYPE_CHECKING:
@@ -279,4 +280,4 @@ def quality_lines(name: str, quality: KeyQuality) -> list[str]:
         )
         if field.hint:
             told.append(f"    {field.hint}")
-    return told
+    return [agree_in_number(line) for line in told]

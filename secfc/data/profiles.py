@@ -25,6 +25,7 @@ from secfc.data.row_reader import DATE, WantedColumns, absent_words, normalize_n
 from secfc.data.sources import COLUMN_FILES, ROW_SOURCES, cell_text, open_parquet
 from secfc.data.tables import UnnamedColumn, find_header
 from secfc.errors import Caution, InputError, UnknownEncoding
+from secfc.remedies import Remedy
 
 MOST_WORDS = 1000  # different texts of a column that are counted
 FEW = 10  # rows, which may all differ by chance
@@ -317,18 +318,30 @@ def held_columns(sites: Sequence[SiteProfile], features: frozenset[str] | None) 
     return found
 
 
-def column_notes(sites: Sequence[SiteProfile], features: frozenset[str] | None) -> Iterator[Caution]:
-    """Cautions about columns that are clustered; features: their names, None for all."""
+def has_outliers(column: ColumnProfile) -> bool:
+    """Whether values lie far beyond most others that are no placeholders."""
+    return column.outliers > sum(count for _, count in column.placeholders)
+
+
+def column_notes(
+    sites: Sequence[SiteProfile], features: frozenset[str] | None, scalable: bool = False
+) -> Iterator[Caution]:
+    """Cautions about columns that are clustered; features: their names, None for all.
+
+    scalable: whether a scale that outliers do not move would help, and was not asked for.
+    """
+    robust: list[Remedy] = [("scale_features", "robust", "use a scale that they do not move")]
     for name, held in held_columns(sites, features).items():
         yield from _placeholder_notes(name, held)
         yield from _use_notes(name, [column for _, column in held])
         far = [
             f"{site} {column.outliers} (from {column.least:g} to {column.most:g})"
             for site, column in held
-            if column.outliers > sum(count for _, count in column.placeholders)
+            if has_outliers(column)
         ]
         if far:
-            yield Caution(f"column {name!r}: values far beyond most others, by site: {', '.join(far)}")
+            said = f"column {name!r}: values far beyond most others, by site: {', '.join(far)}"
+            yield Caution(said, robust if scalable else [])
 
 
 def _placeholder_notes(name: str, held: Held) -> Iterator[Caution]:

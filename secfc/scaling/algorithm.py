@@ -43,6 +43,7 @@ from secfc.data.resolution import (
 from secfc.errors import Caution, InputError
 from secfc.privacy.events import NonPrivate
 from secfc.privacy.ledger import EVERYBODY, Ledger
+from secfc.remedies import agree_in_number
 from secfc.roles.description import LOCAL, RunTerms
 from secfc.roles.exchange import SERVER, PartyId, Role, SimulatedRun
 from secfc.scaling.noisy import NoisyStandardize, ScaleNoise
@@ -110,18 +111,16 @@ class AppliedScaling:
         found = list(self.released(names))
         if self.beyond and self.scaling.outside == "clip":
             found.append(
-                f"{self.beyond} values lie more than {self.scaling.limit:g} units from the center of their "
-                "feature, and were moved to that limit"
+                f"{self.beyond} values lie more than {self.scaling.limit:g} units from the center of the "
+                "feature, moved to that limit"
             )
         if self.beyond and self.scaling.outside == "missing":
             found.append(missing_sentence(self.beyond, self.scaling.limit))
         taken = self.beyond * (self.scaling.outside == "missing")
         if self.missing + taken and self.scaling.fill is not None:
             middle = "median" if is_robust(self.way) else "mean"
-            found.append(
-                f"{self.missing + taken} missing values were taken for the {middle} of their feature"
-            )
-        return (*found, *self.doubts)
+            found.append(f"{self.missing + taken} missing values were taken for the {middle} of the feature")
+        return (*map(agree_in_number, found), *self.doubts)
 
 
 @dataclass(frozen=True)

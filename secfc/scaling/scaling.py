@@ -18,6 +18,7 @@ from secfc.data.federation import Federation
 from secfc.data.inputs import BLOCK_BYTES, Rows, in_memory, names_listed, not_finite
 from secfc.data.party import Party, RowsWithGaps
 from secfc.errors import InputError
+from secfc.remedies import agree_in_number
 
 Array = NDArray[Any]
 Outside = Literal["clip", "refuse", "missing"]
@@ -297,8 +298,8 @@ def names_of(features: tuple[int, ...], names: tuple[str, ...] | None) -> str:
 
 def missing_sentence(count: int, limit: float) -> str:
     """What became of values beyond a limit that are missing."""
-    return (
-        f"{count} values lie more than {limit:g} units from the center of their feature, and count as missing"
+    return agree_in_number(
+        f"{count} values lie more than {limit:g} units from the center of the feature, taken as missing"
     )
 
 

@@ -102,7 +102,7 @@ Quantization(rounding="up") -> rounding='up' must be 'nearest' or 'floor'
 Quantization(rounding=None) -> rounding=None must be 'nearest' or 'floor'
 Release(reveal_centers="yes") -> reveal_centers='yes' is a str: True, False or names of
 Release(reveal_centers=1) -> reveal_centers=1 is an int: True, False or names of clients is
-fit(S(2, 1, release=Release(reveal_centers=["client-0"])), F) -> 1 clients cannot reveal the centers: ell+t
+fit(S(2, 1, release=Release(reveal_centers=["client-0"])), F) -> 1 client cannot reveal the centers: ell+t
 fit(S(2, 1, release=Release(reveal_centers=("nobody","x"))), F) -> nobody, x cannot reveal centers: not a cl
 Release(reveal_centers=3) -> reveal_centers=3 is an int: True, False or names of clients is
 Release(reveal_centers=None) -> reveal_centers=None: True, False or names of clients is

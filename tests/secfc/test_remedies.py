@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import copy
 import itertools
 import re
@@ -21,7 +22,8 @@ from secfc.cli.options import Workers
 from secfc.cli.settings import Settings
 from secfc.deploy.site import SITE_FILE
 from secfc.errors import IncompatibleOptions, InputError
-from secfc.remedies import CLASSES, PYTHON
+from secfc.remedies import CLASSES, PYTHON, SAME, THINGS, VERBS, agree_in_number
+from tests.test_house import SOURCES
 
 CLASH = IncompatibleOptions(
     {"centers": "rounded", "disclosure": secfc.OwnLabels(dealer=None)},
@@ -122,3 +124,38 @@ def test_remedies_of_all_pairs_of_options_are_options_and_help():
             again = settled([*itertools.chain(*kept), *setting])
             assert str(again) != str(error), (said, remedy)
     assert len(clashes) >= 8, clashes
+
+
+def test_messages_have_the_singular_after_a_1():
+    """Whatever is counted in a sentence of the sources; figures, names and what is quoted stay."""
+    for text, want in {
+        "1 values lie beyond, 1 of 20 rows have one": "1 value lies beyond, 1 of 20 rows has one",
+        "k=1 clusters of m=1 points, 1 missing values were": "k=1 cluster of m=1 point, 1 missing value was",
+        "1 of 1 rows are left, 1 replies came": "1 of 1 row is left, 1 reply came",
+    }.items():
+        assert agree_in_number(text) == want
+    for text in (
+        "21 rows are",
+        "0.1 units",
+        "1,001 rows are",
+        "column '1 rows are'",
+        "1 clients' rows are",
+        "client number 1 sent centers",
+        "client 1 takes values",
+    ):
+        assert agree_in_number(text) == text
+    plural = re.compile(
+        rf"(?<![\w.,'-])1(?: (?!of )[a-z]+)? ((?!ones)[A-Za-z]+s) (?:{'|'.join(VERBS)}|{SAME})\b"
+    )
+    counted = set()
+    for path, source in SOURCES.items():
+        for node in ast.walk(ast.parse(source)) if path.startswith(("secfc/", "psu/")) else ():
+            if isinstance(node, ast.JoinedStr):
+                parts = ("1" if isinstance(x, ast.FormattedValue) else x.value for x in node.values)
+                text = "".join(parts)
+                counted |= set(plural.findall(text))
+                assert not plural.search(agree_in_number(text)), text
+    assert counted <= set(THINGS.split("|"))
+    assert {"rows", "values"} <= counted
+    for error in (InputError("1 rows are"), secfc.errors.ProtocolError("1 rows are")):
+        assert str(error) == "1 row is"

@@ -16,7 +16,7 @@ from click import ClickException
 
 from secfc.cli.deploy.record import kept_consents, kept_decisions
 from secfc.cli.deploy.run_file import unscaled_algorithm
-from secfc.cli.errors import RefusedInput, Suspended, tell_notes
+from secfc.cli.errors import RefusedInput, Suspended, caution_text, tell_notes
 from secfc.cli.outputs import csv_of, json_text, write_all
 from secfc.cli.written import own_lines
 from secfc.data.clusters import ClusterProfile
@@ -72,7 +72,7 @@ def scale_new_rows(kept: ModelFile, party: Any) -> Any:
         return party
     scaling = Scaling(**facts)
     if scaling.d == party.points.shape[1] and (far := scaling.far_note([party])) is not None:
-        tell_notes([far])
+        tell_notes([caution_text(far)])
     return scaling.party(party)
 
 

@@ -95,7 +95,7 @@ def test_holders_of_one_id_are_still_compared(mode):
     other = federation.parties[4].points.copy()
     other[0, 1] += 1.0
     arrays = [p.points for p in federation.parties[:4]] + [other]
-    with pytest.raises(secfc.errors.DisputedRows, match="1 IDs have different data"):
+    with pytest.raises(secfc.errors.DisputedRows, match="1 ID has different data"):
         secfc.fit(
             secfc.SecFC(k=2, threshold=1, membership=Private(mode)),
             named(arrays, [p.ids for p in federation.parties]),

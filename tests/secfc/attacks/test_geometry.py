@@ -275,7 +275,7 @@ def test_d_plus_1_known_points_are_needed(full, count, exact):
 def test_without_points_or_replies_the_errors_say_so(full):
     with pytest.raises(ValueError, match="hold no points"):
         locate_points(full.view())
-    with pytest.raises(CannotDecode, match="client-1 saw 1 replies"):
+    with pytest.raises(CannotDecode, match="client-1 saw 1 reply"):
         reconstruct_geometry(full.view("client-1"))
 
 

@@ -60,7 +60,7 @@ run str.npy str.npy -k 2 -> is given twice
 run text.csv bn.csv -k 2 -> text.csv, line 3, column 'x' | is not a number | --exclude | --categorical
 run hole.csv bn.csv -k 2 -> hole.csv, line 3, column 'x' | is empty | --missing mean | --missing drop
 run date.csv bn.csv -k 2 -> line 3, column 'y' | a date or a time | years of age | --exclude
-run ragged.csv bn.csv -k 2 -> line 3: 1 cells, and the first row has 2 | correct the row
+run ragged.csv bn.csv -k 2 -> line 3: 1 cell, and the first row has 2 | correct the row
 run inf.csv bn.csv cn.csv -k 2 -> row 1, feature 'x' | finite | drop the row
 run empty.csv bn.csv -k 2 -> is empty: a client needs at least one point. Leave it out
 run head.csv bn.csv -k 2 -> a header and no data | Leave it out
@@ -222,7 +222,7 @@ deploy init run.toml -> a run file needs --client, --server, --hub, --features
 deploy init run.toml --client a=12 -> 'a=12': NAME=PUBLIC is needed | `secfc deploy key`
 deploy init run.toml --client server=K0 -> server is who serves: use --server, or rename the client
 deploy init run.toml RUN --client a=K0 -> a is given twice
-deploy init run.toml RUN --server 12 -> the identity of server has 1 bytes | `secfc deploy key` shows them
+deploy init run.toml RUN --server 12 -> the identity of server has 1 byte | `secfc deploy key` shows them
 deploy init run.toml RUN --server K0 -> two parties have the same identity
 deploy init run.toml RUN --hub hub -> 'hub' is no address of a hub: write wss://
 deploy init run.toml RUN -k 0 -> k: 0 is not in the range x>=1

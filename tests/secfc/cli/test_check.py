@@ -71,6 +71,23 @@ def test_check_refuses_what_run_refuses(tmp_path: Path, kind: str) -> None:
     assert invoke("check", *paths).exit_code == runs(tmp_path, paths), kind
 
 
+def test_outliers_come_with_a_scale_that_they_do_not_move(tmp_path: Path) -> None:
+    """Proposed where it is not given, and where another scale is none; of clean columns not."""
+    text = "x,y\n" + "".join(f"{i}.5,{i % 2}.25\n" for i in range(30))
+    clean, spoiled = written(tmp_path, text, names="abc"), text + "1e6,0.25\n"
+    assert "--standardize" not in invoke("check", *clean).output
+    paths = written(tmp_path, spoiled, names="abc")
+    for more, told in (([], True), (["--standardize"], True), (["--standardize", "robust"], False)):
+        done = invoke("check", *paths, *more)
+        assert done.exit_code == 2 * told  # one cell leaves the others no steps
+        assert "far beyond most others" in done.output
+        assert ("--standardize robust" in " ".join(done.output.split())) == told
+    assert json.loads(invoke("check", *paths, "--json").stdout)["proposal"] == ["--standardize robust"]
+    gaps = written(tmp_path, spoiled + ",1.25\n", names="abc")
+    proposal = json.loads(invoke("check", *gaps, "--json").stdout)["proposal"]
+    assert runs(tmp_path, gaps, *shlex.split(" ".join(proposal))) == 0
+
+
 def test_a_site_checks_its_file_alone_and_without_a_network(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -88,11 +88,11 @@ def test_a_cell_beyond_the_limit_is_missing_where_that_is_asked_for(tmp_path):
     )
     far = ("--outside", "missing")
     found = asked("--standardize", "robust", *far, "--missing", "mean", "--model", "m.npz")
-    assert any("1 values lie more than 10 units" in note for note in found["notes"])
-    assert any("1 missing values were taken for the median" in note for note in found["notes"])
+    assert any("1 value lies more than 10 units" in note for note in found["notes"])
+    assert any("1 missing value was taken for the median" in note for note in found["notes"])
     done = invoke("predict", "m.npz", *FILES, "--out", "again.csv")
     assert done.exit_code == 0, done.output
-    assert "1 of 120 rows have a value more than 10 units" in " ".join(done.output.split())
+    assert "1 of 120 rows has a value more than 10 units" in " ".join(done.output.split())
     for line in ("--ranges age=0:120,income=0:100000,smoker=0:1", "--bound 200 --columns age"):
         dropped = asked(*line.split(), *far, "--missing", "drop")
         assert dropped["m"] == 119, line

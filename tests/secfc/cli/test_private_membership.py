@@ -147,7 +147,7 @@ def test_different_data_for_one_id_end_with_1_and_name_the_places(held: dict[str
     Path("b.csv").write_text("\n".join(lines) + "\n")
     result = run(*FILES, *PRIVATE, *IDS, "--label-column", "kind")
     assert result.exit_code == 1
-    assert "1 IDs have different data at different holders" in result.stderr
+    assert "1 ID has different data at different holders" in result.stderr
     assert "client 'a', row 12 and client 'b', row 2 (counted from 0) have the same ID" in result.stderr
     assert not Path("secfc-labels.csv").exists()
 

@@ -250,7 +250,7 @@ BAD = [
         "table.parquet b.txt c.txt",
         "table.parquet has 2 columns. Say which one holds the IDs (--id-column)",
     ),
-    ("table.csv ragged.csv b.csv --id-column pid", "ragged.csv, line 3: 1 cells"),
+    ("table.csv ragged.csv b.csv --id-column pid", "ragged.csv, line 3: 1 cell"),
     ("table.csv hole.csv b.csv --id-column pid", "hole.csv, line 3, column 'pid': the cell is empty"),
     ("table.csv quote.csv b.csv --id-column pid", "quote.csv, line 2: not valid CSV"),
     ("twice.csv table.csv b.csv --id-column pid", "several columns 'pid'"),

@@ -64,7 +64,7 @@ def test_a_column_of_nan_throughout_is_not_observed_and_one_with_a_nan_is_refuse
             lambda: secfc.Party("a", A, features=("x", "x")),
             r"2 feature names \(1 of them distinct\), 'x' more",
         ),
-        (lambda: secfc.Party("a", A, features=("x",)), "1 feature names .* for 2 features"),
+        (lambda: secfc.Party("a", A, features=("x",)), "1 feature name .* for 2 features"),
         (
             lambda: secfc.Federation((secfc.Party("a", A), secfc.Party("b", B, features=("x", "y")))),
             "client 'a' names no features and others do",

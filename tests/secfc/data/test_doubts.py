@@ -244,7 +244,7 @@ def test_a_workbook_is_read_by_sheet_and_what_it_hides_is_told(tmp_path: Path) -
     with pytest.warns(Caution) as told:
         read = Federation.from_files(path, dialect=Dialect(sheet="Sheet"))
     assert read.stacked().tolist() == [[0.25, 0.5], [0.75, 1.5], [9, 9.5]]
-    assert ["1 hidden rows" in str(w.message) for w in told] == [True, False]
+    assert ["1 hidden row" in str(w.message) for w in told] == [True, False]
     assert "shows column A as percentages" in str(told[1].message)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", ".*percentages", Caution)

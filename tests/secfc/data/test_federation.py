@@ -266,7 +266,7 @@ def test_largest_sees_both_signs_every_client_and_the_least_integer() -> None:
         ),
         (
             lambda: Federation((Party("a", POINTS), Party("b", POINTS[:, :1]))),
-            "client 'b' has 1 features and client 'a' 2",
+            "client 'b' has 1 feature and client 'a' 2",
         ),
         (
             lambda: Federation.from_arrays([POINTS[:1], POINTS[:1]], ids=[["1"], [1]]),
@@ -274,7 +274,7 @@ def test_largest_sees_both_signs_every_client_and_the_least_integer() -> None:
         ),
         (
             lambda: Federation((Party("a", POINTS),), feature_names=("x",)),
-            "1 feature names .* for 2 features",
+            "1 feature name .* for 2 features",
         ),
         (
             lambda: Federation((Party("a", POINTS),), feature_names=("x", "x")),
@@ -282,7 +282,7 @@ def test_largest_sees_both_signs_every_client_and_the_least_integer() -> None:
         ),
         (
             lambda: Federation.from_arrays([POINTS], server_points=[[1.0]]),
-            "server's points have 1 features and the clients' 2",
+            "server's points have 1 feature and the clients' 2",
         ),
         (
             lambda: Federation.from_arrays([POINTS], server_points=[[1.0, np.nan]]),
@@ -397,7 +397,7 @@ def test_splitting_leaves_the_inputs_alone() -> None:
         (
             {"n": 2, "clusters_per_client": 1},
             InputError,
-            "n=2 clients with at most 1 clusters each cannot hold all k=3 clusters",
+            "n=2 clients with at most 1 cluster each cannot hold all k=3 clusters",
         ),
         ({"clusters_per_client": 0}, InputError, "clusters_per_client=0: at least 1"),
         ({"seed": -1}, InputError, "seed=-1: seeds are not negative"),

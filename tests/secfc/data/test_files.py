@@ -250,7 +250,7 @@ def test_header_of_numbers_is_a_header_if_columns_are_asked_for_by_it(tmp_path: 
 
 
 CSV_ERRORS: list[tuple[str, dict[str, Any], str]] = [
-    ("x,y\n1,2\n3\n", {}, r"a.csv, line 3: 1 cells, and the first row has 2.*correct the row"),
+    ("x,y\n1,2\n3\n", {}, r"a.csv, line 3: 1 cell, and the first row has 2.*correct the row"),
     ("x,y\n1,2\n\n3,4,5\n", {}, r"a.csv, line 4: 3 cells"),
     ("1,2\n3,4,5\n", {}, r"line 2: 3 cells"),
     ("", {}, r"a.csv is empty: a client needs at least one point"),
@@ -583,7 +583,7 @@ def parquet(**columns: Any) -> Callable[[Path], Path]:
         (parquet(x=pa.array([1], pa.date32())), {}, r"column 'x': its type is date32"),
         (parquet(x=pa.array([1], pa.timestamp("s", "UTC"))), {}, r"'x': its type is timestamp"),
         (parquet(x=[1.0, None, None]), {}, r"a.parquet, column 'x': 2 values are missing in rows 0"),
-        (parquet(x=[1, None]), {}, r"column 'x': 1 values are missing"),
+        (parquet(x=[1, None]), {}, r"column 'x': 1 value is missing"),
         (parquet(x=[1.0, np.nan]), {}, r"client 'a', row 1, feature 0: .*NaN"),
         (parquet(x=[1.0], k=[None]), {"id_column": "k"}, r"column 'k', row 0 .*missing"),
         (

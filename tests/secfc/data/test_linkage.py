@@ -112,7 +112,7 @@ def test_another_encoding_is_refused_until_it_is_named(hospitals):
 def test_a_report_counts_and_shows_no_value(hospitals):
     result = invoke("check-ids", "c.csv", "--schema", "s.toml")
     assert result.exit_code == 1
-    assert "c.csv: 6 rows, 3 cannot take part; 2 different keys, 1 rows repeat one" in result.stdout
+    assert "c.csv: 6 rows, 3 cannot take part; 2 different keys, 1 row repeats one" in result.stdout
     assert "number: 4 present, 2 missing, 1 of another form" in result.stdout
     told = result.output + invoke("check-ids", "c.csv", "--schema", "s.toml", "--json").output
     refused = invoke("psu", "a.csv", "c.csv", "--schema", "s.toml", "--mode", "server")

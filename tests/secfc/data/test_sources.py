@@ -164,7 +164,7 @@ def test_arrow_files_are_read_by_batch_with_gaps_and_refused_if_damaged(tmp_path
         out.write_table(table, max_chunksize=3)
     read = Federation.from_files(tmp_path / "a.arrow", gaps=True)
     assert np.array_equal(read.parties[0].points[1:4], [[np.nan, np.nan], [2.5, 0], [3.5, 1]], equal_nan=True)
-    with pytest.raises(InputError, match="1 values are missing"):
+    with pytest.raises(InputError, match="1 value is missing"):
         Federation.from_files(tmp_path / "a.arrow").stacked()
     (tmp_path / "b.feather").write_bytes((tmp_path / "a.arrow").read_bytes()[:-40])
     with pytest.raises(InputError, match="not a readable Arrow file"):

@@ -190,7 +190,7 @@ def test_plans_that_do_not_fit_are_refused_with_the_remedy(parameters, rule):
 
 
 def test_a_committee_needs_clients():
-    with pytest.raises(ValueError, match="n=1 clients: a committee of 2 needs 2"):
+    with pytest.raises(ValueError, match="n=1 client: a committee of 2 needs 2"):
         run(federation(n=1), t=0, ell=1)
     with pytest.raises(ValueError, match="besides the dealer 'client-0' needs 3"):
         run(federation(n=2), t=0, ell=1, dealer="client-0")

@@ -110,7 +110,7 @@ def test_one_extreme_cell_is_a_note_and_clusters_are_those_of_the_clean_data():
     way = secfc.SecFC(3, 1, init=START)
     with pytest.raises(InputError, match="robust"), pytest.warns(Caution):
         secfc.fit(way, federation(spoiled), scale_features="standard")
-    with pytest.warns(Caution, match="1 values lie more than 10 units"):
+    with pytest.warns(Caution, match="1 value lies more than 10 units"):
         found = secfc.fit(way, federation(spoiled), scale_features="robust")
     right = secfc.fit(way, federation(clean), scale_features="robust")
     others = np.arange(150) != 7
@@ -172,19 +172,19 @@ def test_values_beyond_a_limit_are_missing_and_follow_the_rule_for_missing(way):
     lloyd = secfc.Lloyd(3, quantization=secfc.Quantization(coarse="allow"))
     with pytest.warns(Caution) as told:
         found = secfc.fit(lloyd, federation(spoiled), scale_features=way, missing="mean")
-    with pytest.warns(Caution, match="1 missing values"):
+    with pytest.warns(Caution, match="1 missing value"):
         right = secfc.fit(lloyd, federation(gaps, gaps=True), scale_features=way, missing="mean")
-    assert any("1 values lie more than" in str(one.message) for one in told)
+    assert any("1 value lies more than" in str(one.message) for one in told)
     assert (found.flat == right.flat).all()
     found_first = isinstance(way, Standardize)  # then the value is one of those that the scale is made of
     assert found_first or (same_runs(found, right) and found.scaling.scaling == right.scaling.scaling)
-    with pytest.warns(Caution, match=r"1 of 150 rows have .* far outside what the model saw"):
+    with pytest.warns(Caution, match=r"1 of 150 rows has .* far outside what the model saw"):
         again = found.predict(federation(spoiled))
     assert again[0][7] == right.labels[0][7]  # by the scale that was kept
     with pytest.raises(IncompatibleOptions, match="what is missing is refused"):
         secfc.fit(lloyd, federation(spoiled), scale_features=way)
     if not found_first:
-        with pytest.warns(Caution, match="count as missing"):
+        with pytest.warns(Caution, match="taken as missing"):
             dropped = secfc.fit(lloyd, federation(spoiled), scale_features=way, missing="drop")
         assert np.flatnonzero(dropped.flat == -1).tolist() == [7]
     else:
