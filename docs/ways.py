@@ -86,7 +86,7 @@ TREE = Fork(
                 "Might the server join with a client?",
                 Leaf(
                     "AssignmentsOnly(dealer=None)",
-                    "no dealer: for t up to 3, at four to ten times the work",
+                    "no dealer: for t up to 3, at four (t=1) to thirteen times the work",
                     ARGUMENT,
                 ),
                 Fork(

@@ -183,7 +183,7 @@ class TooFewReplies(ProtocolError):  # noqa: N818 - named for what happened
         came = ", ".join(sorted(got)) or "nobody answered"
         super().__init__(
             f"{needed} replies are needed, {len(got)} came ({came}): wait for the silent parties, or "
-            "plan with a smaller ell or t to tolerate more losses"
+            "plan with a smaller ell, t or deviating to tolerate more losses"
         )
         self.needed, self.got = needed, tuple(sorted(got))
 

@@ -174,8 +174,8 @@ class Threshold(ParameterGroup):
         Clients that may deviate while a committee compares, from 0 to t: its labels stay right and show
         nothing more, as each part is played by so many and one.  With 0 one client that deviates can read
         the others' rows.  More than 0 needs a committee and exact centers; without a dealer `AssignmentsOnly`
-        has it, it is 1 at most, and takes 2 t + 2 clients.  None for 1 where a dealer allows that, clients
-        besides it are t + 2 or more and t is not 0; else for 0.
+        has it, it is 1 at most, and takes 2 t + 2 clients, all of whom compare.  None for 1 where t is not 0
+        and clients are enough: besides a dealer t + 2, without one 2 t + 2; else for 0.
 
     Raises
     ------

@@ -258,7 +258,10 @@ class SecFC:
         """How many clients may fall silent once their rows are shared."""
         need = self.restrict_clients(plan.clients).threshold  # the union comes first, and the code is known
         n = plan.code.n if isinstance(plan, CodedPlan) else len(plan.clients)
-        return n - 2 * (need.ell + (need.t or 0) - 1) - 1 - 2 * need.max_cheaters
+        answer = 2 * (need.ell + (need.t or 0) - 1) + 1 + 2 * need.max_cheaters
+        if isinstance(plan, CodedPlan) and plan.deviating and self.disclosure.capabilities.dealer is None:
+            answer = max(answer, 2 * plan.code.t + 1 + plan.deviating)  # so many compare
+        return n - answer
 
     def foreseen(self, plan: Draft, federation: Federation) -> CodedPlan:
         """The plan that the points of all will lead to, for a process that sees all data."""

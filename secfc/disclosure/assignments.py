@@ -3,7 +3,7 @@
 Under masks and tables that a dealer made (`secfc.disclosure.compare.trusted_dealer`), or together without one
 (`secfc.disclosure.dealerless.policy`).  Replies are checked before anything is opened
 (`secfc.disclosure.checked.steps`): false ones end the run, and nobody is named; without a dealer those of
-clients that are no members alone, unless each part is played by two (`Threshold(deviating=1)`).  This policy
+clients that are no members alone, unless each part is played by two, as among 2 t + 2 clients.  This policy
 tolerates clients that fall silent, and ends with clients that lie where it notices them.
 """
 
@@ -49,8 +49,9 @@ class AssignmentsOnly(ExactPolicy):
     with or without the server.  A dealer together with one member of the committee knows every distance.
 
     Without a dealer (`secfc.disclosure.dealerless.policy`) nothing more is learned by the server together
-    with any t clients, t at most 3; a member works two to ten times as long.  With `Threshold(deviating=1)`
-    and 2 t + 2 clients one party that deviates, the server included, learns nothing more either.
+    with any t clients, t at most 3; a member works two to ten times as long.  With 2 t + 2 clients, unless
+    `Threshold(deviating=0)` says otherwise, one party that deviates, the server included, learns nothing more
+    either.
     """
 
     dealer: PartyId | None = SERVER

@@ -55,7 +55,7 @@ class PlanRequest:
         if self.losses > allowed:
             raise InputError(
                 f"losses={self.losses}: {_clients(allowed)} of n={len(self.public.clients)} may be lost"
-                + (dropout_rule(plan) or ", as this algorithm needs the others")
+                + (dropout_rule(plan, allowed) or ", as this algorithm needs the others")
             )
         return plan
 
@@ -93,13 +93,18 @@ def with_clients(public: PublicFacts, n: int) -> PublicFacts:
     return replace(public, clients=kept + more, counts=even_rows(public.m, n), observed=observed)
 
 
-def dropout_rule(plan: Any) -> str:
-    """Why not more clients may be lost."""
+def dropout_rule(plan: Any, allowed: int) -> str:
+    """Why not more clients than these may be lost."""
     if not isinstance(plan, CodedPlan):
         return ""
-    code = plan.code
+    code, answer = plan.code, plan.code.threshold(2) + 2 * plan.liars
+    if code.n - allowed > answer:
+        return (
+            f": 2*t+1+deviating = {code.n - allowed} of {code.n} must compare, with t={code.t}, "
+            f"deviating={plan.deviating}, and {answer} with deviating=0"
+        )
     return (
-        f": 2*(ell+t-1)+1+2*max_cheaters = {code.threshold(2) + 2 * plan.liars} of {code.n} must answer, "
+        f": 2*(ell+t-1)+1+2*max_cheaters = {answer} of {code.n} must answer, "
         f"with ell={code.ell}, t={code.t}, max_cheaters={plan.liars}"
     )
 

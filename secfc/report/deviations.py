@@ -74,7 +74,8 @@ TABLE = (
     ),
     DeviationRow(
         "any one client, or the server, in comparisons, `AssignmentsOnly(dealer=None)` with "
-        "`Threshold(deviating=1)`", "nothing", "nothing, but for one threshold test a point in a start by "
+        "`Threshold(deviating=1)`, the default of `2 t + 2` clients",
+        "nothing", "nothing, but for one threshold test a point in a start by "
         "`CenterSeparation`",
         "each part is played by two, one of whom vouches for what the other says, in each round",
         "noticed", "labels+dealerless+several",
@@ -135,7 +136,7 @@ TABLE = (
         "one client of the committee that compares, where each part is played by one", "labels",
         "**how near a row is to a border, and so rows**, in some hundred steps; where labels stay shared, in "
         "one try, whether the only row that changed its label is one of its choice",
-        "`Threshold(deviating=1)`, the default with a dealer and exact centers; without a dealer only "
+        "`Threshold(deviating=1)`, the default of clients enough and exact centers; without a dealer only "
         "`AssignmentsOnly` has it, from `2 t + 2` clients on",
         "unnoticed", "labels+alone|owners+alone|final+alone",
     ),
@@ -310,11 +311,10 @@ def scale_kinds(way: Any) -> frozenset[str]:
 
 def _several_wanted(algorithm: SecFC) -> bool:
     """Whether several play each part of a committee, if there are clients enough."""
-    policy, asked = algorithm.capabilities.policy, algorithm.threshold.deviating
-    if algorithm.quantization.centers != "exact" or not policy.capabilities.checks_words:
+    asked = algorithm.threshold.deviating
+    if algorithm.quantization.centers != "exact":
         return False
-    # By default nobody plays a part beside another where nobody deals.
-    return policy.capabilities.dealer is not None if asked is None else asked > 0
+    return algorithm.capabilities.policy.capabilities.checks_words and asked != 0
 
 
 def rows_about(kinds: Collection[str]) -> tuple[DeviationRow, ...]:

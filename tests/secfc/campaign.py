@@ -824,7 +824,7 @@ SCENARIOS = {
         vary(BASE, init=Bisecting(), disclosure=secfc.AssignmentsOnly(), centers="rounded")
     ),
     "bisecting, nobody deals": Scenario(
-        vary(BASE, init=Bisecting(), disclosure=secfc.AssignmentsOnly(dealer=None), n_init=1)
+        vary(BASE, init=Bisecting(), disclosure=secfc.AssignmentsOnly(dealer=None), deviating=0, n_init=1)
     ),
     "bisecting, distances": Scenario(vary(BASE, init=Bisecting())),
     "k chosen": Scenario(

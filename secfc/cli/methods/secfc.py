@@ -102,7 +102,7 @@ class SecFCOptions(Coalition, LloydSteps, NoiseOptions):
         "Clients that may deviate while a committee compares: A + 1 of them play each part, and false words "
         "end the run before a label. From 0 to t, by default 1 where clients are enough; with 0 one that "
         "deviates can read the others' rows. Without a dealer for --disclosure assignments alone, 1 at most, "
-        "of 2 t + 2 clients, and by default 0.")
+        "of 2 t + 2 clients.")
     centers: str = option("exact", ["exact", "rounded"], group=CLUSTERS, help=
         "What distances are measured to. rounded: means on a grid of 1/16 step, of narrower numbers: about "
         "half the time and traffic where points are many; labels are those of plaintext k-means that rounds "

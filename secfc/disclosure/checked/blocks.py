@@ -110,14 +110,9 @@ def cheapest_blocks(available: int, t: int, deviating: int, traffic: Traffic) ->
 
 
 def largest_deviating(n: int, t: int, dealer: PartyId | None, *, most: int) -> int:
-    """How many clients that deviate can be told from honest ones among n clients, up to so many.
-
-    0 where nobody deals: parts played by two cost a committee several times the work, so it is asked for.
-    """
-    if dealer is None:
-        return 0
+    """How many clients that deviate can be told from honest ones among n clients, up to so many."""
     besides = n - (dealer not in (None, SERVER))
-    return max(0, min(most, t, besides - max(1, t) - 1))
+    return max(0, min(most, t, besides - (2 * t if dealer is None else max(1, t)) - 1))
 
 
 def check_deviating(n: int, t: int, deviating: int, dealer: PartyId | None) -> None:

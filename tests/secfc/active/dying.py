@@ -49,7 +49,7 @@ POLICIES = {
         disclosure=secfc.AssignmentsOnly(), deviating=0, n_init=2, reveal_centers=True
     ),
     "labels only, a client deals": scenario(disclosure=secfc.AssignmentsOnly("client-6")),
-    "labels only, nobody deals": scenario(disclosure=secfc.AssignmentsOnly(dealer=None)),
+    "labels only, nobody deals": scenario(disclosure=secfc.AssignmentsOnly(dealer=None), deviating=0),
     "final labels": scenario(disclosure=secfc.FinalLabelsOnly(), expected=first_and_last),
     "own labels": scenario(disclosure=secfc.OwnLabels(), expected=sizes_between, reveal_centers=True),
     "own labels, splitting": scenario(

@@ -138,9 +138,9 @@ def all_of_them(plan, gone, reports, spared=()):
     return {*gone, *(c for c, report in reports.items() if report.missing.size)}
 
 
-def many_die(disclosure):
+def many_die(way):
     """n=9, t=1: three replies decode, and all but three die, also members of every committee."""
-    case = scenario(n=9, t=1, disclosure=disclosure)
+    case = scenario(n=9, t=1, **way)
     network = Network({}, False)
     case.run(network)
     count = len(network.passed)
@@ -149,12 +149,16 @@ def many_die(disclosure):
         check(case, deaths, case.run(deaths))
 
 
-@pytest.mark.parametrize("disclosure", [secfc.AssignmentsOnly(), secfc.AssignmentsOnly(dealer=None)])
-def test_many_more_may_die_where_the_code_leaves_room(disclosure, monkeypatch):
-    many_die(disclosure)
+@pytest.mark.parametrize(
+    "way",
+    [{"disclosure": secfc.AssignmentsOnly()}, {"disclosure": secfc.AssignmentsOnly(None), "deviating": 0}],
+    ids=["dealt", "undealt"],
+)
+def test_many_more_may_die_where_the_code_leaves_room(way, monkeypatch):
+    many_die(way)
     monkeypatch.setattr(compared, "exclude_dropouts", all_of_them)
     with pytest.raises(TooFewReplies, match="3 replies are needed"):
-        many_die(disclosure)
+        many_die(way)
 
 
 def lose_keys(case, client="client-0"):

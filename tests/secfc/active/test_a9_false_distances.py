@@ -197,9 +197,7 @@ def test_a_member_reads_where_nobody_deals_and_none_vouches_for_its_bits():
 @pytest.mark.parametrize(("n", "t"), [(4, 1), (6, 2)])
 def test_where_each_part_is_played_by_two_a_member_is_refused_before_a_label(n, t):
     for seed in range(short(2, nightly=100)):
-        reader, told, _, error = attack(
-            seed, n=n, dealer=None, threshold=secfc.Threshold(t=t, deviating=1), member=True
-        )
+        reader, told, _, error = attack(seed, n=n, dealer=None, threshold=secfc.Threshold(t), member=True)
         assert "told different ones; nothing of this step was opened" in str(error)
         assert "client-0" in error.parties
         assert reader.found == []
@@ -208,7 +206,7 @@ def test_where_each_part_is_played_by_two_a_member_is_refused_before_a_label(n, 
 
 def test_where_each_part_is_played_by_two_who_responds_is_refused_too():
     for seed in range(short(1, nightly=100)):
-        reader, told, _, error = attack(seed, n=6, dealer=None, threshold=secfc.Threshold(t=2, deviating=1))
+        reader, told, _, error = attack(seed, n=6, dealer=None, threshold=secfc.Threshold(t=2))
         # It tells the other that plays its part false replies, and does not use them itself.
         assert "two were told different keys, or different parts of replies" in str(error)
         assert reader.found == []

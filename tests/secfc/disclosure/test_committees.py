@@ -89,7 +89,7 @@ def test_the_factor_of_the_start_is_no_other_comparison():
 def test_without_a_dealer_the_committee_keeps_its_own_replies():
     faults = changing("CompareQuery", lambda b: altered(b, members=numbers(0, 1, 6)))
     with pytest.raises(FaultyServer, match="other players than the first that did not fall silent"):
-        run(federation(), AssignmentsOnly(None), faults=faults)
+        run(federation(), AssignmentsOnly(None), deviating=0, faults=faults)
 
 
 @pytest.mark.parametrize("members", [(0,), (0, 1), (0, 1, 7)])
@@ -134,9 +134,9 @@ def test_a_field_without_comparisons_is_refused_also_in_plaintext(algorithm, pol
 def test_a_silent_responder_does_not_leave_some_members_with_keys(lost):
     # One member misses it, the others go on to deal keys; then the same committee meets again.
     data = federation()
-    full = run(data, AssignmentsOnly(None))
+    full = run(data, AssignmentsOnly(None), deviating=0)
     result = run(
-        data, AssignmentsOnly(None),
+        data, AssignmentsOnly(None), deviating=0,
         faults=lambda e: () if e.kind == "MaskedDistances" and e.sender == lost and e.round < ITERATE + STRIDE
         else (e,),
     )  # fmt: skip

@@ -29,7 +29,8 @@ from tests.small import federation
 
 
 def run(data, *, k=3, t=1, ell=1, max_iter=6, seed=0, faults=None, **parameters):
-    parameters = {"init": secfc.RandomLabels(), **parameters}
+    # Parts played by two have tests of their own, in test_dealerless_witnessed.
+    parameters = {"init": secfc.RandomLabels(), "deviating": 0, **parameters}
     way = build_algorithm(
         secfc.SecFC,
         k=k,

@@ -258,6 +258,11 @@ IMPOSSIBLE = [
         S(4, 2, runtime=secfc.Runtime(workers=6)), 10, 1000, 2, "5 of 6",
         ["losses=1 (not 2)", "t=1 (not 2)", "workers=7 (not 6)"],
     ),
+    (
+        S(4, 1, disclosure=secfc.AssignmentsOnly(None)), 4, 1000, 1,
+        "4 of 4 must compare, with t=1, deviating=1, and 3 with deviating=0",
+        ["losses=0 (not 1)", "n=5 (not 4)"],
+    ),
     (S(4, 4, disclosure="final-labels"), 10, 1000, 0, "from 1 to 3", ["t=3 (not 4)"]),
     (S(4, Threshold(2, 3), disclosure="final-labels"), 10, 1000, 0, "ell=3", ["ell=1 (not 3)"]),
     (S(4), 2, 1000, 0, "cannot hide", ["n=3 (not 2)"]),

@@ -77,10 +77,10 @@ def test_of_the_night() -> None:
     [
         (secfc.SecFC(3), {"labels", "dealt", "several"}),
         (secfc.SecFC(3, secfc.Threshold(deviating=0)), {"labels", "dealt", "alone"}),
-        (secfc.SecFC(3, disclosure=secfc.AssignmentsOnly(dealer=None)), {"labels", "dealerless", "alone"}),
+        (secfc.SecFC(3, disclosure=secfc.AssignmentsOnly(dealer=None)), {"labels", "dealerless", "several"}),
         (
-            secfc.SecFC(3, secfc.Threshold(deviating=1), disclosure=secfc.AssignmentsOnly(dealer=None)),
-            {"labels", "dealerless", "several"},
+            secfc.SecFC(3, secfc.Threshold(deviating=0), disclosure=secfc.AssignmentsOnly(dealer=None)),
+            {"labels", "dealerless", "alone"},
         ),
         (secfc.SecFC(3, disclosure=secfc.OwnLabels()), {"owners", "dealt", "several"}),
         (
@@ -106,7 +106,7 @@ def test_rows_of_parts_played_by_two_are_told_where_it_is_so() -> None:
         next(row for row in TABLE if text in row.who)
         for text in ("`AssignmentsOnly(dealer=None)` with", "parts are played by two", "played by one")
     )
-    for dealer, deviating, told in ((None, 1, two), (None, None, alone), ("server", 1, dealt)):
+    for dealer, deviating, told in ((None, None, two), (None, 0, alone), ("server", None, dealt)):
         way = secfc.SecFC(
             3, secfc.Threshold(deviating=deviating), disclosure=secfc.AssignmentsOnly(dealer=dealer)
         )

@@ -120,10 +120,13 @@ def test_whoever_is_not_refused_has_a_shape(n, dealer):
             check_deviating(n, t, a, dealer)
 
 
-def test_where_nobody_deals_none_may_deviate_by_default():
-    for n, t in ((4, 1), (6, 2), (12, 3)):
-        assert largest_deviating(n, t, None, most=1) == 0
-        assert largest_deviating(n, t, SERVER, most=1) == 1
+def test_by_default_one_may_deviate_where_clients_are_enough():
+    for n, t in ((4, 1), (6, 2), (8, 3)):
+        assert largest_deviating(n, t, None, most=1) == 1
+        assert largest_deviating(n - 1, t, None, most=1) == 0
+        assert largest_deviating(n, 0, None, most=1) == 0
+        assert largest_deviating(t + 2, t, SERVER, most=1) == 1
+        assert largest_deviating(t + 1, t, SERVER, most=1) == 0
 
 
 def test_where_nobody_deals_one_may_deviate_of_2t_and_2_clients():
