@@ -72,7 +72,7 @@ async def run_party(
     links: Mapping[PartyId, Link],
     *,
     patience: float = 600.0,
-    grace: float = 5.0,
+    grace: float | None = None,
     pulse: float = 30.0,
     rejoin: float = 60.0,
     suspend: bool = False,
@@ -83,13 +83,14 @@ async def run_party(
 
     patience: seconds to wait for the messages of one exchange; then the role judges what came.  Others may be
     waiting for the same peer at that time, so give the server more than clients.  grace: seconds to wait for
-    the rest once as many came as the exchange calls enough; one that calls none enough waits for all that are
-    there.  pulse: seconds of silence after which a connection counts as broken; all parties agree on about
-    the same.  rejoin: seconds after that in which the peer may come back: whoever accepts its new connection,
-    and knows that it is that peer's, calls `Link.renew_connection`; 0 where nobody does.  suspend: of a role
-    that keeps a journal, whether it ends where a peer is lost that is neither given up nor said that it ended
-    by an error; else the role judges.  maximum: bytes of a message, sent or received.  meter: told what this
-    party's time goes into.
+    the rest once as many came as the exchange calls enough, a pulse by default: so long does it take to
+    notice what was cut off on the way to them, and to hear it again; an exchange that calls none enough waits
+    for all that are there.  pulse: seconds of silence after which a connection counts as broken; all parties
+    agree on about the same.  rejoin: seconds after that in which the peer may come back: whoever accepts its
+    new connection, and knows that it is that peer's, calls `Link.renew_connection`; 0 where nobody does.
+    suspend: of a role that keeps a journal, whether it ends where a peer is lost that is neither given up nor
+    said that it ended by an error; else the role judges.  maximum: bytes of a message, sent or received.
+    meter: told what this party's time goes into.
 
     Raises what the role raises, ValueError for a message to be sent that is larger than the maximum;
     PartiesAway, if it suspends.
@@ -102,7 +103,7 @@ async def run_party(
         for work in (link.write_frames(), link.watch(pulse))
     ]
     try:
-        result = await _exchange_all(role, post, meter, patience, grace, suspend)
+        result = await _exchange_all(role, post, meter, patience, pulse if grace is None else grace, suspend)
         await post.await_goodbyes(readers, patience)
         return result
     except Exception as error:

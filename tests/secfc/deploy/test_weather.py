@@ -41,7 +41,7 @@ pytestmark = pytest.mark.deployment
 
 # A second of the defaults.
 SECOND = 1.0 if NIGHTLY else 0.1
-CLOCKS = {"pulse": 30 * SECOND, "rejoin": 60 * SECOND, "patience": 600 * SECOND, "grace": 5 * SECOND}
+CLOCKS = {"pulse": 30 * SECOND, "rejoin": 60 * SECOND, "patience": 600 * SECOND}
 WAY = secfc.SecFC(k=3, threshold=1, max_iter=4)
 
 
@@ -198,9 +198,9 @@ def test_noise_of_a_peer_breaks_its_connection_and_what_it_really_says_is_heard(
     assert asyncio.run(run()) == b"word"
 
 
-def lying_hub(monkeypatch, change, at):
+def lying_hub(monkeypatch, change, at, **more):
     """A run whose hub hands on something else, once, of a large piece after so many bytes."""
-    hand_on, seen, lied = ForwardingPipe._hand_on, [0], []
+    hand_on, seen, lied, watched = ForwardingPipe._hand_on, [0], [], []
 
     def lies(self, piece):
         seen[0] += len(piece)
@@ -212,18 +212,17 @@ def lying_hub(monkeypatch, change, at):
     async def run():
         roles = seal_roles(roles_of(WAY, FED), b"plan", {name: SeededCoins(9, name) for name in NAMES})
         async with hub(*NAMES).serving() as server:
-            # Others wait longer than it takes to notice.
-            return await everybody(roles, url_of(server), **{**CLOCKS, "grace": 50 * SECOND})
+            watch = lambda peer, what: watched.append(what)  # noqa: E731
+            return await everybody(roles, url_of(server), watch=watch, **{**CLOCKS, **more})
 
     monkeypatch.setattr(ForwardingPipe, "_hand_on", lies)
     got = asyncio.run(run())
     assert lied
-    return got
+    return got, watched
 
 
 CHEATS = {
     "cut": lambda piece: [piece[: len(piece) // 2]],
-    "lost": lambda piece: [],
     "said twice": lambda piece: [piece, piece],
     "turned round": lambda piece: [piece[::-1]],
     "begun again": lambda piece: [piece[: len(piece) // 2], piece],
@@ -231,8 +230,18 @@ CHEATS = {
 
 
 @pytest.mark.parametrize("cheat", ["cut", *by_night(*(name for name in CHEATS if name != "cut"))])
-def test_what_a_hub_does_to_a_frame_costs_a_connection_and_nobody_its_place(monkeypatch, cheat):
-    exact(lying_hub(monkeypatch, CHEATS[cheat], 150_000))
+def test_a_frame_that_a_hub_cuts_or_changes_is_said_again_within_default_clocks_and_all_keep_their_places(
+    monkeypatch, cheat
+):
+    got, watched = lying_hub(monkeypatch, CHEATS[cheat], 150_000)
+    exact(got)
+    assert "came back" in watched
+
+
+@pytest.mark.nightly
+def test_whose_message_is_cut_loses_its_place_where_others_wait_for_less_than_a_pulse(monkeypatch):
+    with pytest.raises(ProtocolError):
+        lying_hub(monkeypatch, CHEATS["cut"], 150_000, grace=5 * SECOND, patience=100 * SECOND)
 
 
 @pytest.mark.parametrize(
