@@ -58,7 +58,7 @@ from secfc.secure_sum.protocol import (
 
 Array = NDArray[Any]
 
-MAGNITUDES, MOMENTS, COMPARE = (PREPARE + 1 + ROUNDS * step for step in range(3))
+MAGNITUDES, MOMENTS = PREPARE + 1, PREPARE + 1 + ROUNDS
 PHASE = "scale"
 # Of a disjunction, which is wrong with probability 1 / modulus: about 2**-60.
 WIDE = 1 << 40
@@ -137,6 +137,20 @@ class ScaledPlan:
         counted = self.terms.way.capabilities.counted
         return sum(self.terms.public.counts) if counted else len(self.clients) * moments.ROWS
 
+    @property
+    def moments_round(self) -> int:
+        """The round with which the sum of moments begins: after all waves of the one before."""
+        return MOMENTS if self.magnitudes is None else last_round(self.magnitudes, MAGNITUDES) + 1
+
+    @property
+    def digests_round(self) -> int:
+        """The round of digests, after all sums."""
+        return (
+            self.moments_round + ROUNDS
+            if self.sums is None
+            else last_round(self.sums, self.moments_round) + 1
+        )
+
     def columns(self, name: PartyId) -> tuple[int, ...]:
         """The numbers of a client's features, in the order of its columns."""
         if self.observed is None:
@@ -196,10 +210,12 @@ def scale_at_client(way: Any, plan: ScaledPlan, party: Party, *, coins: Coins) -
         totals[:, way.degree + 1 :] = 0
     if plan.sums is not None:
         residues = plan.sums.code.basis.reduce(totals[shared].reshape(-1))
-        sums = yield from open_sum(plan.sums, me, residues, MOMENTS, coins, phase=PHASE)
+        sums = yield from open_sum(plan.sums, me, residues, plan.moments_round, coins, phase=PHASE)
         totals[shared] = plan.sums.code.basis.lift_signed(sums).reshape(-1, 3)
     if plan.magnitudes is not None:
-        yield from compare_digests(plan, plan.magnitudes.committee, me, exponents[shared], totals[shared])
+        yield from compare_digests(
+            plan, plan.magnitudes.committee, me, exponents[shared], totals[shared], plan.digests_round
+        )
         check_possible(plan, way.degree, totals[shared])
     elsewhere = np.ones(plan.d, bool)
     elsewhere[mine + shared] = False
@@ -283,9 +299,9 @@ def noisy_scale_at_client(
 
     own = noisy.add_noise_part(noisy.client_statistics(parts(), noise.kinds, noise.features), noise, coins)
     residues = sums.code.basis.reduce(own)
-    opened = yield from open_sum(sums, me, residues, MOMENTS, coins, phase=PHASE)
+    opened = yield from open_sum(sums, me, residues, plan.moments_round, coins, phase=PHASE)
     totals = sums.code.basis.lift_signed(opened).astype(object)
-    yield from compare_digests(plan, sums.committee, me, np.zeros(0, np.int64), totals)
+    yield from compare_digests(plan, sums.committee, me, np.zeros(0, np.int64), totals, plan.digests_round)
     check_possible(plan, 0, np.array([[int(totals[0]), 0, 0]], object))
     return noisy.scaling_from_sums(way, noise, totals, features, plan.d)
 
@@ -306,7 +322,7 @@ def compare_digests(
     me: PartyId,
     exponents: Array,
     totals: Array,
-    number: int = COMPARE,
+    number: int,
 ) -> Role[None]:
     """Raises SuspectedParties if another client opened other sums: who added them, or said whose to add."""
     state = hashlib.blake2b(description_digest(plan.description), digest_size=32, person=b"secfc scales")
@@ -324,7 +340,7 @@ def help_to_scale(plan: ScaledPlan) -> Role[None]:
     if plan.magnitudes is not None:
         yield from settle_sum(plan.magnitudes, MAGNITUDES, phase=PHASE)
     if plan.sums is not None:
-        number = MOMENTS if plan.magnitudes is not None or plan.noise is not None else MAGNITUDES
+        number = plan.moments_round if plan.magnitudes is not None or plan.noise is not None else MAGNITUDES
         for _ in range(STEPS if number == MAGNITUDES else 1):
             yield from settle_sum(plan.sums, number, phase=PHASE)
             number = last_round(plan.sums, number) + 1

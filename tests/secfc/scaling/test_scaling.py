@@ -29,7 +29,7 @@ from secfc.scaling.algorithm import Scaled, apply_scaling
 from secfc.scaling.roles import MAGNITUDES, MOMENTS, ScaledPlan, scale_at_client
 from secfc.scaling.scaling import Scaling
 from secfc.scaling.ways import FillMeans, Range, Standardize
-from secfc.secure_sum.protocol import SumPlan, add_shares, encode_disjunction
+from secfc.secure_sum.protocol import SumPlan, add_shares, encode_disjunction, last_round
 from secfc.transport import wire
 from secfc.transport.simulate import simulate
 from tests.small import same_runs
@@ -659,3 +659,22 @@ def test_new_points_far_outside_what_the_model_saw_are_told():
     new[2] = new[2] + [[0, 0, 1e9, 0]] * (np.arange(len(new[2])) < 2)[:, None]
     with pytest.warns(Caution, match="2 of 150 rows have a value more than 10 units"):
         result.predict(secfc.Federation.from_arrays(new))
+
+
+def test_sums_of_several_waves_find_the_same_scale(monkeypatch):
+    """A sum of several waves takes more rounds: the next began before it ended, and the run with it."""
+    way = secfc.SecFC(3, 1, init=START)
+    one = secfc.fit(way, federation(), scale_features="standard")
+    monkeypatch.setattr("secfc.secure_sum.plan.WAVE", 2)
+    several = secfc.fit(way, federation(), scale_features="standard")
+    assert several.scaling.scaling == one.scaling.scaling
+    assert (several.flat == one.flat).all()
+
+
+@pytest.mark.parametrize(("n", "more"), [(512, 0), (513, 1)])
+def test_a_second_sum_begins_after_all_waves_of_the_first(n, more):
+    clients = tuple(f"c{i}" for i in range(n))
+    sums = SumPlan.of(clients, 1, committee=3, t=1)
+    plan = ScaledPlan(clients, 1, None, None, sums, sums, 0, None, None)
+    assert plan.moments_round == last_round(sums, MAGNITUDES) + 1 == MAGNITUDES + 4 + more
+    assert plan.digests_round == last_round(sums, plan.moments_round) + 1 == MAGNITUDES + 8 + 2 * more
