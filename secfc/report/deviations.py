@@ -141,6 +141,14 @@ TABLE = (
         "unnoticed", "labels+alone|owners+alone|final+alone",
     ),
     DeviationRow(
+        "one of the `t + 1` members that have parts of replies, without a dealer, by other bits of its part "
+        "than it answers for, where it alone has it", "labels",
+        "**every row from labels, chosen rows to the last bit from sizes**; where neither is told, which "
+        "points are nearer to what it chooses, from the last labels",
+        "only `AssignmentsOnly` has `Threshold(deviating=1)`; under the others nobody else knows its part",
+        "unnoticed", "labels+dealerless+alone|owners+dealerless|final+dealerless",
+    ),
+    DeviationRow(
         "the dealer: the server by false tables, the client of `dealer=` also by false replies of its own",
         "labels",
         "what `Distances()` shows, up to rotation",

@@ -15,6 +15,7 @@ import pytest
 import secfc
 from secfc.coded.messages import MaskedDistances
 from secfc.coded.queries import Operation, Query
+from secfc.disclosure.owner_labels import dealerless
 from secfc.disclosure.owner_labels.messages import SizeShare
 from secfc.kmeans.starts import RandomLabels
 from secfc.roles.exchange import SERVER
@@ -89,8 +90,23 @@ class Reader:
         return np.rint(np.linalg.solve(left, np.array(right, float))).astype(int)
 
 
-def attack(seed, dealer=SERVER, n=4, rows=6, d=2, victim=3):
-    """A run with that client: its notebook; rounds in which sizes were told; the row; the error, if any."""
+class Member:
+    """A client that has a part of all distances, and deals other bits than those that it answers for."""
+
+    def __init__(self, reader, number):
+        self.reader, self.number, self.real = reader, number, dealerless.winner_bits
+
+    def __call__(self, joint, contest, basis, part, m):
+        if joint.player.me == self.number and self.reader.offsets is not None:
+            part = self.reader.falsify(MaskedDistances(part), None).values
+        return (yield from self.real(joint, contest, basis, part, m))
+
+
+def attack(seed, dealer=SERVER, n=4, rows=6, d=2, victim=3, member=False):
+    """A run with that client: its notebook; rounds in which sizes were told; the row; the error, if any.
+
+    member: whether it is one that has a part of all distances, where nobody deals.
+    """
     arrays = grouped_rows(seed, n, rows, d, 4)
     way = secfc.SecFC(
         k=K,
@@ -102,8 +118,9 @@ def attack(seed, dealer=SERVER, n=4, rows=6, d=2, victim=3):
     )
     stage = Stage(way, arrays, 16.0)
     # It responds, as the first three do, and adds up no part of replies, as the first two do.
-    me = stage.federation.names[2]
-    reader = Reader(stage.plan, me, arrays[2], victim, dealer)
+    place = 0 if member else 2
+    me = stage.federation.names[place]
+    reader = Reader(stage.plan, me, arrays[place], victim, SERVER if member else dealer)
 
     def evil(role):
         try:
@@ -111,7 +128,7 @@ def attack(seed, dealer=SERVER, n=4, rows=6, d=2, victim=3):
             while True:
                 send = dict(out.send)
                 for to, body in send.items():
-                    if isinstance(body, MaskedDistances) and reader.offsets is not None:
+                    if isinstance(body, MaskedDistances) and reader.offsets is not None and not member:
                         send[to] = reader.falsify(body, last)
                         reader.lied_in = reader.lied_in or last.round
                 inbox = yield replace(out, send=send)
@@ -124,11 +141,14 @@ def attack(seed, dealer=SERVER, n=4, rows=6, d=2, victim=3):
         except StopIteration as done:
             return done.value
 
-    told, error = stage.run(me, evil, SizeShare)
+    with pytest.MonkeyPatch.context() as patch:
+        if member:
+            patch.setattr(dealerless, "winner_bits", Member(reader, place))
+        told, error = stage.run(me, evil, SizeShare)
     return reader, told, stage.X[victim], error
 
 
-@pytest.mark.parametrize("dealer", [SERVER, None, *by_night("client-3")])
+@pytest.mark.parametrize("dealer", [SERVER, *by_night(None, "client-3")])
 def test_without_the_check_it_reads_a_row_to_the_last_bit(dealer, monkeypatch):
     """Positive control: all parties end, and nobody complains."""
     monkeypatch.setattr("field.code.reply_check.CheckWeights.fits", lambda *_: True)
@@ -146,3 +166,10 @@ def test_it_is_refused_before_its_first_false_question_opens_a_size(dealer):
         assert reader.lied_in is not None
         # Sizes are told in the last round of a question.
         assert all(number < reader.lied_in for number in told)
+
+
+def test_a_member_reads_where_nobody_deals_and_none_vouches_for_its_bits():
+    """What is not stopped: replies are checked, but a member alone has its part of them."""
+    reader, _, truth, error = attack(0, dealer=None, rows=4, d=1, victim=7, member=True)
+    assert error is None
+    assert (reader.read() == truth).all()
