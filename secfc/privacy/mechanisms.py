@@ -183,7 +183,8 @@ def _deviation(sensitivity: float, noise_multiplier: float) -> Deviation:
 # Labels for others: each row's own, or another.
 
 UNIT = 1 << 24  # the weight of every label but a row's own
-MOST_RESPONSE = 25.0  # from here on no label of a billion is another, and weights leave 64 bits
+# Below, labels say nothing; beyond, hardly one of a billion is another, and weights leave 64 bits.
+LEAST_RESPONSE, MOST_RESPONSE = 1e-3, 25.0
 
 
 @dataclass(frozen=True)
@@ -199,10 +200,10 @@ class RandomizedResponse:
 
     def __post_init__(self) -> None:
         check_fields(self, {"epsilon": REAL})
-        if not 0 < self.epsilon <= MOST_RESPONSE:
+        if not LEAST_RESPONSE <= self.epsilon <= MOST_RESPONSE:
             raise InputError(
-                f"epsilon={self.epsilon:g} of labels must be in (0, {MOST_RESPONSE:g}]: beyond, labels are "
-                "exact, and nothing protects them. Give less, such as 3.0"
+                f"epsilon={self.epsilon:g} of labels must be in [{LEAST_RESPONSE:g}, {MOST_RESPONSE:g}]: "
+                "below, labels are random, beyond, nothing protects them. Give a number such as 3.0"
             )
 
     def own_weight(self) -> int:
@@ -221,7 +222,7 @@ class RandomizedResponse:
         """Released labels (m,) int32 for exact ones (m,) in [0, k)."""
         own = self.own_weight()
         drawn = _draw_below(own + (k - 1) * UNIT, len(labels), coins)
-        # Less than 2**60 + k 2**24, so an int64 holds it.
+        # Less than 2**61 + k 2**24, so an int64 holds it.
         away = np.where(drawn < own, 0, (drawn - own) // UNIT + 1)
         return np.asarray((labels + away) % k, np.int32)
 
