@@ -60,6 +60,9 @@ def broadcast_abort(
         while True:
             try:
                 exchange = role.send(inbox)
+                number = exchange.round
+                # Whoever opens what comes raises here where that is not the sender's.
+                inbox = yield replace(exchange, heed=others)
             except StopIteration as done:
                 result: R = done.value
                 return result
@@ -68,8 +71,6 @@ def broadcast_abort(
                     word = abort_message(error, number)
                     yield Exchange(dict.fromkeys(peers, word), round=END, phase="end")
                 raise
-            number = exchange.round
-            inbox = yield replace(exchange, heed=others)
             _listen(inbox, (me, *peers))
     finally:
         role.close()

@@ -30,7 +30,7 @@ import numpy as np
 
 from field.secrets.channels import BrokenSeal, Identity, SealedChannel
 from field.secrets.coins import Coins
-from secfc.errors import InputError, PlanMismatch, TamperedMessage
+from secfc.errors import InputError, PlanMismatch, ProtocolError, TamperedMessage
 from secfc.roles.description import describe_differences
 from secfc.roles.exchange import (
     END,
@@ -118,29 +118,44 @@ def _sealed(
             return sender not in lines or number <= GREET + 1 or lines[sender].is_genuine(number, message)
 
         inbox: Any = None
+        fault: ProtocolError | None = None
         while True:
             try:
-                exchange = role.send(inbox)
+                # The role says its last word of a fault, in a seal like any other.
+                exchange = role.send(inbox) if fault is None else role.throw(fault)
             except StopIteration as done:
                 result: R = done.value
                 return result
+            if fault is not None and exchange.round != END:  # nobody goes on after what was not opened
+                raise fault
             # One message at a time is encoded: a second copy of all plaintexts is never held.
             send = {
                 to: lines[to].seal(exchange.round, message) if to in lines else message
                 for to, message in exchange.send.items()
             }
             arrived = yield replace(exchange, send=send, genuine=genuine)
-            # Nor one of all ciphertexts beside it: each is let go as soon as it is opened.
-            waiting, inbox = dict(arrived), Inbox({}, arrived.rounds if isinstance(arrived, Inbox) else {})
-            if isinstance(arrived, Inbox):
-                arrived.clear()
-            for sender in list(waiting):
-                message = waiting.pop(sender)
-                plain = sender not in lines or isinstance(message, Settled)
-                inbox[sender] = message if plain else lines[sender].open(exchange, message)
-                del message
+            inbox, fault = _open_all(lines, exchange, arrived)
     finally:
         role.close()
+
+
+def _open_all(
+    lines: Mapping[PartyId, SealedLine], exchange: Exchange, arrived: Mapping[PartyId, Any]
+) -> tuple[Inbox, ProtocolError | None]:
+    """What came, opened; and the first fault, if something cannot be."""
+    # No second copy of all ciphertexts is held: each is let go as soon as it is opened.
+    waiting, inbox = dict(arrived), Inbox({}, arrived.rounds if isinstance(arrived, Inbox) else {})
+    if isinstance(arrived, Inbox):
+        arrived.clear()
+    for sender in list(waiting):
+        message = waiting.pop(sender)
+        plain = sender not in lines or isinstance(message, Settled)
+        try:
+            inbox[sender] = message if plain else lines[sender].open(exchange, message)
+        except ProtocolError as error:
+            return inbox, error
+        del message
+    return inbox, None
 
 
 def exchange_greetings(

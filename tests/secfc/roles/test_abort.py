@@ -18,6 +18,7 @@ from secfc.errors import (
     FaultyServer,
     Indispensable,
     InputError,
+    TamperedMessage,
     TooFewReplies,
 )
 from secfc.pipeline import seal_roles
@@ -46,7 +47,7 @@ def raising(role, error, start=ITERATE):
         inbox = yield exchange
 
 
-def ends(who, error, *, start=ITERATE, sealed=False, heed=None, wrap=True):
+def ends(who, error, *, start=ITERATE, sealed=False, heed=None, wrap=True, carried=None):
     """What every party ends with over a network, if one has an error; and for how many seconds it took."""
     roles = roles_of(WAY, FED)
     roles[who] = raising(roles[who], error, start)
@@ -57,6 +58,7 @@ def ends(who, error, *, start=ITERATE, sealed=False, heed=None, wrap=True):
         }
     if sealed:
         roles = seal_roles(roles, b"plan", {name: SeededCoins(9, name) for name in roles})
+    roles |= {name: change(roles[name]) for name, change in (carried or {}).items()}
 
     async def run():
         links = await mesh(list(roles))
@@ -93,6 +95,35 @@ def test_everybody_ends_at_once_with_the_cause(who, error, party, sealed):
         assert found.round >= ITERATE - 2**32
         assert "4711" not in str(found)
     assert seconds < 5  # a warm run takes a part of one
+
+
+def altering(role, to):
+    """A sealed role whose first message to this peer, once it iterates, is altered on the way."""
+    inbox, done = None, False
+    while True:
+        try:
+            exchange = role.send(inbox)
+        except StopIteration as end:
+            return end.value
+        if not done and exchange.round >= ITERATE and to in exchange.send:
+            word, done = exchange.send[to], True
+            altered = dataclasses.replace(
+                word, ciphertext=word.ciphertext[:-1] + bytes([word.ciphertext[-1] ^ 1])
+            )
+            exchange = dataclasses.replace(exchange, send={**exchange.send, to: altered})
+        inbox = yield exchange
+
+
+def test_what_cannot_be_opened_is_told_to_all_as_any_other_fault(monkeypatch):
+    monkeypatch.setattr("secfc.transport.network.AGAIN", 0)  # else it is asked for again, and opens
+    carried = {"client-1": lambda role: altering(role, SERVER)}
+    got, seconds = ends(SERVER, None, sealed=True, start=END, carried=carried)
+    assert isinstance(got.pop(SERVER), TamperedMessage)
+    for found in got.values():
+        assert (type(found), found.by, found.error, found.party) == (
+            Ended, SERVER, "TamperedMessage", "client-1",
+        )  # fmt: skip
+    assert seconds < 5
 
 
 def test_an_error_before_any_share_is_told_as_well():
