@@ -689,7 +689,7 @@ SUMS = {
     "a common scale": (ONE_STEP, {"scale_features": "standard"}, "CodedSum"),
     "a robust scale": (ONE_STEP, {"scale_features": "robust"}, "CodedSum"),
     "a noisy scale": (NOISY, {"scale_features": NoisyStandardize([(-20, 20)] * 2)}, "CodedSum"),
-    "a profile of clusters": (SharedProfile(2, consent=True), {}, "CodedSum"),
+    "a profile of clusters": (SharedProfile(2, reveal_centers=True), {}, "CodedSum"),
     "centers": (OPENED, {"bound": 16.0}, "CodedCenters"),
     "centers of labels that stay shared": (
         replace(OPENED, disclosure=secfc.OwnLabels()), {"bound": 16.0}, "CodedCenters",
