@@ -361,16 +361,3 @@ class MaskedCenters(Message, tag=181):
         check_unsigned(self.values, "masked sums of clusters, (lanes, clusters, ell * width),")
         if self.further is not None:
             check_unsigned(self.further, "what masked sums are checked by, (lanes, values),", 2)
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class CenterShares(Message, tag=182):
-    """Member to responder: its share for the recipient of a part of the rounded centers.
-
-    values: (lanes, clusters, width) residues, uniform to any t recipients.
-    """
-
-    values: Array
-
-    def __post_init__(self) -> None:
-        check_unsigned(self.values, "shares of rounded centers, (lanes, clusters, width),")

@@ -175,8 +175,6 @@ def unchecked_committee(way: SecFCSettings) -> tuple[str, list[Any]]:
             why = "where nobody deals only committees that open all labels play parts by several"
             return why, [("dealer", SERVER), ("disclosure", AssignmentsOnly(None))]
         return "only committees that compare play parts by several", [("disclosure", "assignments")]
-    if way.quantization.centers == "rounded":
-        return "what a committee says while it rounds centers is not checked", [("centers", "exact")]
     return "", []
 
 
@@ -191,9 +189,8 @@ def choose_deviating(way: SecFCSettings, workers: tuple[PartyId, ...], t: int) -
     if asked is None:
         return 0 if why else largest_deviating(len(workers), t, dealer, most=BY_DEFAULT)
     if asked and why:
-        named = "centers" if way.disclosure.capabilities.checks_words else "disclosure"
-        value = way.quantization.centers if named == "centers" else way.disclosure
-        raise IncompatibleOptions({"deviating": asked, named: value}, why, [*remedies, ("deviating", 0)])
+        wrong = {"deviating": asked, "disclosure": way.disclosure}
+        raise IncompatibleOptions(wrong, why, [*remedies, ("deviating", 0)])
     check_deviating(len(workers), t, asked, dealer)
     return asked
 

@@ -114,19 +114,23 @@ TABLE = (
         "owners|final",
     ),
     DeviationRow(
-        "one client of the committee in its part of rounded centers", "labels",
+        "one client of the committee in its part of rounded centers, where each part is played by one",
+        "labels",
         "**which points lie on a side of centers that it moves, and so rows**, from labels or sizes",
-        "nothing: nobody else knows its part", "unnoticed", "labels+dealt+rounded|owners+dealt+rounded",
+        "`Threshold(deviating=1)`, the default where there are clients enough", "unnoticed",
+        "labels+rounded+alone|owners+rounded+alone",
     ),
     DeviationRow(
         "one client of the committee that compares, where somebody deals and parts are played by two",
         "nothing", "nothing",
         "`Threshold(deviating=1)`, the default where there are clients enough: words are compared before "
-        "labels, sizes or shares of them leave",
+        "labels, sizes, rounded centers or shares of them leave",
         "noticed", "labels+dealt+several|owners+dealt+several|final+dealt+several",
         (f"{WORDS}::test_one_flipped_bit_of_a_speaker_ends_the_run_before_a_label",
          f"{WORDS}::test_who_tells_different_words_to_two_is_noticed_in_the_next_openings",
          f"{WORDS}::test_false_shares_of_labels_are_used_by_nobody",
+         f"{WORDS}::test_one_flipped_bit_while_centers_are_rounded_ends_a_run_before_a_share_of_one",
+         f"{REPLIES}::test_another_part_of_a_center_is_noticed_by_who_plays_it_as_well",
          "tests/secfc/active/test_a10_inner_bits.py::"
          "test_where_two_play_it_the_run_ends_before_a_label_of_the_first_false_step",
          f"{CLUSTERS}::test_a_member_that_flips_a_bit_of_any_question_is_refused_before_a_label_of_it",
@@ -136,7 +140,7 @@ TABLE = (
         "one client of the committee that compares, where each part is played by one", "labels",
         "**how near a row is to a border, and so rows**, in some hundred steps; where labels stay shared, in "
         "one try, whether the only row that changed its label is one of its choice",
-        "`Threshold(deviating=1)`, the default of clients enough and exact centers; without a dealer only "
+        "`Threshold(deviating=1)`, the default of clients enough; without a dealer only "
         "`AssignmentsOnly` has it, from `2 t + 2` clients on",
         "unnoticed", "labels+alone|owners+alone|final+alone",
     ),
@@ -319,10 +323,7 @@ def scale_kinds(way: Any) -> frozenset[str]:
 
 def _several_wanted(algorithm: SecFC) -> bool:
     """Whether several play each part of a committee, if there are clients enough."""
-    asked = algorithm.threshold.deviating
-    if algorithm.quantization.centers != "exact":
-        return False
-    return algorithm.capabilities.policy.capabilities.checks_words and asked != 0
+    return algorithm.capabilities.policy.capabilities.checks_words and algorithm.threshold.deviating != 0
 
 
 def rows_about(kinds: Collection[str]) -> tuple[DeviationRow, ...]:

@@ -120,7 +120,6 @@ UNCHECKABLE = (
     rows.TossedSeed,
     shared.InputPartyResult,
     rounding.MaskedCenters,
-    rounding.CenterShares,
     own.MaskSeed,
     own.MaskedDistances,
     own.MaskedSum,
@@ -921,7 +920,7 @@ def judge(
 OF_COMMITTEES = (
     "CheckDealing", "MaskedDistances", "MaskedSum", "CheckCoin", "CheckDigest", "MaskedRow", "MaskedProducts",
     "MaskedBits", "PartDigests", "LabelShare", "RequestCorrections", "MissingMessages", "PartShares",
-    "SizeShare", "OwnShare", "CheckedPart", "ProductWords",
+    "SizeShare", "OwnShare", "CheckedPart", "ProductWords", "MaskedCenters",
 )  # fmt: skip
 # What they say where labels stay shared, of which replies, sums, owners' bits and indicators are checked.
 OF_SHARED_LABELS = (

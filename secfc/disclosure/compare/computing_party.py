@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,6 @@ from numpy.typing import NDArray
 
 from field.code.masking import PairKeys
 from field.compare import dealer_protocol
-from field.compare.correlated_randomness import PartyRandomness
 from field.secrets.coins import Coins
 from secfc.coded.messages import (
     Corrections,
@@ -24,7 +24,7 @@ from secfc.coded.policy import DistanceOracle
 from secfc.coded.queries import Query
 from secfc.coded.quorum import NOBODY_MISSED, MissingMessageError, receive_all
 from secfc.disclosure.checked.parts import tell_shares
-from secfc.disclosure.checked.steps import CheckingClient, check_further, deal_all
+from secfc.disclosure.checked.steps import CheckedReplies, CheckingClient, check_further, deal_all
 from secfc.disclosure.checked.words import CommitteeWords
 from secfc.disclosure.compare.center_rounding import CenterRounder, SumsChecking
 from secfc.disclosure.compare.dealer import (
@@ -32,9 +32,9 @@ from secfc.disclosure.compare.dealer import (
     continue_dealing,
     mask_streams,
     part_seeds,
+    part_tables,
     players_without_seed,
     start_dealing,
-    table_streams,
 )
 from secfc.disclosure.compare.rounds import (
     CommitteeRounds,
@@ -64,7 +64,7 @@ class ComputingParty:
     """A client's part in comparisons under masks that a dealer made: it responds, compares, or deals.
 
     peers: its keys with the other clients; mine: with the dealer, as peer 0; dealt_to: the dealer's with all.
-    Each gives every mask once.  coins: secret, of what it deals where centers are rounded.
+    Each gives every mask once.  coins: secret.
     """
 
     def __init__(
@@ -80,7 +80,7 @@ class ComputingParty:
         self.plan, self.name, self.dealer = plan, name, dealer
         self.peers, self.mine, self.dealt_to = peers, mine, dealt_to
         self.seating = CommitteeChoice(committee_size(plan.code.t), dealer, plan.deviating)
-        self.coins, self.rounder = coins, CenterRounder(plan, name, dealer, mine, coins)
+        self.coins, self.rounder = coins, CenterRounder(plan, name, dealer, mine)
 
     @property
     def used_keys(self) -> list[PairKeys]:
@@ -132,23 +132,21 @@ class ComputingParty:
                 return MissingMessages(0, missing)
             game = match.schedule if match.opens else None
             left = yield from start_dealing(match, self.dealt_to, game)
-        if match.rounding is None:
+        if match.rounding is None or sums is None:
             return StartedComparison(measured, missing, left=left, checking=checking, spoken=spoken)
         try:
             more = match.schedule.portions[0] if match.opens else 0
-            checking_sums = None if sums is None else SumsChecking(sums, left.sums)
-            about, words = yield from self.rounder.rounded(
-                match, match.rounding, measured, more, checking=checking_sums
-            )
+            sums = replace(sums, masks=left.sums)
+            about, words = yield from self.rounder.rounded(match, match.rounding, measured, more, sums)
         except MissingMessageError as silence:
             return (yield from self.gone(match, silence))
         return StartedComparison(about, missing, words, left, checking, spoken)
 
     def begin_checks(
         self, match: ComparisonSession, nonce: int, openings: int
-    ) -> Role[tuple[CheckingClient | None, CheckingClient | None, CommitteeWords | None]]:
+    ) -> Role[tuple[SumsChecking | None, CheckingClient | None, CommitteeWords | None]]:
         """My part in the checks of sums and of replies, if they are checked: what hides them is dealt; and,
-        at a member in that of words.
+        at a member in that of words, also of what is said of sums.
 
         nonce: of its streams with other clients.  openings: how often members open something.
         Raises MissingMessageError.
@@ -156,26 +154,34 @@ class ComputingParty:
         wanted = match.checked_sums, match.checked
         if wanted == (None, None) or self.name not in match.players:
             return None, None, None
-        spoken = None
-        if match.checked is not None and self.name in match.committee:
-            # Before all other streams.
-            seeds = part_seeds(match, self.mine, {self.plan.clients.index(self.name): 0})
-            spoken = CommitteeWords(
-                match.context, match.blocks, match.committee, match.seating.dealers, self.name, openings,
-                seeds, self.coins,
-            )  # fmt: skip
         others = [j for j, c in enumerate(self.plan.clients) if c != self.name]
         # A stream serves one of two clients as the dealing one, for the first check, then for the second.
         streams = self.peers.streams(nonce, match.context, others)
-        beside = {} if spoken is None else spoken.told()
-        sums, replies = (
-            None if asked is None else CheckingClient(asked, self.name, streams, self.coins, parts)
-            for asked, parts in zip(wanted, ({}, beside), strict=True)
-        )
-        yield from deal_all([each for each in (sums, replies) if each is not None])
-        if spoken is not None and replies is not None:
-            spoken.take(replies.told)
-        return sums, replies, spoken
+        rounds = 0 if match.rounding is None else match.rounding.openings
+        checks = [
+            (None, None) if asked is None else self.start_check(match, asked, opened, streams)
+            for asked, opened in zip(wanted, (rounds, openings), strict=True)
+        ]
+        yield from deal_all([client for client, _ in checks if client is not None])
+        for client, words in checks:
+            if client is not None and words is not None:
+                words.take(client.told)
+        (sums, divided), (replies, spoken) = checks
+        return None if sums is None else SumsChecking(sums, divided), replies, spoken
+
+    def start_check(
+        self, match: ComparisonSession, asked: CheckedReplies, openings: int, streams: Mapping[int, Coins]
+    ) -> tuple[CheckingClient, CommitteeWords | None]:
+        """My part in one check, that of sums before that of replies; and, at a member, in that of words."""
+        if self.name not in match.committee:
+            return CheckingClient(asked, self.name, streams, self.coins, {}), None
+        # Before all other streams with the dealer.
+        me, sums = self.plan.clients.index(self.name), asked is match.checked_sums
+        spoken = CommitteeWords(
+            asked.context, match.blocks, match.committee, match.seating.dealers, self.name, openings,
+            part_seeds(match, self.mine, {me: 0}, sums=sums), self.coins,
+        )  # fmt: skip
+        return CheckingClient(asked, self.name, streams, self.coins, spoken.told()), spoken
 
     def check_replies(
         self, match: ComparisonSession, begun: StartedComparison, sums: tuple[Array, Array] | None = None
@@ -242,7 +248,7 @@ class ComputingParty:
         masked, further, corrections = yield from self.summed(match, begun, others)
         checks = self.check_replies(match, begun, (masked, further))
         spoken.begin(schedule.basis, masked, further)
-        hands = self.hands(match, spoken, corrections)
+        hands = part_tables(match, self.mine, spoken.seeds, spoken.parts, corrections)
         games = {q: schedule.compete(masked, hand, lead=q == 0) for q, hand in hands.items()}
         hand = hands.get(match.question.corrected)
         feed = CorrectionStream(match, self.name, self.dealer, schedule.portions, hand)
@@ -258,20 +264,6 @@ class ComputingParty:
         yield from conclude_words(spoken, talk)
         hidden = spoken.keys.hide(match.context, shares)
         return LabelShare(*tell_shares(match.blocks, spoken.at, match.context, hidden))
-
-    def hands(
-        self, match: ComparisonSession, spoken: CommitteeWords, corrections: Array | None
-    ) -> dict[int, PartyRandomness]:
-        """What the dealer made for each part that I play.  corrections: of one of them, if to me."""
-        if match.blocks.deviating:
-            streams = {q: Coins(spoken.seeds[q]) for q in spoken.parts}
-        else:
-            streams = dict.fromkeys(spoken.parts, table_streams(match, self.mine, (0,))[0])
-        corrected = match.question.corrected
-        return {
-            q: dealer_protocol.PartyTables(stream, corrections if q == corrected else None).take()
-            for q, stream in streams.items()
-        }
 
     def summed(
         self, match: ComparisonSession, begun: StartedComparison, others: tuple[PartyId, ...]

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from field.code.masking import PairKeys
 from field.compare import dealer_protocol
-from field.compare.correlated_randomness import NOTHING, DealerRandomness
+from field.compare.correlated_randomness import NOTHING, DealerRandomness, PartyRandomness
 from field.compare.rounding import CenterRounding
 from field.secrets.coins import Coins
 from secfc.coded.messages import Corrections, MaskSeed, MissingMessages, RequestCorrections
@@ -81,22 +81,49 @@ def table_streams(
     return keys.streams(_nonce(match, sums) + 1, match.context, peers)
 
 
-def part_seeds(match: ComparisonSession, keys: PairKeys, peers: Mapping[int, int]) -> dict[int, bytes]:
+def part_seeds(
+    match: ComparisonSession, keys: PairKeys, peers: Mapping[int, int], *, sums: bool = False
+) -> dict[int, bytes]:
     """Seeds of 16 bytes of the parts that these members are the first of, by number; to be taken before all
     streams.  None where each part is played by one member, and made of its `table_streams`.
 
     peers: what numbers `keys` has for these members: at the dealer their own, at a member 0 for itself.
+    sums: of parts in rounding centers; to be taken before those of comparing.
     """
     if not match.blocks.deviating:
         return {}
     members = match.question.members.tolist()
-    streams = keys.streams(match.question.round - 1, match.context, set(peers.values()))
+    streams = keys.streams(match.question.round - 1 - sums, match.context, set(peers.values()))
     seeds = {}
     for q, clients in enumerate(match.blocks.parts):
         peer = peers.get(members[clients[0]])
         if peer in streams:
             seeds[q] = streams[peer].bytes(SEED)
     return seeds
+
+
+def part_tables(
+    match: ComparisonSession,
+    keys: PairKeys,
+    seeds: Mapping[int, bytes],
+    parts: Collection[int],
+    words: Array | None,
+    *,
+    sums: bool = False,
+) -> dict[int, PartyRandomness]:
+    """What the dealer made for each of these parts, at a member that plays them.
+
+    seeds: of them, where each is played by several.  words: of the dealer, if to this member.
+    """
+    if match.blocks.deviating:
+        streams = {q: Coins(seeds[q]) for q in parts}
+    else:
+        streams = dict.fromkeys(parts, table_streams(match, keys, (0,), sums=sums)[0])
+    corrected = match.question.corrected
+    return {
+        q: dealer_protocol.PartyTables(stream, words if q == corrected else None).take()
+        for q, stream in streams.items()
+    }
 
 
 def _nonce(match: ComparisonSession, sums: bool) -> int:
@@ -128,9 +155,11 @@ def start_dealing(match: ComparisonSession, keys: PairKeys, game: DealtComputati
     responders = match.question.responders.tolist()
     first, sums, masks = NOTHING, None, None
     # Before all masks and tables.
-    seeds = part_seeds(match, keys, {j: j for j in match.question.members.tolist()})
+    members = {j: j for j in match.question.members.tolist()}
+    seeds_of_sums = {} if match.rounding is None else part_seeds(match, keys, members, sums=True)
+    seeds = part_seeds(match, keys, members)
     if match.rounding is not None:
-        first, sums = deal_rounding(match, match.rounding, keys)
+        first, sums = deal_rounding(match, match.rounding, keys, seeds_of_sums)
     if game is not None:
         streams = mask_streams(match, keys, responders)
         each, basis = [streams[j] for j in responders], match.schedule.basis
@@ -181,33 +210,38 @@ def deal_corrections(
 
     seeds: of parts that are played by several, see `part_seeds`.
     """
-    committee = match.question.members.tolist()
     if game is None or masks is None:
         yield Corrections(first)
         return
-    if seeds:
-        streams = [Coins(seeds[q]) for q in range(len(match.blocks.parts))]
-    else:
-        tables = table_streams(match, keys, committee)
-        streams = [tables[j] for j in committee]
+    streams = _streams_of_parts(match, keys, seeds)
     for words in game.deal_words(masks[0], streams, match.question.corrected, first):
         yield Corrections(words)
 
 
+def _streams_of_parts(
+    match: ComparisonSession, keys: PairKeys, seeds: Mapping[int, bytes], *, sums: bool = False
+) -> list[Coins]:
+    """What the tables of all parts are expanded from, see `part_tables`."""
+    if seeds:
+        return [Coins(seeds[q]) for q in range(len(match.blocks.parts))]
+    committee = match.question.members.tolist()
+    tables = table_streams(match, keys, committee, sums=sums)
+    return [tables[j] for j in committee]
+
+
 def deal_rounding(
-    match: ComparisonSession, rounding: CenterRounding, keys: PairKeys
+    match: ComparisonSession, rounding: CenterRounding, keys: PairKeys, seeds: Mapping[int, bytes]
 ) -> tuple[Array, tuple[Array, Array]]:
-    """The words by which the corrected member's part of rounding is completed; and what hides sums and
-    further numbers, (lanes, K, ell * width) and (lanes, more)."""
-    responders, committee = match.question.responders.tolist(), match.question.members.tolist()
+    """The words by which the corrected part of rounding is completed; and what hides sums and further
+    numbers, (lanes, K, ell * width) and (lanes, more).  seeds: see `part_seeds`."""
+    responders = match.question.responders.tolist()
     masks = mask_streams(match, keys, responders, sums=True)
     each, basis = [masks[j] for j in responders], rounding.basis
     more = 0 if match.checked_sums is None else match.checked_sums.check.more
     # In the order in which responders draw.
     rho = dealer_protocol.total_mask(basis, rounding.shape, each)
     hiding = rho, dealer_protocol.total_mask(basis, (more,), each)
-    tables = table_streams(match, keys, committee, sums=True)
-    deck = DealerRandomness([tables[j] for j in committee], match.question.corrected)
+    deck = DealerRandomness(_streams_of_parts(match, keys, seeds, sums=True), match.question.corrected)
     deck.begin(rounding.dealt)
     rounding.deal(rho, deck)
     return deck.corrections, hiding

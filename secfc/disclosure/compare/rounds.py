@@ -206,19 +206,19 @@ def play_games(
     spoken: CommitteeWords,
     games: Mapping[int, Moves],
     talk: SpokenExchanges,
-    feed: Callable[[], Role[None]],
+    feed: Callable[[], Role[None]] | None = None,
 ) -> Role[dict[int, Any]]:
     """The results of the parts that I play, of whose words nothing is left to check by others.
 
-    feed: has the next portion of corrections ready.  Raises SuspectedParties if what the committee said does
-    not fit.
+    feed: has the next portion of corrections ready, where there are several.  Raises SuspectedParties if what
+    the committee said does not fit.
     """
     told: Array | None = None
     while True:
         said, results = play_parts(games, told)
         if results:
             return results
-        if next(iter(said.values())) is NEXT:
+        if feed is not None and next(iter(said.values())) is NEXT:
             yield from feed()
             told = None
             continue

@@ -198,7 +198,10 @@ class ComparisonSession:
     def shared(self) -> int:
         """The step after the question in which shares of rounded centers are sent; 0 if they are exact."""
         # Opening among three and more takes two steps where much is opened.
-        return 0 if self.rounding is None else self.opening_sums + 2 * self.rounding.openings
+        if self.rounding is None:
+            return 0
+        # And checking words two, where several play each part.
+        return self.opening_sums + 2 * self.rounding.openings + 2 * (self.blocks.deviating > 0)
 
     def awaiting(self, name: PartyId, step: int) -> Iterator[tuple[int, tuple[PartyId, ...]]]:
         """The steps in which others may wait for a player that goes no further than this step, and who.

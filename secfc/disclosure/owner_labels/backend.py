@@ -20,6 +20,7 @@ from secfc.coded.policy import DistanceOracle
 from secfc.disclosure.checked.parts import PartKeys
 from secfc.disclosure.checked.steps import CheckingClient
 from secfc.disclosure.checked.words import CommitteeWords
+from secfc.disclosure.compare.center_rounding import SumsChecking
 from secfc.disclosure.compare.dealer import Dealt
 from secfc.disclosure.compare.session import CommitteeChoice, ComparisonSession
 from secfc.disclosure.dealerless.steps import AnswerRounds, SharedKeySeats
@@ -37,8 +38,7 @@ class StartedQuery:
     game: what is dealt for.  missing: whose seeds a dealer lacks.  corrections: of the dealer, if heard yet.
     seats: of a committee without a dealer, at a member.  left: at a dealer, what is left to deal.
     checking: my part in the check of replies, if these are checked; sums: in that of sums whose centers are
-    rounded.  spoken: at a member of a committee with a dealer, its part in
-    what the committee says.
+    rounded.  spoken: at a member of a committee with a dealer, its part in what the committee says.
     """
 
     game: AssignmentStep | SharedContest | None
@@ -47,7 +47,7 @@ class StartedQuery:
     seats: SharedKeySeats | None = None
     left: Dealt = field(default_factory=Dealt)
     checking: CheckingClient | None = None
-    sums: CheckingClient | None = None
+    sums: SumsChecking | None = None
     spoken: CommitteeWords | None = None
 
     @property

@@ -22,11 +22,11 @@ from secfc.coded.quorum import NOBODY_MISSED, MissingMessageError
 from secfc.disclosure.checked.parts import PartKeys
 from secfc.disclosure.checked.steps import MASKS
 from secfc.disclosure.checked.words import CommitteeWords
-from secfc.disclosure.compare.center_rounding import SumsChecking
 from secfc.disclosure.compare.computing_party import ComputingParty
 from secfc.disclosure.compare.dealer import (
     Dealt,
     continue_dealing,
+    part_tables,
     players_without_seed,
     start_dealing,
 )
@@ -164,7 +164,8 @@ class DealerBackend:
             yield from continue_dealing(match, begun.left)
             return None
         begun.spoken.begin(match.schedule.basis, *sums)
-        return sums[0], self.member.hands(match, begun.spoken, corrections)
+        spoken = begun.spoken
+        return sums[0], part_tables(match, self.member.mine, spoken.seeds, spoken.parts, corrections)
 
     def check_replies(
         self,
@@ -200,14 +201,14 @@ class DealerBackend:
 
         Who responds waits for shares of centers while members divide.  Raises Stalled.
         """
-        if match.rounding is None:
+        if match.rounding is None or begun.sums is None:
             return measured, begun
         at, clients = steps.step, self.member.plan.clients
         last, more = at + match.shared - DEAL, begun.due
-        checking = None if begun.sums is None else SumsChecking(begun.sums, begun.left.sums)
+        checking = replace(begun.sums, masks=begun.left.sums)
         try:
             measured, left = yield from self.member.rounder.rounded(
-                match, match.rounding, measured, more, at, begun.corrections, checking
+                match, match.rounding, measured, more, checking, at, begun.corrections
             )
         except MissingMessageError as silence:
             missing = {clients.index(c) for c in silence.missing if c != SERVER}

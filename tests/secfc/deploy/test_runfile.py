@@ -229,9 +229,10 @@ def test_rows_of_all_clients_together_are_judged_once_they_are_told():
 
 def test_a_run_that_withstands_fewer_that_deviate_than_a_site_demands_is_refused():
     floors = Floors(deviating=1)
-    for options in ({"t": 1, "deviating": 1}, {"t": 1}):  # what is not given is what the plan has
-        floors.check(build_run(runfile("secfc", options, {})).stakes)
-    for option in ({"deviating": 0}, {"disclosure": "final-labels"}, {"centers": "rounded"}):
+    # What is not given is what the plan has.
+    for option in ({"deviating": 1}, {}, {"disclosure": "own-labels"}, {"centers": "rounded"}):
+        floors.check(build_run(runfile("secfc", {"t": 1, **option}, {})).stakes)
+    for option in ({"deviating": 0}, {"disclosure": "final-labels"}):
         with pytest.raises(BelowFloor, match=r"deviating=0.*`deviating`"):
             floors.check(build_run(runfile("secfc", {"t": 1, **option}, {})).stakes)
     Floors().check(build_run(runfile("secfc", {"t": 1, "deviating": 0}, {})).stakes)

@@ -11,17 +11,18 @@ from scipy import stats
 
 import secfc
 from field.code.lagrange_code import TooFewValues
-from field.code.masking import PairKeys
+from field.code.masking import PairKeys, expand_share
 from field.code.rows import cluster_sizes
 from field.compare.dealer_protocol import total_mask
 from field.ring.basis import LANE_PRIMES, Basis
-from field.secrets.coins import SeededCoins
+from field.secrets.coins import Coins, SeededCoins
 from secfc.algorithm import PublicFacts
 from secfc.attacks.views import View
-from secfc.coded.messages import CenterShares, MaskedCenters, MaskSeed
+from secfc.coded.messages import MaskedCenters, MaskSeed
 from secfc.coded_kmeans.model_share import from_plain_values, to_plain_values
 from secfc.data.inputs import build_algorithm, with_parameters
 from secfc.disclosure import AssignmentsOnly
+from secfc.disclosure.checked.messages import PartShares
 from secfc.disclosure.compare.dealer import mask_streams
 from secfc.disclosure.compare.session import SUM, CommitteeChoice, ComparisonSession
 from secfc.errors import FaultyClient, FaultyServer, InputError
@@ -152,10 +153,11 @@ def test_rounding_changes_labels_and_saves_a_lane():
 
 PLAYED = (
     "MaskedCenters",
-    "CenterShares",
+    "PartShares",
     "MaskedDistances",
     "MaskedSum",
     "MaskedBits",
+    "PartDigests",
     "LabelShare",
     "MissingMessages",
 )
@@ -163,8 +165,9 @@ LOST = [
     (("client-2",), PLAYED),  # a responder outside the committee
     (("client-1",), PLAYED),
     (("client-0",), ("MaskedCenters",)),
-    (("client-1",), ("CenterShares",)),
-    (("client-0",), ("MaskedBits", "CenterShares", "MaskedDistances")),
+    (("client-1",), ("PartShares",)),
+    (("client-1",), ("PartDigests",)),
+    (("client-0",), ("MaskedBits", "PartShares", "MaskedDistances")),
     (("client-1",), ("MaskedSum", "LabelShare", "CodedGains")),
     (("client-1",), ("MaskSeed",)),
 ]
@@ -208,10 +211,14 @@ def changed(kinds, change, sender=None):
 @pytest.mark.parametrize(
     ("kind", "change", "rule"),
     [
+        (
+            "PartShares",
+            lambda b: PartShares(np.pad(b.values, ((0, 0), (0, 1))), b.seeds, b.digests),
+            "malformed",
+        ),
         ("MaskedCenters", lambda b: MaskedCenters(b.values[:, :, :-1]), "malformed"),
         ("MaskedCenters", lambda b: MaskedCenters(b.values | np.uint32(2**31)), "canonical"),
-        ("CenterShares", lambda b: CenterShares(b.values[:, :-1]), "malformed"),
-        ("CenterShares", lambda b: MaskedCenters(b.values), "MaskedCenters where .*CenterShares"),
+        ("PartShares", lambda b: MaskedCenters(b.values[None]), "MaskedCenters where .*PartShares"),
     ],
 )
 def test_malformed_messages_name_their_sender(kind, change, rule):
@@ -225,7 +232,7 @@ def test_malformed_messages_name_their_sender(kind, change, rule):
     [
         ("rounded", [0], "another committee"),
         ("rounded", [], "another committee"),
-        ("rounded", [1, 2], "did not fall silent"),
+        ("rounded", [1, 2, 3], "did not fall silent"),
         ("exact", [0, 1], "to round centers, which are exact"),
     ],
 )
@@ -271,7 +278,8 @@ def test_what_does_not_go_together_is_refused_with_the_remedy(parameters, rule):
 def alike():
     """All points alike, so that only masks and sharing can vary."""
     data = secfc.Federation.from_arrays([np.full((40, 64), 0.25)] * 5)
-    secure, _ = ways(8, GivenLabels(np.arange(200) % 8), max_iter=1)
+    # Each part is one member's.
+    secure, _ = ways(8, GivenLabels(np.arange(200) % 8), max_iter=1, deviating=0)
     return data, fit(secure, data, keep_bodies=True)
 
 
@@ -281,9 +289,9 @@ def test_what_anybody_receives_of_centers_is_uniform(alike):
         return stats.chisquare(counts).pvalue > 1e-7
 
     _, result = alike
-    primes, seen = result.plan.code.basis.primes, {"MaskedCenters": 0, "CenterShares": 0}
+    primes, seen = result.plan.code.basis.primes, {"MaskedCenters": 0, "PartShares": 0}
     for e in result.transcript.envelopes:
-        if e.kind in seen:
+        if e.kind in seen and e.body.values.size:  # and not seeds
             seen[e.kind] += 1
             assert all(spread(lane, p) for lane, p in zip(e.body.values, primes, strict=True))
     assert min(seen.values()) > 1
@@ -294,11 +302,14 @@ def test_what_anybody_receives_of_centers_is_uniform(alike):
 
 def dealings(result):
     """Of the first question, every member's dealings to others: {member: {client's number: residues}}."""
-    first = min(e.round for e in result.transcript.envelopes if e.kind == "CenterShares")
-    out = {}
+    first = min(e.round for e in result.transcript.envelopes if e.kind == "PartShares")
+    out, code = {}, result.plan.code
+    shape = code.basis.lanes, 8, code.width(64)
     for e in result.transcript.envelopes:
-        if e.kind == "CenterShares" and e.round == first:
-            out.setdefault(e.sender, {})[result.plan.clients.index(e.recipient)] = e.body.values
+        if e.kind == "PartShares" and e.round == first:
+            seeds = [Coins(e.body.seeds)] if e.body.seeds else []
+            share, *_ = (*(expand_share(code, 8 * shape[2], seed) for seed in seeds), e.body.values)
+            out.setdefault(e.sender, {})[result.plan.clients.index(e.recipient)] = share.reshape(shape)
     return out
 
 
@@ -313,7 +324,7 @@ def unmasked(view, masks):
     """The committee's masked sums (k, d) of the first question, less these masks where they are known."""
     plan, compare = view.plan, next(e.body for e in view.messages if e.kind == "CompareQuery")
     sizes = cluster_sizes(compare.labels.astype(np.int32), compare.k)
-    match = ComparisonSession(plan, compare, sizes, CommitteeChoice(2, SERVER))
+    match = ComparisonSession(plan, compare, sizes, CommitteeChoice(2, SERVER, plan.deviating))
     total = next(
         e.body.values
         for e in view.messages
@@ -356,9 +367,9 @@ def test_two_clients_hold_the_centers_and_one_with_the_server_does_not(alike):
     view = View.of(result, result.plan, (SERVER, "client-2"), data)
     kinds = {e.kind for e in view.received()}
     assert not kinds & {"MaskedCenters", "MaskedSum", "MaskedBits"}
-    assert "CenterShares" in kinds
-    first = min(e.round for e in result.transcript.envelopes if e.kind == "CenterShares")
-    held = [e for e in view.received() if e.kind == "CenterShares" and e.round == first]
+    assert "PartShares" in kinds
+    first = min(e.round for e in result.transcript.envelopes if e.kind == "PartShares")
+    held = [e for e in view.received() if e.kind == "PartShares" and e.round == first]
     assert len(held) == len(dealt)
     with pytest.raises(TooFewValues, match="1 evaluations do not fix the polynomial: 2 are needed"):
         decoded(result, {c: {2: shares[2]} for c, shares in dealt.items()})

@@ -160,7 +160,7 @@ def test_rows_at_the_bound_are_cut_beyond_it():
 
 
 @pytest.mark.parametrize("lost", ["client-0", "client-1", "client-2"])
-@pytest.mark.parametrize("kind", ["MaskedCenters", "CenterShares", "MaskedBits"])
+@pytest.mark.parametrize("kind", ["MaskedCenters", "PartShares", "MaskedBits"])
 def test_a_player_that_falls_silent_while_centers_are_rounded_is_replaced(kind, lost):
     data = federation(n=6)
     secure, plain = ways(3, Splitting())

@@ -85,7 +85,7 @@ def test_of_the_night() -> None:
         (secfc.SecFC(3, disclosure=secfc.OwnLabels()), {"owners", "dealt", "several"}),
         (
             secfc.SecFC(3, quantization=secfc.Quantization(centers="rounded")),
-            {"labels", "dealt", "alone", "rounded"},
+            {"labels", "dealt", "several", "rounded"},
         ),
         (secfc.SecFC(3, disclosure=secfc.FinalLabelsOnly()), {"final", "dealerless", "alone"}),
         (secfc.SecFC(3, disclosure=secfc.Distances()), {"distances"}),
@@ -104,7 +104,11 @@ def test_a_run_is_told_of_the_rows_about_it(way: object, kinds: set[str]) -> Non
 def test_rows_of_parts_played_by_two_are_told_where_it_is_so() -> None:
     two, dealt, alone = (
         next(row for row in TABLE if text in row.who)
-        for text in ("`AssignmentsOnly(dealer=None)` with", "parts are played by two", "played by one")
+        for text in (
+            "`AssignmentsOnly(dealer=None)` with",
+            "parts are played by two",
+            "compares, where each part is played by one",
+        )
     )
     for dealer, deviating, told in ((None, None, two), (None, 0, alone), ("server", None, dealt)):
         way = secfc.SecFC(

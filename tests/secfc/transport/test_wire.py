@@ -371,7 +371,6 @@ MESSAGES = {
     checked.MaskSums: st.builds(checked.MaskSums, coded(2)),
     checked.PartSums: st.builds(checked.PartSums, coded(2)),
     rounding.MaskedCenters: st.builds(rounding.MaskedCenters, coded(), further=st.none() | coded(2)),
-    rounding.CenterShares: st.builds(rounding.CenterShares, coded()),
     dealing.Corrections: st.builds(dealing.Corrections, arrays(dtype=np.uint64, axes=(1, 1))),
     dealing.RequestCorrections: st.builds(dealing.RequestCorrections, st.integers(1, 2**31 - 1)),
     own.MaskedBits: st.builds(
@@ -699,7 +698,6 @@ def examples():
         rounding.MaskedCenters(
             np.arange(4, dtype=np.uint32).reshape(1, 2, 2), further=np.array([[8, 9]], np.uint32)
         ),
-        rounding.CenterShares(np.arange(4, dtype=np.uint32).reshape(1, 2, 2)),
         dealing.Corrections(np.array([1, 2**63], np.uint64)),
         dealing.RequestCorrections(1),
         own.MaskedBits(np.array([[[2**64 - 1]]], np.uint64), b"coin", b"heard"),

@@ -192,28 +192,34 @@ def test_false_sums_end_the_run_before_a_number_is_opened(operation):
 
 def test_a_part_of_a_center_that_is_dealt_off_the_code_is_noticed():
     def faults(e):
-        if e.kind == "CenterShares" and e.sender == "client-1" and e.recipient == "client-4":
+        if e.kind == "PartShares" and e.sender == "client-1" and e.recipient == "client-4":
             values = e.body.values.copy()
-            values[0, 0, 0] ^= 1
+            values[0, 0] ^= 1
             e = dataclasses.replace(e, body=dataclasses.replace(e.body, values=values))
         return (e,)
 
     with pytest.raises(SuspectedParties, match="lies on no polynomial"):
+        run("rounded", deviating=0, faults=faults)
+    with pytest.raises(SuspectedParties, match="do not say the same of rounded centers"):
         run("rounded", faults=faults)
 
 
-def test_another_part_of_a_center_is_not_noticed(monkeypatch):
-    """What the page says of it: a member decides alone what it deals, as nobody else knows its part."""
+def test_another_part_of_a_center_is_noticed_by_who_plays_it_as_well(monkeypatch):
+    """Positive control: a member whose part nobody else plays decides alone what it deals."""
     honest, real = run("rounded"), CenterRounder.divided
 
     def divided(self, match, rounding, *rest):
-        part = yield from real(self, match, rounding, *rest)
+        parts = yield from real(self, match, rounding, *rest)
         if self.name == "client-1":
-            part[:, 0] = rounding.basis.add(part[:, 0], rounding.basis.reduce(np.array([50_000])))
-        return part
+            q = min(parts)
+            parts[q][:, 0] = rounding.basis.add(parts[q][:, 0], rounding.basis.reduce(np.array([50_000])))
+        return parts
 
     monkeypatch.setattr(CenterRounder, "divided", divided)
-    assert not same_runs(honest, run("rounded"))
+    assert not same_runs(honest, run("rounded", deviating=0))
+    with pytest.raises(SuspectedParties, match="do not say the same of rounded centers") as error:
+        run("rounded")
+    assert "client-1" in error.value.parties
 
 
 CHECKS = ("CheckDealing", "CheckCoin", "CheckDigest", "MaskedRow", "MaskedProducts", "MaskSums")

@@ -197,18 +197,6 @@ def test_false_sums_end_the_run_before_a_number_of_rounded_centers_is_opened(ope
     assert None in heard
 
 
-def test_a_part_of_a_rounded_center_that_is_dealt_off_the_code_is_noticed():
-    def faults(e):
-        if e.kind != "CenterShares" or e.sender != "client-1" or e.recipient != "client-4":
-            return (e,)
-        values = e.body.values.copy()
-        values[0, 0, 0] ^= 1
-        return (dataclasses.replace(e, body=dataclasses.replace(e.body, values=values)),)
-
-    with pytest.raises(SuspectedParties, match="lies on no polynomial"):
-        run("rounded", faults=faults)
-
-
 @pytest.mark.parametrize("way", ["one a part", *by_night("own labels, nobody deals", "rounded")])
 def test_false_sizes_of_the_last_step_end_the_run_before_an_owner_is_told_a_label(way, monkeypatch):
     """Client 1 tells a false share of sizes; one step more is taken, of which no sizes are used."""

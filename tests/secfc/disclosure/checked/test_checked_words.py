@@ -550,6 +550,79 @@ def test_new_points_are_compared_by_parts_as_well():
         assert seen
 
 
+# --- where centers are rounded --------------------------------------------------------------------------
+
+ROUNDED = {
+    "all labels": secfc.AssignmentsOnly(),
+    "own labels": secfc.OwnLabels(),
+    "a client deals": secfc.AssignmentsOnly("client-0"),
+}
+
+
+def rounded(way, deviating=None, **options):
+    threshold, centers = secfc.Threshold(1, deviating=deviating), secfc.Quantization(centers="rounded")
+    settings = secfc.SecFC(
+        3, threshold, quantization=centers, init="random", max_iter=2, disclosure=ROUNDED[way]
+    )
+    return secfc.fit(settings, federation(n=5, m=32), seed=1, keep_bodies=True, **options)
+
+
+@pytest.mark.parametrize("way", ROUNDED)
+def test_labels_by_rounded_centers_are_those_of_one_client_a_part(way):
+    alone, checked = rounded(way, 0), rounded(way)
+    assert (alone.plan.deviating, checked.plan.deviating) == (0, 1)
+    assert all(map(np.array_equal, alone.labels, checked.labels))
+    assert alone.n_iter == checked.n_iter
+    assert count(alone, "PartDigests") == 0 < count(checked, "PartDigests")
+
+
+@pytest.mark.parametrize("way", ["all labels", *by_night("own labels", "a client deals")])
+@pytest.mark.parametrize("deviating", [0, None])
+def test_one_flipped_bit_while_centers_are_rounded_ends_a_run_before_a_share_of_one(way, deviating):
+    """With the positive control: where nobody else plays its part, nobody complains."""
+    sender = "client-1" if way == "a client deals" else "client-0"
+    for seed in range(short(2, nightly=100)):
+        flips, seen, told = lying(MaskedBits, lambda body, s=seed: with_words(body, s), sender, seed)
+        shared_centers = []
+
+        def faults(e, flips=flips, shared_centers=shared_centers, seen=seen):
+            # Of centers, which are shared after these are rounded.
+            if e.kind == "PartShares" and seen:
+                shared_centers.append(e.round)
+            return flips(e)
+
+        if deviating == 0:
+            assert rounded(way, deviating, faults=faults).n_iter >= 1
+            assert shared_centers
+        else:
+            with pytest.raises(SuspectedParties, match=REFUSED):
+                rounded(way, faults=faults)
+            assert not told
+            assert not shared_centers
+        assert len(seen) > seed
+
+
+@pytest.mark.parametrize(("field", "sender"), [("seeds", "client-0"), ("digests", "client-2")])
+def test_false_shares_of_rounded_centers_are_used_by_nobody(field, sender):
+    kind, change = changed_shares(PartShares, field)
+    faults, seen, told = lying(kind, change, sender, None)
+    with pytest.raises(SuspectedParties, match="do not say the same of rounded centers") as error:
+        rounded("all labels", faults=faults)
+    assert seen
+    assert not told
+    assert sender in error.value.parties
+
+
+@pytest.mark.parametrize("field", ["heard", "parts"])
+def test_false_digests_of_what_is_said_of_rounded_centers_end_the_run(field):
+    kind, change = changed_shares(PartDigests, field)
+    faults, seen, told = lying(kind, change, "client-1", 0)
+    with pytest.raises(SuspectedParties, match=REFUSED):
+        rounded("all labels", faults=lambda e: faults(e) if e.kind != "PartShares" else pytest.fail(e.kind))
+    assert seen
+    assert not told
+
+
 # --- the mathematics ------------------------------------------------------------------------------------
 
 
@@ -595,7 +668,6 @@ def test_sums_of_digests_are_read_as_they_were_written():
         (dict(disclosure=secfc.OwnLabels(None)), "nobody deals only committees that open all labels"),
         (dict(disclosure="distances"), "only committees that compare play parts by several"),
         (dict(disclosure=secfc.AssignmentsOnly(dealer=None)), "parts played by two need 2t\\+2=4 clients"),
-        (dict(quantization=secfc.Quantization(centers="rounded")), "while it rounds centers is not checked"),
         (
             dict(disclosure=secfc.AssignmentsOnly(dealer="client-0")),
             "parts played by two need t\\+2=3 clients",
