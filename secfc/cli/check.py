@@ -132,6 +132,19 @@ def check_files(settings: Settings, bound: float | None) -> CheckedFiles:
     return CheckedFiles(not refused, faults, tuple(dict.fromkeys(notes)), tuple(sites), proposal)
 
 
+def tried_options(
+    settings: Settings, bound: float | None, more: dict[str, Any], *, far: bool
+) -> list[dict[str, Any]]:
+    """Options to try, one after the other.  more: what files ask for.  far: whether values lie far out."""
+    scaled = settings.standardize or settings.to_range or settings.ranges is not None or bound is not None
+    plain, wider = dict(more), more | {"standardize": "robust" if far else "standard"}
+    # A mean needs a bound or a scale, and where columns are in other units rounding asks for one.
+    tries = [plain] if more and (scaled or "missing" not in more) else []
+    if (more and not scaled) or (far and bound is None and may_scale_robustly(settings)):
+        tries.append(wider)
+    return tries
+
+
 def may_scale_robustly(settings: Settings) -> bool:
     """Whether a scale that outliers do not move was not asked for, nor one of another kind."""
     return settings.standardize != "robust" and not settings.to_range and settings.ranges is None
@@ -216,14 +229,9 @@ def propose_options(
     more = propose_columns(sites, wanted)
     if len(encodings) == 1:
         more["encoding"] = encodings.pop()
-    scaled = settings.standardize or settings.to_range or settings.ranges is not None or bound is not None
-    far = any(has_outliers(c) for _, c in chain(*held_columns(sites, features_of(sites, wanted)).values()))
-    plain, wider = dict(more), more | {"standardize": "robust" if far else "standard"}
-    # A mean needs a bound or a scale, and where columns are in other units rounding asks for one.
-    tries = [plain] if more and (scaled or "missing" not in more) else []
-    if (more and not scaled) or (far and bound is None and may_scale_robustly(settings)):
-        tries.append(wider)
-    for tried in tries:
+    columns = chain(*held_columns(sites, features_of(sites, wanted)).values())
+    far = any(has_outliers(column) for _, column in columns)
+    for tried in tried_options(settings, bound, more, far=far):
         if _would_run(settings, bound, tried):
             return tuple(_written(tried | _whole_lists(_joined_lists(settings, tried))))
     return None
