@@ -14,6 +14,7 @@ from secfc.coded.queries import Operation
 from secfc.data.inputs import build_algorithm
 from secfc.disclosure.checked.messages import ResharedPart
 from secfc.disclosure.final_labels import FinalLabelsOnly
+from secfc.disclosure.owner_labels import dealerless
 from secfc.errors import FaultyClient, FaultyServer, SuspectedParties, TooFewReplies
 from secfc.kmeans.loop import PlainSource, lloyd
 from secfc.kmeans.starts import CenterSeparation, GivenLabels, KMeansPlusPlus, RandomPoints
@@ -115,6 +116,35 @@ def test_new_points_are_labeled():
     result = run(data)
     for mine, again in zip(result.labels, result.predict(data), strict=True):
         assert (mine == again).all() if result.converged else mine.shape == again.shape
+
+
+# --- what is not stopped ---------------------------------------------------------------------------
+
+
+def test_a_member_chooses_what_the_last_labels_tell_of_every_row(monkeypatch):
+    # Each of two members has a part of how much nearer rows are to center 1, and deals any bits of it.
+    data, parts, real = federation(3, 30, 1, integers=True), [], dealerless.winner_bits
+
+    def end(added):
+        def deal(joint, contest, basis, part, m):
+            if part is not None:
+                parts.append((basis, part.copy(), contest.comparisons[0][2:]))
+            if joint.player.me == 0:
+                part = part.copy()
+                part[:, 0] = basis.add(part[:, 0], basis.reduce(np.full(m, added)))
+            return (yield from real(joint, contest, basis, part, m))
+
+        monkeypatch.setattr(dealerless, "winner_bits", deal)
+        return run(data, k=2, max_iter=1).history[-1]
+
+    honest, ((basis, mine, (u, v)), (_, other, _)) = end(0), parts
+    one, two = basis.lift_signed(basis.add(mine, other)).astype(np.int64)
+    nearer = v * one - u * two
+    assert (honest == (nearer > 0)).all()
+    for threshold in np.unique(nearer)[[1, -2]] // v:
+        told = end(-threshold)
+        assert (told == (nearer > v * threshold)).all()
+        assert 0 < told.sum() < len(told)
 
 
 # --- losses --------------------------------------------------------------------------------------
