@@ -47,8 +47,16 @@ WAYS = {
     "separated": dict(k=3, init=CenterSeparation(RandomPoints())),
     "rounded": dict(k=3, init=RandomPoints(), quantization=secfc.Quantization(centers="rounded")),
     "a client deals": dict(k=3, init=RandomPoints(), disclosure=secfc.AssignmentsOnly(dealer="client-0")),
-    "nobody deals": dict(k=3, init=RandomPoints(), disclosure=secfc.AssignmentsOnly(dealer=None)),
+    "nobody deals": dict(
+        k=3,
+        init=RandomPoints(),
+        disclosure=secfc.AssignmentsOnly(dealer=None),
+        threshold=secfc.Threshold(t=2, deviating=0),
+    ),
 }
+# By default two play each part where nobody deals, too, and notice lies before a check does.  Two clients
+# are to spare: of 2 t + 2 none may fall silent.
+PAIRED = {"two play each part": {**WAYS["nobody deals"], "threshold": secfc.Threshold(t=1)}}
 # Where nobody deals each member has a part of all replies, and nobody adds up all of them.
 APART = (MaskedSum, MaskSums)
 CASES = [(way, *lie) for way in WAYS for lie in LIES if way != "nobody deals" or lie[0] not in APART]
@@ -56,7 +64,7 @@ CASES.append(("nobody deals", PartSums, "values", "client-1"))
 
 
 def run(way="bisecting", *, deviating=None, **options):
-    settings = {"t": 2, "max_iter": 3, **WAYS[way]}
+    settings = {"t": 2, "max_iter": 3, **(WAYS | PAIRED)[way]}
     if "threshold" not in settings:
         settings["threshold"] = secfc.Threshold(t=settings["t"], deviating=deviating)
     del settings["t"]
@@ -257,10 +265,12 @@ def test_a_client_that_is_lost_at_any_message_changes_no_label(way, client, kind
     ("way", "kind"),
     [(way, kind) for way in ("bisecting", "a client deals") for kind in CHECKS]
     + [("rounded", kind) for kind in ("MaskedCenters", "CheckDealing", "CheckDigest", "MaskSums")]
-    + [("nobody deals", kind) for kind in (*CHECKS[:-1], "PartSums")],
+    + [("nobody deals", kind) for kind in (*CHECKS[:-1], "PartSums")]
+    + [("two play each part", kind) for kind in ("CheckDealing", "MaskedRow", "PartSums")],
 )
 def test_one_lost_message_changes_no_label(way, kind):
     full = undisturbed(way)
+    assert (full.plan.deviating > 0) == (way != "nobody deals")
     for number in range(short(2, nightly=40)):
         count = iter(range(1 << 30))
 
