@@ -37,7 +37,7 @@ from secfc.disclosure import Disclosure
 
 Seconds = Mapping[str, Mapping[str, float]]
 
-# As in the paper every client answers, the server decodes distances, and nothing is blinded.
+# As in the paper clients answer in the clear and the server decodes distances; as many answer as it needs.
 PAPER = secfc.Distances(blind=False)
 DEFAULT = secfc.AssignmentsOnly()
 # Phases of every iteration, of whoever works in them.
@@ -188,8 +188,8 @@ def medians(samples: list[dict[str, float]]) -> dict[str, float]:
 
 def rounds(result: Clustering) -> int:
     """How often distances were asked for: the iterations, and one more if they did not converge."""
-    name = result.plan.clients[0]
-    return sum(e.kind == "CodedDistances" and e.sender == name for e in result.transcript.envelopes)
+    asked = [e.recipient for e in result.transcript.envelopes if e.kind == "DistanceQuery"]
+    return max(map(asked.count, asked))
 
 
 def per_iteration(seconds: Seconds, steps: int) -> dict[str, float]:
@@ -234,7 +234,8 @@ def client_and_server(seconds: Seconds) -> float:
 
 
 def wire(result: Clustering, gigabit: float) -> dict[str, float]:
-    """Bytes by direction, and the time that links of this many Gbit/s would take for them."""
+    """Bytes of questions and replies, without those that replies are checked by, and what links of this many
+    Gbit/s would take for them."""
     steps, envelopes = rounds(result), result.transcript.envelopes
     sharing = [e for e in envelopes if e.kind == "RowShares"]
     down = sum(e.nbytes for e in envelopes if e.kind == "DistanceQuery") / steps

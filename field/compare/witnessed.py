@@ -42,6 +42,7 @@ from numpy.typing import NDArray
 
 from field.cached import cached_property
 from field.compare.replicated import MAX_T, Gates, ScratchArrays, held_components
+from field.ring.errors import InvalidValue
 from field.secrets.coins import Coins
 
 Array = NDArray[Any]
@@ -62,12 +63,12 @@ class WitnessedCommittee:
 
     def __post_init__(self) -> None:
         if not 1 <= self.t <= MAX_T:
-            raise ValueError(
+            raise InvalidValue(
                 f"t={self.t}: bits are shared with witnesses for t from 1 to {MAX_T}, beyond that they have "
                 "more than a hundred components. Choose another t, or a policy with a dealer"
             )
         if self.deviating != 1:
-            raise ValueError(
+            raise InvalidValue(
                 f"deviating={self.deviating}: words have one witness where nobody deals: use deviating=1, or "
                 "0 for none, or a policy with a dealer"
             )

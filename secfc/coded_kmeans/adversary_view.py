@@ -20,6 +20,7 @@ from secfc.coded.queries import Query
 from secfc.data.federation import Federation
 from secfc.errors import InputError
 from secfc.kmeans.centers import squared_distances
+from secfc.remedies import agree_in_number
 from secfc.roles.exchange import SERVER, STRIDE, Exchange, PartyId, Transcript
 from secfc.roles.messages import FinalResult
 
@@ -127,9 +128,10 @@ class DecodedView:
     def _check(self, question: SeenQuery) -> None:
         needed = self.view.plan.code.threshold(2)
         if len(question.replies) < needed:
+            seen = f"{', '.join(self.view.parties)} saw {len(question.replies)} replies to question "
             raise CannotDecode(
-                f"{', '.join(self.view.parties)} saw {len(question.replies)} replies to question "
-                f"{question.number}, {needed} are needed to decode a distance: add the server to the view"
+                agree_in_number(seen)
+                + f"{question.number}, {needed} are needed to decode a distance: add the server to the view"
             )
 
     def _in_data_units(self, scaled: UInt128, question: SeenQuery) -> Array:

@@ -27,8 +27,8 @@ def data(lone=(1,)):
 class Halves(Turned):
     """Clusters as the rows stand, in both halves of a client."""
 
-    def groups(self, found, k):
-        groups = super().groups(found, k)
+    def group_centroids(self, found, k):
+        groups = super().group_centroids(found, k)
         groups.labels[:] = np.arange(len(found.values)) % k
         return groups
 

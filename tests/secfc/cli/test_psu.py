@@ -242,7 +242,7 @@ BAD = [
     ("a.txt a.txt b.txt", "a.txt is given twice"),
     ("nowhere.txt b.txt", "nowhere.txt does not exist"),
     (". b.txt", "is a directory"),
-    ("notes.doc b.txt", ".parquet, .txt, .txt.gz are read"),
+    ("notes.doc b.txt", "notes.doc has the extension '.doc': .csv,"),
     ("a.txt b.txt", "use --mode server"),
     ("a.txt b.txt c.txt --id-column pid", "plain text and has no column 'pid'"),
     ("table.csv b.txt c.txt", "table.csv has 2 columns. Say which one holds the IDs (--id-column)"),

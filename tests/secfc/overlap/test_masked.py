@@ -451,8 +451,8 @@ def test_a_client_all_of_whose_clusters_are_empty_keeps_its_last_labels_or_none(
     """
 
     class Lost(Turned):
-        def groups(self, found, k):
-            groups = super().groups(found, k)
+        def group_centroids(self, found, k):
+            groups = super().group_centroids(found, k)
             groups.labels[found.owner == 0] = -1
             return groups
 
@@ -505,4 +505,4 @@ def test_new_points_may_have_any_columns(run):
 
 
 def test_blocks_are_what_the_oracle_starts_from():
-    assert Blocks().labels(np.zeros((5, 1)), 2, 0, "x").tolist() == [0, 0, 0, 1, 1]
+    assert Blocks().label_points(np.zeros((5, 1)), 2, 0, "x").tolist() == [0, 0, 0, 1, 1]
