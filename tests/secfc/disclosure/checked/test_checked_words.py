@@ -392,7 +392,7 @@ def test_what_members_tell_beforehand_is_bound(at):
             "was due",
         ),
         (PartDigests, lambda b: dataclasses.replace(b, parts=b.parts[1:]), "told digests of"),
-        (LabelShare, lambda b: dataclasses.replace(b, digests=b.digests + b"x"), "shares of labels"),
+        (LabelShare, lambda b: dataclasses.replace(b, digests=b.digests + b"x"), "shares? of labels"),
     ],
     ids=range(5),
 )
