@@ -102,9 +102,10 @@ def test_labels_are_exact_at_every_step(monkeypatch):
     assert len(wanted) - len(seen) in (0, 1)
     assert len(wanted) > 12
     for step, held in seen.items():
-        parts = [shared for (shared, _), _ in held.values()]
-        alive = next(iter(held.values()))[0][1]
-        bits = unpack_bits(np.bitwise_xor.reduce([part.bits for part in parts]), 150)
+        told = [labels for labels, _ in held.values()]
+        parts = {number: shared for labels in told for number, shared in labels.parts.items()}
+        alive = told[0].clusters
+        bits = unpack_bits(np.bitwise_xor.reduce([part.bits for part in parts.values()]), 150)
         assert (bits == (wanted[step] == alive[:, None])).all()
 
 
