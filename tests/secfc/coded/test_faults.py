@@ -415,10 +415,7 @@ def test_the_campaign_notices_wrong_labels():
         def mark(self, sender, body):
             self.corrupters.add(sender)
 
-    dealt = vary(
-        SCENARIOS["bare"].algorithm, disclosure=secfc.Distances(dealt=True)
-    )  # whose replies are unchecked
-    scenario = dataclasses.replace(SCENARIOS["bare"], algorithm=dealt)
+    scenario = played_alone(SCENARIOS["labels only"])
     for schedule in itertools.islice(random_schedules(scenario, 0, ("alter",), 1), 200):
         network = Blind(schedule, False)
         try:
