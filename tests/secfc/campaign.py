@@ -403,6 +403,8 @@ CORRUPT = {
 # --- small runs ------------------------------------------------------------------------------------
 
 N, M, D, K, BOUND, SCALE = 5, 12, 2, 2, 8.0, 16.0
+# The longest undisturbed run, of five rounded centers, has 1,801 exchanges at a client.
+MOST_EXCHANGES = 6_000
 CLUSTERS = (2, 3, 5)  # a code of a label that no cluster has needs a k that is no power of two
 vary = with_parameters
 
@@ -522,7 +524,7 @@ class Scenario:
 
         def watch(party: str, exchange: Any) -> None:
             exchanges[party] += 1
-            assert exchanges[party] < 2000, "the run does not end"
+            assert exchanges[party] < MOST_EXCHANGES, "the run does not end"
 
         roles = self.roles(network, lies)
         roles |= {name: deviate(roles[name]) for name, deviate in deviating.items()}
