@@ -205,8 +205,13 @@ def complaints(sources):
         yield f"files that import one another: {error.args[1]}"
 
 
+@cache
 def generators(path, source):
     """What a file does with NumPy's generators that it may not."""
+    return list(find_generators(path, source))
+
+
+def find_generators(path, source):
     for node in ast.walk(ast.parse(source if ".random" in source else "")):
         # default_rng, Generator and PCG64 are values; all else of numpy.random is the global generator.
         if isinstance(node, ast.Attribute) and ast.unparse(node.value) in ("np.random", "numpy.random"):
