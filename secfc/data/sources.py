@@ -11,6 +11,7 @@ from collections import OrderedDict
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from decimal import Decimal
+from importlib import import_module
 from itertools import chain
 from os import PathLike
 from pathlib import Path
@@ -196,8 +197,8 @@ WRITTEN = re.compile(r"://[^/@\s]*:(?!\$\{\w+\}@)[^@\s]+@|(?i:password|passwd|pw
 def open_query(path: Path, dialect: Dialect | None = None) -> Iterator[RowStream]:
     """Names and rows of what a query finds, read as they are asked for; NULL is empty.
 
-    `-- source: duckdb:FILE`, `sqlite:FILE` (beside the query, opened to be read) or an address of SQLAlchemy,
-    in which ${NAME} is taken from the environment.  Raises InputError, which shows neither the address nor
+    `-- source: duckdb:FILE`, `sqlite:FILE` (beside the query, opened to be read), `adbc:DRIVER:URI` or an
+    address of SQLAlchemy, in which ${NAME} is taken from the environment.  Raises InputError, which shows neither the address nor
     what the database says, as both may hold secrets.
     """
     with (dialect or Dialect()).text(path) as handle:
@@ -239,6 +240,8 @@ def fill_address(path: Path, address: str) -> str:
 def _ask_database(path: Path, opened: ExitStack, address: str, query: str) -> Any:
     """A cursor with the answer.  Raises what the database does."""
     kind, _, rest = address.partition(":")
+    if kind == "adbc":
+        return _ask_by_adbc(path, opened, rest, query)
     if kind not in ("duckdb", "sqlite") or rest.startswith("//"):
         require_library(f"{path} asks a database by SQLAlchemy, which", "sql")
         from sqlalchemy import create_engine
@@ -259,6 +262,26 @@ def _ask_database(path: Path, opened: ExitStack, address: str, query: str) -> An
 
         asked = duckdb.connect(str(file), read_only=True)
     return opened.enter_context(closing(asked)).execute(query)
+
+
+def _ask_by_adbc(path: Path, opened: ExitStack, address: str, query: str) -> Any:
+    """A cursor with the answer of a driver of Arrow Database Connectivity; what it changed is rolled back."""
+    driver, _, uri = address.partition(":")
+    if not re.fullmatch(r"[a-z0-9_]+", driver) or not uri:
+        raise InputError(
+            f"{path}, line 1: adbc: names no driver and address. Write both, as in "
+            "`-- source: adbc:postgresql:postgresql://reader:${PGPASSWORD}@db.clinic/emr`."
+        )
+    try:
+        module = import_module(f"adbc_driver_{driver}.dbapi")
+    except ImportError as error:
+        raise InputError(
+            f"{path} asks a database by ADBC, and its driver is not installed. Run `pip install "
+            f"adbc-driver-{driver.replace('_', '-')} pyarrow`."
+        ) from error
+    cursor = opened.enter_context(closing(opened.enter_context(closing(module.connect(uri))).cursor()))
+    cursor.execute(query)
+    return cursor
 
 
 @contextmanager

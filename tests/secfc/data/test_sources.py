@@ -68,12 +68,30 @@ def test_a_query_over_sqlalchemy_takes_secrets_from_the_environment(
         Federation.from_files(path)
 
 
+def test_a_query_over_adbc_is_a_table_and_changes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("adbc_driver_sqlite")
+    database("sqlite", tmp_path / "h.db")
+    monkeypatch.setenv("CLINIC", str(tmp_path / "h.db"))
+    path = query(tmp_path / "a.sql", "adbc:sqlite:${CLINIC}")
+    for text, said in (
+        ("delete from visits", "finds no rows|no query"),
+        ("select nothing from visits", "did not answer"),
+    ):
+        with pytest.raises(InputError, match=said):
+            Federation.from_files(query(tmp_path / "b.sql", "adbc:sqlite:${CLINIC}", text))
+    assert Federation.from_files(path).stacked().tolist() == POINTS
+
+
 SECRET = "tr0ub4dor"
 FAILING = {
     "a password that is written": (f"postgresql://me:{SECRET}@host/db", "a password stands in a file"),
     "a password behind its key": (f"postgresql://host/db?password={SECRET}", "a password stands in a file"),
     "a variable": ("postgresql://me:${PGPASSWORD}@127.0.0.1:1/db", "did not answer|which is not installed"),
     "an address that is none": ("nobody:${PGPASSWORD}", "did not answer"),
+    "a driver that is not there": ("adbc:nobody:${PGPASSWORD}", "pip install adbc-driver-nobody"),
+    "a driver that is none": ("adbc:../x:${PGPASSWORD}", "names no driver"),
     "a file that is not there": ("sqlite:x.db", "there is no file .*x.db"),
 }
 
