@@ -78,8 +78,8 @@ def check_rehearsal(asked: AskedOptions) -> None:
     )  # fmt: skip
     if settings.categorical:
         raise RefusedInput(
-            "--categorical makes columns of text into features by what all files hold, which a run file "
-            "cannot: leave it out, or leave out --processes."
+            "--categorical: the files of a rehearsal hold numbers alone, where sites bring text: leave it "
+            "out, or leave out --processes."
         )
     if missing := [name for name in ("websockets", "tomli_w") if find_spec(name) is None]:
         raise RefusedInput(

@@ -198,8 +198,8 @@ def open_query(path: Path, dialect: Dialect | None = None) -> Iterator[RowStream
     """Names and rows of what a query finds, read as they are asked for; NULL is empty.
 
     `-- source: duckdb:FILE`, `sqlite:FILE` (beside the query, opened to be read), `adbc:DRIVER:URI` or an
-    address of SQLAlchemy, in which ${NAME} is taken from the environment.  Raises InputError, which shows neither the address nor
-    what the database says, as both may hold secrets.
+    address of SQLAlchemy, in which ${NAME} is taken from the environment.  Raises InputError, which shows
+    neither the address nor what the database says, as both may hold secrets.
     """
     with (dialect or Dialect()).text(path) as handle:
         found = SOURCE.fullmatch(handle.read())

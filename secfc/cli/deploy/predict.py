@@ -100,7 +100,7 @@ def _together(
         if new is None:  # its shares are needed, so it labels a row of its own making
             import numpy as np
 
-            party = Rows(me, np.zeros((1, len(site.run.features))))
+            party = Rows(me, np.zeros((1, asked.public.d)))
         else:
             party, which = read_new_rows(site, new)
     model, way = load_model_part(kept, asked), _inner(asked)

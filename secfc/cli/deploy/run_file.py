@@ -18,6 +18,7 @@ from secfc.cli.options import Option, fields_of, select_fields, was_given
 from secfc.cli.preprocessing import check_preprocessing as check_preparing
 from secfc.cli.preprocessing import way_for
 from secfc.cli.settings import Preparing, Settings, check_choice
+from secfc.data.files import category_names
 from secfc.data.inputs import get_parameter, seeded_generator, with_parameters
 from secfc.deploy.floors import Stakes
 from secfc.deploy.runfile import RunFile
@@ -111,7 +112,8 @@ def build_run(run: RunFile) -> Built:
         raise InputError(f"the run file's [options] or [preparing]: {said}") from error
     except InputError as error:
         raise InputError(f"the run file's [options]: {error.text(RUN_FILE)}") from error
-    names = tuple(f for f in run.features)
+    numbers, texts = clustered_columns(run, asked.settings)
+    names = (*numbers, *category_names(texts))
     way = way_for(asked, names)
     bound = asked.get("bound") if way is None else float(way.limit)
     derived = bound is None and "bound" in method.names
@@ -162,6 +164,27 @@ def _asked(run: RunFile, method: Method) -> AskedOptions:
     check_preparing(asked)
     check_schema(asked)
     return asked
+
+
+def clustered_columns(run: RunFile, settings: Settings) -> tuple[tuple[str, ...], dict[str, tuple[str, ...]]]:
+    """The columns of a run that hold numbers, and those of text with the categories that its file lists.
+
+    Raises InputError for categories that it does not list, or of a column that is not clustered.
+    """
+    texts = dict[str, tuple[str, ...]]()
+    for name, listed in settings.categorical:
+        if name not in run.features:
+            raise InputError(
+                f"[preparing]: categorical names {name!r}, which is none of features: add it there, or leave "
+                "it out"
+            )
+        if listed is None:
+            raise InputError(
+                f"[preparing]: categorical = {name!r} lists no categories, on which sites must agree before "
+                f"they meet: write {name}=north|south, or {name}=low<high in their order"
+            )
+        texts[name] = listed
+    return tuple(name for name in run.features if name not in texts), texts
 
 
 def _parsed(words: Mapping[str, Any], options: Any, where: str) -> tuple[dict[str, Any], dict[str, str]]:

@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from secfc.cli.deploy.keys import ask_passphrase
-from secfc.cli.deploy.run_file import Built, build_run
+from secfc.cli.deploy.run_file import Built, build_run, clustered_columns
 from secfc.cli.errors import bad_input, cautions_told, full_disc_told, tell_notes
+from secfc.data.files import category_names
 from secfc.data.inputs import with_parameters
 from secfc.deploy.audit_log import NAME, AuditLog, read_seconds
 from secfc.deploy.floors import Floors
@@ -234,18 +235,20 @@ class LoadedSite:
                 "drop_unfit = true is about a linkage schema, and the run file has none: leave it out, or "
                 "agree on one (`secfc deploy init --schema`)"
             )
-        columns = self.run.columns.get(self.file.party, self.run.features)
-        way = data.dialect
+        numbers, texts = clustered_columns(self.run, settings)
+        columns = self.run.columns.get(self.file.party, numbers)
         try:
             with bad_input(OSError), cautions_told():
                 read = Federation.from_files(
                     [data.path], columns=columns, id_column=data.id_column, gaps=settings.missing != "refuse",
-                    dialect=way,
-                    linkage=self.run.schema, drop_unfit=data.drop_unfit,
+                    categorical=texts, dialect=data.dialect, linkage=self.run.schema,
+                    drop_unfit=data.drop_unfit,
                 )  # fmt: skip
         except InputError as error:
             raise InputError(error.text(SITE_FILE)) from error
-        left, kept, dropped = without_gaps(settings, read.ordered(columns), asked.asked.get("bound"))
+        left, kept, dropped = without_gaps(
+            settings, read.ordered((*columns, *category_names(texts))), asked.asked.get("bound")
+        )
         tell_notes(dropped)
         one = replace(left.parties[0], name=self.file.party)
         return one, None if kept is None else kept[left.names[0]]

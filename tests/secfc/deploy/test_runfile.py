@@ -1,6 +1,7 @@
 """The run file: one value that all sites hold, read back as written, each difference named, each mistake."""
 
 import math
+import sqlite3
 import tomllib
 from dataclasses import fields, replace
 
@@ -9,6 +10,7 @@ import pytest
 import secfc
 from secfc.cli.deploy.readiness import facts_to_judge
 from secfc.cli.deploy.run_file import build_run, carried_rows, carried_sentences, serving_sentences
+from secfc.cli.deploy.site import LoadedSite
 from secfc.data.dialects import Dialect
 from secfc.data.linkage import Linkage, LinkageField
 from secfc.deploy.floors import BelowFloor, Floors, Stakes
@@ -39,7 +41,7 @@ ASKED = [
     ("secfc", {"epsilon": 5.0, "radius": 3.0}, {}), ("k-fed", {"k_local": 2}, {}), ("masked-lloyd", {}, {}),
     ("lloyd", {"bound": 20.0}, {}), ("overlap-1", {}, {}), ("overlap-2", {}, {}),
     ("lloyd", {}, {"standardize": "robust"}), ("profile", {"bound": 99.0, "reveal_centers": True}, {}),
-    ("secfc", {}, {"ranges": "age=0:120,weight=0:300"}),
+    ("secfc", {}, {"ranges": "age=0:120,weight=0:300"}), ("secfc", {}, {"categorical": "weight=low<high"}),
 ]  # fmt: skip
 FIVE = {name: bytes([i]) * 32 for i, name in enumerate(("a", "b", "c", "d", "e", "server"), 1)}
 
@@ -54,6 +56,30 @@ def test_what_is_written_reads_back_and_builds_what_the_shell_builds(algorithm, 
     made = build_run(back)
     assert made.algorithm == build_run(run).algorithm
     assert made.public.session == run.session
+
+
+def test_text_by_the_categories_of_the_run_file_comes_from_a_query_and_what_lies_outside_is_left_out(
+    tmp_path,
+):
+    prepare = {"categorical": "sex=f|m,stage=I<II<III", "missing": "drop", "outside": "missing"}
+    run = replace(runfile("secfc", {"bound": 200.0}, prepare), features=("age", "stage", "sex"))
+    (tmp_path / "site.toml").write_text(
+        SITE.replace('path = "a.csv"\nid_column = "patient"', 'path = "a.sql"')
+    )
+    with sqlite3.connect(tmp_path / "h.db") as made:
+        made.execute("create table v (sex text, age real, stage text, no integer)")
+        made.executemany(
+            "insert into v values (?, ?, ?, 1)", [("m", 50, "III"), ("f", 999, "I"), ("f", 9, "I")]
+        )
+    (tmp_path / "a.sql").write_text("-- source: sqlite:h.db\nselect * from v")
+    site, asked = LoadedSite(SiteFile.read(tmp_path / "site.toml"), run, None, tmp_path), build_run(run)
+    assert asked.public.features == ("age", "sex=f", "sex=m", "stage=I<II<III")
+    party, kept = site.party(asked)
+    assert party.read().tolist() == [[50, 0, 1, 2], [9, 1, 0, 0]]
+    assert kept.tolist() == [0, 2]
+    (tmp_path / "a.sql").write_text("-- source: sqlite:h.db\nselect age, 'x' as sex, stage from v")
+    with pytest.raises(InputError, match="none of the 2 categories that were listed"):
+        site.party(asked)
 
 
 def test_a_profile_of_all_sites_is_held_to_the_floors_that_open_centers_are():
@@ -167,6 +193,8 @@ def test_mistakes_in_the_file(text, why):
     ("secfc", {"reveal_centers": "yes"}, {}, "true or false"), ("feddp", {"epsilon": 1.0}, {}, "server_file"),
     ("feddp", {"epsilon": 1.0, "labels_epsilon": 2.0}, {}, "keeps no labels"),
     ("secfc", {"liars": 1}, {}, "liars = 1 with disclosure"), ("secfc", {}, {"limit": 3.0}, "--limit"),
+    ("secfc", {}, {"categorical": "weight"}, "lists no categories.*weight=north"),
+    ("secfc", {}, {"categorical": "sex=f|m"}, "names 'sex', which is none of features"),
 ])  # fmt: skip
 def test_words_that_the_shell_refuses_as_well(algorithm, options, preparing, why):
     with pytest.raises(InputError, match=why):

@@ -522,6 +522,31 @@ def test_new_rows_are_labeled_by_all_sites_together(tmp_path, nursery, options, 
 
 
 @pytest.mark.nightly
+def test_sites_bring_text_and_label_new_rows_of_text(tmp_path, nursery):
+    ranks = {name: np.arange(len(own)) % 3 for name, own in ROWS.items()}
+    coded = {
+        name: np.column_stack([own[:, 0], 9 * (ranks[name] == 1), ranks[name]]) for name, own in ROWS.items()
+    }
+    rows = {name: coded[name].astype(object) for name in ROWS}
+    for name, own in rows.items():
+        own[:, 2] = np.array(["I", "II", "III"], object)[ranks[name]]
+    prepare = {"categorical": "z=I<II<III"}
+    with sites(tmp_path, rows, k=3, options=BASE, preparing=prepare, nursery=nursery) as run:
+        run.start_all()
+        assert set(run.everybody().values()) == {0}, run.log("server")
+        want = wanted(DEFAULT, coded)
+        for name in rows:
+            assert run.labels(name).tolist() == want[name].tolist()
+        run.write_rows("site-1", rows["site-1"], file="new.csv")
+        for name in (*rows, "server"):
+            words = [str(tmp_path / name / "site.toml")]
+            words += [str(tmp_path / name / "new.csv")] * (name == "site-1")
+            run.command(name, "predict", *words, *(["--out", str(tmp_path / "new.csv")] * (name == "site-1")))
+        assert set(run.everybody().values()) == {0}, run.log("site-1")
+        assert run.labels("site-1", tmp_path / "new.csv").tolist() == want["site-1"].tolist()
+
+
+@pytest.mark.nightly
 def test_models_that_do_not_fit_are_refused(tmp_path, nursery):
     path = tmp_path / "site-0" / "results" / "model.npz"
     with sites(tmp_path, ROWS, k=3, options={"k_local": 2}, algorithm="k-fed", nursery=nursery) as run:
