@@ -43,9 +43,9 @@ from secfc.disclosure import Distances, OwnLabels
 from secfc.feddp import FedDPKMeans, ServerNoise, SharedNoise
 from secfc.feddp import auditing as feddp_readings
 from secfc.feddp.auditing import audit_run, without_row
+from secfc.federated.algorithm import others_sums
 from secfc.kfed import local_clusters
 from secfc.kmeans.starts import GivenLabels
-from secfc.overlap.matching import others_sums
 from secfc.privacy.accountant import gaussian_epsilon
 from secfc.privacy.audit import GaussianShift, max_detection_rate
 from secfc.roles.exchange import SERVER
@@ -62,7 +62,7 @@ WAYS: dict[str, tuple[Any, str, float | None]] = {
     "SecFC, the default": (secfc.SecFC(K, threshold=1), "sizes", None),
     "SecFC, centers opened": (secfc.SecFC(K, 1, release=secfc.Release(reveal_centers=True)), "centers", None),
     "SecFC, distances": (secfc.SecFC(K, threshold=1, disclosure=Distances()), "points", None),
-    "Lloyd over secure sums": (secfc.MaskedLloyd(K), "centers", None),
+    "Lloyd over secure sums": (secfc.FederatedLloyd(K), "centers", None),
     "k-FED, centers": (secfc.KFed(K, HELD), "centers", None),
     "k-FED, its server": (secfc.KFed(K, HELD), "local centers", None),
     **{
@@ -228,7 +228,7 @@ def variance(way: Any, read: str, result: Any, data: Any, held: np.ndarray) -> f
         opened = [between_share(result.flat, held)] if result.centers is not None else []
         guess = reconstruct_geometry(seen) if read == "points" else label_history(seen, result)
         return max(judge_guess(guess, held).share[-1], *opened, 0.0)
-    if isinstance(way, secfc.MaskedLloyd):
+    if isinstance(way, secfc.FederatedLloyd):
         return None  # the server has sums, and no label
     return between_share(result.flat, held)
 

@@ -35,10 +35,10 @@ from benchmarks.common import Row, require, run_grid, show
 from benchmarks.splits import RULES, Problem, load, problem
 from secfc.attacks.reconstruction import single_row_moves
 from secfc.attacks.views import View
+from secfc.federated.algorithm import others_sums
 from secfc.metrics import accuracy, observed_cost
 from secfc.overlap import attraction
 from secfc.overlap.local import LocalKMeans, kmeans, renumber_labels
-from secfc.overlap.matching import others_sums
 from secfc.overlap.overlap2 import covariance_factor, draw_gaussian
 from secfc.overlap.starts import MatchedGroups
 from secfc.roles.description import LOCAL
@@ -253,7 +253,7 @@ def measure(cell: Row, folder: Path) -> Iterator[Row]:
 
     def fitted(start: Any, **more: Any) -> Any:
         # Pixels are whole; a report would warn of those that seldom vary.
-        return secfc.fit(secfc.MaskedLloyd(k, start=start, coarse="allow"), federation, seed=seed, **more)
+        return secfc.fit(secfc.FederatedLloyd(k, start=start, coarse="allow"), federation, seed=seed, **more)
 
     local = local_labels(split, seed)
     if cell["part"] == "paper":

@@ -5,7 +5,7 @@
     result.labels  # one array a client
     result.predict([y1, y2, y3])
 
-Algorithms, for `fit`: `SecFC`; `Lloyd`, its plaintext twin; `KFed` and `FedDPKMeans`; `MaskedLloyd`,
+Algorithms, for `fit`: `SecFC`; `Lloyd`, its plaintext twin; `KFed` and `FedDPKMeans`; `FederatedLloyd`,
 `CommonFeatures`, `Overlap1` and `Overlap2` for clients with different features; `Scaled`, any of them on a
 common scale; `grid` runs every combination of parameters.
 
@@ -55,7 +55,7 @@ _HOME = {
     "KMeansPlusPlus": "secfc.kmeans.starts",
     "LiarsExceeded": "secfc.errors",
     "Lloyd": "secfc.coded_kmeans.plaintext",
-    "MaskedLloyd": "secfc.overlap.masked",
+    "FederatedLloyd": "secfc.federated.algorithm",
     "MaxMin": "secfc.overlap.starts",
     "NearestMerge": "secfc.overlap.starts",
     "Network": "secfc.coded.parameters",
@@ -130,6 +130,7 @@ if TYPE_CHECKING:
     from secfc.errors import TooManyHolders as TooManyHolders
     from secfc.errors import UnionFailed as UnionFailed
     from secfc.feddp.algorithm import FedDPKMeans as FedDPKMeans
+    from secfc.federated.algorithm import FederatedLloyd as FederatedLloyd
     from secfc.grids.engine import grid as grid
     from secfc.kfed import KFed as KFed
     from secfc.kmeans.bisecting import Bisecting as Bisecting
@@ -141,7 +142,6 @@ if TYPE_CHECKING:
     from secfc.kmeans.starts import RandomLabels as RandomLabels
     from secfc.kmeans.starts import RandomPoints as RandomPoints
     from secfc.overlap.common import CommonFeatures as CommonFeatures
-    from secfc.overlap.masked import MaskedLloyd as MaskedLloyd
     from secfc.overlap.overlap1 import Overlap1 as Overlap1
     from secfc.overlap.overlap2 import Overlap2 as Overlap2
     from secfc.overlap.starts import Automatic as Automatic

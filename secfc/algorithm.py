@@ -103,7 +103,7 @@ def check_columns(algorithm: Any, public: PublicFacts) -> None:
         f"{type(algorithm).__name__} needs the same features at all clients, and of {public.d} features "
         + (f"{len(common)} {'is' if len(common) == 1 else 'are'}" if common else "none is")
         + (f" common to all: {names_listed(common)}" if common else " common to all"),
-        [*[("columns", ..., "choose from these")] * bool(common), ("algorithm", "masked-lloyd")],
+        [*[("columns", ..., "choose from these")] * bool(common), ("algorithm", "federated-lloyd")],
     )
 
 

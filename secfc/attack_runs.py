@@ -58,10 +58,10 @@ def run_secure_sums(
     federation: Federation, k: int, *, max_iter: int, seed: int, bound: float | None
 ) -> Clustering:
     """Lloyd over exact secure sums; its transcript keeps every message."""
-    from secfc.overlap.masked import MaskedLloyd
+    from secfc.federated.algorithm import FederatedLloyd
     from secfc.pipeline import fit
 
-    way = MaskedLloyd(k, max_iter=max_iter, coarse="allow")
+    way = FederatedLloyd(k, max_iter=max_iter, coarse="allow")
     return fit(way, federation, seed=seed, bound=bound, keep_bodies=True)
 
 
@@ -73,7 +73,7 @@ def rows_from_steps(result: Clustering, federation: Federation, known: str | Non
     from secfc.attacks.judging import judge_rows
     from secfc.attacks.reconstruction import step_differences
     from secfc.attacks.views import View
-    from secfc.overlap.matching import others_sums
+    from secfc.federated.algorithm import others_sums
     from secfc.roles.exchange import SERVER
 
     quantizer = result.plan.quantizer

@@ -41,7 +41,7 @@ HOLDERS = {
     **dict.fromkeys(("threads", "network", "workers", "scratch"), "runtime=Runtime"),
     **dict.fromkeys(("reveal_centers", "smallest_center", "predictions"), "release=Release"),
 }
-ALGORITHMS = {"secfc": "SecFC", "lloyd": "Lloyd", "masked-lloyd": "MaskedLloyd", "feddp": "FedDPKMeans"}
+ALGORITHMS = {"secfc": "SecFC", "lloyd": "Lloyd", "federated-lloyd": "FederatedLloyd", "feddp": "FedDPKMeans"}
 
 
 class Interface(Protocol):

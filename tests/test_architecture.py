@@ -49,8 +49,13 @@ ROOMS = {
     "secfc.kmeans secfc.attacks",
     "secfc.feddp": "secfc.errors secfc.remedies field.secrets field.ring secfc.roles secfc.data "
     "secfc.privacy secfc.algorithm secfc.run_summary secfc.kmeans secfc.secure_sum secfc.attacks",
+    "secfc.federated.columns": "secfc.errors secfc.data secfc.algorithm",
+    "secfc.federated.model": "secfc.errors field.secrets field.ring secfc.roles secfc.data secfc.algorithm",
     "secfc.overlap": f"secfc.errors {FIELD} secfc.roles secfc.data secfc.algorithm secfc.run_summary "
-    "secfc.attacks secfc.secure_sum",
+    "secfc.federated.columns secfc.federated.model",
+    "secfc.federated": "secfc.errors field.secrets field.ring secfc.roles secfc.data secfc.algorithm "
+    "secfc.run_summary secfc.attacks secfc.secure_sum secfc.federated.columns secfc.federated.model "
+    "secfc.overlap",
     "secfc.coded": f"secfc.errors {FIELD} psu secfc.roles secfc.data secfc.privacy secfc.kmeans",
     "secfc.disclosure.checked": f"secfc.errors {FIELD} secfc.roles secfc.coded",
     "secfc.disclosure.decoded": f"secfc.errors secfc.disclosure.checked {FIELD} secfc.roles secfc.data "
@@ -78,9 +83,9 @@ ROOMS = {
     "secfc.kept_models": "secfc.errors secfc.data secfc.algorithm secfc.kmeans secfc.scaling "
     "secfc.coded_kmeans secfc.pipeline",
     "secfc.attack_runs": "secfc.errors field.ring secfc.roles secfc.data secfc.privacy secfc.algorithm "
-    "secfc.kmeans secfc.attacks secfc.kfed secfc.feddp secfc.overlap secfc.coded_kmeans secfc.pipeline",
+    "secfc.kmeans secfc.attacks secfc.kfed secfc.feddp secfc.federated secfc.coded_kmeans secfc.pipeline",
     "secfc.estimators": "secfc.errors field.secrets secfc.data secfc.metrics secfc.privacy "
-    "secfc.algorithm secfc.kfed secfc.feddp secfc.overlap secfc.coded secfc.coded_kmeans secfc.kmeans "
+    "secfc.algorithm secfc.kfed secfc.feddp secfc.federated secfc.coded secfc.coded_kmeans secfc.kmeans "
     "secfc.kept_models secfc.pipeline",
     "secfc.deploy": "secfc.errors field.secrets secfc.roles secfc.data secfc.transport secfc.algorithm "
     "secfc.logs",
@@ -93,7 +98,8 @@ ROOMS = {
     "secfc.grids": "secfc.errors secfc.roles secfc.data secfc.metrics secfc.algorithm secfc.report",
     "secfc.cli": "secfc.errors secfc.remedies field.ring field.compare psu secfc.roles secfc.data "
     "secfc.privacy secfc.transport secfc.algorithm secfc.kmeans secfc.attacks secfc.kfed secfc.feddp "
-    "secfc.overlap secfc.coded secfc.disclosure secfc.coded_kmeans secfc.pipeline secfc.report "
+    "secfc.overlap secfc.federated secfc.coded secfc.disclosure secfc.coded_kmeans secfc.pipeline "
+    "secfc.report "
     "secfc.scaling secfc.deploy secfc.logs secfc.grids secfc.planning secfc.tiny_runs secfc.attack_runs "
     "secfc.kept_models",
 }
@@ -111,7 +117,7 @@ STARTS = {
     "secfc/algorithm.py",
     "secfc/kfed.py",
     "secfc/overlap/common.py",
-    "secfc/overlap/masked.py",
+    "secfc/federated/algorithm.py",
     "secfc/overlap/overlap1.py",
     "secfc/overlap/overlap2.py",
     "secfc/feddp/starts.py",

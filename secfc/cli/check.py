@@ -179,7 +179,7 @@ def refusals(settings: Settings, bound: float | None) -> tuple[list[InputError],
             warnings.simplefilter("always", Caution)
             federation, _, dropped = without_gaps(settings, read_files(settings), bound)
             alone = alone and federation.n < SHARED
-            name = "masked-lloyd" if settings.features != "same" else "lloyd" if alone else "secfc"
+            name = "federated-lloyd" if settings.features != "same" else "lloyd" if alone else "secfc"
             method = methods()[name]
             asked = AskedOptions(settings, method.defaults() | {"bound": bound})
             check_preprocessing(asked)

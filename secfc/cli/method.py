@@ -197,11 +197,11 @@ class LocalClusters:
     k_local: int | None = option(None, Whole(1), group=OTHERS, help=
         "Clusters within a client. Default: k.")
     start: str | None = option(None, MATCHINGS, group=OTHERS, help=
-        "masked-lloyd, overlap-1: how clients' local clusters are matched. paper: the rule of its authors; "
-        "synchronized-distances (masked-lloyd): the server sees distances, no centroids. Default: automatic; "
-        "overlap-1: paper.")
+        "federated-lloyd, overlap-1: how clients' local clusters are matched. paper: its authors' rule; "
+        "synchronized-distances (federated-lloyd): the server sees distances, no centroids. Default: "
+        "automatic; overlap-1: paper.")
     local: str = option("k-means", ["k-means", "silhouette"], group=OTHERS, help=
-        "masked-lloyd, overlap-1, overlap-2: how many local clusters a client looks for: --k-local, or by "
+        "federated-lloyd, overlap-1, overlap-2: how many local clusters a client looks for: --k-local, or by "
         "silhouette.")
 
 

@@ -79,7 +79,7 @@ def run(context: click.Context, given: RunOptions) -> None:
     or bad input; 130 interrupted.
     """
     by_name = given.features == "union" and not was_given(context, "algorithm")
-    method = methods()["masked-lloyd" if by_name else given.algorithm]
+    method = methods()["federated-lloyd" if by_name else given.algorithm]
     settings = replace(given, linkage=load_schema(context, given.schema))
     asked = check_options(context, method, settings)
     if settings.processes:

@@ -167,7 +167,7 @@ class Federation:
         if not names:
             raise InputError(
                 "no feature is common to all clients: on what each observes they can be clustered by "
-                "MaskedLloyd, or give all clients a common feature."
+                "FederatedLloyd, or give all clients a common feature."
             )
         parties = []
         for party in self.parties:

@@ -22,6 +22,6 @@ except ImportError as error:
         "'secfc-clustering[estimators]', or use secfc.fit, which does without"
     ) from error
 
-from secfc.estimators.algorithms import DPKMeans, KFedKMeans, MaskedKMeans, SecFCKMeans
+from secfc.estimators.algorithms import DPKMeans, FederatedKMeans, KFedKMeans, SecFCKMeans
 
-__all__ = ["DPKMeans", "KFedKMeans", "MaskedKMeans", "SecFCKMeans"]
+__all__ = ["DPKMeans", "KFedKMeans", "FederatedKMeans", "SecFCKMeans"]

@@ -1,4 +1,4 @@
-"""The estimators: `SecFC`, `FedDPKMeans`, `KFed` and `MaskedLloyd` as scikit-learn has them."""
+"""The estimators: `SecFC`, `FedDPKMeans`, `KFed` and `FederatedLloyd` as scikit-learn has them."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from secfc.errors import InputError
 from secfc.estimators.base import ClientTables, DealtFederation, Federated, federation_of
 from secfc.feddp.algorithm import FedDPKMeans
 from secfc.feddp.noise import NoisePlacement, ServerNoise, SharedNoise
+from secfc.federated.algorithm import FederatedLloyd
 from secfc.kfed import KFed
 from secfc.kmeans.centers import nearest_center
 from secfc.kmeans.starts import GivenLabels
-from secfc.overlap.masked import MaskedLloyd
 from secfc.privacy.events import Neighbors
 
 Array = NDArray[Any]
@@ -283,17 +283,17 @@ class KFedKMeans(Federated):
 
 
 # --------------------------------------------------------------------------------------------------
-# MaskedLloyd as an estimator.
+# FederatedLloyd as an estimator.
 
 
-class MaskedKMeans(Federated):
-    """k-means where clients observe different, partly shared features (`secfc.MaskedLloyd`).
+class FederatedKMeans(Federated):
+    """k-means where clients observe different, partly shared features (`secfc.FederatedLloyd`).
 
     X: a list or mapping of data frames, whose columns may differ: together they have d, in order of first
     appearance.  Or one table (m, d) in which a column that is NaN in all rows of a client is one that it
     does not observe; any other NaN is refused.  A feature that several clients observe is shared.
 
-    n_clusters, start, max_iter, scale, t, coarse: as in `MaskedLloyd`, with the shell's words for start.
+    n_clusters, start, max_iter, scale, t, coarse: as in `FederatedLloyd`, with the shell's words for start.
     bound: a public bound on absolute values, read off the data if None.  n_clients: to whom a single table
     without groups is dealt.  random_state: as in `SecFCKMeans`.
 
@@ -335,7 +335,7 @@ class MaskedKMeans(Federated):
         self.random_state = random_state
 
     def _algorithm(self, seed: int | None, points: Iterable[Array]) -> Algorithm:
-        return MaskedLloyd(
+        return FederatedLloyd(
             self.n_clusters, start=self.start, max_iter=self.max_iter, scale=self.scale,
             t=self.t, coarse=self.coarse,  # type: ignore[arg-type]
         )  # fmt: skip

@@ -1,4 +1,1 @@
-"""Clustering where clients observe different, partly shared features (Maritan and Schenato).
-
-Say where from: `from secfc.overlap.masked import MaskedLloyd`.
-"""
+"""Starts and algorithms for clients that observe different, partly shared features (Maritan and Schenato)."""

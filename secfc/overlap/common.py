@@ -22,8 +22,8 @@ from secfc.data.federation import Federation
 from secfc.data.inputs import WHOLE, check_fields, names_listed, refuse_without_method
 from secfc.data.party import Party
 from secfc.errors import InputError
-from secfc.overlap.columns import Columns
-from secfc.overlap.model import FloatLabeler, OverlapModel
+from secfc.federated.columns import Columns
+from secfc.federated.model import FloatLabeler, OverlapModel
 from secfc.roles.exchange import SERVER, PartyId, Role, SimulatedRun
 from secfc.run_summary import RunSummary
 
@@ -108,7 +108,7 @@ class CommonFeatures:
             raise InputError(
                 "no feature is common to all clients: on a chain of overlaps there is no private start, as "
                 "any that matches local clusters shows the server what single clients have. Use "
-                "MaskedLloyd, which does, or give all clients a common feature."
+                "FederatedLloyd, which does, or give all clients a common feature."
             )
         held = public.server_points
         if held is not None and held.shape[1] != len(common):

@@ -10,19 +10,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from field.secrets.coins import Coins
-from secfc.attacks.reconstruction import KnownSums
-from secfc.attacks.views import View
 from secfc.errors import FaultyClient, FaultyServer, InputError
+from secfc.federated.columns import Columns
 from secfc.overlap import pairwise_distances
-from secfc.overlap.columns import Columns
 from secfc.overlap.local import Centroids, Local, renumber_labels
-from secfc.overlap.messages import LocalCentroids, LocalGroups, SharedSums
-from secfc.overlap.plan import OpenPlan, OverlapPlan, local_seed
+from secfc.overlap.messages import LocalCentroids, LocalGroups
+from secfc.overlap.plan import local_seed
 from secfc.overlap.starts import MatchedGroups, MatchingStart
 from secfc.roles.exchange import (
     SERVER,
     SHARE,
-    STRIDE,
     Exchange,
     PartyId,
     Role,
@@ -30,10 +27,8 @@ from secfc.roles.exchange import (
     expect_messages,
     expect_one,
 )
-from secfc.secure_sum.protocol import SumShares, decode_sum
 
 Array = NDArray[Any]
-AnyPlan = OverlapPlan | OpenPlan
 
 
 @dataclass(frozen=True)
@@ -50,7 +45,7 @@ class MatchingView:
     words: Callable[[Any], str]
 
 
-def tell_means(plan: AnyPlan, me: PartyId, means: Array, weights: Array, coins: Coins) -> Role[LocalGroups]:
+def tell_means(plan: Any, me: PartyId, means: Array, weights: Array, coins: Coins) -> Role[LocalGroups]:
     """A client's part: send the means, hear what became of them."""
     sent = LocalCentroids(means / plan.unit, weights)
     inbox = yield Exchange({SERVER: sent}, (SERVER,), round=SHARE, phase="cluster")
@@ -58,7 +53,7 @@ def tell_means(plan: AnyPlan, me: PartyId, means: Array, weights: Array, coins: 
     return told
 
 
-def hear_means(plan: AnyPlan) -> Role[Centroids]:
+def hear_means(plan: Any) -> Role[Centroids]:
     """The server's part: all means."""
     arrived = yield Exchange({}, plan.clients, round=SHARE, phase="receive")
     return gather_centroids(
@@ -66,7 +61,7 @@ def hear_means(plan: AnyPlan) -> Role[Centroids]:
     )
 
 
-def leakage_of_means(plan: AnyPlan) -> str:
+def leakage_of_means(plan: Any) -> str:
     """What the server learned."""
     shared = len(plan.columns.shared)
     return (
@@ -75,7 +70,7 @@ def leakage_of_means(plan: AnyPlan) -> str:
     )
 
 
-def leakage_of_distances(plan: OverlapPlan) -> str:
+def leakage_of_distances(plan: Any) -> str:
     """What the server learned."""
     measure = pairwise_distances.DistanceMeasure(plan)
     alone = f"; {measure.alone} pairs share one, where these are gaps between values" * bool(measure.alone)
@@ -102,9 +97,7 @@ def matching_view(start: MatchingStart) -> MatchingView:
     return WAYS[getattr(start, "over", "centroids")]
 
 
-def match_at_client(
-    plan: AnyPlan, start: MatchingStart, me: PartyId, points: Array, coins: Coins
-) -> Role[Array]:
+def match_at_client(plan: Any, start: MatchingStart, me: PartyId, points: Array, coins: Coins) -> Role[Array]:
     """A client's part: cluster my points (m_j, d_j), tell of the clusters, hear what became of them: (m_j,)
     int32.
     """
@@ -119,7 +112,7 @@ def match_at_client(
     return np.append(told.labels, -1)[labels].astype(np.int32)
 
 
-def find_local_clusters(plan: AnyPlan, local: Local, me: PartyId, points: Array, coins: Coins) -> Array:
+def find_local_clusters(plan: Any, local: Local, me: PartyId, points: Array, coins: Coins) -> Array:
     """A client's local clusters: labels (m_j,) from 0, none without points; -1 for a point of none.
 
     Raises InputError for more than k of them, or none.
@@ -152,7 +145,7 @@ class Matched:
         ]
 
 
-def match_at_server(plan: AnyPlan, start: MatchingStart) -> Role[Matched]:
+def match_at_server(plan: Any, start: MatchingStart) -> Role[Matched]:
     """The server's part: hear of all local clusters, group them, tell every client what became of its own."""
     way = matching_view(start)
     found = yield from way.hear(plan)
@@ -194,53 +187,3 @@ def uncovered_warnings(columns: Columns, holders: list[tuple[PartyId, ...]]) -> 
             )
     more = len(said) - 6
     return tuple(said) if more <= 0 else (*said[:6], f"{more} more clusters are not seen on all features")
-
-
-# --------------------------------------------------------------------------------------------------
-# What messages of MaskedLloyd mean to whoever saw them: sums of the others' points, step by step.
-
-
-def others_sums(view: View) -> KnownSums:
-    """The sums that a coalition knows of all others' points: the server of all, clients on their features.
-
-    Clients of the coalition subtract what they added, which follows from the shares that they dealt.
-    """
-    plan: OverlapPlan = view.plan
-    columns, k = plan.columns, plan.k
-    told = [e for e in view.messages if isinstance(e.body, SharedSums)]
-    rounds = sorted({e.round for e in told})
-    step = {number: t for t, number in enumerate(rounds)}
-    sums = np.zeros((len(rounds), k, len(columns.shared)), np.int64)
-    counts = np.zeros((len(rounds), k, len(columns.patterns)), np.int64)
-    known = np.zeros(len(columns.shared), bool)
-    for e in told:
-        mine = columns.mine(e.recipient)
-        known[mine.shared] = True
-        sums[step[e.round]][:, mine.shared] = e.body.sums
-        counts[step[e.round]][:, mine.patterns] = e.body.counts
-    many = counts[:, :, columns.pattern]
-    centers = np.divide(sums, many, out=np.full(sums.shape, np.nan), where=many > 0)
-    for client in view.parties:
-        if client == SERVER:
-            continue
-        mine = columns.mine(client)
-        for number, vector in _added(view, client).items():
-            if (t := step.get(number)) is None:
-                continue
-            own = vector[:-1].reshape(-1)
-            cut = k * len(mine.shared)
-            sums[t][:, mine.shared] -= own[:cut].reshape(k, -1)
-            counts[t][:, mine.patterns] -= own[cut:].reshape(k, -1)
-    return KnownSums(sums, counts, np.where(known, columns.pattern, -1), centers)
-
-
-def _added(view: View, client: PartyId) -> dict[int, np.ndarray]:
-    """What a client of the coalition added, by the round in which it was told the sums."""
-    plan: OverlapPlan = view.plan
-    dealt: dict[int, dict[PartyId, np.ndarray]] = {}
-    for e in view.messages:
-        if isinstance(e.body, SumShares) and e.sender == client:
-            # Shares go in the first round of a sum, and its sums are told one stride after the question.
-            dealt.setdefault(e.round - 1 + STRIDE, {})[e.recipient] = e.body.values
-    length = len(plan.summand_layout.places[client])
-    return {number: decode_sum(plan.sums, shares, length) for number, shares in dealt.items()}

@@ -52,29 +52,6 @@ class LocalGroups(Message, tag=111):
         check_labels(self.labels, self.k, "the clusters of local ones")
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class SharedSums(Message, tag=112):
-    """Server to client, after each step: sums (k, s_i) of all points on the features that it shares with
-    others, and numbers of points (k, p_i) by the patterns of clients that it belongs to, in integer steps.
-
-    there: clusters that have points anywhere, (k,).  last: whether no label changed, or steps are used up.
-    """
-
-    sums: Array
-    counts: Array
-    there: Array
-    last: bool
-
-    def __post_init__(self) -> None:
-        refuse_if(
-            not is_array(self.sums, "i", 2) or not is_array(self.counts, "i", 2),
-            "sums and counts are integers",
-        )
-        refuse_if(not is_array(self.there, "b", 1), "which clusters have points are truth values")
-        refuse_if(len({len(self.sums), len(self.counts), len(self.there)}) > 1, "one row a cluster in each")
-        refuse_if(bool((self.counts < 0).any()), "numbers of points are not negative")
-
-
 def _check_partial(centers: Array, what: str) -> None:
     """Rows of floats, each entry NaN or below 2**400."""
     refuse_if(not is_array(centers, "f", 2), f"{what} are rows of floats")

@@ -17,10 +17,10 @@ from secfc.data.federation import Federation
 from secfc.data.inputs import REAL, check_fields, positive_integer, refuse_without_method
 from secfc.data.party import Party
 from secfc.errors import FaultyClient, FaultyServer, IncompatibleOptions, InputError
+from secfc.federated.model import FloatLabeler, nearest_known
 from secfc.overlap.local import merge_centroids
 from secfc.overlap.matching import match_at_client, match_at_server
 from secfc.overlap.messages import AlignedCentroids, GlobalCentroids
-from secfc.overlap.model import FloatLabeler, nearest_known
 from secfc.overlap.plan import OpenPlan, complete_clustering, scatter_features
 from secfc.overlap.starts import Automatic, MatchingStart, parse_matching_start
 from secfc.roles.agreement import agree_with_server
@@ -111,7 +111,7 @@ class Overlap1:
             raise IncompatibleOptions(
                 {"start": "synchronized-distances", "algorithm": "overlap-1"},
                 "the server sees centroids in every round, so a start that hides them has no use",
-                [("algorithm", "masked-lloyd"), ("start", "paper")],
+                [("algorithm", "federated-lloyd"), ("start", "paper")],
             )
         return OpenPlan.of(self, public, self.k)
 

@@ -17,11 +17,11 @@ from secfc.data.federation import Federation
 from secfc.data.inputs import REAL, check_fields, positive_integer
 from secfc.data.party import Party
 from secfc.errors import FaultyServer, InputError
+from secfc.federated.model import FloatLabeler
 from secfc.overlap import attraction
 from secfc.overlap.local import Centroids, Local, LocalKMeans, Silhouette, renumber_labels
 from secfc.overlap.matching import find_local_clusters, gather_centroids
 from secfc.overlap.messages import LocalGaussians, LocalGroups
-from secfc.overlap.model import FloatLabeler
 from secfc.overlap.overlap1 import OverlapResult, means_of
 from secfc.overlap.plan import OpenPlan, complete_clustering, scatter_features
 from secfc.overlap.starts import check_enough, leftover_sentence

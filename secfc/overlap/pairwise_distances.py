@@ -31,7 +31,6 @@ from field.ring.basis import Basis
 from field.secrets.coins import Coins
 from secfc.errors import FaultyClient, SuspectedParties, TooFewReplies
 from secfc.overlap.messages import CentroidShares, CodedPairDistances, LocalGroups
-from secfc.overlap.plan import OverlapPlan
 from secfc.roles.exchange import (
     SERVER,
     SHARE,
@@ -80,7 +79,7 @@ class PairwiseDistances:
 class DistanceMeasure:
     """What is public about it: follows from the plan of a run, with nothing to be compared anew."""
 
-    plan: OverlapPlan
+    plan: Any
 
     @cached_property
     def code(self) -> LagrangeCode:
@@ -180,9 +179,7 @@ def _blocks(
 # --- role fragments ---------------------------------------------------------------------------------
 
 
-def share_centroids(
-    plan: OverlapPlan, me: PartyId, means: Array, weights: Array, coins: Coins
-) -> Role[LocalGroups]:
+def share_centroids(plan: Any, me: PartyId, means: Array, weights: Array, coins: Coins) -> Role[LocalGroups]:
     """A client's part: deal shares of its centroids (K_i, s_i), in integer steps, and help to measure.
 
     weights, the rows of each, are told nobody.
@@ -214,7 +211,7 @@ def check_dealt(measure: DistanceMeasure, sender: PartyId, message: CentroidShar
     check_residues(basis, sender, message.zeros, (len(measure.pairs(sender)), plan.k, plan.k))
 
 
-def receive_distances(plan: OverlapPlan) -> Role[PairwiseDistances]:
+def receive_distances(plan: Any) -> Role[PairwiseDistances]:
     """The server's part: all distances, of which all members that are there tell shares.
 
     Of w shares w - 2 t - 1 false ones are noticed.

@@ -233,7 +233,7 @@ TABLE = (
         "the server that tells clients different sums or questions between secure sums", "nothing", "nothing",
         "who deals shares shows members digests of what it was told; the last result is not compared",
         "noticed", "sums",
-        ("tests/secfc/overlap/test_masked.py::"
+        ("tests/secfc/federated/test_missing_features.py::"
          "test_a_server_that_tells_two_clients_different_sums_is_noticed_before_they_add_again",
          "tests/secfc/feddp/test_feddp.py::"
          "test_a_server_that_asks_clients_different_questions_is_noticed_before_they_add"),
@@ -299,7 +299,7 @@ def kinds_of(algorithm: Any, plan: Any = None) -> frozenset[str]:
         name = type(algorithm).__name__
         if name == "SharedProfile":
             return frozenset({"sums", "profile"})
-        return frozenset(["sums"] if name in ("FedDPKMeans", "MaskedLloyd") else [])
+        return frozenset(["sums"] if name in ("FedDPKMeans", "FederatedLloyd") else [])
     policy, found = capabilities.policy, set[str]()
     for kind, word in ((Distances, "distances"), (OwnLabels, "owners"), (FinalLabelsOnly, "final")):
         found |= {word} if isinstance(policy, kind) else set()

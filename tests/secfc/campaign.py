@@ -81,6 +81,7 @@ from secfc.errors import (
 )
 from secfc.feddp import FedDPKMeans, GivenCenters, ServerNoise, SharedNoise
 from secfc.feddp import messages as summing
+from secfc.federated.plan import SharedSums
 from secfc.kmeans.bisecting import Bisecting
 from secfc.kmeans.starts import KMeansPlusPlus, RandomPoints
 from secfc.overlap import messages as partial_features
@@ -146,7 +147,7 @@ UNCHECKABLE = (
     summing.NoisyLabels,
     partial_features.LocalCentroids,
     partial_features.LocalGroups,
-    partial_features.SharedSums,
+    SharedSums,
     partial_features.CentroidShares,
     partial_features.CodedPairDistances,
     union.MaskedBlock,
@@ -457,7 +458,7 @@ class Scenario:
 
     @property
     def federation(self) -> secfc.Federation:
-        if isinstance(self.algorithm, secfc.MaskedLloyd):
+        if isinstance(self.algorithm, secfc.FederatedLloyd):
             return overlapping(self.n)
         found = federation(self.n, self.m)
         # Points of a server would give the scale at once.
@@ -539,7 +540,7 @@ class Scenario:
             tuple(result.labels), result.excluded, result.centers, result.history or result.sizes,
             tuple(result.liars), result.disputes,
             result.details.server.counted if isinstance(self.algorithm, FedDPKMeans)
-            else result.details.counted if isinstance(self.algorithm, secfc.MaskedLloyd) else (),
+            else result.details.counted if isinstance(self.algorithm, secfc.FederatedLloyd) else (),
             {had[0].scaling for name, had in run.results.items() if name != SERVER}
             if isinstance(self.algorithm, secfc.Scaled) else set(),
         )  # fmt: skip
@@ -726,7 +727,7 @@ class Silent(secfc.NoiseInShares):
 
 NOISY = Silent(Budget(1e5, 1e-6), radius=Bound.given(16.0), neighbors=Neighbors("replace"), absent=1)
 PRIVATE_CENTERS = FedDPKMeans(K, 4.0, 1e-6, steps=1, noise=ServerNoise())
-MASKED = secfc.MaskedLloyd(K, start=Turned(), max_iter=4, scale=SCALE, committee=4, t=1, coarse="allow")
+MASKED = secfc.FederatedLloyd(K, start=Turned(), max_iter=4, scale=SCALE, committee=4, t=1, coarse="allow")
 # Bytes cost all, rounds nothing: steps in which few points move take two questions.
 IN_TWO = vary(BASE, init=secfc.RandomLabels(), network=Link(0.0, 1.0), max_iter=6)
 # Where labels are opened two play each part by default, at twice the messages; some scenarios are about

@@ -172,17 +172,17 @@ fit(DP(committee="x"), P) -> committee='x' is a str: a whole number, or None (at
 fit(DP(committee=99), P) -> a committee of 99 among n=7 clients: at least 3 members are need
 fit(DP(t="x"), P) -> t='x' is a str: a whole number, or None (a third of the committe
 fit(DP(losses="x"), P) -> losses='x' is a str: a whole number, or None (a quarter of the c
-fit(secfc.MaskedLloyd(k="2"), F) -> k=2: MaskedLloyd cannot choose k, since nobody learns the costs
-fit(secfc.MaskedLloyd(k="auto"), F) -> k=auto: MaskedLloyd cannot choose k, since nobody learns the
-fit(secfc.MaskedLloyd(k=0), F) -> k=0 clusters of m=140 points: 1 <= k <= m is needed
-fit(secfc.MaskedLloyd(k=None), F) -> k=None: MaskedLloyd cannot choose k, since nobody learns the
-fit(secfc.MaskedLloyd(k=2, start=3), F) -> start=3 is an int: a start is needed. Pass a value such as
-fit(secfc.MaskedLloyd(k=2, max_iter="x"), F) -> max_iter='x' is a str: a whole number is needed. Pass
-fit(secfc.MaskedLloyd(k=2, max_iter=0), F) -> max_iter=0 is too small: it must be at least 1
-fit(secfc.MaskedLloyd(k=2, scale="x"), F) -> scale='x' is a str: a number, or None (the finest that
-fit(secfc.MaskedLloyd(k=2, committee="x"), F) -> committee='x' is a str: a whole number, or None (at
-fit(secfc.MaskedLloyd(k=2, t="x"), F) -> t='x' is a str: a whole number, or None (a third of the
-fit(secfc.MaskedLloyd(k=2, losses="x"), F) -> losses='x' is a str: a whole number, or None (as many
+fit(secfc.FederatedLloyd(k="2"), F) -> k=2: FederatedLloyd cannot choose k, since nobody learns the costs
+fit(secfc.FederatedLloyd(k="auto"), F) -> k=auto: FederatedLloyd cannot choose k, since nobody learns the
+fit(secfc.FederatedLloyd(k=0), F) -> k=0 clusters of m=140 points: 1 <= k <= m is needed
+fit(secfc.FederatedLloyd(k=None), F) -> k=None: FederatedLloyd cannot choose k, since nobody learns the
+fit(secfc.FederatedLloyd(k=2, start=3), F) -> start=3 is an int: a start is needed. Pass a value such as
+fit(secfc.FederatedLloyd(k=2, max_iter="x"), F) -> max_iter='x' is a str: a whole number is needed. Pass
+fit(secfc.FederatedLloyd(k=2, max_iter=0), F) -> max_iter=0 is too small: it must be at least 1
+fit(secfc.FederatedLloyd(k=2, scale="x"), F) -> scale='x' is a str: a number, or None (the finest that
+fit(secfc.FederatedLloyd(k=2, committee="x"), F) -> committee='x' is a str: a whole number, or None (at
+fit(secfc.FederatedLloyd(k=2, t="x"), F) -> t='x' is a str: a whole number, or None (a third of the
+fit(secfc.FederatedLloyd(k=2, losses="x"), F) -> losses='x' is a str: a whole number, or None (as many
 fit(secfc.CommonFeatures(3), F) -> algorithm=3 is an int: an algorithm is needed. Pass a value such
 secfc.Federation(3) -> the clients are an int: a list of Party is needed. Use Federatio
 secfc.Federation([]) -> the federation has no clients: at least one is needed. Add a Par

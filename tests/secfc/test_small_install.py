@@ -65,7 +65,7 @@ def test_the_main_job_runs_and_extras_are_named_first(
     expected = {
         "--algorithm k-fed needs scikit-learn": "estimators",
         "--epsilon needs dp-accounting": "dp",
-        "--algorithm masked-lloyd needs scikit-learn": "estimators",
+        "--algorithm federated-lloyd needs scikit-learn": "estimators",
         "--plot needs matplotlib": "plot",
         "secfc attack needs scipy": "attacks",
         "secfc audit needs dp-accounting": "dp",

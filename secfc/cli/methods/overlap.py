@@ -1,4 +1,4 @@
-"""`--algorithm masked-lloyd`, `overlap-1`, `overlap-2`: k-means where clients observe different columns."""
+"""`--algorithm federated-lloyd`, `overlap-1`, `overlap-2`: k-means over different columns."""
 
 from __future__ import annotations
 
@@ -42,13 +42,13 @@ def say_who_observes(asked: AskedOptions, plan: Any) -> None:
             print(sentence, file=sys.stderr)
 
 
-def choose_masked(asked: AskedOptions, public: PublicFacts) -> ChosenAlgorithm:
+def choose_federated(asked: AskedOptions, public: PublicFacts) -> ChosenAlgorithm:
     """Lloyd's heuristic with missing features, from matched local clusters."""
-    from secfc.overlap.masked import MaskedLloyd
+    from secfc.federated.algorithm import FederatedLloyd
     from secfc.overlap.starts import matching_start_named
 
     start = matching_start_named(asked["start"] or "automatic", local_clusterer(asked))
-    algorithm = MaskedLloyd(
+    algorithm = FederatedLloyd(
         asked.k, start=start, max_iter=asked["max_iter"], scale=asked["scale"],
         t=asked["t"], coarse="warn" if asked["coarse"] == "allow" else asked["coarse"],
     )  # fmt: skip
@@ -62,23 +62,23 @@ def choose_masked(asked: AskedOptions, public: PublicFacts) -> ChosenAlgorithm:
     return ChosenAlgorithm(algorithm, {"bound_from_data": bound_from_data(asked)}, remarks=remarks)
 
 
-def inspect_masked(asked: AskedOptions, federation: Federation, plan: Any) -> None:
+def inspect_federated(asked: AskedOptions, federation: Federation, plan: Any) -> None:
     """Say who observes what.  Raises InputError for values outside a given bound."""
     say_who_observes(asked, plan)
     check_bound(asked, federation, plan)
 
 
-MASKED = Method(
-    "masked-lloyd",
+FEDERATED = Method(
+    "federated-lloyd",
     "clusters files with different columns (the default for --features union)",
     [
         *fields_of(LocalClusters),
         *fields_of(Coalition),
         *fields_of(LloydSteps, "max_iter scale bound coarse"),
     ],
-    choose_masked,
+    choose_federated,
     settle=settle_local,
-    inspect=inspect_masked,
+    inspect=inspect_federated,
     chooses=False,
     needs="estimators",
 )
@@ -197,4 +197,4 @@ OVERLAP_2 = Method(
     needs="estimators",
 )
 
-METHODS = (MASKED, OVERLAP_1, OVERLAP_2)
+METHODS = (FEDERATED, OVERLAP_1, OVERLAP_2)

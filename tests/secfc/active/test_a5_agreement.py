@@ -470,9 +470,9 @@ def test_fields_that_are_left_out_are_these():
         "RunFile.waiting",
         "RunFile.folder",
         # How a client clusters at home is its own matter.
-        "OverlapPlan.terms",
+        "FederatedPlan.terms",
         "OpenPlan.terms",
-        "MaskedLloyd.coarse",
+        "FederatedLloyd.coarse",
         "Overlap2.local",
         "MaxMin.local",
         "NearestMerge.local",

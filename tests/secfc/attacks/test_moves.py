@@ -6,7 +6,7 @@ import pytest
 import secfc
 from secfc.attacks.reconstruction import KnownSums, single_row_moves
 from secfc.attacks.views import View
-from secfc.overlap.matching import others_sums
+from secfc.federated.algorithm import others_sums
 from secfc.roles.exchange import SERVER
 from tests.secfc.overlap.cases import CHAIN, Turned, federation
 
@@ -35,7 +35,7 @@ class Halves(Turned):
 
 def fitted(lone=(1,), **more):
     parts, given = data(lone)
-    way = secfc.MaskedLloyd(2, start=Halves(**more), scale=1.0, coarse="allow")
+    way = secfc.FederatedLloyd(2, start=Halves(**more), scale=1.0, coarse="allow")
     return parts, secfc.fit(way, given, keep_bodies=True)
 
 
@@ -86,7 +86,7 @@ def test_a_client_subtracts_its_own_moves():
 
 def test_rows_that_move_together_are_not_told():
     parts, given = data(())
-    way = secfc.MaskedLloyd(2, start=Turned(), scale=1.0, coarse="allow")
+    way = secfc.FederatedLloyd(2, start=Turned(), scale=1.0, coarse="allow")
     result = secfc.fit(way, given, keep_bodies=True)
     assert (result.history[0] != result.history[-1]).sum() > 8
     assert not any(real(result, parts, guess, 1) for guess in guesses(result, SERVER))

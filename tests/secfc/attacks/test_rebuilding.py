@@ -20,8 +20,8 @@ from secfc.attacks.reconstruction import (
 from secfc.attacks.views import OUTSIDER, PublicOutput, View
 from secfc.feddp import FedDPKMeans, ServerNoise, SharedNoise
 from secfc.feddp.auditing import read_sums, step_sums
+from secfc.federated.algorithm import others_sums
 from secfc.kfed import visible_local_centers, visible_merged_centers
-from secfc.overlap.matching import others_sums
 from secfc.roles.exchange import SERVER
 from secfc.secure_sum.protocol import CodedSum
 
@@ -34,7 +34,7 @@ LOW, HIGH = np.full(8, -48.0), np.full(8, 48.0)
 def opened(points=POINTS, n=6, k=10, seed=0):
     """Lloyd over exact sums that the server and clients see."""
     data = secfc.Federation.from_arrays(np.array_split(points, n))
-    return data, secfc.fit(secfc.MaskedLloyd(k), data, seed=seed, keep_bodies=True)
+    return data, secfc.fit(secfc.FederatedLloyd(k), data, seed=seed, keep_bodies=True)
 
 
 @pytest.fixture(scope="module")
@@ -175,7 +175,7 @@ def test_a_difference_that_no_label_rule_allows_is_no_row():
     "way",
     [
         secfc.SecFC(3, 1), secfc.SecFC(3, 1, disclosure=secfc.OwnLabels()), secfc.Lloyd(3), secfc.KFed(3, 2),
-        FedDPKMeans(3, 4.0, 1e-6), secfc.MaskedLloyd(3, coarse="allow"),
+        FedDPKMeans(3, 4.0, 1e-6), secfc.FederatedLloyd(3, coarse="allow"),
     ],
     ids=lambda way: type(way).__name__,
 )  # fmt: skip

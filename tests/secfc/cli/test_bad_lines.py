@@ -100,7 +100,7 @@ run FILES -k 2 --epsilon 1 --radius 20 --disclosure own-labels -> leave out --di
 run FILES -k 2 --evaluate -> --evaluate has no meaning without --epsilon
 run FILES -k 2 --algorithm k-fed --disclosure distances -> --disclosure has no meaning | leave it out
 run FILES -k 2 --algorithm feddp -> points that the server holds | --server-file | --radius
-run FILES -k 2 --algorithm masked-lloyd --membership private -> --membership has no meaning
+run FILES -k 2 --algorithm federated-lloyd --membership private -> --membership has no meaning
 run FILES -k 2 --features union --columns q -> none of the columns asked for, 'q'
 run FILES -k 2 --standardize --to-range -> two scales: choose one
 run FILES -k 2 --standardize --bound 3 -> --bound has no meaning with --standardize | leave it out

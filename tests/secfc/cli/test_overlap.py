@@ -36,7 +36,7 @@ def test_a_union_is_clustered_without_naming_an_algorithm(files):
     assert "successive ones can tell single rows" in said
     with open("r.json") as file:
         found = json.load(file)
-    assert found["parameters"]["algorithm"] == "masked-lloyd"
+    assert found["parameters"]["algorithm"] == "federated-lloyd"
     assert found["columns"] == ["a", "b", "c", "d", "e"]
     with open("secfc-labels.csv") as file:
         assert len(file.readlines()) == 101
@@ -61,14 +61,14 @@ def test_every_start_has_a_word(files, start):
         "--json",
     )
     assert done.exit_code == 0, done.output
-    assert json.loads(done.stdout)["parameters"]["algorithm"] == "masked-lloyd"
+    assert json.loads(done.stdout)["parameters"]["algorithm"] == "federated-lloyd"
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
         ("--algorithm secfc", "of 6 features 1 is common to all: 'class'. Choose from these (--columns)"),
-        ("--algorithm lloyd --label-column class", "none is common to all. Use --algorithm masked-lloyd"),
+        ("--algorithm lloyd --label-column class", "none is common to all. Use --algorithm federated-lloyd"),
         (
             "--label-column class --local silhouette --k-local 2",
             "--k-local has no meaning for --local silhouette",

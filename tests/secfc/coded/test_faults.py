@@ -176,7 +176,7 @@ def test_undisturbed_runs_are_those_of_plaintext_lloyd(name):
     assert not any((labels == -1).any() for labels in got.labels)
     if isinstance(scenario.algorithm, secfc.KFed | FedDPKMeans):
         return
-    if isinstance(scenario.algorithm, secfc.MaskedLloyd):
+    if isinstance(scenario.algorithm, secfc.FederatedLloyd):
         check(scenario, Network({}, scenario.sealed), plain_masked(scenario, got))
         return
     if isinstance(scenario.algorithm, secfc.Scaled):

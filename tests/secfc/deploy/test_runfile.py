@@ -38,7 +38,8 @@ def read(text):
 ASKED = [
     ("secfc", {}, {}), ("secfc", {"disclosure": "own-labels", "sizes": "hidden", "t": 1}, {}),
     ("secfc", {"membership": "private", "merge": False}, {"standardize": True, "limit": 8.0}),
-    ("secfc", {"epsilon": 5.0, "radius": 3.0}, {}), ("k-fed", {"k_local": 2}, {}), ("masked-lloyd", {}, {}),
+    ("secfc", {"epsilon": 5.0, "radius": 3.0}, {}), ("k-fed", {"k_local": 2}, {}),
+    ("federated-lloyd", {}, {}),
     ("lloyd", {"bound": 20.0}, {}), ("overlap-1", {}, {}), ("overlap-2", {}, {}),
     ("lloyd", {}, {"standardize": "robust"}), ("profile", {"bound": 99.0, "reveal_centers": True}, {}),
     ("secfc", {}, {"ranges": "age=0:120,weight=0:300"}), ("secfc", {}, {"categorical": "weight=low<high"}),

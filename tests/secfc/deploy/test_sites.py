@@ -79,7 +79,7 @@ MORE = {
     "chosen k": case(BASE, secfc.SecFC("2..4", 1), k="2..4"),
     "k-fed": case({"k_local": 2}, secfc.KFed(3, 2, seed=3), algorithm="k-fed"),
     "lloyd": case({"bound": 32.0}, secfc.Lloyd(3), algorithm="lloyd"),
-    "masked": case({"bound": 32.0}, secfc.MaskedLloyd(3), algorithm="masked-lloyd"),
+    "masked": case({"bound": 32.0}, secfc.FederatedLloyd(3), algorithm="federated-lloyd"),
 }
 
 

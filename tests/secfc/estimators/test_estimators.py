@@ -20,7 +20,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import secfc
 from secfc.algorithm import PublicFacts
-from secfc.estimators import DPKMeans, KFedKMeans, MaskedKMeans, SecFCKMeans
+from secfc.estimators import DPKMeans, FederatedKMeans, KFedKMeans, SecFCKMeans
 from tests.nightly import NIGHTLY
 from tests.small import invoke
 
@@ -31,7 +31,7 @@ CHECKED = [
     SecFCKMeans(3, disclosure="distances", reveal_centers=True),
     KFedKMeans(3),
     DPKMeans(3, epsilon=1e4, server_share=0.5),
-    MaskedKMeans(3),
+    FederatedKMeans(3),
     *([SecFCKMeans(3), SecFCKMeans(3, reveal_centers=True)] if NIGHTLY else []),
 ]
 
@@ -133,7 +133,7 @@ def test_one_default_for_estimators_the_shell_and_fit(tmp_path, monkeypatch):
     private = ("--algorithm", "feddp", "--server-file", "server.csv", "--epsilon", 1)
     ours = secfc.FedDPKMeans(2, 1.0, 1e-6)
     assert taken_by_the_shell(*private) == DPKMeans(2)._algorithm(0, []) == ours
-    assert taken_by_the_shell("--algorithm", "masked-lloyd") == MaskedKMeans(2)._algorithm(0, [])
+    assert taken_by_the_shell("--algorithm", "federated-lloyd") == FederatedKMeans(2)._algorithm(0, [])
     shell, model, way = taken_by_the_shell(), SecFCKMeans(2)._algorithm(0, []), secfc.SecFC(2)
     assert model == way
     public = PublicFacts.of(secfc.Federation.from_arrays([np.eye(2)] * 3))
@@ -245,14 +245,14 @@ def test_clients_may_observe_different_features():
     base = [rng.normal(rng.integers(0, 2, (30, 1)) * 9, 1, (30, 3)) for _ in range(4)]
     frames = [Frame(a=x[:, 0], b=x[:, 1], c=x[:, 2]) if j % 2 else Frame(b=x[:, 1], a=x[:, 0])
               for j, x in enumerate(base)]  # fmt: skip
-    model = MaskedKMeans(2).fit(frames)
-    result = secfc.fit(secfc.MaskedLloyd(2), frames)
+    model = FederatedKMeans(2).fit(frames)
+    result = secfc.fit(secfc.FederatedLloyd(2), frames)
     np.testing.assert_array_equal(model.labels_, result.flat)
     assert model.feature_names_in_.tolist() == ["b", "a", "c"]
     np.testing.assert_array_equal(model.predict(frames), model.labels_)
     np.testing.assert_array_equal(model.transform(frames).argmin(axis=1), model.labels_)
     assert np.isfinite(model.cluster_centers_).all()
-    own = MaskedKMeans(2).fit([frames[0], frames[2], frames[1]])
+    own = FederatedKMeans(2).fit([frames[0], frames[2], frames[1]])
     assert np.isnan(own.cluster_centers_[:, 2]).all()  # one client's own
 
 

@@ -30,12 +30,12 @@ from secfc.overlap.starts import Synchronized, matching_start_named, spectral
 from secfc.roles.exchange import SERVER
 from tests.secfc.overlap.cases import CHAIN, COMMON, SAME, clusters, federation
 
-WAY = secfc.MaskedLloyd(3, start=Synchronized(over="distances"))
+WAY = secfc.FederatedLloyd(3, start=Synchronized(over="distances"))
 
 
 def measure_of(observed, k=3, bound=None):
     parts, _ = clusters(observed, 2, 8, np.random.default_rng(0))
-    way = secfc.MaskedLloyd(k)
+    way = secfc.FederatedLloyd(k)
     return DistanceMeasure(way.plan(PublicFacts.of(federation(parts, observed), bound)))
 
 
@@ -190,7 +190,7 @@ def test_clusters_are_found_and_no_centroid_is_sent(observed):
     assert ("3 pairs share one" in result.learned[0]) == (observed == CHAIN)
     assert not any("local centroids on" in sentence for sentence in result.learned)
     # From the same start the same labels as in the clear.
-    clear = secfc.fit(secfc.MaskedLloyd(3, start=Synchronized()), data)
+    clear = secfc.fit(secfc.FederatedLloyd(3, start=Synchronized()), data)
     assert accuracy(clear.flat, result.flat) == 1
     assert matching_start_named("synchronized-distances", LocalKMeans()) == WAY.start
 
@@ -256,6 +256,6 @@ def test_what_cannot_be_is_refused():
     with pytest.raises(InputError, match="over='sums'"):
         Synchronized(over="sums")
     with pytest.raises(InputError, match=r"no client has k=3 local clusters"):
-        secfc.fit(secfc.MaskedLloyd(3, start=Synchronized(LocalKMeans(2), "distances")), data)
+        secfc.fit(secfc.FederatedLloyd(3, start=Synchronized(LocalKMeans(2), "distances")), data)
     with pytest.raises(InputError, match="the server sees centroids in every round, so"):
         secfc.fit(secfc.Overlap1(3, start=Synchronized(over="distances")), data)

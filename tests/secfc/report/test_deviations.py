@@ -89,7 +89,7 @@ def test_of_the_night() -> None:
         ),
         (secfc.SecFC(3, disclosure=secfc.FinalLabelsOnly()), {"final", "dealerless", "alone"}),
         (secfc.SecFC(3, disclosure=secfc.Distances()), {"distances"}),
-        (secfc.MaskedLloyd(3), {"sums"}),
+        (secfc.FederatedLloyd(3), {"sums"}),
         (secfc.KFed(3, k_local=2), set()),
     ],
 )

@@ -27,7 +27,7 @@ def made(algorithm, data):
     [
         secfc.SecFC(4, threshold=1, release=secfc.Release(reveal_centers=True)),
         secfc.KFed(4, 2),
-        secfc.MaskedLloyd(4),
+        secfc.FederatedLloyd(4),
     ],
 )
 def test_the_smallest_cluster_whose_center_is_open_is_the_most_at_risk(algorithm):

@@ -139,7 +139,7 @@ def test_what_one_client_alone_observes_is_scaled_at_home():
     columns = [("a", "b", "c"), ("a", "b"), ("a", "b"), ("a", "b"), ("b", "a")]
     parts = [table[j::5][:, ["abc".index(name) for name in own]] for j, own in enumerate(columns)]
     data = secfc.Federation.from_arrays(parts, features=columns)
-    result = secfc.fit(secfc.MaskedLloyd(3), data, scale_features=ROBUST)
+    result = secfc.fit(secfc.FederatedLloyd(3), data, scale_features=ROBUST)
     found = dict(zip(result.features, result.scaling.scaling.centers, strict=True))
     for name, rows in (("a", table[:, 0]), ("b", table[:, 1]), ("c", table[0::5, 2])):
         low, middle, high = np.quantile(rows, [0.25, 0.5, 0.75], method="inverted_cdf")

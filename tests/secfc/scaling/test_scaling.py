@@ -307,7 +307,7 @@ def test_partly_shared_features_are_scaled_and_clustered():
     columns = [("a", "b", "c"), ("b", "c"), ("a", "b", "c"), ("b", "c"), ("b", "c", "d")]
     parts = [whole[j::5][:, ["abcd".index(c) for c in own]] for j, own in enumerate(columns)]
     data = secfc.Federation.from_arrays(parts, features=columns)
-    result = secfc.fit(secfc.MaskedLloyd(3), data, scale_features="standard")
+    result = secfc.fit(secfc.FederatedLloyd(3), data, scale_features="standard")
     truth = np.concatenate([kind[j::5] for j in range(5)])
     assert metrics.accuracy(truth, result.flat) == 1
     assert all(map(np.array_equal, result.predict(data), result.labels))

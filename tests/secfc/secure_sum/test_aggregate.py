@@ -681,9 +681,9 @@ NOISY = replace(ONE_STEP, disclosure=NOISE)
 OPENED = replace(ONE_STEP, release=secfc.Release(reveal_centers=True, smallest_center=1))
 # What is summed, how the run is asked for it, and what members say of it.
 SUMS = {
-    "steps of MaskedLloyd": (secfc.MaskedLloyd(2), {}, "CodedSum"),
+    "steps of FederatedLloyd": (secfc.FederatedLloyd(2), {}, "CodedSum"),
     "distances of its start": (
-        secfc.MaskedLloyd(2, start=Synchronized(over="distances")), {}, "CodedPairDistances",
+        secfc.FederatedLloyd(2, start=Synchronized(over="distances")), {}, "CodedPairDistances",
     ),
     "FedDP": (FEDDP, {}, "CodedSum"),
     "a common scale": (ONE_STEP, {"scale_features": "standard"}, "CodedSum"),
@@ -734,5 +734,5 @@ def test_whoever_opens_a_sum_is_asked_in_the_test_of_all_sums():
         if re.search(r"from (receive|open)_sum\(", path.read_text())
     }
     assert opening == {
-        "feddp/aggregator.py", "overlap/masked.py", "scaling/roles.py", "scaling/shared_profile.py",
+        "feddp/aggregator.py", "federated/algorithm.py", "scaling/roles.py", "scaling/shared_profile.py",
     }  # fmt: skip

@@ -35,6 +35,7 @@ from secfc.disclosure.dealerless import steps as joint
 from secfc.disclosure.owner_labels import messages as keeping
 from secfc.errors import FaultyClient, TooFewReplies
 from secfc.feddp import messages as summing
+from secfc.federated.plan import SharedSums
 from secfc.kmeans.loop import all_pairs
 from secfc.kmeans.starts import RandomPoints
 from secfc.overlap import messages as overlap
@@ -271,7 +272,7 @@ def shared_sums(draw):
     k, s, p = (draw(st.integers(0, 3)) for _ in range(3))
     counts = npst.arrays(np.int64, (k, p), elements=st.integers(0, 2**62))
     total, there = draw(npst.arrays(np.int64, (k, s))), draw(npst.arrays(np.bool_, k))
-    return overlap.SharedSums(total, draw(counts), there, draw(st.booleans()))
+    return SharedSums(total, draw(counts), there, draw(st.booleans()))
 
 
 @st.composite
@@ -441,7 +442,7 @@ MESSAGES = {
     summing.Choose: choices(),
     overlap.LocalCentroids: local_centroids(),
     overlap.LocalGroups: local_groups(),
-    overlap.SharedSums: shared_sums(),
+    SharedSums: shared_sums(),
     overlap.GlobalCentroids: st.builds(overlap.GlobalCentroids, some_known(), st.booleans()),
     overlap.AlignedCentroids: aligned_centroids(),
     overlap.LocalGaussians: local_gaussians(),
@@ -731,7 +732,7 @@ def examples():
         summing.Choose(np.ones((2, 1, 2)), 9, ()),
         overlap.LocalCentroids(np.array([[0.5, -2.0]]), np.array([7])),
         overlap.LocalGroups(3, np.array([2, -1], np.int32)),
-        overlap.SharedSums(np.array([[4, -5]]), np.array([[3]]), np.array([True]), False),
+        SharedSums(np.array([[4, -5]]), np.array([[3]]), np.array([True]), False),
         overlap.GlobalCentroids(np.array([[0.5, np.nan]]), True),
         overlap.AlignedCentroids(np.array([[0.5], [np.nan]]), np.array([3, 0])),
         overlap.LocalGaussians(

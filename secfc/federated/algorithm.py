@@ -1,4 +1,4 @@
-"""MaskedLloyd: Lloyd's heuristic with missing features, over secure sums of integers."""
+"""FederatedLloyd: Lloyd's heuristic with missing features, over secure sums of integers."""
 
 from __future__ import annotations
 
@@ -11,14 +11,16 @@ from numpy.typing import NDArray
 
 from field.secrets.coins import Coins
 from secfc.algorithm import Capabilities, Clustering, PartyOutcome, PublicFacts
+from secfc.attacks.reconstruction import KnownSums
+from secfc.attacks.views import View
 from secfc.data.federation import Federation
 from secfc.data.inputs import REAL, WHOLE, check_fields, optional_kind, refuse_without_method
 from secfc.data.party import Party
 from secfc.data.resolution import FEW, FINE, Coarse, check_coarse, measure_resolution, warn_of_resolution
+from secfc.federated.model import ExactLabeler, KnownCenters, nearest_offered, sums_of
+from secfc.federated.plan import FederatedPlan, SharedSums, make_plan
 from secfc.overlap.matching import match_at_client, match_at_server, uncovered_warnings
-from secfc.overlap.messages import SharedSums
-from secfc.overlap.model import ExactLabeler, KnownCenters, nearest_offered, sums_of
-from secfc.overlap.plan import OverlapPlan, complete_clustering, make_plan, scatter_features
+from secfc.overlap.plan import complete_clustering, scatter_features
 from secfc.overlap.starts import Automatic, MatchingStart, parse_matching_start
 from secfc.roles.agreement import agree
 from secfc.roles.description import LOCAL
@@ -35,7 +37,7 @@ from secfc.roles.exchange import (
 )
 from secfc.roles.messages import compact_labels
 from secfc.run_summary import RunSummary
-from secfc.secure_sum.protocol import ToldDigests, contribute_vector, receive_sum
+from secfc.secure_sum.protocol import SumShares, ToldDigests, contribute_vector, decode_sum, receive_sum
 
 # --------------------------------------------------------------------------------------------------
 # A site judges whether rounding leaves its own columns enough steps, before it says anything.
@@ -43,7 +45,7 @@ from secfc.secure_sum.protocol import ToldDigests, contribute_vector, receive_su
 Array = NDArray[Any]
 
 
-def judge_rounding(plan: OverlapPlan, party: Party, coarse: Coarse) -> Array:
+def judge_rounding(plan: FederatedPlan, party: Party, coarse: Coarse) -> Array:
     """A client's points (m_j, d_j), its columns in the order of names.
 
     Warns (`Caution`) below FINE steps within the spread of a feature.  Raises InputError below LEAST, unless
@@ -65,7 +67,7 @@ def judge_rounding(plan: OverlapPlan, party: Party, coarse: Coarse) -> Array:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class MaskedClientResult:
+class FederatedClientResult:
     """What a client has in the end: its labels at the start and after every step, and the centers that it
     knows.
     """
@@ -76,7 +78,7 @@ class MaskedClientResult:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class MaskedServerResult:
+class FederatedServerResult:
     """What the server has in the end: centers on shared features, and whose points were in every sum.
 
     changed: of each step the number of clients any of whose labels changed.  said: what it saw for the start,
@@ -102,7 +104,7 @@ KINDS = {
 
 
 @dataclass(frozen=True)
-class MaskedLloyd:
+class FederatedLloyd:
     """k-means of points that are observed on different, partly shared features.
 
     Parameters
@@ -168,7 +170,7 @@ class MaskedLloyd:
             account=self.account,
         )
 
-    def plan(self, public: PublicFacts) -> OverlapPlan:
+    def plan(self, public: PublicFacts) -> FederatedPlan:
         """Raises ValueError, InputError for clients that no feature connects."""
         return make_plan(
             self,
@@ -181,7 +183,7 @@ class MaskedLloyd:
             losses=self.losses,
         )
 
-    def client(self, plan: OverlapPlan, party: Party, *, coins: Coins) -> Role[MaskedClientResult]:
+    def client(self, plan: FederatedPlan, party: Party, *, coins: Coins) -> Role[FederatedClientResult]:
         """Find local clusters, have them matched; then sum, hear the centers, label, until nothing
         changes.
         """
@@ -213,11 +215,11 @@ class MaskedLloyd:
             new = nearest_offered(points, known)
             changed, labels = not np.array_equal(new, labels), new
             history.append(compact_labels(labels))
-        return MaskedClientResult(tuple(history), known, not changed)
+        return FederatedClientResult(tuple(history), known, not changed)
 
     def server(
-        self, plan: OverlapPlan, *, rng: np.random.Generator, coins: Coins
-    ) -> Role[MaskedServerResult]:
+        self, plan: FederatedPlan, *, rng: np.random.Generator, coins: Coins
+    ) -> Role[FederatedServerResult]:
         """Match local clusters; then add, tell every client the sums on its features, until nothing
         changes.
         """
@@ -241,9 +243,9 @@ class MaskedLloyd:
             if last:
                 break
         said = (matched.seen, *matched.groups.said, *uncovered_warnings(columns, matched.holders(plan.k)))
-        return MaskedServerResult(known, step, moved[-1] == 0, tuple(counted), tuple(moved), said)
+        return FederatedServerResult(known, step, moved[-1] == 0, tuple(counted), tuple(moved), said)
 
-    def outcome(self, plan: OverlapPlan, party: PartyId, returned: Any) -> PartyOutcome:
+    def outcome(self, plan: FederatedPlan, party: PartyId, returned: Any) -> PartyOutcome:
         """A client's labels, and centers on its features; the server's centers on shared ones, NaN
         elsewhere.
         """
@@ -273,7 +275,7 @@ class MaskedLloyd:
             centers=scatter_features(columns, returned.known.means / scale, columns.shared),
             n_iter=returned.n_iter,
             converged=returned.converged,
-            learned=masked_leakage(plan, returned),
+            learned=federated_leakage(plan, returned),
             excluded=tuple(c for c in plan.clients if any(c not in there for there in returned.counted)),
             share=returned.known,
             details=returned,
@@ -283,8 +285,8 @@ class MaskedLloyd:
         """What reports say of a run."""
         plan = result.plan
         return RunSummary(
-            "masked-lloyd",
-            "MaskedLloyd: k-means where clients observe different features, over secure sums",
+            "federated-lloyd",
+            "FederatedLloyd: k-means where clients observe different features, over secure sums",
             {"start": type(self.start).__name__, "max_iter": self.max_iter, "t": plan.sums.code.t},
             "Labels are those of Lloyd's heuristic with missing features on the rounded points, from "
             "matched local clusters; nothing was compared.",
@@ -306,7 +308,7 @@ class MaskedLloyd:
 
 
 def join_labels(
-    plan: OverlapPlan, own: Mapping[PartyId, PartyOutcome], counts: tuple[int, ...]
+    plan: FederatedPlan, own: Mapping[PartyId, PartyOutcome], counts: tuple[int, ...]
 ) -> tuple[Array, ...]:
     """Labels of all points (m,) at the start and after every step; -1 of a client that was cut off."""
     steps = max(len(outcome.history) for outcome in own.values())
@@ -317,7 +319,7 @@ def join_labels(
     )
 
 
-def masked_leakage(plan: OverlapPlan, found: MaskedServerResult) -> tuple[str, ...]:
+def federated_leakage(plan: FederatedPlan, found: FederatedServerResult) -> tuple[str, ...]:
     """What the server learned, in sentences."""
     columns, (start, *more) = plan.columns, found.said
     return (
@@ -328,3 +330,53 @@ def masked_leakage(plan: OverlapPlan, found: MaskedServerResult) -> tuple[str, .
         "features that one client observes alone",
         *more,
     )
+
+
+# --------------------------------------------------------------------------------------------------
+# What messages of FederatedLloyd mean to whoever saw them: sums of the others' points, step by step.
+
+
+def others_sums(view: View) -> KnownSums:
+    """The sums that a coalition knows of all others' points: the server of all, clients on their features.
+
+    Clients of the coalition subtract what they added, which follows from the shares that they dealt.
+    """
+    plan: FederatedPlan = view.plan
+    columns, k = plan.columns, plan.k
+    told = [e for e in view.messages if isinstance(e.body, SharedSums)]
+    rounds = sorted({e.round for e in told})
+    step = {number: t for t, number in enumerate(rounds)}
+    sums = np.zeros((len(rounds), k, len(columns.shared)), np.int64)
+    counts = np.zeros((len(rounds), k, len(columns.patterns)), np.int64)
+    known = np.zeros(len(columns.shared), bool)
+    for e in told:
+        mine = columns.mine(e.recipient)
+        known[mine.shared] = True
+        sums[step[e.round]][:, mine.shared] = e.body.sums
+        counts[step[e.round]][:, mine.patterns] = e.body.counts
+    many = counts[:, :, columns.pattern]
+    centers = np.divide(sums, many, out=np.full(sums.shape, np.nan), where=many > 0)
+    for client in view.parties:
+        if client == SERVER:
+            continue
+        mine = columns.mine(client)
+        for number, vector in _added(view, client).items():
+            if (t := step.get(number)) is None:
+                continue
+            own = vector[:-1].reshape(-1)
+            cut = k * len(mine.shared)
+            sums[t][:, mine.shared] -= own[:cut].reshape(k, -1)
+            counts[t][:, mine.patterns] -= own[cut:].reshape(k, -1)
+    return KnownSums(sums, counts, np.where(known, columns.pattern, -1), centers)
+
+
+def _added(view: View, client: PartyId) -> dict[int, np.ndarray]:
+    """What a client of the coalition added, by the round in which it was told the sums."""
+    plan: FederatedPlan = view.plan
+    dealt: dict[int, dict[PartyId, np.ndarray]] = {}
+    for e in view.messages:
+        if isinstance(e.body, SumShares) and e.sender == client:
+            # Shares go in the first round of a sum, and its sums are told one stride after the question.
+            dealt.setdefault(e.round - 1 + STRIDE, {})[e.recipient] = e.body.values
+    length = len(plan.summand_layout.places[client])
+    return {number: decode_sum(plan.sums, shares, length) for number, shares in dealt.items()}

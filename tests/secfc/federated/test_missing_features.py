@@ -1,4 +1,4 @@
-"""MaskedLloyd against plaintext: labels at every step, what is sent, who may be lost."""
+"""FederatedLloyd against plaintext: labels at every step, what is sent, who may be lost."""
 
 import dataclasses
 from collections import Counter
@@ -12,11 +12,11 @@ import secfc
 from secfc.algorithm import PublicFacts
 from secfc.attacks.views import View
 from secfc.errors import Caution, FaultyServer, InputError, SuspectedParties, TooFewReplies
+from secfc.federated.algorithm import FederatedLloyd
+from secfc.federated.model import KnownCenters, nearest_offered, possible_sums, sums_of
 from secfc.kmeans.starts import GivenLabels
 from secfc.metrics import accuracy, observed_cost
 from secfc.overlap.local import ExternalClusterer, LocalKMeans
-from secfc.overlap.masked import MaskedLloyd
-from secfc.overlap.model import KnownCenters, nearest_offered, possible_sums, sums_of
 from secfc.overlap.starts import Automatic, Synchronized
 from secfc.roles.exchange import SERVER
 from tests.oracles.overlap import masked_lloyd
@@ -50,7 +50,7 @@ def test_labels_equal_plaintext_at_every_step_and_the_cost_never_rises(observed,
     }[values]
     parts = [draw((m, len(own))) for m, own in zip(rows, observed, strict=True)]
     data = federation(parts, observed)
-    result = secfc.fit(MaskedLloyd(k, start=Turned(), scale=1.0, coarse="allow"), data, seed=seed)
+    result = secfc.fit(FederatedLloyd(k, start=Turned(), scale=1.0, coarse="allow"), data, seed=seed)
     history, costs = plain(result, data, parts, observed, k)
     assert [step.tolist() for step in result.history] == history
     assert result.n_iter == len(history) - 1
@@ -65,9 +65,9 @@ def test_an_end_before_convergence_is_said():
     rng = np.random.default_rng(3)
     parts = [rng.integers(-9, 10, (40, len(own))).astype(float) for own in CHAIN]
     data = federation(parts, CHAIN)
-    whole = secfc.fit(MaskedLloyd(3, start=Turned(), scale=1.0, coarse="allow"), data)
+    whole = secfc.fit(FederatedLloyd(3, start=Turned(), scale=1.0, coarse="allow"), data)
     assert whole.n_iter > 2
-    short = secfc.fit(MaskedLloyd(3, start=Turned(), scale=1.0, coarse="allow", max_iter=2), data)
+    short = secfc.fit(FederatedLloyd(3, start=Turned(), scale=1.0, coarse="allow", max_iter=2), data)
     assert (short.n_iter, short.converged) == (2, False)
     for ours, theirs in zip(short.history, whole.history, strict=False):
         np.testing.assert_array_equal(ours, theirs)
@@ -80,7 +80,7 @@ def test_with_all_features_everywhere_labels_are_those_of_lloyd_bit_for_bit(seed
     # Coarse values make ties, and clusters that become empty.
     parts = [rng.integers(-3, 4, (int(rng.integers(4, 12)), 3)).astype(float) for _ in range(4)]
     data = secfc.Federation.from_arrays(parts)
-    ours = secfc.fit(MaskedLloyd(k, start=Turned(), scale=4.0), data)
+    ours = secfc.fit(FederatedLloyd(k, start=Turned(), scale=4.0), data)
     theirs = secfc.fit(
         secfc.Lloyd(
             k,
@@ -186,12 +186,14 @@ def test_the_order_of_clients_and_of_columns_changes_nothing(start):
     rng = np.random.default_rng(1)
     parts, truth = clusters(CHAIN, 3, 15, rng, spread=9.0)
     names = ["one", "two", "three", "four"]
-    ours = secfc.fit(MaskedLloyd(3, start=start), federation(parts, CHAIN, names=names, truth=truth), seed=4)
+    ours = secfc.fit(
+        FederatedLloyd(3, start=start), federation(parts, CHAIN, names=names, truth=truth), seed=4
+    )
     turn = [2, 0, 3, 1]
     turned = federation(
         [parts[j][:, ::-1] for j in turn], [CHAIN[j][::-1] for j in turn], names=[names[j] for j in turn]
     )
-    theirs = secfc.fit(MaskedLloyd(3, start=start), turned, seed=4)
+    theirs = secfc.fit(FederatedLloyd(3, start=start), turned, seed=4)
     for place, j in enumerate(turn):
         np.testing.assert_array_equal(theirs.labels[place], ours.labels[j])
     order = [turned.feature_names.index(name) for name in NAMES_OF[:5]]
@@ -215,7 +217,7 @@ def test_a_common_shift_and_scale_changes_nothing_and_a_scale_of_one_feature_may
 
     def labels(change, scale=1.0):
         changed = [change(part, own) for part, own in zip(parts, observed, strict=True)]
-        return secfc.fit(MaskedLloyd(2, scale=scale), federation(changed, observed)).flat
+        return secfc.fit(FederatedLloyd(2, scale=scale), federation(changed, observed)).flat
 
     ours = labels(lambda part, own: part)
     np.testing.assert_array_equal(labels(lambda part, own: part / 4 + 32, 4.0), ours)
@@ -230,7 +232,7 @@ def test_a_client_without_a_point_of_a_cluster_changes_no_center_of_it():
     more = [*parts[:3], parts[3][truth[3] == 1] + 2]
     start = Automatic(local=LocalKMeans({f"client-{j}": 2 for j in range(3)} | {"client-3": 1}))
     found = [
-        secfc.fit(MaskedLloyd(2, start=start, scale=1.0, coarse="allow"), federation(changed, COMMON))
+        secfc.fit(FederatedLloyd(2, start=start, scale=1.0, coarse="allow"), federation(changed, COMMON))
         for changed in (few, more)
     ]
     same = [result.centers[int(result.labels[0][truth[0] == 0][0])][:5] for result in found]
@@ -245,7 +247,7 @@ def test_a_client_without_a_point_of_a_cluster_changes_no_center_of_it():
 def run():
     parts, truth = clusters(CHAIN, 3, 12, np.random.default_rng(7), spread=8.0)
     data = federation(parts, CHAIN, truth=truth)
-    return parts, data, secfc.fit(MaskedLloyd(3), data, keep_bodies=True)
+    return parts, data, secfc.fit(FederatedLloyd(3), data, keep_bodies=True)
 
 
 def test_golden_kinds_of_messages(run):
@@ -279,7 +281,7 @@ def test_no_message_carries_a_coordinate_of_one_holder(run):
     for column, same in ((0, True), (1, False)):
         changed = [parts[0].copy(), *parts[1:]]
         changed[0][:, column] += np.arange(12) % 2 * 1e-3
-        other = secfc.fit(MaskedLloyd(3), federation(changed, CHAIN), keep_bodies=True)
+        other = secfc.fit(FederatedLloyd(3), federation(changed, CHAIN), keep_bodies=True)
         pairs = [(e.body, f.body) for e, f in zip(clear(result), clear(other), strict=False)]
         assert all(map(equal, *zip(*pairs, strict=True))) == same
 
@@ -297,7 +299,7 @@ def equal(one, other):
 
 def test_centers_of_one_holder_are_known_to_it_alone(run):
     _, data, result = run
-    algorithm = MaskedLloyd(3)
+    algorithm = FederatedLloyd(3)
     assert np.isfinite(result.centers).all()
     assert result.details is not None
     server = algorithm.outcome(result.plan, SERVER, result.details)
@@ -315,7 +317,7 @@ def test_reports_say_who_sees_what_and_the_observed_cost(run):
     from secfc.report import as_text, make_report
 
     _, data, result = run
-    found = make_report(result, federation=data, algorithm=MaskedLloyd(3))
+    found = make_report(result, federation=data, algorithm=FederatedLloyd(3))
     assert found.cost == pytest.approx(observed_cost(data.stacked(), result.flat, 3))
     assert result.cost is None
     text = as_text(found)
@@ -332,7 +334,7 @@ def test_a_server_that_tells_two_clients_different_sums_is_noticed_before_they_a
     data = federation(
         [np.random.default_rng(j).normal(size=(19, len(own))) for j, own in enumerate(observed)], observed
     )
-    way, seen = MaskedLloyd(3, coarse="allow"), Counter()
+    way, seen = FederatedLloyd(3, coarse="allow"), Counter()
     honest = secfc.fit(way, data, seed=0)
     assert honest.n_iter > 1
 
@@ -366,7 +368,7 @@ def test_a_client_lost_in_the_middle_counts_no_more_where_sums_still_hide_the_ot
     rng = np.random.default_rng(11)
     parts = [rng.integers(-30, 31, (15, 3)).astype(float) for _ in observed]
     data = federation(parts, observed)
-    way = MaskedLloyd(3, start=Turned(), scale=1.0, coarse="allow")
+    way = FederatedLloyd(3, start=Turned(), scale=1.0, coarse="allow")
     result = secfc.fit(way, data, faults=dying("client-5", 2))
     assert result.excluded == ("client-5",)
     history, _ = plain(result, data, parts, observed, 3, present=lambda step, i: step < 2 or i != 5)
@@ -379,17 +381,17 @@ def test_a_client_lost_in_the_middle_counts_no_more_where_sums_still_hide_the_ot
 def test_on_a_chain_a_client_lost_in_the_middle_ends_the_run_by_name():
     parts, _ = clusters(CHAIN, 3, 12, np.random.default_rng(7), spread=8.0)
     data = federation(parts, CHAIN)
-    assert MaskedLloyd(3).plan(PublicFacts.of(data)).sums.losses == 0
+    assert FederatedLloyd(3).plan(PublicFacts.of(data)).sums.losses == 0
     with pytest.raises(TooFewReplies, match="4 replies are needed, 3 came") as caught:
-        secfc.fit(MaskedLloyd(3), data, faults=dying("client-2", 1))
+        secfc.fit(FederatedLloyd(3), data, faults=dying("client-2", 1))
     assert "client-2" not in caught.value.got
     with pytest.raises(InputError, match="losses=1: feature 'b' is seen by 2 clients"):
-        secfc.fit(MaskedLloyd(3, losses=1), data)
+        secfc.fit(FederatedLloyd(3, losses=1), data)
 
 
 def bad(observed=CHAIN, k=2, rows=8, change=lambda parts: parts, **more):
     parts, _ = clusters(observed, 2, rows, np.random.default_rng(0))
-    return secfc.fit(MaskedLloyd(k, **more), federation(change(parts), observed))
+    return secfc.fit(FederatedLloyd(k, **more), federation(change(parts), observed))
 
 
 def test_clients_that_no_feature_connects_are_named():
@@ -406,9 +408,9 @@ def test_clients_that_no_feature_connects_are_named():
     ("build", "message"),
     [
         (lambda: bad(k=40), "k=40 clusters of m=32 points"),
-        (lambda: bad(k="auto"), r"k=auto: MaskedLloyd cannot choose k.* Overlap2\(k=None\)"),
-        (lambda: bad(k=secfc.Elbow(6)), r"k=1\.\.6: MaskedLloyd cannot choose k"),
-        (lambda: bad(k=2.5), r"k=2\.5: MaskedLloyd .* give a number"),
+        (lambda: bad(k="auto"), r"k=auto: FederatedLloyd cannot choose k.* Overlap2\(k=None\)"),
+        (lambda: bad(k=secfc.Elbow(6)), r"k=1\.\.6: FederatedLloyd cannot choose k"),
+        (lambda: bad(k=2.5), r"k=2\.5: FederatedLloyd .* give a number"),
         (lambda: bad(k=9, rows=4, start=Automatic(local=LocalKMeans(2))), "k=9 clusters of 8 local ones"),
         (lambda: bad(start=Automatic(local=LocalKMeans(3))), "client 'client-.' has 3 local clusters of k=2"),
         (lambda: bad(start=Synchronized(local=LocalKMeans(1))), "no client has k=2 local clusters"),
@@ -427,7 +429,7 @@ def test_what_cannot_be_is_refused(build, message):
 
 def test_other_columns_than_planned_are_refused_at_the_site():
     parts, _ = clusters(CHAIN, 2, 8, np.random.default_rng(0))
-    plan = MaskedLloyd(2).plan(PublicFacts.of(federation(parts, CHAIN)))
+    plan = FederatedLloyd(2).plan(PublicFacts.of(federation(parts, CHAIN)))
     wrong = secfc.Party("client-1", parts[1], features=("b", "q"))
     with pytest.raises(InputError, match=r"client 'client-1' has 'b', 'q', and the plan .* 'b', 'c'"):
         plan.columns.rows(wrong)
@@ -439,7 +441,7 @@ def test_few_points_and_equal_ones_are_few_local_clusters():
     parts, _ = clusters(CHAIN, 3, 12, np.random.default_rng(1))
     parts[0] = parts[0][:2]
     parts[2] = np.repeat(parts[2][:1], 12, axis=0)
-    result = secfc.fit(MaskedLloyd(3), federation(parts, CHAIN))
+    result = secfc.fit(FederatedLloyd(3), federation(parts, CHAIN))
     assert "local clusters were matched by Constrained" in result.learned
     assert len(set(result.labels[2].tolist())) == 1
     assert (result.flat >= 0).all()
@@ -457,7 +459,7 @@ def test_a_client_all_of_whose_clusters_are_empty_keeps_its_last_labels_or_none(
             return groups
 
     parts, _ = clusters(CHAIN, 2, 8, np.random.default_rng(4))
-    result = secfc.fit(MaskedLloyd(2, start=Lost(), scale=1.0, coarse="allow"), federation(parts, CHAIN))
+    result = secfc.fit(FederatedLloyd(2, start=Lost(), scale=1.0, coarse="allow"), federation(parts, CHAIN))
     # Nobody else observes the first client's own feature, so no center has a value there.
     assert (result.labels[0] == -1).all()
     assert (np.concatenate(result.labels[1:]) >= 0).all()
@@ -470,7 +472,7 @@ def test_noise_of_a_local_clusterer_joins_at_the_first_step():
     parts[1][0] += 15
     data = federation(parts, COMMON, truth=truth)
     result = secfc.fit(
-        MaskedLloyd(2, start=Automatic(local=ExternalClusterer(DBSCAN(eps=6.0, min_samples=3)))), data
+        FederatedLloyd(2, start=Automatic(local=ExternalClusterer(DBSCAN(eps=6.0, min_samples=3)))), data
     )
     assert (result.history[0] == -1).any()
     assert accuracy(data.truth, result.flat) > 0.97
