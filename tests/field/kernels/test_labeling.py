@@ -1,0 +1,175 @@
+"""Labels and sums of tiled rows are those of Python integers, at ties, near ties and at every bound."""
+
+import os
+import subprocess
+import sys
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from field.kernels.labeling import LARGEST, TILE, CenterFilter, label_tiles, tile_rows
+from tests.nightly import trials
+
+
+def nearest_by_integers(rows, sums, counts, numbers):
+    """The nearest of sums / counts for each row, ties to the lowest number, by integers of any size."""
+    whole = 1
+    for n in counts[numbers].reshape(-1).tolist():
+        whole = whole * n // np.gcd(whole, n)
+    scaled = sums[numbers].astype(object) * (whole // counts[numbers].astype(object))
+    gaps = rows.astype(object)[:, None, :] * int(whole) - scaled[None]
+    return np.asarray(numbers)[(gaps**2).sum(axis=2).argmin(axis=1)].astype(np.int32)
+
+
+class Decision:
+    """What decides where floats do not, and how many rows it was asked for."""
+
+    def __init__(self, sums, counts, numbers):
+        self.centers, self.rows = (sums, counts, numbers), 0
+
+    def __call__(self, rows):
+        self.rows += len(rows)
+        return nearest_by_integers(rows, *self.centers)
+
+
+def check_step(rows, sums, counts, numbers, old):
+    """One step from labels old (m,); every number that comes out against Python's.  Returns the decision."""
+    decision, k = Decision(sums, counts, numbers), len(sums)
+    labels, clusters = old.copy(), np.arange(-1, k)
+    totals = np.array([rows[old == h].sum(axis=0) for h in clusters[1:]])
+    sizes = np.bincount(old + 1, minlength=k + 1)[1:]
+    filtered = CenterFilter.of(sums, counts, numbers, decision)
+    moved = label_tiles(tile_rows(rows), filtered, labels, totals, sizes)
+    expected = nearest_by_integers(rows, sums, counts, numbers)
+    assert (labels == expected).all()
+    assert moved == (expected != old).sum()
+    assert (totals == [rows[expected == h].sum(axis=0) for h in range(k)]).all()
+    assert (sizes == np.bincount(expected, minlength=k)).all()
+    alone = np.full(len(rows), -1, np.int32)
+    assert label_tiles(tile_rows(rows), filtered, alone) == len(rows)
+    assert (alone == expected).all()
+    return decision
+
+
+@trials(25)
+@given(
+    st.sampled_from([1, 3, 255, 256, 257, 300]),
+    st.integers(1, 9),
+    st.integers(1, 9),
+    st.sampled_from([2, 2**15 - 1, LARGEST - 1]),
+    st.booleans(),
+    st.integers(0, 2**32),
+)
+def test_a_step_equals_python_integers(m, d, k, largest, apart, seed):
+    rng = np.random.default_rng(seed)
+    # Small spreads far from 0 as well as the whole range.
+    low = -largest if apart else max(-largest, largest - 6)
+    rows = rng.integers(low, largest, (m, d), endpoint=True)
+    counts = rng.integers(1, 4, (k, d if apart else 1))
+    sums = counts * rng.integers(low, largest, (k, d), endpoint=True) + rng.integers(-1, 2, (k, d))
+    numbers = np.flatnonzero(rng.integers(0, 4, k) > 0)
+    numbers = numbers if len(numbers) else np.array([k - 1])
+    check_step(rows, sums, counts, numbers, rng.integers(-1, k, m).astype(np.int32))
+
+
+def test_a_tie_goes_to_the_lowest_number_and_equal_centers_to_the_first():
+    rows = np.array([[0, 0], [1, 1], [2, 2], [3, 3]])
+    sums = np.array([[4, 4], [0, 0], [2, 2], [2, 2]])
+    decision = check_step(rows, sums, np.ones((4, 1), int), np.arange(4), np.zeros(4, np.int32))
+    assert decision.rows == 2 * 3  # of each of two passes: (1, 1), (3, 3), and (2, 2) at two equal centers
+
+
+@pytest.mark.parametrize("largest", [2**15 - 1, 2**15, LARGEST - 1])
+@pytest.mark.parametrize("sign", [1, -1])
+def test_sums_of_a_tile_at_the_bound(largest, sign):
+    # All rows of a tile at the bound, so that no more can be added up; odd, so that a lost bit is seen.
+    assert TILE * 2**15 < 2**24
+    rows = np.full((TILE + 1, 3), sign * largest)
+    rows[::2, 1] = -sign * largest
+    assert tile_rows(rows).dtype == (np.int16 if largest < 2**15 else np.int32)
+    sums, old = sign * np.array([[largest, 0, largest], [0, 0, 0]]), np.full(len(rows), -1, np.int32)
+    check_step(rows, sums, np.ones((2, 1), int), np.arange(2), old)
+
+
+def near_ties(d, k, seed, rows=600):
+    """Rows that are almost as far from each of k centers as from another, with errors of float32 between."""
+    rng = np.random.default_rng(seed)
+    points = rng.integers(-(2**14), 2**14, (rows, d))
+    middle = points.mean(axis=0).astype(int)
+    away = rng.integers(-(2**13), 2**13, (k, d))
+    counts = np.full((k, 1), 10**6 + 3)
+    # Pairs of centers around a row, one of them a millionth of a step nearer.
+    sums = counts * (middle + away) + rng.integers(-9, 9, (k, d))
+    for h in range(0, k - 1, 2):
+        sums[h] = counts[h] * (points[h] + away[h]) + 1
+        sums[h + 1] = counts[h] * (points[h] - away[h])
+    points[k:] = points[rng.integers(0, k - 1, rows - k) // 2 * 2]
+    return points, sums, counts
+
+
+@pytest.mark.parametrize("d", [1, 3, 20, 101])
+def test_near_ties_are_decided_by_integers(d, monkeypatch):
+    points, sums, counts = near_ties(d, 6, d)
+    assert check_step(points, sums, counts, np.arange(6), np.zeros(600, np.int32)).rows
+    if d == 20:  # without slack float32 decides, wrongly
+        monkeypatch.setattr(CenterFilter, "slack", np.zeros(2, np.float32))
+        with pytest.raises(AssertionError):
+            check_step(points, sums, counts, np.arange(6), np.zeros(600, np.int32))
+
+
+@pytest.mark.parametrize(("d", "largest"), [(2, 2**15 - 1), (7, LARGEST - 1)])
+def test_scores_stay_within_the_slack(d, largest):
+    # One row between two centers: the exact lead is at least what decided, less the slack.
+    rng = np.random.default_rng(d)
+    for _ in range(60):
+        row, ends = rng.integers(-largest, largest, (1, d)), rng.integers(-largest, largest, (2, d))
+        counts, numbers = np.ones((2, 1), int), np.arange(2)
+        filtered = CenterFilter.of(ends, counts, numbers, Decision(ends, counts, numbers))
+        middle = filtered.middle.astype(int)
+        reach = np.sqrt(((row - middle).astype(float) ** 2).sum())
+        exact = [
+            sum((Fraction(int(c)) - int(x)) ** 2 for c, x in zip(end, row[0], strict=True)) for end in ends
+        ]
+        x32 = (row[0] - middle).astype(np.float32)
+        scores = [filtered.squares[h] + np.float32(filtered.centers[h, :d] @ x32) for h in range(2)]
+        error = abs(Fraction(float(scores[0])) - Fraction(float(scores[1])) - (exact[0] - exact[1]))
+        assert error <= filtered.slack[0] + filtered.slack[1] * reach
+
+
+def test_a_common_shift_costs_no_digit():
+    # Far from 0, parts of a step apart: float64 centers less a middle would lose bits, integers do not.
+    rows = LARGEST - 1 - np.arange(200).reshape(-1, 1)
+    counts = np.array([[10**9], [10**9]])
+    sums = counts * (LARGEST - 100) + np.array([[40 * 10**9 + 1], [-39 * 10**9]])
+    decision = check_step(rows, sums, counts, np.arange(2), np.zeros(200, np.int32))
+    assert decision.rows <= 2
+    filtered = CenterFilter.of(sums, counts, np.arange(2), decision)
+    assert abs(filtered.centers[0, 0] / -2 + filtered.middle[0] - (LARGEST - 60)) < 1e-5
+
+
+def test_with_too_many_features_integers_decide_all():
+    rows = np.arange(2 * 8200).reshape(2, -1) % 7
+    assert check_step(rows, rows.copy(), np.ones((2, 1), int), np.arange(2), np.zeros(2, np.int32)).rows == 4
+
+
+@pytest.mark.nightly
+def test_any_processor_labels_alike(tmp_path):
+    # Without vectors, fused products, or kernels that were kept.
+    plain = {"NUMBA_CPU_NAME": "generic", "NUMBA_CPU_FEATURES": "", "NUMBA_CACHE_DIR": str(tmp_path)}
+    subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "pytest",
+            "-p",
+            "no:cacheprovider",
+            __file__,
+            "-k",
+            "python_integers or near_ties",
+        ],
+        env={**os.environ, **plain},
+        check=True,
+    )
