@@ -96,12 +96,13 @@ ROOMS = {
     "secfc.roles secfc.data secfc.privacy secfc.algorithm secfc.kmeans secfc.coded secfc.disclosure.compare "
     "secfc.feddp secfc.coded_kmeans secfc.pipeline secfc.report",
     "secfc.grids": "secfc.errors secfc.roles secfc.data secfc.metrics secfc.algorithm secfc.report",
+    "secfc.cli.shell": "secfc.errors secfc.remedies field.ring psu secfc.roles secfc.data secfc.transport "
+    "secfc.algorithm secfc.kmeans secfc.disclosure secfc.report secfc.logs secfc.tiny_runs",
     "secfc.cli": "secfc.errors secfc.remedies field.ring field.compare psu secfc.roles secfc.data "
     "secfc.privacy secfc.transport secfc.algorithm secfc.kmeans secfc.attacks secfc.kfed secfc.feddp "
     "secfc.overlap secfc.federated secfc.coded secfc.disclosure secfc.coded_kmeans secfc.pipeline "
-    "secfc.report "
-    "secfc.scaling secfc.deploy secfc.logs secfc.grids secfc.planning secfc.tiny_runs secfc.attack_runs "
-    "secfc.kept_models",
+    "secfc.report secfc.scaling secfc.deploy secfc.logs secfc.grids secfc.planning secfc.tiny_runs "
+    "secfc.attack_runs secfc.kept_models secfc.cli.shell",
 }
 # Packages that only name what they offer, what checks them, and a word of Python's that is repaired.
 DOORS = {"field", "field.cached", "psu", "secfc", "secfc._packages"}
@@ -303,7 +304,7 @@ import secfc.cli
 before = set(sys.modules)
 shown = CliRunner().invoke(secfc.cli.main, ["--help"]).output
 print(len(few), len(set(sys.modules) - before))
-print("rich" in sys.modules, "secfc.cli.run" in sys.modules, "psu" in shown)
+print("rich" in sys.modules, "secfc.cli.clustering.run" in sys.modules, "psu" in shown)
 """
 
 

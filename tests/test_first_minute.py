@@ -79,5 +79,5 @@ def test_a_wheel_without_the_sources_runs(installed):
     print(f"built {built:.0f} s, installed {spent:.0f} s, {size / MEGABYTE:.0f} MB")
     print(f"first run {spans[0]:.0f} s, second {spans[1]:.1f} s")
     assert size - pip <= 450 * MEGABYTE
-    assert Path(packages / "secfc/cli/program.py").exists()
+    assert Path(packages / "secfc/cli/shell/program.py").exists()
     assert not (packages / "tests").exists()

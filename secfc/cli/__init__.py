@@ -9,6 +9,6 @@ All parties run in this process: it is the place to try parameters and to cluste
 hold, not a deployment.  Nothing heavy is imported before a command runs, so that help is immediate.
 """
 
-from secfc.cli.program import main
+from secfc.cli.shell.program import main
 
 __all__ = ["main"]

@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import click
 
-from secfc.cli.errors import Lazily, RefusedInput, bad_input, cautions_noted
-from secfc.cli.execute import chooser, load_federation
-from secfc.cli.method import AskedOptions
+from secfc.cli.clustering.execute import chooser, load_federation
 from secfc.cli.methods import methods, options
 from secfc.cli.methods.secfc import METHOD as SECFC
 from secfc.cli.methods.secfc import SecFCOptions
-from secfc.cli.options import Number, Whole, command, fields_of, option, refuse_options, select_fields
-from secfc.cli.outputs import check_output, json_text, write_picture
-from secfc.cli.screen import Screen
-from secfc.cli.settings import DataFiles, Overwriting, Printing, Seeded, Settings, check_k
+from secfc.cli.shell.errors import Lazily, RefusedInput, bad_input, cautions_noted
+from secfc.cli.shell.method import AskedOptions
+from secfc.cli.shell.options import Number, Whole, command, fields_of, option, refuse_options, select_fields
+from secfc.cli.shell.outputs import check_output, json_text, write_picture
+from secfc.cli.shell.screen import Screen
+from secfc.cli.shell.settings import DataFiles, Overwriting, Printing, Seeded, Settings, check_k
 
 if TYPE_CHECKING:
     from secfc.algorithm import Clustering

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import click
 
 from secfc.cli.attacks import running
-from secfc.cli.errors import RefusedInput
-from secfc.cli.execute import chooser, load_federation
-from secfc.cli.method import AskedOptions
+from secfc.cli.clustering.execute import chooser, load_federation
 from secfc.cli.methods.feddp import METHOD as FEDDP
-from secfc.cli.options import Clusters, Whole, command, option, select_fields
-from secfc.cli.outputs import json_text
-from secfc.cli.screen import Screen
-from secfc.cli.settings import DataFiles, Printing, Seeded, Settings, check_k
+from secfc.cli.shell.errors import RefusedInput
+from secfc.cli.shell.method import AskedOptions
+from secfc.cli.shell.options import Clusters, Whole, command, option, select_fields
+from secfc.cli.shell.outputs import json_text
+from secfc.cli.shell.screen import Screen
+from secfc.cli.shell.settings import DataFiles, Printing, Seeded, Settings, check_k
 
 if TYPE_CHECKING:
     from secfc.attacks.rates import Rates

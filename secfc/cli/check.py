@@ -15,15 +15,15 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import click
 
-from secfc.cli.errors import ShellInterface, bad_input, caution_text, options_here
-from secfc.cli.execute import prepare_run, read_files
-from secfc.cli.method import AskedOptions
+from secfc.cli.clustering.execute import prepare_run, read_files
+from secfc.cli.clustering.preprocessing import check_preprocessing, without_gaps
 from secfc.cli.methods import methods, options
-from secfc.cli.options import argument, command, select_fields
-from secfc.cli.outputs import json_text
-from secfc.cli.preprocessing import check_preprocessing, without_gaps
-from secfc.cli.screen import Screen
-from secfc.cli.settings import DataFiles, Linked, Matching, Preparing, Printing, Settings, load_schema
+from secfc.cli.shell.errors import ShellInterface, bad_input, caution_text, options_here
+from secfc.cli.shell.method import AskedOptions
+from secfc.cli.shell.options import argument, command, select_fields
+from secfc.cli.shell.outputs import json_text
+from secfc.cli.shell.screen import Screen
+from secfc.cli.shell.settings import DataFiles, Linked, Matching, Preparing, Printing, Settings, load_schema
 from secfc.errors import Caution, InputError, InputFaults
 
 if TYPE_CHECKING:

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import click
 import numpy as np
 
-from secfc.cli.errors import bad_input, cautions_told
-from secfc.cli.options import argument, command
-from secfc.cli.outputs import json_text
-from secfc.cli.preprocessing import agree_on_categories
-from secfc.cli.settings import Categories, DataFiles, Printing
+from secfc.cli.clustering.preprocessing import agree_on_categories
+from secfc.cli.shell.errors import bad_input, cautions_told
+from secfc.cli.shell.options import argument, command
+from secfc.cli.shell.outputs import json_text
+from secfc.cli.shell.settings import Categories, DataFiles, Printing
 from secfc.errors import InputError
 
 if TYPE_CHECKING:

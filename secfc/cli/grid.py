@@ -12,11 +12,11 @@ from typing import Any
 
 import click
 
-from secfc.cli.errors import bad_input
-from secfc.cli.options import Whole, argument, command, names_of, option, refuse_options
-from secfc.cli.outputs import check_output, write_picture
-from secfc.cli.screen import Screen
-from secfc.cli.settings import Overwriting, TextFiles
+from secfc.cli.shell.errors import bad_input
+from secfc.cli.shell.options import Whole, argument, command, names_of, option, refuse_options
+from secfc.cli.shell.outputs import check_output, write_picture
+from secfc.cli.shell.screen import Screen
+from secfc.cli.shell.settings import Overwriting, TextFiles
 
 NUMBERS = ("n", "m", "d", "k", "t", "ell", "seed")
 WORDS = ("policy", "algorithm", "init")

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import click
 
-from secfc.cli.errors import RefusedInput, bad_input, cautions_noted
-from secfc.cli.method import AskedOptions, Method
 from secfc.cli.methods import methods, options
-from secfc.cli.options import Clusters, Whole, argument, command, option, refuse_options
-from secfc.cli.outputs import check_output, explaining_writes, json_text, write_all
-from secfc.cli.screen import COMPILING, Screen
-from secfc.cli.settings import ForOfficers, Overwriting, Printing, Seeded, Settings, check_choice
-from secfc.cli.written import check_officer
+from secfc.cli.shell.errors import RefusedInput, bad_input, cautions_noted
+from secfc.cli.shell.method import AskedOptions, Method
+from secfc.cli.shell.options import Clusters, Whole, argument, command, option, refuse_options
+from secfc.cli.shell.outputs import check_output, explaining_writes, json_text, write_all
+from secfc.cli.shell.screen import COMPILING, Screen
+from secfc.cli.shell.settings import ForOfficers, Overwriting, Printing, Seeded, Settings, check_choice
+from secfc.cli.shell.written import check_officer
 
 if TYPE_CHECKING:
     from secfc.algorithm import PublicFacts
@@ -134,7 +134,7 @@ def simulation_arguments(
 
 def in_words(error: Any) -> str:
     """What cannot be, and what can, an item a line."""
-    from secfc.cli.errors import options_here
+    from secfc.cli.shell.errors import options_here
 
     if not error.nearest:
         return str(error.text(options_here()))

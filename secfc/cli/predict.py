@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import click
 
-from secfc.cli.errors import RefusedInput, bad_input, cautions_told
-from secfc.cli.options import argument, command, names_of, option, parse_names
-from secfc.cli.outputs import check_output, csv_of, explaining_writes, write_all
-from secfc.cli.screen import Screen
-from secfc.cli.settings import Overwriting, Owners, TextFiles
-from secfc.cli.verbosity import is_quiet
+from secfc.cli.shell.errors import RefusedInput, bad_input, cautions_told
+from secfc.cli.shell.options import argument, command, names_of, option, parse_names
+from secfc.cli.shell.outputs import check_output, csv_of, explaining_writes, write_all
+from secfc.cli.shell.screen import Screen
+from secfc.cli.shell.settings import Overwriting, Owners, TextFiles
+from secfc.cli.shell.verbosity import is_quiet
 
 if TYPE_CHECKING:
     from secfc.data.federation import Federation

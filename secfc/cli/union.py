@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import click
 
 from field.ring.errors import InvalidValue
-from secfc.cli.errors import RefusedInput, bad_input
-from secfc.cli.execute import ALONE
-from secfc.cli.options import Whole, argument, command, option, refuse_options
-from secfc.cli.outputs import check_output, csv_of, explaining_writes, json_text, write_all
-from secfc.cli.screen import COMPILING, Screen, time_work
-from secfc.cli.settings import IdFiles, Linked, Overwriting, Owners, Printing, load_schema
-from secfc.cli.verbosity import is_quiet
+from secfc.cli.clustering.execute import ALONE
+from secfc.cli.shell.errors import RefusedInput, bad_input
+from secfc.cli.shell.options import Whole, argument, command, option, refuse_options
+from secfc.cli.shell.outputs import check_output, csv_of, explaining_writes, json_text, write_all
+from secfc.cli.shell.screen import COMPILING, Screen, time_work
+from secfc.cli.shell.settings import IdFiles, Linked, Overwriting, Owners, Printing, load_schema
+from secfc.cli.shell.verbosity import is_quiet
 from secfc.remedies import agree_in_number
 from secfc.tiny_runs import tiny_union
 

@@ -14,7 +14,8 @@ import secfc
 from secfc import logs
 from secfc.attacks.geometry import reconstruct_geometry
 from secfc.attacks.judging import judge_guess
-from secfc.cli import main, verbosity
+from secfc.cli import main
+from secfc.cli.shell import verbosity
 from secfc.coded_kmeans.adversary_view import DecodedView
 from secfc.roles.exchange import SERVER
 from tests.nightly import short

@@ -14,12 +14,12 @@ import pytest
 
 import secfc
 from secfc.cli.deploy.run_file import RUN_FILE
-from secfc.cli.errors import FLAGS, ShellInterface
-from secfc.cli.method import AskedOptions
 from secfc.cli.methods import options
 from secfc.cli.methods.secfc import METHOD
-from secfc.cli.options import Workers
-from secfc.cli.settings import Settings
+from secfc.cli.shell.errors import FLAGS, ShellInterface
+from secfc.cli.shell.method import AskedOptions
+from secfc.cli.shell.options import Workers
+from secfc.cli.shell.settings import Settings
 from secfc.deploy.site import SITE_FILE
 from secfc.errors import IncompatibleOptions, InputError
 from secfc.remedies import CLASSES, PYTHON, SAME, THINGS, VERBS, agree_in_number

@@ -6,7 +6,7 @@ from importlib.util import find_spec
 
 import click
 
-from secfc.cli.errors import Lazily, RefusedInput
+from secfc.cli.shell.errors import Lazily, RefusedInput
 
 # Where each command is, and its line in the help.
 COMMANDS = {

@@ -16,8 +16,8 @@ from typing import Any
 import click
 
 from secfc.cli.deploy.readiness import CheckResult
-from secfc.cli.errors import Lazily, RefusedInput, bad_input
-from secfc.cli.options import argument, command
+from secfc.cli.shell.errors import Lazily, RefusedInput, bad_input
+from secfc.cli.shell.options import argument, command
 from secfc.deploy.audit_log import (
     Finding,
     Head,

@@ -28,9 +28,9 @@ from secfc.cli.deploy.run_file import (
     spared_clients,
 )
 from secfc.cli.deploy.site import LoadedSite
-from secfc.cli.errors import cautions_noted
-from secfc.cli.options import argument, command, option
-from secfc.cli.screen import time_work
+from secfc.cli.shell.errors import cautions_noted
+from secfc.cli.shell.options import argument, command, option
+from secfc.cli.shell.screen import time_work
 from secfc.deploy.audit_log import verify_chain
 from secfc.deploy.keys import identity_fingerprint, is_protected, read_public
 from secfc.roles.exchange import SERVER

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from secfc.cli.options import argument, command, option
+from secfc.cli.shell.options import argument, command, option
 
 FOLDER = click.Path(file_okay=False, path_type=Path)
 FILE = click.Path(exists=True, dir_okay=False, path_type=Path)

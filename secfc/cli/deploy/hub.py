@@ -13,9 +13,9 @@ from typing import Any
 import click
 
 from secfc.cli.deploy.logs import Page
-from secfc.cli.errors import RefusedInput, bad_input
-from secfc.cli.options import Whole, argument, command, option
-from secfc.cli.verbosity import log_to_stderr
+from secfc.cli.shell.errors import RefusedInput, bad_input
+from secfc.cli.shell.options import Whole, argument, command, option
+from secfc.cli.shell.verbosity import log_to_stderr
 from secfc.deploy.hub import Hub
 from secfc.deploy.runfile import RunFile
 from secfc.logs import log_event

@@ -9,10 +9,10 @@ from typing import Any, ClassVar
 
 import click
 
-from secfc.cli.errors import bad_input
-from secfc.cli.options import Whole, argument, command, option, parse_names
-from secfc.cli.outputs import check_output, explaining_writes, write_all
-from secfc.cli.settings import Overwriting, TextFiles
+from secfc.cli.shell.errors import bad_input
+from secfc.cli.shell.options import Whole, argument, command, option, parse_names
+from secfc.cli.shell.outputs import check_output, explaining_writes, write_all
+from secfc.cli.shell.settings import Overwriting, TextFiles
 from secfc.data.dialects import changed_words
 from secfc.data.linkage import read_linkage
 from secfc.deploy.keys import identity_fingerprint

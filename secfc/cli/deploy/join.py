@@ -19,7 +19,7 @@ from secfc.cli.deploy.record import decision_exchange, failures_recorded, keep_c
 from secfc.cli.deploy.results import REPORT, Results, failure_digest, file_digest, software_versions
 from secfc.cli.deploy.run_file import Built
 from secfc.cli.deploy.site import LoadedSite
-from secfc.cli.errors import (
+from secfc.cli.shell.errors import (
     Failed,
     FewerSites,
     RefusedInput,
@@ -28,8 +28,8 @@ from secfc.cli.errors import (
     cautions_noted,
     full_disc_told,
 )
-from secfc.cli.options import argument, command, option
-from secfc.cli.settings import Overwriting
+from secfc.cli.shell.options import argument, command, option
+from secfc.cli.shell.settings import Overwriting
 from secfc.deploy.consent import KEY, DecisionExchange, consent_first
 from secfc.deploy.floors import write_disputed
 from secfc.deploy.history import charge_first

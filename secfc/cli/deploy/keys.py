@@ -14,8 +14,8 @@ from typing import Any
 
 import click
 
-from secfc.cli.errors import Lazily, bad_input
-from secfc.cli.options import argument, command, option
+from secfc.cli.shell.errors import Lazily, bad_input
+from secfc.cli.shell.options import argument, command, option
 from secfc.data.inputs import write_private
 from secfc.deploy import audit_log
 from secfc.deploy.audit_log import AuditLog, read_seconds

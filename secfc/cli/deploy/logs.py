@@ -12,9 +12,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
-from secfc.cli.errors import RefusedInput
-from secfc.cli.options import Whole, option
-from secfc.cli.verbosity import log_to_stderr
+from secfc.cli.shell.errors import RefusedInput
+from secfc.cli.shell.options import Whole, option
+from secfc.cli.shell.verbosity import log_to_stderr
 from secfc.data.inputs import write_private
 from secfc.deploy.session import Carrier
 from secfc.logs import Fact, log_event, log_exchange

@@ -12,8 +12,8 @@ import click
 from secfc.cli.deploy.record import decided_without, kept_decisions, sign_decision
 from secfc.cli.deploy.run_file import build_run, spare_sentence, spared_clients
 from secfc.cli.deploy.site import LoadedSite
-from secfc.cli.errors import RefusedInput, bad_input
-from secfc.cli.options import argument, command, option, parse_names
+from secfc.cli.shell.errors import RefusedInput, bad_input
+from secfc.cli.shell.options import argument, command, option, parse_names
 from secfc.data.inputs import write_private
 from secfc.deploy.floors import BelowFloor
 from secfc.errors import InputError, JournalError

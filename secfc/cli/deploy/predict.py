@@ -16,11 +16,11 @@ from secfc.cli.deploy.logs import Log
 from secfc.cli.deploy.readiness import prepare_kernels
 from secfc.cli.deploy.results import MODEL, label_by_centers, load_model_part, scale_new_rows
 from secfc.cli.deploy.site import LoadedSite
-from secfc.cli.errors import RefusedInput, bad_input
-from secfc.cli.options import ANY_PATH, argument, command, option
-from secfc.cli.outputs import check_output, csv_of, explaining_writes, write_all
-from secfc.cli.settings import Overwriting
-from secfc.cli.written import own_lines
+from secfc.cli.shell.errors import RefusedInput, bad_input
+from secfc.cli.shell.options import ANY_PATH, argument, command, option
+from secfc.cli.shell.outputs import check_output, csv_of, explaining_writes, write_all
+from secfc.cli.shell.settings import Overwriting
+from secfc.cli.shell.written import own_lines
 from secfc.data.model_file import ModelFile
 from secfc.deploy.session import NewRows, predict_together, run_from_journal
 from secfc.errors import InputError

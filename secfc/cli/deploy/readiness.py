@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from secfc import tiny_runs
 from secfc.cli.deploy.run_file import Built
 from secfc.cli.deploy.site import LoadedSite
-from secfc.cli.errors import bad_input
+from secfc.cli.shell.errors import bad_input
 from secfc.errors import InputError
 from secfc.logs import silence_logs
 from secfc.roles.exchange import SERVER

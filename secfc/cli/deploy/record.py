@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from secfc.cli.deploy.run_file import leakage_sentences, spared_clients
-from secfc.cli.errors import FewerSites, Interrupted, Suspended, full_disc_told
+from secfc.cli.shell.errors import FewerSites, Interrupted, Suspended, full_disc_told
 from secfc.deploy.audit_log import read_seconds
 from secfc.deploy.consent import (
     DECISION,

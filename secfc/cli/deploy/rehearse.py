@@ -24,8 +24,8 @@ import click
 from secfc.cli.deploy.join import start_generator
 from secfc.cli.deploy.logs import PHASES
 from secfc.cli.deploy.run_file import Built, build_run, spare_sentence
-from secfc.cli.errors import Failed, RefusedInput, bad_input, cautions_noted
-from secfc.cli.options import Whole, argument, command, option
+from secfc.cli.shell.errors import Failed, RefusedInput, bad_input, cautions_noted
+from secfc.cli.shell.options import Whole, argument, command, option
 from secfc.deploy.history import BEFORE
 from secfc.deploy.keys import create_key_file, draw_identity
 from secfc.deploy.runfile import RunFile, new_session

@@ -16,9 +16,9 @@ from click import ClickException
 
 from secfc.cli.deploy.record import kept_consents, kept_decisions
 from secfc.cli.deploy.run_file import unscaled_algorithm
-from secfc.cli.errors import RefusedInput, Suspended, caution_text, tell_notes
-from secfc.cli.outputs import csv_of, json_text, write_all
-from secfc.cli.written import own_lines
+from secfc.cli.shell.errors import RefusedInput, Suspended, caution_text, tell_notes
+from secfc.cli.shell.outputs import csv_of, json_text, write_all
+from secfc.cli.shell.written import own_lines
 from secfc.data.clusters import ClusterProfile
 from secfc.data.model_file import ModelFile
 from secfc.errors import InputError, ProtocolError, problem_id

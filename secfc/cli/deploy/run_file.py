@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from secfc.cli.errors import FLAGS, bad_input
-from secfc.cli.method import AskedOptions, Method, check_schema
+from secfc.cli.clustering.preprocessing import check_preprocessing as check_preparing
+from secfc.cli.clustering.preprocessing import way_for
 from secfc.cli.methods import methods, options
 from secfc.cli.methods.secfc import PROFILE
-from secfc.cli.options import Option, fields_of, select_fields, was_given
-from secfc.cli.preprocessing import check_preprocessing as check_preparing
-from secfc.cli.preprocessing import way_for
-from secfc.cli.settings import Preparing, Settings, check_choice
+from secfc.cli.shell.errors import FLAGS, bad_input
+from secfc.cli.shell.method import AskedOptions, Method, check_schema
+from secfc.cli.shell.options import Option, fields_of, select_fields, was_given
+from secfc.cli.shell.settings import Preparing, Settings, check_choice
 from secfc.data.files import category_names
 from secfc.data.inputs import get_parameter, seeded_generator, with_parameters
 from secfc.deploy.floors import Stakes

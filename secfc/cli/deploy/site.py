@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from secfc.cli.deploy.keys import ask_passphrase
 from secfc.cli.deploy.run_file import Built, build_run, clustered_columns
-from secfc.cli.errors import bad_input, cautions_told, full_disc_told, tell_notes
+from secfc.cli.shell.errors import bad_input, cautions_told, full_disc_told, tell_notes
 from secfc.data.files import category_names
 from secfc.data.inputs import with_parameters
 from secfc.deploy.audit_log import NAME, AuditLog, read_seconds
@@ -224,7 +224,7 @@ class LoadedSite:
 
     def party(self, asked: Built) -> tuple[Party, Any]:
         """The site's rows as they are clustered, and which of its rows these are (None if all)."""
-        from secfc.cli.preprocessing import without_gaps
+        from secfc.cli.clustering.preprocessing import without_gaps
         from secfc.data.federation import Federation
 
         data, settings = self.file.data, asked.asked.settings

@@ -1,6 +1,7 @@
 """The algorithms that `secfc run` offers, a file for those of one kind.
 
-A new one is a file beside these with METHODS, values of `secfc.cli.method.Method`, and its name in the list.
+A new one is a file beside these with METHODS, values of `secfc.cli.shell.method.Method`, and its name in
+the list.
 """
 
 from __future__ import annotations
@@ -8,8 +9,8 @@ from __future__ import annotations
 from functools import cache
 from importlib import import_module
 
-from secfc.cli.method import Method
-from secfc.cli.options import Option
+from secfc.cli.shell.method import Method
+from secfc.cli.shell.options import Option
 
 # The first is the default; help is in this order.
 NAMES = ("secfc", "feddp", "overlap", "baselines")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from secfc.cli.execute import bound_from_data, check_bound, lloyd_steps
-from secfc.cli.method import AskedOptions, ChosenAlgorithm, LloydSteps, LocalClusters, Method
-from secfc.cli.options import fields_of
+from secfc.cli.clustering.execute import bound_from_data, check_bound, lloyd_steps
+from secfc.cli.shell.method import AskedOptions, ChosenAlgorithm, LloydSteps, LocalClusters, Method
+from secfc.cli.shell.options import fields_of
 
 if TYPE_CHECKING:
     from secfc.algorithm import PublicFacts

@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from secfc.cli.errors import bad_input, cautions_noted
-from secfc.cli.method import (
+from secfc.cli.shell.errors import bad_input, cautions_noted
+from secfc.cli.shell.method import (
     AskedOptions,
     ChosenAlgorithm,
     Coalition,
@@ -15,7 +15,7 @@ from secfc.cli.method import (
     NoiseOptions,
     refuse_idle_privacy,
 )
-from secfc.cli.options import OTHERS, PRIVACY, Positive, Whole, fields_of, option
+from secfc.cli.shell.options import OTHERS, PRIVACY, Positive, Whole, fields_of, option
 
 if TYPE_CHECKING:
     from secfc.algorithm import PublicFacts

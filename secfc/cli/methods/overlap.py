@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from secfc.cli.execute import bound_from_data, check_bound
-from secfc.cli.method import AskedOptions, ChosenAlgorithm, Coalition, LloydSteps, LocalClusters, Method
-from secfc.cli.options import OTHERS, Number, Whole, fields_of, option
+from secfc.cli.clustering.execute import bound_from_data, check_bound
+from secfc.cli.shell.method import AskedOptions, ChosenAlgorithm, Coalition, LloydSteps, LocalClusters, Method
+from secfc.cli.shell.options import OTHERS, Number, Whole, fields_of, option
 
 if TYPE_CHECKING:
     from secfc.algorithm import PublicFacts

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from field.ring.errors import InvalidValue
-from secfc.cli.execute import (
+from secfc.cli.clustering.execute import (
     bound_from_data,
     check_bound,
     lloyd_steps,
     private_rows,
 )
-from secfc.cli.method import (
+from secfc.cli.shell.method import (
     AskedOptions,
     ChosenAlgorithm,
     Coalition,
@@ -24,7 +24,7 @@ from secfc.cli.method import (
     NoiseOptions,
     refuse_idle_privacy,
 )
-from secfc.cli.options import CLUSTERS, PRIVACY, RUN, Number, Whole, Workers, fields_of, option
+from secfc.cli.shell.options import CLUSTERS, PRIVACY, RUN, Number, Whole, Workers, fields_of, option
 
 if TYPE_CHECKING:
     from secfc.algorithm import PublicFacts

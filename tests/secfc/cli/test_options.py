@@ -10,8 +10,8 @@ import pytest
 from click.testing import CliRunner
 
 from secfc.cli import main
-from secfc.cli.options import GROUPS, KEY, Option, command, fields_of, option, select_fields
-from secfc.cli.settings import Settings
+from secfc.cli.shell.options import GROUPS, KEY, Option, command, fields_of, option, select_fields
+from secfc.cli.shell.settings import Settings
 from tests.test_architecture import SOURCES
 
 # Of the shell itself: what every command takes, and what a long one has.
@@ -65,7 +65,10 @@ def test_an_option_is_defined_once_for_all_commands_that_take_it():
 def other_definitions(sources):
     """Calls of click's own decorators, but for what stands outside of commands."""
     for path, source in sources.items():
-        if path.startswith("secfc/cli/") and path not in ("secfc/cli/options.py", "secfc/cli/verbosity.py"):
+        if path.startswith("secfc/cli/") and path not in (
+            "secfc/cli/shell/options.py",
+            "secfc/cli/shell/verbosity.py",
+        ):
             for node in ast.walk(ast.parse(source)):
                 if isinstance(node, ast.Call) and ast.unparse(node.func) in (
                     "click.option", "click.argument", "click.Option", "click.Argument",

@@ -8,13 +8,14 @@ from click.testing import CliRunner
 
 pytest.importorskip("websockets")
 
-from secfc.cli import main, processes
+from secfc.cli import main
+from secfc.cli.clustering import processes
+from secfc.cli.clustering.execute import load_federation
+from secfc.cli.clustering.run import run as command
 from secfc.cli.deploy.run_file import build_run
 from secfc.cli.deploy.site import LoadedSite
-from secfc.cli.execute import load_federation
-from secfc.cli.method import AskedOptions
 from secfc.cli.methods import methods
-from secfc.cli.run import run as command
+from secfc.cli.shell.method import AskedOptions
 from secfc.deploy.runfile import RunFile
 from secfc.errors import InputError
 
@@ -32,9 +33,9 @@ def files(tmp_path):
 
 
 def asked_of(*words):
-    from secfc.cli.options import select_fields
-    from secfc.cli.run import check_options
-    from secfc.cli.settings import Settings, load_schema
+    from secfc.cli.clustering.run import check_options
+    from secfc.cli.shell.options import select_fields
+    from secfc.cli.shell.settings import Settings, load_schema
 
     context = command.make_context("run", list(map(str, words)))
     method = methods()[context.params["algorithm"]]

@@ -20,7 +20,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import psu
-from secfc.cli import screen, union
+from secfc.cli import union
+from secfc.cli.shell import screen
 from tests.small import invoke
 
 PROGRAM = [sys.executable, "-m", "secfc.cli", "psu"]

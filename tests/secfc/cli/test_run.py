@@ -31,12 +31,13 @@ from rich.console import Console
 import secfc
 from field.ring.basis import MERSENNE_61, Basis
 from secfc import cli, metrics, report, tiny_runs
-from secfc.cli import method as options
-from secfc.cli import methods, outputs, program, screen
-from secfc.cli.method import ChosenAlgorithm, Method
+from secfc.cli import methods
+from secfc.cli.clustering.run import run as program_run
 from secfc.cli.methods import secfc as shell
-from secfc.cli.options import Whole, fields_of, option
-from secfc.cli.run import run as program_run
+from secfc.cli.shell import method as options
+from secfc.cli.shell import outputs, program, screen
+from secfc.cli.shell.method import ChosenAlgorithm, Method
+from secfc.cli.shell.options import Whole, fields_of, option
 from secfc.coded_kmeans import parameters as words
 from secfc.data.mixtures import rotated_digits
 from secfc.errors import InputError
@@ -866,8 +867,8 @@ def test_two_options_of_one_name_are_refused(monkeypatch: pytest.MonkeyPatch) ->
 
 TOY = """
 from dataclasses import dataclass
-from secfc.cli.method import ChosenAlgorithm, LloydSteps, Method
-from secfc.cli.options import OTHERS, Whole, fields_of, option
+from secfc.cli.shell.method import ChosenAlgorithm, LloydSteps, Method
+from secfc.cli.shell.options import OTHERS, Whole, fields_of, option
 from secfc.kfed import KFed
 
 def choose(asked, public):
@@ -890,7 +891,7 @@ from secfc.cli import methods
 methods.NAMES += ("toy",)
 methods.__path__.append(".")
 methods.methods.cache_clear()
-import_module("secfc.cli.run").run()
+import_module("secfc.cli.clustering.run").run()
 """
 
     def toy(*line: str) -> subprocess.CompletedProcess[str]:

@@ -340,7 +340,7 @@ def test_who_rests_cannot_open_centers_and_cannot_deal_masks():
 
 
 def test_the_shell_takes_a_number_and_names_and_refuses_what_python_refuses():
-    from secfc.cli.options import Workers
+    from secfc.cli.shell.options import Workers
 
     taken = Workers().convert
     assert taken("5", None, None) == 5

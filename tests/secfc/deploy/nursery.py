@@ -96,7 +96,7 @@ def be(words, log, folder, environment):
         null = os.open(os.devnull, os.O_RDONLY)
         for source, number in ((null, 0), (out, 1), (out, 2)):
             os.dup2(source, number)
-        from secfc.cli.program import main as command
+        from secfc.cli.shell.program import main as command
 
         command(["deploy", *words], prog_name="secfc")
     except SystemExit as end:

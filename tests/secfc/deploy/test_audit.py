@@ -10,7 +10,7 @@ from click.testing import CliRunner
 pytest.importorskip("websockets")
 
 import secfc
-from secfc.cli.program import main
+from secfc.cli.shell.program import main
 from secfc.deploy.audit_log import PURPOSE, canonical_json
 from secfc.deploy.keys import identity_fingerprint, load_key_file, read_public
 from tests.secfc.deploy.sites import blobs, sites

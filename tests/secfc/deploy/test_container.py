@@ -120,7 +120,7 @@ def test_commands_of_the_files_are_those_that_there_are():
 
 
 @pytest.mark.parametrize(("path", "sent"), [
-    *((name, True) for name in ("pyproject.toml", "README.md", "LICENSE", "secfc/cli/run.py")),
+    *((name, True) for name in ("pyproject.toml", "README.md", "LICENSE", "secfc/cli/clustering/run.py")),
     *((name, False) for name in (
         ".git/config", ".venv/bin/python", "site.key", "secfc/site.key", "site.toml",
         "secfc/deploy/site.toml",

@@ -14,7 +14,7 @@ pytest.importorskip("websockets")
 from field import SeededCoins
 from field.secrets.channels import Identity
 from secfc.cli.deploy.site import LoadedSite
-from secfc.cli.program import main
+from secfc.cli.shell.program import main
 from secfc.deploy import keys
 from secfc.deploy.audit_log import verify_chain
 from secfc.deploy.floors import BelowFloor

@@ -11,8 +11,8 @@ from click.testing import CliRunner
 from secfc.cli.deploy import rehearse
 from secfc.cli.deploy.rehearse import AWAY, KILLED, SAME, WAITS, Disturbance, Stage, outcome_words
 from secfc.cli.deploy.run_file import build_run
-from secfc.cli.errors import Failed
-from secfc.cli.program import main
+from secfc.cli.shell.errors import Failed
+from secfc.cli.shell.program import main
 from secfc.deploy.runfile import RunFile
 from secfc.roles.exchange import SERVER
 

@@ -18,7 +18,7 @@ pytest.importorskip("websockets")
 
 import secfc
 from secfc.cli.deploy.record import decided_without
-from secfc.cli.program import main
+from secfc.cli.shell.program import main
 from secfc.data.model_file import ModelFile
 from secfc.deploy.keys import create_key_file
 from tests.secfc.deploy.sites import QUICK, blobs, sites

@@ -125,7 +125,7 @@ def test_one_default_for_estimators_the_shell_and_fit(tmp_path, monkeypatch):
             taken.append(method.choose(asked, PublicFacts.of(federation)).algorithm)
             raise secfc.InputError("enough was seen")
 
-        monkeypatch.setattr("secfc.cli.run.execute", stop)
+        monkeypatch.setattr("secfc.cli.clustering.run.execute", stop)
         assert invoke("run", *names, "-k", 2, *words).exit_code == 2
         return taken.pop()
 

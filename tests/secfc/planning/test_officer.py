@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 import secfc
-from secfc.cli.program import main
+from secfc.cli.shell.program import main
 from secfc.coded.queries import Operation
 from secfc.planning.officer import plan_page, plan_practice
 from secfc.report import make_report, officer

@@ -14,7 +14,7 @@ from click.testing import CliRunner
 import secfc
 from benchmarks import plan as benchmark
 from secfc.algorithm import PublicFacts
-from secfc.cli.program import main
+from secfc.cli.shell.program import main
 from secfc.coded.parameters import Network
 from secfc.deploy.runfile import RunFile
 from secfc.planning import dry_run

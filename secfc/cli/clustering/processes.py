@@ -20,11 +20,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from secfc.cli.errors import Failed, RefusedInput, bad_input, cautions_noted
-from secfc.cli.execute import make_public
-from secfc.cli.method import AskedOptions, Method
-from secfc.cli.screen import Screen
-from secfc.cli.settings import Settings
+from secfc.cli.clustering.execute import make_public
+from secfc.cli.shell.errors import Failed, RefusedInput, bad_input, cautions_noted
+from secfc.cli.shell.method import AskedOptions, Method
+from secfc.cli.shell.screen import Screen
+from secfc.cli.shell.settings import Settings
 from secfc.roles.exchange import SERVER
 
 if TYPE_CHECKING:
@@ -278,7 +278,7 @@ def compare_with_plaintext(
     method: Method, asked: AskedOptions, federation: Federation, labels: Mapping[str, Any]
 ) -> bool | None:
     """Whether these are the labels of plaintext k-means; None where that is not verified."""
-    from secfc.cli.preprocessing import prepare_points
+    from secfc.cli.clustering.preprocessing import prepare_points
     from secfc.coded.membership import Private
     from secfc.data.inputs import with_parameters
     from secfc.pipeline import fit
@@ -299,7 +299,7 @@ def compare_with_plaintext(
 
 def print_rehearsal(found: LocalRehearsal, federation: Federation, *, as_json: bool) -> None:
     """On stdout."""
-    from secfc.cli.outputs import json_text
+    from secfc.cli.shell.outputs import json_text
 
     figures = found.figures()
     if as_json:

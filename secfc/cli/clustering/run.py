@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from secfc.cli.errors import RefusedInput
-from secfc.cli.execute import delete_checkpoint, execute, load_federation
-from secfc.cli.method import AskedOptions, Method, check_schema
+from secfc.cli.clustering.execute import delete_checkpoint, execute, load_federation
+from secfc.cli.clustering.preprocessing import check_preprocessing as check_preparing
+from secfc.cli.clustering.preprocessing import without_gaps
 from secfc.cli.methods import methods, options
-from secfc.cli.options import RUN, command, names_of, option, refuse_options, was_given
-from secfc.cli.outputs import explaining_writes, json_text, write_all, write_picture
-from secfc.cli.preprocessing import check_preprocessing as check_preparing
-from secfc.cli.preprocessing import without_gaps
-from secfc.cli.screen import Screen
-from secfc.cli.settings import Settings, TextFiles, check_choice, check_k, load_schema
-from secfc.cli.verbosity import is_quiet
-from secfc.cli.written import Outputs, print_page
+from secfc.cli.shell.errors import RefusedInput
+from secfc.cli.shell.method import AskedOptions, Method, check_schema
+from secfc.cli.shell.options import RUN, command, names_of, option, refuse_options, was_given
+from secfc.cli.shell.outputs import explaining_writes, json_text, write_all, write_picture
+from secfc.cli.shell.screen import Screen
+from secfc.cli.shell.settings import Settings, TextFiles, check_choice, check_k, load_schema
+from secfc.cli.shell.verbosity import is_quiet
+from secfc.cli.shell.written import Outputs, print_page
 
 if TYPE_CHECKING:
     from secfc.algorithm import Clustering
@@ -83,7 +83,7 @@ def run(context: click.Context, given: RunOptions) -> None:
     settings = replace(given, linkage=load_schema(context, given.schema))
     asked = check_options(context, method, settings)
     if settings.processes:
-        from secfc.cli.processes import check_rehearsal
+        from secfc.cli.clustering.processes import check_rehearsal
 
         check_rehearsal(asked)
     screen = Screen.stderr(settings.as_json)
@@ -130,7 +130,7 @@ def rehearse_and_report(
     method: Method, asked: AskedOptions, federation: Federation, kept: Any, outputs: Outputs, screen: Screen
 ) -> int:
     """Every party a process: the exit code.  Raises Refused, Failed, InputError."""
-    from secfc.cli.processes import print_rehearsal, rehearse
+    from secfc.cli.clustering.processes import print_rehearsal, rehearse
 
     found = rehearse(method, asked, federation, screen)
     if outputs.wanted and found.same is not False:

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from secfc.cli.errors import RefusedInput
-from secfc.cli.method import AskedOptions
-from secfc.cli.outputs import (
+from secfc.cli.shell.errors import RefusedInput
+from secfc.cli.shell.method import AskedOptions
+from secfc.cli.shell.outputs import (
     STDOUT,
     check_folder,
     check_output,
@@ -24,7 +24,7 @@ from secfc.cli.outputs import (
     json_text,
     write_all,
 )
-from secfc.cli.settings import LABELS, REPORT, ForOfficers, Settings
+from secfc.cli.shell.settings import LABELS, REPORT, ForOfficers, Settings
 
 if TYPE_CHECKING:
     from secfc.data.federation import Federation

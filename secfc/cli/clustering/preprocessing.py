@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from secfc.cli.errors import bad_input
-from secfc.cli.method import AskedOptions
-from secfc.cli.settings import Settings
+from secfc.cli.shell.errors import bad_input
+from secfc.cli.shell.method import AskedOptions
+from secfc.cli.shell.settings import Settings
 
 if TYPE_CHECKING:
     from secfc.algorithm import Clustering

@@ -7,11 +7,11 @@ import sys
 import click
 
 import secfc
-from secfc.cli.errors import Commands
+from secfc.cli.shell.errors import Commands
 
 # Where each command is, and its line in the help.
 COMMANDS = {
-    "run": ("secfc.cli.run:run", "Cluster files, or a demonstration data set."),
+    "run": ("secfc.cli.clustering.run:run", "Cluster files, or a demonstration data set."),
     "check": (
         "secfc.cli.check:check_inputs",
         "Say all that is wrong with files, and what they hold.",
@@ -35,7 +35,10 @@ COMMANDS = {
     "attack": ("secfc.cli.attacks:attack", "Try what a curious party learns."),
     "audit": ("secfc.cli.audit:audit", "Check that a private run keeps what it claims."),
     "deploy": ("secfc.cli.deploy:deploy", "Run between organizations: every site its own machine and file."),
-    "warmup": ("secfc.cli.program:warmup", "Compile all kernels once, so that later runs start at once."),
+    "warmup": (
+        "secfc.cli.shell.program:warmup",
+        "Compile all kernels once, so that later runs start at once.",
+    ),
 }
 
 
@@ -83,8 +86,8 @@ def warmup() -> None:
       secfc warmup
       NUMBA_CACHE_DIR=/var/cache/secfc secfc warmup
     """
-    from secfc.cli.screen import Screen, time_work
-    from secfc.cli.verbosity import is_quiet
+    from secfc.cli.shell.screen import Screen, time_work
+    from secfc.cli.shell.verbosity import is_quiet
     from secfc.tiny_runs import PIECES, cache_directory, compile_all
 
     screen = Screen.stderr()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from secfc.cli.options import (
+from secfc.cli.shell.options import (
     CLUSTERS,
     OTHERS,
     PRIVACY,
@@ -20,7 +20,7 @@ from secfc.cli.options import (
     option,
     was_given,
 )
-from secfc.cli.settings import Settings
+from secfc.cli.shell.settings import Settings
 
 if TYPE_CHECKING:
     from secfc.algorithm import Algorithm, PublicFacts

@@ -12,15 +12,22 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from secfc.cli.errors import Failed, RefusedInput, bad_input, caution_text, cautions_noted, cautions_told
-from secfc.cli.method import AskedOptions, ChosenAlgorithm, Method
-from secfc.cli.preprocessing import PreparedPoints, agree_on_categories, prepare_points
-from secfc.cli.screen import COMPILING, Screen, time_work
+from secfc.cli.clustering.preprocessing import PreparedPoints, agree_on_categories, prepare_points
+from secfc.cli.shell.errors import (
+    Failed,
+    RefusedInput,
+    bad_input,
+    caution_text,
+    cautions_noted,
+    cautions_told,
+)
+from secfc.cli.shell.method import AskedOptions, ChosenAlgorithm, Method
+from secfc.cli.shell.screen import COMPILING, Screen, time_work
 from secfc.logs import silence_logs
 
 if TYPE_CHECKING:
     from secfc.algorithm import Clustering, PublicFacts
-    from secfc.cli.settings import Settings
+    from secfc.cli.shell.settings import Settings
     from secfc.coded.membership import Private
     from secfc.coded_kmeans.adversary_view import QueryRecorder
     from secfc.data.clusters import ClusterProfile
@@ -80,7 +87,7 @@ def bound_from_data(asked: AskedOptions) -> bool:
 
 
 def lloyd_steps(asked: AskedOptions) -> dict[str, Any]:
-    """Lloyd's heuristic on integers (`secfc.cli.method.STEPS`), as values for algorithms."""
+    """Lloyd's heuristic on integers (`secfc.cli.shell.method.STEPS`), as values for algorithms."""
     from field.ring.basis import MERSENNE_61, Basis
     from secfc.coded.parameters import Quantization
     from secfc.disclosure import Distances
@@ -110,7 +117,7 @@ def private_rows(asked: AskedOptions, t: int) -> tuple[Private, tuple[str, ...]]
     """
     from psu import Committee
     from psu.ristretto import require_libsodium
-    from secfc.cli.errors import RefusedInput
+    from secfc.cli.shell.errors import RefusedInput
     from secfc.coded.membership import SHARED_KEY, Private
 
     quota = asked["quota"]
@@ -269,7 +276,7 @@ def explaining_checkpoints(directory: Path | None) -> Iterator[None]:
 
 def delete_checkpoint(directory: Path, federation: Federation) -> None:
     """Delete the checkpoint of a finished run."""
-    from secfc.cli.execute import ENTRY
+    from secfc.cli.clustering.execute import ENTRY
     from secfc.roles.exchange import SERVER
     from secfc.transport.checkpoint import remove_journals
 
@@ -433,7 +440,7 @@ def cluster_points(run: PreparedRun, screen: Screen, wall: dict[str, float]) -> 
 
     wall: seconds by step, to which those of this one are added, as in the next two.
     """
-    from secfc.cli.execute import spending_budget
+    from secfc.cli.clustering.execute import spending_budget
     from secfc.coded_kmeans.adversary_view import QueryRecorder
     from secfc.pipeline import fit
 

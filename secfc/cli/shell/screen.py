@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from secfc.cli import verbosity as told
+from secfc.cli.shell import verbosity as told
 
 if TYPE_CHECKING:
     from rich.console import Console

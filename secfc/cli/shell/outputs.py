@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from secfc.cli.errors import RefusedInput
+from secfc.cli.shell.errors import RefusedInput
 
 STDOUT = Path("-")  # what it means by custom
 

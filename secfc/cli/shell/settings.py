@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from secfc.cli.options import (
+from secfc.cli.shell.options import (
     CLUSTERS,
     DATA,
     OUTPUT,
@@ -298,7 +298,7 @@ class Settings(DataFiles, Linked, Matching, Preparing, ForOfficers, Printing, Ov
 
 def load_schema(context: click.Context, schema: Path | None) -> Any:
     """What a linkage schema says, None without one.  Raises UsageError, InputError."""
-    from secfc.cli.errors import bad_input
+    from secfc.cli.shell.errors import bad_input
     from secfc.data.linkage import read_linkage
 
     if schema is None:

@@ -15,7 +15,7 @@ from typing import Any
 
 import click
 
-from secfc.cli.verbosity import OPTIONS
+from secfc.cli.shell.verbosity import OPTIONS
 from secfc.remedies import changed_fields, word_of
 
 # --------------------------------------------------------------------------------------------------
@@ -41,7 +41,7 @@ class Lazily(click.Group):
         if cmd_name not in self.entries:
             return None
         if cmd_name not in self.commands:
-            from secfc.cli.verbosity import with_verbosity_options
+            from secfc.cli.shell.verbosity import with_verbosity_options
 
             module, _, attribute = self.entries[cmd_name][0].partition(":")
             command: click.Command = getattr(import_module(module), attribute)
@@ -227,7 +227,7 @@ def cautions_told(but: type[Warning] | None = None) -> Iterator[None]:
 
 def tell_notes(notes: Iterable[str]) -> None:
     """Notes on stderr, unless silence was asked for."""
-    from secfc.cli.verbosity import is_quiet
+    from secfc.cli.shell.verbosity import is_quiet
 
     for note in () if is_quiet() else notes:
         click.echo(f"Note: {note}.", err=True)

@@ -1,0 +1,1 @@
+"""`secfc run`: from options and files to a run, its checks and its results."""

@@ -1,0 +1,1 @@
+"""What all commands share: options and settings, errors, the screen, and what is written."""
