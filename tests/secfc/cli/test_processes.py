@@ -73,7 +73,7 @@ def test_the_run_file_of_a_rehearsal_builds_what_was_asked_for(files, tmp_path, 
 @pytest.mark.parametrize(("words", "why"), [
     (("--plot", "p.png", "-k", "2..4"), "--plot draws"), (("--checkpoint", "d"), "--checkpoint is what"),
     (("--report", "r.json"), "--report is for"), (("--model", "m.npz"), "--model keeps"),
-    (("--categorical", "id"), "--categorical makes"),
+    (("--categorical", "id"), "--categorical: the files of a rehearsal"),
 ])  # fmt: skip
 def test_what_a_rehearsal_does_not_do_is_refused(files, tmp_path, words, why):
     words = words if "-k" in words else ("-k", "3", *words)
