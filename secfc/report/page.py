@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib
 import math
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import cache
 from importlib.resources import files
 from typing import Any
@@ -18,14 +17,16 @@ from secfc.data.federation import Federation
 from secfc.kmeans.elbow import CostCurve
 from secfc.report.data import Report, in_row_order, pool_points
 from secfc.report.people import SIMULATED, report_sections, report_summary
-from secfc.report.terminal import Dots, Tiles
+from secfc.report.terminal import Dots, Tiles, pluralize
 
 # Ten hues that also differ in lightness (Okabe and Ito's, and two grays); an eleventh cluster has the first.
 COLORS = (
     "#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9",
     "#d55e00", "#8c7a00", "#5b3a8c", "#555555", "#a0a0a0",
 )  # fmt: skip
-WIDTH, HEIGHT, ROOM = 640.0, 400.0, 12.0
+# A picture, what stands to the left of it and below, and its margin within.
+WIDTH, HEIGHT, ROOM, LEFT, BELOW = 640.0, 420.0, 12.0, 52.0, 44.0
+LISTED = 20  # clusters beside it
 
 
 @cache
@@ -41,7 +42,7 @@ def load_template(name: str = "page.html.jinja") -> Any:
     made.filters["placed"] = place_dots
     made.filters["widths"] = bar_widths
     made.filters["tinted"] = tint_tiles
-    made.globals["colors"] = COLORS
+    made.globals |= {"width": WIDTH, "height": HEIGHT, "left": LEFT, "bottom": HEIGHT - BELOW}
     return made.get_template(name)
 
 
@@ -63,7 +64,8 @@ def as_html(found: Report, *, holders: bool = False, sketch: Dots | None = None)
             started=None if found.origin is None else found.origin.started,
             verified=found.verified,
             summary=report_summary(told),
-            sections=[replace(shown[0], title="The run"), *shown[1:]],
+            sections=[section for section in shown if not section.folded],
+            appendix=[section for section in shown if section.folded],
             apart=sorted(apart),
             parties=sorted(found.counts.clients or ()) if told.counts is not None and found.counts else (),
             parameters=[(name, _short(value)) for name, value in found.parameters.items()],
@@ -92,23 +94,40 @@ def _tinted(value: float) -> tuple[str, str]:
     if math.isnan(value):
         return "", "transparent"
     red, green, blue = (213, 94, 0) if value > 0 else (0, 114, 178)
-    return f"{value:+.1f}", f"rgba({red}, {green}, {blue}, {min(abs(value), 2) / 2.5:.2f})"
+    return f"{value:+.1f}".replace(
+        "-0.0", "0.0"
+    ), f"rgba({red}, {green}, {blue}, {min(abs(value), 2) / 2.5:.2f})"
 
 
-def place_dots(dots: Dots) -> list[tuple[float, float, str]]:
-    """Points of a picture of WIDTH x HEIGHT, and their colors; both axes have one scale."""
+def place_dots(dots: Dots) -> dict[str, Any]:
+    """Circles of a picture of WIDTH x HEIGHT, their colors, and ticks of its axes, which have one scale."""
     xs, ys = [x for x, _, _ in dots.points], [y for _, y, _ in dots.points]
     spans = (max(xs) - min(xs) or 1.0, max(ys) - min(ys) or 1.0)
-    unit = min((WIDTH - 2 * ROOM) / spans[0], (HEIGHT - 2 * ROOM) / spans[1])
+    inner = (WIDTH - LEFT - 2 * ROOM, HEIGHT - BELOW - 2 * ROOM)
+    unit = min(inner[0] / spans[0], inner[1] / spans[1])
     middle = ((max(xs) + min(xs)) / 2, (max(ys) + min(ys)) / 2)
-    return [
-        (
-            round(WIDTH / 2 + unit * (x - middle[0]), 1),
-            round(HEIGHT / 2 - unit * (y - middle[1]), 1),
-            COLORS[h % len(COLORS)],
-        )
-        for x, y, h in dots.points
+
+    def across(x: float) -> float:
+        return round((WIDTH + LEFT) / 2 + unit * (x - middle[0]), 1)
+
+    def up(y: float) -> float:
+        return round((HEIGHT - BELOW) / 2 - unit * (y - middle[1]), 1)
+
+    ends = [(middle[i] - inner[i] / unit / 2, middle[i] + inner[i] / unit / 2) for i in (0, 1)]
+    step = next(s for s in (0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 1e9) if unit * s >= 45)
+    ticks = [
+        [
+            (place(step * i), f"{step * i:g}")
+            for i in range(math.ceil(low / step), math.floor(high / step) + 1)
+        ]
+        for place, (low, high) in zip((across, up), ends, strict=True)
     ]
+    return {
+        "circles": [(across(x), up(y), COLORS[h % len(COLORS)]) for x, y, h in dots.points],
+        "across": ticks[0],
+        "up": ticks[1],
+        "colors": [(COLORS[h % len(COLORS)], words) for h, words in enumerate(dots.colors[:LISTED])],
+    }
 
 
 # --------------------------------------------------------------------------------------------------
@@ -180,11 +199,24 @@ def plane_sketch(result: Clustering, federation: Federation) -> Dots | None:
     shown = shown / np.where(spread > 0, spread, 1.0)
     if shown.shape[1] < 2:
         shown = np.column_stack((shown, np.zeros(len(shown))))
-    axes = np.linalg.svd(shown, full_matrices=False)[2][:2]
-    plane = shown @ axes.T
+    _, spans, axes = np.linalg.svd(shown, full_matrices=False)
+    axes *= np.sign(axes[np.arange(len(axes)), abs(axes).argmax(axis=1)])[:, None]
+    plane = shown @ axes[:2].T
     what = (
-        f"{len(kept):,} of {len(points):,} points, in the plane in which standardized features spread most; "
-        "colors are clusters"
+        f"{len(kept):,} of {len(points):,} points, in the plane in which standardized features spread most, "
+        "in deviations from the mean"
     )
     dots = [(float(x), float(y), int(h)) for (x, y), h in zip(plane, labels[kept], strict=True)]
-    return Dots(what, dots)
+    names = federation.feature_names or tuple(f"feature {i}" for i in range(points.shape[1]))
+    shares = spans**2 / (np.sum(spans**2) or 1.0)
+    sides = [_axis_words(names, axis, share) for axis, share in zip(axes, shares, strict=True)][:2]
+    sizes = np.bincount(labels[labels >= 0], minlength=result.k).tolist()
+    colors = [f"cluster {h}, {pluralize(size, 'point')}" for h, size in enumerate(sizes)]
+    return Dots(what, dots, (sides[0], sides[-1] if len(sides) > 1 else ""), colors)
+
+
+def _axis_words(names: Sequence[str], axis: Array, share: float) -> str:
+    """The features that lie along an axis most, with their signs, and its part of the spread."""
+    order = [f for f in np.argsort(-abs(axis))[:3].tolist() if f < len(names) and abs(axis[f]) > 0.2]
+    listed = ", ".join(f"{'-' if axis[f] < 0 else ''}{names[f]}" for f in order)
+    return f"mostly {listed} ({100 * share:.0f} % of the spread)"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import math
 import textwrap
+from dataclasses import replace
 
 from rich.console import Console
 
@@ -30,45 +31,48 @@ def as_text(found: Report, width: int = 100) -> str:
 
 def print_report(console: Console, found: Report) -> None:
     """Print the whole report."""
+    terminal.print_heading(console, found.account.title)
     for section in report_sections(found):
         terminal.print_section(console, section)
 
 
 def report_sections(found: Report, sketch: Dots | None = None) -> tuple[Section, ...]:
-    """All that a report says, for renderers.  For strangers make it of `Report.public`.
+    """All that a report says, for renderers: what it means, who learned what, and then how it ran, folded.
+
+    For strangers make it of `Report.public`.
 
     sketch: a picture of points, if there is one.
     """
     whole = found
     if found.noisy:
         found = found.publishable
-    parts = (
-        Section(
-            found.account.title,
-            (Pairs(_setup(found)), *_notes((*found.notes, *found.asides))),
-        ),
+    meaning = (
+        Section("Notes", tuple(_notes((*found.notes, *found.asides)))),
         *(() if found.profile is None else (profile_section(found.profile, found.stability),)),
-        _result(found),
-        Section("Clients that did not follow the protocol", (Items(_dishonest(found)),)),
         _clusters(found),
+        *((Section("Picture", (sketch,)),) if sketch is not None else ()),
+        _result(found),
         _centers(found),
         Section("Cost", () if found.noisy else (Pairs(_quality(found)),)),
-        *((Section("Picture", (sketch,)),) if sketch is not None else ()),
+    )
+    learned = (
         Section("What the server learned", (Items(found.learned), Items(_tried(found)))),
         Section("What the centers tell of who took part", (Items([] if found.noisy else _risk(found)),)),
-        Section(
-            "Differential privacy",
-            _privacy(found),
-        ),
+        Section("Clients that did not follow the protocol", (Items(_dishonest(found)),)),
+        Section("Differential privacy", _privacy(found)),
         _evaluation(whole),
         Section("What private membership hides", (Items(found.account.hidden),)),
         Section("What it opens", (Items(found.account.opened),)),
+    )
+    appendix = (
+        Section("The run", (Pairs(_setup(found)),)),
         _rounding(found),
         Section("Computing time", () if found.noisy else _times(found)),
         Section("Traffic", (traffic_table(found.traffic),)),
         Section("How to reproduce it", (Pairs(_origin(found)),)),
         Section("Files", (_files(found),)),
     )
+    parts = (*meaning, *learned, *(replace(section, folded=True) for section in appendix))
     return tuple(section.trimmed for section in parts if not section.empty)
 
 
@@ -370,7 +374,8 @@ def _quality(found: Report) -> list[tuple[str, str]]:
         )
     if found.cost is not None:
         where = "" if found.cost_known else ", computed for this report: no party knows it"
-        lines.append(("Cost", f"{found.cost:.8g} (squared distances to the cluster means{where})"))
+        scaled = " of scaled points" if "scale_features" in found.parameters else ""
+        lines.append(("Cost", f"{found.cost:.8g} (squared distances{scaled} to the cluster means{where})"))
     return lines
 
 
@@ -419,10 +424,10 @@ def _sizes(found: Report) -> list[tuple[str, str]]:
 # --------------------------------------------------------------------------------------------------
 # A run in a dozen lines: what people read first, and what stays on their screen.
 
-SIMULATED = "A simulation: this computer saw all data. Between organizations nobody does: secfc deploy --help"
+SIMULATED = "A simulation: this computer saw all data; with secfc deploy no computer does."
 NAMES, SIZES = 4, 6  # that are listed
-CUT, SHORT = ("Data", "Server saw"), 66  # what is cut on a screen, to one line
-MOST_SUMMARIZED = 9  # lines there
+SHORT = 66  # letters of a line there
+MOST_SUMMARIZED = 9  # lines, beyond which what matters least is left out
 
 
 def report_summary(found: Report) -> list[tuple[str, str]]:
@@ -452,10 +457,7 @@ def report_summary(found: Report) -> list[tuple[str, str]]:
 def print_summary(console: Console, found: Report) -> None:
     """Print the summary."""
     terminal.print_heading(console, found.account.title)
-    lines = [
-        (name, terminal.clip_text(said, SHORT) if name in CUT else said)
-        for name, said in report_summary(found)
-    ]
+    lines = report_summary(found)
     for dropped in ("Took", "Accuracy", "Stability"):
         if sum(len(textwrap.wrap(said, SHORT)) for _, said in lines) > MOST_SUMMARIZED:
             lines = [(name, said) for name, said in lines if name != dropped]

@@ -59,10 +59,15 @@ class Bars:
 
 @dataclass(frozen=True)
 class Dots:
-    """Points of a plane, each with the number of its color.  what: they are, in words."""
+    """Points of a plane, each with the number of its color.
+
+    what: they are, in words.  axes: what lies to the right, and above.  colors: what each color is.
+    """
 
     what: str
     points: Sequence[tuple[float, float, int]]
+    axes: tuple[str, str] = ("", "")
+    colors: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -79,10 +84,11 @@ Part = Pairs | Words | Items | Grid | Bars | Dots | Tiles
 
 @dataclass(frozen=True)
 class Section:
-    """Parts under a title."""
+    """Parts under a title.  folded: whether pages show it to those only who ask."""
 
     title: str
     parts: tuple[Part, ...]
+    folded: bool = False
 
     @property
     def empty(self) -> bool:
@@ -169,11 +175,6 @@ def rich_table(*columns: str, text: int) -> Table:
     for place, name in enumerate(columns):
         made.add_column(name, justify="left" if place < text else "right", overflow="fold")
     return made
-
-
-def clip_text(sentence: str, most: int) -> str:
-    """The sentence, cut at a word if it has more letters than this."""
-    return textwrap.shorten(sentence, most, placeholder=" ...")
 
 
 def pluralize(number: int, what: str) -> str:

@@ -171,14 +171,7 @@ class PreparedPoints:
 
             note = scaling_hint(self.raw)
             return () if note is None else (note,)
-        told = () if self.raw.server_points is not None or self.fixed else (
-            f"scaling lets every client learn {self.way.opened}",
-        )  # fmt: skip
-        return (
-            *self.applied.sentences(self.raw.feature_names),
-            *told,
-            "the cost and the steps of rounding are of scaled points, centers are in data units",
-        )
+        return self.applied.sentences(self.raw.feature_names)
 
     @property
     def noisy(self) -> bool:
@@ -207,11 +200,6 @@ class PreparedPoints:
         """What was asked for, with the bound that follows from the scale."""
         takes = self.way is not None and "bound" in asked.options
         return asked.with_values(bound=self.bound) if takes else asked
-
-    @property
-    def fixed(self) -> bool:
-        """Whether public facts alone gave the scale."""
-        return not self.way.degree and self.way.ranges is not None
 
     def algorithm(self, algorithm: Any) -> Any:
         """The algorithm, on scaled points if they are."""

@@ -235,7 +235,9 @@ def _print(settings: Settings, found: Report, outputs: Outputs, *, withheld: boo
 def _written(
     settings: Settings, found: Report, outputs: Outputs, withheld: bool
 ) -> Iterator[tuple[str, str]]:
-    """What lies where, and who may have it."""
+    """What lies where, and who may have it: in one line, or where it is long a line each."""
+    from secfc.report.people import SHORT
+
     files = [str(path) for path in outputs.reports]
     if outputs.labels and not withheld and not outputs.to_stdout:
         who = "for data holders" if found.labels_paid else "each client's own: not covered by epsilon"
@@ -247,10 +249,11 @@ def _written(
     if settings.officer:
         files.append(str(settings.officer))
     if settings.model:
-        files.append(f"{settings.model} (secret, for secfc predict)")
+        files.append(f"{settings.model} (secret, for `secfc predict`)")
     if outputs.sites and not withheld:
         files.insert(0, f"{outputs.sites}/ (a file of each client, for itself)")
-    if files:
-        yield "Written", ", ".join(files)
+    line = ", ".join(files)
+    for place, said in enumerate(files if len(line) > SHORT else filter(None, [line])):
+        yield "" if place else "Written", said
     if not settings.verbose:
         yield "More", "--verbose, or --report page.html for people to read"

@@ -59,7 +59,9 @@ def test_standardized_files_give_the_labels_of_the_library():
         secfc.SecFC(3, 1, init=secfc.RandomPoints()), federation, seed=0, scale_features="standard"
     )
     assert [int(row[2]) for row in labels()] == result.flat.tolist()
-    assert any("every client learn" in note for note in found["notes"])
+    released = found["privacy"]["released"]
+    assert any("the mean, the deviation" in one["what"] and len(one["seen_by"]) == 4 for one in released)
+    assert not any("learn" in note or "scaled points" in note for note in found["notes"])
     assert found["parameters"]["bound_from_data"] is False
     # Its cost is of scaled points.
     points = result.scaling.scaling.federation(federation).stacked()

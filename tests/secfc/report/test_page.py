@@ -83,11 +83,11 @@ def test_the_screen_begins_with_who_saw_the_data_and_ends_with_a_dozen_lines(fil
     monkeypatch.setenv("COLUMNS", "80")
     done = run(files, *WAYS[way])
     assert done.exit_code == 0, done.output
-    lines = done.output.splitlines()
+    lines = done.stdout.splitlines()
     assert lines[0] == SIMULATED
     last = lines[len(lines) - 1 - lines[::-1].index("") :]  # from the last blank line on
     assert len(last) - 1 <= 12, "\n".join(last)
-    assert max(map(len, last[:-2])) <= 80
+    assert max(map(len, lines)) <= 80
     assert "More        --verbose, or --report page.html" in last[-1]
     whole = run(files, *WAYS[way], "--verbose").output
     assert "Traffic" in whole
@@ -173,6 +173,13 @@ def test_what_only_holders_may_see_is_on_their_page_alone(files):
     holders = page(files, "--reveal-centers", "--readers", "holders")
     text = Path("page.html").read_text()
     assert {"Centers", "Cost", "Picture", "Files"} <= set(holders.titles)
+    # What it means, who learned what, and folded how it ran; the picture says what its axes and colors are.
+    order = [holders.titles.index(title) for title in ("Picture", "What the server learned", "Traffic")]
+    assert order == sorted(order)
+    assert text.index("<details") < text.index(">Traffic<") < text.index("</details>")
+    assert text.index("What the server learned") < text.index("<details")
+    assert re.search(r"mostly .*age.* \(\d+ % of the spread\)", text)
+    assert len(re.findall(r"swatch.*?</span>cluster \d, \d+ points", text)) == 3
     for secret in (*digests, f"{center:.5g}", "<circle"):
         assert secret in text
     assert text.count("<circle") == 120
