@@ -167,6 +167,7 @@ class PartyOutcome:
     A client's centers are in data units; the server, which does not learn the scale, has them scaled.
     learned: what it learned of others' data, in sentences.  Everything else is as in `Clustering`, as far as
     this party knows it: a client does not know the cost, nor what the server found out about others.
+    released_labels: the server's, of each client that answered.
     """
 
     party: PartyId
@@ -189,6 +190,8 @@ class PartyOutcome:
     scaling: Any = None
     curve: Any = None
     stability: float | None = None
+    released_labels: Mapping[PartyId, Array] | None = None
+    released_sizes: tuple[Array, Array] | None = None
 
     def __repr__(self) -> str:
         points = "" if self.labels is None else f", points={len(self.labels)}"
@@ -363,7 +366,7 @@ class Clustering:
         of restarts are hidden or noisy: only who sees them anyway computes it.
     released_labels
         As `labels`, what everybody may have of them (`RandomizedResponse`), -1 of a client that did not
-        answer; None where none were released.
+        answer, and with slots as many of each client, of rows first; None where none were released.
     released_sizes
         By these labels, unbiased sizes (k,) of clusters and their standard errors (k,), in rows; else None.
     drive
@@ -598,6 +601,7 @@ def join_outcomes(
         labels.append(nothing if own.labels is None else own.labels)
         rows.append(nothing.astype(np.int64) if own.rows is None else own.rows)
     numbered = any(own.rows is not None for own in outcomes.values())
+    told = server.released_labels
     return Clustering(
         k=k,
         labels=labels,
@@ -620,6 +624,13 @@ def join_outcomes(
         curve=server.curve,
         sizes=server.sizes,
         stability=server.stability,
+        released_labels=None
+        if told is None
+        else [
+            told.get(name, np.full(count, -1, np.int32))
+            for name, count in zip(server.plan.clients, counts, strict=True)
+        ],
+        released_sizes=server.released_sizes,
     )
 
 

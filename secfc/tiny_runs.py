@@ -250,7 +250,7 @@ def _prepare_feddp(algorithm: Any, plan: Any) -> None:
     """Load or compile what the run will need."""
 
     algorithm = algorithm.capabilities.inner or algorithm
-    tiny_run(replace(algorithm, k=2, t=1, rows_per_client=algorithm.rows_per_client and 60))
+    tiny_run(replace(algorithm, k=2, t=1, rows_per_client=algorithm.rows_per_client and 60, labels=None))
 
 
 def _compile_feddp() -> None:

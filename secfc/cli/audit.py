@@ -140,6 +140,11 @@ def print_findings(
         f"at 1 false alarm in 100, {100 * claim.detection_rate(0.01):.1f} of 100 such would be recognized "
         "by whoever knows all the others, at the most",
     ]
+    if found.labels is not None and not found.faults:
+        lines.append(
+            f"{found.labels.trials:,} released labels prove an epsilon of at least "
+            f"{found.labels.epsilon:.3g}, declared are {found.labels_epsilon:g} beside that of the sums"
+        )
     if many is not None:
         rates, shift, _ = many
         lines.append(
@@ -186,6 +191,9 @@ def as_object(
                 "releases": [
                     {**asdict(c), "spent": c.spent, "beyond": c.beyond} for c in found.contributions
                 ],
+                "labels": None
+                if found.labels is None
+                else {"declared": found.labels_epsilon, **asdict(found.labels)},
                 "faults": found.faults,
                 "refuted": found.is_refuted,
                 "runs": runs,

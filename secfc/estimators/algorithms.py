@@ -24,7 +24,8 @@ from secfc.federated.algorithm import FederatedLloyd
 from secfc.kfed import KFed
 from secfc.kmeans.centers import nearest_center
 from secfc.kmeans.starts import GivenLabels
-from secfc.privacy.events import Neighbors
+from secfc.privacy.events import Neighbors, Relation
+from secfc.privacy.mechanisms import RandomizedResponse
 
 Array = NDArray[Any]
 
@@ -157,15 +158,18 @@ class DPKMeans(Federated):
 
     n_clusters: also "auto" or "2..12".  epsilon, delta: the budget of all that is released.  protect: "point"
     or "client", whose presence noise hides.  noise: "shares", where clients add it and nobody sees exact
-    sums, or "server", which sees them. steps, t, rows_per_client: as there.  radius: where rows are clipped,
-    from the server's points if None. bound: a public bound on absolute values.  server_share: where `fit` is
-    given no server_points, the part of X's rows, evenly spread, that stand for public points of the server;
-    they are clustered as well.  Noise comes from the operating system: no random_state repeats it.
+    sums, or "server", which sees them. steps, t, rows_per_client: as there.  labels_epsilon, labels_slots:
+    `RandomizedResponse` of all labels, for a budget of its own; without slots the budget is for one row
+    replaced, not one more or less.  radius: where rows are clipped, from the server's points if None.
+    bound: a public bound on absolute values.  server_share: where `fit` is given no server_points, the part
+    of X's rows, evenly spread, that stand for public points of the server; they are clustered as well.  Noise
+    comes from the operating system: no random_state repeats it.
 
     Attributes, and who has them where organizations run the protocol:
     cluster_centers_: (k, d), public and noised: they are what the budget pays for.
     labels_: (m,) int32 in the order of the rows of X.  Owners': clients label their own rows by the
     centers.
+    released_labels_: as labels_, what everybody may have of them; None without labels_epsilon.
     n_iter_: steps after the initial centers, 1 at least; public.
     inertia_: squared distances of all points to the means of their clusters.  Nobody's, and not covered by
     the budget: to publish it costs privacy.
@@ -184,6 +188,8 @@ class DPKMeans(Federated):
         steps: int | None = None,
         radius: float | None = None,
         rows_per_client: int | None = None,
+        labels_epsilon: float | None = None,
+        labels_slots: int | None = None,
         t: int | None = None,
         bound: float | None = None,
         server_share: float | None = None,
@@ -198,6 +204,8 @@ class DPKMeans(Federated):
         self.steps = steps
         self.radius = radius
         self.rows_per_client = rows_per_client
+        self.labels_epsilon = labels_epsilon
+        self.labels_slots = labels_slots
         self.t = t
         self.bound = bound
         self.server_share = server_share
@@ -216,6 +224,10 @@ class DPKMeans(Federated):
             held = read_all(checked_points(as_rows(np.asarray(server_points)), "the server"), "the server")
         federation = replace(dealt.federation, server_points=held)
         self._run(DealtFederation(federation, dealt.rows), whole)
+        told = self.result_.released_labels
+        if told is not None:
+            told = [each[: len(own)] for each, own in zip(told, self.result_.labels, strict=True)]
+        self.released_labels_ = None if told is None else dealt.gather_labels(told, len(whole))
         return self
 
     def __sklearn_tags__(self) -> Any:
@@ -242,9 +254,16 @@ class DPKMeans(Federated):
             if getattr(self, name) not in table:
                 words = " or ".join(map(repr, table))
                 raise InputError(f"{name}={getattr(self, name)!r} is none: use the word {words}")
+        labels = None
+        if self.labels_epsilon is not None:
+            labels = RandomizedResponse(self.labels_epsilon, self.labels_slots)
+        elif self.labels_slots is not None:
+            raise InputError(f"labels_slots={self.labels_slots} without labels_epsilon: no label is released")
+        relation: Relation = "add/remove" if labels is None or labels.slots else "replace"
         return FedDPKMeans(
-            self.n_clusters, self.epsilon, self.delta, Neighbors(unit=units[self.protect]), self.steps,  # type: ignore[arg-type]
+            self.n_clusters, self.epsilon, self.delta, Neighbors(relation, units[self.protect]), self.steps,  # type: ignore[arg-type]
             noise=noises[self.noise](), bound=self.radius, rows_per_client=self.rows_per_client, t=self.t,
+            labels=labels,
         )  # fmt: skip
 
 

@@ -94,6 +94,7 @@ class FedDPServerResult:
     counted: the clients in every sum.  curve: that k was chosen by, or None.
     blur: (k,) how far its noise moves each center, as a root mean square in data units, by noisy counts; 0
     for a center that is one of the server's, because its count was within the noise.
+    counts, miscounted: rows (k,) by the last sum that counted them, noise and all, and its deviation.
     """
 
     centers: Array
@@ -105,14 +106,17 @@ class FedDPServerResult:
     blur: Array
     curve: CostCurve | None = None
     answers: ReleasedLabels | None = None
+    counts: Array | None = None
+    miscounted: float = 0.0
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ReleasedLabels:
     """Labels that everybody may have, by client, and what they say of clusters.
 
-    by_client: (m_j,) int32 of each client that answered.  right: the probability that one is the row's own.
-    sizes: (k,), unbiased; errors: (k,) their standard errors, in rows.
+    by_client: (m_j,) int32 of each client that answered; with slots (slots,) of all, -1 where one did not.
+    right: the probability that one is the row's own.  sizes: (k,), unbiased; errors: (k,) their standard
+    errors, in rows.
     """
 
     by_client: dict[PartyId, Array]
@@ -132,6 +136,7 @@ class Aggregator:
         self.question = ITERATE
         self.blur: Array = np.zeros(0)
         self.counts: Array = np.zeros(0)
+        self.counted_rows = np.zeros(0), 0.0
 
     def seed(self) -> int:
         return int(self.seeds.integers(2**31))
@@ -198,7 +203,7 @@ class Aggregator:
         # A count within its noise is no count; the paper's variant refuses only what cannot divide.
         miscounted = parts[-1].deviation / unit
         least = max(1.0, 2 * miscounted) if variant.cleaned else 1.0
-        self.counts = np.where(counts >= least, counts, 0.0)
+        self.counts, self.counted_rows = np.where(counts >= least, counts, 0.0), (counts, miscounted)
         found = centers_of_sums(sums.reshape(k, plan.d) / kept_share, counts, origins, groups.anchors, least)
         deviations = parts[0].deviation / plan.scale / kept_share / np.maximum(counts, least)
         # To first order: of S / c noise on S moves d features, noise on c the way from the origin.
@@ -267,18 +272,23 @@ class Aggregator:
             yield Exchange(told, round=self.question, phase="finish")
             return None
         inbox = yield Exchange(told, plan.clients, 0, round=self.question, phase="finish")
+        slots, (counts, miscounted) = plan.labels.slots, self.counted_rows
 
         def check(client: PartyId, message: NoisyLabels) -> None:
             if message.labels.max(initial=0) >= k:
                 raise FaultyClient(client, f"releases labels that are none of k={k}")
+            if slots is not None and len(message.labels) != slots:
+                raise FaultyClient(client, f"releases {len(message.labels)} labels, not slots={slots}")
 
         heard = check_all(inbox, NoisyLabels, check)
+        nothing = {} if slots is None else dict.fromkeys(plan.clients, np.full(slots, -1, np.int32))
         found = {client: heard[client].labels.astype(np.int32) for client in plan.clients if client in heard}
         right = plan.labels.probability(k)
         what = f"labels of all rows, each right with probability {right:.4g}"
         self.ledger = self.ledger.record(plan.labels.event(k), what=what)
         every = np.concatenate([*found.values(), np.zeros(0, np.int32)])
-        return ReleasedLabels(found, right, *plan.labels.estimate_sizes(every, k))
+        rows = None if slots is None else (float(counts.sum()), miscounted * math.sqrt(len(counts)))
+        return ReleasedLabels(nothing | found, right, *plan.labels.estimate_sizes(every, k, rows))
 
 
 def run_server(plan: FedDPPlan, rng: np.random.Generator, coins: Coins) -> Role[FedDPServerResult]:
@@ -321,7 +331,7 @@ def run_server(plan: FedDPPlan, rng: np.random.Generator, coins: Coins) -> Role[
     answers = yield from books.finish(centers)
     return FedDPServerResult(
         centers + plan.origin, initial, proxies, books.ledger, tuple(books.released), tuple(books.counted),
-        books.blur, curve, answers,
+        books.blur, curve, answers, *books.counted_rows,
     )  # fmt: skip
 
 

@@ -118,6 +118,10 @@ def public_assumptions(plan: FedDPPlan) -> dict[str, Any]:
     }
     if plan.by_client:
         facts["rows a client"] = f"about {plan.rows:,}, as given"
+    if plan.labels is not None and plan.labels.slots is not None:
+        facts["places for rows"] = (
+            f"{plan.labels.slots:,} a client, as given; rows keep theirs if one is gone"
+        )
     return facts
 
 
@@ -262,7 +266,8 @@ class FedDPKMeans:
         Clients that may vanish.
     labels
         `RandomizedResponse(epsilon)` releases a label of every row to everybody, for an epsilon of its own
-        that is added to the other; it takes `Neighbors("replace")`.  See `Clustering.released_labels`.
+        that is added to the other; it takes `Neighbors("replace")`, or slots, a public number that hides how
+        many rows a client has.  See `Clustering.released_labels`.
 
     Notes
     -----
@@ -297,10 +302,16 @@ class FedDPKMeans:
             raise InputError(
                 "labels protect a row, and a client has many: protect data points, or leave them out"
             )
-        if self.neighbors.relation != "replace":
+        if self.neighbors.relation != "replace" and self.labels.slots is None:
             raise InputError(
                 "labels under add/remove tell how many rows a client has: give "
-                'neighbors=Neighbors("replace"), or leave labels out'
+                'neighbors=Neighbors("replace"), or RandomizedResponse(epsilon, slots=200), a public number '
+                "to pad to"
+            )
+        if self.neighbors.relation == "replace" and self.labels.slots is not None:
+            raise InputError(
+                f"slots={self.labels.slots} hide whether a row is there, and where one is replaced they cost "
+                'twice the epsilon: give neighbors=Neighbors("add/remove"), or leave slots out'
             )
 
     @property
@@ -530,15 +541,13 @@ class FedDPKMeans:
             labels, shortened, centers = returned
             heard = ("the noisy centers",)
             return PartyOutcome(party, plan, labels=labels, centers=centers, learned=heard, details=shortened)
-        epsilon = returned.ledger.epsilon(plan.budget.delta)
+        epsilon, said = returned.ledger.epsilon(plan.budget.delta), returned.answers
         learned = [
             f"{len(returned.released)} noisy releases under {plan.neighbors}, epsilon={epsilon:.4g} at "
             f"delta={plan.budget.delta:g} in total",
         ]
         if plan.labels is not None:
-            learned.append(
-                f"a label of every row, under randomized response of epsilon={plan.labels.epsilon:g}"
-            )
+            learned.append(plan.labels.sentence(len(returned.centers)))
         if plan.placement.server_view is not None:
             learned.append("the exact sums over all clients, before it added the noise")
         return PartyOutcome(
@@ -552,6 +561,8 @@ class FedDPKMeans:
             ledger=returned.ledger,
             details=returned,
             curve=returned.curve,
+            released_labels=None if said is None else said.by_client,
+            released_sizes=None if said is None else (said.sizes, said.errors),
         )
 
     def account(self, result: Clustering, federation: Federation, *, ids: str | None = None) -> RunSummary:
@@ -593,19 +604,7 @@ class FedDPKMeans:
             warnings.warn(lost, Caution, stacklevel=2)
         model = CentersModel(found.centers)
         result = join_outcomes(outcomes, run, counts, k=len(found.centers), model=model)
-        answers = found.answers
-        released = (
-            None
-            if answers is None
-            else [
-                answers.by_client.get(name, np.full(count, -1, np.int32))
-                for name, count in zip(result.plan.clients, counts, strict=True)
-            ]
-        )
-        sizes = None if answers is None else (answers.sizes, answers.errors)
-        return replace(
-            result, details=Details(found, shortened), released_labels=released, released_sizes=sizes
-        )
+        return replace(result, details=Details(found, shortened))
 
 
 @dataclass(frozen=True, eq=False, repr=False)

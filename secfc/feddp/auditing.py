@@ -31,6 +31,7 @@ from secfc.privacy.audit import (
     CanaryContribution,
     GaussianShift,
     MovedRelease,
+    label_evidence,
     log_likelihood_ratio,
 )
 from secfc.roles.exchange import SERVER, PartyId
@@ -69,8 +70,6 @@ class AuditedTranscript:
             raise InputError(
                 f"a run under a {type(plan).__name__}: only FedDPKMeans releases noisy sums to audit"
             )
-        if plan.labels is not None:
-            raise InputError("an audit is of noisy sums: run it without labels (labels=None)")
         first = plan.clients[0]
         heard = [e for e in result.transcript.envelopes if e.sender == SERVER and e.recipient == first]
         if any(e.body is None for e in heard):
@@ -184,7 +183,15 @@ def audit_run(
                 float(np.sqrt(np.mean(noise**2))),
             )
         )
-    return AuditedRun(tuple(contributions), GaussianShift.of_event(public.plan.event).mu ** 2, alarm)
+    response, labels = public.plan.labels, None
+    if response is not None and result.released_labels is not None:
+        each = zip(result.labels, result.released_labels, strict=True)
+        told = np.concatenate([told[: len(own)] for own, told in each])
+        absent = response.slots is not None
+        labels = label_evidence(result.flat, told, result.k, absent=absent, alarm=alarm)
+    claim = 0.0 if response is None else response.epsilon
+    allowed = GaussianShift.of_event(public.plan.event).mu ** 2
+    return AuditedRun(tuple(contributions), allowed, alarm, labels, claim)
 
 
 def _same(rows: Array, other: Array | None) -> bool:

@@ -262,6 +262,8 @@ def run_client(
 
     Of labels nobody has more than `FedDPPlan.labels` lets out.
     """
+    if plan.labels is not None:
+        plan.labels.check_rows(party.points.shape[0], f"client {party.name!r}")
     yield from agree_with_workers(plan, party.name, plan.computing)
     client, initial = FedDPClient(plan, party, coins), isinstance(plan.start, FedDPInit)
     if initial:

@@ -275,7 +275,7 @@ def proportional_noise(
     laplace: for each step None if it is Gaussian, or the kind of its Laplace noise.  The common factor is
     found so that the composition meets the budget, by privacy loss distributions.
     """
-    budget = budget.provable_budget
+    budget = budget.check_provable()
 
     def noises(factor: float) -> tuple[Noise, ...]:
         found: list[Noise] = []

@@ -155,6 +155,7 @@ def forecast_utility(
     """
     k, points = _checked(algorithm, public, trials)
     rng = np.random.default_rng(seed)
+    algorithm = replace(algorithm, labels=None)  # they are made of the centers
     ways = [algorithm, *(split.of(algorithm) for split in others)]
     excess: list[list[float]] = [[] for _ in ways]
     alone, one = list[float](), list[float]()

@@ -106,6 +106,9 @@ Array = NDArray[Any]
 _MOST = 100.0
 
 
+ALARM = 1e-6  # that noise of the declared size is called too small; half of it shows far below
+
+
 @dataclass(frozen=True)
 class EpsilonFinding:
     """With probability at least 1 - alarm over the runs, no (e, delta) claim with e < epsilon is true."""
@@ -200,6 +203,27 @@ def many_gaussian_runs(
     return ShiftFinding(max(0.0, best), alarm, len(present) + len(absent))
 
 
+def label_evidence(
+    exact: Array, told: Array, k: int, *, absent: bool, alarm: float = ALARM
+) -> EpsilonFinding:
+    """The bound from labels (m,) in [0, k) that were released of rows, -1 for none, beside their exact ones.
+
+    No release that is epsilon-DP is right more often than `RandomizedResponse`, in the mean over clusters:
+    where rows are replaced, 1 / (1 + (k - 1) exp(-epsilon)); absent: where one is gone, at most
+    exp(epsilon) / k and 1 - (k - 1) exp(-epsilon) / k.
+    """
+    from scipy.stats import beta
+
+    there = np.asarray(told) >= 0
+    exact, right = exact[there], (exact == told)[there]
+    m, hits = np.bincount(exact, minlength=k), np.bincount(exact[right], minlength=k)
+    least = np.where(hits > 0, beta.ppf(alarm / k, np.maximum(hits, 1), m - hits + 1), 0.0)
+    p = min(float(np.mean(least)), 1 - 2.0**-40)
+    away = math.log((k - 1) / (1 - p)) if k > 1 else 0.0
+    bound = max(math.log(p * k), away - math.log(k)) if absent else math.log(p) + away
+    return EpsilonFinding(max(0.0, bound) if p * k > 1 else 0.0, 0.0, alarm, int(there.sum()))
+
+
 def one_run(
     scores: Array, planted: Array, *, guesses: int, delta: float, alarm: float = 1e-3
 ) -> EpsilonFinding:
@@ -281,7 +305,6 @@ def _bound(hits: Array, misses: Array, a: int, b: int, delta: float, alarm: floa
 #
 # So this is a check of the experimenter: it reads exact statistics.  Attacks do not.
 
-ALARM = 1e-6  # that noise of the declared size is called too small; half of it shows far below
 _ROUNDING = 1e-9  # of a sensitivity, which is the root of an integer: what floats may round off
 
 
@@ -315,12 +338,15 @@ class CanaryContribution:
 class AuditedRun:
     """Contributions to all releases of a run, and what the budget allows: mu squared.
 
-    alarm: how often noise of the declared size is found too small.
+    alarm: how often noise of the declared size is found too small.  labels: what released labels prove, and
+    labels_epsilon what is claimed of them.
     """
 
     contributions: tuple[CanaryContribution, ...]
     allowed: float
     alarm: float = ALARM
+    labels: EpsilonFinding | None = None
+    labels_epsilon: float = 0.0
 
     @property
     def spent(self) -> float:
@@ -376,6 +402,11 @@ class AuditedRun:
             found.append(
                 f"in total the canary spends {self.spent:.5g}, the budget allows a squared shift of "
                 f"{self.allowed:.5g}"
+            )
+        if self.labels is not None and self.labels.epsilon > self.labels_epsilon:
+            found.append(
+                "released labels are right so often that their epsilon is at least "
+                f"{self.labels.epsilon:.3g}, declared are {self.labels_epsilon:g}"
             )
         return tuple(found)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Literal, get_args
 
@@ -48,16 +48,22 @@ class Budget:
         if not 0 <= self.delta < 1:
             raise InputError(f"delta={self.delta} must be in [0, 1): the probability that the claim fails")
 
-    @property
-    def provable_budget(self) -> Budget:
-        """This budget, or the largest that noise proves which is sampled close to its law, not from it.
+    def check_provable(self) -> Budget:
+        """This budget, if noise proves it which is sampled close to its law, not from it.
 
         exp(epsilon) 2**20 `field.ring.noise.DISTANCE` <= 2**-25 delta: what a million entries pay is then
-        lost in the rounding of `gaussian_multiplier`.
+        lost in the rounding of `gaussian_multiplier`.  Raises InputError beyond.
         """
         if self.delta == 0:
             return self
-        return replace(self, epsilon=min(self.epsilon, max(1.0, math.log(self.delta) + 55 * math.log(2))))
+        most = max(1.0, math.log(self.delta) + 55 * math.log(2))
+        if self.epsilon > most:
+            raise InputError(
+                f"epsilon={self.epsilon:g}: Gaussian noise of one party proves at most {most:.2f} at "
+                f"delta={self.delta:g}. Give at most {math.floor(100 * most) / 100:g}, or let clients add "
+                "the noise in shares"
+            )
+        return self
 
     def check(self, event: Event) -> None:
         """Call before data is touched.  Raises OverBudget if the event costs more than the budget."""
@@ -107,12 +113,12 @@ def discrete_multiplier(budget: Budget, honest: int = 1, sensitivity: float = 0.
 def split_budget(budget: Budget, weights: Sequence[float]) -> tuple[float, ...]:
     """Noise multipliers of Gaussian steps that together meet the budget: sigma / sqrt(w_i), sum w_i = 1.
 
-    weights: shares of the budget's provable part, positive, normalized here.  The composition of Gaussian
+    weights: shares of the budget, positive, normalized here.  The composition of Gaussian
     mechanisms with multipliers z_i is one with z**-2 = sum z_i**-2, so that the split loses nothing.
     """
     if not weights or not all(0 < w < math.inf for w in weights):
         raise InputError(f"weights={tuple(weights)} must be positive numbers, one a step")
-    sigma, total = gaussian_multiplier(budget.provable_budget), math.fsum(weights)
+    sigma, total = gaussian_multiplier(budget.check_provable()), math.fsum(weights)
     return tuple(sigma / math.sqrt(w / total) for w in weights)
 
 

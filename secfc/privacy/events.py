@@ -212,10 +212,15 @@ class Response:
 
     All others are equally likely, and rows are drawn for independently.  A row's own label is a function of
     that row and of earlier releases alone, and neighbors replace one row: all labels cost what one does.
+
+    absent: instead, neighbors have one row at its place or none, and for every place, of a public number of
+    them, a label was released.  That of a place without a row is equally any; that of a row is its own at
+    most exp(epsilon) as likely as there, and each other at least exp(-epsilon) as likely.
     """
 
     epsilon: float
     k: int
+    absent: bool = False
 
     def __post_init__(self) -> None:
         require_positive("epsilon", self.epsilon)

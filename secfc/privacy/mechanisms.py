@@ -20,7 +20,7 @@ from field.ring.noise import DISTANCE, Deviation, discrete_gaussian, discrete_la
 from field.ring.quantize import clip_norms as clip_norms
 from field.ring.quantize import squared_norms as squared_norms
 from field.secrets.coins import Coins
-from secfc.data.inputs import REAL, check_fields
+from secfc.data.inputs import REAL, WHOLE, check_fields, optional_kind
 from secfc.errors import InputError, PrivacyError
 from secfc.privacy.events import (
     DiscreteGaussian,
@@ -183,6 +183,7 @@ def _deviation(sensitivity: float, noise_multiplier: float) -> Deviation:
 # Labels for others: each row's own, or another.
 
 UNIT = 1 << 24  # the weight of every label but a row's own
+PLACE = 1 << 40  # where rows may be absent: the weight of every label of a place without one
 # Below, labels say nothing; beyond, hardly one of a billion is another, and weights leave 64 bits.
 LEAST_RESPONSE, MOST_RESPONSE = 1e-3, 25.0
 
@@ -194,45 +195,83 @@ class RandomizedResponse:
     No release of labels that is epsilon-DP where a row is replaced is right more often: mean P[right] over
     clusters is at most 1 / (1 + (k - 1) exp(-epsilon)), as P[y | x] >= exp(-epsilon) P[y | y] for all y.
     Weights are integers, rounded in favor of privacy, and draws from them exact.
+
+    slots: how many labels every client releases, a public number that no client has more rows than; then it
+    is hidden whether a row is at its place (`Neighbors("add/remove")`): places without one say any label, and
+    P[right] is min(exp(epsilon) / k, 1 - (k - 1) exp(-epsilon) / k), the most that this relation allows.
     """
 
     epsilon: float
+    slots: int | None = None
 
     def __post_init__(self) -> None:
-        check_fields(self, {"epsilon": REAL})
+        check_fields(self, {"epsilon": REAL, "slots": optional_kind(WHOLE, "none: one row is replaced")})
+        if self.slots is not None and self.slots < 1:
+            raise InputError(f"slots={self.slots} must be at least 1: the most rows that a client may have")
         if not LEAST_RESPONSE <= self.epsilon <= MOST_RESPONSE:
             raise InputError(
                 f"epsilon={self.epsilon:g} of labels must be in [{LEAST_RESPONSE:g}, {MOST_RESPONSE:g}]: "
                 "below, labels are random, beyond, nothing protects them. Give a number such as 3.0"
             )
 
-    def own_weight(self) -> int:
-        """The weight of a row's own label: at most UNIT exp(epsilon)."""
+    def label_weights(self, k: int) -> tuple[int, int]:
+        """Weights of a row's own label, and of each other of k, below 2**62 together.
+
+        One row replaced: own <= exp(epsilon) other.  With slots, where an absent row has weight PLACE for
+        each: own <= exp(epsilon) PLACE, PLACE <= exp(epsilon) other, own + (k - 1) other = k PLACE.
+        """
         # A relative 2**-50 covers the rounding of floats.
-        return max(UNIT, math.floor(UNIT * math.exp(self.epsilon) * (1 - 2.0**-50)))
+        over, under = math.exp(self.epsilon) * (1 - 2.0**-50), math.exp(-self.epsilon) * (1 + 2.0**-50)
+        if self.slots is None or k == 1:
+            return max(UNIT, math.floor(UNIT * over)), UNIT
+        other = min(PLACE, math.ceil(PLACE * max(under, (k - min(over, k)) / (k - 1))))
+        # The second bound on it, exactly: (k - other (k - 1) / PLACE) <= over.
+        while k * PLACE - (k - 1) * other > over * PLACE and other < PLACE:
+            other += 1
+        return k * PLACE - (k - 1) * other, other
 
     def probability(self, k: int) -> float:
         """Probability that, of k clusters, a released label is the row's own."""
-        return self.own_weight() / (self.own_weight() + (k - 1) * UNIT)
+        own, other = self.label_weights(k)
+        return own / (own + (k - 1) * other)
 
     def event(self, k: int) -> Response:
-        return Response(self.epsilon, k)
+        return Response(self.epsilon, k, self.slots is not None)
+
+    def check_rows(self, m: int, owner: str) -> None:
+        """Raises InputError for more rows than slots."""
+        if self.slots is not None and m > self.slots:
+            raise InputError(
+                f"{owner} has {m} rows, and slots={self.slots} labels are released of each client: give "
+                "at least as many slots as any client may have rows, a number known without the data"
+            )
 
     def __call__(self, labels: Array, k: int, *, coins: Coins) -> Array:
-        """Released labels (m,) int32 for exact ones (m,) in [0, k)."""
-        own = self.own_weight()
-        drawn = _draw_below(own + (k - 1) * UNIT, len(labels), coins)
-        # Less than 2**61 + k 2**24, so an int64 holds it.
-        away = np.where(drawn < own, 0, (drawn - own) // UNIT + 1)
-        return np.asarray((labels + away) % k, np.int32)
+        """Released labels (m,) int32 for exact ones (m,) in [0, k); with slots (slots,), rows first."""
+        own, other = self.label_weights(k)
+        drawn = _draw_below(own + (k - 1) * other, len(labels), coins)
+        away = np.where(drawn < own, 0, (drawn - own) // other + 1)
+        told = (labels + away) % k
+        if self.slots is not None:
+            told = np.append(told, _draw_below(k, self.slots - len(labels), coins))
+        return np.asarray(told, np.int32)
 
-    def estimate_sizes(self, labels: Array, k: int) -> tuple[Array, Array]:
-        """Unbiased sizes (k,) of clusters from released labels (m,), and their standard errors (k,)."""
+    def estimate_sizes(
+        self, labels: Array, k: int, rows: tuple[float, float] | None = None
+    ) -> tuple[Array, Array]:
+        """Unbiased sizes (k,) of clusters from released labels (m,), and their standard errors (k,).
+
+        rows: with slots how many rows there are, as estimated elsewhere, and its standard error: labels say
+        how clusters differ, not how many rows there are.
+        """
         p, m = self.probability(k), len(labels)
         q = (1 - p) / max(k - 1, 1)
-        sizes = (np.bincount(labels, minlength=k) - m * q) / (p - q)
-        inside = np.clip(sizes, 0, m)
-        return sizes, np.sqrt(inside * p * (1 - p) + (m - inside) * q * (1 - q)) / (p - q)
+        there, miss = (float(m), 0.0) if rows is None else rows
+        there = min(max(there, 0.0), m)
+        sizes = there / k + (np.bincount(labels, minlength=k) - m / k) / (p - q)
+        inside = np.clip(sizes, 0, there)
+        spread = inside * p * (1 - p) + (there - inside) * q * (1 - q) + (m - there) * (k - 1) / k**2
+        return sizes, np.sqrt(spread / (p - q) ** 2 + (miss / k) ** 2)
 
     def warning(self, k: int) -> str | None:
         """Why such labels are of little use, and what helps; None where half of them are right."""
@@ -241,8 +280,25 @@ class RandomizedResponse:
             return None
         return (
             f"labels-epsilon={self.epsilon:g} with k={k}: {100 * p:.0f} of 100 labels are right, "
-            f"{100 / k:.0f} by chance. From {math.log(9 * (k - 1)):.1f} on 9 in 10 are."
+            f"{100 / k:.0f} by chance. From {self._useful(k):.1f} on 9 in 10 are."
         )
+
+    def sentence(self, k: int) -> str:
+        """What is released, for reports."""
+        of = (
+            "row" if self.slots is None else f"of {self.slots:,} places of each client, with a row or without"
+        )
+        return (
+            f"a label of every {of}, drawn by its owner under randomized response of "
+            f"epsilon={self.epsilon:g}: of k={k} clusters it is the row's own with probability "
+            f"{self.probability(k):.2f}"
+        )
+
+    def _useful(self, k: int) -> float:
+        """The epsilon from which nine in ten labels are right."""
+        if self.slots is None:
+            return math.log(9 * (k - 1))
+        return max(math.log(0.9 * k), math.log(10 * (k - 1) / k))
 
 
 def _draw_below(bound: int, size: int, coins: Coins) -> Array:

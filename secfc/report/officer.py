@@ -17,6 +17,7 @@ from secfc.coded.membership import Private
 from secfc.coded.plan import CodedPlan
 from secfc.coded_kmeans.run_summary import hidden_from_coalition, leakage_under_policy
 from secfc.coded_kmeans.secfc import SecFC, leakage_to_clients
+from secfc.data.inputs import get_parameter
 from secfc.disclosure import AssignmentsOnly, Distances, FinalLabelsOnly, NoiseInShares, OwnLabels
 from secfc.report.costs import CONTENTS
 from secfc.report.data import Report, privacy_spent
@@ -229,8 +230,18 @@ def _coalitions(practice: Practice) -> Grid:
             rows += [(who.strip(), "together no more than its members alone") for who in line[0].split(";")]
             who, _, what = line[1].partition(":")
             rows.append((who, what.strip() or "nothing is promised"))
-    rows += [("everybody who has the result", sentence) for sentence in practice.opened]
+    opened = (*practice.opened, *_released(practice))
+    rows += [("everybody who has the result", sentence) for sentence in opened]
     return Grid(("coalition", "learns"), rows, 2)
+
+
+def _released(practice: Practice) -> tuple[str, ...]:
+    """What is released of labels, in sentences."""
+    labels = get_parameter(practice.algorithm, "labels", None)
+    if labels is None:
+        return ()
+    k = practice.plan.k if isinstance(practice.plan.k, int) else practice.plan.k.most
+    return (labels.sentence(k),)
 
 
 def _who_deviates(practice: Practice) -> Grid:
@@ -286,6 +297,8 @@ def _kept(practice: Practice) -> Grid:
         rows.append(("the model, if it is kept (--model, deploy predict): own shares of the centers",
                      "each client's own disk; secret", _kept_for(practice)))  # fmt: skip
     rows.append(("what the server was sent", "memory of the server", "until the run ends"))
+    if _released(practice):
+        rows.append(("released labels", "wherever they are published", "for good: nobody calls them back"))
     rows.append(("logs", "each party's own disk", f"{_kept_for(practice)}; they hold no row and no ID"))
     return Grid(("what", "where", "how long"), rows, 3)
 

@@ -169,7 +169,7 @@ class NoisyStandardize:
             return spending.releases(rest, public)
 
         if accountant.CompositionCost.of(cost(budget), smooth=False).distance:
-            budget = budget.provable_budget  # what is sampled close to its law proves no more
+            budget = budget.check_provable()  # what is sampled close to its law proves no more
         multiplier = round_up(discrete_multiplier(budget, honest, sensitivity) / math.sqrt(self.share))
         draft = ScaleNoise(multiplier, sensitivity, honest, n, kinds, summed, budget)
         return replace(draft, rest=remaining_budget(budget, draft.event, cost))

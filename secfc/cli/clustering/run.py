@@ -110,7 +110,8 @@ def write_results(
     """Write all files, or none of them where labels are wrong, and say on the screen what came of it."""
     settings = asked.settings
     given_out = None if found.verified is False else result.labels
-    outputs.write(federation, given_out, kept, found, partial(_sketch, result, federation, found))
+    sketch = partial(_sketch, result, federation, found)
+    outputs.write(federation, given_out, kept, found, sketch, result.released_labels)
     if settings.officer is not None:
         write_approval_page(asked, result, found, settings.officer)
     if settings.model is not None:

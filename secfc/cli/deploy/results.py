@@ -18,7 +18,7 @@ from secfc.cli.deploy.record import kept_consents, kept_decisions
 from secfc.cli.deploy.run_file import unscaled_algorithm
 from secfc.cli.shell.errors import RefusedInput, Suspended, caution_text, tell_notes
 from secfc.cli.shell.outputs import csv_of, json_text, write_all
-from secfc.cli.shell.written import own_lines
+from secfc.cli.shell.written import own_lines, released_lines
 from secfc.data.clusters import ClusterProfile
 from secfc.data.model_file import ModelFile
 from secfc.errors import InputError, ProtocolError, problem_id
@@ -104,7 +104,7 @@ def load_model_part(kept: ModelFile, asked: Built) -> Any:
 
 # --------------------------------------------------------------------------------------------------
 
-LABELS, REPORT, FAILURE = "labels.csv", "report.json", "failure.json"
+LABELS, REPORT, FAILURE, RELEASED = "labels.csv", "report.json", "failure.json", "released-labels.csv"
 # Bytes of a label with its row and ID, roughly, and of a report.
 LINE, SMALL = 40, 1 << 16
 
@@ -123,7 +123,7 @@ class Results:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         except OSError as error:
             raise RefusedInput(f"results = {folder}: {error.strerror}. Name another directory.") from error
-        for name in (LABELS, REPORT):
+        for name in (LABELS, REPORT, RELEASED):
             if (folder / name).exists() and not force:
                 raise RefusedInput(
                     f"{folder / name} exists already: this run, or another, ended. Move it away, name "
@@ -168,6 +168,8 @@ class Results:
         if party is not None and outcome.labels is not None:
             lines = own_lines(party, outcome.labels, kept, site.run.schema)
             texts[self.folder / LABELS] = csv_of(lines)
+        if (told := outcome.released_labels) is not None:
+            texts[self.folder / RELEASED] = csv_of(released_lines(told, told.values()))
         write_all(texts, overwrite=self.force, private=(self.folder / LABELS,))
         (self.folder / FAILURE).unlink(missing_ok=True)
         if (kept := kept_of(site, asked, outcome)) is not None:

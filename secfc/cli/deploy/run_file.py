@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 # Options that only mean something where one process sees all data, or that are each site's own.
 ELSEWHERE = ("verify", "attack", "threads", "scratch", "seed")
+# Clusters that are told of where nobody has said how many there are at most.
+MOST_CLUSTERS = 20
 # Rows of a client of which nothing is known yet.
 FEW = 100
 # Rows of all clients: nobody asks how many more a plan carries.
@@ -155,11 +157,6 @@ def _asked(run: RunFile, method: Method) -> AskedOptions:
     if file := words[0].get("server_file"):
         words[0]["server_file"] = run.folder / file
     check_choice(settings, method.name, method.chooses)
-    if words[0].get("labels_epsilon") is not None:
-        raise InputError(
-            f"labels_epsilon={words[0]['labels_epsilon']:g} in a run file: the server of a deployment keeps "
-            "no labels. Leave it out; secfc run and secfc.fit release them"
-        )
     asked = method.settle(AskedOptions(settings, words[0], words[1]))
     check_preparing(asked)
     check_schema(asked)
@@ -228,13 +225,13 @@ def _stakes(run: RunFile, algorithm: Any, asked: AskedOptions) -> Stakes:
     secret = run.algorithm == "secfc"
     noisy = asked.noisy
     policy = ("noise" if noisy else asked["disclosure"]) if secret else run.algorithm
-    k = parse_k(run.k)
+    k, promise = parse_k(run.k), algorithm.capabilities.promise()
     hidden = secret and asked.get("sizes") == "hidden" and asked["disclosure"] == "own-labels"
     return Stakes(
         policy=policy,
         t=get_parameter(algorithm, "t"),
-        epsilon=asked.get("epsilon"),
-        delta=asked.get("delta") if noisy else None,
+        epsilon=None if promise is None else promise.budget.epsilon,
+        delta=None if promise is None else promise.budget.delta,
         centers=bool(asked.get("reveal_centers")) if secret else True,
         smallest=int(asked.get("smallest_center") or 1),
         sizes=not hidden and run.algorithm != "feddp",
@@ -383,6 +380,8 @@ def leakage_sentences(asked: Built) -> Iterator[str]:
         yield f"any t={stakes.t} clients together: nothing beyond that, if they follow the protocol"
     if stakes.epsilon is not None:
         yield f"a budget of epsilon={stakes.epsilon:g}, delta={stakes.delta:g} covers what is released"
+    if (labels := get_parameter(unscaled_algorithm(asked), "labels", None)) is not None:
+        yield f"everybody: {labels.sentence(int(min(stakes.largest_k, MOST_CLUSTERS)))}"
     if stakes.guesses == math.inf:
         yield "any client: whether an ID that it guesses is in the union, for as many as it likes"
     elif stakes.guesses:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import click
 
 from secfc.cli.shell.errors import bad_input, cautions_noted
 from secfc.cli.shell.method import (
@@ -15,11 +17,40 @@ from secfc.cli.shell.method import (
     NoiseOptions,
     refuse_idle_privacy,
 )
-from secfc.cli.shell.options import OTHERS, PRIVACY, Positive, Whole, fields_of, option
+from secfc.cli.shell.options import OTHERS, PRIVACY, Whole, fields_of, option
+from secfc.errors import IncompatibleOptions, InputError
 
 if TYPE_CHECKING:
     from secfc.algorithm import PublicFacts
     from secfc.data.federation import Federation
+    from secfc.privacy.mechanisms import RandomizedResponse
+
+
+class LabelsBudget(click.ParamType[Any]):
+    """The epsilon of released labels, and how many of a client if that is not its number of rows."""
+
+    name = "epsilon"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """As it was written, if it is one."""
+        try:
+            parse_labels_budget(str(value))
+        except InputError as error:
+            self.fail(f"{error}.", param, ctx)
+        return str(value)
+
+
+def parse_labels_budget(text: str) -> RandomizedResponse:
+    """What "3" or "3:500" stands for.  Raises InputError."""
+    from secfc.privacy.mechanisms import RandomizedResponse
+
+    size, colon, slots = text.partition(":")
+    try:
+        return RandomizedResponse(float(size), int(slots) if colon else None)
+    except ValueError as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError(f"{text!r} is no epsilon: write 3, or 3:500 for 500 labels of each client") from None
 
 
 @dataclass(frozen=True)
@@ -31,16 +62,16 @@ class FedDPOptions(Coalition, NoiseOptions):
         "feddp: points that the server holds and may show to everybody. Without: --radius.")
     rows_per_client: int | None = option(None, Whole(1), group=OTHERS, help=
         "feddp, --protect client: about how many points a client has, as publicly known.")
-    labels_epsilon: float | None = option(None, Positive(), group=PRIVACY, help=
+    labels_epsilon: str | None = option(None, LabelsBudget(), metavar="EPSILON[:SLOTS]", group=PRIVACY, help=
         "feddp: release a label of every row to everybody, by randomized response for this epsilon beside "
-        "--epsilon, which is for centers; both add up. Numbers of rows are then public: one row is replaced.")
+        "--epsilon, which is for centers; both add up. Numbers of rows are then public, and one row is "
+        "replaced; with 3:500 each client releases 500 labels, more than any has rows, which hides that. "
+        "--publish OUT.json also writes OUT-labels.csv.")
     # fmt: on
 
 
 def settle(asked: AskedOptions) -> AskedOptions:
     """Raise InputError for what it cannot do without."""
-    from secfc.errors import IncompatibleOptions, InputError
-
     refuse_idle_privacy(asked)
     if not asked.settings.files:
         raise InputError("FedDP-KMeans needs FILEs: there is no demonstration of it.")
@@ -95,29 +126,32 @@ def extend(asked: AskedOptions, federation: Federation) -> Federation:
 def choose(asked: AskedOptions, public: PublicFacts) -> ChosenAlgorithm:
     """FedDP-KMeans for the whole budget."""
     from secfc.feddp import FedDPKMeans, ServerNoise, SharedNoise
-    from secfc.privacy import Neighbors, RandomizedResponse
+    from secfc.privacy import Neighbors
     from secfc.privacy.events import Unit
 
-    labels = None if asked["labels_epsilon"] is None else RandomizedResponse(asked["labels_epsilon"])
+    labels = None if asked["labels_epsilon"] is None else parse_labels_budget(asked["labels_epsilon"])
     unit: Unit = "client" if asked["protect"] == "client" else "data point"
     algorithm = FedDPKMeans(
         asked.k,
         asked["epsilon"],
         asked["delta"],
-        neighbors=Neighbors("replace" if labels else "add/remove", unit),
+        neighbors=Neighbors("replace" if labels and labels.slots is None else "add/remove", unit),
         noise=ServerNoise() if asked["noise"] == "server" else SharedNoise(),
         bound=asked["radius"],
         rows_per_client=asked["rows_per_client"],
         t=asked["t"],
         labels=labels,
     )
+    few: tuple[str, ...] = ()
+    if labels is not None and isinstance(asked.k, int) and (said := labels.warning(asked.k)) is not None:
+        few = (said,)
     if asked.settings.features == "common":
         from secfc.overlap.common import CommonFeatures
 
-        return ChosenAlgorithm(CommonFeatures(algorithm))
+        return ChosenAlgorithm(CommonFeatures(algorithm), notes=few)
     with bad_input(OverflowError), cautions_noted():
         why = algorithm.plan(public).hopeless
-    return ChosenAlgorithm(algorithm, notes=() if why is None else (f"{why} (--protect point)",))
+    return ChosenAlgorithm(algorithm, notes=few if why is None else (f"{why} (--protect point)", *few))
 
 
 METHOD = Method(

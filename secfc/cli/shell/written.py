@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from importlib.util import find_spec
@@ -88,7 +88,7 @@ class Outputs:
 
     sites: a directory for a file of each site.  readers: whom pages are for.  published: where what may be
     published goes.  linkage: whose columns make IDs.  private: whether files of labels are their owner's
-    alone, as IDs say who is where.
+    alone, as IDs say who is where.  released: where labels go that everybody may have.
     """
 
     labels: Path | None
@@ -99,6 +99,7 @@ class Outputs:
     sites: Path | None = None
     linkage: Any = None
     private: bool = False
+    released: Path | None = None
 
     @classmethod
     def of(cls, asked: AskedOptions) -> Outputs:
@@ -115,6 +116,8 @@ class Outputs:
         named = (("--labels", None if labels == STDOUT else labels), *(("--report", one) for one in reports))
         for option in ("publish", "plot", "model", "officer"):
             named = (*named, (f"--{option}", getattr(settings, option)))
+        released = _beside(settings.publish) if asked.get("labels_epsilon") is not None else None
+        named = (*named, ("--publish", released))
         for option, path in named:
             if path is not None:
                 check_output(path, option, asked.read, force=settings.force)
@@ -123,7 +126,7 @@ class Outputs:
             check_folder(settings.site_labels, "--site-labels", force=settings.force)
         return cls(
             labels, reports, settings.force, settings.readers, settings.publish, settings.site_labels,
-            settings.linkage, asked.get("membership") == "private",
+            settings.linkage, asked.get("membership") == "private", released,
         )  # fmt: skip
 
     @property
@@ -163,8 +166,12 @@ class Outputs:
         kept: Any,
         found: Report,
         sketch: Callable[[], Any] = lambda: None,
+        released: Any = None,
     ) -> None:
-        """Write all files, or none of them.  sketch: makes a picture of points, for pages that show it."""
+        """Write all files, or none of them.  sketch: makes a picture of points, for pages that show it.
+
+        released: labels that everybody may have, an array a client.
+        """
         from secfc.report import as_html, as_json
 
         texts: dict[Path, Callable[[Any], None]] = {}
@@ -179,7 +186,14 @@ class Outputs:
             texts[self.published] = partial(print_page, as_html(found.publishable))
         elif self.published is not None:
             texts[self.published] = lambda file: print(json_text(as_json(found.publishable)), file=file)
+        if self.released is not None and released is not None:
+            texts[self.released] = csv_of(released_lines(federation.names, released))
         self.write_labels(federation, labels, kept, texts)
+
+
+def _beside(published: Path | None) -> Path | None:
+    """Where released labels go, beside what may be published."""
+    return None if published is None else published.with_name(f"{published.stem}-labels.csv")
 
 
 def print_page(page: str, file: Any) -> None:
@@ -210,6 +224,16 @@ def label_lines(
         rows = None if kept is None else kept[party.name]
         for row, label, name in _each(party, labels, rows):
             yield (party.name, row, *(_cells(name, linkage) if with_ids else ()), label)
+
+
+def released_lines(clients: Iterable[str], found: Iterable[Any]) -> Iterator[Line]:
+    """Rows of the file of released labels, its header first: client, row of the run or place, label.
+
+    found: (m_j,) of each client, -1 of one that did not answer.  Nothing else than was released.
+    """
+    yield ("client", "row", "label")
+    for name, labels in zip(clients, found, strict=True):
+        yield from ((name, row, label) for row, label in enumerate(labels.tolist()) if label >= 0)
 
 
 def own_lines(party: Party, labels: Any, kept: Any = None, linkage: Linkage | None = None) -> Iterator[Line]:

@@ -1,5 +1,6 @@
 """`secfc run --algorithm feddp`: centers under differential privacy from files, and a server's file."""
 
+import csv
 import json
 import re
 from pathlib import Path
@@ -86,6 +87,33 @@ def test_labels_for_others_cost_beside_centers(files):
     again = run(*files, *FEDDP, "--server-file", "server.csv", *more)
     assert again.exit_code == 2
     assert "5" in again.output
+
+
+def test_released_labels_go_beside_what_may_be_published(files):
+    done = run(
+        *files, *FEDDP, "--server-file", "server.csv", "--labels-epsilon", "4:300", "--publish", "p.html"
+    )
+    assert done.exit_code == 0, done.output
+    page = Path("p.html").read_text()
+    assert "300 a client, as given; rows keep theirs if one is gone" in page
+    with open("p-labels.csv", newline="") as file:
+        told = list(csv.DictReader(file))
+    assert len(told) == 300 * len(files)
+    assert list(told[0]) == ["client", "row", "label"]
+    assert {int(line["label"]) for line in told} == {0, 1, 2}
+    for options, said in (
+        (("--labels-epsilon", 4, "--publish", "p.json"), "p-labels.csv exists already"),
+        (("--labels-epsilon", "4:x"), "'4:x' is no epsilon: write 3, or 3:500"),
+        (("--labels-epsilon", "4:0"), "slots=0 must be at least 1"),
+        (("--labels-epsilon", "26"), "must be in [0.001, 25]"),
+        (("--labels-epsilon", "2:3"), "slots=3 labels are released"),
+        (("--labels-epsilon", 0.5, "--noise", "server", "--epsilon", 100), "proves at most 24.31"),
+    ):
+        again = run(*files, *FEDDP, "--server-file", "server.csv", *options)
+        assert again.exit_code == 2, again.output
+        assert said in " ".join(again.output.split())
+    few = run(*files, *FEDDP, "--server-file", "server.csv", "--labels-epsilon", 0.1)
+    assert "36 of 100 labels are right, 33 by chance" in " ".join(few.output.split())
 
 
 def test_only_what_the_budget_paid_for_is_reported(files):

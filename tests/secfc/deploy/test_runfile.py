@@ -9,7 +9,13 @@ import pytest
 
 import secfc
 from secfc.cli.deploy.readiness import facts_to_judge
-from secfc.cli.deploy.run_file import build_run, carried_rows, carried_sentences, serving_sentences
+from secfc.cli.deploy.run_file import (
+    build_run,
+    carried_rows,
+    carried_sentences,
+    leakage_sentences,
+    serving_sentences,
+)
 from secfc.cli.deploy.site import LoadedSite
 from secfc.data.dialects import Dialect
 from secfc.data.linkage import Linkage, LinkageField
@@ -192,7 +198,7 @@ def test_mistakes_in_the_file(text, why):
     ("nope", {}, {}, "one of secfc"), ("secfc", {"bad": 1}, {}, "bad is no word here"),
     ("secfc", {"t": "x"}, {}, "'x' is no whole number"), ("secfc", {"verify": True}, {}, "each site's own"),
     ("secfc", {"reveal_centers": "yes"}, {}, "true or false"), ("feddp", {"epsilon": 1.0}, {}, "server_file"),
-    ("feddp", {"epsilon": 1.0, "labels_epsilon": 2.0}, {}, "keeps no labels"),
+    ("feddp", {"epsilon": 1.0, "radius": 9.0, "labels_epsilon": "3:x"}, {}, "no epsilon"),
     ("secfc", {"liars": 1}, {}, "liars = 1 with disclosure"), ("secfc", {}, {"limit": 3.0}, "--limit"),
     ("secfc", {}, {"categorical": "weight"}, "lists no categories.*weight=north"),
     ("secfc", {}, {"categorical": "sex=f|m"}, "names 'sex', which is none of features"),
@@ -200,6 +206,15 @@ def test_mistakes_in_the_file(text, why):
 def test_words_that_the_shell_refuses_as_well(algorithm, options, preparing, why):
     with pytest.raises(InputError, match=why):
         build_run(runfile(algorithm, options, preparing))
+
+
+def test_labels_for_others_count_beside_centers_and_are_told(tmp_path):
+    for labels, slots, said in ((2.0, None, "every row"), ("2:50", 50, "every of 50 places of each client")):
+        asked = build_run(runfile("feddp", {"epsilon": 1.0, "radius": 9.0, "labels_epsilon": labels}, {}))
+        assert asked.stakes.epsilon == 3.0
+        assert asked.algorithm.labels.slots == slots
+        (told,) = (line for line in leakage_sentences(asked) if "randomized response" in line)
+        assert told.startswith(f"everybody: a label of {said}")
 
 
 # --- floors ------------------------------------------------------------------------------------------

@@ -264,6 +264,18 @@ def test_noised_centers_need_points_of_the_server(sites):
     assert model.result_.ledger.epsilon(1e-5) <= 50
     np.testing.assert_array_equal(model.predict(sites), model.labels_)
     np.testing.assert_array_equal(model.labels_, model.transform(sites).argmin(axis=1))
+    assert model.released_labels_ is None
+    held = np.concatenate(sites)[::3]
+    for slots in (None, 60):
+        told = DPKMeans(3, epsilon=50.0, labels_epsilon=25.0, labels_slots=slots).fit(
+            sites, server_points=held
+        )
+        np.testing.assert_array_equal(told.released_labels_, told.labels_)
+        assert 50 < told.result_.ledger.epsilon(1e-6) <= 75
+        relation = "replace" if slots is None else "add/remove"
+        assert told.result_.ledger.neighbors.relation == relation
+    with pytest.raises(secfc.InputError, match="labels_slots=9 without labels_epsilon"):
+        DPKMeans(3, labels_slots=9).fit(sites, server_points=held)
     with pytest.raises(secfc.InputError, match="'point' or 'client'"):
         DPKMeans(3, protect="row", server_share=0.5).fit(sites)
 

@@ -8,9 +8,10 @@ import pytest
 
 import secfc
 from secfc.errors import FaultyClient, InputError
+from secfc.feddp.auditing import audit_run, without_row
 from secfc.feddp.messages import NoisyLabels
 from secfc.privacy import Neighbors, RandomizedResponse
-from secfc.report import as_json, as_text, make_report
+from secfc.report import as_json, as_text, make_report, officer
 from secfc.transport import wire
 from tests.secfc.feddp.test_feddp import DELTA, federation
 
@@ -92,7 +93,64 @@ def test_who_is_gone_has_no_labels_and_who_says_none_is_named(data):
         secfc.fit(WAY, data, faults=false)
 
 
+def test_slots_hide_how_many_rows_there_are(data):
+    response = RandomizedResponse(3.6, slots=500)
+    way = replace(WAY, neighbors=Neighbors(), labels=response)
+    fewer = replace(
+        data,
+        parties=tuple(
+            replace(p, points=p.read()[: 400 - 50 * j], truth=None) for j, p in enumerate(data.parties)
+        ),
+    )
+
+    def gone(e):
+        return () if e.kind == "NoisyLabels" and e.sender == "client-2" else (e,)
+
+    found = secfc.fit(way, fewer, faults=gone, keep_bodies=True)
+    sent = [len(e.body.labels) for e in found.transcript.envelopes if e.kind == "NoisyLabels"]
+    assert sent == [500] * len(sent)
+    assert [len(told) for told in found.released_labels] == [500] * 6
+    assert (found.released_labels[2] == -1).all()
+    sizes, errors = found.released_sizes
+    others = np.concatenate([own for j, own in enumerate(found.labels) if j != 2])
+    # Noisy counts are of all six.
+    near = np.bincount(others, minlength=3) + len(found.labels[2]) / 3
+    assert (np.abs(sizes - near) < 5 * errors).all()
+    assert found.ledger.epsilon(DELTA) <= 4.0 * (1 + 1e-9)
+    assert found.details.server.counts.shape == (3,)
+    with pytest.raises(InputError, match="client 'client-0' has 400 rows, and slots=399 labels"):
+        secfc.fit(replace(way, labels=RandomizedResponse(3.6, slots=399)), data)
+
+    def short(e):
+        bad = e.kind == "NoisyLabels" and e.sender == "client-2"
+        return (replace(e, body=NoisyLabels(np.zeros(300, np.int8))) if bad else e,)
+
+    with pytest.raises(FaultyClient, match=r"client-2.*releases 300 labels, not slots=500"):
+        secfc.fit(way, fewer, faults=short)
+
+
+class Franker(RandomizedResponse):
+    """One that claims half of what it costs."""
+
+    def label_weights(self, k):
+        return RandomizedResponse(2 * self.epsilon, self.slots).label_weights(k)
+
+
+@pytest.mark.parametrize("slots", [None, 450])
+def test_an_audit_of_labels_refutes_half_the_noise(slots):
+    data, near = federation(n=6, rows=400), REPLACE if slots is None else Neighbors()
+    others = without_row(data, data.names[0], 0)
+    for kind in (RandomizedResponse, Franker):
+        way = replace(WAY, epsilon=1.0, neighbors=near, labels=kind(3.0, slots))
+        found = audit_run(secfc.fit(way, data, keep_bodies=True), data, others)
+        assert found.labels.epsilon > 2
+        assert found.is_refuted == (kind is Franker), found.faults
+    assert "declared are 3" in found.faults[0]
+
+
 def test_what_labels_would_tell_beside_is_refused(data):
+    with pytest.raises(InputError, match="slots=9 hide whether a row is there"):
+        replace(WAY, labels=RandomizedResponse(3.0, slots=9))
     with pytest.raises(InputError, match=r'under add/remove tell .* give neighbors=Neighbors\("replace"\)'):
         replace(WAY, neighbors=Neighbors())
     with pytest.raises(InputError, match="protect a row, and a client has many"):
@@ -116,3 +174,10 @@ def test_a_report_says_what_labels_are_worth(data, result):
     assert "Centers 0.4, labels 3.6, one row: 4; a label is right with probability 0.95." in people
     assert f"{told['sizes'][0]:,.0f} {told['errors'][0]:,.0f}" in people
     assert "replace one data point: epsilon = 4" in people
+    page = " ".join(re.sub("<[^>]*>", " ", officer.as_html(officer.of_run(found, result))).split())
+    sentence = RandomizedResponse(3.6).sentence(3).replace("'", "&#39;")
+    assert sentence.startswith(
+        "a label of every row, drawn by its owner under randomized response of epsilon=3.6"
+    )
+    assert page.count(sentence) >= 2  # of the server, and of everybody
+    assert "released labels wherever they are published for good" in page

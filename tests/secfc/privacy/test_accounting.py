@@ -8,7 +8,7 @@ import pytest
 from scipy import special, stats
 
 from field.ring.noise import DISTANCE
-from secfc.errors import OverBudget, PrivacyError
+from secfc.errors import InputError, OverBudget, PrivacyError
 from secfc.privacy import (
     EVERYBODY,
     Budget,
@@ -264,12 +264,15 @@ def test_a_split_meets_the_total_exactly(e):
     assert delta_by_hand(gaussian_multiplier(budget), e) == pytest.approx(DELTA, rel=1e-4)
 
 
-@pytest.mark.parametrize("e", [20.0, 24.0, 40.0, 1e6])
-def test_no_more_is_spent_than_sampled_noise_can_prove(e):
+@pytest.mark.parametrize("e", [20.0, 24.0, 24.3])
+def test_all_is_spent_that_sampled_noise_can_prove_and_more_refused(e):
     budget = Budget(e, DELTA)
     total = several(*(RoundedGaussian(z, 2**19 * DISTANCE) for z in split_budget(budget, (0.3, 0.7))))
     budget.check(total)
-    assert epsilon(total, DELTA) > 0.99 * min(e, 24)
+    assert epsilon(total, DELTA) > 0.99 * e
+    for more in (24.32, 100.0):
+        with pytest.raises(InputError, match=r"proves at most 24\.31 at delta=1e-06\. Give at most 24\.3,"):
+            split_budget(Budget(more, DELTA), (1.0,))
     # Control: so little noise that its distance from the law outweighs delta.
     with pytest.raises(OverBudget, match="epsilon=inf"):
         Budget(60.0, DELTA).check(RoundedGaussian(gaussian_multiplier(Budget(60.0, DELTA)), 2**19 * DISTANCE))

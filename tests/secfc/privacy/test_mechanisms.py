@@ -23,7 +23,8 @@ from secfc.privacy import (
     clip_norms,
 )
 from secfc.privacy.accountant import epsilon
-from secfc.privacy.mechanisms import LARGEST_ENTRY, UNIT, squared_norms
+from secfc.privacy.audit import label_evidence
+from secfc.privacy.mechanisms import LARGEST_ENTRY, PLACE, UNIT, squared_norms
 
 GAUSSIANS = [RoundedGaussianNoise, DiscreteGaussianNoise]
 MECHANISMS = [
@@ -182,6 +183,58 @@ def test_released_labels_are_right_as_often_as_the_theorem_allows():
     assert (np.abs(sizes - m / k) < 4 * errors).all()
 
 
+@pytest.mark.parametrize("k", [2, 10, 300])
+@pytest.mark.parametrize("size", [1e-3, 1.0, 4.0, 25.0])
+def test_labels_of_rows_that_may_be_absent_reach_the_other_optimum_and_keep_their_epsilon(k, size):
+    response = RandomizedResponse(size, slots=7)
+    own, other = response.label_weights(k)
+    with localcontext() as context:
+        context.prec = 50
+        most = Decimal(size).exp()
+        assert own + (k - 1) * other == k * PLACE < 2**62
+        assert PLACE <= own <= most * PLACE
+        assert most * other >= PLACE
+        # The control: one more for the own label, taken off the others alike, breaks one of both.
+        assert own + k > most * PLACE or most * (other - 1) < PLACE
+    best = min(math.exp(size) / k, 1 - (k - 1) * math.exp(-size) / k)
+    assert response.probability(k) == pytest.approx(best, abs=1e-9)
+
+
+def test_places_without_rows_say_any_label_and_sizes_need_the_number_of_rows():
+    k, exact, response = 4, np.repeat([0, 1, 3], [600, 300, 100]), RandomizedResponse(2.0, slots=1500)
+    told = response(exact, k, coins=coins("places"))
+    assert told.shape == (1500,)
+    right = response.probability(k)
+    assert abs((told[:1000] == exact).mean() - right) < 4 * math.sqrt(right * (1 - right) / 1000)
+    assert stats.chisquare(np.bincount(told[1000:], minlength=k)).pvalue > 1e-4
+    rng = np.random.default_rng(0)
+    found = [
+        response.estimate_sizes(response(exact, k, coins=coins(f"{i}")), k, (1000 + 20 * rng.normal(), 20.0))
+        for i in range(300)
+    ]
+    sizes, errors = (np.array(each) for each in zip(*found, strict=True))
+    assert np.abs(sizes.mean(axis=0) - [600, 300, 0, 100]).max() < 4 * errors.mean() / math.sqrt(300)
+    assert sizes.std(axis=0) == pytest.approx(errors.mean(axis=0), rel=0.15)
+    # The control: as if every place had a row.
+    assert response.estimate_sizes(told, k)[0][2] > 50
+    response.check_rows(1500, "client a")
+    with pytest.raises(InputError, match="client a has 1501 rows, and slots=1500"):
+        response.check_rows(1501, "client a")
+    assert "From 2.2 on" in (RandomizedResponse(0.5, slots=9).warning(10) or "")
+
+
+def test_what_released_labels_prove_is_below_their_epsilon_and_above_that_of_half_as_much():
+    exact = np.arange(3000) % 3
+    for slots, size in ((None, 3.0), (3000, 1.5), (3000, 0.5)):
+        told, twice = (
+            RandomizedResponse(e, slots)(exact, 3, coins=coins(f"{e}"))[:3000] for e in (size, 2 * size)
+        )
+        proved, doubled = (label_evidence(exact, t, 3, absent=slots is not None) for t in (told, twice))
+        assert 0.6 * size < proved.epsilon < size < doubled.epsilon < 2 * size
+    # Who always says the largest cluster says nothing of a row, however often that is right.
+    assert label_evidence(np.zeros(3000, int), np.zeros(3000, int), 3, absent=False).epsilon == 0
+
+
 def test_sizes_are_unbiased_and_their_errors_what_they_scatter():
     k, exact, response = 3, np.repeat([0, 1, 2], [700, 250, 50]), RandomizedResponse(1.0)
     found = [response.estimate_sizes(response(exact, k, coins=coins(f"{i}")), k) for i in range(400)]
@@ -197,7 +250,8 @@ def test_weights_of_labels_never_exceed_their_epsilon(size):
     with localcontext() as context:
         context.prec = 50
         limit = Decimal(size).exp() * UNIT
-        own = RandomizedResponse(size).own_weight()
+        own, other = RandomizedResponse(size).label_weights(10)
+        assert other == UNIT
         assert max(UNIT, limit * (1 - Decimal(2) ** -49) - 1) <= own <= limit
 
 
