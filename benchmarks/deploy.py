@@ -142,7 +142,8 @@ async def over_hub(role: Role[Any], me: PartyId, names: tuple[PartyId, ...], pla
 
     peers = tuple(name for name in names if name != me)
     identity = Identity(places["secrets"][me])
-    return await take_part_at_hub(role, places["url"], SESSION, me, peers, identity, patience=600.0)
+    pins = {name: Identity(places["secrets"][name]).public for name in peers}
+    return await take_part_at_hub(role, places["url"], SESSION, me, peers, identity, pins, patience=600.0)
 
 
 CARRIERS: dict[str, Carrier] = {"sockets": over_sockets, "hub": over_hub}

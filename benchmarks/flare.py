@@ -204,7 +204,7 @@ def main(words: list[str]) -> None:
     make, args, me, names = pickle.loads((folder / "role.pickle").read_bytes())  # noqa: S301 - ours
     watch = Marked()
     role = watch.role(make(*args))
-    carry = local_carrier(path, patience=600.0)
+    carry = local_carrier(path, None, patience=600.0)
 
     async def run() -> Any:
         return await carry(role, tuple(name for name in names if name != me))

@@ -6,9 +6,9 @@ the public keys of a run, and nothing else.  When both ends of a pair are there,
 on it reads from one as fast as the other takes (`secfc.deploy.hub`): of bytes that it cannot read it holds
 48 MiB at most, however many pairs there are.
 
-What the hub learns: who takes part, when, and how much is said between whom.  What it can do: delay, cut, end
-a run; not read, alter or repeat (`secfc.transport.sealed`).  It has no key, and no state that a run needs: if
-it is restarted, parties come back, and go on.
+What the hub learns: who takes part, when, and how much is said between whom.  What it can do: delay, also for
+good; not read (`secfc.transport.sealed`), alter, drop, repeat or make up (`ConnectionKeys`).  It has no key,
+and no state that a run needs: if it is restarted, parties come back, and go on.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ from urllib.parse import quote, unquote
 
 from secfc.deploy.reconnect import NotAdmitted, run_with_reconnect
 from secfc.roles.exchange import PartyId, Role
-from secfc.transport.channel import AsyncioStream
+from secfc.transport.channel import AsyncioStream, ConnectionKeys
 
 READY = b"\x01"
 # Bytes of the longest line that names a peer: 100 characters, quoted.
@@ -92,15 +92,17 @@ async def peer_of(reader: asyncio.StreamReader) -> PartyId | None:
     return None
 
 
-def local_carrier(path: Path, **waiting: Any) -> Callable[[Role[Any], tuple[PartyId, ...]], Awaitable[Any]]:
-    """The carrier at this socket (`secfc.deploy.session.Carrier`).  waiting: of `run_with_reconnect` and
-    `run_party`.
+def local_carrier(
+    path: Path, keys: ConnectionKeys | None, **waiting: Any
+) -> Callable[[Role[Any], tuple[PartyId, ...]], Awaitable[Any]]:
+    """The carrier at this socket (`secfc.deploy.session.Carrier`).  keys, waiting: of `run_with_reconnect`
+    and `run_party`.
     """
 
     def meet_peer(peer: PartyId) -> Awaitable[LocalPipe]:
         return meet_locally(path, peer)
 
     def carry(role: Role[Any], peers: tuple[PartyId, ...]) -> Awaitable[Any]:
-        return run_with_reconnect(role, meet_peer, peers, **waiting)
+        return run_with_reconnect(role, meet_peer, peers, keys, **waiting)
 
     return carry

@@ -6,12 +6,12 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Awaitable, Callable, Collection, Mapping
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from secfc.logs import log_event
 from secfc.roles.exchange import PartyId, Role
 from secfc.transport import network
-from secfc.transport.channel import Channel
+from secfc.transport.channel import Channel, ClosingChannel, ConnectionKeys
 from secfc.transport.link import Link
 from secfc.transport.network import run_party
 
@@ -22,6 +22,8 @@ SOON, LATER = 0.1, 5.0
 # Seconds in which who is missing may come back, unless others are given; a party that resumes keeps in memory
 # what it said to peers until these have come, so it waits for the rest of them, but not for long.
 REJOIN = REST = 60.0
+# Seconds in which both ends of a connection must have said who they are, unless others are given.
+PULSE = 30.0
 # Seconds between two looks at whom this party is told to give up.
 LOOK = 1.0
 
@@ -46,16 +48,11 @@ class UnconnectedChannel:
         pass
 
 
-class ClosingChannel(Channel, Protocol):
-    """A channel that tells when it is over."""
-
-    ended: asyncio.Event
-
-
 async def run_with_reconnect(
     role: Role[R],
     meet: Callable[[PartyId], Awaitable[ClosingChannel]],
     peers: tuple[PartyId, ...],
+    keys: ConnectionKeys | None,
     *,
     arrival: float = 600.0,
     resuming: bool = False,
@@ -68,7 +65,8 @@ async def run_with_reconnect(
 ) -> R:
     """Run a party's role among peers that are met, and met again whenever a connection is gone.
 
-    meet: a channel to a peer, as soon as the peer is there; OSError where that cannot be now.  arrival:
+    meet: a channel to a peer, as soon as the peer is there; OSError where that cannot be now.  keys: what
+    protects each connection from whoever carries it; None where they are protected otherwise.  arrival:
     seconds to wait for all peers to be there, before the role begins.  resuming: whether the run began
     before: then peers may be away for long, and the role begins without those that do not come soon after the
     first that does.  without: peers that this party is told to go on without, asked again and again.  note:
@@ -81,7 +79,8 @@ async def run_with_reconnect(
     Raises what `run_party` raises; NotAdmitted; TimeoutError naming the peers that never came.
     """
     links: dict[PartyId, Link] = {}
-    why: list[str] = []  # a connection failed last
+    why: dict[PartyId, str] = {}  # a connection failed last
+    pulse = waiting.get("pulse", PULSE)
     if meter is not None:
         meter.links = links
 
@@ -96,12 +95,14 @@ async def run_with_reconnect(
         while True:
             try:
                 channel = await meet(peer)
+                if keys is not None:
+                    channel = await keys.protect(channel, peer, pulse)
             except NotAdmitted:
                 raise
             except OSError as error:
                 if not links and not why:  # nobody was met yet, so it is no matter of this peer
                     watch(peer, "cannot be met yet")
-                why[:] = [str(error)]
+                why[peer] = str(error)
                 await asyncio.sleep(pause)
                 pause = min(2 * pause, LATER)
                 continue
@@ -184,7 +185,7 @@ async def _all_there(
     keepers: list[asyncio.Task[None]],
     arrival: float,
     rest: float,
-    why: list[str],
+    why: Mapping[PartyId, str],
 ) -> None:
     """Wait until every peer came once, or some did and the rest had so many seconds from then on.
 
@@ -202,13 +203,14 @@ async def _all_there(
                     return
                 await asyncio.sleep(0.02)
             return
-    missing = ", ".join(peer for peer in peers if peer not in links)
+    missing = [peer for peer in peers if peer not in links]
     if why and not links:
         raise TimeoutError(
-            f"nobody could be met within {arrival:g} s ({why[0]}): see that whoever joins the parties runs "
-            "and can be reached from here (`secfc deploy check`), and start this party again"
+            f"nobody could be met within {arrival:g} s ({next(iter(why.values()))}): see that whoever joins "
+            "the parties runs and can be reached from here (`secfc deploy check`), and start this party again"
         )
+    reasons = "".join(f" ({why[peer]})" for peer in missing if peer in why)
     raise TimeoutError(
-        f"{missing} did not come within {arrival:g} s: see that it runs, with the same run file, "
-        "and start this party again"
+        f"{', '.join(missing)} did not come within {arrival:g} s{reasons}: see that it runs, with the same "
+        "run file, and start this party again"
     )

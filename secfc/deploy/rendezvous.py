@@ -7,7 +7,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import ssl
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Mapping
 from typing import Any, TypeVar
 
 from websockets.asyncio.client import ClientConnection, connect
@@ -19,6 +19,7 @@ from secfc.deploy.reconnect import NotAdmitted as NotAdmitted
 from secfc.deploy.reconnect import run_with_reconnect
 from secfc.deploy.websocket import Socket
 from secfc.roles.exchange import PartyId, Role
+from secfc.transport.channel import ConnectionKeys
 
 R = TypeVar("R")
 
@@ -96,12 +97,15 @@ async def take_part_at_hub(
     me: PartyId,
     peers: tuple[PartyId, ...],
     identity: Identity,
+    pins: Mapping[PartyId, bytes] | None,
     *,
     tls: ssl.SSLContext | None = None,
     **holding: Any,
 ) -> R:
     """Run a party's role among peers that are met at a hub.
 
+    pins: their public identities, so that a hub can delay what is said and nothing else; None where it is
+    trusted with the order and number of messages.
     holding: of `secfc.deploy.reconnect.run_with_reconnect` (arrival, watch) and of `run_party`.
 
     Raises what `run_with_reconnect` raises.
@@ -110,4 +114,5 @@ async def take_part_at_hub(
     def meet_peer(peer: PartyId) -> Awaitable[Socket]:
         return meet_at_hub(url, session, me, peer, identity, tls=tls)
 
-    return await run_with_reconnect(role, meet_peer, peers, **holding)
+    keys = None if pins is None else ConnectionKeys(session, me, identity, pins)
+    return await run_with_reconnect(role, meet_peer, peers, keys, **holding)

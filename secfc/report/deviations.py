@@ -274,10 +274,12 @@ TABLE = (
         "labels|owners|final|distances|sums",
     ),
     DeviationRow(
-        "whoever carries messages", "nothing: it can delay or end a run",
+        "whoever carries messages",
+        "nothing: it can delay a run, also for good; where connections are not protected it can end it",
         "who takes part, when, how many bytes",
-        "sealed messages", "noticed", "",
-        ("tests/secfc/coded/test_faults.py::test_every_flipped_byte_of_every_sealed_message_is_refused",),
+        "sealed messages; in deployments, records that each connection numbers", "noticed", "",
+        ("tests/secfc/coded/test_faults.py::test_every_flipped_byte_of_every_sealed_message_is_refused",
+         "tests/secfc/deploy/test_lying_hub.py::test_a_hub_that_lies_costs_time_and_nobody_its_place"),
     ),
 )  # fmt: skip
 

@@ -60,8 +60,6 @@ class Exchange:
     heed: whose word that it ended by an error ends the waiting, whoever is awaited.
     taken: set when this exchange repeats one from before a crash: the last round that was taken then from
     each sender.  A driver drops that one and older ones.
-    genuine: whether a message of a round is really its sender's, as far as that can be told before it is
-    taken.  One that is not is asked for again by whatever driver can.
     settled: what came of all since the exchange before that awaited the server's next word, if a resumed role
     can do with that (`Settled`); asked at once, or never.
     """
@@ -76,7 +74,6 @@ class Exchange:
     phase: str = ""
     taken: Mapping[PartyId, int] | None = None
     heed: tuple[PartyId, ...] = ()
-    genuine: Callable[[PartyId, int, Any], bool] | None = None
     settled: Callable[[], Settled] | None = None
 
     @property

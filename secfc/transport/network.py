@@ -1,9 +1,10 @@
 """One party over links to its peers: the driver of a deployment, for any role.
 
 `secfc.transport.link` says what is written, over any `secfc.transport.channel`; what came waits in a
-`secfc.roles.exchange`.  Who is at the other end of a link, and that nobody else can read it, is the
-business of whoever opens it (TLS with both certificates checked); `secfc.transport.sealed` protects what
-clients say to one another even so.
+`secfc.roles.exchange`.  Who is at the other end of a link, and that nobody else reads, drops or repeats
+what is said there, is the business of whoever opens it: TLS with both certificates checked, or
+`secfc.transport.channel.ConnectionKeys` through whoever carries it.  `secfc.transport.sealed` protects what
+clients say to one another even so, but not how often connections tell it.
 
 A party keeps what it sent until the peer has taken it for good, so a connection that breaks can be renewed: a
 party that crashed resumes from its journal (`secfc.transport.checkpoint`), connects again, and loses nothing.
@@ -18,8 +19,7 @@ others it is away.  Waiting is counted in small parts and not taken from a clock
 process, as of a machine that sleeps, is not taken for an absence of the peers.
 
 Bytes that are no message break the connection that they came over, and prove nothing: whoever carries them
-can have made them.  What the peer really said it keeps, and says again over the next one.  The same holds for
-a message that a sealed role cannot open (`Exchange.genuine`), a few times.
+can have made them.  What the peer really said it keeps, and says again over the next one.
 """
 
 from __future__ import annotations
@@ -49,8 +49,6 @@ FRAMING = 1 << 12
 FLUSH = 2.0
 # Parts of a wait that are counted: a pause of this process takes one of them, at most.
 PARTS = 20
-# How often a message that is not its sender's is asked for again.
-AGAIN = 3
 
 
 class Meter(Protocol):
@@ -182,9 +180,6 @@ class _Post:
         self.news = asyncio.Condition()
         self.begin = asyncio.Event()
         self.leaving = False
-        self.doubtful: dict[
-            tuple[PartyId, int], int
-        ] = {}  # how often a message came that was not the sender's
         self.kept: dict[PartyId, int] = {}  # by sender, the last round that this party took for good
 
     async def receive(self, peer: PartyId) -> None:
@@ -240,8 +235,6 @@ class _Post:
                 continue
             message = wire.decode(data, self.maximum)
             del data
-            if not await self.is_genuine(peer, number, message):
-                raise wire.WireError("a message came that is not its sender's")
             link.sane = True
             async with self.news:
                 self.mailbox.keep_message(peer, number, message)
@@ -254,17 +247,6 @@ class _Post:
             raise wire.WireError(f"a note of {size} bytes is announced, {SHORT} are allowed")
         note = wire.decode(await link.read_exactly(size), SHORT)
         await asyncio.to_thread(link.told, note)
-
-    async def is_genuine(self, peer: PartyId, number: int, message: Any) -> bool:
-        """Whether a message is its sender's; what never is, however often it comes, the role judges."""
-        check, again = self.mailbox.awaited.genuine, self.doubtful.get((peer, number), 0)
-        if check is None or again >= AGAIN:
-            return True
-        if await asyncio.to_thread(check, peer, number, message):
-            return True
-        self.doubtful[peer, number] = again + 1
-        log_event("transport", "not-genuine", logging.WARNING, peer=peer)
-        return False
 
     async def room(self, peer: PartyId) -> None:
         """Wait until little of what this peer sent waits to be taken."""

@@ -114,9 +114,6 @@ def _sealed(
     try:
         lines = yield from exchange_greetings(me, parties, description, coins, identity, identities)
 
-        def genuine(sender: PartyId, number: int, message: Any) -> bool:
-            return sender not in lines or number <= GREET + 1 or lines[sender].is_genuine(number, message)
-
         inbox: Any = None
         fault: ProtocolError | None = None
         while True:
@@ -133,7 +130,7 @@ def _sealed(
                 to: lines[to].seal(exchange.round, message) if to in lines else message
                 for to, message in exchange.send.items()
             }
-            arrived = yield replace(exchange, send=send, genuine=genuine)
+            arrived = yield replace(exchange, send=send)
             inbox, fault = _open_all(lines, exchange, arrived)
     finally:
         role.close()
@@ -219,15 +216,6 @@ class SealedLine:
         line = f"sealed {self._channel.me}>{self._channel.peer} {number}"
         done = self._channel.seal_pieces(line, _pieces(wire.buffers(message), PIECE), count)
         return Sealed(number, done[0] if count == 1 else b"".join(done))
-
-    def is_genuine(self, number: int, message: Any) -> bool:
-        """Whether this is the peer's message of that round."""
-        if not isinstance(message, Sealed) or message.number != number:
-            return False
-        line = f"sealed {self._channel.peer}>{self._channel.me} {number}"
-        ciphertext, step = memoryview(message.ciphertext), PIECE + OVERHEAD
-        pieces = [ciphertext[at : at + step] for at in range(0, len(ciphertext), step)]
-        return self._channel.is_genuine(line, pieces, len(pieces))
 
     def open(self, exchange: Exchange, message: Any) -> Any:
         """The peer's message that this exchange awaits."""

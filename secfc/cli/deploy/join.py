@@ -292,16 +292,17 @@ def waiting_of(site: LoadedSite, log: Log) -> dict[str, Any]:
 
 def carrying(site: LoadedSite, over: Path | None, waiting: dict[str, Any]) -> Carrier:
     """Among peers that are met at the hub of the run, or to whom another process of this machine goes."""
+    session, me, pins = site.run.session.hex(), site.file.party, site.run.identities
     if over is not None:
         from secfc.deploy import local
+        from secfc.transport.channel import ConnectionKeys
 
-        return local.local_carrier(over, **waiting)
+        return local.local_carrier(over, ConnectionKeys(session, me, site.identity, pins), **waiting)
     from secfc.deploy.rendezvous import take_part_at_hub
 
     async def carry(role: Any, peers: tuple[str, ...]) -> Any:
         return await take_part_at_hub(
-            role, site.url, site.run.session.hex(), site.file.party, peers, site.identity, tls=site.tls(),
-            **waiting,
-        )  # fmt: skip
+            role, site.url, session, me, peers, site.identity, pins, tls=site.tls(), **waiting
+        )
 
     return carry

@@ -52,7 +52,7 @@ async def bridges(*names, late=0.0, broken=lambda method: False):
 
 async def everybody(paths, roles):
     async def party(me, role):
-        return await local_carrier(paths[me], **WAITING)(role, tuple(p for p in roles if p != me))
+        return await local_carrier(paths[me], None, **WAITING)(role, tuple(p for p in roles if p != me))
 
     done = await asyncio.wait_for(asyncio.gather(*(party(me, role) for me, role in roles.items())), 60)
     return dict(zip(roles, done, strict=True))
@@ -159,7 +159,10 @@ def test_a_party_ends_with_its_carrier_at_once_and_says_so():
     async def run():
         async with bridges("a", "b") as (made, paths):
             parties = asyncio.gather(
-                *(local_carrier(paths[me], **WAITING)(waits(peer), (peer,)) for me, peer in ("ab", "ba")),
+                *(
+                    local_carrier(paths[me], None, **WAITING)(waits(peer), (peer,))
+                    for me, peer in ("ab", "ba")
+                ),
                 return_exceptions=True,
             )
             await asyncio.sleep(0.3)

@@ -25,6 +25,7 @@ from tests.secfc.transport.test_wire import roles_of
 FED = secfc.Federation.from_arrays(np.array_split(np.random.default_rng(4).normal(size=(40, 3)), 5))
 NAMES = (*FED.names, SERVER)
 KEYS = {name: Identity(SeededCoins(8, name).bytes(32)) for name in (*NAMES, "a", "b", "c", "stranger")}
+PINS = {name: key.public for name, key in KEYS.items()}
 RUN = "run 1/2"
 WAITING = {"pulse": 5.0, "patience": 20.0, "grace": 5.0, "rejoin": 10.0}
 
@@ -39,7 +40,7 @@ def url_of(server):
 
 
 def party(role, url, me, peers, **more):
-    return take_part_at_hub(role, url, RUN, me, peers, KEYS[me], **{**WAITING, **more})
+    return take_part_at_hub(role, url, RUN, me, peers, KEYS[me], PINS, **{**WAITING, **more})
 
 
 async def everybody(roles, url, **more):

@@ -348,7 +348,7 @@ def test_what_parties_tell_each_other_is_nowhere_in_the_hub(tmp_path, nursery, h
             if how == "sealed":
                 role = seal_role(role, name, pair, b"", SystemCoins(), identity=keys[name], identities=pins)
             session = run.run.session.hex()
-            await take_part_at_hub(role, run.run.hub, session, name, (peer,), keys[name], patience=30.0)
+            await take_part_at_hub(role, run.run.hub, session, name, (peer,), keys[name], None, patience=30.0)
 
         async def both():
             await asyncio.gather(*map(party, pair))

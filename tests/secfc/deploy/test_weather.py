@@ -14,14 +14,9 @@ pytest.importorskip("websockets")
 
 import secfc
 from benchmarks.shaping import Proxy, Shape
-from field import SeededCoins
-from secfc.deploy.hub import ForwardingPipe
-from secfc.errors import ProtocolError
-from secfc.pipeline import seal_roles
 from secfc.roles.exchange import SERVER
-from secfc.transport import network
 from secfc.transport.simulate import simulate
-from tests.nightly import NIGHTLY, by_night
+from tests.nightly import NIGHTLY
 from tests.secfc.deploy.test_hub import (
     FED,
     KEYS,
@@ -196,81 +191,3 @@ def test_noise_of_a_peer_breaks_its_connection_and_what_it_really_says_is_heard(
             return await asyncio.wait_for(hearing, 10)
 
     assert asyncio.run(run()) == b"word"
-
-
-def lying_hub(monkeypatch, change, at, **more):
-    """A run whose hub hands on something else, once, of a large piece after so many bytes."""
-    hand_on, seen, lied, watched = ForwardingPipe._hand_on, [0], [], []
-
-    def lies(self, piece):
-        seen[0] += len(piece)
-        changed = change(bytes(piece)) if seen[0] > at and len(piece) > 600 and not lied else [piece]
-        lied.extend([True] * (changed != [piece]))
-        for one in changed:
-            hand_on(self, one)
-
-    async def run():
-        roles = seal_roles(roles_of(WAY, FED), b"plan", {name: SeededCoins(9, name) for name in NAMES})
-        async with hub(*NAMES).serving() as server:
-            watch = lambda peer, what: watched.append(what)  # noqa: E731
-            return await everybody(roles, url_of(server), watch=watch, **{**CLOCKS, **more})
-
-    monkeypatch.setattr(ForwardingPipe, "_hand_on", lies)
-    got = asyncio.run(run())
-    assert lied
-    return got, watched
-
-
-CHEATS = {
-    "cut": lambda piece: [piece[: len(piece) // 2]],
-    "said twice": lambda piece: [piece, piece],
-    "turned round": lambda piece: [piece[::-1]],
-    "begun again": lambda piece: [piece[: len(piece) // 2], piece],
-}
-
-
-@pytest.mark.parametrize("cheat", ["cut", *by_night(*(name for name in CHEATS if name != "cut"))])
-def test_a_frame_that_a_hub_cuts_or_changes_is_said_again_within_default_clocks_and_all_keep_their_places(
-    monkeypatch, cheat
-):
-    got, watched = lying_hub(monkeypatch, CHEATS[cheat], 150_000)
-    exact(got)
-    assert "came back" in watched
-
-
-@pytest.mark.nightly
-def test_whose_message_is_cut_loses_its_place_where_others_wait_for_less_than_a_pulse(monkeypatch):
-    with pytest.raises(ProtocolError):
-        lying_hub(monkeypatch, CHEATS["cut"], 150_000, grace=5 * SECOND, patience=100 * SECOND)
-
-
-@pytest.mark.parametrize(
-    "at", [150_000, *(pytest.param(n, marks=pytest.mark.nightly) for n in (120_000, 180_000))]
-)
-def test_a_bit_that_a_hub_flips_costs_a_connection_and_nobody_its_place(monkeypatch, at):
-    # After greetings, in which it ends a run that has said nothing yet.
-    hand_on = ForwardingPipe._hand_on
-    seen, flipped = [], []
-
-    def flips(self, piece):
-        seen.append(len(piece))
-        if sum(seen) > at and len(piece) > 600 and not flipped:  # where most of it is one ciphertext
-            flipped.append(True)
-            half = len(piece) // 2
-            piece = bytes(piece[:half]) + bytes([piece[half] ^ 4]) + bytes(piece[half + 1 :])
-        hand_on(self, piece)
-
-    async def run():
-        roles = seal_roles(roles_of(WAY, FED), b"plan", {name: SeededCoins(9, name) for name in NAMES})
-        async with hub(*NAMES).serving() as server:
-            return await everybody(roles, url_of(server), **CLOCKS)
-
-    monkeypatch.setattr(ForwardingPipe, "_hand_on", flips)
-    exact(asyncio.run(run()))
-    assert flipped
-    # Were it not asked for again, it would end the run.
-    monkeypatch.setattr(network, "AGAIN", 0)
-    seen.clear()
-    flipped.clear()
-    with pytest.raises(ProtocolError):
-        asyncio.run(run())

@@ -39,7 +39,7 @@ def main(how, marker, site, socket):
             identity=own.identity(run.identities[own.party]), identities=run.identities,
         )  # fmt: skip
     others = tuple(party for party in run.parties if party != own.party)
-    asyncio.run(local_carrier(Path(socket), patience=5.0, grace=1.0, pulse=10.0)(role, others))
+    asyncio.run(local_carrier(Path(socket), None, patience=5.0, grace=1.0, pulse=10.0)(role, others))
 
 
 if __name__ == "__main__":

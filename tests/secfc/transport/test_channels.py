@@ -14,7 +14,7 @@ import pytest
 from field.secrets.channels import Identity
 from secfc.roles import messages as shared
 from secfc.roles.exchange import SERVER, Exchange
-from secfc.transport.channel import AsyncioStream
+from secfc.transport.channel import AsyncioStream, ConnectionKeys
 from secfc.transport.link import Link
 from secfc.transport.network import run_party
 from secfc.transport.simulate import simulate
@@ -225,7 +225,19 @@ async def at_a_hub():
     return await asyncio.gather(*(meet_at_hub(url, "run", a, b, keys[a]) for a, b in ("ab", "ba")))
 
 
-@pytest.fixture(params=[streams, pipes, at_a_hub], ids=["streams", "pipes", "hub"])
+async def protected(**changed):
+    """Two ends of a pair of queues that protect what is said over them.  changed: the second one's keys."""
+    ends = Pipe.pair()
+    for end in ends:
+        end.ended = asyncio.Event()
+    keys = {name: Identity(name.encode() * 32) for name in "ab"}
+    pins = {name: key.public for name, key in keys.items()}
+    mine = ConnectionKeys("run", "a", keys["a"], pins)
+    theirs = ConnectionKeys(**({"session": "run", "me": "b", "identity": keys["b"], "pins": pins} | changed))
+    return await asyncio.gather(mine.protect(ends[0], "b", 5), theirs.protect(ends[1], "a", 5))
+
+
+@pytest.fixture(params=[streams, pipes, at_a_hub, protected], ids=["streams", "pipes", "hub", "protected"])
 def law(request):
     """Runs a check with both ends of a fresh connection of each transport."""
 
@@ -376,6 +388,90 @@ def test_nothing_is_written_after_closing_while_much_is_still_under_way(law):
         await asyncio.gather(speaking, closing, return_exceptions=True)
 
     law(check)
+
+
+# --- what is said over a protected channel comes whole, once and in order -----------------------------------
+
+
+LIES = {
+    "dropped": lambda records: records[1:],
+    "swapped": lambda records: [records[1], records[0], *records[2:]],
+    "repeated": lambda records: [records[0], *records],
+    "cut": lambda records: [records[0][:-1], *records[1:]],
+    "flipped": lambda records: [records[0][:-1] + bytes([records[0][-1] ^ 1]), *records[1:]],
+    "made up": lambda records: [(16).to_bytes(4, "little") + bytes(16), *records],
+    "too long": lambda records: [b"\xff" * 4, *records],
+}
+
+
+@pytest.mark.parametrize("lie", [None, *LIES])
+def test_a_record_that_is_dropped_moved_or_changed_is_noticed_where_the_next_should_come(lie):
+    async def run():
+        one, other = await protected()
+        said = []
+        one.channel.write = lambda data: asyncio.sleep(0, said.append(data))
+        words = [bytes([number]) * 50 for number in range(4)]
+        for word in words:
+            await one.write(word)
+        for record in said if lie is None else LIES[lie](said):
+            await Pipe.write(one.channel, record)
+        await one.close()
+        assert await everything(other) == b"".join(words)
+
+    with contextlib.nullcontext() if lie is None else pytest.raises(ConnectionResetError, match="repeated"):
+        asyncio.run(run())
+
+
+def test_a_word_on_progress_that_is_made_up_lets_go_of_messages_over_a_bare_channel_alone():
+    forged = bytes(8) + (1 << 50).to_bytes(8, "little")  # that all was taken
+
+    async def kept(ends):
+        one, other = ends
+        link = Link(one)
+        link.kept[5] = shared.Hello(b"needed")
+        await Pipe.write(getattr(other, "channel", other), forged)
+        with contextlib.suppress(OSError):
+            link.hear((await link.header())[1])
+        return bool(link.kept)
+
+    async def run():
+        return await kept(Pipe.pair()), await kept(await protected())
+
+    assert asyncio.run(run()) == (False, True)
+
+
+@pytest.mark.parametrize("changed", [
+    {"session": "another"}, {"me": "c"}, {"identity": Identity(b"c" * 32)}, {"pins": {"a": bytes(32)}},
+])  # fmt: skip
+def test_who_is_not_the_pinned_peer_in_the_same_run_is_refused(changed):
+    with pytest.raises(ConnectionError):
+        asyncio.run(protected(**changed))
+
+
+@pytest.mark.parametrize(("answer", "error", "why"), [
+    (None, ConnectionError, None),  # what it said itself
+    (bytes(8) + b"\xff" * 32, ConnectionRefusedError, "other software"),  # as an unprotected link begins
+    (b"s", TimeoutError, None),
+])  # fmt: skip
+def test_who_hears_itself_another_version_or_nothing_goes_on_with_nobody(answer, error, why):
+    async def run():
+        one, other = Pipe.pair()
+        one.ended = asyncio.Event()
+        keys = ConnectionKeys("run", "a", Identity(b"a" * 32), {"b": Identity(b"b" * 32).public})
+
+        async def answers():
+            while data := await other.read(1 << 10):
+                await other.write(data if answer is None else answer)
+
+        answering = asyncio.create_task(answers())
+        try:
+            await keys.protect(one, "b", 0.2)
+        finally:
+            assert one.inward.ended  # the channel is broken
+            answering.cancel()
+
+    with pytest.raises(error, match=why):
+        asyncio.run(run())
 
 
 # --- how a link is made -----------------------------------------------------------------------------------
