@@ -7,6 +7,7 @@ process; a deployment calls `client` and `server` itself.
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -371,6 +372,9 @@ class Clustering:
         By these labels, unbiased sizes (k,) of clusters and their standard errors (k,), in rows; else None.
     drive
         What ran it, and runs predictions (`sealed=` says how); None if the parties ran elsewhere.
+    simulated
+        The data of all clients, which a simulation has and no party: for `profile` and `cautions`.  A copy
+        or pickle leaves it out.
     """
 
     k: int
@@ -399,6 +403,10 @@ class Clustering:
     released_labels: list[Array] | None = None
     released_sizes: tuple[Array, Array] | None = None
     drive: Callable[..., SimulatedRun] | None = None
+    simulated: Federation | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__ | {"simulated": None}
 
     def __repr__(self) -> str:
         cost = "hidden" if self.cost is None else f"{self.cost:.6g}"
@@ -411,7 +419,8 @@ class Clustering:
         """What notebooks show: facts of the run and what the server learned; no label and no point."""
         labels = self.flat
         sizes = self.sizes[-1] if self.sizes else np.bincount(labels[labels >= 0], minlength=self.k)
-        opened = "hidden" if self.centers is None else f"open, in data units: .centers {self.centers.shape}"
+        hidden = "hidden from all parties; of the simulation: .profile()"
+        opened = hidden if self.centers is None else f"open, in data units: .centers {self.centers.shape}"
         if self.withheld:
             opened += f"; closed where few points are: {', '.join(map(str, self.withheld))}"
         named = names_listed(list(self.plan.clients))
@@ -420,7 +429,7 @@ class Clustering:
             "points": f"{len(labels)} of {len(self.labels)} clients ({named})",
             "points by cluster": ", ".join(map(str, sizes.tolist())),
             "steps": f"{self.n_iter}, {'converged' if self.converged else 'stopped before it converged'}",
-            "cost": "hidden" if self.cost is None else f"{self.cost:.6g}",
+            "cost": hidden if self.cost is None else f"{self.cost:.6g}",
             "centers": opened,
         }
         if self.excluded:
@@ -487,9 +496,20 @@ class Clustering:
                 "out"
             )
         drive = partial(self.drive, sealed=sealed)
+        self._note_far(federation)
         return self.model.predict(federation, coins=coins or _system_coins, drive=drive)
 
-    def profile(self, federation: Any, client: PartyId | None = None) -> ClusterProfile:
+    def _note_far(self, new: Federation) -> None:
+        """Warn (`Caution`) of new rows far outside what the model saw, where no common scale says so."""
+        from secfc.scaling.scaling import Scaling
+
+        seen = self.simulated
+        if seen is None or self.scaling is not None or seen.observed is not None or new.d != seen.d:
+            return
+        if (far := Scaling.of_rows(seen.parties).far_note(new.parties)) is not None:
+            warnings.warn(far, Caution, stacklevel=3)
+
+    def profile(self, federation: Any = None, client: PartyId | None = None) -> ClusterProfile:
         """What the clusters are: points, and of each feature means, deviations and medians, in data units.
 
         Computed from the rows that are given, by whoever has them, without a protocol: of all clients, as
@@ -499,7 +519,8 @@ class Clustering:
         Parameters
         ----------
         federation
-            The data of the fit, as there, with its gaps.
+            The data of the fit, as there, with its gaps.  None for those of a simulation: what comes out is
+            then the simulation's, which knows more than any party (`means`, `cost`).
         client
             Whose rows, None for all.
 
@@ -522,12 +543,12 @@ class Clustering:
             np.concatenate([labels[name] for name in chosen]), self.k, names,
         )  # fmt: skip
 
-    def cautions(self, federation: Any) -> tuple[Caution, ...]:
+    def cautions(self, federation: Any = None) -> tuple[Caution, ...]:
         """What whoever has all rows should know of the clusters: cautions that show no value.
 
         Of clusters without points, a run that stopped before it converged, a cluster of one repeated value,
         and one within one site; of features of a client that lie as if they were in another unit.
-        federation: the data of the fit.  Raises InputError.
+        federation: the data of the fit, None for those of a simulation.  Raises InputError.
         """
         points, labels, names = self._rows_of_the_fit(federation)
         doubts = () if self.scaling is None else self.scaling.doubts
@@ -538,11 +559,18 @@ class Clustering:
         self, data: Any
     ) -> tuple[dict[PartyId, Array], dict[PartyId, Array], tuple[str, ...] | None]:
         """Rows as they are, gaps as NaN, and labels, by client; and names of features."""
+        if data is None and (data := self.simulated) is None:
+            raise InputError(
+                "this result was not made here, or was copied, so it has no rows: pass the data of the fit"
+            )
         federation = self._of_the_fit(data, union=False, gaps=True)
-        rows = {
-            party.name: np.asarray(party.points[0 : party.points.shape[0]], np.float64)
-            for party in federation.parties
-        }
+        rows = dict[PartyId, Array]()
+        for j, party in enumerate(federation.parties):  # what a client does not observe is a gap
+            own = np.full((party.points.shape[0], federation.d), np.nan)
+            own[:, slice(None) if federation.observed is None else federation.observed[j]] = party.points[
+                0 : party.points.shape[0]
+            ]
+            rows[party.name] = own
         if [len(part) for part in rows.values()] != [len(own) for own in self.labels]:
             raise InputError(
                 f"these data have {federation.counts} rows, and labels are of "

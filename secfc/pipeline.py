@@ -352,7 +352,8 @@ def make_result(planned: PlannedExperiment, run: SimulatedRun) -> Clustering:
     """The clustering of an experiment; rows that were left out are labeled -1."""
     federation, dropped = planned.experiment.federation, planned.experiment.dropped
     result = gather_result(planned.algorithm, planned.plan, run, federation.counts)
-    result = replace(result, features=federation.feature_names, drive=run_roles)
+    whole = federation if dropped is None else dropped[0]
+    result = replace(result, features=federation.feature_names, drive=run_roles, simulated=whole)
     if dropped is None:
         return result
     labels = scatter_values(result.labels, federation.names, *dropped)

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from secfc.cli.deploy.logs import Log
     from secfc.cli.deploy.run_file import Built
     from secfc.cli.deploy.site import LoadedSite
+    from secfc.data.party import Party
 
 
 # --------------------------------------------------------------------------------------------------
@@ -40,17 +41,22 @@ MODEL = "model.npz"
 OPEN = ("k-fed", "feddp")
 
 
-def kept_of(site: LoadedSite, asked: Built, outcome: PartyOutcome) -> ModelFile | None:
-    """What this party keeps, None if it cannot label anything."""
+def kept_of(
+    site: LoadedSite, asked: Built, outcome: PartyOutcome, rows: Party | None = None
+) -> ModelFile | None:
+    """What this party keeps, None if it cannot label anything.  rows: its own, None of the server."""
     import numpy as np
 
     from secfc.coded_kmeans.model_share import ModelShare
     from secfc.coded_kmeans.secfc import SecFC
+    from secfc.scaling.scaling import Scaling
 
     terms, party, way = site.run.digest, site.file.party, unscaled_algorithm(asked)
     facts: dict[str, Any] = {"scaling": None}
     if outcome.scaling is not None:
         facts["scaling"] = asdict(outcome.scaling.scaling)
+    elif rows is not None:
+        facts["seen"] = asdict(Scaling.of_rows([rows]))
     if isinstance(way, SecFC):
         retained = ModelShare.of(way, outcome)
         if retained is None:
@@ -67,13 +73,13 @@ def scale_new_rows(kept: ModelFile, party: Any) -> Any:
     """New rows as the rows of the run were scaled."""
     from secfc.scaling.scaling import Scaling
 
-    facts = kept.facts["scaling"]
+    facts = kept.facts["scaling"] or kept.facts.get("seen")
     if facts is None:
         return party
     scaling = Scaling(**facts)
     if scaling.d == party.points.shape[1] and (far := scaling.far_note([party])) is not None:
         tell_notes([caution_text(far)])
-    return scaling.party(party)
+    return party if kept.facts["scaling"] is None else scaling.party(party)
 
 
 def label_by_centers(kept: ModelFile, party: Any) -> Any:
@@ -172,7 +178,7 @@ class Results:
             texts[self.folder / RELEASED] = csv_of(released_lines(told, told.values()))
         write_all(texts, overwrite=self.force, private=(self.folder / LABELS,))
         (self.folder / FAILURE).unlink(missing_ok=True)
-        if (kept := kept_of(site, asked, outcome)) is not None:
+        if (kept := kept_of(site, asked, outcome, party)) is not None:
             kept.write(self.folder / MODEL)
 
     def add_decisions(self, site: LoadedSite) -> bool:

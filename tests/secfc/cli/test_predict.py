@@ -31,7 +31,7 @@ def labels(path):
 
 
 @pytest.mark.parametrize("options", [
-    (), ("--standardize", "robust"),
+    ("--bound", "4000"), ("--standardize", "robust"),
     pytest.param(("--disclosure", "own-labels"), marks=pytest.mark.nightly),
     pytest.param(("--disclosure", "distances"), marks=pytest.mark.nightly),
     pytest.param(("--disclosure", "final-labels"), marks=pytest.mark.nightly),
@@ -47,6 +47,13 @@ def test_the_points_of_a_run_get_their_labels_again(files, tmp_path, options):
     done = invoke("predict", model, *files, "--id-column", "id", "--out", second)
     assert done.exit_code == 0, done.output
     assert labels(second) == labels(first)
+    assert "far outside" not in done.output
+    # A row of another kind is labeled, with a note, also where no common scale says what is far.
+    with open(files[1], "a") as file:
+        file.write("far,7.9,1900\n")
+    done = invoke("predict", model, files[1], "--id-column", "id", "--out", tmp_path / "third.csv")
+    assert done.exit_code == 0, done.output
+    assert "rows has a value more than" in done.output
 
 
 def test_new_points_of_one_client_budgets_and_wrong_files(files, tmp_path):

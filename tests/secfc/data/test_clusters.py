@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 from pathlib import Path
 from typing import Any
@@ -73,13 +74,26 @@ def test_a_result_tells_of_all_rows_and_of_one_client() -> None:
     plain = secfc.fit(secfc.Lloyd(3), sites)
     np.testing.assert_allclose(whole.means, plain.centers, rtol=1e-6)  # those are of rounded points
     assert whole.cost == pytest.approx(plain.cost, rel=1e-5)
+    # A simulation has all rows, and says so; a copy of its result has none.
+    assert result.profile().as_object() == whole.as_object()
+    assert "of the simulation: .profile()" in result._repr_html_()
+    with pytest.raises(InputError, match="pass the data of the fit"):
+        copy.copy(result).cautions()
     own = result.profile(sites, "b")
     assert own.sizes.tolist() == np.bincount(result.labels[1], minlength=3).tolist()
-    for wrong in ({**sites, "a": points[:3]}, None):
+    for wrong in ({**sites, "a": points[:3]}, 3):
         with pytest.raises(InputError):
             result.profile(wrong)
     with pytest.raises(InputError, match="took no part"):
         result.profile(sites, "d")
+
+
+def test_clients_of_different_columns_have_gaps_in_a_profile() -> None:
+    sites = [frame()[list(names)].iloc[j::3] for j, names in enumerate((("age", "sex"), ("age",), ("sex",)))]
+    sites = [site.assign(**({"sex": (site["sex"] == "f") * 1.0} if "sex" in site else {})) for site in sites]
+    found = secfc.fit(secfc.FederatedLloyd(2), sites)
+    assert found.profile().names == ("age", "sex")
+    assert found.profile().mean[0] == pytest.approx(pd.concat([sites[0]["age"], sites[1]["age"]]).mean())
 
 
 @pytest.mark.parametrize(("policy", "known"), [("assignments", 1), ("distances", 1), ("own-labels", 0)])
