@@ -37,7 +37,8 @@ LIMIT = 400  # bounds lie within 2**-LIMIT to 2**LIMIT
 class PublicFacts:
     """What every party knows before the protocol: names, row counts, features and a bound on the data.
 
-    bound: no absolute value exceeds it, in data units.  derived: it was read off the data.
+    bound: no absolute value exceeds it, in data units; infinite if the algorithm needs none
+    (`Capabilities.bounded`).  derived: it was read off the data.
     session: 32 public bytes that no other run uses; one party draws them, and all must hold the same.
     server_points: (s, d), the points that the server holds and may show to everybody, or None.
     features: names of the d features in the order of the columns, so that no site has another; or None.
@@ -65,16 +66,16 @@ class PublicFacts:
         return sum(self.counts)
 
     @classmethod
-    def of(cls, federation: Federation, bound: float | None = None) -> PublicFacts:
+    def of(cls, federation: Federation, bound: float | None = None, *, bounded: bool = True) -> PublicFacts:
         """The public facts of a federation.
 
         Without a bound, the smallest power of two that no value exceeds is made public: that much of
-        the data is then known to all.
+        the data is then known to all.  bounded: False for an algorithm that needs none, so nobody looks.
         """
-        derived = bound is None
+        derived = bound is None and bounded
         if bound is None:
-            bound = power_of_two(federation.largest())
-        else:
+            bound = power_of_two(federation.largest()) if bounded else math.inf
+        elif bounded or bound != math.inf:
             check_bound(bound)
         return cls(
             federation.names,
@@ -235,6 +236,7 @@ class Capabilities:
 
     partial: whether clients may observe different features.
     counted: whether its plan says how many rows each client has; without, these numbers stay at home.
+    bounded: whether its plan needs a bound on values; without, nobody looks for the largest one.
     inner: the algorithm that it runs on points that it changed first, None of one that stands alone.
     policy: what the server may see (`secfc.coded.policy.Disclosure`), None where there is no such choice.
     membership: whose rows are whose (`secfc.coded.membership`), None where there is no such choice.
@@ -254,6 +256,7 @@ class Capabilities:
 
     partial: bool = False
     counted: bool = True
+    bounded: bool = True
     inner: Any = None
     policy: Any = None
     membership: Any = None

@@ -204,7 +204,8 @@ def prepare(
             raise InputError(f"bound={bound:g} with scaled features: their limit is the bound. Leave it out")
         bound = algorithm.bound
     with refuse_as_input():
-        public = replace(PublicFacts.of(points, bound), seed=start)
+        bounded = algorithm.capabilities.bounded
+        public = replace(PublicFacts.of(points, bound, bounded=bounded), seed=start)
         check_columns(algorithm, public)
     return Experiment(algorithm, points, public, seed, dropped)
 

@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import importlib
+import math
 import os
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from secfc.cli.shell.errors import bad_input
+from secfc.cli.shell.method import LedgerOptions
 from secfc.cli.shell.options import Whole, argument, command, names_of, option, refuse_options
 from secfc.cli.shell.outputs import check_output, write_picture
 from secfc.cli.shell.screen import Screen
-from secfc.cli.shell.settings import Overwriting, TextFiles
+from secfc.cli.shell.settings import EvaluateOption, Overwriting, TextFiles
+
+if TYPE_CHECKING:
+    from secfc.privacy.budget_file import LedgerTerms
 
 NUMBERS = ("n", "m", "d", "k", "t", "ell", "seed")
 WORDS = ("policy", "algorithm", "init")
@@ -71,7 +76,7 @@ def grid_axis(what: str) -> Any:
 
 
 @dataclass(frozen=True)
-class GridOptions(TextFiles):
+class GridOptions(TextFiles, LedgerOptions, EvaluateOption):
     """What `secfc grid` takes."""
 
     # fmt: off
@@ -133,6 +138,8 @@ def grid(context: click.Context, given: GridOptions) -> None:
     out, files = given.out, given.files
     if not files:
         refuse_options(context, [*names_of(TextFiles), "columns"], "{option} needs a FILE that it describes.")
+        refuse_options(context, ["evaluate", "ledger"], "{option} is of FILEs: mixtures are nobody's data.")
+    ledger = ledger_of(context, given)
     screen = Screen.stderr(given.quiet)
     with bad_input(OSError):
         for file in files:
@@ -145,23 +152,53 @@ def grid(context: click.Context, given: GridOptions) -> None:
         with reached, screen.show_count("Runs", total) as counted:
             rows = run(
                 out=out, files=files, jobs=jobs_of(given), preset=given.preset,
-                backend=given.backend, reading=reading_of(given), watch=counted, **axes,
+                backend=given.backend, reading=reading_of(given), watch=counted, evaluate=given.evaluate,
+                ledger=ledger, **axes,
             )  # fmt: skip
+    tell_total(rows, given)
     if not given.quiet:
         result_table(rows, axes, given.preset)
         if out is not None:
             click.echo(f"{len(rows)} rows in {out}: secfc plot {out} --x NAME --y ms_per_step")
+    if show_errors(rows):
+        context.exit(1)
+
+
+def show_errors(rows: list[dict[str, Any]]) -> int:
+    """How many rows failed, each error said once on stderr."""
     errors = Counter(row["error"] for row in rows if row["status"] != "ok")
     for error, count in errors.items():
         click.echo(f"Error: {count} of {len(rows)}: {error}", err=True)
-    if errors:
-        context.exit(1)
+    return errors.total()
 
 
 def axes_of(given: GridOptions) -> dict[str, Any]:
     """What varies, by name."""
     axes = {name: getattr(given, name) for name in (*NUMBERS, *WORDS)}
     return {name: values for name, values in axes.items() if values is not None} | dict(given.more)
+
+
+def ledger_of(context: click.Context, given: GridOptions) -> LedgerTerms | None:
+    """Where budgets are entered.  Raises UsageError for what is said of none."""
+    from secfc.privacy.budget_file import LedgerTerms
+
+    if given.ledger is None:
+        refuse_options(context, ["total_epsilon", "same_people"], "{option} needs --ledger FILE.")
+        return None
+    return LedgerTerms(given.ledger, given.total_epsilon, given.same_people)
+
+
+def tell_total(rows: list[dict[str, Any]], given: GridOptions) -> None:
+    """What all runs with a budget spent together on the people of the files, on stderr."""
+    spent = [row["epsilon_spent"] for row in rows if "epsilon_spent" in row]
+    if not spent or not given.files:
+        return
+    where = "" if given.ledger else " Enter them with --ledger FILE, so that a total holds over runs."
+    click.echo(
+        f"Note: {len(spent)} runs on these people spent epsilon = {math.fsum(spent):.4g} together, and all "
+        f"their deltas.{where}",
+        err=True,
+    )
 
 
 def reading_of(given: GridOptions) -> dict[str, Any]:

@@ -103,6 +103,11 @@ def threat_model(plan: FedDPPlan) -> tuple[tuple[str, str], ...]:
         ("Losses", f"a sum of fewer than {sums.least} of n = {sums.n} clients is refused"),
         ("Noise", noise),
         ("Clipping", f"rows longer than {plan.radius.value:.6g} are shortened to it ({plan.radius.source})"),
+        (
+            "Not said",
+            "how many rows were shortened, which no budget pays for; rows beyond that length and groups of "
+            "fewer rows than the noise count for less than others",
+        ),
     )
 
 
@@ -316,9 +321,10 @@ class FedDPKMeans:
 
     @property
     def capabilities(self) -> Capabilities:
-        """A promise, and that nobody learns how many rows a client has."""
+        """A promise, and that nobody learns how many rows a client has, or how large the largest value is."""
         return Capabilities(
             counted=False,
+            bounded=False,
             promise=lambda: Promise(self._total, self.neighbors),
             threshold=lambda clients: self.t,
             losses=lambda plan: int(plan.sums.losses),

@@ -39,6 +39,8 @@ from secfc.secure_sum.protocol import ToldDigests, contribute_vector
 
 Array = NDArray[Any]
 
+FAR = 2.0**20  # radii from the origin, beyond which no value is looked at
+
 
 class ClientStatistics:
     """One client's statistics, of rows (m_j, d) about the plan's origin; the caller's array stays as it is.
@@ -52,7 +54,11 @@ class ClientStatistics:
                 f"a client has {len(points)} rows, at most {MAX_ROWS} are summed exactly: split it"
             )
         self.plan = plan
-        self.rows = np.asarray(points, np.float64) - plan.origin
+        # A row this far out is clipped in any case.  Beyond, squares would leave the range of floats, and
+        # whether a run fails must not depend on one row.
+        far = FAR * plan.radius.value
+        inside = np.clip(np.asarray(points, np.float64), plan.origin - far, plan.origin + far)
+        self.rows = inside - plan.origin
         self.clipped, long = shorten_whole(self.rows * plan.scale, plan.reach)
         self.shortened: dict[str, tuple[int, int]] = {"rows": (int(long.sum()), len(long))}
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -10,8 +11,9 @@ from typing import Any
 from secfc.data.inputs import require_library
 from secfc.errors import InputError
 from secfc.grids.cells import Cell, cell_name, grid_cells
-from secfc.grids.measure import code_version, measure_cell
+from secfc.grids.measure import code_version, entering_cells, measure_cell
 from secfc.grids.rows import ResultFile, Row
+from secfc.privacy.budget_file import LedgerTerms
 
 Shown = Callable[[int, int, Row], None]
 
@@ -25,6 +27,8 @@ def grid(
     watch: Shown | None = None,
     backend: str | None = None,
     reading: Mapping[str, Any] | None = None,
+    evaluate: bool = False,
+    ledger: LedgerTerms | None = None,
     **axes: Any,
 ) -> list[Row]:
     """Run every combination of parameters.
@@ -46,6 +50,11 @@ def grid(
         Of joblib, as "dask" within `distributed.Client(...)`; it must reach `files` and have this package.
     reading
         Options of `Federation.from_files`.
+    evaluate
+        Whether rows of runs with a budget on files have cost, accuracy and labels' digest too, for which no
+        budget pays; of drawn data they always have.
+    ledger
+        Where all runs with a budget on files are entered, as one.
     **axes
         Parameters by name, a value or a list of values each: n, m, d, k, sigma, clusters_per_client of a
         mixture of Gaussians that is drawn (m points of d features, standard deviation sigma); algorithm
@@ -83,11 +92,15 @@ def grid(
     if jobs != 1 or backend is not None:
         require_library("jobs or backend of a grid", "grid")
     paths = tuple(str(Path(file).resolve()) for file in files)
-    for row in _measured(todo, paths, dict(reading or {}), jobs, backend):
-        kept.add([row])
-        found[row["cell"]] = row
-        if watch is not None:
-            watch(len(found), len(cells), row)
+    told, spent = dict(reading or {}), list[float]()
+    with entering_cells(todo, paths, told, ledger) as entered:
+        for row in _measured(todo, paths, told, jobs, backend, evaluate):
+            kept.add([row])
+            found[row["cell"]] = row
+            spent.append(row.get("epsilon_spent", math.inf if row["status"] != "ok" else 0.0))
+            if watch is not None:
+                watch(len(found), len(cells), row)
+        entered.cost = math.fsum(spent)
     return [found[cell_name(cell)] for cell in listed]
 
 
@@ -105,19 +118,24 @@ def all_cells(preset: str | None, axes: Mapping[str, Any], *, files: bool = Fals
 
 
 def _measured(
-    todo: Sequence[Cell], files: tuple[str, ...], reading: dict[str, Any], jobs: int, backend: str | None
+    todo: Sequence[Cell],
+    files: tuple[str, ...],
+    reading: dict[str, Any],
+    jobs: int,
+    backend: str | None,
+    evaluate: bool,
 ) -> Iterator[Row]:
     """The rows, as they come."""
     if jobs == 1 and backend is None:
         for cell in todo:
-            yield measure_cell(cell, files, reading)
+            yield measure_cell(cell, files, reading, evaluate=evaluate)
         return
     joblib: Any = importlib.import_module("joblib")
     if backend in (None, "loky"):  # numerical libraries in every process take one thread
         chosen = joblib.parallel_config(backend="loky", inner_max_num_threads=1)
     else:
         chosen = joblib.parallel_config(backend=backend)
-    work = [joblib.delayed(measure_cell)(cell, files, reading) for cell in todo]
+    work = [joblib.delayed(measure_cell)(cell, files, reading, evaluate=evaluate) for cell in todo]
     with chosen:
         try:
             rows: Iterable[Row] = joblib.Parallel(n_jobs=jobs, return_as="generator_unordered")(work)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import importlib.metadata
+import math
 import platform
 import time
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,8 @@ from secfc.errors import InputError
 from secfc.grids.cells import DATA, RUN, Cell, algorithm_class, cell_name
 from secfc.grids.rows import Row
 from secfc.metrics import accuracy, cost, labels_digest
+from secfc.privacy.budget_file import EnteredRun, LedgerTerms, RunRecord, entering_run, new_name
+from secfc.privacy.ledger import Promise
 from secfc.report.costs import count_rounds
 from secfc.report.data import in_row_order, pool_points
 from secfc.roles.exchange import SERVER
@@ -31,15 +34,24 @@ from secfc.roles.exchange import SERVER
 LOOP = ("distances", "compare", "deal", "assign", "blind")
 
 
-def measure_cell(cell: Cell, files: Sequence[str] = (), options: Mapping[str, Any] | None = None) -> Row:
-    """The row of a cell; of one that fails, its error.  options: of `Federation.from_files`."""
+def measure_cell(
+    cell: Cell,
+    files: Sequence[str] = (),
+    options: Mapping[str, Any] | None = None,
+    *,
+    evaluate: bool = False,
+) -> Row:
+    """The row of a cell; of one that fails, its error.  options: of `Federation.from_files`.
+
+    evaluate: whether figures of files that no budget pays for are in it.
+    """
     row: Row = {**cell, "cell": cell_name(cell), "code": code_version(), **machine_facts()}
     row["date"] = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
     try:
         federation = (
             draw_federation(cell) if not files else load_files(tuple(files), tuple((options or {}).items()))
         )
-        return {**row, "status": "ok", **run_figures(cell, federation)}
+        return {**row, "status": "ok", **run_figures(cell, federation, exact=evaluate or not files)}
     except (InputError, ValueError, OverflowError, secfc.ProtocolError) as error:
         return {**row, "status": "failed", "error": f"{type(error).__name__}: {error}"}
     except Exception as error:  # a fault of ours does not end a grid of hours; its place is kept
@@ -78,8 +90,47 @@ def make_algorithm(cell: Cell) -> Any:
     return build_algorithm(made, **own)
 
 
-def run_figures(cell: Cell, federation: Federation) -> Row:
-    """What a run took and came to."""
+def promised_budgets(cells: Sequence[Cell]) -> tuple[Promise, ...]:
+    """What these cells may spend, of those that have a budget.  Cells that cannot be made fail, and have
+    none.
+    """
+    found = []
+    for cell in cells:
+        with contextlib.suppress(InputError, ValueError, TypeError):
+            found.append(make_algorithm(cell).capabilities.promise())
+    return tuple(one for one in found if one is not None)
+
+
+@contextlib.contextmanager
+def entering_cells(
+    cells: Sequence[Cell], files: tuple[str, ...], options: Mapping[str, Any], ledger: LedgerTerms | None
+) -> Iterator[EnteredRun]:
+    """Within the body these cells may spend on the people of the files: one entry of a ledger for all.
+
+    Raises PrivacyError, OverBudget or InputError before anything is released.
+    """
+    promised = promised_budgets(cells) if files and ledger is not None else ()
+    if ledger is None or not promised:
+        yield EnteredRun()
+        return
+    if any(one.neighbors != promised[0].neighbors for one in promised):
+        raise InputError("cells under different neighbors: their costs do not add up. Give each a ledger")
+    budgets = [one.budget for one in promised]
+    run = RunRecord(
+        new_name(), time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), f"a grid of {len(promised)} runs",
+        math.fsum(b.epsilon for b in budgets), math.fsum(b.delta for b in budgets),
+    )  # fmt: skip
+    parties = load_files(files, tuple(options.items())).parties
+    with entering_run(ledger, run, promised[0].neighbors, parties) as entered:
+        yield entered
+
+
+def run_figures(cell: Cell, federation: Federation, *, exact: bool = True) -> Row:
+    """What a run took and came to.
+
+    exact: whether cost, accuracy and labels' digest of a run with a budget are told, for which it does not
+    pay.
+    """
     way = make_algorithm(cell)
     load_kernels(cell["algorithm"], cell.get("policy"), cell.get("init"))
     spent = {"cpu": time.process_time(), "wall": time.perf_counter()}
@@ -98,6 +149,10 @@ def run_figures(cell: Cell, federation: Federation) -> Row:
         "bytes": sum(e.nbytes for e in sent),
         "bytes_per_step": sum(e.nbytes for e in sent if e.phase in LOOP) / steps,
     }
+    if (promise := way.capabilities.promise()) is not None:
+        row["epsilon_spent"] = result.ledger.epsilon(promise.budget.delta)
+        if not exact:
+            return row
     points, labels = pool_points(federation, result).stacked(), in_row_order(result, result.labels)
     there = labels >= 0
     row["cost"] = cost(points[there], labels[there], result.k)

@@ -92,7 +92,12 @@ class CommonFeatures:
         """Those of the algorithm that say what its plan holds and what is spent."""
         can: Capabilities = self.algorithm.capabilities
         return Capabilities(
-            partial=True, counted=can.counted, inner=self.algorithm, promise=can.promise, account=self.account
+            partial=True,
+            counted=can.counted,
+            bounded=can.bounded,
+            inner=self.algorithm,
+            promise=can.promise,
+            account=self.account,
         )
 
     def __post_init__(self) -> None:

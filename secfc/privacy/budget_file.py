@@ -185,6 +185,59 @@ def exclusive_lock(path: Path) -> Iterator[None]:
         ) from None
 
 
+@dataclass(frozen=True)
+class LedgerTerms:
+    """Where a ledger is, what all runs in it may cost together, and whether the people are as before."""
+
+    path: Path
+    total: float | None = None
+    same_people: bool = False
+
+
+@dataclass
+class EnteredRun:
+    """A run that was entered.  cost: what it really cost, if that is known when it ends; after: how the
+    ledger stands then, in words.
+    """
+
+    cost: float | None = None
+    after: str = ""
+
+
+@contextmanager
+def entering_run(
+    terms: LedgerTerms, run: RunRecord, neighbors: Neighbors, parties: Iterable[Any]
+) -> Iterator[EnteredRun]:
+    """Within the body the run may release what it is entered with.  parties: whose rows it uses.
+
+    Raises PrivacyError, OverBudget or InputError before the body; InputError for a file that cannot be
+    written, or that has lost the entry.
+    """
+    path, done = terms.path, EnteredRun()
+    try:
+        with exclusive_lock(path):
+            book = BudgetLedger.read(path)
+            rows = (block for party in parties for _, block in party.blocks())
+            book = book.about(digest_of_rows(book.key, rows), neighbors, same_people=terms.same_people)
+            book.within(terms.total).enter_run(run).write()
+    except OSError as error:
+        raise InputError(
+            f"ledger {path}: {error.strerror or error}. Name a file that can be written"
+        ) from error
+    yield done
+    with exclusive_lock(path):
+        book = BudgetLedger.read(path)
+        if not any(one.name == run.name for one in book.runs):
+            raise InputError(f"ledger {path} has lost the entry of this run: {RESTORE}")
+        cost = run.epsilon if done.cost is None else min(done.cost, run.epsilon)
+        book = book.enter_run(replace(run, epsilon=cost, ended=True))
+        book.write()
+    epsilon, delta = book.spent()
+    runs = "1 run" if len(book.runs) == 1 else f"{len(book.runs)} runs"
+    of = "" if book.total is None else f" of {book.total:g}"
+    done.after = f"{runs} on these people: epsilon = {epsilon:.4g}{of} at delta = {delta:.3g} spent"
+
+
 def _checksum(said: dict[str, Any]) -> str:
     text = json.dumps({name: value for name, value in said.items() if name != "checksum"}, sort_keys=True)
     return hashlib.blake2b(text.encode(), digest_size=16, person=PERSON).hexdigest()

@@ -20,6 +20,7 @@ from secfc.cli.shell.errors import (
     caution_text,
     cautions_noted,
     cautions_told,
+    tell_notes,
 )
 from secfc.cli.shell.method import AskedOptions, ChosenAlgorithm, Method
 from secfc.cli.shell.screen import COMPILING, Screen, time_work
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from secfc.data.clusters import ClusterProfile
     from secfc.data.federation import Federation
     from secfc.data.resolution import Resolution
+    from secfc.privacy.budget_file import EnteredRun
     from secfc.report import Comparison, FloatComparison, Report
     from secfc.report.leakage import ServerFinding
     from secfc.roles.exchange import Exchange, PartyId
@@ -54,9 +56,11 @@ def make_public(federation: Federation, asked: AskedOptions, bound: float | None
     bound = asked.get("bound") if bound is None else bound
     if bound is None and not asked.settings.files:
         bound = 16.0
+    # Under a budget without a bound of its own nobody looks for the largest value.
+    bounded = not asked.noisy
     with bad_input(OverflowError), np.errstate(over="ignore"):
-        public = PublicFacts.of(federation, bound)
-        if not math.isfinite(public.bound):
+        public = PublicFacts.of(federation, bound, bounded=bounded)
+        if bounded and not math.isfinite(public.bound):
             raise OverflowError
     return public
 
@@ -117,7 +121,6 @@ def private_rows(asked: AskedOptions, t: int) -> tuple[Private, tuple[str, ...]]
     """
     from psu import Committee
     from psu.ristretto import require_libsodium
-    from secfc.cli.shell.errors import RefusedInput
     from secfc.coded.membership import SHARED_KEY, Private
 
     quota = asked["quota"]
@@ -445,6 +448,9 @@ def cluster_points(run: PreparedRun, screen: Screen, wall: dict[str, float]) -> 
     from secfc.pipeline import fit
 
     settings, prepared, witness = run.asked.settings, run.prepared, QueryRecorder()
+    promise, points = run.scaled.capabilities.promise(), prepared.raw
+    if promise is not None and (wide := promise.wide(points.n, points.m)):
+        tell_notes([wide])  # of how many rows there are, which no report says
     with (
         spending_budget(run.asked, run.algorithm, prepared.raw) as entered,
         screen.show_run(most_steps(run.algorithm), parts_of(run.plan)) as shown,
@@ -466,7 +472,7 @@ def cluster_points(run: PreparedRun, screen: Screen, wall: dict[str, float]) -> 
             )
         )  # fmt: skip
         if run.asked.get("ledger") is not None:
-            entered.settle(result, run.asked["delta"])
+            entered.cost = result.ledger.epsilon(run.asked["delta"])
     spent = (entered.after,) if entered.after else ()
     notes = (
         run.notes + spent + unlinked_hint(run.algorithm, result.plan, prepared.raw) + prepared.told(result)
@@ -526,58 +532,25 @@ def attack_as_server(
 ENTRY = "ledger-entry"
 
 
-class Entered:
-    """A run that was entered.  after: how the ledger stands when it has ended, in words."""
-
-    def __init__(self) -> None:
-        self.cost: float | None = None
-        self.after = ""
-
-    def settle(self, result: Clustering, delta: float) -> None:
-        """What the run cost, as its own ledger says."""
-        self.cost = result.ledger.epsilon(delta)
-
-
 @contextmanager
-def spending_budget(asked: AskedOptions, algorithm: Any, federation: Federation) -> Iterator[Entered]:
+def spending_budget(asked: AskedOptions, algorithm: Any, federation: Federation) -> Iterator[EnteredRun]:
     """Within the body the run may release what its budget pays for.  Does nothing without --ledger.
 
     Raises PrivacyError, OverBudget or InputError before anything is released.
     """
-    from secfc.privacy.budget_file import RESTORE, BudgetLedger, RunRecord, digest_of_rows, exclusive_lock
+    from secfc.privacy.budget_file import EnteredRun, LedgerTerms, RunRecord, entering_run
 
-    path, done, promised = asked.get("ledger"), Entered(), algorithm.capabilities.promise()
+    path, promised = asked.get("ledger"), algorithm.capabilities.promise()
     if path is None or promised is None:
-        yield done
+        yield EnteredRun()
         return
-    try:
-        with exclusive_lock(path):
-            book = BudgetLedger.read(path)
-            rows = (block for party in federation.parties for _, block in party.blocks())
-            data = digest_of_rows(book.key, rows)
-            book = book.about(data, promised.neighbors, same_people=asked["same_people"])
-            run = RunRecord(
-                name_of(asked.settings.checkpoint), datetime.now(UTC).isoformat(timespec="seconds"),
-                type(algorithm.capabilities.inner or algorithm).__name__, promised.budget.epsilon,
-                asked["delta"],
-            )  # fmt: skip
-            book.within(asked["total_epsilon"]).enter_run(run).write()
-    except OSError as error:
-        raise RefusedInput(
-            f"--ledger {path}: {error.strerror or error}. Name a file that can be written."
-        ) from error
-    yield done
-    with exclusive_lock(path):
-        book = BudgetLedger.read(path)
-        if not any(one.name == run.name for one in book.runs):
-            raise RefusedInput(f"--ledger {path} has lost the entry of this run: {RESTORE}.")
-        cost = run.epsilon if done.cost is None else min(done.cost, run.epsilon)
-        book = book.enter_run(RunRecord(run.name, run.began, run.what, cost, run.delta, ended=True))
-        book.write()
-    epsilon, delta = book.spent()
-    runs = "1 run" if len(book.runs) == 1 else f"{len(book.runs)} runs"
-    of = "" if book.total is None else f" of {book.total:g}"
-    done.after = f"{runs} on these people: epsilon = {epsilon:.4g}{of} at delta = {delta:.3g} spent"
+    run = RunRecord(
+        name_of(asked.settings.checkpoint), datetime.now(UTC).isoformat(timespec="seconds"),
+        type(algorithm.capabilities.inner or algorithm).__name__, promised.budget.epsilon, asked["delta"],
+    )  # fmt: skip
+    terms = LedgerTerms(path, asked["total_epsilon"], asked["same_people"])
+    with entering_run(terms, run, promised.neighbors, federation.parties) as entered:
+        yield entered
 
 
 def name_of(checkpoint: Path | None) -> str:

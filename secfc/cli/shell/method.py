@@ -234,7 +234,20 @@ class LloydSteps:
 
 
 @dataclass(frozen=True)
-class NoiseOptions:
+class LedgerOptions:
+    """A budget that lasts over runs."""
+
+    ledger: Path | None = option(metavar="FILE", group=PRIVACY, help=
+        "Remember in this file what runs on these data have spent, so that a budget lasts over runs: entered "
+        "before a run begins, and what it really cost in the end. A run that crashed counts in full.")
+    total_epsilon: float | None = option(None, Positive(), group=PRIVACY, help=
+        "With --ledger: what all runs may cost together, set once; a run beyond it is refused.")
+    same_people: bool = option(False, group=PRIVACY, help=
+        "With --ledger: these data are other rows of the same people, and what was spent goes on counting.")
+
+
+@dataclass(frozen=True)
+class NoiseOptions(LedgerOptions):
     """Differential privacy: the budget, and what else there is to say."""
 
     epsilon: float | None = option(None, Positive(), group=PRIVACY, common=True, help=
@@ -251,13 +264,6 @@ class NoiseOptions:
         "itself, and protects only what it publishes (feddp alone).")
     protect: str = option("point", ["point", "client"], group=PRIVACY, help=
         "What the noise hides: one data point, or all points of one client.")
-    ledger: Path | None = option(metavar="FILE", group=PRIVACY, help=
-        "Remember in this file what runs on these data have spent, so that a budget lasts over runs: entered "
-        "before a run begins, and what it really cost in the end. A run that crashed counts in full.")
-    total_epsilon: float | None = option(None, Positive(), group=PRIVACY, help=
-        "With --ledger: what all runs may cost together, set once; a run beyond it is refused.")
-    same_people: bool = option(False, group=PRIVACY, help=
-        "With --ledger: these data are other rows of the same people, and what was spent goes on counting.")
 # fmt: on
 
 

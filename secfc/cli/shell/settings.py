@@ -251,7 +251,20 @@ class ForOfficers:
 
 
 @dataclass(frozen=True)
-class Settings(DataFiles, Linked, Matching, Preparing, ForOfficers, Printing, Overwriting, Seeded):
+class EvaluateOption:
+    """What a simulation can tell and no budget pays for."""
+
+    # fmt: off
+    evaluate: bool = option(False, group=PRIVACY, help=
+        "With --epsilon: also report what the budget has not paid for, marked as that: cost, accuracy, "
+        "times, what a curious server could rebuild; with feddp also row counts and cluster sizes.")
+    # fmt: on
+
+
+@dataclass(frozen=True)
+class Settings(
+    DataFiles, Linked, Matching, Preparing, ForOfficers, Printing, Overwriting, Seeded, EvaluateOption
+):
     """What is asked whatever the algorithm; None is "choose for me".
 
     linkage: what the schema says (Linkage), None without.
@@ -260,9 +273,6 @@ class Settings(DataFiles, Linked, Matching, Preparing, ForOfficers, Printing, Ov
     k: Any = option(None, Clusters(), "-k", metavar="K", group=CLUSTERS, common=True, help=
         "Number of clusters, required with files; 2..12 chooses it among these, and auto among 1 to 20 or "
         "fewer, by the elbow of the costs.")
-    evaluate: bool = option(False, group=PRIVACY, help=
-        "With --epsilon: also report what the budget has not paid for, marked as that: cost, accuracy, "
-        "times, what a curious server could rebuild; with feddp also row counts and cluster sizes.")
     sealed: bool = option(False, group=RUN, help=
         "Encrypt and authenticate every message from party to party, as over a network. Changes no result.")
     checkpoint: Path | None = option(None, click.Path(file_okay=False, path_type=Path), metavar="DIR",

@@ -74,6 +74,16 @@ def test_what_does_not_fit_is_refused(files, arguments, message):
     assert message in " ".join(done.output.split())
 
 
+def test_budgets_that_promise_or_use_too_little_are_told_on_the_screen(files):
+    options = (*files, "-k", 3, "--algorithm", "feddp", "--server-file", "server.csv", "--noise", "server")
+    wide = run(*options, "--epsilon", 3, "--delta", 0.01, "--publish", "p.json")
+    assert "for 800 data points: a claim with delta above 1/800" in " ".join(wide.stderr.split())
+    assert "800" not in json.dumps(json.loads(Path("p.json").read_text())["notes"])
+    unused = run(*options, "--epsilon", 100, "--force")
+    assert unused.exit_code == 2
+    assert "epsilon=100: Gaussian noise of one party proves at most 24.31" in " ".join(unused.output.split())
+
+
 def test_labels_for_others_cost_beside_centers(files):
     more = ("--labels-epsilon", 2, "--ledger", "spent.json", "--total-epsilon", 5)
     done = run(*files, *FEDDP, "--server-file", "server.csv", *more)

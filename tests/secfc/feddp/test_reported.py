@@ -80,6 +80,7 @@ def test_a_report_tells_every_release_its_noise_and_what_was_assumed(data, noise
     for said in (
         "replace one data point: epsilon = 4",
         "rows longer than 1.5 are shortened to it (given)",
+        "how many rows were shortened, which no budget pays for",
         "a sum of fewer than 9 of n = 12 clients is refused",
         "t = 4: no 4 members together learn",
     ):

@@ -127,6 +127,38 @@ def test_what_is_there_is_not_run_again_and_half_a_line_is_dropped(tmp_path, mon
 
 
 @pytest.mark.nightly
+def test_runs_under_a_budget_on_files_are_one_entry_and_tell_nothing_that_is_not_paid_for(
+    tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    for name in "abc":
+        rows = rng.choice([-1.0, 1.0], (2000, 1)) + 0.1 * rng.normal(size=(2000, 2))
+        np.savetxt(f"{name}.csv", rows, delimiter=",", header="x,y", comments="")
+    asked = ("grid", "a.csv", "b.csv", "c.csv", "--algorithm", "feddp", "--k", 2, "--seed", "0..1",
+             "--set", "epsilon=2", "--set", "delta=1e-6", "--set", "bound=2")  # fmt: skip
+    entered = ("--ledger", "spent.json", "--total-epsilon", 5, "--out", "rows.jsonl")
+    done = run(*asked, *entered)
+    assert done.exit_code == 0, done.output
+    assert "2 runs on these people spent epsilon = 4 together" in " ".join(done.stderr.split())
+    for row in read_whole_rows(Path("rows.jsonl")):
+        assert row["epsilon_spent"] == pytest.approx(2, abs=1e-3)
+        assert not {"cost", "accuracy", "labels_digest"} & set(row)
+    book = json.loads(Path("spent.json").read_text())
+    assert [(one["what"], one["ended"]) for one in book["runs"]] == [("a grid of 2 runs", True)]
+    assert run(*asked, *entered).exit_code == 0  # both are there: nothing is spent
+    more = run(*asked, "--ledger", "spent.json")
+    assert more.exit_code == 2
+    assert "epsilon=4 after 4 of 1 earlier runs is more than the total of 5" in " ".join(more.stderr.split())
+    assert "cost" in json.loads(evaluated_row(asked))
+
+
+def evaluated_row(asked):
+    """The first row of a grid that may tell exact figures."""
+    assert run(*asked, "--evaluate", "--out", "more.jsonl", "--quiet").exit_code == 0
+    return Path("more.jsonl").read_text().splitlines()[0]
+
+
 @pytest.mark.parametrize("jobs", [2, 4])
 def test_rows_are_equal_but_for_times_whatever_runs_at_a_time(jobs):
     axes = {"n": [3, 4], "seed": [0, 1], **SMALL}
