@@ -20,7 +20,7 @@ import logging
 import ssl
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from http import HTTPStatus
@@ -291,16 +291,25 @@ class HubEnd:
 
 
 class Hub:
-    """runs: of every run, by its session, the public identities (32 bytes) of its parties."""
+    """runs: of every run, by its session, the public identities (32 bytes) of its parties.  revoked: those
+    that are not let in, whatever a run says.
+    """
 
     def __init__(self, runs: Mapping[str, Mapping[PartyId, bytes]]) -> None:
         self.runs = runs
-        self.counters, self.strangers = Counters(), Strangers()
+        self.counters, self.strangers, self.revoked = Counters(), Strangers(), set[bytes]()
         self._ends: dict[tuple[str, PartyId, PartyId], HubEnd] = {}
         self._pipes = ForwardingPipes(self._forwarded)
 
     def __repr__(self) -> str:
         return f"Hub({len(self.runs)} runs, {self.counters})"
+
+    def revoke_keys(self, keys: Collection[bytes]) -> None:
+        """Let nobody in with these identities any more, and cut the connections of whoever is there."""
+        self.revoked |= set(keys)
+        for (session, me, _), end in list(self._ends.items()):
+            if self.runs[session][me] in self.revoked:
+                end.socket.transport.abort()
 
     def held(self) -> int:
         """Bytes that wait here for parties that do not take them."""
@@ -392,7 +401,7 @@ class Hub:
             return None
         session, me, peer = parts
         keys = self.runs.get(session, {})
-        if me not in keys or peer not in keys or me == peer:
+        if me not in keys or peer not in keys or me == peer or keys[me] in self.revoked:
             return None
         nonce = SystemCoins().bytes(NONCE)
         with contextlib.suppress(TimeoutError, ConnectionClosed, InvalidSignature, TypeError):

@@ -4,21 +4,29 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import signal
 import ssl
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import click
 
+from secfc.cli.deploy.keys import read_notice
 from secfc.cli.deploy.logs import Page
 from secfc.cli.shell.errors import RefusedInput, bad_input
 from secfc.cli.shell.options import Whole, argument, command, option
 from secfc.cli.shell.verbosity import log_to_stderr
 from secfc.deploy.hub import Hub
+from secfc.deploy.reconnect import LOOK
 from secfc.deploy.runfile import RunFile
+from secfc.errors import InputError
 from secfc.logs import log_event
+
+# The folder beside a run file in which its operator puts what sites say of revoked keys, a file each.
+NOTICES = "notices"
 
 
 @dataclass(frozen=True)
@@ -41,7 +49,9 @@ class HubOptions(Page):
 def hub(given: HubOptions) -> None:
     """Forward what the parties of these runs say to each other: sealed, so that the hub can read nothing.
 
-    It keeps no state: end it and start it again, and the parties come back. Ctrl-C ends it.
+    It keeps no state: end it and start it again, and the parties come back. Ctrl-C ends it. Whoever has a key
+    that is revoked by a file in the folder "notices" beside a run file, as `secfc deploy keys revoke` writes
+    it, is not let in, and cut off; the folder is read again every second.
 
     \b
     Examples:
@@ -56,7 +66,34 @@ def hub(given: HubOptions) -> None:
         raise RefusedInput("two of the run files have the same session: `secfc deploy init` draws a new one.")
     allow_connections()
     with contextlib.suppress(asyncio.CancelledError):
-        asyncio.run(_serve(Hub(served), given.host, given.port, tls, given.page))
+        asyncio.run(_serve(Hub(served), given, tls))
+
+
+def take_revocations(hub: Hub, folders: Iterable[Path]) -> set[str]:
+    """Let nobody in whose key a notice in these folders revokes; what is wrong with others."""
+    revoked, faults = [], set()
+    for path in (path for folder in folders for path in folder.glob("*.json")):
+        try:
+            notice = read_notice(path)
+        except (InputError, OSError) as error:
+            faults.add(str(error))
+        else:
+            revoked += [notice.key] if notice.following is None else []
+    hub.revoke_keys(revoked)
+    return faults
+
+
+async def _wait_until(done: asyncio.Event, hub: Hub, folders: Collection[Path]) -> None:
+    """Take revocations again and again until the end; what is wrong with notices is told once."""
+    told: set[str] = set()
+    while not done.is_set():
+        faults = take_revocations(hub, folders) - told
+        for fault in faults:
+            log_event("deploy.hub", "no-notice", logging.WARNING, note=fault)
+        told |= faults
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(LOOK):
+                await done.wait()
 
 
 def allow_connections() -> None:
@@ -84,8 +121,8 @@ def _tls(certificate: Path | None, key: Path | None) -> ssl.SSLContext:
     return context
 
 
-async def _serve(hub: Hub, host: str, port: int, tls: ssl.SSLContext | None, page: int | None) -> None:
-    done = asyncio.Event()
+async def _serve(hub: Hub, given: HubOptions, tls: ssl.SSLContext | None) -> None:
+    host, port, page, done = given.host, given.port, given.page, asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         with contextlib.suppress(NotImplementedError):  # where signals reach no loop
             asyncio.get_running_loop().add_signal_handler(number, done.set)
@@ -97,7 +134,7 @@ async def _serve(hub: Hub, host: str, port: int, tls: ssl.SSLContext | None, pag
             with log_to_stderr():
                 log_event("deploy", "listens", note=f"The hub listens: {scheme}://{name}:{address[1]}")
                 async with _numbers(hub, page):
-                    await done.wait()
+                    await _wait_until(done, hub, {path.parent / NOTICES for path in given.runs})
                 log_event("deploy", "ends", note="The hub ends")
     except OSError as error:
         where = f"--host {host} --port {port}" + ("" if page is None else f" --page {page}")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 import ssl
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -13,6 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from secfc.cli.deploy.keys import make_private
 from secfc.cli.deploy.logs import Log, Page, with_metrics_page
 from secfc.cli.deploy.readiness import check_bound, check_resources, prepare_kernels
 from secfc.cli.deploy.record import decision_exchange, failures_recorded, keep_consents, sign_terms
@@ -112,7 +112,7 @@ def take_part_as(given: PartyOptions, name: str) -> None:
             f"this run goes over NVIDIA FLARE ({site.url}): its job starts this command. Fit this site's "
             "startup kit with `secfc deploy flare-kit`, start it, and submit the job of `secfc deploy flare`."
         )
-    os.umask(0o077)
+    make_private()
     with failures_recorded(site, name, lambda: failure_digest(site)):
         take_part(given, site, way, name)
 
@@ -286,7 +286,8 @@ def waiting_of(site: LoadedSite, log: Log) -> dict[str, Any]:
     patience = waiting.patience * (1.5 if site.file.party == SERVER else 1.0)
     return {
         "arrival": waiting.arrival, "watch": log.peer, "patience": patience, "rejoin": waiting.rejoin,
-        "pulse": waiting.pulse, "resuming": site.journal.exists(), "suspend": True, "without": site.without,
+        "pulse": waiting.pulse, "resuming": site.journal.exists(), "suspend": True,
+        "without": site.still_without,
     }  # fmt: skip
 
 

@@ -60,6 +60,12 @@ class KeyOptions:
     # fmt: on
 
 
+def make_private() -> None:
+    """Let files that this command makes be their owner's alone, and give the process its mask back then."""
+    before = os.umask(0o077)
+    click.get_current_context().call_on_close(lambda: os.umask(before))
+
+
 @command(KeyOptions)
 def key(given: KeyOptions) -> None:
     """Make a site's key in FILE, if it is not there; show what the others need of it.
@@ -171,7 +177,7 @@ class Keyring:
     @classmethod
     def read(cls, path: Path) -> Keyring:
         """Raises InputError."""
-        os.umask(0o077)
+        make_private()
         with bad_input(OSError):
             return cls(path.parent, SiteFile.read(path))
 

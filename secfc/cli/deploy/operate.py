@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import click
 
+from secfc.cli.deploy.keys import make_private
 from secfc.cli.deploy.record import decided_without, kept_decisions, sign_decision
 from secfc.cli.deploy.run_file import build_run, spare_sentence, spared_clients
 from secfc.cli.deploy.site import LoadedSite
@@ -52,7 +52,7 @@ def go_on(given: GoOnOptions) -> None:
     Example:
       secfc deploy go-on site.toml --without h1
     """
-    os.umask(0o077)
+    make_private()
     site = LoadedSite.read(given.site)
     names, me = tuple(dict.fromkeys(given.without or ())), site.file.party
     if not names:
@@ -131,7 +131,7 @@ def abort_run(given: SiteArgument) -> None:
     Example:
       secfc deploy abort site.toml
     """
-    os.umask(0o077)
+    make_private()
     site = LoadedSite.read(given.site)
     if not site.journal.exists():
         raise RefusedInput("no run is under way here: there is nothing to abort.")

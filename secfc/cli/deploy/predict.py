@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import click
 
 from secfc.cli.deploy.join import CarrierOptions, problems_told
+from secfc.cli.deploy.keys import make_private
 from secfc.cli.deploy.logs import Log
 from secfc.cli.deploy.readiness import prepare_kernels
 from secfc.cli.deploy.results import MODEL, label_by_centers, load_model_part, scale_new_rows
@@ -57,7 +57,7 @@ def predict(given: LabelOptions) -> None:
     Example:
       secfc deploy predict site.toml next-month.csv --out labels.csv
     """
-    os.umask(0o077)
+    make_private()
     new, out, force = given.new, given.out, given.force
     place = LoadedSite.read(given.site)
     path = place.file.results / MODEL if given.model is None else given.model

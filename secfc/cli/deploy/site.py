@@ -187,6 +187,11 @@ class LoadedSite:
         """Where a party that runs says what it does: lines for people."""
         return self.journal.with_suffix(".status")
 
+    def still_without(self) -> tuple[str, ...]:
+        """Clients that a run which goes on is to do without.  Raises InputError once a key of the run file is revoked."""
+        self.known_keys.refuse(self.run.identities, begun=True)
+        return self.without()
+
     def without(self) -> tuple[str, ...]:
         """Clients that this site was told to go on without."""
         try:

@@ -15,6 +15,7 @@ from field.secrets.channels import Identity
 from secfc.algorithm import PublicFacts
 from secfc.deploy.hub import Hub
 from secfc.deploy.rendezvous import NotAdmitted, meet_at_hub, take_part_at_hub
+from secfc.errors import InputError
 from secfc.pipeline import seal_roles
 from secfc.roles.exchange import SERVER, Exchange
 from secfc.roles.messages import Hello
@@ -162,6 +163,43 @@ def test_who_cannot_prove_who_it_is_is_not_admitted_and_disturbs_nobody():
 
     asyncio.run(run())
     assert middle.counters.refused == 6
+
+
+def test_who_has_a_revoked_key_is_cut_off_and_not_let_in_again():
+    def waits(peer):
+        yield Exchange({}, (peer,), round=1)
+
+    async def run(revoked):
+        middle = hub("a", "b", "c")
+        async with middle.serving() as server:
+            url = url_of(server)
+            waiting = asyncio.gather(*(party(waits(q), url, p, (q,)) for p, q in ("ab", "ba")))
+            while middle.counters.pairs < 2:
+                await asyncio.sleep(0.01)
+            middle.revoke_keys([KEYS[revoked].public])
+            with pytest.raises(NotAdmitted if revoked == "a" else TimeoutError):
+                await asyncio.wait_for(waiting, 3 if revoked == "a" else 0.5)
+
+    asyncio.run(run("a"))
+    asyncio.run(run("c"))  # nobody else is
+
+
+def test_who_is_told_that_a_key_is_revoked_ends_at_once():
+    def waits():
+        yield Exchange({}, ("b",), round=1)
+
+    def told():
+        raise InputError("a key is revoked")
+
+    async def run():
+        async with hub("a", "b").serving() as server:
+            url = url_of(server)
+            other = asyncio.create_task(party(hears("a"), url, "b", ("a",)))
+            with pytest.raises(InputError, match="revoked"):
+                await asyncio.wait_for(party(waits(), url, "a", ("b",), without=told), 5)
+            other.cancel()
+
+    asyncio.run(run())
 
 
 def test_a_peer_that_never_comes_is_named():

@@ -13,11 +13,15 @@ pytest.importorskip("websockets")
 
 from field import SeededCoins
 from field.secrets.channels import Identity
+from secfc.cli.deploy.hub import take_revocations
+from secfc.cli.deploy.join import waiting_of
+from secfc.cli.deploy.logs import Log
 from secfc.cli.deploy.site import LoadedSite
 from secfc.cli.shell.program import main
 from secfc.deploy import keys
 from secfc.deploy.audit_log import verify_chain
 from secfc.deploy.floors import BelowFloor
+from secfc.deploy.hub import Hub
 from secfc.deploy.keys import (
     KeyNotice,
     KnownKeys,
@@ -92,7 +96,6 @@ def test_an_operator_puts_a_key_under_a_passphrase_changes_it_and_takes_it_away(
     assert say("key", path) == (0, first)  # the second command typed shows it, and asks for nothing
     phrase = tmp_path / "phrase"
     phrase.write_text(f"{PHRASE}\n")
-    phrase.chmod(0o644)
     code, said = say("key", path, "--passphrase", SECFC_PASSPHRASE_FILE=str(phrase), SECFC_NEW_PASSPHRASE="2")
     assert (code, "may be read by others: a passphrase is its owner's alone" in said) == (2, True)
     phrase.chmod(0o600)
@@ -282,6 +285,37 @@ def test_a_key_that_was_stolen_is_revoked_everywhere_and_its_owner_goes_on_with_
     assert [json.loads(line)["what"] for line in data.splitlines()] == ["rotate", "revoke", "join"]
     code, said = say("audit", "show", folder / "audit.jsonl")
     assert (code, "is followed by" in said, "is revoked" in said) == (0, True, True), said
+
+
+def test_a_party_that_runs_hears_of_a_revoked_key_and_a_hub_of_its_notice(three):
+    rotate(three, "site-0")
+    out, notices = three.folder / "revoked.json", three.folder / "notices"
+    old = three.run.identities["site-0"]
+    asked = waiting_of(LoadedSite.read(site_of(three, "site-1")), Log.open("site-1").__enter__())["without"]
+    assert asked() == ()
+    assert say("keys", "revoke", site_of(three, "site-0"), "--key", old.hex(), "--out", out)[0] == 0
+    assert asked() == ()  # which nobody told it
+    assert say("keys", "learn", site_of(three, "site-1"), out)[0] == 0
+    with pytest.raises(InputError, match="which is revoked"):
+        asked()
+    hub = Hub({"run": three.run.identities})
+    assert (take_revocations(hub, [notices]), hub.revoked) == (set(), set())  # there is no such folder
+    notices.mkdir()
+    (notices / "a.json").write_text("{")
+    out.rename(notices / "b.json")
+    (fault,) = take_revocations(hub, [notices])
+    assert (hub.revoked, "a.json is no notice of a key" in fault) == ({old}, True)
+
+
+def test_a_command_makes_its_own_files_private_and_no_others(three):
+    before = os.umask(0o022)
+    try:
+        rotate(three, "site-0")
+        for name in ("next.key", "keys.jsonl", "audit.jsonl"):
+            assert (three.folder / "site-0" / name).stat().st_mode & 0o777 == 0o600
+        assert os.umask(0o022) == 0o022
+    finally:
+        os.umask(before)
 
 
 def test_a_record_that_goes_on_under_a_key_that_nobody_announced_is_found(three):
