@@ -188,7 +188,10 @@ class LoadedSite:
         return self.journal.with_suffix(".status")
 
     def still_without(self) -> tuple[str, ...]:
-        """Clients that a run which goes on is to do without.  Raises InputError once a key of the run file is revoked."""
+        """Clients that a run which goes on is to do without.
+
+        Raises InputError once a key of the run file is revoked.
+        """
         self.known_keys.refuse(self.run.identities, begun=True)
         return self.without()
 
