@@ -72,7 +72,7 @@ ROOMS = {
     "secfc.disclosure": "secfc.remedies field.secrets field.ring secfc.roles "
     "secfc.privacy secfc.kmeans secfc.coded secfc.disclosure.decoded secfc.disclosure.compare "
     "secfc.disclosure.dealerless secfc.disclosure.noise secfc.disclosure.owner_labels",
-    "secfc.coded_kmeans": f"secfc.errors secfc.remedies field.kernels {FIELD} field.compare psu secfc.roles "
+    "secfc.coded_kmeans": f"secfc.errors secfc.remedies {FIELD} field.compare psu secfc.roles "
     "secfc.data secfc.privacy secfc.algorithm secfc.run_summary secfc.kmeans secfc.attacks secfc.coded "
     "secfc.disclosure secfc.disclosure.checked secfc.disclosure.compare secfc.disclosure.owner_labels",
     "secfc.pipeline": "secfc.errors field.secrets secfc.roles secfc.data secfc.privacy secfc.transport "

@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 from field.cached import cached_property
 from field.code.rows import cluster_sizes
 from field.ring.quantize import FRACTION, Quantizer, round_centers, rounded_weights
-from field.ring.uint128 import UInt128
 from field.secrets.coins import Coins
 from secfc.algorithm import Capabilities, Clustering, Driver, PartyOutcome, PublicFacts, join_outcomes
 from secfc.coded.parameters import Quantization
@@ -99,17 +98,11 @@ class PlainModel:
         self, federation: Federation, *, coins: Callable[[PartyId], Coins], drive: Driver
     ) -> list[Array]:
         """Nearest centers of new points: one (m_j,) int32 array a client.  Nobody says anything."""
-        from field.kernels import scalar as kernels
-
-        labels, sums, sizes = [], self.sums, self.sizes
+        sums, sizes = self.sums, self.sizes
         if self.fraction is not None:
             sums, sizes = round_centers(sums, sizes, self.fraction), rounded_weights(sizes, self.fraction)
-        for party in federation.parties:
-            points = self.quantizer(party.read(), owner=f"client {party.name!r}")
-            high, low = np.empty((2, len(sizes), len(points)), np.uint64)
-            kernels.plain_distances(points, sums, sizes, high, low)
-            labels.append(UInt128(high, low).nearest(sizes))
-        return labels
+        points = (self.quantizer(p.read(), owner=f"client {p.name!r}") for p in federation.parties)
+        return [PlainSource(own).label_points(sums, sizes) for own in points]
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ from typing import Any, Protocol, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from field.cached import cached_property
 from field.code.rows import cluster_sizes
 from field.ring.quantize import round_centers, rounded_weights
 from field.ring.uint128 import UInt128
@@ -107,19 +108,10 @@ def run_divisive_seeding(source: PlainSource | RoundedSource, moves: Callable[[i
                 answer = source.price_clusters(now, c)
 
 
-def nearest_of_all(points: Array, sums: Array, stand: Array) -> Array:
-    """The nearest of centers (m,) int32; as `PlainSource.center_clusters`."""
-    from field.kernels import scalar as kernels
-
-    high, low = np.empty((2, len(stand), len(points)), np.uint64)
-    kernels.plain_distances(points, np.ascontiguousarray(sums), stand, high, low)
-    return UInt128(high, low).nearest(stand)
-
-
 def nearest_step(source: PlainSource | RoundedSource, labels: Array, c: int) -> Array:
     """The nearest of c centers (m,) int32."""
-    return nearest_of_all(
-        source.points, *source.center_clusters(source.sum_clusters(labels, c), cluster_sizes(labels, c))
+    return source.label_points(
+        *source.center_clusters(source.sum_clusters(labels, c), cluster_sizes(labels, c))
     )
 
 
@@ -129,7 +121,7 @@ def split_in_halves(source: PlainSource | RoundedSource, labels: Array, directio
     centers, stand = source.center_clusters(source.sum_clusters(labels, c), cluster_sizes(labels, c))
     aside = stand[:, None] * directions.astype(np.int64)
     both = np.stack([centers + aside, centers - aside], axis=1).reshape(2 * c, -1)
-    return nearest_of_all(source.points, both, np.repeat(stand, 2))
+    return source.label_points(both, np.repeat(stand, 2))
 
 
 def union_gains(
@@ -223,11 +215,6 @@ class Source(Protocol):
     def separate_points(self, labels: Array, k: int, factor: int) -> Role[Array]:
         """The center whose factor-fold squared distance is at most every other's, or -1: (m,) int32."""
         ...
-
-
-def step_from_distances(scaled: UInt128, labels: Array, k: int) -> Step:
-    """The step that distances (k, m) decide."""
-    return Step(scaled.nearest(cluster_sizes(labels, k)), scaled.within(labels))
 
 
 def halves_from_distances(pairs: UInt128, labels: Array, c: int) -> Array:
@@ -366,28 +353,97 @@ def lloyd(labels: Array, k: int, max_iter: int, source: Source) -> Role[Trace]:
     return Trace(k, tuple(history), step.within, bool(np.array_equal(step.labels, labels)))
 
 
+# Fewer values (m d) take single steps of milliseconds as it is.
+FEW_VALUES = 1 << 17
+
+
+def sum_members(points: Array, labels: Array, k: int) -> Array:
+    """Integer sums (k, d) int64 of labeled points (m, d); -1 is no label."""
+    from field.kernels import scalar as kernels
+
+    sums = np.zeros((k, points.shape[1]), np.int64)
+    kernels.sum_points(points, labels, sums)
+    return sums
+
+
+def distances_to_centers(points: Array, centers: Array, stand: Array) -> UInt128:
+    """Exact sum_f (c_hf - s_h x_if)**2 for centers (k, d) that are sums of s_h points each: (k, m)."""
+    from field.kernels import scalar as kernels
+
+    high, low = np.empty((2, len(stand), len(points)), np.uint64)
+    kernels.plain_distances(points, np.ascontiguousarray(centers), stand, high, low)
+    return UInt128(high, low)
+
+
 class PlainSource:
     """Steps over integer points (m, d) that one party holds: needs no messages."""
 
     def __init__(self, points: Array) -> None:
         self.points = points
+        # What the last step led to, with sums (k, d) and sizes (k,), which the next one begins with.
+        self._last: tuple[Array, Array, Array] | None = None
+
+    @cached_property
+    def tiles(self) -> Array | None:
+        """The points as `field.kernels.labeling` has them; None if they are too few to gain, or too large."""
+        from field.kernels import labeling
+
+        largest = labeling.largest_value(self.points) if self.points.size >= FEW_VALUES else 2**63
+        # The squares of all points add up within an int64.
+        fits = largest < labeling.LARGEST and self.points.size * largest**2 < 2**63
+        return labeling.tile_rows(self.points, largest) if fits else None
+
+    @cached_property
+    def squares(self) -> Array:
+        """The squared norm of every point, exact where there are tiles: (m, 1) int64."""
+        return np.asarray(np.einsum("ij,ij->i", self.points, self.points)[:, None])
 
     def sum_clusters(self, labels: Array, k: int) -> Array:
         """Integer sums of every cluster: (k, d) int64."""
-        from field.kernels import scalar as kernels
-
-        sums = np.zeros((k, self.points.shape[1]), np.int64)
-        kernels.sum_points(self.points, labels, sums)
-        return sums
+        return sum_members(self.points, labels, k)
 
     def scaled(self, labels: Array, k: int) -> UInt128:
         """Exact sum_f (S_hf - s_h x_if)**2: (k, m)."""
-        from field.kernels import scalar as kernels
+        return distances_to_centers(self.points, self.sum_clusters(labels, k), cluster_sizes(labels, k))
 
-        sums = self.sum_clusters(labels, k)
-        high, low = np.empty((2, k, len(self.points)), np.uint64)
-        kernels.plain_distances(self.points, sums, cluster_sizes(labels, k), high, low)
-        return UInt128(high, low)
+    def label_points(
+        self, centers: Array, stand: Array, labels: Array | None = None, *totals: Array
+    ) -> Array:
+        """The nearest of centers as of `center_clusters`, ties to the lowest, none that stands for no point.
+
+        (m,) int32, in place of labels (m,) if given; totals: their sums (k, d) and sizes (k,), which follow.
+        Both only where there are tiles.
+        """
+        from field.kernels.labeling import CenterFilter, label_tiles
+
+        def decide(rows: Array) -> Array:
+            return distances_to_centers(rows, centers, stand).nearest(stand)
+
+        if self.tiles is None or not stand.any():
+            return decide(self.points)
+        new = np.full(len(self.points), -1, np.int32) if labels is None else labels
+        label_tiles(
+            self.tiles, CenterFilter.of(centers, stand[:, None], np.flatnonzero(stand), decide), new, *totals
+        )
+        return new
+
+    def move_points(
+        self, labels: Array, k: int, center: Callable[[Array, Array], tuple[Array, Array]]
+    ) -> Step:
+        """The step from labels (m,) to the centers that `center` makes of sums and sizes of k clusters."""
+        if self._last is None or self._last[0] is not labels or len(self._last[2]) != k:
+            self._last = labels, self.sum_clusters(labels, k), cluster_sizes(labels, k)
+        _, sums, sizes = self._last
+        centers, stand = center(sums, sizes)
+        if self.tiles is None or not stand.any():
+            found = distances_to_centers(self.points, centers, stand)
+            return Step(found.nearest(stand), found.within(labels))
+        squares = sum_members(self.squares, labels, k)[:, 0].astype(object)
+        c, own, s, n = (x.astype(object) for x in (centers, sums, stand, sizes))
+        within = s * s * squares - 2 * s * (c * own).sum(axis=1) + n * (c * c).sum(axis=1)
+        totals = sums.copy(), sizes.astype(np.int64)
+        self._last = self.label_points(centers, stand, labels.astype(np.int32), *totals), *totals
+        return Step(self._last[0], tuple(within.tolist()))
 
     def pairs(self, labels: Array, c: int) -> UInt128:
         """Exact scaled distances of each point to both halves of its cluster: (2, m)."""
@@ -398,7 +454,7 @@ class PlainSource:
         return UInt128(high, low)
 
     def take_step(self, labels: Array, k: int, moved: int | None = None) -> Role[Step]:
-        return _nobody(step_from_distances(self.scaled(labels, k), labels, k))
+        return _nobody(self.move_points(labels, k, self.center_clusters))
 
     def draw_points(self, labels: Array, k: int, draw: Callable[[UInt128], Array]) -> Role[Array]:
         return _nobody(draw(self.scaled(labels, k)))
@@ -552,10 +608,9 @@ class RoundedSource:
         return self.center_clusters(self.sum_clusters(labels, k), cluster_sizes(labels, k))
 
     def take_step(self, labels: Array, k: int, moved: int | None = None) -> Role[Step]:
-        centers, stand = self.centers(labels, k)
-        found = distances_to_rounded(self.plain.points, centers, stand)
-        within = scaled_costs(found.within(labels), cluster_sizes(labels, k), self.fraction)
-        return _nobody(Step(found.nearest(stand), within))
+        step = self.plain.move_points(labels, k, self.center_clusters)
+        within = scaled_costs(step.within or (), cluster_sizes(labels, k), self.fraction)
+        return _nobody(Step(step.labels, within))
 
     def draw_points(self, labels: Array, k: int, draw: Callable[[UInt128], Array]) -> Role[Array]:
         """Distances to single points are exact."""
@@ -566,7 +621,7 @@ class RoundedSource:
         centers, stand = self.centers(labels, 2 * c)
         for h, own in cluster_members(labels, c):
             pair = slice(2 * h, 2 * h + 2)
-            near = distances_to_rounded(self.plain.points[own], centers[pair], stand[pair]).nearest(
+            near = distances_to_centers(self.plain.points[own], centers[pair], stand[pair]).nearest(
                 stand[pair]
             )
             # With an empty half points stay where they are.
@@ -589,7 +644,7 @@ class RoundedSource:
 
     def separate_points(self, labels: Array, k: int, factor: int) -> Role[Array]:
         centers, stand = self.centers(labels, k)
-        return _nobody(distances_to_rounded(self.plain.points, centers, stand).separated(stand, factor))
+        return _nobody(distances_to_centers(self.plain.points, centers, stand).separated(stand, factor))
 
     def grow_clusters(self, moves: Callable[[int], Moves]) -> Role[Array]:
         return _nobody(run_divisive_seeding(self, moves))
@@ -601,6 +656,9 @@ class RoundedSource:
     def sum_clusters(self, labels: Array, k: int) -> Array:
         return self.plain.sum_clusters(labels, k)
 
+    def label_points(self, centers: Array, stand: Array) -> Array:
+        return self.plain.label_points(centers, stand)
+
     def center_clusters(self, sums: Array, sizes: Array) -> tuple[Array, Array]:
         return round_centers(sums, sizes, self.fraction), rounded_weights(sizes, self.fraction)
 
@@ -611,7 +669,7 @@ class RoundedSource:
 
     def price_clusters(self, labels: Array, c: int) -> tuple[Fraction, ...]:
         centers, stand = self.centers(labels, c)
-        within = distances_to_rounded(self.plain.points, centers, stand).within(labels)
+        within = distances_to_centers(self.plain.points, centers, stand).within(labels)
         return scaled_costs(within, cluster_sizes(labels, c), self.fraction)
 
     def gains_of_pairs(self, labels: Array, k: int, pairs: Array) -> tuple[Fraction, ...]:
@@ -634,15 +692,6 @@ def gains_of_squares(squares: Sequence[int], sizes: Array, fraction: int) -> tup
     )
 
 
-def scaled_costs(within: Sequence[int], sizes: Array, fraction: int) -> tuple[Fraction, ...]:
+def scaled_costs(within: Sequence[int | Fraction], sizes: Array, fraction: int) -> tuple[Fraction, ...]:
     """Sums of squared distances in steps of the grid, of clusters of sizes (k,), as of `Step.within`."""
     return tuple(Fraction(w * s * s, 4**fraction) for w, s in zip(within, sizes.tolist(), strict=True))
-
-
-def distances_to_rounded(points: Array, centers: Array, stand: Array) -> UInt128:
-    """Exact sum_f (c_hf - s_h x_if)**2 for centers that stand for s_h points each, 0 or 2**q: (k, m)."""
-    from field.kernels import scalar as kernels
-
-    high, low = np.empty((2, len(stand), len(points)), np.uint64)
-    kernels.plain_distances(points, centers, stand, high, low)
-    return UInt128(high, low)
