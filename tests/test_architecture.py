@@ -50,7 +50,8 @@ ROOMS = {
     "secfc.feddp": "secfc.errors secfc.remedies field.secrets field.ring secfc.roles secfc.data "
     "secfc.privacy secfc.algorithm secfc.run_summary secfc.kmeans secfc.secure_sum secfc.attacks",
     "secfc.federated.columns": "secfc.errors secfc.data secfc.algorithm",
-    "secfc.federated.model": "secfc.errors field.secrets field.ring secfc.roles secfc.data secfc.algorithm",
+    "secfc.federated.model": "secfc.errors field.kernels field.secrets field.ring secfc.roles secfc.data "
+    "secfc.algorithm",
     "secfc.overlap": f"secfc.errors {FIELD} secfc.roles secfc.data secfc.algorithm secfc.run_summary "
     "secfc.federated.columns secfc.federated.model",
     "secfc.federated": "secfc.errors field.secrets field.ring secfc.roles secfc.data secfc.algorithm "

@@ -233,17 +233,31 @@ def largest_value(points: Array) -> int:
     return max(-int(points.min(initial=0)), int(points.max(initial=0)))
 
 
+def tile_kind(largest: int) -> type[np.signedinteger[Any]]:
+    """The type of tiles whose rows do not exceed this in absolute value, below LARGEST."""
+    return np.int16 if largest < 2**15 else np.int32
+
+
 def tile_rows(points: Array, largest: int | None = None) -> Array:
     """Integer rows (m, d) below LARGEST as tiles (count, d, TILE), int16 if they fit, filled up with zeros.
 
     largest: what no row exceeds in absolute value, None to look.
     """
-    if largest is None:
-        largest = largest_value(points)
-    kind = np.int16 if largest < 2**15 else np.int32
+    kind = tile_kind(largest_value(points) if largest is None else largest)
     tiles = np.zeros((-(-len(points) // TILE), points.shape[1], TILE), kind)
     _fill_tiles(points, tiles)
     return tiles
+
+
+@compiled()
+def sum_tiles(tiles: Any, labels: Any, sums: Any, counts: Any) -> None:
+    """Adds the rows to sums (k, d) and counts (k,) int64 by labels (m,) in [-1, k)."""
+    for i in range(labels.size):
+        h, tile, at = labels[i], i // TILE, i % TILE
+        if h >= 0:
+            counts[h] += 1
+            for f in range(tiles.shape[1]):
+                sums[h, f] += np.int64(tiles[tile, f, at])
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +20,13 @@ from secfc.data.party import Party
 from secfc.errors import Caution, InputError
 from secfc.roles.exchange import PartyId
 
+if TYPE_CHECKING:  # kernels are loaded when rows are labeled
+    from field.kernels.labeling import CenterFilter
+
 Array = NDArray[Any]
+
+# Fewer values (m d) are labeled in milliseconds by doubles.
+FEW_VALUES = 1 << 17
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -161,6 +167,17 @@ class KnownCenters:
         """Clusters with points somewhere and a value on every feature: (k,)."""
         return np.asarray(self.there & (self.counts > 0).all(axis=1))
 
+    def filter_centers(self) -> CenterFilter | None:
+        """What labels rows by these centers, exactly; None where none is offered."""
+        from field.kernels.labeling import CenterFilter
+
+        offered = np.flatnonzero(self.complete_clusters)
+        if not len(offered):
+            return None
+        return CenterFilter.of(
+            self.sums, self.counts, offered, lambda rows: nearest_complete(rows, self, offered)
+        )
+
     @property
     def means(self) -> Array:
         """Centers in integer steps, as floats: (k, d), NaN where there is none."""
@@ -200,6 +217,20 @@ def nearest_offered(points: Array, known: KnownCenters) -> Array:
     offered = np.flatnonzero(known.complete_clusters)
     if not len(offered):
         return np.full(len(points), -1, np.int32)
+    if points.size < FEW_VALUES:
+        return nearest_complete(points, known, offered)
+    from field.kernels.labeling import LARGEST, label_tiles, largest_value, tile_rows
+
+    largest, filtered = largest_value(points), known.filter_centers()
+    if largest >= LARGEST or filtered is None:
+        return nearest_complete(points, known, offered)
+    labels = np.full(len(points), -1, np.int32)
+    label_tiles(tile_rows(points, largest), filtered, labels)
+    return labels
+
+
+def nearest_complete(points: Array, known: KnownCenters, offered: Array) -> Array:
+    """The nearest of offered centers, one at least, by doubles and integers: (m,) int32."""
     centers = known.means[offered]
     scores, slack = _scores(points, centers)
     possible = scores - slack <= (scores + slack).min(axis=1, keepdims=True)

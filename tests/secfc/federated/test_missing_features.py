@@ -12,6 +12,7 @@ import secfc
 from secfc.algorithm import PublicFacts
 from secfc.attacks.views import View
 from secfc.errors import Caution, FaultyServer, InputError, SuspectedParties, TooFewReplies
+from secfc.federated import model
 from secfc.federated.algorithm import FederatedLloyd
 from secfc.federated.model import KnownCenters, nearest_offered, possible_sums, sums_of
 from secfc.kmeans.starts import GivenLabels
@@ -132,6 +133,9 @@ def test_the_filter_never_decides_wrongly(seed, shift, d):
         for row in points
     ]  # fmt: skip
     assert nearest_offered(points, known).tolist() == exact
+    with pytest.MonkeyPatch.context() as patch:  # as many rows have it: where they are no larger, by tiles
+        patch.setattr(model, "FEW_VALUES", 1)
+        assert nearest_offered(points, known).tolist() == exact
 
 
 @pytest.mark.parametrize("most", [3, 2**40])
