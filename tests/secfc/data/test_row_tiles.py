@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from field.kernels.labeling import CenterFilter
-from secfc.data import tiled_rows
-from secfc.data.tiled_rows import TiledRows
+from secfc.data import row_tiles
+from secfc.data.row_tiles import RowTiles
 from secfc.errors import InputError
 
 
@@ -25,10 +25,10 @@ def blocks_of(rows, sizes):
 @pytest.mark.parametrize("held", [0, 1 << 20])
 @pytest.mark.parametrize("m", [1, 256, 1500])
 def test_steps_are_those_of_rows_in_memory(monkeypatch, held, m):
-    monkeypatch.setattr(tiled_rows, "BATCH", 512)
+    monkeypatch.setattr(row_tiles, "BATCH", 512)
     rng = np.random.default_rng(m)
     rows = rng.integers(-99, 100, (m, 3))
-    tiled = TiledRows(blocks_of(rows, (100, 700, 1)), rows.shape, 99, held=held)
+    tiled = RowTiles(blocks_of(rows, (100, 700, 1)), rows.shape, 99, held=held)
     assert (tiled._file is None) == bool(held)
     labels = rng.integers(-1, 4, m).astype(np.int8)
     sums, counts = tiled.sum_rows(labels, 4)
@@ -53,7 +53,7 @@ def test_steps_are_those_of_rows_in_memory(monkeypatch, held, m):
 def test_a_scratch_file_has_no_name_and_is_its_owners(tmp_path, monkeypatch):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     rows = np.zeros((300, 2), np.int64)
-    tiled = TiledRows([(0, rows)], rows.shape, 1, held=0)
+    tiled = RowTiles([(0, rows)], rows.shape, 1, held=0)
     found = os.fstat(tiled._file.fileno())
     assert stat.S_IMODE(found.st_mode) == 0o600
     assert found.st_size == 2 * 256 * 2 * 2
@@ -75,4 +75,4 @@ def test_a_full_disk_is_said_with_a_remedy(monkeypatch):
 
     monkeypatch.setattr("tempfile.TemporaryFile", lambda **how: Full())
     with pytest.raises(InputError, match=r"no room for 1 MiB .* set TMPDIR"):
-        TiledRows([(0, np.zeros((256, 3000), np.int64))], (256, 3000), 1, held=0)
+        RowTiles([(0, np.zeros((256, 3000), np.int64))], (256, 3000), 1, held=0)

@@ -11,7 +11,7 @@ import os
 import tempfile
 import weakref
 from collections.abc import Iterable, Iterator
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,7 +25,7 @@ HELD_BYTES = 1 << 28  # of tiles in memory; more are in a scratch file
 BATCH = 1 << 17  # rows that are looked at together, a multiple of TILE
 
 
-class TiledRows:
+class RowTiles:
     """Integer rows (m, d), in batches of BATCH.
 
     blocks: pairs of the first row and integers (b, d), all rows in order, of at most `largest`, below
@@ -48,7 +48,7 @@ class TiledRows:
         self._buffer = np.empty((min(BATCH, -(-shape[0] // TILE) * TILE) // TILE, *self._tile), kind)
         count = -(-shape[0] // TILE)
         self._tiles = np.empty((count, *self._tile), kind) if count * self._bytes <= held else None
-        self._file: IO[bytes] | None = None
+        self._file: Any = None
         if self._tiles is None:
             self._file = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115 - as long as these rows
             weakref.finalize(self, self._file.close)
@@ -60,10 +60,9 @@ class TiledRows:
                 self._write(tiles)
 
     def __repr__(self) -> str:
-        return f"TiledRows(shape={self.shape})"
+        return f"RowTiles(shape={self.shape})"
 
     def _write(self, tiles: Array) -> None:
-        assert self._file is not None
         left = memoryview(tiles.data).cast("B")
         try:
             while left:
@@ -86,7 +85,6 @@ class TiledRows:
             if self._tiles is not None:
                 yield rows, self._tiles[at : at + count]
                 continue
-            assert self._file is not None
             tiles = self._buffer[:count]
             left, place = memoryview(tiles.data).cast("B"), at * self._bytes
             while left:
