@@ -259,7 +259,8 @@ class ComputingParty:
             yield from talk.finish_check()
             yield from feed(talk.step - 1)
 
-        shares = yield from play_games(match, spoken, games, talk, fed)
+        threads = begun.measured.rows.threads
+        shares = yield from play_games(match, spoken, games, talk, fed, threads)
         yield from talk.finish_check()
         yield from conclude_words(spoken, talk)
         hidden = spoken.keys.hide(match.context, shares)

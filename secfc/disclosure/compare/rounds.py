@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from numpy.typing import NDArray
 
 from field.compare.correlated_randomness import NEXT, PartyRandomness
 from field.compare.dealer_protocol import Moves, combine_openings
-from field.kernels.compiling import split_range
+from field.kernels.compiling import run_parallel, split_range
 from field.ring.basis import Basis
 from secfc.coded.messages import Corrections, MaskedBits, MissingMessages, RequestCorrections
 from secfc.coded.policy import DistanceOracle
@@ -207,15 +208,16 @@ def play_games(
     games: Mapping[int, Moves],
     talk: SpokenExchanges,
     feed: Callable[[], Role[None]] | None = None,
+    threads: int = 1,
 ) -> Role[dict[int, Any]]:
     """The results of the parts that I play, of whose words nothing is left to check by others.
 
-    feed: has the next portion of corrections ready, where there are several.  Raises SuspectedParties if what
-    the committee said does not fit.
+    feed: has the next portion of corrections ready, where there are several.  threads: of the processor, for
+    parts that move at the same time.  Raises SuspectedParties if what the committee said does not fit.
     """
     told: Array | None = None
     while True:
-        said, results = play_parts(games, told)
+        said, results = play_parts(games, told, threads)
         if results:
             return results
         if feed is not None and next(iter(said.values())) is NEXT:
@@ -238,14 +240,22 @@ def conclude_words(spoken: CommitteeWords, talk: SpokenExchanges) -> Role[None]:
         spoken.conclude((yield from talk.exchange(to_all(others, spoken.digests()), PartDigests)))
 
 
-def play_parts(games: Mapping[int, Moves], told: Array | None) -> tuple[dict[int, Array], dict[int, Array]]:
+def play_parts(
+    games: Mapping[int, Moves], told: Array | None, threads: int
+) -> tuple[dict[int, Array], dict[int, Array]]:
     """What each part opens next, given what was opened last; or, at the end, its share of the result."""
-    said, shares = dict[int, Array](), dict[int, Array]()
-    for q, game in games.items():
+
+    def play_one(game: Moves) -> tuple[bool, Array]:
         try:
-            said[q] = game.send(told)
+            return False, game.send(told)
         except StopIteration as done:
-            shares[q] = done.value
+            return True, done.value
+
+    moves = run_parallel([partial(play_one, game) for game in games.values()], threads)
+    said, shares = (
+        {q: value for q, (ended, value) in zip(games, moves, strict=True) if ended is which}
+        for which in (False, True)
+    )
     return said, shares
 
 

@@ -11,6 +11,7 @@ from scipy import stats
 
 import secfc
 from field.code.masking import PairKeys
+from field.kernels.compiling import run_parallel
 from field.ring.basis import MERSENNE_61, Basis
 from field.secrets.coins import SeededCoins
 from secfc.algorithm import PublicFacts
@@ -26,17 +27,20 @@ from secfc.coded.queries import Operation
 from secfc.coded_kmeans.adversary_view import DecodedView
 from secfc.data.inputs import build_algorithm, with_parameters
 from secfc.disclosure import AssignmentsOnly
+from secfc.disclosure.compare import rounds
 from secfc.disclosure.compare.client import ComparisonClient
 from secfc.disclosure.compare.computing_party import ComputingParty
 from secfc.errors import FaultyClient, FaultyServer, TooFewReplies
 from secfc.kmeans.bisecting import Bisecting
 from secfc.kmeans.starts import CenterSeparation, GivenLabels, KMeansPlusPlus, RandomLabels, RandomPoints
 from secfc.roles.exchange import SERVER
-from secfc.transport.wire import over_wire
+from secfc.transport.simulate import simulate
+from secfc.transport.wire import encode, over_wire
 from tests import small
 from tests.nightly import by_night
 from tests.secfc.queries import altered, query
 from tests.secfc.rowtest import with_rowtest
+from tests.secfc.transport.test_wire import roles_of
 from tests.small import same_runs
 
 N, T, STEPS = 9, 2, 3
@@ -543,3 +547,23 @@ def test_coins_are_reproducible_and_change_no_label():
     bits = [[e.body.words.tobytes() for e in f.transcript.envelopes if e.kind == "MaskedBits"] for f in fits]
     assert bits[0] == bits[1] != bits[2]
     assert same_runs(fits[0], fits[2])
+
+
+def test_parts_that_move_at_the_same_time_say_what_they_say_one_after_the_other(monkeypatch):
+    federation, spread = small.federation(5, 60), []
+
+    def counted(tasks, threads):
+        spread.append(min(threads, len(tasks)))
+        return run_parallel(tasks, threads)
+
+    def said(threads):
+        way = secfc.SecFC(k=3, threshold=1, max_iter=2, runtime=secfc.Runtime(threads=threads))
+        run = simulate(roles_of(way, federation), keep_bodies=True)
+        return [(e.round, e.sender, e.recipient, encode(e.body)) for e in run.transcript.envelopes]
+
+    monkeypatch.setattr(rounds, "run_parallel", counted)
+    one = said(1)
+    assert set(spread) == {1}
+    spread.clear()
+    assert said(2) == one
+    assert set(spread) == {2}
