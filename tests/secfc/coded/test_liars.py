@@ -7,7 +7,7 @@ from functools import partial
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import secfc
@@ -26,6 +26,7 @@ from secfc.roles.exchange import ITERATE, SERVER
 from secfc.roles.messages import Contributors, Hello
 from secfc.transport import wire
 from secfc.transport.simulate import simulate
+from tests.nightly import trials
 from tests.secfc.lying import saying
 from tests.secfc.transport.test_wire import over_sockets, roles_of
 from tests.small import clustered, same_runs
@@ -708,7 +709,7 @@ def campaigns(draw):
 
 
 @given(campaigns())
-@settings(max_examples=40, deadline=None)
+@trials(15, nightly=100)
 def test_whatever_planned_liars_do_labels_are_exact_and_no_honest_client_is_named(campaign):
     liars, t, ell, n, lies, blind, seed = campaign
     rng = np.random.default_rng(seed)

@@ -5,7 +5,7 @@ from functools import partial
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
@@ -26,6 +26,7 @@ from secfc.kmeans.starts import GivenLabels, RandomLabels, RandomPoints
 from secfc.roles.exchange import ITERATE, SERVER, STRIDE
 from secfc.transport.wire import over_wire
 from tests import small
+from tests.nightly import trials
 from tests.secfc.queries import altered, query
 from tests.small import same_runs
 
@@ -65,7 +66,7 @@ def moved_of(question):
 # --- exactness -----------------------------------------------------------------------------------
 
 
-@settings(deadline=None, max_examples=20)
+@trials(10, nightly=100)
 @given(
     st.sampled_from([(1, 3, 1), (2, 5, 1), (1, 5, 2), (1, 2, 0)]), st.integers(1, 9), st.integers(1, 4),
     st.integers(0, 2**20), st.sampled_from(["server", "client", "nobody"]),

@@ -235,7 +235,9 @@ def test_a_bound_on_clusters_buys_a_finer_scale_and_is_enforced_at_its_edge():
 def test_threads_change_no_result(policy):
     points = np.random.default_rng(9).normal(size=(1200, 7))
     federation = secfc.Federation.from_arrays(np.array_split(points, 5))
-    algorithm = secfc.SecFC(k=5, threshold=secfc.Threshold(1, 2), max_iter=6, disclosure=policy)
+    algorithm = secfc.SecFC(
+        k=4, threshold=secfc.Threshold(1, 2), init=RandomPoints(), max_iter=2, disclosure=policy
+    )
     one, two = (
         secfc.fit(
             with_parameters(algorithm, threads=t),

@@ -21,6 +21,7 @@ from secfc.cli.deploy.record import decided_without
 from secfc.cli.shell.program import main
 from secfc.data.model_file import ModelFile
 from secfc.deploy.keys import create_key_file
+from tests.nightly import by_night
 from tests.secfc.deploy.sites import QUICK, blobs, sites
 
 pytestmark = pytest.mark.deployment
@@ -370,7 +371,7 @@ def test_quotas_add_up_over_runs_and_resuming_grants_nothing_twice(tmp_path, nur
 
 @pytest.mark.parametrize(("change", "why"), [
     (lambda text: text.replace("t = 1", "t = 2"), "options.t is 2 here and 1 there"),
-    (lambda text: text.replace("k = 3", "k = 4"), "k is 4 here and 3 there"),
+    *by_night((lambda text: text.replace("k = 3", "k = 4"), "k is 4 here and 3 there")),
 ])  # fmt: skip
 def test_another_run_file_is_named_to_all_at_once(tmp_path, nursery, change, why):
     with sites(tmp_path, ROWS, k=3, options=BASE, nursery=nursery) as run:

@@ -5,7 +5,7 @@ from functools import partial
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
@@ -37,7 +37,7 @@ from secfc.roles.exchange import SERVER
 from secfc.transport.simulate import simulate
 from secfc.transport.wire import encode, over_wire
 from tests import small
-from tests.nightly import by_night
+from tests.nightly import by_night, trials
 from tests.secfc.queries import altered, query
 from tests.secfc.rowtest import with_rowtest
 from tests.secfc.transport.test_wire import roles_of
@@ -97,7 +97,7 @@ def test_labels_in_blocks_of_rows_are_those_of_plaintext(policy, k, t, n, m, mon
     assert (opened[0] > opened[1]) == (m >= 128)
 
 
-@settings(deadline=None, max_examples=25)
+@trials(12, nightly=100)
 @given(
     st.sampled_from([(1, 2, 2), (1, 3, 2), (2, 5, 1), (1, 4, 1), (1, 2, 0)]), st.integers(0, 2),
     st.integers(1, 16), st.integers(1, 4), st.integers(0, 4), st.integers(0, 2**20), st.booleans(),

@@ -1,5 +1,6 @@
 """The security argument names exactly the messages that runs under each policy send."""
 
+import functools
 import re
 from pathlib import Path
 
@@ -38,6 +39,7 @@ def kinds(tree):
     return set().union({key for key in tree if isinstance(key, str) and key[0].isupper()}, *inner)
 
 
+@functools.cache
 def sent(policy, membership=None, threshold=1, **options):
     """What a run sends; nothing falls silent and there is one start."""
     points = np.random.default_rng(0).normal(size=(30, 2))

@@ -14,7 +14,7 @@ from secfc.disclosure.owner_labels.client import OwnerLabelsClient
 from secfc.kmeans.loop import PlainSource, lloyd
 from secfc.kmeans.starts import GivenLabels, KMeansPlusPlus, RandomPoints
 from secfc.roles.exchange import SERVER, run_alone
-from tests.nightly import trials
+from tests.nightly import short, trials
 from tests.secfc.coded.test_membership import overlapping
 from tests.secfc.disclosure.test_final_labels import federation
 
@@ -78,6 +78,7 @@ def shared(monkeypatch):
 # --- exactness -----------------------------------------------------------------------------------
 
 
+@trials(12, nightly=100)
 @given(
     st.integers(1, 3), st.integers(1, 2), st.integers(0, 2), st.integers(1, 70), st.integers(1, 4),
     st.integers(1, 12), st.integers(0, 2**16), st.booleans(), st.booleans(), st.booleans(),
@@ -112,15 +113,15 @@ def test_labels_are_exact_at_every_step(k, dealer, shared):
     ("t", "ell", "dealer"), [(1, 1, SERVER), (1, 2, "client-1"), (2, 1, SERVER), (1, 1, None)]
 )
 def test_of_restarts_the_cheapest_is_told_to_owners(t, ell, dealer):
-    data, starts = federation(2 * (ell + t) + 1, 80, 3), RandomPoints()
+    data, starts = federation(2 * (ell + t) + 1, 50, 3), RandomPoints()
     kinds = []
-    for seed in range(3):
-        result = run(data, k=4, t=t, ell=ell, n_init=4, init=starts, max_iter=5, dealer=dealer, seed=seed)
+    for seed in range(short(2, nightly=3)):
+        result = run(data, k=4, t=t, ell=ell, n_init=3, init=starts, max_iter=4, dealer=dealer, seed=seed)
         plain = secfc.Lloyd(
             k=4,
-            n_init=4,
+            n_init=3,
             init=starts,
-            max_iter=5,
+            max_iter=4,
             quantization=secfc.Quantization(scale=float(result.plan.scale)),
             disclosure=OwnLabels(),
         )

@@ -5,7 +5,7 @@ import re
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
@@ -30,7 +30,7 @@ from secfc.kmeans.bisecting import Bisecting
 from secfc.kmeans.elbow import Elbow
 from secfc.kmeans.starts import CenterSeparation, GivenLabels, KMeansPlusPlus, RandomLabels, RandomPoints
 from secfc.roles.exchange import SERVER
-from tests.nightly import by_night
+from tests.nightly import by_night, trials
 from tests.secfc.queries import altered
 from tests.small import federation, same_runs
 
@@ -54,7 +54,7 @@ def fit(way, data, seed=0, **options):
 # --- exactness -----------------------------------------------------------------------------------
 
 
-@settings(deadline=None, max_examples=15)
+@trials(8, nightly=100)
 @given(
     st.sampled_from([(1, 2, 2), (2, 5, 1), (1, 4, 1), (1, 2, 0)]), st.integers(1, 9), st.integers(1, 4),
     st.integers(0, 4), st.integers(0, 2**20), st.booleans(), st.sampled_from([None, 1.0, 7.0]),

@@ -27,8 +27,9 @@ def test_the_noise_that_is_told_of_centers_is_that_of_centers(data, shrunk):
     way = FedDPKMeans(
         3, 2.0, 1e-6, start=ServerLloyds(), steps=1, variant=replace(OURS, shrunk=shrunk), bound=1.5
     )
+    few = Federation.from_arrays(np.array_split(data.stacked(), 4), server_points=data.server_points)
     found = [
-        secfc.fit(way, data, seed=0, coins=lambda party, i=i: SeededCoins(i, party)).details.server
+        secfc.fit(way, few, seed=0, coins=lambda party, i=i: SeededCoins(i, party)).details.server
         for i in range(24)
     ]
     moved = np.array([one.centers for one in found])

@@ -33,7 +33,7 @@ from secfc.kmeans.starts import STARTS, CenterSeparation, KMeansPlusPlus
 from secfc.metrics import cost
 from secfc.privacy import Bound, Budget
 from secfc.roles.exchange import SERVER
-from tests.nightly import short
+from tests.nightly import by_night, short, trials
 from tests.oracles import field as reference
 from tests.secfc.queries import altered, query
 from tests.small import grid, on_grid, same_runs
@@ -311,8 +311,8 @@ def test_kmeans_plus_plus_takes_the_best_of_a_few_points():
 @given(cases)
 def test_kmeans_plus_plus_chooses_k_different_points(case):
     m, d, reach, k, seed = case
-    for trials in (None, 1, 9):
-        labels = drawn(grid(m, d, seed, reach), min(k, m), seed, KMeansPlusPlus(trials))
+    for drawings in (None, 1, 9):
+        labels = drawn(grid(m, d, seed, reach), min(k, m), seed, KMeansPlusPlus(drawings))
         assert sorted(labels[labels >= 0].tolist()) == list(range(min(k, m)))
 
 
@@ -399,8 +399,10 @@ COMPARED = {
 }
 
 
-@pytest.mark.parametrize("way", [*DISTANCES, *COMPARED])
-@pytest.mark.parametrize("n_init", [1, 3])
+@pytest.mark.parametrize(("way", "n_init"), [
+    *((way, 1) for way in [*DISTANCES, *COMPARED]), ("masked", 2), ("dealt by the server", 2),
+    *by_night(*((way, 3) for way in [*DISTANCES, *COMPARED])),
+])  # fmt: skip
 def test_labels_equal_those_of_plaintext_at_every_step(way, n_init):
     policy, more = (DISTANCES | COMPARED)[way]
     for seed in range(short(1, nightly=3)):
@@ -422,6 +424,7 @@ def test_labels_equal_those_of_plaintext_at_every_step(way, n_init):
         assert secure.cost == (None if way in COMPARED and n_init == 1 else plain.cost)
 
 
+@trials(10, nightly=100)
 @given(cases, st.integers(1, 2))
 def test_small_runs_are_exact_with_ties_and_duplicates(case, n_init):
     m, d, reach, k, seed = case

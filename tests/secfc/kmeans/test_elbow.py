@@ -10,7 +10,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import secfc
@@ -25,6 +25,7 @@ from secfc.kmeans.loop import PlainSource, all_pairs
 from secfc.privacy import Bound, Budget
 from secfc.report import plot_curve
 from secfc.roles.exchange import SERVER
+from tests.nightly import trials
 from tests.secfc.queries import altered
 from tests.small import grid, on_grid
 
@@ -302,7 +303,7 @@ def test_a_single_cluster_that_is_chosen_of_shared_labels_is_no_fault_of_the_ser
 
 
 @given(cases, st.integers(1, 2), st.sampled_from(["distances", "dealt by the server"]))
-@settings(max_examples=15)
+@trials(8, nightly=100)
 def test_small_runs_are_exact_with_ties_and_duplicates(case, n_init, policy):
     m, d, reach, seed = case
     data = on_grid(5, max(m, 5), d, seed)

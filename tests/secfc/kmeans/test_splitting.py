@@ -22,7 +22,7 @@ from secfc.kmeans.loop import PlainSource, lloyd
 from secfc.kmeans.splitting import Splitting, SplitTree
 from secfc.metrics import cost
 from secfc.roles.exchange import SERVER, run_alone
-from tests.nightly import trials
+from tests.nightly import by_night, trials
 from tests.secfc.coded.test_membership import overlapping
 from tests.secfc.disclosure.test_final_labels import federation
 from tests.secfc.queries import altered
@@ -259,7 +259,7 @@ def test_what_is_opened_tells_no_row_from_another():
 
 def test_gains_leave_clients_in_shares_that_are_uniform():
     firsts = []
-    for seed in range(12):
+    for seed in range(6):
         result, _ = both(federation(5, 40, 2, seed % 2), k=3, seed=seed)
         p = result.plan.code.basis.primes[0]
         shares = [e.body.values[0] for e in result.transcript.envelopes if e.kind == "CodedGains"]
@@ -307,7 +307,7 @@ def test_hidden_owners_have_the_labels_of_plaintext():
 )
 def test_members_may_go_while_a_start_is_drawn(kind, turn):
     """Whoever takes a member's place takes all steps again, and no step leads elsewhere."""
-    data, told = federation(6, 70, 3), []
+    data, told = federation(6, 40, 3), []
 
     def faults(e):
         if e.kind == kind and e.recipient == "client-0":
@@ -315,13 +315,13 @@ def test_members_may_go_while_a_start_is_drawn(kind, turn):
         gone = len(told) > turn and "client-0" in (e.sender, e.recipient)
         return () if gone else (e,)
 
-    result, plain = both(data, k="2..6", n_init=2, faults=faults)
+    result, plain = both(data, k="2..4", n_init=2, faults=faults)
     assert len(told) > turn
     assert_same(result, plain, slice(1, None))
 
 
 @pytest.mark.parametrize("kind", ["SizeShare", "LloydStepQuery", "SplitQuery", "SplitGainQuery"])
-@pytest.mark.parametrize("nth", [0, 2, 5])
+@pytest.mark.parametrize("nth", [0, *by_night(2, 5)])
 def test_a_client_that_misses_a_message_of_a_start_blames_nobody(kind, nth):
     data, seen = federation(5, 60, 2), []
 

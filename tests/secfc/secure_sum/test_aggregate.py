@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import secfc
@@ -37,7 +37,7 @@ from secfc.secure_sum.protocol import (
     share_vector,
 )
 from secfc.transport.simulate import deliver_all, simulate
-from tests.nightly import by_night, short
+from tests.nightly import by_night, short, trials
 
 
 def names(n):
@@ -81,7 +81,7 @@ def run(plan, vectors, faults=deliver_all, sums=1, keep_bodies=False, dealing=No
     return done.results[SERVER], done
 
 
-@settings(deadline=None, max_examples=40)
+@trials(15, nightly=100)
 @given(
     st.integers(3, 12), st.integers(1, 9), st.integers(0, 2**32), st.sampled_from([1, 2**20, 2**45, 2**61])
 )
@@ -96,7 +96,7 @@ def test_the_sum_is_the_plain_sum(n, length, seed, bound):
         assert total.clients == plan.clients
 
 
-@settings(deadline=None, max_examples=20)
+@trials(10, nightly=100)
 @given(st.integers(3, 8), st.integers(1, 9), st.integers(0, 2**32))
 def test_a_sum_is_the_same_without_shares_of_public_zeros(n, length, seed):
     rng = np.random.default_rng(seed)
