@@ -22,8 +22,11 @@ k-FED and the optimum are not private.  Initial centers of theirs, continued by 
 these rows show what such a start would be worth.
 
 SecFC with noise on its distances releases labels and centers, so it needs no server's points beside the
-radius.  Its clients send one another noise, so a silo's are gathered at 5 sites, which changes no data point;
-and protecting clients needs at most 100 of them.
+radius; it is played up to epsilon 1024 unless epsilons are given.  Its clients send one another noise, so a
+silo's are gathered at 5 sites, which changes no data point; and protecting clients needs at most 100 of them.
+
+A second table has labels: how many are right, who has them, and first the most that any release of labels
+allows to be right (`secfc.privacy.mechanisms.RandomizedResponse`).
 """
 
 from __future__ import annotations
@@ -39,7 +42,17 @@ import numpy as np
 
 import secfc
 from benchmarks.common import Row, run_grid, show
-from benchmarks.dp_methods import ABLATION, DELTA, METHODS, SPLITS, USUAL, NotPrivate, Problem
+from benchmarks.dp_methods import (
+    ABLATION,
+    BY_POINT,
+    DELTA,
+    METHODS,
+    SPLITS,
+    USUAL,
+    NotPrivate,
+    Problem,
+    most_right,
+)
 from benchmarks.server_points import EMPLOYMENT, load_census, load_vectors, server_side_mixture
 from secfc.metrics import accuracy
 
@@ -56,10 +69,12 @@ REFERENCE = {
 
 
 def cells(setting: Row, epsilons: tuple[float, ...], methods: tuple[str, ...], seeds: int) -> Iterator[Row]:
-    """The grid: one cell a data seed, method and epsilon."""
+    """The grid: one cell a data seed, method and epsilon; none given: the setting's, and those beyond."""
     for seed in range(seeds):
         for method in methods:
-            for epsilon in (None,) if isinstance(METHODS[method], NotPrivate) else epsilons:
+            way = METHODS[method]
+            asked = epsilons or (*EPSILONS[setting["setting"]], *way.beyond)
+            for epsilon in (None,) if isinstance(way, NotPrivate) else asked:
                 yield {"script": "dp", **setting, "method": method, "epsilon": epsilon, "seed": seed}
 
 
@@ -153,6 +168,36 @@ def summary(rows: list[Row]) -> Iterator[list[str]]:
         ]  # fmt: skip
 
 
+def right_labels(rows: list[Row]) -> tuple[list[str], list[list[str]]]:
+    """Head and lines of labels that are right, in %, by total epsilon, and who has them; the bound first.
+
+    Right is the best match with the true classes, so without privacy the optimum's.  The bound is on labels
+    that others see, whoever computes them, where one data point is replaced.
+    """
+    found: dict[str, dict[float | None, list[float]]] = {}
+    for row in rows:
+        if row["accuracy"] is not None:
+            by = found.setdefault(row["cell"]["method"], {})
+            by.setdefault(row["cell"]["epsilon"], []).append(row["accuracy"])
+    columns = sorted({e for by in found.values() for e in by if e is not None})
+    if not columns:
+        return [], []
+    k = rows[0]["cell"]["k"]
+    lines = [
+        [
+            "at most, whatever is released",
+            "everybody",
+            *(f"{100 * most_right(e, k):.1f}" for e in columns),
+            "",
+        ]
+    ]
+    for method, by in found.items():
+        right = {e: f"{100 * np.median(part):.1f}" for e, part in by.items()}
+        each = [right.get(e, "") for e in columns]
+        lines.append([method, METHODS[method].reader, *each, right.get(None, "")])
+    return ["method", "who has them", *(f"{e:g}" for e in columns), "no noise"], lines
+
+
 def steps(rows: list[Row]) -> Iterator[list[str]]:
     """Noise, signal-to-noise ratio and clipped share of every step, medians over runs."""
     groups: dict[tuple[Any, ...], list[tuple[Row, Row]]] = {}
@@ -195,20 +240,21 @@ def main(
     data: Path | None, chosen: str, out: Path | None,
 ) -> None:  # fmt: skip
     """Run the grid and print excess costs, and what every step released at what noise."""
+    unit = protect or PROTECTED[setting]
     if not methods:
-        methods = USUAL
+        methods = tuple(m for m in USUAL if unit == "data point" or m not in BY_POINT)
         if ablation:
             methods = tuple(ABLATION)
         if pareto:
             methods = ("ours", *SPLITS)
     mixture = setting in ("silo", "device")
     fixed = {
-        "setting": setting, "unit": protect or PROTECTED[setting], "k": k,
+        "setting": setting, "unit": unit, "k": k,
         "chosen": "" if mixture else chosen,
         "clients": clients or (100 if setting == "silo" else 2000) if mixture else 0,
         "rows": rows or (1000 if setting == "silo" else 50 if setting == "device" else 10),
     }  # fmt: skip
-    todo = list(cells(fixed, epsilons or EPSILONS[setting], methods, seeds))
+    todo = list(cells(fixed, epsilons, methods, seeds))
     found = []
     with click.progressbar(todo, label=f"dp, {setting}") as bar:
         found.extend(run_grid(bar, lambda cell: measure(cell, runs, data), out))
@@ -217,6 +263,9 @@ def main(
         ["method", "epsilon", "median", "worst", "reference", "accuracy %", "seconds", "runs"],
         summary(found),
     )
+    head, lines = right_labels(found)
+    if lines and unit == "data point":
+        show(f"Labels: right ones in %, by total epsilon, {setting}", head, lines)
     usual = [row for row in found if row["cell"]["method"] in ("ours", "paper")]
     show(
         "Steps: noise (standard deviation, data units), signal to noise, clipped contributions",

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import click
 import numpy as np
@@ -13,7 +14,7 @@ import numpy as np
 import secfc
 from benchmarks.common import Row
 from secfc.data.federation import Federation
-from secfc.disclosure.noise.budgeted import ReleaseCounts
+from secfc.disclosure.noise.in_shares import ReleaseCounts
 from secfc.feddp import (
     OURS,
     PAPER,
@@ -26,7 +27,8 @@ from secfc.feddp import (
     SpherePacking,
 )
 from secfc.feddp.server_estimates import project_into_ball, shrink_to_anchors
-from secfc.privacy import Bound, Budget, Neighbors
+from secfc.privacy import Bound, Budget, Neighbors, RandomizedResponse
+from secfc.privacy.mechanisms import MOST_RESPONSE
 
 Array = Any
 
@@ -58,7 +60,14 @@ class Played:
 
 
 class Method(Protocol):
-    """A line of the tables."""
+    """A line of the tables.
+
+    reader: who has its labels.  beyond: epsilons for which it is played besides, where data points are
+    protected and nobody says which.
+    """
+
+    reader: str
+    beyond: tuple[float, ...]
 
     def play(self, cell: Row, problem: Problem, seed: int) -> Played:
         """Play one run."""
@@ -67,6 +76,8 @@ class Method(Protocol):
 
 class NotPrivate:
     """Methods without a budget: played once on every data set."""
+
+    reader, beyond = "everybody", ()
 
 
 class Optimal(NotPrivate):
@@ -92,6 +103,13 @@ class KFed(NotPrivate):
         return GivenCenters(self.play(cell, problem, 0).centers)
 
 
+class OneCenter(NotPrivate):
+    """The mean of all points: what a method is worth nothing above."""
+
+    def play(self, cell: Row, problem: Problem, seed: int) -> Played:
+        return Played(problem.points.mean(axis=0)[None], np.zeros(len(problem.points), int))
+
+
 def nearest(points: Array, centers: Array) -> Array:
     """The label (m,) of the nearest center, in floats."""
     return np.argmin((centers**2).sum(axis=1) - 2 * points @ centers.T, axis=1)
@@ -103,6 +121,8 @@ class FedDP:
 
     arguments: Mapping[str, Any] = field(default_factory=dict)
     after: Any = None
+    reader: ClassVar[str] = "owners"
+    beyond: ClassVar[tuple[float, ...]] = ()
 
     def play(self, cell: Row, problem: Problem, seed: int) -> Played:
         unit, more = cell["unit"], dict(self.arguments)
@@ -121,6 +141,24 @@ class FedDP:
 
 
 @dataclass(frozen=True, eq=False)
+class Released:
+    """Ours for a tenth of the budget, and of all rows labels by randomized response; one row replaced."""
+
+    share: float = 0.1
+    reader: ClassVar[str] = "everybody"
+    beyond: ClassVar[tuple[float, ...]] = (4.0, 8.0)
+
+    def play(self, cell: Row, problem: Problem, seed: int) -> Played:
+        labels = RandomizedResponse(min((1 - self.share) * cell["epsilon"], MOST_RESPONSE))
+        algorithm = FedDPKMeans(
+            cell["k"], cell["epsilon"] - labels.epsilon, DELTA, neighbors=Neighbors("replace"),
+            committee=min(5, problem.federation.n), noise=ServerNoise(), labels=labels,
+        )  # fmt: skip
+        result = secfc.fit(algorithm, problem.federation, seed=seed)
+        return Played(result.centers, np.concatenate(result.released_labels), result.ledger, result.details)
+
+
+@dataclass(frozen=True, eq=False)
 class Noisy:
     """SecFC with noise on distances and on the opened centers, for so many iterations.
 
@@ -130,6 +168,8 @@ class Noisy:
     """
 
     steps: int
+    reader: ClassVar[str] = "everybody"
+    beyond: ClassVar[tuple[float, ...]] = (4.0, 8.0, 32.0, 1024.0)
 
     def play(self, cell: Row, problem: Problem, seed: int) -> Played:
         federation, unit = problem.federation, cell["unit"]
@@ -161,7 +201,7 @@ class Noisy:
         plan, sizes = result.plan, np.bincount(result.flat, minlength=cell["k"])
         wide = noise.noise(ReleaseCounts.of(plan), plan.quantizer.radius)
         one = wide.on_sums(plan.layout, result.flat, plan.k, plan.d) / Fraction(plan.quantizer.scale)
-        sigma = float(one) * np.sqrt(noise.contributors(held.n)) / sizes[sizes > 0]
+        sigma = float(one) * np.sqrt(held.n) / sizes[sizes > 0]
         centers = project_into_ball(shrink_to_anchors(centers, np.zeros_like(centers), sigma), radius.value)
         return Played(centers + origin, result.flat, result.ledger)
 
@@ -212,7 +252,7 @@ def lloyd() -> dict[str, Method]:
 
 def noisy() -> dict[str, Method]:
     """SecFC with noise on distances."""
-    return {f"SecFC, noise in shares, T={t}": Noisy(t) for t in (1, 10)}
+    return {f"SecFC, noise on distances, T={t}": Noisy(t) for t in (1, 10)}
 
 
 def ablation() -> dict[str, Method]:
@@ -239,8 +279,18 @@ FEDDP: dict[str, Method] = {
     "paper": FedDP({"variant": PAPER}),
     "ours, noise in shares": FedDP({"noise": SharedNoise()}),
 }
+RELEASED: dict[str, Method] = {"ours, labels by response": Released()}
 ABLATION, SPLITS = ablation(), splits()
-METHODS: dict[str, Method] = FEDDP | lloyd() | noisy() | NOT_PRIVATE | ABLATION | SPLITS
+METHODS: dict[str, Method] = FEDDP | RELEASED | lloyd() | noisy() | NOT_PRIVATE | ABLATION | SPLITS
+METHODS["one center"] = OneCenter()
 USUAL = (
-    "ours", "paper", *(name for name in METHODS if name.split(",")[0] in STARTS), "k-FED", "Optimal"
+    "ours", "paper", *(name for name in METHODS if name.split(",")[0] in STARTS),
+    "SecFC, noise on distances, T=1", "ours, labels by response", "one center", "k-FED", "Optimal",
 )  # fmt: skip
+# What protects data points alone, or few clients: not among the usual ones where clients are protected.
+BY_POINT = ("SecFC, noise on distances, T=1", "ours, labels by response")
+
+
+def most_right(epsilon: float, k: int) -> float:
+    """Part of labels that others see that may be right where a row is replaced, in the mean over clusters."""
+    return 1 / (1 + (k - 1) * math.exp(-min(epsilon, 700)))

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.common import Row
+from benchmarks.dp_methods import METHODS, most_right
 
 Figure = Any
 
@@ -17,7 +18,8 @@ STYLES = {
     "ours": ("tab:blue", "o"), "paper": ("tab:orange", "s"), "ours, noise in shares": ("tab:cyan", "d"),
     "ServerKMeans++": ("tab:green", "^"), "ServerLloyds": ("tab:olive", "v"),
     "SpherePacking": ("tab:red", "<"), "k-FED": ("tab:purple", ">"), "Optimal": ("black", "*"),
-    "SecFC, noise in shares": ("tab:pink", "X"),
+    "SecFC, noise on distances": ("tab:pink", "X"), "ours, labels by response": ("tab:brown", "P"),
+    "one center": ("tab:gray", "."),
 }  # fmt: skip
 
 
@@ -76,7 +78,14 @@ def cost_over_epsilon(figure: Figure, rows: list[Row]) -> None:
 
     Runs may beat the optimum, which is but the best that was found: they are drawn at the bottom.
     """
-    axes = figure.subplots()
+    told = [
+        r for r in rows if r["accuracy"] is not None and METHODS[r["cell"]["method"]].reader == "everybody"
+    ]
+    told = [r for r in told if r["cell"]["epsilon"] is not None and r["cell"]["unit"] == "data point"]
+    axes, other = figure.subplots(1, 2) if told else (figure.subplots(), None)
+    if other is not None:
+        figure.set_size_inches(12, 6.5)
+        labels_over_epsilon(other, told)
     table = by_epsilon(rows)
     above = [m for found in table.values() for v in found.values() if (m := float(np.median(v))) > 0]
     bottom = 0.5 * min(above, default=1.0)
@@ -101,7 +110,32 @@ def cost_over_epsilon(figure: Figure, rows: list[Row]) -> None:
     below = any(row["cell"]["epsilon"] is not None and row["excess"] < bottom for row in rows)
     least = f"\n(lowest marks: {bottom:.2g} or less)" if below else ""
     axes.set_ylabel("excess cost per point over the optimum" + least)
-    finish(axes, rows)
+    finish(axes, rows, below=other is not None)
+
+
+def labels_over_epsilon(axes: Any, rows: list[Row]) -> None:
+    """Labels that everybody sees and that are right, in %; shaded is what no release of them reaches."""
+    k = rows[0]["cell"]["k"]
+    epsilons = sorted({r["cell"]["epsilon"] for r in rows})
+    every = np.geomspace(epsilons[0], max(epsilons[-1], 2 * epsilons[0]), 400)
+    bound = [100 * most_right(e, k) for e in every]
+    axes.plot(every, bound, color="black", label="at most, one row replaced")
+    axes.fill_between(every, bound, 100, color="gray", alpha=0.15, linewidth=0)
+    for method in dict.fromkeys(r["cell"]["method"] for r in rows):
+        color, marker = STYLES.get(method.split(", T=")[0], ("tab:gray", "o"))
+        by: dict[float, list[float]] = {}
+        for row in rows:
+            if row["cell"]["method"] == method:
+                by.setdefault(row["cell"]["epsilon"], []).append(100 * row["accuracy"])
+        there = sorted(by)
+        axes.plot(there, [float(np.median(by[e])) for e in there], color=color, marker=marker, label=method)
+    axes.axhline(100 / k, color="gray", linestyle=":", label="by chance")
+    over_epsilons(axes, epsilons)
+    axes.set_ylim(0, 102)
+    axes.set_ylabel("right labels that everybody sees, %")
+    axes.set_title("labels released", fontsize="medium")
+    axes.grid(True, alpha=0.3)
+    axes.legend(fontsize="small", loc="upper center", bbox_to_anchor=(0.5, -0.14), ncols=2)
 
 
 def over_epsilons(axes: Any, epsilons: list[float]) -> None:
@@ -124,11 +158,14 @@ def decades(axes: Any, name: str) -> None:
     axis.set_minor_formatter(NullFormatter())
 
 
-def finish(axes: Any, rows: list[Row]) -> None:
-    """Title, grid, and a legend beside the lines, where it hides none."""
+def finish(axes: Any, rows: list[Row], *, below: bool = False) -> None:
+    """Title, grid, and a legend beside the lines or below, where it hides none."""
     axes.set_title(title_of(rows[0]["cell"]), fontsize="medium")
     axes.grid(True, which="both", alpha=0.3)
-    axes.legend(fontsize="small", loc="upper left", bbox_to_anchor=(1.01, 1))
+    if below:
+        axes.legend(fontsize="small", loc="upper center", bbox_to_anchor=(0.5, -0.14), ncols=2)
+    else:
+        axes.legend(fontsize="small", loc="upper left", bbox_to_anchor=(1.01, 1))
 
 
 def ladder(figure: Figure, rows: list[Row]) -> None:

@@ -38,6 +38,24 @@ class LabelsSummary:
 
 
 @dataclass(frozen=True)
+class CentersSummary:
+    """How sure private centers and sizes are, by what was released alone.
+
+    sizes: (k,) rows of each cluster by the last noisy counts, None where clients are protected, whose counts
+    may be shortened.  error: the standard deviation of the noise on each.  moved: (k,) how far noise moves
+    each center, as a root mean square in data units; 0 for a center that is one of the server's points', as
+    its count was within the noise.  least: rows below which a cluster is taken for noise.
+    bias: what the releases leave out, in sentences.
+    """
+
+    sizes: list[float] | None
+    error: float
+    moved: list[float]
+    least: float
+    bias: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class RunSummary:
     """What its method `account(result, federation, ids=...)` says of a finished run.
 
@@ -50,7 +68,7 @@ class RunSummary:
     delta: of the budget of differential privacy that the run spent, None if there was none.
     follows: whether labels follow from what was released, so that under a budget their numbers may be told.
     hidden, opened: what private membership hides and what it opens, in sentences; empty if it is open.
-    noise: what carried noise, and how much.  labels: what was released of them.
+    noise: what carried noise, and how much.  labels: what was released of them.  centers: how sure they are.
     assumed: by name, what was taken for public, on which the promise of differential privacy rests, in plain
     values.  notes: what whoever reads the report should know; they may be published, so they follow from what
     is public or was released.
@@ -68,5 +86,6 @@ class RunSummary:
     opened: tuple[str, ...] = ()
     noise: tuple[NoisyReleaseSummary, ...] = ()
     labels: LabelsSummary | None = None
+    centers: CentersSummary | None = None
     assumed: Mapping[str, Any] = field(default_factory=dict)
     notes: tuple[str, ...] = ()

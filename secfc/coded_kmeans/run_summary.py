@@ -160,7 +160,7 @@ def noise_sentences(policy: Any, plan: CodedPlan) -> dict[str, Any]:
     return {
         "noise": (NoisyReleaseSummary(what, plan.m * plan.k, deviation),),
         "assumed": assumed,
-        "notes": () if lost is None else (lost,),
+        "notes": tuple(note for note in (policy.worth(plan), lost) if note is not None),
     }
 
 

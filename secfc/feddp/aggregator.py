@@ -52,7 +52,7 @@ from secfc.feddp.starts import (
 )
 from secfc.feddp.statistics import LEAST_REACH, UNIT, symmetric_matrix
 from secfc.kmeans.elbow import CostCurve, Elbow
-from secfc.privacy.events import NonPrivate
+from secfc.privacy.events import DistributedDiscreteGaussian, NonPrivate
 from secfc.privacy.ledger import Ledger
 from secfc.roles.agreement import agree_with_workers
 from secfc.roles.exchange import ITERATE, SERVER, STRIDE, Exchange, PartyId, Role, to_all
@@ -94,7 +94,8 @@ class FedDPServerResult:
     counted: the clients in every sum.  curve: that k was chosen by, or None.
     blur: (k,) how far its noise moves each center, as a root mean square in data units, by noisy counts; 0
     for a center that is one of the server's, because its count was within the noise.
-    counts, miscounted: rows (k,) by the last sum that counted them, noise and all, and its deviation.
+    counts, miscounted: rows (k,) by the last sum that counted them, noise and all, and its deviation, of all
+    noise that was dealt.  least: the count below which a cluster is taken for noise.
     """
 
     centers: Array
@@ -108,6 +109,7 @@ class FedDPServerResult:
     answers: ReleasedLabels | None = None
     counts: Array | None = None
     miscounted: float = 0.0
+    least: float = 1.0
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -136,7 +138,8 @@ class Aggregator:
         self.question = ITERATE
         self.blur: Array = np.zeros(0)
         self.counts: Array = np.zeros(0)
-        self.counted_rows = np.zeros(0), 0.0
+        self.counted_rows = np.zeros(0), 0.0, 1.0
+        self.excess = 1.0  # of the last noise, its deviation over the declared: more clients deal than must
 
     def seed(self) -> int:
         return int(self.seeds.integers(2**31))
@@ -166,6 +169,9 @@ class Aggregator:
                 self.ledger = self.ledger.record(
                     plan.placement.server_view, what=f"{part.what}, the exact sum", seen_by=SERVER
                 )
+            if isinstance(event, DistributedDiscreteGaussian):
+                dealt = len(summed.clients) * (1 + event.further)
+                self.excess = math.sqrt(dealt) * event.sigma / part.deviation
             scaled = values.astype(np.float64) / unit
             noise = part.deviation / unit
             signal = float(np.sqrt(max(0.0, float(np.mean(scaled**2)) - noise**2)))
@@ -203,7 +209,8 @@ class Aggregator:
         # A count within its noise is no count; the paper's variant refuses only what cannot divide.
         miscounted = parts[-1].deviation / unit
         least = max(1.0, 2 * miscounted) if variant.cleaned else 1.0
-        self.counts, self.counted_rows = np.where(counts >= least, counts, 0.0), (counts, miscounted)
+        self.counts = np.where(counts >= least, counts, 0.0)
+        self.counted_rows = counts, miscounted * self.excess, least
         found = centers_of_sums(sums.reshape(k, plan.d) / kept_share, counts, origins, groups.anchors, least)
         deviations = parts[0].deviation / plan.scale / kept_share / np.maximum(counts, least)
         # To first order: of S / c noise on S moves d features, noise on c the way from the origin.
@@ -272,7 +279,7 @@ class Aggregator:
             yield Exchange(told, round=self.question, phase="finish")
             return None
         inbox = yield Exchange(told, plan.clients, 0, round=self.question, phase="finish")
-        slots, (counts, miscounted) = plan.labels.slots, self.counted_rows
+        slots, (counts, miscounted, _) = plan.labels.slots, self.counted_rows
 
         def check(client: PartyId, message: NoisyLabels) -> None:
             if message.labels.max(initial=0) >= k:
@@ -331,7 +338,7 @@ def run_server(plan: FedDPPlan, rng: np.random.Generator, coins: Coins) -> Role[
     answers = yield from books.finish(centers)
     return FedDPServerResult(
         centers + plan.origin, initial, proxies, books.ledger, tuple(books.released), tuple(books.counted),
-        books.blur, curve, answers, *books.counted_rows,
+        books.blur * books.excess, curve, answers, *books.counted_rows,
     )  # fmt: skip
 
 

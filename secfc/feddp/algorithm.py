@@ -70,7 +70,7 @@ from secfc.privacy.mechanisms import RandomizedResponse
 from secfc.remedies import Remedy
 from secfc.roles.description import RunTerms
 from secfc.roles.exchange import SERVER, PartyId, Role, SimulatedRun
-from secfc.run_summary import LabelsSummary, NoisyReleaseSummary, RunSummary
+from secfc.run_summary import CentersSummary, LabelsSummary, NoisyReleaseSummary, RunSummary
 from secfc.secure_sum.protocol import SumPlan
 
 # --------------------------------------------------------------------------------------------------
@@ -589,6 +589,7 @@ class FedDPKMeans:
             "Not exact, by intent: centers are made of sums that carry noise.",
             setup=threat_model(plan),
             labels=_labels_summary(plan, found.answers),
+            centers=_centers_summary(plan, found),
             delta=self.delta,
             follows=False,
             noise=noise_releases(found),
@@ -621,6 +622,26 @@ class Details:
 
     server: aggregator.FedDPServerResult
     shortened: dict[str, tuple[int, int]]
+
+
+def _centers_summary(plan: FedDPPlan, found: FedDPServerResult) -> CentersSummary | None:
+    """How sure centers and sizes are, from what was released and what is public."""
+    if found.counts is None or len(found.counts) != len(found.centers):
+        return None
+    lost, held = int((found.counts < found.least).sum()), len(plan.points)
+    instead = "has a center of the server's points" if held else "keeps the center that it had"
+    beyond = f"rows beyond {plan.radius.value:.6g} count as if they lay there"
+    if held:
+        far = np.linalg.norm(plan.points, axis=1) > plan.radius.value
+        beyond += f", as do {100 * far.mean():.0f} of 100 of the server's points"
+    bias = (
+        f"A cluster of fewer than {found.least:,.0f} rows is within the noise: it {instead}, so small groups "
+        f"are not seen ({lost} of {len(found.counts)} here).",
+        f"Clipping: {beyond}, and rows far from their center pull it less. How many of the clients' rows "
+        "these are is not released: each client knows its own, and a count would take a part of the budget.",
+    )
+    sizes = None if plan.by_client else found.counts.tolist()
+    return CentersSummary(sizes, found.miscounted, found.blur.tolist(), found.least, bias)
 
 
 def _labels_summary(plan: FedDPPlan, found: ReleasedLabels | None) -> LabelsSummary | None:

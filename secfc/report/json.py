@@ -67,12 +67,7 @@ def _whole(found: Report) -> dict[str, Any]:
         "transcript": _transcript(found),
         "learned": found.learned,
         "attack": attacks_as_json(found.finding),
-        "privacy": {
-            **data.privacy_as_json(found.ledger, found.delta),
-            "noise": [asdict(one) for one in account.noise],
-            "assumed": dict(account.assumed),
-            "labels": None if account.labels is None else asdict(account.labels),
-        },
+        "privacy": _privacy(found),
         "liars": found.liars,
         "disputes": found.disputes,
         "excluded": found.excluded,
@@ -85,6 +80,18 @@ def _whole(found: Report) -> dict[str, Any]:
         "evaluation": None,
     }
     return report
+
+
+def _privacy(found: Report) -> dict[str, Any]:
+    """What was spent, on what, under how much noise, and how sure what was released is."""
+    account = found.account
+    return {
+        **data.privacy_as_json(found.ledger, found.delta),
+        "noise": [asdict(one) for one in account.noise],
+        "assumed": dict(account.assumed),
+        "labels": None if account.labels is None else asdict(account.labels),
+        "centers": None if account.centers is None else asdict(account.centers),
+    }
 
 
 def _transcript(found: Report) -> dict[str, Any]:

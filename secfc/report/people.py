@@ -198,6 +198,7 @@ def _noise(found: Report) -> tuple[Part, ...]:
             for h, (s, e) in enumerate(zip(told.sizes, told.errors, strict=True))
         ]
         grid += Words(line), Grid(("cluster", "rows", "standard error"), sizes)
+    grid += _sureness(found)
     if not account.assumed:
         return grid
     public = (
@@ -205,6 +206,20 @@ def _noise(found: Report) -> tuple[Part, ...]:
         "takes for public, so none of it may come from a look at the data:"
     )
     return *grid, Words(public), Pairs([(name, str(fact)) for name, fact in account.assumed.items()])
+
+
+def _sureness(found: Report) -> tuple[Part, ...]:
+    """How sure private centers and sizes are, and whom they leave out."""
+    told = found.account.centers
+    if told is None:
+        return ()
+    columns, sizes = [[f"{moved:.3g}" for moved in told.moved]], tuple[str, ...]()
+    if told.sizes is not None:
+        sizes = ("rows, noisy", "standard error")
+        columns = [[f"{s:,.0f}" for s in told.sizes], [f"{told.error:,.0f}"] * len(told.sizes), *columns]
+    rows = [(str(h), *cells) for h, cells in enumerate(zip(*columns, strict=True))]
+    said = "How sure centers and sizes are; noise on a center is a root mean square, in data units:"
+    return Words(said), Grid(("cluster", *sizes, "noise on the center"), rows), Items(list(told.bias))
 
 
 def _times(found: Report) -> tuple[Words | Grid, ...]:

@@ -34,31 +34,49 @@ def test_rows_say_what_was_spent_and_can_be_drawn(tmp_path):
         "k-FED",
         "Optimal",
         "Optimal, T=1",
-        "SecFC, noise in shares, T=1",
+        "SecFC, noise on distances, T=1",
+        "ours, labels by response",
+        "one center",
         "split (0.25, 0.05, 0.7), T=0",
         "ablation + shrunk",
     ]
     printed = invoke(dp.main, *silo, *(word for m in methods for word in ("--method", m)))
     assert "Excess cost per point" in printed
+    bound, noisy = (
+        [float(word) for word in line.split("│") if word.strip().replace(".", "").isdigit()]
+        for name in ("at most, whatever", "SecFC, noise on distances")
+        for line in printed.split("Labels:")[1].splitlines()
+        if name in line
+    )
+    assert bound == [78.7]
+    assert noisy[0] < 50
     invoke(dp.main, "--setting", "device", "--clients", "20", "--rows", "5", *SMALL, "--method", "ours",
-           "--method", "SecFC, noise in shares, T=1", "--out", file)  # fmt: skip
+           "--method", "SecFC, noise on distances, T=1", "--out", file)  # fmt: skip
     rows = read_rows(file)
-    assert len(rows) == 10
+    assert len(rows) == 12
     for row in rows:
         assert row["excess"] > -1e-6 * row["cost"]
         method = row["cell"]["method"]
-        free = method in dp_methods.NOT_PRIVATE
+        free = isinstance(dp_methods.METHODS[method], dp_methods.NotPrivate)
         # What starts from the data's own optimum is not private, whatever noise follows.
         spent = None if free else math.inf if method == "Optimal, T=1" else pytest.approx(2, rel=1e-4)
         assert row["spent"] == spent
     again = invoke(dp.main, *silo, "--method", "ours")
     assert "ours" in again
-    assert len(read_rows(file)) == 10
+    assert len(read_rows(file)) == 12
     drawn = invoke(plot, file, "--folder", tmp_path).split()
     assert {path.rsplit("/")[-1] for path in drawn} == {
         "dp-silo-6-data-point.png", "dp-ablation-silo-6-data-point.png", "dp-pareto-silo-6-data-point.png",
         "dp-device-20-client.png",
     }  # fmt: skip
+
+
+def test_noise_on_distances_is_played_to_1024_by_default():
+    fixed = {"setting": "silo"}
+    grid = [(c["method"], c["epsilon"]) for c in dp.cells(fixed, (), dp_methods.USUAL, 1)]
+    assert ("SecFC, noise on distances, T=1", 1024.0) in grid
+    assert ("ours", 1024.0) not in grid
+    assert dp_methods.most_right(2.0, 10) == pytest.approx(0.4509, abs=1e-4)
 
 
 def test_the_ladder_ends_at_ours():
@@ -70,7 +88,7 @@ def test_the_ladder_ends_at_ours():
 
 def test_secfc_refuses_thousands_of_clients(tmp_path):
     few = ["--setting", "device", "--clients", "101", "--rows", "2", *SMALL]
-    outcome = CliRunner().invoke(dp.main, [*few, "--method", "SecFC, noise in shares, T=1"])
+    outcome = CliRunner().invoke(dp.main, [*few, "--method", "SecFC, noise on distances, T=1"])
     assert outcome.exit_code == 2
     assert "101 are too many" in outcome.output
 

@@ -68,7 +68,6 @@ TARGETS = {
     "secfc/disclosure/noise/noise.py": [A8, "tests/secfc/disclosure/test_noise.py"],
     "secfc/disclosure/noise/in_shares.py": ["tests/secfc/disclosure/test_noise.py"],
     "secfc/disclosure/noise/at_server.py": ["tests/secfc/disclosure/test_noise.py"],
-    "secfc/disclosure/noise/budgeted.py": ["tests/secfc/disclosure/test_noise.py"],
     "secfc/disclosure/compare/computing_party.py": LABELS,
     "secfc/disclosure/decoded/polynomials.py": LABELS,
     "secfc/disclosure/compare/session.py": LABELS,

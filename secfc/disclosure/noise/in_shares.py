@@ -1,4 +1,13 @@
-"""Noise that clients deal in shares with their replies: the server decodes noisy distances only."""
+"""Noise that clients deal in shares with their replies: the server decodes noisy distances only.
+
+Claimed is a total (epsilon, delta) for everything that follows from the labels of all iterations, and the
+centers if they are opened.  The clusters that distances are measured to are the previous release, so
+iterations compose.  All questions that a run may ask are paid for, also if it converges earlier.
+
+What it means, honestly: one point moves its own k distances by as much as they can differ at all, so noise
+of that size is nearly local privacy.  At small epsilon the assignments are near random; that is a property
+of releasing distances, not of this code.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +15,7 @@ import hashlib
 import math
 import warnings
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, ClassVar
 
@@ -17,20 +26,31 @@ from field.code.masking import deal_blinding
 from field.code.rows import cluster_sizes
 from field.ring.basis import Basis
 from field.ring.noise import discrete_gaussian
+from field.ring.quantize import Quantizer
 from field.secrets.coins import Coins, StoredCoins
 from secfc.coded.input_check import check_count
 from secfc.coded.messages import CodedCenters, CodedDistances, NoiseShares, RevealCenters
-from secfc.coded.plan import CodedPlan
+from secfc.coded.parameters import select_workers
+from secfc.coded.plan import CodedPlan, RowLayout
 from secfc.coded.policy import ClientPolicy, DecodedAnswers, DistanceOracle, PolicyCapabilities
 from secfc.coded.queries import Operation, Query, Subject
 from secfc.coded.quorum import CheaterIdentification, Quorum, ServerContext
 from secfc.coded.source import CodedSource, decoding_source
-from secfc.disclosure.noise.budgeted import BudgetedPolicy, ReleaseCounts
-from secfc.disclosure.noise.noise import Noise
-from secfc.errors import BudgetSpent, FaultyServer, InputError, PrivacyError, SuspectedParties, TooFewReplies
-from secfc.privacy.calibration import discrete_multiplier
-from secfc.privacy.events import Composed, DistributedDiscreteGaussian, Event
-from secfc.privacy.ledger import Ledger
+from secfc.data.inputs import REAL, check_fields, instance_of
+from secfc.disclosure.noise.noise import REACH, Noise, unit_parts
+from secfc.errors import (
+    BudgetSpent,
+    Caution,
+    FaultyServer,
+    InputError,
+    PrivacyError,
+    SuspectedParties,
+    TooFewReplies,
+)
+from secfc.kmeans.starts import GivenLabels, RandomLabels, Start
+from secfc.privacy.calibration import Bound, Budget, delta_warning, discrete_multiplier
+from secfc.privacy.events import Composed, DistributedDiscreteGaussian, Event, Neighbors, NonPrivate
+from secfc.privacy.ledger import EVERYBODY, Ledger
 from secfc.roles.exchange import SERVER, Exchange, PartyId, Role, expect_messages, to_all
 from secfc.roles.messages import Contributors, check_all, check_residues, compact_labels
 
@@ -38,7 +58,37 @@ Array = NDArray[Any]
 
 
 @dataclass(frozen=True)
-class NoiseInShares(BudgetedPolicy):
+class ReleaseCounts:
+    """What a run releases at most: so many questions about distances, and the centers or not, 1 or 0."""
+
+    n: int
+    t: int
+    k: int
+    questions: int
+    centers: int
+
+    @classmethod
+    def of(cls, plan: Any) -> ReleaseCounts:
+        """What a run under this plan releases at most."""
+        code = plan.code
+        return cls(code.n, code.t, plan.k, count_queries(plan), int(bool(plan.revealing)))
+
+
+def count_queries(plan: Any) -> int:
+    """How many clusterings distances are measured to: every iteration of every start, and its cost."""
+    return int(plan.n_init * (plan.max_iter + 1))
+
+
+KINDS = {
+    "budget": instance_of(Budget, "Budget(epsilon=1.0, delta=1e-6)"),
+    "radius": instance_of(Bound, "Bound.given(8.0)"),
+    "neighbors": instance_of(Neighbors, 'Neighbors("replace")'),
+    "center_share": REAL,
+}
+
+
+@dataclass(frozen=True)
+class NoiseInShares:
     """Policy by which every client deals shares of its own noise, so that the server decodes noisy distances.
 
     Parameters
@@ -68,12 +118,22 @@ class NoiseInShares(BudgetedPolicy):
     """
 
     capabilities: ClassVar[PolicyCapabilities] = PolicyCapabilities("noisy distances", exact=False)
+    start: ClassVar[Start] = RandomLabels()  # others measure on the way, at a price
+    sharing: ClassVar[None] = None
 
+    budget: Budget
+    radius: Bound
+    neighbors: Neighbors = field(default_factory=lambda: Neighbors("replace"))
+    center_share: float = 0.1
     absent: int = 0
     repeats: int = 0
 
     def __post_init__(self) -> None:
-        super().__post_init__()
+        check_fields(self, KINDS)
+        if (why := delta_warning(self.budget.delta)) is not None:
+            raise InputError(why)
+        if not 0 < self.center_share < 1:
+            raise InputError(f"center_share={self.center_share} must be in (0, 1): a part of the budget")
         if self.repeats:
             warnings.warn(
                 f"repeats={self.repeats} is ignored: questions that are put anew carry the same noise, and "
@@ -82,8 +142,87 @@ class NoiseInShares(BudgetedPolicy):
                 stacklevel=3,
             )
 
-    def contributors(self, n: int) -> int:
-        return n
+    def committee_choice(self, plan: CodedPlan) -> None:
+        """No step asks in two questions."""
+        return None
+
+    def steps(self, plan: CodedPlan) -> ReleaseCounts:
+        """What a run releases at most."""
+        return ReleaseCounts.of(plan)
+
+    def weights(self, steps: ReleaseCounts) -> tuple[float, ...]:
+        """Shares of the budget: of every question, and of the centers if they are opened."""
+        if not steps.centers:
+            return (1 / steps.questions,) * steps.questions
+        return ((1 - self.center_share) / steps.questions,) * steps.questions + (self.center_share,)
+
+    def clip_quantizer(self, quantizer: Quantizer) -> Quantizer:
+        return replace(quantizer, radius=self.radius.steps(quantizer.scale))
+
+    def headroom(self, way: Any, public: Any, layout: RowLayout) -> int:
+        if public.derived:
+            raise PrivacyError(
+                "the bound on absolute values would be read off the private data, which no noise protects: "
+                "give fit a bound that you know, such as the radius"
+            )
+        computing = select_workers(way.runtime.workers, public.clients)
+        centers = int(bool(way.release.reveal_centers))
+        steps = ReleaseCounts(len(computing), way.threshold.t, way.k, count_queries(way), centers)
+        rows = 1 if self.neighbors.unit == "data point" else max(public.counts)
+        parties = steps.n
+        widest = self.noise(steps, 1).largest(layout.m, steps.k, rows)
+        # D <= 4 B**2 and 2 REACH sigma of every contributor, against d (2 eta)**2; B / eta is at most
+        # radius / bound, and what ceil adds is below one step for each.
+        wide = (self.radius.value / public.bound) ** 2 * (1 + REACH * widest * parties / 2) / public.d
+        return int(math.ceil(wide * (1 + 1e-9)) + 1 + parties)
+
+    def stretch_headroom(self, headroom: int, stretch: int) -> int:
+        # Noise is as large as honest rows ask for; only the distances grow.
+        return headroom + stretch**2
+
+    def blurred(self, plan: CodedPlan) -> tuple[float, float]:
+        """What one squared distance carries, and can be, for clusters of equal sizes: in squared data units.
+
+        The standard deviation of the noise of all contributors together, and the square of twice the radius.
+        Both are public before anything is asked.
+        """
+        labels = (np.arange(plan.m) % plan.k).astype(np.int32)
+        steps = self.steps(plan)
+        one = float(self.noise(steps, plan.radius).on_distances(plan.layout, labels, plan.k))
+        every = math.sqrt(steps.n) * one / float(plan.scale) ** 2
+        return every, (2 * self.radius.value) ** 2
+
+    def worth(self, plan: CodedPlan) -> str | None:
+        """What labels are worth at best under this noise, in a sentence; None where 9 in 10 may be right.
+
+        No row's label is right more often than that of one on its center, with all others as far as can be;
+        and no release of labels at all more often than `RandomizedResponse`, whose law is the bound.
+        """
+        noise, most = self.blurred(plan)
+        nodes, weights = np.polynomial.hermite_e.hermegauss(60)
+        beaten = [0.5 * (1 + math.erf((most / noise - z) / math.sqrt(2))) for z in nodes]
+        best = float(weights @ np.power(beaten, plan.k - 1)) / math.sqrt(2 * math.pi)
+        if best >= 0.9:
+            return None
+        allowed = 1 / (1 + (plan.k - 1) * math.exp(-min(self.budget.epsilon, 700)))
+        return (
+            f"of 100 labels at most {100 * best:.0f} are right under this noise, {100 / plan.k:.0f} by "
+            f"chance. At epsilon={self.budget.epsilon:g} a release of labels can have {100 * allowed:.0f}: "
+            "FedDPKMeans(labels=RandomizedResponse(...)) comes near that, for centers of far less noise"
+        )
+
+    def hopeless(self, plan: CodedPlan) -> str | None:
+        """Why labels will be mostly noise, and what helps; None where the noise is below every distance."""
+        noise, most = self.blurred(plan)
+        if noise <= most:
+            return None
+        return (
+            f"noise of {noise:.3g} lies on every squared distance, and with radius={self.radius.value:g} "
+            f"none exceeds {most:.3g}: labels will be mostly noise at epsilon={self.budget.epsilon:g} and "
+            f"{self.steps(plan).questions} questions. What hides a point's own distances must be as wide as "
+            "they are: FedDPKMeans releases sums over all points for the same budget; a larger epsilon or "
+            "fewer steps (max_iter) help"
+        )
 
     def honest(self, n: int, t: int) -> int:
         """How many clients' noise must suffice."""
@@ -105,7 +244,7 @@ class NoiseInShares(BudgetedPolicy):
         """Standard deviation of the noise of all contributors together."""
         noise = self.noise(self.steps(plan), plan.radius)
         one = float(noise.on_distances(plan.layout, labels, k))
-        return math.sqrt(self.contributors(plan.code.n)) * one / float(plan.scale) ** 2
+        return math.sqrt(plan.code.n) * one / float(plan.scale) ** 2
 
     def released(self, plan: CodedPlan) -> Event:
         steps = self.steps(plan)
@@ -119,9 +258,30 @@ class NoiseInShares(BudgetedPolicy):
         return Composed((asked,) * steps.questions + (opened,) * steps.centers)
 
     def check(self, plan: CodedPlan) -> None:
-        super().check(plan)
-        needed = self.honest(plan.code.n, plan.code.t) + plan.code.t
-        if plan.revealing and len(plan.revealing) < needed:
+        """Raises PrivacyError or ValueError for a run that this noise does not cover."""
+        if not isinstance(plan.init, RandomLabels | GivenLabels):
+            raise PrivacyError(
+                f"init={type(plan.init).__name__} measures distances of its own, which the budget does not "
+                "cover: start from RandomLabels or from GivenLabels that are public"
+            )
+        labels = np.zeros(plan.m, np.int32)
+        unit_parts(self.neighbors, plan.layout, labels, plan.k)  # refuses neighbors that cannot be protected
+        self.budget.check(self.released(plan))
+        if (why := self.hopeless(plan)) is not None:
+            warnings.warn(why, Caution, stacklevel=2)
+        self._check_opening(plan)
+
+    def _check_opening(self, plan: CodedPlan) -> None:
+        """Raises PrivacyError, InputError for centers that cannot be opened under the noise."""
+        steps, layout = self.steps(plan), plan.layout
+        if not steps.centers:
+            return
+        noise = self.noise(steps, plan.radius)
+        one = noise.on_sums(layout, np.zeros(plan.m, np.int32), plan.k, plan.d)
+        if 2 * (plan.largest * plan.proven + steps.n * REACH * one) >= plan.code.basis.modulus:
+            raise InputError("noisy cluster sums do not fit the modulus: lower the scale")
+        needed = noise.honest + plan.code.t
+        if len(plan.revealing) < needed:
             raise PrivacyError(
                 f"{len(plan.revealing)} clients open the centers, but the noise of {needed} is needed on "
                 "them: let more consent, or plan for more absent ones"
@@ -159,9 +319,11 @@ class NoiseInShares(BudgetedPolicy):
         return decoding_source(NoiseDealerQuorum(ServerContext(plan, screening), noise), threads)
 
     def ledger(self, plan: CodedPlan) -> Ledger:
-        return self._ledger(
-            plan, f"noise in the shares, also for the server and {plan.code.t} clients together"
-        )
+        centers = " and opened centers" if plan.revealing else ""
+        event = NonPrivate() if self.radius.private else self.released(plan)
+        how = f"noise in the shares, also for the server and {plan.code.t} clients together"
+        what = f"labels of at most {self.steps(plan).questions} iterations{centers}, {how}"
+        return Ledger(self.neighbors).record(event, what=what, seen_by=EVERYBODY)
 
     def learned(self, plan: CodedPlan) -> tuple[str, ...]:
         return (

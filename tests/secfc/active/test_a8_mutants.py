@@ -22,7 +22,7 @@ from field.ring.noise import SAMPLED, discrete_gaussian
 from secfc.coded.plan import PublicOwnerLayout
 from secfc.coded.union import Disputes
 from secfc.disclosure.checked.parts import PartKeys
-from secfc.disclosure.noise.budgeted import ReleaseCounts
+from secfc.disclosure.noise.in_shares import ReleaseCounts
 from secfc.disclosure.noise.noise import Noise
 from secfc.privacy import Bound, Budget, Neighbors
 from secfc.roles.exchange import SERVER

@@ -19,7 +19,7 @@ from field.ring.noise import Deviation, discrete_gaussian
 from field.secrets.coins import SeededCoins
 from secfc.coded.plan import PublicOwnerLayout
 from secfc.data.inputs import build_algorithm
-from secfc.disclosure.noise.budgeted import ReleaseCounts
+from secfc.disclosure.noise.in_shares import ReleaseCounts
 from secfc.disclosure.noise.noise import Noise
 from secfc.errors import FaultyServer, OverBudget, PrivacyError, TooFewReplies
 from secfc.privacy import (
@@ -186,9 +186,7 @@ def test_opened_centers_carry_their_noise():
         )  # fmt: skip
         plan = result.plan
         noise = way.noise(ReleaseCounts.of(plan), plan.quantizer.radius)
-        sigma = float(noise.on_sums(plan.layout, result.flat, K, 3)) * math.sqrt(
-            way.contributors(plan.code.n)
-        )
+        sigma = float(noise.on_sums(plan.layout, result.flat, K, 3)) * math.sqrt(plan.code.n)
         points, sizes = plan.quantizer(data.stacked()), cluster_sizes(result.flat, K)
         for h in np.flatnonzero(sizes):
             exact = points[result.flat == h].sum(axis=0)

@@ -39,6 +39,36 @@ def test_the_noise_that_is_told_of_centers_is_that_of_centers(data, shrunk):
     assert told.min() > 0
 
 
+def test_sizes_have_error_bars_of_all_noise_and_small_groups_are_told(data):
+    way = FedDPKMeans(3, 1.0, 1e-6)
+    runs = [secfc.fit(way, data, seed=0, coins=lambda p, i=i: SeededCoins(i, p)) for i in range(16)]
+    servers = [one.details.server for one in runs]
+    off = [s.counts - np.bincount(r.flat, minlength=3) for r, s in zip(runs, servers, strict=True)]
+    error = servers[0].miscounted
+    assert np.std(off) == pytest.approx(error, rel=0.3)
+    # The control: of the noise of those alone who must be honest.
+    assert error == pytest.approx(np.sqrt(12 / 8) * servers[0].least / 2, rel=1e-3)
+    found = report.make_report(runs[0], federation=data, algorithm=way).publishable
+    told = report.as_json(found)["privacy"]["centers"]
+    assert told["sizes"] == servers[0].counts.tolist()
+    assert told["error"] == error
+    assert told["moved"] == servers[0].blur.tolist()
+    people = " ".join(report.as_text(found).split())
+    assert f"0 {told['sizes'][0]:,.0f} {error:,.0f} {told['moved'][0]:.3g}" in people
+    assert (
+        f"fewer than {told['least']:,.0f} rows is within the noise: it has a center of the server's" in people
+    )
+    assert "as do 10 of 100 of the server's points" in people
+    tiny = report.make_report(
+        secfc.fit(way := FedDPKMeans(3, 0.05, 1e-6, start=ServerLloyds()), data, seed=0),
+        federation=data, algorithm=way,
+    )  # fmt: skip
+    assert "(0 of 3 here)" not in tiny.account.centers.bias[0]
+    clients = FedDPKMeans(3, 4.0, 1e-6, neighbors=Neighbors(unit="client"), rows_per_client=200)
+    told = report.make_report(secfc.fit(clients, data, seed=0), federation=data, algorithm=clients)
+    assert told.account.centers.sizes is None
+
+
 def test_centers_that_noise_can_confuse_are_told(data):
     server = secfc.fit(FedDPKMeans(3, 8.0, 1e-6), data, seed=0).details.server
     centers = np.array([[0.0, 0.0], [1.0, 0.0], [9.0, 0.0]])
@@ -104,6 +134,10 @@ def test_noise_on_distances_is_told_beside_the_largest_distance(data):
     assert one["noise"] > 9
     assert found.account.assumed["questions"].startswith("3 are paid for")
     assert any("mostly noise at epsilon=1" in note for note in found.notes)
+    assert found.notes[0].startswith(
+        "of 100 labels at most 35 are right under this noise, 33 by chance. At eps"
+    )
+    assert "a release of labels can have 58: FedDPKMeans(labels=RandomizedResponse(...))" in found.notes[0]
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         plenty = secfc.fit(way(1e4), data, bound=1.5, seed=0)
