@@ -244,11 +244,9 @@ def _written(
         who = "for data holders" if found.labels_paid else "each client's own: not covered by epsilon"
         files.insert(0, f"{outputs.labels} ({who})")
     if outputs.published:
-        files.append(f"{outputs.published} (may be published)")
-    if settings.plot:
-        files.append(str(settings.plot))
-    if settings.officer:
-        files.append(str(settings.officer))
+        told = " and ".join(map(str, filter(None, (outputs.published, outputs.released))))
+        files.append(f"{told} (may be published)")
+    files += map(str, filter(None, (settings.plot, settings.officer)))
     if settings.model:
         files.append(f"{settings.model} (secret, for `secfc predict`)")
     if outputs.sites and not withheld:

@@ -104,6 +104,7 @@ def test_released_labels_go_beside_what_may_be_published(files):
         *files, *FEDDP, "--server-file", "server.csv", "--labels-epsilon", "4:300", "--publish", "p.html"
     )
     assert done.exit_code == 0, done.output
+    assert "p.html and p-labels.csv (may be published)" in " ".join(done.output.split())
     page = Path("p.html").read_text()
     assert "300 a client, as given; rows keep theirs if one is gone" in page
     with open("p-labels.csv", newline="") as file:
