@@ -14,9 +14,18 @@ from numpy.typing import NDArray
 
 from secfc.data.inputs import REAL, WHOLE, check_fields
 from secfc.errors import InputError
-from secfc.kmeans.bisecting import PATIENCE, clusters_to_split
+from secfc.kmeans.bisecting import PATIENCE, apply_merges, clusters_to_split, merge_order
 from secfc.kmeans.elbow import CostCurve, Elbow, largest_k, merge_cost_curve
-from secfc.kmeans.loop import CostRequest, GainRequest, Moves, RefineRequest, SplitRequest, WeighedClusters
+from secfc.kmeans.loop import (
+    CostRequest,
+    GainRequest,
+    Moves,
+    Pair,
+    RefineRequest,
+    SplitRequest,
+    WeighedClusters,
+    all_pairs,
+)
 from secfc.roles.exchange import Role
 
 Array = NDArray[Any]
@@ -38,13 +47,16 @@ class Splitting:
         Steps of k-means, at most, over the clusters so far before the next level.
     spare
         Clusters beyond k that splits go on to, as a part of k, rounded up.
+    merge
+        Which two may become one in the end: "cut", those that were cut from one another; "any", any two, by
+        Ward's method, for which what keeping any two apart gains is opened.
 
     Notes
     -----
     As `Bisecting`, but by sizes and gains alone, so that it works where labels stay secret (`OwnLabels`).  On
     every level each cluster is cut in two through its mean, across a direction in {+1, -1}^d from public
     coins.  Splits that gain enough are accepted, the best first, ties to the lowest cluster.  In the end the
-    two that were cut from one another and gain least become one, again and again.
+    two of those that `merge` allows which gain least become one, again and again.
 
     A direction is no choice among points, as random halves are: their sizes would be linear measurements of
     labels.  The sizes of all clusters and halves are opened, and what each split gains.
@@ -58,6 +70,7 @@ class Splitting:
     steps: int = 2
     settle: int = 1
     spare: float = 0.25
+    merge: str = "cut"
 
     reveals = ""
     needs_distances = False
@@ -73,19 +86,22 @@ class Splitting:
             raise InputError(f"steps={self.steps}, settle={self.settle} count steps of k-means: at least 0")
         if not 0 <= self.spare <= 1:
             raise InputError(f"spare={self.spare} must be in [0, 1]: clusters to merge, as a part of k")
+        if self.merge not in ("cut", "any"):
+            raise InputError(f'merge={self.merge!r} is no way to merge: choose "cut" or "any"')
 
     def check_sizes(self, m: int, k: int) -> None:
         """Fits always: k <= m is checked with the plan."""
 
     def draw_labels(self, m: int, k: int, rng: np.random.Generator, source: Any) -> Role[Any]:
         def moves(d: int) -> Moves:
-            tree, groups, _ = yield from self._grow(m, clusters_to_split(m, k, self.spare), d, rng)
+            tree, groups, sizes = yield from self._grow(m, clusters_to_split(m, k, self.spare), d, rng)
             if tree.count <= k:
                 return groups
+            ends = self._merges(tree, sizes)
             told = yield GainRequest(
-                groups, tree.sides, lambda gains: tree.prune_groups(tree.by_node(gains), k)
+                groups, ends.sides, lambda gains: ends.prune_groups(ends.by_node(gains), k)
             )
-            return _after(groups, tree.trusted_groups(told, k, k))
+            return _after(groups, ends.trusted_groups(told, k, k))
 
         return (yield from source.grow_clusters(moves))
 
@@ -98,27 +114,31 @@ class Splitting:
         def moves(d: int) -> Moves:
             most = largest_k(elbow)
             tree, groups, sizes = yield from self._grow(m, clusters_to_split(m, most, self.spare), d, rng)
-            within = yield CostRequest(groups)
+            within, ends = (yield CostRequest(groups)), self._merges(tree, sizes)
 
             def chosen(gains: tuple[Fraction, ...]) -> Array:
-                losses = tree.by_node(gains)
-                steps = tuple((0, 0, loss) for _, loss in tree.pruning_order(losses))
+                losses = ends.by_node(gains)
+                steps = tuple((0, 0, loss) for _, loss in ends.pruning_order(losses))
                 curves.append(
                     merge_cost_curve(steps, WeighedClusters((), within, None), groups, sizes, elbow)
                 )
-                return tree.prune_groups(losses, curves[0].k)
+                return ends.prune_groups(losses, curves[0].k)
 
             if tree.count == 1:
                 if within is not None:
                     chosen(())
                 return groups
-            told = yield GainRequest(groups, tree.sides, chosen)
+            told = yield GainRequest(groups, ends.sides, chosen)
             return _after(
-                groups, tree.trusted_groups(told, min(elbow.least, tree.count), min(most - 1, tree.count))
+                groups, ends.trusted_groups(told, min(elbow.least, tree.count), min(most - 1, tree.count))
             )
 
         found = yield from source.grow_clusters(moves)
         return found, curves[0] if curves else None
+
+    def _merges(self, tree: SplitTree, sizes: Array) -> SplitTree | PairwiseMerges:
+        """What may become one of clusters of these sizes (c,)."""
+        return tree if self.merge == "cut" else PairwiseMerges(tuple(sizes.tolist()))
 
     def _grow(
         self, m: int, most: int, d: int, rng: np.random.Generator
@@ -203,7 +223,7 @@ class SplitTree:
             row[self.under((*path, 0))], row[self.under((*path, 1))] = 1, 2
         return out
 
-    def by_node(self, gains: Sequence[Fraction]) -> dict[Path, Fraction]:
+    def by_node(self, gains: Sequence[Fraction]) -> dict[Any, Fraction]:
         return dict(zip(self.nodes, gains, strict=True))
 
     def pruning_order(self, gains: Mapping[Path, Fraction]) -> Iterator[tuple[Path, Fraction]]:
@@ -236,6 +256,45 @@ class SplitTree:
             own = self.under(path)
             lowest[own] = lowest[own].min()
         return np.unique(lowest, return_inverse=True)[1]
+
+
+@dataclass(frozen=True)
+class PairwiseMerges:
+    """Merges of any two clusters of these sizes, each above 0, as `SplitTree` has them of what was cut."""
+
+    sizes: tuple[int, ...]
+
+    @property
+    def count(self) -> int:
+        return len(self.sizes)
+
+    @property
+    def sides(self) -> Array:
+        """(pairs, c) int8, as in `GainRequest`."""
+        pairs = all_pairs(self.count)
+        out = np.zeros((len(pairs), self.count), np.int8)
+        rows = np.arange(len(pairs))
+        out[rows, pairs[:, 0]], out[rows, pairs[:, 1]] = 1, 2
+        return out
+
+    def by_node(self, gains: Sequence[Fraction]) -> dict[Any, Fraction]:
+        return {(a, b): gain for (a, b), gain in zip(all_pairs(self.count).tolist(), gains, strict=True)}
+
+    def pruning_order(self, gains: Mapping[Pair, Fraction]) -> Iterator[tuple[Pair, Fraction]]:
+        """Pairs and what they cost as one, by Ward's method, until one cluster is left."""
+        return (((a, b), loss) for a, b, loss in merge_order(gains, list(self.sizes)))
+
+    def prune_groups(self, gains: Mapping[Pair, Fraction], k: int) -> Array:
+        """The groups (c,) when k clusters are left, or all if they are fewer."""
+        steps = tuple(islice(merge_order(gains, list(self.sizes)), max(self.count - k, 0)))
+        return np.unique(apply_merges(steps, self.count), return_inverse=True)[1]
+
+    def trusted_groups(self, told: Array, least: int, most: int) -> Array:
+        """The groups of which somebody tells (c,), if they are from `least` to `most`; else some that are."""
+        groups = np.unique(told, return_inverse=True)[1]
+        if least <= int(groups.max()) + 1 <= most:
+            return groups
+        return np.minimum(np.arange(self.count), most - 1)
 
 
 def _split(halves: Array, accepted: Sequence[int]) -> tuple[Array, Array]:

@@ -61,14 +61,18 @@ def assert_same(result, plain, told=slice(None)):
 @given(
     st.integers(1, 2), st.integers(1, 3), st.integers(0, 1), st.integers(1, 40), st.integers(1, 4),
     st.integers(1, 9), st.integers(0, 2**16), st.booleans(), st.integers(0, 2), st.integers(1, 2),
+    st.sampled_from(["cut", "any"]),
 )  # fmt: skip
-def test_owners_have_the_labels_of_plaintext(t, ell, spare, m, d, k, seed, whole, client, n_init):
+def test_owners_have_the_labels_of_plaintext(t, ell, spare, m, d, k, seed, whole, client, n_init, merge):
     # Whole numbers on a small grid make ties, duplicates, and splits that gain nothing.
     n = 2 * (ell + t - 1) + 1 + spare + client
     m = max(m, n, k)
     data = federation(n, m, d, seed, whole)
     dealer = {0: SERVER, 1: "client-0", 2: None}[client if ell == 1 else client % 2]
-    result, plain = both(data, k=k, t=t, ell=ell, seed=seed, max_iter=2, n_init=n_init, dealer=dealer)
+    init = Splitting(merge=merge)
+    result, plain = both(
+        data, k=k, t=t, ell=ell, seed=seed, max_iter=2, n_init=n_init, dealer=dealer, init=init
+    )
     assert_same(result, plain)
     assert n_init == 1 or result.cost == plain.cost
 
