@@ -62,7 +62,7 @@ WAYS: dict[str, tuple[Any, str, float | None]] = {
     "SecFC, the default": (secfc.SecFC(K, threshold=1), "sizes", None),
     "SecFC, centers opened": (secfc.SecFC(K, 1, release=secfc.Release(reveal_centers=True)), "centers", None),
     "SecFC, distances": (secfc.SecFC(K, threshold=1, disclosure=Distances()), "points", None),
-    "Lloyd over secure sums": (secfc.FederatedLloyd(K), "centers", None),
+    "Lloyd over secure sums": (secfc.FederatedLloyd(K, blind=False), "centers", None),
     "k-FED, centers": (secfc.KFed(K, HELD), "centers", None),
     "k-FED, its server": (secfc.KFed(K, HELD), "local centers", None),
     **{

@@ -203,7 +203,7 @@ def rows_told(split: Problem, result: Any) -> Row:
 
 
 START = ("CentroidShares", "CodedPairDistances", "LocalGroups")
-STEP = ("SumShares", "Contributors", "CodedSum", "SharedSums")
+STEP = ("SumShares", "Contributors", "CodedSum", "SharedTotals")
 
 
 def step_of(result: Any, times: list[float]) -> Row:
@@ -253,7 +253,9 @@ def measure(cell: Row, folder: Path) -> Iterator[Row]:
 
     def fitted(start: Any, **more: Any) -> Any:
         # Pixels are whole; a report would warn of those that seldom vary.
-        return secfc.fit(secfc.FederatedLloyd(k, start=start, coarse="allow"), federation, seed=seed, **more)
+        return secfc.fit(
+            secfc.FederatedLloyd(k, start=start, blind=False, coarse="allow"), federation, seed=seed, **more
+        )
 
     local = local_labels(split, seed)
     if cell["part"] == "paper":

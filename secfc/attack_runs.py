@@ -61,7 +61,7 @@ def run_secure_sums(
     from secfc.federated.algorithm import FederatedLloyd
     from secfc.pipeline import fit
 
-    way = FederatedLloyd(k, max_iter=max_iter, coarse="allow")
+    way = FederatedLloyd(k, max_iter=max_iter, blind=False, coarse="allow")
     return fit(way, federation, seed=seed, bound=bound, keep_bodies=True)
 
 

@@ -56,8 +56,8 @@ ROOMS = {
     "secfc.overlap": f"secfc.errors {FIELD} secfc.roles secfc.data secfc.algorithm secfc.run_summary "
     "secfc.federated.columns secfc.federated.model",
     "secfc.federated": "secfc.errors field.secrets field.ring secfc.roles secfc.data secfc.algorithm "
-    "secfc.run_summary secfc.attacks secfc.secure_sum secfc.federated.columns secfc.federated.model "
-    "secfc.overlap",
+    "secfc.run_summary secfc.kmeans secfc.attacks secfc.secure_sum secfc.federated.columns "
+    "secfc.federated.model secfc.overlap",
     "secfc.coded": f"secfc.errors {FIELD} psu secfc.roles secfc.data secfc.privacy secfc.kmeans",
     "secfc.disclosure.checked": f"secfc.errors {FIELD} secfc.roles secfc.coded",
     "secfc.disclosure.decoded": f"secfc.errors secfc.disclosure.checked {FIELD} secfc.roles secfc.data "
@@ -122,6 +122,8 @@ STARTS = {
     "secfc/kfed.py",
     "secfc/overlap/common.py",
     "secfc/federated/algorithm.py",
+    "secfc/federated/course.py",
+    "secfc/federated/plan.py",
     "secfc/overlap/overlap1.py",
     "secfc/overlap/overlap2.py",
     "secfc/feddp/starts.py",

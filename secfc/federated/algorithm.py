@@ -1,9 +1,12 @@
-"""FederatedLloyd: Lloyd's heuristic with missing features, over secure sums of integers."""
+"""FederatedLloyd: k-means over secure sums of integers, also where clients observe different features."""
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,17 +17,23 @@ from secfc.algorithm import Capabilities, Clustering, PartyOutcome, PublicFacts
 from secfc.attacks.reconstruction import KnownSums
 from secfc.attacks.views import View
 from secfc.data.federation import Federation
-from secfc.data.inputs import REAL, WHOLE, check_fields, optional_kind, refuse_without_method
+from secfc.data.inputs import REAL, SWITCH, WHOLE, check_fields, optional_kind, refuse_without_method
 from secfc.data.party import Party
 from secfc.data.resolution import FEW, FINE, Coarse, check_coarse, measure_resolution, warn_of_resolution
+from secfc.errors import FaultyServer
+from secfc.federated.columns import OwnColumns
+from secfc.federated.course import CourseEnd, Totals, allow_moves
 from secfc.federated.model import ExactLabeler, KnownCenters, nearest_offered, sums_of
-from secfc.federated.plan import FederatedPlan, SharedSums, make_plan
+from secfc.federated.plan import FederatedPlan, RunKey, SharedTotals, make_plan
+from secfc.kmeans.elbow import Elbow, largest_k, parse_k
+from secfc.kmeans.splitting import Splitting
 from secfc.overlap.matching import match_at_client, match_at_server, uncovered_warnings
 from secfc.overlap.plan import complete_clustering, scatter_features
-from secfc.overlap.starts import Automatic, MatchingStart, parse_matching_start
-from secfc.roles.agreement import agree
+from secfc.overlap.starts import MatchingStart, parse_matching_start
+from secfc.roles.agreement import agree_with_workers
 from secfc.roles.description import LOCAL
 from secfc.roles.exchange import (
+    AGREE,
     ITERATE,
     SERVER,
     STRIDE,
@@ -34,10 +43,19 @@ from secfc.roles.exchange import (
     SimulatedRun,
     expect_messages,
     expect_one,
+    to_all,
 )
 from secfc.roles.messages import compact_labels
 from secfc.run_summary import RunSummary
-from secfc.secure_sum.protocol import SumShares, ToldDigests, contribute_vector, decode_sum, receive_sum
+from secfc.secure_sum.protocol import (
+    SumShares,
+    ToldDigests,
+    contribute_vector,
+    decode_sum,
+    digest_of_counted,
+    end_sums,
+    receive_residues,
+)
 
 # --------------------------------------------------------------------------------------------------
 # A site judges whether rounding leaves its own columns enough steps, before it says anything.
@@ -68,52 +86,57 @@ def judge_rounding(plan: FederatedPlan, party: Party, coarse: Coarse) -> Array:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class FederatedClientResult:
-    """What a client has in the end: its labels at the start and after every step, and the centers that it
-    knows.
+    """What a client has in the end: its labels before the first step of Lloyd's and after every one, and the
+    centers that it knows.
+
+    questions: how many sums were opened.  end: of the run that is kept.
     """
 
     history: tuple[Array, ...]
     known: KnownCenters
-    converged: bool
+    end: CourseEnd
+    questions: int
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class FederatedServerResult:
-    """What the server has in the end: centers on shared features, and whose points were in every sum.
+    """What the server has in the end: whose points were in every sum, and words on what it saw for the start.
 
-    changed: of each step the number of clients any of whose labels changed.  said: what it saw for the start,
-    then other words.
+    end: of the run that is kept, None if it opened totals under pads.
     """
 
-    known: KnownCenters
-    n_iter: int
-    converged: bool
     counted: tuple[tuple[PartyId, ...], ...]
-    changed: tuple[int, ...]
+    end: CourseEnd | None
     said: tuple[str, ...]
 
 
 KINDS = {
-    "start": refuse_without_method("local", "a start", "Automatic(), or its word in the shell"),
     "max_iter": WHOLE,
+    "n_init": WHOLE,
     "scale": optional_kind(REAL, "the finest that few lanes hold"),
     "committee": optional_kind(WHOLE, "at most 15"),
     "t": optional_kind(WHOLE, "a third of the committee"),
     "losses": optional_kind(WHOLE, "as many as leave every feature two"),
+    "floor": WHOLE,
+    "blind": SWITCH,
 }
+MATCHING = refuse_without_method("local", "a start", "Automatic(), or its word in the shell")
 
 
 @dataclass(frozen=True)
 class FederatedLloyd:
-    """k-means of points that are observed on different, partly shared features.
+    """k-means over secure sums: all clients see the centers of every step, and traffic grows with no row.
 
     Parameters
     ----------
     k
-        Clusters.
+        Clusters; "auto", "2..12" or `Elbow` to choose by the costs of merging, where all clients observe all
+        features.
     start
-        How local clusters are matched, or its word in the shell, as "max-min"; it decides the result (random
-        starts fail).
+        None for `Splitting(merge="any")` where all clients observe all features, and else `Automatic()`,
+        which matches local clusters; or a value, or its word in the shell, as "max-min".
+    n_init
+        Starts by splitting, side by side, of which the one of least cost is kept.
     max_iter
         Steps of Lloyd's heuristic, from 1 on.
     scale
@@ -124,39 +147,49 @@ class FederatedLloyd:
         How many of these may collude, by default a third.
     losses
         Clients that may vanish, by default as many as leave every shared feature two.
+    floor
+        Rows that move between two clusters at least, if any do: 1 for no such rule.
+    blind
+        Whether the server opens totals under pads of the clients, so that it learns none.
     coarse
         What to do where rounding leaves a feature few steps, as in `Quantization`.
 
     Warnings
     --------
-    Not private where sums are not: exact sums of successive steps tell rows.
+    Exact sums of successive steps tell clients rows, unless `floor` keeps those back that move alone.
 
     Notes
     -----
-    The cost is the sum of squared distances to centers over observed coordinates.  Sums and numbers of points
-    are summed securely (`secfc.secure_sum.protocol`), numbers by the pattern of clients that observe a
-    feature; labels stay with clients, and so does every coordinate that one client alone observes.
+    Sums and numbers of points are summed securely (`secfc.secure_sum.protocol`), and what to do next follows
+    from totals alone (`secfc.federated.course`), so who holds which row changes no label.  Labels stay with
+    clients.  Where clients observe different features the cost is the sum of squared distances over observed
+    coordinates, and what one client alone observes stays with it.
 
     References
     ----------
-    Maritan and Schenato, Distributed clustering in partially overlapping feature spaces; the objective is
-    that of k-POD.
+    Maritan and Schenato, Distributed clustering in partially overlapping feature spaces, for different
+    features; the objective is that of k-POD.
     """
 
-    k: int
-    start: MatchingStart = Automatic()
+    k: int | Elbow
+    start: Splitting | MatchingStart | None = None
+    n_init: int = 1
     max_iter: int = 300
     scale: float | None = None
     committee: int | None = None
     t: int | None = None
     losses: int | None = None
+    floor: int = 1
+    blind: bool = True
     coarse: Coarse = field(default="refuse", repr=False, metadata=LOCAL)
 
     def __post_init__(self) -> None:
         check_coarse(self.coarse)
+        object.__setattr__(self, "k", parse_k(self.k))
         if isinstance(self.start, str):
-            object.__setattr__(self, "start", parse_matching_start(self.start))
-        check_fields(self, KINDS)
+            object.__setattr__(self, "start", parse_start(self.start))
+        matching = self.start is not None and not isinstance(self.start, Splitting)
+        check_fields(self, {**KINDS, **({"start": MATCHING} if matching else {})})
 
     @property
     def capabilities(self) -> Capabilities:
@@ -165,6 +198,7 @@ class FederatedLloyd:
             partial=True,
             coarse=self.coarse,
             max_iter=self.max_iter,
+            restarts=self.n_init,
             threshold=lambda clients: self.t,
             losses=lambda plan: int(plan.sums.losses),
             account=self.account,
@@ -172,139 +206,247 @@ class FederatedLloyd:
 
     def plan(self, public: PublicFacts) -> FederatedPlan:
         """Raises ValueError, InputError for clients that no feature connects."""
-        return make_plan(
-            self,
-            public,
-            k=self.k,
-            max_iter=self.max_iter,
-            scale=self.scale,
-            committee=self.committee,
-            t=self.t,
-            losses=self.losses,
-        )
+        return make_plan(self, public)
 
     def client(self, plan: FederatedPlan, party: Party, *, coins: Coins) -> Role[FederatedClientResult]:
-        """Find local clusters, have them matched; then sum, hear the centers, label, until nothing
-        changes.
-        """
+        """Sum the first labels, hear totals, compute what is next, label, until all runs have ended."""
         me = party.name
-        yield from agree(plan, me, (SERVER, *plan.sums.peers(me)))
+        yield from agree_with_workers(plan, me, plan.sums.committee)
+        key = yield from share_key(plan, me, coins)
         points = plan.quantizer(judge_rounding(plan, party, self.coarse), owner=f"client {me!r}")
-        labels = yield from match_at_client(plan, self.start, me, points, coins)
-        mine, k = plan.columns.mine(me), plan.k
-        history, changed = [compact_labels(labels)], True
-        known = KnownCenters.no_centers(k, len(mine.features))
-        heard: ToldDigests | None = None
-        for question in range(ITERATE, ITERATE + (plan.max_iter + 1) * STRIDE, STRIDE):
-            sums, counts = sums_of(points, labels, k)
-            vector = plan.contribution(me, sums, counts, changed)
-            yield from contribute_vector(
-                plan.sums, me, vector, question + 1, coins, spread=plan.summand_layout, told=heard
-            )
-            inbox = yield Exchange({}, (SERVER,), round=question + STRIDE, phase="listen")
-            told = expect_one(expect_messages(inbox, SharedSums), SERVER)
-            plan.check(me, told.sums, told.counts)
-            heard = plan.digests(me, told)
-            # What I alone observe, I alone sum; of the rest everybody's sums.
-            wide, many = sums.copy(), np.repeat(counts[:, None], len(mine.features), axis=1)
-            wide[:, mine.inside] = told.sums
-            many[:, mine.inside] = told.counts[:, np.searchsorted(mine.patterns, mine.of)]
-            known = known.update_centers(wide, many, told.there)
-            if told.last:
-                break
-            new = nearest_offered(points, known)
-            changed, labels = not np.array_equal(new, labels), new
-            history.append(compact_labels(labels))
-        return FederatedClientResult(tuple(history), known, not changed)
+        splits = isinstance(plan.start, Splitting)
+        labels = np.zeros(len(points), np.int32)
+        if not splits:
+            labels = yield from match_at_client(plan, plan.start, me, points, coins)
+        sums = ClientSums(plan, me, points, key, coins)
+        first = yield from sums.open_totals({0: labels}, {0: plan.first_clusters}, {0: True}, plan.priced)
+        runs, current = plan.begin_runs(first[0], key), dict.fromkeys(range(plan.n_init), labels)
+        histories: dict[int, list[Array]] = {run: [] for run in current}
+        while runs.asked:
+            sizes = {run: len(near.centers.counts) for run, near in runs.asked.items()}
+            before = {run: near.number_labels(current[run]) for run, near in runs.asked.items()}
+            after = {run: nearest_offered(points, near.centers) for run, near in runs.asked.items()}
+            if plan.floor > 1:
+                after = yield from sums.hold_moves(before, after, sizes)
+            changed = {run: not np.array_equal(before[run], after[run]) for run in sizes}
+            for run, near in runs.asked.items():
+                history = histories[run]
+                if near.step:
+                    history += map(compact_labels, (before[run], after[run])[bool(history) :])
+            current |= after
+            runs.hear((yield from sums.open_totals(after, sizes, changed)))
+        yield from end_sums(plan.sums, me, sums.number + 1)
+        end = runs.ends[runs.best]
+        return FederatedClientResult(tuple(histories[runs.best]), end.centers, end, sums.opened)
 
     def server(
         self, plan: FederatedPlan, *, rng: np.random.Generator, coins: Coins
     ) -> Role[FederatedServerResult]:
-        """Match local clusters; then add, tell every client the sums on its features, until nothing
-        changes.
-        """
-        yield from agree(plan, SERVER)
-        matched = yield from match_at_server(plan, self.start)
-        columns, known = plan.columns, KnownCenters.no_centers(plan.k, len(plan.columns.shared))
-        counted, moved = [], []
-        for step in range(plan.max_iter + 1):
-            question = ITERATE + step * STRIDE
-            got = yield from receive_sum(plan.sums, plan.length, question + 1)
-            counted.append(got.clients)
-            sums, counts, changed = plan.split(got.total)
-            moved.append(changed)
-            there, last = np.asarray(counts.any(axis=1)), changed == 0 or step == plan.max_iter
-            known = known.update_centers(sums, counts[:, columns.pattern], there)
-            answers = {}
-            for client in plan.clients:
-                mine = columns.mine(client)
-                answers[client] = SharedSums(sums[:, mine.shared], counts[:, mine.patterns], there, last)
-            yield Exchange(answers, round=question + STRIDE, phase="tell")
-            if last:
+        """Match local clusters, if the start does; then tell every client totals until members end it."""
+        yield from agree_with_workers(plan, SERVER, plan.sums.committee)
+        said: tuple[str, ...] = ()
+        if not isinstance(plan.start, Splitting):
+            matched = yield from match_at_server(plan, plan.start)
+            holders = matched.holders(largest_k(plan.k))
+            said = (matched.seen, *matched.groups.said, *uncovered_warnings(plan.columns, holders))
+        reading, counted, runs = None if plan.blind else plan.follow_runs(), list[tuple[PartyId, ...]](), None
+        if reading is not None:
+            next(reading)
+        for question in itertools.count(ITERATE, STRIDE):
+            got = yield from receive_residues(plan.sums, question + 1)
+            if got is None:
                 break
-        said = (matched.seen, *matched.groups.said, *uncovered_warnings(columns, matched.holders(plan.k)))
-        return FederatedServerResult(known, step, moved[-1] == 0, tuple(counted), tuple(moved), said)
+            counted.append(got.clients)
+            digest = digest_of_counted(np.isin(plan.clients, got.clients))
+            told = {
+                c: SharedTotals(np.ascontiguousarray(got.total[:, plan.places(c)]), digest)
+                for c in plan.clients
+            }
+            if reading is not None:
+                try:
+                    reading.send(plan.sums.code.basis.lift_signed(got.total))
+                except StopIteration as done:
+                    reading, runs = None, done.value
+            yield Exchange(told, round=question + STRIDE, phase="tell")
+        return FederatedServerResult(tuple(counted), None if runs is None else runs.ends[runs.best], said)
 
     def outcome(self, plan: FederatedPlan, party: PartyId, returned: Any) -> PartyOutcome:
-        """A client's labels, and centers on its features; the server's centers on shared ones, NaN
-        elsewhere.
+        """A client's labels, and centers on its features; the server's on shared ones, NaN elsewhere, if it
+        may read totals.
         """
-        columns, scale = plan.columns, plan.quantizer.scale
-        if party != SERVER:
-            mine = columns.mine(party)
-            steps, shared = len(returned.history) - 1, len(mine.shared)
-            return PartyOutcome(
-                party,
-                plan,
-                labels=returned.history[-1].astype(np.int32),
-                centers=scatter_features(columns, returned.known.means / scale, mine.features),
-                n_iter=steps,
-                converged=returned.converged,
-                history=returned.history,
-                learned=(
-                    f"sums and numbers of all clients' points by cluster, on its {shared} shared features, "
-                    f"in each of {steps + 1} steps; of a feature that one other observes it can subtract "
-                    f"its own",
-                ),
-                share=returned.known,
-                details=returned,
+        columns, unit = plan.columns, plan.quantizer.scale
+        end, found = returned.end, PartyOutcome(party, plan, details=returned)
+        if end is not None:
+            features = columns.seen_by(party).features
+            found = replace(
+                found,
+                centers=scatter_features(columns, end.centers.means / unit, features),
+                cost=None if end.cost is None else float(end.cost / Fraction(unit) ** 2),
+                n_iter=end.n_iter,
+                converged=end.converged,
+                curve=None if end.curve is None else end.curve.over(Fraction(unit) ** 2),
+                share=end.centers,
             )
-        return PartyOutcome(
-            SERVER,
-            plan,
-            centers=scatter_features(columns, returned.known.means / scale, columns.shared),
-            n_iter=returned.n_iter,
-            converged=returned.converged,
-            learned=federated_leakage(plan, returned),
-            excluded=tuple(c for c in plan.clients if any(c not in there for there in returned.counted)),
-            share=returned.known,
-            details=returned,
+        if party == SERVER:
+            lost = (c for c in plan.clients if any(c not in there for there in returned.counted))
+            return replace(found, learned=federated_leakage(plan, returned), excluded=tuple(lost))
+        return replace(
+            found,
+            labels=returned.history[-1].astype(np.int32),
+            history=returned.history,
+            learned=(leakage_to_client(plan, party, returned.questions),),
         )
 
     def account(self, result: Clustering, federation: Federation, *, ids: str | None = None) -> RunSummary:
         """What reports say of a run."""
         plan = result.plan
+        start = type(plan.start).__name__
+        partial = "where clients observe different features, " * plan.partial
+        first = "matched local clusters; nothing was compared" if plan.partial else f"the start {start}"
         return RunSummary(
             "federated-lloyd",
-            "FederatedLloyd: k-means where clients observe different features, over secure sums",
-            {"start": type(self.start).__name__, "max_iter": self.max_iter, "t": plan.sums.code.t},
-            "Labels are those of Lloyd's heuristic with missing features on the rounded points, from "
-            "matched local clusters; nothing was compared.",
-            task=(f"start {type(self.start).__name__}",),
+            f"FederatedLloyd: k-means {partial}over secure sums",
+            {
+                "start": start, "n_init": self.n_init, "max_iter": self.max_iter, "floor": self.floor,
+                "blind": self.blind, "t": plan.sums.code.t,
+            },
+            f"Labels are those of Lloyd's heuristic {'with missing features ' * plan.partial}on the rounded "
+            f"points, from {first}.",
+            task=(f"start {start}",),
             setup=tuple(("Features", sentence) for sentence in plan.columns.sentences()),
-        )
+        )  # fmt: skip
 
     def collect(
         self, outcomes: Mapping[PartyId, PartyOutcome], run: SimulatedRun, counts: tuple[int, ...]
     ) -> Clustering:
         """The clustering.  Its centers are complete, as only an experiment that has all clients' can make
-        them; its cost is not known to any party, see `metrics.observed_cost`.
+        them; where features differ, its cost is not known to any party, see `metrics.observed_cost`.
         """
         plan = outcomes[SERVER].plan
         own = {name: outcomes[name] for name in plan.clients if name in outcomes}
+        one = next(iter(own.values()))
+        # What the server knows if it may read totals, all clients know together.
+        known = server_view(plan, own) if outcomes[SERVER].share is None else outcomes[SERVER].share
+        means = scatter_features(plan.columns, known.means / plan.quantizer.scale, plan.columns.shared)
+        outcomes = {**outcomes, SERVER: replace(outcomes[SERVER], centers=means, share=known)}
         labelers = {name: ExactLabeler(plan.quantizer, outcome.share) for name, outcome in outcomes.items()}
-        result = complete_clustering(outcomes, run, counts, k=self.k, labelers=labelers)
-        return replace(result, history=join_labels(plan, own, counts))
+        result = complete_clustering(outcomes, run, counts, k=len(known.there), labelers=labelers)
+        return replace(
+            result, history=join_labels(plan, own, counts), cost=one.cost, n_iter=one.n_iter or 0,
+            converged=bool(one.converged), curve=one.curve,
+        )  # fmt: skip
+
+
+def parse_start(word: str) -> Splitting | MatchingStart | None:
+    """The start that a word stands for, as the shell spells it.  Raises InputError."""
+    return Splitting(merge="any") if word.strip().lower() == "splitting" else parse_matching_start(word)
+
+
+def share_key(plan: FederatedPlan, me: PartyId, coins: Coins) -> Role[bytes]:
+    """The key of a run, which the first member of the committee draws and tells all clients."""
+    first, round_ = plan.sums.committee[0], AGREE + 2
+    if me == first:
+        key = RunKey(coins.bytes(32))
+        yield Exchange(to_all((c for c in plan.clients if c != me), key), round=round_, phase="agree")
+        return key.key
+    inbox = yield Exchange({}, (first,), round=round_, phase="agree")
+    told: RunKey = expect_one(expect_messages(inbox, RunKey), first)
+    return told.key
+
+
+class ClientSums:
+    """A client's part in the sums of a run, one after another, and what it hears of them.
+
+    number: the round of the next.  opened: how many there were.
+    """
+
+    def __init__(self, plan: FederatedPlan, me: PartyId, points: Array, key: bytes, coins: Coins) -> None:
+        self.plan, self.me, self.points, self.key, self.coins = plan, me, points, key, coins
+        self.number, self.opened = ITERATE, 0
+        self.heard: ToldDigests | None = None
+
+    def __repr__(self) -> str:
+        return f"ClientSums({self.me!r}, opened={self.opened})"
+
+    def open_totals(
+        self,
+        labels: Mapping[int, Array],
+        sizes: Mapping[int, int],
+        changed: Mapping[int, bool],
+        squares: bool = False,
+    ) -> Role[dict[int, Totals]]:
+        """Totals of labels (m_j,) of so many clusters each, by the number of their run."""
+        plan, me = self.plan, self.me
+        own = {run: sums_of(self.points, labels[run], c) for run, c in sizes.items()}
+        blocks = [plan.block(me, *own[run]) for run in sizes]
+        ends = [np.array([changed[run] for run in sizes], np.int64)]
+        if squares:
+            ends.append(plan.square_digits(self.points))
+        length = sum(map(plan.block_length, sizes.values())) + sum(map(len, ends))
+        values = yield from self.open_sum(np.concatenate([*blocks, *ends]), length)
+        found = plan.read_totals(me, values, tuple(sizes.values()), squares=squares)
+        return {run: self.add_own(total, *own[run]) for run, total in zip(sizes, found, strict=True)}
+
+    def hold_moves(
+        self, before: Mapping[int, Array], after: Mapping[int, Array], sizes: Mapping[int, int]
+    ) -> Role[dict[int, Array]]:
+        """Labels (m_j,) after those moves that the floor lets through, see `allow_moves`, by run."""
+        own = [np.bincount(before[run] * c + after[run], minlength=c * c) for run, c in sizes.items()]
+        vector = np.concatenate(own).astype(np.int64)
+        values = yield from self.open_sum(vector, len(vector))
+        flows = self.plan.read_flows(self.me, values, tuple(sizes.values()))
+        held = {}
+        for run, flow in zip(sizes, flows, strict=True):
+            allowed = allow_moves(flow, self.plan.floor)[before[run], after[run]]
+            held[run] = np.where(allowed, after[run], before[run]).astype(np.int32)
+        return held
+
+    def add_own(self, told: Totals, sums: Array, counts: Array) -> Totals:
+        """Totals on all my features: what I alone observe, I alone sum."""
+        mine = self.plan.columns.mine(self.me)
+        if mine.inside.all():
+            return told
+        wide, many = sums.copy(), np.repeat(counts[:, None], len(mine.features), axis=1)
+        wide[:, mine.inside], many[:, mine.inside] = told.sums, told.counts
+        return replace(told, sums=wide, counts=many)
+
+    def open_sum(self, vector: Array, length: int) -> Role[Array]:
+        """The sum of all clients' vectors, on the places of mine (D_j,).  length: places of all."""
+        plan, me, number, basis = self.plan, self.me, self.number, self.plan.sums.code.basis
+        pad = partial(plan.draw_pad, self.key, number, length) if plan.blind else None
+        yield from contribute_vector(
+            plan.sums,
+            me,
+            vector,
+            number + 1,
+            self.coins,
+            spread=plan.summand_layout,
+            told=self.heard,
+            pad=pad,
+        )
+        inbox = yield Exchange({}, (SERVER,), round=number + STRIDE, phase="listen")
+        told: SharedTotals = expect_one(expect_messages(inbox, SharedTotals), SERVER)
+        try:
+            basis.check(told.values, vector.shape)
+        except ValueError as error:
+            raise FaultyServer(SERVER, f"sent totals that are none ({error})") from error
+        self.heard, self.number, self.opened = plan.digests(me, told), number + STRIDE, self.opened + 1
+        if pad is None:
+            return basis.lift_signed(told.values)
+        hidden = np.ascontiguousarray(pad(told.counted)[:, plan.places(me)])
+        return basis.lift_signed(basis.add(told.values, basis.negate(hidden)))
+
+
+def server_view(plan: FederatedPlan, own: Mapping[PartyId, PartyOutcome]) -> KnownCenters:
+    """Centers on shared features, of what clients know of them."""
+    columns = plan.columns
+    first = next(iter(own.values())).share
+    known = KnownCenters.no_centers(len(first.there), len(columns.shared))
+    for name, outcome in own.items():
+        mine = columns.mine(name)
+        known.sums[:, mine.shared] = outcome.share.sums[:, mine.inside]
+        known.counts[:, mine.shared] = outcome.share.counts[:, mine.inside]
+    return replace(known, there=first.there)
 
 
 def join_labels(
@@ -321,15 +463,34 @@ def join_labels(
 
 def federated_leakage(plan: FederatedPlan, found: FederatedServerResult) -> tuple[str, ...]:
     """What the server learned, in sentences."""
-    columns, (start, *more) = plan.columns, found.said
-    return (
-        start,
-        f"sums and numbers of points by cluster on the {len(columns.shared)} features that several clients "
-        f"observe, and how many clients' labels changed, in "
-        f"each of {found.n_iter + 1} steps; no label, and nothing of the {plan.d - len(columns.shared)} "
-        "features that one client observes alone",
-        *more,
+    shared, sums = len(plan.columns.shared), len(found.counted)
+    alone = f", and nothing of the {plan.d - shared} features that one client observes alone"
+    kept = alone * (shared < plan.d)
+    where = f" on the {shared} features that several clients observe" * plan.partial
+    said = (
+        f"how many numbers each of {sums} questions summed, under pads: no sum, center or label"
+        if plan.blind
+        else f"sums and numbers of points by cluster{where}, and how many clients' labels changed, in each "
+        f"of {sums} questions; no label"
     )
+    return (*found.said[:1], said + kept, *found.said[1:])
+
+
+def leakage_to_client(plan: FederatedPlan, party: PartyId, questions: int) -> str:
+    """What a client learned, in a sentence."""
+    said = "sums and numbers of all clients' points by cluster"
+    if plan.partial:
+        return (
+            f"{said}, on its {len(plan.columns.mine(party).shared)} shared features, and how many clients "
+            f"have points of each cluster, in each of {questions} questions; of a feature that one other "
+            "observes it can subtract its own"
+        )
+    rows = (
+        f"at least {plan.floor} rows move between two clusters, if any do"
+        if plan.floor > 1
+        else "differences of questions can tell single rows (floor=1)"
+    )
+    return f"{said} in each of {questions} questions; {rows}"
 
 
 # --------------------------------------------------------------------------------------------------
@@ -337,46 +498,78 @@ def federated_leakage(plan: FederatedPlan, found: FederatedServerResult) -> tupl
 
 
 def others_sums(view: View) -> KnownSums:
-    """The sums that a coalition knows of all others' points: the server of all, clients on their features.
+    """The sums that a coalition knows of all others' points, of the steps with as many clusters as the last.
 
-    Clients of the coalition subtract what they added, which follows from the shares that they dealt.
+    Of none under pads, unless a client is in it.  Clients of the coalition subtract what they added, which
+    follows from the shares that they dealt.
     """
     plan: FederatedPlan = view.plan
-    columns, k = plan.columns, plan.k
-    told = [e for e in view.messages if isinstance(e.body, SharedSums)]
-    rounds = sorted({e.round for e in told})
-    step = {number: t for t, number in enumerate(rounds)}
+    columns, told = plan.columns, told_values(view)
+    k, rounds = 0, list[int]()
+    for number in sorted(told, reverse=True):
+        client, values = next(iter(told[number].items()))
+        each = len(columns.mine(client).shared) + len(columns.mine(client).patterns) + plan.partial
+        k = k or (len(values) - 1) // each
+        if len(values) == k * each + 1:
+            rounds.insert(0, number)
     sums = np.zeros((len(rounds), k, len(columns.shared)), np.int64)
     counts = np.zeros((len(rounds), k, len(columns.patterns)), np.int64)
+    for t, number in enumerate(rounds):
+        for client, values in told[number].items():
+            mine = columns.mine(client)
+            sums[t][:, mine.shared], counts[t][:, mine.patterns] = split_block(mine, values, k)
     known = np.zeros(len(columns.shared), bool)
-    for e in told:
-        mine = columns.mine(e.recipient)
-        known[mine.shared] = True
-        sums[step[e.round]][:, mine.shared] = e.body.sums
-        counts[step[e.round]][:, mine.patterns] = e.body.counts
+    for client in {client for heard in told.values() for client in heard}:
+        known[columns.mine(client).shared] = True
     many = counts[:, :, columns.pattern]
     centers = np.divide(sums, many, out=np.full(sums.shape, np.nan), where=many > 0)
     for client in view.parties:
-        if client == SERVER:
-            continue
-        mine = columns.mine(client)
-        for number, vector in _added(view, client).items():
-            if (t := step.get(number)) is None:
-                continue
-            own = vector[:-1].reshape(-1)
-            cut = k * len(mine.shared)
-            sums[t][:, mine.shared] -= own[:cut].reshape(k, -1)
-            counts[t][:, mine.patterns] -= own[cut:].reshape(k, -1)
+        added = {} if client == SERVER else added_values(view, client)
+        for t, number in enumerate(rounds):
+            if number in added:
+                mine = columns.mine(client)
+                own_sums, own_counts = split_block(mine, added[number], k)
+                sums[t][:, mine.shared] -= own_sums
+                counts[t][:, mine.patterns] -= own_counts
     return KnownSums(sums, counts, np.where(known, columns.pattern, -1), centers)
 
 
-def _added(view: View, client: PartyId) -> dict[int, np.ndarray]:
+def split_block(mine: OwnColumns, values: Array, k: int) -> tuple[Array, Array]:
+    """Sums (k, s_j) and numbers of points (k, p_j) at the beginning of a client's numbers."""
+    cut = k * len(mine.shared)
+    counts = values[cut : cut + k * len(mine.patterns)]
+    return values[:cut].reshape(k, -1), counts.reshape(k, -1)
+
+
+def told_values(view: View) -> dict[int, dict[PartyId, Array]]:
+    """What a coalition can read of what the server told clients, by round and client: (D_j,) each."""
+    plan: FederatedPlan = view.plan
+    basis = plan.sums.code.basis
+    key = next((e.body.key for e in view.messages if isinstance(e.body, RunKey)), None)
+    found: dict[int, dict[PartyId, Array]] = {}
+    for e in view.messages:
+        if not isinstance(e.body, SharedTotals) or (plan.blind and key is None):
+            continue
+        values = e.body.values
+        if key is not None and plan.blind:
+            length = values.shape[1] if plan.summand_layout is None else plan.length
+            hidden = plan.draw_pad(key, e.round - STRIDE, length, e.body.counted)
+            values = basis.add(
+                values, basis.negate(np.ascontiguousarray(hidden[:, plan.places(e.recipient)]))
+            )
+        found.setdefault(e.round, {})[e.recipient] = basis.lift_signed(values)
+    return found
+
+
+def added_values(view: View, client: PartyId) -> dict[int, Array]:
     """What a client of the coalition added, by the round in which it was told the sums."""
     plan: FederatedPlan = view.plan
-    dealt: dict[int, dict[PartyId, np.ndarray]] = {}
+    dealt: dict[int, dict[PartyId, Array]] = {}
     for e in view.messages:
         if isinstance(e.body, SumShares) and e.sender == client:
             # Shares go in the first round of a sum, and its sums are told one stride after the question.
             dealt.setdefault(e.round - 1 + STRIDE, {})[e.recipient] = e.body.values
-    length = len(plan.summand_layout.places[client])
-    return {number: decode_sum(plan.sums, shares, length) for number, shares in dealt.items()}
+    return {
+        number: decode_sum(plan.sums, shares, next(iter(shares.values())).shape[1])
+        for number, shares in dealt.items()
+    }

@@ -109,6 +109,14 @@ class Columns:
         """How a client's own columns lie among all."""
         return self._every[self.number(client)]
 
+    def seen_by(self, party: str) -> OwnColumns:
+        """How the shared features that a party hears of lie among all: all of them at the server."""
+        if party in self.clients:
+            return self.mine(party)
+        every = np.arange(len(self.shared))
+        inside = np.ones(len(every), bool)
+        return OwnColumns(self.shared, inside, every, np.arange(len(self.patterns)), self.pattern)
+
     @cached_property
     def _every(self) -> tuple[OwnColumns, ...]:
         return tuple(self._mine(j) for j in range(len(self.clients)))

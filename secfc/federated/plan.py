@@ -1,9 +1,10 @@
-"""What parties agree on before anything moves, and what the server says of sums."""
+"""What parties agree on before anything moves: numbers in a sum, and what they mean to whoever hears them."""
 
 from __future__ import annotations
 
+import hashlib
 import math
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,12 +14,18 @@ from numpy.typing import NDArray
 from field.cached import cached_property
 from field.ring.basis import LANE_PRIMES, Basis
 from field.ring.quantize import Quantizer
+from field.secrets.coins import Coins
 from secfc.algorithm import PublicFacts
 from secfc.data.inputs import require_library
 from secfc.errors import FaultyServer, InputError, SuspectedParties
 from secfc.federated.columns import Columns
+from secfc.federated.course import Restarts, Totals, iterate_from_labels, split_and_iterate
 from secfc.federated.model import possible_sums
+from secfc.kmeans.elbow import Elbow, largest_k
+from secfc.kmeans.splitting import Splitting
+from secfc.kmeans.starts import restart_generators
 from secfc.overlap.plan import check_k
+from secfc.overlap.starts import Automatic
 from secfc.roles.description import LOCAL, RunTerms, describe_plan, description_digest
 from secfc.roles.exchange import SERVER, PartyId
 from secfc.roles.messages import Message, is_array, refuse_if
@@ -32,40 +39,47 @@ LEAST, MOST = 1 << 15, 1 << 31
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class SharedSums(Message, tag=112):
-    """Server to client, after each step: sums (k, s_i) of all points on the features that it shares with
-    others, and numbers of points (k, p_i) by the patterns of clients that it belongs to, in integer steps.
-
-    there: clusters that have points anywhere, (k,).  last: whether no label changed, or steps are used up.
+class SharedTotals(Message, tag=235):
+    """Server to client, after each sum: the numbers of all clients together that it adds to, (lanes, D_j)
+    residues, under a pad that clients know unless `blind=False`; and a digest of whom the sum counts.
     """
 
-    sums: Array
-    counts: Array
-    there: Array
-    last: bool
+    values: Array
+    counted: bytes
 
     def __post_init__(self) -> None:
-        refuse_if(
-            not is_array(self.sums, "i", 2) or not is_array(self.counts, "i", 2),
-            "sums and counts are integers",
-        )
-        refuse_if(not is_array(self.there, "b", 1), "which clusters have points are truth values")
-        refuse_if(len({len(self.sums), len(self.counts), len(self.there)}) > 1, "one row a cluster in each")
-        refuse_if(bool((self.counts < 0).any()), "numbers of points are not negative")
+        refuse_if(not is_array(self.values, "u", 2), "totals are two axes of residues")
+        refuse_if(len(self.counted) != 32, f"a digest has 32 bytes, this one has {len(self.counted)}")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class RunKey(Message, tag=236):
+    """First member of the committee to client, once: 32 bytes that pads and directions follow from."""
+
+    key: bytes
+
+    def __post_init__(self) -> None:
+        refuse_if(len(self.key) != 32, f"a key has 32 bytes, this one has {len(self.key)}")
 
 
 @dataclass(frozen=True)
 class FederatedPlan:
     """columns: who observes what.  quantizer: how values become integers.  sums: of the secure sum.
 
-    rows: no client has more.  seed: of local clusterings, None for each client's own coins.
+    m: rows of all clients.  rows: no client has more.  floor: rows that move between two clusters at least,
+    if any do.  blind: whether the server opens totals under pads.  seed: of directions and local clusterings,
+    None for what follows from the run's key, and each client's own coins.
     """
 
     columns: Columns
     quantizer: Quantizer
     sums: SumPlan
-    k: int
+    k: int | Elbow
+    m: int
     max_iter: int
+    n_init: int
+    floor: int
+    blind: bool
     rows: int
     seed: int | None
     terms: RunTerms = field(compare=False, repr=False, metadata=LOCAL)
@@ -84,10 +98,11 @@ class FederatedPlan:
         """Integer steps a data unit."""
         return self.quantizer.scale
 
-    @cached_property
-    def length(self) -> int:
-        """Numbers in a sum: sums and counts of every cluster, and how many clients' labels changed."""
-        return self.k * (len(self.columns.shared) + len(self.columns.patterns)) + 1
+    @property
+    def start(self) -> Any:
+        """The start: by splitting where all observe all features, else by matching local clusters."""
+        given = self.terms.way.start
+        return (Automatic() if self.partial else Splitting(merge="any")) if given is None else given
 
     @cached_property
     def description(self) -> bytes:
@@ -100,91 +115,218 @@ class FederatedPlan:
 
     # --- how one client's numbers lie in a sum
 
-    @cached_property
-    def summand_layout(self) -> SummandLayout:
-        """Who adds to which numbers of a sum: a client to those of features that it shares, and of its
-        patterns.
+    @property
+    def partial(self) -> bool:
+        """Whether some client does not observe some feature."""
+        return not bool(self.columns.mask.all())
+
+    @property
+    def priced(self) -> bool:
+        """Whether costs are compared, for which squares are summed once."""
+        return self.n_init > 1 or isinstance(self.k, Elbow)
+
+    def block_length(self, c: int) -> int:
+        """Numbers of one run of c clusters: sums, points by pattern, and who has points of a cluster at all.
+
+        The last where clients do not hear the points of all patterns.
         """
-        s, p = len(self.columns.shared), len(self.columns.patterns)
-        rows = np.arange(self.k)[:, None]
+        return c * (len(self.columns.shared) + len(self.columns.patterns) + self.partial)
+
+    @cached_property
+    def length(self) -> int:
+        """Numbers in a sum of one run of k clusters."""
+        return self.block_length(largest_k(self.k)) + 1
+
+    @cached_property
+    def summand_layout(self) -> SummandLayout | None:
+        """Who adds to which numbers of a sum: a client to those of features that it shares, and of its
+        patterns.  None where all add to all.
+        """
+        if not self.partial:
+            return None
+        k, s, p = largest_k(self.k), len(self.columns.shared), len(self.columns.patterns)
+        rows, ends = np.arange(k)[:, None], np.arange(k * (s + p), self.length)
         places = {}
         for client in self.clients:
             mine = self.columns.mine(client)
-            sums, counts = rows * s + mine.shared, self.k * s + rows * p + mine.patterns
-            places[client] = np.concatenate([sums.reshape(-1), counts.reshape(-1), [self.length - 1]])
+            sums, counts = rows * s + mine.shared, k * s + rows * p + mine.patterns
+            places[client] = np.concatenate([sums.reshape(-1), counts.reshape(-1), ends])
         return SummandLayout(self.length, places)
+
+    def places(self, client: PartyId) -> Any:
+        """The numbers of a sum that a client adds to and hears."""
+        return slice(None) if self.summand_layout is None else self.summand_layout.places[client]
 
     @cached_property
     def topics(self) -> Mapping[PartyId, frozenset[int]]:
-        """Topics of what the server tells a client: its shared features, its patterns, and which clusters
-        have points.
-        """
+        """Topics of what the server tells a client: its shared features, its patterns, and what all hear."""
+        if not self.partial:
+            return self.sums.same_to_all
         s, p = len(self.columns.shared), len(self.columns.patterns)
         own = {c: self.columns.mine(c) for c in self.clients}
         return {c: frozenset([*m.shared, *(s + m.patterns), s + p]) for c, m in own.items()}
 
-    def digests(self, client: PartyId, told: SharedSums) -> ToldDigests:
+    def digests(self, client: PartyId, told: SharedTotals) -> ToldDigests:
         """Digests of what a client was told, one a topic."""
-        mine, s = self.columns.mine(client), len(self.columns.shared)
-        columns = [*zip(mine.shared, told.sums.T, strict=True)]
-        columns += zip(s + mine.patterns, told.counts.T, strict=True)
-        columns.append((s + len(self.columns.patterns), told.there))
-        return ToldDigests(self.topics, {int(topic): ToldDigests.digest(values) for topic, values in columns})
+        if not self.partial:
+            return ToldDigests(self.topics, {0: ToldDigests.digest(told.values, told.counted)})
+        mine, k = self.columns.mine(client), largest_k(self.k)
+        s, p = len(mine.shared), len(mine.patterns)
+        sums, counts, rest = np.split(told.values, [k * s, k * (s + p)], axis=1)
+        columns = [*zip(mine.shared, np.moveaxis(sums.reshape(-1, k, s), 2, 0), strict=True)]
+        columns += zip(
+            len(self.columns.shared) + mine.patterns, np.moveaxis(counts.reshape(-1, k, p), 2, 0), strict=True
+        )
+        digests = {int(topic): ToldDigests.digest(values) for topic, values in columns}
+        last = len(self.columns.shared) + len(self.columns.patterns)
+        return ToldDigests(self.topics, {**digests, last: ToldDigests.digest(rest, told.counted)})
 
-    def contribution(self, client: PartyId, sums: Array, counts: Array, changed: bool) -> Array:
-        """What a client adds to a sum, in the places of `summand_layout`: of its sums (k, d_j) and numbers
-        of points (k,).
-        """
+    def block(self, client: PartyId, sums: Array, counts: Array) -> Array:
+        """What a client adds for one run: of its sums (c, d_j) and numbers of points (c,)."""
         mine = self.columns.mine(client)
         held = np.repeat(counts[:, None], len(mine.patterns), axis=1)
-        return np.concatenate([sums[:, mine.inside].reshape(-1), held.reshape(-1), [int(changed)]])
+        there = (counts > 0).astype(np.int64) if self.partial else counts[:0]
+        return np.concatenate([sums[:, mine.inside].reshape(-1), held.reshape(-1), there])
 
-    def split(self, total: Array) -> tuple[Array, Array, int]:
-        """Sums (k, s), counts (k, p), and how many clients' labels changed, of a sum (length,).
+    # A sum of squares, in digits below the bound of a sum, as other numbers are.
 
-        Raises SuspectedParties, everybody, for what no points sum to.
+    @cached_property
+    def digit_bits(self) -> tuple[int, int]:
+        """Binary digits in one number of a sum of squares, and of how many numbers it is."""
+        bits = self.sums.bound.bit_length() - 1
+        return bits, -(-(self.rows * self.d * self.quantizer.max_int**2).bit_length() // bits)
+
+    def square_digits(self, points: Array) -> Array:
+        """The sum of squared norms of a client's points, as numbers of a sum."""
+        bits, count = self.digit_bits
+        total = sum_of_squares(points)
+        return np.array([total >> bits * i & (1 << bits) - 1 for i in range(count)], np.int64)
+
+    def join_digits(self, digits: Array) -> int:
+        """The sum of squares of which these are the digits, added up."""
+        return sum(int(digit) << self.digit_bits[0] * i for i, digit in enumerate(digits.tolist()))
+
+    # --- what the numbers of all clients mean
+
+    def read_totals(
+        self, party: PartyId, values: Array, sizes: Sequence[int], *, squares: bool = False
+    ) -> list[Totals]:
+        """Totals of runs of so many clusters on the shared features of a client, or of all at the server.
+
+        values: (D_j,).  Raises what `blame` says for what no points sum to.
         """
-        s, columns = self.k * len(self.columns.shared), self.columns
-        sums, counts, changed = total[:s].reshape(self.k, -1), total[s:-1].reshape(self.k, -1), int(total[-1])
-        most = self.rows * columns.patterns.sum(axis=1)
-        fits = possible_sums(sums, counts, columns.pattern, most, self.quantizer.max_int)
-        if not fits or not 0 <= changed <= len(self.clients):
-            raise SuspectedParties((*self.clients, SERVER), "no points have the sums that were added up")
-        return sums, counts, changed
-
-    def check(self, client: PartyId, sums: Array, counts: Array) -> None:
-        """Raises FaultyServer for sums (k, s_j), counts (k, p_j) told to a client that no points have."""
-        mine = self.columns.mine(client)
-        if sums.shape != (self.k, len(mine.shared)) or counts.shape != (self.k, len(mine.patterns)):
-            raise FaultyServer(SERVER, f"sends sums of shape {sums.shape}, of other features or clusters")
+        mine, found, at = self.columns.seen_by(party), list[Totals](), 0
+        s, p = len(mine.shared), len(mine.patterns)
+        wanted = sum(c * (s + p + self.partial) + 1 for c in sizes) + squares * self.digit_bits[1]
+        if len(values) != wanted:
+            raise FaultyServer(
+                SERVER, f"sends {len(values)} numbers, of other features or clusters: {wanted} are due"
+            )
+        if values.dtype == object and max(map(abs, values.tolist())) >= 2**62:
+            raise self.blame(party)
+        values = values.astype(np.int64)
         most = self.rows * self.columns.patterns[mine.patterns].sum(axis=1)
         pattern = np.searchsorted(mine.patterns, mine.of)
-        if not possible_sums(sums, counts, pattern, most, self.quantizer.max_int):
-            raise FaultyServer(SERVER, "sends sums that no points have")
+        ends = values[wanted - len(sizes) - squares * self.digit_bits[1] :]
+        for run, c in enumerate(sizes):
+            sums, counts = values[at : at + c * s].reshape(c, s), values[at + c * s :][: c * p].reshape(c, p)
+            at += c * (s + p)
+            there = np.asarray(values[at : at + c] > 0 if self.partial else counts.any(axis=1))
+            at += c * self.partial
+            fits = possible_sums(sums, counts, pattern, most, self.quantizer.max_int)
+            if not fits or not 0 <= ends[run] <= len(self.clients):
+                raise self.blame(party)
+            square = self.join_digits(ends[len(sizes) :]) if squares else None
+            found.append(Totals(sums, counts[:, pattern], there, int(ends[run]), square))
+        return found
+
+    def read_flows(self, party: PartyId, values: Array, sizes: Sequence[int]) -> list[Array]:
+        """How many points would move from each cluster to each, (c, c) of every run of so many clusters.
+
+        Raises what `blame` says for what no points do.
+        """
+        if len(values) != sum(c * c for c in sizes):
+            raise FaultyServer(
+                SERVER, f"sends {len(values)} numbers where others of points that move are due"
+            )
+        if any(not 0 <= value <= self.m for value in values.tolist()):
+            raise self.blame(party)
+        cuts = np.cumsum([c * c for c in sizes])[:-1]
+        return [
+            part.astype(np.int64).reshape(c, c) for c, part in zip(sizes, np.split(values, cuts), strict=True)
+        ]
+
+    def blame(self, party: PartyId) -> Exception:
+        """The error for totals that no points have: the server's, where it checked what it tells."""
+        if party == SERVER or self.blind:
+            return SuspectedParties((*self.clients, SERVER), "no points have the sums that were added up")
+        return FaultyServer(SERVER, "sends sums that no points have")
+
+    def draw_pad(self, key: bytes, number: int, length: int, counted: bytes) -> Array:
+        """What members add to the sum of this round that counts these clients: (lanes, length), uniform."""
+        seed = hashlib.blake2b(
+            number.to_bytes(8, "little") + counted, key=key, digest_size=16, person=b"secfc total pad"
+        )
+        return self.sums.code.basis.sample((length,), Coins(seed.digest()))
+
+    # --- what follows from totals
+
+    def begin_runs(self, first: Totals, key: bytes) -> Restarts:
+        """The courses of all restarts, from the totals of the labels that clients begin with."""
+        if not isinstance(self.start, Splitting):
+            return Restarts([iterate_from_labels(first, self.max_iter)])
+        seed = int.from_bytes(key, "little") if self.seed is None else self.seed
+        return Restarts(
+            [
+                split_and_iterate(first, self.columns.places, self.start, self.m, self.k, self.max_iter, rng)
+                for rng in restart_generators(np.random.default_rng(seed), self.n_init)
+            ]
+        )
+
+    @property
+    def first_clusters(self) -> int:
+        """Clusters of the labels that clients begin with."""
+        return 1 if isinstance(self.start, Splitting) else largest_k(self.k)
+
+    def follow_runs(self) -> Generator[None, Array, Restarts]:
+        """What the server makes of totals that it may read, sent one sum after another: the runs, ended."""
+        values = yield
+        runs = self.begin_runs(
+            self.read_totals(SERVER, values, [self.first_clusters], squares=self.priced)[0], bytes(32)
+        )
+        while runs.asked:
+            if self.floor > 1:  # how many points would move
+                yield
+            values = yield
+            sizes = [len(near.centers.counts) for near in runs.asked.values()]
+            runs.hear(dict(zip(tuple(runs.asked), self.read_totals(SERVER, values, sizes), strict=True)))
+        return runs
 
 
-def make_plan(
-    way: Any,
-    public: PublicFacts,
-    *,
-    k: int,
-    max_iter: int,
-    scale: float | None,
-    committee: int | None,
-    t: int | None,
-    losses: int | None,
-) -> FederatedPlan:
+def sum_of_squares(points: Array) -> int:
+    """The sum of squares of integers (m, d), exact."""
+    # Halves below 2**16: 2**31 products of them sum to less than 2**63.  Where numbers exceed 2**31, so
+    # that high halves are larger, products of these are Python integers.
+    high, low = points >> 16, points & 0xFFFF
+    wide = max(int(points.max(initial=0)), -int(points.min(initial=0))) >= 2**31
+    top = int((high.astype(object) ** 2).sum()) if wide else int((high * high).sum())
+    cross = int((high.astype(object) * low).sum()) if wide else int((high * low).sum())
+    return (top << 32) + (cross << 17) + int((low * low).sum())
+
+
+def make_plan(way: Any, public: PublicFacts) -> FederatedPlan:
     """Raises ValueError for what cannot be: too many clusters, unconnected clients, a scale beyond
     exactness.
     """
-    require_library(type(way).__name__, "estimators")
     columns = Columns.of(public)
     columns.check()
-    check_k(way, k, public.m)
-    if max_iter < 1:
-        raise InputError(f"max_iter={max_iter} is too small: it must be at least 1")
     n, rows = len(public.clients), max(public.counts)
-    quantizer = Quantizer(finest_sum_scale(public.bound, n, rows) if scale is None else scale, public.bound)
+    if n < 3:
+        raise InputError(f"n={n}: each client has the other's sum by subtraction. At least 3 are needed")
+    k = check_runs(way, public, columns)
+    quantizer = Quantizer(
+        finest_sum_scale(public.bound, n, rows) if way.scale is None else way.scale, public.bound
+    )
     if public.m * quantizer.max_int >= 2**62:
         raise InputError(
             f"scale={quantizer.scale:g} with bound={public.bound:g} makes sums of m={public.m} points up to "
@@ -192,15 +334,69 @@ def make_plan(
         )
     # With fewer holders than two in a sum, it would be one client's own.
     spare = int(columns.mask[:, columns.shared].sum(axis=0).min()) - 2
-    most = min(n // 4, spare) if losses is None else losses
+    most = min(n // 4, spare) if way.losses is None else way.losses
     if most > spare:
         feature = columns.features[columns.shared[columns.mask[:, columns.shared].sum(axis=0).argmin()]]
         raise InputError(
-            f"losses={losses}: feature {feature!r} is seen by {spare + 2} clients, so with that many lost "
-            f"its sum could be one client's own. Tolerate at most {spare} losses"
+            f"losses={way.losses}: feature {feature!r} is seen by {spare + 2} clients, so with that many "
+            f"lost its sum could be one client's own. Tolerate at most {spare} losses"
         )
-    sums = SumPlan.of(public.clients, rows * quantizer.max_int, committee=committee, t=t, losses=most)
-    return FederatedPlan(columns, quantizer, sums, k, max_iter, rows, public.seed, RunTerms(way, public))
+    sums = SumPlan.of(public.clients, rows * quantizer.max_int, committee=way.committee, t=way.t, losses=most)
+    return FederatedPlan(
+        columns, quantizer, sums, k, public.m, way.max_iter, way.n_init, way.floor, way.blind, rows,
+        public.seed, RunTerms(way, public),
+    )  # fmt: skip
+
+
+def check_runs(way: Any, public: PublicFacts, columns: Columns) -> int | Elbow:
+    """The k of a plan.  Raises InputError for a start, restarts or a floor that these data or k exclude."""
+    for name, value in (("max_iter", way.max_iter), ("n_init", way.n_init), ("floor", way.floor)):
+        if value < 1:
+            raise InputError(f"{name}={value} is too small: it must be at least 1")
+    partial = not columns.mask.all()
+    if isinstance(way.start, Splitting) or (way.start is None and not partial):
+        check_splitting(way, partial)
+    else:
+        check_matching(way, public)
+    k = way.k.among(public.m) if isinstance(way.k, Elbow) else way.k
+    if not 1 <= largest_k(k) <= public.m:
+        raise InputError(f"k={k} clusters of m={public.m} points: 1 <= k <= m is needed")
+    if way.floor * largest_k(k) > public.m:
+        raise InputError(
+            f"floor={way.floor} of k={largest_k(k)} clusters needs {way.floor * largest_k(k)} rows, there "
+            f"are {public.m}: lower floor or k"
+        )
+    return k
+
+
+def check_splitting(way: Any, partial: bool) -> None:
+    """Raises InputError for what a start by splitting excludes."""
+    if partial:
+        raise InputError(
+            "start=Splitting(): clients observe different features, and centers of all of them are needed "
+            "to split clusters. Leave start out, or use Automatic()"
+        )
+    if isinstance(way.k, Elbow) and way.n_init > 1:
+        raise InputError(
+            f"n_init={way.n_init}, k={way.k}: k is chosen by one start. Leave n_init at 1, or give k"
+        )
+
+
+def check_matching(way: Any, public: PublicFacts) -> None:
+    """Raises InputError for what a start that matches local clusters excludes."""
+    require_library("FederatedLloyd", "estimators")
+    check_k(way, way.k, public.m)
+    if way.n_init > 1:
+        raise InputError(
+            f"n_init={way.n_init}: starts that match local clusters are not compared, since nobody learns "
+            "costs. Leave n_init at 1"
+        )
+    if way.floor > 1:
+        raise InputError(
+            f"floor={way.floor}: where local clusters are matched the server sees these, and nobody knows "
+            "how many rows move on features that few observe. Leave floor at 1, or use columns that all "
+            "have (CommonFeatures)"
+        )
 
 
 def finest_sum_scale(bound: float, n: int, rows: int) -> float:

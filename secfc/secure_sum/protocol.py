@@ -47,7 +47,7 @@ from __future__ import annotations
 
 import hashlib
 import itertools
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -74,6 +74,7 @@ from secfc.secure_sum.plan import SumPlan as SumPlan
 from secfc.secure_sum.plan import ToldDigests as ToldDigests
 
 Array = NDArray[Any]
+Pad = Callable[[bytes], Array]
 
 # Rounds that one sum of a single wave takes: shares, whose shares are there, what members confirm, the coded
 # sum.  Each further wave takes one more.
@@ -167,10 +168,14 @@ def digest_of_counted(counted: Array) -> bytes:
 
 def decode_sum(plan: SumPlan, replies: Mapping[PartyId, Array], length: int) -> Array:
     """The sum (length,) from the shares of at least ell + t members: int64, or Python ints past 63 bits."""
+    return plan.code.basis.lift_signed(decode_residues(plan, replies, length))
+
+
+def decode_residues(plan: SumPlan, replies: Mapping[PartyId, Array], length: int) -> Array:
+    """The residues (lanes, length) of a sum, as `decode_sum`."""
     values = {plan.seats[name]: value for name, value in replies.items()}
     segments = plan.code.interpolate(values, 1)  # (lanes, ell, width)
-    flat = segments.reshape(segments.shape[0], -1)[:, :length]
-    return plan.code.basis.lift_signed(np.ascontiguousarray(flat))
+    return np.ascontiguousarray(segments.reshape(segments.shape[0], -1)[:, :length])
 
 
 def check_words(plan: SumPlan, words: Mapping[PartyId, Array], dealers: Iterable[PartyId]) -> None:
@@ -232,13 +237,16 @@ def contribute_vector(
     spread: SummandLayout | None = None,
     spare: Array | None = None,
     told: ToldDigests | None = None,
+    pad: Pad | None = None,
 ) -> Role[None]:
     """A client's part of one sum, in ROUNDS rounds from number on: deal out, and help to add.
 
     vector is (D,) int64, secret; the same D for all, unless `spread` says to which numbers each one adds.
     spare: (D,) int64, secret, from every client or from none: added to the sum if a client is missing in it,
     and else by nobody.  told: what the server said before this sum, which members compare with what it said
-    to whoever deals them shares.  Whom the server does not hear goes on without adding.
+    to whoever deals them shares.  pad: of a digest of the counted clients (lanes, D) residues that members
+    know and the server does not: it opens the sum and the pad together.  Whom the server does not hear goes
+    on without adding.
 
     Raises ValueError for a number beyond the plan's bound; for a spare where two sums are not excluded, as
     one with it and one without it would tell it.  SuspectedParties if others were told something else.
@@ -254,9 +262,17 @@ def contribute_vector(
             )
         both = zip(dealt, share_vector(plan, spare, coins), strict=True)
         dealt = [np.concatenate(pair, axis=1) for pair in both]
-    coded = yield from _add(plan, me, dealt, number, phase, spread, spared=spare is not None, told=told)
+    coded = yield from _add(
+        plan, me, dealt, number, phase, spread, spared=spare is not None, told=told, pad=pad
+    )
     if coded is not None:
         yield Exchange({SERVER: CodedSum(coded)}, round=last_round(plan, number), phase=phase)
+
+
+def end_sums(plan: SumPlan, me: PartyId, number: int, *, phase: str = "sum") -> Role[None]:
+    """A member's word to the server, in place of a sum from this round on, that there is none."""
+    if me in plan.seats:
+        yield Exchange({SERVER: Contributors(np.zeros(0, bool))}, round=number + 1, phase=phase)
 
 
 def last_round(plan: SumPlan, number: int) -> int:
@@ -305,6 +321,7 @@ def _add(
     spread: SummandLayout | None = None,
     spared: bool = False,
     told: ToldDigests | None = None,
+    pad: Pad | None = None,
 ) -> Role[Array | None]:
     """Deal shares, and add those of the clients that count: my share of the sum, None if I have none.
 
@@ -340,6 +357,8 @@ def _add(
         raise FaultyServer(SERVER, f"wants a sum of fewer than {plan.least} clients")
     yield from confirm_counted(plan, me, counted, last_round(plan, number) - 1, phase)
     added = reduce_total(plan, total)
+    if pad is not None:  # a constant polynomial, as one number is in a share
+        added = plan.code.basis.add(added, pad(digest_of_counted(counted)))
     return sum_with_spare(plan, added, counted) if spared else added
 
 
@@ -411,24 +430,50 @@ def receive_sum(plan: SumPlan, length: int, number: int, *, phase: str = "sum") 
     shares of the sum (`check_words`).
     """
     names, members = yield from settle_sum(plan, number, phase=phase)
-    needed = plan.code.threshold(1)
-    enough = min(len(members), plan.telling)
-    wait = Exchange({}, members, enough, round=last_round(plan, number), phase=phase)
-    replies = expect_messages((yield wait), CodedSum)
-    if len(replies) < needed:
-        raise TooFewReplies(needed, tuple(replies))
+    values = yield from _receive_words(plan, members, number, phase)
     shape = (plan.code.width(length),)
-    for sender, reply in replies.items():
-        check_residues(plan.code.basis, sender, reply.values, shape)
-    values = {sender: reply.values for sender, reply in replies.items()}
+    for sender, word in values.items():
+        check_residues(plan.code.basis, sender, word, shape)
     check_words(plan, values, names)
     return SecureSum(decode_sum(plan, values, length), names)
 
 
+def receive_residues(plan: SumPlan, number: int, *, phase: str = "sum") -> Role[SecureSum | None]:
+    """The server's part of a sum whose length members know, and where there may be none (`end_sums`): None.
+
+    total: residues (lanes, D).  Raises as `receive_sum`.
+    """
+    names, members = yield from settle_sum(plan, number, phase=phase, may_end=True)
+    if not names:
+        return None
+    values = yield from _receive_words(plan, members, number, phase)
+    widths = {word.shape[1] for word in values.values()}
+    if len(widths) > 1:
+        raise SuspectedParties(tuple(values), "members add sums of different lengths")
+    for sender, word in values.items():
+        check_residues(plan.code.basis, sender, word, tuple(widths))
+    check_words(plan, values, names)
+    return SecureSum(decode_residues(plan, values, plan.code.ell * widths.pop()), names)
+
+
+def _receive_words(
+    plan: SumPlan, members: tuple[PartyId, ...], number: int, phase: str
+) -> Role[dict[PartyId, Array]]:
+    """The members' shares of a sum, enough of them to decode it."""
+    enough = min(len(members), plan.telling)
+    wait = Exchange({}, members, enough, round=last_round(plan, number), phase=phase)
+    replies = expect_messages((yield wait), CodedSum)
+    if len(replies) < plan.code.threshold(1):
+        raise TooFewReplies(plan.code.threshold(1), tuple(replies))
+    return {sender: reply.values for sender, reply in replies.items()}
+
+
 def settle_sum(
-    plan: SumPlan, number: int, *, phase: str = "sum"
+    plan: SumPlan, number: int, *, phase: str = "sum", may_end: bool = False
 ) -> Role[tuple[tuple[PartyId, ...], tuple[PartyId, ...]]]:
     """The server's part where clients open the sum: whose vectors it is of, and which members add them.
+
+    Of nobody's where there may be none (`may_end`) and all members say that there is none (`end_sums`).
 
     Raises TooFewReplies if too many of the committee, or of the clients, are lost.
     """
@@ -438,9 +483,9 @@ def settle_sum(
         inbox = expect_messages((yield wait), Contributors)
         if len(inbox) < needed:
             raise TooFewReplies(needed, tuple(inbox))
-        for sender, message in inbox.items():
-            if message.complete.shape != (len(wave),):
-                raise FaultyClient(sender, "counted other clients than the plan has")
+        if may_end and not turn and not any(message.complete.size for message in inbox.values()):
+            return (), ()
+        check_reports(inbox, wave)
         counted = np.logical_and.reduce([message.complete for message in inbox.values()])
         names += itertools.compress(wave, counted.tolist())
         last = turn + 1 == len(plan.waves)
@@ -452,6 +497,13 @@ def settle_sum(
         answers = to_all(members, Contributors(counted)) | to_all(unheard, Contributors(counted[:0]))
         yield Exchange(answers, round=number + 1 + turn, phase=phase)
     return tuple(names), members
+
+
+def check_reports(reports: Mapping[PartyId, Contributors], wave: tuple[PartyId, ...]) -> None:
+    """Raises FaultyClient for a report of other clients than those of a wave."""
+    for sender, message in reports.items():
+        if message.complete.shape != (len(wave),):
+            raise FaultyClient(sender, "counted other clients than the plan has")
 
 
 @dataclass(frozen=True, eq=False, repr=False)

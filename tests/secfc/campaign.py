@@ -81,7 +81,7 @@ from secfc.errors import (
 )
 from secfc.feddp import FedDPKMeans, GivenCenters, ServerNoise, SharedNoise
 from secfc.feddp import messages as summing
-from secfc.federated.plan import SharedSums
+from secfc.federated import plan as federated
 from secfc.kmeans.bisecting import Bisecting
 from secfc.kmeans.starts import KMeansPlusPlus, RandomPoints
 from secfc.overlap import messages as partial_features
@@ -147,7 +147,8 @@ UNCHECKABLE = (
     summing.NoisyLabels,
     partial_features.LocalCentroids,
     partial_features.LocalGroups,
-    SharedSums,
+    federated.SharedTotals,
+    federated.RunKey,
     partial_features.CentroidShares,
     partial_features.CodedPairDistances,
     union.MaskedBlock,

@@ -172,10 +172,10 @@ fit(DP(committee="x"), P) -> committee='x' is a str: a whole number, or None (at
 fit(DP(committee=99), P) -> a committee of 99 among n=7 clients: at least 3 members are need
 fit(DP(t="x"), P) -> t='x' is a str: a whole number, or None (a third of the committe
 fit(DP(losses="x"), P) -> losses='x' is a str: a whole number, or None (a quarter of the c
-fit(secfc.FederatedLloyd(k="2"), F) -> k=2: FederatedLloyd cannot choose k, since nobody learns the costs
-fit(secfc.FederatedLloyd(k="auto"), F) -> k=auto: FederatedLloyd cannot choose k, since nobody learns the
+fit(secfc.FederatedLloyd(k="two"), F) -> k='two' is no number of clusters: give one, as 4, or say among
+fit(secfc.FederatedLloyd(k="auto", start="max-min"), F) -> k=auto: FederatedLloyd cannot choose k, since
 fit(secfc.FederatedLloyd(k=0), F) -> k=0 clusters of m=140 points: 1 <= k <= m is needed
-fit(secfc.FederatedLloyd(k=None), F) -> k=None: FederatedLloyd cannot choose k, since nobody learns the
+fit(secfc.FederatedLloyd(k=None), F) -> k=None: a whole number of clusters is needed. Pass an integer, a
 fit(secfc.FederatedLloyd(k=2, start=3), F) -> start=3 is an int: a start is needed. Pass a value such as
 fit(secfc.FederatedLloyd(k=2, max_iter="x"), F) -> max_iter='x' is a str: a whole number is needed. Pass
 fit(secfc.FederatedLloyd(k=2, max_iter=0), F) -> max_iter=0 is too small: it must be at least 1

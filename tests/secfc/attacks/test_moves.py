@@ -35,7 +35,7 @@ class Halves(Turned):
 
 def fitted(lone=(1,), **more):
     parts, given = data(lone)
-    way = secfc.FederatedLloyd(2, start=Halves(**more), scale=1.0, coarse="allow")
+    way = secfc.FederatedLloyd(2, start=Halves(**more), scale=1.0, blind=False, coarse="allow")
     return parts, secfc.fit(way, given, keep_bodies=True)
 
 
@@ -86,7 +86,7 @@ def test_a_client_subtracts_its_own_moves():
 
 def test_rows_that_move_together_are_not_told():
     parts, given = data(())
-    way = secfc.FederatedLloyd(2, start=Turned(), scale=1.0, coarse="allow")
+    way = secfc.FederatedLloyd(2, start=Turned(), scale=1.0, blind=False, coarse="allow")
     result = secfc.fit(way, given, keep_bodies=True)
     assert (result.history[0] != result.history[-1]).sum() > 8
     assert not any(real(result, parts, guess, 1) for guess in guesses(result, SERVER))

@@ -31,10 +31,10 @@ OTHERS = np.rint(np.random.default_rng(1).normal(size=(500, 8)) * 16).clip(-48, 
 LOW, HIGH = np.full(8, -48.0), np.full(8, 48.0)
 
 
-def opened(points=POINTS, n=6, k=10, seed=0):
+def opened(points=POINTS, n=6, k=10, seed=1):
     """Lloyd over exact sums that the server and clients see."""
     data = secfc.Federation.from_arrays(np.array_split(points, n))
-    return data, secfc.fit(secfc.FederatedLloyd(k), data, seed=seed, keep_bodies=True)
+    return data, secfc.fit(secfc.FederatedLloyd(k, blind=False), data, seed=seed, keep_bodies=True)
 
 
 @pytest.fixture(scope="module")

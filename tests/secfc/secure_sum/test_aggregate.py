@@ -731,7 +731,7 @@ def test_whoever_opens_a_sum_is_asked_in_the_test_of_all_sums():
     opening = {
         path.relative_to(folder).as_posix()
         for path in folder.rglob("*.py")
-        if re.search(r"from (receive|open)_sum\(", path.read_text())
+        if re.search(r"from (receive|open)_(sum|residues)\(", path.read_text())
     }
     assert opening == {
         "feddp/aggregator.py", "federated/algorithm.py", "scaling/roles.py", "scaling/shared_profile.py",

@@ -35,7 +35,7 @@ from secfc.disclosure.dealerless import steps as joint
 from secfc.disclosure.owner_labels import messages as keeping
 from secfc.errors import FaultyClient, TooFewReplies
 from secfc.feddp import messages as summing
-from secfc.federated.plan import SharedSums
+from secfc.federated import plan as federated
 from secfc.kmeans.loop import all_pairs
 from secfc.kmeans.starts import RandomPoints
 from secfc.overlap import messages as overlap
@@ -268,14 +268,6 @@ def local_groups(draw):
 
 
 @st.composite
-def shared_sums(draw):
-    k, s, p = (draw(st.integers(0, 3)) for _ in range(3))
-    counts = npst.arrays(np.int64, (k, p), elements=st.integers(0, 2**62))
-    total, there = draw(npst.arrays(np.int64, (k, s))), draw(npst.arrays(np.bool_, k))
-    return SharedSums(total, draw(counts), there, draw(st.booleans()))
-
-
-@st.composite
 def centroid_shares(draw):
     dtype = draw(st.sampled_from([np.uint32, np.uint64]))
     values, zeros = (draw(arrays(dtype=dtype, axes=(n, n))) for n in (3, 4))
@@ -442,7 +434,8 @@ MESSAGES = {
     summing.Choose: choices(),
     overlap.LocalCentroids: local_centroids(),
     overlap.LocalGroups: local_groups(),
-    SharedSums: shared_sums(),
+    federated.SharedTotals: st.builds(federated.SharedTotals, summed(), exactly(32)),
+    federated.RunKey: st.builds(federated.RunKey, exactly(32)),
     overlap.GlobalCentroids: st.builds(overlap.GlobalCentroids, some_known(), st.booleans()),
     overlap.AlignedCentroids: aligned_centroids(),
     overlap.LocalGaussians: local_gaussians(),
@@ -732,7 +725,8 @@ def examples():
         summing.Choose(np.ones((2, 1, 2)), 9, ()),
         overlap.LocalCentroids(np.array([[0.5, -2.0]]), np.array([7])),
         overlap.LocalGroups(3, np.array([2, -1], np.int32)),
-        SharedSums(np.array([[4, -5]]), np.array([[3]]), np.array([True]), False),
+        federated.SharedTotals(np.arange(3, dtype=np.uint32).reshape(1, 3), bytes(range(32))),
+        federated.RunKey(bytes(range(32))),
         overlap.GlobalCentroids(np.array([[0.5, np.nan]]), True),
         overlap.AlignedCentroids(np.array([[0.5], [np.nan]]), np.array([3, 0])),
         overlap.LocalGaussians(

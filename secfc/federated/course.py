@@ -1,0 +1,230 @@
+"""The public course of `FederatedLloyd`: what everybody does next, computed by every party from totals alone.
+
+All that a start or a step of Lloyd's asks for follows from the sums and the numbers of points of the clusters
+so far, exactly: centers, what splits gain, what merging any two costs, whether anything changed.  So the
+server, which adds up, decides nothing.  Every instruction is of one kind, to go to the nearest of centers;
+halves of a cluster are the nearest of two centers on both sides of its mean.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from secfc.federated.model import KnownCenters
+from secfc.kmeans.elbow import CostCurve, Elbow
+from secfc.kmeans.loop import CostRequest, GainRequest, Moves, RefineRequest, SplitRequest, exact_gains
+from secfc.kmeans.splitting import Splitting
+from secfc.kmeans.starts import RestartLabels
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Totals:
+    """What is opened of some labels, as a party knows it on its d_j features, in integer steps.
+
+    sums: (c, d_j) int64.  counts: points that have a value there, (c, d_j) int64.  there: clusters that have
+    points anywhere, (c,).  changed: clients any of whose labels changed.  square: the sum of squared norms of
+    all points, None if it is not asked for.
+    """
+
+    sums: Array
+    counts: Array
+    there: Array
+    changed: int
+    square: int | None = None
+
+    def group_clusters(self, groups: Array) -> Totals:
+        """Totals after clusters got these numbers (c,), -1 for one without points; several may become one."""
+        c, kept = int(groups.max()) + 1, groups >= 0
+        sums, counts = np.zeros((2, c, self.sums.shape[1]), np.int64)
+        np.add.at(sums, groups[kept], self.sums[kept])
+        np.add.at(counts, groups[kept], self.counts[kept])
+        return Totals(sums, counts, np.asarray(counts.any(axis=1)), self.changed)
+
+    @property
+    def sizes(self) -> Array:
+        """Points of every cluster (c,), where all clients observe all features."""
+        return self.counts[:, 0]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Near:
+    """Every point to the nearest of centers.  groups: the number that each cluster so far has first, as in
+    `Totals.group_clusters`.  step: whether this is a step of Lloyd's, and not of its start.
+    """
+
+    groups: Array
+    centers: KnownCenters
+    step: bool = False
+
+    def number_labels(self, labels: Array) -> Array:
+        """The labels (m_j,) int32 so far by these numbers; -1 stays."""
+        return np.append(self.groups, -1)[labels].astype(np.int32)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class CourseEnd:
+    """Where a course ends.  cost: in squared integer steps, exact; None without `Totals.square`."""
+
+    centers: KnownCenters
+    n_iter: int
+    converged: bool
+    cost: Fraction | None = None
+    curve: CostCurve | None = None
+
+
+Course = Generator[Near, Totals, CourseEnd]
+
+
+def cost_of_totals(told: Totals, square: int) -> Fraction:
+    """The sum of squared distances of all points to their means, in squared integer steps."""
+    parts = (
+        Fraction(sum(x * x for x in row), n)
+        for row, n in zip(told.sums.tolist(), told.sizes.tolist(), strict=True)
+        if n
+    )
+    return square - sum(parts, start=Fraction(0))
+
+
+def iterate_lloyd(known: KnownCenters, groups: Array, max_iter: int, square: int | None = None) -> Course:
+    """Lloyd's steps from centers until no label changes, or max_iter are done.  square: as in `Totals`."""
+    step = 0
+    while True:
+        told = yield Near(groups, known, step=True)
+        known, groups = known.update_centers(told.sums, told.counts, told.there), np.arange(len(told.sums))
+        step += 1
+        if not told.changed or step == max_iter:
+            cost = None if square is None else cost_of_totals(told, square)
+            return CourseEnd(known, step, not told.changed, cost)
+
+
+def iterate_from_labels(told: Totals, max_iter: int) -> Course:
+    """A run from labels that clients have, of which these are the totals."""
+    none = KnownCenters.no_centers(*told.sums.shape)
+    known = none.update_centers(told.sums, told.counts, told.there)
+    return iterate_lloyd(known, np.arange(len(told.sums)), max_iter)
+
+
+def allow_moves(flows: Array, floor: int) -> Array:
+    """Between which clusters points may move, (c, c) bool, of how many would move from each to each (c, c).
+
+    Between two only if at least `floor` would, both ways together; and none from or to a cluster that would
+    be left with fewer, but not with none.  Then none or at least so many points enter or leave any union of
+    clusters, in all, and none has fewer: no totals before and after differ by fewer points.
+    """
+    stay = np.eye(len(flows), dtype=bool)
+    moving, sizes = np.where(stay, 0, flows), flows.sum(axis=1)
+    allowed = moving + moving.T >= floor
+    while True:
+        gone = moving * allowed
+        out, entered = gone.sum(axis=1), gone.sum(axis=0)
+        left = sizes - out + entered
+        few = (left > 0) & (left < floor) & (out + entered > 0)
+        if not few.any():
+            return allowed | stay
+        allowed[few], allowed[:, few] = False, False
+
+
+class OpenedSums:
+    """What a start asks for, answered from totals; a cluster's labels move by instructions only.
+
+    places: of each feature of the totals its column in directions.
+    """
+
+    def __init__(self, told: Totals, places: Sequence[int]) -> None:
+        self.told, self.square, self.places = told, told.square, list(places)
+
+    def grow_clusters(self, moves: Callable[[int], Moves]) -> Generator[Near, Totals, Array]:
+        """The groups of the clusters so far that moves end with, see `secfc.kmeans.splitting`."""
+        course, answer = moves(len(self.places)), cast("Any", None)
+        while True:
+            try:
+                move = course.send(answer)
+            except StopIteration as done:
+                return np.asarray(done.value)
+            now = self.told.group_clusters(move.groups)
+            match move:
+                case SplitRequest():
+                    # Before it, all points of a cluster are in its first half.
+                    firsts = np.where(move.groups < 0, -1, 2 * move.groups)
+                    self.told = yield Near(firsts, self.cut_clusters(now, move.directions))
+                    answer = self.told.sizes
+                case RefineRequest():
+                    self.told = yield Near(move.groups, KnownCenters(now.sums, now.counts, now.there))
+                    answer = self.told.changed == 0, self.told.sizes
+                case GainRequest():
+                    unions = np.stack([move.sides == 1, move.sides == 2], axis=1).astype(np.int64)
+                    answer = move.choose(exact_gains(unions @ now.sums, unions @ now.sizes))
+                case CostRequest():
+                    answer = self.price_clusters(now)
+
+    def cut_clusters(self, now: Totals, directions: Array) -> KnownCenters:
+        """Two centers of each cluster, beside its mean: a step along its direction, and against it."""
+        aside = now.counts * directions[:, self.places].astype(np.int64)
+        both = np.stack([now.sums + aside, now.sums - aside], axis=1).reshape(-1, len(self.places))
+        return KnownCenters(both, np.repeat(now.counts, 2, axis=0), np.repeat(now.there, 2))
+
+    def price_clusters(self, now: Totals) -> tuple[Fraction, ...]:
+        """What clusters cost, as `CostRequest` has it: all in the first, as only the total is known."""
+        if self.square is None:
+            raise AssertionError("k is chosen by costs, for which squares are asked for")
+        rest = [Fraction(0)] * (len(now.sums) - 1)
+        return (cost_of_totals(now, self.square) * int(now.sizes[0]) ** 2, *rest)
+
+
+def split_and_iterate(
+    told: Totals,
+    places: Sequence[int],
+    start: Splitting,
+    m: int,
+    k: int | Elbow,
+    max_iter: int,
+    rng: np.random.Generator,
+) -> Course:
+    """A run from all m points in one cluster, of which these are the totals."""
+    source, drawing = OpenedSums(told, places), RestartLabels(start, m, k)
+    # It answers what such starts ask for, in other instructions than exchanges.
+    groups, found = yield from cast("Any", drawing(rng, cast("Any", source)))
+    first = source.told.group_clusters(groups)
+    known = KnownCenters(*(_padded(part, found) for part in (first.sums, first.counts, first.there)))
+    end = yield from iterate_lloyd(known, groups, max_iter, source.square)
+    return replace(end, curve=drawing.curve)
+
+
+class Restarts:
+    """Runs side by side, each with a course of its own.
+
+    asked: what each that goes on asks for, by its number.  ends: of those that ended.
+    """
+
+    def __init__(self, courses: Sequence[Course]) -> None:
+        self.courses = dict(enumerate(courses))
+        self.asked = {number: next(course) for number, course in self.courses.items()}
+        self.ends: dict[int, CourseEnd] = {}
+
+    def hear(self, told: Mapping[int, Totals]) -> None:
+        """Totals of what was asked for, by number."""
+        for number, totals in told.items():
+            try:
+                self.asked[number] = self.courses[number].send(totals)
+            except StopIteration as done:
+                self.ends[number] = done.value
+                del self.asked[number]
+
+    @property
+    def best(self) -> int:
+        """The number of the run of least cost, the first of several."""
+        costs = {number: end.cost for number, end in self.ends.items()}
+        return min(costs, key=lambda number: (costs[number] or 0, number))
+
+
+def _padded(rows: Array, k: int) -> Array:
+    """Rows for k clusters, where fewer have points."""
+    return np.concatenate([rows, np.zeros((k - len(rows), *rows.shape[1:]), rows.dtype)])

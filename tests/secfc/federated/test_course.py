@@ -1,0 +1,298 @@
+"""What everybody does next from totals alone: exact, whoever holds which row, and nothing to the server."""
+
+import dataclasses
+import itertools
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import secfc
+from secfc.attacks.views import View
+from secfc.errors import FaultyServer, InputError, SuspectedParties
+from secfc.federated.algorithm import FederatedLloyd, others_sums, told_values
+from secfc.federated.course import Totals
+from secfc.federated.model import nearest_offered, sums_of
+from secfc.federated.plan import sum_of_squares
+from secfc.kmeans.splitting import Splitting
+from secfc.roles.exchange import SERVER
+from tests.nightly import trials
+
+START = Splitting(merge="any")
+
+
+def twin(result, data, *, seed, **values):
+    """Plaintext Lloyd on the same integers, from the same start."""
+    quantization = secfc.Quantization(scale=result.plan.quantizer.scale, coarse="allow")
+    way = secfc.Lloyd(init=START, quantization=quantization, **values)
+    return secfc.fit(way, data, seed=seed)
+
+
+def assert_same(result, plain):
+    assert len(result.history) == len(plain.history)
+    for ours, theirs in zip(result.history, plain.history, strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+    assert (result.k, result.n_iter, result.converged) == (plain.k, plain.n_iter, plain.converged)
+    np.testing.assert_allclose(result.centers, plain.centers)
+
+
+def blobs(m, d, k, seed, apart=6.0):
+    rng = np.random.default_rng(seed)
+    middle = apart * rng.normal(size=(k, d))
+    truth = rng.integers(0, k, m)
+    return middle[truth] + rng.normal(size=(m, d)), truth
+
+
+@trials(5)
+@given(
+    st.integers(3, 6), st.integers(1, 40), st.integers(1, 4), st.integers(1, 9), st.integers(0, 2**16),
+    st.booleans(), st.integers(1, 3), st.booleans(),
+)  # fmt: skip
+def test_labels_are_those_of_plaintext_at_every_step(n, m, d, k, seed, whole, n_init, blind):
+    # Whole numbers on a small grid make ties, duplicates, empty clusters and splits that gain nothing.
+    rng = np.random.default_rng(seed)
+    m = max(m, n, k)
+    points = rng.integers(-2, 3, (m, d)).astype(float) if whole else rng.normal(size=(m, d))
+    data = secfc.Federation.from_arrays(np.array_split(points, n))
+    way = FederatedLloyd(k, n_init=n_init, blind=blind, max_iter=40, coarse="allow")
+    result = secfc.fit(way, data, seed=seed)
+    plain = twin(result, data, seed=seed, k=k, n_init=n_init, max_iter=40)
+    assert_same(result, plain)
+    # Squares are summed where costs are compared, and only there.
+    assert result.cost == (plain.cost if n_init > 1 else None)
+
+
+# By default the scale is finer where no client has many rows.
+@pytest.mark.parametrize(
+    "way", [FederatedLloyd(3, scale=2.0**11), FederatedLloyd("2..5", scale=2.0**11)], ids=["k", "chosen"]
+)
+def test_who_holds_which_row_changes_nothing(way):
+    points, truth = blobs(24, 3, 3, 1)
+    orders = {
+        "dealt": np.arange(24),
+        "sorted": np.argsort(truth, kind="stable"),
+        "one": np.arange(24),
+    }
+    found = {}
+    for name, order in orders.items():
+        parts = np.array_split(points[order], 24 if name == "one" else 4)
+        result = secfc.fit(way, secfc.Federation.from_arrays(parts), seed=2)
+        assert result.k == 3
+        found[name] = np.empty(24, np.int32)
+        found[name][order] = result.flat
+    assert (found["dealt"] == found["sorted"]).all()
+    assert (found["dealt"] == found["one"]).all()
+
+
+def test_k_is_chosen_by_the_costs_of_plaintext_and_costs_are_exact():
+    points, _ = blobs(80, 3, 4, 3)
+    data = secfc.Federation.from_arrays(np.array_split(points, 5))
+    result = secfc.fit(FederatedLloyd("auto"), data, seed=4)
+    plain = twin(result, data, seed=4, k="auto")
+    assert_same(result, plain)
+    assert result.curve.costs == plain.curve.costs
+    whole = np.rint(data.stacked() * result.plan.quantizer.scale).astype(np.int64)
+    exact = Fraction(0)
+    for h in range(result.k):
+        rows = [[Fraction(int(x)) for x in row] for row in whole[result.flat == h]]
+        means = [sum(column) / len(rows) for column in zip(*rows, strict=True)]
+        exact += sum((x - mu) ** 2 for row in rows for x, mu in zip(row, means, strict=True))
+    assert result.cost == float(exact / Fraction(result.plan.quantizer.scale) ** 2)
+
+
+@given(st.lists(st.integers(-(2**52), 2**52), min_size=1, max_size=9), st.integers(0, 51))
+def test_squares_are_summed_without_a_digit_lost(values, shift):
+    points = np.array(values, np.int64)[:, None] >> shift
+    assert sum_of_squares(points) == sum(int(x) ** 2 for x in points[:, 0])
+    assert sum_of_squares(np.full((3, 2), 2**31 - 1)) == 6 * (2**31 - 1) ** 2
+
+
+# --- what the server sees
+
+
+def seen(points, *, blind=True, seed=0):
+    data = secfc.Federation.from_arrays(np.array_split(points, 4))
+    result = secfc.fit(FederatedLloyd(3, blind=blind), data, seed=seed, keep_bodies=True)
+    view = View.of(result, result.plan, SERVER)
+    told = [e.body.values[0] for e in view.messages if e.kind == "SharedTotals" and e.recipient == "client-1"]
+    return result, view, np.concatenate(told).astype(float) / result.plan.sums.code.basis.primes[0]
+
+
+def test_under_pads_the_server_sees_uniform_residues_and_else_sums():
+    from scipy.stats import chi2
+
+    points, _ = blobs(30, 6, 3, 5)
+
+    def statistic(**more):
+        values = np.concatenate([seen(points, seed=seed, **more)[2] for seed in range(2)])
+        found = np.bincount((values * 16).astype(int), minlength=16)
+        return float(((found - len(values) / 16) ** 2).sum() / (len(values) / 16))
+
+    assert statistic() < chi2.isf(1e-6, 15)
+    # Control: sums themselves are nothing like uniform.
+    assert statistic(blind=False) > chi2.isf(1e-6, 15)
+    result, view, _ = seen(points)
+    assert "RunKey" not in {e.kind for e in view.messages}
+    assert not len(others_sums(view).sums)
+    assert others_sums(View.of(result, result.plan, (SERVER, "client-2"))).sums.any()
+    outcome = FederatedLloyd(3).outcome(result.plan, SERVER, result.details)
+    assert (outcome.centers, outcome.n_iter, outcome.share, outcome.cost) == (None, None, None, None)
+
+
+def test_no_two_pads_are_alike_and_none_is_of_other_clients():
+    plan = seen(blobs(40, 2, 3, 0)[0])[0].plan
+    key = bytes(range(32))
+    pads = [
+        plan.draw_pad(k, number, 8, counted).tobytes()
+        for k in (key, key[::-1])
+        for number in (7, 8)
+        for counted in (bytes(32), bytes([1] * 32))
+    ]
+    assert len(set(pads)) == 8
+
+
+def test_totals_that_no_rows_have_end_the_run():
+    data = secfc.Federation.from_arrays(np.array_split(blobs(40, 2, 3, 0)[0], 4))
+
+    def lying(e):
+        if e.kind != "SharedTotals":
+            return (e,)
+        told = e.body.values.copy()
+        told[:, -2] ^= 1 << 20  # points of a cluster
+        return (dataclasses.replace(e, body=dataclasses.replace(e.body, values=told)),)
+
+    for blind, error in ((True, SuspectedParties), (False, FaultyServer)):
+        with pytest.raises(error, match="no points have"):
+            secfc.fit(FederatedLloyd(3, blind=blind), data, seed=0, faults=lying)
+
+
+# --- bad input
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"k": 41}, "k=41 clusters of m=40 points"),
+        ({"k": 0}, "k=0 clusters"),
+        ({"k": "2..8", "n_init": 2}, "n_init=2, k=2..8: k is chosen by one start"),
+        ({"k": 3, "n_init": 0}, "n_init=0 is too small"),
+        ({"k": 3, "start": "max-min", "n_init": 2}, "n_init=2: starts that match local clusters are not"),
+        ({"k": "auto", "start": "max-min"}, "cannot choose k"),
+        ({"k": 8, "floor": 10}, r"floor=10 of k=8 clusters needs 80 rows, there are 40: lower floor or k"),
+    ],
+)
+def test_what_cannot_be_is_refused(values, message):
+    data = secfc.Federation.from_arrays(np.array_split(blobs(40, 2, 3, 0)[0], 4))
+    with pytest.raises(InputError, match=message):
+        secfc.fit(FederatedLloyd(**values), data)
+
+
+# --- the floor
+
+
+def hold_by_rule(before, after, c, floor):
+    """The rule of `floor`, row by row: labels after the moves that it lets through."""
+    moves, struck = list(zip(before, after, strict=True)), set()
+
+    def move(b, a):
+        pair = {b, a}
+        stays = b == a or pair & struck or sum({x, y} == pair for x, y in moves) < floor
+        return b if stays else a
+
+    while True:
+        now = [move(b, a) for b, a in moves]
+        touched = {h for b, a in zip(before, now, strict=True) if b != a for h in (b, a)}
+        few = {h for h in touched if 0 < now.count(h) < floor}
+        if not few:
+            return now
+        struck |= few
+
+
+def play(result, points, floor):
+    """The run in plaintext: labels before and after every instruction, and the labels in the end."""
+    plan = dataclasses.replace(result.plan, floor=floor)
+    whole = np.rint(points * plan.quantizer.scale).astype(np.int64)
+
+    def totals(labels, c, changed):
+        sums, counts = sums_of(whole, np.array(labels, np.int32), c)
+        many = np.repeat(counts[:, None], whole.shape[1], axis=1)
+        return Totals(sums, many, counts > 0, int(changed))
+
+    labels, moves = np.zeros(len(whole), np.int32), []
+    runs = plan.begin_runs(totals(labels, 1, True), bytes(32))
+    while runs.asked:
+        (near,) = runs.asked.values()
+        before, c = near.number_labels(labels), len(near.centers.counts)
+        wanted = nearest_offered(whole, near.centers)
+        labels = np.array(hold_by_rule(before.tolist(), wanted.tolist(), c, floor), np.int32)
+        moves.append((before, labels, c))
+        runs.hear({0: totals(labels, c, (labels != before).any())})
+    return moves, labels
+
+
+def least_crossing(moves):
+    """The fewest points, but none, that cross the border of any union of clusters in one question."""
+    found = [10**9]
+    for before, after, c in moves:
+        for union in range(1, 2 ** min(c, 12) - 1):
+            inside = union >> np.arange(c) & 1
+            crossed = int((inside[before] != inside[after]).sum())
+            found += [crossed] * (crossed > 0)
+    return min(found)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_with_a_floor_labels_follow_the_rule_and_no_union_changes_by_fewer(seed):
+    points = np.random.default_rng(seed).normal(size=(90, 2))
+    data = secfc.Federation.from_arrays(np.array_split(points, 4))
+    result = secfc.fit(FederatedLloyd(4, floor=5, max_iter=20), data, seed=seed)
+    moves, labels = play(result, points, 5)
+    np.testing.assert_array_equal(result.flat, labels)
+    assert least_crossing(moves) >= 5
+    assert min(np.unique(after, return_counts=True)[1].min() for _, after, _ in moves) >= 5
+    # Control: without one, single points cross.
+    assert least_crossing(play(result, points, 1)[0]) < 5
+
+
+def rebuilt(points, floor, *, targets=None, k=4, seed=0):
+    """Rows that a client rebuilds exactly from differences of totals, and false guesses.
+
+    Of any two clusters of any two questions, and unions in two of Lloyd's steps, that differ by one point.
+    """
+    data = secfc.Federation.from_arrays(np.array_split(points, 3))
+    result = secfc.fit(FederatedLloyd(k, floor=floor), data, seed=seed, keep_bodies=True)
+    told, d = told_values(View.of(result, result.plan, "client-1")), points.shape[1]
+    values = [next(iter(told[number].values())) for number in sorted(told)]
+    values = values if floor == 1 else [values[0], *values[2::2]]
+    totals = [(v[: (c := (len(v) - 1) // (d + 1)) * d].reshape(c, d), v[c * d : -1]) for v in values]
+    whole = np.rint(points * result.plan.quantizer.scale).astype(np.int64)
+    aims = whole if targets is None else np.rint(targets * result.plan.quantizer.scale).astype(np.int64)
+    truth, guesses = {row.tobytes() for row in aims}, set()
+
+    def guess(sums, counts):
+        for row in sums[np.abs(counts) == 1] * counts[np.abs(counts) == 1][:, None]:
+            if (row >= whole.min(axis=0)).all() and (row <= whole.max(axis=0)).all():
+                guesses.add(row.tobytes())
+
+    sums, counts = (np.concatenate(parts) for parts in zip(*totals, strict=True))
+    guess(sums, counts)
+    for h in range(len(counts)):
+        guess(sums - sums[h], counts - counts[h])
+    steps = [pair for pair in totals[-result.n_iter :] if len(pair[1]) == k]
+    unions = np.arange(1, 2**k - 1)[:, None] >> np.arange(k) & 1
+    for a, b in itertools.combinations(steps, 2):
+        guess(unions @ (a[0] - b[0]), unions @ (a[1] - b[1]))
+    return len(guesses & truth), len(guesses - truth)
+
+
+def test_a_client_rebuilds_rows_without_a_floor_and_none_with_one():
+    points = np.random.default_rng(0).normal(size=(400, 6))
+    found, _ = rebuilt(points, 1)
+    assert found >= 3
+    # Control: of other rows, whose columns are permuted each for itself, none is found.
+    rng = np.random.default_rng(1)
+    others = np.stack([rng.permutation(column) for column in points.T], axis=1)
+    assert rebuilt(points, 1, targets=others)[0] == 0
+    assert rebuilt(points, 10)[0] == 0
