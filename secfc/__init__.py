@@ -29,6 +29,7 @@ _check("psu")
 __version__ = "0.1.0"
 
 _HOME = {
+    "ArrowRows": "secfc.data.sources",
     "AssignmentsOnly": "secfc.disclosure",
     "Automatic": "secfc.overlap.starts",
     "Bisecting": "secfc.kmeans.bisecting",
@@ -108,6 +109,7 @@ if TYPE_CHECKING:
     from secfc.data.dialects import Dialect as Dialect
     from secfc.data.federation import Federation as Federation
     from secfc.data.party import Party as Party
+    from secfc.data.sources import ArrowRows as ArrowRows
     from secfc.disclosure import AssignmentsOnly as AssignmentsOnly
     from secfc.disclosure import Distances as Distances
     from secfc.disclosure import FinalLabelsOnly as FinalLabelsOnly

@@ -8,7 +8,7 @@ import re
 import warnings
 import zipfile
 from collections import OrderedDict
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from decimal import Decimal
 from importlib import import_module
@@ -325,7 +325,8 @@ class ParquetRows:
 
     shape is (m, d), dtype the numpy dtype that holds all d columns.  The last row groups decoded
     are kept; memory is a few row groups, whose size the writer of the file chose.  The file is
-    opened for each read, so that many clients do not need many open files.
+    opened for each read, so that many clients do not need many open files.  Where a row group has more than
+    LARGE_GROUP values, it is gone through in smaller batches instead, in the order of rows (`BatchedRows`).
 
     Slices must have step 1.  gaps: missing values are NaN, and all are float64; else a row group that has
     some raises InputError when it is read.
@@ -348,6 +349,14 @@ class ParquetRows:
         self._starts = np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)])
         self.shape: tuple[int, ...] = (int(self._starts[-1]), len(self._columns))
         self._cache: OrderedDict[int, Array] = OrderedDict()
+        self._stream: BatchedRows | None = None
+        if max(sizes, default=0) * len(self._columns) > LARGE_GROUP:
+            dtype = None if gaps else self.dtype
+            self._stream = BatchedRows(self._batches, self._columns, self.shape[0], dtype, str(self._path))
+
+    def _batches(self) -> Generator[Any, None, None]:
+        with open_parquet(self._path, self._metadata) as file:
+            yield from file.iter_batches(STREAMED, columns=list(self._columns))
 
     def __repr__(self) -> str:
         return f"ParquetRows({self._path.name!r}, shape={self.shape})"
@@ -358,6 +367,8 @@ class ParquetRows:
     def __getitem__(self, rows: slice, /) -> Array:
         if not isinstance(rows, slice) or rows.step not in (None, 1):
             raise TypeError(f"{self!r} is read by slices [a:b]. Use numpy.asarray for all rows.")
+        if self._stream is not None:
+            return self._stream[rows]
         start, stop, _ = rows.indices(len(self))
         first = int(np.searchsorted(self._starts, start, side="right")) - 1
         parts = [np.empty((0, self.shape[1]), dtype=self.dtype)]
@@ -377,29 +388,150 @@ class ParquetRows:
             return self._cache[group]
         with open_parquet(self._path, self._metadata) as file:
             table = file.read_row_group(group, columns=list(self._columns))
-        decoded = np.empty((table.num_rows, len(self._columns)), dtype=self.dtype)
-        for position, name in enumerate(self._columns):
-            column = table.column(name)
-            if column.type == "bool":
-                column = column.cast("uint8")
-            if column.null_count and not self._gaps:
-                raise InputError(
-                    f"{self._path}, column {name!r}: {column.null_count} values are missing in "
-                    f"rows {self._starts[group]} to {self._starts[group + 1] - 1}. Every value "
-                    "must be there",
-                    ["fill the values in or drop the rows", *GAPS],
-                )
-            # Missing values make floats of whole numbers, and so does another column of floats.
-            if (row := first_inexact(column.drop_null().to_numpy())) is not None:
-                raise InputError(f"{self._path}, column {name!r}, value {row}: {INEXACT}")
-            decoded[:, position] = column.to_numpy()
-        self._cache[group] = read_only(decoded)
+        first, dtype = int(self._starts[group]), None if self._gaps else self.dtype
+        self._cache[group] = read_only(_decode_columns(table, self._columns, dtype, str(self._path), first))
         while len(self._cache) > CACHED_GROUPS:
             self._cache.popitem(last=False)
         return self._cache[group]
 
 
-def _numpy_type(path: Path, field: Any) -> np.dtype[Any]:
+def _decode_columns(
+    table: Any, columns: Sequence[str], dtype: np.dtype[Any] | None, source: str, first: int
+) -> Array:
+    """Columns of an Arrow table or batch as rows (m, d) of a type; None: float64, NaN where one is missing.
+
+    first: the number of its first row.  Raises InputError.
+    """
+    decoded = np.empty((table.num_rows, len(columns)), dtype=dtype or np.float64)
+    for position, name in enumerate(columns):
+        column = table.column(name)
+        if column.type == "bool":
+            column = column.cast("uint8")
+        if column.null_count and dtype is not None:
+            raise InputError(
+                f"{source}, column {name!r}: {column.null_count} values are missing in "
+                f"rows {first} to {first + table.num_rows - 1}. Every value must be there",
+                ["fill the values in or drop the rows", *GAPS],
+            )
+        # Missing values make floats of whole numbers, and so does another column of floats.
+        if (row := first_inexact(column.drop_null().to_numpy(zero_copy_only=False))) is not None:
+            raise InputError(f"{source}, column {name!r}, value {row}: {INEXACT}")
+        decoded[:, position] = column.to_numpy(zero_copy_only=False)
+    return decoded
+
+
+STREAMED = 1 << 16  # rows of a batch
+LARGE_GROUP = 1 << 23  # values of a row group
+
+
+class BatchedRows:
+    """Rows (m, d) of Arrow batches, in their order, one batch in memory; a slice further up begins anew.
+
+    batches: gives all of them whenever it is called, with these columns and `rows` rows.  dtype None:
+    float64, and NaN where values are missing.  source: in errors.
+    """
+
+    def __init__(
+        self,
+        batches: Callable[[], Generator[Any, None, None]],
+        names: Sequence[str],
+        rows: int,
+        dtype: np.dtype[Any] | None,
+        source: str,
+    ) -> None:
+        self.names, self._batches, self._source, self._kind = tuple(names), batches, source, dtype
+        self.shape: tuple[int, ...] = (rows, len(self.names))
+        self.dtype: np.dtype[Any] = np.dtype(np.float64) if dtype is None else dtype
+        self._open = batches()
+        self._rewind()
+
+    def _rewind(self) -> None:
+        """Begin anew; rows that were decoded and not yet asked for begin with row `_at`."""
+        self._open.close()  # a connection to a database may have one open result
+        self._open, self._at = self._batches(), 0
+        self._left: Array = np.empty((0, self.shape[1]), self.dtype)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(shape={self.shape})"
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __getitem__(self, rows: slice, /) -> Array:
+        if not isinstance(rows, slice) or rows.step not in (None, 1):
+            raise TypeError(f"{self!r} is read by slices [a:b]. Use numpy.asarray for all rows.")
+        start, stop, _ = rows.indices(len(self))
+        if start < self._at:
+            self._rewind()
+        parts = [self._left[:0]]
+        while self._at < stop:
+            if not len(self._left):
+                self._left = self._decode_next()
+            before = max(0, min(start - self._at, len(self._left)))
+            parts.append(self._left[before : max(before, stop - self._at)])
+            taken = before + len(parts[-1])
+            self._left, self._at = self._left[taken:], self._at + taken
+        if self._at == len(self):
+            self._open.close()
+        return np.concatenate(parts)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+        return np.asarray(self[:], dtype=dtype)
+
+    def _decode_next(self) -> Array:
+        batch = next(self._open, None)
+        if batch is None:
+            raise InputError(
+                f"{self._source} has {self._at} rows and had {len(self)} before: it changed, or is one that "
+                "ends when it was read. Give one that begins anew whenever it is opened."
+            )
+        return _decode_columns(batch, self.names, self._kind, self._source, self._at)
+
+
+class ArrowRows(BatchedRows):
+    """Numeric columns of an Arrow stream as points (m, d), read by batches.
+
+    Parameters
+    ----------
+    reopen
+        Gives the stream from its beginning, whenever rows are gone through, in the same order: anything with
+        `__arrow_c_stream__`, as a relation of DuckDB (on a connection of its own), a frame of polars or
+        pandas, or a reader of pyarrow.dataset.
+    columns
+        Names of the columns, None for all; `names` has them.
+
+    Raises
+    ------
+    InputError
+        For columns that are no numbers, and, when rows are read, for missing values.
+
+    Examples
+    --------
+    >>> import pyarrow, secfc
+    >>> rows = secfc.ArrowRows(lambda: pyarrow.table({"age": [31.0, 44.0], "bmi": [22.5, 30.0]}), ["bmi"])
+    >>> rows[1:].tolist()
+    [[30.0]]
+    """
+
+    def __init__(self, reopen: Callable[[], Any], columns: Sequence[str] | None = None) -> None:
+        require_library("a stream of Arrow", "files")
+        from pyarrow import RecordBatchReader
+
+        def read_batches() -> Generator[Any, None, None]:
+            with RecordBatchReader.from_stream(reopen()) as reader:
+                for batch in reader:  # which may be all that a library has in memory
+                    yield from (batch.slice(at, STREAMED) for at in range(0, batch.num_rows, STREAMED))
+
+        with RecordBatchReader.from_stream(reopen()) as reader:
+            schema, source = reader.schema, "the stream"
+        names = schema.names if columns is None else columns
+        if unknown := [name for name in names if name not in schema.names]:
+            raise InputError(f"{source} has no column {unknown[0]!r}. Correct the name.")
+        dtype = np.result_type(*(_numpy_type(source, schema.field(name)) for name in names))
+        super().__init__(read_batches, names, sum(len(batch) for batch in read_batches()), dtype, source)
+
+
+def _numpy_type(path: Path | str, field: Any) -> np.dtype[Any]:
     from pyarrow.types import is_boolean, is_floating, is_integer, is_temporal
 
     if is_boolean(field.type):
@@ -461,7 +593,8 @@ def open_parquet(path: Path, metadata: Any = None) -> Iterator[Any]:
             with memory_map(str(path)) as source:
                 yield ArrowFile(ipc.open_file(source))
             return
-        with ParquetFile(path, metadata=metadata) as file:
+        # Arrow would else fetch the whole file ahead of whoever reads it by parts.
+        with ParquetFile(path, metadata=metadata, pre_buffer=False) as file:
             yield file
     except InputError:
         raise

@@ -12,10 +12,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+import secfc
 from secfc import Federation
+from secfc.data import sources
 from secfc.data.dialects import Dialect
 from secfc.data.ids import load_ids
-from secfc.data.sources import fill_address
+from secfc.data.sources import ArrowRows, fill_address
 from secfc.errors import InputError
 from tests.small import invoke
 
@@ -233,3 +235,85 @@ def test_sheets_and_dialects_do_not_touch_queries(tmp_path: Path) -> None:
     database("sqlite", tmp_path / "h.db")
     path = query(tmp_path / "a.sql", "sqlite:h.db")
     assert Federation.from_files(path, dialect=Dialect(decimal=",")).stacked().tolist() == POINTS
+
+
+# --- streams of Arrow
+
+
+def streams(path: Path) -> dict[str, Any]:
+    """What gives the columns of a Parquet file as a stream of Arrow, by the name of its library."""
+    dataset = pytest.importorskip("pyarrow.dataset")
+    found = {"dataset": lambda: dataset.dataset(path).scanner().to_reader()}
+    for name, read in (("polars", "read_parquet"), ("pandas", "read_parquet"), ("duckdb", "read_parquet")):
+        library = pytest.importorskip(name)
+        found[name] = lambda library=library, read=read: getattr(library, read)(str(path))
+    return found
+
+
+@pytest.mark.parametrize("library", ["dataset", "polars", "pandas", "duckdb"])
+def test_a_stream_is_rows_by_batches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, library: str) -> None:
+    monkeypatch.setattr(sources, "STREAMED", 7)
+    pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    points = np.random.default_rng(0).integers(-9, 9, (40, 2))
+    pq.write_table(pa.table({"x": points[:, 0], "y": points[:, 1].astype(float)}), tmp_path / "a.parquet")
+    rows = ArrowRows(streams(tmp_path / "a.parquet")[library])
+    assert (rows.names, rows.shape, rows.dtype) == (("x", "y"), (40, 2), np.float64)
+    for part in (
+        slice(0, 3),
+        slice(3, 20),
+        slice(25, 31),
+        slice(2, 5),
+        slice(39, 99),
+        slice(8, 8),
+        slice(None),
+    ):
+        assert (rows[part] == points[part]).all()
+        assert len(rows._left) < 7  # no more than a batch is in memory
+    assert (ArrowRows(streams(tmp_path / "a.parquet")[library], ["y"])[:] == points[:, 1:]).all()
+    data = Federation.from_arrays([rows, points[:20]])
+    assert (
+        secfc.fit(secfc.Lloyd(2), data, seed=0).flat
+        == secfc.fit(secfc.Lloyd(2), Federation.from_arrays([points.astype(float), points[:20]]), seed=0).flat
+    ).all()
+
+
+def test_a_stream_that_is_no_rows_is_refused() -> None:
+    pa = pytest.importorskip("pyarrow")
+    table = pa.table({"x": [1.0, None, 3.0], "name": ["a", "b", "c"]})
+    with pytest.raises(InputError, match="column 'name': its type is string"):
+        ArrowRows(lambda: table)
+    with pytest.raises(InputError, match="has no column 'y'"):
+        ArrowRows(lambda: table, ["y"])
+    with pytest.raises(InputError, match="column 'x': 1 value is missing in rows 0 to 2"):
+        ArrowRows(lambda: table, ["x"])[:]
+    ends = iter([3, 3, 2])  # its schema, its rows, and then
+    rows = ArrowRows(lambda: pa.table({"x": np.zeros(next(ends))}))
+    with pytest.raises(InputError, match="has 2 rows and had 3 before"):
+        rows[:]
+
+
+@pytest.mark.parametrize("gaps", [False, True])
+def test_a_large_row_group_is_read_by_batches(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, gaps: bool
+) -> None:
+    pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    monkeypatch.setattr(sources, "STREAMED", 7)
+    monkeypatch.setattr(sources, "LARGE_GROUP", 79)
+    opened = []
+    monkeypatch.setattr(
+        pq, "ParquetFile", lambda *a, real=pq.ParquetFile, **how: opened.append(how) or real(*a, **how)
+    )
+    points = np.arange(80.0).reshape(40, 2)
+    points[5, 1] = np.nan if gaps else 0.0
+    pq.write_table(
+        pa.table({"x": points[:, 0], "y": pa.array(points[:, 1], from_pandas=True)}), tmp_path / "a.parquet"
+    )
+    rows = sources.ParquetRows(tmp_path / "a.parquet", ["x", "y"], gaps=gaps)
+    for part in (slice(0, 3), slice(3, 20), slice(2, 5), slice(None)):
+        np.testing.assert_array_equal(rows[part], points[part])
+    assert rows._stream is not None
+    assert not rows._cache
+    # Arrow fetches the whole file ahead if nobody says otherwise.
+    assert all(how["pre_buffer"] is False for how in opened)
+    monkeypatch.setattr(sources, "LARGE_GROUP", 80)
+    assert sources.ParquetRows(tmp_path / "a.parquet", ["x", "y"])._stream is None
