@@ -20,7 +20,7 @@ from field.secrets.coins import Coins, SystemCoins
 from secfc.data.clusters import ClusterProfile, cluster_cautions, profile_clusters
 from secfc.data.federation import Federation, as_federation
 from secfc.data.inputs import REAL, format_value, kind_name, names_listed
-from secfc.data.party import Party
+from secfc.data.party import Party, SeenRows
 from secfc.errors import Caution, InputError
 from secfc.privacy.calibration import Budget
 from secfc.privacy.events import Event, Neighbors
@@ -504,12 +504,10 @@ class Clustering:
 
     def _note_far(self, new: Federation) -> None:
         """Warn (`Caution`) of new rows far outside what the model saw, where no common scale says so."""
-        from secfc.scaling.scaling import Scaling
-
         seen = self.simulated
         if seen is None or self.scaling is not None or seen.observed is not None or new.d != seen.d:
             return
-        if (far := Scaling.of_rows(seen.parties).far_note(new.parties)) is not None:
+        if (far := SeenRows.of(seen.parties).far_note(new.parties)) is not None:
             warnings.warn(far, Caution, stacklevel=3)
 
     def profile(self, federation: Any = None, client: PartyId | None = None) -> ClusterProfile:

@@ -13,7 +13,7 @@ import numpy as np
 from secfc.data.federation import Federation, drop_incomplete_rows
 from secfc.data.files import category_names, parse_listed
 from secfc.data.model_file import ModelFile
-from secfc.data.party import Party
+from secfc.data.party import Party, SeenRows
 from secfc.errors import Caution, IncompatibleOptions, InputError
 
 if TYPE_CHECKING:
@@ -31,7 +31,6 @@ def model_file_of(result: Clustering, texts: Sequence[str] = ()) -> ModelFile | 
     from secfc.coded_kmeans.predict import CodedModel
     from secfc.kmeans.centers import CentersModel
     from secfc.scaling.algorithm import ScaledModel
-    from secfc.scaling.scaling import Scaling
 
     model: Any = result.model
     facts: dict[str, Any] = {"features": None if result.features is None else list(result.features)}
@@ -40,7 +39,7 @@ def model_file_of(result: Clustering, texts: Sequence[str] = ()) -> ModelFile | 
     if isinstance(model, ScaledModel):
         facts["scaling"], model = asdict(model.scaling), model.model
     elif result.simulated is not None and result.simulated.observed is None:
-        facts["seen"] = asdict(Scaling.of_rows(result.simulated.parties))
+        facts["seen"] = asdict(SeenRows.of(result.simulated.parties))
     if isinstance(model, CodedModel):
         facts["model"], arrays = to_plain_values(model)
         return ModelFile(NOBODY, "", "shares", facts, arrays)
@@ -198,7 +197,6 @@ def label_clients(kept: ModelFile, path: Path, federation: Federation) -> list[A
     """Labels by client.  What the clients agreed to label is written down as spent first."""
     from secfc.pipeline import predict_with_model
     from secfc.scaling.algorithm import ScaledModel
-    from secfc.scaling.scaling import Scaling
 
     try:
         model = model_of(kept)
@@ -206,7 +204,7 @@ def label_clients(kept: ModelFile, path: Path, federation: Federation) -> list[A
         raise InputError(str(error)) from error
     shares: Any = model.model if isinstance(model, ScaledModel) else model
     seen = kept.facts.get("seen")
-    if seen is not None and (far := Scaling(**seen).far_note(federation.parties)) is not None:
+    if seen is not None and (far := SeenRows(**seen).far_note(federation.parties)) is not None:
         warnings.warn(far, Caution, stacklevel=2)
     if kept.kind == "shares":
         left = kept.facts["model"]["left"]

@@ -35,9 +35,7 @@ ROOMS = {
     "secfc.metrics": "secfc.errors secfc.data",
     "secfc.privacy": "secfc.errors field.secrets field.ring secfc.roles secfc.data",
     "secfc.transport": "secfc.errors field.kernels field.secrets secfc.roles secfc.logs",
-    "secfc.scaling.scaling": "secfc.errors secfc.remedies secfc.data",
-    "secfc.algorithm": "secfc.errors field.secrets secfc.roles secfc.data secfc.privacy "
-    "secfc.scaling.scaling",
+    "secfc.algorithm": "secfc.errors field.secrets secfc.roles secfc.data secfc.privacy",
     "secfc.run_summary": "",
     "secfc.kmeans": f"secfc.errors field.kernels {FIELD} secfc.roles secfc.data secfc.metrics "
     "secfc.algorithm",
@@ -45,7 +43,7 @@ ROOMS = {
     "secfc.algorithm secfc.logs",
     "secfc.secure_sum": "secfc.errors field.secrets field.ring field.code secfc.roles",
     "secfc.scaling": "secfc.errors secfc.remedies field.ring field.secrets secfc.roles secfc.data "
-    "secfc.privacy secfc.scaling.scaling secfc.algorithm secfc.secure_sum",
+    "secfc.privacy secfc.algorithm secfc.secure_sum",
     "secfc.kfed": "secfc.errors field.secrets secfc.roles secfc.data secfc.algorithm secfc.run_summary "
     "secfc.kmeans secfc.attacks",
     "secfc.feddp": "secfc.errors secfc.remedies field.secrets field.ring secfc.roles secfc.data "
@@ -78,12 +76,12 @@ ROOMS = {
     "secfc.data secfc.privacy secfc.algorithm secfc.run_summary secfc.kmeans secfc.attacks secfc.coded "
     "secfc.disclosure secfc.disclosure.checked secfc.disclosure.compare secfc.disclosure.owner_labels",
     "secfc.pipeline": "secfc.errors field.secrets secfc.roles secfc.data secfc.privacy secfc.transport "
-    "secfc.scaling.scaling secfc.algorithm secfc.scaling secfc.logs",
+    "secfc.algorithm secfc.scaling secfc.logs",
     "secfc.tiny_runs": "secfc.errors field.kernels field.ring field.compare psu secfc.roles secfc.data "
     "secfc.privacy secfc.algorithm secfc.kmeans secfc.feddp secfc.coded secfc.disclosure "
     "secfc.coded_kmeans secfc.pipeline",
     "secfc.kept_models": "secfc.errors secfc.data secfc.algorithm secfc.kmeans secfc.scaling "
-    "secfc.scaling.scaling secfc.coded_kmeans secfc.pipeline",
+    "secfc.coded_kmeans secfc.pipeline",
     "secfc.attack_runs": "secfc.errors field.ring secfc.roles secfc.data secfc.privacy secfc.algorithm "
     "secfc.kmeans secfc.attacks secfc.kfed secfc.feddp secfc.federated secfc.coded_kmeans secfc.pipeline",
     "secfc.estimators": "secfc.errors field.secrets secfc.data secfc.metrics secfc.privacy "
@@ -96,7 +94,7 @@ ROOMS = {
     "secfc.disclosure secfc.coded_kmeans",
     "secfc.planning": "secfc.errors secfc.remedies field.kernels field.ring field.compare secfc.logs "
     "secfc.roles secfc.data secfc.privacy secfc.algorithm secfc.kmeans secfc.coded secfc.disclosure.compare "
-    "secfc.feddp secfc.coded_kmeans secfc.pipeline secfc.report",
+    "secfc.feddp secfc.coded_kmeans secfc.pipeline secfc.report secfc.scaling",
     "secfc.grids": "secfc.errors secfc.roles secfc.data secfc.metrics secfc.algorithm secfc.report "
     "secfc.privacy",
     "secfc.cli.shell": "secfc.errors secfc.remedies field.ring psu secfc.roles secfc.data secfc.transport "
@@ -104,7 +102,7 @@ ROOMS = {
     "secfc.cli": "secfc.errors secfc.remedies field.ring field.compare psu secfc.roles secfc.data "
     "secfc.privacy secfc.transport secfc.algorithm secfc.kmeans secfc.attacks secfc.kfed secfc.feddp "
     "secfc.overlap secfc.federated secfc.coded secfc.disclosure secfc.coded_kmeans secfc.pipeline "
-    "secfc.report secfc.scaling secfc.scaling.scaling secfc.deploy secfc.logs secfc.grids secfc.planning "
+    "secfc.report secfc.scaling secfc.deploy secfc.logs secfc.grids secfc.planning "
     "secfc.tiny_runs secfc.attack_runs secfc.kept_models secfc.cli.shell",
 }
 # Packages that only name what they offer, what checks them, and a word of Python's that is repaired.

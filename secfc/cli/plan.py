@@ -11,13 +11,32 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import click
 
+from secfc.cli.clustering.preprocessing import check_preprocessing, way_for
 from secfc.cli.methods import methods, options
+from secfc.cli.methods.secfc import Presets
 from secfc.cli.shell.errors import RefusedInput, bad_input, cautions_noted
 from secfc.cli.shell.method import AskedOptions, Method
-from secfc.cli.shell.options import Clusters, Whole, argument, command, option, refuse_options
+from secfc.cli.shell.options import (
+    Clusters,
+    Whole,
+    argument,
+    command,
+    fields_of,
+    option,
+    refuse_options,
+    select_fields,
+)
 from secfc.cli.shell.outputs import check_output, explaining_writes, json_text, write_all
 from secfc.cli.shell.screen import COMPILING, Screen
-from secfc.cli.shell.settings import ForOfficers, Overwriting, Printing, Seeded, Settings, check_choice
+from secfc.cli.shell.settings import (
+    ForOfficers,
+    Overwriting,
+    Preparing,
+    Printing,
+    Seeded,
+    Settings,
+    check_choice,
+)
 from secfc.cli.shell.written import check_officer
 
 if TYPE_CHECKING:
@@ -28,11 +47,13 @@ if TYPE_CHECKING:
 # Of the shell's own, what a plan has no use for; and of methods, what says how a process works.
 IDLE = ("verify", "attack")
 NETWORK = ("latency", "bandwidth")
+# How features are prepared, but for what names columns, and for what a budget pays.
+PREPARING = "standardize to_range limit outside missing"
 MADE_UP = Path("made-up")  # stands for points that the server holds, where no file has them
 
 
 @dataclass(frozen=True)
-class PlanOptions(Seeded, ForOfficers, Overwriting, Printing):
+class PlanOptions(Presets, Seeded, ForOfficers, Overwriting, Printing):
     """What `secfc plan` takes, besides the options of methods."""
 
     # fmt: off
@@ -65,7 +86,13 @@ class PlanOptions(Seeded, ForOfficers, Overwriting, Printing):
     }
 
 
-@command(PlanOptions, more=[one for one in options().values() if one.name not in IDLE])
+@command(
+    PlanOptions,
+    more=[
+        *fields_of(Preparing, PREPARING),
+        *(one for one in options().values() if one.name not in IDLE),
+    ],
+)
 @click.pass_context
 def plan(context: click.Context, given: PlanOptions) -> None:
     """Say what a run will cost and who will learn what, for N clients with M rows of D features.
@@ -76,7 +103,7 @@ def plan(context: click.Context, given: PlanOptions) -> None:
     \b
     Examples:
       secfc plan -n 10 -m 10000 -d 20 -k 4
-      secfc plan -n 10 -m 10000 -d 20 -k 4 --disclosure own-labels --latency 50 --bandwidth 20
+      secfc plan -n 10 -m 10000 -d 20 -k 4 --preset own-labels --latency 50 --bandwidth 20 --standardize
       secfc plan -n 30 -m 1e5 -d 50 -k 8 --workers 9 -t 2 --losses 2
       secfc plan -n 10 -m 10000 -d 20 --algorithm feddp --epsilon 1
       secfc plan -n 10 -m 10000 -k 5 --algorithm feddp --epsilon 1 --server-file public.csv --splits
@@ -163,8 +190,7 @@ def print_plan(found: Planned, *, as_json: bool, verbose: bool) -> None:
             if not section.empty:
                 terminal.print_section(console, section)
         console.print()
-    for name, value in plan_summary(found):
-        console.print(f"{name:<9} {value}", soft_wrap=True)
+    terminal.print_pairs(console, plan_summary(found))
 
 
 def of_options(context: click.Context, given: PlanOptions, more: dict[str, Any]) -> Planned:
@@ -191,7 +217,7 @@ def of_options(context: click.Context, given: PlanOptions, more: dict[str, Any])
         d = d if isinstance(points, int) else points.shape[1]
     bound = asked.get("bound") or asked.get("radius") or 1.0
     public = public_facts(n, m, d, None, points, float(bound))
-    algorithm = choose_or_explain(method, asked, public)
+    algorithm = choose_scaled(method, asked, public)
     return secfc.plan(
         algorithm,
         losses=given.losses,
@@ -200,6 +226,17 @@ def of_options(context: click.Context, given: PlanOptions, more: dict[str, Any])
         public=public,
         **more,
     )
+
+
+def choose_scaled(method: Method, asked: AskedOptions, public: PublicFacts) -> Any:
+    """The algorithm, on features as they are to be scaled, of which the bound then follows."""
+    from secfc.scaling.algorithm import Scaled
+
+    way = way_for(asked, ())
+    if way is None:
+        return choose_or_explain(method, asked, public)
+    known = asked.with_values(bound=float(way.limit)) if "bound" in method.names else asked
+    return Scaled(choose_or_explain(method, known, replace(public, bound=float(way.limit))), way)
 
 
 def choose_or_explain(method: Method, asked: AskedOptions, public: PublicFacts) -> Any:
@@ -239,13 +276,18 @@ def server_points_asked(given: PlanOptions, asked: AskedOptions, least: int) -> 
 
 def asked_of(context: click.Context, method: Method, given: PlanOptions) -> AskedOptions:
     """What is asked, looked at as `secfc run` does."""
-    settings = Settings(files=(Path(),), k=given.k or 4, seed=given.seed)
+    settings = select_fields(
+        Settings, {name: context.params[name] for name in PREPARING.split()}, files=(Path(),),
+        k=given.k or 4, seed=given.seed,
+    )  # fmt: skip
     check_choice(settings, method.name, method.chooses)
     asked = AskedOptions.of(context, method, settings)
     if method.name == "feddp" and asked["server_file"] is None:
         asked = asked.with_values(server_file=MADE_UP)
     said = {name: flag for name, flag in asked.given.items() if name not in (*NETWORK, *IDLE)}
-    return method.settle(replace(asked, given=said))
+    asked = method.settle(replace(asked, given=said))
+    check_preprocessing(asked)
+    return asked
 
 
 def of_run_file(context: click.Context, given: PlanOptions, more: dict[str, Any]) -> Planned:
@@ -257,7 +299,7 @@ def of_run_file(context: click.Context, given: PlanOptions, more: dict[str, Any]
     from secfc.deploy.runfile import RunFile
     from secfc.planning.feasibility import even_rows
 
-    mine = [name for name in options() if name not in NETWORK]
+    mine = [name for name in (*options(), *PREPARING.split(), "preset") if name not in NETWORK]
     refuse_options(
         context,
         [*mine, "algorithm", "k", "clients", "width", "seed", "trials", "splits"],

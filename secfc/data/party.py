@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from secfc.data.inputs import (
+    BLOCK_BYTES,
     Array,
     Rows,
     check_shape,
@@ -262,3 +263,59 @@ def as_gap_rows(points: Any) -> Any:
     rows: Any = points if hasattr(points, "dtype") else np.asarray(points)
     whole = in_memory(rows) and rows.dtype.kind == "f" and rows.ndim == 2 and bool(np.isnan(rows).any())
     return RowsWithGaps(rows) if whole else rows
+
+
+# --------------------------------------------------------------------------------------------------
+# What a model saw, so that rows far outside can be told when they are labeled.
+
+FAR = 10.0  # deviations from the mean of rows that were not scaled
+
+
+def raw_blocks(points: Rows) -> Iterator[tuple[int, Array]]:
+    """Pairs (first row, (b, d) block) covering points as they are, missing values as well."""
+    step = max(1, BLOCK_BYTES // (8 * points.shape[1]))
+    for start in range(0, points.shape[0], step):
+        yield start, np.asarray(points[start : start + step])
+
+
+@dataclass(frozen=True, repr=False)
+class SeenRows:
+    """The center and unit of each feature of the rows of a fit, and so many units within which they lie."""
+
+    centers: Sequence[float]
+    units: Sequence[float]
+    limit: float = FAR
+
+    @classmethod
+    def of(cls, parties: Iterable[Party]) -> SeenRows:
+        """By means and deviations of values that are there."""
+        count, total, squares, first = np.zeros((4, 0))
+        for party in parties:
+            for _, raw in raw_blocks(party.points):
+                block = np.asarray(raw, np.float64)
+                if not len(first):  # which is subtracted, so that squares of far values lose nothing
+                    first, (count, total, squares) = np.nan_to_num(block[0]), np.zeros((3, block.shape[1]))
+                apart = block - first
+                count = count + (~np.isnan(block)).sum(axis=0)
+                total, squares = total + np.nansum(apart, axis=0), squares + np.nansum(apart**2, axis=0)
+        mean = total / np.maximum(count, 1)
+        spread = np.sqrt(np.maximum(squares / np.maximum(count, 1) - mean**2, 0.0))
+        return cls((first + mean).tolist(), spread.tolist())
+
+    def far_note(self, parties: Iterable[Party]) -> str | None:
+        """How many new rows have values beyond the limit, which the model never saw; None if none has.
+
+        One row of zeros alone stands for none.
+        """
+        centers, kept = np.array(self.centers), np.where(np.array(self.units) > 0, self.units, np.inf)
+        rows = far = 0
+        for party in parties:
+            if party.points.shape[0] == 1 and not np.any(party.points[0:1]):
+                continue
+            for _, block in raw_blocks(party.points):
+                beyond = np.abs((block.astype(np.float64) - centers) / kept) > self.limit
+                rows, far = rows + len(beyond), far + int(beyond.any(axis=1).sum())
+        return None if not far else (
+            f"{far} of {rows} rows have a value more than {self.limit:g} units from the center of its "
+            "feature, far outside what the model saw: their labels say little"
+        )  # fmt: skip

@@ -345,6 +345,24 @@ def with_quota(algorithm: Any, federation: Federation, share: float) -> Any:
     return replace(algorithm, membership=replace(membership, quota=quota))
 
 
+def scaling_cost(way: Any, public: PublicFacts) -> RunCost:
+    """What bringing features to a common scale adds, whatever the rows: a run with it, less one without."""
+    from secfc.coded_kmeans.plaintext import Lloyd
+    from secfc.kmeans.starts import RandomLabels
+    from secfc.scaling.algorithm import Scaled
+
+    federation = synthetic_rows(public, 4 * len(public.clients), 1, ids=False, server_points=0)
+    costs, plain = list[RunCost](), Lloyd(1, init=RandomLabels(), max_iter=1)
+    for algorithm, bound in ((Scaled(plain, way), None), (plain, public.bound)):
+        recorder = CostRecorder()
+        with warnings.catch_warnings(), silence_logs():
+            warnings.simplefilter("ignore", Caution)
+            fit(algorithm, federation, bound=bound, watch=recorder)
+        costs.append(total_cost([cost for _, cost in recorder.questions]))
+    with_it, without = costs
+    return with_it + without * -1
+
+
 def run_dry(algorithm: Any, public: PublicFacts, plan: Any, m: int, k: int, server_points: int) -> DryRun:
     """One run of m made-up rows.  plan: of the real rows."""
     ids = isinstance(algorithm.capabilities.membership, Private)

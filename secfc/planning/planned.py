@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from secfc.algorithm import PublicFacts, facts_table, is_algorithm
 from secfc.coded.parameters import Network
 from secfc.coded.plan import CodedPlan, HiddenOwnerLayout
 from secfc.coded_kmeans.secfc import SecFC, leakage_to_clients, leakage_to_server
-from secfc.data.inputs import WHOLE, with_parameters
+from secfc.data.inputs import WHOLE, get_parameter, with_parameters
 from secfc.errors import InputError
 from secfc.feddp.plan import FedDPPlan
-from secfc.planning.dry_run import LAN, Asked, Kind, RunCost, total_cost
+from secfc.planning.dry_run import LAN, Asked, Kind, RunCost, scaling_cost, total_cost
 from secfc.planning.estimate import QueryPrices, cached_prices
 from secfc.planning.feasibility import PlanRequest, even_rows, plan_or_explain
+from secfc.remedies import word_of
+from secfc.scaling.algorithm import SCALE_UNSEEN, Scaled
 
 if TYPE_CHECKING:
     from secfc.planning.dp_utility import UtilityForecast
@@ -33,7 +35,8 @@ class Planned:
     algorithm, public, plan: as the parties will hold them.  losses: clients that may fall silent.
     network: between the parties.  priced: what questions cost.  steps: of the last clusters that are counted.
     learned: what the server learns, in sentences.  heard: what every client learns of others' points.
-    foreseen: what a noise budget costs in quality, where that was simulated.
+    foreseen: what a noise budget costs in quality, where that was simulated.  scaling: what bringing features
+    to a common scale adds, None where they stay as they are.
     """
 
     algorithm: Any
@@ -47,11 +50,12 @@ class Planned:
     heard: tuple[str, ...]
     notes: tuple[str, ...] = ()
     foreseen: UtilityForecast | None = None
+    scaling: RunCost | None = None
 
     @property
     def cost(self) -> RunCost:
         """Cost of the whole run."""
-        return self.priced.of(self.steps)
+        return self.priced.of(self.steps) + (self.scaling or RunCost())
 
     @property
     def step(self) -> RunCost:
@@ -102,7 +106,7 @@ class Planned:
         found: dict[str, Any] = {
             "algorithm": type(self.algorithm).__name__, "n": len(self.public.clients), "m": self.public.m,
             "d": self.public.d, "k": getattr(self.plan, "k", None) or self.algorithm.k, "losses": self.losses,
-            "workers": len(self.computing),
+            "workers": len(self.computing), "start": start_name(self.algorithm),
         }  # fmt: skip
         if isinstance(self.plan, CodedPlan):
             code, quantizer = self.plan.code, self.plan.quantizer
@@ -165,6 +169,12 @@ class Planned:
 
         first = "Foreseen, from a rehearsal on made-up rows; nothing was sent."
         return facts_table("Plan", first, dict(plan_summary(self)), self.learned, "The server will learn:")
+
+
+def start_name(algorithm: Any) -> str | None:
+    """The word of how first clusters are drawn, None where an algorithm has no such choice."""
+    start = get_parameter(algorithm, "init", None)
+    return None if start is None else word_of("init", start) or type(start).__name__
 
 
 def plan(
@@ -246,6 +256,10 @@ def plan(
                 f"server_points={server_points} says how many: to simulate what noise costs, pass the points"
             )
         public = public_facts(n, m, d, counts, server_points, bound)
+    way: Any = None
+    if isinstance(algorithm, Scaled):
+        way = algorithm.scaling
+        algorithm, public = algorithm.algorithm, replace(public, bound=float(way.limit))
     if network is not None and isinstance(algorithm, SecFC):
         algorithm = with_parameters(algorithm, network=network)
     wish = PlanRequest(algorithm, public, losses)
@@ -262,10 +276,14 @@ def plan(
         taken = min(taken, most)
     notes = _notes(made, price, steps, surprising=taken != most)
     server, clients = leakage_sentences(algorithm, made, price)
+    scaling = None
+    if way is not None:
+        scaling = scaling_cost(way, public)
+        server, clients = (*server, SCALE_UNSEEN), (*clients, way.opened)
     return Planned(
         algorithm, public, made, algorithm.capabilities.losses(made),
         network or usual, price, taken, server, clients,
-        notes, simulated,
+        notes, simulated, scaling,
     )  # fmt: skip
 
 

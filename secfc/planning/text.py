@@ -17,7 +17,8 @@ def plan_summary(planned: Any) -> list[tuple[str, str]]:
     """At most twelve lines: names, and what is to be said of them."""
     cost, step, known = planned.cost, planned.step, planned.facts
     who = f"{pluralize(known['n'], 'client')}, {known['m']:,} rows of {pluralize(known['d'], 'feature')}"
-    lines = [("Run", f"{algorithm_name(planned)}: {who}, {clusters_in_words(known['k'])}")]
+    start = f", start {known['start']}" if known["start"] else ""
+    lines = [("Run", f"{algorithm_name(planned)}: {who}, {clusters_in_words(known['k'])}{start}")]
     if "t" in known:
         lines.append(("Feasible", tolerance_sentence(planned)))
     if "lanes" in known:

@@ -78,6 +78,9 @@ def scaling_word(way: Any) -> str:
 OUTSIDE = {"clip": "moved there", "refuse": "refused", "missing": "missing"}
 
 
+SCALE_UNSEEN = "of the scale of features nothing: clients open the sums"  # what the server learns of it
+
+
 @dataclass(frozen=True)
 class AppliedScaling:
     """A scaling, and what became of points under it: values beyond the limit, and missing ones.
@@ -318,7 +321,7 @@ class Scaled:
         model = result.model and ScaledModel(result.model, scaling)
         ledger, learned = result.ledger, result.learned
         if any(e.kind == "OpenedSumsDigest" for e in run.transcript.envelopes):
-            learned = (*learned, "of the scale of features nothing: clients open the sums")
+            learned = (*learned, SCALE_UNSEEN)
             ledger = self.record_scale(noise, ledger, tuple(own))
         centers = None if result.centers is None else scaling.back(result.centers)
         return replace(result, centers=centers, model=model, learned=learned, ledger=ledger, scaling=applied)

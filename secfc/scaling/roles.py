@@ -28,7 +28,7 @@ from field.cached import cached_property
 from field.secrets.coins import Coins
 from secfc.algorithm import PublicFacts
 from secfc.data.federation import Federation
-from secfc.data.party import Party
+from secfc.data.party import Party, raw_blocks
 from secfc.errors import Caution, InputError, SuspectedParties
 from secfc.roles.agreement import agree
 from secfc.roles.description import LOCAL, RunTerms, describe_plan, description_digest
@@ -44,7 +44,7 @@ from secfc.scaling.quartiles import (
     search_quantiles,
     sorted_keys,
 )
-from secfc.scaling.scaling import Scaling, raw_blocks
+from secfc.scaling.scaling import Scaling
 from secfc.scaling.ways import Standardize, is_robust
 from secfc.secure_sum.protocol import (
     COMMITTEE,

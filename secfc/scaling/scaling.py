@@ -7,7 +7,7 @@ points and of numbers that all parties agreed on, and plaintext k-means on them 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from secfc.data.federation import Federation
-from secfc.data.inputs import BLOCK_BYTES, Rows, in_memory, names_listed, not_finite
-from secfc.data.party import Party, RowsWithGaps
+from secfc.data.inputs import Rows, in_memory, names_listed, not_finite
+from secfc.data.party import Party, RowsWithGaps, SeenRows, raw_blocks
 from secfc.errors import InputError
 from secfc.remedies import agree_in_number
 
@@ -26,7 +26,6 @@ Outside = Literal["clip", "refuse", "missing"]
 FEW, NARROW = 10, 0.01  # points that tell of a spread, and common deviations below which a unit is doubted
 APART, ALONE = 0.5, 0.1  # a mean that far from the common one, and a spread of so little of that, are doubted
 CLIPPED = 0.05  # of a feature's values at a client, moved to the limit, from which on it is told
-FAR = 10.0  # deviations from the mean of unscaled rows, beyond which a new one is told
 
 
 @dataclass(frozen=True)
@@ -191,42 +190,9 @@ class Scaling:
             ),
         )
 
-    @classmethod
-    def of_rows(cls, parties: Iterable[Party]) -> Scaling:
-        """Means and deviations of rows (those values that are there): what a model of unscaled rows saw."""
-        count, total, squares, first = np.zeros(0), np.zeros(0), np.zeros(0), np.zeros(0)
-        for block in (
-            np.asarray(block, np.float64) for party in parties for _, block in raw_blocks(party.points)
-        ):
-            if not len(count):
-                count, total, squares = np.zeros((3, block.shape[1]))
-                first = np.nan_to_num(block[0])  # subtracted, so that squares of far values lose nothing
-            count += (~np.isnan(block)).sum(axis=0)
-            total, squares = (
-                total + np.nansum(block - first, axis=0),
-                squares + np.nansum((block - first) ** 2, axis=0),
-            )
-        mean = total / np.maximum(count, 1)
-        spread = np.sqrt(np.maximum(squares / np.maximum(count, 1) - mean**2, 0.0))
-        return cls(tuple(first + mean), tuple(spread), FAR)
-
     def far_note(self, parties: Iterable[Party]) -> str | None:
-        """How many new rows have values beyond the limit, which the model never saw; None if none has.
-
-        One row of zeros alone stands for none.
-        """
-        centers, kept = np.array(self.centers), np.where(np.array(self.units) > 0, self.units, np.inf)
-        rows = far = 0
-        for party in parties:
-            if party.points.shape[0] == 1 and not np.any(party.points[0:1]):
-                continue
-            for _, block in raw_blocks(party.points):
-                beyond = np.abs((block.astype(np.float64) - centers) / kept) > self.limit
-                rows, far = rows + len(beyond), far + int(beyond.any(axis=1).sum())
-        return None if not far else (
-            f"{far} of {rows} rows have a value more than {self.limit:g} units from the center of its "
-            "feature, far outside what the model saw: their labels say little"
-        )  # fmt: skip
+        """How many new rows have values beyond the limit, which the model never saw; None if none has."""
+        return SeenRows(self.centers, self.units, self.limit).far_note(parties)
 
     def party(self, party: Party, columns: tuple[int, ...] | None = None) -> Party:
         """A client with its points scaled: in memory if they were, else as they are read.
@@ -300,13 +266,6 @@ class ScaledRows:
     def __getitem__(self, rows: slice, /) -> Array:
         first = rows.indices(self.points.shape[0])[0]
         return self.scaling.forward(np.asarray(self.points[rows]), self.owner, first)
-
-
-def raw_blocks(points: Rows) -> Iterator[tuple[int, Array]]:
-    """Pairs (first row, (b, d) block) covering points as they are, missing values as well."""
-    step = max(1, BLOCK_BYTES // (8 * points.shape[1]))
-    for start in range(0, points.shape[0], step):
-        yield start, np.asarray(points[start : start + step])
 
 
 def is_in_memory(points: Any) -> bool:

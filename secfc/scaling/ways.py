@@ -13,10 +13,11 @@ from numpy.typing import NDArray
 from secfc.algorithm import power_of_two
 from secfc.data.federation import Federation
 from secfc.data.inputs import REAL, format_value, kind_name
+from secfc.data.party import raw_blocks
 from secfc.errors import IncompatibleOptions, InputError
 from secfc.scaling import moments
 from secfc.scaling.quartiles import CUTS, FINE, STEPS, QuantileSearch, search_quantiles, sorted_keys
-from secfc.scaling.scaling import Outside, Scaling, check_outside, names_of, raw_blocks
+from secfc.scaling.scaling import Outside, Scaling, check_outside, names_of
 
 Array = NDArray[Any]
 Missing = Literal["refuse", "mean"]

@@ -14,6 +14,7 @@ from secfc.cli.clustering.execute import delete_checkpoint, execute, load_federa
 from secfc.cli.clustering.preprocessing import check_preprocessing as check_preparing
 from secfc.cli.clustering.preprocessing import without_gaps
 from secfc.cli.methods import methods, options
+from secfc.cli.methods.secfc import Presets
 from secfc.cli.shell.errors import RefusedInput
 from secfc.cli.shell.method import AskedOptions, Method, check_schema
 from secfc.cli.shell.options import RUN, command, names_of, option, refuse_options, was_given
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class RunOptions(Settings):
+class RunOptions(Settings, Presets):
     """What `secfc run` takes, besides the options of methods."""
 
     # fmt: off
@@ -42,7 +43,7 @@ class RunOptions(Settings):
 @command(RunOptions, more=list(options().values()))
 @click.pass_context
 def run(context: click.Context, given: RunOptions) -> None:
-    """Cluster the points of several clients; no point leaves its client in the clear.
+    """Cluster points of several clients; none leaves its client in the clear.
 
     FILE is CSV (.csv, .tsv, .csv.gz), .xlsx, Parquet, .npz or .npy: one file a client, or one file for all
     with --client-column. Without FILE, a demonstration on images of the handwritten digit 3.
@@ -239,20 +240,25 @@ def _written(
     """What lies where, and who may have it: in one line, or where it is long a line each."""
     from secfc.report.people import SHORT
 
-    files = [str(path) for path in outputs.reports]
-    if outputs.labels and not withheld and not outputs.to_stdout:
-        who = "for data holders" if found.labels_paid else "each client's own: not covered by epsilon"
-        files.insert(0, f"{outputs.labels} ({who})")
-    if outputs.published:
-        told = " and ".join(map(str, filter(None, (outputs.published, outputs.released))))
-        files.append(f"{told} (may be published)")
-    files += map(str, filter(None, (settings.plot, settings.officer)))
-    if settings.model:
-        files.append(f"{settings.model} (secret, for `secfc predict`)")
-    if outputs.sites and not withheld:
-        files.insert(0, f"{outputs.sites}/ (a file of each client, for itself)")
+    files = list(_files(settings, found, outputs, withheld))
     line = ", ".join(files)
     for place, said in enumerate(files if len(line) > SHORT else filter(None, [line])):
         yield "" if place else "Written", said
     if not settings.verbose:
         yield "More", "--verbose, or --report page.html for people to read"
+
+
+def _files(settings: Settings, found: Report, outputs: Outputs, withheld: bool) -> Iterator[str]:
+    """All that was written, and who may have it."""
+    if outputs.sites and not withheld:
+        yield f"{outputs.sites}/ (a file of each client, for itself)"
+    if outputs.labels and not withheld and not outputs.to_stdout:
+        who = "for data holders" if found.labels_paid else "each client's own: not covered by epsilon"
+        yield f"{outputs.labels} ({who})"
+    yield from map(str, outputs.reports)
+    if outputs.published:
+        told = " and ".join(map(str, filter(None, (outputs.published, outputs.released))))
+        yield f"{told} (may be published)"
+    yield from (str(path) for path in (settings.plot, settings.officer) if path)
+    if settings.model:
+        yield f"{settings.model} (secret, for `secfc predict`)"

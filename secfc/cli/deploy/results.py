@@ -21,6 +21,7 @@ from secfc.cli.shell.outputs import csv_of, json_text, write_all
 from secfc.cli.shell.written import own_lines, released_lines
 from secfc.data.clusters import ClusterProfile
 from secfc.data.model_file import ModelFile
+from secfc.data.party import SeenRows
 from secfc.errors import InputError, ProtocolError, problem_id
 from secfc.report.data import labels_digest
 from secfc.report.json import strict_json
@@ -49,14 +50,13 @@ def kept_of(
 
     from secfc.coded_kmeans.model_share import ModelShare
     from secfc.coded_kmeans.secfc import SecFC
-    from secfc.scaling.scaling import Scaling
 
     terms, party, way = site.run.digest, site.file.party, unscaled_algorithm(asked)
     facts: dict[str, Any] = {"scaling": None}
     if outcome.scaling is not None:
         facts["scaling"] = asdict(outcome.scaling.scaling)
     elif rows is not None:
-        facts["seen"] = asdict(Scaling.of_rows([rows]))
+        facts["seen"] = asdict(SeenRows.of([rows]))
     if isinstance(way, SecFC):
         retained = ModelShare.of(way, outcome)
         if retained is None:
@@ -73,13 +73,13 @@ def scale_new_rows(kept: ModelFile, party: Any) -> Any:
     """New rows as the rows of the run were scaled."""
     from secfc.scaling.scaling import Scaling
 
-    facts = kept.facts["scaling"] or kept.facts.get("seen")
-    if facts is None:
-        return party
-    scaling = Scaling(**facts)
-    if scaling.d == party.points.shape[1] and (far := scaling.far_note([party])) is not None:
+    facts, seen = kept.facts["scaling"], kept.facts.get("seen")
+    known: Any = None if facts is None else Scaling(**facts)
+    saw = known if seen is None else SeenRows(**seen)
+    fits = saw is not None and len(saw.centers) == party.points.shape[1]
+    if fits and (far := saw.far_note([party])) is not None:
         tell_notes([caution_text(far)])
-    return party if kept.facts["scaling"] is None else scaling.party(party)
+    return party if known is None else known.party(party)
 
 
 def label_by_centers(kept: ModelFile, party: Any) -> Any:

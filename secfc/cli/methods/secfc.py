@@ -36,6 +36,35 @@ if TYPE_CHECKING:
 
 POLICIES = ("assignments", "own-labels", "final-labels", "distances")
 
+# What --preset stands for.
+PRESETS: dict[str, tuple[str, ...]] = {
+    "default": (),
+    "fast": ("--centers", "rounded"),
+    "paper": (
+        "--disclosure",
+        "distances",
+        "--field",
+        "mersenne61",
+        "--rounding",
+        "floor",
+        "--init",
+        "random",
+    ),
+    "no-dealer": ("--dealer", "none"),
+    "own-labels": ("--disclosure", "own-labels"),
+    "private": ("--membership", "private", "--disclosure", "own-labels"),
+}
+
+
+@dataclass(frozen=True)
+class Presets:
+    """Several options of `--algorithm secfc` in a word; commands take it, and run files its options."""
+
+    preset: str | None = option(None, list(PRESETS), group=PRIVACY, common=True, presets=PRESETS, help=
+        "Options in a word; those that are given besides win. " + ". ".join(
+            f"{word}: {' '.join(flags) or 'none'}" for word, flags in PRESETS.items()) + ".")  # fmt: skip
+
+
 # --- options -------------------------------------------------------------------------------------
 
 

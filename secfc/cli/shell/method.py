@@ -187,7 +187,7 @@ class Coalition:
 
     t: int | None = option(None, Whole(0), "-t", metavar="T", group=PRIVACY, common=True, help=
         "Clients that may collude and learn nothing but labels of what the others share; t + 1 may read it. "
-        "Default: the most that n clients can have, at most a third of them, rounded up.")
+        "Default: the most that fits, up to a third of all.")
 
 
 @dataclass(frozen=True)

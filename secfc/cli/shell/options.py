@@ -15,6 +15,7 @@ A class that derives from another takes its options too; its HELP has other word
 from __future__ import annotations
 
 import csv
+import difflib
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -34,6 +35,19 @@ DATA, CLUSTERS, PRIVACY, RUN, OUTPUT, OTHERS = GROUPS = (
 WHOLE = "secfc.whole"  # in the context of a command whose help is shown whole
 MANY = 40  # options from which on --help shows the common ones in groups, and --help-all the others too
 KEY = "secfc.option"
+
+# Options as other software calls them, and which of ours they may stand for.
+ELSEWHERE_CALLED: dict[str, tuple[str, ...]] = {
+    **dict.fromkeys(("--n-clusters", "--clusters", "--k"), ("-k",)),
+    **dict.fromkeys(("--normalize", "--standardise", "--scale-features"), ("--standardize",)),
+    **dict.fromkeys(("--out", "--output"), ("--labels",)),
+    **dict.fromkeys(("--tol", "--n-iter"), ("--max-iter",)),
+    **dict.fromkeys(("--id", "--ids"), ("--id-column",)),
+    **dict.fromkeys(("--site-column", "--group-column"), ("--client-column",)),
+    "--random-state": ("--seed",), "--n-jobs": ("--threads",), "--policy": ("--disclosure",),
+    "--threshold": ("-t",), "--features": ("--columns",), "--sep": ("--delimiter",),
+    "--restarts": ("--n-init",),
+}  # fmt: skip
 
 # --------------------------------------------------------------------------------------------------
 # What options may hold.
@@ -81,6 +95,19 @@ class Positive(Number):
         if not (math.isfinite(number) and number > 0):
             self.fail(f"{number:g} is not a positive finite number.", param, ctx)
         return number
+
+
+class WordChoice(click.Choice[str]):
+    """One of these words; another is refused with that which it may stand for."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The word."""
+        near = difflib.get_close_matches(str(value).lower(), list(map(str, self.choices)), n=1, cutoff=0.75)
+        if value not in self.choices and near:
+            self.fail(
+                f"{value!r} is not one of {', '.join(self.choices)}: did you mean {near[0]!r}?", param, ctx
+            )
+        return super().convert(value, param, ctx)
 
 
 class Clusters(click.ParamType[Any]):
@@ -139,7 +166,8 @@ class Definition:
     kind: a type of click's, or words to choose from; None to tell it by the annotation.  flags: if not as
     the field is called.  parse: a callback of click's.  many: whether it may be repeated.  group: where help
     lists it.  common: whether it is for everybody, so that the short help lists it.  bare: of words to choose
-    from, that which the option stands for where none follows it.
+    from, that which the option stands for where none follows it.  presets: other options that each of its
+    words stands for, which come before those that are given, so that these win.
     """
 
     kind: Any = None
@@ -153,6 +181,7 @@ class Definition:
     common: bool = False
     positional: bool = False
     bare: str | None = None
+    presets: Mapping[str, Sequence[str]] | None = None
 
 
 def option(default: Any = None, kind: Any = None, *flags: str, **more: Any) -> Any:
@@ -175,9 +204,10 @@ class Option(click.Option):
     def __init__(self, origin: Field[Any], help: str | None = None) -> None:
         made: Definition = origin.metadata[KEY]
         self.origin, self.group, self.common, self.bare = origin, made.group, made.common, made.bare
+        self.presets = made.presets
         default, more = None if origin.default is MISSING else origin.default, dict[str, Any]()
         flags = made.flags or (f"--{origin.name.replace('_', '-')}",)
-        kind = click.Choice(made.kind) if isinstance(made.kind, list | tuple) else made.kind
+        kind = WordChoice(made.kind) if isinstance(made.kind, list | tuple) else made.kind
         if kind is None and "bool" in str(origin.type):
             more = {"is_flag": True} if "/" not in flags[0] else {"default": default}
         else:
@@ -274,7 +304,25 @@ class Command(click.Command):
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Keeps the arguments as they were given, under "secfc.arguments" in the context."""
         ctx.meta["secfc.arguments"] = tuple(args)
-        return super().parse_args(ctx, list(self._with_bare_words(args)))
+        try:
+            return super().parse_args(ctx, list(self._with_presets(list(self._with_bare_words(args)))))
+        except click.NoSuchOption as error:
+            known = {flag for p in self.params for flag in p.opts}
+            meant = sorted({*ELSEWHERE_CALLED.get(error.option_name, ())} & known)
+            if not meant:
+                raise
+            words = " or ".join(meant)
+            raise click.UsageError(
+                f"No such option '{error.option_name}': it is called {words} here.", ctx
+            ) from error
+
+    def _with_presets(self, args: list[str]) -> Iterator[str]:
+        """What presets stand for, and then the arguments."""
+        sets = {p.opts[0]: p.presets for p in self.params if isinstance(p, Option) and p.presets}
+        for at, arg in enumerate(args):
+            flag, given, word = arg.partition("=")
+            yield from sets.get(flag, {}).get(word if given else "".join(args[at + 1 : at + 2]), ())
+        yield from args
 
     def _with_bare_words(self, args: Sequence[str]) -> Iterator[str]:
         """Arguments, with the word that an option alone stands for: what follows it may be a file."""

@@ -10,14 +10,15 @@ import pytest
 from click.testing import CliRunner
 
 from secfc.cli import main
+from secfc.cli.methods.secfc import PRESETS, Presets, SecFCOptions
 from secfc.cli.shell.options import GROUPS, KEY, Option, command, fields_of, option, select_fields
 from secfc.cli.shell.settings import Settings
 from tests.test_architecture import SOURCES
 
 # Of the shell itself: what every command takes, and what a long one has.
 EVERYWHERE = {"quiet", "verbose", "help_all"}
-# Fields that are options. `secfc run --help-all` alone lists 86.
-DEFINITIONS = 193
+# Fields that are options. `secfc run --help-all` alone lists 87.
+DEFINITIONS = 194
 
 
 def commands(group=main, path=("secfc",)):
@@ -128,3 +129,36 @@ def test_help_of_a_run_is_two_screens_and_help_all_has_every_option():
         assert not {flag for flag in flags if flag not in text}
     assert len(whole.splitlines()) > 3 * len(short.splitlines())
     assert "--field" not in short
+
+
+@pytest.mark.parametrize(("words", "said"), [
+    ("--n-clusters 3", "it is called -k here"), ("--normalize", "called --standardize"),
+    ("--init kmeans++", "did you mean 'k-means++'"), ("--random-state 3", "called --seed"),
+    ("--disclosure own_labels", "did you mean 'own-labels'"), ("--stadardize", "'--standardize'"),
+    ("--zzz", "No such option"), ("--init zzz", "'zzz' is not one of"),
+])  # fmt: skip
+def test_words_of_other_software_are_answered_with_ours(words, said):
+    done = CliRunner().invoke(main, ["run", "a.csv", *words.split()])
+    assert done.exit_code == 2
+    assert said in done.output
+
+
+def test_a_preset_is_its_options_and_those_that_are_given_win():
+    every = {}
+
+    @command(Presets, more=fields_of(SecFCOptions))
+    @click.pass_context
+    def ask(context, given):
+        every.update(context.params)
+
+    def asked(*words):
+        done = CliRunner().invoke(ask, list(words))
+        assert done.exit_code == 0, done.output
+        return {name: value for name, value in every.items() if name != "preset"}
+
+    plain = asked()
+    for word, flags in PRESETS.items():
+        assert asked("--preset", word) == asked(f"--preset={word}") == asked(*flags)
+        assert (asked(*flags) == plain) == (word == "default")
+    assert asked("--preset", "own-labels", "--disclosure", "distances")["disclosure"] == "distances"
+    assert "'slow' is not one of" in CliRunner().invoke(ask, ["--preset", "slow"]).output

@@ -6,6 +6,7 @@ import json
 import re
 import subprocess
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -66,6 +67,27 @@ def test_bytes_and_rounds_are_those_of_a_run(setting):
     other = secfc.plan(setting.algorithm(), setting.n, 5 * setting.m, setting.d, bound=benchmark.BOUND)
     if setting.policy != "k-FED":
         assert other.cost_of(asked).nbytes > 2 * run.nbytes
+
+
+def test_a_common_scale_is_planned_as_a_run_pays_for_it(tmp_path):
+    words = ("-n", "4", "-m", "80", "-d", "3", "-k", "2", "--disclosure", "distances", "--init", "random")
+    one, scaled = (json.loads(invoked(*words, *more, "--json")) for more in ((), ("--standardize",)))
+    way = secfc.SecFC(2, 1, disclosure=secfc.Distances(), init=secfc.RandomLabels())
+    data = dry_run.synthetic_rows(
+        PublicFacts(tuple("abcd"), (20,) * 4, 3, 1.0), 80, 2, ids=False, server_points=0
+    )
+    costs = []
+    for scale in (None, "standard"):
+        recorder = CostRecorder()
+        result = secfc.fit(way, data, scale_features=scale, bound=None if scale else 1.0, watch=recorder)
+        costs.append(recorder.questions[0][1])  # before the first step
+    paid = costs[1].nbytes - costs[0].nbytes
+    planned = scaled["run"]["bytes"] - one["run"]["bytes"]
+    assert planned == pytest.approx(paid, rel=0.2)
+    assert result.learned[-1] in scaled["server_learns"]
+    assert any("the mean, the deviation" in said for said in scaled["clients_learn"])
+    assert "start random" in invoked(*words, "--standardize")
+    assert "--limit counts deviations" in invoked(*words, "--limit", "3", code=2)
 
 
 @pytest.mark.parametrize("policy", [secfc.AssignmentsOnly(), secfc.OwnLabels()], ids=repr)
@@ -323,7 +345,8 @@ SMALL = ("-n", "3", "-m", "90", "-d", "2", "-k", "2", "--disclosure", "distances
 
 def test_the_command_prints_a_dozen_lines_details_or_json(tmp_path):
     said = invoked(*SMALL)
-    assert len(said.splitlines()) <= 12
+    assert len(said.splitlines()) <= 18
+    assert max(map(len, said.splitlines())) <= 80
     assert "3 clients, 90 rows of 2 features, 2 clusters" in said
     more = invoked(*SMALL, "--verbose")
     assert more.endswith(said)
@@ -355,6 +378,11 @@ def test_a_run_file_is_planned_by_its_own_words(tmp_path):
     file.write_text(run.toml())
     said = invoked(str(file), "-m", "90")
     assert "3 clients, 90 rows of 2 features, 2 clusters" in said
+    file.write_text(
+        replace(run, options={"t": 1, "disclosure": "distances"}, preparing={"standardize": True}).toml()
+    )
+    assert "of the scale of features nothing" in invoked(str(file), "-m", "90", "--verbose")
+    file.write_text(run.toml())
     assert "said by the run file" in invoked(str(file), "-k", "3", code=2)
     assert "losses=0 (not 1)" in invoked(str(file), "--losses", "1", code=2)
     file.write_text("[run")
