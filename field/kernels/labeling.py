@@ -35,8 +35,8 @@ TILE = 256
 # With more features the slack has no proof; none of these would be decided by single precision anyway.
 MOST_FEATURES = 1 << 13
 UNIT = 2.0**-24
-# Rows in tiles are below this in absolute value.
-LARGEST = 1 << 31
+# Rows in tiles are below this in absolute value: a difference of two is a float64 exactly.
+LARGEST = 1 << 52
 # So many moved rows in a tile for each center make a product with masks faster than one addition a row.
 MANY = 4
 
@@ -235,29 +235,33 @@ def largest_value(points: Array) -> int:
 
 def tile_kind(largest: int) -> type[np.signedinteger[Any]]:
     """The type of tiles whose rows do not exceed this in absolute value, below LARGEST."""
-    return np.int16 if largest < 2**15 else np.int32
+    return np.int16 if largest < 2**15 else np.int32 if largest < 2**31 else np.int64
 
 
 def tile_rows(points: Array, largest: int | None = None) -> Array:
-    """Integer rows (m, d) below LARGEST as tiles (count, d, TILE), int16 if they fit, filled up with zeros.
+    """Integer rows (m, d) below LARGEST as tiles (count, d, TILE) of the narrowest type; zeros fill the last.
 
     largest: what no row exceeds in absolute value, None to look.
     """
     kind = tile_kind(largest_value(points) if largest is None else largest)
     tiles = np.zeros((-(-len(points) // TILE), points.shape[1], TILE), kind)
-    _fill_tiles(points, tiles)
+    _fill_tiles(np.ascontiguousarray(points, np.int64), tiles)
     return tiles
 
 
 @compiled()
 def sum_tiles(tiles: Any, labels: Any, sums: Any, counts: Any) -> None:
-    """Adds the rows to sums (k, d) and counts (k,) int64 by labels (m,) in [-1, k)."""
-    for i in range(labels.size):
-        h, tile, at = labels[i], i // TILE, i % TILE
-        if h >= 0:
-            counts[h] += 1
-            for f in range(tiles.shape[1]):
-                sums[h, f] += np.int64(tiles[tile, f, at])
+    """Adds the rows to sums (k, d) and counts (k,) int64 by labels (m,) int32 in [-1, k)."""
+    new, none = np.empty(TILE, np.int32), np.full(TILE, np.int32(-1))
+    mask = np.empty(TILE, np.float32)
+    for tile in range(tiles.shape[0]):
+        for i in range(TILE):
+            at = tile * TILE + i
+            new[i] = labels[at] if at < labels.size else np.int32(-1)
+        if tiles.itemsize == 2:
+            _add_masked(tiles[tile], new, none, mask, sums, counts)
+        else:
+            _move_rows(tiles[tile], new, none, sums, counts)
 
 
 @dataclass(frozen=True, eq=False, repr=False)

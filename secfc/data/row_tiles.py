@@ -94,6 +94,14 @@ class RowTiles:
                 left, place = left[got:], place + got
             yield rows, tiles
 
+    def read_all(self) -> Array:
+        """All rows in memory: (m, d) int64."""
+        parts = (
+            tiles.transpose(0, 2, 1).reshape(-1, self.shape[1]).astype(np.int64)
+            for _, tiles in self.batches()
+        )
+        return np.concatenate(list(parts))[: self.shape[0]]
+
     def sum_rows(self, labels: Array, k: int) -> tuple[Array, Array]:
         """Sums (k, d) and numbers (k,) int64 of rows by label (m,) in [-1, k)."""
         sums, counts = np.zeros((k, self.shape[1]), np.int64), np.zeros(k, np.int64)

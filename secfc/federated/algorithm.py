@@ -19,11 +19,20 @@ from secfc.attacks.views import View
 from secfc.data.federation import Federation
 from secfc.data.inputs import REAL, SWITCH, WHOLE, check_fields, optional_kind, refuse_without_method
 from secfc.data.party import Party
-from secfc.data.resolution import FEW, FINE, Coarse, check_coarse, measure_resolution, warn_of_resolution
+from secfc.data.resolution import (
+    FEW,
+    FINE,
+    Coarse,
+    check_coarse,
+    measure_resolution,
+    sample_rows,
+    sample_size,
+    warn_of_resolution,
+)
 from secfc.errors import FaultyServer
 from secfc.federated.columns import OwnColumns
 from secfc.federated.course import CourseEnd, Totals, allow_moves
-from secfc.federated.model import ExactLabeler, KnownCenters, nearest_offered, sums_of
+from secfc.federated.model import ClientRows, ExactLabeler, KnownCenters
 from secfc.federated.plan import FederatedPlan, RunKey, SharedTotals, make_plan
 from secfc.kmeans.elbow import Elbow, largest_k, parse_k
 from secfc.kmeans.splitting import Splitting
@@ -63,22 +72,28 @@ from secfc.secure_sum.protocol import (
 Array = NDArray[Any]
 
 
-def judge_rounding(plan: FederatedPlan, party: Party, coarse: Coarse) -> Array:
-    """A client's points (m_j, d_j), its columns in the order of names.
+def round_rows(plan: FederatedPlan, party: Party, coarse: Coarse) -> ClientRows:
+    """A client's rounded rows (m_j, d_j), its columns in the order of names.
 
     Warns (`Caution`) below FINE steps within the spread of a feature.  Raises InputError below LEAST, unless
     `coarse` says otherwise, and for other columns than the plan's.
     """
-    points = plan.columns.rows(party)
+    places, m = plan.columns.places_of(party), party.points.shape[0]
     if coarse != "allow":
         own = plan.columns.observed[plan.columns.number(party.name)]
-        found = measure_resolution([points], plan.quantizer, [plan.columns.features[f] for f in own])
+        seen = [part[:, places] for part in sample_rows(party, sample_size(len(places)))]
+        found = measure_resolution(seen, plan.quantizer, [plan.columns.features[f] for f in own])
         if found.coarsest < FINE:
-            few = points.shape[0] < FEW
+            few = m < FEW
             warn_of_resolution(
                 found, found.sentence(f"much of the data of client {party.name!r}"), "warn" if few else coarse
             )
-    return points
+    owner = f"client {party.name!r}"
+    blocks = (
+        (first, plan.quantizer(block[:, places], owner=owner, first_row=first))
+        for first, block in party.blocks()
+    )
+    return ClientRows(blocks, (m, len(places)), plan.quantizer.max_int)
 
 
 # --------------------------------------------------------------------------------------------------
@@ -213,19 +228,19 @@ class FederatedLloyd:
         me = party.name
         yield from agree_with_workers(plan, me, plan.sums.committee)
         key = yield from share_key(plan, me, coins)
-        points = plan.quantizer(judge_rounding(plan, party, self.coarse), owner=f"client {me!r}")
+        rows = round_rows(plan, party, self.coarse)
         splits = isinstance(plan.start, Splitting)
-        labels = np.zeros(len(points), np.int32)
+        labels = np.zeros(rows.shape[0], np.int32)
         if not splits:
-            labels = yield from match_at_client(plan, plan.start, me, points, coins)
-        sums = ClientSums(plan, me, points, key, coins)
+            labels = yield from match_at_client(plan, plan.start, me, rows.points, coins)
+        sums = ClientSums(plan, me, rows, key, coins)
         first = yield from sums.open_totals({0: labels}, {0: plan.first_clusters}, {0: True}, plan.priced)
         runs, current = plan.begin_runs(first[0], key), dict.fromkeys(range(plan.n_init), labels)
         histories: dict[int, list[Array]] = {run: [] for run in current}
         while runs.asked:
             sizes = {run: len(near.centers.counts) for run, near in runs.asked.items()}
             before = {run: near.number_labels(current[run]) for run, near in runs.asked.items()}
-            after = {run: nearest_offered(points, near.centers) for run, near in runs.asked.items()}
+            after = {run: rows.label_rows(near.centers) for run, near in runs.asked.items()}
             if plan.floor > 1:
                 after = yield from sums.hold_moves(before, after, sizes)
             changed = {run: not np.array_equal(before[run], after[run]) for run in sizes}
@@ -360,8 +375,8 @@ class ClientSums:
     number: the round of the next.  opened: how many there were.
     """
 
-    def __init__(self, plan: FederatedPlan, me: PartyId, points: Array, key: bytes, coins: Coins) -> None:
-        self.plan, self.me, self.points, self.key, self.coins = plan, me, points, key, coins
+    def __init__(self, plan: FederatedPlan, me: PartyId, rows: ClientRows, key: bytes, coins: Coins) -> None:
+        self.plan, self.me, self.rows, self.key, self.coins = plan, me, rows, key, coins
         self.number, self.opened = ITERATE, 0
         self.heard: ToldDigests | None = None
 
@@ -377,11 +392,11 @@ class ClientSums:
     ) -> Role[dict[int, Totals]]:
         """Totals of labels (m_j,) of so many clusters each, by the number of their run."""
         plan, me = self.plan, self.me
-        own = {run: sums_of(self.points, labels[run], c) for run, c in sizes.items()}
+        own = {run: self.rows.sum_rows(labels[run], c) for run, c in sizes.items()}
         blocks = [plan.block(me, *own[run]) for run in sizes]
         ends = [np.array([changed[run] for run in sizes], np.int64)]
         if squares:
-            ends.append(plan.square_digits(self.points))
+            ends.append(plan.square_digits(self.rows.sum_squares()))
         length = sum(map(plan.block_length, sizes.values())) + sum(map(len, ends))
         values = yield from self.open_sum(np.concatenate([*blocks, *ends]), length)
         found = plan.read_totals(me, values, tuple(sizes.values()), squares=squares)

@@ -127,8 +127,8 @@ class Columns:
         shared = np.searchsorted(self.shared, own[inside])
         return OwnColumns(own, inside, shared, np.flatnonzero(self.patterns[:, number]), self.pattern[shared])
 
-    def rows(self, party: Party) -> Array:
-        """A client's points (m_j, d_j), its columns in the order of names.
+    def places_of(self, party: Party) -> list[int]:
+        """Where among a client's columns each of its features stands, in the order of names.
 
         Raises InputError if they are not the columns of the plan.
         """
@@ -136,7 +136,7 @@ class Columns:
         known = tuple(self.features[f] for f in self.observed[at])
         width = party.points.shape[1]
         if party.features is None and width == len(known):
-            return party.read()[:, list(self.positions[at])]
+            return list(self.positions[at])
         if party.features is None or set(party.features) != set(known):
             has = (
                 f"{width} unnamed columns" if party.features is None else names_listed(sorted(party.features))
@@ -145,7 +145,11 @@ class Columns:
                 f"client {party.name!r} has {has}, and the plan says that it observes "
                 f"{names_listed(known)}: give these columns, or plan anew."
             )
-        return party.read()[:, [party.features.index(name) for name in known]]
+        return [party.features.index(name) for name in known]
+
+    def rows(self, party: Party) -> Array:
+        """A client's points (m_j, d_j), its columns as of `places_of`."""
+        return party.read()[:, self.places_of(party)]
 
     # --- in words
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +22,7 @@ from secfc.roles.exchange import PartyId
 
 if TYPE_CHECKING:  # kernels are loaded when rows are labeled
     from field.kernels.labeling import CenterFilter
+    from secfc.data.row_tiles import RowTiles
 
 Array = NDArray[Any]
 
@@ -184,6 +185,61 @@ class KnownCenters:
         empty = np.full(self.sums.shape, np.nan)
         found: Array = np.divide(self.sums, self.counts, out=empty, where=self.counts > 0)
         return found
+
+
+class ClientRows:
+    """A client's rounded rows (m, d): as they are where they are few, else in tiles, in a file if need be.
+
+    blocks: pairs of the first row and integers (b, d) of at most `largest`, all rows in order, each once.
+    """
+
+    def __init__(self, blocks: Iterable[tuple[int, Array]], shape: tuple[int, int], largest: int) -> None:
+        self.shape, self._tiles = shape, cast("RowTiles | None", None)
+        self._points = np.empty((0, shape[1]), np.int64)
+        if shape[0] * shape[1] < FEW_VALUES:
+            self._points = np.concatenate([self._points, *(block for _, block in blocks)])
+        else:
+            from secfc.data.row_tiles import RowTiles
+
+            self._tiles = RowTiles(blocks, shape, largest)
+
+    def __repr__(self) -> str:
+        return f"ClientRows(shape={self.shape})"
+
+    @property
+    def points(self) -> Array:
+        """All rows in memory: (m, d) int64."""
+        return self._points if self._tiles is None else self._tiles.read_all()
+
+    def label_rows(self, known: KnownCenters) -> Array:
+        """The nearest offered center of each row, see `nearest_offered`: (m,) int32."""
+        if self._tiles is None:
+            return nearest_offered(self._points, known)
+        labels, filtered = np.full(self.shape[0], -1, np.int32), known.filter_centers()
+        if filtered is not None:
+            self._tiles.label_rows(filtered, labels)
+        return labels
+
+    def sum_rows(self, labels: Array, k: int) -> tuple[Array, Array]:
+        """Sums (k, d) and numbers (k,) int64 of rows by label (m,) in [-1, k)."""
+        return sums_of(self._points, labels, k) if self._tiles is None else self._tiles.sum_rows(labels, k)
+
+    def sum_squares(self) -> int:
+        """The sum of squares of all values, exact."""
+        if self._tiles is None:
+            return sum_of_squares(self._points)
+        return sum(sum_of_squares(tiles.astype(np.int64)) for _, tiles in self._tiles.batches())
+
+
+def sum_of_squares(points: Array) -> int:
+    """The sum of squares of integers of any shape, exact."""
+    # Halves below 2**16: 2**31 products of them sum to less than 2**63.  Where numbers exceed 2**31, so
+    # that high halves are larger, products of these are Python integers.
+    high, low = points >> 16, points & 0xFFFF
+    wide = max(int(points.max(initial=0)), -int(points.min(initial=0))) >= 2**31
+    top = int((high.astype(object) ** 2).sum()) if wide else int((high * high).sum())
+    cross = int((high.astype(object) * low).sum()) if wide else int((high * low).sum())
+    return (top << 32) + (cross << 17) + int((low * low).sum())
 
 
 def sums_of(points: Array, labels: Array, k: int) -> tuple[Array, Array]:

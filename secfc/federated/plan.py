@@ -196,10 +196,9 @@ class FederatedPlan:
         bits = self.sums.bound.bit_length() - 1
         return bits, -(-(self.rows * self.d * self.quantizer.max_int**2).bit_length() // bits)
 
-    def square_digits(self, points: Array) -> Array:
+    def square_digits(self, total: int) -> Array:
         """The sum of squared norms of a client's points, as numbers of a sum."""
         bits, count = self.digit_bits
-        total = sum_of_squares(points)
         return np.array([total >> bits * i & (1 << bits) - 1 for i in range(count)], np.int64)
 
     def join_digits(self, digits: Array) -> int:
@@ -301,17 +300,6 @@ class FederatedPlan:
             sizes = [len(near.centers.counts) for near in runs.asked.values()]
             runs.hear(dict(zip(tuple(runs.asked), self.read_totals(SERVER, values, sizes), strict=True)))
         return runs
-
-
-def sum_of_squares(points: Array) -> int:
-    """The sum of squares of integers (m, d), exact."""
-    # Halves below 2**16: 2**31 products of them sum to less than 2**63.  Where numbers exceed 2**31, so
-    # that high halves are larger, products of these are Python integers.
-    high, low = points >> 16, points & 0xFFFF
-    wide = max(int(points.max(initial=0)), -int(points.min(initial=0))) >= 2**31
-    top = int((high.astype(object) ** 2).sum()) if wide else int((high * high).sum())
-    cross = int((high.astype(object) * low).sum()) if wide else int((high * low).sum())
-    return (top << 32) + (cross << 17) + int((low * low).sum())
 
 
 def make_plan(way: Any, public: PublicFacts) -> FederatedPlan:

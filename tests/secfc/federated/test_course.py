@@ -11,11 +11,12 @@ from hypothesis import strategies as st
 
 import secfc
 from secfc.attacks.views import View
+from secfc.data import inputs, row_tiles
 from secfc.errors import FaultyServer, InputError, SuspectedParties
+from secfc.federated import model
 from secfc.federated.algorithm import FederatedLloyd, others_sums, told_values
 from secfc.federated.course import Totals
-from secfc.federated.model import nearest_offered, sums_of
-from secfc.federated.plan import sum_of_squares
+from secfc.federated.model import nearest_offered, sum_of_squares, sums_of
 from secfc.kmeans.splitting import Splitting
 from secfc.roles.exchange import SERVER
 from tests.nightly import trials
@@ -296,3 +297,23 @@ def test_a_client_rebuilds_rows_without_a_floor_and_none_with_one():
     others = np.stack([rng.permutation(column) for column in points.T], axis=1)
     assert rebuilt(points, 1, targets=others)[0] == 0
     assert rebuilt(points, 10)[0] == 0
+
+
+@pytest.mark.parametrize("floor", [1, 3])
+def test_rows_that_are_not_in_memory_have_the_labels_of_those_that_are(monkeypatch, floor):
+    pa = pytest.importorskip("pyarrow")
+    points = blobs(600, 3, 4, 1)[0]
+    parts = np.array_split(points, 3)
+    tables = [pa.table({name: part[:, f] for f, name in enumerate("abc")}) for part in parts]
+    way = FederatedLloyd(4, floor=floor, coarse="allow")
+    expected = secfc.fit(way, secfc.Federation.from_arrays(parts), seed=3)
+    # Rounded rows in a scratch file, read in batches of a few tiles; a stream is never read as a whole.
+    monkeypatch.setattr(model, "FEW_VALUES", 1)
+    monkeypatch.setattr(row_tiles, "BATCH", 256)
+    monkeypatch.setattr(row_tiles.RowTiles.__init__, "__kwdefaults__", {"held": 0})
+    monkeypatch.setattr(inputs, "BLOCK_BYTES", 8 * 3 * 100)
+    monkeypatch.setattr(secfc.Party, "read", None)
+    streams = [secfc.ArrowRows(lambda table=table: table) for table in tables]
+    result = secfc.fit(way, secfc.Federation.from_arrays(streams), seed=3)
+    assert_same(result, expected)
+    assert result.cost == expected.cost
