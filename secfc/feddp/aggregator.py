@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -23,6 +23,7 @@ from secfc.feddp.server_estimates import (
     clipping_effect,
     clipping_error,
     costs_by_k,
+    draw_to_mean,
     drawn_weights,
     group_about,
     group_proxies,
@@ -33,7 +34,6 @@ from secfc.feddp.server_estimates import (
     reweighted_groups,
     shrink_to_anchors,
     shrinkage_kept,
-    start_centers,
     weighted_kmeans,
     weighted_quantile,
 )
@@ -64,7 +64,7 @@ Array = NDArray[Any]
 MOST = 0.5  # of the weight: where strong weights hold it, weak ones are dropped, else all drawn together
 # Of distances of proxies to their anchors: radii to choose from, and the one without FedDP-Init's weights.
 QUANTILES, QUANTILE_UNWEIGHTED = tuple(q / 10 for q in range(2, 11)), 0.85
-EVIDENT = 2.0  # deviations of its noise by which a start must be nearer than the server's points alone
+MOVED = 4.0  # times their noise, in squares, that centers must move for another question to pay
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -127,6 +127,36 @@ class ReleasedLabels:
     errors: Array
 
 
+@dataclass(frozen=True, eq=False, repr=False)
+class GroupAnswer:
+    """Noisy sums (k, d) about origins in data units and counts (k,), and what they were asked with.
+
+    deviation: of the noise on every feature of a sum, in data units.  miscounted: of that on a count.
+    reach: where rows were clipped, in steps; kept: what share of them that keeps; bounds: of clients.
+    """
+
+    sums: Array
+    counts: Array
+    deviation: float
+    miscounted: float
+    reach: int
+    kept: float
+    bounds: tuple[int, ...]
+
+    def join(self, other: GroupAnswer) -> GroupAnswer:
+        """Both answers to one question as one: their mean, each by its precision."""
+        mine, theirs = self.deviation**-2, other.deviation**-2
+        part = theirs / (mine + theirs)
+        less = math.sqrt(mine / (mine + theirs))
+        return replace(
+            self,
+            sums=self.sums + part * (other.sums - self.sums),
+            counts=self.counts + part * (other.counts - self.counts),
+            deviation=self.deviation * less,
+            miscounted=self.miscounted * less,
+        )
+
+
 class Aggregator:
     """Asks for sums and keeps the books."""
 
@@ -179,47 +209,79 @@ class Aggregator:
             noisy.append(scaled)
         return noisy
 
-    def centers(self, number: int, groups: ProxyGroups, lie: ProxyGroups | PointSpread) -> Role[Array]:
+    def centers(
+        self,
+        number: int,
+        groups: ProxyGroups,
+        lie: ProxyGroups | PointSpread,
+        before: GroupAnswer | None = None,
+    ) -> Role[Array]:
         """Step 3 (number 0), or one of FedDP-Lloyds: centers (k, d) about the plan's origin.
 
         lie: how far rows lie from anchors: the same groups by the weights that say it best, or, where nobody
-        has points of the server, what votes said.
+        has points of the server, what votes said.  before: the answer to the same question, which is then
+        asked once more: both together are as good as one with the noise of both budgets.
         """
         plan, variant = self.plan, self.plan.variant
-        k = len(groups.centers)
-        origins = groups.anchors if variant.residuals else np.zeros((k, plan.d))
-        reach, kept_share = (
-            (self.steps(lie.reach), 1.0) if isinstance(lie, PointSpread) else self.reach(lie, number)
-        )
-        noises = plan.noises.group(number)
-        bounds = client_bounds(
-            plan,
-            noises,
-            lambda one: one.groups(groups.projection, groups.centers, origins, reach),
-            groups.weights,
-            self.seed(),
+        origins = groups.anchors if variant.residuals else np.zeros(groups.anchors.shape)
+        found = yield from self.ask_groups(number, groups, lie, origins, before)
+        self.answer, counts = found, found.counts
+        # A count within its noise is no count; the paper's variant refuses only what cannot divide.
+        least = max(1.0, 2 * found.miscounted) if variant.cleaned else 1.0
+        self.counts = np.where(counts >= least, counts, 0.0)
+        self.counted_rows = counts, found.miscounted * self.excess, least
+        centers = centers_of_sums(found.sums / found.kept, counts, origins, groups.anchors, least)
+        deviations = found.deviation / found.kept / np.maximum(counts, least)
+        # To first order: of S / c noise on S moves d features, noise on c the way from the origin.
+        ways = np.linalg.norm(centers - origins, axis=1) * found.miscounted / np.maximum(counts, least)
+        self.blur = np.where(counts >= least, np.hypot(math.sqrt(plan.d) * deviations, ways), 0.0)
+        moved = np.einsum("ij,ij->i", centers - groups.anchors, centers - groups.anchors)
+        noise = self.counts @ self.blur**2
+        self.moved = float(self.counts @ moved - noise) / max(noise, 1e-300)
+        if variant.shrunk and (plan.d > 2 or plan.repeats):
+            self.blur *= shrinkage_kept(centers, groups.anchors, deviations)
+            centers = shrink_to_anchors(centers, groups.anchors, deviations)
+        return project_into_ball(centers, plan.radius.value) if variant.cleaned else centers
+
+    def ask_groups(
+        self,
+        number: int,
+        groups: ProxyGroups,
+        lie: ProxyGroups | PointSpread,
+        origins: Array,
+        before: GroupAnswer | None,
+    ) -> Role[GroupAnswer]:
+        """Noisy sums and counts by group; together with those before, if these answered the same."""
+        plan, k = self.plan, len(groups.centers)
+        if before is not None:
+            reach, kept = before.reach, before.kept
+        elif isinstance(lie, PointSpread):
+            reach, kept = self.steps(lie.reach), 1.0
+        else:
+            reach, kept = self.reach(lie, number)
+        bounds = (
+            client_bounds(
+                plan,
+                plan.noises.group(number),
+                lambda one: one.groups(groups.projection, groups.centers, origins, reach),
+                groups.weights,
+                self.seed(),
+            )
+            if before is None
+            else before.bounds
         )
         parts, unit = plan.group_parts(number, k, reach, bounds), plan.count_unit(reach)
         message = GroupAbout(groups.centers, origins, reach, bounds, groups.projection is not None)
-        if variant.joint:
+        if plan.variant.joint:
             (both,) = yield from self.sum(message, parts, (plan.scale,))
             sums, counts = both[: k * plan.d], both[k * plan.d :] * (plan.scale / unit)
         else:
             sums, counts = yield from self.sum(message, parts, (plan.scale, float(UNIT)))
-        # A count within its noise is no count; the paper's variant refuses only what cannot divide.
-        miscounted = parts[-1].deviation / unit
-        least = max(1.0, 2 * miscounted) if variant.cleaned else 1.0
-        self.counts = np.where(counts >= least, counts, 0.0)
-        self.counted_rows = counts, miscounted * self.excess, least
-        found = centers_of_sums(sums.reshape(k, plan.d) / kept_share, counts, origins, groups.anchors, least)
-        deviations = parts[0].deviation / plan.scale / kept_share / np.maximum(counts, least)
-        # To first order: of S / c noise on S moves d features, noise on c the way from the origin.
-        ways = np.linalg.norm(found - origins, axis=1) * miscounted / np.maximum(counts, least)
-        self.blur = np.where(counts >= least, np.hypot(math.sqrt(plan.d) * deviations, ways), 0.0)
-        if variant.shrunk:
-            self.blur *= shrinkage_kept(found, groups.anchors, deviations)
-            found = shrink_to_anchors(found, groups.anchors, deviations)
-        return project_into_ball(found, plan.radius.value) if variant.cleaned else found
+        found = GroupAnswer(
+            sums.reshape(k, plan.d), counts, parts[0].deviation / plan.scale, parts[-1].deviation / unit,
+            reach, kept, bounds,
+        )  # fmt: skip
+        return found if before is None else before.join(found)
 
     def reach(self, groups: ProxyGroups, number: int) -> tuple[int, float]:
         """Where rows are clipped about their origins, in steps, and what share of them that keeps.
@@ -234,7 +296,7 @@ class Aggregator:
         there &= groups.residuals > 0
         residuals, weights = groups.residuals[there], groups.weights[there]
         if len(residuals) < 2 * len(groups.centers):
-            return plan.reach, 1.0
+            return plan.outer_reach, 1.0
         quantile = plan.variant.residual_quantile
         # Only FedDP-Init's weights say how many points there are, so only then what noise is beside them.
         # How candidates of votes scatter says how they were drawn, and nothing of clipped means.
@@ -256,7 +318,7 @@ class Aggregator:
     def steps(self, radius: float) -> int:
         """A radius in integer steps, within what a plan allows."""
         plan = self.plan
-        return min(max(int(radius * plan.scale), LEAST_REACH), plan.reach) if radius else plan.reach
+        return min(max(int(radius * plan.scale), LEAST_REACH), plan.reach) if radius else plan.outer_reach
 
     def foreseen(self, number: int) -> tuple[float, float]:
         """The deviation of a sum's noise per unit of the radius, and the least count that is one.
@@ -265,10 +327,12 @@ class Aggregator:
         """
         plan = self.plan
         noise = plan.group_parts(number, len(self.blur) or 1, LEAST_REACH, (1, 1))[0].noise
+        # Where noise is what counts, all answers that are left will be to this question.
+        left = math.sqrt(len(plan.noises.lloyd) - number + 1) if plan.repeats and number else 1.0
         count = plan.variant.count if plan.variant.joint else 0.0
         factor = float(plan.neighbors.factor)
         one = math.sqrt(plan.rows) * factor if plan.by_client else math.sqrt(factor)
-        each = noise.deviation(one * math.hypot(1.0, count))
+        each = noise.deviation(one * math.hypot(1.0, count)) / left
         return each, 2 * each / count if count else 0.0
 
     def finish(self, centers: Array) -> Role[ReleasedLabels | None]:
@@ -301,63 +365,72 @@ class Aggregator:
 def run_server(plan: FedDPPlan, rng: np.random.Generator, coins: Coins) -> Role[FedDPServerResult]:
     """Algorithm 1, then Algorithm 2, as far as the plan goes."""
     yield from agree_with_workers(plan, SERVER, plan.computing)
-    books, curve, spread = Aggregator(plan, coins, rng), None, None
+    books = Aggregator(plan, coins, rng)
     if plan.radius.private:
         books.ledger = books.ledger.record(NonPrivate(), what="a bound read off private data")
-    if isinstance(plan.start, FedDPInit):
-        proxies = yield from weigh_proxies(plan, books)
-        k = plan.k
-        if isinstance(k, Elbow):
-            curve = CostCurve(tuple(costs_by_k(proxies, plan.most, books.seed()).tolist()), k.least)
-            k = curve.k
-        proxies, groups = yield from choose_start(plan, books, proxies, k)
-        weights = proxies.weights
-        centers = yield from books.centers(
-            0, groups, reweighted_groups(groups, proxies.points, proxies.anchor_weights)
-        )
-    elif isinstance(plan.start, Votes):
-        proxies = yield from vote_on_candidates(plan, books, plan.start.rounds or 1, rng)
-        weights = proxies.weights
-        centers = group_proxies(proxies, plan.most, books.seed()).anchors
-    elif isinstance(plan.start, Cones):
-        proxies, weights = None, np.zeros(0)
-        centers, spread = yield from gather_cones(plan, books, plan.start, rng)
-    else:
-        if not plan.start.public:
-            books.ledger = books.ledger.record(NonPrivate(), what="initial centers made of private data")
-        proxies, weights = None, np.ones(len(plan.points))
-        centers = plan.start.draw_centers(plan.points + plan.origin, plan.most, rng) - plan.origin
+    centers, proxies, spread, curve = yield from find_start(plan, books, rng)
     initial = centers + plan.origin
     stand_in = plan.points if proxies is None else proxies.points
+    weights = np.ones(len(stand_in)) if proxies is None else proxies.weights
+    witnesses, before = weights if proxies is None else proxies.anchor_weights, None
     for number in range(plan.ahead + 1, len(plan.noises.lloyd) + 1):
-        groups = group_about(stand_in, weights, centers)
-        witnesses = weights if proxies is None else proxies.anchor_weights
-        lie = reweighted_groups(groups, stand_in, witnesses) if spread is None else spread
-        centers = yield from books.centers(number, groups, lie)
+        if before is None:
+            groups = group_about(stand_in, weights, centers)
+            about = reweighted_groups(groups, stand_in, witnesses) if spread is None else spread
+        centers = yield from books.centers(number, groups, about, before)
+        before = books.answer if plan.repeats and books.moved < MOVED else None
         spread = spread and spread.within(centers, books.counts)
     answers = yield from books.finish(centers)
     return FedDPServerResult(
         centers + plan.origin, initial, proxies, books.ledger, tuple(books.released), tuple(books.counted),
-        books.blur * books.excess, curve, answers, *books.counted_rows,
+        books.blur, curve, answers, *books.counted_rows,
     )  # fmt: skip
 
 
-def choose_start(
-    plan: FedDPPlan, books: Aggregator, proxies: Proxies, k: int
-) -> Role[tuple[Proxies, ProxyGroups]]:
-    """What FedDP-Init found, if clients' points are nearer to it; else the server's points alone.
-
-    Centers of both are means of the server's points: which clients have moved none of them yet.
+def find_start(
+    plan: FedDPPlan, books: Aggregator, rng: np.random.Generator
+) -> Role[tuple[Array, Proxies | None, PointSpread | None, CostCurve | None]]:
+    """Centers (k, d) to begin FedDP-Lloyds with about the plan's origin; what stands for clients' points,
+    None for the server's; how points lie, where cones were added up; and what k was chosen by.
     """
+    start = plan.start
+    if isinstance(start, Cones):
+        centers, spread = yield from gather_cones(plan, books, start, rng)
+        return centers, None, spread, None
+    if isinstance(start, Votes):
+        proxies = yield from vote_on_candidates(plan, books, start.rounds or 1, rng)
+        return group_proxies(proxies, plan.most, books.seed()).anchors, proxies, None, None
+    if not isinstance(start, FedDPInit):
+        if not start.public:
+            books.ledger = books.ledger.record(NonPrivate(), what="initial centers made of private data")
+        drawn = start.draw_centers(plan.points + plan.origin, plan.most, rng)
+        return drawn - plan.origin, None, None, None
+    proxies, curve, k = (yield from weigh_proxies(plan, books)), None, plan.k
+    if isinstance(k, Elbow):
+        curve = CostCurve(tuple(costs_by_k(proxies, plan.most, books.seed()).tolist()), k.least)
+        k = curve.k
     groups = group_proxies(proxies, k, books.seed())
-    if not plan.variant.chosen:
-        return proxies, groups
+    lie = reweighted_groups(groups, proxies.points, proxies.anchor_weights)
+    centers = yield from books.centers(0, groups, lie)
+    if plan.variant.chosen:
+        proxies, centers = yield from choose_start(plan, books, proxies, centers)
+    return centers, proxies, None, curve
+
+
+def choose_start(
+    plan: FedDPPlan, books: Aggregator, proxies: Proxies, centers: Array
+) -> Role[tuple[Proxies, Array]]:
+    """Centers (k, d) that FedDP-Init's sums made, if clients' points are nearer to them; else k-means of the
+    server's points alone.
+
+    Asked after the sums: before them both are means of the server's points, which says little of clusters
+    that the server has few points of.
+    """
     # All alike, and together as many as FedDP-Init found.
     total = float(proxies.anchor_weights.sum())
     alone = Proxies(plan.points, None, np.full(len(plan.points), total / len(plan.points)))
-    fallback = group_proxies(alone, k, books.seed())
-    found = start_centers(proxies, groups), fallback.anchors
-    starts = np.stack([project_into_ball(each, plan.radius.value) for each in found])
+    fallback = draw_to_mean(group_proxies(alone, len(centers), books.seed()), plan.points)
+    starts = np.stack([project_into_ball(each, plan.radius.value) for each in (centers, fallback)])
     first, last = (nearest_squares(plan.points, start) for start in starts)
     typical = float(np.quantile(np.abs(last - first), plan.variant.quantile)) * plan.scale**2
     cap = int(np.clip(typical, LEAST_REACH, 4 * plan.reach**2))
@@ -366,8 +439,10 @@ def choose_start(
     )
     parts = plan.choice_parts(len(starts), cap, bounds)
     (gains,) = yield from books.sum(Choose(starts, cap, bounds), parts, (plan.scale**2,))
-    evident = gains[0] > EVIDENT * parts[0].deviation / plan.scale**2
-    return (proxies, groups) if evident else (alone, fallback)
+    if gains[0] > 0:
+        return proxies, centers
+    books.blur = np.zeros(0)
+    return alone, fallback
 
 
 def measure_radius(plan: FedDPPlan, books: Aggregator, rng: np.random.Generator) -> Role[PointSpread]:

@@ -60,7 +60,7 @@ from secfc.feddp.plan import (
     scale_for,
 )
 from secfc.feddp.starts import SHARE, Cones, FedDPInit, Start, Votes
-from secfc.feddp.statistics import MAX_REACH, MAX_ROWS, UNIT
+from secfc.feddp.statistics import LEAST_REACH, MAX_REACH, MAX_ROWS, UNIT
 from secfc.kmeans.centers import CentersModel
 from secfc.kmeans.elbow import Elbow, largest_k, parse_k
 from secfc.privacy.calibration import Bound, Budget, delta_warning
@@ -177,7 +177,7 @@ KINDS = {
     "epsilon": REAL,
     "delta": REAL,
     "neighbors": instance_of(Neighbors, 'Neighbors(unit="client")'),
-    "steps": optional_kind(WHOLE, "1 or 0, by the start and the variant"),
+    "steps": optional_kind(WHOLE, "0 to 3, by the start and the variant"),
     "start": ValueKind(
         "a start",
         "Pass a value such as FedDPInit() or ServerKMeansPlusPlus() of secfc.feddp",
@@ -208,7 +208,7 @@ KINDS = {
     ),
 }
 
-STEPS_AFTER_VOTES = 3
+STEPS_AFTER_INIT = STEPS_AFTER_VOTES = 3
 STEPS_AFTER_CONES = 2
 # Of more features than this a vote tells too little: steps about cones instead.  Not where clusters are many:
 # cones about as many directions often have two of them, and none of another.
@@ -216,7 +216,7 @@ FEATURES_FOR_VOTES, FEATURES_A_CLUSTER = 24, 2
 # Of the budget of a start: for votes along lines, and for the mean of all points.
 LINES, MEAN = 0.05, 0.08
 # Integer steps within the radius where rows are clipped.
-STEPS = MAX_REACH // 4
+STEPS = MAX_REACH // 2
 
 
 def default_noise(variant: Variant) -> NoisePlacement:
@@ -244,8 +244,8 @@ class FedDPKMeans:
         What is protected: by default one data point more or less; `Neighbors(unit="client")` for a client's
         whole data set.
     steps
-        FedDP-Lloyds after the initial centers; None is 3 after votes, 2 after cones, 1 after others, but 0
-        after FedDP-Init for PAPER.
+        FedDP-Lloyds after the initial centers; None is 3 after FedDP-Init and votes, 2 after cones, 1 after
+        others, but 0 after FedDP-Init for PAPER.
     start
         `FedDPInit()`, or what it is compared with.  Without server's points clients vote for candidates in
         the ball of radius `bound` about 0 (`Votes`); of more than 24 features and of 2 k or more, where votes
@@ -366,7 +366,8 @@ class FedDPKMeans:
         scale = scale_for(radius.value, STEPS)
         common: dict[str, Any] = {
             "k": k, "d": public.d, "points": points - origin, "origin": origin, "scale": scale,
-            "radius": radius, "rows": self.rows_per_client or 0, "variant": self.variant,
+            "outer_reach": self._outer_reach(points - origin, radius, scale), "radius": radius,
+            "rows": self.rows_per_client or 0, "variant": self.variant,
             "neighbors": self.neighbors, "noises": noises, "placement": self.noise, "budget": budget,
             "start": self.start, "session": public.session, "labels": self.labels,
             "terms": RunTerms(self, public),
@@ -454,6 +455,7 @@ class FedDPKMeans:
             raise InputError(why)
         budget = Budget(self.epsilon, self.delta)
         radius = self._radius(np.zeros((0, public.d)), np.zeros(public.d))
+        scale = scale_for(radius.value, STEPS)
         draft = self._sums(public, 1)
         lines, votes, moves = _split(start, steps)
         found = self.noise.calibrate_noise(budget, lines + votes + moves, HonestCounts.of(draft))
@@ -463,7 +465,8 @@ class FedDPKMeans:
         )
         plan = FedDPPlan(
             sums=draft, k=k, d=public.d, points=np.zeros((0, public.d)), origin=np.zeros(public.d),
-            scale=scale_for(radius.value, STEPS), radius=radius, outer_bound=1, rows=0, variant=self.variant,
+            scale=scale, radius=radius, outer_reach=radius.steps(scale), outer_bound=1, rows=0,
+            variant=self.variant,
             neighbors=self.neighbors, noises=noises,
             placement=self.noise, budget=budget, start=start, session=public.session,
             labels=self.labels, terms=RunTerms(self, public),
@@ -474,9 +477,10 @@ class FedDPKMeans:
         """Steps of FedDP-Lloyds: as asked for, or by the variant alone."""
         if self.steps is not None:
             return self.steps
-        # The paper finds none to be best mostly (Tables 4, 5).  Where sums are about public anchors one pays:
-        # its own anchors are near, so a client adds less, and what it shrinks to are the sums before.
-        return int(not initial or self.variant.joint)
+        # The paper finds none to be best mostly (Tables 4, 5).  Where sums are about public anchors they pay:
+        # its own anchors are near, so a client adds less, and what it shrinks to are the sums before.  More
+        # than are of use cost nothing, as the same question is asked again then.
+        return STEPS_AFTER_INIT if initial and self.variant.joint else int(not initial)
 
     def _sums(self, public: PublicFacts, bound: int) -> SumPlan:
         plan = SumPlan.of(public.clients, bound, committee=self.committee, t=self.t, losses=self.losses)
@@ -491,7 +495,12 @@ class FedDPKMeans:
             return self.bound
         if self.bound is not None:
             return Bound.given(self.bound)
-        return Bound.from_public(points, self.variant.quantile, origin)
+        return Bound.from_public(points, 1.0, origin)
+
+    def _outer_reach(self, points: Array, radius: Bound, scale: float) -> int:
+        """Where rows are clipped for the outer product, in steps: its noise grows with the square."""
+        found = Bound.from_public(points, self.variant.quantile)
+        return min(radius.steps(scale), max(found.steps(scale), LEAST_REACH))
 
     def _weights(self, budget: Budget, initial: bool, steps: int) -> tuple[float, ...]:
         """What each sum counts for in the budget, in the order of sums.  Raises InputError."""

@@ -66,8 +66,11 @@ class ClientStatistics:
         """Step 1, Algorithm 1 line 4."""
         plan = self.plan
         traceless = plan.by_client and plan.variant.symmetric
+        rows = self.clipped
+        if plan.outer_reach < plan.reach:
+            rows, _ = shorten_whole(self.rows * plan.scale, plan.outer_reach)
         with one_thread():
-            return [outer_product(self.clipped, plan.weights, traceless=traceless)]
+            return [outer_product(rows, plan.weights, traceless=traceless)]
 
     def weights(self, projection: Array, proxies: Array) -> list[Array]:
         """Step 2, line 12: for each proxy (s, p) how many rows are nearest to it."""
@@ -204,7 +207,7 @@ class FedDPClient:
             raise FaultyServer(SERVER, why)
 
     def find_proxies(self) -> Role[None]:
-        """Algorithm 1, steps 1 and 2: outer product and weights of proxies; and the choice of a start."""
+        """Algorithm 1, steps 1 and 2: outer product and weights of proxies."""
         plan = self.plan
         yield from self.add(None)
         told = yield from self.receive(Project, plan.by_client)
@@ -214,8 +217,10 @@ class FedDPClient:
             "projects to other features or points than the plan has",
         )
         yield from self.add(told)
-        if not plan.variant.chosen:
-            return
+
+    def compare_starts(self) -> Role[None]:
+        """The choice between what the initial steps found and the server's points alone."""
+        plan = self.plan
         told = yield from self.receive(Choose, plan.by_client)
         count, k, d = told.starts.shape
         # Distances within the ball: what is beyond has no meaning, and would overflow the sum.
@@ -277,6 +282,8 @@ def run_client(
     yield from client.send_votes()
     for number in range(0 if initial else 1, len(plan.noises.lloyd) + 1):
         yield from client.move_centers(number)
+        if not number and plan.variant.chosen:
+            yield from client.compare_starts()
     told = yield from client.receive(NoisyCenters, 0)
     if told.centers.shape[1] != plan.d or not 1 <= len(told.centers) <= plan.most:
         raise FaultyServer(SERVER, "sends centers of other features or clusters than the plan has")

@@ -115,12 +115,12 @@ OUR_WEIGHTS = {"data point": (0.25, 0.05, 0.7), "client": (0.35, 0.1, 0.55)}
 # these totals on, by level: the smaller the budget, the more the start is in want of it.
 OUR_WEIGHTS_BEFORE_LLOYD = {
     "data point": (
-        (0.0, (0.25, 0.05, 0.2, 0.5)),
-        (0.3, (0.12, 0.06, 0.22, 0.6)),
-        (0.5, (0.08, 0.04, 0.18, 0.7)),
-        (1.0, (0.06, 0.03, 0.16, 0.75)),
+        (0.0, (0.22, 0.05, 0.12, 0.61)),
+        (0.3, (0.1, 0.05, 0.12, 0.73)),
+        (0.5, (0.08, 0.04, 0.1, 0.78)),
+        (1.0, (0.06, 0.03, 0.08, 0.83)),
     ),
-    "client": ((0.0, (0.25, 0.08, 0.22, 0.45)), (1.0, (0.12, 0.06, 0.22, 0.6))),
+    "client": ((0.0, (0.2, 0.06, 0.12, 0.62)), (1.0, (0.12, 0.06, 0.12, 0.7))),
 }
 # The share of a choice among starts, taken off the others' alike.
 CHOICE = 0.02
@@ -179,7 +179,8 @@ class FedDPPlan:
 
     points: (s, d) of the server, about the origin (d,); (0, d) where it holds none (`Votes`).
     scale: integer steps per data unit.
-    radius: where rows are clipped in the first step, about the origin.  outer_bound: at client level, where a
+    radius: where rows are clipped, about the origin.  outer_reach: where they are for the outer product, in
+    steps.  outer_bound: at client level, where a
     client's outer product is clipped, in steps squared.  rows: how many rows a simulated client has.
     session: 32 bytes that no other run uses.  budget, event: of the sums; labels: what clients release of
     their labels beside them, None for nothing.
@@ -192,6 +193,7 @@ class FedDPPlan:
     origin: Array
     scale: float
     radius: Bound
+    outer_reach: int
     outer_bound: int
     rows: int
     variant: Variant
@@ -235,6 +237,11 @@ class FedDPPlan:
             return (self.start.candidates or 1) * self.most
         merged = self.variant.merged
         return len(self.points) if merged is None else min(len(self.points), merged * self.most)
+
+    @property
+    def repeats(self) -> bool:
+        """Whether a question of FedDP-Lloyds is asked again where centers moved by no more than noise."""
+        return isinstance(self.start, FedDPInit) and self.variant.joint
 
     @property
     def lines(self) -> int:
@@ -291,7 +298,7 @@ class FedDPPlan:
         if self.by_client:
             sensitivity = float(self.outer_bound * self.neighbors.factor)
         else:
-            sensitivity = outer_sensitivity(self.reach, self.weights, self.neighbors)
+            sensitivity = outer_sensitivity(self.outer_reach, self.weights, self.neighbors)
         return [_part("outer product", self.d * (self.d + 1) // 2, sensitivity, self.noises.outer)]
 
     def weight_parts(self, bounds: tuple[int, ...]) -> list[NoisePart]:
@@ -358,10 +365,14 @@ class FedDPPlan:
         n vectors clipped to norm C sum to norm n C at most, and noise of z C on k (d + 1) numbers has norm
         z C sqrt(k (d + 1)): no bound C is in their ratio n / (z sqrt(k (d + 1))).
         """
-        noise = self.noises.group(len(self.noises.lloyd))[0]
-        if not self.by_client or not isinstance(noise, GaussianStep):
+        steps = len(self.noises.lloyd)
+        # Where noise is what counts all steps are one question, whose answers are put together.
+        last = range(1, steps + 1) if steps and self.repeats else (steps,)
+        noises = [self.noises.group(step)[0] for step in last]
+        if not self.by_client or not all(isinstance(noise, GaussianStep) for noise in noises):
             return None
-        return self.sums.n / (noise.multiplier * self.neighbors.factor * math.sqrt(self.most * (self.d + 1)))
+        inverse = math.sqrt(math.fsum(noise.deviation(1.0) ** -2 for noise in noises if noise is not None))
+        return self.sums.n * inverse / (self.neighbors.factor * math.sqrt(self.most * (self.d + 1)))
 
     @property
     def hopeless(self) -> str | None:

@@ -182,19 +182,17 @@ def group_proxies(proxies: Proxies, k: int, seed: int) -> ProxyGroups:
     return ProxyGroups(proxies.projection, centers, anchors, proxies.weights, labels, distance, away)
 
 
-def start_centers(proxies: Proxies, groups: ProxyGroups) -> Array:
-    """Centers (k, d) of a grouping for a choice among starts: means of all proxies that are drawn together.
-
-    Few strong ones have means that are far from those of their clusters, for no fault of the grouping.
+def draw_to_mean(groups: ProxyGroups, points: Array) -> Array:
+    """Centers (k, d) of the server's points (s, d) alone, drawn to the mean of all where clusters of few
+    points scatter no more than such means do: by 1 - 1 / F, F the ratio of the analysis of variance.
     """
-    if proxies.drawn is None:
-        return groups.anchors
-    labels = nearest_proxy(proxies.projected, groups.centers)
-    found = groups.anchors.copy()
-    for h in range(len(found)):
-        if (weights := proxies.drawn[labels == h]).sum() > 0:
-            found[h] = weights @ proxies.points[labels == h] / weights.sum()
-    return found
+    anchors, (s, k) = groups.anchors, (len(points), len(groups.anchors))
+    if s <= k or k < 2:
+        return anchors
+    mean, counts = points.mean(axis=0), np.bincount(groups.labels, minlength=k)
+    within = float((groups.away**2).sum()) / (s - k)
+    between = float(counts @ ((anchors - mean) ** 2).sum(axis=1)) / (k - 1)
+    return np.asarray(mean + max(0.0, 1 - within / max(between, 1e-300)) * (anchors - mean))
 
 
 def group_about(points: Array, weights: Array, centers: Array) -> ProxyGroups:
@@ -300,10 +298,17 @@ def shrink_to_anchors(centers: Array, anchors: Array, deviations: Array) -> Arra
 def shrinkage_kept(centers: Array, anchors: Array, deviations: Array) -> Array:
     """What part (k,) of the way from its anchor a center keeps in `shrink_to_anchors`, and so of its
     noise.
+
+    One center has that estimator from 3 features on; of fewer all centers together are one vector of k d.
     """
+    k, d = centers.shape
     difference = centers - anchors
     square = np.maximum(np.einsum("ij,ij->i", difference, difference), 1e-300)
-    return np.asarray(np.maximum(0.0, 1.0 - max(centers.shape[1] - 2, 0) * deviations**2 / square))
+    if d > 2:
+        return np.asarray(np.maximum(0.0, 1.0 - (d - 2) * deviations**2 / square))
+    moved = square > 1e-300  # others are their anchors
+    whole = float((square[moved] / deviations[moved] ** 2).sum())
+    return np.full(k, max(0.0, 1.0 - max(d * int(moved.sum()) - 2, 0) / max(whole, 1e-300)))
 
 
 def project_into_ball(centers: Array, radius: float) -> Array:

@@ -157,8 +157,8 @@ fit(secfc.FedDPKMeans(k=2, epsilon=1, delta="x"), P) -> delta='x' is a str: a nu
 fit(secfc.FedDPKMeans(k=2, epsilon=1, delta=2), P) -> delta=2: with at most that probability the promise
 fit(DP(neighbors="client"), P) -> neighbors='client' is a str: a Neighbors is needed. Pass a value
 fit(DP(neighbors=3), P) -> neighbors=3 is an int: a Neighbors is needed. Pass a value such
-fit(DP(steps="1"), P) -> steps='1' is a str: a whole number, or None (1 or 0, by the star
-fit(DP(steps=1.5), P) -> steps=1.5 is a float: a whole number, or None (1 or 0, by the st
+fit(DP(steps="1"), P) -> steps='1' is a str: a whole number, or None (0 to 3, by the star
+fit(DP(steps=1.5), P) -> steps=1.5 is a float: a whole number, or None (0 to 3, by the st
 fit(DP(start="FedDPInit"), P) -> start='FedDPInit' is a str: a start is needed. Pass a value such
 fit(DP(variant="paper"), P) -> variant='paper' is a str: a Variant is needed. Pass a value such
 fit(DP(shares=3), P) -> shares=3 is an int: a tuple of positive numbers, or None (the us

@@ -72,7 +72,7 @@ def test_a_canary_spends_the_budget_and_no_more(epsilon, noise):
     # Shared noise is that of clients beyond those that must be honest as well: 3 of them, 2 needed.
     there = np.sqrt(3 / 2) if noise == SharedNoise() else 1.0
     numbers = sum(c.size for c in found.contributions)
-    assert numbers == 94
+    assert numbers == 136
     assert abs(found.measured / there - 1) < 4 / np.sqrt(2 * numbers)
 
 

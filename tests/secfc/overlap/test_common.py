@@ -69,7 +69,7 @@ def test_refinement_moves_points_to_centers_of_ones_own_columns():
 
 def test_new_points_may_have_any_columns_where_clients_know_centers():
     data = blurred()
-    result = secfc.fit(private(50, 100.0), data)
+    result = secfc.fit(private(50, 24.0), data)
     for ours, theirs in zip(result.predict(data), result.labels, strict=True):
         np.testing.assert_array_equal(ours, theirs)
     own = data.parties[0]
@@ -112,5 +112,5 @@ def test_points_of_the_server_need_the_common_columns_or_all():
     whole = replace(data, server_points=np.pad(data.server_points, ((0, 0), (0, data.d - 2))))
     # Noise of each run is its own; that the right columns are read shows in clusters that are about the same
     # where there is little of it.
-    ours, theirs = (secfc.fit(private(0, 100.0), given, seed=1).flat for given in (whole, data))
+    ours, theirs = (secfc.fit(private(0, 24.0), given, seed=1).flat for given in (whole, data))
     assert accuracy(ours, theirs) > 0.9
