@@ -9,6 +9,7 @@ import pytest
 
 import secfc
 from secfc import metrics
+from tests.nightly import by_night
 from tests.small import invoke, run
 
 FILES = ("a.csv", "b.csv", "c.csv", "d.csv")
@@ -117,7 +118,7 @@ def test_the_comparison_takes_the_scale_of_the_run():
     assert asked("--columns", "income,smoker", "--coarse", "allow")["verified"] is True
 
 
-@pytest.mark.parametrize("text", ["", "NA", "nan"])
+@pytest.mark.parametrize("text", ["NA", *by_night("", "nan")])
 def test_missing_values_are_refused_dropped_or_taken_for_the_mean(text):
     holes(text)
     refused = run(*FILES, "-k", "3")

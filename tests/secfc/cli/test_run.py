@@ -756,10 +756,11 @@ def test_warmup_compiles_every_kernel_that_a_run_needs() -> None:
     for name in range(10):
         np.save(f"few-{name}.npy", np.random.default_rng(name).normal(size=(40, 3)))
     options = [
-        "", "-k 12", "--disclosure distances", "--init random-points -k 70", "--reveal-centers", "-t 4",
+        "", "-k 12 --reveal-centers -t 4", "--disclosure distances --init random-points -k 70",
         "--membership private", "--centers rounded --latency 0 -k 6",
     ]  # fmt: skip
     more = [
+        "-k 12", "--disclosure distances", "--init random-points -k 70", "--reveal-centers", "-t 4",
         "--latency 0 -k 6", "--init k-means++ --consent", "--init center-separation",
         "--disclosure final-labels", "--disclosure own-labels --sizes hidden -k 12",
         "--field mersenne61 --disclosure distances", "--scale 1e6 --disclosure distances",
@@ -769,7 +770,8 @@ def test_warmup_compiles_every_kernel_that_a_run_needs() -> None:
     ]  # fmt: skip
     code = f"""
 OPTIONS = {short(options, nightly=[*options, *more])}
-FILES = {short([*(f"few-{name}.npy" for name in range(10)), "-k", "4", "--force"], nightly=[])}"""
+FILES = {short([*(f"few-{name}.npy" for name in range(10)), "-k", "4", "--force"], nightly=[])}
+IDS = {short(3000, nightly=20000)}"""
     code += """
 import sys
 from click.testing import CliRunner
@@ -785,8 +787,8 @@ for options in OPTIONS:
     result = CliRunner().invoke(cli.main, ["run", *FILES, "--json", *options.split()])
     assert result.exit_code == 0, result.output
 for name in "def":
-    open(f"{name}.txt", "w").write("".join(f"{i}\\n" for i in range(20000)))
-for options in ["", "--mode server --force", "--bound 40000 --force"]:
+    open(f"{name}.txt", "w").write("".join(f"{i}\\n" for i in range(IDS)))
+for options in ["", "--mode server --force", f"--bound {2 * IDS} --force"]:
     result = CliRunner().invoke(cli.main, ["psu", "d.txt", "e.txt", "f.txt", *options.split()])
     assert result.exit_code == 0, result.output
 assert compiled() == before, compiled() - before

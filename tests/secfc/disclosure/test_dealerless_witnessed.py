@@ -76,7 +76,7 @@ KINDS = (
 
 @functools.cache
 def undisturbed():
-    return run("t=2")
+    return run("t=2", m=24, max_iter=2)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -88,7 +88,7 @@ def test_a_client_that_falls_silent_changes_no_label(kind):
             gone.extend([1] * ((e.sender, e.kind) == (client, kind)))
             return () if e.sender == client and gone else (e,)
 
-        assert same_runs(undisturbed(), run("t=2", faults=faults))
+        assert same_runs(undisturbed(), run("t=2", m=24, max_iter=2, faults=faults))
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -99,7 +99,7 @@ def test_one_lost_message_changes_no_label(kind):
         def faults(e, number=number, count=count):
             return () if e.kind == kind and next(count) == 5 * number else (e,)
 
-        assert same_runs(undisturbed(), run("t=2", faults=faults))
+        assert same_runs(undisturbed(), run("t=2", m=24, max_iter=2, faults=faults))
 
 
 def test_without_a_client_to_spare_one_that_is_lost_ends_the_run():

@@ -93,9 +93,9 @@ def test_a_common_scale_is_planned_as_a_run_pays_for_it(tmp_path):
 @pytest.mark.parametrize("policy", [secfc.AssignmentsOnly(), secfc.OwnLabels()], ids=repr)
 def test_runs_with_rounded_centers_are_planned_at_their_own_scale(policy):
     way = secfc.SecFC(3, 1, disclosure=policy, quantization=secfc.Quantization(centers="rounded"))
-    data = dry_run.synthetic_rows(PublicFacts(tuple(f"c{j}" for j in range(5)), (1800,) * 5, 6, 1.0), 9000, 3,
+    data = dry_run.synthetic_rows(PublicFacts(tuple(f"c{j}" for j in range(5)), (600,) * 5, 6, 1.0), 3000, 3,
                              ids=False, server_points=0)  # fmt: skip
-    found, recorder = secfc.plan(way, 5, 9000, 6), CostRecorder()
+    found, recorder = secfc.plan(way, 5, 3000, 6), CostRecorder()
     result = secfc.fit(way, data, bound=1.0, watch=recorder)
     asked = [one for one, _ in recorder.questions]
     assert found.cost_of(asked).nbytes == pytest.approx(result.transcript.nbytes(), rel=0.2)
