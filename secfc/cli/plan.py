@@ -71,7 +71,8 @@ class PlanOptions(Presets, Seeded, ForOfficers, Overwriting, Printing):
     server_points: int | None = option(None, Whole(1), metavar="S", help=
         "feddp: how many points the server holds, where there is no --server-file. Default: 20 a cluster.")
     trials: int | None = option(None, Whole(1), metavar="T", help=
-        "feddp with --server-file: say what noise costs, by T simulations on held-out server points.")
+        "feddp: say what noise costs, by T simulations on held-out points of --server-file, or without on "
+        "made-up clusters within --radius.")
     splits: bool = option(False, help="Also of other splits of the budget, and which to take. 7 simulations.")
     algorithm: str = option(next(iter(methods())), list(methods()), help=
         "As for `secfc run`, with all its options.")
@@ -207,12 +208,13 @@ def of_options(context: click.Context, given: PlanOptions, more: dict[str, Any])
     m, d = given.rows or 1000 * n, given.width or 10
     asked = asked_of(context, method, given)
     points: Any = None
-    if more and (method.name != "feddp" or asked["server_file"] == MADE_UP):
+    alone = bool(more) and method.name == "feddp" and asked["server_file"] == MADE_UP
+    if more and (method.name != "feddp" or (alone and (asked["radius"] is None or given.splits))):
         raise RefusedInput(
             "--trials and --splits simulate clients out of points that the server holds: add --algorithm "
-            "feddp --server-file POINTS.csv, or leave them out."
+            "feddp --server-file POINTS.csv, or for --trials on made-up rows --radius, or leave them out."
         )
-    if method.name == "feddp":
+    if method.name == "feddp" and not alone:
         points = server_points_asked(given, asked, 20 * asked.k if isinstance(asked.k, int) else 200)
         d = d if isinstance(points, int) else points.shape[1]
     bound = asked.get("bound") or asked.get("radius") or 1.0

@@ -582,7 +582,9 @@ class FedDPKMeans:
 
     def account(self, result: Clustering, federation: Federation, *, ids: str | None = None) -> RunSummary:
         """What reports say of a run: every client labels its own points, so their numbers are its own."""
-        plan, found = result.plan, result.details.server
+        plan, found = result.plan, result.details
+        if isinstance(found, Details):  # of an experiment; a server alone has its own
+            found = found.server
         lost = noise_warning(found, self.epsilon)
         return RunSummary(
             "feddp",

@@ -4,11 +4,14 @@ Half of the server's points stand for the server, clients are drawn from the oth
 itself runs on them.  Everything is made of points that the server may show, so it costs no budget; results of
 runs on clients' data have no part in it, and must have none: a split that is chosen by them spends.
 
-What it cannot know: clients that differ from the server's points, or from one another.
+What it cannot know: clients that differ from the server's points, or from one another.  Where the server
+holds none, clients are drawn from made-up clusters within the public radius: that says what noise costs where
+rows are easy to cluster, and so at least.
 """
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -23,10 +26,11 @@ from secfc.data.federation import Federation
 from secfc.errors import Caution, InputError
 from secfc.feddp.algorithm import FedDPKMeans
 from secfc.feddp.plan import OUR_WEIGHTS, OURS
-from secfc.feddp.starts import FedDPInit
+from secfc.feddp.starts import FedDPInit, sample_ball
 from secfc.kmeans.centers import nearest_center
 from secfc.logs import silence_logs
 from secfc.pipeline import fit
+from secfc.privacy.calibration import Bound
 
 Array = NDArray[Any]
 
@@ -76,7 +80,8 @@ class SplitTrial:
 @dataclass(frozen=True)
 class UtilityForecast:
     """tried: splits, that which was asked for first.  alone: excess of k-means of the server's points, with
-    nobody asked; one: of a single center.  held_out: points that clients were drawn from.
+    nobody asked, empty where it holds none; one: of a single center.  held_out: points that clients were
+    drawn from, 0 where these were made up.
     """
 
     tried: tuple[SplitTrial, ...]
@@ -97,8 +102,9 @@ class UtilityForecast:
 
     @property
     def is_worthwhile(self) -> bool:
-        """Whether asking clients is better than k-means of the server's points alone, by a tenth at least."""
-        return self.best.median < 0.9 * median(self.alone)
+        """Whether asking clients is better than doing without them, by a tenth at least: than k-means of the
+        server's points alone, or where it holds none than a single center."""
+        return self.best.median < 0.9 * median(self.alone or self.one)
 
     def as_object(self) -> dict[str, Any]:
         """For programs: plain values."""
@@ -137,9 +143,10 @@ def forecast_utility(
 ) -> UtilityForecast:
     """What the algorithm's centers will cost above the best ones, and with other splits of its budget.
 
-    public: as a deployment has it, with server_points (s, d), s >= 4 k; its clients and their numbers of rows
-    are simulated, rows drawn from held-out points as often as needed.  trials: simulations, each with another
-    half held out.  others: splits to try beside that of the algorithm, such as `candidate_splits(algorithm)`.
+    public: as a deployment has it, with server_points (s, d), s >= 4 k, or None for a way with a bound; its
+    clients and their numbers of rows are simulated, rows drawn from held-out points as often as needed,
+    or without points from made-up clusters.  trials: simulations, each with another half held out, or others
+    made up.  others: splits to try beside that of the algorithm, such as `candidate_splits(algorithm)`.
     done: called after every run with its number and how many there are.  seed: of what is drawn; noise is
     fresh.
 
@@ -160,15 +167,12 @@ def forecast_utility(
     excess: list[list[float]] = [[] for _ in ways]
     alone, one = list[float](), list[float]()
     for _ in range(trials):
-        order = rng.permutation(len(points))
-        server, clients = points[order[: len(points) // 2]], points[order[len(points) // 2 :]]
-        drawn = [clients[rng.integers(len(clients), size=count)] for count in public.counts]
+        server, drawn = _drawn_clients(algorithm, public, points, k, rng)
         rows = np.concatenate(drawn)
         best = _cost(rows, _means(rows, k, rng))
         if not best > 0:
             raise InputError(
-                f"the server's {len(points)} points have no more than k={k} places: there is nothing to lose "
-                "to noise"
+                f"the {len(rows)} rows have no more than k={k} places: there is nothing to lose to noise"
             )
         federation = Federation.from_arrays(drawn, names=public.clients, server_points=server)
         for way, found in zip(ways, excess, strict=True):
@@ -177,11 +181,33 @@ def forecast_utility(
                 result = fit(way, federation, seed=int(rng.integers(2**31)))
             found.append(_cost(rows, np.asarray(result.centers)) / best - 1)
             done(sum(map(len, excess)), trials * len(ways))
-        alone.append(_cost(rows, _means(server, k, rng)) / best - 1)
-        one.append(_cost(rows, server.mean(axis=0)[None]) / best - 1)
+        if server is not None:
+            alone.append(_cost(rows, _means(server, k, rng)) / best - 1)
+        middle = rows if server is None else server
+        one.append(_cost(rows, middle.mean(axis=0)[None]) / best - 1)
     asked = Split(algorithm.steps, algorithm.shares)
     tried = tuple(SplitTrial(s, tuple(e)) for s, e in zip((asked, *others), excess, strict=True))
-    return UtilityForecast(tried, tuple(alone), tuple(one), len(points) - len(points) // 2)
+    held_out = 0 if points is None else len(points) - len(points) // 2
+    return UtilityForecast(tried, tuple(alone), tuple(one), held_out)
+
+
+def _drawn_clients(
+    algorithm: FedDPKMeans, public: PublicFacts, points: Array | None, k: int, rng: np.random.Generator
+) -> tuple[Array | None, list[Array]]:
+    """The server's points of a simulation, None where it holds none, and rows (m_j, d) of each client."""
+    if points is not None:
+        order = rng.permutation(len(points))
+        server, held = points[order[: len(points) // 2]], points[order[len(points) // 2 :]]
+        return server, [held[rng.integers(len(held), size=count)] for count in public.counts]
+    bound = algorithm.bound
+    radius = bound.value if isinstance(bound, Bound) else float(bound or 0.0)
+    centers = sample_ball(k, public.d, 0.8 * radius, rng)
+    gaps = np.linalg.norm(centers[:, None] - centers, axis=2) + np.diag(np.full(k, np.inf))
+    gap = float(np.median(gaps.min(axis=1))) if k > 1 else radius
+    # From far apart to touching: rows lie so far from their centers.
+    away = gap * rng.uniform(1 / 8, 1 / 2) / math.sqrt(public.d)
+    which = [rng.integers(k, size=count) for count in public.counts]
+    return None, [centers[own] + away * rng.normal(size=(len(own), public.d)) for own in which]
 
 
 def _budgeted(algorithm: Any) -> FedDPKMeans:
@@ -192,8 +218,8 @@ def _budgeted(algorithm: Any) -> FedDPKMeans:
     )
 
 
-def _checked(algorithm: Any, public: PublicFacts, trials: int) -> tuple[int, Array]:
-    """k, and the server's points."""
+def _checked(algorithm: Any, public: PublicFacts, trials: int) -> tuple[int, Array | None]:
+    """k, and the server's points, None where it holds none and rows are made up."""
     algorithm = _budgeted(algorithm)
     if trials < 1:
         raise InputError(f"trials={trials}: at least one simulation is needed")
@@ -201,10 +227,13 @@ def _checked(algorithm: Any, public: PublicFacts, trials: int) -> tuple[int, Arr
         raise InputError("k is chosen by the run: give a number, as costs of different k cannot be compared")
     points = public.server_points
     least, have = max(4 * algorithm.k, 8), 0 if points is None else len(points)
+    if points is None and algorithm.bound is not None:
+        return algorithm.k, None
     if points is None or have < least:
         raise InputError(
             f"the server holds {have} points: half of them stand for clients, so simulating k={algorithm.k} "
-            f"clusters takes at least {least}. Give the server more points, or plan without simulating"
+            f"clusters takes at least {least}. Give the server more points, or none and a "
+            "bound, or plan without simulating"
         )
     return algorithm.k, np.asarray(points, np.float64)
 

@@ -102,16 +102,22 @@ def tolerance_sentence(planned: Any) -> str:
 def noise_cost(foreseen: Any) -> str:
     """What it costs, beside doing without the clients."""
     asked, best = foreseen.asked, foreseen.best
+    many = pluralize(len(asked.excess), "simulation")
+    if not foreseen.held_out:
+        many += " of made-up clusters, far apart to touching: others cost more"
+    without = f"a single center {excess_in_words(median(foreseen.one))}"
+    if foreseen.alone:
+        without = f"k-means of the server's points alone {excess_in_words(median(foreseen.alone))}, {without}"
     said = (
         f"costs {excess_in_words(asked.median)} ({excess_in_words(min(asked.excess))} to "
-        f"{excess_in_words(max(asked.excess))} in "
-        f"{pluralize(len(asked.excess), 'simulation')}); k-means of the server's points alone "
-        f"{excess_in_words(median(foreseen.alone))}, a single center {excess_in_words(median(foreseen.one))}"
+        f"{excess_in_words(max(asked.excess))} in {many}); {without}"
     )
     if best is not asked:
         said += f". Take {best.split}: {excess_in_words(best.median)}"
     if not foreseen.is_worthwhile:
-        said += ". Asking clients does not pay at this budget: raise epsilon, or use the server's points"
+        said += ". Asking clients does not pay at this budget: raise epsilon" + (
+            ", or use the server's points" if foreseen.alone else ""
+        )
     return said
 
 
@@ -167,12 +173,17 @@ def simulated_costs(foreseen: Any) -> tuple[Section, ...]:
          "take this" if one is foreseen.best else "")
         for one in foreseen.tried
     ]  # fmt: skip
+    made = "clients' rows lay in made-up clusters within the radius; others cost more."
+    if foreseen.held_out:
+        made = (
+            "half of the server's points stood for the server, clients were drawn from the other "
+            f"{foreseen.held_out}. They were alike; where clients differ from these points, or from one "
+            "another, it costs more."
+        )
     said = (
-        f"Cost above that of the best centers, in {pluralize(len(foreseen.alone), 'simulation')}: half of "
-        f"the "
-        f"server's points stood for the server, clients were drawn from the other {foreseen.held_out}. They "
-        "were alike; where clients differ from these points, or from one another, it costs more. No client's "
-        "data had part in it, so it spends no budget; a split that is chosen by results of runs does."
+        f"Cost above that of the best centers, in {pluralize(len(foreseen.one), 'simulation')}: {made} No "
+        "client's data had part in it, so it spends no budget; a split that is chosen by results of runs "
+        "does."
     )
     return (
         Section(

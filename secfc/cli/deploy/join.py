@@ -29,7 +29,7 @@ from secfc.cli.shell.errors import (
     full_disc_told,
 )
 from secfc.cli.shell.options import argument, command, option
-from secfc.cli.shell.settings import Overwriting
+from secfc.cli.shell.settings import Overwriting, Publishing
 from secfc.deploy.consent import KEY, DecisionExchange, consent_first
 from secfc.deploy.floors import write_disputed
 from secfc.deploy.history import charge_first
@@ -67,13 +67,27 @@ def join(given: PartyOptions) -> None:
     take_part_as(given, "join")
 
 
-@command(PartyOptions)
-def serve(given: PartyOptions) -> None:
+@dataclass(frozen=True)
+class ServerOptions(Publishing, PartyOptions):
+    """What `secfc deploy serve` takes."""
+
+    HELP: ClassVar = {
+        **PartyOptions.HELP,
+        "publish": "Of a run with a budget: a second file, .json or .html, of what may be published, which "
+        "results have as publishable.json; released labels go to OUT-labels.csv.",
+    }
+
+
+@command(ServerOptions)
+def serve(given: ServerOptions) -> None:
     """Take part in a run as the server, as SITE.toml says; what it learns ends up in its results.
 
+    Of a run with a budget of differential privacy these hold what may be published, too.
+
     \b
-    Example:
+    Examples:
       secfc deploy serve server.toml
+      secfc deploy serve server.toml --publish statement.html
     """
     take_part_as(given, "serve")
 
@@ -125,7 +139,9 @@ def take_part(given: PartyOptions, site: LoadedSite, way: CarrierOptions, name: 
     rows = 0 if party is None else party.points.shape[0]
     if party is not None:
         check_bound(site, asked, party, kept)
-    results = Results.at(site.file.results, force=given.force or site.has_results)
+    published = given.publish if isinstance(given, ServerOptions) else None
+    results = Results.at(site.file.results, force=given.force or site.has_results, published=published)
+    results.check_published(asked)
     results.check_room(rows)
     if party is not None:
         site.remembered.check_rows(party, site.file.floors.changed_rows)

@@ -9,6 +9,7 @@ import shutil
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,14 +18,15 @@ from click import ClickException
 from secfc.cli.deploy.record import kept_consents, kept_decisions
 from secfc.cli.deploy.run_file import unscaled_algorithm
 from secfc.cli.shell.errors import RefusedInput, Suspended, caution_text, tell_notes
-from secfc.cli.shell.outputs import csv_of, json_text, write_all
-from secfc.cli.shell.written import own_lines, released_lines
+from secfc.cli.shell.outputs import check_output, csv_of, json_text, write_all
+from secfc.cli.shell.written import PAGES, beside_published, own_lines, print_page, released_lines
 from secfc.data.clusters import ClusterProfile
 from secfc.data.model_file import ModelFile
 from secfc.data.party import SeenRows
 from secfc.errors import InputError, ProtocolError, problem_id
 from secfc.report.data import labels_digest
 from secfc.report.json import strict_json
+from secfc.roles.exchange import SERVER
 
 if TYPE_CHECKING:
     from secfc.algorithm import PartyOutcome
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
     from secfc.cli.deploy.run_file import Built
     from secfc.cli.deploy.site import LoadedSite
     from secfc.data.party import Party
+    from secfc.report import Report
 
 
 # --------------------------------------------------------------------------------------------------
@@ -111,6 +114,7 @@ def load_model_part(kept: ModelFile, asked: Built) -> Any:
 # --------------------------------------------------------------------------------------------------
 
 LABELS, REPORT, FAILURE, RELEASED = "labels.csv", "report.json", "failure.json", "released-labels.csv"
+PUBLISHABLE = "publishable.json"
 # Bytes of a label with its row and ID, roughly, and of a report.
 LINE, SMALL = 40, 1 << 16
 
@@ -121,21 +125,37 @@ class Results:
 
     folder: Path
     force: bool
+    published: Path | None = None
 
     @classmethod
-    def at(cls, folder: Path, *, force: bool) -> Results:
-        """Raises Refused for results that are there already, or a directory that cannot be made."""
+    def at(cls, folder: Path, *, force: bool, published: Path | None = None) -> Results:
+        """published: where what may be published goes, too.
+
+        Raises Refused for results that are there already, or a directory that cannot be made."""
         try:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         except OSError as error:
             raise RefusedInput(f"results = {folder}: {error.strerror}. Name another directory.") from error
-        for name in (LABELS, REPORT, RELEASED):
+        for name in (LABELS, REPORT, RELEASED, PUBLISHABLE):
             if (folder / name).exists() and not force:
                 raise RefusedInput(
                     f"{folder / name} exists already: this run, or another, ended. Move it away, name "
                     "another directory (results) in the site file, or overwrite it with --force."
                 )
-        return cls(folder, force)
+        return cls(folder, force, published)
+
+    def check_published(self, asked: Built) -> None:
+        """Raise Refused where nothing may be published, or not there."""
+        if self.published is None:
+            return
+        if asked.stakes.epsilon is None:
+            raise RefusedInput(
+                "--publish: this run has no budget of differential privacy, so nothing of it is noisy. "
+                "Leave it out, or agree on a run with an epsilon."
+            )
+        if self.published.suffix.lower() not in (".json", *PAGES):
+            raise RefusedInput(f"--publish {self.published}: name a file that ends in .json or in .html.")
+        check_output(self.published, "--publish", (), force=self.force)
 
     def check_room(self, rows: int) -> None:
         """Raise Suspended where the results of so many rows have no room."""
@@ -174,12 +194,28 @@ class Results:
         if party is not None and outcome.labels is not None:
             lines = own_lines(party, outcome.labels, kept, site.run.schema)
             texts[self.folder / LABELS] = csv_of(lines)
-        if (told := outcome.released_labels) is not None:
-            texts[self.folder / RELEASED] = csv_of(released_lines(told, told.values()))
+        texts |= self.publishable_texts(site, asked, outcome)
         write_all(texts, overwrite=self.force, private=(self.folder / LABELS,))
         (self.folder / FAILURE).unlink(missing_ok=True)
         if (kept := kept_of(site, asked, outcome, party)) is not None:
             kept.write(self.folder / MODEL)
+
+    def publishable_texts(self, site: LoadedSite, asked: Built, outcome: Any) -> dict[Path, Any]:
+        """What writes each file that may be published."""
+        if site.file.party != SERVER or (statement := publishable_report(site, asked, outcome)) is None:
+            return {}
+        from secfc.report import as_html, as_json
+
+        text, out = json_text(as_json(statement)), self.published
+        texts: dict[Path, Any] = {self.folder / PUBLISHABLE: partial(print_page, text + "\n")}
+        if out is not None:
+            page = as_html(statement) if out.suffix.lower() in PAGES else text + "\n"
+            texts[out] = partial(print_page, page)
+        if (told := outcome.released_labels) is not None:
+            lines = list(released_lines(told, told.values()))
+            for path in filter(None, (self.folder / RELEASED, beside_published(out))):
+                texts[path] = csv_of(lines)
+        return texts
 
     def add_decisions(self, site: LoadedSite) -> bool:
         """Bring the report up to what others told on their way out: whether it changed.  Raises OSError."""
@@ -189,6 +225,52 @@ class Results:
         found["decisions"] = told
         write_all({self.folder / REPORT: lambda file: print(json_text(found), file=file)}, overwrite=True)
         return True
+
+
+def publishable_report(site: LoadedSite, asked: Built, outcome: PartyOutcome) -> Report | None:
+    """What the server may publish of a run with a budget; None without one, or where scaling came first.
+
+    It knows no exact number, so all of it is public, or noisy and paid for.
+    """
+    way, run = asked.algorithm, site.run
+    tell = way.capabilities.account
+    if asked.stakes.epsilon is None or tell is None or unscaled_algorithm(asked) is not way:
+        return None
+    from secfc.report.data import Report
+
+    account = tell(outcome, None)
+    k = outcome.plan.k if outcome.centers is None else len(outcome.centers)
+    unknown: dict[str, Any] = dict.fromkeys(
+        (
+            "comparison", "ordinary", "resolution", "quantizer", "digests", "curve", "changes", "origin",
+            "counts", "cost", "scores", "seconds", "wall", "finding", "risk",
+        )
+    )  # fmt: skip
+    return Report(
+        account=account,
+        parameters={"algorithm": account.name, "k": k, **account.parameters},
+        source=f"run {run.name!r} of {len(run.clients)} sites, terms {run.digest.hex()}",
+        n=len(run.clients),
+        d=len(run.features),
+        columns=tuple(run.features),
+        notes=account.notes,
+        n_iter=outcome.n_iter or 0,
+        converged=bool(outcome.converged),
+        moved=False,
+        steps=0,
+        centers=outcome.centers,
+        withheld=(),
+        traffic={},
+        learned=outcome.learned,
+        ledger=outcome.ledger,
+        delta=account.delta or 0.0,
+        liars={},
+        disputes=(),
+        excluded=tuple(outcome.excluded),
+        evaluated=False,
+        cost_known=False,
+        **unknown,
+    ).publishable
 
 
 def party_report(site: LoadedSite, asked: Built, outcome: Any, log: Log, started: datetime) -> dict[str, Any]:

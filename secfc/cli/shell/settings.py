@@ -262,8 +262,18 @@ class EvaluateOption:
 
 
 @dataclass(frozen=True)
+class Publishing:
+    """Where what may be published goes."""
+
+    publish: Path | None = option(metavar="OUT", group=OUTPUT, help=
+        "With --epsilon: one more report, .json or .html, of what may be published: what is public, or noisy "
+        "and paid for; also with --evaluate.")
+
+
+@dataclass(frozen=True)
 class Settings(
-    DataFiles, Linked, Matching, Preparing, ForOfficers, Printing, Overwriting, Seeded, EvaluateOption
+    DataFiles, Linked, Matching, Preparing, ForOfficers, Publishing, Printing, Overwriting, Seeded,
+    EvaluateOption,
 ):
     """What is asked whatever the algorithm; None is "choose for me".
 
@@ -291,9 +301,6 @@ class Settings(
         f"printed to PDF by any browser; may be repeated. Default with files and without --json: {REPORT}.")
     readers: str = option("everybody", ["everybody", "holders"], group=OUTPUT, help=
         "Of the page: what may be published, or also what only those should see who may see the data.")
-    publish: Path | None = option(metavar="OUT", group=OUTPUT, help=
-        "With --epsilon: one more report, .json or .html, of what may be published: what is public, or noisy "
-        "and paid for; also with --evaluate.")
     plot: Path | None = option(metavar="OUT.png", group=OUTPUT, help=
         "With -k auto or 2..12: a picture of the costs by which k was chosen.")
     model: Path | None = option(metavar="MODEL.npz", group=OUTPUT, common=True, help=

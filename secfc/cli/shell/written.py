@@ -116,7 +116,7 @@ class Outputs:
         named = (("--labels", None if labels == STDOUT else labels), *(("--report", one) for one in reports))
         for option in ("publish", "plot", "model", "officer"):
             named = (*named, (f"--{option}", getattr(settings, option)))
-        released = _beside(settings.publish) if asked.get("labels_epsilon") is not None else None
+        released = beside_published(settings.publish) if asked.get("labels_epsilon") is not None else None
         named = (*named, ("--publish", released))
         for option, path in named:
             if path is not None:
@@ -191,7 +191,7 @@ class Outputs:
         self.write_labels(federation, labels, kept, texts)
 
 
-def _beside(published: Path | None) -> Path | None:
+def beside_published(published: Path | None) -> Path | None:
     """Where released labels go, beside what may be published."""
     return None if published is None else published.with_name(f"{published.stem}-labels.csv")
 

@@ -1,14 +1,18 @@
 """The run file: one value that all sites hold, read back as written, each difference named, each mistake."""
 
+import json
 import math
 import sqlite3
 import tomllib
 from dataclasses import fields, replace
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 import secfc
 from secfc.cli.deploy.readiness import facts_to_judge
+from secfc.cli.deploy.results import Results
 from secfc.cli.deploy.run_file import (
     build_run,
     carried_rows,
@@ -17,6 +21,7 @@ from secfc.cli.deploy.run_file import (
     serving_sentences,
 )
 from secfc.cli.deploy.site import LoadedSite
+from secfc.cli.shell.errors import RefusedInput
 from secfc.data.dialects import Dialect
 from secfc.data.linkage import Linkage, LinkageField
 from secfc.deploy.floors import BelowFloor, Floors, Stakes
@@ -215,6 +220,43 @@ def test_labels_for_others_count_beside_centers_and_are_told(tmp_path):
         assert asked.algorithm.labels.slots == slots
         (told,) = (line for line in leakage_sentences(asked) if "randomized response" in line)
         assert told.startswith(f"everybody: a label of {said}")
+
+
+def test_the_server_of_a_run_with_a_budget_writes_what_may_be_published(tmp_path):
+    run = runfile("feddp", {"epsilon": 8.0, "radius": 3.0, "labels_epsilon": "3:80"})
+    site, asked = SimpleNamespace(run=run, file=SimpleNamespace(party="server")), build_run(run)
+    rng = np.random.default_rng(0)
+    parts = [rng.choice([-1.5, 1.5], (60, 2)) + rng.normal(0, 0.1, (60, 2)) for _ in run.clients]
+    held = secfc.Federation.from_arrays(parts, names=run.clients)
+    result = secfc.fit(asked.algorithm, held)
+    outcome = asked.algorithm.outcome(result.plan, "server", result.details.server)
+    results = Results(tmp_path, force=False, published=tmp_path / "told.html")
+    results.check_published(asked)
+    for path, write in results.publishable_texts(site, asked, outcome).items():
+        with path.open("w", newline="") as file:
+            write(file)
+    told = json.loads((tmp_path / "publishable.json").read_text())
+    assert 3.0 < told["privacy"]["epsilon"]["everybody"] <= 11.0 * (1 + 1e-9)
+    assert np.allclose(told["centers"], result.centers)
+    assert told["privacy"]["centers"]["sizes"] == result.details.server.counts.tolist()
+    assert told["privacy"]["labels"]["epsilon"] == 3.0
+    unpaid = ("m", "clients", "cluster_sizes", "labels_digest", "cost", "seconds", "evaluation")
+    assert [told[name] for name in unpaid] == [None] * len(unpaid)
+    labels = (tmp_path / "released-labels.csv").read_text().splitlines()
+    assert labels == (tmp_path / "told-labels.csv").read_text().splitlines()
+    assert len(labels) == 1 + 80 * len(run.clients)
+    page = (tmp_path / "told.html").read_text()
+    assert run.digest.hex() in page
+    assert "is within the noise" in page
+    # A client has none of it, nor a run without a budget.
+    client = SimpleNamespace(run=run, file=SimpleNamespace(party="a"))
+    assert results.publishable_texts(client, asked, outcome) == {}
+    with pytest.raises(RefusedInput, match="no budget of differential privacy"):
+        results.check_published(build_run(runfile()))
+    with pytest.raises(RefusedInput, match=r"ends in \.json or in \.html"):
+        Results(tmp_path, force=False, published=tmp_path / "told.txt").check_published(asked)
+    with pytest.raises(RefusedInput, match="exists already"):
+        results.check_published(asked)
 
 
 # --- floors ------------------------------------------------------------------------------------------

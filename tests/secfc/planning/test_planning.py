@@ -237,7 +237,7 @@ def test_few_points_other_algorithms_and_counts_of_points_are_no_ground_to_fores
         secfc.plan(way, 3, 100, 2, server_points=40, trials=2)
     with pytest.raises(secfc.InputError, match="SecFC has no budget"):
         secfc.plan(secfc.SecFC(3, 1), 3, 100, 2, splits=True)
-    with pytest.raises(secfc.InputError, match="no more than k=3 places"):
+    with pytest.raises(secfc.InputError, match="rows have no more than k=3 places"):
         secfc.plan(way, 3, 100, 2, server_points=np.repeat(CORNERS, 9, axis=0), trials=1)
 
 
@@ -250,6 +250,22 @@ def test_the_command_says_what_noise_costs_and_which_split_to_take(tmp_path):
     assert "take this" in told
     assert "spends no budget" in told.replace("\n", " ")
     assert "--server-file" in invoked(*words, "--trials", "2", code=2)
+    made = invoked(*words, "-d", "2", "--radius", "5", "--trials", "2", "--verbose")
+    assert re.search(r"Noise +costs .* in 2 simulations of made-up clusters, far apart to touching", made)
+    assert "server's points alone" not in made
+    assert "--radius, or leave them out" in invoked(*words, "--radius", "5", "--splits", code=2)
+
+
+def test_noise_is_foreseen_on_made_up_clusters_where_nobody_holds_points():
+    def at(epsilon):
+        way = secfc.FedDPKMeans(3, epsilon, 1e-6, bound=5.0)
+        return secfc.plan(way, 3, 1500, 2, trials=3).foreseen
+
+    plenty, little = at(20.0), at(0.02)
+    assert plenty.asked.median < 0.3 * little.asked.median
+    assert (plenty.held_out, plenty.alone) == (0, ())
+    assert plenty.is_worthwhile
+    assert not UtilityForecast((SplitTrial(USUAL, (2.0,)),), (), (1.0,), 0).is_worthwhile
     assert "--algorithm feddp" in invoked("-n", "5", "--splits", code=2)
 
 
