@@ -208,13 +208,8 @@ def of_options(context: click.Context, given: PlanOptions, more: dict[str, Any])
     m, d = given.rows or 1000 * n, given.width or 10
     asked = asked_of(context, method, given)
     points: Any = None
-    alone = bool(more) and method.name == "feddp" and asked["server_file"] == MADE_UP
-    if more and (method.name != "feddp" or (alone and (asked["radius"] is None or given.splits))):
-        raise RefusedInput(
-            "--trials and --splits simulate clients out of points that the server holds: add --algorithm "
-            "feddp --server-file POINTS.csv, or for --trials on made-up rows --radius, or leave them out."
-        )
-    if method.name == "feddp" and not alone:
+    made_up = bool(more) and is_made_up(method, asked, splits=given.splits)
+    if method.name == "feddp" and not made_up:
         points = server_points_asked(given, asked, 20 * asked.k if isinstance(asked.k, int) else 200)
         d = d if isinstance(points, int) else points.shape[1]
     bound = asked.get("bound") or asked.get("radius") or 1.0
@@ -228,6 +223,17 @@ def of_options(context: click.Context, given: PlanOptions, more: dict[str, Any])
         public=public,
         **more,
     )
+
+
+def is_made_up(method: Method, asked: AskedOptions, *, splits: bool) -> bool:
+    """Whether simulated clients have made-up rows.  Raises Refused where there is nothing to simulate."""
+    held = method.name == "feddp" and asked["server_file"] != MADE_UP
+    if not held and (method.name != "feddp" or asked["radius"] is None or splits):
+        raise RefusedInput(
+            "--trials and --splits simulate clients out of points that the server holds: add --algorithm "
+            "feddp --server-file POINTS.csv, or for --trials on made-up rows --radius, or leave them out."
+        )
+    return not held
 
 
 def choose_scaled(method: Method, asked: AskedOptions, public: PublicFacts) -> Any:

@@ -250,7 +250,7 @@ def test_the_command_says_what_noise_costs_and_which_split_to_take(tmp_path):
     assert "take this" in told
     assert "spends no budget" in told.replace("\n", " ")
     assert "--server-file" in invoked(*words, "--trials", "2", code=2)
-    made = invoked(*words, "-d", "2", "--radius", "5", "--trials", "2", "--verbose")
+    made = " ".join(invoked(*words, "-d", "2", "--radius", "5", "--trials", "2", "--verbose").split())
     assert re.search(r"Noise +costs .* in 2 simulations of made-up clusters, far apart to touching", made)
     assert "server's points alone" not in made
     assert "--radius, or leave them out" in invoked(*words, "--radius", "5", "--splits", code=2)
