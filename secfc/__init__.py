@@ -177,4 +177,5 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     """What help(), pydoc and completion offer: all public names, also those that are not loaded yet."""
-    return sorted({*globals(), *__all__})
+    own = {name for name in globals() if name.startswith("__")}
+    return sorted({*own, *__all__})

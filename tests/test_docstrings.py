@@ -88,3 +88,43 @@ def silent(first):
 )
 def test_what_is_missing_is_found(thing, codes):
     assert faults(f"{__name__}.{thing.__name__}") == codes
+
+
+TYPED = """
+import numpy as np, secfc
+from secfc.estimators import DPKMeans, SecFCKMeans
+secfc.SecFC(k=3, threshold=1, disclosure="own-labels", init="random", membership="private")
+secfc.SecFC(k="2..5", quantization=secfc.Quantization(centers="rounded", coarse="allow"))
+secfc.Lloyd(3, init="bisecting")
+SecFCKMeans("auto", disclosure="own-labels", missing="drop", scale_features="robust").fit(np.zeros((3, 2)))
+DPKMeans(3, noise="server")
+"""
+WRONG = """
+import secfc
+from secfc.estimators import SecFCKMeans
+secfc.SecFC(k=3, disclosure="own_labels")
+secfc.SecFC(k=3, init="kmeans++")
+SecFCKMeans(3, disclosure="secret")
+SecFCKMeans(3, missing="fill")
+"""
+
+
+@pytest.mark.nightly
+def test_words_that_stand_for_values_pass_type_checkers_and_others_do_not(tmp_path):
+    api = pytest.importorskip("mypy.api")
+    for name, text, wrong in (("typed.py", TYPED, 0), ("wrong.py", WRONG, 4)):
+        (tmp_path / name).write_text(text)
+        said, _, code = api.run(["--strict", "--config-file", "pyproject.toml", str(tmp_path / name)])
+        assert (said.count("error:"), code) == (wrong, int(wrong > 0)), said
+
+
+def test_no_signature_of_an_estimator_says_any():
+    import secfc.estimators as estimators
+    from secfc.estimators.base import Federated
+
+    classes = [one for one in vars(estimators).values() if isinstance(one, type)]
+    assert Federated in {base for one in classes for base in one.__mro__}
+    for one in classes:
+        for name in ("__init__", "fit", "predict", "save", "load"):
+            said = inspect.get_annotations(getattr(one, name, None) or one.predict)
+            assert not [key for key, kind in said.items() if "Any" in str(kind)], (one, name)

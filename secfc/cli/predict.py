@@ -11,7 +11,7 @@ import click
 
 from secfc.cli.shell.errors import RefusedInput, bad_input, cautions_told
 from secfc.cli.shell.options import argument, command, names_of, option, parse_names
-from secfc.cli.shell.outputs import check_output, csv_of, explaining_writes, write_all
+from secfc.cli.shell.outputs import check_csv, check_output, csv_of, explaining_writes, write_all
 from secfc.cli.shell.screen import Screen
 from secfc.cli.shell.settings import Overwriting, Owners, TextFiles
 from secfc.cli.shell.verbosity import is_quiet
@@ -61,6 +61,7 @@ def predict(given: PredictOptions) -> None:
     if kept.party:
         raise RefusedInput(f"{model} is the part of {kept.party} alone: use `secfc deploy predict`.")
     check_output(out, "--out", (*given.files, model), force=given.force)
+    check_csv(out, "--out")
     with screen.status("Reading the data"), bad_input(OSError):
         owners = {f: getattr(given, f) for f in names_of(Owners)}
         federation, rows = new_points(

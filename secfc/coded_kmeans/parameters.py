@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 from field.code.range_check import LARGEST, MOST, soundness_slack
 from field.ring.basis import LANE_PRIMES, MAX_LANES, Basis
@@ -324,6 +324,14 @@ def parse_start(value: Any) -> Start:
 def default_start(value: Any, policy: Disclosure) -> Start:
     """The same, and for None the best start that a policy allows."""
     return policy.start if value is None else parse_start(value)
+
+
+# Words that stand for values, for type checkers.
+PolicyWord = Literal["assignments", "own-labels", "final-labels", "distances"]
+MembershipWord = Literal["open", "private"]
+StartWord = Literal[
+    "random", "random-points", "k-means++", "center-separation", "bisecting", "splitting"
+]  # fmt: skip
 
 
 def parse_disclosure(value: Any) -> Disclosure:

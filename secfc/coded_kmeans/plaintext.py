@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +22,7 @@ from secfc.algorithm import Capabilities, Clustering, Driver, PartyOutcome, Publ
 from secfc.coded.parameters import Quantization
 from secfc.coded.plan import PublicOwnerLayout
 from secfc.coded_kmeans import parameters
-from secfc.coded_kmeans.parameters import OF_LLOYD, choose_range
+from secfc.coded_kmeans.parameters import OF_LLOYD, PolicyWord, StartWord, choose_range
 from secfc.coded_kmeans.run_summary import summarize_lloyd
 from secfc.data.federation import Federation
 from secfc.data.inputs import check_fields
@@ -135,6 +135,18 @@ class Lloyd:
     max_iter: int = 300
     quantization: Quantization = Quantization()
     disclosure: Disclosure = AssignmentsOnly()
+
+    if TYPE_CHECKING:  # words stand for values
+
+        def __init__(
+            self,
+            k: int | str | Elbow,
+            init: StartWord | Start | None = None,
+            n_init: int = 1,
+            max_iter: int = 300,
+            quantization: Quantization = ...,
+            disclosure: PolicyWord | Disclosure = ...,
+        ) -> None: ...
 
     def __post_init__(self) -> None:
         check_fields(self, OF_LLOYD)

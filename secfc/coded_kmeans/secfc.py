@@ -8,7 +8,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -47,7 +47,10 @@ from secfc.coded_kmeans.algorithm1 import (
 from secfc.coded_kmeans.parameters import (
     OF_LLOYD,
     OF_SECFC,
+    MembershipWord,
+    PolicyWord,
     PredictionAllowance,
+    StartWord,
     check_max_cheaters,
     check_owners_known,
     check_rounded_centers,
@@ -139,6 +142,22 @@ class SecFC:
     disclosure: Disclosure = AssignmentsOnly()
     runtime: Runtime = Runtime()
     release: Release = Release()
+
+    if TYPE_CHECKING:  # words stand for values
+
+        def __init__(
+            self,
+            k: int | str | Elbow,
+            threshold: int | Threshold | None = None,
+            init: StartWord | Start | None = None,
+            n_init: int = 1,
+            max_iter: int = 300,
+            quantization: Quantization = ...,
+            membership: MembershipWord | Membership = ...,
+            disclosure: PolicyWord | Disclosure = ...,
+            runtime: Runtime = ...,
+            release: Release = ...,
+        ) -> None: ...
 
     def __post_init__(self) -> None:
         check_fields(self, OF_LLOYD | OF_SECFC)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_array
 
 from field.secrets.coins import SystemCoins
@@ -17,7 +17,17 @@ from secfc.coded.parameters import Quantization, Release, Runtime, Threshold
 from secfc.coded_kmeans.secfc import SecFC
 from secfc.data.inputs import as_rows, checked_points, names_listed, names_of, read_all
 from secfc.errors import InputError
-from secfc.estimators.base import ClientTables, DealtFederation, Federated, federation_of
+from secfc.estimators.base import (
+    ClientTables,
+    Clusters,
+    DealtFederation,
+    Federated,
+    Gaps,
+    ScaleWord,
+    Seed,
+    Tables,
+    federation_of,
+)
 from secfc.feddp.algorithm import FedDPKMeans
 from secfc.feddp.noise import NoisePlacement, ServerNoise, SharedNoise
 from secfc.federated.algorithm import FederatedLloyd
@@ -26,6 +36,20 @@ from secfc.kmeans.centers import nearest_center
 from secfc.kmeans.starts import GivenLabels
 from secfc.privacy.events import Neighbors, Relation
 from secfc.privacy.mechanisms import RandomizedResponse
+
+if TYPE_CHECKING:
+    from secfc.coded.membership import Membership
+    from secfc.coded.parameters import Centers
+    from secfc.coded_kmeans.parameters import MembershipWord, PolicyWord, StartWord
+    from secfc.data.resolution import Coarse
+    from secfc.disclosure import Disclosure
+    from secfc.kmeans.splitting import Splitting
+    from secfc.kmeans.starts import Start
+    from secfc.overlap.starts import MatchingStart
+    from secfc.scaling.scaling import Scaling
+    from secfc.scaling.ways import Range, Standardize
+
+    Scaler = Standardize | Range | Scaling
 
 Array = NDArray[Any]
 
@@ -61,26 +85,26 @@ class SecFCKMeans(Federated):
 
     def __init__(
         self,
-        n_clusters: Any = 8,
+        n_clusters: Clusters = 8,
         *,
         t: int | None = None,
         ell: int = 1,
-        init: Any = None,
-        n_init: int | str = 1,
+        init: StartWord | Start | ArrayLike | None = None,
+        n_init: int | Literal["auto"] = 1,
         max_iter: int = 300,
         tol: float = 0.0,
-        disclosure: Any = "assignments",
-        membership: Any = "open",
+        disclosure: PolicyWord | Disclosure = "assignments",
+        membership: MembershipWord | Membership = "open",
         reveal_centers: bool = False,
         scale: float | None = None,
         bound: float | None = None,
-        scale_features: Any = None,
-        missing: str = "refuse",
-        coarse: str = "refuse",
+        scale_features: ScaleWord | Scaler | None = None,
+        missing: Gaps = "refuse",
+        coarse: Coarse = "refuse",
         threads: int = 1,
-        centers: str = "exact",
+        centers: Centers = "exact",
         n_clients: int = 3,
-        random_state: Any = 0,
+        random_state: Seed = 0,
     ) -> None:
         self.n_clusters = n_clusters
         self.t = t
@@ -110,10 +134,10 @@ class SecFCKMeans(Federated):
             )
         n_init = 1 if self.n_init == "auto" else self.n_init
         return SecFC(
-            self.n_clusters, Threshold(self.t, self.ell), init=self._start(points), n_init=n_init,  # type: ignore[arg-type]
+            self.n_clusters, Threshold(self.t, self.ell), init=self._start(points), n_init=n_init,
             max_iter=self.max_iter, membership=self.membership, disclosure=self.disclosure,
             quantization=Quantization(
-                self.scale, centers=self.centers, coarse=self.coarse,  # type: ignore[arg-type]  # a word
+                self.scale, centers=self.centers, coarse=self.coarse,
             ),
             runtime=Runtime(self.threads), release=Release(self.reveal_centers),
         )  # fmt: skip
@@ -179,12 +203,12 @@ class DPKMeans(Federated):
 
     def __init__(
         self,
-        n_clusters: Any = 8,
+        n_clusters: Clusters = 8,
         *,
         epsilon: float = 1.0,
         delta: float = 1e-6,
-        protect: str = "point",
-        noise: str = "shares",
+        protect: Literal["point", "client"] = "point",
+        noise: Literal["shares", "server"] = "shares",
         steps: int | None = None,
         radius: float | None = None,
         rows_per_client: int | None = None,
@@ -194,7 +218,7 @@ class DPKMeans(Federated):
         bound: float | None = None,
         server_share: float | None = None,
         n_clients: int = 3,
-        random_state: Any = 0,
+        random_state: Seed = 0,
     ) -> None:
         self.n_clusters = n_clusters
         self.epsilon = epsilon
@@ -212,7 +236,14 @@ class DPKMeans(Federated):
         self.n_clients = n_clients
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any = None, *, groups: Any = None, server_points: Any = None) -> DPKMeans:  # type: ignore[override]
+    def fit(  # type: ignore[override]
+        self,
+        X: Tables,
+        y: object = None,
+        *,
+        groups: ArrayLike | None = None,
+        server_points: ArrayLike | None = None,
+    ) -> Self:
         """Run the protocol: X, y, groups as elsewhere.  server_points: (s, d) public points of the server.
 
         Raises InputError, and what `secfc.fit` raises.
@@ -289,7 +320,12 @@ class KFedKMeans(Federated):
     """
 
     def __init__(
-        self, n_clusters: Any = 8, *, k_local: int | None = None, n_clients: int = 3, random_state: Any = 0
+        self,
+        n_clusters: Clusters = 8,
+        *,
+        k_local: int | None = None,
+        n_clients: int = 3,
+        random_state: Seed = 0,
     ) -> None:
         self.n_clusters = n_clusters
         self.k_local = k_local
@@ -334,14 +370,14 @@ class FederatedKMeans(Federated):
         self,
         n_clusters: int = 8,
         *,
-        start: Any = "automatic",
+        start: str | MatchingStart | Splitting = "automatic",
         max_iter: int = 300,
         scale: float | None = None,
         t: int | None = None,
         bound: float | None = None,
-        coarse: str = "refuse",
+        coarse: Coarse = "refuse",
         n_clients: int = 3,
-        random_state: Any = 0,
+        random_state: Seed = 0,
     ) -> None:
         self.n_clusters = n_clusters
         self.start = start
@@ -355,8 +391,8 @@ class FederatedKMeans(Federated):
 
     def _algorithm(self, seed: int | None, points: Iterable[Array]) -> Algorithm:
         return FederatedLloyd(
-            self.n_clusters, start=self.start, max_iter=self.max_iter, scale=self.scale,
-            t=self.t, coarse=self.coarse,  # type: ignore[arg-type]
+            self.n_clusters, start=self.start, max_iter=self.max_iter, scale=self.scale,  # type: ignore[arg-type]
+            t=self.t, coarse=self.coarse,
         )  # fmt: skip
 
     def _stacked(self, given: ClientTables, groups: Any, *, reset: bool) -> tuple[Array, list[Array]]:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import update_wrapper
+from os import PathLike
 from pathlib import Path
 from types import MethodType
-from typing import Any
+from typing import Any, Literal, Self
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
@@ -23,6 +24,12 @@ from secfc.metrics import cost, observed_cost
 from secfc.pipeline import fit
 
 Array = NDArray[Any]
+# Rows of all clients in a table, or a table a client: arrays, data frames, sparse ones too.
+Tables = object
+Clusters = int | str  # a number, or "auto" or "2..12"
+Seed = object  # an integer, a generator of scikit-learn's, or None
+Gaps = Literal["refuse", "drop", "mean"]
+ScaleWord = Literal["standard", "robust", "range"]
 
 # What `secfc.fit` takes by the names that estimators have for it.
 FIT = ("bound", "scale_features", "missing")
@@ -68,7 +75,14 @@ class Federated(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
 
     # --- scikit-learn -------------------------------------------------------------------------------
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, groups: Any = None) -> Any:
+    def fit(
+        self,
+        X: Tables,
+        y: object = None,
+        sample_weight: ArrayLike | None = None,
+        *,
+        groups: ArrayLike | None = None,
+    ) -> Self:
         """Run the protocol on all clients' points.
 
         X: rows of points (m, d), an array or a data frame, or one such table a client: a list, a mapping
@@ -103,7 +117,7 @@ class Federated(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
         points, labels = (whole, self.labels_) if known.all() else (whole[known], self.labels_[known])
         return cost(points, labels, result.k) if len(points) else float("nan")
 
-    def predict(self, X: Any, *, groups: Any = None) -> Array:
+    def predict(self, X: Tables, *, groups: ArrayLike | None = None) -> Array:
         """The cluster of each new row, (m,) int32, by the protocol that the clients of the fit run for it.
 
         X, groups: as in `fit`, with clients of the fit; one that has no new row takes part with a row of
@@ -118,7 +132,7 @@ class Federated(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
         dealt, whole = self._dealt_to_predict(X, groups)
         return dealt.gather_labels(self.result_.predict(dealt.federation), len(whole))
 
-    def save(self, path: Any) -> None:
+    def save(self, path: str | PathLike[str]) -> None:
         """Write a file by which `load`, or `secfc predict`, labels new rows.
 
         It holds what every client keeps for that, so of a simulation it is as secret as the data (mode 0600).
@@ -135,7 +149,7 @@ class Federated(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
         kept.write(Path(path))
 
     @classmethod
-    def load(cls, path: Any) -> Any:
+    def load(cls, path: str | PathLike[str]) -> Self:
         """An estimator that labels new rows (`predict`) by a file of `save`; it has no labels_ of the fit.
 
         What clients agreed to label is counted down in the file.  Raises InputError for what is no such file.
@@ -149,7 +163,7 @@ class Federated(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
             model.feature_names_in_ = np.array(kept.features, object)
         return model
 
-    def transform(self, X: Any) -> Array:
+    def transform(self, X: Tables) -> Array:
         """Distances of rows to the published centers, (m, k) in data units; NaN to a center that stayed
         closed.
 
@@ -161,7 +175,7 @@ class Federated(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
             whole.dtype if whole.dtype.kind == "f" else np.float64, copy=False
         )
 
-    def score(self, X: Any, y: Any = None) -> float:
+    def score(self, X: Tables, y: object = None) -> float:
         """Minus the sum of squared distances of rows to their nearest published center, as in KMeans."""
         return -float((np.nanmin(self.transform(X), axis=1) ** 2).sum())
 

@@ -442,6 +442,8 @@ def _sizes(found: Report) -> list[tuple[str, str]]:
 SIMULATED = "A simulation: this computer saw all data; with secfc deploy no computer does."
 NAMES, SIZES = 4, 6  # that are listed
 SHORT = 66  # letters of a line there
+# How clear the choice of k is.
+ELBOWS = {"clear": "a clear elbow", "close": "another is close", "faint": "faint", "none": "not clear"}
 MOST_SUMMARIZED = 9  # lines, beyond which what matters least is left out
 
 
@@ -497,7 +499,10 @@ def _data(found: Report) -> str:
 
 
 def _summary_clusters(found: Report) -> str:
-    among = "" if found.curve is None else f" (chosen among {found.curve.least} to {len(found.curve.costs)})"
+    among = ""
+    if found.curve is not None:
+        how = ELBOWS[found.curve.clarity]
+        among = f" (chosen among {found.curve.least} to {len(found.curve.costs)}: {how})"
     k = f"{found.parameters['k']}{among}"
     if (known := _known_sizes(found)) is None:
         return k

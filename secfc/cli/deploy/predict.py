@@ -18,7 +18,7 @@ from secfc.cli.deploy.results import MODEL, label_by_centers, load_model_part, s
 from secfc.cli.deploy.site import LoadedSite
 from secfc.cli.shell.errors import RefusedInput, bad_input
 from secfc.cli.shell.options import ANY_PATH, argument, command, option
-from secfc.cli.shell.outputs import check_output, csv_of, explaining_writes, write_all
+from secfc.cli.shell.outputs import check_csv, check_output, csv_of, explaining_writes, write_all
 from secfc.cli.shell.settings import Overwriting
 from secfc.cli.shell.written import own_lines
 from secfc.data.model_file import ModelFile
@@ -66,6 +66,7 @@ def predict(given: LabelOptions) -> None:
     _fits(place, kept, path)
     if new is not None:
         check_output(out, "--out", (new,), force=force)
+        check_csv(out, "--out")
     if place.file.party == SERVER and new is not None:
         raise RefusedInput("the server has no rows: leave NEW.csv out.")
     if kept.kind == "centers":

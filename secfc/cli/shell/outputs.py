@@ -28,6 +28,18 @@ def check_output(path: Path, option: str, inputs: Iterable[Path], *, force: bool
         raise RefusedInput(f"{option} {path}: {error.strerror}. Name another.") from error
 
 
+TABLES = (".xlsx", ".xls", ".parquet", ".feather", ".npz", ".npy", ".gz", ".zip")
+
+
+def check_csv(path: Path | None, option: str) -> None:
+    """Raise Refused for a name that promises another kind of table than CSV."""
+    if path is not None and path.suffix.lower() in TABLES:
+        raise RefusedInput(
+            f"{option} {path}: what is written is CSV, and a file called so is another kind. Name "
+            f"{path.with_suffix('.csv')}, which spreadsheets open."
+        )
+
+
 def _check(path: Path, option: str, inputs: Iterable[Path], force: bool) -> None:
     parent = path.resolve().parent
     if not parent.is_dir():

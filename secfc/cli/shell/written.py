@@ -17,6 +17,7 @@ from secfc.cli.shell.errors import RefusedInput
 from secfc.cli.shell.method import AskedOptions
 from secfc.cli.shell.outputs import (
     STDOUT,
+    check_csv,
     check_folder,
     check_output,
     csv_of,
@@ -121,6 +122,7 @@ class Outputs:
         for option, path in named:
             if path is not None:
                 check_output(path, option, asked.read, force=settings.force)
+        check_csv(labels, "--labels")
         check_kinds(settings, reports)
         if settings.site_labels is not None:
             check_folder(settings.site_labels, "--site-labels", force=settings.force)

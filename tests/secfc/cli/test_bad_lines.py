@@ -114,6 +114,7 @@ run FILES -k 2 --plot p.png -> add -k auto, or leave it out
 run FILES -k 2 --labels old.csv -> old.csv exists already | --labels | --force
 run FILES -k 2 --labels nowhere/l.csv -> does not exist. Create it first
 run FILES -k 2 --labels dir -> --labels dir is a directory: name a file in it
+run FILES -k 2 --labels out.xlsx -> --labels out.xlsx: what is written is CSV | Name out.csv
 run FILES -k 2 --labels an.csv --force -> one of the input files. Name another
 run FILES -k 2 --labels - --json -> both want stdout: name a file, as --labels labels.csv
 run FILES -k 2 --report - -> name a file
