@@ -4,22 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-_HOME = {
-    "Cones": "secfc.feddp.starts",
-    "Elbow": "secfc.feddp.server_estimates",
-    "FedDPInit": "secfc.feddp.starts",
-    "FedDPKMeans": "secfc.feddp.algorithm",
-    "GivenCenters": "secfc.feddp.starts",
-    "OURS": "secfc.feddp.plan",
-    "PAPER": "secfc.feddp.plan",
-    "ServerKMeansPlusPlus": "secfc.feddp.starts",
-    "ServerLloyds": "secfc.feddp.starts",
-    "ServerNoise": "secfc.feddp.noise",
-    "SharedNoise": "secfc.feddp.noise",
-    "SpherePacking": "secfc.feddp.starts",
-    "Variant": "secfc.feddp.plan",
-    "Votes": "secfc.feddp.starts",
+# Names that are loaded when they are used, by the module that has them.
+_NAMES = {
+    "secfc.feddp.algorithm": "FedDPKMeans",
+    "secfc.feddp.noise": "ServerNoise SharedNoise",
+    "secfc.feddp.plan": "OURS PAPER Variant",
+    "secfc.feddp.server_estimates": "Elbow",
+    "secfc.feddp.starts": "Cones FedDPInit GivenCenters ServerKMeansPlusPlus ServerLloyds SpherePacking "
+    "Votes",
 }
+_HOME = {name: module for module, names in _NAMES.items() for name in names.split()}
 __all__ = sorted(_HOME)
 
 # The redundant aliases tell type checkers that these names are exported.

@@ -8,44 +8,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-_HOME = {
-    "Bound": "secfc.privacy.calibration",
-    "Budget": "secfc.privacy.calibration",
-    "clip_norms": "secfc.privacy.mechanisms",
-    "Composed": "secfc.privacy.events",
-    "DiscreteGaussian": "secfc.privacy.events",
-    "DiscreteGaussianNoise": "secfc.privacy.mechanisms",
-    "DiscreteLaplace": "secfc.privacy.events",
-    "DiscreteLaplaceNoise": "secfc.privacy.mechanisms",
-    "DistributedDiscreteGaussian": "secfc.privacy.events",
-    "Entry": "secfc.privacy.ledger",
-    "EpsilonFinding": "secfc.privacy.audit",
-    "Event": "secfc.privacy.events",
-    "EVERYBODY": "secfc.privacy.ledger",
-    "Gaussian": "secfc.privacy.events",
-    "gaussian_multiplier": "secfc.privacy.calibration",
-    "GaussianShift": "secfc.privacy.audit",
-    "least_factor": "secfc.privacy.calibration",
-    "Ledger": "secfc.privacy.ledger",
-    "many_gaussian_runs": "secfc.privacy.audit",
-    "many_runs": "secfc.privacy.audit",
-    "Mechanism": "secfc.privacy.mechanisms",
-    "Neighbors": "secfc.privacy.events",
-    "NoNoise": "secfc.privacy.mechanisms",
-    "NonPrivate": "secfc.privacy.events",
-    "NoOp": "secfc.privacy.events",
-    "one_run": "secfc.privacy.audit",
-    "OverBudget": "secfc.errors",
-    "PrivacyError": "secfc.errors",
-    "Pure": "secfc.privacy.events",
-    "MechanismOutput": "secfc.privacy.mechanisms",
-    "RandomizedResponse": "secfc.privacy.mechanisms",
-    "Response": "secfc.privacy.events",
-    "RoundedGaussian": "secfc.privacy.events",
-    "RoundedGaussianNoise": "secfc.privacy.mechanisms",
-    "ShiftFinding": "secfc.privacy.audit",
-    "split_budget": "secfc.privacy.calibration",
+# Names that are loaded when they are used, by the module that has them.
+_NAMES = {
+    "secfc.errors": "OverBudget PrivacyError",
+    "secfc.privacy.audit": "EpsilonFinding GaussianShift many_gaussian_runs many_runs one_run ShiftFinding",
+    "secfc.privacy.calibration": "Bound Budget gaussian_multiplier least_factor split_budget",
+    "secfc.privacy.events": "Composed DiscreteGaussian DiscreteLaplace DistributedDiscreteGaussian "
+    "Event Gaussian Neighbors NonPrivate NoOp Pure Response RoundedGaussian",
+    "secfc.privacy.ledger": "Entry EVERYBODY Ledger",
+    "secfc.privacy.mechanisms": "clip_norms DiscreteGaussianNoise DiscreteLaplaceNoise Mechanism "
+    "MechanismOutput NoNoise RandomizedResponse RoundedGaussianNoise",
 }
+_HOME = {name: module for module, names in _NAMES.items() for name in names.split()}
 __all__ = sorted(_HOME)
 
 # The redundant aliases tell type checkers that these names are exported.
