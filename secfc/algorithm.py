@@ -463,11 +463,7 @@ class Clustering:
         return tuple(h for h, size in enumerate(sizes.tolist()) if size and closed[h])
 
     def predict(
-        self,
-        federation: Any,
-        *,
-        coins: Callable[[PartyId], Coins] | None = None,
-        sealed: bool = False,
+        self, federation: Any, *, coins: Callable[[PartyId], Coins] | None = None, sealed: bool = False
     ) -> list[Array]:
         """Labels of new private points, one (m_j,) array a client of the same federation.
 

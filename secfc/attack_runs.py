@@ -236,12 +236,7 @@ def plant_canary(
     far = np.zeros((1, federation.d))
     far[0, 0] = 1e4 * max(1.0, float(np.abs(points).max()))
     parties = tuple(
-        replace(
-            party,
-            points=np.concatenate([party.read(), far]),
-            ids=None,
-            truth=None,
-        )
+        replace(party, points=np.concatenate([party.read(), far]), ids=None, truth=None)
         if party.name == client
         else replace(party, ids=None, truth=None)
         for party in federation.parties

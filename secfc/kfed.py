@@ -44,13 +44,7 @@ from secfc.roles.exchange import (
     expect_messages,
     expect_one,
 )
-from secfc.roles.messages import (
-    Message,
-    check_centers,
-    check_labels,
-    is_array,
-    refuse_if,
-)
+from secfc.roles.messages import Message, check_centers, check_labels, is_array, refuse_if
 from secfc.run_summary import RunSummary
 
 

@@ -362,12 +362,7 @@ def combine_shares(code: LagrangeCode, share: Array, mask: Array, coins: Coins) 
 
 
 def judge_dealing(
-    code: LagrangeCode,
-    published: Mapping[int, Array],
-    liars: int,
-    *,
-    degree: int = 1,
-    zero_sum: bool = False,
+    code: LagrangeCode, published: Mapping[int, Array], liars: int, *, degree: int = 1, zero_sum: bool = False
 ) -> DealingFault:
     """Who is at fault, if anybody, by the published words (lanes, words) of one dealer's shares.
 

@@ -224,11 +224,7 @@ def _expanded(basis: Basis, streams: list[Coins], matrix: Array, size: int) -> A
 
 
 def deal_blinding(
-    code: LagrangeCode,
-    lanes: int,
-    shape: tuple[int, ...],
-    coins: Coins,
-    total: Array | None = None,
+    code: LagrangeCode, lanes: int, shape: tuple[int, ...], coins: Coins, total: Array | None = None
 ) -> list[Array]:
     """n secret shares (lanes, *shape) of uniform polynomials whose data values sum to zero.
 
@@ -286,11 +282,7 @@ def blinding_share(code: LagrangeCode, lanes: int, shape: tuple[int, ...], strea
 
 
 def deal_from_seeds(
-    code: LagrangeCode,
-    dealer: int,
-    streams: Mapping[int, Coins],
-    lanes: int,
-    shape: tuple[int, ...],
+    code: LagrangeCode, dealer: int, streams: Mapping[int, Coins], lanes: int, shape: tuple[int, ...]
 ) -> dict[int, Array]:
     """The shares a dealer sends, by client: n - R + 1 arrays (lanes, *shape), all others are expanded.
 

@@ -57,9 +57,7 @@ def pair_products(basis: Basis, sums: Array, sizes: Array, pairs: ClusterPairs) 
     a, b = pairs.first, pairs.second
     crossed = basis.multiply(sizes[:, a], sizes[:, b])
     gaps = subtract(
-        basis,
-        basis.multiply(sizes[:, a, None], sums[:, b]),
-        basis.multiply(sizes[:, b, None], sums[:, a]),
+        basis, basis.multiply(sizes[:, a, None], sums[:, b]), basis.multiply(sizes[:, b, None], sums[:, a])
     )
     norms = basis.multiply(sums, sums).sum(axis=2, dtype=np.uint64) % basis.column(2, np.uint64)
     parts = (crossed, gaps, basis.multiply(sizes, sizes), norms.astype(basis.dtype))

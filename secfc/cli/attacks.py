@@ -468,10 +468,7 @@ class DictionaryOptions(Seeded, Printing):
     ids: int = option(500, Whole(1), help="IDs of each other client.")
     digits: int = option(4, Whole(1, 7), help="Digits of a record number: all of them are guessed.")
     quota: int = option(500, Whole(1, 1 << 20), metavar="IDS", help="Of oblivious tags, as for run.")
-    HELP: ClassVar = {
-        "seed": "Reproduces the IDs.",
-        "as_json": "Print the findings as JSON on stdout.",
-    }
+    HELP: ClassVar = {"seed": "Reproduces the IDs.", "as_json": "Print the findings as JSON on stdout."}
 
 
 @command(DictionaryOptions)

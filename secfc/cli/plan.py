@@ -89,10 +89,7 @@ class PlanOptions(Presets, Seeded, ForOfficers, Overwriting, Printing):
 
 @command(
     PlanOptions,
-    more=[
-        *fields_of(Preparing, PREPARING),
-        *(one for one in options().values() if one.name not in IDLE),
-    ],
+    more=[*fields_of(Preparing, PREPARING), *(one for one in options().values() if one.name not in IDLE)],
 )
 @click.pass_context
 def plan(context: click.Context, given: PlanOptions) -> None:

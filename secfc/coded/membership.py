@@ -318,12 +318,7 @@ class Membership(Protocol):
     """How rows come about."""
 
     def draft(
-        self,
-        clients: tuple[PartyId, ...],
-        counts: tuple[int, ...],
-        t: int,
-        session: bytes,
-        terms: RunTerms,
+        self, clients: tuple[PartyId, ...], counts: tuple[int, ...], t: int, session: bytes, terms: RunTerms
     ) -> RowLayout | PrivateMembershipPlan:
         """The layout of rows, where it is public; else what is public before the parties find it.
 
@@ -347,12 +342,7 @@ class Open:
     learned = ()
 
     def draft(
-        self,
-        clients: tuple[PartyId, ...],
-        counts: tuple[int, ...],
-        t: int,
-        session: bytes,
-        terms: RunTerms,
+        self, clients: tuple[PartyId, ...], counts: tuple[int, ...], t: int, session: bytes, terms: RunTerms
     ) -> PublicOwnerLayout:
         return PublicOwnerLayout(counts)
 
@@ -499,12 +489,7 @@ class Private:
         return tuple(facts)
 
     def draft(
-        self,
-        clients: tuple[PartyId, ...],
-        counts: tuple[int, ...],
-        t: int,
-        session: bytes,
-        terms: RunTerms,
+        self, clients: tuple[PartyId, ...], counts: tuple[int, ...], t: int, session: bytes, terms: RunTerms
     ) -> PrivateMembershipPlan:
         mode = self.mode or psu_plan.Committee(t)
         if self.quota:

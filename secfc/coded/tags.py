@@ -18,13 +18,7 @@ from psu.errors import UnionAborted
 from psu.messages import Blinded, Evaluated, EvaluationKey
 from psu.oblivious import Evaluator
 from psu.plan import UnionPlan
-from secfc.coded.union import (
-    PHASE,
-    RoundCounter,
-    UnionMember,
-    by_client_number,
-    exchange_in_round,
-)
+from secfc.coded.union import PHASE, RoundCounter, UnionMember, by_client_number, exchange_in_round
 from secfc.errors import FaultyServer
 from secfc.roles.exchange import SERVER, Exchange, PartyId, Role, expect_messages, expect_one, to_all
 

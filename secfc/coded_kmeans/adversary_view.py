@@ -197,11 +197,7 @@ class ServerView:
 
     @classmethod
     def of_recording(
-        cls,
-        witness: QueryRecorder,
-        result: Clustering,
-        federation: Federation,
-        known: PartyId | None = None,
+        cls, witness: QueryRecorder, result: Clustering, federation: Federation, known: PartyId | None = None
     ) -> ServerView:
         """The view of the server, together with client `known` if there is one.
 

@@ -23,12 +23,7 @@ from secfc.coded.parameters import Network
 from secfc.coded.plan import CodedPlan, HiddenOwnerLayout, PublicOwnerLayout
 from secfc.coded.quorum import BlameState
 from secfc.coded_kmeans.parameters import PredictionAllowance
-from secfc.coded_kmeans.predict import (
-    CodedModel,
-    predicting_client,
-    predicting_server,
-    prediction_plan,
-)
+from secfc.coded_kmeans.predict import CodedModel, predicting_client, predicting_server, prediction_plan
 from secfc.data.party import Party
 from secfc.disclosure import AssignmentsOnly, Disclosure, Distances, FinalLabelsOnly, OwnLabels
 from secfc.kmeans.starts import RandomLabels

@@ -367,12 +367,7 @@ def _meant(name: str, value: Any, table: Mapping[str, Any], method: str) -> Any:
 
 
 def choose_code(
-    n: int,
-    t: int | None,
-    ell: int | None,
-    *,
-    most: int | None = None,
-    liars: int = 0,
+    n: int, t: int | None, ell: int | None, *, most: int | None = None, liars: int = 0
 ) -> tuple[int, int, tuple[str, ...]]:
     """t, ell and notes: the most collusion that n clients can tolerate, up to a third of them, and to `most`.
 

@@ -216,5 +216,5 @@ def _within_one_site(labels: Mapping[str, Array], sizes: Array) -> Iterator[Caut
         holders = [name for name, own in labels.items() if (own == h).any()]
         if len(holders) == 1:
             yield Caution(
-                f"cluster {h} lies within one site, {holders[0]!r}: people may differ, or measurements",
+                f"cluster {h} lies within one site, {holders[0]!r}: people may differ, or measurements"
             )

@@ -39,12 +39,7 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
-from secfc.errors import (
-    IncompatibleOptions,
-    InputError,
-    MissingFileError,
-    UnknownEncoding,
-)
+from secfc.errors import IncompatibleOptions, InputError, MissingFileError, UnknownEncoding
 
 DELIMITERS = (",", ";", "\t", "|")
 BLANKS = " "  # any number of them between two cells

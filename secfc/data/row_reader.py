@@ -28,18 +28,9 @@ from secfc.data.dialects import (
     is_number,
     parse_lines,
 )
-from secfc.data.inputs import (
-    GAPS,
-    INEXACT,
-    OTHER_USE,
-    WHOLE_FLOATS,
-    Array,
-    names_listed,
-)
+from secfc.data.inputs import GAPS, INEXACT, OTHER_USE, WHOLE_FLOATS, Array, names_listed
 from secfc.data.plain_cells import PlainTable
-from secfc.data.sources import (
-    DURATION,
-)
+from secfc.data.sources import DURATION
 from secfc.errors import Caution, InputError, InputFaults
 from secfc.remedies import Remedy
 

@@ -20,13 +20,7 @@ from urllib.parse import quote
 
 import numpy as np
 
-from secfc.data.dialects import (
-    LOOKED_AT,
-    Dialect,
-    NumberCell,
-    RowStream,
-    check_unpacked,
-)
+from secfc.data.dialects import LOOKED_AT, Dialect, NumberCell, RowStream, check_unpacked
 from secfc.data.inputs import (
     GAPS,
     INEXACT,

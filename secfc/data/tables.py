@@ -30,25 +30,9 @@ from secfc.data.dialects import (
     is_number,
     refuse_lines,
 )
-from secfc.data.inputs import (
-    UNION,
-    Rows,
-    check_shape,
-    names_listed,
-)
-from secfc.data.row_reader import (
-    RowReader,
-    WantedColumns,
-    normalize_name,
-)
-from secfc.data.sources import (
-    COLUMN_FILES,
-    ROW_SOURCES,
-    ArrayArchive,
-    ParquetRows,
-    open_arrays,
-    open_parquet,
-)
+from secfc.data.inputs import UNION, Rows, check_shape, names_listed
+from secfc.data.row_reader import RowReader, WantedColumns, normalize_name
+from secfc.data.sources import COLUMN_FILES, ROW_SOURCES, ArrayArchive, ParquetRows, open_arrays, open_parquet
 from secfc.errors import InputError
 
 

@@ -96,10 +96,7 @@ def threat_model(plan: FedDPPlan) -> tuple[tuple[str, str], ...]:
     few = "no member learns" if sums.code.t == 1 else f"no {sums.code.t} members together learn"
     return (
         ("Protected", f"{plan.neighbors}: epsilon = {plan.total.epsilon:g}, delta = {plan.budget.delta:g}"),
-        (
-            "Sums",
-            f"t = {sums.code.t}: {few} anything but the sum, of {len(sums.committee)} who hold shares",
-        ),
+        ("Sums", f"t = {sums.code.t}: {few} anything but the sum, of {len(sums.committee)} who hold shares"),
         ("Losses", f"a sum of fewer than {sums.least} of n = {sums.n} clients is refused"),
         ("Noise", noise),
         ("Clipping", f"rows longer than {plan.radius.value:.6g} are shortened to it ({plan.radius.source})"),
@@ -559,7 +556,7 @@ class FedDPKMeans:
         epsilon, said = returned.ledger.epsilon(plan.budget.delta), returned.answers
         learned = [
             f"{len(returned.released)} noisy releases under {plan.neighbors}, epsilon={epsilon:.4g} at "
-            f"delta={plan.budget.delta:g} in total",
+            f"delta={plan.budget.delta:g} in total"
         ]
         if plan.labels is not None:
             learned.append(plan.labels.sentence(len(returned.centers)))

@@ -35,11 +35,7 @@ LOOP = ("distances", "compare", "deal", "assign", "blind")
 
 
 def measure_cell(
-    cell: Cell,
-    files: Sequence[str] = (),
-    options: Mapping[str, Any] | None = None,
-    *,
-    evaluate: bool = False,
+    cell: Cell, files: Sequence[str] = (), options: Mapping[str, Any] | None = None, *, evaluate: bool = False
 ) -> Row:
     """The row of a cell; of one that fails, its error.  options: of `Federation.from_files`.
 

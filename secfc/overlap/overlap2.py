@@ -131,10 +131,7 @@ class Overlap2:
     @property
     def capabilities(self) -> Capabilities:
         """Clients may observe different features."""
-        return Capabilities(
-            partial=True,
-            account=self.account,
-        )
+        return Capabilities(partial=True, account=self.account)
 
     def plan(self, public: PublicFacts) -> OpenPlan:
         """Raises ValueError, InputError for clients that no feature connects."""

@@ -76,13 +76,8 @@ def leakage_sentences(union: UnionReport) -> dict[str, list[str]]:
             f"has fewer IDs; more take the server and {terminal.pluralize(plan.t + 1, 'client')} together"
         )
     facts: dict[str, list[str]] = {
-        "every client": [
-            f"the size of the union, {m:,}, and the row number of each of its own IDs",
-            guesses,
-        ],
-        "the server": [
-            f"the size of the union, {m:,}, and pseudonyms of the IDs under a key that it lacks",
-        ],
+        "every client": [f"the size of the union, {m:,}, and the row number of each of its own IDs", guesses],
+        "the server": [f"the size of the union, {m:,}, and pseudonyms of the IDs under a key that it lacks"],
     }
     facts["whoever sees when messages come"] = [
         "about how many IDs a client has: the more it has, the longer it computes before it answers"

@@ -16,14 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from secfc.errors import PHASE as PHASE
-from secfc.errors import (
-    FaultyClient,
-    FaultyParty,
-    FaultyServer,
-    Indispensable,
-    ProtocolError,
-    TooFewReplies,
-)
+from secfc.errors import FaultyClient, FaultyParty, FaultyServer, Indispensable, ProtocolError, TooFewReplies
 from secfc.errors import PartyId as PartyId
 
 SERVER: PartyId = "server"

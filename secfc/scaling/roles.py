@@ -317,12 +317,7 @@ def check_possible(plan: ScaledPlan, degree: int, totals: Array) -> None:
 
 
 def compare_digests(
-    plan: Any,
-    committee: tuple[PartyId, ...],
-    me: PartyId,
-    exponents: Array,
-    totals: Array,
-    number: int,
+    plan: Any, committee: tuple[PartyId, ...], me: PartyId, exponents: Array, totals: Array, number: int
 ) -> Role[None]:
     """Raises SuspectedParties if another client opened other sums: who added them, or said whose to add."""
     state = hashlib.blake2b(description_digest(plan.description), digest_size=32, person=b"secfc scales")

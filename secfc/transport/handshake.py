@@ -126,12 +126,7 @@ class Handshake:
     """One party's state in one handshake; each method is called once, in this order."""
 
     def __init__(
-        self,
-        me: int,
-        parties: tuple[PartyId, ...],
-        description: bytes,
-        identity: Identity,
-        coins: Coins,
+        self, me: int, parties: tuple[PartyId, ...], description: bytes, identity: Identity, coins: Coins
     ) -> None:
         self.me, self._n, self._description, self._identity = me, len(parties), description, identity
         self._parties = hash_of_parties(parties)

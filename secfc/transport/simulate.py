@@ -54,11 +54,7 @@ def simulate(
 
 class _Driver:
     def __init__(
-        self,
-        roles: dict[PartyId, Role[Any]],
-        faults: Faults,
-        keep_bodies: bool,
-        watch: Watch | None,
+        self, roles: dict[PartyId, Role[Any]], faults: Faults, keep_bodies: bool, watch: Watch | None
     ) -> None:
         self.roles, self.faults, self.keep_bodies, self.watch = roles, faults, keep_bodies, watch
         self.mailboxes = {name: Mailbox() for name in roles}
@@ -143,15 +139,7 @@ class _Driver:
     def post(self, sender: PartyId, recipient: PartyId, exchange: Exchange, body: Any, nbytes: int) -> None:
         if recipient not in self.mailboxes:
             raise ProtocolError(f"{sender} wants to send to {recipient!r}, who takes no part")
-        envelope = Envelope(
-            exchange.round,
-            sender,
-            recipient,
-            body.kind,
-            nbytes,
-            exchange.phase,
-            body,
-        )
+        envelope = Envelope(exchange.round, sender, recipient, body.kind, nbytes, exchange.phase, body)
         for arriving in self.faults(envelope):
             self.log.append(arriving if self.keep_bodies else arriving.header())
             self.mailboxes[arriving.recipient].keep_message(arriving.sender, arriving.round, arriving.body)

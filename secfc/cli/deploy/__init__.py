@@ -28,10 +28,7 @@ COMMANDS = {
     "audit": ("secfc.cli.deploy.audit:audit_group", "Verify and show what sites have on record."),
     "predict": ("secfc.cli.deploy.predict:predict", "Label new rows, after a run."),
     "flare": ("secfc.cli.deploy.flare:flare", "Write what NVIDIA FLARE needs to carry a run."),
-    "flare-kit": (
-        "secfc.cli.deploy.flare:flare_kit",
-        "Write this site's rules into FLARE's startup kit.",
-    ),
+    "flare-kit": ("secfc.cli.deploy.flare:flare_kit", "Write this site's rules into FLARE's startup kit."),
 }
 
 

@@ -71,11 +71,7 @@ def inspect_federated(asked: AskedOptions, federation: Federation, plan: Any) ->
 FEDERATED = Method(
     "federated-lloyd",
     "clusters files with different columns (the default for --features union)",
-    [
-        *fields_of(LocalClusters),
-        *fields_of(Coalition),
-        *fields_of(LloydSteps, "max_iter scale bound coarse"),
-    ],
+    [*fields_of(LocalClusters), *fields_of(Coalition), *fields_of(LloydSteps, "max_iter scale bound coarse")],
     choose_federated,
     settle=settle_local,
     inspect=inspect_federated,

@@ -9,12 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from field.ring.errors import InvalidValue
-from secfc.cli.clustering.execute import (
-    bound_from_data,
-    check_bound,
-    lloyd_steps,
-    private_rows,
-)
+from secfc.cli.clustering.execute import bound_from_data, check_bound, lloyd_steps, private_rows
 from secfc.cli.shell.method import (
     AskedOptions,
     ChosenAlgorithm,

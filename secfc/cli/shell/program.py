@@ -12,10 +12,7 @@ from secfc.cli.shell.errors import Commands
 # Where each command is, and its line in the help.
 COMMANDS = {
     "run": ("secfc.cli.clustering.run:run", "Cluster files, or a demonstration data set."),
-    "check": (
-        "secfc.cli.check:check_inputs",
-        "Say all that is wrong with files, and what they hold.",
-    ),
+    "check": ("secfc.cli.check:check_inputs", "Say all that is wrong with files, and what they hold."),
     "plan": ("secfc.cli.plan:plan", "Say what a run will cost and show, before it is agreed on."),
     "predict": ("secfc.cli.predict:predict", "Label new points by the model of a run."),
     "describe": (

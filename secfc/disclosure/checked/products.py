@@ -456,10 +456,7 @@ class HolderCheck:
         sums = basis.matmul(forms, np.ascontiguousarray(merged.swapaxes(1, 2)))
         told = told.reshape(basis.lanes, n, PROOFS, m)
         counts = reduce(basis.add, self.bits.swapaxes(0, 1).copy())
-        claims = [
-            holder_claim(basis, self.bits, sums, told),
-            division_claim(basis, counts, summed, merged),
-        ]
+        claims = [holder_claim(basis, self.bits, sums, told), division_claim(basis, counts, summed, merged)]
         yield from self._verified(verifier, claims)
 
     def _dealt(self, number: int, part: Array, length: int) -> Role[tuple[Array, ProductVerifier]]:

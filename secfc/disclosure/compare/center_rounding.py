@@ -102,11 +102,7 @@ class CenterRounder:
         return np.ascontiguousarray(measured.rows.residues(measured.sums)[:, match.sizes > 0])
 
     def masked(
-        self,
-        match: ComparisonSession,
-        rounding: CenterRounding,
-        columns: Array,
-        checking: SumsChecking,
+        self, match: ComparisonSession, rounding: CenterRounding, columns: Array, checking: SumsChecking
     ) -> MaskedCenters:
         """These shares, weighted so that they sum up, under my mask; and what they are checked by."""
         responders, basis = tuple(match.question.responders.tolist()), rounding.basis

@@ -13,12 +13,7 @@ from field.code.distances import between_pairs, split_halves
 from field.code.masking import PairKeys
 from field.ring.basis import Basis
 from field.secrets.coins import Coins
-from secfc.coded.messages import (
-    CodedCosts,
-    CodedGains,
-    LabelShare,
-    MissingMessages,
-)
+from secfc.coded.messages import CodedCosts, CodedGains, LabelShare, MissingMessages
 from secfc.coded.plan import CodedPlan
 from secfc.coded.policy import DistanceOracle, SettledAnswers
 from secfc.coded.queries import Operation, Query
@@ -167,12 +162,7 @@ class ComparisonClient:
             )
         return ComparisonSession(self.plan, question, sizes, self.player.seating)
 
-    def told(
-        self,
-        match: ComparisonSession,
-        question: Query,
-        answer: Role[Message | None],
-    ) -> Role[None]:
+    def told(self, match: ComparisonSession, question: Query, answer: Role[Message | None]) -> Role[None]:
         """Answer the server, and if I am in the committee, tell all clients before it what I tell it.
 
         So whoever asks about these labels next asks clients that know them.
@@ -189,10 +179,7 @@ class ComparisonClient:
         yield from self.hear(match, question, mine)
 
     def hear(
-        self,
-        match: ComparisonSession,
-        question: Query,
-        mine: Mapping[PartyId, LabelShare | MissingMessages],
+        self, match: ComparisonSession, question: Query, mine: Mapping[PartyId, LabelShare | MissingMessages]
     ) -> Role[None]:
         """What the committee opens, unless one of it could not, or is not heard.  mine: my own word of it."""
         members = tuple(c for c in match.committee if c != self.name)

@@ -12,13 +12,7 @@ from numpy.typing import NDArray
 from field.code.masking import PairKeys
 from field.compare import dealer_protocol
 from field.secrets.coins import Coins
-from secfc.coded.messages import (
-    Corrections,
-    LabelShare,
-    MaskedDistances,
-    MaskedSum,
-    MissingMessages,
-)
+from secfc.coded.messages import Corrections, LabelShare, MaskedDistances, MaskedSum, MissingMessages
 from secfc.coded.plan import CodedPlan
 from secfc.coded.policy import DistanceOracle
 from secfc.coded.queries import Query

@@ -14,12 +14,7 @@ from numpy.typing import NDArray
 from field.code.distances import widest_multiple
 from field.code.masking import PairKeys
 from field.code.rows import cluster_sizes
-from secfc.coded.messages import (
-    CodedCosts,
-    CodedGains,
-    LabelShare,
-    MissingMessages,
-)
+from secfc.coded.messages import CodedCosts, CodedGains, LabelShare, MissingMessages
 from secfc.coded.queries import ComparisonCommittee, Operation, Query, Subject
 from secfc.coded.quorum import NOBODY_MISSED, exclude_dropouts
 from secfc.disclosure.checked.steps import tell_mask_sums
@@ -194,12 +189,7 @@ class CommitteeServer:
         return None
 
     def compare(
-        self,
-        operation: Operation,
-        labels: Array,
-        sizes: Array,
-        factor: int = 1,
-        detail: Array | None = None,
+        self, operation: Operation, labels: Array, sizes: Array, factor: int = 1, detail: Array | None = None
     ) -> Role[Array]:
         """The labels (m,) int32 that the centers of clusters of these sizes give; see `Subject`."""
         subject = Subject(operation, len(sizes), compact_labels(labels), factor, detail)

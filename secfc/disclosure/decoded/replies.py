@@ -43,12 +43,7 @@ Array = NDArray[Any]
 
 
 def masked_reply(
-    plan: CodedPlan,
-    me: int,
-    keys: PairKeys,
-    colluding: int,
-    question: Query,
-    measured: DistanceOracle,
+    plan: CodedPlan, me: int, keys: PairKeys, colluding: int, question: Query, measured: DistanceOracle
 ) -> Role[CodedDistances | MissingMessages | None]:
     """The reply under a mask that only the weighted sum over all responders sheds; or whose key I lack."""
     yield from ()

@@ -31,12 +31,7 @@ from field.code.rows import ClusterSums, CodedRows
 from field.compare import dealer_protocol
 from field.compare.assignment_step import SharedContest, cluster_code
 from field.secrets.coins import Coins
-from secfc.coded.messages import (
-    CodedCosts,
-    CodedGains,
-    LabelShare,
-    MissingMessages,
-)
+from secfc.coded.messages import CodedCosts, CodedGains, LabelShare, MissingMessages
 from secfc.coded.plan import CodedPlan
 from secfc.coded.policy import DistanceOracle, LabelSharing, OwnResult
 from secfc.coded.queries import Operation, Query
@@ -463,10 +458,7 @@ class OwnerLabelsClient:
         question = match.question
         run, members = self.run(question), tuple(c for c in match.committee if c != self.name)
         run.seat(match)
-        inbox = {
-            **mine,
-            **(yield Exchange({}, members, 0, round=label_check_round(question), phase="open")),
-        }
+        inbox = {**mine, **(yield Exchange({}, members, 0, round=label_check_round(question), phase="open"))}
         shares = expect_messages(
             {c: m for c, m in inbox.items() if not isinstance(m, MissingMessages)}, SizeShare
         )
