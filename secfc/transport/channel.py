@@ -22,6 +22,7 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from field.secrets.channels import Identity
+from field.secrets.coins import SystemCoins
 from secfc.logs import log_event
 from secfc.roles.exchange import PartyId
 from secfc.transport.handshake import SIGNATURE, TAG, derive_keys, verify
@@ -216,7 +217,7 @@ class ConnectionKeys:
             raise
 
     async def _protected(self, channel: ClosingChannel, peer: PartyId) -> ClosingChannel:
-        mine = X25519PrivateKey.generate()
+        mine = X25519PrivateKey.from_private_bytes(SystemCoins().bytes(KEY))
         greeting = HELLO + mine.public_key().public_bytes_raw()
         await channel.write(greeting)
         theirs = await _read_exactly(channel, len(greeting))

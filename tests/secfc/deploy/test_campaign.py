@@ -162,14 +162,21 @@ def test_whatever_happens_to_whom_in_which_phase_all_have_the_labels_of_fit(tmp_
     (Waiting(), 600.0),
 ])  # fmt: skip
 @pytest.mark.parametrize("who", ["site-1", "server", "hub"])
-def test_an_absence_of_less_than_rejoin_suspends_nobody(tmp_path, nursery, labels, who, waiting, away):
+@pytest.mark.parametrize("how", ["kill", "stop"])
+def test_an_absence_of_less_than_rejoin_suspends_nobody(tmp_path, nursery, labels, who, how, waiting, away):
     with sites(tmp_path, ROWS, k=3, options=OPTIONS, nursery=nursery, waiting=waiting) as run:
         run.start_all()
         run.until("site-0", "clustering")
-        run.kill(who)
+        if how == "kill":
+            run.kill(who)
+        else:
+            run.processes[who].send_signal(signal.SIGSTOP)
         time.sleep(away)
         assert [run.processes[name].poll() for name in PARTIES if name != who] == [None] * 4
-        run.start(who)
+        if how == "kill":
+            run.start(who)
+        else:
+            run.processes[who].send_signal(signal.SIGCONT)
         assert set(run.everybody(240).values()) == {0}, run.log("site-0")
         for client in ROWS:
             assert (run.labels(client) == labels[client]).all()
