@@ -18,13 +18,14 @@ from secfc.planning.dry_run import LAN, Asked, Kind, RunCost, scaling_cost, tota
 from secfc.planning.estimate import QueryPrices, cached_prices
 from secfc.planning.feasibility import PlanRequest, even_rows, plan_or_explain
 from secfc.remedies import word_of
+from secfc.roles.exchange import SERVER
 from secfc.scaling.algorithm import SCALE_UNSEEN, Scaled
 
 if TYPE_CHECKING:
     from secfc.planning.dp_utility import UtilityForecast
 
 
-# Copies of its part of all shares and messages that a deployed party holds, and a server that deals.
+# Copies of its part of all shares and messages that a deployed client holds; a server that deals or decodes.
 COPIES, COPIES_OF_SERVER = 6.6, 4.0
 
 
@@ -83,7 +84,8 @@ class Planned:
 
     @property
     def memory_of_a_party(self) -> int:
-        """Bytes of a client that compares, in its own process, with what that has loaded; others take less.
+        """Bytes of a client that compares, or deals, in its own process, with what that has loaded; others
+        take less.
 
         Beyond its part of what all hold, it has what it sent until the others have taken it, sealed and
         unsealed, and what its journal takes: `COPIES` times that part, as six deployments were measured.
@@ -92,8 +94,11 @@ class Planned:
 
     @property
     def memory_of_the_server(self) -> int:
-        """Bytes of a server that computes in its own process: it holds no rows, and deals, or decodes."""
-        return self.priced.loaded + round(COPIES_OF_SERVER * self.priced.growth / max(1, len(self.computing)))
+        """Bytes of a server in its own process: it holds no rows, and deals, or decodes, or merely asks."""
+        policy = self.algorithm.capabilities.policy
+        asks = policy is not None and policy.capabilities.compares and policy.capabilities.dealer != SERVER
+        copies = 0.0 if asks else COPIES_OF_SERVER
+        return self.priced.loaded + round(copies * self.priced.growth / max(1, len(self.computing)))
 
     @property
     def computing(self) -> tuple[str, ...]:

@@ -420,15 +420,38 @@ MEASURED = [
 ]
 
 
-@pytest.mark.parametrize(("n", "rows", "d", "k", "t", "more", "client", "server"), [
-    MEASURED[0], *by_night(*MEASURED[1:]),
-])  # fmt: skip
-def test_memory_of_deployed_parties_is_within_half_of_what_is_promised(
-    n, rows, d, k, t, more, client, server
-):
+# The same of others, by what is planned, that were measured after the factors had been chosen, each after its
+# promise was written down.  Then the server's was changed where it neither deals nor decodes, as the third
+# and the fourth showed; the first two were measured after that.
+HELD_OUT = [
+    (5, 6000, 14, "secfc.SecFC(4, 1, disclosure=secfc.OwnLabels(None), max_iter=3, START)", 318, 217),
+    (6, 7000, 16, "secfc.SecFC(6, 1, disclosure=secfc.AssignmentsOnly('client-2'), max_iter=4, START)",
+     373, 218),
+    (7, 4000, 15, "secfc.SecFC(6, 2, disclosure=secfc.AssignmentsOnly(None), max_iter=3, START)", 945, 213),
+    (5, 8000, 12, "secfc.SecFC(5, 1, disclosure=secfc.OwnLabels('client-4'), max_iter=4, START)", 660, 217),
+    (5, 15000, 30, "secfc.SecFC(5, 1, quantization=secfc.Quantization(centers='rounded'), max_iter=4, START)",
+     535, 468),
+    (5, 30000, 10, "secfc.SecFC(9, 1, disclosure=secfc.Distances(), max_iter=4, START)", 497, 388),
+    (4, 4000, 8, "secfc.SecFC(4, 1, membership=secfc.Private(), max_iter=4, START)", 399, 398),
+]  # fmt: skip
+
+
+DEPLOYED = [
+    *(
+        (n, rows, d, f"secfc.SecFC({k}, secfc.Threshold({t}, **{more}), START)", client, server)
+        for n, rows, d, k, t, more, client, server in MEASURED
+    ),
+    *HELD_OUT,
+]
+
+
+@pytest.mark.parametrize(
+    ("n", "rows", "d", "way", "client", "server"), [DEPLOYED[0], *by_night(*DEPLOYED[1:])]
+)
+def test_memory_of_deployed_parties_is_within_half_of_what_is_promised(n, rows, d, way, client, server):
     code = f"""
 import secfc
-way = secfc.SecFC({k}, secfc.Threshold({t}, **{more}), init=secfc.RandomLabels())
+way = {way.replace("START", "init=secfc.RandomLabels()")}
 planned = secfc.plan(way, n={n}, m={n * rows}, d={d}, bound=32.0)
 print(planned.memory_of_a_party, planned.memory_of_the_server)
 """  # in a process of its own, whose size is that of a party before it has rows
