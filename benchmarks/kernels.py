@@ -8,6 +8,8 @@ Every row is one way of doing the work of its cell:
 * client: one iteration of a coded client (`field.code.rows`: sums with 5 % of the labels moved, weights,
   distances over two lanes of 30 bits) beside scikit-learn's whole Lloyd iteration on plain floats of all d
   features, one thread each.  A coded client holds d / ell features.
+* step: one exact step of Lloyd's on plain integers below 2**15 (`field.kernels.labeling`), from labels of
+  which 3 % change, all are new or none changes, beside scikit-learn's iteration, which sums anew in any case.
 * encode: shares of a chunk of rows for n clients, secret noise included (`LagrangeCode.share`), and parts.
 * decode: exact scaled distances from R replies (`decode_scaled`), and labels (`decode_nearest`).
 * threads: the same work on 1 and 2 threads, wall time.
@@ -38,12 +40,14 @@ from benchmarks.common import Row, in_turns, require, run_grid, show
 from field.code.distances import decode_nearest, decode_scaled
 from field.code.lagrange_code import LagrangeCode, transfer_matrix
 from field.code.rows import ClusterSums, CodedRows, coded_rows
+from field.kernels.labeling import CenterFilter, label_tiles, tile_rows
 from field.ring import pseudo_mersenne
 from field.ring.basis import LANE_PRIMES, Basis
 from field.ring.quantize import Quantizer
 from field.ring.uint128 import UInt128
 from field.secrets.coins import SystemCoins
 from secfc.coded.plan import CHUNK_RESIDUES
+from secfc.kmeans.loop import distances_to_centers, sum_members
 from tests.oracles import field as reference
 
 Array = Any
@@ -53,7 +57,9 @@ MOVED = 0.05
 SAMPLE = 32  # columns on which results are compared
 MERSENNE_31 = 2**31 - 1
 SETTINGS = ((10, 1, 4), (16, 2, 5))
-WORKS = ("client", "encode", "decode", "threads")
+STEPPED = 0.03
+STEPS = ((20, 8), (100, 16))
+WORKS = ("client", "step", "encode", "decode", "threads")
 
 
 @dataclass(frozen=True)
@@ -76,6 +82,8 @@ def cells(works: list[str], ms: list[int], ds: list[int], ks: list[int], ells: l
             for k in ks:
                 for ell in ells if "client" in works else ():
                     yield {"work": "client", "m": m, "d": d, "k": k, "ell": ell}
+    for d, k in STEPS if "step" in works else ():
+        yield {"work": "step", "m": max(ms), "d": d, "k": k}
     for n, ell, t in SETTINGS if "encode" in works else ():
         yield {"work": "encode", "n": n, "ell": ell, "t": t, "d": 100 if 100 in ds else ds[0]}
     for n, ell, t in SETTINGS if "decode" in works else ():
@@ -90,7 +98,9 @@ def measure(cell: Row, budget: float, slow: int) -> Iterator[Row]:
     if cell["work"] == "threads":
         yield from thread_rows(cell, budget)
         return
-    ways_of = {"client": client_ways, "encode": encode_ways, "decode": decode_ways}[cell["work"]]
+    ways_of = {"client": client_ways, "step": step_ways, "encode": encode_ways, "decode": decode_ways}[
+        cell["work"]
+    ]
     elements, ways = ways_of(cell, slow)
     yield from timed(elements, ways, budget)
 
@@ -273,6 +283,49 @@ def client_ways(cell: Row, slow: int) -> tuple[int, dict[str, Way]]:
     }
     ways |= slow_distances(values[:, :some], client, k)
     return m * k, ways
+
+
+def step_ways(cell: Row, slow: int) -> tuple[int, dict[str, Way]]:
+    """The ways to take a step of Lloyd's on plain rows about k points; elements are distances."""
+    m, d, k = cell["m"], cell["d"], cell["k"]
+    rng = np.random.default_rng(0)
+    about = rng.standard_normal((k, d)) * (10 / d) ** 0.5
+    points = about[rng.integers(0, k, m)] + rng.standard_normal((m, d))
+    rows = np.rint(points * (2**15 - 1) / np.abs(points).max()).astype(np.int64)
+    sums, sizes = sum_members(rows, (np.arange(m) % k).astype(np.int32), k), np.bincount(np.arange(m) % k)
+    for _ in range(5):  # centers as they are on the way
+        labels = distances_to_centers(rows, sums, sizes).nearest(sizes)
+        centers, stand = sums, sizes
+        sums, sizes = sum_members(rows, labels, k), np.bincount(labels, minlength=k)
+    tiles, numbers = tile_rows(rows), np.flatnonzero(stand)
+    filtered = CenterFilter.of(
+        centers,
+        stand[:, None],
+        numbers,
+        lambda some: distances_to_centers(some, centers, stand).nearest(stand),
+    )
+
+    def from_labels(start: Array) -> Way:
+        first = sum_members(rows, start, k), np.bincount(start[start >= 0], minlength=k)
+
+        def step() -> tuple[Array, Array, Array]:
+            found = start.copy(), first[0].copy(), first[1].copy()
+            label_tiles(tiles, filtered, *found)
+            return found
+
+        def same(out: tuple[Array, Array, Array]) -> str:
+            return yes(all((a == b).all() for a, b in zip(out, (labels, sums, sizes), strict=True)))
+
+        return Way(step, m * k, same)
+
+    before = labels.copy()
+    moved = rng.choice(m, max(1, int(STEPPED * m)), replace=False)
+    before[moved] = (before[moved] + 1) % k
+    ways = {"SecFC": from_labels(before)} | sklearn_ways(m, d, k, rng)
+    return m * k, ways | {
+        "SecFC, all rows are new": from_labels(np.full(m, -1, np.int32)),
+        "SecFC, no row moves": from_labels(labels),
+    }
 
 
 def distances_by_integers(values: Array, sums: ClusterSums, rows: Array) -> Array:
@@ -602,6 +655,9 @@ def targets(rows: list[Row]) -> Iterator[list[str]]:
                    f"{r['ratio']:.2f}", met]  # fmt: skip
     for r in rows:
         cell = r["cell"]
+        if r["who"] == "scikit-learn f32" and cell["work"] == "step":
+            yield ["scikit-learn f32 / step, 3 % moved", named(cell), ">= 1.3", f"{1 / r['ratio']:.2f}",
+                   "yes" if r["ratio"] <= 1 / 1.3 else "NO"]  # fmt: skip
         if r["who"] == "SecFC" and cell["work"] == "encode":
             least = 55 if cell["ell"] == 1 else 75
             yield ["encode with noise, M elements/s", named(cell), f">= {least}", f"{r['rate']:.0f}",

@@ -244,6 +244,23 @@ def _compile_lloyd() -> None:
 
     tiny_run(Lloyd(2, init=KMeansPlusPlus(), max_iter=3)).predict(few_points())
     tiny_run(Lloyd(2, init=CenterSeparation(), max_iter=3)).predict(few_points())
+    _compile_labeling()
+
+
+def _compile_labeling() -> None:
+    """Label rows as those who have many of them do, of either width that is common."""
+    import numpy as np
+
+    from field.kernels.labeling import CenterFilter, label_tiles, sum_tiles, tile_rows
+
+    centers, sums, sizes = np.array([[0, 0], [9, 9]]), np.zeros((2, 2), np.int64), np.zeros(2, np.int64)
+    apart = CenterFilter.of(
+        centers, np.ones((2, 1), np.int64), np.arange(2), lambda rows: np.zeros(len(rows))
+    )
+    for largest in (9, 2**15):
+        tiles, labels = tile_rows(centers, largest), np.full(2, -1, np.int32)
+        label_tiles(tiles, apart, labels, sums, sizes)
+        sum_tiles(tiles, labels, sums, sizes)
 
 
 def _prepare_feddp(algorithm: Any, plan: Any) -> None:

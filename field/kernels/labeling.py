@@ -31,7 +31,7 @@ from field.kernels.compiling import compiled
 
 Array = NDArray[Any]
 
-TILE = 256
+TILE = 128
 # With more features the slack has no proof; none of these would be decided by single precision anyway.
 MOST_FEATURES = 1 << 13
 UNIT = 2.0**-24

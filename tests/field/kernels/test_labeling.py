@@ -62,7 +62,7 @@ def check_step(rows, sums, counts, numbers, old):
 
 @trials(25)
 @given(
-    st.sampled_from([1, 3, 255, 256, 257, 300]),
+    st.sampled_from([1, 3, 127, 128, 129, 300]),
     st.integers(1, 9),
     st.integers(1, 9),
     st.sampled_from(short([2, 2**15 - 1, WIDE - 1], [2, 2**15 - 1, WIDE - 1, LARGEST - 1])),

@@ -7,7 +7,7 @@ import stat
 import numpy as np
 import pytest
 
-from field.kernels.labeling import CenterFilter
+from field.kernels.labeling import TILE, CenterFilter
 from secfc.data import row_tiles
 from secfc.data.row_tiles import RowTiles
 from secfc.errors import InputError
@@ -56,7 +56,7 @@ def test_a_scratch_file_has_no_name_and_is_its_owners(tmp_path, monkeypatch):
     tiled = RowTiles([(0, rows)], rows.shape, 1, held=0)
     found = os.fstat(tiled._file.fileno())
     assert stat.S_IMODE(found.st_mode) == 0o600
-    assert found.st_size == 2 * 256 * 2 * 2
+    assert found.st_size == 3 * TILE * 2 * 2  # tiles of rows of two numbers of two bytes
     # Whatever ends the process, nobody has to remove it.
     assert found.st_nlink == 0
     assert not list(tmp_path.iterdir())
