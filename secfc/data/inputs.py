@@ -575,3 +575,26 @@ def write_private(path: Path, contents: bytes) -> None:
         file.flush()
         os.fsync(file.fileno())
     draft.replace(path)
+
+
+# Seconds in which another process that writes a file must have finished.
+PATIENCE = 30.0
+
+
+@contextmanager
+def lock_file(path: Path) -> Iterator[None]:
+    """Within the body no other process of ours changes this file.
+
+    Raises InputError if one holds it for longer than it takes; OSError.
+    """
+    import filelock
+
+    guard = path.with_name(f".{path.name}.lock")
+    guard.parent.stat()  # a folder that is not there is an error here, and would be made by the library
+    try:
+        with filelock.FileLock(guard, timeout=PATIENCE, mode=0o600):
+            yield
+    except filelock.Timeout:
+        raise InputError(
+            f"{path} is in use: another process holds {guard}. Let it finish, or end it"
+        ) from None

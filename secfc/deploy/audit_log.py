@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from field.secrets.channels import Identity
-from secfc.deploy.history import lock_file
+from secfc.data.inputs import lock_file
 from secfc.deploy.keys import KeyNotice
 from secfc.errors import InputError, PartyId
 from secfc.transport.handshake import verify

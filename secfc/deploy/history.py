@@ -25,12 +25,11 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-import filelock
 import numpy as np
 from numpy.typing import NDArray
 
 from field.secrets.coins import SystemCoins
-from secfc.data.inputs import write_private
+from secfc.data.inputs import lock_file, write_private
 from secfc.data.party import Party
 from secfc.deploy.floors import MONTH, BelowFloor
 from secfc.errors import InputError
@@ -39,8 +38,6 @@ from secfc.roles.exchange import Exchange, Role
 REMEMBERED = "remembered.json"
 VERSION, SIZE, KEY = 2, 12, 32
 PERSON = b"secfc history"
-# Seconds in which another process that writes the file must have finished.
-PATIENCE = 30.0
 # Sorted digests (m,), of SIZE bytes each.
 RowSet = NDArray[np.bytes_]
 
@@ -244,19 +241,6 @@ def history_locked(path: Path) -> Iterator[SiteHistory]:
     """What the file says, which no other process changes meanwhile.  Raises InputError, OSError."""
     with lock_file(path):
         yield SiteHistory.load(path)
-
-
-@contextmanager
-def lock_file(path: Path) -> Iterator[None]:
-    """Within the body no other process of ours has this file.  Raises InputError, OSError."""
-    guard = path.with_name(f".{path.name}.lock")
-    try:
-        with filelock.FileLock(guard, timeout=PATIENCE, mode=0o600):
-            yield
-    except filelock.Timeout:
-        raise InputError(
-            f"{path} is in use: another process holds {guard}. Let it finish, or end it"
-        ) from None
 
 
 def changed_rows(now: RowSet, before: RowSet) -> int:

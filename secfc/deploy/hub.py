@@ -200,8 +200,8 @@ NONCE = 32
 GREETING = 10.0
 # Connections that have not done so, of one address and of all.
 OF_AN_ADDRESS, OF_ALL = 1 << 10, 1 << 11
-# Refusals by their number in the closing frame.
-UNKNOWN, REPLACED = 4001, 4002
+# The number of a refusal in the closing frame.
+UNKNOWN = 4001
 
 
 def waiting_path(session: str, me: PartyId, peer: PartyId) -> str:

@@ -20,18 +20,15 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import filelock
 import numpy as np
 from numpy.typing import NDArray
 
 from field.secrets.coins import SystemCoins
-from secfc.data.inputs import write_private
+from secfc.data.inputs import lock_file, write_private
 from secfc.errors import InputError, OverBudget, PrivacyError
 from secfc.privacy.events import Neighbors
 
 VERSION, PERSON = 1, b"secfc ledger"
-# Seconds that another process may take to write its entry.
-PATIENCE = 10.0
 
 
 @dataclass(frozen=True)
@@ -168,23 +165,6 @@ def digest_of_rows(key: bytes, blocks: Iterable[NDArray[Any]]) -> str:
     return f"{total % 2**256:064x}"
 
 
-@contextmanager
-def exclusive_lock(path: Path) -> Iterator[None]:
-    """Within the body no other process that asks for it changes this ledger.
-
-    Raises InputError if one holds it for longer than it takes; OSError.
-    """
-    guard = path.with_name(f".{path.name}.lock")
-    guard.parent.stat()  # a folder that is not there is an error here, and would be made by the library
-    try:
-        with filelock.FileLock(guard, timeout=PATIENCE, mode=0o600):
-            yield
-    except filelock.Timeout:
-        raise InputError(
-            f"{path} is in use: another process holds {guard}. Let it finish, or end it"
-        ) from None
-
-
 @dataclass(frozen=True)
 class LedgerTerms:
     """Where a ledger is, what all runs in it may cost together, and whether the people are as before."""
@@ -215,7 +195,7 @@ def entering_run(
     """
     path, done = terms.path, EnteredRun()
     try:
-        with exclusive_lock(path):
+        with lock_file(path):
             book = BudgetLedger.read(path)
             rows = (block for party in parties for _, block in party.blocks())
             book = book.about(digest_of_rows(book.key, rows), neighbors, same_people=terms.same_people)
@@ -225,7 +205,7 @@ def entering_run(
             f"ledger {path}: {error.strerror or error}. Name a file that can be written"
         ) from error
     yield done
-    with exclusive_lock(path):
+    with lock_file(path):
         book = BudgetLedger.read(path)
         if not any(one.name == run.name for one in book.runs):
             raise InputError(f"ledger {path} has lost the entry of this run: {RESTORE}")

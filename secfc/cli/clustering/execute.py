@@ -279,7 +279,6 @@ def explaining_checkpoints(directory: Path | None) -> Iterator[None]:
 
 def delete_checkpoint(directory: Path, federation: Federation) -> None:
     """Delete the checkpoint of a finished run."""
-    from secfc.cli.clustering.execute import ENTRY
     from secfc.roles.exchange import SERVER
     from secfc.transport.checkpoint import remove_journals
 
@@ -443,7 +442,6 @@ def cluster_points(run: PreparedRun, screen: Screen, wall: dict[str, float]) -> 
 
     wall: seconds by step, to which those of this one are added, as in the next two.
     """
-    from secfc.cli.clustering.execute import spending_budget
     from secfc.coded_kmeans.adversary_view import QueryRecorder
     from secfc.pipeline import fit
 

@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 
 from secfc import NoiseInShares, NoisyStandardize, SecFC
+from secfc.data.inputs import lock_file
 from secfc.errors import Caution, InputError, OverBudget, PrivacyError, TooFewReplies
 from secfc.pipeline import fit
 from secfc.privacy import Bound, Budget, Neighbors
-from secfc.privacy.budget_file import BudgetLedger, RunRecord, digest_of_rows, exclusive_lock
+from secfc.privacy.budget_file import BudgetLedger, RunRecord, digest_of_rows
 from secfc.scaling.algorithm import Scaled
 from tests.small import invoke
 
@@ -112,7 +113,7 @@ def test_other_data_neighbors_totals_and_files_are_refused(files, tmp_path):
 
 
 def enter(path, number):
-    with exclusive_lock(path):
+    with lock_file(path):
         BudgetLedger.read(path).enter_run(RunRecord(f"{number:032x}", "", "", 0.5, 1e-9)).write()
 
 
@@ -121,9 +122,9 @@ def test_processes_that_enter_at_once_lose_no_entry(tmp_path):
     with multiprocessing.get_context("fork").Pool(4) as pool:
         pool.starmap(enter, [(path, number) for number in range(24)])
     assert len({one.name for one in BudgetLedger.read(path).runs}) == 24
-    with exclusive_lock(path), pytest.MonkeyPatch.context() as patch:
-        patch.setattr("secfc.privacy.budget_file.PATIENCE", 0.1)
-        with pytest.raises(InputError, match=r"is in use: .* end it"), exclusive_lock(path):
+    with lock_file(path), pytest.MonkeyPatch.context() as patch:
+        patch.setattr("secfc.data.inputs.PATIENCE", 0.1)
+        with pytest.raises(InputError, match=r"is in use: .* end it"), lock_file(path):
             pass
 
 
