@@ -95,8 +95,8 @@ ROOMS = {
     "secfc.planning": "secfc.errors secfc.remedies field.kernels field.ring field.compare secfc.logs "
     "secfc.roles secfc.data secfc.privacy secfc.algorithm secfc.kmeans secfc.coded secfc.disclosure.compare "
     "secfc.feddp secfc.coded_kmeans secfc.pipeline secfc.report secfc.scaling",
-    "secfc.grids": "secfc.errors secfc.roles secfc.data secfc.metrics secfc.algorithm secfc.report "
-    "secfc.privacy",
+    "secfc.grids": "secfc.errors secfc.remedies secfc.roles secfc.data secfc.metrics secfc.algorithm "
+    "secfc.report secfc.privacy",
     "secfc.cli.shell": "secfc.errors secfc.remedies field.ring psu secfc.roles secfc.data secfc.transport "
     "secfc.algorithm secfc.kmeans secfc.disclosure secfc.report secfc.logs secfc.tiny_runs",
     "secfc.cli": "secfc.errors secfc.remedies field.ring field.compare psu secfc.roles secfc.data "

@@ -251,11 +251,35 @@ def result_table(rows: list[dict[str, Any]], axes: dict[str, Any], preset: str |
         console.print(f"... and {len(cells) - 60} more")
 
 
+def parse_where(
+    context: click.Context, parameter: click.Parameter, values: tuple[str, ...]
+) -> dict[str, str]:
+    """NAME=VALUE of rows that are kept."""
+    if wrong := [value for value in values if not value.partition("=")[1]]:
+        raise click.BadParameter(f"{wrong[0]!r}: NAME=VALUE is needed, as n=10.")
+    return {name: value for name, _, value in (text.partition("=") for text in values)}
+
+
 @dataclass(frozen=True)
-class PlotOptions(Overwriting):
-    """What `secfc plot` takes."""
+class RowsOptions(Overwriting):
+    """What commands on rows of a grid take."""
 
     rows: Path = argument("ROWS.jsonl")
+    where: Mapping[str, str] = option({}, None, many=True, parse=parse_where, metavar="NAME=VALUE", help=
+        "Only rows that have it; repeatable.")  # fmt: skip
+
+    def chosen(self) -> list[dict[str, Any]]:
+        """The rows.  Raises InputError."""
+        from secfc.grids.rows import chosen_rows, read_whole_rows
+
+        with bad_input(OSError):
+            return chosen_rows(read_whole_rows(self.rows), self.where)
+
+
+@dataclass(frozen=True)
+class PlotOptions(RowsOptions):
+    """What `secfc plot` takes."""
+
     x: str = option(required=True, help="The column along the bottom.")
     y: str = option(required=True, help="The column of numbers that is drawn.")
     hue: str | None = option(help="A line for each value of this column.")
@@ -264,12 +288,14 @@ class PlotOptions(Overwriting):
 
 @command(PlotOptions)
 def plot(given: PlotOptions) -> None:
-    """Draw one column of a grid's rows over another; several rows at a place give a median and quartiles.
+    """Draw one column of a grid's rows over another; several seeds at a place give a median and quartiles.
+
+    Rows of a place that differ in more than their seed are refused: name what varies, or keep one value.
 
     \b
     Examples:
       secfc plot rows.jsonl --x n --y ms_per_step --hue policy
-      secfc plot rows.jsonl --x k --y cost --out costs.pdf
+      secfc plot rows.jsonl --x k --y cost --where n=10 --out costs.pdf
     """
     from secfc.data.inputs import require_library
 
@@ -277,9 +303,32 @@ def plot(given: PlotOptions) -> None:
     rows, target = given.rows, given.out or given.rows.with_suffix(".png")
     check_output(target, "--out", [rows], force=given.force)
     from secfc.grids.rows import plot as picture
-    from secfc.grids.rows import read_whole_rows
 
-    with bad_input(OSError):
-        figure = picture(read_whole_rows(rows), given.x, given.y, given.hue)
+    figure = picture(given.chosen(), given.x, given.y, given.hue)
     write_picture(lambda: figure, target, "--out")
     click.echo(f"Picture written to {target}")
+
+
+@dataclass(frozen=True)
+class TableOptions(RowsOptions):
+    """What `secfc table` takes."""
+
+    row: str = option(required=True, help="The parameter down the side.")
+    col: str | None = option(help="The parameter across.")
+    value: str = option(required=True, help="The column of numbers in the table.")
+    kind: str = option("markdown", ["markdown", "latex", "csv"], "--format", help="Of the table.")
+
+
+@command(TableOptions)
+def table(given: TableOptions) -> None:
+    """Print medians of one column of a grid's rows by one parameter, or by two, with quartiles over seeds.
+
+    \b
+    Examples:
+      secfc table rows.jsonl --row n --col policy --value ms_per_step
+      secfc table rows.jsonl --row m --value bytes --where n=10 --format latex
+    """
+    from secfc.grids.rows import format_table, pivot_table
+
+    shown = pivot_table(given.chosen(), given.row, given.col, given.value, plain=given.kind == "csv")
+    click.echo(format_table(*shown, given.kind), nl=False)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import importlib.metadata
 import math
+import os
 import platform
 import time
 import traceback
@@ -18,7 +19,7 @@ import numpy as np
 import secfc
 from secfc.algorithm import Clustering
 from secfc.data.federation import Federation
-from secfc.data.inputs import build_algorithm
+from secfc.data.inputs import build_algorithm, get_parameter
 from secfc.data.mixtures import gaussian_mixture
 from secfc.errors import InputError
 from secfc.grids.cells import DATA, RUN, Cell, algorithm_class, cell_name
@@ -26,6 +27,7 @@ from secfc.grids.rows import Row
 from secfc.metrics import accuracy, cost, labels_digest
 from secfc.privacy.budget_file import EnteredRun, LedgerTerms, RunRecord, entering_run, new_name
 from secfc.privacy.ledger import Promise
+from secfc.remedies import word_of
 from secfc.report.costs import count_rounds
 from secfc.report.data import in_row_order, pool_points
 from secfc.roles.exchange import SERVER
@@ -135,6 +137,7 @@ def run_figures(cell: Cell, federation: Federation, *, exact: bool = True) -> Ro
     sent = result.transcript.envelopes
     steps = max(1, count_steps(result))
     row: Row = {
+        **{name: value for name, value in resolved_parameters(way, result).items() if name not in cell},
         "n_iter": result.n_iter,
         "converged": bool(result.converged),
         "steps": count_steps(result),
@@ -200,7 +203,32 @@ def machine_facts() -> Row:
         "numpy": importlib.metadata.version("numpy"),
         "numba": importlib.metadata.version("numba"),
         "machine": f"{platform.system()} {platform.machine()}",
+        "cpu": cpu_model(),
+        "cores": os.cpu_count(),
     }
+
+
+@cache
+def cpu_model() -> str:
+    """The processor as its system calls it, "unknown" where it does not say."""
+    with contextlib.suppress(OSError):
+        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines():
+            name, _, value = line.partition(":")
+            if name.strip() == "model name":
+                return value.strip()
+    return platform.processor() or "unknown"
+
+
+def resolved_parameters(way: Any, result: Clustering) -> Row:
+    """What a run was made with where nobody said it: t, segments, the scale, and starts."""
+    code, quantizer = (get_parameter(result.plan, name, None) for name in ("code", "quantizer"))
+    found = {
+        "t": get_parameter(code, "t", None), "ell": get_parameter(code, "ell", None),
+        "scale": get_parameter(quantizer, "scale", None), "n_init": get_parameter(way, "n_init", None),
+    }  # fmt: skip
+    if (start := get_parameter(way, "init", None)) is not None:
+        found["init"] = word_of("init", start) or type(start).__name__
+    return {name: value for name, value in found.items() if value is not None}
 
 
 @cache

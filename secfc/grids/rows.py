@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import csv
 import difflib
 import importlib
+import io
 import json
 import os
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from secfc.data.inputs import names_listed
 from secfc.errors import InputError
+from secfc.report.terminal import measured_number
 
 Row = dict[str, Any]
 
@@ -117,9 +122,11 @@ def plot(rows: Sequence[Row], x: str, y: str, hue: str | None = None) -> Any:
     hue: a line for each of its values.  Rows that failed are left out.  Axes are logarithmic where
     positive values span more than a factor of 30.
 
-    Raises InputError for a column that no row has, or that holds no numbers; ImportError without matplotlib.
+    Raises InputError for a column that no row has, or that holds no numbers, and where rows of one place
+    differ in more than their seed; ImportError without matplotlib.
     """
     usable = drawable_rows(rows, x, y, hue)
+    check_like_rows(usable, [x, *filter(None, [hue])])
     figures: Any = importlib.import_module("matplotlib.figure")
     figure = figures.Figure(figsize=(6.4, 4.2), layout="constrained")
     axes = figure.add_subplot()
@@ -134,6 +141,87 @@ def plot(rows: Sequence[Row], x: str, y: str, hue: str | None = None) -> Any:
     if hue is not None:
         axes.legend(title=hue, frameon=False)
     return figure
+
+
+REPEATED = ("seed", "repeat")  # over which medians are taken
+
+
+def check_like_rows(rows: Sequence[Row], shown: Sequence[str]) -> None:
+    """Raise InputError where rows of one place differ in more than their seed, as no median is of such."""
+    places: dict[tuple[str, ...], dict[str, set[str]]] = {}
+    for row in rows:
+        cell = json.loads(row["cell"]) if "cell" in row else {}
+        place = places.setdefault(tuple(str(row.get(name)) for name in shown), {})
+        for name, value in cell.items():
+            place.setdefault(name, set()).add(json.dumps(value))
+    mixed = sorted({
+        name for place in places.values() for name, values in place.items()
+        if len(values) > 1 and name not in (*REPEATED, *shown)
+    })  # fmt: skip
+    if mixed:
+        values = sorted({v for place in places.values() for v in place.get(mixed[0], ())})
+        raise InputError(
+            f"{names_listed(mixed)}: rows of one place differ in it, and a median would be of unlike runs. "
+            "Name one as --hue, --row or --col, or keep one value by --where "
+            f"{mixed[0]}={json.loads(values[0])}"
+        )
+
+
+def chosen_rows(rows: Sequence[Row], where: Mapping[str, str]) -> list[Row]:
+    """Rows that have these values, as they are written.  Raises InputError where none has."""
+    for name, value in where.items():
+        known = sorted({str(row.get(name)) for row in rows})
+        rows = [row for row in rows if str(row.get(name)) == value]
+        if not rows:
+            raise InputError(f"--where {name}={value}: no row has it. Give one of {', '.join(known[:12])}")
+    return list(rows)
+
+
+def pivot_table(
+    rows: Sequence[Row], row: str, column: str | None, value: str, *, plain: bool = False
+) -> tuple[list[str], list[list[str]]]:
+    """Names of columns, and lines: medians of a value by one parameter, or two, with quartiles over seeds.
+
+    plain: numbers alone, for programs.  Raises InputError, as `plot`.
+    """
+    usable = drawable_rows(rows, row, value, column)
+    check_like_rows(usable, [row, *filter(None, [column])])
+    across = list(dict.fromkeys(one.get(column) if column else value for one in usable))
+    down = sorted({one[row] for one in usable if row in one}, key=lambda v: (str(type(v)), v))
+    by = [
+        quartiles_by_place([one for one in usable if not column or one.get(column) == c], row, value)
+        for c in across
+    ]
+    heads = [f"{column}={c}" if column else str(c) for c in across]
+    lines = [[str(place), *(median_text(each.get(place), plain) for each in by)] for place in down]
+    return [row, *heads], lines
+
+
+def median_text(quartiles: Any, plain: bool) -> str:
+    """The median, with its quartiles where seeds differ; empty where there is none."""
+    if quartiles is None:
+        return ""
+    low, middle, high = map(float, quartiles)
+    if plain:
+        return repr(middle)
+    spread = "" if low == high else f" ({measured_number(low, 3)} to {measured_number(high, 3)})"
+    return measured_number(middle) + spread
+
+
+def format_table(columns: Sequence[str], lines: Sequence[Sequence[str]], kind: str) -> str:
+    """A table as LaTeX (booktabs), CSV or Markdown."""
+    if kind == "csv":
+        out = io.StringIO()
+        csv.writer(out, lineterminator="\n").writerows([columns, *lines])
+        return out.getvalue()
+    if kind == "markdown":
+        rows = [columns, ["---", *["---:"] * (len(columns) - 1)], *lines]
+        return "".join(f"| {' | '.join(cells)} |\n" for cells in rows)
+    escape = re.compile(r"([&%$#_{}])")
+    body = [" & ".join(escape.sub(r"\\\1", cell) for cell in cells) + r" \\" for cells in (columns, *lines)]
+    spec = "l" + "r" * (len(columns) - 1)
+    rules = (rf"\begin{{tabular}}{{{spec}}}", r"\toprule", body[0], r"\midrule", *body[1:], r"\bottomrule")
+    return "\n".join((*rules, r"\end{tabular}", ""))
 
 
 def draw_medians(

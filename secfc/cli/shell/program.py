@@ -21,6 +21,7 @@ COMMANDS = {
     ),
     "grid": ("secfc.cli.grid:grid", "Run every combination of parameters, a tidy row each."),
     "plot": ("secfc.cli.grid:plot", "Draw rows of a grid."),
+    "table": ("secfc.cli.grid:table", "Print rows of a grid as a table, also as LaTeX."),
     "psu": (
         "secfc.cli.union:union",
         "Number the union of several clients' IDs; nobody learns who holds which.",

@@ -301,3 +301,37 @@ def test_a_dask_cluster_of_two_workers_gives_the_same_rows(tmp_path):
     assert tasks > 4  # the cluster worked
     found = {row["cell"]: same(row) for row in read_whole_rows(out)}
     assert found == {row["cell"]: same(row) for row in secfc.grid(**axes)}
+
+
+def cells_of(ns=(3, 5), ms=(60, 90), seeds=(0, 1, 2)):
+    made = [{"n": n, "m": m, "seed": s, "policy": "a_b"} for n in ns for m in ms for s in seeds]
+    return [{**cell, "cell": json.dumps(cell), "bytes": cell["n"] * 1000 + cell["seed"]} for cell in made]
+
+
+def test_medians_are_over_seeds_alone_and_what_else_varies_is_named(tmp_path):
+    from secfc.grids.rows import plot
+
+    rows, out = cells_of(), tmp_path / "rows.jsonl"
+    with pytest.raises(InputError, match=r"'m': rows of one place differ.*--where m=60"):
+        plot(rows, "n", "bytes")
+    plot(rows, "n", "bytes", "m")
+    plot([row for row in rows if row["m"] == 60], "n", "bytes")
+    out.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert "differ in it" in run("table", out, "--row", "n", "--value", "bytes").output
+    assert (
+        "Give one of 60, 90" in run("table", out, "--row", "n", "--value", "bytes", "--where", "m=7").output
+    )
+    words = ("table", out, "--row", "n", "--value", "bytes", "--where", "m=60", "--format")
+    assert run(*words, "csv").output == "n,bytes\n3,3001.0\n5,5001.0\n"
+    assert "| 3 | 3,001 (3,000 to 3,002) |\n" in run(*words, "markdown").output
+    latex = run(*words, "latex", "--col", "policy").output
+    assert latex.startswith("\\begin{tabular}{lr}\n\\toprule\nn & policy=a\\_b \\\\\n\\midrule\n3 & 3,001 (")
+    assert latex.endswith("\\\\\n\\bottomrule\n\\end{tabular}\n")
+
+
+def test_rows_say_what_nobody_set_and_on_what_machine():
+    (row,) = secfc.grid(n=5, seed=1, **SMALL)
+    assert (row["t"], row["ell"], row["n_init"], row["init"]) == (2, 1, 1, "bisecting")
+    assert row["scale"] > 1
+    assert row["cpu"]
+    assert row["cores"] >= 1
