@@ -4,6 +4,7 @@
     python -m benchmarks.dp --setting device --clients 2000 --epsilon 0.5 --epsilon 1 --out dp.jsonl
     python -m benchmarks.dp --setting census --data acs.npz --out dp.jsonl
     python -m benchmarks.dp --setting silo --ablation --epsilon 0.25 --out dp.jsonl
+    python -m benchmarks.dp --setting silo --people --out dp.jsonl
     python -m benchmarks.plot dp.jsonl --folder pictures
 
 The settings of the FedDP-KMeans paper (Figures 1 to 9).  silo: a Gaussian mixture at 100 clients of 1000
@@ -47,6 +48,7 @@ from benchmarks.dp_methods import (
     BY_POINT,
     DELTA,
     METHODS,
+    PEOPLE,
     SPLITS,
     USUAL,
     NotPrivate,
@@ -228,6 +230,7 @@ def steps(rows: list[Row]) -> Iterator[list[str]]:
               help="Whom privacy protects.  [device and vectors: client, else data point]")  # fmt: skip
 @click.option("--ablation", is_flag=True, help="The improvements, one after the other and one by one.")
 @click.option("--pareto", is_flag=True, help="Several splits of the budget and numbers of Lloyd steps.")
+@click.option("--people", is_flag=True, help="Persons as unit, with rows at up to 1, 2, 3 and 5 clients.")
 @click.option("--seeds", default=5, show_default=True, help="Data sets.")
 @click.option("--runs", default=5, show_default=True, help="Runs on every data set.")
 @click.option("--data", type=click.Path(exists=True, path_type=Path), help="File of census or vectors.")
@@ -236,8 +239,8 @@ def steps(rows: list[Row]) -> Iterator[list[str]]:
 @click.option("--out", type=click.Path(dir_okay=False, path_type=Path), help="Append rows to this file.")
 def main(
     setting: str, clients: int | None, rows: int | None, k: int, epsilons: tuple[float, ...],
-    methods: tuple[str, ...], protect: str | None, ablation: bool, pareto: bool, seeds: int, runs: int,
-    data: Path | None, chosen: str, out: Path | None,
+    methods: tuple[str, ...], protect: str | None, ablation: bool, pareto: bool, people: bool, seeds: int,
+    runs: int, data: Path | None, chosen: str, out: Path | None,
 ) -> None:  # fmt: skip
     """Run the grid and print excess costs, and what every step released at what noise."""
     unit = protect or PROTECTED[setting]
@@ -247,6 +250,8 @@ def main(
             methods = tuple(ABLATION)
         if pareto:
             methods = ("ours", *SPLITS)
+        if people:
+            methods = ("ours", *PEOPLE)
     mixture = setting in ("silo", "device")
     fixed = {
         "setting": setting, "unit": unit, "k": k,

@@ -27,7 +27,8 @@ from secfc.feddp import (
     SpherePacking,
 )
 from secfc.feddp.server_estimates import project_into_ball, shrink_to_anchors
-from secfc.privacy import Bound, Budget, Neighbors, RandomizedResponse
+from secfc.privacy import Bound, Budget, Neighbors, RandomizedResponse, gaussian_multiplier
+from secfc.privacy.accountant import gaussian_epsilon
 from secfc.privacy.mechanisms import MOST_RESPONSE
 
 Array = Any
@@ -159,6 +160,20 @@ class Released:
 
 
 @dataclass(frozen=True, eq=False)
+class Persons(FedDP):
+    """FedDPKMeans for persons who have rows at up to so many clients: noise that many times as wide.
+
+    What one row costs of a Gaussian budget is its shift, and the shifts of a person's rows add up.
+    """
+
+    clients: int = 2
+
+    def play(self, cell: Row, problem: Problem, seed: int) -> Played:
+        shift = 1 / gaussian_multiplier(Budget(cell["epsilon"], DELTA)) / self.clients
+        return super().play({**cell, "epsilon": gaussian_epsilon(shift**2, DELTA)}, problem, seed)
+
+
+@dataclass(frozen=True, eq=False)
 class Noisy:
     """SecFC with noise on distances and on the opened centers, for so many iterations.
 
@@ -281,7 +296,8 @@ FEDDP: dict[str, Method] = {
 }
 RELEASED: dict[str, Method] = {"ours, labels by response": Released()}
 ABLATION, SPLITS = ablation(), splits()
-METHODS: dict[str, Method] = FEDDP | RELEASED | lloyd() | noisy() | NOT_PRIVATE | ABLATION | SPLITS
+PEOPLE: dict[str, Method] = {f"ours, persons at up to {c} clients": Persons(clients=c) for c in (2, 3, 5)}
+METHODS: dict[str, Method] = FEDDP | RELEASED | lloyd() | noisy() | NOT_PRIVATE | ABLATION | SPLITS | PEOPLE
 METHODS["one center"] = OneCenter()
 USUAL = (
     "ours", "paper", *(name for name in METHODS if name.split(",")[0] in STARTS),

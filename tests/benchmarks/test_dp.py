@@ -79,6 +79,15 @@ def test_noise_on_distances_is_played_to_1024_by_default():
     assert dp_methods.most_right(2.0, 10) == pytest.approx(0.4509, abs=1e-4)
 
 
+def test_persons_with_rows_at_several_clients_take_noise_so_many_times_as_wide(monkeypatch):
+    seen = []
+    monkeypatch.setattr(dp_methods.FedDP, "play", lambda self, cell, *rest: seen.append(cell["epsilon"]))
+    dp_methods.PEOPLE["ours, persons at up to 2 clients"].play({"epsilon": 1.0}, None, 0)
+    one = dp_methods.gaussian_multiplier(dp_methods.Budget(1.0, 1e-6))
+    half = dp_methods.gaussian_multiplier(dp_methods.Budget(seen[0], 1e-6))
+    assert half == pytest.approx(2 * one, rel=1e-6)
+
+
 def test_the_ladder_ends_at_ours():
     step = PAPER
     for change in dp_methods.LADDER.values():

@@ -208,7 +208,7 @@ class NoiseInShares:
         return (
             f"of 100 labels at most {100 * best:.0f} are right under this noise, {100 / plan.k:.0f} by "
             f"chance. At epsilon={self.budget.epsilon:g} a release of labels can have {100 * allowed:.0f}: "
-            "FedDPKMeans(labels=RandomizedResponse(...)) comes near that, for centers of far less noise"
+            "FedDPKMeans(labels=RandomizedResponse(...)) comes near that, and its centers have far less noise"
         )
 
     def hopeless(self, plan: CodedPlan) -> str | None:

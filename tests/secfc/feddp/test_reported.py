@@ -58,7 +58,7 @@ def test_sizes_have_error_bars_of_all_noise_and_small_groups_are_told(data):
     assert (
         f"fewer than {told['least']:,.0f} rows is within the noise: it has a center of the server's" in people
     )
-    assert "as do 10 of 100 of the server's points" in people
+    assert "of 100 of the server's points, and rows far from their center pull it less" in people
     tiny = report.make_report(
         secfc.fit(way := FedDPKMeans(3, 0.05, 1e-6, start=ServerLloyds()), data, seed=0),
         federation=data, algorithm=way,
