@@ -41,6 +41,33 @@ def decode_scaled(code: LagrangeCode, values: Mapping[int, Array]) -> UInt128:
     return UInt128(high, low)
 
 
+def decode_residues(
+    code: LagrangeCode, values: Mapping[int, Array], lanes: int, most: Array, groups: Array
+) -> tuple[Array, Array]:
+    """Residues (lanes, k, m), in as many lanes, of the integers that replies (of fewer lanes) decode to.
+
+    Also whether an integer of a row exceeds its bound, (m,) bool.  most: (k, c) bounds, Python integers, by
+    the group of a row.  groups: (m,) in [0, c).
+
+    Raises TooFewValues.
+    """
+    replies, weights, c = _prepare(code, values)
+    basis, told = code.basis.prefix(lanes), code.basis.prefix(len(replies[0]))
+    if not basis.can_fold:
+        integers = told.lift(code.decode(values, 2)).astype(object)
+        return basis.reduce(integers), np.any(integers > most[:, groups], axis=0)
+    from field.kernels import decoding
+
+    radix = math.prod(told.primes[:2])
+    top = np.minimum(most, told.modulus - 1)
+    edges = np.stack([top % radix, top // radix]).astype(np.uint64)
+    out = np.empty((lanes, *replies[0].shape[1:]), basis.dtype)
+    beyond = np.zeros(out.shape[2], np.bool_)
+    wanted = np.array([LANE - p for p in basis.primes], np.int64)
+    decoding.decode_residues(replies, weights, c, wanted, edges, groups.astype(np.int64), out, beyond)
+    return out, beyond
+
+
 def decode_nearest(
     code: LagrangeCode, values: Mapping[int, Array], sizes: Array, labels: Array, *, threads: int = 1
 ) -> tuple[Array, tuple[int, ...]]:

@@ -165,17 +165,6 @@ class ArgminContest:
         return lanes_for(needed, primes)
 
 
-def headroom(m: int, largest: int | None = None, factor: int = 1) -> int:
-    """How many times the largest scaled distance, d (2 eta s)**2 with s = largest or m, comparisons may need.
-
-    2 (s_a**2 D_b - factor s_b**2 D_a) reaches 2 factor d (2 eta s_a s_b)**2, and two clusters of m points
-    together, none above `largest`, have s_a s_b <= (m / 2)**2.
-    """
-    half = min(m // 2, largest or m)
-    product = max(1, half * min(m - half, largest or m))
-    return -(-2 * factor * product**2 // (largest or m) ** 2)
-
-
 def _alive(sizes: Array) -> tuple[Array, tuple[int, ...]]:
     alive = np.flatnonzero(np.asarray(sizes) > 0).astype(np.int32)
     return alive, tuple(int(sizes[h]) for h in alive)

@@ -324,6 +324,43 @@ def _combine(addresses: Any, steps: Any, weights: Any, c: Any, low: Any, high: A
 
 
 @compiled()
+def _decode_residues(
+    addresses: Any,
+    steps: Any,
+    weights: Any,
+    c: Any,
+    wanted: Any,
+    most: Any,
+    groups: Any,
+    out: Any,
+    beyond: Any,
+) -> Any:
+    inverses, radix = _radix_inverses(c), np.int64(_radix(c))
+    width = min(out.shape[2], CHUNK)
+    residues = np.empty((c.size, width), np.uint32)
+    low, high = np.empty(width, np.uint64), np.empty(width, np.uint64)
+    for start in range(0, out.shape[2], CHUNK):
+        stop = min(out.shape[2], start + CHUNK)
+        for h in range(out.shape[1]):
+            _decode_row(addresses, steps, h, start, stop, weights, c, inverses, residues, low, high)
+            for i in range(stop - start):
+                g = groups[start + i]
+                bottom, top = most[0, h, g], most[1, h, g]
+                above = high[i] if c.size > 2 else np.uint64(0)
+                beyond[start + i] |= above > top or (above == top and low[i] > bottom)
+            for lane in range(wanted.size):
+                part, w = out[lane, h, start:stop], wanted[lane]
+                if lane < c.size:
+                    part[:] = residues[lane, : stop - start]
+                    continue
+                # Digits are below 2^60, and a product of two residues is as well.
+                factor = _canonical(radix, w) if c.size > 2 else np.int64(0)
+                for i in range(stop - start):
+                    upper = _canonical(np.int64(high[i]), w) * factor if c.size > 2 else np.int64(0)
+                    part[i] = _canonical(np.int64(low[i]) + upper, w)
+
+
+@compiled()
 def _weigh(low: Any, high: Any, radix: Any, factor: Any) -> Any:
     """(low + radix * high) * factor as three words, most significant first; below 2^192."""
     top, bottom = _product(radix, high)
@@ -467,6 +504,19 @@ def combine(replies: Any, weights: Any, c: Any, low: Any, high: Any = None) -> N
     if high is None:
         high = np.empty((1, 1), np.uint64)
     _combine(addresses, steps, weights, c, low, high)
+
+
+def decode_residues(
+    replies: Any, weights: Any, c: Any, wanted: Any, most: Any, groups: Any, out: Any, beyond: Any
+) -> None:
+    """Residues modulo further primes of the integers that `combine` would give.
+
+    wanted: int64 (lanes,), c of the primes, first those of the replies.  most: uint64 (2, k, groups), digits
+    of bounds, the lower first.  groups: int64 (m,), of which bound is of a row.  out: uint32 (lanes, k, m)
+    result.  beyond: bool (m,), set where an integer of a row exceeds its bound.
+    """
+    addresses, steps = _addressed(replies)
+    _decode_residues(addresses, steps, weights, c, wanted, most, groups, out, beyond)
 
 
 def decode_nearest(

@@ -78,6 +78,17 @@ def distance_bound(d: int, max_int: int, size: int) -> int:
     return d * (2 * max_int * size) ** 2
 
 
+def headroom(m: int, largest: int | None = None, factor: int = 1) -> int:
+    """How many times the largest scaled distance, d (2 eta s)**2 with s = largest or m, comparisons may need.
+
+    2 (s_a**2 D_b - factor s_b**2 D_a) reaches 2 factor d (2 eta s_a s_b)**2, and two clusters of m points
+    together, none above `largest`, have s_a s_b <= (m / 2)**2.
+    """
+    half = min(m // 2, largest or m)
+    product = max(1, half * min(m - half, largest or m))
+    return -(-2 * factor * product**2 // (largest or m) ** 2)
+
+
 @dataclass(frozen=True)
 class Quantizer:
     """scale: integers per data unit.  bound: the largest absolute value accepted, in data units.

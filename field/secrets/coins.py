@@ -16,8 +16,10 @@ import os
 from typing import Any
 
 import numpy as np
-from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+from cryptography.hazmat.primitives.ciphers import Cipher, CipherContext, algorithms, modes
 from numpy.typing import NDArray
+
+from field.cached import cached_property
 
 Array = NDArray[Any]
 
@@ -32,9 +34,14 @@ class Coins:
     """
 
     def __init__(self, key: bytes) -> None:
-        # One key encrypts one counter stream from block 0: 2**64 bytes and more before it repeats.
-        self._stream = Cipher(algorithms.AES(key), modes.CTR(bytes(16))).encryptor()
+        self._cipher = Cipher(algorithms.AES(key), modes.CTR(bytes(16)))
         self.drawn = 0  # bytes so far
+
+    @cached_property
+    def _stream(self) -> CipherContext:
+        # Made when it is drawn from: of streams with all peers a reply needs few.  One key encrypts one
+        # counter stream from block 0: 2**64 bytes and more before it repeats.
+        return self._cipher.encryptor()
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(secret)"

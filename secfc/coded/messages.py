@@ -114,18 +114,15 @@ class CodedDistances(Message, tag=6):
     """Client to server: its coded distance of every point to every center, (lanes, k, m) residues; after
     `Operation.HALF_DISTANCE` to both halves of its cluster, (lanes, 2, m).
 
-    sums: (lanes, tests, columns) random sums of these in further lanes, if the question has coins for them.
-    further: (lanes, more) residues that these are checked by; None where they are not checked.
+    further: (lanes, more) residues that these are checked by, perhaps of more lanes; None where they are not
+    checked.
     """
 
     values: Array
-    sums: Array | None = field(default=None, kw_only=True)
     further: Array | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
         check_unsigned(self.values, "coded distances, (lanes, k, m),")
-        if self.sums is not None:
-            check_unsigned(self.sums, "sums of coded distances, (lanes, tests, columns),")
         if self.further is not None:
             check_unsigned(self.further, "what coded distances are checked by, (lanes, values),", 2)
 
@@ -134,16 +131,14 @@ class CodedDistances(Message, tag=6):
 class CheckedDistances(Message, tag=44):
     """Client to server: its coded distances under a dealt blinding, with random words of it.
 
-    values: as in `CodedDistances`; sums: none.  words: (lanes, dealers, words), masked.
+    values: as in `CodedDistances`.  words: (lanes, dealers, words), masked.
     """
 
     values: Array
-    sums: Array | None = field(default=None, kw_only=True)
     words: Array
 
     def __post_init__(self) -> None:
         check_unsigned(self.values, "coded distances, (lanes, k, m),")
-        refuse_if(self.sums is not None, "all lanes are told under a dealt blinding")
         check_unsigned(self.words, "words of a blinding, (lanes, dealers, words),")
 
 

@@ -461,10 +461,23 @@ class CodedPlan:
         bound = distance_bound(self.headroom * self.d, self.quantizer.max_int, size)
         return lanes_for(bound, self.code.basis.primes)
 
+    def honest_range(self, size: int) -> int:
+        """The largest distance to a cluster of this size if all rows are within the bound."""
+        return distance_bound(self.layout.multiple**2 * self.d, self.quantizer.max_int, size)
+
     def honest_lanes(self, sizes: Array) -> int:
         """Lanes that decide these distances if all rows are within the bound; see `lanes`."""
-        most = distance_bound(self.layout.multiple**2 * self.d, self.quantizer.max_int, int(sizes.max()))
+        most = self.honest_range(int(sizes.max()))
         return min(self.lanes(sizes), lanes_for(most, self.code.basis.primes))
+
+    def deciding_lanes(self, sizes: Array) -> int:
+        """Lanes in which a check of distances fixes how they compare, as integers within `honest_range`.
+
+        (s_h / g)**2 D_a - (s_a / g)**2 D_h, g = gcd(s_a, s_h), is at most that of a cluster of lcm(s_a, s_h)
+        points in absolute value, so two of them that are the same modulo more than twice as much are equal.
+        """
+        widest = int(np.lcm.outer(sizes.astype(np.int64), sizes.astype(np.int64)).max())
+        return max(self.lanes(sizes), lanes_for(2 * self.honest_range(widest), self.code.basis.primes))
 
     @cached_property
     def description(self) -> bytes:

@@ -287,22 +287,18 @@ class Query(Message, tag=185):
 
     responders: numbers of the clients whose replies are wanted, int32; empty for all.  Ascending under
     zero-sum masks; under a dealt blinding those who deal it come first.  committee: who compares, or rounds
-    centers before numbers of them are opened; None where the server decodes.  coins: 32 bytes for random sums
-    that replies tell in place of lanes that honest rows do not need (`field.code.wraparound_check`), or none.
+    centers before numbers of them are opened; None where the server decodes.
     """
 
     round: int
     subject: Subject
     responders: Array
     committee: ComparisonCommittee | None = None
-    coins: bytes = b""
 
     def __post_init__(self) -> None:
         operation, committee = self.operation, self.committee
         refuse_if(self.round < 0, "rounds count from 0")
-        refuse_if(len(self.coins) not in (0, 32), f"coins are 32 bytes or none, these are {len(self.coins)}")
         decodes = operation.opens == "distances"
-        refuse_if(bool(self.coins) and not decodes, "coins are for sums of distances")
         refuse_if(decodes and committee is not None, "nobody compares what the server decodes")
         refuse_if(committee is None and (operation.compares or operation.shared), "somebody compares")
         self.subject.check()
@@ -358,7 +354,7 @@ class Query(Message, tag=185):
         arrays = *arrays, self.responders, None if self.committee is None else self.committee.members
         shapes = [None if part is None else part.shape for part in arrays]
         state = hashlib.blake2b(digest_size=32, person=b"secfc-query")
-        state.update(f"{numbers} {self.corrected} {self.coins.hex()} {shapes} ".encode())
+        state.update(f"{numbers} {self.corrected} {shapes} ".encode())
         for part in arrays:
             if part is not None:  # labels lie below k, which the plan bounds
                 state.update(np.ascontiguousarray(part, "<i4" if part is self.labels else "<i8").data)

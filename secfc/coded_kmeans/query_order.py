@@ -269,8 +269,7 @@ class QueryValidator:
 
         Raises FaultyServer for a question that is not due, whatever came before.
         """
-        # Lanes that were told as sums may be asked for in full.
-        players = len(question.coins), *question.responders.tolist(), -1, *question.members.tolist()
+        players = *question.responders.tolist(), -1, *question.members.tolist()
         if self.is_due(question) and players not in self.tried:
             return self.repeat(question, players, missed)
         heard = self.has_heard()

@@ -45,6 +45,7 @@ SHARED = "tests/secfc/disclosure/checked/test_checked_shared_labels.py"
 WORDS = "tests/secfc/disclosure/checked/test_checked_words.py"
 WITNESSED = "tests/secfc/disclosure/test_dealerless_witnessed.py"
 READING = "tests/secfc/active/test_a9_false_distances.py"
+WRAPPED = "tests/secfc/active/test_a9_wrapped_distances.py"
 SIZES = "tests/secfc/active/test_a9_sizes_as_tests.py"
 CLUSTERS = "tests/secfc/active/test_a11_more_clusters.py"
 VALIDITY = "tests/secfc/active/test_a1_input_validity.py"
@@ -59,11 +60,14 @@ TABLE = (
          f"{READING}::test_it_is_refused_before_its_first_false_question_opens_a_label"),
     ),
     DeviationRow(
-        "up to `t` clients in masked replies, `Distances()`", "nothing", "nothing",
-        "replies are checked before the server uses them, but for `2**-57`, unless blinding is dealt",
+        "up to `t` clients in masked replies, `Distances()`", "nothing",
+        "whether a row is nearer than a number of its choice, once, as the run ends with it",
+        "replies are checked before the server uses them, but for `2**-57`, and lie in the range of "
+        "honest rows, unless blinding is dealt",
         "noticed", "distances",
         (f"{DECODED}::test_one_false_residue_ends_the_run_before_a_label",
-         f"{DECODED}::test_without_the_check_a_responder_chooses_labels"),
+         f"{DECODED}::test_without_the_check_a_responder_chooses_labels",
+         f"{WRAPPED}::test_it_is_refused_at_its_first_false_question"),
     ),
     DeviationRow(
         "clients that only respond, without a dealer (`dealer=None`)", "nothing", "nothing",

@@ -8,13 +8,13 @@ OPERATIONS = {operation.kind: operation for operation in Operation}
 
 
 def query(kind, number, k, labels, responders, members=None, corrected=0, factor=1, **more):
-    """more: detail, coins; at: (run, step, sizes, groups)."""
-    at, coins = more.pop("at", None), more.pop("coins", b"")
+    """more: detail; at: (run, step, sizes, groups)."""
+    at = more.pop("at", None)
     shared = None if at is None else SharedStep(*at)
     subject = Subject(OPERATIONS[kind], k, labels, factor, more.pop("detail", None), shared)
     assert not more
     committee = None if members is None else ComparisonCommittee(members, corrected)
-    return Query(number, subject, responders, committee, coins)
+    return Query(number, subject, responders, committee)
 
 
 def leaves(value, path=()):

@@ -194,15 +194,30 @@ class CheckedReplies:
             raise self.suspected(f"what responders said of {what} lies on no polynomial") from None
 
     def accept(
-        self, weights: CheckWeights, masked: Array, hiding: Array, products: Mapping[PartyId, Array]
+        self,
+        weights: CheckWeights,
+        masked: Array,
+        hiding: Array,
+        products: Mapping[PartyId, Array],
+        told: int | None = None,
     ) -> None:
-        """Raises SuspectedParties unless the replies are what the shares of the rows give."""
+        """Raises SuspectedParties unless the replies are what the shares of the rows give.
+
+        told: lanes that replies are told in; if they fit in these alone, rows may be out of range.
+        """
         opened = self.reconstruct(products, "the replies")  # (lanes, ell, repetitions, ell)
         value = sum_last(self.basis, np.ascontiguousarray(np.diagonal(opened, axis1=1, axis2=3)))
         if not weights.fits(masked, hiding, value):
+            if told is not None and weights.fits(masked, hiding, value, told):
+                raise self.out_of_range(self.plan.clients)
             why = f"{self.what} to question {self.number} do not fit the shares of the rows"
             # The dealer's masks may not be those that it told of.
             raise self.suspected(why, *(() if self.dealer is None or self.judges else (self.dealer,)))
+
+    def out_of_range(self, owners: Sequence[PartyId]) -> SuspectedParties:
+        """The error that ends the run where rows of these clients are out of range, or replies false."""
+        why = f"{self.what} to question {self.number} are not within the range of what honest rows give"
+        return self.suspected(why, *owners)
 
     def suspected(self, why: str, *others: PartyId) -> SuspectedParties:
         """The error that ends the run.  others: who may have lied beside responders and members."""
@@ -484,10 +499,10 @@ def _tell(
 ) -> Role[dict[PartyId, Any]]:
     """Tell mine to all who check, and hear what the other members tell."""
     others = tuple(c for c in asked.committee if c != name)
-    told = [c for c in asked.told if c != name] if mine is not None else []
-    if SERVER in told:
-        yield Exchange({SERVER: mine}, round=asked.round(step, SERVER), phase="check")
-    send = {c: mine for c in told if c != SERVER}
+    send: dict[PartyId, Any] = {c: mine for c in asked.told if c != name and mine is not None}
+    if SERVER in send and asked.earlier:
+        told = {SERVER: send.pop(SERVER)}
+        yield Exchange(told, round=asked.round(step, SERVER), phase="check")
     wait = Exchange(send, others, 0, round=asked.round(step, name), phase="check")
     found: dict[PartyId, Any] = yield from receive_all(wait, kind, asked.at(step))
     return found

@@ -207,7 +207,7 @@ class NearerHalf(AllPoints):
 
     Of every point one number competes, whose sign says which half is nearer: the difference of its distances,
     each multiplied by what makes both halves of a cluster as large.  So one contest serves all points, within
-    the modulus that distances to any two clusters may need (`field.compare.argmin.headroom`).
+    the modulus that distances to any two clusters may need (`field.ring.quantize.headroom`).
     """
 
     halves: Array

@@ -15,7 +15,7 @@ from field.cached import cached_property
 from field.code.reply_check import SumCheck
 from field.code.rows import cluster_sizes
 from field.compare import dealer_protocol
-from field.compare.argmin import ArgminContest, headroom
+from field.compare.argmin import ArgminContest
 from field.compare.blockwise import BlockwiseContest, block_points, choose_levels
 from field.compare.correlated_randomness import residue_words
 from field.compare.dealer_protocol import DealerSchedule
@@ -24,6 +24,7 @@ from field.compare.shared_step import side_margin
 from field.compare.tournament import Tournament
 from field.kernels.compiling import split_range
 from field.ring.basis import Basis, lanes_for
+from field.ring.quantize import headroom
 from secfc.coded.messages import LabelShare
 from secfc.coded.plan import CodedPlan, RowLayout
 from secfc.coded.policy import DistanceOracle

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -12,11 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from field.code.rows import cluster_sizes
-from field.code.wraparound_check import COLUMNS, TESTS, WORTH, fits_lanes
 from field.ring.basis import Basis
+from field.ring.quantize import headroom
 from field.secrets.coins import Coins
 from secfc.coded.messages import CodedDistances, MissingMessages
-from secfc.coded.plan import CodedPlan
+from secfc.coded.plan import CodedPlan, RowLayout
 from secfc.coded.policy import ClientPolicy, DecodedAnswers, DistanceOracle, ExactPolicy, PolicyCapabilities
 from secfc.coded.queries import Operation, Query, Subject
 from secfc.coded.quorum import AnyThreshold, CheaterIdentification, Quorum, ServerContext, exclude_dropouts
@@ -24,12 +23,17 @@ from secfc.coded.sharing import pair_keys
 from secfc.coded.source import CodedSource, decoding_source
 from secfc.data.inputs import SWITCH, WHOLE, check_fields
 from secfc.disclosure.decoded.polynomials import BlindedAnswer, DealtQuorum
-from secfc.disclosure.decoded.replies import CheckedAnswer, verify_replies
+from secfc.disclosure.decoded.replies import (
+    CheckedAnswer,
+    reply_verification,
+    told_lanes,
+    verify_replies,
+)
 from secfc.errors import TooFewReplies
 from secfc.kmeans.bisecting import Bisecting
 from secfc.kmeans.starts import Start
 from secfc.roles.exchange import Exchange, PartyId, Role, to_all
-from secfc.roles.messages import check_residues, compact_labels
+from secfc.roles.messages import compact_labels
 
 Array = NDArray[Any]
 
@@ -93,6 +97,14 @@ class Distances(ExactPolicy):
     ) -> Role[CodedSource]:
         yield from ()
         return decoding_source(self.quorum(ServerContext(plan, screening)), threads)
+
+    def headroom(self, way: Any, public: Any, layout: RowLayout) -> int:
+        # What is checked decides comparisons of honest rows (`CodedPlan.deciding_lanes`).
+        return headroom(layout.m, way.quantization.largest)
+
+    def stretch_headroom(self, headroom: int, stretch: int) -> int:
+        # And holds the distances of all rows that pass their test.
+        return max(headroom, stretch**2)
 
     def quorum(self, desk: ServerContext) -> Quorum:
         """Who is asked."""
@@ -191,17 +203,11 @@ class MaskedQuorum(Quorum):
 
 
 class CheckedQuorum(Quorum):
-    """Responders, asked for the lanes that honest rows need, and for random sums of the others.
-
-    Lanes are planned for rows that pass the test of shared rows, which may be thousands of times as large as
-    honest ones; only a client that deviates has such rows.  Where the sums do not fit, rows are out of range:
-    the question is put anew for all lanes, and so is every later one.  Coins are drawn for each question,
-    long after rows were shared.  All replies are checked (`secfc.disclosure.decoded.replies`).
-    """
+    """Responders, all of whose replies are checked (`secfc.disclosure.decoded.replies`)."""
 
     def __init__(self, responders: MaskedQuorum) -> None:
         super().__init__(responders.desk)
-        self.responders, self.entire = responders, False
+        self.responders = responders
 
     def ask_distances(
         self, labels: Array, k: int, basis: Basis, operation: Operation = Operation.DISTANCE
@@ -213,26 +219,14 @@ class CheckedQuorum(Quorum):
     ) -> Role[dict[int, Array]]:
         plan, shape = self.plan, self.shape(k, operation)
         measured = cluster_sizes(labels, k) if sizes is None else sizes
-        lanes, needed = plan.honest_lanes(measured), plan.lanes(measured)
-        if self.entire or lanes == needed or math.prod(shape) < WORTH:
-            lanes, coins = needed, b""
-        else:
-            coins = self.desk.screening.coins.bytes(32)
         subject = Subject(operation, k, compact_labels(labels))
-        inbox = yield from self.responders.answered(
-            lambda number, chosen: Query(number, subject, chosen, coins=coins),
-            partial(verify_replies, plan, measured, shape),
-        )
-        values = self.desk.believed(inbox, CodedDistances, plan.code.basis.prefix(lanes), shape, 2)
-        if not coins:
-            return values
-        rest, sums = Basis(plan.code.basis.primes[lanes:needed]), {}
-        for client, message in inbox.items():
-            # Sums that are missing have no shape that is due.
-            mine = np.empty(0, rest.dtype) if message.sums is None else message.sums
-            check_residues(rest, client, mine, (TESTS, COLUMNS))
-            sums[plan.clients.index(client)] = mine
-        if not fits_lanes(plan.code, values, sums, coins):
-            self.entire = True
-            return (yield from self.replies(labels, k, measured, operation))
-        return values
+        asked: list[Query] = []
+
+        def ask(number: int, chosen: Array) -> Query:
+            asked.append(Query(number, subject, chosen))
+            return asked[-1]
+
+        inbox = yield from self.responders.answered(ask, partial(verify_replies, plan, measured, shape))
+        checked = reply_verification(plan, asked[-1], measured) is not None
+        basis = plan.code.basis.prefix(told_lanes(plan, measured, checked))
+        return self.desk.believed(inbox, CodedDistances, basis, shape, 2)

@@ -12,11 +12,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from field.code.distances import widest_multiple
+from field.code.distances import decode_residues, widest_multiple
 from field.code.masking import PairKeys, add_mask, mask_context, mask_for, masking_partners
 from field.code.reply_check import DistanceCheck, HalfCheck, PairCheck, ReplyCheck
 from field.code.rows import cluster_sizes
-from field.code.wraparound_check import compress_distances
 from field.ring.basis import Basis
 from field.secrets.coins import Coins
 from secfc.coded.messages import CodedDistances, CodedGains, MissingMessages
@@ -68,18 +67,17 @@ def blind_reply(
 
     bare: whether only the latter is masked.
     """
-    values = measured.distances(plan.lanes(measured.sizes))
+    values = measured.distances(told_lanes(plan, measured.sizes, further is not None))
     hidden = values[:, :0] if bare else values
     lacking = NOBODY_MISSED
     if not bare or further is not None:
         lacking = mask_values(plan, me, keys, colluding, question, hidden, further)
-    if lacking.size:
-        return MissingMessages(0, lacking)
-    lanes = plan.honest_lanes(measured.sizes)
-    if not question.coins or lanes == len(values):
-        return CodedDistances(values, further=further)
-    first, sums = compress_distances(plan.code, values, lanes, question.coins)
-    return CodedDistances(first, sums=sums, further=further)
+    return MissingMessages(0, lacking) if lacking.size else CodedDistances(values, further=further)
+
+
+def told_lanes(plan: CodedPlan, sizes: Array, checked: bool) -> int:
+    """Lanes of replies about clusters of these sizes."""
+    return plan.honest_lanes(sizes) if checked else plan.lanes(sizes)
 
 
 def check_responders(plan: CodedPlan, question: Query) -> None:
@@ -101,10 +99,11 @@ def mask_values(
     """Mask a responder's values (lanes, *shape) in place; or the numbers of clients whose keys it lacks.
 
     Without their masks the reply would be bare, so then it must not leave.
-    further: (lanes, more), perhaps of fewer lanes, masked so that they add up as they are, without weights.
+    further: (lanes, more), perhaps of other lanes, masked so that they add up as they are, without weights.
     """
     responders = tuple(question.responders.tolist())
-    peers = masking_partners(plan.code, responders, me, len(values), colluding)
+    lanes = len(values) if further is None else max(len(values), len(further))
+    peers = masking_partners(plan.code, responders, me, lanes, colluding)
     context = mask_context(plan.code, responders, len(values), values.shape[1:], question.digest)
     streams = keys.streams(question.round, context, peers)
     lacking = np.array(sorted(set(peers) - set(streams)), np.int32)
@@ -126,7 +125,23 @@ def mask_values(
 #
 # Else a client that adds to its reply turns each published label into a threshold test of its choice, and
 # reads all rows in some hundred steps.  The server has the distances, so it compares weighted sums of these
-# with what clients tell of their shares.  In rounds after the question's:
+# with what clients tell of their shares.
+#
+# Lanes are planned for rows that pass the test of shared rows, which may be thousands of times as large as
+# honest ones; only a client that deviates has such rows.  So replies are told in the lanes that honest rows
+# need, with product P; each integer that the server decodes, in [0, P), has to be within the range of honest
+# rows, at most R s_h**2, and is reduced to further lanes, in which it is checked as well.
+#
+# Without these the check would hold modulo P alone, while the server compares integers: what the identities
+# miss, kappa_i s_h**2, wraps around P for one cluster and not for another by how far row i is from their
+# centers, so labels become threshold tests again (`tests/secfc/active/test_a9_wrapped_distances.py` reads all
+# rows).  The range alone is not enough: multiples of P / (s_g s_h)**2 pass it.  With M the product of all
+# lanes of the check, s_g**2 D_h - s_h**2 D_g is right modulo M, as kappa_i cancels; both this and the right
+# one are at most R (s_g s_h)**2 in absolute value, so they are equal if M > 2 R (s_g s_h)**2
+# (`CodedPlan.deciding_lanes`; divided by gcd(s_g, s_h)**2 on both sides).  So all that is left to add is a
+# number kappa_i s_h**2 without wraparound, by which only the cost of a row seems larger.
+#
+# In rounds after the question's:
 #
 #  0  t + 1 responders commit to coins, and deal shares of a random row 0 and of masks u; then all reply;
 #  3  the server says that it has all replies: from here on they are fixed;
@@ -145,17 +160,20 @@ FIXED = 3
 
 @dataclass(frozen=True, eq=False)
 class DistanceVerification:
-    """Everything public about the check of distances; clusters: whose distances compete.
+    """Everything public about the check of distances.
 
-    halves: sizes (2 c,) where points are measured to both halves of their cluster: then by how much one is
-    nearer is checked, so what is added to both distances of a point alike stays.  apart: whether replies are
-    numbers of pairs of clusters, how far their means are apart.
+    sizes: of all clusters; clusters: numbers of those that compete.  halves: whether points are measured to
+    both halves of their cluster: then by how much one is nearer is checked, so what is added to both
+    distances of a point alike stays.  apart: whether replies are numbers of pairs of clusters, how far their
+    means are apart.  lanes: that replies are told in.
     """
 
     asked: CheckedReplies
+    sizes: Array
     clusters: Array
-    halves: Array | None = None
-    apart: bool = False
+    halves: bool
+    apart: bool
+    lanes: int
 
     @property
     def basis(self) -> Basis:
@@ -170,12 +188,26 @@ class DistanceVerification:
         numbers (lanes, pairs) these as they are, (lanes, pairs, 1)."""
         if self.apart:
             return decoded[:, :, None]
-        if self.halves is None:
+        if not self.halves:
             return np.ascontiguousarray(decoded[:, self.clusters])
-        pairs = [(a, b, math.gcd(a, b) or 1) for a, b in self.halves.reshape(-1, 2).tolist()]
+        pairs = [(a, b, math.gcd(a, b) or 1) for a, b in self.sizes.reshape(-1, 2).tolist()]
         factors = np.array([[(b // g) ** 2, -((a // g) ** 2)] for a, b, g in pairs], object)
         scaled = self.basis.multiply(decoded, self.basis.reduce(factors.T)[:, :, labels // 2])
         return self.basis.add(scaled[:, :1], scaled[:, 1:])
+
+    def bounds(self, labels: Array) -> tuple[Array, Array]:
+        """Of honest rows the largest distances, and which of them bound a row's: as `decode_residues` takes
+        them."""
+        most = np.array([self.asked.plan.honest_range(s) for s in self.sizes.tolist()], object)
+        if self.halves:
+            return most.reshape(-1, 2).T, labels // 2
+        return most[:, None], np.zeros(len(labels), np.int64)
+
+    def owners(self, rows: Array) -> list[PartyId]:
+        """Who shared rows, (m,) bool."""
+        plan = self.asked.plan
+        spans = [plan.layout.span(j) for j in range(len(plan.clients))]
+        return [c for c, (first, n) in zip(plan.clients, spans, strict=True) if rows[first : first + n].any()]
 
 
 def reply_verification(plan: CodedPlan, question: Query, sizes: Array) -> DistanceVerification | None:
@@ -198,7 +230,7 @@ def reply_verification(plan: CodedPlan, question: Query, sizes: Array) -> Distan
     if plan.code.t == 0 or check is None:
         return None
     if not apart:
-        basis = basis.prefix(plan.honest_lanes(sizes) if question.coins else plan.lanes(sizes))
+        basis = basis.prefix(plan.deciding_lanes(sizes))
     public = plan.digest(), question.round, basis.primes, sizes.tolist(), question.digest
     context = hashlib.blake2b(repr(public).encode(), digest_size=32, person=b"secfc-decoded").digest()
     responders = tuple(plan.clients[j] for j in question.responders.tolist())
@@ -206,7 +238,8 @@ def reply_verification(plan: CodedPlan, question: Query, sizes: Array) -> Distan
         plan, check, basis, context, question.round, 0, responders, responders[: plan.code.t + 1], SERVER,
         judges=(SERVER,), earlier=0,
     )  # fmt: skip
-    return DistanceVerification(asked, clusters, sizes if operation.halves else None, apart)
+    told = basis.lanes if apart else plan.honest_lanes(sizes)
+    return DistanceVerification(asked, sizes, clusters, operation.halves, apart, told)
 
 
 def _distance_check(plan: CodedPlan, question: Query, sizes: Array, clusters: Array) -> DistanceCheck | None:
@@ -325,7 +358,7 @@ def verify_replies(
         stop = MissingMessages(FIXED, NOBODY_MISSED)
         yield Exchange(to_all(asked.responders, stop), round=fixed, phase="assign")
         return None
-    masked, further = decoded_replies(check, shape, inbox)
+    masked, further, beyond = decoded_replies(check, question.labels, shape, inbox)
     yield Exchange(to_all(asked.responders, RepliesFixed()), round=fixed, phase="assign")
     silent, weights = set[PartyId](), None
     try:
@@ -343,19 +376,30 @@ def verify_replies(
         return gone if named else silent or set(asked.committee), unable
     words = {c: asked.check_products(c, m) for c, m in told.items()}
     values = check.select_checked(question.labels, masked)
-    asked.accept(weights, weights.combine(values, further), np.zeros_like(weights.offset), words)
+    masks = np.zeros_like(weights.offset)
+    asked.accept(weights, weights.combine(values, further), masks, words, check.lanes)
+    if beyond.any():
+        raise asked.out_of_range(check.owners(beyond))
     return None
 
 
 def decoded_replies(
-    check: DistanceVerification, shape: tuple[int, ...], inbox: Mapping[PartyId, Any]
-) -> tuple[Array, Array]:
-    """What replies (lanes, *shape) and further numbers (lanes, more) add up to, residues."""
+    check: DistanceVerification, labels: Array, shape: tuple[int, ...], inbox: Mapping[PartyId, Any]
+) -> tuple[Array, Array, Array]:
+    """What replies (lanes, *shape) and further numbers (lanes, more) add up to, residues in all lanes.
+
+    Also which rows (m,) have distances beyond what honest rows have.
+    """
     asked, basis, code = check.asked, check.basis, check.asked.plan.code
     due: type[Any] = CodedGains if check.apart else CodedDistances
     replies = expect_messages(inbox, due)
     for sender, message in replies.items():
-        check_residues(basis, sender, message.values, shape)
+        check_residues(basis.prefix(check.lanes), sender, message.values, shape)
     more = [check_further(basis, c, m.further, asked) for c, m in replies.items()]
     numbers = {asked.plan.clients.index(c): m.values for c, m in replies.items()}
-    return code.decode(numbers, 2), reduce(basis.add, more)
+    together = reduce(basis.add, more)
+    if check.apart:
+        return code.decode(numbers, 2), together, np.zeros(0, np.bool_)
+    most, groups = check.bounds(labels)
+    found, beyond = decode_residues(code, numbers, basis.lanes, most, groups)
+    return found, together, beyond

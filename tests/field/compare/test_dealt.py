@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 from scipy.stats import chi2
 
 from field.code.masking import MaskReused
-from field.compare.argmin import ArgminContest, headroom
+from field.compare.argmin import ArgminContest
 from field.compare.dealer_protocol import DealerSchedule, PartyTables, deal_contest, run_contest, tree_levels
 from field.compare.tournament import Tournament
 from field.ring.basis import LANE_PRIMES, Basis
-from field.ring.quantize import distance_bound
+from field.ring.quantize import distance_bound, headroom
 from field.secrets.coins import SeededCoins
 from tests.field.compare.committee import play, tournament
 from tests.oracles import field as reference

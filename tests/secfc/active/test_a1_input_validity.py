@@ -13,10 +13,10 @@ from field.ring.basis import LANE_PRIMES, Basis
 from secfc.coded import input_check
 from secfc.coded.quorum import RANGE
 from secfc.data.inputs import build_algorithm
-from secfc.disclosure.decoded import distances
 from secfc.errors import FaultyClient, SuspectedParties
 from secfc.privacy import Bound, Budget
 from secfc.roles.exchange import SERVER
+from tests.secfc.active.adaptive import forget_ranges
 from tests.secfc.active.cheating import BOUND, forced, honest, run, shameless
 from tests.secfc.lying import saying
 
@@ -102,6 +102,10 @@ def test_far_rows_are_refused_and_named(monkeypatch, policy):
             run(algorithm(policy), fed, far, cheater=CHEATER, seed=seed)
         assert caught.value.party == CHEATER
     unchecked(monkeypatch, "size")
+    if isinstance(policy, secfc.Distances) and not policy.dealt:
+        with pytest.raises(SuspectedParties, match="not within the range of what honest rows give"):
+            run(algorithm(policy), fed, far, cheater=CHEATER)
+        return
     assert run(algorithm(policy), fed, far, cheater=CHEATER).results[SERVER].trace.n_iter
 
 
@@ -158,9 +162,8 @@ def test_rows_of_other_data_within_the_bound_are_other_data():
     assert (np.concatenate(expected.labels) == result.trace.labels).all()
 
 
-def out_of_range(monkeypatch, **options):
-    """Labels, expected labels and replies of a run whose cheater passes at up to 17 times the bound."""
-    monkeypatch.setattr(distances, "WORTH", 0)
+def out_of_range(**options):
+    """Labels, and expected labels, of a run whose cheater passes at up to 17 times the bound."""
     init = secfc.kmeans.starts.GivenLabels(np.arange(70) % 2)
     way = algorithm(secfc.Distances(), init=init, scale=32.0, basis=Basis(LANE_PRIMES[:3]), coarse="allow")
     fed, times = federation(), np.zeros((10, 3), np.int64)
@@ -180,32 +183,20 @@ def out_of_range(monkeypatch, **options):
         disclosure=secfc.Distances(),
     )
     expected = secfc.fit(plain, secfc.Federation.from_arrays(arrays), bound=20 * BOUND)
-    told = [e.body for e in everything.transcript.envelopes if e.kind == "CodedDistances"]
-    return everything.results[SERVER].trace.history, expected.history, told
+    return everything.results[SERVER].trace.history, expected.history
 
 
-def test_where_rows_are_out_of_range_all_lanes_are_asked_for(monkeypatch):
-    history, expected, told = out_of_range(monkeypatch)
-    assert all((a == b).all() for a, b in zip(history, expected, strict=True))
-    # One lane and sums of another first, then both lanes and always both.
-    assert [body.sums is None for body in told] == [False] * 5 + [True] * (len(told) - 5)
-    assert {len(body.values) for body in told[5:]} == {2}
+def test_rows_out_of_range_that_pass_their_test_end_the_run_before_a_label():
+    with pytest.raises(SuspectedParties, match="not within the range of what honest rows give") as ended:
+        out_of_range()
+    assert CHEATER in ended.value.parties
 
 
-def test_without_the_sums_nobody_would_notice_that_rows_are_out_of_range(monkeypatch):
-    monkeypatch.setattr(distances, "fits_lanes", lambda *_: True)
-    history, expected, _ = out_of_range(monkeypatch)
+def test_without_the_check_nobody_would_notice_that_rows_are_out_of_range(monkeypatch):
+    monkeypatch.setattr("field.code.reply_check.CheckWeights.fits", lambda *_: True)
+    forget_ranges(monkeypatch)
+    history, expected = out_of_range()
     assert not (history[1] == expected[1]).all()
-
-
-@pytest.mark.parametrize("sums", [None, np.zeros((1, 3, 1), np.uint32)], ids=["none", "too few"])
-def test_sums_that_are_not_due_blame_their_sender(monkeypatch, sums):
-    def faults(e):
-        false = e.kind == "CodedDistances" and e.sender == "client-1"
-        yield dataclasses.replace(e, body=dataclasses.replace(e.body, sums=sums)) if false else e
-
-    with pytest.raises(FaultyClient, match=r"client-1.*malformed"):
-        out_of_range(monkeypatch, faults=faults)
 
 
 # --- shares off the code --------------------------------------------------------------------------------

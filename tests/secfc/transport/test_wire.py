@@ -130,8 +130,6 @@ def queries(draw, operation):
     if compares and (operation.compares or operation.shared or draw(st.booleans())):
         more["members"] = draw(numbers(1))
         more["corrected"] = draw(st.integers(0, len(more["members"]) - 1))
-    if not compares:
-        more["coins"] = draw(st.just(b"") | exactly(32))
     if traits.factors:
         more["factor"] = draw(st.integers(1, 2**40))
     number = draw(st.integers(0, 2**63 - 1))
@@ -328,9 +326,7 @@ MESSAGES = {
     own.BlindingShares: st.builds(own.BlindingShares, coded(2)),
     own.CheckedDistances: st.builds(own.CheckedDistances, coded(), coded()),
     shared.Contributors: st.builds(shared.Contributors, arrays(dtype=np.bool_, axes=(1, 1))),
-    own.CodedDistances: st.builds(
-        own.CodedDistances, coded(), sums=st.none() | coded(), further=st.none() | coded(2)
-    ),
+    own.CodedDistances: st.builds(own.CodedDistances, coded(), further=st.none() | coded(2)),
     own.MaskSeed: st.builds(own.MaskSeed, exactly(32)),
     own.MaskedDistances: st.builds(own.MaskedDistances, coded(), further=st.none() | coded(2)),
     own.MaskedSum: st.builds(own.MaskedSum, coded(), further=st.none() | coded(2)),
@@ -594,7 +590,6 @@ def asked():
 
     return [
         query("DistanceQuery", 7, 2, np.array([0, 1, -1], np.int8), who),
-        query("DistanceQuery", 7, 2, k2, who, coins=bytes(range(32))),
         query("HalfDistanceQuery", 8, 4, k4, who),
         query("CompareQuery", 9, 2, np.array([0, -1], np.int8), who, members, 1, 9),
         query("CompareHalvesQuery", 9, 4, k4, who, members),
