@@ -12,7 +12,7 @@ from secfc.disclosure.checked.messages import CheckDealing, MaskedProducts, Mask
 from secfc.disclosure.checked.steps import CheckingClient
 from secfc.errors import FaultyClient, SuspectedParties
 from secfc.kmeans.bisecting import Bisecting
-from secfc.kmeans.starts import CenterSeparation, KMeansPlusPlus, RandomPoints
+from secfc.kmeans.starts import CenterSeparation, KMeansPlusPlus, RandomLabels, RandomPoints
 from secfc.roles.exchange import SERVER, STRIDE
 from tests.nightly import short
 from tests.secfc.active.adaptive import forget_ranges
@@ -268,6 +268,57 @@ def test_a_false_gain_or_loss_ends_the_run_before_it_is_used(operation, dealer, 
     heard = []
     assert split(dealer, faults=false_number(operation, "values", 0, heard)).n_iter >= 1
     assert len(heard) > 1
+
+
+# --- numbers that are not checked: what a liar steers is which honest outcome is taken ---------------
+
+
+def false_costs(kind, seed):
+    """Client 2 adds large residues to all numbers of this kind."""
+    rng = np.random.default_rng(seed)
+
+    def faults(e):
+        if e.kind == kind and e.sender == "client-2":
+            add = rng.integers(0, 1 << 29, e.body.values.shape, np.uint32)
+            changed = e.body.values % (1 << 29) + add
+            e = dataclasses.replace(e, body=dataclasses.replace(e.body, values=changed))
+        return (e,)
+
+    return faults
+
+
+def test_false_costs_choose_among_the_planned_starts_and_nothing_else():
+    policy, chosen = secfc.AssignmentsOnly(), set()
+    way = secfc.SecFC(k=3, max_iter=2, n_init=3, init=RandomLabels(), threshold=1, disclosure=policy)
+    fed = federation(n=3, m=20)
+
+    def run(**options):
+        result = secfc.fit(way, fed, seed=1, keep_bodies=True, **options)
+        asked = {e.round: e.body.labels for e in result.transcript.envelopes if e.kind == "CostQuery"}
+        return [tuple(labels.tolist()) for labels in asked.values()], tuple(result.history[-1].tolist())
+
+    ends, _ = run()
+    assert len(set(ends)) == 3
+    for seed in range(short(5, nightly=50)):
+        told, taken = run(faults=false_costs("CodedCosts", seed))
+        assert told == ends
+        assert taken in ends
+        chosen.add(taken)
+    assert len(chosen) > 1  # it does steer
+
+
+def test_after_false_gains_of_rounded_centers_every_step_is_exact():
+    rounded = {"quantization": secfc.Quantization(centers="rounded"), "disclosure": secfc.AssignmentsOnly()}
+    common = {"k": 3, "max_iter": 2, **rounded}
+    fed = federation(n=3, m=20)
+    way = secfc.SecFC(threshold=1, init=Bisecting(), **common)
+    honest, begun = secfc.fit(way, fed, seed=1), set()
+    for seed in range(short(3, nightly=30)):
+        result = secfc.fit(way, fed, seed=1, faults=false_costs("CodedGains", seed))
+        begun.add(tuple(result.history[0].tolist()))
+        start = secfc.GivenLabels(result.history[0].astype(np.int32))
+        assert same_runs(result, secfc.fit(secfc.Lloyd(init=start, **common), fed, seed=1))
+    assert begun - {tuple(honest.history[0].tolist())}  # it does steer
 
 
 @pytest.mark.parametrize("kind", [*KINDS[:1], "CodedGains", *KINDS[2:], "RepliesFixed"])
