@@ -1,4 +1,4 @@
-"""What would be published: a wheel of the packages and nothing else, and a source archive to build and test."""
+"""What would be published: a wheel of the packages and nothing else, and a source archive to build from."""
 
 import subprocess
 import tarfile
