@@ -35,7 +35,7 @@ class Set:
 
     make: Callable[[Path | None, np.random.Generator], Held]
     k: int
-    epsilons: tuple[float, ...] = (0.1, 0.25, 0.5)
+    epsilons: tuple[float, ...] = (0.1, 0.25, 0.5, 2.0, 8.0)
     rows: int = 0
 
 
@@ -125,6 +125,18 @@ def mixture(*, clients: int = 100, rows: int = 1000, d: int = 100, k: int = 10, 
     return make
 
 
+def heavy_tails(folder: Path | None, rng: np.random.Generator) -> Held:
+    """Six columns of amounts: logarithms are normal, so few rows are ten times as long as most."""
+    return taken(np.exp(rng.normal(size=(20_000, 6)) * [0.5, 0.7, 0.9, 1.0, 0.6, 0.8]), 400, rng)
+
+
+def shifted(folder: Path | None, rng: np.random.Generator) -> Held:
+    """Clusters of d = 20, whose points at the server come from another instrument: all are moved alike."""
+    means = rng.normal(size=(8, 20)) * 1.5
+    found = taken(means[rng.integers(8, size=20_000)] + rng.normal(size=(20_000, 20)), 400, rng)
+    return Held(found.points, found.server + 1.5 * rng.normal(size=20))
+
+
 def shipped(name: str, size: int) -> Callable[[Path | None, np.random.Generator], Held]:
     """A set that comes with scikit-learn, by the standard deviations of the server's rows."""
 
@@ -148,6 +160,8 @@ SETS: dict[str, Set] = {
     "texts of users": Set(texts(size=400, users=900), 10, (0.5, 1.0, 2.0), rows=20),
     "digits": Set(shipped("digits", 200), 10),
     "breast cancer": Set(shipped("breast_cancer", 100), 2),
+    "heavy tails": Set(heavy_tails, 10),
+    "shifted server": Set(shifted, 8),
     "mixture": Set(mixture(), 10),
     "mixture, unequal": Set(mixture(unequal=True), 10),
     "mixture, k wrong": Set(mixture(), 15),
