@@ -12,7 +12,17 @@ from numpy.typing import NDArray
 from field.secrets.coins import Coins
 from secfc.errors import FaultyClient
 from secfc.feddp.clients import client_bounds
-from secfc.feddp.messages import Choose, GroupAbout, NoisyCenters, NoisyLabels, Project
+from secfc.feddp.messages import (
+    MEAN,
+    NOTHING,
+    SHELLS,
+    Choose,
+    GroupAbout,
+    Narrow,
+    NoisyCenters,
+    NoisyLabels,
+    Project,
+)
 from secfc.feddp.noise import HonestCounts
 from secfc.feddp.plan import PLACES, FedDPPlan, NoisePart
 from secfc.feddp.server_estimates import (
@@ -48,6 +58,7 @@ from secfc.feddp.starts import (
     random_directions,
     resample_candidates,
     sample_ball,
+    shell_radius,
     vote_positions,
 )
 from secfc.feddp.statistics import LEAST_REACH, UNIT, symmetric_matrix
@@ -369,6 +380,7 @@ def run_server(plan: FedDPPlan, rng: np.random.Generator, coins: Coins) -> Role[
     if plan.radius.private:
         books.ledger = books.ledger.record(NonPrivate(), what="a bound read off private data")
     centers, proxies, spread, curve = yield from find_start(plan, books, rng)
+    plan = books.plan
     initial = centers + plan.origin
     stand_in = plan.points if proxies is None else proxies.points
     weights = np.ones(len(stand_in)) if proxies is None else proxies.weights
@@ -394,6 +406,8 @@ def find_start(
     None for the server's; how points lie, where cones were added up; and what k was chosen by.
     """
     start = plan.start
+    if plan.noises.boxes:
+        plan = yield from find_ball(plan, books)
     if isinstance(start, Cones):
         centers, spread = yield from gather_cones(plan, books, start, rng)
         return centers, None, spread, None
@@ -443,6 +457,34 @@ def choose_start(
         return proxies, centers
     books.blur = np.zeros(0)
     return alone, fallback
+
+
+def find_ball(plan: FedDPPlan, books: Aggregator) -> Role[FedDPPlan]:
+    """The plan about the ball that rows lie in: by means of all rows, and how far from them rows lie."""
+    for asks in (MEAN, SHELLS) * (len(plan.noises.boxes) // 2):
+        radius, (part,) = plan.radius.value, plan.box_parts(asks)
+        about = Narrow(np.append(plan.origin, radius), asks)
+        if asks == SHELLS:
+            (counts,) = yield from books.sum(about, [part], (float(UNIT),))
+            plan = plan.narrow(plan.origin, shell_radius(counts, part.deviation / UNIT, radius))
+        else:
+            (both,) = yield from books.sum(about, [part], (plan.scale,))
+            rows = both[-1] * plan.scale / plan.count_unit(plan.reach)
+            drowned = part.deviation / plan.scale * math.sqrt(plan.d) > rows * radius / 2
+            way = (
+                np.zeros(plan.d)
+                if drowned
+                else project_into_ball(both[None, :-1] / max(rows, 1.0), radius)[0]
+            )
+            plan = plan.narrow(plan.origin + way, radius)
+        books.plan = plan
+    yield Exchange(
+        to_all(plan.clients, Narrow(np.append(plan.origin, plan.radius.value), NOTHING)),
+        round=books.question,
+        phase="ask",
+    )
+    books.question += STRIDE
+    return plan
 
 
 def measure_radius(plan: FedDPPlan, books: Aggregator, rng: np.random.Generator) -> Role[PointSpread]:

@@ -59,7 +59,7 @@ from secfc.feddp.plan import (
     Variant,
     scale_for,
 )
-from secfc.feddp.starts import SHARE, Cones, FedDPInit, Start, Votes
+from secfc.feddp.starts import BALL, SHARE, Cones, FedDPInit, Start, Votes
 from secfc.feddp.statistics import LEAST_REACH, MAX_REACH, MAX_ROWS, UNIT
 from secfc.kmeans.centers import CentersModel
 from secfc.kmeans.elbow import Elbow, largest_k, parse_k
@@ -455,11 +455,15 @@ class FedDPKMeans:
         scale = scale_for(radius.value, STEPS)
         draft = self._sums(public, 1)
         lines, votes, moves = _split(start, steps)
-        found = self.noise.calibrate_noise(budget, lines + votes + moves, HonestCounts.of(draft))
+        boxes = BALL * start.boxes
+        rest = tuple(share * (1 - math.fsum(boxes)) for share in lines + votes + moves)
+        found = self.noise.calibrate_noise(budget, boxes + rest, HonestCounts.of(draft))
+        asked, found = found[: len(boxes)], found[len(boxes) :]
         groups = tuple((one, None) for one in found[len(lines + votes) :])
         noises = StepNoises(
-            None, found[len(lines)] if votes else None, None, None, None, groups, found[0] if lines else None
-        )
+            None, found[len(lines)] if votes else None, None, None, None, groups,
+            found[0] if lines else None, asked,
+        )  # fmt: skip
         plan = FedDPPlan(
             sums=draft, k=k, d=public.d, points=np.zeros((0, public.d)), origin=np.zeros(public.d),
             scale=scale, radius=radius, outer_reach=radius.steps(scale), outer_bound=1, rows=0,

@@ -21,7 +21,7 @@ from secfc.attacks.views import View
 from secfc.data.federation import Federation
 from secfc.errors import InputError
 from secfc.feddp.clients import ClientStatistics, Question, client_contributions
-from secfc.feddp.messages import Choose, GroupAbout, Project
+from secfc.feddp.messages import NOTHING, Choose, GroupAbout, Narrow, Project
 from secfc.feddp.noise import GaussianStep
 from secfc.feddp.plan import FedDPPlan, NoisePart
 from secfc.feddp.starts import FedDPInit
@@ -77,7 +77,7 @@ class AuditedTranscript:
                 "the transcript kept no contents, so what was asked cannot be told: run "
                 "secfc.fit(..., keep_bodies=True)"
             )
-        told = [e.body for e in heard if isinstance(e.body, Project | Choose | GroupAbout)]
+        told = [e.body for e in heard if isinstance(e.body, Project | Choose | GroupAbout | Narrow)]
         asked = ([None] if isinstance(plan.start, FedDPInit) else []) + told
         flat = iter(result.details.server.released)
         released = []
@@ -116,7 +116,7 @@ class AuditedTranscript:
 def _parts(plan: FedDPPlan, message: Any, place: int, asked: list[Any]) -> int:
     """How many parts, each with a noise of its own, one sum has."""
     if not isinstance(message, GroupAbout):
-        return 1
+        return not (isinstance(message, Narrow) and message.asks == NOTHING)
     return 1 if plan.variant.joint else 2
 
 
@@ -241,6 +241,9 @@ def step_sums(view: View) -> KnownSums:
     """
     plan: FedDPPlan = view.plan
     asked = {e.round: e.body for e in view.messages if isinstance(e.body, GroupAbout)}
+    # The last ball is what all questions about clusters are in.
+    for ball in [e.body for e in view.messages if isinstance(e.body, Narrow) and e.body.asks == NOTHING][:1]:
+        plan = plan.narrow(ball.origin, ball.radius)
     told = visible_sums(plan.sums, view.messages)
     found, counted = [], []
     last = len(asked[max(asked)].origins) if asked else 0

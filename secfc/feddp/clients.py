@@ -12,9 +12,19 @@ from numpy.typing import NDArray
 from field.secrets.coins import Coins
 from secfc.data.party import Party
 from secfc.errors import FaultyServer, InputError
-from secfc.feddp.messages import Choose, GroupAbout, NoisyCenters, NoisyLabels, Project
+from secfc.feddp.messages import (
+    MEAN,
+    NOTHING,
+    SHELLS,
+    Choose,
+    GroupAbout,
+    Narrow,
+    NoisyCenters,
+    NoisyLabels,
+    Project,
+)
 from secfc.feddp.noise import HonestCounts, Laplace, Noise
-from secfc.feddp.plan import PLACES, STARTS, FedDPPlan, NoisePart
+from secfc.feddp.plan import PLACES, SHELLS_ABOUT, STARTS, FedDPPlan, NoisePart
 from secfc.feddp.server_estimates import nearest_proxy, one_thread
 from secfc.feddp.starts import FedDPInit, Votes
 from secfc.feddp.statistics import (
@@ -27,6 +37,7 @@ from secfc.feddp.statistics import (
     labels_of,
     means_of,
     outer_product,
+    shells_of,
     shorten_l1,
     shorten_one,
     shorten_whole,
@@ -53,14 +64,26 @@ class ClientStatistics:
             raise InputError(
                 f"a client has {len(points)} rows, at most {MAX_ROWS} are summed exactly: split it"
             )
-        self.plan = plan
+        self.points = points
+        long = self.place_rows(plan)
+        self.shortened: dict[str, tuple[int, int]] = {"rows": (int(long.sum()), len(long))}
+
+    def place_rows(self, plan: FedDPPlan) -> Array:
+        """Rows about the plan's origin and within its radius; which were clipped to it: (m_j,) bool."""
         # A row this far out is clipped in any case.  Beyond, squares would leave the range of floats, and
         # whether a run fails must not depend on one row.
-        far = FAR * plan.radius.value
-        inside = np.clip(np.asarray(points, np.float64), plan.origin - far, plan.origin + far)
+        self.plan, far = plan, FAR * plan.radius.value
+        inside = np.clip(np.asarray(self.points, np.float64), plan.origin - far, plan.origin + far)
         self.rows = inside - plan.origin
         self.clipped, long = shorten_whole(self.rows * plan.scale, plan.reach)
-        self.shortened: dict[str, tuple[int, int]] = {"rows": (int(long.sum()), len(long))}
+        return long
+
+    def about_ball(self, asks: int) -> list[Array]:
+        """The sum and number of all rows within the radius, or how many lie in each shell about 0."""
+        plan, none = self.plan, np.zeros(len(self.clipped), np.int64)
+        if asks == MEAN:
+            return [np.append(sums_of(self.clipped, none, 1), len(none) * plan.count_unit(plan.reach))]
+        return [histogram(shells_of(self.clipped, plan.reach, SHELLS_ABOUT), SHELLS_ABOUT)]
 
     def outer(self) -> list[Array]:
         """Step 1, Algorithm 1 line 4."""
@@ -118,7 +141,7 @@ class ClientStatistics:
         return short
 
 
-Question = Project | Choose | GroupAbout
+Question = Project | Choose | GroupAbout | Narrow
 
 
 def votes_on_line(plan: FedDPPlan, told: Project) -> bool:
@@ -134,6 +157,10 @@ def client_contributions(
     told: None for the first sum, which answers nothing.  number: of a step of FedDP-Lloyds, 0 before them.
     projection: in which projected centers lie.
     """
+    if isinstance(told, Narrow):
+        plan = mine.plan.narrow(told.origin, told.radius)
+        mine.place_rows(plan)
+        return (plan.box_parts(told.asks), mine.about_ball(told.asks)) if told.asks != NOTHING else ([], [])
     plan = mine.plan
     bounds = (plan.outer_bound,) if told is None else told.bounds
     if told is None:
@@ -160,14 +187,16 @@ class FedDPClient:
     def __init__(self, plan: FedDPPlan, party: Party, coins: Coins) -> None:
         self.plan, self.me, self.coins = plan, party.name, coins
         self.mine, self.question = ClientStatistics(plan, party.read()), ITERATE
+        self.widest = plan.radius.value
         self.projection: Array | None = None
 
     def add(self, told: Question | None, number: int = 0) -> Role[None]:
         """Add to the sum that a message asks for, None for the first one; arguments as of
         `client_contributions`.
         """
-        plan, coins = self.plan, self.coins
+        coins = self.coins
         parts, vectors = client_contributions(self.mine, told, number, self.projection)
+        plan = self.plan = self.mine.plan
         honest, place = HonestCounts.of(plan.sums), plan.placement
         shared = [
             place.share_noise(part.noise, part.sensitivity, vector, honest, coins)
@@ -196,7 +225,7 @@ class FedDPClient:
         inbox = yield Exchange({}, (SERVER,), round=self.question, phase="listen")
         told = expect_one(inbox, SERVER)
         self.refuse_if(not isinstance(told, kind), f"sent {type(told).__name__} out of turn")
-        if kind is not NoisyCenters:
+        if kind not in (NoisyCenters, Narrow):
             why = f"sends {len(told.bounds)} bounds on vectors of a client"
             self.refuse_if(len(told.bounds) != bounds, why)
         return told
@@ -227,6 +256,20 @@ class FedDPClient:
         other = count != STARTS or k > plan.most or d != plan.d or told.cap > 4 * plan.reach**2
         self.refuse_if(other, "lets choose among other starts than the plan has")
         yield from self.add(told)
+
+    def find_ball(self) -> Role[None]:
+        """How rows lie, in place of a public ball that may be too large or not about the middle."""
+        for number in range(len(self.plan.noises.boxes) + 1):
+            told = yield from self.receive(Narrow, 0)
+            asks = NOTHING if number == len(self.plan.noises.boxes) else (MEAN, SHELLS)[number % 2]
+            wrong = told.asks != asks or len(told.origin) != self.plan.d or told.radius > self.widest
+            self.refuse_if(wrong, "asks about another ball than the plan has")
+            if asks != NOTHING:
+                yield from self.add(told)
+                continue
+            client_contributions(self.mine, told)
+            self.plan = self.mine.plan
+            self.question += STRIDE
 
     def send_votes(self) -> Role[None]:
         """Votes along lines, and for candidates in full space."""
@@ -279,6 +322,8 @@ def run_client(
     client, initial = FedDPClient(plan, party, coins), isinstance(plan.start, FedDPInit)
     if initial:
         yield from client.find_proxies()
+    if plan.noises.boxes:
+        yield from client.find_ball()
     yield from client.send_votes()
     for number in range(0 if initial else 1, len(plan.noises.lloyd) + 1):
         yield from client.move_centers(number)
@@ -294,7 +339,7 @@ def run_client(
         # Whatever centers came: each is a function of one row, so false ones gain a server nothing.
         answer = NoisyLabels(compact_labels(plan.labels(labels, len(told.centers), coins=coins)))
         yield Exchange({SERVER: answer}, round=client.question, phase="label")
-    return labels.astype(np.int32), mine.shortened, told.centers + plan.origin
+    return labels.astype(np.int32), mine.shortened, told.centers + client.plan.origin
 
 
 # --------------------------------------------------------------------------------------------------

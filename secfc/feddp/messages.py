@@ -12,6 +12,9 @@ from secfc.roles.messages import Message, check_centers, check_labels, refuse_if
 Array = NDArray[Any]
 
 
+NOTHING, MEAN, SHELLS = range(3)  # what is asked about a ball
+
+
 def _check_bounds(bounds: tuple[int, ...]) -> None:
     refuse_if(len(bounds) > 2 or min(bounds, default=1) < 1, "at most two bounds, of at least one step each")
 
@@ -79,6 +82,34 @@ class GroupAbout(Message, tag=59):
         refuse_if(len(self.centers) != len(self.origins), "every center has an origin")
         refuse_if(self.reach < 1, "points are clipped to at least one integer step")
         _check_bounds(self.bounds)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Narrow(Message, tag=62):
+    """Server to every client without points at the server: rows lie about this center, within this radius.
+
+    ball: (d + 1,), its center and its radius in data units, from then on.  asks: for the sum of all rows
+    about it and their number (MEAN), for how many lie in each shell about it (SHELLS), or for nothing.
+    """
+
+    ball: Array
+    asks: int
+
+    def __post_init__(self) -> None:
+        refuse_if(self.ball.ndim != 1 or len(self.ball) < 2, "a ball has a center and a radius")
+        check_centers(self.ball[None], "balls")
+        refuse_if(not self.ball[-1] > 0, "a radius is positive")
+        refuse_if(self.asks not in (NOTHING, MEAN, SHELLS), "a ball is asked about in one of three ways")
+
+    @property
+    def origin(self) -> Array:
+        """Its center (d,)."""
+        return self.ball[:-1]
+
+    @property
+    def radius(self) -> float:
+        """Its radius."""
+        return float(self.ball[-1])
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -14,9 +14,11 @@ from numpy.typing import NDArray
 
 from field.cached import cached_property
 from secfc.errors import InputError
+from secfc.feddp.messages import MEAN, SHELLS
 from secfc.feddp.noise import GaussianStep, HonestCounts, Noise, NoisePlacement
 from secfc.feddp.starts import Cones, FedDPInit, Start, Votes
 from secfc.feddp.statistics import (
+    MAX_REACH,
     PLAIN,
     SYMMETRIC,
     UNIT,
@@ -135,6 +137,8 @@ Array = NDArray[Any]
 STARTS = 2
 # Along a line: on either side of 0, each nearer by sqrt(2) than the next, down to 1/128 of the radius.
 PLACES = 30
+# About a center, each smaller by sqrt(2) than the next: down to 1/1448 of the radius.
+SHELLS_ABOUT = 22
 
 
 @dataclass(frozen=True)
@@ -156,7 +160,8 @@ class NoisePart:
 class StepNoises:
     """The noise of every step; None where a step does not happen, or counts are in one vector with sums.
 
-    lines: of votes along lines.  lloyd: of the steps of FedDP-Lloyds, those of `Cones` ahead of the others.
+    lines: of votes along lines.  boxes: of the sum of all rows and of shells about
+    it, in turn.  lloyd: of the steps of FedDP-Lloyds, those of `Cones` ahead of the others.
     """
 
     outer: Noise | None
@@ -166,6 +171,7 @@ class StepNoises:
     counts: Noise | None
     lloyd: tuple[tuple[Noise, Noise | None], ...]
     lines: Noise | None = None
+    boxes: tuple[Noise, ...] = ()
 
     def group(self, number: int) -> tuple[Noise | None, ...]:
         """Of step 3 (number 0), or of a step of FedDP-Lloyds: for sums, and for counts on their own."""
@@ -282,6 +288,8 @@ class FedDPPlan:
             if self.variant.chosen:
                 parts += self.choice_parts(STARTS, 1, (1,))
             parts += self.group_parts(0, self.most, 1, (1, 1))
+        for number in range(len(self.noises.boxes)):
+            parts += self.box_parts((MEAN, SHELLS)[number % 2])
         if self.lines:
             parts += self.line_parts() * self.lines
         if isinstance(self.start, Votes):
@@ -310,6 +318,24 @@ class FedDPPlan:
         )
         what = "votes for candidates" if isinstance(self.start, Votes) else "weights of the server's points"
         return [_part(what, self.weighted_count, sensitivity, self.noises.weights)]
+
+    def narrow(self, origin: Array, radius: float) -> FedDPPlan:
+        """About another origin, within another radius, both found privately: all else is as planned."""
+        scale = scale_for(radius, MAX_REACH // 2)
+        bound = replace(self.radius, value=radius)
+        return replace(self, origin=origin, radius=bound, scale=scale, outer_reach=bound.steps(scale))
+
+    def box_parts(self, asks: int) -> list[NoisePart]:
+        """A question about a ball: the sum of all rows and their number (MEAN), or rows in shells (SHELLS).
+
+        A row adds to the sums of one group, or to one shell.
+        """
+        noise = self.noises.boxes[asks == SHELLS]
+        if asks == SHELLS:
+            sensitivity = histogram_sensitivity(self.neighbors)
+            return [_part("rows in shells about a center", SHELLS_ABOUT, sensitivity, noise)]
+        sensitivity = sums_sensitivity(self.reach, self.count_unit(self.reach), self.neighbors)
+        return [_part("sum and number of all rows", self.d + 1, sensitivity, noise)]
 
     def line_parts(self) -> list[NoisePart]:
         """Votes for places along a line: one point has one vote, whichever line the server chose."""

@@ -27,6 +27,8 @@ Array = NDArray[Any]
 
 LINES = 2  # along which points vote before anything else
 # Of the budget for votes, and of one below this total for so many clusters.
+BALL = (0.04, 0.03)  # of it all, for each ball: the mean of all rows, and how far they lie from it
+BEYOND = 0.01  # of the rows may lie beyond a ball
 SHARE, SHARE_OF_LITTLE, EPSILON_FOR_SHARE, CLUSTERS_FOR_SHARE = 0.7, 0.85, 0.5, 16
 
 
@@ -46,12 +48,15 @@ class Votes:
     at least 10, and 4 sqrt(d), as a random direction of d helps so much less, and fewer candidates have more
     votes each.  share: of the budget, lines included; FedDP-Lloyds has the rest.  None: .7, and .85
     of 16 clusters and more below epsilon .5: finding them is harder there than placing their centers.
+    boxes: how many times a ball about the points is found first, in place of the public one (`BALL`): 2 for a
+    radius that may be too large, or not about the middle.
     """
 
     candidates: int | None = None
     rounds: int | None = None
     share: float | None = None
     lines: int | None = None
+    boxes: int = 0
 
     def among(self, k: int, d: int, epsilon: float) -> Votes:
         """Votes for k clusters of d features and this total budget: all are numbers."""
@@ -66,10 +71,11 @@ class Votes:
 
     def __post_init__(self) -> None:
         few = self.candidates is not None and self.candidates < 2
-        if few or (self.rounds is not None and self.rounds < 1) or (self.lines or 0) < 0:
+        if few or (self.rounds is not None and self.rounds < 1) or min(self.lines or 0, self.boxes) < 0:
             raise InputError(
-                f"candidates={self.candidates}, rounds={self.rounds}, lines={self.lines}: give at least two "
-                "candidates a cluster, one round and no negative lines"
+                f"candidates={self.candidates}, rounds={self.rounds}, lines={self.lines}, "
+                f"boxes={self.boxes}: give at least two candidates a cluster, one round and no negative "
+                "lines or boxes"
             )
         if self.share is not None and not 0 < self.share < 1:
             raise InputError(f"share={self.share} must lie between 0 and 1: the steps need the rest")
@@ -84,17 +90,20 @@ class Cones:
     to where points are: every sum tells of all features at once, a vote of one direction among them.
 
     lines: as of `Votes`.  steps: with up to `groups` groups a cluster, fewer where noise is large beside the
-    noisy number of points; then these are clustered, and the steps of FedDP-KMeans follow.
+    noisy number of points; then these are clustered, and the steps of FedDP-KMeans follow.  boxes: as of
+    `Votes`.
     """
 
     lines: int = LINES
     steps: int = 3
     groups: int = 3
+    boxes: int = 0
 
     def __post_init__(self) -> None:
-        if min(self.lines, self.steps, self.groups) < 1:
+        if min(self.lines, self.steps, self.groups) < 1 or self.boxes < 0:
             raise InputError(
-                f"lines={self.lines}, steps={self.steps}, groups={self.groups}: give at least one of each"
+                f"lines={self.lines}, steps={self.steps}, groups={self.groups}, boxes={self.boxes}: give at "
+                "least one of each, and no negative boxes"
             )
 
 
@@ -352,3 +361,17 @@ class PointSpread:
         """
         d = self.mean.shape[1]
         return np.asarray(self.mean + math.sqrt(self.square) * random_directions(count, d, rng))
+
+
+def shell_radius(counts: Array, deviation: float, radius: float) -> float:
+    """The radius of a ball that all but BEYOND of the rows lie in, by noisy counts (shells,) of `shells_of`.
+
+    From the outside in, until what lies beyond is clearly there; the radius as it was where counts together
+    are within their noise.
+    """
+    whole, beyond = float(counts.sum()), np.cumsum(counts)
+    if whole <= 4 * deviation * math.sqrt(len(counts)):
+        return radius
+    clear = np.maximum(BEYOND * whole, ALONG * deviation * np.sqrt(np.arange(1, len(counts) + 1)))
+    there = np.flatnonzero(beyond >= clear)
+    return float(radius * 2.0 ** (-0.5 * (int(there[0]) if len(there) else 0)))

@@ -122,6 +122,18 @@ def histogram(labels: Array, bins: int) -> Array:
     return np.asarray(np.bincount(labels, minlength=bins).astype(np.int64) * UNIT)
 
 
+def shells_of(rows: Array, reach: int, shells: int) -> Array:
+    """In which shell about 0 each integer row (m, d) of norm <= reach lies: (m,) int64.
+
+    Shell j is within reach / sqrt(2)**j and beyond the next one; the last has no inner bound.  Squares are
+    whole and below 2**53 and bounds are powers of two of one, so comparisons are exact.
+    """
+    floats = np.asarray(rows, np.float64)
+    squares = np.einsum("ij,ij->i", floats, floats)
+    inner = float(reach) ** 2 * 2.0 ** -np.arange(1, shells)
+    return np.asarray((squares[:, None] <= inner).sum(axis=1))
+
+
 def sums_of(rows: Array, labels: Array, k: int) -> Array:
     """Sums of integer rows (m, d) by label: (k, d) int64."""
     member = np.zeros((k, len(rows)))

@@ -12,8 +12,8 @@ from secfc.cli import main
 from secfc.errors import FaultyServer, InputError
 from secfc.feddp import PAPER, Cones, Elbow, FedDPKMeans, ServerLloyds, ServerNoise, SharedNoise, Votes
 from secfc.feddp.auditing import audit_run, without_row
-from secfc.feddp.clients import ClientStatistics
-from secfc.feddp.messages import GroupAbout, Project
+from secfc.feddp.clients import ClientStatistics, client_contributions
+from secfc.feddp.messages import MEAN, SHELLS, GroupAbout, Narrow, Project
 from secfc.feddp.noise import GaussianStep
 from secfc.feddp.plan import PLACES
 from secfc.feddp.server_estimates import nearest_proxy
@@ -25,11 +25,13 @@ from secfc.feddp.starts import (
     random_directions,
     resample_candidates,
     sample_ball,
+    shell_radius,
     vote_positions,
 )
-from secfc.feddp.statistics import histogram_sensitivity, sums_sensitivity
+from secfc.feddp.statistics import histogram_sensitivity, shells_of, sums_sensitivity
 from secfc.metrics import accuracy
 from secfc.privacy import Neighbors
+from tests.nightly import by_night
 
 DELTA, RADIUS = 1e-6, 3.0
 CENTERS = np.array([[1.5, 1.5], [-1.5, 1.0], [0.0, -2.0]])
@@ -143,6 +145,62 @@ def test_sums_over_cones_move_within_their_sensitivity(relation):
     assert 0.95 * part.sensitivity < max(moved) <= part.sensitivity
 
 
+@pytest.mark.parametrize("asks", [MEAN, SHELLS])
+@pytest.mark.parametrize("relation", ["add/remove", "replace"])
+def test_questions_about_a_ball_move_within_their_sensitivity(relation, asks):
+    """Neighbors in the middle, at the wall, far beyond it on either side, and on borders of shells."""
+    plan = way(neighbors=Neighbors(relation), start=Votes(boxes=1)).plan(
+        secfc.algorithm.PublicFacts.of(federation(), 8.0)
+    )
+    told = Narrow(np.array([20.0, -7.0, RADIUS / 9]), asks)
+    (part,) = plan.narrow(told.origin, told.radius).box_parts(asks)
+    sizes = [0, *(told.radius * 2.0 ** (-0.5 * j) for j in range(6)), 1e9, 1.7e308]
+    adversaries = [
+        told.origin + size * np.array(way) for size in sizes for way in ([1, 0], [-1, 0], [-0.6, 0.8])
+    ]
+    rows = told.origin + np.random.default_rng(2).normal(size=(5, 2))
+
+    def answer(more):
+        mine = ClientStatistics(plan, np.vstack([rows, *more]))
+        _, (vector,) = client_contributions(mine, told)
+        return vector
+
+    outs = [[]] if relation == "add/remove" else [[np.array([a])] for a in adversaries]
+    moved = [np.linalg.norm(answer(out) - answer([np.array([a])])) for out in outs for a in adversaries]
+    assert 0.999 * part.sensitivity < max(moved) <= part.sensitivity * (1 + 1e-12)
+
+
+BALLS = {"right": (1, 0), "four times": (4, 0), "thirty times": (30, 0), "twenty off": (21, 20)}
+
+
+@pytest.mark.parametrize("name", ["thirty times", *by_night("right", "four times", "twenty off")])
+def test_a_ball_that_is_too_large_or_elsewhere_costs_nothing(name):
+    wider, off = BALLS[name]
+    arrays = [party.read() + off * RADIUS * np.array([0.6, 0.8]) for party in federation().parties]
+    moved = secfc.Federation.from_arrays(arrays)
+    found = run(way(start=Votes(boxes=2), bound=RADIUS * wider), moved)
+    truth = CENTERS + off * RADIUS * np.array([0.6, 0.8])
+    apart = np.linalg.norm(truth[:, None] - found.centers[None], axis=2).min(axis=1)
+    assert apart.max() < 0.3
+    assert found.ledger.epsilon(DELTA) <= 2.0 * (1 + 1e-9)
+    np.testing.assert_array_equal(np.concatenate(found.predict(moved)), found.flat)
+
+
+def test_shells_by_hand():
+    rows = np.array([[64, 0], [46, 0], [45, 0], [0, -32], [33, 0], [1, 0], [0, 0]])
+    assert shells_of(rows, 64, 5).tolist() == [0, 0, 1, 2, 1, 4, 4]
+    assert shell_radius(np.array([0.0, 0, 50, 900, 50]), 1.0, 8.0) == pytest.approx(4)
+    assert shell_radius(np.array([3.0, -3, 2, 1, -1]), 2.0, 8.0) == 8.0  # nothing is known
+
+
+def test_a_server_that_asks_about_another_ball_is_refused():
+    def wider(e):
+        return (replace(e, body=replace(e.body, ball=np.full(3, 99.0))) if e.kind == "Narrow" else e,)
+
+    with pytest.raises(FaultyServer, match="another ball"):
+        secfc.fit(way(start=Votes(boxes=1)), federation(), faults=wider)
+
+
 class Quieter(ServerNoise):
     """Half the declared noise."""
 
@@ -155,9 +213,12 @@ class Quieter(ServerNoise):
 def test_an_audit_of_a_run_spends_at_most_the_claim_and_refutes_half_the_noise():
     data = federation()
     less = without_row(data, data.names[0], 0)
+    start = Votes(boxes=2)
     found, half = (
-        audit_run(run(way(noise=n), keep_bodies=True), data, less) for n in (ServerNoise(), Quieter())
+        audit_run(run(way(noise=n, start=start), keep_bodies=True), data, less)
+        for n in (ServerNoise(), Quieter())
     )
+    assert {c.what for c in found.contributions} >= {"sum and number of all rows"}
     assert not found.is_refuted, found.faults
     assert 0.2 < found.share <= 1
     assert half.is_refuted

@@ -428,6 +428,9 @@ MESSAGES = {
     summing.Project: projects(),
     summing.GroupAbout: groups_about(),
     summing.Choose: choices(),
+    summing.Narrow: st.builds(
+        summing.Narrow, npst.arrays(np.float64, 3, elements=st.floats(1e-9, 1e9)), st.integers(0, 2)
+    ),
     overlap.LocalCentroids: local_centroids(),
     overlap.LocalGroups: local_groups(),
     federated.SharedTotals: st.builds(federated.SharedTotals, summed(), exactly(32)),
@@ -718,6 +721,7 @@ def examples():
         summing.Project(np.ones((2, 1)), np.zeros((1, 1)), (3,)),
         summing.GroupAbout(np.ones((1, 1)), np.zeros((1, 2)), 5, (), True),
         summing.Choose(np.ones((2, 1, 2)), 9, ()),
+        summing.Narrow(np.array([0.5, -2.0, 3.5]), 1),
         overlap.LocalCentroids(np.array([[0.5, -2.0]]), np.array([7])),
         overlap.LocalGroups(3, np.array([2, -1], np.int32)),
         federated.SharedTotals(np.arange(3, dtype=np.uint32).reshape(1, 3), bytes(range(32))),
