@@ -46,8 +46,8 @@ ROOMS = {
     "secfc.privacy secfc.algorithm secfc.secure_sum",
     "secfc.kfed": "secfc.errors field.secrets secfc.roles secfc.data secfc.algorithm secfc.run_summary "
     "secfc.kmeans secfc.attacks",
-    "secfc.feddp": "secfc.errors secfc.remedies field.secrets field.ring secfc.roles secfc.data "
-    "secfc.privacy secfc.algorithm secfc.run_summary secfc.kmeans secfc.secure_sum secfc.attacks",
+    "secfc.feddp": "secfc.errors secfc.remedies field.kernels field.secrets field.ring secfc.roles "
+    "secfc.data secfc.privacy secfc.algorithm secfc.run_summary secfc.kmeans secfc.secure_sum secfc.attacks",
     "secfc.federated.columns": "secfc.errors secfc.data secfc.algorithm",
     "secfc.federated.model": "secfc.errors field.kernels field.secrets field.ring secfc.roles secfc.data "
     "secfc.algorithm",

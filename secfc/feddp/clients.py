@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from field.cached import cached_property
 from field.secrets.coins import Coins
 from secfc.data.party import Party
 from secfc.errors import FaultyServer, InputError
@@ -42,7 +43,9 @@ from secfc.feddp.statistics import (
     shorten_one,
     shorten_whole,
     sums_of,
+    whole_centers,
 )
+from secfc.kmeans.loop import FEW_VALUES
 from secfc.roles.agreement import agree_with_workers
 from secfc.roles.exchange import ITERATE, SERVER, STRIDE, Exchange, Role, expect_one
 from secfc.roles.messages import compact_labels
@@ -85,6 +88,28 @@ class ClientStatistics:
             return [np.append(sums_of(self.clipped, none, 1), len(none) * plan.count_unit(plan.reach))]
         return [histogram(shells_of(self.clipped, plan.reach, SHELLS_ABOUT), SHELLS_ABOUT)]
 
+    @cached_property
+    def tiles(self) -> Array:
+        """The clipped rows as `field.kernels.labeling` has them."""
+        from field.kernels.labeling import tile_rows
+
+        return tile_rows(self.clipped, MAX_REACH)
+
+    def label_rows(self, projection: Array | None, centers: Array) -> Array:
+        """The nearest center of every row: (m,), those of `labels_of`."""
+        scale = self.plan.scale
+        if projection is not None or self.clipped.size < FEW_VALUES:
+            return labels_of(self.clipped, projection, centers, scale)
+        from field.kernels.labeling import CenterFilter, label_tiles
+
+        whole, one = whole_centers(centers, scale).astype(np.int64), np.ones((len(centers), 1), np.int64)
+        labels = np.full(len(self.clipped), -1, np.int32)
+        near = CenterFilter.of(
+            whole, one, np.arange(len(whole)), lambda r: labels_of(r, None, centers, scale)
+        )
+        label_tiles(self.tiles, near, labels)
+        return labels
+
     def outer(self) -> list[Array]:
         """Step 1, Algorithm 1 line 4."""
         plan = self.plan
@@ -114,7 +139,7 @@ class ClientStatistics:
         """
         plan, k = self.plan, len(centers)
         with one_thread():
-            labels = labels_of(self.clipped, projection, centers, plan.scale)
+            labels = self.label_rows(projection, centers)
             away = self.rows - origins[labels]
             away *= plan.scale
             rows, long = shorten_whole(away, reach)

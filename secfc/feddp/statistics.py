@@ -149,6 +149,12 @@ def means_of(rows: Array, labels: Array, k: int) -> tuple[Array, Array]:
     return np.rint(means).astype(np.int64), counts > 0
 
 
+def whole_centers(centers: Array, scale: float) -> Array:
+    """Centers (k, p) in data units, rounded to steps of 1/scale, as floats."""
+    # Products with rows are below 2**12 sqrt(p) 2**31: exact.  Centers farther out than this are noise.
+    return np.clip(np.rint(centers * scale), -(2.0**30), 2.0**30)
+
+
 def labels_of(rows: Array, projection: Array | None, centers: Array, scale: float) -> Array:
     """The nearest center of every integer row (m, d), the lowest index in a tie: (m,) int64.
 
@@ -161,8 +167,7 @@ def labels_of(rows: Array, projection: Array | None, centers: Array, scale: floa
     if projection is not None:
         # Products of a row and a column below 2**12 (2**24 + sqrt(d)): exact, and so is the division.
         points = np.rint(points @ np.rint(projection * _FINE) / _FINE)
-    # Below 2**12 sqrt(p) 2**31: exact.  Centers farther out than this are noise.
-    whole = np.clip(np.rint(centers * scale), -(2.0**30), 2.0**30)
+    whole = whole_centers(centers, scale)
     scores = points @ (-2.0 * whole.T)
     scores += np.einsum("ij,ij->i", whole, whole)
     return np.asarray(scores.argmin(axis=1))
@@ -178,8 +183,8 @@ def advantage_sums(rows: Array, starts: Array, scale: float, cap: int) -> Array:
     points = np.asarray(rows, np.float64)
     least = []
     for centers in starts:
-        # Within 2**30, as in `labels_of`: products are exact, and squares are added up by center.
-        whole = np.clip(np.rint(centers * scale), -(2.0**30), 2.0**30)
+        # As in `labels_of`: products are exact, and squares are added up by center.
+        whole = whole_centers(centers, scale)
         scores = points @ (-2.0 * whole.T)
         scores += np.einsum("ij,ij->i", whole, whole)
         least.append(scores.min(axis=1))

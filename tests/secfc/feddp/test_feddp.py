@@ -31,6 +31,7 @@ from secfc.feddp import (
     SharedNoise,
     SpherePacking,
     Votes,
+    clients,
 )
 from secfc.feddp.aggregator import GroupAnswer
 from secfc.feddp.clients import ClientStatistics
@@ -312,6 +313,20 @@ def test_every_step_clips_also_those_of_the_baselines(data):
             )
             assert np.linalg.norm(two[0] - one[0]) <= plan.reach
             assert np.abs(two[1] - one[1]).sum() == secfc.feddp.statistics.UNIT
+
+
+def test_many_rows_are_labeled_as_few_are(data, monkeypatch):
+    # By tiles, and by doubles: far centers, equal ones, and rows as near to one as to another.
+    plan = algorithm(start=ServerLloyds(), variant=PAPER).plan(PublicFacts.of(data))
+    mine = ClientStatistics(plan, data.parties[0].read())
+    about = mine.clipped[:4] / plan.scale
+    centers = np.concatenate([about, about[:2], (about[:2] + about[2:]) / 2, about[:1] + 1e9, -about])
+    few = mine.label_rows(None, centers)
+    monkeypatch.setattr(clients, "FEW_VALUES", 0)
+    assert "tiles" not in vars(mine)
+    assert (mine.label_rows(None, centers) == few).all()
+    assert "tiles" in vars(mine)
+    assert len(set(few.tolist())) > 2
 
 
 def test_bounds_come_from_public_points_or_the_caller(data):
