@@ -125,9 +125,10 @@ class CheckWeights:
         total = sum_last(basis, basis.multiply(self.zero, first.reshape(lanes, repeats, zeros)))
         total = basis.add(total, sum_last(basis, basis.multiply(self.others, rest[:, None])))
         for g, points in enumerate(self.groups):
-            part = np.ascontiguousarray(values[:, :, points])
+            part = np.take(values, points, axis=2)
             each = basis.matmul(np.ascontiguousarray(self.factors[:, :, g]), part)
-            total = basis.add(total, sum_last(basis, basis.multiply(self.points[:, :, points], each)))
+            weights = np.take(self.points, points, axis=2)
+            total = basis.add(total, sum_last(basis, basis.multiply(weights, each)))
             if self.constants[:, :, g].any():
                 whole = sum_last(basis, part)
                 total = basis.add(
@@ -233,15 +234,17 @@ def open_words(code: LagrangeCode, basis: Basis, words: Mapping[int, Array]) -> 
 
 def extend_words(
     code: LagrangeCode, basis: Basis, words: Mapping[int, Array], others: tuple[int, ...]
-) -> dict[int, Array]:
-    """What other clients' words are where these (lanes, *s), threshold(1) of them, lie on a polynomial."""
-    who = tuple(sorted(words))
-    if not others:  # where nobody is to collude and nothing is divided
-        return {}
-    matrix = transfer_matrix(basis, tuple(code.alphas[j] for j in who), tuple(code.alphas[j] for j in others))
-    flat = np.stack([words[j].reshape(basis.lanes, -1) for j in who], axis=1)
-    found = basis.matmul(matrix, flat)
-    return {j: found[:, q].reshape(words[who[0]].shape) for q, j in enumerate(others)}
+) -> tuple[dict[int, Array], Array]:
+    """What other clients' words are where these (lanes, *s), threshold(1) of them, lie on a polynomial.
+
+    And its values (lanes, ell, *s) at the segments.
+    """
+    who, shape = tuple(sorted(words)), next(iter(words.values())).shape
+    points = (*(code.alphas[j] for j in others), *code.betas[: code.ell])
+    matrix = transfer_matrix(basis, tuple(code.alphas[j] for j in who), points)
+    found = basis.matmul(matrix, np.stack([words[j].reshape(basis.lanes, -1) for j in who], axis=1))
+    values = np.ascontiguousarray(found[:, len(others) :]).reshape(basis.lanes, code.ell, *shape[1:])
+    return {j: found[:, q].reshape(shape) for q, j in enumerate(others)}, values
 
 
 def segment_weights(code: LagrangeCode, basis: Basis, responders: tuple[int, ...], me: int) -> Array:

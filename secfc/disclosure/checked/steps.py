@@ -132,13 +132,13 @@ class CheckedReplies:
         """The responders that tell their words for A: as many as fix a polynomial."""
         return self.responders[: self.plan.code.threshold(1)]
 
-    def complete_words(self, words: Mapping[PartyId, Array]) -> dict[PartyId, Array]:
-        """The words of all responders, of those that tell them."""
+    def complete_words(self, words: Mapping[PartyId, Array]) -> tuple[dict[PartyId, Array], Array]:
+        """The words of all responders, of those that tell them; and what they are shares of, by segment."""
         clients = self.plan.clients
         told = {clients.index(c): word for c, word in words.items()}
         silent = tuple(clients.index(c) for c in self.responders if c not in words)
-        found = extend_words(self.plan.code, self.basis, told, silent)
-        return {**words, **{clients[j]: word for j, word in found.items()}}
+        found, opened = extend_words(self.plan.code, self.basis, told, silent)
+        return {**words, **{clients[j]: word for j, word in found.items()}}, opened
 
     @property
     def row_shape(self) -> tuple[int, int, int]:
@@ -441,12 +441,12 @@ class CheckingClient:
             width = asked.row_shape[2] if c in asked.telling else 0
             check_residues(asked.basis, c, inbox[c].values, (*asked.row_shape[:2], width))
         heard = {self.name: mine, **{c: message.values for c, message in inbox.items()}}
-        words = asked.complete_words({c: heard[c] for c in asked.telling})
+        words, opened = asked.complete_words({c: heard[c] for c in asked.telling})
         same = (words[self.name] == mine).all()
         vouched = (inbox[c].vouched == self._vouch(c, words[c]) for c in others if c not in asked.telling)
         if not same or not all(vouched):
             raise asked.suspected("what responders said of sums of the rows lies on no polynomial")
-        return asked.reconstruct(words, "sums of the rows")
+        return opened
 
     def _vouch(self, peer: PartyId, word: Array) -> bytes:
         """A tag of my word for a peer, or of its word by the peer, under a key of the two."""
