@@ -6,7 +6,7 @@ runs on clients' data have no part in it, and must have none: a split that is ch
 
 What it cannot know: clients that differ from the server's points, or from one another.  Where the server
 holds none, clients are drawn from made-up clusters within the public radius: that says what noise costs where
-rows are easy to cluster, and so at least.
+rows are easy to cluster; others may lose more.
 """
 
 from __future__ import annotations

@@ -104,7 +104,7 @@ def noise_cost(foreseen: Any) -> str:
     asked, best = foreseen.asked, foreseen.best
     many = pluralize(len(asked.excess), "simulation")
     if not foreseen.held_out:
-        many += " of made-up clusters, far apart to touching: others cost more"
+        many += " of made-up clusters, far apart to touching: others may cost more"
     without = f"a single center {excess_in_words(median(foreseen.one))}"
     if foreseen.alone:
         without = f"k-means of the server's points alone {excess_in_words(median(foreseen.alone))}, {without}"
@@ -173,7 +173,7 @@ def simulated_costs(foreseen: Any) -> tuple[Section, ...]:
          "take this" if one is foreseen.best else "")
         for one in foreseen.tried
     ]  # fmt: skip
-    made = "clients' rows lay in made-up clusters within the radius; others cost more."
+    made = "clients' rows lay in made-up clusters within the radius; others may cost more."
     if foreseen.held_out:
         made = (
             "half of the server's points stood for the server, clients were drawn from the other "
