@@ -88,6 +88,12 @@ def test_pictures_are_drawn_from_what_they_show():
 def test_every_page_is_in_the_navigation():
     """A page that is new has its line in mkdocs.yml."""
     assert sorted(PAGES) == sorted(re.findall(r"[\w/.]+\.md$", SITE, re.MULTILINE))
+    # Each with a title of its own in the menu: the theme's section indexes stand behind a section's name.
+    menu = SITE.partition("\nnav:")[2]
+    assert "navigation.indexes" not in SITE
+    assert not re.findall(r"^ *- [\w/.]+\.md$", menu, re.MULTILINE)
+    titles = re.findall(r"^ *- \"?(.+?)\"?: [\w/.]+\.md$", menu, re.MULTILINE)
+    assert len(titles) == len(set(titles)) == len(PAGES)
 
 
 def test_every_public_name_is_in_the_reference():

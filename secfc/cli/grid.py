@@ -319,8 +319,8 @@ class TableOptions(RowsOptions):
     kind: str = option("markdown", ["markdown", "latex", "csv"], "--format", help="Of the table.")
 
 
-@command(TableOptions)
-def table(given: TableOptions) -> None:
+@command(TableOptions, "table")
+def print_table(given: TableOptions) -> None:
     """Print medians of one column of a grid's rows by one parameter, or by two, with quartiles over seeds.
 
     \b

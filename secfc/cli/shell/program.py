@@ -3,16 +3,26 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 import click
 
 import secfc
 from secfc.cli.shell.errors import Commands
+from secfc.cli.shell.options import argument, command
+from secfc.cli.shell.outputs import check_output, csv_of, write_all
+from secfc.cli.shell.settings import Overwriting
 
 # Where each command is, and its line in the help.
 COMMANDS = {
     "run": ("secfc.cli.clustering.run:run", "Cluster files, or a demonstration data set."),
     "check": ("secfc.cli.check:check_inputs", "Say all that is wrong with files, and what they hold."),
+    "example": (
+        "secfc.cli.shell.program:write_example",
+        "Write files of three made-up hospitals, to try commands on.",
+    ),
     "plan": ("secfc.cli.plan:plan", "Say what a run will cost and show, before it is agreed on."),
     "predict": ("secfc.cli.predict:predict", "Label new points by the model of a run."),
     "describe": (
@@ -21,7 +31,7 @@ COMMANDS = {
     ),
     "grid": ("secfc.cli.grid:grid", "Run every combination of parameters, a tidy row each."),
     "plot": ("secfc.cli.grid:plot", "Draw rows of a grid."),
-    "table": ("secfc.cli.grid:table", "Print rows of a grid as a table, also as LaTeX."),
+    "table": ("secfc.cli.grid:print_table", "Print rows of a grid as a table, also as LaTeX."),
     "psu": (
         "secfc.cli.union:union",
         "Number the union of several clients' IDs; nobody learns who holds which.",
@@ -70,6 +80,47 @@ def main(context: click.Context) -> None:
             reconfigure(errors="backslashreplace")
     if context.invoked_subcommand is None:
         click.echo(context.get_help())
+
+
+@dataclass(frozen=True)
+class ExampleOptions(Overwriting):
+    """What `secfc example` takes."""
+
+    folder: Path = argument("[DIR]")
+
+
+@command(ExampleOptions, "example")
+def write_example(given: ExampleOptions) -> None:
+    """Write a.csv, b.csv and c.csv of three made-up hospitals into DIR, here if none is named, and rows of
+    the next month into DIR/next.
+
+    \b
+    Examples:
+      secfc example hospitals
+      secfc run hospitals/*.csv -k 3 --id-column patient --standardize
+    """
+    folder = given.folder or Path()
+    files = {folder / name: lines for name, lines in hospital_files().items()}
+    for path in files:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        check_output(path, "DIR", (), force=given.force)
+    write_all({path: csv_of(lines) for path, lines in files.items()}, overwrite=given.force)
+    click.echo(f"Written to {folder}: {', '.join(str(path.relative_to(folder)) for path in files)}")
+
+
+def hospital_files() -> dict[str, list[tuple[Any, ...]]]:
+    """Lines of each file: IDs, ages and weights of patients of three kinds."""
+    import numpy as np
+
+    rng, found = np.random.default_rng(0), dict[str, list[tuple[Any, ...]]]()
+    for name, count in (("a", 40), ("b", 30), ("c", 35), ("next/a", 6), ("next/b", 4)):
+        kind = rng.integers(0, 3, count)
+        age = rng.normal(30 + 20 * kind, 4).round()
+        weight = rng.normal(70 + 15 * (kind == 1), 4).round(1)
+        rows = zip(age.tolist(), weight.tolist(), strict=True)
+        lines = [(f"{name.replace('/', '-')}-{i}", *row) for i, row in enumerate(rows)]
+        found[f"{name}.csv"] = [("patient", "age", "weight"), *lines]
+    return found
 
 
 @click.command()

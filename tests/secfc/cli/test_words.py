@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import html
 import pydoc
+import re
 import warnings
+from pathlib import Path
 from xml.etree import ElementTree
 
 import numpy as np
@@ -15,6 +17,7 @@ from secfc.algorithm import PublicFacts
 from secfc.coded_kmeans import parameters
 from secfc.coded_kmeans.parameters import choose_code
 from secfc.data.inputs import build_algorithm
+from tests.small import invoke
 
 
 @pytest.mark.parametrize("way", [secfc.SecFC, secfc.Lloyd])
@@ -151,3 +154,19 @@ def test_a_notebook_shows_a_result_and_no_label():
     assert {element.tag for element in parser.iter()} == {
         "div", "strong", "br", "table", "tr", "th", "td", "ul", "li"
     }  # fmt: skip
+
+
+def test_examples_are_files_that_the_tutorials_cluster(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    told = invoke("example", "hospitals")
+    assert told.exit_code == 0
+    assert "next/b.csv" in told.output
+    assert "overwrite with --force" in invoke("example", "hospitals").output
+    assert invoke("example", "hospitals", "--force").exit_code == 0
+    files = [f"hospitals/{name}.csv" for name in "abc"]
+    done = invoke(
+        "run", *files, "-k", 3, "--id-column", "patient", "--standardize", "--no-verify", "--no-attack"
+    )
+    page = Path(__file__).parents[3] / "docs/tutorials/01_own_files.md"
+    (digest,) = re.findall(r"Same labels ([0-9a-f]{16})", page.read_text())
+    assert digest in done.output
