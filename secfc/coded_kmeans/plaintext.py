@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -101,8 +102,12 @@ class PlainModel:
         sums, sizes = self.sums, self.sizes
         if self.fraction is not None:
             sums, sizes = round_centers(sums, sizes, self.fraction), rounded_weights(sizes, self.fraction)
-        points = (self.quantizer(p.read(), owner=f"client {p.name!r}") for p in federation.parties)
-        return [PlainSource(own).label_points(sums, sizes) for own in points]
+
+        def label(owner: str, first: int, block: Array) -> Array:
+            points = self.quantizer(block, owner=owner, first_row=first)
+            return PlainSource(points).label_points(sums, sizes)
+
+        return [p.label_blocks(partial(label, f"client {p.name!r}")) for p in federation.parties]
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from os import PathLike
 from typing import Any
@@ -96,6 +96,13 @@ class Party:
     def blocks(self) -> Iterator[tuple[int, Array]]:
         """Pairs (first row, (b, d) block) covering all points in order; see `row_blocks`."""
         return row_blocks(self.points, f"client {self.name!r}")
+
+    def label_blocks(self, label: Callable[[int, Array], Array]) -> Array:
+        """Labels (m_j,) int32, block by block: of the number of its first row, and its points (b, d)."""
+        labels = np.empty(self.points.shape[0], np.int32)
+        for first, block in self.blocks():
+            labels[first : first + len(block)] = label(first, block)
+        return labels
 
     def read(self) -> Array:
         """All points in memory: (m_j, d), read-only, checked finite; no copy if already there."""

@@ -37,8 +37,9 @@ class ExactLabeler:
     quantizer: Quantizer
     known: KnownCenters
 
-    def label(self, points: Array, features: Array, owner: str) -> Array:
-        return nearest_offered(self.quantizer(points, owner=owner), self.known.on(features))
+    def label(self, points: Array, features: Array, owner: str, first_row: int) -> Array:
+        whole = self.quantizer(points, owner=owner, first_row=first_row)
+        return nearest_offered(whole, self.known.on(features))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -47,7 +48,7 @@ class FloatLabeler:
 
     centers: Array
 
-    def label(self, points: Array, features: Array, owner: str) -> Array:
+    def label(self, points: Array, features: Array, owner: str, first_row: int) -> Array:
         return nearest_known(points, self.centers[:, features])
 
 
@@ -120,7 +121,8 @@ class OverlapModel:
         if not common:
             return np.full(party.points.shape[0], -1, np.int32)
         here, there = (np.array(side) for side in zip(*common, strict=True))
-        return known.label(party.read()[:, there], here, f"client {party.name!r}")
+        owner = f"client {party.name!r}"
+        return party.label_blocks(lambda first, block: known.label(block[:, there], here, owner, first))
 
 
 # --------------------------------------------------------------------------------------------------

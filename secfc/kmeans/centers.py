@@ -30,7 +30,10 @@ class CentersModel:
         self, federation: Federation, *, coins: Callable[[PartyId], Coins], drive: Driver
     ) -> list[Array]:
         """Nearest centers: one (m_j,) int32 array a client.  Nobody says anything."""
-        return [nearest_center(party.read(), self.centers) for party in federation.parties]
+        return [
+            party.label_blocks(lambda _, block: nearest_center(block, self.centers))
+            for party in federation.parties
+        ]
 
 
 def nearest_center(points: Array, centers: Array) -> Array:

@@ -307,6 +307,7 @@ def test_rows_that_are_not_in_memory_have_the_labels_of_those_that_are(monkeypat
     tables = [pa.table({name: part[:, f] for f, name in enumerate("abc")}) for part in parts]
     way = FederatedLloyd(4, floor=floor, coarse="allow")
     expected = secfc.fit(way, secfc.Federation.from_arrays(parts), seed=3)
+    plain = secfc.fit(secfc.Lloyd(4), secfc.Federation.from_arrays(parts), seed=3)
     # Rounded rows in a scratch file, read in batches of a few tiles; a stream is never read as a whole.
     monkeypatch.setattr(model, "FEW_VALUES", 1)
     monkeypatch.setattr(row_tiles, "BATCH", 256)
@@ -314,6 +315,10 @@ def test_rows_that_are_not_in_memory_have_the_labels_of_those_that_are(monkeypat
     monkeypatch.setattr(inputs, "BLOCK_BYTES", 8 * 3 * 100)
     monkeypatch.setattr(secfc.Party, "read", None)
     streams = [secfc.ArrowRows(lambda table=table: table) for table in tables]
-    result = secfc.fit(way, secfc.Federation.from_arrays(streams), seed=3)
+    data = secfc.Federation.from_arrays(streams)
+    result = secfc.fit(way, data, seed=3)
     assert_same(result, expected)
     assert result.cost == expected.cost
+    assert (np.concatenate(plain.predict(data)) == plain.flat).all()
+    if floor == 1:  # else rows stay behind that are nearer to another center
+        assert (np.concatenate(result.predict(data)) == result.flat).all()
