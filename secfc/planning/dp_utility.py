@@ -26,7 +26,7 @@ from secfc.data.federation import Federation
 from secfc.errors import Caution, InputError
 from secfc.feddp.algorithm import FedDPKMeans
 from secfc.feddp.plan import OUR_WEIGHTS, OURS
-from secfc.feddp.starts import FedDPInit, sample_ball
+from secfc.feddp.starts import FedDPInit, ServerLloyds, sample_ball
 from secfc.kmeans.centers import nearest_center
 from secfc.logs import silence_logs
 from secfc.pipeline import fit
@@ -41,18 +41,24 @@ TILTS = (0.6, 1.0, 1.5)
 
 @dataclass(frozen=True)
 class Split:
-    """A way to spend a budget.  steps: of FedDP-Lloyds; shares: as `FedDPKMeans` has them; None: as usual."""
+    """A way to spend a budget.  steps: of FedDP-Lloyds; shares: as `FedDPKMeans` has them; None: as usual.
+    alone: steps begin at k-means of the server's points, so nothing is spent to find clusters.
+    """
 
     steps: int | None = None
     shares: tuple[float, ...] | None = None
+    alone: bool = False
 
     def of(self, algorithm: FedDPKMeans) -> FedDPKMeans:
         """The algorithm with this split."""
-        return replace(algorithm, steps=self.steps, shares=self.shares)
+        start = ServerLloyds() if self.alone else algorithm.start
+        return replace(algorithm, steps=self.steps, shares=self.shares, start=start)
 
     def __str__(self) -> str:
         if self == USUAL:
             return "as usual"
+        if self.alone:
+            return f"start=ServerLloyds(), steps={self.steps}"
         steps = "steps as usual" if self.steps is None else f"steps={self.steps}"
         return steps if self.shares is None else f"{steps}, shares={self.shares}"
 
@@ -110,7 +116,10 @@ class UtilityForecast:
         """For programs: plain values."""
         return {
             "tried": [
-                {"steps": one.split.steps, "shares": one.split.shares, "excess": list(one.excess)}
+                {
+                    "steps": one.split.steps, "shares": one.split.shares, "server_start": one.split.alone,
+                    "excess": list(one.excess),
+                }
                 for one in self.tried
             ],
             "best": self.tried.index(self.best), "server_alone": list(self.alone),
@@ -128,8 +137,8 @@ def candidate_splits(algorithm: Any) -> tuple[Split, ...]:
         return tuple(Split(steps) for steps in (1, 2, 3))
     outer, weights, sums = OUR_WEIGHTS[algorithm.neighbors.unit]
     tilted = [Split(0, (round(tilt * outer, 3), round(tilt * weights, 3), sums)) for tilt in TILTS]
-    # As usual is with one step: so these are without, with more, and with one after a start that costs more.
-    return (*tilted, Split(1, (outer, weights, sums)), Split(2), Split(3))
+    # As usual is with three steps: so these are without, with one, and from the server's points.
+    return (*tilted, Split(1), Split(1, (outer, weights, sums)), Split(1, alone=True), Split(3, alone=True))
 
 
 def forecast_utility(
@@ -164,9 +173,8 @@ def forecast_utility(
     rng = np.random.default_rng(seed)
     algorithm = replace(algorithm, labels=None)  # they are made of the centers
     ways = [algorithm, *(split.of(algorithm) for split in others)]
-    excess: list[list[float]] = [[] for _ in ways]
-    alone, one = list[float](), list[float]()
-    for _ in range(trials):
+    excess: list[list[float]] = [[] for _ in (*ways, "alone", "one")]
+    for trial in range(trials):
         server, drawn = _drawn_clients(algorithm, public, points, k, rng)
         rows = np.concatenate(drawn)
         best = _cost(rows, _means(rows, k, rng))
@@ -174,21 +182,34 @@ def forecast_utility(
             raise InputError(
                 f"the {len(rows)} rows have no more than k={k} places: there is nothing to lose to noise"
             )
-        federation = Federation.from_arrays(drawn, names=public.clients, server_points=server)
-        for way, found in zip(ways, excess, strict=True):
-            with warnings.catch_warnings(), silence_logs():
-                warnings.simplefilter("ignore", Caution)
-                result = fit(way, federation, seed=int(rng.integers(2**31)))
-            found.append(_cost(rows, np.asarray(result.centers)) / best - 1)
-            done(sum(map(len, excess)), trials * len(ways))
-        if server is not None:
-            alone.append(_cost(rows, _means(server, k, rng)) / best - 1)
+        costs = []
+        for way in ways:
+            costs.append(_run_cost(way, public, server, drawn, int(rng.integers(2**31))))
+            done(trial * len(ways) + len(costs), trials * len(ways))
         middle = rows if server is None else server
-        one.append(_cost(rows, middle.mean(axis=0)[None]) / best - 1)
+        costs.append(math.inf if server is None else _cost(rows, _means(server, k, rng)))
+        costs.append(_cost(rows, middle.mean(axis=0)[None]))
+        # Restarts of k-means may miss what a candidate found: nothing costs less than nothing.
+        least = min(best, *costs)
+        for found, cost in zip(excess, costs, strict=True):
+            found.append(cost / least - 1)
+    *excess, alone, one = excess
+    alone = [] if points is None else alone
     asked = Split(algorithm.steps, algorithm.shares)
     tried = tuple(SplitTrial(s, tuple(e)) for s, e in zip((asked, *others), excess, strict=True))
     held_out = 0 if points is None else len(points) - len(points) // 2
     return UtilityForecast(tried, tuple(alone), tuple(one), held_out)
+
+
+def _run_cost(
+    way: FedDPKMeans, public: PublicFacts, server: Array | None, drawn: list[Array], seed: int
+) -> float:
+    """What the centers of one run on simulated clients cost them."""
+    federation = Federation.from_arrays(drawn, names=public.clients, server_points=server)
+    with warnings.catch_warnings(), silence_logs():
+        warnings.simplefilter("ignore", Caution)
+        result = fit(way, federation, seed=seed)
+    return _cost(np.concatenate(drawn), np.asarray(result.centers))
 
 
 def _drawn_clients(

@@ -5,6 +5,8 @@ both relations: points along axes and diagonals and far out, clients full of one
 integers, so these are inequalities without tolerance; those of the sensitivities' own floats apart.
 """
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -106,6 +108,18 @@ def test_no_release_moves_farther_than_its_noise_is_made_for(variant, unit, step
     # Control: noise for a unit more or less does not cover one with other values.
     parts, most = farthest(planned(variant, Neighbors("add/remove", unit)), step, "replace")
     assert all(moved > 1.2 * part.sensitivity for part, moved in zip(parts, most, strict=True))
+
+
+@pytest.mark.parametrize("relation", ["add/remove", "replace"])
+def test_the_outer_product_moves_by_a_radius_of_its_own(relation):
+    plan = planned(replace(OURS, quantile=0.1), Neighbors(relation))
+    assert plan.outer_reach < 0.9 * plan.reach
+    (part,), (moved,) = farthest(plan, "outer product", relation)
+    assert 0.6 * part.sensitivity < moved <= part.sensitivity * (1 + 1e-12)
+    # Control: rows that are as long as others may be would move it farther.
+    wide = replace(plan, outer_reach=plan.reach)
+    _, (farther,) = farthest(wide, "outer product", relation)
+    assert farther > part.sensitivity
 
 
 def test_what_a_data_point_adds_does_not_depend_on_the_rows_beside_it():

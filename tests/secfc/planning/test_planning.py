@@ -18,8 +18,16 @@ from secfc.algorithm import PublicFacts
 from secfc.cli.shell.program import main
 from secfc.coded.parameters import Network
 from secfc.deploy.runfile import RunFile
-from secfc.planning import dry_run
-from secfc.planning.dp_utility import USUAL, Split, SplitTrial, UtilityForecast, candidate_splits
+from secfc.feddp import ServerLloyds
+from secfc.planning import dp_utility, dry_run
+from secfc.planning.dp_utility import (
+    USUAL,
+    Split,
+    SplitTrial,
+    UtilityForecast,
+    candidate_splits,
+    forecast_utility,
+)
 from secfc.planning.dry_run import CostRecorder, total_cost
 from secfc.planning.feasibility import Impossible, PlanRequest, has_plan
 from secfc.planning.text import noise_cost
@@ -226,7 +234,22 @@ def test_another_split_is_taken_only_where_it_is_better_again_and_again():
     assert not UtilityForecast((usual,), (0.5,), (9.0,), 30).is_worthwhile
     assert "does not pay" in noise_cost(UtilityForecast((usual,), (0.5,), (9.0,), 30))
     ways = candidate_splits(secfc.FedDPKMeans(3, 1.0, 1e-6))
-    assert len(ways) == len(set(ways)) == 6
+    assert len(ways) == len(set(ways)) == 7
+    assert str(ways[-1]) == "start=ServerLloyds(), steps=3"
+    assert isinstance(ways[-1].of(secfc.FedDPKMeans(3, 1.0, 1e-6)).start, ServerLloyds)
+
+
+def test_nothing_is_foreseen_to_cost_less_than_the_best_that_was_found(monkeypatch):
+    # k-means that missed the clusters was the reference: what a run found then cost less than nothing.
+    monkeypatch.setattr(dp_utility, "_means", lambda points, k, rng: points[:1])
+    way, public = (
+        secfc.FedDPKMeans(3, 20.0, 1e-6),
+        PublicFacts(("a", "b", "c"), (300,) * 3, 2, 8.0, server_points=server_points(60)),
+    )
+    found = forecast_utility(way, public, trials=2, others=(Split(1, alone=True),))
+    every = np.array([one.excess for one in found.tried])
+    np.testing.assert_allclose(every.min(axis=0), 0, atol=1e-12)
+    assert min(*found.alone, *found.one) > 1
 
 
 def test_few_points_other_algorithms_and_counts_of_points_are_no_ground_to_foresee_on():
