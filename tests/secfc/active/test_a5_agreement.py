@@ -43,6 +43,7 @@ from secfc.roles.exchange import SERVER
 from secfc.roles.messages import Hello
 from secfc.transport import wire
 from secfc.transport.simulate import simulate
+from tests.secfc.active.adaptive import forget_ranges
 
 SESSION = bytes(range(32))
 NOISY = {"budget": Budget(8.0, 1e-6), "radius": Bound.given(20.0)}
@@ -289,6 +290,7 @@ def test_the_exploits_worked_with_the_old_digest(as_it_was, monkeypatch):
     right, _ = mixed(EXACT, EXACT)
     with monkeypatch.context() as unchecked:
         unchecked.setattr("field.code.reply_check.CheckWeights.fits", lambda *_: True)
+        forget_ranges(unchecked)
         wrong, _ = mixed(EXACT, dataclasses.replace(EXACT, disclosure=Distances(colluding=3)))
     assert isinstance(wrong, dict)
     labels = [np.concatenate([r[c].labels for c in FED.names]) for r in (right, wrong)]
