@@ -22,11 +22,11 @@ from secfc.errors import InputError
 Array = NDArray[Any]
 
 HELD_BYTES = 1 << 28  # of tiles in memory; more are in a scratch file
-BATCH = 1 << 17  # rows that are looked at together, a multiple of TILE
+BATCH_BYTES = 1 << 23  # of tiles that are looked at together, one at least
 
 
 class RowTiles:
-    """Integer rows (m, d), in batches of BATCH.
+    """Integer rows (m, d), in batches of about BATCH_BYTES.
 
     blocks: pairs of the first row and integers (b, d), all rows in order, of at most `largest`, below
     `field.kernels.labeling.LARGEST`, in absolute value; gone through once.  held: the bytes in memory.
@@ -45,13 +45,14 @@ class RowTiles:
         self.shape, kind = shape, np.dtype(tile_kind(largest))
         self._tile = (shape[1], TILE)
         self._bytes = shape[1] * TILE * kind.itemsize  # of a tile
-        self._buffer = np.empty((min(BATCH, -(-shape[0] // TILE) * TILE) // TILE, *self._tile), kind)
         count = -(-shape[0] // TILE)
+        self._together = min(count, max(1, BATCH_BYTES // self._bytes))  # tiles of a batch
         self._tiles = np.empty((count, *self._tile), kind) if count * self._bytes <= held else None
         self._file: Any = None
         if self._tiles is None:
             self._file = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115 - as long as these rows
             weakref.finalize(self, self._file.close)
+            self._buffer = np.empty((self._together, *self._tile), kind)
         for first, whole in _whole_tiles(blocks, shape[1]):
             tiles = tile_rows(whole, largest)
             if self._tiles is not None:
@@ -79,8 +80,8 @@ class RowTiles:
 
     def batches(self) -> Iterator[tuple[slice, Array]]:
         """Rows and their tiles, in order; those of a file are overwritten by the next ones."""
-        for first in range(0, self.shape[0], BATCH):
-            rows = slice(first, min(first + BATCH, self.shape[0]))
+        for first in range(0, self.shape[0], self._together * TILE):
+            rows = slice(first, min(first + self._together * TILE, self.shape[0]))
             at, count = first // TILE, -(-(rows.stop - first) // TILE)
             if self._tiles is not None:
                 yield rows, self._tiles[at : at + count]
@@ -128,12 +129,11 @@ class RowTiles:
 
 
 def _whole_tiles(blocks: Iterable[tuple[int, Array]], d: int) -> Iterator[tuple[int, Array]]:
-    """Blocks of whole tiles, of at most BATCH rows, and what is left in the end."""
+    """Blocks of whole tiles, and what is left in the end."""
     kept, first = np.empty((0, d), np.int64), 0
     for _, block in blocks:
         kept = np.concatenate([kept, block]) if len(kept) else block
-        while len(kept) >= TILE:
-            now = min(BATCH, len(kept) // TILE * TILE)
+        if now := len(kept) // TILE * TILE:
             yield first, kept[:now]
             first, kept = first + now, kept[now:]
     if len(kept):

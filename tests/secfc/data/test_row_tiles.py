@@ -25,7 +25,7 @@ def blocks_of(rows, sizes):
 @pytest.mark.parametrize("held", [0, 1 << 20])
 @pytest.mark.parametrize("m", [1, 256, 1500])
 def test_steps_are_those_of_rows_in_memory(monkeypatch, held, m):
-    monkeypatch.setattr(row_tiles, "BATCH", 512)
+    monkeypatch.setattr(row_tiles, "BATCH_BYTES", 512 * 3 * 2)
     rng = np.random.default_rng(m)
     rows = rng.integers(-99, 100, (m, 3))
     tiled = RowTiles(blocks_of(rows, (100, 700, 1)), rows.shape, 99, held=held)

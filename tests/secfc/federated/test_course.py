@@ -310,7 +310,7 @@ def test_rows_that_are_not_in_memory_have_the_labels_of_those_that_are(monkeypat
     plain = secfc.fit(secfc.Lloyd(4), secfc.Federation.from_arrays(parts), seed=3)
     # Rounded rows in a scratch file, read in batches of a few tiles; a stream is never read as a whole.
     monkeypatch.setattr(model, "FEW_VALUES", 1)
-    monkeypatch.setattr(row_tiles, "BATCH", 256)
+    monkeypatch.setattr(row_tiles, "BATCH_BYTES", 1)
     monkeypatch.setattr(row_tiles.RowTiles.__init__, "__kwdefaults__", {"held": 0})
     monkeypatch.setattr(inputs, "BLOCK_BYTES", 8 * 3 * 100)
     monkeypatch.setattr(secfc.Party, "read", None)
