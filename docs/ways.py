@@ -79,39 +79,47 @@ TREE = Fork(
         ),
     ),
     Fork(
-        "May every party see the label of every row?",
-        Fork(
-            "Also those on the way, of every step?",
-            Fork(
-                "Might the server join with a client?",
-                Leaf(
-                    "AssignmentsOnly(dealer=None)",
-                    "no dealer: for t up to 3, at four (t=1) to thirteen times the work",
-                    ARGUMENT,
-                ),
-                Fork(
-                    "Do you expect clients that compute falsely?",
-                    Leaf(
-                        "Distances(dealt=True)",
-                        "finds lies with max_cheaters=A; but the server sees the data's shape",
-                        "../secfc/coded/README.md#liars",
-                    ),
-                    Leaf("AssignmentsOnly()", "the default: labels, and nothing of distances", ARGUMENT),
-                ),
-            ),
-            Leaf("FinalLabelsOnly()", "labels at the start and the end only", ARGUMENT),
+        "May every client see the centers of every step?",
+        Leaf(
+            "FederatedLloyd(k=4)",
+            "traffic does not grow with rows; differences of steps can tell single rows, unless floor=10",
+            "../secfc/federated/README.md",
         ),
         Fork(
-            "May sizes of clusters be seen in every step?",
-            Leaf(
-                "OwnLabels()",
-                "each client learns the labels of its own rows",
-                "../secfc/disclosure/owner_labels/README.md",
+            "May every party see the label of every row?",
+            Fork(
+                "Also those on the way, of every step?",
+                Fork(
+                    "Might the server join with a client?",
+                    Leaf(
+                        "AssignmentsOnly(dealer=None)",
+                        "no dealer: for t up to 3, at four (t=1) to thirteen times the work",
+                        ARGUMENT,
+                    ),
+                    Fork(
+                        "Do you expect clients that compute falsely?",
+                        Leaf(
+                            "Distances(dealt=True)",
+                            "finds lies with max_cheaters=A; but the server sees the data's shape",
+                            "../secfc/coded/README.md#liars",
+                        ),
+                        Leaf("AssignmentsOnly()", "the default: labels, and nothing of distances", ARGUMENT),
+                    ),
+                ),
+                Leaf("FinalLabelsOnly()", "labels at the start and the end only", ARGUMENT),
             ),
-            Leaf(
-                'OwnLabels(sizes="hidden")',
-                "the same, and no sizes after the first",
-                "../secfc/disclosure/owner_labels/README.md",
+            Fork(
+                "May sizes of clusters be seen in every step?",
+                Leaf(
+                    "OwnLabels()",
+                    "each client learns the labels of its own rows",
+                    "../secfc/disclosure/owner_labels/README.md",
+                ),
+                Leaf(
+                    'OwnLabels(sizes="hidden")',
+                    "the same, and no sizes after the first",
+                    "../secfc/disclosure/owner_labels/README.md",
+                ),
             ),
         ),
     ),

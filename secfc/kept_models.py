@@ -29,6 +29,7 @@ def model_file_of(result: Clustering, texts: Sequence[str] = ()) -> ModelFile | 
     """
     from secfc.coded_kmeans.model_share import to_plain_values
     from secfc.coded_kmeans.predict import CodedModel
+    from secfc.federated.model import OverlapModel
     from secfc.kmeans.centers import CentersModel
     from secfc.scaling.algorithm import ScaledModel
 
@@ -43,6 +44,9 @@ def model_file_of(result: Clustering, texts: Sequence[str] = ()) -> ModelFile | 
     if isinstance(model, CodedModel):
         facts["model"], arrays = to_plain_values(model)
         return ModelFile(NOBODY, "", "shares", facts, arrays)
+    if isinstance(model, OverlapModel):
+        shared = model.shared_centers(result.features)
+        model = None if shared is None else CentersModel(shared)
     if isinstance(model, CentersModel):
         return ModelFile(NOBODY, "", "centers", facts, {"centers": model.centers})
     return None

@@ -81,7 +81,7 @@ ROOMS = {
     "secfc.privacy secfc.algorithm secfc.kmeans secfc.feddp secfc.coded secfc.disclosure "
     "secfc.coded_kmeans secfc.pipeline",
     "secfc.kept_models": "secfc.errors secfc.data secfc.algorithm secfc.kmeans secfc.scaling "
-    "secfc.coded_kmeans secfc.pipeline",
+    "secfc.federated.model secfc.coded_kmeans secfc.pipeline",
     "secfc.attack_runs": "secfc.errors field.ring secfc.roles secfc.data secfc.privacy secfc.algorithm "
     "secfc.kmeans secfc.attacks secfc.kfed secfc.feddp secfc.federated secfc.coded_kmeans secfc.pipeline",
     "secfc.estimators": "secfc.errors field.secrets secfc.data secfc.metrics secfc.privacy "

@@ -72,7 +72,9 @@ def true_distances(result, question, data):
 def test_every_end_of_the_decision_tree_is_a_value(leaf):
     names = {name: getattr(secfc, name) for name in secfc._HOME} | {"Budget": Budget}
     value = POLICIES[leaf.code] if "..." in leaf.code else eval(leaf.code, names)
-    if not isinstance(value, secfc.FedDPKMeans):
+    if isinstance(value, secfc.FederatedLloyd):
+        value.plan(PublicFacts.of(federation(), 4.0))
+    elif not isinstance(value, secfc.FedDPKMeans):
         way_of(value).plan(PublicFacts.of(federation(), 4.0))
     assert (ROOT / "docs" / leaf.page.partition("#")[0]).exists()
 

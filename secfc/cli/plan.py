@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import click
 
 from secfc.cli.clustering.preprocessing import check_preprocessing, way_for
-from secfc.cli.methods import methods, options
+from secfc.cli.methods import method_asked, methods, options, refuse_idle_options
 from secfc.cli.methods.secfc import Presets
 from secfc.cli.shell.errors import RefusedInput, bad_input, cautions_noted
 from secfc.cli.shell.method import AskedOptions, Method
@@ -196,11 +196,9 @@ def of_options(context: click.Context, given: PlanOptions, more: dict[str, Any])
     import secfc
     from secfc.planning.planned import public_facts
 
-    method = methods()[given.algorithm]
+    method = method_asked(context)
     lacking = [name for name in options() if name not in (*method.names, *NETWORK, *IDLE)]
-    refuse_options(
-        context, lacking, f"{{option}} has no meaning for --algorithm {method.name}: leave it out."
-    )
+    refuse_idle_options(context, method, lacking)
     n = given.clients or 5
     m, d = given.rows or 1000 * n, given.width or 10
     asked = asked_of(context, method, given)

@@ -342,13 +342,14 @@ class KFedKMeans(Federated):
 
 
 class FederatedKMeans(Federated):
-    """k-means where clients observe different, partly shared features (`secfc.FederatedLloyd`).
+    """k-means over secure sums: clients see all centers, traffic grows with no row (`secfc.FederatedLloyd`).
 
     X: a list or mapping of data frames, whose columns may differ: together they have d, in order of first
     appearance.  Or one table (m, d) in which a column that is NaN in all rows of a client is one that it
     does not observe; any other NaN is refused.  A feature that several clients observe is shared.
 
-    n_clusters, start, max_iter, scale, t, coarse: as in `FederatedLloyd`, with the shell's words for start.
+    n_clusters, start, n_init, max_iter, scale, t, floor, blind, coarse: as in `FederatedLloyd`, with the
+    shell's words for start; n_clusters also "auto" or "2..12".
     bound: a public bound on absolute values, read off the data if None.  n_clients: to whom a single table
     without groups is dealt.  random_state: as in `SecFCKMeans`.
 
@@ -370,10 +371,13 @@ class FederatedKMeans(Federated):
         self,
         n_clusters: int = 8,
         *,
-        start: str | MatchingStart | Splitting = "automatic",
+        start: str | MatchingStart | Splitting | None = None,
+        n_init: int = 1,
         max_iter: int = 300,
         scale: float | None = None,
         t: int | None = None,
+        floor: int = 1,
+        blind: bool = True,
         bound: float | None = None,
         coarse: Coarse = "refuse",
         n_clients: int = 3,
@@ -381,9 +385,12 @@ class FederatedKMeans(Federated):
     ) -> None:
         self.n_clusters = n_clusters
         self.start = start
+        self.n_init = n_init
         self.max_iter = max_iter
         self.scale = scale
         self.t = t
+        self.floor = floor
+        self.blind = blind
         self.bound = bound
         self.coarse = coarse
         self.n_clients = n_clients
@@ -391,8 +398,8 @@ class FederatedKMeans(Federated):
 
     def _algorithm(self, seed: int | None, points: Iterable[Array]) -> Algorithm:
         return FederatedLloyd(
-            self.n_clusters, start=self.start, max_iter=self.max_iter, scale=self.scale,  # type: ignore[arg-type]
-            t=self.t, coarse=self.coarse,
+            self.n_clusters, self.start, self.n_init, self.max_iter, self.scale, t=self.t,  # type: ignore[arg-type]
+            floor=self.floor, blind=self.blind, coarse=self.coarse,
         )  # fmt: skip
 
     def _stacked(self, given: ClientTables, groups: Any, *, reset: bool) -> tuple[Array, list[Array]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, ClassVar, cast
@@ -36,6 +36,11 @@ class ExactLabeler:
 
     quantizer: Quantizer
     known: KnownCenters
+
+    @property
+    def centers(self) -> Array:
+        """Centers (k, d) in data units, NaN where there is none."""
+        return np.asarray(self.known.means / self.quantizer.scale)
 
     def label(self, points: Array, features: Array, owner: str, first_row: int) -> Array:
         whole = self.quantizer(points, owner=owner, first_row=first_row)
@@ -80,6 +85,14 @@ class OverlapModel:
     own: Mapping[PartyId, tuple[Array, Labeler]]
     named: bool
     by_name: ClassVar[bool] = True
+
+    def shared_centers(self, names: Sequence[str] | None) -> Array | None:
+        """Centers (k, d) in data units of columns in this order; None if one client alone knows some."""
+        at, known = self.shared
+        if len(at) < len(self.features):
+            return None
+        order = range(len(at)) if names is None else [self.features.index(name) for name in names]
+        return known.centers[:, list(order)]
 
     def predict(
         self, federation: Federation, *, coins: Callable[[PartyId], Coins], drive: Driver

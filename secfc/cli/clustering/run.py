@@ -13,7 +13,7 @@ import click
 from secfc.cli.clustering.execute import delete_checkpoint, execute, load_federation
 from secfc.cli.clustering.preprocessing import check_preprocessing as check_preparing
 from secfc.cli.clustering.preprocessing import without_gaps
-from secfc.cli.methods import methods, options
+from secfc.cli.methods import method_asked, methods, options, refuse_idle_options
 from secfc.cli.methods.secfc import Presets
 from secfc.cli.shell.errors import RefusedInput
 from secfc.cli.shell.method import AskedOptions, Method, check_schema
@@ -80,7 +80,7 @@ def run(context: click.Context, given: RunOptions) -> None:
     or bad input; 130 interrupted.
     """
     by_name = given.features == "union" and not was_given(context, "algorithm")
-    method = methods()["federated-lloyd" if by_name else given.algorithm]
+    method = methods()["federated-lloyd"] if by_name else method_asked(context)
     settings = replace(given, linkage=load_schema(context, given.schema))
     asked = check_options(context, method, settings)
     if settings.processes:
@@ -181,7 +181,7 @@ def check_options(context: click.Context, method: Method, settings: Settings) ->
     Who sets an option expects an effect, so one without any is refused.
     """
     others = [name for name in options() if name not in method.names]
-    refuse_options(context, others, f"{{option}} has no meaning for --algorithm {method.name}: leave it out.")
+    refuse_idle_options(context, method, others)
     check_k(settings)
     check_choice(settings, method.name, method.chooses)
     if not settings.files:

@@ -15,6 +15,7 @@ from secfc.cli.shell.outputs import check_output, explaining_writes, write_all
 from secfc.cli.shell.settings import Overwriting, TextFiles
 from secfc.data.dialects import changed_words
 from secfc.data.linkage import read_linkage
+from secfc.deploy.floors import Floors
 from secfc.deploy.keys import identity_fingerprint
 from secfc.deploy.runfile import SESSION, RunFile, new_session
 from secfc.roles.exchange import SERVER
@@ -188,9 +189,17 @@ def _run(given: InitOptions) -> str:
         public = bytes.fromhex(str(given.server))
     except ValueError:
         public = b""
+    algorithm, given_options = given.algorithm, dict(given.options)
+    if algorithm == "secfc" and given_options.get("disclosure") == "centers":
+        algorithm = "federated-lloyd"
+        del given_options["disclosure"]
+    if (
+        algorithm == "federated-lloyd" and "start" not in given_options
+    ):  # what sites demand of centers, unless they say less
+        given_options.setdefault("floor", Floors().smallest_center)
     made = RunFile(
         given.name, new_session(), str(given.hub), {**given.clients, SERVER: public}, given.features or (),
-        given.algorithm, int(given.k) if given.k.isdecimal() else given.k, given.options, given.preparing,
+        algorithm, int(given.k) if given.k.isdecimal() else given.k, given_options, given.preparing,
         seed=given.seed, served_by=given.served_by, schema=linkage, authority=pem,
     )  # fmt: skip
     work = build_run(made)

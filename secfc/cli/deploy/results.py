@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 MODEL = "model.npz"
 # Algorithms whose clients know all centers, and label new points by themselves.
-OPEN = ("k-fed", "feddp")
+OPEN = ("k-fed", "feddp", "federated-lloyd")
 
 
 def kept_of(
@@ -68,6 +68,8 @@ def kept_of(
         return ModelFile(terms, party, "shares", facts | more, arrays, retained.plan.predictions)
     if site.run.algorithm in OPEN and outcome.centers is not None and outcome.labels is not None:
         centers = np.asarray(outcome.centers, np.float64)
+        if np.isnan(centers).all(axis=0).any():  # of columns that others observe
+            return None
         return ModelFile(terms, party, "centers", facts, {"centers": centers})
     return None
 

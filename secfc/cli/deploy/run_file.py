@@ -233,7 +233,7 @@ def _stakes(run: RunFile, algorithm: Any, asked: AskedOptions) -> Stakes:
         epsilon=None if promise is None else promise.budget.epsilon,
         delta=None if promise is None else promise.budget.delta,
         centers=bool(asked.get("reveal_centers")) if secret else True,
-        smallest=int(asked.get("smallest_center") or 1),
+        smallest=_smallest_opened(asked),
         sizes=not hidden and run.algorithm != "feddp",
         coordinator=run.identities[SERVER],
         clients=len(run.clients),
@@ -242,6 +242,11 @@ def _stakes(run: RunFile, algorithm: Any, asked: AskedOptions) -> Stakes:
         largest_k=k if isinstance(k, int) else k.most or math.inf,
         counted=algorithm.capabilities.counted,
     )
+
+
+def _smallest_opened(asked: AskedOptions) -> int:
+    """Points that a difference of what is opened is of, at least."""
+    return int(asked.get("smallest_center") or asked.get("floor") or 1)
 
 
 def _withstood(run: RunFile, algorithm: Any) -> int:

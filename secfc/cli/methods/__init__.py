@@ -6,11 +6,14 @@ the list.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
 from importlib import import_module
 
+import click
+
 from secfc.cli.shell.method import Method
-from secfc.cli.shell.options import Option
+from secfc.cli.shell.options import Option, refuse_options
 
 # The first is the default; help is in this order.
 NAMES = ("secfc", "feddp", "overlap", "baselines")
@@ -21,6 +24,35 @@ def methods() -> dict[str, Method]:
     """All methods by the word for --algorithm."""
     modules = [import_module(f"{__name__}.{name}") for name in NAMES]
     return {method.name: method for module in modules for method in module.METHODS}
+
+
+def method_asked(context: click.Context) -> Method:
+    """The method of a command line: for centers that clients may see, the one that shows these alone."""
+    name = context.params["algorithm"]
+    shown = name == "secfc" and context.params.get("disclosure") == "centers"
+    return methods()["federated-lloyd" if shown else name]
+
+
+def refuse_idle_options(context: click.Context, method: Method, idle: Sequence[str]) -> None:
+    """Raise UsageError for an option of these that was given: the method does not take it."""
+    why = f"{{option}} has no meaning for --algorithm {method.name}: leave it out."
+    if context.params.get("disclosure") == "centers":
+        refuse_options(
+            context,
+            {"epsilon"}.intersection(idle),
+            "{option}: for a budget use --algorithm feddp, which is --disclosure centers with noise.",
+        )
+        refuse_options(
+            context,
+            {"membership"}.intersection(idle),
+            "{option}: rows are counted where they lie, so whoever holds one knows that it counts. Use "
+            "another --disclosure, or remove duplicates first.",
+        )
+        why = (
+            "{option} has no meaning for --disclosure centers: nothing is computed on shares. Leave it out, "
+            "or use --disclosure distances."
+        )
+    refuse_options(context, idle, why)
 
 
 def options() -> dict[str, Option]:

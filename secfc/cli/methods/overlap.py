@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from secfc.cli.clustering.execute import bound_from_data, check_bound
+from secfc.cli.methods.secfc import SecFCOptions
 from secfc.cli.shell.method import AskedOptions, ChosenAlgorithm, Coalition, LloydSteps, LocalClusters, Method
-from secfc.cli.shell.options import OTHERS, Number, Whole, fields_of, option
+from secfc.cli.shell.options import OTHERS, PRIVACY, Number, Whole, fields_of, option
+from secfc.errors import InputError
 
 if TYPE_CHECKING:
     from secfc.algorithm import PublicFacts
@@ -42,23 +44,58 @@ def say_who_observes(asked: AskedOptions, plan: Any) -> None:
             print(sentence, file=sys.stderr)
 
 
+@dataclass(frozen=True)
+class FederatedOptions(LocalClusters):
+    """What `--algorithm federated-lloyd` takes, and no other."""
+
+    # fmt: off
+    floor: int = option(1, Whole(1), metavar="ROWS", group=PRIVACY, help=
+        "--disclosure centers: rows that move between two clusters at least, if any do: fewer are kept back, "
+        "as clients could tell single ones. 10 is a good value; it takes twice the rounds.")
+    blind: bool = option(True, None, "--blind/--no-blind", group=PRIVACY, help=
+        "--disclosure centers: whether the server adds up under pads of the clients, and sees no center.")
+    # fmt: on
+
+
+def settle_federated(asked: AskedOptions) -> AskedOptions:
+    """Raise UsageError for a policy of shares, and for what contradicts."""
+    if asked["disclosure"] != "centers":
+        asked.refuse(
+            ["disclosure"],
+            "{option} says what is seen of shares: --algorithm federated-lloyd shows clients centers. Leave "
+            "one of them out.",
+        )
+    return settle_local(asked)
+
+
 def choose_federated(asked: AskedOptions, public: PublicFacts) -> ChosenAlgorithm:
-    """Lloyd's heuristic with missing features, from matched local clusters."""
+    """Lloyd's heuristic over secure sums; with missing features from matched local clusters."""
     from secfc.federated.algorithm import FederatedLloyd
     from secfc.overlap.starts import matching_start_named
 
-    start = matching_start_named(asked["start"] or "automatic", local_clusterer(asked))
+    everywhere = all(len(own) == public.d for own in public.observed or ())
+    matched = asked["start"] is not None or not everywhere
+    if not matched and (idle := {"k_local", "local"} & set(asked.given)):
+        raise InputError(
+            f"{asked.given[min(idle)]}: clusters are split over the rows of all clients, where all have all "
+            "columns. Leave it out, or add --start automatic"
+        )
     algorithm = FederatedLloyd(
-        asked.k, start=start, max_iter=asked["max_iter"], scale=asked["scale"],
-        t=asked["t"], coarse="warn" if asked["coarse"] == "allow" else asked["coarse"],
+        asked.k,
+        matching_start_named(asked["start"] or "automatic", local_clusterer(asked)) if matched else None,
+        n_init=asked["n_init"], max_iter=asked["max_iter"], scale=asked["scale"], t=asked["t"],
+        floor=asked["floor"], blind=asked["blind"],
+        coarse="warn" if asked["coarse"] == "allow" else asked["coarse"],
     )  # fmt: skip
-    shown = "distances between clients' local centroids" if asked["start"] == "synchronized-distances" else (
-        "every client's local centroids"
-    )  # fmt: skip
-    remarks = (
-        f"the server sees {shown} on shared columns, and exact sums in every step, of which successive ones "
-        "can tell single rows",
+    remarks: tuple[str, ...] = (
+        "all clients see sums and numbers of rows of every cluster in every step"
+        + ", of which differences can tell single rows: --floor 10 keeps back rows that move alone"
+        * (asked["floor"] == 1),
     )
+    if matched:
+        between = asked["start"] == "synchronized-distances"
+        shown = "distances between clients' local centroids" if between else "every client's local centroids"
+        remarks = (f"the server sees {shown} on shared columns", *remarks)
     return ChosenAlgorithm(algorithm, {"bound_from_data": bound_from_data(asked)}, remarks=remarks)
 
 
@@ -70,13 +107,17 @@ def inspect_federated(asked: AskedOptions, federation: Federation, plan: Any) ->
 
 FEDERATED = Method(
     "federated-lloyd",
-    "clusters files with different columns (the default for --features union)",
-    [*fields_of(LocalClusters), *fields_of(Coalition), *fields_of(LloydSteps, "max_iter scale bound coarse")],
+    "shows all clients centers, and its traffic grows with no row (--disclosure centers; the default for "
+    "--features union, files with different columns)",
+    [
+        *fields_of(FederatedOptions),
+        *fields_of(Coalition),
+        *fields_of(LloydSteps, "n_init max_iter scale bound coarse"),
+        *fields_of(SecFCOptions, "disclosure"),
+    ],
     choose_federated,
-    settle=settle_local,
+    settle=settle_federated,
     inspect=inspect_federated,
-    chooses=False,
-    needs="estimators",
 )
 
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from secfc.disclosure import Disclosure
 
 
-POLICIES = ("assignments", "own-labels", "final-labels", "distances")
+POLICIES = ("assignments", "own-labels", "final-labels", "distances", "centers")
 
 # What --preset stands for.
 PRESETS: dict[str, tuple[str, ...]] = {
@@ -100,7 +100,8 @@ class SecFCOptions(Coalition, LloydSteps, NoiseOptions):
         "find together. own-labels: the sizes of the clusters; at the end each client learns the labels of "
         "its own points, nobody those of others. final-labels: nothing until the last, whose labels it "
         "learns. distances: the distance of every point to every center as well, as in the paper, which over "
-        "iterations fixes the shape of the data; --liars and --field mersenne61 need that.")
+        "iterations fixes the shape of the data; --liars and --field mersenne61 need that. centers: nothing, "
+        "but all clients learn the centers of every step (the same as --algorithm federated-lloyd).")
     dealer: str | None = option(metavar="NAME", group=PRIVACY, help=
         "All but distances: the client that deals the masks under which others compare. Default: the server, "
         "which must not collude with a comparing client; for final-labels none. With t=1 a dealing client "
@@ -145,6 +146,11 @@ class SecFCOptions(Coalition, LloydSteps, NoiseOptions):
 def settle(asked: AskedOptions) -> AskedOptions:
     """Refuse options that contradict one another, and fill in what a budget implies.  Raises UsageError."""
     refuse_idle_privacy(asked)
+    if asked["disclosure"] == "centers":
+        raise click.UsageError(
+            "--disclosure centers is --algorithm federated-lloyd, where nothing is computed on shares: use "
+            "that."
+        )
     if asked.noisy and asked["radius"] is None:
         raise click.UsageError(
             "--epsilon needs --radius: noise covers points up to that distance from the origin, and longer "

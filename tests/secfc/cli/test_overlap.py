@@ -4,7 +4,9 @@ import json
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
+from secfc.cli import main
 from tests.secfc.overlap.cases import CHAIN, COMMON, NAMES, clusters
 from tests.small import run
 
@@ -33,7 +35,7 @@ def test_a_union_is_clustered_without_naming_an_algorithm(files):
     said = " ".join(done.output.split())
     assert "a is seen by site-0 alone: its centers there are its own means" in said
     assert "b is seen by site-0 and site-1 alone: each can subtract its own" in said
-    assert "successive ones can tell single rows" in said
+    assert "differences can tell single rows: --floor 10 keeps back rows that move alone" in said
     with open("r.json") as file:
         found = json.load(file)
     assert found["parameters"]["algorithm"] == "federated-lloyd"
@@ -181,3 +183,53 @@ def test_other_units_and_constant_columns_are_pointed_out(files):
     said = " ".join(done.output.split())
     assert "times as far at site-3 as at site-2: the same units are needed" in said
     assert "column 'still' has one value everywhere" in said
+
+
+# --- centers that every client may see
+
+
+def test_the_word_for_centers_is_the_algorithm_that_shows_them(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    names = [f"{name}.csv" for name in "abc"]
+    for name in names:
+        rows = 9 * rng.integers(0, 2, (30, 2)) + rng.normal(size=(30, 2))
+        np.savetxt(name, rows, delimiter=",", header="x,y", comments="", fmt="%.3f")
+    said = run(
+        *names, "-k", 4, "--disclosure", "centers", "--json", "--labels", "l.csv", "--model", "kept.model"
+    )
+    assert said.exit_code == 0, said.output
+    found = json.loads(said.stdout)
+    assert found["parameters"]["algorithm"] == "federated-lloyd"
+    assert any("under pads: no sum, center or label" in line for line in found["learned"])
+    twin = run(*names, "-k", 4, "--algorithm", "federated-lloyd", "--json", "--labels", "m.csv")
+    assert (tmp_path / "l.csv").read_text() == (tmp_path / "m.csv").read_text()
+    assert twin.exit_code == 0
+    # The centers, which all clients have, label rows without a protocol.
+    assert CliRunner().invoke(main, ["predict", "kept.model", "a.csv"]).exit_code == 0
+    first = [line.rpartition(",")[2] for line in (tmp_path / "l.csv").read_text().splitlines()[1:31]]
+    assert [
+        line.rpartition(",")[2] for line in (tmp_path / "secfc-predicted.csv").read_text().splitlines()[1:]
+    ] == first
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (
+            "--liars 1",
+            "no meaning for --disclosure centers: nothing is computed on shares. Leave it out, or use",
+        ),
+        ("--membership private", "whoever holds one knows that it counts"),
+        ("--epsilon 1", "for a budget use --algorithm feddp, which is --disclosure centers with noise"),
+        ("--floor 60", "floor=60 of k=3 clusters needs 180 rows"),
+        ("--k-local 2", "--k-local: clusters are split over the rows of all clients"),
+    ],
+)
+def test_what_centers_have_no_use_for_is_refused(words, why, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in "abc":
+        np.savetxt(f"{name}.csv", np.arange(40).reshape(20, 2), delimiter=",", header="x,y", comments="")
+    done = run("a.csv", "b.csv", "c.csv", "-k", 3, "--disclosure", "centers", *words.split())
+    assert done.exit_code == 2
+    assert why in " ".join(done.output.split())

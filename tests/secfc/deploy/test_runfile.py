@@ -50,7 +50,7 @@ ASKED = [
     ("secfc", {}, {}), ("secfc", {"disclosure": "own-labels", "sizes": "hidden", "t": 1}, {}),
     ("secfc", {"membership": "private", "merge": False}, {"standardize": True, "limit": 8.0}),
     ("secfc", {"epsilon": 5.0, "radius": 3.0}, {}), ("k-fed", {"k_local": 2}, {}),
-    ("federated-lloyd", {}, {}),
+    ("federated-lloyd", {}, {}), ("federated-lloyd", {"floor": 10, "n_init": 2}, {}),
     ("lloyd", {"bound": 20.0}, {}), ("overlap-1", {}, {}), ("overlap-2", {}, {}),
     ("lloyd", {}, {"standardize": "robust"}), ("profile", {"bound": 99.0, "reveal_centers": True}, {}),
     ("secfc", {}, {"ranges": "age=0:120,weight=0:300"}), ("secfc", {}, {"categorical": "weight=low<high"}),
@@ -204,6 +204,7 @@ def test_mistakes_in_the_file(text, why):
     ("secfc", {"t": "x"}, {}, "'x' is no whole number"), ("secfc", {"verify": True}, {}, "each site's own"),
     ("secfc", {"reveal_centers": "yes"}, {}, "true or false"), ("feddp", {"epsilon": 1.0}, {}, "server_file"),
     ("feddp", {"epsilon": 1.0, "radius": 9.0, "labels_epsilon": "3:x"}, {}, "no epsilon"),
+    ("secfc", {"disclosure": "centers"}, {}, "--algorithm federated-lloyd, where nothing is computed"),
     ("secfc", {"liars": 1}, {}, "liars = 1 with disclosure"), ("secfc", {}, {"limit": 3.0}, "--limit"),
     ("secfc", {}, {"categorical": "weight"}, "lists no categories.*weight=north"),
     ("secfc", {}, {"categorical": "sex=f|m"}, "names 'sex', which is none of features"),
@@ -211,6 +212,13 @@ def test_mistakes_in_the_file(text, why):
 def test_words_that_the_shell_refuses_as_well(algorithm, options, preparing, why):
     with pytest.raises(InputError, match=why):
         build_run(runfile(algorithm, options, preparing))
+
+
+def test_the_floor_of_totals_counts_as_the_points_of_the_smallest_center():
+    for options, smallest in (({}, 1), ({"floor": 10}, 10)):
+        asked = build_run(runfile("federated-lloyd", options, {}))
+        assert (asked.stakes.centers, asked.stakes.smallest) == (True, smallest)
+        assert asked.stakes.policy == "federated-lloyd"
 
 
 def test_labels_for_others_count_beside_centers_and_are_told(tmp_path):
