@@ -495,8 +495,9 @@ class Clustering:
                 "out"
             )
         drive = partial(self.drive, sealed=sealed)
+        labels = self.model.predict(federation, coins=coins or _system_coins, drive=drive)
         self._note_far(federation)
-        return self.model.predict(federation, coins=coins or _system_coins, drive=drive)
+        return labels
 
     def _note_far(self, new: Federation) -> None:
         """Warn (`Caution`) of new rows far outside what the model saw, where no common scale says so."""

@@ -207,13 +207,14 @@ def label_clients(kept: ModelFile, path: Path, federation: Federation) -> list[A
     except (KeyError, TypeError, ValueError) as error:  # of a file that is none
         raise InputError(str(error)) from error
     shares: Any = model.model if isinstance(model, ScaledModel) else model
-    seen = kept.facts.get("seen")
-    if seen is not None and (far := SeenRows(**seen).far_note(federation.parties)) is not None:
-        warnings.warn(far, Caution, stacklevel=2)
     if kept.kind == "shares":
         left = kept.facts["model"]["left"]
         for client, allowance in shares.allowances.items():
             left[client] = allowance.left - federation.m
         if min(left.values()) >= 0:  # else the parties refuse
             kept.write(path)
-    return predict_with_model(model, federation)
+    labels = predict_with_model(model, federation)
+    seen = kept.facts.get("seen")
+    if seen is not None and (far := SeenRows(**seen).far_note(federation.parties)) is not None:
+        warnings.warn(far, Caution, stacklevel=2)
+    return labels
