@@ -8,7 +8,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from benchmarks import installed
+from benchmarks import disclosure, installed
 
 pytest.importorskip("flint")
 pytest.importorskip("matplotlib")
@@ -62,7 +62,11 @@ def invoke(script, *arguments):
 def written(tmp_path_factory):
     """The files of rows, by script, and what the scripts printed."""
     folder = tmp_path_factory.mktemp("rows")
-    printed = {name: invoke(name, *args, "--out", folder / f"{name}.jsonl") for name, args in SCRIPTS.items()}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(disclosure, "REPEATS", 2)  # no figure of theirs is read here
+        printed = {
+            name: invoke(name, *args, "--out", folder / f"{name}.jsonl") for name, args in SCRIPTS.items()
+        }
     return folder, printed
 
 
@@ -119,8 +123,8 @@ def test_wire_bytes_are_those_of_the_messages(written):
         cell = row["cell"]
         n, m, k = cell["n"], cell["m"], cell["k"]
         asked = 2 * (cell["ell"] + cell["t"] - 1) + 1  # labels of all points go to everybody
-        replies = asked * row["lanes"] * k * m * 4
-        assert replies < row["iteration_bytes"] < replies + n * (m + 256)
+        lane = asked * k * m * 4  # and replies take as few lanes as sizes of clusters allow
+        assert lane < row["iteration_bytes"] < row["lanes"] * lane + n * (m + 256)
         assert row["wire_ms"] == pytest.approx(row["iteration_bytes"] * 8 / 1e9 * 1e3)
 
 
