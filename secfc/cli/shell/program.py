@@ -12,7 +12,7 @@ import click
 import secfc
 from secfc.cli.shell.errors import Commands
 from secfc.cli.shell.options import argument, command
-from secfc.cli.shell.outputs import check_output, csv_of, write_all
+from secfc.cli.shell.outputs import check_output, csv_of, explaining_writes, write_all
 from secfc.cli.shell.settings import Overwriting
 
 # Where each command is, and its line in the help.
@@ -102,7 +102,8 @@ def write_example(given: ExampleOptions) -> None:
     folder = given.folder or Path()
     files = {folder / name: lines for name, lines in hospital_files().items()}
     for path in files:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        with explaining_writes("DIR"):
+            path.parent.mkdir(parents=True, exist_ok=True)
         check_output(path, "DIR", (), force=given.force)
     write_all({path: csv_of(lines) for path, lines in files.items()}, overwrite=given.force)
     click.echo(f"Written to {folder}: {', '.join(str(path.relative_to(folder)) for path in files)}")

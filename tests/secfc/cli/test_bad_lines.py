@@ -195,6 +195,10 @@ audit FILES -k 2 --server-file an.csv --epsilon 1 --runs 3 -> give at least 20, 
 audit FILES -k 2 --server-file other.csv --epsilon 1 -> no column 'y'
 audit hole.csv bn.csv cn.csv -k 2 --server-file an.csv --epsilon 1 -> line 3, column 'x' | is empty
 
+example . -> a.csv exists already | with DIR | --force
+example old.csv -> old.csv: File exists | another place with DIR
+example old.csv/x -> old.csv/x: Not a directory | another place with DIR
+
 grid -> name what varies, as --n 5,10,20
 grid --preset nope -> preset='nope': there are
 grid --set nope=1 -> nope is no parameter of secfc: there are n, m, d, k
@@ -204,6 +208,7 @@ grid FILES --k 2 --address x -> --address needs --backend dask
 plot nowhere.jsonl --x k --y cost -> No such file or directory. Check the path
 plot rows.jsonl --x nope --y k -> 'nope' is no column of these rows: there are k, cost
 plot rows.jsonl --x k --y cost --out old.csv -> old.csv exists already | --out | --force
+table rows.jsonl --row nope --col k --value cost -> 'nope' is no column of these rows: there are k, cost
 
 deploy key nowhere/site.key -> No such file or directory
 deploy key dir -> dir is a directory: name the file of a key in it
