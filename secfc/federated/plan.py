@@ -294,10 +294,10 @@ class FederatedPlan:
             self.read_totals(SERVER, values, [self.first_clusters], squares=self.priced)[0], bytes(32)
         )
         while runs.asked:
-            if self.floor > 1:  # how many points would move
-                yield
-            values = yield
             sizes = [len(near.centers.counts) for near in runs.asked.values()]
+            if self.floor > 1:  # how many points would move: what a client falsified is not the server's
+                self.read_flows(SERVER, (yield), sizes)
+            values = yield
             runs.hear(dict(zip(tuple(runs.asked), self.read_totals(SERVER, values, sizes), strict=True)))
         return runs
 

@@ -13,12 +13,12 @@ import secfc
 from secfc.attacks.views import View
 from secfc.data import inputs, row_tiles
 from secfc.errors import FaultyServer, InputError, SuspectedParties
-from secfc.federated import model
+from secfc.federated import algorithm, model
 from secfc.federated.algorithm import FederatedLloyd, others_sums, told_values
 from secfc.federated.course import Totals
 from secfc.federated.model import nearest_offered, sum_of_squares, sums_of
 from secfc.kmeans.splitting import Splitting
-from secfc.roles.exchange import SERVER
+from secfc.roles.exchange import ITERATE, SERVER, STRIDE
 from tests.nightly import trials
 
 START = Splitting(merge="any")
@@ -169,6 +169,23 @@ def test_totals_that_no_rows_have_end_the_run():
             secfc.fit(FederatedLloyd(3, blind=blind), data, seed=0, faults=lying)
 
 
+@pytest.mark.parametrize(("blind", "floor"), list(itertools.product((True, False), (1, 5))))
+def test_for_what_a_client_adds_that_no_rows_have_nobody_blames_the_server_alone(monkeypatch, blind, floor):
+    data = secfc.Federation.from_arrays(np.array_split(blobs(40, 2, 3, 0)[0], 4))
+    add, told = algorithm.contribute_vector, ITERATE + (floor > 1) * STRIDE + 1
+
+    def lying(plan, me, vector, number, *more, **others):
+        # With a floor how many of its rows would move, else how many rows a cluster has.
+        vector = vector.copy()
+        vector[-2] += 1000 * (me == "client-1" and number == told)
+        return add(plan, me, vector, number, *more, **others)
+
+    monkeypatch.setattr(algorithm, "contribute_vector", lying)
+    with pytest.raises(SuspectedParties, match="no points have") as found:
+        secfc.fit(FederatedLloyd(3, blind=blind, floor=floor), data, seed=0)
+    assert "client-1" in found.value.parties
+
+
 # --- bad input
 
 
@@ -211,9 +228,9 @@ def hold_by_rule(before, after, c, floor):
         struck |= few
 
 
-def play(result, points, floor):
+def play(plan, points, floor):
     """The run in plaintext: labels before and after every instruction, and the labels in the end."""
-    plan = dataclasses.replace(result.plan, floor=floor)
+    plan = dataclasses.replace(plan, floor=floor)
     whole = np.rint(points * plan.quantizer.scale).astype(np.int64)
 
     def totals(labels, c, changed):
@@ -249,12 +266,12 @@ def test_with_a_floor_labels_follow_the_rule_and_no_union_changes_by_fewer(seed)
     points = np.random.default_rng(seed).normal(size=(90, 2))
     data = secfc.Federation.from_arrays(np.array_split(points, 4))
     result = secfc.fit(FederatedLloyd(4, floor=5, max_iter=20), data, seed=seed)
-    moves, labels = play(result, points, 5)
+    moves, labels = play(result.plan, points, 5)
     np.testing.assert_array_equal(result.flat, labels)
     assert least_crossing(moves) >= 5
     assert min(np.unique(after, return_counts=True)[1].min() for _, after, _ in moves) >= 5
     # Control: without one, single points cross.
-    assert least_crossing(play(result, points, 1)[0]) < 5
+    assert least_crossing(play(result.plan, points, 1)[0]) < 5
 
 
 def rebuilt(points, floor, *, targets=None, k=4, seed=0):
