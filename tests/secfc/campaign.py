@@ -459,7 +459,7 @@ class Scenario:
 
     @property
     def federation(self) -> secfc.Federation:
-        if isinstance(self.algorithm, secfc.FederatedLloyd):
+        if isinstance(self.algorithm, secfc.FederatedLloyd) and self.algorithm.start is not None:
             return overlapping(self.n)
         found = federation(self.n, self.m)
         # Points of a server would give the scale at once.
@@ -729,6 +729,7 @@ class Silent(secfc.NoiseInShares):
 NOISY = Silent(Budget(1e5, 1e-6), radius=Bound.given(16.0), neighbors=Neighbors("replace"), absent=1)
 PRIVATE_CENTERS = FedDPKMeans(K, 4.0, 1e-6, steps=1, noise=ServerNoise())
 MASKED = secfc.FederatedLloyd(K, start=Turned(), max_iter=4, scale=SCALE, committee=4, t=1, coarse="allow")
+SHARED = vary(MASKED, start=None, n_init=2)  # all observe all: starts by splitting, whose costs are compared
 # Bytes cost all, rounds nothing: steps in which few points move take two questions.
 IN_TWO = vary(BASE, init=secfc.RandomLabels(), network=Link(0.0, 1.0), max_iter=6)
 # Where labels are opened two play each part by default, at twice the messages; some scenarios are about
@@ -869,6 +870,8 @@ SCENARIOS = {
     "overlapping, distances": Scenario(
         vary(MASKED, start=secfc.Synchronized(Blocks(), over="distances")), expected=over_own_sums
     ),
+    "shared centers": Scenario(SHARED, expected=over_own_sums),
+    "shared centers, a floor": Scenario(vary(SHARED, n_init=1, floor=2), expected=over_own_sums),
     "scaled": Scenario(
         secfc.Scaled(vary(BASE, coarse="allow"), secfc.Standardize(limit=1.5), told=True),
         expected=over_scaled_rows,

@@ -42,6 +42,7 @@ from tests.nightly import NIGHTLY, by_night, short, trials
 from tests.oracles.overlap import masked_lloyd
 from tests.secfc.campaign import (
     ACTIONS,
+    BASE,
     CLUSTERS,
     OF_COMMITTEES,
     OF_SHARED_LABELS,
@@ -64,6 +65,7 @@ from tests.secfc.campaign import (
     vary,
     with_sums,
 )
+from tests.secfc.federated.test_course import play
 from tests.secfc.lying import KINDS, WAYS, Lie, lies
 from tests.secfc.queries import altered, query
 
@@ -120,6 +122,7 @@ DEVIATING = [
     ("final labels, the server deals", OF_COMMITTEES),
     ("own labels, private", OF_SHARED_LABELS),
     ("overlapping", OF_SUMS),
+    ("shared centers, a floor", OF_SUMS),
     *by_night(
         ("labels only, in blocks", OF_COMMITTEES),
         ("labels only, restarts, a client deals", OF_COMMITTEES),
@@ -134,6 +137,7 @@ DEVIATING = [
         ("own labels, k chosen", OF_SHARED_LABELS),
         ("final labels, the server deals", OF_SHARED_LABELS),
         ("overlapping, distances", OF_SUMS),
+        ("shared centers", OF_SUMS),
         ("scaled", OF_SUMS),
     ),
 ]
@@ -177,7 +181,8 @@ def test_undisturbed_runs_are_those_of_plaintext_lloyd(name):
     if isinstance(scenario.algorithm, secfc.KFed | FedDPKMeans):
         return
     if isinstance(scenario.algorithm, secfc.FederatedLloyd):
-        check(scenario, Network({}, scenario.sealed), plain_masked(scenario, got))
+        plain = plain_masked if scenario.algorithm.start is not None else plain_split
+        check(scenario, Network({}, scenario.sealed), plain(scenario, got))
         return
     if isinstance(scenario.algorithm, secfc.Scaled):
         way, plan = scenario.algorithm.scaling, scenario.plan
@@ -215,6 +220,16 @@ def plain_masked(scenario, got):
     history, _, _ = masked_lloyd(whole, observed, start, scenario.algorithm.k, 4, None)
     flat = [np.concatenate(step) for step in history]
     return dataclasses.replace(got, labels=tuple(np.split(flat[-1], ends)), history=tuple(flat), centers=None)
+
+
+def plain_split(scenario, got):
+    """The labels of plaintext Lloyd from a start by splitting, or those in the end by the rule of a floor."""
+    way, ends = scenario.algorithm, np.cumsum(scenario.federation.counts)[:-1]
+    if way.floor > 1:
+        flat = play(scenario.plan, scenario.federation.stacked(), way.floor)[1]
+        return dataclasses.replace(got, labels=tuple(np.split(flat, ends)), centers=None)
+    plain = plaintext(vary(BASE, k=way.k, init=secfc.Splitting(merge="any")), ())
+    return dataclasses.replace(got, labels=tuple(plain.labels), history=plain.history, centers=None)
 
 
 # Of unions, where a client often waits for whatever the server says next; by night of every run.

@@ -79,6 +79,7 @@ RUNS = {
     "private, oblivious": dataclasses.replace(OPEN, membership=Private(bound=64, tags="oblivious", quota=8)),
     "private, server": dataclasses.replace(OPEN, membership=Private(psu.Server(), bound=64)),
     "kfed": secfc.KFed(k=3, k_local=2),
+    "shared centers": secfc.FederatedLloyd(k=3, max_iter=3, n_init=2, floor=2, coarse="allow"),
     "lloyd": secfc.Lloyd(k=3, init=RandomPoints(), max_iter=3),
 }
 
@@ -162,7 +163,7 @@ def same(a, b):
     ("final labels, the server deals", False, 2), ("own labels", True, 2),
     ("own labels, private", False, 2), ("noise in shares", False, 2), ("a liar", False, 2),
     ("labels only, private", False, 2), ("private centers", False, 2),
-    ("private centers, shared noise", False, 2),
+    ("private centers, shared noise", False, 1), ("shared centers", False, 2),
 ])  # fmt: skip
 def test_all_crash_at_any_exchange(name, sealed, crashes, tmp_path):
     algorithm = RUNS[name]
