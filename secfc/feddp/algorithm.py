@@ -501,7 +501,8 @@ class FedDPKMeans:
     def _outer_reach(self, points: Array, radius: Bound, scale: float) -> int:
         """Where rows are clipped for the outer product, in steps: its noise grows with the square."""
         found = Bound.from_public(points, self.variant.quantile)
-        return min(radius.steps(scale), max(found.steps(scale), LEAST_REACH))
+        # In a far larger radius points lie within one step of the middle, which is no fault.
+        return min(radius.steps(scale), max(math.floor(scale * found.value), LEAST_REACH))
 
     def _weights(self, budget: Budget, initial: bool, steps: int) -> tuple[float, ...]:
         """What each sum counts for in the budget, in the order of sums.  Raises InputError."""

@@ -38,6 +38,7 @@ from secfc.feddp.clients import ClientStatistics
 from secfc.feddp.messages import GroupAbout
 from secfc.feddp.noise import GaussianStep, HonestCounts, Laplace
 from secfc.feddp.server_estimates import Proxies, draw_to_mean, group_proxies, leading_directions
+from secfc.feddp.statistics import LEAST_REACH
 from secfc.metrics import accuracy
 from secfc.privacy import Bound, Budget, Neighbors, accountant
 from secfc.roles.exchange import SERVER
@@ -213,6 +214,13 @@ def test_a_server_that_asks_clients_different_questions_is_noticed_before_they_a
         run(algorithm(steps=0), data, faults=faults)
     assert SERVER in caught.value.parties
     assert not seen["CodedSum"]
+
+
+def test_a_radius_far_beyond_all_points_is_no_fault():
+    near = Federation.from_arrays([np.eye(4, 2)] * 3, server_points=np.eye(9, 2))
+    plan = algorithm(k=2, bound=1e6).plan(PublicFacts.of(near, 8.0))
+    assert plan.scale < 1
+    assert plan.outer_reach == LEAST_REACH
 
 
 def test_noise_for_losses_stays_out_where_nobody_is_lost(data):
