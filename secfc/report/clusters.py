@@ -35,6 +35,8 @@ class Stability:
             return cls(None, "not measured: noise alone makes labels of other starts differ")
         if policy in ("own-labels", "final-labels"):
             return cls(None, f"not measured: under {policy} nobody sees the labels that starts end with")
+        if starts > 1:
+            return cls(None, "not measured: clients keep the labels of the cheapest start alone")
         return cls(None, "not measured of a single start: --n-init 10 compares ten")
 
 

@@ -513,7 +513,7 @@ def _summary_clusters(found: Report) -> str:
 def _labels(found: Report) -> list[tuple[str, str]]:
     """How the labels stand to those of plaintext k-means, and of the points as they are."""
     if not found.verified:
-        return [("Labels", verdict_sentence(found))]
+        return [("Labels", verdict_sentence(found).removeprefix("Labels are "))]
     steps = terminal.pluralize(
         found.comparison.steps if found.comparison is not None else found.n_iter, "step"
     )

@@ -147,8 +147,9 @@ class NoisyStandardize:
         if spending is None:
             raise InputError(
                 f"noise on the scale needs a part of a budget, and {type(algorithm).__name__} has none as it "
-                "is: give it one (disclosure=NoiseInShares(Budget(epsilon, delta), radius)), or find the "
-                "scale without noise (Standardize())"
+                "is: give it one (disclosure=NoiseInShares(Budget(epsilon, delta), radius)), find the scale "
+                "without noise (Standardize()), or give public ranges in its place, which cost nothing "
+                "(Range(...); in the shell --ranges without --standardize)"
             )
         budget = spending.budget
         if budget.delta == 0:

@@ -160,6 +160,7 @@ BAD = [
     ("--ranges age=0:30,income=0:1e5,smoker=0:1", "--outside clip"),
     ("--missing mean", "--missing mean needs --bound"),
     ("--standardize --epsilon 3 --radius 2", "needs --ranges NAME=LOW:HIGH"),
+    (f"--algorithm feddp --standardize --epsilon 3 --radius 2 {PUBLIC}", "--ranges without --standardize"),
     (f"--standardize --epsilon 3 --radius 2 --outside refuse {PUBLIC}", "which no budget covers"),
     ("--to-range --epsilon 3 --radius 2", "which a part of the budget pays for"),
     (f"--standardize {PUBLIC}", "two scales: choose one. With --epsilon both are one"),

@@ -139,6 +139,8 @@ def test_reports_say_how_stable_clusters_are_or_why_nobody_does() -> None:
         assert why in hidden.words
         assert "--n-init" not in hidden.words
     assert Stability.of(None, {}) is None
+    # Of FederatedLloyd's starts nobody keeps the others' labels: "a single start" would be false.
+    assert "cheapest start alone" in Stability.of(None, {"n_init": 3}).words
 
 
 def written(folder: Path) -> list[str]:
