@@ -250,6 +250,8 @@ class LeakageRecorder:
 
     def __init__(self, algorithm: Any) -> None:
         self._algorithm = algorithm
+        # Made-up rows need no finer steps, and fit would replace this object to say so.
+        self.capabilities = replace(algorithm.capabilities, coarse=None)
         self.heard: dict[str, None] = {}
 
     def __getattr__(self, name: str) -> Any:
@@ -369,7 +371,7 @@ def run_dry(algorithm: Any, public: PublicFacts, plan: Any, m: int, k: int, serv
     federation = synthetic_rows(public, m, k, ids=ids, server_points=server_points)
     way = with_quota(shrink_algorithm(algorithm, plan, m, public.m), federation, m / public.m)
     recorder = CostRecorder()
-    told: Any = LeakageRecorder(way) if way.capabilities.coarse is None else way
+    told: Any = way if isinstance(way, SecFC) else LeakageRecorder(way)
     with warnings.catch_warnings(), silence_logs():
         warnings.simplefilter("ignore", Caution)
         try:

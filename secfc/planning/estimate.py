@@ -155,7 +155,7 @@ def next_size(low: DryRun, m: int) -> int:
 
 def price_queries(algorithm: Any, public: PublicFacts, plan: Any) -> QueryPrices:
     """What questions of this algorithm cost on this machine."""
-    k = plan.k if isinstance(getattr(plan, "k", None), int) else _most(algorithm.k)
+    k = _most(getattr(plan, "k", algorithm.k), public.m)
     first, second = rehearsal_sizes(algorithm, public, k)
     points = 0 if public.server_points is None else len(public.server_points)
 
@@ -238,10 +238,10 @@ def _memory(kinds: Mapping[Asked, RunCost], held: Mapping[Asked, float]) -> tupl
     return round(1.5 * (shares + most)), resident_memory()
 
 
-def _most(k: Any) -> int:
+def _most(k: Any, m: int) -> int:
     from secfc.kmeans.elbow import largest_k
 
-    return k if isinstance(k, int) else largest_k(k)
+    return k if isinstance(k, int) else largest_k(k.among(m))
 
 
 # --------------------------------------------------------------------------------------------------

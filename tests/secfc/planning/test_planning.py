@@ -98,6 +98,14 @@ def test_a_common_scale_is_planned_as_a_run_pays_for_it(tmp_path):
     assert "--limit counts deviations" in invoked(*words, "--limit", "3", code=2)
 
 
+def test_a_plan_that_shows_clients_centers_says_so_also_where_k_is_chosen():
+    words = ("-n", "3", "-m", "60", "-d", "2", "--disclosure", "centers")
+    for more in (("-k", "2"), ("-k", "auto")):
+        (said,) = json.loads(invoked(*words, *more, "--json"))["clients_learn"]
+        assert "sums and numbers of all clients' points by cluster" in said
+        assert "can tell single rows (floor=1)" in said
+
+
 @pytest.mark.parametrize("policy", [secfc.AssignmentsOnly(), secfc.OwnLabels()], ids=repr)
 def test_runs_with_rounded_centers_are_planned_at_their_own_scale(policy):
     way = secfc.SecFC(3, 1, disclosure=policy, quantization=secfc.Quantization(centers="rounded"))
