@@ -86,7 +86,7 @@ def main(context: click.Context) -> None:
 class ExampleOptions(Overwriting):
     """What `secfc example` takes."""
 
-    folder: Path = argument("[DIR]", click.Path(file_okay=False, path_type=Path))
+    folder: Path = argument("[DIR]")
 
 
 @command(ExampleOptions, "example")

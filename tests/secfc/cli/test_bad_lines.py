@@ -33,7 +33,6 @@ rnu -> no command 'rnu' here: use run
 attack nope -> no command 'nope' here: use geometry, membership
 deploy jion x.toml -> no command 'jion' here: use join
 warmup now -> unexpected extra argument
-example an.csv -> an.csv' is a file
 
 run FILES -> -k is missing: say how many clusters | -k 4
 run FILES -k -> requires an argument
@@ -150,7 +149,6 @@ predict m.npz hole.csv -> line 3, column 'x' | is empty | --missing drop
 predict m.npz an.csv --missing mean -> no mean is known. Use --missing drop
 predict m.npz an.csv --delimiter ab -> one character is needed
 
-table rows.jsonl --row k --col k --value cots -> 'cots' is no column of these rows: did you mean cost
 psu a.txt -> n=1: a union needs at least 2 clients
 psu a.txt b.txt -> n=2 clients cannot hide anything | --mode server
 psu a.csv b.csv c.csv -> a.csv has 4 columns | --id-column
