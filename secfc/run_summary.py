@@ -68,6 +68,7 @@ class RunSummary:
     delta: of the budget of differential privacy that the run spent, None if there was none.
     follows: whether labels follow from what was released, so that under a budget their numbers may be told.
     hidden, opened: what private membership hides and what it opens, in sentences; empty if it is open.
+    heard: what every client learned of others' points, in sentences, where no policy says it.
     noise: what carried noise, and how much.  labels: what was released of them.  centers: how sure they are.
     assumed: by name, what was taken for public, on which the promise of differential privacy rests, in plain
     values.  notes: what whoever reads the report should know; they may be published, so they follow from what
@@ -84,6 +85,7 @@ class RunSummary:
     follows: bool = True
     hidden: tuple[str, ...] = ()
     opened: tuple[str, ...] = ()
+    heard: tuple[str, ...] = ()
     noise: tuple[NoisyReleaseSummary, ...] = ()
     labels: LabelsSummary | None = None
     centers: CentersSummary | None = None

@@ -317,6 +317,7 @@ class FederatedLloyd:
         plan = result.plan
         start = type(plan.start).__name__
         partial = "where clients observe different features, " * plan.partial
+        questions = len(result.details.counted)
         first = "matched local clusters; nothing was compared" if plan.partial else f"the start {start}"
         return RunSummary(
             "federated-lloyd",
@@ -329,6 +330,7 @@ class FederatedLloyd:
             f"points, from {first}.",
             task=(f"start {start}",),
             setup=tuple(("Features", sentence) for sentence in plan.columns.sentences()),
+            heard=tuple(dict.fromkeys(leakage_to_client(plan, c, questions) for c in plan.clients)),
         )  # fmt: skip
 
     def collect(

@@ -93,8 +93,7 @@ def of_run(found: Report, result: Clustering) -> Practice:
         tried = [*tried, found.risk.sentence]
     m = found.counts.m if found.counts is not None and found.labels_paid else None
     clients = tuple(dict.fromkeys(s for o in result.transcript.envelopes for s in (o.sender,) if s != SERVER))
-    heard: tuple[str, ...] = ()
-    way = result.plan.terms.way
+    heard, way = found.account.heard, result.plan.terms.way
     if isinstance(way, SecFC) and isinstance(result.plan, CodedPlan):
         heard = leakage_to_clients(way, result.plan)
     paid = tuple(privacy_spent(found.ledger, found.delta)) if found.noisy else ()

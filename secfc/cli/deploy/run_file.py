@@ -374,6 +374,8 @@ def shown_by(policy: str, sizes: bool = True) -> str:
         "distances": "the server: the distance of every row to every center in every step, which fix the "
         "shape of the data; everybody: all labels",
         "noise": "the server: noisy distances; everybody: labels made of them",
+        "federated-lloyd": "every client: sums and numbers of the rows of each cluster in every step, on the "
+        "columns that it has; each site: the labels of its own rows",
     }.get(policy, "what the page of this algorithm says; `secfc run` tells it at the end")
 
 
@@ -391,7 +393,9 @@ def leakage_sentences(asked: Built) -> Iterator[str]:
         yield "any client: whether an ID that it guesses is in the union, for as many as it likes"
     elif stakes.guesses:
         yield f"any client: whether an ID that it guesses is in the union, for at most {stakes.guesses:,} IDs"
+    blind = stakes.policy == "federated-lloyd" and unscaled_algorithm(asked).blind
     if stakes.centers:
-        yield f"everybody: the centers of clusters of at least {stakes.smallest} points"
+        who = "every client, and not the server" if blind else "everybody"
+        yield f"{who}: the centers of clusters of at least {stakes.smallest} points"
     if asked.derived:
         yield "everybody: the power of two that no value of a site exceeds, as the run file has no bound"

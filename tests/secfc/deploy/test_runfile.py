@@ -9,6 +9,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
 import secfc
 from secfc.cli.deploy.readiness import facts_to_judge
@@ -22,6 +23,7 @@ from secfc.cli.deploy.run_file import (
 )
 from secfc.cli.deploy.site import LoadedSite
 from secfc.cli.shell.errors import RefusedInput
+from secfc.cli.shell.program import main
 from secfc.data.dialects import Dialect
 from secfc.data.linkage import Linkage, LinkageField
 from secfc.deploy.floors import BelowFloor, Floors, Stakes
@@ -219,6 +221,32 @@ def test_the_floor_of_totals_counts_as_the_points_of_the_smallest_center():
         asked = build_run(runfile("federated-lloyd", options, {}))
         assert (asked.stakes.centers, asked.stakes.smallest) == (True, smallest)
         assert asked.stakes.policy == "federated-lloyd"
+    for blind, who in ((True, "every client, and not the server"), (False, "everybody")):
+        first, last = leakage_sentences(
+            build_run(runfile("federated-lloyd", {"bound": 9, "blind": blind}, {}))
+        )
+        assert first.startswith("every client: sums and numbers of the rows of each cluster in every step")
+        assert last == f"{who}: the centers of clusters of at least 1 points"
+
+
+@pytest.mark.parametrize(
+    ("more", "floor"), [((), 10), (("--set", "floor=3"), 3), (("--set", "start=automatic"), None)]
+)
+def test_init_writes_the_floor_that_sites_demand_of_shared_centers(tmp_path, more, floor):
+    path, words = tmp_path / "run.toml", ["--set", "disclosure=centers", "--set", "bound=9", *more]
+    words += [word for name in "bac" for word in ("--client", f"{name}={IDENTITIES[name].hex()}")]
+    words += ["--server", IDENTITIES["server"].hex(), "--hub", "ws://hub", "--features", "x,y", "-k", "3"]
+    done = CliRunner().invoke(main, ["deploy", "init", str(path), *words])
+    assert done.exit_code == 0, done.output
+    made = read(path.read_text())
+    assert (made.algorithm, made.options.get("floor")) == ("federated-lloyd", floor)
+    # Sites agree to centers by their own files alone, and to no lower floor than these say.
+    stakes = build_run(made).stakes
+    with pytest.raises(BelowFloor, match="`policies`"):
+        Floors(policies=("own-labels",)).check(stakes)
+    with pytest.raises(BelowFloor, match="`smallest_center`"):
+        Floors(smallest_center=11).check(stakes)
+    Floors(smallest_center=floor or 1).check(stakes)
 
 
 def test_labels_for_others_count_beside_centers_and_are_told(tmp_path):

@@ -28,6 +28,7 @@ pytestmark = pytest.mark.deployment
 
 
 ROWS = blobs((17, 20, 14, 22, 19))
+THREE = dict(list(ROWS.items())[:3])
 
 
 def wanted(algorithm, rows, names=None, bound=32.0):
@@ -106,6 +107,49 @@ def test_a_run_gives_every_site_the_labels_of_fit(tmp_path, nursery, name):
         assert "exists already" in run.log("site-0")
 
 
+@pytest.mark.nightly
+@pytest.mark.parametrize("crash", [False, True])
+def test_sites_share_centers_by_the_floor_that_init_writes_and_label_new_rows_alone(tmp_path, nursery, crash):
+    with sites(tmp_path, THREE, nursery=nursery) as run:
+        path, keys = tmp_path / "run.toml", run.run.identities
+        words = [f"--client={name}={keys[name].hex()}" for name in THREE]
+        words += [f"--server={keys['server'].hex()}", f"--hub={run.run.hub}", "--features=x,y,z", "-k", "3"]
+        words += ["--set=disclosure=centers", "--set=bound=32", "--seed=3", "--force"]
+        done = CliRunner().invoke(main, ["deploy", "init", str(path), *words])
+        assert done.exit_code == 0, done.output
+        assert "floor = 10" in path.read_text()
+        # A site says in its own file that it takes part; else nothing of it is opened.
+        floors = 'policies = ["federated-lloyd"]\nopen_centers = {}\nsmallest_center = {}'
+        for least, centers, why in ((10, "false", "`open_centers`"), (11, "true", "`smallest_center`")):
+            run.write_site("site-0", named=False, floors=floors.format(centers, least))
+            assert run.start("site-0").wait(90) == 4
+            assert why in run.log("site-0")
+        for name in THREE:
+            run.write_site(name, named=False, floors=floors.format("true", 10))
+        run.start_all()
+        if crash:
+            run.until("site-1", "sum")
+            run.kill("site-1")
+            run.start("site-1")
+        assert set(run.everybody().values()) == {0}, run.log("server")
+        want = wanted(secfc.FederatedLloyd(3, floor=10), THREE)
+        for name in THREE:
+            assert (run.labels(name) == want[name]).all()
+            (said,) = run.report(name)["learned"]
+            assert said.startswith("sums and numbers of all clients' points by cluster")
+            assert said.endswith("at least 10 rows move between two clusters, if any do")
+            assert len(run.report(name)["centers"]) == 3
+        (said,) = run.report("server")["learned"]
+        assert said.endswith("under pads: no sum, center or label")
+        assert run.report("server")["centers"] is None
+        assert not (tmp_path / "server" / "results" / "model.npz").exists()
+        new = tmp_path / "new.csv"
+        own = [str(tmp_path / "site-0" / file) for file in ("site.toml", "rows.csv")]
+        assert run.command("predict", "predict", *own, "--out", str(new)).wait(90) == 0
+        again = run.labels("site-0", new)
+        assert (again == want["site-0"]).mean() > 0.9  # the floor keeps few rows from the nearest center
+
+
 @pytest.mark.parametrize(("victims", "more"), [
     (("hub", "server", *ROWS), {}),
     *(pytest.param((name,), {}, marks=pytest.mark.nightly) for name in ("site-2", "server", "hub")),
@@ -131,9 +175,6 @@ def test_whoever_is_killed_and_started_again_loses_nothing(tmp_path, nursery, vi
 
 def site_file(folder, name):
     return (str(folder / name / "site.toml"),)
-
-
-THREE = dict(list(ROWS.items())[:3])
 
 
 def test_a_run_that_can_do_without_nobody_waits_suspends_and_goes_on_whoever_comes_last(tmp_path, nursery):

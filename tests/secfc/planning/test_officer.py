@@ -81,6 +81,19 @@ def test_who_may_collude_is_the_line_of_the_policies_page(policy):
     ))  # fmt: skip
 
 
+@pytest.mark.parametrize("floor", [1, 10])
+def test_pages_of_shared_centers_tell_what_every_client_learns(floor):
+    way = secfc.FederatedLloyd(2, floor=floor)
+    planned = plan_practice(secfc.plan(way, 5, 60, 2, bound=8.0))
+    result = secfc.fit(way, federation(), bound=8.0)
+    run = of_run(make_report(result, federation=federation(), algorithm=way), result)
+    told = "at least 10 rows move" if floor > 1 else "can tell single rows (floor=1)"
+    for practice in (planned, run):
+        (said,) = (what for who, what in table(practice, "Who learns") if who == "every client alone")
+        assert said.startswith("sums and numbers of all clients' points by cluster")
+        assert told in said
+
+
 @pytest.mark.parametrize(
     "number", [n if n in DAY else pytest.param(n, marks=pytest.mark.nightly) for n in range(len(POLICIES))]
 )
