@@ -7,7 +7,17 @@ from typing import TYPE_CHECKING, Any
 
 from secfc.planning.dry_run import LAN
 from secfc.report.costs import CONTENTS
-from secfc.report.terminal import Grid, Items, Pairs, Section, Words, duration_text, pluralize, size_of
+from secfc.report.terminal import (
+    Grid,
+    Items,
+    Pairs,
+    Section,
+    Words,
+    duration_text,
+    first_sentences,
+    pluralize,
+    size_of,
+)
 
 if TYPE_CHECKING:
     from secfc.coded.parameters import Network
@@ -60,12 +70,6 @@ def plan_summary(planned: Any) -> list[tuple[str, str]]:
         lines.append(("Clients", "learn " + first_sentences(planned.heard)))
     lines += [("Note", note) for note in planned.notes[: 12 - len(lines)]]
     return lines
-
-
-def first_sentences(sentences: tuple[str, ...], most: int = 2) -> str:
-    """The first sentences, and that there are more."""
-    more = len(sentences) - most
-    return "; ".join(sentences[:most]) + (f"; {more} more: --verbose" if more > 0 else "")
 
 
 def algorithm_name(planned: Any) -> str:

@@ -68,8 +68,8 @@ class Ledger:
         return (EVERYBODY, *named)
 
 
-# Labels that follow from the data without noise: what every algorithm without differential privacy costs.
-EXACT = Ledger().record(NonPrivate(), what="labels without noise")
+# Results that follow from the data without noise: what every algorithm without differential privacy costs.
+EXACT = Ledger().record(NonPrivate(), what="results without noise")
 
 
 # --------------------------------------------------------------------------------------------------

@@ -35,7 +35,7 @@ from secfc.errors import InputError, PrivacyError
 from secfc.kmeans.elbow import CostCurve
 from secfc.metrics import labels_digest as labels_digest
 from secfc.privacy.audit import GaussianShift, max_detection_rate
-from secfc.privacy.ledger import EVERYBODY, Ledger
+from secfc.privacy.ledger import EVERYBODY, EXACT, Ledger
 from secfc.report.clusters import Stability
 from secfc.report.costs import count_rounds, phase_seconds
 from secfc.report.float_kmeans import FloatComparison
@@ -255,8 +255,9 @@ def privacy_spent(ledger: Ledger, delta: float) -> list[str]:
             lines.append(f"{who}: not private, epsilon is infinite")
         else:
             lines.append(f"{who}: epsilon = {epsilon:.4g} at delta = {delta:g}, {ledger.neighbors}")
-    lines += [f"released to {', '.join(sorted(e.seen_by))}: {e.what}" for e in ledger.entries]
-    return lines
+    if ledger == EXACT:  # who learned which results is said elsewhere: seldom everybody all
+        return lines
+    return lines + [f"released to {', '.join(sorted(e.seen_by))}: {e.what}" for e in ledger.entries]
 
 
 def epsilon_totals(ledger: Ledger, delta: float) -> dict[str, float]:

@@ -462,7 +462,7 @@ def report_summary(found: Report) -> list[tuple[str, str]]:
     if found.stability is not None and found.stability.mean_adjusted_rand is not None:
         lines.append(("Stability", found.stability.words))
     if found.learned:
-        lines.append(("Server saw", found.learned[0]))
+        lines.append(("Server saw", terminal.first_sentences(found.learned, most=1)))
     if found.finding is not None and not found.noisy and (leak := outsider_baseline(found.finding)):
         lines.append(("Leak", leak))
     lines.append(("Privacy", _summary_privacy(found)))

@@ -182,6 +182,16 @@ def pluralize(number: int, what: str) -> str:
     return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
+def first_sentences(sentences: tuple[str, ...], most: int = 2) -> str:
+    """The first sentences, and that there are more.
+
+    >>> first_sentences(("all labels", "sizes", "gains of splits"))
+    'all labels; sizes; 1 more: --verbose'
+    """
+    more = len(sentences) - most
+    return "; ".join(sentences[:most]) + (f"; {more} more: --verbose" if more > 0 else "")
+
+
 def measured_number(value: float, digits: int = 4) -> str:
     """A measurement to so many digits, or to ones where it has more, without an exponent below ten million.
 
