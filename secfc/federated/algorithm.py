@@ -56,6 +56,7 @@ from secfc.roles.exchange import (
 )
 from secfc.roles.messages import compact_labels
 from secfc.run_summary import RunSummary
+from secfc.secure_sum.plan import COMMITTEE, tolerate_third
 from secfc.secure_sum.protocol import (
     SumShares,
     ToldDigests,
@@ -214,10 +215,15 @@ class FederatedLloyd:
             coarse=self.coarse,
             max_iter=self.max_iter,
             restarts=self.n_init,
-            threshold=lambda clients: self.t,
+            threshold=self.count_colluders,
             losses=lambda plan: int(plan.sums.losses),
             account=self.account,
         )
+
+    def count_colluders(self, clients: tuple[PartyId, ...]) -> int:
+        """How many of these clients may collude, of whom some are the committee."""
+        size = min(len(clients), COMMITTEE) if self.committee is None else self.committee
+        return tolerate_third(size) if self.t is None else self.t
 
     def plan(self, public: PublicFacts) -> FederatedPlan:
         """Raises ValueError, InputError for clients that no feature connects."""

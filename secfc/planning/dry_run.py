@@ -312,16 +312,11 @@ def synthetic_rows(
     )
 
 
-def sentences_for_clients(
-    algorithm: Any, told: Any, result: Clustering, federation: Federation
-) -> tuple[str, ...]:
-    """What clients learned, in sentences: those of the plan, as each said, or of the run's summary."""
+def sentences_for_clients(algorithm: Any, told: Any, result: Clustering) -> tuple[str, ...]:
+    """What clients learned, in sentences: those of the plan, or as each said."""
     if isinstance(algorithm, SecFC):
         return leakage_to_clients(algorithm, result.plan)
-    if isinstance(told, LeakageRecorder):
-        return tuple(told.heard)
-    account = algorithm.capabilities.account
-    return () if account is None else tuple(account(result, federation).heard)
+    return tuple(told.heard) if isinstance(told, LeakageRecorder) else ()
 
 
 def shrink_algorithm(algorithm: Any, plan: Any, m: int, real: int) -> Any:
@@ -388,5 +383,5 @@ def run_dry(algorithm: Any, public: PublicFacts, plan: Any, m: int, k: int, serv
             # No finer scale fits: then some lanes less decide than there will be.
             told, recorder = with_parameters(way, scale=scale), CostRecorder()
             result = fit(told, federation, bound=public.bound, seed=public.seed or 0, watch=recorder)
-    heard = sentences_for_clients(algorithm, told, result, federation)
+    heard = sentences_for_clients(algorithm, told, result)
     return DryRun(m, tuple(recorder.questions), recorder.bodies, result, heard)

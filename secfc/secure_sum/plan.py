@@ -27,6 +27,11 @@ COMMITTEE = 15
 WAVE, WAVES = 512, 500
 
 
+def tolerate_third(size: int) -> int:
+    """How many of a committee of so many may collude, where nobody says otherwise."""
+    return max(1, size // 3)
+
+
 @dataclass(frozen=True)
 class SumPlan:
     """Public parameters of secure sums.
@@ -90,7 +95,7 @@ class SumPlan:
                 "from each of them, and at most n. Change committee, or add clients."
             )
         largest = (size - 1) // 2
-        tolerated = max(1, size // 3) if t is None else t
+        tolerated = tolerate_third(size) if t is None else t
         if not 1 <= tolerated <= largest:
             raise InvalidValue(f"t={tolerated} of a committee of {size}: it must lie in [1, {largest}]")
         if not 1 <= ell <= largest + 1 - tolerated:

@@ -115,6 +115,7 @@ EXACT = {
     "distances": {"options": {"t": 1, "disclosure": "distances"}},
     "final labels": {"options": {"t": 1, "disclosure": "final-labels", "max_iter": 4}},
     "k-fed": {"algorithm": "k-fed", "options": {"k_local": 2}},
+    "shared centers": {"algorithm": "federated-lloyd", "options": {"floor": 10}},
 }
 
 

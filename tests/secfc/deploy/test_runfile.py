@@ -216,13 +216,23 @@ def test_words_that_the_shell_refuses_as_well(algorithm, options, preparing, why
         build_run(runfile(algorithm, options, preparing))
 
 
+def test_a_threshold_that_nobody_wrote_is_held_to_the_floor_of_a_site():
+    for options, t in (({}, 1), ({"t": 1}, 1)):
+        asked = build_run(runfile("federated-lloyd", {"bound": 9, "floor": 10, **options}, {}))
+        assert asked.stakes.t == t
+        assert asked.draft(asked.guessed(20)).sums.code.t == t
+        Floors(smallest_t=t).check(asked.stakes)
+        with pytest.raises(BelowFloor, match="`smallest_t`"):
+            Floors(smallest_t=t + 1).check(asked.stakes)
+
+
 def test_the_floor_of_totals_counts_as_the_points_of_the_smallest_center():
     for options, smallest in (({}, 1), ({"floor": 10}, 10)):
         asked = build_run(runfile("federated-lloyd", options, {}))
         assert (asked.stakes.centers, asked.stakes.smallest) == (True, smallest)
         assert asked.stakes.policy == "federated-lloyd"
     for blind, who in ((True, "every client, and not the server"), (False, "everybody")):
-        first, last = leakage_sentences(
+        first, _, last = leakage_sentences(
             build_run(runfile("federated-lloyd", {"bound": 9, "blind": blind}, {}))
         )
         assert first.startswith("every client: sums and numbers of the rows of each cluster in every step")
