@@ -71,6 +71,7 @@ from secfc.remedies import Remedy
 from secfc.roles.description import RunTerms
 from secfc.roles.exchange import SERVER, PartyId, Role, SimulatedRun
 from secfc.run_summary import CentersSummary, LabelsSummary, NoisyReleaseSummary, RunSummary
+from secfc.secure_sum.plan import count_colluders
 from secfc.secure_sum.protocol import SumPlan
 
 # --------------------------------------------------------------------------------------------------
@@ -323,7 +324,7 @@ class FedDPKMeans:
             counted=False,
             bounded=False,
             promise=lambda: Promise(self._total, self.neighbors),
-            threshold=lambda clients: self.t,
+            threshold=lambda clients: count_colluders(clients, self.committee, self.t),
             losses=lambda plan: int(plan.sums.losses),
             account=self.account,
         )

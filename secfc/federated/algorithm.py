@@ -56,7 +56,7 @@ from secfc.roles.exchange import (
 )
 from secfc.roles.messages import compact_labels
 from secfc.run_summary import RunSummary
-from secfc.secure_sum.plan import COMMITTEE, tolerate_third
+from secfc.secure_sum.plan import count_colluders
 from secfc.secure_sum.protocol import (
     SumShares,
     ToldDigests,
@@ -215,15 +215,10 @@ class FederatedLloyd:
             coarse=self.coarse,
             max_iter=self.max_iter,
             restarts=self.n_init,
-            threshold=self.count_colluders,
+            threshold=lambda clients: count_colluders(clients, self.committee, self.t),
             losses=lambda plan: int(plan.sums.losses),
             account=self.account,
         )
-
-    def count_colluders(self, clients: tuple[PartyId, ...]) -> int:
-        """How many of these clients may collude, of whom some are the committee."""
-        size = min(len(clients), COMMITTEE) if self.committee is None else self.committee
-        return tolerate_third(size) if self.t is None else self.t
 
     def plan(self, public: PublicFacts) -> FederatedPlan:
         """Raises ValueError, InputError for clients that no feature connects."""

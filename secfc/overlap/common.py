@@ -97,6 +97,7 @@ class CommonFeatures:
             bounded=can.bounded,
             inner=self.algorithm,
             promise=can.promise,
+            threshold=can.threshold,
             account=self.account,
         )
 

@@ -25,7 +25,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -109,7 +109,11 @@ class SharedProfile:
     smallest_center: int = 10
     reveal_centers: bool = False
     t: int = 1
-    capabilities: ClassVar[Capabilities] = Capabilities()
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """How many clients may collude: nothing else is asked of a profile."""
+        return Capabilities(threshold=lambda clients: self.t)
 
     def plan(self, public: PublicFacts) -> ProfilePlan:
         """Raises InputError without consent, and where a sum would tell one client of the other."""

@@ -27,9 +27,10 @@ COMMITTEE = 15
 WAVE, WAVES = 512, 500
 
 
-def tolerate_third(size: int) -> int:
-    """How many of a committee of so many may collude, where nobody says otherwise."""
-    return max(1, size // 3)
+def count_colluders(clients: tuple[PartyId, ...], committee: int | None, t: int | None) -> int:
+    """How many of these clients may collude: t, or a third of a committee of so many or of COMMITTEE."""
+    size = min(len(clients), COMMITTEE) if committee is None else committee
+    return max(1, size // 3) if t is None else t
 
 
 @dataclass(frozen=True)
@@ -95,7 +96,7 @@ class SumPlan:
                 "from each of them, and at most n. Change committee, or add clients."
             )
         largest = (size - 1) // 2
-        tolerated = tolerate_third(size) if t is None else t
+        tolerated = count_colluders(clients, committee, t)
         if not 1 <= tolerated <= largest:
             raise InvalidValue(f"t={tolerated} of a committee of {size}: it must lie in [1, {largest}]")
         if not 1 <= ell <= largest + 1 - tolerated:

@@ -229,9 +229,7 @@ def _stakes(run: RunFile, algorithm: Any, asked: AskedOptions) -> Stakes:
     hidden = secret and asked.get("sizes") == "hidden" and asked["disclosure"] == "own-labels"
     return Stakes(
         policy=policy,
-        t=algorithm.capabilities.threshold(run.clients)
-        if run.algorithm == "federated-lloyd"
-        else get_parameter(algorithm, "t"),
+        t=algorithm.capabilities.threshold(run.clients),
         epsilon=None if promise is None else promise.budget.epsilon,
         delta=None if promise is None else promise.budget.delta,
         centers=bool(asked.get("reveal_centers")) if secret else True,

@@ -217,13 +217,17 @@ def test_words_that_the_shell_refuses_as_well(algorithm, options, preparing, why
 
 
 def test_a_threshold_that_nobody_wrote_is_held_to_the_floor_of_a_site():
-    for options, t in (({}, 1), ({"t": 1}, 1)):
-        asked = build_run(runfile("federated-lloyd", {"bound": 9, "floor": 10, **options}, {}))
-        assert asked.stakes.t == t
-        assert asked.draft(asked.guessed(20)).sums.code.t == t
-        Floors(smallest_t=t).check(asked.stakes)
-        with pytest.raises(BelowFloor, match="`smallest_t`"):
-            Floors(smallest_t=t + 1).check(asked.stakes)
+    for algorithm, options in (
+        ("secfc", {"bound": 9}), ("federated-lloyd", {"bound": 9, "floor": 10}),
+        ("feddp", {"radius": 9, "epsilon": 1}), ("profile", {"bound": 9, "reveal_centers": True}),
+    ):  # fmt: skip
+        for given in ({}, {"t": 1}):
+            asked = build_run(runfile(algorithm, options | given, {}, identities=IDENTITIES))
+            plan = asked.draft(asked.guessed(20))
+            assert asked.stakes.t == getattr(plan, "sums", plan).code.t == 1
+            Floors(smallest_t=1).check(replace(asked.stakes, smallest=99, centers=False))
+            with pytest.raises(BelowFloor, match="`smallest_t`"):
+                Floors(smallest_t=2).check(replace(asked.stakes, smallest=99, centers=False))
 
 
 def test_the_floor_of_totals_counts_as_the_points_of_the_smallest_center():
