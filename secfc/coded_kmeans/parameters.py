@@ -336,6 +336,10 @@ StartWord = Literal[
 
 def parse_disclosure(value: Any) -> Disclosure:
     """The policy that a word stands for, or the given one.  Raises InputError."""
+    if isinstance(value, str) and value == "centers":
+        raise InputError(
+            "disclosure='centers': use FederatedLloyd(k), which shows all clients the centers of every step"
+        )
     return _meant("disclosure", value, DISCLOSURES, "open_centers")  # type: ignore[no-any-return]
 
 

@@ -299,6 +299,7 @@ class FedDPKMeans:
         if self.noise is None and isinstance(self.variant, Variant):
             object.__setattr__(self, "noise", default_noise(self.variant))
         check_fields(self, KINDS)
+        Budget(self.epsilon, self.delta)  # refuses what is none
         if self.labels is None:
             return
         if self.neighbors.unit == "client":

@@ -117,6 +117,7 @@ S(2, 1, membership="hidden") -> membership='hidden' is none: use one of the word
 S(2, 1, membership=secfc.Private) -> membership=Private is a class: build the value, Private(...)
 S(2, 1, membership=None) -> membership=None is none: use one of the words 'open', 'private',
 S(2, 1, disclosure="all") -> disclosure='all' is none: use one of the words 'assignments',
+S(2, 1, disclosure="centers") -> disclosure='centers': use FederatedLloyd(k), which shows all
 S(2, 1, disclosure=secfc.Distances) -> disclosure=Distances is a class: build the value,
 S(2, 1, disclosure=None) -> disclosure=None is none: use one of the words 'assignments',
 fit(S(2, Threshold(1, max_cheaters=1)), F) -> threshold=Threshold(max_cheaters=1) with disclosure=Assi
@@ -154,7 +155,12 @@ fit(secfc.FedDPKMeans(k=2, epsilon="1", delta=1e-6), P) -> epsilon='1' is a str:
 fit(secfc.FedDPKMeans(k=2, epsilon=-1, delta=1e-6), P) -> epsilon=-1 must be positive: with less
 fit(secfc.FedDPKMeans(k=2, epsilon=None, delta=1e-6), P) -> epsilon=None: a number is needed. Pass a
 fit(secfc.FedDPKMeans(k=2, epsilon=1, delta="x"), P) -> delta='x' is a str: a number is needed. Pass
-fit(secfc.FedDPKMeans(k=2, epsilon=1, delta=2), P) -> delta=2: with at most that probability the promise
+secfc.FedDPKMeans(k=2, epsilon=-1, delta=1e-6) -> epsilon=-1 must be positive: with less
+secfc.FedDPKMeans(k=2, epsilon=0, delta=1e-6) -> epsilon=0 must be positive: with less
+secfc.FedDPKMeans(k=2, epsilon=float("nan"), delta=1e-6) -> epsilon=nan must be positive: with less
+secfc.FedDPKMeans(k=2, epsilon=1, delta=2) -> delta=2 must be in [0, 1): the probability that the claim fails
+secfc.FedDPKMeans(k=2, epsilon=1, delta=float("nan")) -> delta=nan must be in [0, 1): the probability
+fit(secfc.FedDPKMeans(k=2, epsilon=1, delta=.5), P) -> delta=0.5: with at most that probability the promise
 fit(DP(neighbors="client"), P) -> neighbors='client' is a str: a Neighbors is needed. Pass a value
 fit(DP(neighbors=3), P) -> neighbors=3 is an int: a Neighbors is needed. Pass a value such
 fit(DP(steps="1"), P) -> steps='1' is a str: a whole number, or None (0 to 3, by the star
