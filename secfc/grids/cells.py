@@ -51,7 +51,7 @@ def check_cell(cell: Mapping[str, Any], *, files: bool) -> None:
             raise InputError("disclosure is called policy in a grid: policy=distances, and so on")
         if name not in names:
             near = difflib.get_close_matches(name, names, 1)
-            meant = f"; did you mean {near[0]}" if near else f": there are {', '.join(names)}"
+            meant = f"; did you mean {near[0]}?" if near else f": there are {', '.join(names)}"
             raise InputError(f"{name} is no parameter of {cell['algorithm']}{meant}")
         if files and name in DRAWN:
             raise InputError(f"{name}={cell[name]}: the files have their own; leave {name} out")

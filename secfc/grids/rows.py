@@ -259,7 +259,7 @@ def drawable_rows(rows: Sequence[Row], x: str, y: str, hue: str | None) -> list[
     for name in filter(None, (x, y, hue)):
         if name not in known:
             near = difflib.get_close_matches(name, known, 1)
-            meant = f"did you mean {near[0]}" if near else f"there are {', '.join(known)}"
+            meant = f"did you mean {near[0]}?" if near else f"there are {', '.join(known)}"
             raise InputError(f"{name!r} is no column of these rows: {meant}")
     for row in usable:
         if not isinstance(row.get(y, 0), int | float) or isinstance(row.get(y), bool):

@@ -53,8 +53,8 @@ def test_rows_are_every_combination_in_order_and_those_of_fit():
 @pytest.mark.parametrize(
     ("axes", "piece"),
     [
-        ({"nn": 3}, "nn is no parameter of secfc; did you mean n"),
-        ({"n_int": 3}, "did you mean n_init"),
+        ({"nn": 3}, "nn is no parameter of secfc; did you mean n?"),
+        ({"n_int": 3}, "did you mean n_init?"),
         ({"n": "abc"}, "n='abc': a number of 1 or more is needed, as n=10"),
         ({"m": 0.5}, "m=0.5: a number of 1 or more"),
         ({"seed": -1}, "seed=-1: a whole number of 0 or more"),
@@ -250,7 +250,7 @@ def test_pictures_show_medians_over_a_parameter(tmp_path):
     assert (axes.get_xscale(), axes.get_yscale()) == ("log", "log")
     assert [t.get_text() for t in plot(rows, "word", "ms").axes[0].get_xticklabels()] == ["w10", "w400", "w5"]
     for words, piece in (
-        (("m", "ms"), "'m' is no column of these rows: did you mean ms"),
+        (("m", "ms"), "'m' is no column of these rows: did you mean ms?"),
         (("n", "policy"), "policy holds 'a': name a column of numbers"),
     ):
         with pytest.raises(InputError, match=piece):
