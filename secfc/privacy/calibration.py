@@ -45,6 +45,8 @@ class Budget:
         check_fields(self, {"epsilon": REAL, "delta": REAL})
         if not self.epsilon > 0:
             raise InputError(f"epsilon={self.epsilon} must be positive: with less nothing can be released")
+        if math.isinf(self.epsilon):
+            raise InputError("epsilon=inf promises nothing: leave the noise out, as FederatedLloyd does")
         if not 0 <= self.delta < 1:
             raise InputError(f"delta={self.delta} must be in [0, 1): the probability that the claim fails")
 

@@ -158,6 +158,7 @@ fit(secfc.FedDPKMeans(k=2, epsilon=1, delta="x"), P) -> delta='x' is a str: a nu
 secfc.FedDPKMeans(k=2, epsilon=-1, delta=1e-6) -> epsilon=-1 must be positive: with less
 secfc.FedDPKMeans(k=2, epsilon=0, delta=1e-6) -> epsilon=0 must be positive: with less
 secfc.FedDPKMeans(k=2, epsilon=float("nan"), delta=1e-6) -> epsilon=nan must be positive: with less
+secfc.FedDPKMeans(k=2, epsilon=float("inf"), delta=1e-6) -> epsilon=inf promises nothing: leave the noise
 secfc.FedDPKMeans(k=2, epsilon=1, delta=2) -> delta=2 must be in [0, 1): the probability that the claim fails
 secfc.FedDPKMeans(k=2, epsilon=1, delta=float("nan")) -> delta=nan must be in [0, 1): the probability
 fit(secfc.FedDPKMeans(k=2, epsilon=1, delta=.5), P) -> delta=0.5: with at most that probability the promise
