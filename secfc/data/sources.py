@@ -511,12 +511,21 @@ class ArrowRows(BatchedRows):
         require_library("a stream of Arrow", "files")
         from pyarrow import RecordBatchReader
 
+        def open_stream() -> Any:
+            stream = reopen()
+            if not hasattr(stream, "__arrow_c_stream__"):
+                raise InputError(
+                    f"a {type(stream).__name__} gives no stream of Arrow: pass a function that opens one, "
+                    "such as lambda: duckdb.connect(file).sql(...), or a frame of polars 1.3 or later"
+                )
+            return RecordBatchReader.from_stream(stream)
+
         def read_batches() -> Generator[Any, None, None]:
-            with RecordBatchReader.from_stream(reopen()) as reader:
+            with open_stream() as reader:
                 for batch in reader:  # which may be all that a library has in memory
                     yield from (batch.slice(at, STREAMED) for at in range(0, batch.num_rows, STREAMED))
 
-        with RecordBatchReader.from_stream(reopen()) as reader:
+        with open_stream() as reader:
             schema, source = reader.schema, "the stream"
         names = schema.names if columns is None else columns
         if unknown := [name for name in names if name not in schema.names]:

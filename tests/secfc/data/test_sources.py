@@ -250,6 +250,11 @@ def streams(path: Path) -> dict[str, Any]:
     return found
 
 
+def test_what_gives_no_stream_is_refused() -> None:
+    with pytest.raises(InputError, match="a list gives no stream of Arrow: pass a function that opens one"):
+        ArrowRows(lambda: [[1.0, 2.0]])
+
+
 @pytest.mark.parametrize("library", ["dataset", "polars", "pandas", "duckdb"])
 def test_a_stream_is_rows_by_batches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, library: str) -> None:
     monkeypatch.setattr(sources, "STREAMED", 7)
