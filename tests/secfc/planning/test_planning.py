@@ -346,7 +346,6 @@ IMPOSSIBLE = [
     (S(4, 2, disclosure=secfc.OwnLabels("x")), 5, 90, 0, "takes no part", ["dealer='server' (not 'x')"]),
     (secfc.KFed(4, 2), 10, 1000, 1, "needs the others", ["losses=0 (not 1)"]),
     (secfc.FedDPKMeans(30, 1.0, 1e-6), 5, 500, 0, "holds 20 points", ["k=20 (not 30)"]),
-    (secfc.FedDPKMeans(2, -1.0, 1e-6), 5, 500, 0, "epsilon", None),
     (secfc.FedDPKMeans(2, 1.0, 0.5), 5, 500, 0, "delta", ["delta=1e-06 (not 0.5)"]),
 ]  # fmt: skip
 
