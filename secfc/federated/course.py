@@ -117,7 +117,8 @@ def allow_moves(flows: Array, floor: int) -> Array:
 
     Between two only if at least `floor` would, both ways together; and none from or to a cluster that would
     be left with fewer, but not with none.  Then none or at least so many points enter or leave any union of
-    clusters, in all, and none has fewer: no totals before and after differ by fewer points.
+    clusters, in all, and none has fewer: no totals before and after differ by fewer points.  Those of a
+    client that looks are among them, and it subtracts its own.
     """
     stay = np.eye(len(flows), dtype=bool)
     moving, sizes = np.where(stay, 0, flows), flows.sum(axis=1)

@@ -270,6 +270,8 @@ def test_with_a_floor_labels_follow_the_rule_and_no_union_changes_by_fewer(seed)
     np.testing.assert_array_equal(result.flat, labels)
     assert least_crossing(moves) >= 5
     assert min(np.unique(after, return_counts=True)[1].min() for _, after, _ in moves) >= 5
+    # A client subtracts its own: of the others' 30 alone fewer cross, which the README says.
+    assert least_crossing([(before[60:], after[60:], c) for before, after, c in moves]) < 5
     # Control: without one, single points cross.
     assert least_crossing(play(result.plan, points, 1)[0]) < 5
 
