@@ -1,7 +1,7 @@
 """Labels and nothing else: committees of clients compare distances that nobody holds, in one of two ways.
 
-Under masks and tables that a dealer made (`secfc.disclosure.compare.trusted_dealer`), or together without one
-(`secfc.disclosure.dealerless.policy`).  Replies are checked before anything is opened
+Under masks and tables that a dealer made (`secfc.disclosure.compare.server.TrustedDealer`), or together
+without one (`secfc.disclosure.dealerless.policy`).  Replies are checked before anything is opened
 (`secfc.disclosure.checked.steps`): false ones end the run, and nobody is named; without a dealer those of
 clients that are no members alone, unless each part is played by two, as among 2 t + 2 clients.  This policy
 tolerates clients that fall silent, and ends with clients that lie where it notices them.
@@ -17,6 +17,7 @@ from secfc.coded.plan import CodedPlan, RowLayout
 from secfc.coded.policy import ClientPolicy, ExactPolicy, PolicyCapabilities
 from secfc.coded.quorum import CheaterIdentification
 from secfc.coded.source import CodedSource
+from secfc.disclosure.compare.server import TrustedDealer
 from secfc.disclosure.compare.session import (
     LEAST_LANES,
     CommitteeChoice,
@@ -25,7 +26,6 @@ from secfc.disclosure.compare.session import (
     comparison_headroom,
     opened_beside_labels,
 )
-from secfc.disclosure.compare.trusted_dealer import TrustedDealer
 from secfc.disclosure.dealerless.policy import Dealerless, dealerless_committee
 from secfc.roles.exchange import SERVER, PartyId, Role
 

@@ -17,6 +17,7 @@ from secfc.coded.plan import CodedPlan, RowLayout
 from secfc.coded.policy import ClientPolicy, ExactPolicy, LabelSharing, PolicyCapabilities
 from secfc.coded.quorum import CheaterIdentification
 from secfc.coded.source import CodedSource
+from secfc.disclosure.compare.server import TrustedDealer
 from secfc.disclosure.compare.session import (
     LEAST_LANES,
     Rule,
@@ -24,7 +25,6 @@ from secfc.disclosure.compare.session import (
     check_consent,
     refuse_broken,
 )
-from secfc.disclosure.compare.trusted_dealer import TrustedDealer
 from secfc.disclosure.dealerless.policy import Dealerless
 from secfc.disclosure.decoded.distances import CheckedQuorum
 from secfc.disclosure.owner_labels.client import sharing_client

@@ -41,8 +41,8 @@ from secfc.disclosure.checked.products import STEPS
 from secfc.disclosure.checked.steps import stop_checking
 from secfc.disclosure.compare.client import ComparisonClient, label_check_round
 from secfc.disclosure.compare.rounds import stop_requesting
+from secfc.disclosure.compare.server import TrustedDealer
 from secfc.disclosure.compare.session import DEAL, ComparisonSession
-from secfc.disclosure.compare.trusted_dealer import TrustedDealer
 from secfc.disclosure.dealerless.policy import Dealerless
 from secfc.disclosure.dealerless.steps import AnswerRounds, StalledStep
 from secfc.disclosure.decoded.replies import mask_values

@@ -15,7 +15,7 @@ from secfc.coded.queries import Operation
 from secfc.data.inputs import build_algorithm
 from secfc.disclosure import AssignmentsOnly, FinalLabelsOnly
 from secfc.disclosure.compare import client as participant
-from secfc.disclosure.compare import trusted_dealer
+from secfc.disclosure.compare import server as dealt
 from secfc.disclosure.compare.session import may_open_distances
 from secfc.disclosure.decoded import replies
 from secfc.errors import FaultyClient, FaultyServer, TooFewReplies
@@ -190,7 +190,7 @@ class Overheard:
         self.keys, self.bare, self.masked = {}, {}, {}
         self.colluding = max(1, t) if colluding is None else colluding
         paired, hide, answer = (
-            trusted_dealer.pair_keys,
+            dealt.pair_keys,
             replies.mask_values,
             participant.ComparisonClient.__init__,
         )
@@ -210,7 +210,7 @@ class Overheard:
             answer(client, *args, **named)
             client.colluding = self.colluding
 
-        monkeypatch.setattr(trusted_dealer, "pair_keys", pair_keys)
+        monkeypatch.setattr(dealt, "pair_keys", pair_keys)
         for module in (replies, participant):
             monkeypatch.setattr(module, "mask_values", hidden)
         if colluding is not None:
