@@ -19,13 +19,13 @@ from secfc.attacks.views import View
 from secfc.errors import FaultyClient, InputError, SuspectedParties, TooFewReplies
 from secfc.metrics import accuracy
 from secfc.overlap.local import LocalKMeans
-from secfc.overlap.messages import CentroidShares, CodedPairDistances
-from secfc.overlap.pairwise_distances import (
+from secfc.overlap.matching import (
     DistanceMeasure,
     deal_centroids,
     measure_distances,
     reconstruct_distances,
 )
+from secfc.overlap.messages import CentroidShares, CodedPairDistances
 from secfc.overlap.starts import Synchronized, matching_start_named, spectral
 from secfc.roles.exchange import SERVER
 from tests.secfc.overlap.cases import CHAIN, COMMON, SAME, clusters, federation
@@ -215,7 +215,7 @@ def shares(observed=CHAIN):
     ids=["features", "clusters", "zeros", "residues"],
 )
 def test_shares_of_another_form_name_their_sender(change):
-    from secfc.overlap.pairwise_distances import check_dealt
+    from secfc.overlap.matching import check_dealt
 
     measure, (held, *_) = shares()
     check_dealt(measure, "client-1", held["client-1"])
