@@ -284,14 +284,14 @@ class RandomCombination:
         if self.size == 0 or not flat:
             return out
         if basis.can_fold:
-            from field.kernels import correcting
+            from field.kernels import decoding
             from field.kernels.scalar import centered
 
             c = np.array([LANE - p for p in basis.primes], np.int64)
             scales = [centered(lane, p) for lane, p in zip(self.scales, basis.primes, strict=True)]
             # Rows must be contiguous for the kernel; lanes may have any stride.
             flat = [v if v.strides[1] == v.itemsize else np.ascontiguousarray(v) for v in flat]
-            correcting.combine(flat, np.array(scales, np.int32), self.weights, c, out)
+            decoding.sum_words(flat, np.array(scales, np.int32), self.weights, c, out)
             return out
         columns = np.zeros((lanes, self.scales.shape[2] * width), basis.dtype)
         for j, v in enumerate(flat):
