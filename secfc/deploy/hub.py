@@ -33,7 +33,7 @@ from websockets.asyncio.server import Server, ServerConnection, serve
 from websockets.exceptions import ConnectionClosed
 
 from field.secrets.coins import SystemCoins
-from secfc.deploy.frames import BINARY, CLOSE, PIECE, PING, PONG, Frames, NoFrame, make_frame
+from secfc.deploy.websocket import BINARY, CLOSE, PIECE, PING, PONG, Frames, NoFrame, make_frame
 from secfc.logs import log_event
 from secfc.roles.exchange import PartyId
 

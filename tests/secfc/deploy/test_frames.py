@@ -10,9 +10,9 @@ pytest.importorskip("websockets")
 
 from websockets.frames import Frame, Opcode
 
-from secfc.deploy.frames import BINARY, CLOSE, PIECE, PING, Frames, NoFrame, make_frame
 from secfc.deploy.hub import TOTAL, ForwardingPipes, Hub
 from secfc.deploy.rendezvous import meet_at_hub
+from secfc.deploy.websocket import BINARY, CLOSE, PIECE, PING, Frames, NoFrame, make_frame
 from tests.secfc.deploy.test_hub import KEYS, NAMES, RUN, url_of
 
 MASK = b"\x01\x80\xff\x37"
