@@ -15,7 +15,7 @@ from typing import Any
 
 import click
 
-from secfc.grids.measure import code_version
+from secfc.grids.engine import code_version
 from secfc.grids.rows import ResultFile, read_whole_rows
 from secfc.roles.exchange import ITERATE, PartyId, Role
 

@@ -16,8 +16,7 @@ import secfc
 from secfc.errors import InputError
 from secfc.grids import PRESETS
 from secfc.grids.cells import grid_cells
-from secfc.grids.engine import all_cells
-from secfc.grids.measure import draw_federation, make_algorithm
+from secfc.grids.engine import all_cells, draw_federation, make_algorithm
 from secfc.grids.rows import ResultFile, read_whole_rows
 from tests.small import invoke
 
@@ -107,7 +106,6 @@ def test_what_is_there_is_not_run_again_and_half_a_line_is_dropped(tmp_path, mon
     assert [row["n"] for row in read_whole_rows(out)] == [3, 4, 5]
     # Rows of other code are left alone, and measured anew.
     monkeypatch.setattr("secfc.grids.engine.code_version", lambda: "other")
-    monkeypatch.setattr("secfc.grids.measure.code_version", lambda: "other")
     secfc.grid(n=3, out=out, **SMALL)
     assert [row["n"] for row in read_whole_rows(out)] == [3, 4, 5, 3]
     out.write_text("n,m\n3,60\n")
