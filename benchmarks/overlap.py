@@ -7,7 +7,8 @@ FOLDER holds har561_recomputed.npz, qmnist_037_writers.npz and dimsets.npz.  Spl
 of `benchmarks.splits`; the paper's rule is unknown, so no figure is tuned towards it.
 
 E1, which is E4 of Algorithm 2, is the share of local clusters whose global one is that of their class.  E3 is
-how far centers are from those of the classes on complete data, relative to their norms, and their cosines.
+how far centers are from those of the classes over observed values (eq. 1), relative to their norms, and their
+cosines.
 Accuracies are in percent.  Beside them: k-means on complete data; the ceiling of the mask, which is nearest
 true centroid on observed coordinates; Lloyd with missing features started from the truth; and what must fail:
 random starts, k-means on data whose gaps are filled with means, and Algorithm 2 with forces averaged over
@@ -125,15 +126,23 @@ def e1(local: list[Array], truth: list[Array], groups: list[Array]) -> float:
     return float(table[linear_sum_assignment(-table)].sum() / len(classes))
 
 
-def ceiling(split: Problem) -> float:
-    """Accuracy of the nearest true centroid on observed coordinates."""
-    d = split.mask.shape[1]
-    sums, counts = np.zeros((2, split.k, d))
+def masked_means(split: Problem) -> tuple[Array, Array]:
+    """The paper's eq. (1): means of classes over clients that observe a feature, and numbers, (k, d) each.
+
+    Printed is the least of one and the number of values below the bar, which makes sums of them; meant is the
+    larger, so that a feature that nobody observes is 0.
+    """
+    sums, counts = np.zeros((2, split.k, split.mask.shape[1]))
     for part, own, seen in zip(split.parts, split.truth, split.mask, strict=True):
         for c in range(split.k):
             sums[c, seen] += part[own == c][:, seen].sum(axis=0)
             counts[c, seen] += (own == c).sum()
-    centers = sums / np.maximum(counts, 1)
+    return sums / np.maximum(counts, 1), counts
+
+
+def ceiling(split: Problem) -> float:
+    """Accuracy of the nearest true centroid on observed coordinates."""
+    centers, counts = masked_means(split)
     right = 0
     for part, own, seen in zip(split.parts, split.truth, split.mask, strict=True):
         lacking = (counts[:, seen] == 0).any(axis=1)
@@ -144,14 +153,13 @@ def ceiling(split: Problem) -> float:
 
 
 def e3(split: Problem, result: Any) -> Row:
-    """Relative distances and cosines of matched centers and means of classes, as far as centers are known.
+    """Relative distances and cosines of matched centers and masked means, as far as centers are known.
 
     lacking: coordinates of centers that nobody knows.
     """
     from scipy.optimize import linear_sum_assignment
 
-    points, truth = np.concatenate(split.parts), np.concatenate(split.truth)
-    means = np.stack([points[truth == c].mean(axis=0) for c in range(split.k)])
+    means, _ = masked_means(split)
     # Columns of a federation are in the order in which clients name them, those of a split by number.
     centers = np.full((result.k, split.mask.shape[1]), np.nan)
     centers[:, [int(name[1:]) for name in result.features]] = result.centers

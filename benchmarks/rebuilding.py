@@ -1,30 +1,35 @@
 """Single rows rebuilt: from sums of steps, from messages in the clear, and as published experiments do it.
 
     python -m benchmarks.rebuilding --out rebuilding.jsonl
+    python -m benchmarks.rebuilding --data acs.npz --out rebuilding.jsonl      # experiment 3 too
 
 Step differences, on data sets whose sums of every step are opened exactly: rows that move alone between
 successive steps, and rows by which a cluster differs between any two.  Messages of twenty sites in the clear.
 FedDP-KMeans in the paper's variant, by its server, which sees exact sums under noise of its own.
 
-Experiments 1 to 3 rebuild a point, or a client's mean, from one client's noisy update (Gupta and Maheshwari,
-Evaluating differential privacy in federated clustering under adversarial attacks, 2025), as they describe
-it, and beside each the guess that sees none of it: there a cosine of .64, or .999, is nothing gained.
+Experiments 1 to 3 rebuild a point of a mixture, a client's mean, and a census row from one client's noisy
+update (Gupta and Maheshwari, Evaluating differential privacy in federated clustering under adversarial
+attacks, 2025), as they describe it: updates are about centers that were trained without the target, with
+noise where the update has it.  Beside each stands the guess that sees none of the update: the center of the
+target's cluster, or the mean of the other clients.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import click
 import numpy as np
 
 import secfc
 from benchmarks.common import Row, run_grid, show
+from benchmarks.dp_methods import nearest
 from benchmarks.labels import digits, table
-from benchmarks.server_points import server_side_mixture
+from benchmarks.server_points import load_census, server_side_mixture
 from secfc.attacks.judging import RebuiltRows, judge_rows
 from secfc.attacks.reconstruction import KnownSums, site_differences, site_messages, step_differences
 from secfc.attacks.views import View
@@ -32,7 +37,7 @@ from secfc.feddp import FedDPKMeans
 from secfc.feddp.auditing import step_sums
 from secfc.feddp.noise import ServerNoise
 from secfc.feddp.plan import PAPER
-from secfc.privacy import Budget
+from secfc.privacy import Budget, Neighbors
 from secfc.privacy.calibration import gaussian_multiplier
 from secfc.roles.exchange import SERVER
 
@@ -45,10 +50,12 @@ SETS: dict[str, tuple[Callable[[np.random.Generator], Array], int]] = {
     "mixture, d = 100": (lambda rng: server_side_mixture(4, 500, rng)[0], 10),
     "one Gaussian": (lambda rng: rng.standard_normal((2000, 10)), 10),
 }
-CLIP, EPSILON, DELTA = 11.0, 1.0, 1e-6
+K, EPSILON, DELTA = 10, 1.0, 1e-6
+EXPERIMENTS = {"point": "1: a point", "client": "2: a client's mean", "row": "3: a census row"}
+CENSUS = "rows of the US census, ACS of 2018 (an .npz file, or a folder of the package folktables)"
 
 
-def cells(runs: int) -> Iterator[Row]:
+def cells(runs: int, *, census: bool = False) -> Iterator[Row]:
     for name in SETS:
         for sites in (1, 20):
             for run in range(runs):
@@ -56,13 +63,18 @@ def cells(runs: int) -> Iterator[Row]:
     for epsilon in (1.0, 50.0, 1e3, 1e5):
         for run in range(max(1, runs // 2)):
             yield {"what": "feddp", "epsilon": epsilon, "run": run}
-    for what in ("point", "client"):
+    yield from attacks(runs, census=census)
+
+
+def attacks(runs: int, *, census: bool) -> Iterator[Row]:
+    """The published experiments, 100 clients each; of census rows, a client is a state."""
+    for what in ("point", "client", "row")[: 3 if census else 2]:
         for private in (False, True):
             for run in range(max(1, runs // 2)):
-                yield {"what": what, "private": private, "run": run}
+                yield {"what": what, "private": private, "clients": 51 if what == "row" else 100, "run": run}
 
 
-def measure(cell: Row) -> Iterator[Row]:
+def measure(cell: Row, data: Path | None = None) -> Iterator[Row]:
     """The rows of one cell."""
     rng = np.random.default_rng([cell["run"], 7])
     match cell["what"]:
@@ -70,10 +82,10 @@ def measure(cell: Row) -> Iterator[Row]:
             yield steps(cell, rng)
         case "feddp":
             yield noisy_steps(cell)
-        case "point":
-            yield point(rng, private=cell["private"])
+        case "point" | "row":
+            yield point(cell, rng, data)
         case "client":
-            yield client(rng, private=cell["private"])
+            yield client(cell, rng)
 
 
 def steps(cell: Row, rng: np.random.Generator) -> Row:
@@ -120,61 +132,106 @@ def noisy_steps(cell: Row) -> Row:
     return {"m": len(points), "steps": len(seen.sums), **_counts("any", judged)}
 
 
-def mixture(rng: np.random.Generator, clients: int = 20) -> tuple[Array, Array, Array]:
-    """Points of clients of 1000 rows (clients, 1000, 100), their clusters, and the public centers."""
-    points, _, means, _ = server_side_mixture(clients, 1000, rng)
-    parts = points.reshape(clients, 1000, 100)
-    labels = np.stack([((part[:, None] - means[None]) ** 2).sum(axis=2).argmin(axis=1) for part in parts])
-    return parts, labels, means
+@dataclass(frozen=True)
+class Attacked:
+    """Parts of clients, which rows of the first (or which clients) are rebuilt, and centers without these."""
+
+    parts: list[Array]
+    targets: Array
+    centers: Array
+    clip: float
 
 
-def update(
-    points: Array, labels: Array, k: int, rng: np.random.Generator, sigma: float
-) -> tuple[Array, Array]:
-    """One client's sums and counts by cluster, with Gaussian noise of sigma times their sensitivities."""
-    clipped = points * np.minimum(1.0, CLIP / np.linalg.norm(points, axis=1))[:, None]
-    member = (labels[:, None] == np.arange(k)).astype(float)
-    sums, counts = member.T @ clipped, member.sum(axis=0)
-    return sums + sigma * CLIP * rng.normal(size=sums.shape), counts + sigma * rng.normal(size=k)
+def trained(parts: list[Array], server: Array | None, unit: str, seed: int, *, private: bool) -> Array:
+    """Centers (K, d) of federated k-means, in the paper's private variant or without noise."""
+    federation = secfc.Federation.from_arrays(parts, server_points=server)
+    way: Any = secfc.Lloyd(K, disclosure=secfc.Distances())
+    if private:
+        rows = int(np.median(federation.counts)) if unit == "client" else None
+        way = FedDPKMeans(
+            K, EPSILON, DELTA, neighbors=Neighbors(unit=unit), rows_per_client=rows, variant=PAPER,
+            noise=ServerNoise(), committee=min(5, federation.n),
+        )  # fmt: skip
+    centers: Array = secfc.fit(way, federation, seed=seed).centers
+    return centers
 
 
-def point(rng: np.random.Generator, *, private: bool) -> Row:
-    """Experiment 1: a point from the difference of its client's updates with and without it."""
-    parts, labels, means = mixture(rng, 4)
-    k = len(means)
-    sigma = gaussian_multiplier(Budget(EPSILON, DELTA)) if private else 0.0
+def attacked(cell: Row, rng: np.random.Generator, data: Path | None) -> Attacked:
+    """What an experiment is about; its targets are at the first client, or are the first clients."""
+    what, private, seed = cell["what"], cell["private"], cell["run"]
+    clip, trials = {"point": (11.0, 50), "row": (2.65, 10), "client": (120.0, 20)}[what]
+    if what == "row":
+        if data is None:
+            raise click.UsageError(f"experiment 3 needs {CENSUS}: name it with --data")
+        federation = load_census(data, "federal", seed=seed)
+        parts = sorted((np.asarray(p.points, float) for p in federation.parties), key=len, reverse=True)
+        server = federation.server_points
+    else:
+        points, _, _, server = server_side_mixture(cell["clients"], 1000, rng)
+        parts = list(points.reshape(cell["clients"], 1000, -1))
+    if what == "client":
+        targets = np.arange(min(trials, len(parts) // 2))
+        rest = parts[len(targets) :]
+    else:
+        targets = np.arange(trials)
+        rest = [parts[0][trials:], *parts[1:]]
+    unit = "client" if what == "client" else "data point"
+    return Attacked(parts, targets, trained(rest, server, unit, seed, private=private), clip)
+
+
+def add_up(points: Array, centers: Array) -> tuple[Array, Array]:
+    """Sums (k, d) and counts (k,) of points by nearest center."""
+    member = (nearest(points, centers)[:, None] == np.arange(len(centers))).astype(float)
+    return member.T @ points, member.sum(axis=0)
+
+
+def point(cell: Row, rng: np.random.Generator, data: Path | None) -> Row:
+    """Experiments 1 and 3: a point from the difference of its client's updates with and without it."""
+    given = attacked(cell, rng, data)
+    points, centers = given.parts[0], given.centers
+    sigma = gaussian_multiplier(Budget(EPSILON, DELTA)) if cell["private"] else 0.0
+    own = nearest(points, centers)
+    norms = np.maximum(np.linalg.norm(points, axis=1), 1e-300)
+    clipped = points * np.minimum(1.0, given.clip / norms)[:, None]
+    whole, numbers = add_up(clipped, centers)
+
+    def update(row: int | None) -> tuple[Array, Array]:
+        sums, counts = whole.copy(), numbers.copy()
+        if row is not None:  # without it
+            sums[own[row]] -= clipped[row]
+            counts[own[row]] -= 1
+        noise = given.clip * rng.normal(size=sums.shape)
+        return sums + sigma * noise, counts + sigma * rng.normal(size=len(counts))
+
     scores, guesses, right = [], [], 0
-    for row in range(50):
-        points, own = parts[0], labels[0]
-        rest = np.arange(len(points)) != row
-        sums, counts = update(points, own, k, rng, sigma)
-        fewer, less = update(points[rest], own[rest], k, rng, sigma)
+    for row in given.targets:
+        (sums, counts), (fewer, less) = update(None), update(row)
         cluster = int((counts - less).argmax())
         right += cluster == own[row]
         scores.append(_score((sums - fewer)[cluster], points[row]))
-        guesses.append(_score(means[own[row]], points[row]))
+        guesses.append(_score(centers[own[row]], points[row]))
     return {
-        **_medians("attack", scores), **_medians("blind", guesses), "trials": 50, "cluster_right": right / 50
+        **_medians("attack", scores), **_medians("blind", guesses), "trials": len(scores),
+        "cluster_right": float(right / len(scores)), "features": points.shape[1],
     }  # fmt: skip
 
 
-def client(rng: np.random.Generator, *, private: bool) -> Row:
+def client(cell: Row, rng: np.random.Generator) -> Row:
     """Experiment 2: a client's mean from its update, beside the mean of the others."""
-    parts, labels, means = mixture(rng)
-    k = len(means)
+    given = attacked(cell, rng, None)
     scores, guesses = [], []
     # The vector of a client's sums, clipped to 120 as there, so that one client is the unit of privacy.
-    sigma = gaussian_multiplier(Budget(EPSILON, DELTA)) if private else 0.0
-    for j, part in enumerate(parts):
-        sums, counts = update(part, labels[j], k, rng, 0.0)
-        size = np.linalg.norm(sums)
-        sums = sums * min(1.0, 120 / size) + sigma * 120 * rng.normal(size=sums.shape)
-        counts = counts * min(1.0, 120 / size) + sigma * 120 * rng.normal(size=k)
-        total = counts.sum()
-        scores.append(_score(sums.sum(axis=0) / total, part.mean(axis=0)))
-        others = np.delete(parts, j, axis=0).mean(axis=(0, 1))
-        guesses.append(_score(others, part.mean(axis=0)))
-    return {**_medians("attack", scores), **_medians("blind", guesses), "trials": len(parts)}
+    sigma = given.clip * gaussian_multiplier(Budget(EPSILON, DELTA)) if cell["private"] else 0.0
+    for j in given.targets:
+        part = given.parts[j]
+        sums, counts = add_up(part, given.centers)
+        short = min(1.0, given.clip / np.linalg.norm(sums)) if cell["private"] else 1.0
+        sums = sums * short + sigma * rng.normal(size=sums.shape)
+        counts = counts * short + sigma * rng.normal(size=len(counts))
+        scores.append(_score(sums.sum(axis=0) / counts.sum(), part.mean(axis=0)))
+        others = np.concatenate([other for i, other in enumerate(given.parts) if i != j])
+        guesses.append(_score(others.mean(axis=0), part.mean(axis=0)))
+    return {**_medians("attack", scores), **_medians("blind", guesses), "trials": len(scores)}
 
 
 def _score(guess: Array, truth: Array) -> tuple[float, float]:
@@ -190,7 +247,7 @@ def _medians(name: str, scores: list[tuple[float, float]]) -> Row:
 
 
 def signal(n: int, k: int, d: int, *, share: float, epsilon: float) -> float:
-    """Experiment 3: the most that signal over noise of a client-level sum can be, whatever the clipping.
+    """Their client-level run on census rows: the most that signal over noise can be, whatever the clipping.
 
     share: of the budget that the sum has.  n vectors of norm C add up to n C, and noise of z C on k (d + 1)
     numbers to z C sqrt(k (d + 1)).
@@ -227,7 +284,7 @@ def lines(rows: list[Row]) -> Iterator[list[str]]:
 def experiments(rows: list[Row]) -> Iterator[list[str]]:
     """The published experiments: medians over trials, means over runs."""
     columns = ("attack_cosine", "attack_error", "blind_cosine", "blind_error")
-    for what, name in (("point", "1: a point"), ("client", "2: a client's mean")):
+    for what, name in EXPERIMENTS.items():
         for private in (False, True):
             mine = [r for r in rows if r["cell"]["what"] == what and r["cell"]["private"] == private]
             if mine:
@@ -237,17 +294,18 @@ def experiments(rows: list[Row]) -> Iterator[list[str]]:
 
 @click.command(help=__doc__.split("\n")[0])
 @click.option("--runs", default=10, show_default=True, help="Runs of every setting.")
+@click.option("--data", type=click.Path(exists=True, path_type=Path), help="Census rows, for experiment 3.")
 @click.option("--out", type=click.Path(dir_okay=False, path_type=Path), help="Append rows to this file.")
-def main(runs: int, out: Path | None) -> None:
+def main(runs: int, data: Path | None, out: Path | None) -> None:
     """Run the grid and print what was rebuilt."""
-    rows = list(run_grid(cells(runs), measure, out))
+    rows = list(run_grid(cells(runs, census=data is not None), lambda cell: measure(cell, data), out))
     header = ["sums of", "sites", "runs", "steps", "alone: exact", "false", "any two steps: exact", "false"]
     show("Rows rebuilt a run", header, lines(rows))
     header = ["experiment", "noise", "trials", "cosine", "error", "blind: cosine", "blind: error"]
     show("One client's update", header, experiments(rows))
     ratio = signal(51, 10, 124, share=0.55, epsilon=1.0)
     click.echo(
-        f"Experiment 3, 51 clients, k=10, d=124, epsilon 1: signal over noise is at most {ratio:.2f}, "
+        f"Clients protected, 51 of them, k=10, d=124, epsilon 1: signal over noise is at most {ratio:.2f}, "
         "whatever vectors are clipped to: hopeless, not misclipped"
     )
 

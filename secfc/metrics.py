@@ -7,6 +7,7 @@ Evaluation only: every function sees all points, or all labels, in the clear.
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Iterable
 
 import numpy as np
@@ -75,19 +76,31 @@ def adjusted_rand(truth: npt.ArrayLike, labels: npt.ArrayLike) -> float:
 
     May be negative.  Hubert and Arabie, Comparing partitions, 1985.
     """
-    _, _, rows, columns, counts = _pairs(truth, labels)
-
-    def pairs_together(sizes: Array) -> int:  # pairs of points in the same part, as an exact integer
-        return sum(size * (size - 1) // 2 for size in sizes.tolist())
-
-    both = pairs_together(counts)
-    first = pairs_together(np.bincount(rows, counts).astype(np.int64))
-    second = pairs_together(np.bincount(columns, counts).astype(np.int64))
+    both, first, second, m = _pairs_together(truth, labels)
     if both == first == second:  # the same partition; also where the index is 0 / 0
         return 1.0
-    m = int(counts.sum())
     expected = first * second / (m * (m - 1) // 2)
     return (both - expected) / ((first + second) / 2 - expected)
+
+
+def fowlkes_mallows(truth: npt.ArrayLike, labels: npt.ArrayLike) -> float:
+    """Pairs of points together in both (m,) labelings over the geometric mean of those in either, 0 to 1.
+
+    Where either has singletons alone, 1 if the other has too, else 0.  Fowlkes and Mallows, A method for
+    comparing two hierarchical clusterings, 1983.
+    """
+    both, first, second, _ = _pairs_together(truth, labels)
+    if both == first == second:
+        return 1.0
+    return both / math.sqrt(first * second) if both else 0.0
+
+
+def _pairs_together(truth: npt.ArrayLike, labels: npt.ArrayLike) -> tuple[int, int, int, int]:
+    """Pairs of points in one part of both, of the first and of the second labeling, and points; exact."""
+    _, _, rows, columns, counts = _pairs(truth, labels)
+    sizes = (counts, *(np.bincount(side, counts).astype(np.int64) for side in (rows, columns)))
+    both, first, second = (sum(size * (size - 1) // 2 for size in part.tolist()) for part in sizes)
+    return both, first, second, int(counts.sum())
 
 
 def same_clustering(a: npt.ArrayLike, b: npt.ArrayLike) -> bool:
@@ -125,6 +138,20 @@ def cost(points: npt.ArrayLike | Rows, labels: npt.ArrayLike, k: int) -> float:
     for start, block in row_blocks(rows, "the data set"):
         total += float(((block - means[known[start : start + len(block)]]) ** 2).sum())
     return total
+
+
+def calinski_harabasz(points: npt.ArrayLike, labels: npt.ArrayLike, k: int) -> float:
+    """Variance between clusters over that within, by degrees of freedom; infinite if there is none within.
+
+    points (m, d), labels (m,) integers from 0 to k - 1.  Empty clusters do not count, and fewer than two
+    others, or as many as points, have no such index: InputError.  Calinski and Harabasz, 1974.
+    """
+    within = cost(points, labels, k)
+    m, c = len(np.asarray(labels)), len(np.unique(labels))
+    if not 1 < c < m:
+        raise InputError(f"{c} clusters of {m} points have no Calinski-Harabasz index: from 2 to m - 1 have.")
+    between = cost(points, np.zeros(m, np.int64), 1) - within
+    return between / within * (m - c) / (c - 1) if within > 0 else math.inf
 
 
 def observed_cost(points: npt.ArrayLike, labels: npt.ArrayLike, k: int) -> float:

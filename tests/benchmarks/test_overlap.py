@@ -32,6 +32,24 @@ def test_one_split(folder):
         assert [line[1] for line in lines] == list(of)
 
 
+def test_centers_are_judged_by_means_over_those_who_observe_a_feature():
+    """Equation 1: where clients differ, means over all rows are others than any method could find."""
+    parts = [np.array([[0.0, 1.0], [9.0, 8.0]]), np.array([[4.0, 5.0], [9.0, 8.0]])]
+    mask = np.array([[True, False], [True, True]])
+    split = splits.Problem(parts, [np.array([0, 1])] * 2, mask, 2)
+    means, counts = overlap.masked_means(split)
+    assert means.tolist() == [[2.0, 5.0], [9.0, 8.0]]
+    assert counts.tolist() == [[2, 1], [2, 1]]
+
+    class Found:
+        k, features, centers = 2, ("f0000", "f0001"), means[::-1]
+
+    assert overlap.e3(split, Found) == pytest.approx({"E3 distance": 0, "E3 cosine": 1, "lacking": 0})
+    # Means over complete rows, which were taken here before, are a fifth of a norm off.
+    Found.centers = np.array([[2.0, 3.0], [9.0, 8.0]])
+    assert overlap.e3(split, Found)["E3 distance"] == pytest.approx(np.sqrt(4 / 29) / 2)
+
+
 @pytest.fixture(scope="module")
 def rows(folder):
     """Rows of one split of every kind, as the script writes them."""

@@ -9,11 +9,19 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sklearn.metrics import adjusted_rand_score
+from sklearn.metrics import adjusted_rand_score, calinski_harabasz_score, fowlkes_mallows_score
 
 from secfc.data import inputs
 from secfc.errors import InputError
-from secfc.metrics import accuracy, adjusted_rand, cost, purity, same_clustering
+from secfc.metrics import (
+    accuracy,
+    adjusted_rand,
+    calinski_harabasz,
+    cost,
+    fowlkes_mallows,
+    purity,
+    same_clustering,
+)
 
 
 @st.composite
@@ -35,7 +43,7 @@ def test_accuracy_is_the_best_over_all_one_to_one_renamings(pairs: list[tuple[in
 def test_names_do_not_matter(case: tuple[list[int], list[int]], names: list[int]) -> None:
     truth, labels = case
     renamed = [f"cluster {names[label + 1]}" for label in labels]
-    for metric in (accuracy, purity, adjusted_rand):
+    for metric in (accuracy, purity, adjusted_rand, fowlkes_mallows):
         assert metric(truth, labels) == metric(truth, renamed)
     assert same_clustering(labels, renamed)
 
@@ -51,8 +59,24 @@ def test_laws_between_metrics(case: tuple[list[int], list[int]]) -> None:
 
 
 @given(labelings())
-def test_adjusted_rand_agrees_with_scikit_learn(case: tuple[list[int], list[int]]) -> None:
+def test_indices_of_pairs_agree_with_scikit_learn(case: tuple[list[int], list[int]]) -> None:
     assert adjusted_rand(*case) == pytest.approx(adjusted_rand_score(*case), abs=1e-12)
+    both_alone = all(len(set(labels)) == len(labels) for labels in case)  # 0 / 0, which it takes for 0
+    assert fowlkes_mallows(*case) == pytest.approx(
+        1.0 if both_alone else fowlkes_mallows_score(*case), abs=1e-12
+    )
+
+
+@pytest.mark.parametrize("k", [2, 5])
+def test_calinski_harabasz_agrees_with_scikit_learn(k: int) -> None:
+    rng = np.random.default_rng(k)
+    points, labels = rng.normal(size=(40, 3)), rng.integers(k, size=40)
+    found = calinski_harabasz(points, labels, k + 1)  # of which one has no points
+    assert found == pytest.approx(calinski_harabasz_score(points, labels))
+    assert calinski_harabasz([[0.0], [0.0], [1.0]], [0, 0, 1], 2) == np.inf
+    for clusters in (np.zeros(3, int), np.arange(3)):
+        with pytest.raises(InputError, match="have no Calinski-Harabasz index: from 2 to m - 1 have"):
+            calinski_harabasz(points[:3], clusters, 3)
 
 
 def test_a_case_worked_by_hand() -> None:
@@ -85,7 +109,7 @@ def test_many_labels_do_not_need_a_square_table() -> None:
     assert purity(labels, labels) == 1.0
 
 
-@pytest.mark.parametrize("metric", [accuracy, purity, adjusted_rand, same_clustering])
+@pytest.mark.parametrize("metric", [accuracy, purity, adjusted_rand, fowlkes_mallows, same_clustering])
 @pytest.mark.parametrize(
     ("truth", "labels", "message"),
     [
