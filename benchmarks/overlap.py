@@ -38,7 +38,7 @@ from secfc.attacks.reconstruction import single_row_moves
 from secfc.attacks.views import View
 from secfc.federated.algorithm import others_sums
 from secfc.metrics import accuracy, observed_cost
-from secfc.overlap import attraction
+from secfc.overlap import overlap2
 from secfc.overlap.local import LocalKMeans, kmeans, renumber_labels
 from secfc.overlap.overlap2 import covariance_factor, draw_gaussian
 from secfc.overlap.starts import MatchedGroups
@@ -361,8 +361,8 @@ def by_all_pairs(
                 rng,
             )
             proxies.append(wide)
-    force = np.nan_to_num(attraction.attraction_of_points(proxies, owner, 2.0))
-    labels = renumber_labels(attraction.agglomerate(force, owner, apart=False)[len(owner) - split.k])
+    force = np.nan_to_num(overlap2.attraction_of_points(proxies, owner, 2.0))
+    labels = renumber_labels(overlap2.agglomerate(force, owner, apart=False)[len(owner) - split.k])
     return [labels[owner == j] for j in range(len(local))]
 
 

@@ -11,7 +11,7 @@ import secfc
 from secfc.attacks.views import View
 from secfc.errors import InputError
 from secfc.metrics import accuracy
-from secfc.overlap import attraction as forces
+from secfc.overlap import overlap2 as forces
 from secfc.overlap.local import LocalKMeans, Silhouette
 from secfc.overlap.overlap1 import damped_update
 from secfc.overlap.overlap2 import covariance_factor, draw_gaussian
