@@ -26,9 +26,9 @@ import numpy as np
 import secfc
 from benchmarks.common import Row, run_grid, show
 from secfc.data.inputs import build_algorithm
+from secfc.kmeans.centers import FloatSource
 from secfc.kmeans.loop import lloyd
 from secfc.metrics import cost
-from secfc.report.float_kmeans import FloatSource
 from secfc.roles.exchange import run_alone
 
 Array = Any

@@ -89,7 +89,7 @@ ROOMS = {
     "secfc.kept_models secfc.pipeline secfc.disclosure secfc.scaling secfc.overlap",
     "secfc.deploy": "secfc.errors field.secrets secfc.roles secfc.data secfc.transport secfc.algorithm "
     "secfc.logs",
-    "secfc.report": "secfc.errors field.ring field.code secfc.roles secfc.data secfc.metrics "
+    "secfc.report": "secfc.errors field.ring secfc.roles secfc.data secfc.metrics "
     "secfc.privacy secfc.algorithm secfc.run_summary secfc.kmeans secfc.attacks secfc.scaling secfc.coded "
     "secfc.disclosure secfc.coded_kmeans",
     "secfc.planning": "secfc.errors secfc.remedies field.kernels field.ring field.compare secfc.logs "

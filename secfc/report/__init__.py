@@ -8,9 +8,9 @@ Any algorithm can be reported; one that has more to say of itself than its name 
 `account` (`secfc.run_summary`).  Nothing is read, written or timed here.  A report holds no point and no id.
 """
 
+from secfc.kmeans.centers import FloatComparison, against_ordinary
 from secfc.report.costs import count_rounds, phase_seconds, time_table, traffic_table
 from secfc.report.data import Comparison, Report, compare_labelings, in_row_order, make_report, pool_points
-from secfc.report.float_kmeans import FloatComparison, against_ordinary
 from secfc.report.json import as_json, strict_json
 from secfc.report.page import as_html, plane_sketch, plot_curve
 from secfc.report.people import (

@@ -32,13 +32,13 @@ from secfc.data.inputs import names_listed
 from secfc.data.party import Party
 from secfc.data.resolution import Resolution
 from secfc.errors import InputError, PrivacyError
+from secfc.kmeans.centers import FloatComparison
 from secfc.kmeans.elbow import CostCurve
 from secfc.metrics import labels_digest as labels_digest
 from secfc.privacy.audit import GaussianShift, max_detection_rate
 from secfc.privacy.ledger import EVERYBODY, EXACT, Ledger
 from secfc.report.clusters import Stability
 from secfc.report.costs import count_rounds, phase_seconds
-from secfc.report.float_kmeans import FloatComparison
 from secfc.report.leakage import ServerFinding
 from secfc.roles.exchange import SERVER
 from secfc.run_summary import RunSummary

@@ -9,11 +9,11 @@ from dataclasses import replace
 
 from rich.console import Console
 
+from secfc.kmeans.centers import FloatComparison
 from secfc.report import terminal
 from secfc.report.clusters import profile_section
 from secfc.report.costs import time_table, traffic_table
 from secfc.report.data import Report, RowCounts, epsilon_totals, library_versions, privacy_spent
-from secfc.report.float_kmeans import FloatComparison
 from secfc.report.leakage import attack_sentences, outsider_baseline
 from secfc.report.terminal import BAD, CAUTION, GOOD, Bars, Dots, Grid, Items, Pairs, Part, Section, Words
 
