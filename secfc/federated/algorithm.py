@@ -164,7 +164,8 @@ class FederatedLloyd:
     losses
         Clients that may vanish, by default as many as leave every shared feature two.
     floor
-        Rows that move between two clusters at least, if any do: 1 for no such rule.
+        Rows beside those of any t clients that move between two clusters at least, if any do: 1 for no such
+        rule.  With one, labels depend on who holds which row.
     blind
         Whether the server opens totals under pads of the clients, so that it learns none.
     coarse
@@ -409,14 +410,16 @@ class ClientSums:
         self, before: Mapping[int, Array], after: Mapping[int, Array], sizes: Mapping[int, int]
     ) -> Role[dict[int, Array]]:
         """Labels (m_j,) after those moves that the floor lets through, see `allow_moves`, by run."""
+        plan = self.plan
         own = [np.bincount(before[run] * c + after[run], minlength=c * c) for run, c in sizes.items()]
-        vector = np.concatenate(own).astype(np.int64)
+        vector = np.concatenate([np.minimum(flow, cap) for flow in own for cap in plan.caps]).astype(np.int64)
         values = yield from self.open_sum(vector, len(vector))
-        flows = self.plan.read_flows(self.me, values, tuple(sizes.values()))
+        flows = plan.read_flows(self.me, values, tuple(sizes.values()))
         held = {}
         for run, flow in zip(sizes, flows, strict=True):
-            allowed = allow_moves(flow, self.plan.floor)[before[run], after[run]]
-            held[run] = np.where(allowed, after[run], before[run]).astype(np.int32)
+            allowed = allow_moves(flow, plan.caps, plan.floor, plan.sums.code.t)
+            moves = allowed[before[run], after[run]]
+            held[run] = np.where(moves, after[run], before[run]).astype(np.int32)
         return held
 
     def add_own(self, told: Totals, sums: Array, counts: Array) -> Totals:
@@ -503,8 +506,9 @@ def leakage_to_client(plan: FederatedPlan, party: PartyId, questions: int) -> st
             f"have points of each cluster, in each of {questions} questions; of a feature that one other "
             "observes it can subtract its own"
         )
+    whose = "its own" if plan.sums.code.t == 1 else f"those of any {plan.sums.code.t} clients"
     rows = (
-        f"at least {plan.floor} rows move between two clusters, if any do"
+        f"beside {whose} at least {plan.floor} rows move between two clusters, if any do"
         if plan.floor > 1
         else "differences of questions can tell single rows (floor=1)"
     )

@@ -112,24 +112,23 @@ def iterate_from_labels(told: Totals, max_iter: int) -> Course:
     return iterate_lloyd(known, np.arange(len(told.sums)), max_iter)
 
 
-def allow_moves(flows: Array, floor: int) -> Array:
-    """Between which clusters points may move, (c, c) bool, of how many would move from each to each (c, c).
+def allow_moves(flows: Array, caps: Sequence[int], floor: int, t: int) -> Array:
+    """Between which clusters points may move, (c, c) bool, of how many would move from each to each.
 
-    Between two only if at least `floor` would, both ways together; and none from or to a cluster that would
-    be left with fewer, but not with none.  Then none or at least so many points enter or leave any union of
-    clusters, in all, and none has fewer: no totals before and after differ by fewer points.  Those of a
-    client that looks are among them, and it subtracts its own.
+    flows: (caps, c, c); of each entry a client counts at most so many of its own points as the cap says, so
+    of those that t clients do not hold it has the total less t caps.  Between two clusters points move only
+    if surely `floor` do, both ways together; and none from or to a cluster that would not surely be left with
+    as many, unless with none.  Then of the points of all but any t clients none or at least `floor` enter or
+    leave any union of clusters, in all, and each has none or as many.
     """
-    stay = np.eye(len(flows), dtype=bool)
-    moving, sizes = np.where(stay, 0, flows), flows.sum(axis=1)
-    allowed = moving + moving.T >= floor
+    stay, most = np.eye(flows.shape[1], dtype=bool), flows.max(axis=0)
+    sure = np.max([flow - t * cap for flow, cap in zip(flows, caps, strict=True)], axis=0, initial=0)
+    allowed = (sure + sure.T >= floor) & ~stay
     while True:
-        gone = moving * allowed
-        out, entered = gone.sum(axis=1), gone.sum(axis=0)
-        left = sizes - out + entered
-        few = (left > 0) & (left < floor) & (out + entered > 0)
+        left, least = ((x * ~allowed).sum(axis=1) + (x * allowed).sum(axis=0) for x in (most, sure))
+        few = allowed.any(axis=1) & (left > 0) & (least < floor)
         if not few.any():
-            return allowed | stay
+            return np.asarray(allowed | stay)
         allowed[few], allowed[:, few] = False, False
 
 

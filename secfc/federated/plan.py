@@ -29,6 +29,7 @@ from secfc.overlap.starts import Automatic
 from secfc.roles.description import LOCAL, RunTerms, describe_plan, description_digest
 from secfc.roles.exchange import SERVER, PartyId
 from secfc.roles.messages import Message, is_array, refuse_if
+from secfc.secure_sum.plan import count_colluders
 from secfc.secure_sum.protocol import SummandLayout, SumPlan, ToldDigests
 
 Array = NDArray[Any]
@@ -66,9 +67,9 @@ class RunKey(Message, tag=236):
 class FederatedPlan:
     """columns: who observes what.  quantizer: how values become integers.  sums: of the secure sum.
 
-    m: rows of all clients.  rows: no client has more.  floor: rows that move between two clusters at least,
-    if any do.  blind: whether the server opens totals under pads.  seed: of directions and local clusterings,
-    None for what follows from the run's key, and each client's own coins.
+    m: rows of all clients.  rows: no client has more.  floor: rows beside those of any t clients that move
+    between two clusters at least, if any do.  blind: whether the server opens totals under pads.  seed: of
+    directions and local clusterings, None for what follows from the run's key, and each client's own coins.
     """
 
     columns: Columns
@@ -239,20 +240,30 @@ class FederatedPlan:
             found.append(Totals(sums, counts[:, pattern], there, int(ends[run]), square))
         return found
 
+    @property
+    def caps(self) -> list[int]:
+        """How many of its points a client counts where they would move: the fewest that half of all but t
+        clients bring to the floor, which serves where many have some, and as many as the floor.
+        """
+        return sorted(
+            {min(self.floor, -(-2 * self.floor // (len(self.clients) - self.sums.code.t))), self.floor}
+        )
+
     def read_flows(self, party: PartyId, values: Array, sizes: Sequence[int]) -> list[Array]:
-        """How many points would move from each cluster to each, (c, c) of every run of so many clusters.
+        """How many points would move from each cluster to each, (caps, c, c) of every run of c clusters.
 
         Raises what `blame` says for what no points do.
         """
-        if len(values) != sum(c * c for c in sizes):
+        if len(values) != len(self.caps) * sum(c * c for c in sizes):
             raise FaultyServer(
                 SERVER, f"sends {len(values)} numbers where others of points that move are due"
             )
-        if any(not 0 <= value <= self.m for value in values.tolist()):
+        if any(not 0 <= value <= len(self.clients) * self.floor for value in values.tolist()):
             raise self.blame(party)
-        cuts = np.cumsum([c * c for c in sizes])[:-1]
+        cuts = np.cumsum([len(self.caps) * c * c for c in sizes])[:-1]
         return [
-            part.astype(np.int64).reshape(c, c) for c, part in zip(sizes, np.split(values, cuts), strict=True)
+            part.astype(np.int64).reshape(-1, c, c)
+            for c, part in zip(sizes, np.split(values, cuts), strict=True)
         ]
 
     def blame(self, party: PartyId) -> Exception:
@@ -349,12 +360,19 @@ def check_runs(way: Any, public: PublicFacts, columns: Columns) -> int | Elbow:
     k = way.k.among(public.m) if isinstance(way.k, Elbow) else way.k
     if not 1 <= largest_k(k) <= public.m:
         raise InputError(f"k={k} clusters of m={public.m} points: 1 <= k <= m is needed")
-    if way.floor * largest_k(k) > public.m:
-        raise InputError(
-            f"floor={way.floor} of k={largest_k(k)} clusters needs {way.floor * largest_k(k)} rows, there "
-            f"are {public.m}: lower floor or k"
-        )
+    check_floor(way, public, largest_k(k))
     return k
+
+
+def check_floor(way: Any, public: PublicFacts, k: int) -> None:
+    """Raises InputError for a floor below which k clusters could not but have rows, see `allow_moves`."""
+    t = count_colluders(public.clients, way.committee, way.t)
+    needed, most = k * (t + 1) * way.floor, k * way.floor
+    if way.floor > 1 and (there := sum(min(count, most) for count in public.counts)) < needed:
+        raise InputError(
+            f"floor={way.floor} of k={k} clusters, beside the rows of any {t}, needs {needed} rows of which "
+            f"each client counts {most} at most, and there are {there}: lower floor or k"
+        )
 
 
 def check_splitting(way: Any, partial: bool) -> None:

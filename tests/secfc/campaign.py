@@ -871,7 +871,7 @@ SCENARIOS = {
         vary(MASKED, start=secfc.Synchronized(Blocks(), over="distances")), expected=over_own_sums
     ),
     "shared centers": Scenario(SHARED, expected=over_own_sums),
-    "shared centers, a floor": Scenario(vary(SHARED, n_init=1, floor=2), expected=over_own_sums),
+    "shared centers, a floor": Scenario(vary(SHARED, n_init=1, floor=2), m=24, expected=over_own_sums),
     "scaled": Scenario(
         secfc.Scaled(vary(BASE, coarse="allow"), secfc.Standardize(limit=1.5), told=True),
         expected=over_scaled_rows,

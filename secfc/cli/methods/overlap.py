@@ -50,8 +50,8 @@ class FederatedOptions(LocalClusters):
 
     # fmt: off
     floor: int = option(1, Whole(1), metavar="ROWS", group=PRIVACY, help=
-        "--disclosure centers: rows that move between two clusters at least, if any do: fewer are kept back, "
-        "as clients could tell single ones. 10 is a good value; it takes twice the rounds.")
+        "--disclosure centers: rows beside those of any t sites that move between two clusters at least, if "
+        "any do: fewer are kept back, as sites could tell single ones. 10 is good, for twice the rounds.")
     blind: bool = option(True, None, "--blind/--no-blind", group=PRIVACY, help=
         "--disclosure centers: whether the server adds up under pads of the clients, and sees no center.")
     # fmt: on
@@ -89,7 +89,7 @@ def choose_federated(asked: AskedOptions, public: PublicFacts) -> ChosenAlgorith
     )  # fmt: skip
     remarks: tuple[str, ...] = (
         "all clients see sums and numbers of rows of every cluster in every step"
-        + ", of which differences can tell single rows: --floor 10 keeps back rows that move alone"
+        + ", of which differences can tell others' single rows: --floor 10 keeps rows back"
         * (asked["floor"] == 1),
     )
     if matched:

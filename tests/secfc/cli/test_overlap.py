@@ -35,7 +35,7 @@ def test_a_union_is_clustered_without_naming_an_algorithm(files):
     said = " ".join(done.output.split())
     assert "a is seen by site-0 alone: its centers there are its own means" in said
     assert "b is seen by site-0 and site-1 alone: each can subtract its own" in said
-    assert "differences can tell single rows: --floor 10 keeps back rows that move alone" in said
+    assert "differences can tell others' single rows: --floor 10 keeps rows back" in said
     with open("r.json") as file:
         found = json.load(file)
     assert found["parameters"]["algorithm"] == "federated-lloyd"
@@ -222,7 +222,7 @@ def test_the_word_for_centers_is_the_algorithm_that_shows_them(tmp_path, monkeyp
         ),
         ("--membership private", "whoever holds one knows that it counts"),
         ("--epsilon 1", "for a budget use --algorithm feddp, which is --disclosure centers with noise"),
-        ("--floor 60", "floor=60 of k=3 clusters needs 180 rows"),
+        ("--floor 60", "floor=60 of k=3 clusters, beside the rows of any 1, needs 360 rows"),
         ("--k-local 2", "--k-local: clusters are split over the rows of all clients"),
     ],
 )

@@ -2,6 +2,7 @@
 
 import dataclasses
 import itertools
+from collections import Counter
 from fractions import Fraction
 
 import numpy as np
@@ -14,8 +15,8 @@ from secfc.attacks.views import View
 from secfc.data import inputs, row_tiles
 from secfc.errors import FaultyServer, InputError, SuspectedParties
 from secfc.federated import algorithm, model
-from secfc.federated.algorithm import FederatedLloyd, others_sums, told_values
-from secfc.federated.course import Totals
+from secfc.federated.algorithm import FederatedLloyd, added_values, others_sums, told_values
+from secfc.federated.course import Totals, allow_moves
 from secfc.federated.model import nearest_offered, sum_of_squares, sums_of
 from secfc.kmeans.splitting import Splitting
 from secfc.roles.exchange import ITERATE, SERVER, STRIDE
@@ -198,7 +199,10 @@ def test_for_what_a_client_adds_that_no_rows_have_nobody_blames_the_server_alone
         ({"k": 3, "n_init": 0}, "n_init=0 is too small"),
         ({"k": 3, "start": "max-min", "n_init": 2}, "n_init=2: starts that match local clusters are not"),
         ({"k": "auto", "start": "max-min"}, "cannot choose k"),
-        ({"k": 8, "floor": 10}, r"floor=10 of k=8 clusters needs 80 rows, there are 40: lower floor or k"),
+        (
+            {"k": 8, "floor": 10},
+            r"floor=10 of k=8 clusters, beside the rows of any 1, needs 160 rows of which",
+        ),
     ],
 )
 def test_what_cannot_be_is_refused(values, message):
@@ -210,28 +214,36 @@ def test_what_cannot_be_is_refused(values, message):
 # --- the floor
 
 
-def hold_by_rule(before, after, c, floor):
+def hold_by_rule(before, after, owners, c, caps, t):
     """The rule of `floor`, row by row: labels after the moves that it lets through."""
-    moves, struck = list(zip(before, after, strict=True)), set()
+    rows, struck, floor = list(zip(before, after, owners, strict=True)), set(), caps[-1]
+
+    def surely(kind):
+        """Rows of a kind that are not of t clients, whichever, as far as capped counts tell."""
+        own = Counter(o for b, a, o in rows if (b, a) == kind)
+        return max(0, *(sum(min(n, cap) for n in own.values()) - t * cap for cap in caps))
+
+    sure = {kind: surely(kind) for kind in itertools.product(range(c), repeat=2)}
 
     def move(b, a):
-        pair = {b, a}
-        stays = b == a or pair & struck or sum({x, y} == pair for x, y in moves) < floor
+        stays = b == a or {b, a} & struck or sure[b, a] + sure[a, b] < floor
         return b if stays else a
 
     while True:
-        now = [move(b, a) for b, a in moves]
-        touched = {h for b, a in zip(before, now, strict=True) if b != a for h in (b, a)}
-        few = {h for h in touched if 0 < now.count(h) < floor}
+        now = [move(b, a) for b, a, _ in rows]
+        touched = {h for (b, _, _), a in zip(rows, now, strict=True) if b != a for h in (b, a)}
+        least = [sum(sure[kind] for kind in sure if move(*kind) == h) for h in range(c)]
+        few = {h for h in touched if h in now and least[h] < floor}
         if not few:
             return now
         struck |= few
 
 
-def play(plan, points, floor):
+def play(plan, parts, floor, t):
     """The run in plaintext: labels before and after every instruction, and the labels in the end."""
     plan = dataclasses.replace(plan, floor=floor)
-    whole = np.rint(points * plan.quantizer.scale).astype(np.int64)
+    whole = np.rint(np.concatenate(parts) * plan.quantizer.scale).astype(np.int64)
+    owners = np.repeat(range(len(parts)), list(map(len, parts))).tolist()
 
     def totals(labels, c, changed):
         sums, counts = sums_of(whole, np.array(labels, np.int32), c)
@@ -244,56 +256,69 @@ def play(plan, points, floor):
         (near,) = runs.asked.values()
         before, c = near.number_labels(labels), len(near.centers.counts)
         wanted = nearest_offered(whole, near.centers)
-        labels = np.array(hold_by_rule(before.tolist(), wanted.tolist(), c, floor), np.int32)
+        held = hold_by_rule(before.tolist(), wanted.tolist(), owners, c, plan.caps, t)
+        labels = np.array(held, np.int32)
         moves.append((before, labels, c))
         runs.hear({0: totals(labels, c, (labels != before).any())})
     return moves, labels
 
 
-def least_crossing(moves):
-    """The fewest points, but none, that cross the border of any union of clusters in one question."""
-    found = [10**9]
-    for before, after, c in moves:
-        for union in range(1, 2 ** min(c, 12) - 1):
-            inside = union >> np.arange(c) & 1
-            crossed = int((inside[before] != inside[after]).sum())
-            found += [crossed] * (crossed > 0)
-    return min(found)
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_with_a_floor_labels_follow_the_rule_and_no_union_changes_by_fewer(seed):
-    points = np.random.default_rng(seed).normal(size=(90, 2))
-    data = secfc.Federation.from_arrays(np.array_split(points, 4))
-    result = secfc.fit(FederatedLloyd(4, floor=5, max_iter=20), data, seed=seed)
-    moves, labels = play(result.plan, points, 5)
-    np.testing.assert_array_equal(result.flat, labels)
-    assert least_crossing(moves) >= 5
-    assert min(np.unique(after, return_counts=True)[1].min() for _, after, _ in moves) >= 5
-    # A client subtracts its own: of the others' 30 alone fewer cross, which the README says.
-    assert least_crossing([(before[60:], after[60:], c) for before, after, c in moves]) < 5
-    # Control: without one, single points cross.
-    assert least_crossing(play(result.plan, points, 1)[0]) < 5
-
-
-def rebuilt(points, floor, *, targets=None, k=4, seed=0):
-    """Rows that a client rebuilds exactly from differences of totals, and false guesses.
-
-    Of any two clusters of any two questions, and unions in two of Lloyd's steps, that differ by one point.
+def least_crossing(moves, owners, t):
+    """The fewest rows beside those of t clients, but none, that cross the border of any union of clusters in
+    one question, or are in a cluster after it.
     """
-    data = secfc.Federation.from_arrays(np.array_split(points, 3))
+    found = [10**9]
+    for gone in itertools.combinations(range(max(owners) + 1), t):
+        others = ~np.isin(owners, gone)
+        for before, after, c in moves:
+            now, here = before[others], after[others]
+            sizes = np.bincount(here, minlength=c)
+            for union in range(1, 2 ** min(c, 12) - 1):
+                inside = union >> np.arange(c) & 1
+                found.append(int((inside[now] != inside[here]).sum()))
+            found += sizes.tolist()
+    return min(n for n in found if n)
+
+
+@pytest.mark.parametrize(
+    ("seed", "cuts", "t"), [(0, (30, 60), 1), (1, (60, 75), 1), (2, range(15, 90, 15), 2)]
+)
+def test_with_a_floor_labels_follow_the_rule_and_no_union_changes_by_fewer(seed, cuts, t):
+    points = np.random.default_rng(seed).normal(size=(90, 2))
+    parts = np.split(points, cuts)
+    owners = np.repeat(range(len(parts)), list(map(len, parts)))
+    way = FederatedLloyd(3, floor=3, max_iter=20, t=t)
+    result = secfc.fit(way, secfc.Federation.from_arrays(parts), seed=seed)
+    moves, labels = play(result.plan, parts, 3, t)
+    np.testing.assert_array_equal(result.flat, labels)
+    assert len(np.unique(labels)) == 3
+    assert len(moves) > 3
+    assert least_crossing(moves, owners, t) >= 3
+    # Controls: a floor of all rows leaves fewer beside a client's own, and without one single ones cross.
+    assert least_crossing(play(result.plan, parts, 3, 0)[0], owners, t) < 3
+    assert least_crossing(play(result.plan, parts, 1, 0)[0], owners, 0) == 1
+
+
+def rebuilt(parts, floor, *, targets=None, k=4, seed=0):
+    """Rows of others that the first client rebuilds exactly from differences of totals, and false guesses.
+
+    Of any two clusters of any two questions, and unions in two of Lloyd's steps, that differ by one point
+    once the client has subtracted its own.
+    """
+    data = secfc.Federation.from_arrays(parts)
     result = secfc.fit(FederatedLloyd(k, floor=floor), data, seed=seed, keep_bodies=True)
-    told, d = told_values(View.of(result, result.plan, "client-1")), points.shape[1]
-    values = [next(iter(told[number].values())) for number in sorted(told)]
+    view, d = View.of(result, result.plan, "client-0"), parts[0].shape[1]
+    told, own = told_values(view), added_values(view, "client-0")
+    values = [next(iter(told[number].values())) - own[number] for number in sorted(told)]
     values = values if floor == 1 else [values[0], *values[2::2]]
     totals = [(v[: (c := (len(v) - 1) // (d + 1)) * d].reshape(c, d), v[c * d : -1]) for v in values]
-    whole = np.rint(points * result.plan.quantizer.scale).astype(np.int64)
-    aims = whole if targets is None else np.rint(targets * result.plan.quantizer.scale).astype(np.int64)
+    others = np.concatenate(parts[1:] if targets is None else targets[1:])
+    aims = np.rint(others * result.plan.quantizer.scale).astype(np.int64)
     truth, guesses = {row.tobytes() for row in aims}, set()
 
     def guess(sums, counts):
         for row in sums[np.abs(counts) == 1] * counts[np.abs(counts) == 1][:, None]:
-            if (row >= whole.min(axis=0)).all() and (row <= whole.max(axis=0)).all():
+            if (np.abs(row) <= np.abs(aims).max(axis=0)).all():
                 guesses.add(row.tobytes())
 
     sums, counts = (np.concatenate(parts) for parts in zip(*totals, strict=True))
@@ -307,15 +332,32 @@ def rebuilt(points, floor, *, targets=None, k=4, seed=0):
     return len(guesses & truth), len(guesses - truth)
 
 
-def test_a_client_rebuilds_rows_without_a_floor_and_none_with_one():
-    points = np.random.default_rng(0).normal(size=(400, 6))
-    found, _ = rebuilt(points, 1)
+# One client has most rows, and subtracts them: of ten that move few are of others.
+@pytest.mark.parametrize("cuts", [(147, 294), (360, 400)], ids=["equal", "most"])
+def test_a_client_rebuilds_rows_without_a_floor_and_none_with_one(monkeypatch, cuts):
+    points = np.random.default_rng(0).normal(size=(440, 6))
+    parts = np.split(points, cuts)
+    found, _ = rebuilt(parts, 1)
     assert found >= 3
     # Control: of other rows, whose columns are permuted each for itself, none is found.
     rng = np.random.default_rng(1)
     others = np.stack([rng.permutation(column) for column in points.T], axis=1)
-    assert rebuilt(points, 1, targets=others)[0] == 0
-    assert rebuilt(points, 10)[0] == 0
+    assert rebuilt(parts, 1, targets=np.split(others, cuts))[0] == 0
+    assert rebuilt(parts, 10)[0] == 0
+    if cuts[0] == 360:  # Control: where the floor counts its own rows too, it rebuilds some.
+        with monkeypatch.context() as patch:
+            patch.setattr(algorithm, "allow_moves", lambda *of: allow_moves(*of[:-1], 0))
+            assert rebuilt(parts, 10)[0] >= 1
+        # And a client that says that more of its rows would move does so unnoticed.
+        add = algorithm.contribute_vector
+
+        def lying(plan, me, vector, number, *more, **others):
+            of_moves = me == "client-0" and (number - 1 - ITERATE) // STRIDE % 2
+            vector = vector + 10 * ((vector > 0) & (vector < 10)) * of_moves
+            return add(plan, me, vector, number, *more, **others)
+
+        monkeypatch.setattr(algorithm, "contribute_vector", lying)
+        assert rebuilt(parts, 10)[0] >= 1
 
 
 @pytest.mark.parametrize("floor", [1, 3])
