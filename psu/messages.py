@@ -10,7 +10,7 @@ import dataclasses
 import hashlib
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, ClassVar
+from typing import Any, ClassVar, dataclass_transform
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,9 +27,9 @@ TAGS: dict[int, type[Message]] = {}
 RETIRED = frozenset({1, 5, 16, 24, 51, 74, 75, 76, 78, 128, 129, 142, 143, 144, 150, 151, 152, 155, 183, 184})
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@dataclass_transform(frozen_default=True, eq_default=False, field_specifiers=(dataclasses.field,))
 class Message:
-    """Base of all messages: its repr shows types and shapes, never contents.
+    """Base of all messages, each a frozen dataclass: its repr shows types and shapes, never contents.
 
     A message that travels as bytes says its tag where it is defined, `class Hello(Message, tag=26)`; a tag
     that another message has, or had, is refused there.  The first line of its docstring is what people read
@@ -41,6 +41,7 @@ class Message:
     def __init_subclass__(cls, tag: int | None = None, **rest: Any) -> None:
         """Raises TypeError for a tag that is taken, was used before, or has no two bytes."""
         super().__init_subclass__(**rest)
+        dataclass(frozen=True, eq=False, repr=False)(cls)
         cls.tag = tag
         if tag is None:
             return
@@ -107,7 +108,6 @@ def _residues(values: Array, ndim: int, what: str) -> None:
     _refuse(bool(values.size) and int(values.max()) >= MERSENNE_61, f"{what} must be below 2**61 - 1")
 
 
-@dataclass(frozen=True, eq=False, repr=False)
 class Offer(Message, tag=64):
     """Client to all clients: its ephemeral X25519 key, signed with its identity key."""
 
@@ -121,7 +121,6 @@ class Offer(Message, tag=64):
         _refuse(len(self.signature) != 64, "a signature has 64 bytes")
 
 
-@dataclass(frozen=True, eq=False, repr=False)
 class KeyPacket(Message, tag=65):
     """Client to client: the group key (from client 0) and keys of the common randomness, sealed."""
 
@@ -133,7 +132,6 @@ class KeyPacket(Message, tag=65):
         _refuse(min(self.sender, self.recipient) < 0, "parties are numbered from 0")
 
 
-@dataclass(frozen=True, eq=False, repr=False)
 class ShareBlock(Message, tag=66):
     """Client to committee member: its share of one chunk of a sheet, sealed."""
 
@@ -147,7 +145,6 @@ class ShareBlock(Message, tag=66):
         _refuse(min(self.sender, self.recipient, self.chunk) < 0, "parties and chunks count from 0")
 
 
-@dataclass(frozen=True, eq=False, repr=False)
 class MaskedBlock(Message, tag=67):
     """Client to server in server mode: one chunk of its table (rows, width) under masks that sum to zero."""
 
@@ -161,7 +158,6 @@ class MaskedBlock(Message, tag=67):
         _residues(self.values, 2, "masked values")
 
 
-@dataclass(frozen=True, eq=False, repr=False)
 class Turn(Message, tag=68):
     """Relay to every committee member: what the last round recovered, and who opens what is next.
 
@@ -192,7 +188,6 @@ class Turn(Message, tag=68):
         )
 
 
-@dataclass(frozen=True, eq=False, repr=False)
 class Opening(Message, tag=69):
     """Committee member to relay: its masked summand of every active row, (A, opened) residues."""
 
@@ -206,7 +201,6 @@ class Opening(Message, tag=69):
         _residues(self.values, 2, "opened values")
 
 
-@dataclass(frozen=True, eq=False, repr=False)
 class Begin(Message, tag=70):
     """Relay to every client: an attempt begins, with a table for a union of about `size`."""
 
@@ -217,7 +211,6 @@ class Begin(Message, tag=70):
         _refuse(self.attempt < 0 or self.size < 0, "attempts and sizes are not negative")
 
 
-@dataclass(frozen=True, eq=False, repr=False)
 class UnionTags(Message, tag=71):
     """Relay to every client: the tags of the union in ascending order, (m,) each."""
 
@@ -238,7 +231,6 @@ class UnionTags(Message, tag=71):
         return chain.digest()
 
 
-@dataclass(frozen=True, eq=False, repr=False)
 class HeldOnce(Message, tag=73):
     """Relay to every client: a residue, which is the clients' pad if every row has one holder.
 
@@ -251,7 +243,6 @@ class HeldOnce(Message, tag=73):
         _refuse(not 0 <= self.word < MERSENNE_61, "the word is a residue below 2**61 - 1")
 
 
-@dataclass(frozen=True, eq=False, repr=False)
 class Confirmation(Message, tag=72):
     """Client to client: the digest of the group key it was dealt, or of the union it was told, sealed."""
 
@@ -263,7 +254,6 @@ class Confirmation(Message, tag=72):
         _refuse(min(self.sender, self.recipient) < 0, "parties are numbered from 0")
 
 
-@dataclass(frozen=True, eq=False, repr=False)
 class EvaluationKey(Message, tag=83):
     """Evaluator of oblivious tags to everybody: its public key, for this run alone."""
 
@@ -275,7 +265,6 @@ class EvaluationKey(Message, tag=83):
         _refuse(len(self.public) != 32, "a public key of tags has 32 bytes")
 
 
-@dataclass(frozen=True, eq=False, repr=False)
 class Blinded(Message, tag=84):
     """Client to evaluator: one batch of as many blinded IDs as everybody asks for; sealed to a client."""
 
@@ -287,7 +276,6 @@ class Blinded(Message, tag=84):
         _refuse(min(self.sender, self.batch) < 0, "parties and batches count from 0")
 
 
-@dataclass(frozen=True, eq=False, repr=False)
 class Evaluated(Message, tag=85):
     """Evaluator to client: the same batch under its key, the last with a proof; sealed by a client."""
 

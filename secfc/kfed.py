@@ -48,7 +48,6 @@ from secfc.roles.messages import Message, check_centers, check_labels, is_array,
 from secfc.run_summary import RunSummary
 
 
-@dataclass(frozen=True, eq=False, repr=False)
 class LocalCenters(Message, tag=11):
     """Client to server in k-FED: local centers (k', d) in data units, in the clear."""
 
@@ -58,7 +57,6 @@ class LocalCenters(Message, tag=11):
         check_centers(self.centers, "local centers")
 
 
-@dataclass(frozen=True, eq=False, repr=False)
 class CenterLabels(Message, tag=12):
     """Server to client in k-FED: the cluster of each of its centers (k',), and all centers (k, d)."""
 
@@ -70,7 +68,6 @@ class CenterLabels(Message, tag=12):
         check_labels(self.labels, len(self.centers), "the clusters of local centers", lowest=0)
 
 
-@dataclass(frozen=True, eq=False, repr=False)
 class PointLabels(Message, tag=13):
     """Client to server in k-FED: the cluster of each of its points (m_j,), for the common result."""
 

@@ -156,7 +156,6 @@ def residue_inverses(basis: Basis, values: Array) -> Array:
 # What parties say while they divide rows by how many clients hold them (`secfc.coded.duplicates`).
 
 
-@dataclass(frozen=True, eq=False, repr=False)
 class DivisionShares(Message, tag=170):
     """Client to client, hidden merging: shares of the masks that it deals.
 
@@ -171,7 +170,6 @@ class DivisionShares(Message, tag=170):
             check_unsigned(values, "shares for merging, (lanes, rows, words),")
 
 
-@dataclass(frozen=True, eq=False, repr=False)
 class MaskedRows(Message, tag=171):
     """Client to server (and, to check it, to clients), hidden merging: its summand of rows, masked.
 
@@ -184,7 +182,6 @@ class MaskedRows(Message, tag=171):
         check_unsigned(self.values, "masked rows, (lanes, rows, 1 + width),")
 
 
-@dataclass(frozen=True, eq=False, repr=False)
 class DividedRows(Message, tag=172):
     """Server to every client, hidden merging: uniform residues, by which each computes its share of the rows.
 

@@ -60,7 +60,6 @@ from secfc.roles.messages import (
 Array = NDArray[Any]
 
 
-@dataclass(frozen=True, eq=False, repr=False)
 class MaskChoice(Message, tag=33):
     """Client to client: under which of the mask words that it dealt its projections are to be told.
 
@@ -80,7 +79,6 @@ class MaskChoice(Message, tag=33):
         refuse_if(not right, "used words are truth values, (blocks, words)")
 
 
-@dataclass(frozen=True, eq=False, repr=False)
 class ProjectedShares(Message, tag=34):
     """Client to the server and to those who verify: masked projections of the shares it was dealt.
 
@@ -99,7 +97,6 @@ class ProjectedShares(Message, tag=34):
             refuse_if(not is_array(told, "u", 3), "projections are residues, (lanes, blocks, words)")
 
 
-@dataclass(frozen=True, eq=False, repr=False)
 class TossedSeed(Message, tag=163):
     """Server to a client that does not work: the seed (32 bytes) that the workers tossed; public."""
 
@@ -109,7 +106,6 @@ class TossedSeed(Message, tag=163):
         refuse_if(len(self.value) != 32, f"a seed has 32 bytes, this one has {len(self.value)}")
 
 
-@dataclass(frozen=True, eq=False, repr=False)
 class ContributorsDigest(Message, tag=164):
     """Worker to worker: the digest (32 bytes) of whose rows count, as the server told it."""
 

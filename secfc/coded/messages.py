@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from numpy.typing import NDArray
@@ -24,7 +24,6 @@ from secfc.roles.messages import (
 Array = NDArray[Any]
 
 
-@dataclass(frozen=True, eq=False, repr=False)
 class Corrections(Message, tag=20):
     """Dealer to one member: words that complete its tables of one comparison, uniform to any one member.
 
@@ -38,7 +37,6 @@ class Corrections(Message, tag=20):
         refuse_if(not is_array(self.words, "u", 1), "corrections are a vector of words")
 
 
-@dataclass(frozen=True, eq=False, repr=False)
 class RequestCorrections(Message, tag=28):
     """Member to the dealer: send me the corrections of the next rows, of this portion, counted from 0.
 
@@ -54,7 +52,6 @@ class RequestCorrections(Message, tag=28):
 # --------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, eq=False, repr=False)
 class PublicKey(Message, tag=15):
     """Client to client: its ephemeral X25519 key (32 bytes), from which masks of replies follow."""
 
@@ -64,7 +61,6 @@ class PublicKey(Message, tag=15):
         refuse_if(len(self.key) != 32, f"a public key has 32 bytes, this one has {len(self.key)}")
 
 
-@dataclass(frozen=True, eq=False, repr=False)
 class RowShares(Message, tag=39):
     """Client to client: its share for the recipient of some rows.
 
@@ -82,7 +78,6 @@ class RowShares(Message, tag=39):
         refuse_if(self.start < 0, "rows are numbered from 0")
 
 
-@dataclass(frozen=True, eq=False, repr=False)
 class DealingChallenge(Message, tag=41):
     """Server to every client, once all shares of a dealing have arrived: combine them with these coins.
 
@@ -96,7 +91,6 @@ class DealingChallenge(Message, tag=41):
             raise ValueError(f"a challenge has 32 bytes or none, this one has {len(self.seed)}")
 
 
-@dataclass(frozen=True, eq=False, repr=False)
 class BlindingShares(Message, tag=43):
     """Client to client: its share of polynomials that blind replies, then of their mask words.
 
@@ -109,7 +103,6 @@ class BlindingShares(Message, tag=43):
         check_unsigned(self.values, "shares of a blinding, (lanes, values),", 2)
 
 
-@dataclass(frozen=True, eq=False, repr=False)
 class CodedDistances(Message, tag=6):
     """Client to server: its coded distance of every point to every center, (lanes, k, m) residues; after
     `Operation.HALF_DISTANCE` to both halves of its cluster, (lanes, 2, m).
@@ -127,7 +120,6 @@ class CodedDistances(Message, tag=6):
             check_unsigned(self.further, "what coded distances are checked by, (lanes, values),", 2)
 
 
-@dataclass(frozen=True, eq=False, repr=False)
 class CheckedDistances(Message, tag=44):
     """Client to server: its coded distances under a dealt blinding, with random words of it.
 
@@ -142,7 +134,6 @@ class CheckedDistances(Message, tag=44):
         check_unsigned(self.words, "words of a blinding, (lanes, dealers, words),")
 
 
-@dataclass(frozen=True, eq=False, repr=False)
 class NoiseShares(Message, tag=32):
     """Client to client: its share for the recipient of the noise it adds, uniform to the recipient.
 
@@ -158,7 +149,6 @@ class NoiseShares(Message, tag=32):
         refuse_if(len(self.asked) != 32, f"a digest has 32 bytes, this one has {len(self.asked)}")
 
 
-@dataclass(frozen=True, eq=False, repr=False)
 class MaskSeed(Message, tag=17):
     """Client to the dealer: the secret (32 bytes) from which both expand the client's masks and tables."""
 
@@ -168,7 +158,6 @@ class MaskSeed(Message, tag=17):
         refuse_if(len(self.seed) != 32, f"a seed has 32 bytes, this one has {len(self.seed)}")
 
 
-@dataclass(frozen=True, eq=False, repr=False)
 class MaskedDistances(Message, tag=18):
     """Client to a member of the committee: its weighted coded distances of some points, under its mask.
 
@@ -183,7 +172,6 @@ class MaskedDistances(Message, tag=18):
         check_masked(self.values, self.further)
 
 
-@dataclass(frozen=True, eq=False, repr=False)
 class MaskedSum(Message, tag=19):
     """Member to member: the sum of all clients' masked distances of some points, uniform to the committee.
 
@@ -204,7 +192,6 @@ def check_masked(values: Array, further: Array | None) -> None:
         check_unsigned(further, "what masked distances are checked by, (lanes, values),", 2)
 
 
-@dataclass(frozen=True, eq=False, repr=False)
 class MaskedBits(Message, tag=21):
     """Member to member: its share of what is opened under masks that no member knows.
 
@@ -220,7 +207,6 @@ class MaskedBits(Message, tag=21):
         refuse_if(self.words.dtype.kind != "u", "what is opened is words or residues")
 
 
-@dataclass(frozen=True, eq=False, repr=False)
 class LabelShare(Message, tag=22):
     """Member to server: its share of the labels' binary digits (places, words), uniform but for their sum.
 
@@ -235,7 +221,6 @@ class LabelShare(Message, tag=22):
         refuse_if(not is_array(self.words, "u", 2), "shares of labels are words, (places, words)")
 
 
-@dataclass(frozen=True, eq=False, repr=False)
 class MissingMessages(Message, tag=23):
     """Client to server, and to who waits for it: the step it could not finish, and whom it did not hear.
 
@@ -250,7 +235,6 @@ class MissingMessages(Message, tag=23):
         check_numbers(self.missing, "missing clients")
 
 
-@dataclass(frozen=True, eq=False, repr=False)
 class CodedCosts(Message, tag=25):
     """Client to server: for each cluster the sum of coded distances of its own points, blinded.
 
@@ -263,7 +247,6 @@ class CodedCosts(Message, tag=25):
         refuse_if(not is_array(self.values, "u", 2), "coded costs are (lanes, k) residues")
 
 
-@dataclass(frozen=True, eq=False, repr=False)
 class CodedGains(Message, tag=77):
     """Client to server: for each cluster the coded squared distance of the means of its halves, blinded;
     after `Operation.LOSS` that of the means of each pair.
@@ -281,7 +264,6 @@ class CodedGains(Message, tag=77):
             check_unsigned(self.further, "what coded gains are checked by, (lanes, values),", 2)
 
 
-@dataclass(frozen=True, eq=False, repr=False)
 class RevealCenters(Message, tag=7):
     """Server to consenting clients: send your share of these clusters' centers.  labels: (m,) in [-1, k)."""
 
@@ -294,7 +276,6 @@ class RevealCenters(Message, tag=7):
         check_labels(self.labels, self.k, "a request for centers")
 
 
-@dataclass(frozen=True, eq=False, repr=False)
 class CodedCenters(Message, tag=8):
     """Consenting client to server: its share of the cluster sums, (lanes, k, width) residues."""
 
@@ -304,7 +285,6 @@ class CodedCenters(Message, tag=8):
         check_unsigned(self.values, "coded centers, (lanes, k, width),")
 
 
-@dataclass(frozen=True, eq=False, repr=False)
 class RevealSums(Message, tag=140):
     """Server to consenting clients: send your share of the centers of the last clusters."""
 
@@ -316,7 +296,6 @@ class RevealSums(Message, tag=140):
         refuse_if(self.k < 1, "there is at least one cluster")
 
 
-@dataclass(frozen=True, eq=False, repr=False)
 class RunEnded(Message, tag=141):
     """Server to every client, which has its own labels by now: sizes (k,) of the clusters that centers are
     kept of; centers (k, d) only if they were revealed."""
@@ -340,7 +319,6 @@ class RunEnded(Message, tag=141):
 # What clients say while a committee rounds centers (`field.compare.rounding`).
 
 
-@dataclass(frozen=True, eq=False, repr=False)
 class MaskedCenters(Message, tag=181):
     """Client to a member, where centers are rounded: its weighted shares of the sums of all clusters with
     points, under its mask; and member to member, what these add up to.

@@ -281,7 +281,6 @@ class Subject:
         refuse_if(bool(at.sizes[groups < 0].any()), rule)
 
 
-@dataclass(frozen=True, eq=False, repr=False)
 class Query(Message, tag=185):
     """Server to every client: what to find out about clusters (an `Operation`), and who takes part.
 

@@ -84,7 +84,6 @@ class RoundCounter:
 Array = NDArray[Any]
 
 
-@dataclass(frozen=True, eq=False, repr=False)
 class Introduction(Message, tag=2):
     """Client to client, before a union: its public signing key (32 bytes)."""
 
@@ -94,7 +93,6 @@ class Introduction(Message, tag=2):
         refuse_if(len(self.public) != 32, f"a signing key has 32 bytes, this one has {len(self.public)}")
 
 
-@dataclass(frozen=True, eq=False, repr=False)
 class Multiplicities(Message, tag=3):
     """Server to every client, after a union: how many clients hold each row (m,), not which."""
 
@@ -105,7 +103,6 @@ class Multiplicities(Message, tag=3):
         refuse_if(int(self.held.min(initial=1)) < 1, "at least one client holds every row")
 
 
-@dataclass(frozen=True, eq=False, repr=False)
 class Disputes(Message, tag=49):
     """Server to every client, once rows are shared: those whose holders have different data, ascending."""
 

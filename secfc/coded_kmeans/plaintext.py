@@ -53,7 +53,6 @@ from secfc.run_summary import RunSummary
 Array = NDArray[Any]
 
 
-@dataclass(frozen=True, eq=False, repr=False)
 class RawPoints(Message, tag=10):
     """Client to server in the centralized baseline: the points themselves, quantized (m_j, d)."""
 

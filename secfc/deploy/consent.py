@@ -57,7 +57,6 @@ KEY, NONCE = 32, 12
 OWN = ("party", "floors", "software", "time", "audit.lines", "audit.last")
 
 
-@dataclass(frozen=True, eq=False, repr=False)
 class SignedConsent(Message, tag=162):
     """Party to everyone, before the plan: the terms that it accepts, when, by which software, signed.
 
@@ -192,7 +191,6 @@ def differing_terms(mine: SignedConsent, party: PartyId, theirs: SignedConsent) 
 # Decisions to go on without somebody.
 
 
-@dataclass(frozen=True, eq=False, repr=False)
 class SealedDecision(Message, tag=169):
     """Party to everyone, beside all exchanges: that it goes on without clients, signed and encrypted."""
 

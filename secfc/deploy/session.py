@@ -58,7 +58,6 @@ INTRODUCE = PREPARE - PHASE // 4
 MOST_ROWS = 1 << 40
 
 
-@dataclass(frozen=True, eq=False, repr=False)
 class Arrival(Message, tag=160):
     """Client to everyone, before the plan: its number of rows, 0 if the plan has no need of it, and the power
     of two that its values do not exceed.
@@ -244,7 +243,6 @@ def tell_result(role: Role[R], finished: Callable[[R], None]) -> Role[R]:
 # is said.  A site without new points takes part with one of its own making, as its shares are needed.
 
 
-@dataclass(frozen=True, eq=False, repr=False)
 class NewRows(Message, tag=161):
     """Party to everyone, before new points are labeled: how many it has, and its last prediction's number.
 

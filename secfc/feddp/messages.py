@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from numpy.typing import NDArray
@@ -19,7 +18,6 @@ def _check_bounds(bounds: tuple[int, ...]) -> None:
     refuse_if(len(bounds) > 2 or min(bounds, default=1) < 1, "at most two bounds, of at least one step each")
 
 
-@dataclass(frozen=True, eq=False, repr=False)
 class Project(Message, tag=58):
     """Server to every client in FedDP-Init, step 2: say which projected proxies your points are nearest to.
 
@@ -39,7 +37,6 @@ class Project(Message, tag=58):
         _check_bounds(self.bounds)
 
 
-@dataclass(frozen=True, eq=False, repr=False)
 class Choose(Message, tag=61):
     """Server to every client after FedDP-Init's step 2: say which starts are nearer to your points.
 
@@ -61,7 +58,6 @@ class Choose(Message, tag=61):
         _check_bounds(self.bounds)
 
 
-@dataclass(frozen=True, eq=False, repr=False)
 class GroupAbout(Message, tag=59):
     """Server to every client in FedDP-KMeans: sum your points by the nearest of these centers.
 
@@ -84,7 +80,6 @@ class GroupAbout(Message, tag=59):
         _check_bounds(self.bounds)
 
 
-@dataclass(frozen=True, eq=False, repr=False)
 class Narrow(Message, tag=62):
     """Server to every client without points at the server: rows lie about this center, within this radius.
 
@@ -112,7 +107,6 @@ class Narrow(Message, tag=62):
         return float(self.ball[-1])
 
 
-@dataclass(frozen=True, eq=False, repr=False)
 class NoisyCenters(Message, tag=60):
     """Server to every client: the differentially private centers (k, d), about the plan's origin."""
 
@@ -122,7 +116,6 @@ class NoisyCenters(Message, tag=60):
         check_centers(self.centers, "centers")
 
 
-@dataclass(frozen=True, eq=False, repr=False)
 class NoisyLabels(Message, tag=234):
     """Client to server after the centers: the label of each of its rows, under randomized response."""
 

@@ -39,7 +39,6 @@ Array = NDArray[Any]
 LEAST, MOST = 1 << 15, 1 << 31
 
 
-@dataclass(frozen=True, eq=False, repr=False)
 class SharedTotals(Message, tag=235):
     """Server to client, after each sum: the numbers of all clients together that it adds to, (lanes, D_j)
     residues, under a pad that clients know unless `blind=False`; and a digest of whom the sum counts.
@@ -53,7 +52,6 @@ class SharedTotals(Message, tag=235):
         refuse_if(len(self.counted) != 32, f"a digest has 32 bytes, this one has {len(self.counted)}")
 
 
-@dataclass(frozen=True, eq=False, repr=False)
 class RunKey(Message, tag=236):
     """First member of the committee to client, once: 32 bytes that pads and directions follow from."""
 

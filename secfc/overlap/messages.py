@@ -4,7 +4,6 @@ alone.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -23,7 +22,6 @@ from secfc.roles.messages import (
 Array = NDArray[Any]
 
 
-@dataclass(frozen=True, eq=False, repr=False)
 class LocalCentroids(Message, tag=110):
     """Client to server, for a start: the means (K_i, s_i) of its local clusters on features that others
     observe too, in data units, in the clear; and rows of each (K_i,).
@@ -41,7 +39,6 @@ class LocalCentroids(Message, tag=110):
         refuse_if(len(self.centers) != len(self.weights), "every local centroid has a weight")
 
 
-@dataclass(frozen=True, eq=False, repr=False)
 class LocalGroups(Message, tag=111):
     """Server to client, for a start: the global cluster in [-1, k) of each of its local ones (K_i,)."""
 
@@ -60,7 +57,6 @@ def _check_partial(centers: Array, what: str) -> None:
     refuse_if(not max(ends) <= FARTHEST, f"{what} are below 2**400")
 
 
-@dataclass(frozen=True, eq=False, repr=False)
 class GlobalCentroids(Message, tag=113):
     """Server to client in Overlap1: global centroids (k, s_i) on the features that it shares, in data units.
 
@@ -74,7 +70,6 @@ class GlobalCentroids(Message, tag=113):
         _check_partial(self.centers, "global centroids")
 
 
-@dataclass(frozen=True, eq=False, repr=False)
 class AlignedCentroids(Message, tag=114):
     """Client to server in Overlap1: its local centroids (k, s_i), each in the place of its global one, in
     the clear.
@@ -94,7 +89,6 @@ class AlignedCentroids(Message, tag=114):
         refuse_if(bool((absent > 0).any()), "weights are 0 where there is no centroid")
 
 
-@dataclass(frozen=True, eq=False, repr=False)
 class LocalGaussians(Message, tag=115):
     """Client to server in Overlap2: what describes its local clusters on features that others observe too.
 
@@ -127,7 +121,6 @@ class LocalGaussians(Message, tag=115):
         refuse_if(self.boxes.shape[1] not in (0, 2), "a box has a least and a largest corner")
 
 
-@dataclass(frozen=True, eq=False, repr=False)
 class CentroidShares(Message, tag=116):
     """Client to a member of the committee, for a start over distances: its share of its local centroids, and
     of zeros.
@@ -144,7 +137,6 @@ class CentroidShares(Message, tag=116):
         refuse_if(not is_array(self.zeros, "u", 4), "shares of zeros are four axes of residues")
 
 
-@dataclass(frozen=True, eq=False, repr=False)
 class CodedPairDistances(Message, tag=117):
     """Member of the committee to server: its shares (lanes, P) of squared distances between local centroids
     of any two clients that share a feature, and how many local clusters each client has (n,).

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, TypeVar
 
 from secfc.errors import Ended, ProtocolError, TooFewReplies
@@ -28,7 +28,6 @@ NAME = re.compile("[A-Za-z]{1,40}")
 INTERNAL = "InternalError"
 
 
-@dataclass(frozen=True, eq=False, repr=False)
 class Abort(Message, tag=27):
     """Everyone to everyone, instead of anything further: I end this run by an error.
 

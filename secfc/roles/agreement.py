@@ -144,7 +144,6 @@ SIZE = 32
 # --- messages ------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, eq=False, repr=False)
 class Commitment(Message, tag=46):
     """Client to server: the digest (32 bytes) of a coin that it opens once all have committed."""
 
@@ -154,7 +153,6 @@ class Commitment(Message, tag=46):
         refuse_if(len(self.digest) != SIZE, f"a commitment has {SIZE} bytes, this one has {len(self.digest)}")
 
 
-@dataclass(frozen=True, eq=False, repr=False)
 class Coin(Message, tag=47):
     """Client to server: the coin (32 bytes) that it committed to; random, and public from now on."""
 
@@ -164,7 +162,6 @@ class Coin(Message, tag=47):
         refuse_if(len(self.value) != SIZE, f"a coin has {SIZE} bytes, this one has {len(self.value)}")
 
 
-@dataclass(frozen=True, eq=False, repr=False)
 class TossedCoins(Message, tag=48):
     """Server to clients: who committed, or opened, (n,) bool, and what, (count, 32) uint8 in their order."""
 

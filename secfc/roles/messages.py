@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import numpy as np
@@ -149,7 +148,6 @@ def compact_labels(labels: Array) -> Array:
     return labels.astype(np.int8 if top < 2**7 else np.int16 if top < 2**15 else np.int32)
 
 
-@dataclass(frozen=True, eq=False, repr=False)
 class Hello(Message, tag=26):
     """Everyone to everyone, first: the description of the plan the sender agreed to.
 
@@ -163,7 +161,6 @@ class Hello(Message, tag=26):
         refuse_if(size > MAXIMUM, f"a description has at most {MAXIMUM} bytes, this one has {size}")
 
 
-@dataclass(frozen=True, eq=False, repr=False)
 class PlanDigest(Message, tag=165):
     """Everyone to workers, and they to everyone: the digest (32 bytes) of the plan the sender agreed to."""
 
@@ -173,7 +170,6 @@ class PlanDigest(Message, tag=165):
         refuse_if(len(self.digest) != 32, f"a digest has 32 bytes, this one has {len(self.digest)}")
 
 
-@dataclass(frozen=True, eq=False, repr=False)
 class InputPartyResult(Message, tag=166):
     """Server to a client that does not work: the result.  labels of its own rows (m_j,) in [0, k), none if
     they do not count; sizes (k,) points of each cluster; centers (k, d) only if they were revealed.
@@ -197,7 +193,6 @@ class InputPartyResult(Message, tag=166):
             check_centers_or_none(self.centers, "centers of clusters that are not empty")
 
 
-@dataclass(frozen=True, eq=False, repr=False)
 class Contributors(Message, tag=14):
     """Server to every client, once rows are tested: whose count, one bool a client.
 
@@ -211,7 +206,6 @@ class Contributors(Message, tag=14):
         refuse_if(not is_array(self.complete, "b", 1), "contributors are truth values")
 
 
-@dataclass(frozen=True, eq=False, repr=False)
 class FinalResult(Message, tag=9):
     """Server to every client: the result.  labels (m,) in [0, k); centers (k, d) only if they were revealed.
 

@@ -64,7 +64,6 @@ PHASE = "scale"
 WIDE = 1 << 40
 
 
-@dataclass(frozen=True, eq=False, repr=False)
 class OpenedSumsDigest(Message, tag=90):
     """Client to client, before a clustering: a digest of the sums that it opened to scale features."""
 

@@ -514,7 +514,6 @@ class SecureSum:
     clients: tuple[PartyId, ...]
 
 
-@dataclass(frozen=True, eq=False, repr=False)
 class SumShares(Message, tag=56):
     """Client to a member of the committee: its share of a vector to be summed, (lanes, width) residues.
 
@@ -533,7 +532,6 @@ class SumShares(Message, tag=56):
         )
 
 
-@dataclass(frozen=True, eq=False, repr=False)
 class SumDigest(Message, tag=167):
     """Member to member of a committee: the digest (32 bytes) of whose vectors it adds; of nobody's, none."""
 
@@ -543,7 +541,6 @@ class SumDigest(Message, tag=167):
         refuse_if(len(self.digest) not in (0, 32), f"a digest has 32 bytes, this one has {len(self.digest)}")
 
 
-@dataclass(frozen=True, eq=False, repr=False)
 class CodedSum(Message, tag=57):
     """Member of the committee to server: its share of the sum of vectors, (lanes, width) residues.
 

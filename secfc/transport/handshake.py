@@ -24,7 +24,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
@@ -49,7 +48,6 @@ class HandshakeRefused(Exception):  # noqa: N818 - named for what happened
         self.party, self.why = party, why
 
 
-@dataclass(frozen=True, eq=False, repr=False)
 class Greeting(Message, tag=131):
     """Party to party, first: the digest of its plan, its identity, a nonce and an ephemeral key, signed."""
 
@@ -70,7 +68,6 @@ class Greeting(Message, tag=131):
         return self.digest + self.identity + self.nonce + self.ephemeral
 
 
-@dataclass(frozen=True, eq=False, repr=False)
 class Countersign(Message, tag=132):
     """Party to party, second: that it got these greetings, signed, and its plan; encrypted to the peer."""
 

@@ -23,7 +23,7 @@ begins when the process ends, and where a journal is kept, when that is deleted.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, TypeVar
 
 import numpy as np
@@ -56,7 +56,6 @@ OVERHEAD = 16
 PIECE = 1 << 26
 
 
-@dataclass(frozen=True, eq=False, repr=False)
 class Sealed(Message, tag=130):
     """Party to party: the message of a round, encrypted and authenticated; says nothing but its size."""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from numpy.typing import NDArray
@@ -16,7 +15,6 @@ SIZE = 32
 SEED = 16
 
 
-@dataclass(frozen=True, eq=False, repr=False)
 class CheckDealing(Message, tag=190):
     """Member to responders and members: that it committed to a coin, and its share of a random row and masks.
 
@@ -34,7 +32,6 @@ class CheckDealing(Message, tag=190):
         check_unsigned(self.values, "shares of a random row, (lanes, values),", 2)
 
 
-@dataclass(frozen=True, eq=False, repr=False)
 class CheckCoin(Message, tag=191):
     """Member to responders, members and the dealer: the coin that it committed to; public from now on."""
 
@@ -44,12 +41,10 @@ class CheckCoin(Message, tag=191):
         refuse_if(len(self.value) != SIZE, f"a coin has {SIZE} bytes, this one has {len(self.value)}")
 
 
-@dataclass(frozen=True, eq=False, repr=False)
 class RepliesFixed(Message, tag=198):
     """Server to responders: that it has the replies of all, so that coins may be opened."""
 
 
-@dataclass(frozen=True, eq=False, repr=False)
 class CheckDigest(Message, tag=192):
     """Member to responders, members and the dealer: the digest (32 bytes) of the question and all coins."""
 
@@ -59,7 +54,6 @@ class CheckDigest(Message, tag=192):
         refuse_if(len(self.digest) != SIZE, f"a digest has {SIZE} bytes, this one has {len(self.digest)}")
 
 
-@dataclass(frozen=True, eq=False, repr=False)
 class MaskedRow(Message, tag=193):
     """Responder to responder: its share of a random sum of all rows and of the random row.
 
@@ -76,7 +70,6 @@ class MaskedRow(Message, tag=193):
         refuse_if(len(self.vouched) != due, f"a tag of {SEED} bytes comes in the place of a share")
 
 
-@dataclass(frozen=True, eq=False, repr=False)
 class MaskedProducts(Message, tag=194):
     """Responder to member: its share of what weighted replies add up to, under masks that are shared.
 
@@ -89,7 +82,6 @@ class MaskedProducts(Message, tag=194):
         check_unsigned(self.values, "shares of a sum of replies, (lanes, repetitions, ell),")
 
 
-@dataclass(frozen=True, eq=False, repr=False)
 class PartSums(Message, tag=220):
     """Member to member, where nobody deals: what its part of all replies adds up to, weighted.
 
@@ -102,7 +94,6 @@ class PartSums(Message, tag=220):
         check_unsigned(self.values, "weighted sums of a part of replies, (lanes, repetitions),", 2)
 
 
-@dataclass(frozen=True, eq=False, repr=False)
 class MaskSums(Message, tag=195):
     """Dealer to member: what the masks of replies add up to, weighted: (lanes, repetitions) residues."""
 
@@ -112,7 +103,6 @@ class MaskSums(Message, tag=195):
         check_unsigned(self.values, "weighted sums of masks, (lanes, repetitions),", 2)
 
 
-@dataclass(frozen=True, eq=False, repr=False)
 class ResharedPart(Message, tag=52):
     """Client to client: its share for the recipient of a part of secrets that stay secret.
 
@@ -125,7 +115,6 @@ class ResharedPart(Message, tag=52):
         check_unsigned(self.values, "shares of products, (lanes, numbers),", 2)
 
 
-@dataclass(frozen=True, eq=False, repr=False)
 class CheckedPart(Message, tag=230):
     """Responder to responder: its share for the recipient of products that stay secret and are checked.
 
@@ -145,7 +134,6 @@ class CheckedPart(Message, tag=230):
         refuse_if(len(self.seed) != due, f"a seed of {SEED} bytes comes in the place of shares")
 
 
-@dataclass(frozen=True, eq=False, repr=False)
 class ProductWords(Message, tag=231):
     """Responder to responder: its shares of two masked numbers and of their product, which must fit.
 
@@ -158,7 +146,6 @@ class ProductWords(Message, tag=231):
         check_unsigned(self.values, "shares of masked numbers and products, (lanes, words),", 2)
 
 
-@dataclass(frozen=True, eq=False, repr=False)
 class OwnersHeard(Message, tag=232):
     """Responder to responder: which owners, whose rows are hidden, said which labels they ask for.
 
@@ -172,7 +159,6 @@ class OwnersHeard(Message, tag=232):
         refuse_if(bool((self.numbers[1:] < self.numbers[:-1]).any()), "numbers of clients ascend")
 
 
-@dataclass(frozen=True, eq=False, repr=False)
 class PartShares(Message, tag=233):
     """Member to responder: its shares for the recipient of secrets that the committee holds by part.
 
@@ -189,7 +175,6 @@ class PartShares(Message, tag=233):
         check_unsigned(self.values, "shares of parts, (lanes, numbers),", 2)
 
 
-@dataclass(frozen=True, eq=False, repr=False)
 class PartDigests(Message, tag=196):
     """Member to member: digests of all that was opened, and of all that each of its parts says.
 

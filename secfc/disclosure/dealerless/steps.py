@@ -33,7 +33,6 @@ R = TypeVar("R")
 # What committees that compute without a dealer say.
 
 
-@dataclass(frozen=True, eq=False, repr=False)
 class SetKeys(Message, tag=50):
     """Client to client: keys (keys, 16) uint8 of the sets of clients that both belong to, which it drew."""
 
@@ -45,7 +44,6 @@ class SetKeys(Message, tag=50):
         refuse_if(self.keys.shape[1] != 16 or self.keys.dtype != np.uint8, rule)
 
 
-@dataclass(frozen=True, eq=False, repr=False)
 class SeatDigest(Message, tag=221):
     """Client to client: a digest (32 bytes) of keys of sets that both belong to, as the sender was told them.
 
@@ -58,7 +56,6 @@ class SeatDigest(Message, tag=221):
         refuse_if(len(self.digest) != 32, f"a digest has 32 bytes, this one has {len(self.digest)}")
 
 
-@dataclass(frozen=True, eq=False, repr=False)
 class WitnessedBits(Message, tag=222):
     """Client to client: shares of bits, and a tag of those that another tells the recipient.
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from numpy.typing import NDArray
@@ -12,7 +11,6 @@ from secfc.roles.messages import Message, is_array, refuse_if
 Array = NDArray[Any]
 
 
-@dataclass(frozen=True, eq=False, repr=False)
 class SizeShare(Message, tag=145):
     """Member to all: its share of the sizes after a step, uniform but for their sum; and whether no label
     changed.
@@ -30,7 +28,6 @@ class SizeShare(Message, tag=145):
         refuse_if(not is_array(self.values, "u", 2), "shares of sizes are residues, (1, clusters)")
 
 
-@dataclass(frozen=True, eq=False, repr=False)
 class OwnShare(Message, tag=146):
     """Member to an owner: its share of the labels of the owner's own points, uniform but for their sum.
 
@@ -44,7 +41,6 @@ class OwnShare(Message, tag=146):
         refuse_if(not is_array(self.words, "u", 2), "shares of labels are words, (places, words)")
 
 
-@dataclass(frozen=True, eq=False, repr=False)
 class SelectedRowShare(Message, tag=147):
     """Responder to an owner whose rows are hidden: its part of all labels where the owner holds the row, and
     0 elsewhere, uniform but for their sum.

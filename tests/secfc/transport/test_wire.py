@@ -820,7 +820,6 @@ def test_size_is_bounded_before_anything_is_read():
         wire.decode(data, len(data) - 1)
 
 
-@dataclasses.dataclass(frozen=True)
 class Field(shared.Message):
     """A message of any array."""
 
