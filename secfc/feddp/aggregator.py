@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -26,9 +26,9 @@ from secfc.feddp.messages import (
 from secfc.feddp.noise import HonestCounts
 from secfc.feddp.plan import PLACES, FedDPPlan, NoisePart
 from secfc.feddp.server_estimates import (
+    GroupAnswer,
     Proxies,
     ProxyGroups,
-    centers_of_sums,
     clean_weights,
     clipping_effect,
     clipping_error,
@@ -40,10 +40,9 @@ from secfc.feddp.server_estimates import (
     leading_directions,
     merge_points,
     nearest_squares,
+    place_centers,
     project_into_ball,
     reweighted_groups,
-    shrink_to_anchors,
-    shrinkage_kept,
     weighted_kmeans,
     weighted_quantile,
 )
@@ -138,36 +137,6 @@ class ReleasedLabels:
     errors: Array
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class GroupAnswer:
-    """Noisy sums (k, d) about origins in data units and counts (k,), and what they were asked with.
-
-    deviation: of the noise on every feature of a sum, in data units.  miscounted: of that on a count.
-    reach: where rows were clipped, in steps; kept: what share of them that keeps; bounds: of clients.
-    """
-
-    sums: Array
-    counts: Array
-    deviation: float
-    miscounted: float
-    reach: int
-    kept: float
-    bounds: tuple[int, ...]
-
-    def join(self, other: GroupAnswer) -> GroupAnswer:
-        """Both answers to one question as one: their mean, each by its precision."""
-        mine, theirs = self.deviation**-2, other.deviation**-2
-        part = theirs / (mine + theirs)
-        less = math.sqrt(mine / (mine + theirs))
-        return replace(
-            self,
-            sums=self.sums + part * (other.sums - self.sums),
-            counts=self.counts + part * (other.counts - self.counts),
-            deviation=self.deviation * less,
-            miscounted=self.miscounted * less,
-        )
-
-
 class Aggregator:
     """Asks for sums and keeps the books."""
 
@@ -236,23 +205,14 @@ class Aggregator:
         plan, variant = self.plan, self.plan.variant
         origins = groups.anchors if variant.residuals else np.zeros(groups.anchors.shape)
         found = yield from self.ask_groups(number, groups, lie, origins, before)
-        self.answer, counts = found, found.counts
-        # A count within its noise is no count; the paper's variant refuses only what cannot divide.
-        least = max(1.0, 2 * found.miscounted) if variant.cleaned else 1.0
-        self.counts = np.where(counts >= least, counts, 0.0)
-        self.counted_rows = counts, found.miscounted * self.excess, least
-        centers = centers_of_sums(found.sums / found.kept, counts, origins, groups.anchors, least)
-        deviations = found.deviation / found.kept / np.maximum(counts, least)
-        # To first order: of S / c noise on S moves d features, noise on c the way from the origin.
-        ways = np.linalg.norm(centers - origins, axis=1) * found.miscounted / np.maximum(counts, least)
-        self.blur = np.where(counts >= least, np.hypot(math.sqrt(plan.d) * deviations, ways), 0.0)
-        moved = np.einsum("ij,ij->i", centers - groups.anchors, centers - groups.anchors)
-        noise = self.counts @ self.blur**2
-        self.moved = float(self.counts @ moved - noise) / max(noise, 1e-300)
-        if variant.shrunk and (plan.d > 2 or plan.repeats):
-            self.blur *= shrinkage_kept(centers, groups.anchors, deviations)
-            centers = shrink_to_anchors(centers, groups.anchors, deviations)
-        return project_into_ball(centers, plan.radius.value) if variant.cleaned else centers
+        self.answer = found
+        placed = place_centers(
+            found, origins, groups.anchors, plan.radius.value, cleaned=variant.cleaned,
+            shrunk=variant.shrunk and (plan.d > 2 or plan.repeats),
+        )  # fmt: skip
+        self.counts, self.blur, self.moved = placed.counts, placed.blur, placed.moved
+        self.counted_rows = found.counts, found.miscounted * self.excess, placed.least
+        return placed.centers
 
     def ask_groups(
         self,

@@ -286,6 +286,77 @@ def centers_of_sums(sums: Array, counts: Array, origins: Array, fallback: Array,
     return np.where(there, origins + sums / np.maximum(counts, least)[:, None], fallback)
 
 
+@dataclass(frozen=True, eq=False, repr=False)
+class GroupAnswer:
+    """Noisy sums (k, d) about origins in data units and counts (k,), and what they were asked with.
+
+    deviation: of the noise on every feature of a sum, in data units.  miscounted: of that on a count.
+    reach: where rows were clipped, in steps; kept: what share of them that keeps; bounds: of clients.
+    """
+
+    sums: Array
+    counts: Array
+    deviation: float
+    miscounted: float
+    reach: int
+    kept: float
+    bounds: tuple[int, ...]
+
+    def join(self, other: GroupAnswer) -> GroupAnswer:
+        """Both answers to one question as one: their mean, each by its precision."""
+        mine, theirs = self.deviation**-2, other.deviation**-2
+        part = theirs / (mine + theirs)
+        less = math.sqrt(mine / (mine + theirs))
+        return replace(
+            self,
+            sums=self.sums + part * (other.sums - self.sums),
+            counts=self.counts + part * (other.counts - self.counts),
+            deviation=self.deviation * less,
+            miscounted=self.miscounted * less,
+        )
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class PlacedCenters:
+    """Centers (k, d) that a noisy answer gives; counts (k,) of rows, 0 where noise explains them.
+
+    blur: (k,) how far noise moves each center, as a root mean square; 0 where it is its anchor.  moved: how
+    many times their noise, in squares, they moved.  least: the count below which there is none.
+    """
+
+    centers: Array
+    counts: Array
+    blur: Array
+    moved: float
+    least: float
+
+
+def place_centers(
+    found: GroupAnswer, origins: Array, anchors: Array, radius: float, *, cleaned: bool, shrunk: bool
+) -> PlacedCenters:
+    """Where centers are by noisy sums about origins (k, d), from where anchors (k, d) were, within a radius.
+
+    cleaned: counts within their noise are none, and what lies beyond the radius is noise.  shrunk: as far as
+    noise explains the way, a center stays at its anchor.
+    """
+    counts = found.counts
+    # A count within its noise is no count; the paper's variant refuses only what cannot divide.
+    least = max(1.0, 2 * found.miscounted) if cleaned else 1.0
+    kept = np.where(counts >= least, counts, 0.0)
+    centers = centers_of_sums(found.sums / found.kept, counts, origins, anchors, least)
+    deviations = found.deviation / found.kept / np.maximum(counts, least)
+    # To first order: of S / c noise on S moves d features, noise on c the way from the origin.
+    ways = np.linalg.norm(centers - origins, axis=1) * found.miscounted / np.maximum(counts, least)
+    blur = np.where(counts >= least, np.hypot(math.sqrt(anchors.shape[1]) * deviations, ways), 0.0)
+    ways = np.einsum("ij,ij->i", centers - anchors, centers - anchors)
+    noise = kept @ blur**2
+    moved = float(kept @ ways - noise) / max(noise, 1e-300)
+    if shrunk:
+        blur = blur * shrinkage_kept(centers, anchors, deviations)
+        centers = shrink_to_anchors(centers, anchors, deviations)
+    return PlacedCenters(project_into_ball(centers, radius) if cleaned else centers, kept, blur, moved, least)
+
+
 def shrink_to_anchors(centers: Array, anchors: Array, deviations: Array) -> Array:
     """Centers (k, d) drawn towards public anchors as far as noise explains the distance between them.
 
