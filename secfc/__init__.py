@@ -10,7 +10,7 @@ Algorithms, for `fit`: `SecFC`; `Lloyd`, its plaintext twin; `KFed` and `FedDPKM
 common scale; `grid` runs every combination of parameters.
 
 What the server may see: `AssignmentsOnly`, `OwnLabels`, `FinalLabelsOnly`, `Distances`,
-`NoiseInShares`.  How a run starts: `Bisecting`, `Splitting`, `KMeansPlusPlus`,
+`NoiseInShares`, `NoisySums`.  How a run starts: `Bisecting`, `Splitting`, `KMeansPlusPlus`,
 `RandomLabels` and others.  What can go wrong: `InputError` for what callers pass, `ProtocolError` for what
 parties do, `Caution` as a warning.  `secfc.estimators` has the algorithms as scikit-learn does.
 
@@ -39,7 +39,7 @@ _NAMES = {
     "secfc.data.federation": "Federation",
     "secfc.data.party": "Party",
     "secfc.data.sources": "ArrowRows",
-    "secfc.disclosure": "AssignmentsOnly Distances FinalLabelsOnly NoiseInShares OwnLabels",
+    "secfc.disclosure": "AssignmentsOnly Distances FinalLabelsOnly NoiseInShares NoisySums OwnLabels",
     "secfc.errors": "Caution DisputedRows FaultyClient FaultyServer InputError JournalError "
     "LiarsExceeded PlanMismatch ProtocolError RangeExceeded RowsLost SharedIds TamperedMessage "
     "TooFewReplies TooManyHolders UnionFailed",
@@ -85,6 +85,7 @@ if TYPE_CHECKING:
     from secfc.disclosure import Distances as Distances
     from secfc.disclosure import FinalLabelsOnly as FinalLabelsOnly
     from secfc.disclosure import NoiseInShares as NoiseInShares
+    from secfc.disclosure import NoisySums as NoisySums
     from secfc.disclosure import OwnLabels as OwnLabels
     from secfc.errors import Caution as Caution
     from secfc.errors import DisputedRows as DisputedRows

@@ -67,8 +67,9 @@ ROOMS = {
     "secfc.disclosure.owner_labels": f"secfc.errors {FIELD} field.compare secfc.roles secfc.kmeans "
     "secfc.coded secfc.disclosure.checked secfc.disclosure.compare secfc.disclosure.dealerless "
     "secfc.disclosure.decoded",
-    "secfc.disclosure.noise": f"secfc.errors {FIELD} secfc.roles secfc.data secfc.privacy secfc.kmeans "
-    "secfc.coded",
+    "secfc.disclosure.noise": f"secfc.errors {FIELD} field.compare secfc.roles secfc.data secfc.privacy "
+    "secfc.kmeans secfc.coded secfc.feddp secfc.disclosure.checked secfc.disclosure.compare "
+    "secfc.disclosure.dealerless secfc.disclosure.decoded secfc.disclosure.owner_labels",
     "secfc.disclosure": "secfc.remedies field.secrets field.ring secfc.roles "
     "secfc.privacy secfc.kmeans secfc.coded secfc.disclosure.decoded secfc.disclosure.compare "
     "secfc.disclosure.dealerless secfc.disclosure.noise secfc.disclosure.owner_labels",

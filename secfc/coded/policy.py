@@ -146,9 +146,9 @@ class DecodedAnswers:
 
 
 # What the server sees in every iteration beside the public parameters, and so what it can attack:
-# "distances" of all points to all centers, or "noisy distances", and labels; "labels" alone; "sizes" of
-# clusters alone; how many "steps" there are; or "nothing" but the result.
-Exposure = Literal["distances", "noisy distances", "labels", "sizes", "steps", "nothing"]
+# "distances" of all points to all centers, or "noisy distances", and labels; "noisy sums" of rows by cluster;
+# "labels" alone; "sizes" of clusters alone; how many "steps" there are; or "nothing" but the result.
+Exposure = Literal["distances", "noisy distances", "noisy sums", "labels", "sizes", "steps", "nothing"]
 
 
 @dataclass(frozen=True)
@@ -163,6 +163,7 @@ class PolicyCapabilities:
     least_lanes: lanes below which an automatic scale would be too coarse.
     checks_words: whether several clients can play each part of what its committees compare by, so that what
     they say is checked.
+    sums: how often sums are opened under noise, where that is all that is asked.
     """
 
     exposes: Exposure
@@ -171,6 +172,7 @@ class PolicyCapabilities:
     exact: bool = True
     least_lanes: int = 2
     checks_words: bool = False
+    sums: int = 0
 
     @property
     def compares(self) -> bool:

@@ -34,8 +34,8 @@ from secfc.roles.messages import (
 Array = NDArray[Any]
 
 # What an answer opens: distances, which the server decodes; labels of a step; numbers of clusters; sizes
-# after a step; the labels of a run to all; to owners their own.
-Opens = Literal["distances", "labels", "numbers", "sizes", "last labels", "own labels"]
+# after a step; the labels of a run to all; to owners their own; sums of rows by cluster, under noise.
+Opens = Literal["distances", "labels", "numbers", "sizes", "last labels", "own labels", "noisy sums"]
 
 
 def _check_pairs(subject: Subject, pairs: Array) -> None:
@@ -74,6 +74,19 @@ def _check_sides(subject: Subject, sides: Array) -> None:
     refuse_if(not is_array(sides, "i", 2) or sides.shape[1] != subject.k, shape)
     refuse_if(bool(((sides < 0) | (sides > 2)).any()), shape)
     refuse_if(not sides.size or int(subject.counted.min()) < 1, "there are points on both sides of a split")
+
+
+def _check_sums(subject: Subject, detail: Array) -> None:
+    """What sums are about, (2 + k d + n,) int64: number, radius, centers (k, d), who deals noise (n,).
+
+    Of n clients 1 for those that do, else 0; all else in steps of the rows.
+    """
+    refuse_if(
+        not is_array(detail, "i", 1) or detail.dtype != np.int64, "sums are about a row of whole numbers"
+    )
+    refuse_if(len(detail) < 2 + subject.k, "sums are about centers and a radius")
+    refuse_if(int(detail[:2].min()) < 0, "questions count from 0, and a radius is positive")
+    refuse_if(int(subject.labels.max(initial=-1)) >= 0, "sums about centers are about no labels")
 
 
 @dataclass(frozen=True)
@@ -126,6 +139,8 @@ class Operation(Enum):
     REVEAL_LABELS = 16, "RevealLabels", "last labels", SHARED
     # The nearest of the centers that clients kept, to the owners of new points alone.
     PREDICT_LABELS = 17, "PredictLabels", "own labels"
+    # Weighted sums of rows about public centers, under noise.
+    NOISY_SUMS = 18, "NoisySumsQuery", "noisy sums", Traits(detail=_check_sums)
 
     kind: str
     opens: Opens

@@ -64,6 +64,7 @@ from secfc.data.resolution import check_resolution_at_site
 from secfc.disclosure import DistanceOracle
 from secfc.disclosure.checked.products import count_holders
 from secfc.errors import FaultyServer, InputError, JournalError, ProtocolError, TooManyHolders
+from secfc.kmeans.centers import nearest_center
 from secfc.kmeans.elbow import CostCurve
 from secfc.kmeans.loop import Trace, best_of_restarts, is_cheaper
 from secfc.kmeans.starts import RestartLabels, restart_generators
@@ -240,10 +241,19 @@ class ClientSteps:
         k = len(ended.sizes)
         self.validator.end(ended.sizes, missed)
         self.check_chosen_k(k)
-        retained = self.answer.kept or OwnResult(np.full(self.plan.m, -1, np.int32), None)
+        retained = self.answer.kept or self.label_by_centers(ended.centers)
         own = self.mine.own(retained.labels)
         trace, plan = self.trace_of(retained.labels), self.kept.chosen(k)
         return SecFCClientResult(plan, own, self.mine.rows, ended.centers, retained.sums, trace)
+
+    def label_by_centers(self, centers: Array | None) -> OwnResult:
+        """Labels of my own rows, where centers (k, d) alone decide them; of none if I missed the end."""
+        labels = np.full(self.plan.m, -1, np.int32)
+        mine = self.mine.rows[self.mine.rows >= 0]
+        if self.way.disclosure.capabilities.sums and centers is not None and mine.size:
+            points = self.mine.read(0, self.plan.m)[mine] / float(self.plan.quantizer.scale)
+            labels[mine] = nearest_center(points, centers)
+        return OwnResult(labels, None)
 
     def end_with_labels(self, result: FinalResult, missed: int) -> SecFCClientResult:
         """The result where everybody learns the labels."""

@@ -23,7 +23,7 @@ from secfc.coded.parameters import (
 )
 from secfc.coded.plan import CodedPlan, RowLayout
 from secfc.data.inputs import WHOLE, instance_of
-from secfc.disclosure import AssignmentsOnly, Disclosure, Distances, FinalLabelsOnly, OwnLabels
+from secfc.disclosure import AssignmentsOnly, Disclosure, Distances, FinalLabelsOnly, NoisySums, OwnLabels
 from secfc.disclosure.checked.blocks import check_deviating, largest_deviating
 from secfc.errors import BudgetSpent, IncompatibleOptions, InputError
 from secfc.kmeans.elbow import Elbow
@@ -92,6 +92,12 @@ def check_owners_known(way: SecFCSettings) -> None:
         )
 
 
+def check_people(way: SecFCSettings) -> None:
+    """Raises IncompatibleOptions where people's rows are to be added up once, and nobody's lies twice."""
+    if isinstance(way.disclosure, NoisySums):
+        way.disclosure.check_people(way.membership)
+
+
 def check_workers(way: SecFCSettings, clients: tuple[PartyId, ...]) -> None:
     """Raises InputError for workers that are too few, or that this run cannot leave alone."""
     workers, threshold = way.runtime.workers, way.threshold
@@ -111,7 +117,7 @@ def check_workers(way: SecFCSettings, clients: tuple[PartyId, ...]) -> None:
             "false dealings are traced among all clients",
             [("workers", None), ("max_cheaters", 0)],
         )
-    if way.disclosure.capabilities.exposes in ("sizes", "steps"):
+    if way.disclosure.capabilities.exposes in ("sizes", "steps", "noisy sums"):
         raise IncompatibleOptions(
             {"workers": workers, "disclosure": way.disclosure},
             "owners hear labels from all who compute, and compute themselves",

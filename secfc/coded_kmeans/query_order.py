@@ -66,12 +66,14 @@ class ExpectedQuery:
 
     opens: whether its answer is labels.  result: whether a run that ends with it ends with the labels that it
     asks about.  last: whether a restart may end with it: with a step, and not while a start is drawn.
+    free: whether only the beginning of its detail is due, and what follows is the server's word.
     """
 
     subject: Subject
     opens: bool = True
     result: bool = True
     last: bool = True
+    free: bool = False
 
     @property
     def operation(self) -> Operation:
@@ -83,7 +85,16 @@ class ExpectedQuery:
 
     def is_asked(self, question: Query) -> bool:
         """Whether this is what the question asks."""
+        if self.free and question.operation is self.operation:
+            due = self.subject.needed_detail
+            return np.array_equal(question.detail[: len(due)], due)
         return question.subject.equals(self.subject)
+
+    def pin(self, question: Query, n: int) -> ExpectedQuery:
+        """What repeats this question.  n: clients, of whom others may deal noise then."""
+        if not self.free:
+            return self
+        return replace(self, subject=replace(question.subject, detail=question.detail[:-n]))
 
 
 # A fragment for `Start.draw_labels` and `lloyd`: it yields what is due where a role yields an exchange.
@@ -269,7 +280,7 @@ class QueryValidator:
 
         Raises FaultyServer for a question that is not due, whatever came before.
         """
-        players = *question.responders.tolist(), -1, *question.members.tolist()
+        players = self.players(question)
         if self.is_due(question) and players not in self.tried:
             return self.repeat(question, players, missed)
         heard = self.has_heard()
@@ -286,7 +297,8 @@ class QueryValidator:
         if not fits:
             self.refuse_query(question, due)
         self.committee = self.members(question)
-        self.due, self.opened, self.tried = due, None, {players}
+        self.due = due and due.pin(question, len(self.plan.clients))
+        self.opened, self.tried = None, {players}
         return self.sure
 
     def has_heard(self) -> bool:
@@ -364,6 +376,13 @@ class QueryValidator:
         """Who compares distances for a question, if clients do."""
         clients = self.plan.clients
         return tuple(clients[j] for j in question.members.tolist() if j < len(clients))
+
+    def players(self, question: Query) -> tuple[int, ...]:
+        """Numbers of those that a question is put to, apart; and which clients deal noise, where some do."""
+        players = *question.responders.tolist(), -1, *question.members.tolist()
+        if question.operation is not Operation.NOISY_SUMS:
+            return players
+        return *players, -1, *question.detail[-len(self.plan.clients) :].tolist()
 
     def follow(self, question: Query) -> ExpectedQuery | None:
         """What is due after the last question, of which this may be the next."""
@@ -480,6 +499,7 @@ class RestartQueries:
     def __init__(self, plan: CodedPlan, policy: Disclosure, rng: np.random.Generator) -> None:
         self.plan, self.exposes, self.sharing = plan, policy.capabilities.exposes, policy.sharing
         self.seating = policy.committee_choice(plan)
+        self.questions = policy.capabilities.sums  # about sums under noise
         self.drawing = RestartLabels(plan.init, plan.m, plan.choice)
         self.each = restart_generators(rng, plan.n_init)
         self.traces: list[
@@ -487,6 +507,8 @@ class RestartQueries:
         ] = []  # of restarts that are over, the best one alone where labels stay shared
 
     def __iter__(self) -> Iterator[Course]:
+        if self.questions:
+            return iter([noisy_sum_queries(self.plan, self.questions)])
         if self.sharing is not None:
             shared = shared_label_restarts(
                 self.plan, self.sharing, self.drawing, self.each, self.traces.append
@@ -512,6 +534,15 @@ class RestartQueries:
         if plan.n_init > 1 and source.compares:
             yield ExpectedQuery(Subject(Operation.COST, k, trace.labels), opens=False)
         return trace.labels
+
+
+def noisy_sum_queries(plan: CodedPlan, questions: int) -> Course:
+    """Questions about noisy sums by number, about centers that are the server's word.  Ends with sizes."""
+    nobody = np.full(plan.m, -1, np.int8)
+    for number in range(questions):
+        subject = Subject(Operation.NOISY_SUMS, plan.k, nobody, detail=np.array([number], np.int64))
+        yield ExpectedQuery(subject, opens=False, result=False, last=False, free=True)
+    return np.ones(plan.k, np.int64)
 
 
 class SharedLabelQueries(QueryGenerator):

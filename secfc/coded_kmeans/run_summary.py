@@ -33,8 +33,14 @@ def summarize_secfc(
             "Not verified: the labels were not compared with those of plaintext k-means that rounds alike."
         )
     if not exact:
-        title = "SecFC with differential privacy: k-means on noisy distances"
-        claim = "Not exact, by intent: every distance carries noise, so labels differ from plaintext k-means."
+        what, which = ("distances", "every distance carries noise, so labels differ from plaintext k-means")
+        if way.disclosure.capabilities.sums:
+            what, which = (
+                "sums",
+                "every sum carries noise, so centers differ from those of plaintext k-means",
+            )
+        title = f"SecFC with differential privacy: k-means on noisy {what}"
+        claim = f"Not exact, by intent: {which}."
     found = RunSummary(
         "secfc",
         title,
@@ -105,6 +111,8 @@ def privacy_parameters(way: SecFCSettings, plan: CodedPlan, ids: str | None) -> 
         if membership.schema is not None:
             found["schema"] = membership.schema.digest
     found["disclosure"] = word_for(policy, DISCLOSURES) if policy.capabilities.exact else "noise"
+    if policy.capabilities.sums:
+        found["disclosure"] = "noisy-sums"
     if not policy.capabilities.exact:
         found |= budget_parameters(way)
     if isinstance(policy, AssignmentsOnly | OwnLabels | FinalLabelsOnly):
@@ -138,35 +146,35 @@ def budget_parameters(way: SecFCSettings) -> dict[str, Any]:
 
 def noise_sentences(policy: Any, plan: CodedPlan) -> dict[str, Any]:
     """How much noise of a policy lies on what, and what its promise takes for public."""
-    (deviation, _), steps = policy.blurred(plan), policy.steps(plan)
+    questions, honest = policy.paid_noise(plan)
     per_client = policy.neighbors.unit == "client"
-    lost = policy.hopeless(plan)
     source = "READ OFF THE DATA, which no noise protects" if policy.radius.private else policy.radius.source
     assumed = {
         "clients": f"the names of n = {len(plan.clients)} clients, and that they take part",
-        "rows": f"m = {plan.m:,}, and how many each client has",
+        "rows": f"m = {plan.m:,}" + ", and how many each client has" * (not plan.layout.mixed),
         "features": f"d = {plan.d}, their names and units",
-        "clusters": f"k = {plan.k}, and the labels of the start",
+        "clusters": f"k = {plan.k}, and {policy.public_start}",
         "radius": f"{policy.radius.value:.6g} ({source}); longer rows are shortened to it",
-        "questions": f"{steps.questions} are paid for, whether or not all are asked",
+        "questions": f"{questions} are paid for, whether or not all are asked",
         "neighbors": f"{policy.neighbors}; {'all rows of one' if per_client else 'one row'} may differ",
     }
-    if policy.capabilities.exposes == "noisy distances":
-        honest = policy.honest(steps.n, steps.t)
-        assumed["honest clients"] = (
-            f"the noise of {honest} suffices: t = {steps.t} may collude and {policy.absent} vanish"
-        )
-    what = "squared distances of every step, between clusters of equal sizes"
+    assumed["honest clients"] = (
+        f"the noise of {honest} suffices: t = {plan.code.t} may collude and {policy.absent} vanish"
+    )
     return {
-        "noise": (NoisyReleaseSummary(what, plan.m * plan.k, deviation),),
+        "noise": (NoisyReleaseSummary(*policy.released_noise(plan)),),
         "assumed": assumed,
-        "notes": tuple(note for note in (policy.worth(plan), lost) if note is not None),
+        "notes": policy.notes(plan),
     }
 
 
 def leakage_under_policy(way: SecFCSettings) -> str:
     """What clients learn of others' points, under any policy of that kind."""
-    what: Mapping[str, str] = {"sizes": "the sizes of clusters", "steps": "the number of steps"}
+    what: Mapping[str, str] = {
+        "sizes": "the sizes of clusters",
+        "steps": "the number of steps",
+        "noisy sums": "noisy centers",
+    }
     return what.get(way.disclosure.capabilities.exposes, "the labels")
 
 

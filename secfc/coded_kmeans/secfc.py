@@ -18,6 +18,7 @@ from field.secrets.coins import Coins
 from secfc.algorithm import (
     Capabilities,
     Clustering,
+    Model,
     PartyOutcome,
     PublicFacts,
     SplittableBudget,
@@ -53,6 +54,7 @@ from secfc.coded_kmeans.parameters import (
     StartWord,
     check_max_cheaters,
     check_owners_known,
+    check_people,
     check_rounded_centers,
     check_start_for_k,
     check_workers,
@@ -65,8 +67,9 @@ from secfc.coded_kmeans.run_summary import summarize_secfc
 from secfc.data.federation import Federation
 from secfc.data.inputs import check_fields
 from secfc.data.party import Party
-from secfc.disclosure import AssignmentsOnly, Disclosure, NoiseInShares
+from secfc.disclosure import AssignmentsOnly, Disclosure, NoiseInShares, NoisySums
 from secfc.errors import Caution
+from secfc.kmeans.centers import CentersModel
 from secfc.kmeans.elbow import Elbow, largest_k, parse_k
 from secfc.kmeans.starts import Start
 from secfc.privacy.calibration import Budget
@@ -179,6 +182,7 @@ class SecFC:
             return self.restrict_clients(public.clients).plan(public)
         check_max_cheaters(self)
         check_owners_known(self)
+        check_people(self)
         check_workers(self, public.clients)
         check_rounded_centers(self)
         check_start_for_k(self)
@@ -208,7 +212,8 @@ class SecFC:
         code = LagrangeCode(chosen.basis, len(workers), ell, t)
         revealing = self.release.reveal_centers
         if isinstance(revealing, bool):
-            revealing = workers if revealing else ()
+            # Noisy centers are the result; nobody opens others.
+            revealing = workers if revealing or self.disclosure.capabilities.sums else ()
         predictions = self.release.predictions
         plan = CodedPlan(
             code, self.disclosure.clip_quantizer(chosen.quantizer), public.clients, layout, public.d,
@@ -241,7 +246,7 @@ class SecFC:
     def capabilities(self) -> Capabilities:
         """All that an algorithm can have, but for clients with different features."""
         policy, budget = self.disclosure, None
-        if isinstance(policy, NoiseInShares):
+        if isinstance(policy, NoiseInShares | NoisySums):
             budget = SplittableBudget(policy.budget, policy.neighbors, self.with_budget, self.bound_releases)
         return Capabilities(
             counted=isinstance(self.membership, Open) or bool(budget and budget.neighbors.unit == "client"),
@@ -270,6 +275,9 @@ class SecFC:
         """
         way = replace(self.with_budget(budget), membership=Open())
         policy: Any = way.disclosure
+        if isinstance(policy, NoisySums):
+            t = way.restrict_clients(public.clients).threshold.t or 0
+            return policy.releases(len(public.clients), t, largest_k(way.k), public.d)
         event: Event = policy.released(way.plan(public))
         return event
 
@@ -354,9 +362,11 @@ class SecFC:
         shares = {name: own.share for name, own in outcomes.items() if name != SERVER}
         allowances = {c: PredictionAllowance(plan.predictions) for c in plan.clients}
         model = CodedModel(plan, self.disclosure, shares, standing, allowances)
-        result = join_outcomes(
-            outcomes, run, counts, k=plan.k, model=model if self.disclosure.capabilities.exact else None
-        )
+        known: Model | None = model if self.disclosure.capabilities.exact else None
+        centers = outcomes[SERVER].centers
+        if self.disclosure.capabilities.sums and centers is not None:
+            known = CentersModel(centers)
+        result = join_outcomes(outcomes, run, counts, k=plan.k, model=known)
         return replace(result, details=None)
 
 
@@ -371,7 +381,8 @@ def leakage_to_server(way: SecFC, plan: CodedPlan) -> tuple[str, ...]:
         facts = [fact.replace("so did every client", "so did every worker") for fact in facts]
     if isinstance(way.k, Elbow):
         facts.append("what every cluster cost before the start merged some, and so what fewer clusters cost")
-    facts.append(opened_centers_sentence(plan) if plan.revealing else "no point and no center")
+    if not way.disclosure.capabilities.sums:
+        facts.append(opened_centers_sentence(plan) if plan.revealing else "no point and no center")
     return tuple(facts)
 
 
@@ -387,13 +398,15 @@ def leakage_to_clients(way: SecFC, plan: CodedPlan) -> tuple[str, ...]:
         facts = [
             f"workers: {facts[0]}; other clients: cluster sizes at the end, and of other points no label"
         ]
-    if way.disclosure.capabilities.exposes == "steps":
+    if way.disclosure.capabilities.sums:
+        facts = ["noisy sums and weights of the clusters after each step; of other points no label"]
+    elif way.disclosure.capabilities.exposes == "steps":
         facts = ["the first labels, and how many steps there were; of other points no label"]
     elif way.disclosure.capabilities.exposes == "sizes":
         facts = ["the first labels, and the sizes of the clusters after each step; of other points no label"]
     if plan.layout.mixed:
         facts.append("the size of the union of all IDs, and how many hold each row, if rows are merged")
-    if plan.revealing:
+    if plan.revealing and not way.disclosure.capabilities.sums:
         facts.append(opened_centers_sentence(plan))
     return tuple(facts)
 

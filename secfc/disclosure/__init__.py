@@ -17,4 +17,5 @@ from secfc.disclosure.assignments import AssignmentsOnly as AssignmentsOnly
 from secfc.disclosure.decoded.distances import Distances as Distances
 from secfc.disclosure.final_labels import FinalLabelsOnly as FinalLabelsOnly
 from secfc.disclosure.noise.in_shares import NoiseInShares as NoiseInShares
+from secfc.disclosure.noise.sums import NoisySums as NoisySums
 from secfc.disclosure.own_labels import OwnLabels as OwnLabels

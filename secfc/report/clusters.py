@@ -31,7 +31,7 @@ class Stability:
         if measured is not None:
             others = f"{pluralize(starts - 1, 'other start')} and those kept"
             return cls(measured, f"adjusted Rand index {measured:.2f} of the labels of {others}, on average")
-        if policy == "noise":
+        if policy in ("noise", "noisy-sums"):
             return cls(None, "not measured: noise alone makes labels of other starts differ")
         if policy in ("own-labels", "final-labels"):
             return cls(None, f"not measured: under {policy} nobody sees the labels that starts end with")

@@ -18,7 +18,14 @@ from secfc.coded.plan import CodedPlan
 from secfc.coded_kmeans.run_summary import hidden_from_coalition, leakage_under_policy
 from secfc.coded_kmeans.secfc import SecFC, leakage_to_clients
 from secfc.data.inputs import get_parameter
-from secfc.disclosure import AssignmentsOnly, Distances, FinalLabelsOnly, NoiseInShares, OwnLabels
+from secfc.disclosure import (
+    AssignmentsOnly,
+    Distances,
+    FinalLabelsOnly,
+    NoiseInShares,
+    NoisySums,
+    OwnLabels,
+)
 from secfc.report.costs import CONTENTS
 from secfc.report.data import Report, privacy_spent
 from secfc.report.deviations import COLUMNS, cells_of, kinds_of, rows_about, scale_kinds
@@ -434,8 +441,8 @@ def title_of(policy: Any) -> str:
         return "FinalLabelsOnly()" if dealer is None else 'FinalLabelsOnly(dealer="server")'
     if isinstance(policy, AssignmentsOnly | OwnLabels):
         return f"{name}(dealer=None)" if dealer is None else f"{name}()"
-    if isinstance(policy, NoiseInShares):
-        return "NoiseInShares()"
+    if isinstance(policy, NoiseInShares | NoisySums):
+        return f"{name}()"
     return "Distances(dealt=True)" if isinstance(policy, Distances) and policy.dealt else "Distances()"
 
 

@@ -13,6 +13,7 @@ from field.cached import cached_property
 from field.code.distances import distance_margins, widest_multiple
 from field.code.reply_check import DistanceCheck, HalfCheck, PlaneCheck, ReplyCheck
 from field.compare.argmin import ArgminContest
+from field.compare.shells import shell_contest, shell_squares
 from secfc.coded.policy import DistanceOracle
 from secfc.coded.queries import Operation, Subject
 
@@ -281,6 +282,39 @@ class BisectorSide(AllPoints):
         return PlaneCheck(len(labels), self.rows)
 
 
+@dataclass(frozen=True, eq=False)
+class NearestShell(AllPoints):
+    """The shell about the nearest of k public centers, see `field.compare.shells`.  radius: in steps."""
+
+    rows: int
+    radius: int
+
+    @cached_property
+    def contest(self) -> ArgminContest:
+        return shell_contest(self.rows, self.radius)
+
+    @property
+    def known(self) -> tuple[int, ...]:
+        """Rows of the contest that all know."""
+        return shell_squares(self.radius)
+
+    def labels_by_sizes(self, m: int) -> Array | None:
+        return None
+
+    def competing_distances(self, measured: DistanceOracle, lanes: int) -> Array:
+        return measured.distances(lanes)
+
+    def labels_of_winners(self, winners: Array) -> Array:
+        return winners
+
+    @property
+    def columns(self) -> Array:
+        return np.arange(self.rows)
+
+    def reply_check(self, labels: Array, summed: bool) -> ReplyCheck:
+        return DistanceCheck(len(labels), (1,) * self.rows, None)
+
+
 def _numbers(alive: Array, labels: Array) -> Array:
     """The number of each point's cluster (m,) among those that are alive, -1 for none."""
     number = np.full(int(max(alive.max(initial=0), labels.max(initial=0))) + 2, -1)
@@ -295,6 +329,8 @@ def candidates_in(subject: Subject, sizes: Array, ell: int) -> Candidates:
             return OwnCenterWins(subject.labels, sizes, ell)
         case Operation.COMPARE_MOVED:
             return MovedPoints(subject.labels, sizes, moved_points(subject))
+        case Operation.NOISY_SUMS:
+            return NearestShell(subject.k, int(subject.needed_detail[1]))
         case halves if halves.halves:
             return NearerHalf(subject.labels, sizes)
     return NearestCenter(sizes, subject.factor)

@@ -21,6 +21,7 @@ from field.compare.correlated_randomness import residue_words
 from field.compare.dealer_protocol import DealerSchedule
 from field.compare.rounding import CenterRounding
 from field.compare.shared_step import side_margin
+from field.compare.shells import ShellSchedule
 from field.compare.tournament import Tournament
 from field.kernels.compiling import split_range
 from field.ring.basis import Basis, lanes_for
@@ -47,6 +48,7 @@ from secfc.disclosure.compare.candidates import (
     BisectorSide,
     Candidates,
     NearestCenter,
+    NearestShell,
     OwnCenterWins,
     candidates_in,
 )
@@ -265,7 +267,7 @@ class ComparisonSession:
     def checked(self) -> CheckedReplies | None:
         """How replies are checked before anything is opened; None where they are not."""
         dealer, operation = self.seating.dealer, self.question.operation
-        unseen = operation.opens == "sizes" or operation is Operation.PREDICT_LABELS
+        unseen = operation.opens in ("sizes", "noisy sums") or operation is Operation.PREDICT_LABELS
         if operation.opens != "labels" and not unseen:
             return None
         # Where nobody deals so many take a part of the replies over.
@@ -337,6 +339,10 @@ class ComparisonSession:
         plan, contest = self.plan, self.contest
         if self.hidden:
             return DealerSchedule(contest, plan.code.basis, plan.m)
+        if isinstance(self.rivals, NearestShell):
+            basis = plan.code.basis
+            lanes = lanes_for(contest.needed(plan.d, plan.proven), basis.primes)
+            return ShellSchedule(contest, basis.prefix(lanes), plan.m, self.rivals.known)
         return arrange_contest(plan, contest, self.m, self.seating if self.opens else NOBODY)
 
     @cached_property

@@ -120,6 +120,7 @@ class NoiseInShares:
     capabilities: ClassVar[PolicyCapabilities] = PolicyCapabilities("noisy distances", exact=False)
     start: ClassVar[Start] = RandomLabels()  # others measure on the way, at a price
     sharing: ClassVar[None] = None
+    public_start: ClassVar[str] = "the labels of the start"
 
     budget: Budget
     radius: Bound
@@ -223,6 +224,20 @@ class NoiseInShares:
             "they are: FedDPKMeans releases sums over all points for the same budget; a larger epsilon or "
             "fewer steps (max_iter) help"
         )
+
+    def paid_noise(self, plan: CodedPlan) -> tuple[int, int]:
+        """How many questions are paid for, and how many clients' noise suffices."""
+        steps = self.steps(plan)
+        return steps.questions, self.honest(steps.n, steps.t)
+
+    def released_noise(self, plan: CodedPlan) -> tuple[str, int, float]:
+        """What is released, how many numbers, and the deviation of the noise on one."""
+        what = "squared distances of every step, between clusters of equal sizes"
+        return what, plan.m * plan.k, self.blurred(plan)[0]
+
+    def notes(self, plan: CodedPlan) -> tuple[str, ...]:
+        """What somebody should know of the labels, in sentences."""
+        return tuple(note for note in (self.worth(plan), self.hopeless(plan)) if note is not None)
 
     def honest(self, n: int, t: int) -> int:
         """How many clients' noise must suffice."""

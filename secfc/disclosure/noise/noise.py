@@ -134,14 +134,15 @@ class Noise:
         """The standard deviation that one contributor adds to every D, in squared steps."""
         rows, inside = unit_parts(self.neighbors, layout, labels, k)
         sensitivity = distance_sensitivity(len(labels), cluster_sizes(labels, k), rows, inside)
-        return self._each(sensitivity * self.radius**2, self.distances, len(labels) * k)
+        return self.client_deviation(sensitivity * self.radius**2, self.distances, len(labels) * k)
 
     def on_sums(self, layout: RowLayout, labels: Array, k: int, d: int) -> Fraction:
         """The standard deviation that one contributor adds to every entry of the cluster sums, in steps."""
         _, inside = unit_parts(self.neighbors, layout, labels, k)
-        return self._each(sum_sensitivity(inside) * self.radius, self.sums, k * d)
+        return self.client_deviation(sum_sensitivity(inside) * self.radius, self.sums, k * d)
 
-    def _each(self, sensitivity: float, multiplier: float, entries: int) -> Fraction:
+    def client_deviation(self, sensitivity: float, multiplier: float, entries: int) -> Fraction:
+        """The standard deviation of one contributor's noise on each of so many entries of a statistic."""
         # Wide noise has a unit of its own, worth sqrt(entries) 2**(1 - SAMPLED) sigma in sensitivity.
         coarse = 1 + multiplier * math.sqrt(entries) * 2.0 ** (2 - SAMPLED)
         # A relative 1e-12 covers the rounding of these floats.
@@ -178,4 +179,4 @@ class Noise:
     def largest(self, m: int, k: int, rows: int) -> float:
         """The largest standard deviation on D that `on_distances` gives, in units of radius**2."""
         sensitivity = largest_distance_sensitivity(m, k, rows)
-        return float(self._each(sensitivity, self.distances, m * k)) * (1 + 1e-9)
+        return float(self.client_deviation(sensitivity, self.distances, m * k)) * (1 + 1e-9)

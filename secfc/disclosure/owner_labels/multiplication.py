@@ -66,7 +66,12 @@ def reference_sizes(plan: CodedPlan, question: Query) -> Array:
 
 
 def clusters_with_points(match: ComparisonSession) -> int:
-    """Clusters with points now; where sizes are hidden those that may have some."""
+    """Clusters with points now; where sizes are hidden those that may have some.
+
+    Where no labels were shared before, all that may win the contest.
+    """
+    if match.question.subject.shared is None:
+        return match.contest.outcomes
     return int(np.count_nonzero(match.sizes if match.hidden else match.question.subject.now))
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from fractions import Fraction
 from typing import Any, TypeVar
 
@@ -10,7 +10,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from field.compare.assignment_step import SharedContest
-from secfc.coded.messages import CodedCosts, CodedGains, LabelShare, MissingMessages, RevealSums, RunEnded
+from secfc.coded.messages import (
+    CodedCenters,
+    CodedCosts,
+    CodedGains,
+    LabelShare,
+    MissingMessages,
+    RevealSums,
+    RunEnded,
+)
 from secfc.coded.plan import CodedPlan
 from secfc.coded.policy import LabelSharing
 from secfc.coded.queries import Operation, Subject
@@ -33,7 +41,7 @@ from secfc.kmeans.loop import (
     Trace,
     scaled_costs,
 )
-from secfc.roles.exchange import Exchange, Role, expect_messages, to_all
+from secfc.roles.exchange import Exchange, PartyId, Role, expect_messages, to_all
 from secfc.roles.messages import compact_labels
 
 Array = NDArray[Any]
@@ -151,19 +159,9 @@ class OwnerLabelsServer:
         self, match: ComparisonSession, kind: type[CodedCosts | CodedGains], count: int
     ) -> Role[tuple[int, ...] | None]:
         """So many integers of which responders have shares; None if somebody was lost."""
-        committees = self.committees
         players = match.players if match.rounding is not None else {*match.responders, *match.committee}
-        awaited = tuple(c for c in self.plan.clients if c in players)
-        inbox, gone = yield from committees.answers(match, awaited, None)
-        reports = {c: m for c, m in inbox.items() if isinstance(m, MissingMessages)}
-        replies = {c: m for c, m in inbox.items() if c not in reports}
-        if set(match.responders) <= set(replies):
-            basis, code = self.plan.code.basis, self.plan.code
-            values = committees.desk.believed(replies, kind, basis, (count,), 2)
-            return tuple(int(x) for x in basis.lift(code.decode(values, 2)))
-        failed = {c: report for c, report in reports.items() if report.step or report.missing.size}
-        committees.quorum.silent |= committees.lost(match, gone, failed)
-        return None
+        found = yield from collect_shares(self.committees, match, players, None, kind, (count,))
+        return None if found is None else tuple(int(x) for x in self.plan.code.basis.lift(found))
 
     def shown(self, match: ComparisonSession) -> Role[Array | None]:
         """The last labels (m,), which all are told; None if somebody was lost."""
@@ -238,6 +236,30 @@ class OwnerLabelsServer:
         ended = RunEnded(sizes, None)
         yield Exchange(to_all(committees.plan.clients, ended), round=next(source.rounds), phase="finish")
         return None
+
+
+def collect_shares(
+    committees: CommitteeServer,
+    match: ComparisonSession,
+    players: Collection[PartyId],
+    game: DealtComputation | None,
+    kind: type[CodedCosts | CodedGains | CodedCenters],
+    shape: tuple[int, ...],
+) -> Role[Array | None]:
+    """What responders' shares decode to, residues (lanes, *shape); None if one of these players was lost.
+
+    game: what the committee is dealt for.
+    """
+    awaited = tuple(c for c in committees.plan.clients if c in players)
+    inbox, gone = yield from committees.answers(match, awaited, game)
+    reports = {c: m for c, m in inbox.items() if isinstance(m, MissingMessages)}
+    replies = {c: m for c, m in inbox.items() if c not in reports}
+    if set(match.responders) <= set(replies):
+        code = committees.plan.code
+        return code.decode(committees.desk.believed(replies, kind, code.basis, shape, 2), 2)
+    failed = {c: report for c, report in reports.items() if report.step or report.missing.size}
+    committees.quorum.silent |= committees.lost(match, gone, failed)
+    return None
 
 
 def trivial_end(run: PublicRunState) -> Trace:

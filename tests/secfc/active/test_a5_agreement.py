@@ -342,6 +342,9 @@ WAYS = [
         dataclasses.replace(DEFAULT, membership=way)
         for way in (Open(), Private(bound=256), Private(psu.Server()))
     ),
+    dataclasses.replace(
+        DEFAULT, disclosure=secfc.NoisySums(**NOISY), membership=Private(counts="hidden", bound=256)
+    ),
     LLOYD,
     KFED,
     *(

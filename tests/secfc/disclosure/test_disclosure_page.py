@@ -50,7 +50,19 @@ def sent(policy, membership=None, threshold=1, **options):
 
 
 NOISE = secfc.NoiseInShares(Budget(8.0, 1e-6), Bound.given(4.0))
+SUMS = secfc.NoisySums(Budget(8.0, 1e-6), Bound.given(4.0))
+HIDDEN = Private(counts="hidden")
+
+
+def sent_of_people():
+    """What noisy sums send beside what hidden membership does; who hides owners tells no `FinalResult`."""
+    membership = sent(secfc.AssignmentsOnly(), HIDDEN) - sent(secfc.AssignmentsOnly())
+    membership -= {"CheckedPart", "ProductWords"}
+    return sent(SUMS, HIDDEN, bound=4.0) - membership - SEVERAL | {"FinalResult"}
+
+
 EXPECTED = {
+    "NoisySums()": sent_of_people,
     "NoiseInShares()": lambda: sent(NOISE, bound=4.0),
     "Distances()": lambda: sent(secfc.Distances()),
     "Distances(dealt=True)": lambda: sent(secfc.Distances(dealt=True)),

@@ -110,6 +110,10 @@ def details(draw, operation, k, m):
             return np.full((k, draw(st.integers(1, 3))), draw(st.sampled_from([-1, 1])), np.int8)
         case Operation.SPLIT_GAIN:
             return np.resize(np.array([1, 2], np.int8), (draw(st.integers(1, 2)), k))
+        case Operation.NOISY_SUMS:
+            return np.array(
+                draw(st.lists(st.integers(0, 2**62), min_size=2 + k, max_size=2 + 3 * k)), np.int64
+            )
     return None
 
 
@@ -119,6 +123,8 @@ def queries(draw, operation):
     traits, compares = operation.traits, operation.opens != "distances"
     k = draw(st.integers(1, 6)) * (2 if traits.halves or operation is Operation.SPLIT_GAIN else 1)
     labels = draw(vectors_of_labels(0 if traits.everywhere else -1, k))
+    if operation is Operation.NOISY_SUMS:
+        labels = np.full_like(labels, -1)
     if operation is Operation.COMPARE_MOVED:
         labels = np.resize(labels, max(1, len(labels)))
     more = {"detail": draw(details(operation, k, len(labels)))}
@@ -609,6 +615,9 @@ def asked():
         two("DeliverLabels", 1, 2, [2, 0], [0, -1]),
         two("RevealLabels", 0, 2, [0, 0], [0, 1]),
         query("PredictLabels", 12, 2, k2, who, who, 1),
+        query(
+            "NoisySumsQuery", 9, 1, np.array([-1], np.int8), who, members, detail=np.array([0, 40, -7, 1, 1])
+        ),
     ]
 
 

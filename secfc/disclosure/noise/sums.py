@@ -1,0 +1,603 @@
+"""Sums of rows about public centers under differential privacy, for people whose rows lie at several clients.
+
+A step begins with whole-number centers and a radius that all know.  A committee finds, unseen, the nearest
+center of every row and the shell about it that the row lies in (`field.compare.shells`); labels stay shared
+(`secfc.disclosure.owner_labels`).  Responders add up rows by them, every client deals noise of the degree of
+these products, and one vector is opened: for each center the weighted sum of rows about it, and their weight.
+The next centers follow from it as FedDP-KMeans places them (`secfc.feddp.server_estimates.place_centers`).
+
+A person's row is in the union once, so it moves the vector once, however many clients hold it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from field.code.lagrange_code import transfer_matrix
+from field.code.masking import deal_blinding
+from field.code.rows import ClusterSums, CodedRows
+from field.compare.assignment_step import AssignmentStep, SharedLabels
+from field.compare.shells import UNIT, residual_sums, shell_contest, shell_sensitivity, shell_weights
+from field.ring.noise import discrete_gaussian, wide_noise
+from field.ring.quantize import Quantizer
+from field.secrets.coins import Coins, StoredCoins
+from secfc.coded.membership import Private
+from secfc.coded.messages import CodedCenters, MissingMessages, NoiseShares, RevealCenters, RunEnded
+from secfc.coded.plan import CodedPlan, RowLayout
+from secfc.coded.policy import (
+    ClientPolicy,
+    DistanceOracle,
+    ExactPolicy,
+    LabelSharing,
+    PolicyCapabilities,
+)
+from secfc.coded.queries import Operation, Query, Subject
+from secfc.coded.quorum import NOBODY_MISSED, CheaterIdentification
+from secfc.coded.source import CodedSource
+from secfc.data.inputs import WHOLE, check_fields, instance_of
+from secfc.disclosure.checked.messages import CheckedPart
+from secfc.disclosure.checked.products import checking_steps, one_hot_claim
+from secfc.disclosure.compare.server import CommitteeServer, TrustedDealer
+from secfc.disclosure.compare.session import ComparisonSession, Rule, refuse_broken
+from secfc.disclosure.dealerless.steps import AnswerRounds, StalledStep
+from secfc.disclosure.decoded.distances import CheckedQuorum
+from secfc.disclosure.noise.in_shares import NoiseDealer
+from secfc.disclosure.noise.noise import REACH, Noise
+from secfc.disclosure.owner_labels.client import OwnerLabelsClient, sharing_client
+from secfc.disclosure.owner_labels.run_state import HeldLabels
+from secfc.disclosure.owner_labels.server import collect_shares
+from secfc.errors import (
+    FaultyServer,
+    IncompatibleOptions,
+    InputError,
+    PrivacyError,
+    SuspectedParties,
+    TooFewReplies,
+)
+from secfc.feddp.server_estimates import GroupAnswer, place_centers, weighted_kmeans
+from secfc.kmeans.loop import Source, Trace
+from secfc.kmeans.starts import RandomLabels, Start
+from secfc.privacy.calibration import Bound, Budget, delta_warning, discrete_multiplier
+from secfc.privacy.events import Composed, DistributedDiscreteGaussian, Event, Neighbors, NonPrivate
+from secfc.privacy.ledger import EVERYBODY, Ledger
+from secfc.roles.exchange import SERVER, STRIDE, Exchange, PartyId, Role, to_all
+from secfc.roles.messages import Message, check_residues, compact_labels
+
+Array = NDArray[Any]
+
+STEPS = 1 << 12  # of the integers, within the radius: as many as keep comparisons narrow
+LEAST_RADIUS = 1 << 5  # steps, of shells: a step is then little beside it
+KINDS = {
+    "budget": instance_of(Budget, "Budget(epsilon=1.0, delta=1e-6)"),
+    "radius": instance_of(Bound, "Bound.given(8.0)"),
+    "steps": WHOLE,
+    "neighbors": instance_of(Neighbors, 'Neighbors("replace")'),
+    "absent": WHOLE,
+}
+
+
+@dataclass(frozen=True)
+class NoisySums(ExactPolicy):
+    """Policy by which nothing is opened but noisy sums of rows by cluster, and the centers that follow.
+
+    Parameters
+    ----------
+    budget
+        For everything that anybody sees, also the server together with t clients outside the committee.
+    radius
+        Length that no row exceeds, in data units; longer ones are shortened before they are shared.
+    steps
+        How often sums are opened, from 1 on; all are paid for.  Without points of the server the first
+        of them finds the mean of all rows, about which the others start.
+    dealer
+        Who deals masks and tables, as under `OwnLabels`: the server or a client.
+    neighbors
+        Replace the row of one person, who may have it at several clients.
+    absent
+        Clients that may vanish after they shared: noise of the others suffices.
+
+    Notes
+    -----
+    Each client has labels of its own rows, which follow from these and from the centers.  Of labels, sizes
+    and costs nothing is opened.  Where whole rows lie at one client each, `FedDPKMeans(noise=SharedNoise())`
+    releases the same, at far less work.
+    """
+
+    start: ClassVar[Start] = RandomLabels()
+    public_start: ClassVar[str] = "points of the server, if it has some"
+
+    budget: Budget
+    radius: Bound
+    steps: int = 3
+    dealer: PartyId = SERVER
+    neighbors: Neighbors = field(default_factory=lambda: Neighbors("replace"))
+    absent: int = 0
+
+    def __post_init__(self) -> None:
+        check_fields(self, KINDS)
+        if (why := delta_warning(self.budget.delta)) is not None:
+            raise InputError(why)
+        if self.steps < 1 or self.absent < 0:
+            raise InputError(
+                f"steps={self.steps}, absent={self.absent}: at least 1 step, and 0 clients or more"
+            )
+        if self.neighbors != Neighbors("replace"):
+            raise PrivacyError(
+                f"neighbors that {self.neighbors}: the number of rows is public, and one person's row is "
+                "replaced; use Neighbors('replace')"
+            )
+
+    @property
+    def capabilities(self) -> PolicyCapabilities:
+        return PolicyCapabilities(
+            "noisy sums", dealer=self.dealer, exact=False, checks_words=True, sums=self.steps
+        )
+
+    @property
+    def how(self) -> TrustedDealer:
+        """How committees compare."""
+        return TrustedDealer(self.dealer)
+
+    def clip_quantizer(self, quantizer: Quantizer) -> Quantizer:
+        scale = min(quantizer.scale, STEPS / self.radius.value)
+        return replace(quantizer, scale=scale, radius=self.radius.steps(scale))
+
+    def headroom(self, way: Any, public: Any, layout: RowLayout) -> int:
+        if public.derived:
+            raise PrivacyError(
+                "the bound on absolute values would be read off the private data, which no noise protects: "
+                "give fit a bound that you know, such as the radius"
+            )
+        return 1
+
+    def check_people(self, membership: Any) -> None:
+        """Raises IncompatibleOptions where no person has rows at several clients, or more is told of them."""
+        if not isinstance(membership, Private) or not membership.merge:
+            raise IncompatibleOptions(
+                {"membership": membership, "disclosure": self},
+                "NoisySums with whole rows of disjoint clients releases what "
+                "FedDPKMeans(noise=SharedNoise()) does, at many times the work: use that",
+                [
+                    ("algorithm", "feddp"),
+                    (
+                        "membership",
+                        Private(counts="hidden"),
+                        "have people that several clients have counted once",
+                    ),
+                ],
+            )
+        refuse_broken(
+            self,
+            Rule(
+                membership.counts != "hidden", "counts", membership.counts,
+                "how many clients hold a person's row would be told beside the budget",
+                (("counts", "hidden"),),
+            ),
+            Rule(
+                membership.on_conflict == "separate", "on_conflict", membership.on_conflict,
+                "a person with rows that differ counts more than once", (("on_conflict", None),),
+            ),
+        )  # fmt: skip
+
+    def noise(self, n: int, t: int) -> Noise:
+        """The noise of one question: of so many contributors, that the honest ones among them suffice."""
+        honest = n - t - self.absent
+        if honest < 1:
+            raise InputError(
+                f"n={n} clients, t={t} of them colluding and {self.absent} absent, leave nobody whose noise "
+                "counts: lower t or absent"
+            )
+        whole = discrete_multiplier(self.budget, honest, shell_sensitivity(LEAST_RADIUS, 1))
+        each = whole * math.sqrt(self.steps)
+        return Noise(discrete_gaussian, self.neighbors, 1, each, each, honest)
+
+    def releases(self, n: int, t: int, k: int, d: int) -> Event:
+        """All that a run opens at most: no question has a smaller radius, and none more numbers."""
+        noise, least = self.noise(n, t), shell_sensitivity(LEAST_RADIUS, 1)
+        each = noise.sums / math.sqrt(noise.honest)
+        asked = DistributedDiscreteGaussian(each, each * least, noise.honest, k * (d + 1))
+        return Composed((asked,) * self.steps)
+
+    def released(self, plan: CodedPlan) -> Event:
+        """All that a run under this plan opens at most."""
+        return self.releases(plan.code.n, plan.code.t, plan.k, plan.d)
+
+    def deviation_within(self, plan: CodedPlan, radius: int) -> float:
+        """Standard deviation of one client's noise on a sum about centers within this radius."""
+        noise = self.noise(plan.code.n, plan.code.t)
+        sensitivity = shell_sensitivity(radius, count_unit(radius, plan.d))
+        return float(noise.client_deviation(sensitivity, noise.sums, plan.k * (plan.d + 1)))
+
+    def paid_noise(self, plan: CodedPlan) -> tuple[int, int]:
+        """How many questions are paid for, and how many clients' noise suffices."""
+        return self.steps, self.noise(plan.code.n, plan.code.t).honest
+
+    def released_noise(self, plan: CodedPlan) -> tuple[str, int, float]:
+        """What is released, how many numbers, and the deviation of the noise on one, in data units."""
+        what = "sums of rows about centers within the radius, in every step"
+        every = math.sqrt(plan.code.n) * self.deviation_within(plan, plan.radius)
+        return what, plan.k * (plan.d + 1), every / UNIT / float(plan.scale)
+
+    def notes(self, plan: CodedPlan) -> tuple[str, ...]:
+        """What somebody should know of the start, in a sentence."""
+        if plan.terms is not None and plan.terms.public.server_points is not None:
+            return ()
+        return (
+            "without points of the server centers begin in public directions: many clusters may be missed",
+        )
+
+    def check(self, plan: CodedPlan) -> None:
+        """Raises PrivacyError or ValueError for a run that this noise does not cover."""
+        self.how.check(plan)
+        widest, basis = 2 * plan.radius, plan.code.basis
+        one = math.ceil(self.deviation_within(plan, widest))
+        sums = 2 * (plan.m * UNIT * max(widest, count_unit(widest, plan.d)) + plan.code.n * REACH * one)
+        needed = max(sums, shell_contest(plan.k, widest).needed(plan.d, plan.proven))
+        refuse_broken(
+            self,
+            Rule(plan.code.ell != 1, "ell", plan.code.ell, "noise is dealt on whole rows", (("ell", 1),)),
+            Rule(
+                plan.n_init != 1, "n_init", plan.n_init, "of restarts nobody knows the cost", (("n_init", 1),)
+            ),
+            Rule(
+                not isinstance(plan.init, RandomLabels), "init", plan.init,
+                "steps start about the mean of all rows, or at means of the server's points",
+                (("init", "random"),),
+            ),
+            Rule(
+                needed >= basis.modulus, "basis", basis.primes,
+                f"weighted sums and their noise take a modulus above 2**{needed.bit_length()}",
+                (("basis", None),),
+            ),
+        )  # fmt: skip
+        self.budget.check(self.released(plan))
+
+    def client(self, plan: CodedPlan, name: PartyId, *, coins: Coins) -> Role[ClientPolicy]:
+        sharing = LabelSharing(hidden=True)
+        keeper = yield from sharing_client(self.how, sharing, plan, name, coins)
+        return NoisySumsClient(keeper, self.noise(plan.code.n, plan.code.t), coins, self.steps)
+
+    def server(
+        self, plan: CodedPlan, screening: CheaterIdentification, *, coins: Coins, threads: int
+    ) -> Role[CodedSource]:
+        committees = yield from self.how.committees(plan, screening)
+        steps = NoisySumsServer(committees, self.noise(plan.code.n, plan.code.t), self.steps)
+        return CodedSource(CheckedQuorum(committees.quorum), committees, steps, steps)
+
+    def open_centers(
+        self,
+        plan: CodedPlan,
+        name: PartyId,
+        question: RevealCenters,
+        compute: Callable[[], Array],
+        coins: Coins,
+    ) -> Role[CodedCenters | None]:
+        raise FaultyServer(SERVER, "asked for sums of clusters without noise")
+
+    def ledger(self, plan: CodedPlan) -> Ledger:
+        event = NonPrivate() if self.radius.private else self.released(plan)
+        who = f"for any {plan.code.t} clients, with the server if outside the committee"
+        how = f"noise in the shares, also {who}"
+        what = f"centers of {self.steps} steps, {how}"
+        return Ledger(self.neighbors).record(event, what=what, seen_by=EVERYBODY)
+
+    def learned(self, plan: CodedPlan) -> tuple[str, ...]:
+        return (
+            f"noisy sums and weights of the clusters after each of {self.steps} steps (so did every client)",
+            "no label of any point, no size of a cluster, and no distance of a point",
+        )
+
+
+def count_unit(radius: int, d: int) -> int:
+    """What a row's weight counts beside the sum of rows within the radius: a whole number of steps.
+
+    Centers that move by .3 of the radius have the least noise if its square is .3 / sqrt(d) of the radius's.
+    """
+    return max(1, round(radius * math.sqrt(0.3 / math.sqrt(d))))
+
+
+def farthest_center(plan: CodedPlan) -> int:
+    """How far from 0 a coordinate of a center lies at most, so that comparisons decide as planned."""
+    return min(plan.radius, plan.proven)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class SumsQuestion:
+    """What sums are opened: their number, about centers (k, d) and a radius in steps, and who deals noise.
+
+    dealers: numbers of clients.
+    """
+
+    number: int
+    radius: int
+    centers: Array
+    dealers: tuple[int, ...]
+
+    @classmethod
+    def of(cls, plan: CodedPlan, question: Query) -> SumsQuestion:
+        """What a question asks.  Raises FaultyServer for what no plan asks."""
+        k, d, n, detail = question.k, plan.d, len(plan.clients), question.detail
+        if k > plan.k or len(detail) != 2 + k * d + n or not np.isin(detail[-n:], (0, 1)).all():
+            raise FaultyServer(SERVER, f"asked for sums of other than d={d} features, or n={n} clients")
+        centers, most = detail[2:-n].reshape(k, d), farthest_center(plan)
+        beyond = bool(((centers < -most) | (centers > most)).any())
+        if beyond or not LEAST_RADIUS <= detail[1] <= 2 * plan.radius:
+            raise FaultyServer(
+                SERVER, "asked for sums about centers, or within a radius, that rows do not have"
+            )
+        return cls(int(detail[0]), int(detail[1]), centers, tuple(np.flatnonzero(detail[-n:]).tolist()))
+
+    def detail(self, n: int) -> Array:
+        """As `Subject` has it."""
+        dealing = np.isin(np.arange(n), self.dealers)
+        return np.concatenate([[self.number, self.radius], self.centers.reshape(-1), dealing]).astype(
+            np.int64
+        )
+
+    @property
+    def unit(self) -> int:
+        """See `count_unit`."""
+        return count_unit(self.radius, self.centers.shape[1])
+
+    @property
+    def sensitivity(self) -> float:
+        """In steps, see `field.compare.shells.shell_sensitivity`."""
+        return shell_sensitivity(self.radius, self.unit)
+
+    def match(self, plan: CodedPlan, question: Query, seating: Any) -> ComparisonSession:
+        """Who compares, and what: centers are the sums of clusters of size 1."""
+        return ComparisonSession(plan, question, np.ones(question.k, np.int64), seating)
+
+
+def public_shares(plan: CodedPlan, me: int, values: Array) -> Array:
+    """Client me's shares (lanes, k, width) of whole numbers (k, d) that all know, without noise."""
+    code, basis, width = plan.code, plan.code.basis, plan.code.width(plan.d)
+    padded = np.zeros((len(values), code.ell * width), np.int64)
+    padded[:, : plan.d] = values
+    pieces = padded.reshape(-1, code.ell, width).transpose(1, 0, 2).reshape(code.ell, -1).copy()
+    at = transfer_matrix(basis, code.betas[: code.ell], (code.alphas[me],))
+    return basis.matmul(at, basis.reduce(pieces)).reshape(basis.lanes, -1, width)
+
+
+# --- client --------------------------------------------------------------------------------------
+
+# The step of an answer before that in which labels are dealt to responders: a comparison takes fewer.
+COMPARED = STRIDE // 4
+
+
+class NoisySumsClient:
+    """A client's answers.  keeper: how it compares and shares labels.  limit: of paid questions.
+
+    A question that is put anew carries the noise that it had, see `NoiseDealer`.
+    """
+
+    opens: ClassVar[bool] = False
+    opened: ClassVar[None] = None
+    kept: ClassVar[None] = None
+    settled: ClassVar[None] = None
+
+    def __init__(self, keeper: OwnerLabelsClient, noise: Noise, coins: Coins, limit: int) -> None:
+        self.keeper, self.noise, self.coins = keeper, noise, coins
+        self.plan, self.name, self.me = keeper.plan, keeper.name, keeper.me
+        self.paid = NoiseDealer(keeper.plan, keeper.name, noise, coins, limit)
+
+    def __repr__(self) -> str:
+        return f"NoisySumsClient({self.name!r}, secret)"
+
+    def watch(self, question: Query, sizes: Array) -> Role[None]:
+        yield from ()
+
+    def __call__(self, question: Query, measured: DistanceOracle) -> Role[Message | None]:
+        """My part.  Raises FaultyServer for anything but noisy sums, BudgetSpent for unpaid ones."""
+        if question.operation is not Operation.NOISY_SUMS:
+            raise FaultyServer(SERVER, f"sent {question.kind}, which this policy never answers")
+        self.keeper.participant.check_players(question)
+        asked = SumsQuestion.of(self.plan, question)
+        if len(asked.dealers) < self.noise.honest + self.plan.code.t:
+            raise FaultyServer(SERVER, "asked for sums under less noise than was agreed")
+        match = asked.match(self.plan, question, self.keeper.way.seating)
+        return self.keeper.unless_stalled(match, self.add_up(match, asked, measured))
+
+    def add_up(
+        self, match: ComparisonSession, asked: SumsQuestion, measured: DistanceOracle
+    ) -> Role[Message | None]:
+        """Compare, share the labels, add up rows and noise, as far as these are my roles."""
+        if self.me not in asked.dealers and self.name not in match.players:
+            return None
+        dealt, subject = self.deal(match.question, asked), self.subject(match.question)
+        steps = self.keeper.steps(match)
+        labels = yield from self.compare(match, steps, asked, measured)
+        keys = None if labels is None else labels.keys
+        one_hot = yield from self.keeper.products.labeled(match, steps, labels, keys)
+        yield from self.check_labels(match, steps, one_hot)
+        total = None if one_hot is None else self.sums(asked, measured.rows, one_hot)
+        responders = match.question.responders.tolist()
+        awaited = [j for j in asked.dealers if j != self.me] if total is not None else []
+        send = {j: NoiseShares(dealt[j], subject) for j in responders if dealt and j != self.me}
+        received = yield from steps.exchange(send, awaited, NoiseShares)
+        if total is None:
+            return MissingMessages(0, NOBODY_MISSED)
+        return CodedCenters(self.noised(total, subject, [dealt[self.me]] if dealt else [], received))
+
+    def compare(
+        self, match: ComparisonSession, steps: AnswerRounds, asked: SumsQuestion, measured: DistanceOracle
+    ) -> Role[HeldLabels | None]:
+        """At a member its parts' shares of which shell each row lies in."""
+        way, basis = self.keeper.way, self.plan.code.basis
+        game = AssignmentStep(match.schedule, basis, tested=False)
+
+        def about() -> ClusterSums:
+            centers = public_shares(self.plan, self.me, asked.centers)
+            return measured.rows.encode_sums(centers, match.sizes)
+
+        try:
+            begun = yield from way.begin(match, steps, game)
+            # Nothing is compared with labels before: there are none.
+            before = None
+            if self.name in match.committee:
+                nothing = np.zeros(0, np.uint64)
+                before = dict.fromkeys(way.parts(match), SharedLabels(nothing, nothing))
+            measured = DistanceOracle(measured.rows, match.sizes, about)
+            found = yield from way.moved(match, steps, begun, measured, before)
+        except StalledStep as stalled:
+            raise StalledStep(stalled.step, stalled.missing.tolist(), COMPARED + 1) from None
+        steps.step = COMPARED
+        if found is None:
+            return None
+        return HeldLabels(found[0], np.arange(match.contest.outcomes), begun.keys)
+
+    def check_labels(
+        self, match: ComparisonSession, steps: AnswerRounds, one_hot: Array | None
+    ) -> Role[None]:
+        """Check that each row is in one shell, and once, if I respond; else these steps are of others.
+
+        A row counted more often would move sums further than noise covers.  Raises SuspectedParties.
+        """
+        products, code = self.keeper.products, self.plan.code
+        verifier = None if one_hot is None else products.verifier(match, self.plan.m)
+        if verifier is None or one_hot is None:
+            steps.step += checking_steps(self.plan) and 1 + checking_steps(self.plan)
+            return
+        nothing = np.empty((code.basis.lanes, code.ell, 0), code.basis.dtype)
+        send, _ = verifier.deal(nothing)
+        received = yield from steps.exchange(send, list(send), CheckedPart)
+        verifier.take(received, 0)
+        yield from products.verify(match, steps, verifier, [one_hot_claim(code.basis, one_hot)])
+
+    def sums(self, asked: SumsQuestion, rows: CodedRows, one_hot: Array) -> Array:
+        """My share (lanes, k, d + 1) of the sums without noise."""
+        basis, weights = self.plan.code.basis, shell_weights(self.plan.code.basis, one_hot)
+        about = public_shares(self.plan, self.me, asked.centers)
+        return residual_sums(basis, rows.weighted_sums(weights), weights, about, asked.unit)
+
+    def subject(self, question: Query) -> bytes:
+        """32 bytes that agree where the same was asked, of the same, and as much was paid for before."""
+        text = question.digest + str(self.paid.limit - self.paid.left).encode()
+        return hashlib.sha256(text).digest()
+
+    def deal(self, question: Query, asked: SumsQuestion) -> Sequence[Array]:
+        """Shares (lanes, k, d + 1) of my noise, for every client; nothing if I deal none.
+
+        Raises BudgetSpent.
+        """
+        if self.me not in asked.dealers:
+            return ()
+        code, (k, d), n = self.plan.code, asked.centers.shape, len(self.plan.clients)
+        sigma = self.noise.client_deviation(asked.sensitivity, self.noise.sums, k * (d + 1))
+        names = frozenset(self.plan.clients[j] for j in asked.dealers)
+        seed = self.paid.seed(hashlib.sha256(question.detail[:-n].tobytes()).digest(), names)
+        noise = wide_noise(discrete_gaussian, sigma, (k, d + 1), code.basis, coins=StoredCoins(seed))
+        # The polynomials are fresh where the noise is not.
+        return deal_blinding(code, code.basis.lanes, (k, d + 1), self.coins, noise)
+
+    def noised(
+        self, total: Array, subject: bytes, own: Sequence[Array], received: dict[int, NoiseShares]
+    ) -> Array:
+        """My share of the sums, with noise.  Raises SuspectedParties if another was asked something else."""
+        basis = self.plan.code.basis
+        for share in own:
+            total = basis.add(total, share)
+        for j, message in received.items():
+            sender = self.plan.clients[j]
+            if message.asked != subject:
+                raise SuspectedParties(
+                    (SERVER, sender), f"{sender} dealt noise for another question than mine"
+                )
+            check_residues(basis, sender, message.values, total.shape[1:])
+            total = basis.add(total, message.values)
+        return np.asarray(total)
+
+
+# --- server --------------------------------------------------------------------------------------
+
+
+class NoisySumsServer:
+    """A whole run: questions, and the centers that their answers give; and its end."""
+
+    def __init__(self, committees: CommitteeServer, noise: Noise, steps: int) -> None:
+        self.committees, self.noise, self.steps = committees, noise, steps
+        self.plan, self.centers = committees.plan, np.zeros(0)
+
+    def __call__(self, start: Array, k: int, max_iter: int, source: Source) -> Role[Trace]:
+        """Centers after all steps; labels have no part in them.  Everything here is in steps."""
+        plan, most = self.plan, float(farthest_center(self.plan))
+        anchors, radius = self.first_centers(k)
+        for number in range(self.steps):
+            about = np.rint(anchors).astype(np.int64)
+            found = yield from self.ask(number, about, radius)
+            placed = place_centers(
+                found, about.astype(float), about.astype(float), most, cleaned=True, shrunk=plan.d > 2
+            )
+            # Whole numbers about a center that rounding moved out of the ball would be refused.
+            anchors = np.clip(placed.centers, -most, most)
+            if len(anchors) < k and number + 1 < self.steps:
+                anchors = self.spread_about(anchors[0], k)
+        self.centers = np.resize(anchors, (k, plan.d)) / float(plan.scale)
+        return Trace(k, (), None, False, self.steps)
+
+    def first_centers(self, k: int) -> tuple[Array, int]:
+        """Where the first question asks, and within which radius: by the server's points, or about 0."""
+        plan = self.plan
+        points = None if plan.terms is None else plan.terms.public.server_points
+        if points is None or len(points) < k:
+            return np.zeros((1, plan.d)), plan.radius
+        scaled = np.asarray(points, float) * float(plan.scale)
+        found, labels, _ = weighted_kmeans(scaled, np.ones(len(scaled)), k, 0)
+        reach = 1.3 * float(np.quantile(np.linalg.norm(scaled - found[labels], axis=1), 0.9))
+        most = float(farthest_center(plan))
+        return np.clip(found, -most, most), int(np.clip(reach, LEAST_RADIUS, 2 * plan.radius))
+
+    def spread_about(self, mean: Array, k: int) -> Array:
+        """Centers (k, d) about the mean of all rows, in public directions, the further the later."""
+        d, most = self.plan.d, float(farthest_center(self.plan))
+        words = np.empty((k, d), np.uint64)
+        Coins(self.plan.digest()[:16]).fill(words)
+        signs = np.where(words % np.uint64(2) == 0, -1.0, 1.0)
+        ways = np.arange(1, k + 1)[:, None] / k * most / math.sqrt(d)
+        return np.clip(mean + ways * signs, -most, most)
+
+    def ask(self, number: int, centers: Array, radius: int) -> Role[GroupAnswer]:
+        """Noisy sums about centers, in steps, and weights, in rows; asked again without who falls silent.
+
+        Raises TooFewReplies where too few are left to deal noise.
+        """
+        plan, committees, k = self.plan, self.committees, len(centers)
+        needed, (n, d) = self.noise.honest + plan.code.t, (len(plan.clients), plan.d)
+        nobody = compact_labels(np.full(plan.m, -1, np.int32))
+        while True:
+            there = [c for c in committees.desk.there if c not in committees.quorum.silent]
+            if len(there) < needed:
+                raise TooFewReplies(needed, tuple(there))
+            asked = SumsQuestion(number, radius, centers, tuple(plan.clients.index(c) for c in there))
+            subject = Subject(Operation.NOISY_SUMS, k, nobody, detail=asked.detail(n))
+            match = asked.match(plan, committees.seats().asked(subject), committees.seating)
+            game, who = (
+                AssignmentStep(match.schedule, plan.code.basis, tested=False),
+                {*there, *match.players},
+            )
+            shares = yield from collect_shares(committees, match, who, game, CodedCenters, (k, d + 1))
+            if shares is not None:
+                break
+        values = plan.code.basis.lift_signed(shares).astype(float) / UNIT
+        one = self.noise.client_deviation(asked.sensitivity, self.noise.sums, k * (d + 1))
+        sigma = float(one) * math.sqrt(self.noise.honest) / UNIT
+        return GroupAnswer(
+            values[:, :d], values[:, d] / asked.unit, sigma, sigma / asked.unit, radius, 1.0, ()
+        )
+
+    def finish_fit(self, source: CodedSource, plan: CodedPlan, trace: Trace) -> Role[Array | None]:
+        """Tell everybody the centers, by which owners label their own rows."""
+        ended = RunEnded(np.ones(trace.k, np.int64), self.centers)
+        yield Exchange(to_all(plan.clients, ended), round=next(source.rounds), phase="finish")
+        return self.centers
+
+    def finish_prediction(self, source: CodedSource, sizes: Array) -> Role[Array | None]:
+        """New points are labeled by whoever has them, as centers are public."""
+        raise ValueError("nothing is predicted on shares where centers are public")

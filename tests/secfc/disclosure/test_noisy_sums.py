@@ -1,0 +1,395 @@
+"""Noisy sums of people's rows: what is opened is the plain step under the noise that is declared, no more."""
+
+import dataclasses
+import functools
+import math
+from collections import Counter
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+import secfc
+from field.compare.shells import UNIT, shell_sensitivity
+from field.ring.noise import Deviation, discrete_gaussian
+from field.secrets.coins import SeededCoins
+from secfc.disclosure.noise import sums
+from secfc.errors import (
+    BudgetSpent,
+    FaultyServer,
+    IncompatibleOptions,
+    PrivacyError,
+    SuspectedParties,
+    TooFewReplies,
+)
+from secfc.privacy import Bound, Budget, Composed, Neighbors
+from secfc.privacy.accountant import epsilon
+from secfc.privacy.audit import many_gaussian_runs
+from tests.field.compare.test_shells import plain_step
+from tests.nightly import by_night, short
+
+DELTA = 1e-6
+HIDDEN = secfc.Private(counts="hidden", bound=64, sized=False)
+CENTERS = np.array([[3.0, 0], [-3, 1], [0, -3]])
+
+
+def coins(party):
+    return SeededCoins(5, f"noisy sums {party}")
+
+
+def people(m=24, n=4, d=2, seed=0, **more):
+    """Points (m, d) about three centers, each at two of n clients; and the points."""
+    rng = np.random.default_rng(seed)
+    points = np.zeros((m, d))
+    points[:, :2] = CENTERS[np.arange(m) % 3]
+    points += 0.3 * rng.normal(size=(m, d))
+    held = [[i for i in range(m) if j in (i % n, (i + 1) % n)] for j in range(n)]
+    ids = [[f"person {i}" for i in own] for own in held]
+    return secfc.Federation.from_arrays([points[own] for own in held], ids=ids, **more), points
+
+
+def policy(budget=8.0, **parameters):
+    return secfc.NoisySums(Budget(budget, DELTA), **{"radius": Bound.given(6.0), "steps": 2, **parameters})
+
+
+def run(disclosure, data, k=3, faults=None, who=coins, **parameters):
+    way = secfc.SecFC(k, **{"threshold": 1, "membership": HIDDEN, "disclosure": disclosure, **parameters})
+    options = {} if faults is None else {"faults": faults}
+    return secfc.fit(way, data, bound=6.0, coins=who, keep_bodies=True, **options)
+
+
+def opened(result, points):
+    """Of each question what was opened, what it would be without noise, both (k, d + 1), and its entries'
+    declared deviation."""
+    plan, d, n = result.plan, result.plan.d, len(result.plan.clients)
+    basis, replies, found = plan.code.basis, {}, []
+    rows = plan.quantizer(points) * plan.layout.multiple
+    for e in result.transcript.envelopes:
+        if e.kind == "CodedCenters":
+            replies.setdefault(e.round, {})[plan.clients.index(e.sender)] = e.body.values
+    asked = {e.body.round: e.body for e in result.transcript.envelopes if e.kind == "NoisySumsQuery"}
+    for number, each in sorted(replies.items()):
+        detail, k = asked[number].detail, asked[number].k
+        radius = int(detail[1])
+        unit = sums.count_unit(radius, d)
+        expected, _ = plain_step(rows, detail[2:-n].reshape(k, d), radius, unit)
+        flat = {j: v.reshape(basis.lanes, -1) for j, v in each.items()}
+        got = basis.lift_signed(plan.code.decode(flat, 2)).reshape(k, d + 1)
+        found.append((got, expected, shell_sensitivity(radius, unit)))
+    return found
+
+
+# --- what is opened ----------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def usual():
+    data, points = people()
+    return run(policy(), data), data, points
+
+
+@pytest.mark.parametrize("more", [{}, {"threshold": 2, "n": 5}, *by_night({"deals": "client-3"})])
+def test_without_noise_the_sums_of_integers_are_opened_bit_for_bit(monkeypatch, more):
+    monkeypatch.setattr(
+        sums, "wide_noise", lambda s, d, shape, basis, coins: basis.reduce(np.zeros(shape, int))
+    )
+    data, points = people(n=more.get("n", 4))
+    result = run(policy(dealer=more.get("deals", "server")), data, threshold=more.get("threshold", 1))
+    found = opened(result, points)
+    assert [got.shape for got, _, _ in found] == [(1, 3), (3, 3)]
+    for got, expected, _ in found:
+        assert (got == expected).all()
+        assert expected[:, -1].any()
+    # Each person is counted once, whoever holds the row.
+    assert found[0][1][0, -1] <= UNIT * sums.count_unit(result.plan.radius, 2) * len(points)
+
+
+def test_noise_lies_on_all_that_is_opened(usual):
+    result, _, points = usual
+    noise = policy().noise(4, 1)
+    for got, expected, sensitivity in opened(result, points):
+        apart = (got - expected).astype(float) / (noise.sums * sensitivity * math.sqrt(4 / noise.honest))
+        assert np.count_nonzero(apart) == apart.size
+        assert np.abs(apart).max() < 5
+
+
+def test_noise_that_is_dealt_has_the_declared_deviation_and_is_the_same_when_a_question_is_repeated(usual):
+    plan, way, names = usual[0].plan, policy(absent=1), usual[0].plan.clients
+    noise, code, totals = way.noise(4, 1), plan.code, []
+    asked = sums.SumsQuestion(0, 1000, np.zeros((1700, 2), np.int64), tuple(range(4)))
+    question = SimpleNamespace(detail=asked.detail(4))
+    clients = [
+        sums.NoisySumsClient(SimpleNamespace(plan=plan, name=name, me=j), noise, coins(name), 1)
+        for j, name in enumerate(names)
+    ]
+    for _ in range(2):
+        dealt = [client.deal(question, asked) for client in clients]
+        shares = [functools.reduce(code.basis.add, each) for each in zip(*dealt, strict=True)]
+        chosen = {j: shares[j].reshape(code.basis.lanes, -1) for j in range(code.threshold(2))}
+        totals.append(code.basis.lift_signed(code.decode(chosen, 2)).astype(float))
+    assert (totals[0] == totals[1]).all()
+    # All four clients deal where two must suffice.
+    assert noise.honest == 2
+    declared = noise.sums * asked.sensitivity
+    assert np.std(totals[0]) * math.sqrt(2 / 4) == pytest.approx(declared, rel=0.03)
+    assert abs(totals[0].mean()) < 5 * np.std(totals[0]) / math.sqrt(totals[0].size)
+    with pytest.raises(BudgetSpent):
+        clients[0].deal(SimpleNamespace(detail=dataclasses.replace(asked, radius=999).detail(4)), asked)
+
+
+def test_nothing_else_is_opened(usual):
+    result, _, _ = usual
+    seen = Counter(e.kind for e in result.transcript.envelopes)
+    assert seen["NoisySumsQuery"] == 2 * 4
+    assert seen["NoiseShares"] == 2 * 3 * 3  # each of four clients to the other ones of three responders
+    never = {"SizeShare", "LabelShare", "OwnShare", "SelectedRowShare", "CodedDistances", "CodedCosts"}
+    assert not never & set(seen)
+    last = max(e.round for e in result.transcript.envelopes)
+    (ended,) = {e.kind for e in result.transcript.envelopes if e.round == last}
+    assert ended == "RunEnded"
+
+
+def test_owners_label_their_own_rows_by_the_centers(usual):
+    result, data, _ = usual
+    for party, rows, labels in zip(data.parties, result.rows, result.labels, strict=True):
+        squares = ((party.points[:, None] - result.centers[None]) ** 2).sum(axis=2)
+        assert (labels == squares.argmin(axis=1)).all()
+        assert (rows >= 0).all()
+    assert (result.predict(data)[1] == result.labels[1]).all()
+    assert result.history == ()
+    assert result.cost is None
+
+
+def test_centers_find_the_clusters_with_points_of_the_server():
+    """Of so few people with much budget: what noise leaves."""
+    start = CENTERS + 0.4
+    public = np.repeat(start, 3, axis=0) + 0.2 * np.random.default_rng(2).normal(size=(9, 2))
+    data, _ = people(m=60, server_points=public)
+    result = run(policy(400.0), data)
+    near = np.linalg.norm(result.centers[:, None] - CENTERS[None], axis=2).min(axis=0)
+    before = np.linalg.norm(start - CENTERS, axis=1)
+    assert (near < before / 2).all()
+
+
+# --- what it costs -----------------------------------------------------------------------------------
+
+
+def test_the_ledger_has_one_event_a_question_and_meets_the_budget(usual):
+    result, _, _ = usual
+    assert result.ledger.epsilon(DELTA) == pytest.approx(8.0, rel=1e-3)
+    assert result.ledger.epsilon(DELTA) <= 8.0 * (1 + 1e-9)
+    assert len(policy().released(result.plan).events) == 2
+
+
+def test_noise_shared_out_among_all_clients_would_cost_more_than_the_budget(usual):
+    """A control: of n clients t collude and some vanish, so each deals more than an n-th of the variance."""
+    plan = usual[0].plan
+    (event, _), n = policy().released(plan).events, plan.code.n
+    assert event.honest == n - 1
+    thin = dataclasses.replace(event, each=event.each * math.sqrt(event.honest / n))
+    assert epsilon(Composed((thin, thin)), DELTA) > 8.0 * 1.05
+    assert policy(absent=1).noise(n, 1).honest == n - 2
+
+
+# --- who deviates, and who vanishes ------------------------------------------------------------------
+
+
+def test_a_server_that_asks_clients_about_different_centers_is_suspected():
+    data, _ = people()
+
+    def faults(e):
+        if e.kind == "NoisySumsQuery" and e.recipient == "client-3":
+            other = e.body.detail.copy()
+            other[2] += 1
+            subject = dataclasses.replace(e.body.subject, detail=other)
+            e = dataclasses.replace(e, body=dataclasses.replace(e.body, subject=subject))
+        return (e,)
+
+    with pytest.raises(SuspectedParties, match="another question"):
+        run(policy(), data, faults=faults)
+
+
+@pytest.mark.parametrize(
+    ("place", "value", "why"),
+    [
+        (1, 31, "radius"),
+        (1, 1 << 20, "radius"),
+        (2, 1 << 20, "centers"),
+        (2, -(1 << 63), "centers"),
+        (-1, 0, "less noise"),
+        (0, 1, "plan has"),
+    ],
+)
+def test_questions_beyond_what_is_agreed_are_refused(place, value, why):
+    data, _ = people()
+
+    def faults(e):
+        if e.kind == "NoisySumsQuery":
+            other = e.body.detail.copy()
+            other[place] = value
+            subject = dataclasses.replace(e.body.subject, detail=other)
+            e = dataclasses.replace(e, body=dataclasses.replace(e.body, subject=subject))
+        return (e,)
+
+    with pytest.raises(FaultyServer, match=why):
+        run(policy(), data, faults=faults)
+
+
+def test_a_server_that_asks_once_more_is_refused(monkeypatch):
+    data, _ = people()
+    init = sums.NoisySumsServer.__init__
+    monkeypatch.setattr(
+        sums.NoisySumsServer, "__init__", lambda self, c, noise, steps: init(self, c, noise, steps + 1)
+    )
+    with pytest.raises(FaultyServer, match="more than the plan has"):
+        run(policy(), data)
+
+
+def lie(monkeypatch, member):
+    """A member that counts the first row a thousand times more in the first shell."""
+    compare = sums.NoisySumsClient.compare
+
+    def lying(self, *arguments):
+        held = yield from compare(self, *arguments)
+        if self.name == member:
+            parts = next(iter(held.parts.values())).parts
+            parts[:, 0, 0] = (parts[:, 0, 0] + 1000) % self.plan.code.basis.column(1, np.uint32)
+        return held
+
+    monkeypatch.setattr(sums.NoisySumsClient, "compare", lying)
+
+
+@pytest.mark.parametrize("checked", [True, False])
+def test_a_member_that_counts_a_row_more_often_than_once_ends_the_run(monkeypatch, checked):
+    """Unchecked, a control, it would move the sums further than the noise covers."""
+    data, points = people()
+    lie(monkeypatch, "client-1")
+    way = {"threshold": secfc.Threshold(1, deviating=0), "who": coins}
+    if checked:
+        with pytest.raises(SuspectedParties):
+            run(policy(), data, **way)
+        return
+    monkeypatch.setattr(sums.NoisySumsClient, "check_labels", lambda *_: iter(()))
+    got, expected, sensitivity = opened(run(policy(), data, **way), points)[0]
+    assert abs(int(got[0, -1] - expected[0, -1])) > 100 * sensitivity
+
+
+def lose(client, after=0):
+    """The client falls silent so many of its messages after the first question."""
+    seen = {"asked": False, "sent": 0}
+
+    def faults(e):
+        seen["asked"] = seen["asked"] or e.kind == "NoisySumsQuery"
+        seen["sent"] += seen["asked"] and e.sender == client
+        return () if seen["asked"] and seen["sent"] > after and client in (e.sender, e.recipient) else (e,)
+
+    return faults
+
+
+@pytest.mark.parametrize("client", ["client-4", *by_night("client-0", "client-2")])
+def test_a_client_may_vanish_where_the_noise_of_the_others_suffices(client):
+    data, points = people(n=5)
+    for after in short((0,), nightly=range(0, 30, 3)):
+        result = run(policy(absent=1), data, faults=lose(client, after))
+        assert len(opened(result, points)) == 2
+        assert np.isfinite(result.centers).all()
+
+
+def test_too_few_dealers_of_noise_end_a_run():
+    data, _ = people(n=5)
+    with pytest.raises(TooFewReplies):
+        run(policy(), data, faults=lose("client-4"))
+
+
+# --- where it is refused -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("more", "why"),
+    [
+        ({"membership": "open"}, r"FedDPKMeans\(noise=SharedNoise\(\)\) does, .*: use that"),
+        ({"membership": secfc.Private(merge=False)}, "disjoint clients"),
+        ({"membership": secfc.Private()}, "beside the budget. Use counts=.hidden."),
+        ({"membership": secfc.Private(counts="hidden", on_conflict="separate")}, "more than once"),
+        ({"init": "random-points"}, "steps start"),
+        ({"n_init": 2}, "restarts"),
+        ({"k": secfc.Elbow(3)}, "Give k as a number"),
+        ({"runtime": secfc.Runtime(workers=4)}, "union of IDs"),
+    ],
+)
+def test_what_no_budget_covers_is_refused_with_what_to_use(more, why):
+    data, _ = people(n=5)
+    with pytest.raises(IncompatibleOptions, match=why):
+        run(policy(), data, **more)
+
+
+def test_neighbors_and_bounds_that_no_noise_covers_are_refused():
+    with pytest.raises(PrivacyError, match="replace"):
+        policy(neighbors=Neighbors("add/remove"))
+    data, _ = people()
+    with pytest.raises(PrivacyError, match="private data"):
+        secfc.fit(secfc.SecFC(2, 1, membership=HIDDEN, disclosure=policy()), data)
+
+
+# --- an audit ----------------------------------------------------------------------------------------
+
+
+def sparing(factor):
+    """The policy with its noise divided by a factor, which claims what it should have been."""
+
+    class Sparing(secfc.NoisySums):
+        def noise(self, n, t):
+            wide = super().noise(n, t)
+            return dataclasses.replace(wide, sums=wide.sums / factor)
+
+        def releases(self, *sizes):
+            return policy(4.0, steps=1).releases(*sizes)
+
+    return Sparing(Budget(4.0, DELTA), Bound.given(6.0), steps=1)
+
+
+def found_by(scores, runs):
+    """What scores of two sides say of the shift: scores(side, number), antisymmetric in the sides."""
+    seen = [np.array([scores(side, number) for number in range(runs)]) for side in (1, -1)]
+    return many_gaussian_runs(*seen, alarm=1e-4)
+
+
+def test_an_audit_of_a_step_confirms_the_claim_and_catches_half_the_noise(usual):
+    """A person's row at one end of the ball or the other, under the noise of the honest alone."""
+    plan, stream, unit = usual[0].plan, coins("audit"), sums.count_unit(4096, 2)
+    claim = policy(4.0, steps=1).released(plan)
+    for factor, caught in ((1, False), (2, True)):
+        noise = sparing(factor).noise(plan.code.n, plan.code.t)
+        sigma = Deviation.at_least(noise.client_deviation(shell_sensitivity(4096, unit), noise.sums, 3))
+
+        def scores(side, number, sigma=sigma, honest=noise.honest):
+            exact, _ = plain_step(np.array([[side * 4096, 0]]), np.zeros((1, 2), int), 4096, unit)
+            return float(exact[0, 0] + discrete_gaussian(sigma, (honest,), coins=stream).sum())
+
+        assert found_by(scores, 3000).refutes(claim) == caught
+
+
+@pytest.mark.nightly
+def test_an_audit_of_whole_runs_confirms_the_claim_and_catches_half_the_noise():
+    """The person's row lies at three clients, of whom one may collude, so its noise is taken off."""
+    ends, claims = {}, set()
+    for side in (1, -1):
+        rows = np.array([[6.0 * side, 0], [0, 0], [0, 1]])
+        arrays, ids = [rows, rows[:2], rows[[0, 2]]], [["a", "b", "c"], ["a", "b"], ["a", "c"]]
+        ends[side] = secfc.Federation.from_arrays(arrays, ids=ids), rows
+    for factor, caught in ((1, False), (2, True)):
+
+        def scores(side, number, factor=factor):
+            def who(party):
+                return SeededCoins(number, f"{side} {factor} {party}")
+
+            data, rows = ends[side]
+            result = run(sparing(factor), data, k=1, who=who)
+            claims.add(result.ledger.entries[0].event)
+            ((got, _, _),) = opened(result, rows)
+            return float(got[0, 0])
+
+        found = found_by(scores, 400)
+        (claim,) = claims
+        # All three clients deal where two must suffice: what is opened has so much less of a shift.
+        assert dataclasses.replace(found, mu=found.mu * math.sqrt(3 / 2)).refutes(claim) == caught
