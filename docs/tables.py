@@ -49,7 +49,7 @@ def features():
         "several starts": {"n_init": 2},
         "centers opened": {"reveal_centers": True},
         "k chosen": {"k": secfc.Elbow(4)},
-        "hidden membership": {"membership": secfc.Private()},
+        "hidden membership": {"membership": secfc.Private(counts="hidden")},
         "workers": {"workers": 3},
         "liars found": {"max_cheaters": 1},
         "rounded centers": {"centers": "rounded"},

@@ -12,6 +12,7 @@ from secfc.coded_kmeans.secfc import SecFC, leakage_to_clients, leakage_to_serve
 from secfc.privacy import Bound, Budget
 
 NOISE = secfc.NoiseInShares(Budget(epsilon=8, delta=1e-6), radius=Bound.given(4.0))
+SUMS = secfc.NoisySums(Budget(epsilon=8, delta=1e-6), radius=Bound.given(4.0))
 
 # What a page writes, and the value that it is.
 POLICIES = {
@@ -25,13 +26,15 @@ POLICIES = {
     "FinalLabelsOnly()": secfc.FinalLabelsOnly(),
     "Distances()": secfc.Distances(),
     "NoiseInShares(Budget(8, 1e-6), ...)": NOISE,
+    "NoisySums(Budget(8, 1e-6), ...)": SUMS,
 }
 CLIENTS, ROWS = 5, 30
 
 
 def way_of(policy):
     """The smallest run that shows what a policy shows."""
-    return SecFC(k=2, threshold=1, max_iter=3, disclosure=policy)
+    people = secfc.Private(counts="hidden", bound=64) if policy.capabilities.sums else secfc.Open()
+    return SecFC(k=2, threshold=1, max_iter=3, disclosure=policy, membership=people)
 
 
 def federation():
@@ -42,7 +45,7 @@ def federation():
 def said(policy):
     """What the server, and what every client learns, in sentences: read off the policy, before any run."""
     way = way_of(policy)
-    plan = way.plan(PublicFacts.of(federation(), 4.0))
+    plan = way.foreseen(way.plan(PublicFacts.of(federation(), 4.0)), federation())
     return leakage_to_server(way, plan), leakage_to_clients(way, plan)
 
 

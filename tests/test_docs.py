@@ -43,13 +43,15 @@ def test_what_a_policy_says_before_a_run_is_what_the_run_shows(code):
     result = secfc.fit(way_of(policy), data, seed=0, bound=4.0, keep_bodies=True)
     assert result.learned == server
     # Labels and sizes of steps are open exactly where the table has them.
-    open_steps = {"sizes": 0, "steps": 1, "nothing": 2}.get(policy.capabilities.exposes, result.n_iter + 1)
+    of_few = {"sizes": 0, "noisy sums": 0, "steps": 1, "nothing": 2}
+    open_steps = of_few.get(policy.capabilities.exposes, result.n_iter + 1)
     assert result.n_iter > 1
     assert len(result.history) == open_steps
     assert (final_labels(View.of(result, result.plan, SERVER)) is None) == (
-        policy.capabilities.exposes in ("sizes", "steps")
+        policy.capabilities.exposes in ("sizes", "steps", "noisy sums")
     )
-    assert ("of other points no label" in clients[0]) == (policy.capabilities.exposes in ("sizes", "steps"))
+    hides = policy.capabilities.exposes in ("sizes", "steps", "noisy sums")
+    assert ("of other points no label" in clients[0]) == hides
     # And so are distances: read off the server's own view.
     seen = DecodedView.of(result, result.plan, SERVER)
     question = next(iter(seen.questions()))

@@ -37,8 +37,8 @@ results = "results"             # where labels and the report go
 {data}
 # What this site takes part in at all. A run that asks for more is refused before any data are opened.
 [floors]
-policies = {policies}   # of: assignments, own-labels, final-labels, distances, noise, feddp,
-                                # federated-lloyd, k-fed, ...
+policies = {policies}   # of: assignments, own-labels, final-labels, distances, noise,
+                                # noisy-sums, feddp, federated-lloyd, k-fed, ...
 smallest_t = 1                  # so many colluding clients must learn nothing
 open_centers = {centers}            # may centers be opened at all,
 smallest_center = 10            # and of clusters of how many points at least?

@@ -223,8 +223,8 @@ def _observed(run: RunFile) -> tuple[tuple[int, ...], ...] | None:
 def _stakes(run: RunFile, algorithm: Any, asked: AskedOptions) -> Stakes:
     """What the run would show.  Algorithms without secret centers open them, of clusters of any size."""
     secret = run.algorithm == "secfc"
-    noisy = asked.noisy
-    policy = ("noise" if noisy else asked["disclosure"]) if secret else run.algorithm
+    policy = _policy_word(run, asked)
+    sums = policy == "noisy-sums"
     k, promise = parse_k(run.k), algorithm.capabilities.promise()
     hidden = secret and asked.get("sizes") == "hidden" and asked["disclosure"] == "own-labels"
     return Stakes(
@@ -232,9 +232,9 @@ def _stakes(run: RunFile, algorithm: Any, asked: AskedOptions) -> Stakes:
         t=algorithm.capabilities.threshold(run.clients),
         epsilon=None if promise is None else promise.budget.epsilon,
         delta=None if promise is None else promise.budget.delta,
-        centers=bool(asked.get("reveal_centers")) if secret else True,
+        centers=bool(asked.get("reveal_centers")) if secret and not sums else True,
         smallest=_smallest_opened(asked),
-        sizes=not hidden and run.algorithm != "feddp",
+        sizes=not hidden and not sums and run.algorithm != "feddp",
         coordinator=run.identities[SERVER],
         clients=len(run.clients),
         deviating=_withstood(run, algorithm) if secret else 0,
@@ -242,6 +242,14 @@ def _stakes(run: RunFile, algorithm: Any, asked: AskedOptions) -> Stakes:
         largest_k=k if isinstance(k, int) else k.most or math.inf,
         counted=algorithm.capabilities.counted,
     )
+
+
+def _policy_word(run: RunFile, asked: AskedOptions) -> str:
+    """A policy's name in floors, or an algorithm's."""
+    if run.algorithm != "secfc":
+        return run.algorithm
+    disclosure: str = asked["disclosure"]
+    return "noise" if asked.noisy and disclosure != "noisy-sums" else disclosure
 
 
 def _smallest_opened(asked: AskedOptions) -> int:
@@ -376,6 +384,7 @@ def shown_by(policy: str, sizes: bool = True) -> str:
         "noise": "the server: noisy distances; everybody: labels made of them",
         "federated-lloyd": "every client: sums and numbers of the rows of each cluster in every step, on the "
         "columns that it has; each site: the labels of its own rows",
+        "noisy-sums": "everybody: noisy sums of clusters, in every step; each site: labels of its rows",
     }.get(policy, "what the page of this algorithm says; `secfc run` tells it at the end")
 
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from secfc.disclosure import Disclosure
 
 
-POLICIES = ("assignments", "own-labels", "final-labels", "distances", "centers")
+POLICIES = ("assignments", "own-labels", "final-labels", "distances", "noisy-sums", "centers")
 
 # What --preset stands for.
 PRESETS: dict[str, tuple[str, ...]] = {
@@ -100,7 +100,9 @@ class SecFCOptions(Coalition, LloydSteps, NoiseOptions):
         "find together. own-labels: the sizes of the clusters; at the end each client learns the labels of "
         "its own points, nobody those of others. final-labels: nothing until the last, whose labels it "
         "learns. distances: the distance of every point to every center as well, as in the paper, which over "
-        "iterations fixes the shape of the data; --liars and --field mersenne61 need that. centers: nothing, "
+        "iterations fixes the shape of the data; --liars and --field mersenne61 need that. noisy-sums: sums "
+        "of clusters under the noise of --epsilon, after each of --max-iter steps (default: 3); for people "
+        "whose rows lie at several clients. centers: nothing, "
         "but all clients learn the centers of every step (the same as --algorithm federated-lloyd).")
     dealer: str | None = option(metavar="NAME", group=PRIVACY, help=
         "All but distances: the client that deals the masks under which others compare. Default: the server, "
@@ -151,6 +153,8 @@ def settle(asked: AskedOptions) -> AskedOptions:
             "--disclosure centers is --algorithm federated-lloyd, where nothing is computed on shares: use "
             "that."
         )
+    if asked["disclosure"] == "noisy-sums" and not asked.noisy:
+        raise click.UsageError("--disclosure noisy-sums needs --epsilon and --radius, which say how noisy.")
     if asked.noisy and asked["radius"] is None:
         raise click.UsageError(
             "--epsilon needs --radius: noise covers points up to that distance from the origin, and longer "
@@ -178,19 +182,28 @@ def settle(asked: AskedOptions) -> AskedOptions:
         _refuse_idle(asked)
         refuse_clashes(asked)
         return asked
+    return _settle_noise(asked)
+
+
+def _settle_noise(asked: AskedOptions) -> AskedOptions:
+    """Refuse what has no meaning under a budget, and fill in what it implies.  Raises UsageError."""
+    sums = asked["disclosure"] == "noisy-sums"
     asked.refuse(
-        ("dealer", "consent", "sizes", "latency", "bandwidth", "centers"),
+        ("consent", "sizes", "centers", *(() if sums else ("dealer", "latency", "bandwidth"))),
         "{option} has no meaning with --epsilon: leave one of them out.",
     )
-    if "disclosure" in asked.given and asked["disclosure"] != "distances":
+    if "disclosure" in asked.given and asked["disclosure"] != "distances" and not sums:
         raise click.UsageError(
             "--epsilon adds noise to distances that the server sees: leave it out, or leave out "
             f"--disclosure {asked['disclosure']}."
         )
     if "max_iter" not in asked.given:
-        asked = asked.with_values(max_iter=5)  # every iteration costs budget, also one that was not needed
+        # Every iteration costs budget, also one that was not needed.
+        asked = asked.with_values(max_iter=3 if sums else 5)
     if asked.settings.files and asked["bound"] is None:
         asked = asked.with_values(bound=asked["radius"])  # no shortened point exceeds it
+    if sums:
+        refuse_clashes(asked)
     return asked
 
 
@@ -308,7 +321,7 @@ def choose_policy(asked: AskedOptions, dealer: str | None) -> Disclosure:
     from secfc.disclosure import AssignmentsOnly, Distances, FinalLabelsOnly, OwnLabels
 
     if asked.noisy:
-        return noise_policy(asked)
+        return noise_policy(asked, dealer)
     if asked["disclosure"] == "assignments":
         return AssignmentsOnly(dealer, asked["consent"])
     if asked["disclosure"] == "own-labels":
@@ -318,9 +331,9 @@ def choose_policy(asked: AskedOptions, dealer: str | None) -> Disclosure:
     return Distances()
 
 
-def noise_policy(asked: AskedOptions) -> Disclosure:
+def noise_policy(asked: AskedOptions, dealer: str | None) -> Disclosure:
     """The policy that spends the budget."""
-    from secfc.disclosure import NoiseInShares
+    from secfc.disclosure import NoiseInShares, NoisySums
     from secfc.privacy import Bound, Budget, Neighbors
 
     budget, radius = Budget(asked["epsilon"], asked["delta"]), Bound.given(asked["radius"])
@@ -330,7 +343,13 @@ def noise_policy(asked: AskedOptions) -> Disclosure:
             "--noise server with --algorithm secfc: the server would decode exact distances for labels that "
             "are no better. Leave it out: clients deal the noise; or use --algorithm feddp"
         )
-    return NoiseInShares(budget, radius, neighbors)
+    if asked["disclosure"] != "noisy-sums":
+        return NoiseInShares(budget, radius, neighbors)
+    if dealer is None:
+        raise click.UsageError(
+            "--dealer none: noisy sums are compared under what somebody deals. Leave it out."
+        )
+    return NoisySums(budget, radius, asked["max_iter"], dealer, neighbors)
 
 
 def foresee(algorithm: SecFC, public: PublicFacts) -> Any:
@@ -342,6 +361,7 @@ def foresee(algorithm: SecFC, public: PublicFacts) -> Any:
     Raises ValueError.
     """
     from secfc.coded.membership import Open
+    from secfc.coded.plan import PublicOwnerLayout
     from secfc.kmeans.elbow import Elbow, largest_k
 
     if isinstance(algorithm.membership, Open):
@@ -350,7 +370,11 @@ def foresee(algorithm: SecFC, public: PublicFacts) -> Any:
     if largest_k(k) > public.m:
         raise InvalidValue(f"k={k} clusters of m={public.m} points: lower k or add points")
     smallest = replace(public, counts=(1,) * len(public.clients))
-    plan = replace(algorithm, k=1, membership=Open()).plan(smallest)
+    alone = replace(algorithm, k=1, membership=Open())
+    if algorithm.disclosure.capabilities.sums:  # of whole rows they would be refused
+        plan: Any = alone.complete(smallest, PublicOwnerLayout(smallest.counts))
+    else:
+        plan = alone.plan(smallest)
     algorithm.plan(public)  # the union's own parameters
     return plan
 

@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import json
 import math
 from collections import Counter
 from types import SimpleNamespace
@@ -27,6 +28,7 @@ from secfc.privacy.accountant import epsilon
 from secfc.privacy.audit import many_gaussian_runs
 from tests.field.compare.test_shells import plain_step
 from tests.nightly import by_night, short
+from tests.small import invoke
 
 DELTA = 1e-6
 HIDDEN = secfc.Private(counts="hidden", bound=64, sized=False)
@@ -329,6 +331,32 @@ def test_neighbors_and_bounds_that_no_noise_covers_are_refused():
     data, _ = people()
     with pytest.raises(PrivacyError, match="private data"):
         secfc.fit(secfc.SecFC(2, 1, membership=HIDDEN, disclosure=policy()), data)
+
+
+def test_the_shell_runs_it_and_says_what_it_needs(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    data, _ = people()
+    for party, own in zip(data.parties, range(4), strict=True):
+        rows = [f"{i},{x},{y}" for i, (x, y) in zip(party.ids, party.points, strict=True)]
+        (tmp_path / f"{own}.csv").write_text("\n".join(["id,x,y", *rows]))
+    files = [f"{own}.csv" for own in range(4)]
+    asked = *files, "-k", 3, "--id-column", "id", "--disclosure", "noisy-sums"
+    paid = "--epsilon", 8, "--radius", 6, "--max-iter", 2
+    done = invoke("run", *asked, *paid, "--membership", "private", "--counts", "hidden")
+    assert done.exit_code == 0, done.output
+    assert "k-means on noisy sums" in done.output
+    report = json.loads((tmp_path / "secfc-report.json").read_text())
+    assert report["parameters"]["disclosure"] == "noisy-sums"
+    assert report["privacy"]["epsilon"]["everybody"] <= 8
+    assert "the noise of 3 suffices" in report["privacy"]["assumed"]["honest clients"]
+    for options, needs in (
+        (paid, "--membership private --counts hidden"),
+        (("--membership", "private"), "--epsilon and --radius"),
+        ((*paid, "--membership", "private", "--dealer", "none"), "Leave it out"),
+    ):
+        refused = invoke("run", *asked, *options)
+        assert refused.exit_code == 2
+        assert needs in " ".join(refused.output.split())
 
 
 # --- an audit ----------------------------------------------------------------------------------------
