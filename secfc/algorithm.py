@@ -234,7 +234,7 @@ class Capabilities:
 
     `fit`, planners, reports and the shell read these, and probe for no other name.
 
-    partial: whether clients may observe different features.
+    partial: whether clients may observe different features.  level: whether no message grows with rows.
     counted: whether its plan says how many rows each client has; without, these numbers stay at home.
     bounded: whether its plan needs a bound on values; without, nobody looks for the largest one.
     inner: the algorithm that it runs on points that it changed first, None of one that stands alone.
@@ -255,6 +255,7 @@ class Capabilities:
     """
 
     partial: bool = False
+    level: bool = False
     counted: bool = True
     bounded: bool = True
     inner: Any = None

@@ -213,6 +213,7 @@ class FederatedLloyd:
         """Clients may observe different features."""
         return Capabilities(
             partial=True,
+            level=True,
             coarse=self.coarse,
             max_iter=self.max_iter,
             restarts=self.n_init,

@@ -192,6 +192,8 @@ def _lines(
         found = both | {
             asked: _grown(asked, large, both, m / high.m) for asked in large if asked not in small
         }
+    if algorithm.capabilities.level:  # two rehearsals may differ by questions
+        found = {asked: replace(cost, sizes=large[asked].sizes) for asked, cost in found.items()}
     policy = algorithm.capabilities.policy
     blocks = {asked: BlockCount(*count_blocks(policy, plan, high.bodies.get(asked))) for asked in found}
     held = {asked: blocks[asked].held(cost) for asked, cost in found.items()}

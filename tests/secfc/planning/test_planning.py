@@ -106,6 +106,17 @@ def test_a_plan_that_shows_clients_centers_says_so_also_where_k_is_chosen():
         assert "can tell single rows (floor=1)" in said
 
 
+def test_messages_of_shared_centers_are_planned_as_large_for_a_billion_rows():
+    way = secfc.FederatedLloyd(2)
+    for m in (2000, 10**9):
+        planned = secfc.plan(way, 3, m, 2, bound=8.0)
+        lanes, traffic = planned.plan.sums.code.basis.lanes, planned.traffic
+        count, size = traffic["server -> client", "SharedTotals"]
+        # 2 or 4 clusters of three numbers, and one more, in words of four bytes, beside a digest.
+        assert 7 * 4 * lanes + 32 <= size / count <= 13 * 4 * lanes + 32
+        assert traffic["client -> client", "Hello"][1] < 20_000
+
+
 @pytest.mark.parametrize("policy", [secfc.AssignmentsOnly(), secfc.OwnLabels()], ids=repr)
 def test_runs_with_rounded_centers_are_planned_at_their_own_scale(policy):
     way = secfc.SecFC(3, 1, disclosure=policy, quantization=secfc.Quantization(centers="rounded"))
