@@ -1,4 +1,4 @@
-"""What cells of a text file look like, by column, in one pass over its bytes: facts, and no numbers.
+"""What cells of a text file look like, by column, in one pass over its bytes; and short numbers, in a second.
 
 Bytes are those of rows of cells between single delimiters, each row on a line of its own, without quotes.  A
 table says what each byte makes of a cell that began in some way; the kernel follows it.
@@ -20,6 +20,9 @@ from field.kernels.compiling import compiled
 # bytes, which may hide where a cell ends.
 WHOLE, GROUP, POINT, ZERO, LONG, WORD, ODD, HIDDEN = (1 << bit for bit in range(8))
 DIGITS = 16
+# A whole number up to 2**53 is a float, as is a power of ten up to 10**22: their quotient is rounded once,
+# and so is the float that is nearest to what is written.
+LARGEST, TENS = 1 << 53, np.array([float(10**i) for i in range(23)])
 
 
 class CellStart(NamedTuple):
@@ -116,3 +119,51 @@ def scan_cells(data: Any, delimiter: int, steps: Any, facts: Any, found: Any) ->
             column = 0 if c == 10 else column + 1
             rows += c == 10
     return rows
+
+
+@compiled(inline="always")
+def nearest_float(whole: int, digits: int, power: int) -> float:
+    """The float nearest to whole * 10**power, power <= 0, of so many digits; NaN for none, or too many."""
+    if not 0 < digits <= 18 or whole > LARGEST or -power >= len(TENS):
+        return np.nan
+    return whole / TENS[-power] if power else float(whole)
+
+
+@compiled(boundscheck=False)
+def read_numbers(data: Any, delimiter: int, point: int, places: Any, gaps: bool, points: Any) -> int:
+    """The number of empty cells, NaN in points, or -1 for one that is no number of a few digits alone.
+
+    data: as in `scan_cells`, which found its rows even, and no cell of these columns odd or a word.
+    delimiter, point: ASCII codes, not of signs or digits.  places: the column of points (width,) that each
+    column goes to, -1 for none.  gaps: whether cells may be empty.  points: (rows, d), filled with the
+    nearest floats.
+    """
+    n, column, row, place, absent, begin = len(data), 0, 0, places[0], 0, 0
+    whole, digits, after, power, sign = 0, 0, 0, 0, 1  # after: 1 behind the point
+    for at in range(n + 1):
+        c = int(data[at]) if at < n else 10
+        if 48 <= c <= 57:
+            whole = 10 * whole + c - 48  # wraps beyond 18 digits, which are too many
+            digits += 1
+            power -= after
+        elif c == 13:
+            begin += begin == at
+        elif c == delimiter or c == 10:
+            ended = (c != 10) | (column > 0) | (at > begin)  # no empty line
+            if ended and place >= 0:
+                value = nearest_float(whole, digits, power)
+                points[row, place] = sign * value
+                absent += digits == 0
+                if np.isnan(value) & ((at > begin) | (not gaps)):
+                    return -1
+            row += ended & (c == 10)
+            column = (column + 1) * (c != 10)
+            place = places[column]
+            whole, digits, after, power, sign, begin = 0, 0, 0, 0, 1, at + 1
+        elif c == point:
+            after = 1
+        elif abs(c - 44) == 1:  # + and -
+            sign = 44 - c
+        elif place >= 0:
+            return -1
+    return absent

@@ -1,11 +1,11 @@
-"""Large text files of plain numbers: read by pyarrow, once a pass over their bytes has left nothing in doubt.
+"""Large text files of plain numbers: read at once, when a pass over their bytes has left nothing in doubt.
 
 The reader of `secfc.data.tables` looks at every cell in Python.  Most large files have nothing for it to
 find: programs wrote them.  So their bytes are looked at first (`field.kernels.cells`, on all threads).  Where
 every row is as wide as the first, without quotes, and no column of numbers has a cell that could be read in
-two ways or not at all, pyarrow converts them.  Its conversion rounds correctly, as Python's does: the same
-floats, bit for bit.  Of whatever else a file has, None is returned, and the other reader reads it and says
-what is wrong: doubt has one place.
+two ways or not at all, a kernel converts numbers of up to 15 digits, and pyarrow blocks with others, and
+texts.  Both round correctly, as Python does: the same floats, bit for bit.  Of whatever else a file has,
+None is returned, and the other reader reads it and says what is wrong: doubt has one place.
 
 pyarrow and not polars, which is faster: it reads Parquet and Feather here already, takes a decimal comma, and
 leaves a cell that it cannot convert as an error, whatever else is asked.
@@ -64,6 +64,7 @@ class PlainTable:
             self.path.stat().st_size >= least
             and self.delimiter != BLANKS
             and self.delimiter.isascii()
+            and not (self.delimiter.isalnum() or self.delimiter in "+-.")
             and codecs.lookup(self.encoding).name in ASCII_LIKE
             and is_installed("pyarrow")
         )
@@ -135,27 +136,40 @@ class PlainTable:
         """What pyarrow reads; None for a cell that it does not."""
         import pyarrow as pa
 
-        from field.kernels.cells import WORD, ZERO
+        from field.kernels.cells import WORD, ZERO, read_numbers
 
         d, ends = len(self.numbers), np.cumsum([0, *rows])
         worded = (facts[list(self.numbers)] & WORD).any()  # of which one may be NaN, and no word for nothing
         words = self._words if worded else self._words[:1]
-        points = np.empty((int(ends[-1]), d))
+        if not ends[-1]:
+            return None
+        # Of the library's allocator: numpy asks for huge pages, for which a loaded machine first makes room.
+        memory = pa.allocate_buffer(8 * d * int(ends[-1]))
+        points, places = np.frombuffer(memory, np.float64).reshape(-1, d), np.full(self.width, -1)
+        places[list(self.numbers)] = range(d)
+        codes, seen = (ord(self.delimiter), ord(self.decimal)), np.frombuffer(data, np.uint8)
 
         def convert(i: int) -> tuple[int, list[Any]]:
             """Fill a block of points; words for nothing, and columns of texts."""
-            table = self._arrow_table(pa.py_buffer(data).slice(cuts[i], cuts[i + 1] - cuts[i]), words)
+            own = points[ends[i] : ends[i + 1]]
+            block = seen[cuts[i] : cuts[i + 1]]
+            absent = -1 if worded else int(read_numbers(block, *codes, places, "" in words, own))
+            if absent >= 0 and not self.texts:
+                return absent, []
+            unread = list(self.numbers) if absent < 0 else []
+            table = self._arrow_table(pa.py_buffer(data).slice(cuts[i], cuts[i + 1] - cuts[i]), words, unread)
             if table.num_rows != rows[i]:
                 raise ValueError("other rows than were counted")
-            for at, column in enumerate(table.columns[:d]):
-                points[ends[i] : ends[i + 1], at] = column.to_numpy()
-            return sum(column.null_count for column in table.columns[:d]), table.columns[d:]
+            for at, column in enumerate(table.columns[: len(unread)]):
+                own[:, at] = column.to_numpy()
+                absent = max(absent, 0) + column.null_count
+            return absent, table.columns[len(unread) :]
 
         try:
             blocks = _by_block(cuts, convert)
         except (pa.ArrowException, ValueError):
             return None
-        if not len(points) or (worded and np.isnan(points).sum() != sum(nulls for nulls, _ in blocks)):
+        if worded and np.isnan(points).sum() != sum(nulls for nulls, _ in blocks):
             return None
         texts = [
             [text.strip() for _, columns in blocks for text in columns[at].to_pylist()]
@@ -168,12 +182,12 @@ class PlainTable:
         """Words for nothing in columns of numbers."""
         return USUAL_WORDS if self.gaps else ("",) if self.empty else ()
 
-    def _arrow_table(self, block: Any, words: Sequence[str]) -> Any:
-        """A pyarrow table of the columns of numbers, and then those of texts.  Raises ArrowException."""
+    def _arrow_table(self, block: Any, words: Sequence[str], numbers: Sequence[int]) -> Any:
+        """A pyarrow table of these columns of numbers, and then of texts.  Raises ArrowException."""
         import pyarrow as pa
         from pyarrow import csv
 
-        kinds = {str(at): pa.float64() for at in self.numbers} | {str(at): pa.string() for at in self.texts}
+        kinds = {str(at): pa.float64() for at in numbers} | {str(at): pa.string() for at in self.texts}
         return csv.read_csv(
             pa.BufferReader(block),
             csv.ReadOptions(

@@ -196,6 +196,31 @@ def test_facts_of_cells_are_those_of_a_slow_twin(rows: list[tuple[str, str]], po
     assert found.tolist() == wanted.tolist()
 
 
+def test_numbers_of_few_digits_are_the_nearest_floats_up_to_the_edge_and_others_are_left() -> None:
+    edge = 2**53  # beyond it, and beyond 10**22, a quotient would be rounded twice
+    for cell in (
+        "-0",
+        "+.5",
+        "7.",
+        "0.1",
+        "123456789.0123456",
+        f"{edge}",
+        f"-{edge}",
+        "9.007199254740992",
+        "0" * 18,
+    ):
+        data, points = np.frombuffer(f"a-e,{cell}\r\n\n,{cell}".encode(), np.uint8), np.zeros((2, 1))
+        assert cells.read_numbers(data, ord(","), ord("."), np.array([-1, 0]), False, points) == 0
+        assert points.tobytes() == np.array([[float(cell)]] * 2).tobytes()
+    for cell in (f"{edge + 1}", "9.007199254740993", "0" * 19, ".", "-", "", "1e5", "NA"):
+        data = np.frombuffer(f"a,{cell}".encode(), np.uint8)
+        assert cells.read_numbers(data, ord(","), ord("."), np.array([-1, 0]), False, np.zeros((1, 1))) == -1
+    for gaps in (False, True):
+        data, points = np.frombuffer(b"1,\r\n,2\n,", np.uint8), np.zeros((3, 2))
+        assert cells.read_numbers(data, ord(","), ord("."), np.arange(2), gaps, points) == (4 if gaps else -1)
+    assert np.isnan(points).tolist() == [[False, True], [True, False], [True, True]]
+
+
 def test_blocks_end_at_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for step in (1, 7, 50, 1000):
         monkeypatch.setattr(plain_cells, "STEP", step)
