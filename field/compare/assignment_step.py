@@ -111,17 +111,13 @@ class SharedContest:
         return len(self.schedule.openings)
 
     def play(self, masked: Array, hand: PartyRandomness, *, lead: bool) -> Moves:
-        """A member's part, as `field.compare.dealer_protocol.run_contest`: its share of who wins, (K,
-        words).
-        """
+        """A member's part, as `DealtContest.compete`: its share of who wins, (K, words)."""
         return self.schedule.winner_bits(masked, hand, ONES if lead else np.uint64(0))
 
     def deal_words(
         self, rho: Array, streams: Sequence[Coins], corrected: int, before: Array = NOTHING
     ) -> Iterator[Array]:
-        """The corrections for one member, portion by portion; as
-        `field.compare.dealer_protocol.deal_contest`.
-        """
+        """The corrections for one member, portion by portion; as `DealtContest.deal_words`."""
         return deal_portions(self.schedule.dealing_wins(rho), streams, corrected, before)
 
 
@@ -222,9 +218,7 @@ class AssignmentStep:
     def deal_words(
         self, rho: Array, streams: Sequence[Coins], corrected: int, before: Array = NOTHING
     ) -> Iterator[Array]:
-        """The corrections for one member, portion by portion; as
-        `field.compare.dealer_protocol.deal_contest`.
-        """
+        """The corrections for one member, portion by portion; as `DealtContest.deal_words`."""
         return deal_portions(self.deal_portions(rho), streams, corrected, before)
 
     def deal_portions(self, rho: Array) -> Iterator[Portion]:

@@ -10,7 +10,7 @@ multiply rounds, so there are as many as cost little beside the bytes
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, Protocol
@@ -21,19 +21,17 @@ from numpy.typing import NDArray
 from field.cached import cached_property
 from field.compare.argmin import ArgminContest
 from field.compare.bitslice import WORD, word_count
-from field.compare.correlated_randomness import NEXT, NOTHING, PartyRandomness, Portion
-from field.compare.dealer_protocol import DealerSchedule, Moves, deal_contest, run_contest
+from field.compare.correlated_randomness import NEXT, PartyRandomness
+from field.compare.dealer_protocol import DealerSchedule, DealtContest, Moves
 from field.compare.tournament import Tournament
 from field.ring.basis import Basis
-from field.secrets.coins import Coins
 
 Array = NDArray[Any]
 
 
 @dataclass(frozen=True, eq=False)
-class BlockwiseContest:
-    """Everything public about a contest in blocks; plays like a
-    `field.compare.dealer_protocol.DealerSchedule`.
+class BlockwiseContest(DealtContest):
+    """Everything public about a contest in blocks.
 
     whole: the contest of all points.  block: points at a time, a multiple of 64, as many fill a word.
 
@@ -86,12 +84,10 @@ class BlockwiseContest:
 
     @property
     def dealt(self) -> int:
-        """Words that the dealer sends to one member."""
         return sum(self.portions)
 
     @property
     def dealt_wins(self) -> int:
-        """Words that are dealt to one member for `winner_bits`."""
         return sum(self.portions_of_wins)
 
     @property
@@ -99,58 +95,31 @@ class BlockwiseContest:
         """Words that a member opens in each round."""
         return tuple(count for _, part in self.parts for count in part.openings)
 
-    def compete(self, masked: Array, hand: PartyRandomness, *, lead: bool) -> Moves:
-        """See `field.compare.dealer_protocol.run_contest`."""
-        return run_contest(self, masked, hand, lead=lead)
-
     def code_digits(self, masked: Array, hand: PartyRandomness, constant: Any) -> Moves:
-        """A member's share of the codes' binary digits, as
-        `field.compare.dealer_protocol.DealerSchedule.code_digits`.
-        """
         found: list[Array] = []
-        for part, values in self._blocks(masked):
+        for part, values in self.blocks_of(masked):
             if found:
                 yield NEXT
             found.append((yield from part.code_digits(values, hand, constant)))
         return np.concatenate(found, axis=1)
 
     def winner_bits(self, masked: Array, hand: PartyRandomness, constant: Any) -> Moves:
-        """A member's share of who wins each point, as `DealerSchedule.winner_bits`."""
         found: list[Array] = []
-        for part, values in self._blocks(masked):
+        for part, values in self.blocks_of(masked):
             if found:
                 yield NEXT
             found.append((yield from part.winner_bits(values, hand, constant)))
         return np.concatenate(found, axis=1)
 
-    def deal_words(
-        self, rho: Array, streams: Sequence[Coins], corrected: int, before: Array = NOTHING
-    ) -> Iterator[Array]:
-        """See `field.compare.dealer_protocol.deal_contest`."""
-        return deal_contest(self, rho, streams, corrected, before)
-
     @property
     def portions(self) -> tuple[int, ...]:
-        """Words of each portion that is dealt for `run_contest`: one a block."""
         return tuple(part.dealt for _, part in self.parts)
 
     @property
     def portions_of_wins(self) -> tuple[int, ...]:
-        """Words of each portion that is dealt for `winner_bits`."""
         return tuple(part.dealt_wins for _, part in self.parts)
 
-    def deal_portions(self, rho: Array) -> Iterator[Portion]:
-        """What is dealt for `run_contest`, portion by portion."""
-        for part, values in self._blocks(rho):
-            yield from part.deal_portions(values)
-
-    def dealing_wins(self, rho: Array) -> Iterator[Portion]:
-        """What is dealt for `winner_bits`, portion by portion."""
-        for part, values in self._blocks(rho):
-            yield from part.dealing_wins(values)
-
-    def _blocks(self, values: Array) -> Iterator[tuple[DealerSchedule | Tournament, Array]]:
-        """Every block's contest, and its residues (lanes, k, points)."""
+    def blocks_of(self, values: Array) -> Iterator[tuple[DealerSchedule | Tournament, Array]]:
         for cut, part in self.parts:
             yield part, np.ascontiguousarray(values[:, :, cut])
 

@@ -20,10 +20,11 @@ one member knows every distance.  Assumes parties that follow the protocol.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial, reduce
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -114,8 +115,87 @@ WIDEST = 5
 CHUNK = 4
 
 
+class DealtContest(ABC):
+    """A contest that members play in a hand, and that a dealer deals into a deck, each for all of it.
+
+    hand, deck: they may serve more than this contest.  constant: all ones at exactly one member, else 0.
+    masked: (lanes, k, m) the distances plus the dealer's masks, equal at all members.  rho: (lanes, k, m)
+    residues, what the members' masked distances exceed the distances by.
+    """
+
+    @property
+    @abstractmethod
+    def dealt(self) -> int:
+        """Words that the dealer sends to one member."""
+
+    @property
+    @abstractmethod
+    def dealt_wins(self) -> int:
+        """Words that are dealt to one member for `winner_bits`."""
+
+    @abstractmethod
+    def code_digits(self, masked: Array, hand: PartyRandomness, constant: Any) -> Moves:
+        """A member's share of the codes' binary digits, (places, per)."""
+
+    @abstractmethod
+    def winner_bits(self, masked: Array, hand: PartyRandomness, constant: Any) -> Moves:
+        """A member's share of who wins each point: (outcomes, per), of which one bit a point is set."""
+
+    def deal_codes(self, rho: Array, deck: DealerRandomness) -> None:
+        """The dealer's part of `code_digits`, where all points are dealt at once."""
+        raise NotImplementedError
+
+    def deal_wins(self, rho: Array, deck: DealerRandomness) -> None:
+        """The dealer's part of `winner_bits`, likewise."""
+        raise NotImplementedError
+
+    def compete(self, masked: Array, hand: PartyRandomness, *, lead: bool) -> Moves:
+        """A member's part: yields what it opens, is sent the sum of what all members opened.
+
+        lead: True at exactly one member, which adds the public constants.  Where it yields
+        `field.compare.correlated_randomness.NEXT` nothing is opened.  Returns its share of the codes' binary
+        digits, (places, words(m)) uint64.
+        """
+        return self.code_digits(masked, hand, ONES if lead else np.uint64(0))
+
+    def deal_words(
+        self, rho: Array, streams: Sequence[Coins], corrected: int, before: Array = NOTHING
+    ) -> Iterator[Array]:
+        """The corrections for one member, words: with them all members share a contest's tables.
+
+        Portion by portion (`field.compare.correlated_randomness`).  before: words that go with them, which
+        come first.  streams: one with every member, in the committee's order, fresh for this contest.
+        corrected: who gets them.
+        """
+        return deal_portions(self.deal_portions(rho), streams, corrected, before)
+
+    def blocks_of(self, values: Array) -> Iterator[tuple[DealtContest, Array]]:
+        """What is dealt at once: the contest among these points, and their residues (lanes, k, points)."""
+        yield self, values
+
+    def deal_portions(self, rho: Array) -> Iterator[Portion]:
+        """What is dealt for `compete`, portion by portion."""
+        for part, values in self.blocks_of(rho):
+            yield part.dealt, partial(part.deal_codes, values)
+
+    def dealing_wins(self, rho: Array) -> Iterator[Portion]:
+        """What is dealt for `winner_bits`, portion by portion."""
+        for part, values in self.blocks_of(rho):
+            yield part.dealt_wins, partial(part.deal_wins, values)
+
+    @property
+    def portions(self) -> tuple[int, ...]:
+        """Words of each portion that is dealt for `compete`."""
+        return (self.dealt,)
+
+    @property
+    def portions_of_wins(self) -> tuple[int, ...]:
+        """Words of each portion that is dealt for `winner_bits`."""
+        return (self.dealt_wins,)
+
+
 @dataclass(frozen=True, eq=False)
-class DealerSchedule:
+class DealerSchedule(DealtContest):
     """Everything public about one run of a contest: how much is dealt, opened and in which order.
 
     m points; basis the lanes that decide the contest (`ArgminContest.lanes`).
@@ -190,7 +270,6 @@ class DealerSchedule:
 
     @property
     def dealt(self) -> int:
-        """Words that the dealer sends to one member."""
         return sum(self.tables)
 
     @cached_property
@@ -206,62 +285,22 @@ class DealerSchedule:
         """What every comparison weighs distances by: see `ArgminContest.weights`."""
         return self.contest.weights(self.basis.primes)
 
-    def compete(self, masked: Array, hand: PartyRandomness, *, lead: bool) -> Moves:
-        """See `run_contest`."""
-        return run_contest(self, masked, hand, lead=lead)
-
-    def deal_words(
-        self, rho: Array, streams: Sequence[Coins], corrected: int, before: Array = NOTHING
-    ) -> Iterator[Array]:
-        """See `deal_contest`."""
-        return deal_contest(self, rho, streams, corrected, before)
-
-    @property
-    def portions(self) -> tuple[int, ...]:
-        """Words of each portion that is dealt for `run_contest`."""
-        return (self.dealt,)
-
-    @property
-    def portions_of_wins(self) -> tuple[int, ...]:
-        """Words of each portion that is dealt for `winner_bits`."""
-        return (self.dealt_wins,)
-
-    def deal_portions(self, rho: Array) -> Iterator[Portion]:
-        """What is dealt for `run_contest`, portion by portion."""
-        yield self.dealt, partial(self.deal_codes, rho)
-
-    def dealing_wins(self, rho: Array) -> Iterator[Portion]:
-        """What is dealt for `winner_bits`, portion by portion."""
-        yield self.dealt_wins, partial(self.deal_wins, rho)
-
     def code_digits(self, masked: Array, hand: PartyRandomness, constant: Any) -> Moves:
-        """A member's share of the codes' binary digits, (places, per).
-
-        As `run_contest`, in the hand of a member whose tables serve more than this contest.  constant: all
-        ones at exactly one member, else 0.
-        """
         return winner_code(self.contest, (yield from self.winner_bits(masked, hand, constant)))
 
     def deal_codes(self, rho: Array, deck: DealerRandomness) -> None:
-        """The dealer's part of `winner_code`, into a deck for more than this contest."""
         self.deal_wins(rho, deck)
 
     @property
     def dealt_wins(self) -> int:
-        """Words that are dealt to one member for `winner_bits`."""
         return self.dealt
 
     def winner_bits(self, masked: Array, hand: PartyRandomness, constant: Any) -> Moves:
-        """A member's share of who wins each point: (outcomes, per), of which one bit a point is set.
-
-        hand and constant as for `winner_code`.
-        """
         bits, masks = yield from compare_masked(self, SlicedDifferences(self, masked), hand, constant)
         bits, masks = yield from outcome_factors(self, bits, masks, hand, constant)
         return multiply_bits(bits, masks, self.products[-1], hand, constant)[:, 0]
 
     def deal_wins(self, rho: Array, deck: DealerRandomness) -> None:
-        """The dealer's part of `winner_bits`, into a deck for more than this contest."""
         masks = deal_compare(self, SlicedDifferences(self, rho), deck)
         deal_multiply(deal_factors(self, masks, deck), self.products[-1], deck)
 
@@ -287,27 +326,6 @@ def total_mask(basis: Basis, shape: tuple[int, ...], streams: Sequence[Coins]) -
 
 
 # --- committee ------------------------------------------------------------------------------------
-
-
-class DealtContest(Protocol):
-    """A contest that members play in a hand, and that a dealer deals into a deck: see `DealerSchedule`."""
-
-    @property
-    def dealt(self) -> int: ...
-
-    def code_digits(self, masked: Array, hand: PartyRandomness, constant: Any) -> Moves: ...
-
-    def deal_portions(self, rho: Array) -> Iterator[Portion]: ...
-
-
-def run_contest(schedule: DealtContest, masked: Array, hand: PartyRandomness, *, lead: bool) -> Moves:
-    """A member's part of a contest: yields what it opens, is sent the sum of what all members opened.
-
-    masked: (lanes, k, m) the distances plus the dealer's masks, equal at all members.  lead: True at exactly
-    one member, which adds the public constants.  Where it yields `field.compare.correlated_randomness.NEXT`
-    nothing is opened.  Returns its share of the codes' binary digits, (places, words(m)) uint64.
-    """
-    return schedule.code_digits(masked, hand, ONES if lead else np.uint64(0))
 
 
 def combine_openings(basis: Basis, openings: Sequence[Array]) -> Array:
@@ -444,24 +462,6 @@ def labels_from_code(schedule: Any, planes: Array) -> Array:
 
 
 # --- dealer -----------------------------------------------------------------------------------------
-
-
-def deal_contest(
-    schedule: DealtContest,
-    masks_sum: Array,
-    streams: Sequence[Coins],
-    corrected: int,
-    before: Array = NOTHING,
-) -> Iterator[Array]:
-    """The corrections for one member, words: with them all members share a contest's tables.
-
-    Portion by portion (`field.compare.correlated_randomness`).  before: words that go with them, which come
-    first.
-
-    masks_sum: (lanes, k, m) residues, what the members' masked distances exceed the distances by.  streams:
-    one with every member, in the committee's order, fresh for this contest.  corrected: who gets them.
-    """
-    return deal_portions(schedule.deal_portions(masks_sum), streams, corrected, before)
 
 
 def deal_compare(

@@ -42,9 +42,8 @@ Who won is a path from the final down: products of bits that are opened by then
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -54,25 +53,22 @@ from field.cached import cached_property
 from field.compare import tournament_rounds
 from field.compare.argmin import ArgminContest
 from field.compare.correlated_randomness import (
-    NOTHING,
     DealerRandomness,
     PartyRandomness,
-    Portion,
     residue_words,
 )
 from field.compare.dealer_protocol import (
     DealerSchedule,
+    DealtContest,
     Moves,
     SlicedDifferences,
     SlicedValues,
     compare_masked,
     deal_compare,
-    deal_contest,
     deal_factors,
     deal_multiply,
     multiply_bits,
     outcome_factors,
-    run_contest,
     winner_code,
 )
 from field.compare.tournament_rounds import (
@@ -84,15 +80,14 @@ from field.compare.tournament_rounds import (
 )
 from field.ring.basis import Basis
 from field.ring.quantize import distance_bound
-from field.secrets.coins import Coins
 
 Array = NDArray[Any]
 
 
 @dataclass(frozen=True, eq=False)
-class Tournament:
-    """Everything public about a contest for the nearest of many centers; plays like a
-    `field.compare.dealer_protocol.DealerSchedule`.
+class Tournament(DealtContest):
+    """Everything public about a contest for the nearest of many centers; played and dealt
+    at once.
 
     contest: `ArgminContest.nearest` of all clusters.  A code is a place within a group of the first level,
     above it that group's place within one of the next, and so on, and the group that wins the final.
@@ -190,12 +185,10 @@ class Tournament:
 
     @property
     def dealt(self) -> int:
-        """Words that the dealer sends to one member."""
         return self._dealt(codes=True)
 
     @property
     def dealt_wins(self) -> int:
-        """Words that are dealt to one member for `winner_bits`."""
         return self._dealt(codes=False)
 
     def _dealt(self, *, codes: bool) -> int:
@@ -216,7 +209,7 @@ class Tournament:
 
     @property
     def openings(self) -> tuple[int, ...]:
-        """Words that a member opens in each round of `run_contest`."""
+        """Words that a member opens in each round of `compete`."""
         out: list[int] = []
         for level, (stage, schedule) in enumerate(zip(self.heats, self.schedules, strict=True)):
             out += [*self._crossed(level, schedule), *schedule.openings]
@@ -233,14 +226,7 @@ class Tournament:
 
     # --- committee
 
-    def compete(self, masked: Array, hand: PartyRandomness, *, lead: bool) -> Moves:
-        """See `field.compare.dealer_protocol.run_contest`."""
-        return run_contest(self, masked, hand, lead=lead)
-
     def code_digits(self, masked: Array, hand: PartyRandomness, constant: Any) -> Moves:
-        """A member's share of the codes' binary digits, as
-        `field.compare.dealer_protocol.DealerSchedule.code_digits`.
-        """
         path, won = yield from self._play(masked, hand, constant, codes=True)
         digits = [winner_code(self.final.contest, path.won)]
         for level in range(len(self.heats) - 1, 0, -1):
@@ -252,7 +238,6 @@ class Tournament:
         return np.concatenate(digits[::-1])
 
     def winner_bits(self, masked: Array, hand: PartyRandomness, constant: Any) -> Moves:
-        """A member's share of who wins each point, as `DealerSchedule.winner_bits`."""
         path, won = yield from self._play(masked, hand, constant, codes=False)
         out = path.won
         for level in range(len(self.heats) - 1, -1, -1):
@@ -332,32 +317,7 @@ class Tournament:
 
     # --- dealer
 
-    def deal_words(
-        self, rho: Array, streams: Sequence[Coins], corrected: int, before: Array = NOTHING
-    ) -> Iterator[Array]:
-        """See `field.compare.dealer_protocol.deal_contest`."""
-        return deal_contest(self, rho, streams, corrected, before)
-
-    @property
-    def portions(self) -> tuple[int, ...]:
-        """Words of each portion that is dealt for `run_contest`."""
-        return (self.dealt,)
-
-    @property
-    def portions_of_wins(self) -> tuple[int, ...]:
-        """Words of each portion that is dealt for `winner_bits`."""
-        return (self.dealt_wins,)
-
-    def deal_portions(self, rho: Array) -> Iterator[Portion]:
-        """What is dealt for `run_contest`, portion by portion."""
-        yield self.dealt, partial(self.deal_codes, rho)
-
-    def dealing_wins(self, rho: Array) -> Iterator[Portion]:
-        """What is dealt for `winner_bits`, portion by portion."""
-        yield self.dealt_wins, partial(self.deal_wins, rho)
-
     def deal_codes(self, rho: Array, deck: DealerRandomness) -> None:
-        """The dealer's part of `winner_code`, into a deck for more than this contest."""
         terms, won = self._deal(rho, deck, codes=True)
         for level in range(len(self.heats) - 1, 0, -1):
             own = tournament_rounds.deal_through(terms, self.heats[level], won[level], deck)
@@ -365,7 +325,6 @@ class Tournament:
         tournament_rounds.deal_times(terms, self.heats[0], won[0], deck)
 
     def deal_wins(self, rho: Array, deck: DealerRandomness) -> None:
-        """The dealer's part of `winner_bits`, into a deck for more than this contest."""
         terms, won = self._deal(rho, deck, codes=False)
         for level in range(len(self.heats) - 1, -1, -1):
             own = tournament_rounds.deal_through(terms, self.heats[level], won[level], deck)

@@ -143,7 +143,7 @@ class DealtComputation(Protocol):
     def deal_words(
         self, rho: Array, streams: Sequence[Coins], corrected: int, before: Array = NOTHING
     ) -> Iterator[Array]:
-        """Words for the corrected member, see `field.compare.dealer_protocol.deal_contest`."""
+        """Words for the corrected member, see `field.compare.dealer_protocol.DealtContest.deal_words`."""
         ...
 
 

@@ -11,7 +11,7 @@ from scipy.stats import chi2
 
 from field.code.masking import MaskReused
 from field.compare.argmin import ArgminContest
-from field.compare.dealer_protocol import DealerSchedule, PartyTables, deal_contest, run_contest, tree_levels
+from field.compare.dealer_protocol import DealerSchedule, PartyTables, tree_levels
 from field.compare.tournament import Tournament
 from field.ring.basis import LANE_PRIMES, Basis
 from field.ring.quantize import distance_bound, headroom
@@ -293,9 +293,9 @@ def test_tables_can_be_taken_once():
     basis = Basis(LANE_PRIMES[:2])
     schedule = DealerSchedule(ArgminContest.nearest(np.array([1, 2])), basis, 10)
     rho = basis.sample((2, 10), SeededCoins(0, "rho"))
-    (words,) = deal_contest(schedule, rho, [SeededCoins(0, "a"), SeededCoins(0, "b")], 0)
+    (words,) = schedule.deal_words(rho, [SeededCoins(0, "a"), SeededCoins(0, "b")], 0)
     tables = PartyTables(SeededCoins(0, "a"), words)
-    next(run_contest(schedule, rho, tables.take(), lead=True))
+    next(schedule.compete(rho, tables.take(), lead=True))
     with pytest.raises(MaskReused, match="ask the dealer for new ones"):
         tables.take()
     assert "secret" in repr(tables)
