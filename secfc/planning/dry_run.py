@@ -30,7 +30,6 @@ from secfc.data.federation import Federation
 from secfc.data.inputs import get_parameter, with_parameters
 from secfc.data.mixtures import gaussian_mixture
 from secfc.errors import Caution, InputError
-from secfc.federated.plan import FederatedPlan
 from secfc.logs import silence_logs
 from secfc.pipeline import fit
 from secfc.roles.exchange import ITERATE, SERVER, STRIDE, Exchange, PartyId
@@ -324,7 +323,7 @@ def shrink_algorithm(algorithm: Any, plan: Any, m: int, real: int) -> Any:
     """The algorithm for m rows in place of the real ones, at the modulus of their plan."""
     if algorithm.capabilities.coarse is not None:
         algorithm = with_parameters(algorithm, coarse="allow")
-    if isinstance(plan, FederatedPlan):  # sums of as many bits, of values that are floats
+    if algorithm.capabilities.level:  # sums of as many bits, of values that are floats
         finer = min(real / m, 2**51 / plan.quantizer.max_int)
         return with_parameters(algorithm, scale=plan.quantizer.scale * finer)
     if not (isinstance(algorithm, SecFC) and isinstance(plan, CodedPlan)):
