@@ -10,6 +10,7 @@ import dataclasses
 import hashlib
 from dataclasses import dataclass
 from enum import Enum
+from functools import cache
 from typing import Any, ClassVar, dataclass_transform
 
 import numpy as np
@@ -83,15 +84,23 @@ def _shape(value: Any) -> str:
     return f"{len(value)} bytes" if isinstance(value, bytes) else type(value).__name__
 
 
+@cache
+def _fields(kind: Any) -> tuple[str, ...]:
+    return tuple(f.name for f in dataclasses.fields(kind))
+
+
 def _size(value: Any) -> int:
     if isinstance(value, np.ndarray):
         return value.nbytes
-    if isinstance(value, bytes | str):
-        return len(value if isinstance(value, bytes) else value.encode())
+    if isinstance(value, bytes):
+        return len(value)
+    if isinstance(value, str):
+        return len(value.encode())
     if isinstance(value, tuple):
         return 4 * len(value)
     if dataclasses.is_dataclass(value):
-        return sum(_size(getattr(value, f.name)) for f in dataclasses.fields(value))
+        kind: Any = type(value)
+        return sum(_size(getattr(value, name)) for name in _fields(kind))
     return 0 if value is None else 1 if isinstance(value, bool | Enum) else 8
 
 

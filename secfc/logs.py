@@ -15,6 +15,7 @@ import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import cache
 from typing import Any
 
 ROOT = "secfc"
@@ -56,9 +57,14 @@ def format_event(event: str, facts: dict[str, Fact]) -> str:
     return f"{event}: {words}" if words else event
 
 
+@cache
+def _logger_of(room: str) -> logging.Logger:
+    return logging.getLogger(f"{ROOT}.{room}")
+
+
 def log_exchange(room: str, party: str, exchange: Any) -> None:
     """Log, for debugging, what a party sends next and whom it awaits: `secfc.roles.exchange.Exchange`."""
-    if logging.getLogger(f"{ROOT}.{room}").isEnabledFor(logging.DEBUG):
+    if _logger_of(room).isEnabledFor(logging.DEBUG):
         kinds = ",".join(sorted({message.kind for message in exchange.send.values()}))
         log_event(
             room, "exchange", logging.DEBUG, party=party, phase=exchange.phase, round=exchange.round,

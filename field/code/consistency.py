@@ -38,6 +38,7 @@ import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from numpy.typing import NDArray
 
+from field.cached import cached_property
 from field.code.lagrange_code import LagrangeCode, transfer_matrix
 from field.code.reed_solomon import TooManyLiars, locate_words, sorted_clients
 from field.code.reply_check import sum_last
@@ -427,24 +428,27 @@ class LinearDigest:
 
     def words(self, arrays: Iterable[Array]) -> bytes:
         """16 bytes of uint64 arrays in their order: of a ^ b, the exclusive or of those of a and b."""
-        total = 0
-        text = _tag(self._key(b"words"))
-        plain = _tag(self._key(b"words"))
+        total, key = 0, self._key(b"words")
+        text = _tag(key)
         for array in arrays:
             if array.dtype != np.uint64:
                 raise TypeError(f"words are uint64, these are {array.dtype}")
             # Little-endian on every machine, so that parties on different ones agree.
             view = np.ascontiguousarray(array, "<u8").reshape(-1).data.cast("B")
             for start in range(0, view.nbytes, _BLOCK):
-                piece = view[start : start + _BLOCK]
-                text.authenticate_additional_data(piece)
-                plain.authenticate_additional_data(memoryview(_ZEROS)[: piece.nbytes])
+                text.authenticate_additional_data(view[start : start + _BLOCK])
             total += view.nbytes
         if not total:
             return bytes(SIZE)
         text.finalize()
-        plain.finalize()
-        return bytes(x ^ y for x, y in zip(text.tag, plain.tag, strict=True))
+        if total not in self._plain:
+            self._plain[total] = _tag_zeros(key, total)
+        return (int.from_bytes(text.tag, "little") ^ self._plain[total]).to_bytes(SIZE, "little")
+
+    @cached_property
+    def _plain(self) -> dict[int, int]:
+        """Tags of zeros, by how many bytes these are: those of all parts have one length."""
+        return {}
 
     def residues(self, basis: Basis, arrays: Iterable[Array]) -> Array:
         """(lanes, 2) of residues (lanes' <= lanes, ...) in their order: sums of these by random factors."""
@@ -479,3 +483,12 @@ def combine_words(digests: Iterable[bytes]) -> bytes:
 
 def _tag(key: bytes) -> Any:
     return Cipher(algorithms.AES(key), modes.GCM(bytes(12))).encryptor()
+
+
+def _tag_zeros(key: bytes, size: int) -> int:
+    """The tag of so many zeros, as a number."""
+    plain = _tag(key)
+    for start in range(0, size, _BLOCK):
+        plain.authenticate_additional_data(memoryview(_ZEROS)[: size - start])
+    plain.finalize()
+    return int.from_bytes(plain.tag, "little")

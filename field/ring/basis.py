@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import reduce
+from functools import lru_cache, reduce
 from typing import Any
 
 import numpy as np
@@ -30,6 +30,16 @@ from field.ring.primes import MERSENNE_61 as MERSENNE_61
 from field.secrets.coins import Coins
 
 Array = NDArray[Any]
+
+# Residues of two arrays, below which NumPy adds them faster than kernels, a call of which each lane takes.
+FEW = 1 << 13
+
+
+@lru_cache(maxsize=256)
+def _column(primes: tuple[int, ...], ndim: int, dtype: np.dtype[Any]) -> Array:
+    found = np.array(primes, dtype).reshape((-1,) + (1,) * (ndim - 1))
+    found.flags.writeable = False
+    return found
 
 
 @dataclass(frozen=True)
@@ -70,7 +80,7 @@ class Basis:
             "lower the scale, the bound of the data or the number of points"
         )
 
-    @property
+    @cached_property
     def lanes(self) -> int:
         return len(self.primes)
 
@@ -78,7 +88,7 @@ class Basis:
     def modulus(self) -> int:
         return math.prod(self.primes)
 
-    @property
+    @cached_property
     def dtype(self) -> np.dtype[Any]:
         return np.dtype(np.uint64 if self.primes[0] == MERSENNE_61 else np.uint32)
 
@@ -93,7 +103,7 @@ class Basis:
 
     def column(self, ndim: int, dtype: Any = np.int64) -> Array:
         """The primes shaped (lanes, 1, ..., 1) with `ndim` axes, to broadcast over residues."""
-        return np.array(self.primes, dtype).reshape((-1,) + (1,) * (ndim - 1))
+        return _column(self.primes, ndim, np.dtype(dtype))
 
     def reduce(self, ints: Array) -> Array:
         """Residues of integers of either sign, any size (object arrays too): (lanes, *shape)."""
@@ -155,6 +165,11 @@ class Basis:
 
     def add(self, a: Array, b: Array) -> Array:
         """Sum of residues, lane by lane, with numpy broadcasting behind axis 0."""
+        if 1 < a.ndim == b.ndim and a.size + b.size < FEW and a.dtype == b.dtype == self.dtype:
+            # A call of a kernel a lane takes longer.  Where the sum is below the prime the difference wraps
+            # around, and is larger.
+            small: Array = a + b
+            return np.asarray(np.minimum(small, small - self.column(small.ndim, self.dtype)))
         # Not single residues: a lane of them is no array that a kernel could write to.
         if a.ndim > 1 and a.shape == b.shape and a.flags.c_contiguous and b.flags.c_contiguous:
             from field.kernels.scalar import add_flat

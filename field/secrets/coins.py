@@ -34,14 +34,14 @@ class Coins:
     """
 
     def __init__(self, key: bytes) -> None:
-        self._cipher = Cipher(algorithms.AES(key), modes.CTR(bytes(16)))
+        self._key = key
         self.drawn = 0  # bytes so far
 
     @cached_property
     def _stream(self) -> CipherContext:
         # Made when it is drawn from: of streams with all peers a reply needs few.  One key encrypts one
         # counter stream from block 0: 2**64 bytes and more before it repeats.
-        return self._cipher.encryptor()
+        return Cipher(algorithms.AES(self._key), modes.CTR(bytes(16))).encryptor()
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(secret)"

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any, TypeVar
 
 from secfc.errors import Ended, ProtocolError, TooFewReplies
@@ -61,7 +60,7 @@ def broadcast_abort(
                 exchange = role.send(inbox)
                 number = exchange.round
                 # Whoever opens what comes raises here where that is not the sender's.
-                inbox = yield replace(exchange, heed=others)
+                inbox = yield exchange.change(heed=others)
             except StopIteration as done:
                 result: R = done.value
                 return result

@@ -23,7 +23,6 @@ begins when the process ends, and where a journal is kept, when that is deleted.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from typing import Any, TypeVar
 
 import numpy as np
@@ -129,7 +128,7 @@ def _sealed(
                 to: lines[to].seal(exchange.round, message) if to in lines else message
                 for to, message in exchange.send.items()
             }
-            arrived = yield replace(exchange, send=send)
+            arrived = yield exchange.change(send=send)
             inbox, fault = _open_all(lines, exchange, arrived)
     finally:
         role.close()

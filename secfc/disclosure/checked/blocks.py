@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import combinations, permutations
 
 from field.ring.errors import InvalidValue
@@ -71,21 +71,31 @@ class Blocks:
 
     def played_by(self, player: int) -> tuple[int, ...]:
         """Numbers of a player's parts."""
-        return tuple(q for q, clients in enumerate(self.parts) if player in clients)
+        return _parts_of(self, player)
 
     def told_by(self, player: int) -> tuple[int, ...]:
         """Numbers of the parts whose words it says."""
-        return tuple(q for q, clients in enumerate(self.parts) if player == clients[0])
+        return _parts_of(self, player, first=True)
 
     def told_to(self, player: int, other: int) -> tuple[int, ...]:
         """Numbers of the parts whose words it says to another, who does not play them."""
-        return tuple(q for q in self.told_by(player) if other not in self.parts[q])
+        return _parts_of(self, player, other, first=True)
 
     @cached_property
     def direct(self) -> int:
         """Messages by which all hear the words of all parts."""
         pairs = permutations(range(self.players), 2)
         return sum(bool(self.told_to(player, other)) for player, other in pairs)
+
+
+@lru_cache(maxsize=4096)
+def _parts_of(blocks: Blocks, player: int, without: int = -1, *, first: bool = False) -> tuple[int, ...]:
+    """Numbers of the parts that a player plays, or is the first of, and another does not: public."""
+    return tuple(
+        q
+        for q, clients in enumerate(blocks.parts)
+        if player in (clients[:1] if first else clients) and without not in clients
+    )
 
 
 def shapes(available: int, t: int, deviating: int) -> Iterator[Blocks]:

@@ -24,7 +24,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -182,7 +181,8 @@ class CommitteeWords:
         if not (self.fresh and self.blocks.deviating):
             return dict(send)
         coin = self.links[-2]
-        return {c: replace(message, coin=coin, heard=self.heard) for c, message in send.items()}
+        each = {id(message): MaskedBits(message.words, coin, self.heard) for message in send.values()}
+        return {c: each[id(message)] for c, message in send.items()}
 
     def receive(self, heard: Mapping[PartyId, MaskedBits]) -> None:
         """Take what came with the others' openings, and make digests under the coins of all.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -53,7 +53,7 @@ class InterleavedRole:
     def say(self, before: int) -> Role[None]:
         """Send what is due before this round."""
         while self.next is not None and not self.said and self.next.round < before:
-            yield replace(self.next, expect=())
+            yield self.next.change(expect=())
             if self.next.expect:
                 self.said = True
             else:
@@ -62,7 +62,7 @@ class InterleavedRole:
     def hear(self, before: int) -> Role[None]:
         """Wait for what is due before this round."""
         if self.next is not None and self.said and self.next.first < before:
-            self._go_on((yield replace(self.next, send={})))
+            self._go_on((yield self.next.change(send={})))
 
     def _go_on(self, inbox: Mapping[PartyId, Any]) -> None:
         self.said = False
@@ -117,9 +117,9 @@ class CommitteeRounds(SpokenExchanges):
         """What all others say, of this kind.  Raises MissingMessageError, and what the check beside does."""
         wait = Exchange(dict(send), self.others, 0, round=self.number, phase="compare")
         if self.beside is not None and self.left:
-            yield replace(wait, expect=())
+            yield wait.change(expect=())
             yield from self.beside.say(self.number + 2)
-            wait = replace(wait, send={})
+            wait = wait.change(send={})
         heard: dict[PartyId, Any] = yield from receive_all(wait, kind, self.step)
         if self.beside is not None and self.left:
             yield from self.beside.hear(self.number + 2)
@@ -288,13 +288,19 @@ def reconstruct_parts(
     ring = basis if words else basis.prefix(len(some))
     nothing = some.reshape(-1)[:0] if words else some.reshape(len(some), -1)[:, :0]
 
+    made: dict[tuple[int, tuple[int, ...]], Array] = {}
+
     def told(cut: Mapping[int, Array], to: int) -> Array:
-        """What I tell a member of what my parts open."""
-        said = [cut[q] for q in blocks.told_to(at, to)]
-        return combine_openings(ring, said) if said else nothing
+        """What I tell a member of what my parts open: of one cut the same to all who lack the same parts."""
+        parts = blocks.told_to(at, to)
+        if (key := (id(cut), parts)) not in made:
+            made[key] = combine_openings(ring, [cut[q] for q in parts]) if parts else nothing
+        return made[key]
 
     def exchanged(send: Mapping[PartyId, Array], due: Mapping[PartyId, Array]) -> Role[list[Array]]:
-        heard = yield from talk({c: MaskedBits(share) for c, share in send.items()})
+        # Who is told the same gets one message.
+        each = {id(share): MaskedBits(share) for share in send.values()}
+        heard = yield from talk({c: each[id(share)] for c, share in send.items()})
         return [check_opening(ring, c, heard[c].words, due[c]) for c in others]
 
     def summed(cuts: Sequence[Mapping[int, Array]]) -> Role[Array]:

@@ -28,6 +28,18 @@ def test_matmul_equals_python_integers(basis, rows, inner, columns, seed):
 
 
 @pytest.mark.parametrize("basis", BASES, ids=lambda b: f"{b.lanes}x{b.primes[-1]}")
+@pytest.mark.parametrize("few", [0, 1 << 13])
+def test_sums_at_both_sides_of_a_prime_are_the_same_by_either_path(basis, few, monkeypatch):
+    monkeypatch.setattr("field.ring.basis.FEW", few)
+    for off in (-1, 0, 1):  # sums of p - 1, p and p + 1, beside the least and the largest
+        pairs = [[(0, 0), (p - 1, p - 1), (p // 2, p - p // 2 + off)] for p in basis.primes]
+        a, b = np.moveaxis(np.array(pairs, basis.dtype), 2, 0)
+        expected = [[(x + y) % p for x, y in each] for each, p in zip(pairs, basis.primes, strict=True)]
+        assert basis.add(a, b).tolist() == expected
+    assert (basis.add(a[:, None], b[:, :, None])[:, 1] == basis.add(a, b[:, 1:2])).all()
+
+
+@pytest.mark.parametrize("basis", BASES, ids=lambda b: f"{b.lanes}x{b.primes[-1]}")
 @pytest.mark.parametrize("inner", [1, 30, 31, 32, 61, 62, 63, 93, 400])
 @pytest.mark.parametrize("edge", ["half", "half+1", "p-1"])
 def test_matmul_at_the_longest_accumulation(basis, inner, edge):
