@@ -56,7 +56,7 @@ from benchmarks.dp_methods import (
     most_right,
 )
 from benchmarks.server_points import EMPLOYMENT, load_census, load_vectors, server_side_mixture
-from secfc.metrics import accuracy
+from secfc.metrics import accuracy, adjusted_rand, fowlkes_mallows
 
 Array = Any
 
@@ -140,6 +140,8 @@ def measure(cell: Row, runs: int, data: Path | None) -> Iterator[Row]:
         row: Row = {
             "run": run, "cost": cost, "excess": cost - given.cost, "optimal_cost": given.cost,
             "seconds": seconds, "accuracy": None if truth is None else accuracy(truth, played.labels),
+            "adjusted_rand": None if truth is None else adjusted_rand(truth, played.labels),
+            "fowlkes_mallows": None if truth is None else fowlkes_mallows(truth, played.labels),
             "spent": None if played.ledger is None else played.ledger.epsilon(DELTA),
         }  # fmt: skip
         if played.details is not None:

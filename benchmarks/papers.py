@@ -1,0 +1,307 @@
+"""Every table and figure of the sources, run again: docs/papers.md, with theirs, ours and a verdict.
+
+    python -m benchmarks.papers --data FOLDER
+    python -m benchmarks.papers --only secfc-table-1
+    python -m benchmarks.papers --quick
+
+Rows are added to docs/papers.jsonl as they are measured, and the page and its pictures are made of them
+alone, so an interrupted run goes on where it was; `--again` measures anew what is asked for.  FOLDER holds
+what may not be shipped; what is not there is named on the page.  `--quick` plays a few small cells of each,
+to try the script: its rows and page go to `--out`, never to docs.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+
+from benchmarks import accuracy, attacks, dp, overlap, rebuilding, runtime
+from benchmarks.common import Row, processor, read_rows, require
+from benchmarks.exhibits import EXHIBITS, FILES, Exhibit, Line, medians
+from benchmarks.server_points import load_census, server_side_mixture
+from secfc.grids.rows import ResultFile
+
+DOCS = Path(__file__).parent.parent / "docs"
+# What a row keeps of what a script measures.
+KEPT = {
+    "accuracy": ("algorithm", "accuracy", "n_iter", "equals_plaintext_lloyd"),
+    "runtime": ("client_ms", "server_ms", "sharing_ms", "kfed_ms"),
+    "dp": ("excess", "optimal_cost", "accuracy", "adjusted_rand", "fowlkes_mallows"),
+    "overlap": ("method", "value", "accuracy", "E1", "E3 distance", "E3 cosine"),
+    "rebuilding": ("attack_cosine", "blind_cosine", "attack_error", "blind_error", "trials", "features"),
+    "attacks": ("auc", "rate"),
+    "radius": ("radius",),
+}
+
+
+def measure(script: str, cell: Row, data: Path | None, file: Path | None) -> Iterator[Row]:
+    """The rows of a cell, by the script that has it.  data: the folder; file: the one that is needed."""
+    if script == "accuracy":
+        yield from accuracy.measure(cell, data)
+    elif script == "runtime":
+        yield from runtime.measure(cell, cell["budget"], 1.0)
+    elif script == "dp":
+        yield from dp.measure(cell, 2, file)
+    elif script == "overlap":
+        assert data is not None
+        yield from overlap.measure(cell, data)
+    elif script == "rebuilding":
+        yield from rebuilding.measure(cell, file)
+    elif script == "attacks":
+        yield from attacks.measure(cell)
+    else:
+        points: Any = server_side_mixture(100, 1000, np.random.default_rng(0))[0]
+        if cell["of"] != "mixture":
+            assert file is not None
+            points = load_census(file, cell["of"]).stacked()
+        yield {"radius": float(np.sqrt((np.asarray(points, float) ** 2).sum(axis=1)).max())}
+
+
+def file_of(exhibit: Exhibit, data: Path | None) -> Path | None:
+    """The file that an exhibit needs, None if it is not in the folder."""
+    found = sorted(data.glob(FILES[exhibit.needs][0])) if data is not None and exhibit.needs else []
+    return found[0] if found else None
+
+
+def run_exhibit(
+    exhibit: Exhibit, data: Path | None, kept: ResultFile, known: set[str], *, quick: bool
+) -> Iterator[int]:
+    """Measure the cells of an exhibit that no row has; yields the number of rows of each."""
+    file = file_of(exhibit, data)
+    if exhibit.needs and file is None:
+        return
+    for cell in exhibit.cells(quick):
+        key = {"script": exhibit.script, **cell}
+        if (text := json.dumps(key, sort_keys=True)) in known:
+            continue
+        known.add(text)
+        found = list(measure(exhibit.script, cell, data, file))
+        when = {
+            "date": datetime.now(UTC).strftime("%Y-%m-%d"),
+            "machine": f"{processor()}, {os.cpu_count()} cores",
+        }
+        rows = [
+            {"cell": key, **{name: plain(row[name]) for name in KEPT[exhibit.script] if name in row}, **when}
+            for row in found
+        ]
+        kept.add(rows)
+        yield len(rows)
+
+
+def plain(value: Any) -> Any:
+    """A value in 6 digits, as it is kept."""
+    if isinstance(value, list):
+        return [plain(one) for one in value]
+    return float(f"{value:.6g}") if isinstance(value, float) else value
+
+
+# --- the page --------------------------------------------------------------------------------------
+
+
+def rows_of(exhibit: Exhibit, rows: list[Row], *, quick: bool) -> list[Row]:
+    """The rows of the cells of an exhibit."""
+    cells = {json.dumps({"script": exhibit.script, **cell}, sort_keys=True) for cell in exhibit.cells(quick)}
+    return [row for row in rows if json.dumps(row["cell"], sort_keys=True) in cells]
+
+
+def verdict_of(exhibit: Exhibit, line: Line, rows: list[Row]) -> tuple[str, str, str]:
+    """Ours, the verdict, and why."""
+    judged = line.judge(rows) if rows else None
+    if judged is not None:
+        ours, same = judged
+        return ours, "reproduced" if same else "not, because", "" if same else line.why
+    if exhibit.needs and not rows:
+        pattern, source = FILES[exhibit.needs]
+        return "", "not run: data absent", f"`{pattern}`: {source}"
+    return (
+        "",
+        "not run yet",
+        line.why if not exhibit.cells(False) else "its runs take long; `--only` runs them",
+    )
+
+
+def write_page(rows: list[Row], *, quick: bool = False) -> str:
+    """docs/papers.md of these rows."""
+    machines = {name: chr(65 + i) for i, name in enumerate(dict.fromkeys(row["machine"] for row in rows))}
+    counted: dict[str, int] = {}
+    columns: list[tuple[Line, str]] = []
+    parts = []
+    for place, members in groupby(EXHIBITS, lambda exhibit: exhibit.place.split(" (")[0]):
+        parts.append(f"## {place}\n")
+        for exhibit in members:
+            mine = rows_of(exhibit, rows, quick=quick)
+            days = sorted({f"{row['date']}, {machines[row['machine']]}" for row in mine})
+            run, of = len({json.dumps(row["cell"]) for row in mine}), sum(1 for _ in exhibit.cells(quick))
+            part = f" So far {run} of {of} runs: verdicts are of these." if 0 < run < of else ""
+            parts.append(f"*{exhibit.place}*, `--only {exhibit.name}`: {exhibit.setting}.{part}\n")
+            parts += [
+                "| what | theirs | ours (runs) | verdict | why | when, where |",
+                "|---|---|---|---|---|---|",
+            ]
+            for line in exhibit.lines:
+                ours, verdict, why = verdict_of(exhibit, line, mine)
+                counted[verdict] = counted.get(verdict, 0) + 1
+                columns.append((line, verdict))
+                when = days[-1] if ours else ""
+                parts.append(f"| {line.what} | {line.theirs} | {ours} | {verdict} | {why} | {when} |")
+            parts.append("")
+    kfed = [
+        verdict for line, verdict in columns if line.what.startswith("k-FED, ") and "not run" not in verdict
+    ]
+    head = PAGE.format(
+        counts="\n".join(f"| {name} | {number} |" for name, number in sorted(counted.items())),
+        same=kfed.count("reproduced"), of=len(kfed),
+        machines="; ".join(f"{letter} is {name}" for name, letter in machines.items()) or "nothing was run",
+    )  # fmt: skip
+    return re.sub(r" +$", "", head + "\n".join(parts), flags=re.MULTILINE).rstrip() + "\n"
+
+
+PAGE = """# The papers' tables and figures, run again
+
+Each table and figure of the sources, with its setting, their number, ours, and a verdict. Rows are measured by
+`python -m benchmarks.papers --data FOLDER`, which writes this page from `docs/papers.jsonl`: no figure of ours is typed. Theirs
+are typed from SecFC (Li, Hou, Buyukates, Avestimehr), FedDP-KMeans (Scott, Lampert, Saulpic) and its reviews, *Distributed
+clustering in partially overlapping feature spaces* (Maritan, Schenato), and *Evaluating differential privacy in federated
+clustering under adversarial attacks* (Gupta, Maheshwari). Of figures without numbers, what the text says of them is judged.
+
+- **reproduced**: our mean is within two deviations (theirs and ours together), or what they say holds of our runs.
+- **not, because**: it is not, and why.
+- **not run: data absent**: the file that is needed, and where it comes from. It may not be shipped.
+- **not run yet**: nothing measures it yet, or its runs were left out, and why.
+
+| verdict | lines |
+|---|---|
+{counts}
+
+Machines: {machines}. Other work shared them, so times are upper bounds.
+
+Said openly:
+
+- *k-FED's columns of SecFC*: {same} of {of} cells that were run are as printed. k-FED as its authors have it does better.
+- *Boxes of centers* are not given in SecFC's section 5.1; ours are drawn in [-10, 10]^d.
+- *Labels at sigma 20*: its text calls the closest center the truth; its figures fit the component that a point was drawn
+  from, which is the truth here.
+
+![SecFC's Figure 1](pictures/papers_time.svg)
+
+![Accuracies as printed, and ours](pictures/papers_accuracy.svg)
+
+![FedDP-KMeans' Figures 1 and 2, left](pictures/papers_private.svg)
+
+"""  # noqa: E501
+
+# --- pictures --------------------------------------------------------------------------------------
+
+
+def draw_pictures(rows: list[Row], folder: Path) -> None:
+    """Times over n, d and m; accuracies theirs and ours; excess over epsilon.  Legends stand inside."""
+    require("matplotlib", "matplotlib", "plots")
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    import matplotlib.pyplot as plt
+
+    folder.mkdir(parents=True, exist_ok=True)
+    with mpl.rc_context({"svg.hashsalt": "papers", "svg.fonttype": "none", "font.size": 11}):
+        for name, draw in (("time", draw_times), ("accuracy", draw_accuracies), ("private", draw_excess)):
+            figure = plt.figure(figsize=(7.2, 3.4), layout="constrained")
+            draw(figure, rows)
+            figure.savefig(folder / f"papers_{name}.svg", metadata={"Date": None})
+            plt.close(figure)
+
+
+def draw_times(figure: Any, rows: list[Row]) -> None:
+    lines = {"client_ms": "client", "server_ms": "server", "sharing_ms": "sharing, once", "kfed_ms": "k-FED"}
+    for axes, name in zip(figure.subplots(1, 3, sharey=True), ("n", "d", "m"), strict=True):
+        mine = sorted((r for r in rows if r["cell"].get("vary") == name), key=lambda r: r["cell"][name])
+        for key, label in lines.items() if mine else ():
+            seconds = [row[key] / 1e3 for row in mine]
+            axes.loglog([row["cell"][name] for row in mine], seconds, "o-", ms=3, label=label)
+        axes.axhline(16, color="black", ls=":", label="the paper's worst")
+        axes.set_xlabel(name)
+    figure.axes[0].set_ylabel("seconds")
+    figure.axes[0].legend(fontsize=8, frameon=False)
+
+
+def draw_accuracies(figure: Any, rows: list[Row]) -> None:
+    axes = figure.subplots()
+    tables = [(e, rows_of(e, rows, quick=False)) for e in EXHIBITS if e.name.startswith("secfc-table")]
+    for name, mark in {"Lloyd": "s", "k-FED": "o", "SecFC": "^"}.items():
+        found = []
+        for exhibit, mine in tables:
+            for line in exhibit.lines:
+                if line.what.startswith(name) and line.drawn is not None and (ours := line.drawn[1](mine)):
+                    found.append((line.drawn[0], float(np.mean(ours))))
+        if found:
+            axes.plot(*np.array(found).T, mark, alpha=0.7, label=name)
+    axes.plot([0, 100], [0, 100], color="black", lw=0.8, label="equal")
+    axes.set(xlabel="accuracy as printed, percent", ylabel="ours, percent")
+    axes.legend(frameon=False)
+
+
+def draw_excess(figure: Any, rows: list[Row]) -> None:
+    for axes, clients in zip(figure.subplots(1, 2), (100, 2000), strict=True):
+        mine = [r for r in rows if r["cell"]["script"] == "dp" and r["cell"]["clients"] == clients]
+        for method in dict.fromkeys(r["cell"]["method"] for r in mine if "missing" not in r["cell"]):
+            points = {e: value for e, value in medians(mine, method).items() if e is not None}
+            if points:
+                x = sorted(points)
+                axes.loglog(x, [max(points[e], 1e-4) for e in x], "o-", ms=3, label=method)
+        axes.set(xlabel="total epsilon", title=f"{clients} clients")
+    figure.axes[0].axvline(0.4, color="black", ls=":", label="the paper: optimum from here")
+    figure.axes[0].set_ylabel("excess cost a point")
+    figure.axes[0].legend(fontsize=7, frameon=False)
+
+
+@click.command(help=__doc__.split("\n")[0])
+@click.option("--only", "names", multiple=True, help="Only what begins so; may be repeated.")
+@click.option("--quick", is_flag=True, help="A few small cells of each, to try the script.")
+@click.option("--again", is_flag=True, help="Measure anew what has rows.")
+@click.option("--data", type=click.Path(exists=True, file_okay=False, path_type=Path), help="Folder of data.")
+@click.option(
+    "--out",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Folder of rows, page and pictures.  [docs]",
+)
+def main(names: tuple[str, ...], quick: bool, again: bool, data: Path | None, out: Path | None) -> None:
+    """Measure what no row has, and write the page."""
+    chosen = [e for e in EXHIBITS if not names or any(e.name.startswith(name) for name in names)]
+    if not chosen:
+        known_names = ", ".join(e.name for e in EXHIBITS)
+        raise click.UsageError(f"--only {', '.join(names)} is no table or figure: there are {known_names}")
+    if quick and out is None:
+        raise click.UsageError("--quick writes no page of docs: name a folder with --out")
+    out = out or DOCS
+    out.mkdir(parents=True, exist_ok=True)
+    path = out / "papers.jsonl"
+    if again and path.exists():
+        drop_rows(path, chosen, quick=quick)
+    kept = ResultFile(path, None)
+    known = {json.dumps(row["cell"], sort_keys=True) for row in (read_rows(path) if path.exists() else ())}
+    with click.progressbar(chosen, label="papers", item_show_func=lambda e: e.name if e else "") as bar:
+        for exhibit in bar:
+            for _ in run_exhibit(exhibit, data, kept, known, quick=quick):
+                pass
+    rows = read_rows(path) if path.exists() else []
+    (out / "papers.md").write_text(write_page(rows, quick=quick))
+    draw_pictures(rows, out / "pictures")
+
+
+def drop_rows(path: Path, chosen: Iterable[Exhibit], *, quick: bool) -> None:
+    """Take the rows of these away."""
+    rows = read_rows(path)
+    gone = {id(row) for exhibit in chosen for row in rows_of(exhibit, rows, quick=quick)}
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows if id(row) not in gone))
+
+
+if __name__ == "__main__":
+    main()
