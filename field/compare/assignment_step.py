@@ -249,13 +249,13 @@ class AssignmentStep:
             products[0] = (a @ b + p - products[0]) % p
 
 
-def cluster_numbers(first: Basis, parts: Array) -> Array:
-    """The cluster of each point as a number (1, m), 0 for the last, of residues (lanes, K - 1, m).
+def cluster_numbers(basis: Basis, parts: Array) -> Array:
+    """The cluster of each point as a number (lanes, m), 0 for the last, of residues (lanes, K - 1, m).
 
-    first: the prime modulo which it is.
+    basis: as many lanes as it is wanted in.
     """
-    weights = np.arange(1, parts.shape[1] + 1, dtype=np.uint32)[None, None]
-    return np.asarray(first.matmul(weights, np.ascontiguousarray(parts[:1]))[:, 0])
+    weights = basis.reduce(np.arange(1, parts.shape[1] + 1)[None])
+    return np.asarray(basis.matmul(weights, np.ascontiguousarray(parts[: basis.lanes]))[:, 0])
 
 
 def _split(values: Array) -> tuple[Array, Array]:

@@ -175,11 +175,7 @@ BY_DEFAULT = 1
 
 def unchecked_committee(way: SecFCSettings) -> tuple[str, list[Any]]:
     """Why nobody checks what a committee says, and what to do about it; "" where it can be checked."""
-    capabilities = way.disclosure.capabilities
-    if not capabilities.checks_words:
-        if capabilities.exposes in ("sizes", "steps", "nothing") and capabilities.dealer is None:
-            why = "where nobody deals only committees that open all labels play parts by several"
-            return why, [("dealer", SERVER), ("disclosure", AssignmentsOnly(None))]
+    if not way.disclosure.capabilities.checks_words:
         return "only committees that compare play parts by several", [("disclosure", "assignments")]
     return "", []
 

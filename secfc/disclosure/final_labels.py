@@ -11,7 +11,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from field.cached import cached_property
 from field.secrets.coins import Coins
 from secfc.coded.plan import CodedPlan, RowLayout
 from secfc.coded.policy import ClientPolicy, ExactPolicy, LabelSharing, PolicyCapabilities
@@ -62,14 +61,13 @@ class FinalLabelsOnly(ExactPolicy):
 
     @property
     def capabilities(self) -> PolicyCapabilities:
-        return PolicyCapabilities(
-            "nothing", dealer=self.dealer, least_lanes=LEAST_LANES, checks_words=self.dealer is not None
-        )
+        return PolicyCapabilities("nothing", dealer=self.dealer, least_lanes=LEAST_LANES, checks_words=True)
 
-    @cached_property
-    def how(self) -> TrustedDealer | Dealerless:
+    def how(self, plan: CodedPlan) -> TrustedDealer | Dealerless:
         """How committees compare."""
-        return Dealerless(self.consent) if self.dealer is None else TrustedDealer(self.dealer, self.consent)
+        if self.dealer is None:
+            return Dealerless(self.consent, plan.deviating)
+        return TrustedDealer(self.dealer, self.consent)
 
     @property
     def start(self) -> Start:
@@ -86,7 +84,7 @@ class FinalLabelsOnly(ExactPolicy):
     def check(self, plan: CodedPlan) -> None:
         """Raises ValueError for what would have to be opened on the way."""
         check_consent(plan, self)
-        self.how.check(plan)
+        self.how(plan).check(plan)
         opens: Remedy = ("disclosure", "assignments")
         refuse_broken(
             self,
@@ -110,12 +108,12 @@ class FinalLabelsOnly(ExactPolicy):
         )  # fmt: skip
 
     def client(self, plan: CodedPlan, name: PartyId, *, coins: Coins) -> Role[ClientPolicy]:
-        return (yield from sharing_client(self.how, self.sharing, plan, name, coins))
+        return (yield from sharing_client(self.how(plan), self.sharing, plan, name, coins))
 
     def server(
         self, plan: CodedPlan, screening: CheaterIdentification, *, coins: Coins, threads: int
     ) -> Role[CodedSource]:
-        committees = yield from self.how.committees(plan, screening)
+        committees = yield from self.how(plan).committees(plan, screening)
         runs = OwnerLabelsServer(committees, self.sharing)
         return CodedSource(CheckedQuorum(committees.quorum), committees, runs, runs)
 
@@ -128,7 +126,7 @@ class FinalLabelsOnly(ExactPolicy):
                 f"{plan.code.t} of the clients"
             )
         else:
-            facts += ["no other label", *self.how.learned(plan)]
+            facts += ["no other label", *self.how(plan).learned(plan)]
         if plan.init.needs_distances:
             facts.append(plan.init.reveals)
         return tuple(facts)

@@ -13,7 +13,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from field.cached import cached_property
 from field.ring.errors import InvalidValue
 from field.secrets.coins import Coins
 from secfc.coded.plan import CodedPlan, RowLayout
@@ -106,7 +105,7 @@ class OwnLabels(ExactPolicy):
             "steps" if self.hidden else "sizes",
             dealer=self.dealer,
             least_lanes=LEAST_LANES,
-            checks_words=self.dealer is not None,
+            checks_words=True,
         )
 
     @property
@@ -114,10 +113,11 @@ class OwnLabels(ExactPolicy):
         """What is opened of labels."""
         return LabelSharing(hidden=self.hidden)
 
-    @cached_property
-    def how(self) -> TrustedDealer | Dealerless:
+    def how(self, plan: CodedPlan) -> TrustedDealer | Dealerless:
         """How committees compare."""
-        return Dealerless(self.consent) if self.dealer is None else TrustedDealer(self.dealer, self.consent)
+        if self.dealer is None:
+            return Dealerless(self.consent, plan.deviating)
+        return TrustedDealer(self.dealer, self.consent)
 
     def headroom(self, way: Any, public: Any, layout: RowLayout) -> int:
         return bisector_headroom(way, layout) if self.hidden else comparison_headroom(way, layout)
@@ -125,7 +125,7 @@ class OwnLabels(ExactPolicy):
     def check(self, plan: CodedPlan) -> None:
         """Raises ValueError for what would have to be opened on the way, or clients that cannot compare."""
         check_consent(plan, self)
-        self.how.check(plan)
+        self.how(plan).check(plan)
         opens: Remedy = ("disclosure", "assignments")
         first = "random" if self.hidden else "splitting"
         refuse_broken(
@@ -155,12 +155,12 @@ class OwnLabels(ExactPolicy):
         )  # fmt: skip
 
     def client(self, plan: CodedPlan, name: PartyId, *, coins: Coins) -> Role[ClientPolicy]:
-        return (yield from sharing_client(self.how, self.sharing, plan, name, coins))
+        return (yield from sharing_client(self.how(plan), self.sharing, plan, name, coins))
 
     def server(
         self, plan: CodedPlan, screening: CheaterIdentification, *, coins: Coins, threads: int
     ) -> Role[CodedSource]:
-        committees = yield from self.how.committees(plan, screening)
+        committees = yield from self.how(plan).committees(plan, screening)
         runs = OwnerLabelsServer(committees, self.sharing)
         return CodedSource(CheckedQuorum(committees.quorum), committees, runs, runs, runs.grow_clusters)
 

@@ -77,14 +77,18 @@ TABLE = (
          f"{SIZES}::test_it_is_refused_before_its_first_false_question_opens_a_size"),
     ),
     DeviationRow(
-        "any one client, or the server, in comparisons, `AssignmentsOnly(dealer=None)` with "
+        "any one client, or the server, in comparisons, without a dealer (`dealer=None`) with "
         "`Threshold(deviating=1)`, the default of `2 t + 2` clients",
         "nothing", "nothing, but for one threshold test a point in a start by "
         "`CenterSeparation`",
-        "each part is played by two, one of whom vouches for what the other says, in each round",
-        "noticed", "labels+dealerless+several",
+        "each part is played by two, one of whom vouches for what the other says, in each round; what both "
+        "deal of labels that stay shared is compared, and products of these are checked, but for `2**-60`",
+        "noticed", "labels+dealerless+several|owners+dealerless+several|final+dealerless+several",
         (f"{READING}::test_where_each_part_is_played_by_two_a_member_is_refused_before_a_label",
-         f"{WITNESSED}::test_a_lie_in_any_message_ends_the_run_and_no_false_label_is_used"),
+         f"{SIZES}::test_where_each_part_is_played_by_two_a_member_is_refused_before_a_size",
+         f"{WITNESSED}::test_a_lie_in_any_message_ends_the_run_and_no_false_label_is_used",
+         f"{WITNESSED}::test_a_lie_about_labels_that_stay_shared_ends_the_run_before_anything_of_its_step",
+         f"{WITNESSED}::test_it_is_the_check_of_products_that_notices_other_labels"),
     ),
     DeviationRow(
         "up to `t` clients in sums of clusters that are rounded", "nothing", "nothing",
@@ -114,8 +118,9 @@ TABLE = (
     DeviationRow(
         "one client of the committee in its part of labels that stay shared", "which of two rows is where",
         "whether it guessed the labels of both right, once a run",
-        "a wrong guess ends the run: labels are one 1 a row, of the sizes that were told", "unnoticed",
-        "owners|final",
+        "a wrong guess ends the run: labels are one 1 a row, of the sizes that were told; where parts are "
+        "played by two, they are compared", "unnoticed",
+        "owners+alone|final+alone",
     ),
     DeviationRow(
         "one client of the committee in its part of rounded centers, where each part is played by one",
@@ -144,8 +149,7 @@ TABLE = (
         "one client of the committee that compares, where each part is played by one", "labels",
         "**how near a row is to a border, and so rows**, in some hundred steps; where labels stay shared, in "
         "one try, whether the only row that changed its label is one of its choice",
-        "`Threshold(deviating=1)`, the default of clients enough; without a dealer only "
-        "`AssignmentsOnly` has it, from `2 t + 2` clients on",
+        "`Threshold(deviating=1)`, the default of clients enough: without a dealer from `2 t + 2` on",
         "unnoticed", "labels+alone|owners+alone|final+alone",
     ),
     DeviationRow(
@@ -153,8 +157,9 @@ TABLE = (
         "than it answers for, where it alone has it", "labels",
         "**every row from labels, chosen rows to the last bit from sizes**; where neither is told, which "
         "points are nearer to what it chooses, from the last labels",
-        "only `AssignmentsOnly` has `Threshold(deviating=1)`; under the others nobody else knows its part",
-        "unnoticed", "labels+dealerless+alone|owners+dealerless|final+dealerless",
+        "`Threshold(deviating=1)`, the default of `2 t + 2` clients, by which another knows its part: three "
+        "cannot have it",
+        "unnoticed", "labels+dealerless+alone|owners+dealerless+alone|final+dealerless+alone",
     ),
     DeviationRow(
         "the dealer: the server by false tables, the client of `dealer=` also by false replies of its own",

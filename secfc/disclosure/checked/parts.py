@@ -188,7 +188,11 @@ class PartDealing:
         )
 
     def take(self, me: int, own: Mapping[int, Array], told: Mapping[int, PartShares]) -> Array:
-        """My share (lanes, size) of what all parts add up to, if I respond.  told: by members, by number.
+        """My share (lanes, size) of what all parts add up to, as `take_each`."""
+        return reduce(self.code.basis.add, self.take_each(me, own, told))
+
+    def take_each(self, me: int, own: Mapping[int, Array], told: Mapping[int, PartShares]) -> list[Array]:
+        """My share (lanes, size) of each part, if I respond.  told: by members, by number.
 
         Raises FaultyClient for anything of another form, SuspectedParties where a part's clients disagree.
         """
@@ -203,7 +207,7 @@ class PartDealing:
         for q, digest in vouched:
             if digest_share(self.context, q, shares[q]) != digest:
                 raise suspects_of_part([self.clients[i] for i in self.players(q)], self.what)
-        return reduce(self.code.basis.add, (shares[q] for q in sorted(shares)))
+        return [shares[q] for q in sorted(shares)]
 
     def _read(self, me: int, sender: int, first: Sequence[int], message: PartShares) -> dict[int, Array]:
         """My shares of the parts that a member is the first of."""

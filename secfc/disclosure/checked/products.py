@@ -140,6 +140,7 @@ class ProductVerifier:
             chain.append(_link(chain[-1]))
         self.chain = chain[::-1]
         self.heard: list[dict[int, bytes]] = [{me: self.chain[0]}]  # commitments, then coins
+        self.beside = b""  # public, and compared with all coins
         self.hiding: list[Array] = []
         # What shares are expanded from that I deal these, and that these deal me.
         self.mine = {j: coins.bytes(SEED) for j in seeded_receivers(asked.plan.code, me, asked.responders)}
@@ -196,7 +197,7 @@ class ProductVerifier:
         known = seeded_receivers(self.code, self.me, responders)
         return deal_part(self.code, part, known, responders, seeds, further)
 
-    def _reduced(self, talk: Talk, products: Array) -> Role[Array]:
+    def reduce_products(self, talk: Talk, products: Array) -> Role[Array]:
         """My shares (lanes, n), of the degree of shares, of products of which mine have twice the degree."""
         asked = self.asked
         part = weighted_part(self.code, asked.responders, self.me, products[:, :, None])
@@ -221,7 +222,7 @@ class ProductVerifier:
         coins = yield from self._opened(talk)
         claimed = [_together(asked.basis, [claim(each) for claim in claims]) for each in coins]
         products = [check.block_products(left, right) for left, right, _ in claimed]
-        dealt = yield from self._reduced(talk, np.concatenate(products, axis=1))
+        dealt = yield from self.reduce_products(talk, np.concatenate(products, axis=1))
         z = [asked.point(each) for each in (yield from self._opened(talk))]
         each = np.split(dealt, asked.repetitions, axis=1)
         totals = [
@@ -237,7 +238,7 @@ class ProductVerifier:
             for r, (left, right, _) in enumerate(claimed)
         ]
         last = [check.last_products(*pair) for pair in sides]
-        dealt = yield from self._reduced(talk, np.concatenate(last, axis=1))
+        dealt = yield from self.reduce_products(talk, np.concatenate(last, axis=1))
         y = [asked.point(each) for each in (yield from self._opened(talk))]
         ends = [
             check.complete(some, total)
@@ -294,7 +295,8 @@ class ProductVerifier:
 
     def _digest(self, person: bytes) -> bytes:
         """Digest (32 bytes) of the question, all commitments and coins so far, in the order of responders."""
-        text = [self.asked.context, *(heard[j] for heard in self.heard for j in self.asked.responders)]
+        heard = (coins[j] for coins in self.heard for j in self.asked.responders)
+        text = [self.asked.context, self.beside, *heard]
         return hashlib.blake2b(b"".join(text), digest_size=SIZE, person=person).digest()
 
 
@@ -364,6 +366,19 @@ def sum_claim(basis: Basis, one_hot: Array, rows: CodedRows, sums: Array) -> Cla
         return left, right, total
 
     return claim
+
+
+def product_claim(basis: Basis, left: Array, right: Array, products: Array, coins: Coins) -> InnerProduct:
+    """A claim that products (lanes, n) are those of left and right ones: an inner product of length n."""
+    each = basis.sample(products.shape[1:], coins)
+    return basis.multiply(each, left), right, sum_last(basis, basis.multiply(each, products))
+
+
+def matrix_claim(basis: Basis, matrix: Array, vector: Array, products: Array, coins: Coins) -> InnerProduct:
+    """A claim that products (lanes, n) are a matrix (lanes, n, n) times a vector (lanes, n): n n long."""
+    each = basis.sample(products.shape[1:], coins)
+    left = basis.multiply(each[:, :, None], matrix).reshape(len(matrix), -1)
+    return left, np.tile(vector, len(matrix[0])), sum_last(basis, basis.multiply(each, products))
 
 
 def holder_claim(basis: Basis, bits: Array, sums: Array, told: Array) -> Claim:

@@ -214,8 +214,11 @@ class OwnerLabelsClient:
         run.states = {step: held, step + 1: HeldLabels(new, np.flatnonzero(match.sizes), begun.keys)}
         rows, p = 0 if self.sharing.hidden else None, np.uint64(first.primes[0])
         own = {q: each.parts[:1, :rows].sum(axis=2, dtype=np.uint64) % p for q, each in new.items()}
-        hidden = hide({q: sums.astype(np.uint32) for q, sums in own.items()}, first)
-        values, digests = tell_shares(match.blocks, self.at(match), match.context, hidden)
+        own = {q: sums.astype(np.uint32) for q, sums in own.items()}
+        if self.way.held is not None:
+            # Each member has a share of its own, also where two play a part.
+            return SizeShare(next(iter(own.values())), bool(same))
+        values, digests = tell_shares(match.blocks, self.at(match), match.context, hide(own, first))
         return SizeShare(values.reshape(1, -1), bool(same), digests)
 
     def centers(

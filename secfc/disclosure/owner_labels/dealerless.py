@@ -1,28 +1,37 @@
 """Sharing labels without a dealer: a client's part in the steps of `secfc.disclosure.owner_labels.client`.
 
-The committee is the 2 t + 1 responders, of whom any t know nothing.  In a step
+The committee is the 2 t + 1 responders, of whom any t know nothing; one client more where each part is played
+by two.  In a step
 
-1. t + 1 members take the blinded distances over, and all find who wins each point on shared bits
-   (`secfc.disclosure.dealerless.policy`);
+1. t + 1 members, or pairs of them, take the blinded distances over, and all find who wins each point on
+   shared bits (`secfc.disclosure.dealerless.policy`);
 2. these t + 1 share their parts of the winners' bits as residues; of two parts x and y the exclusive or is
    x + y - 2 x y, products are shared anew with the degree of shares, and so on in a tree;
-3. whether a label changed is tested as in `field.compare.assignment_step`, with a matrix F that t + 1 members
-   shared under 2 and products of shares: `F z` is opened, re-randomized.
+3. whether a label changed is tested as in `field.compare.assignment_step`, with a matrix F that t + 1 parts
+   shared under 2 and products of shares: `F z` is opened.
 
-A member's residues are kept with its decode weight, so that all members' add up to the labels, as under a
-dealer.  Of whatever is shared anew t receivers expand theirs from seeds (`field.code.masking`).
+Where parts are played by two, both deal the same of it, and receivers compare (`PartDealing`); products,
+those of `F z` too, are dealt anew with what `secfc.disclosure.checked.products` checks them by, before
+anything is opened.  Else `F z` is re-randomized, and opened as a sum of what members say.
+
+Members' residues are shares, and so is what they tell of sizes: 2 t + 1 words of the degree t, of which t
+that are false are noticed, and all t + 1 others follow from the sizes and what t know.  Of whatever is shared
+anew t receivers expand theirs from seeds (`field.code.masking`).
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from field.code.masking import PairKeys, deal_part, expand_share, seeded_receivers
+from field.code.lagrange_code import transfer_matrix
+from field.code.masking import PairKeys, deal_part, expand_share, seeded_receivers, weighted_part
+from field.code.reply_check import OffPolynomial, open_words
 from field.compare import dealer_protocol
 from field.compare.assignment_step import TESTS, AssignmentStep, SharedContest, SharedLabels, cluster_numbers
 from field.compare.bitslice import unpack_bits
@@ -30,19 +39,25 @@ from field.compare.shared_step import exclusive_or
 from field.ring.basis import Basis
 from field.secrets.coins import Coins
 from secfc.coded.messages import MaskedBits
-from secfc.coded.plan import CodedPlan
 from secfc.coded.policy import DistanceOracle
 from secfc.coded.quorum import NOBODY_MISSED
-from secfc.disclosure.checked.messages import ResharedPart
-from secfc.disclosure.checked.parts import PartKeys
+from secfc.disclosure.checked.messages import SEED, CheckedPart, PartShares, ProductWords, ResharedPart
+from secfc.disclosure.checked.parts import PartDealing, PartKeys
+from secfc.disclosure.checked.products import (
+    CheckedProducts,
+    Claim,
+    ProductVerifier,
+    matrix_claim,
+    product_claim,
+)
 from secfc.disclosure.checked.steps import MASKS
 from secfc.disclosure.compare.rounds import add_residues
 from secfc.disclosure.compare.session import DEAL, CommitteeChoice, ComparisonSession, check_opening
 from secfc.disclosure.dealerless.policy import DealerlessParty, winner_bits
 from secfc.disclosure.dealerless.steps import AnswerRounds, Computation, StalledStep
 from secfc.disclosure.owner_labels.backend import Hiding, StartedQuery
-from secfc.disclosure.owner_labels.multiplication import question_streams, rerandomize_residues
-from secfc.errors import FaultyClient
+from secfc.disclosure.owner_labels.multiplication import question_streams
+from secfc.errors import FaultyClient, SuspectedParties
 from secfc.roles.exchange import Role
 from secfc.roles.messages import check_residues
 
@@ -73,43 +88,26 @@ class DealerlessBackend:
 
     def held(self, match: ComparisonSession, shared: SharedLabels) -> Array:
         """My share of the labels (lanes, K - 1, m), of degree t."""
-        basis = self.plan.code.basis
-        inverse = np.array(
-            [pow(int(w), -1, p) for w, p in zip(self.weight(match), basis.primes, strict=True)], basis.dtype
-        )
-        return np.asarray(basis.multiply(shared.parts, inverse[:, None, None]))
-
-    def weight(self, match: ComparisonSession) -> Array:
-        """(lanes,) what members' shares of the degree of products are decoded by: never 0, as ell is 1."""
-        chosen, weights = self.plan.code.decoding_weights(tuple(match.question.members.tolist()), 2)
-        return np.asarray(weights[:, chosen.index(self.me)])
+        return shared.parts
 
     def parts(self, match: ComparisonSession) -> tuple[int, ...]:
-        """Each member has a part of its own."""
-        return (match.question.members.tolist().index(self.me),)
+        """Each member has a part of its own, or with another one."""
+        return match.blocks.played_by(match.committee.index(self.comparer.name))
 
     def hiding(self, match: ComparisonSession, keys: PartKeys | None) -> Hiding:
-        """Under streams that every two members have alike."""
-        others = {*match.question.members.tolist()} - {self.me}
-        streams = question_streams(self.peers, match, 1, others)
+        """Nothing is hidden: any t members lack one component of each bit, which is uniform, so what the
+        others tell of it follows from labels that are told."""
 
         def hide(shares: Mapping[int, Array], basis: Basis | None = None) -> dict[int, Array]:
-            each = list(streams.values())
-            return {
-                q: dealer_protocol.rerandomize(share, each)
-                if basis is None
-                else rerandomize_residues(basis, share, self.me, streams)
-                for q, share in shares.items()
-            }
+            return dict(shares)
 
         return hide
 
     def public(self, match: ComparisonSession, part: int, labels: Array, clusters: Array) -> SharedLabels:
         """A part's share of labels (m,) that everybody knows, among these clusters (K,)."""
         basis = self.plan.code.basis
-        known = SharedLabels.public(basis, labels, clusters, lead=True).parts
-        bits = SharedLabels.public(basis, labels, clusters, lead=part == 0).bits
-        return SharedLabels(bits, basis.multiply(known, self.weight(match)[:, None, None]))
+        known = SharedLabels.public(basis, labels, clusters, lead=True)
+        return known if part == 0 else SharedLabels(np.zeros_like(known.bits), known.parts)
 
     def rounded(
         self, match: ComparisonSession, steps: AnswerRounds, begun: StartedQuery, measured: DistanceOracle
@@ -142,15 +140,14 @@ class DealerlessBackend:
         """At a member its share of the labels after a step, and whether none changed."""
         if old is None:
             return None
-        anew = Resharing.among(self.comparer, match, steps)
+        tested = isinstance(begun.game, AssignmentStep) and begun.game.tested
+        # Its streams come before those that replies are blinded by.
+        anew = Resharing(self.comparer, match, steps, tested)
         joint, won = yield from self.compared(match, steps, begun, measured)
-        bits = joint.player.opening(won)
-        share, matrix = yield from anew.residues(bits[:-1] if joint.seats.is_member else None, len(bits) - 1)
-        weight = self.weight(match)[:, None, None]
-        new, same = SharedLabels(bits, np.asarray(self.plan.code.basis.multiply(share, weight))), None
-        if isinstance(begun.game, AssignmentStep) and begun.game.tested:
-            same = yield from anew.unchanged(self.held(match, next(iter(old.values()))), share, matrix)
-        return dict.fromkeys(old, new), same
+        bits, before = joint.player.opening(won), self.held(match, next(iter(old.values())))
+        share, matrix = yield from anew.residues(bits[:-1], held=joint.seats.is_member)
+        same = yield from anew.unchanged(before, share, matrix)
+        return dict.fromkeys(old, SharedLabels(bits, share)), same
 
     def won(
         self, match: ComparisonSession, steps: AnswerRounds, begun: StartedQuery, measured: DistanceOracle
@@ -179,82 +176,148 @@ class DealerlessBackend:
 class Resharing:
     """What members share anew in one question: client me among these receivers, ascending.
 
-    streams: with the others; each serves one direction, as receivers are more than 2 t on a circle.
+    tested: whether it is found if labels changed.  streams: with the others; each serves one direction, as
+    receivers are more than 2 t on a circle.  verifier: my part in the check of all products, if parts are
+    played by two; claims: of these, until they are checked.
     """
 
     def __init__(
-        self,
-        plan: CodedPlan,
-        me: int,
-        receivers: tuple[int, ...],
-        streams: dict[int, Coins],
-        coins: Coins,
-        steps: AnswerRounds,
+        self, comparer: DealerlessParty, match: ComparisonSession, steps: AnswerRounds, tested: bool
     ) -> None:
-        self.plan, self.me, self.receivers, self.steps = plan, me, receivers, steps
-        self.streams, self.coins = streams, coins
-        chosen, weights = plan.code.decoding_weights(receivers, 2)
-        self.weight = weights[:, chosen.index(me)]
-
-    @classmethod
-    def among(cls, comparer: DealerlessParty, match: ComparisonSession, steps: AnswerRounds) -> Resharing:
         """Raises Stalled for a client whose key never came."""
-        members = tuple(match.question.members.tolist())
-        streams = question_streams(comparer.peers, match, ANEW, {*members} - {comparer.me})
-        return cls(comparer.plan, comparer.me, members, streams, comparer.coins, steps)
+        self.plan, self.me, self.steps, self.match, self.tested = (
+            comparer.plan,
+            comparer.me,
+            steps,
+            match,
+            tested,
+        )
+        self.receivers, self.coins = tuple(match.question.members.tolist()), comparer.coins
+        self.others = [j for j in self.receivers if j != self.me]
+        self.streams = question_streams(comparer.peers, match, ANEW, {*self.others})
+        code = self.plan.code
+        points = tuple(code.alphas[j] for j in self.receivers)
+        self.weight = transfer_matrix(code.basis, points, code.betas[:1])[:, 0, self.receivers.index(self.me)]
+        self.claims: list[Claim] = []
+        self.verifier: ProductVerifier | None = None
+        if match.blocks.deviating:
+            rows, context = match.contest.outcomes - 1, match.context + b"labels anew"
+            length = code.t * rows * self.plan.m + TESTS**2 * tested
+            asked = CheckedProducts(
+                self.plan, code.basis, hashlib.blake2b(context, digest_size=32).digest(), length,
+                self.receivers, what="labels that are shared anew",
+            )  # fmt: skip
+            self.verifier = ProductVerifier(asked, self.me, self.coins)
 
     @property
     def basis(self) -> Basis:
         return self.plan.code.basis
 
-    def residues(self, bits: Array | None, rows: int) -> Role[tuple[Array, Array]]:
-        """My share (lanes, rows, m) of bits that t + 1 members' parts (rows, words) are the exclusive or of.
+    def residues(self, bits: Array, *, held: bool) -> Role[tuple[Array, Array]]:
+        """My share (lanes, rows, m) of bits that t + 1 parts (rows, words) are the exclusive or of.
 
-        And of a uniform matrix, (1, TESTS, TESTS), that nobody knows.
+        And of a uniform matrix, (lanes, TESTS, TESTS), that nobody knows.  held: whether I have a part.
         """
-        m, t, own, extra = self.plan.m, self.plan.code.t, None, TESTS**2
-        if bits is not None:
-            plain = self.basis.reduce(unpack_bits(bits, m).astype(np.int64).reshape(-1))
-            own = np.concatenate([plain, self.basis.sample((extra,), self.coins)], axis=1)
-        every = yield from self.deal(own, self.receivers[: t + 1], rows * m + extra)
-        matrix = add_residues(self.basis, [np.ascontiguousarray(part[:, rows * m :]) for part in every])[:1]
+        m, rows = self.plan.m, len(bits)
+        plain = self.basis.reduce(unpack_bits(bits, m).astype(np.int64).reshape(-1))
+        every = yield from self.parts(plain, rows * m + TESTS**2, held=held)
+        last = [np.ascontiguousarray(part[:, rows * m :]) for part in every]
         parts = [np.ascontiguousarray(part[:, : rows * m]) for part in every]
         while len(parts) > 1:
             left, right = parts[: len(parts) // 2 * 2 : 2], parts[1::2]
-            pairs = list(zip(left, right, strict=True))
-            product = yield from self.reduce(
-                np.concatenate([self.basis.multiply(x, y) for x, y in pairs], axis=1)
-            )
-            products = np.split(product, len(pairs), axis=1)
-            both = [
-                exclusive_or(self.basis, x, y, xy).astype(self.basis.dtype)
-                for (x, y), xy in zip(pairs, products, strict=True)
-            ]
-            parts = [*both, *parts[2 * len(pairs) :]]
-        return parts[0].reshape(self.basis.lanes, rows, m), matrix.reshape(1, TESTS, TESTS)
+            count = len(right)
+            x, y = (np.concatenate(side, axis=1) for side in (left[:count], right))
+            xy = yield from self.reduce(self.basis.multiply(x, y))
+            self.claims.append(partial(product_claim, self.basis, x, y, xy))
+            both = exclusive_or(self.basis, x, y, xy).astype(self.basis.dtype)
+            parts = [*(np.ascontiguousarray(z) for z in np.split(both, count, axis=1)), *parts[2 * count :]]
+        matrix = add_residues(self.basis, last).reshape(-1, TESTS, TESTS)
+        return parts[0].reshape(self.basis.lanes, rows, m), matrix
 
-    def unchanged(self, before: Array, after: Array, matrix: Array) -> Role[bool]:
-        """Whether labels are the same, of shares (lanes, K - 1, m) of both."""
-        first = self.basis.prefix(1)
-        seed = np.empty(2, np.uint64)
-        self.coins.fill(seed)
-        # Labels are fixed, so nobody chooses them by what they are tested with.
-        seed = yield from self.opened(seed)
-        rho = first.sample((TESTS, self.plan.m), Coins(seed.tobytes()))
-        gaps = first.add(cluster_numbers(first, before), first.negate(cluster_numbers(first, after)))
-        z = first.matmul(rho, np.ascontiguousarray(gaps[:, :, None]))
-        product = first.matmul(matrix, z)[:, :, 0]
-        share = first.multiply(product, self.weight[:1, None]).astype(np.uint32)
-        result = yield from self.opened(rerandomize_residues(first, share, self.me, self.streams))
-        return not result.any()
+    def parts(self, plain: Array, size: int, *, held: bool) -> Role[list[Array]]:
+        """My shares (lanes, size) of each part's bits, and behind them of what it draws for the matrix."""
+        extra = size - plain.shape[1]
+        if self.verifier is None:
+            own = np.concatenate([plain, self.basis.sample((extra,), self.coins)], axis=1) if held else None
+            return (yield from self.deal(own, self.receivers[: self.plan.code.t + 1], size))
+        match, at = self.match, self.receivers.index(self.me)
+        (part,) = match.blocks.played_by(at)
+        (other,) = (self.receivers[i] for i in match.blocks.parts[part] if i != at)
+        # The two of a part draw alike.
+        keys = PartKeys(match.blocks, at, bytes(32), {part: self.streams[other].bytes(SEED)})
+        drawn = self.basis.sample((extra,), keys.coins(part, match.context, b"matrix"))
+        dealing = PartDealing(
+            self.plan.code, self.plan.clients, match.blocks, self.receivers, self.receivers,
+            match.context, size, "labels anew",
+        )  # fmt: skip
+        send, mine = dealing.deal(self.me, keys, {part: np.concatenate([plain, drawn], axis=1)})
+        told = yield from self.steps.exchange(send, self.others, PartShares)
+        return dealing.take_each(self.me, mine, told)
+
+    def unchanged(self, before: Array, after: Array, matrix: Array) -> Role[bool | None]:
+        """Whether labels are the same, of shares (lanes, K - 1, m) of both; None if that is not tested.
+
+        Products are checked in any case, if they are.  Raises SuspectedParties.
+        """
+        basis = self.basis if self.verifier is not None else self.basis.prefix(1)
+        product = np.zeros((basis.lanes, TESTS), basis.dtype)
+        if self.tested:
+            seed = np.empty(2, np.uint64)
+            self.coins.fill(seed)
+            # Labels are fixed, so nobody chooses them by what they are tested with.
+            seed = yield from self.opened(seed)
+            if self.verifier is not None:
+                self.verifier.beside = seed.astype("<u8").tobytes()
+            rho = basis.sample((TESTS, self.plan.m), Coins(seed.tobytes()))
+            gaps = basis.add(cluster_numbers(basis, before), basis.negate(cluster_numbers(basis, after)))
+            z = basis.matmul(rho, np.ascontiguousarray(gaps[:, :, None]))
+            matrix = np.ascontiguousarray(matrix[: basis.lanes])
+            product = basis.matmul(matrix, z)[:, :, 0]
+            if self.verifier is None:
+                share = basis.multiply(product, self.weight[:1, None]).astype(np.uint32)
+                return not (yield from self.opened(self.masked(basis, share))).any()
+            product = yield from self.reduce(product)
+            self.claims.append(partial(matrix_claim, basis, matrix, z[:, :, 0], product))
+        if self.verifier is not None:
+            yield from self.verifier.verify(self.steps.exchange, self.claims)
+        return not (yield from self.told(product)).any() if self.tested else None
+
+    def masked(self, basis: Basis, share: Array) -> Array:
+        """My share plus a share of zero, from a stream with every other member."""
+        for other, stream in self.streams.items():
+            mask = basis.sample(share.shape[1:], stream)
+            share = basis.add(share, mask if self.me < other else basis.negate(mask).astype(mask.dtype))
+        return share
+
+    def told(self, share: Array) -> Role[Array]:
+        """What members' shares (lanes, n) are shares of.  Raises SuspectedParties if they are no shares."""
+        received = yield from self.steps.exchange(
+            dict.fromkeys(self.others, ProductWords(share)), self.others, ProductWords
+        )
+        for j, message in received.items():
+            check_residues(self.basis, self.plan.clients[j], message.values, share.shape[1:])
+        words = {self.me: share, **{j: message.values for j, message in received.items()}}
+        try:
+            return open_words(self.plan.code, self.basis, words)
+        except OffPolynomial:
+            why = "what members said of whether labels changed lies on no polynomial"
+            raise SuspectedParties(self.match.committee, why) from None
 
     # --- products
 
     def reduce(self, product: Array) -> Role[Array]:
         """A share of degree t of a product (lanes, N) of shares: all share their weighted parts anew."""
-        weighted = np.asarray(self.basis.multiply(product, self.weight[:, None]))
-        parts = yield from self.deal(weighted, self.receivers, product.shape[1])
-        return add_residues(self.basis, parts)
+        if self.verifier is None:
+            weighted = np.asarray(self.basis.multiply(product, self.weight[:, None]))
+            return add_residues(
+                self.basis, (yield from self.deal(weighted, self.receivers, product.shape[1]))
+            )
+        if self.claims:
+            return (yield from self.verifier.reduce_products(self.steps.exchange, product))
+        part = weighted_part(self.plan.code, self.receivers, self.me, product[:, :, None])
+        send, own = self.verifier.deal(np.ascontiguousarray(part.swapaxes(1, 2)))
+        received = yield from self.steps.exchange(send, self.others, CheckedPart)
+        return add_residues(self.basis, [own[self.me], *self.verifier.take(received, product.shape[1])])
 
     def deal(self, mine: Array | None, dealers: Sequence[int], size: int) -> Role[list[Array]]:
         """My shares (lanes, size) of every dealer's secrets, in their order; mine: my own, if I am one."""

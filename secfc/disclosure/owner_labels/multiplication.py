@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from field.code.lagrange_code import transfer_matrix
 from field.code.masking import PairKeys, weighted_part
+from field.code.reply_check import OffPolynomial, open_words
 from field.code.rows import ClusterSums, CodedRows, cluster_sizes
 from field.compare import shared_step as maths
 from field.compare.assignment_step import AssignmentStep, SharedLabels
@@ -75,14 +76,6 @@ def clusters_with_points(match: ComparisonSession) -> int:
     return int(np.count_nonzero(match.sizes if match.hidden else match.question.subject.now))
 
 
-def rerandomize_residues(basis: Basis, share: Array, me: int, streams: Mapping[int, Coins]) -> Array:
-    """The share plus a share of zero, from a stream with every other member: what may leave the committee."""
-    for other, stream in streams.items():
-        mask = basis.sample(share.shape[1:], stream)
-        share = basis.add(share, mask if me < other else basis.negate(mask).astype(mask.dtype))
-    return share
-
-
 def session_for(
     plan: CodedPlan, question: Query, seating: CommitteeChoice, sharing: LabelSharing
 ) -> ComparisonSession:
@@ -104,22 +97,38 @@ def sizes_from_shares(
     shares that the clients of a part do not agree on.
     """
     basis, alive = match.plan.code.basis.prefix(1), np.flatnonzero(match.sizes)
-    blocks, count = match.blocks, 0 if hidden else len(alive) - 1
-    words, digests = dict[PartyId, Array](), dict[PartyId, bytes]()
-    for i, c in enumerate(match.committee):
-        told, share = len(blocks.told_by(i)), shares[c]
-        check_residues(basis, c, share.values, (told * count,))
-        words[c], digests[c] = share.values.reshape(told, count), share.digests
-    parts = split_shares(blocks, match.committee, match.context, words, digests, "sizes")
-    sizes = np.zeros(len(match.sizes), np.int64)
-    if not hidden:
-        sizes[alive[:-1]] = reduce(basis.add, (part[None] for part in parts))[0]
+    sizes, found = np.zeros(len(match.sizes), np.int64), _open_sizes(match, basis, shares, hidden=hidden)
+    if not hidden and found is not None:
+        sizes[alive[:-1]] = found
         sizes[alive[-1]] = match.plan.m - sizes.sum()
     said = {share.same for share in shares.values()}
-    if len(said) > 1 or int(sizes.max()) > match.plan.m or int(sizes.min()) < 0:
+    if len(said) > 1 or found is None or int(sizes.max()) > match.plan.m or int(sizes.min()) < 0:
         why = "the shares of a step's sizes add up to what no labels have, or contradict one another"
         raise SuspectedParties((*match.committee, *match.seating.dealers), why)
     return said.pop(), sizes
+
+
+def _open_sizes(
+    match: ComparisonSession, basis: Basis, shares: Mapping[PartyId, SizeShare], *, hidden: bool
+) -> Array | None:
+    """Sizes of all clusters with points but the last; none if they are hidden.
+
+    Without a dealer members tell shares, of whose degree there are enough to notice t false ones: None then.
+    """
+    blocks, count = match.blocks, 0 if hidden else int(np.count_nonzero(match.sizes)) - 1
+    words, digests = dict[PartyId, Array](), dict[PartyId, bytes]()
+    for i, c in enumerate(match.committee):
+        told, share = len(blocks.told_by(i)) if match.seating.dealers else 1, shares[c]
+        check_residues(basis, c, share.values, (told * count,))
+        words[c], digests[c] = share.values.reshape(told, count), share.digests
+    if match.seating.dealers:
+        parts = split_shares(blocks, match.committee, match.context, words, digests, "sizes")
+        return np.asarray(reduce(basis.add, (part[None] for part in parts))[0])
+    numbers = {match.plan.clients.index(c): word for c, word in words.items()}
+    try:
+        return open_words(match.plan.code, basis, numbers)[0, 0] if count else np.empty(0, np.int64)
+    except OffPolynomial:
+        return None
 
 
 def cost_shares(basis: Basis, one_hot: Array, norms: Array, sums: Array, sizes: Array) -> Array:
@@ -265,7 +274,7 @@ class SecureMultiplication:
         plan, me, code = self.plan, self.me, self.plan.code
         if self.held is not None:
             steps.skip()
-            if state is None:
+            if state is None or self.me not in match.question.responders:
                 return None
             return last_of_one_hot(code.basis, self.held(match, next(iter(state.parts.values()))))
         responders, members = (

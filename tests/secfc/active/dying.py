@@ -50,7 +50,7 @@ POLICIES = {
     ),
     "labels only, a client deals": scenario(disclosure=secfc.AssignmentsOnly("client-6")),
     "labels only, nobody deals": scenario(disclosure=secfc.AssignmentsOnly(dealer=None), deviating=0),
-    "final labels": scenario(disclosure=secfc.FinalLabelsOnly(), expected=first_and_last),
+    "final labels": scenario(disclosure=secfc.FinalLabelsOnly(), deviating=0, expected=first_and_last),
     "own labels": scenario(disclosure=secfc.OwnLabels(), expected=sizes_between, reveal_centers=True),
     "own labels, splitting": scenario(
         disclosure=secfc.OwnLabels(), init=secfc.Splitting(), expected=sizes_between
@@ -61,7 +61,9 @@ POLICIES = {
     "final labels, the server deals": scenario(
         disclosure=secfc.FinalLabelsOnly(dealer="server"), expected=first_and_last
     ),
-    "own labels, nobody deals": scenario(disclosure=secfc.OwnLabels(dealer=None), expected=sizes_between),
+    "own labels, nobody deals": scenario(
+        disclosure=secfc.OwnLabels(dealer=None), deviating=0, expected=sizes_between
+    ),
     "distances": scenario(n_init=2, reveal_centers=True),
     "distances, dealt": scenario(disclosure=secfc.Distances(dealt=True)),
     "distances, bare": scenario(disclosure=secfc.Distances(blind=False)),

@@ -98,11 +98,12 @@ class Member:
 
     def __call__(self, joint, contest, basis, part, m):
         if joint.player.me == self.number and self.reader.offsets is not None:
+            self.reader.lied_in = self.reader.lied_in or joint.steps.number
             part = self.reader.falsify(MaskedDistances(part), None).values
         return (yield from self.real(joint, contest, basis, part, m))
 
 
-def attack(seed, dealer=SERVER, n=4, rows=6, d=2, victim=3, member=False):
+def attack(seed, dealer=SERVER, n=4, rows=6, d=2, victim=3, member=False, deviating=None):
     """A run with that client: its notebook; rounds in which sizes were told; the row; the error, if any.
 
     member: whether it is one that has a part of all distances, where nobody deals.
@@ -110,7 +111,7 @@ def attack(seed, dealer=SERVER, n=4, rows=6, d=2, victim=3, member=False):
     arrays = grouped_rows(seed, n, rows, d, 4)
     way = secfc.SecFC(
         k=K,
-        threshold=1,
+        threshold=secfc.Threshold(1, deviating=deviating),
         disclosure=secfc.OwnLabels(dealer),
         init=RandomLabels(),
         max_iter=80,
@@ -152,7 +153,7 @@ def attack(seed, dealer=SERVER, n=4, rows=6, d=2, victim=3, member=False):
 def test_without_the_check_it_reads_a_row_to_the_last_bit(dealer, monkeypatch):
     """Positive control: all parties end, and nobody complains."""
     monkeypatch.setattr("field.code.reply_check.CheckWeights.fits", lambda *_: True)
-    reader, _, truth, error = attack(0, dealer)
+    reader, _, truth, error = attack(0, dealer, deviating=None if dealer else 0)
     assert error is None
     assert (reader.read() == truth).all()
 
@@ -160,7 +161,7 @@ def test_without_the_check_it_reads_a_row_to_the_last_bit(dealer, monkeypatch):
 @pytest.mark.parametrize("dealer", [SERVER, "client-3", None])
 def test_it_is_refused_before_its_first_false_question_opens_a_size(dealer):
     for seed in range(short(3, nightly=100)):
-        reader, told, _, error = attack(seed, dealer)
+        reader, told, _, error = attack(seed, dealer, deviating=None if dealer else 0)
         assert "do not fit the shares of the rows; nothing of this step was opened" in str(error)
         assert reader.found == []
         assert reader.lied_in is not None
@@ -169,7 +170,15 @@ def test_it_is_refused_before_its_first_false_question_opens_a_size(dealer):
 
 
 def test_a_member_reads_where_nobody_deals_and_none_vouches_for_its_bits():
-    """What is not stopped: replies are checked, but a member alone has its part of them."""
-    reader, _, truth, error = attack(0, dealer=None, rows=4, d=1, victim=7, member=True)
+    """Positive control: replies are checked, but a member alone has its part of them."""
+    reader, _, truth, error = attack(0, dealer=None, rows=4, d=1, victim=7, member=True, deviating=0)
     assert error is None
     assert (reader.read() == truth).all()
+
+
+def test_where_each_part_is_played_by_two_a_member_is_refused_before_a_size():
+    for seed in range(short(2, nightly=100)):
+        reader, told, _, error = attack(seed, dealer=None, rows=4, d=1, victim=7, member=True)
+        assert "two that compute the same bits told different ones" in str(error)
+        assert reader.found == []
+        assert all(number < reader.lied_in for number in told)

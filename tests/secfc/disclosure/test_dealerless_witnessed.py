@@ -9,30 +9,37 @@ import pytest
 
 import secfc
 from secfc.attacks.views import View
-from secfc.coded.messages import LabelShare, MaskedDistances
-from secfc.disclosure.checked.messages import PartSums
+from secfc.coded.messages import LabelShare, MaskedBits, MaskedDistances
+from secfc.disclosure.checked.messages import CheckedPart, PartShares, PartSums, ProductWords, ResharedPart
 from secfc.disclosure.dealerless.steps import SeatDigest, SetKeys, WitnessedBits
-from secfc.errors import SuspectedParties, TooFewReplies
+from secfc.disclosure.owner_labels import dealerless
+from secfc.disclosure.owner_labels.messages import OwnShare, SizeShare
+from secfc.errors import FaultyClient, SuspectedParties, TooFewReplies
 from secfc.kmeans.bisecting import Bisecting
 from secfc.kmeans.starts import CenterSeparation, RandomPoints
 from secfc.roles.exchange import SERVER
 from secfc.transport.wire import over_wire
-from tests.nightly import short
+from tests.nightly import by_night, short
 from tests.secfc.rowtest import kinds
 from tests.small import federation, same_runs
 
 WAYS = {
     "4 clients": dict(n=4, threshold=secfc.Threshold(t=1), init=RandomPoints()),
     "t=2": dict(n=7, threshold=secfc.Threshold(t=2), init=Bisecting()),
+    "t=2, points": dict(n=7, threshold=secfc.Threshold(t=2), init=RandomPoints()),
     "two segments": dict(n=6, threshold=secfc.Threshold(t=1, ell=2), init=CenterSeparation(RandomPoints())),
 }
 
 
-def run(way="4 clients", deviating=1, k=3, m=48, max_iter=3, **options):
+OWN, FINAL = secfc.OwnLabels(dealer=None), secfc.FinalLabelsOnly()
+HIDDEN = secfc.OwnLabels(dealer=None, sizes="hidden")
+
+
+def run(way="4 clients", deviating=1, k=3, m=48, max_iter=3, policy=None, **options):
     settings = dict(WAYS[way])
     n = settings.pop("n")
     settings["threshold"] = dataclasses.replace(settings["threshold"], deviating=deviating)
-    policy = secfc.AssignmentsOnly(dealer=None)
+    policy = policy or secfc.AssignmentsOnly(dealer=None)
     return secfc.fit(
         secfc.SecFC(k=k, max_iter=max_iter, disclosure=policy, **settings),
         federation(n=n, m=m),
@@ -48,6 +55,20 @@ def run(way="4 clients", deviating=1, k=3, m=48, max_iter=3, **options):
 @pytest.mark.parametrize("way", WAYS)
 def test_labels_are_bit_for_bit_those_without_witnesses(way):
     assert same_runs(run(way, 0), run(way, faults=over_wire()))
+
+
+SHARED = [
+    (OWN, "4 clients"),
+    *by_night((FINAL, "t=2"), (HIDDEN, "4 clients"), (OWN, "t=2"), (FINAL, "4 clients")),
+]
+
+
+@pytest.mark.parametrize(("policy", "way"), SHARED)
+def test_labels_that_stay_shared_are_bit_for_bit_those_without_witnesses(policy, way):
+    way = way if way == "4 clients" else "t=2, points"
+    without, with_ = run(way, 0, policy=policy), run(way, policy=policy, faults=over_wire())
+    ends = [(r.flat.tolist(), [s.tolist() for s in r.sizes], r.n_iter, r.converged) for r in (without, with_)]
+    assert ends[0] == ends[1]
 
 
 def test_three_may_collude_and_one_of_them_lie():
@@ -135,16 +156,44 @@ LIES = {
 }
 
 
+# What is said besides where labels stay shared.
+SHARED_LIES = {
+    "shares of parts": (PartShares, "values"),
+    "seeds of shares": (PartShares, "seeds"),
+    "digests of shares": (PartShares, "digests"),
+    "products": (CheckedPart, "values"),
+    "further products": (ResharedPart, "values"),
+    "words of products": (ProductWords, "values"),
+    "coins of a test": (MaskedBits, "words"),
+    "sizes": (SizeShare, "values"),
+    "whether labels changed": (SizeShare, "same"),
+    "labels of owners": (OwnShare, "words"),
+    "digests of labels of owners": (OwnShare, "digests"),
+}
+LEAVES = LabelShare, SizeShare, OwnShare
+
+
+def false_value(value, seed):
+    """Another one."""
+    if isinstance(value, bool):
+        return not value
+    return bytes(len(value)) if isinstance(value, bytes) else flipped(value, seed)
+
+
 def lying(name, seed, *, to_all):
     """Falsifies what one client says of this kind in some round, to one other or to all; notes rounds."""
-    kind, field = LIES[name]
+    kind, field = (LIES | SHARED_LIES)[name]
     rng, lied, told, seen = np.random.default_rng(seed), [], [], []
 
     def faults(e):
-        if isinstance(e.body, LabelShare) and e.recipient != SERVER:
+        # Whoever does not respond may say 32 bytes of a part, which its first client no longer tells.
+        if isinstance(e.body, LEAVES) and np.size(getattr(e.body, "words", 1)) and e.recipient != SERVER:
             told.append(e.round)
         value = getattr(e.body, field) if isinstance(e.body, kind) else None
-        if value is None or not len(value) or not getattr(value, "size", 1):
+        if value is None or not (len(value) if isinstance(value, bytes) else np.size(value)):
+            return (e,)
+        # Of the last sums who does not respond has shares that nobody checks before they are used.
+        if kind is ResharedPart and e.recipient not in ("client-0", "client-1", "client-2"):
             return (e,)
         if not lied and kind is not SetKeys and rng.integers(6):
             return (e,)
@@ -153,8 +202,8 @@ def lying(name, seed, *, to_all):
         if (e.sender, e.round) != lied[0][:2] or not (to_all or e.recipient == lied[0][2]):
             return (e,)
         seen.append(e.recipient)
-        false = bytes(len(value)) if isinstance(value, bytes) else flipped(value, seed)
-        return (dataclasses.replace(e, body=dataclasses.replace(e.body, **{field: false})),)
+        body = dataclasses.replace(e.body, **{field: false_value(value, seed)})
+        return (dataclasses.replace(e, body=body),)
 
     return faults, lied, told
 
@@ -171,6 +220,57 @@ def test_a_lie_in_any_message_ends_the_run_and_no_false_label_is_used(name, to_a
         if LIES[name][0] is not LabelShare:
             # Labels are told in the last round of a question, so those of this one were not.
             assert all(number < lied[0][1] for number in told)
+
+
+@pytest.mark.parametrize("policy", [OWN, *by_night(FINAL, HIDDEN)], ids=repr)
+@pytest.mark.parametrize("name", SHARED_LIES)
+def test_a_lie_about_labels_that_stay_shared_ends_the_run_before_anything_of_its_step(name, policy):
+    for seed in range(short(1, nightly=100)):
+        way = ("4 clients", "t=2, points")[seed % 2]
+        faults, lied, told = lying(name, seed, to_all=seed % 3 == 0)
+        if policy is not OWN and name in ("sizes", "labels of owners", "digests of labels of owners"):
+            continue  # nobody says it
+        with pytest.raises((SuspectedParties, FaultyClient)) as error:
+            run(way, policy=policy, faults=faults, m=24, max_iter=2)
+        found = error.value
+        assert lied[0][0] in (found.parties if isinstance(found, SuspectedParties) else (found.party,))
+        # Who hears words of products that are right goes on, as products are.
+        if SHARED_LIES[name][0] not in (*LEAVES, ProductWords):
+            assert all(number < lied[0][1] for number in told)
+
+
+@pytest.mark.parametrize("policy", [OWN, *by_night(FINAL)], ids=repr)
+def test_it_is_the_check_of_products_that_notices_other_labels(policy, monkeypatch):
+    """Positive control: what is added to products of labels runs to the end, and labels are wrong."""
+    monkeypatch.setattr("field.code.product_check.ProductCheck.fits", lambda *_: True)
+    full, wrong = run(policy=policy), 0
+    for seed in range(8):
+        try:
+            run_ = run(policy=policy, faults=lying("products", seed, to_all=True)[0])
+            wrong += [s.tolist() for s in run_.sizes] != [s.tolist() for s in full.sizes]
+            wrong += not np.array_equal(run_.flat, full.flat)
+        except SuspectedParties:  # sizes of no labels
+            wrong += 1
+    assert wrong
+
+
+def test_coins_of_the_test_that_are_told_differently_open_nothing(monkeypatch):
+    """Who hears other coins than another weighs changes otherwise: a difference of words would show them."""
+    real, opened = dealerless.Resharing.opened, []
+
+    def twofold(self, share):
+        found = yield from real(self, share)
+        return found ^ np.uint64(self.me == 2)
+
+    def told(self, share):
+        opened.append(self.me)
+        yield from ()
+
+    monkeypatch.setattr(dealerless.Resharing, "opened", twofold)
+    monkeypatch.setattr(dealerless.Resharing, "told", told)
+    with pytest.raises(SuspectedParties, match="heard different coins, or questions; nothing was told under"):
+        run(policy=OWN)
+    assert not opened
 
 
 def test_replies_that_differ_by_what_no_coins_find_are_noticed():

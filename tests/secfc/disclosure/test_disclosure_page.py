@@ -49,6 +49,7 @@ def sent(policy, membership=None, threshold=1, **options):
     return {e.kind for e in result.transcript.envelopes}
 
 
+ALONE = secfc.Threshold(1, deviating=0)
 NOISE = secfc.NoiseInShares(Budget(8.0, 1e-6), Bound.given(4.0))
 SUMS = secfc.NoisySums(Budget(8.0, 1e-6), Bound.given(4.0))
 HIDDEN = Private(counts="hidden")
@@ -74,7 +75,7 @@ EXPECTED = {
     ),
     # The table says when `FinalResult` takes the place of others.
     "OwnLabels()": lambda: sent(secfc.OwnLabels()) - SEVERAL | {"FinalResult"},
-    "OwnLabels(dealer=None)": lambda: sent(secfc.OwnLabels(dealer=None)) | {"FinalResult"},
+    "OwnLabels(dealer=None)": lambda: sent(secfc.OwnLabels(dealer=None), threshold=ALONE) | {"FinalResult"},
 }
 
 
@@ -90,8 +91,10 @@ def test_the_table_of_a_policy_names_its_messages(policy):
 
 def test_the_table_of_parts_that_several_play_names_its_messages():
     for policy in (secfc.AssignmentsOnly(), secfc.OwnLabels()):
-        alone = sent(policy, threshold=secfc.Threshold(1, deviating=0))
-        assert sent(policy) - alone == SEVERAL == {"PartDigests"}
+        assert sent(policy) - sent(policy, threshold=ALONE) == SEVERAL == {"PartDigests"}
+    for policy, more in ((secfc.AssignmentsOnly(None), set()), (secfc.OwnLabels(None), {"PartShares"})):
+        found = sent(policy) - sent(policy, threshold=ALONE)
+        assert found == {"SeatDigest", "WitnessedBits"} | more
 
 
 MEMBERSHIPS = {

@@ -156,7 +156,7 @@ def test_a_lost_client_costs_a_new_beginning():
     def faults(e):
         return () if e.sender == "client-1" and e.round > ITERATE + STRIDE else (e,)
 
-    result = run(data, faults=faults)
+    result = run(data, deviating=0, faults=faults)
     assert_end_of_plaintext(result, data)
     asked = {tuple(e.body.members) for e in result.transcript.envelopes if e.kind == "LloydStepQuery"}
     assert asked == {(0, 1, 2), (0, 2, 3)}

@@ -65,7 +65,7 @@ def test_a_lost_client_costs_a_new_beginning():
         told.extend([e] if e.kind == "LloydStepQuery" and e.recipient == "client-1" else [])
         return () if len(told) > 2 and "client-1" in (e.sender, e.recipient) else (e,)
 
-    want, result = (run(data, dealer=None, **more) for more in ({}, {"faults": faults}))
+    want, result = (run(data, dealer=None, deviating=0, **more) for more in ({}, {"faults": faults}))
     assert [s.tolist() for s in result.sizes] == [s.tolist() for s in want.sizes]
     for j in (0, 2, 3, 4):
         assert (result.labels[j] == want.labels[j]).all()

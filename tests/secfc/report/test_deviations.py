@@ -87,7 +87,7 @@ def test_of_the_night() -> None:
             secfc.SecFC(3, quantization=secfc.Quantization(centers="rounded")),
             {"labels", "dealt", "several", "rounded"},
         ),
-        (secfc.SecFC(3, disclosure=secfc.FinalLabelsOnly()), {"final", "dealerless", "alone"}),
+        (secfc.SecFC(3, disclosure=secfc.FinalLabelsOnly()), {"final", "dealerless", "several"}),
         (secfc.SecFC(3, disclosure=secfc.Distances()), {"distances"}),
         (secfc.FederatedLloyd(3), {"sums"}),
         (secfc.KFed(3, k_local=2), set()),
@@ -105,7 +105,7 @@ def test_rows_of_parts_played_by_two_are_told_where_it_is_so() -> None:
     two, dealt, alone = (
         next(row for row in TABLE if text in row.who)
         for text in (
-            "`AssignmentsOnly(dealer=None)` with",
+            "without a dealer (`dealer=None`) with",
             "parts are played by two",
             "compares, where each part is played by one",
         )
