@@ -247,6 +247,7 @@ class Capabilities:
     promise: of differential privacy for all that a run releases; raises as `plan` does for what is none.
     threshold: how many of these clients may collude, None if none may.
     losses: how many clients may fall silent once their rows are shared, by the plan.
+    least: how many rows its rules need, by the plan.
     foresee: the plan that the points of all will lead to, by a plan and a federation; None: that plan itself.
     judge: all data against the rounding of a plan, for one that changes points before they are rounded, as
     `secfc.data.resolution.check_resolution`.
@@ -268,6 +269,7 @@ class Capabilities:
     promise: Callable[[], Promise | None] = no_promise
     threshold: Callable[[tuple[PartyId, ...]], int | None] = no_threshold
     losses: Callable[[Any], int] = no_losses
+    least: Callable[[Any], int] = lambda plan: 0
     foresee: Callable[[Any, Federation], Any] | None = None
     judge: Callable[[Any, Federation], tuple[Any, Any]] | None = None
     account: Callable[..., Any] | None = None

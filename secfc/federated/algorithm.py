@@ -219,6 +219,7 @@ class FederatedLloyd:
             restarts=self.n_init,
             threshold=lambda clients: count_colluders(clients, self.committee, self.t),
             losses=lambda plan: int(plan.sums.losses),
+            least=lambda plan: plan.floor * (plan.sums.code.t + 1) * largest_k(plan.k) * (plan.floor > 1),
             account=self.account,
         )
 

@@ -138,10 +138,10 @@ def machine_name() -> str:
     return f"{platform.system()} {platform.machine()}, NumPy {np.__version__}"
 
 
-def rehearsal_sizes(algorithm: Any, public: PublicFacts, k: int) -> tuple[int, int]:
-    """Rows of the first two rehearsals."""
+def rehearsal_sizes(public: PublicFacts, k: int, least: int) -> tuple[int, int]:
+    """Rows of the first two rehearsals, of which a run needs so many."""
     n = len(public.clients)
-    first = max(LEAST, 4 * n, 6 * k, 2 * k * k if k < 12 else 0)
+    first = max(LEAST, least, 4 * n, 6 * k, 2 * k * k if k < 12 else 0)
     second = max(int(min(WORK / (n * public.d * k), COMPARED / k)), 4 * first)
     return min(first, public.m), min(second, public.m)
 
@@ -156,7 +156,7 @@ def next_size(low: DryRun, m: int) -> int:
 def price_queries(algorithm: Any, public: PublicFacts, plan: Any) -> QueryPrices:
     """What questions of this algorithm cost on this machine."""
     k = _most(getattr(plan, "k", algorithm.k), public.m)
-    first, second = rehearsal_sizes(algorithm, public, k)
+    first, second = rehearsal_sizes(public, k, algorithm.capabilities.least(plan))
     points = 0 if public.server_points is None else len(public.server_points)
 
     def rehearsed(rows: int) -> DryRun:

@@ -44,7 +44,7 @@ def rebuilt_rows_sentences(planned: Planned) -> tuple[tuple[str, ...], str]:
     if not isinstance(way, SecFC) or not isinstance(planned.plan, CodedPlan) or planned.plan.layout.mixed:
         return (), ""
     k = planned.plan.k
-    rows = min(max(rehearsal_sizes(way, public, k)[1], 1), MOST, public.m)
+    rows = min(max(rehearsal_sizes(public, k, 0)[1], 1), MOST, public.m)
     federation = synthetic_rows(public, rows, k, ids=False, server_points=0)
     witness = QueryRecorder()
     with warnings.catch_warnings(), silence_logs():

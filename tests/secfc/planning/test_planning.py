@@ -115,6 +115,9 @@ def test_messages_of_shared_centers_are_planned_as_large_for_a_billion_rows():
         # 2 or 4 clusters of three numbers, and one more, in words of four bytes, beside a digest.
         assert 7 * 4 * lanes + 32 <= size / count <= 13 * 4 * lanes + 32
         assert traffic["client -> client", "Hello"][1] < 20_000
+    # Rehearsals have as many rows as a floor needs.
+    (said,) = secfc.plan(secfc.FederatedLloyd(5, floor=10), 3, 120, 2).heard
+    assert "at least 10 rows" in said
 
 
 @pytest.mark.parametrize("policy", [secfc.AssignmentsOnly(), secfc.OwnLabels()], ids=repr)
