@@ -12,18 +12,15 @@ from __future__ import annotations
 
 import hmac
 from collections.abc import Collection, Mapping
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from field.arrays import Array
 from field.secrets.channels import subkey
 from psu.errors import UnionAborted
 from psu.identify import Tags, ascending
 from psu.keys import Secrets
 from psu.messages import Confirmation, UnionTags
-
-Array = NDArray[Any]
 
 
 def announce_tags(z: Array, y: Array) -> UnionTags:

@@ -29,18 +29,14 @@ Anybody can make disjoint IDs fail, which ends the run.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 
+from field.arrays import Array
 from field.ring.basis import MERSENNE_61
 from field.secrets.channels import Stream, subkey
 from psu.keys import Secrets
 from psu.messages import UnionTags
 from psu.plan import Sheet, UnionPlan
-
-Array = NDArray[Any]
 
 # Weights are expanded for this many rows at a time.
 _ROWS = 1 << 16

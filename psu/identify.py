@@ -20,11 +20,9 @@ from typing import Any
 
 import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
-from numpy.typing import NDArray
 
+from field.arrays import Array
 from field.ring.errors import InvalidValue
-
-Array = NDArray[Any]
 
 # Types are told apart by the personalization of BLAKE2b, not by bytes of the message.
 PERSON = {

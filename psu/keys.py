@@ -13,14 +13,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
-from numpy.typing import NDArray
 
 from field.secrets.channels import BrokenSeal, Identity, SealedChannel, subkey
 from field.secrets.channels import Stream as Stream
@@ -28,8 +26,6 @@ from field.secrets.coins import Coins
 from psu.errors import AlreadyUsed, UnionAborted
 from psu.messages import KeyPacket, Offer
 from psu.plan import UnionPlan
-
-Array = NDArray[Any]
 
 GROUP_BYTES, COMMON_BYTES = 32, 16
 

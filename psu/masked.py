@@ -8,18 +8,15 @@ server alone has it, and sends nothing back but sorted tags.  See psu.plan.Serve
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from field.arrays import Array
 from psu.errors import UnionAborted
 from psu.keys import Secrets
 from psu.messages import MaskedBlock
 from psu.plan import Sheet, UnionPlan
 from psu.tables import table_geometry, zero_table
-
-Array = NDArray[Any]
 
 
 def mask_chunk(plan: UnionPlan, secrets: Secrets, sheet: Sheet, table: Array, chunk: int) -> MaskedBlock:

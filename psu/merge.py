@@ -19,11 +19,10 @@ fingerprinted no two rows have equal ones: to the server they are random numbers
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from field.arrays import Array
 from field.ring.basis import MERSENNE_61, Basis
 from field.ring.errors import InvalidValue
 from field.secrets.channels import subkey
@@ -31,8 +30,6 @@ from field.secrets.coins import Coins
 from psu.errors import UnionAborted
 from psu.keys import Secrets
 from psu.plan import Sheet
-
-Array = NDArray[Any]
 
 
 def merge_sheets(m: int) -> tuple[Sheet, Sheet]:

@@ -14,12 +14,10 @@ from functools import cache
 from typing import Any, ClassVar, dataclass_transform
 
 import numpy as np
-from numpy.typing import NDArray
 
+from field.arrays import Array
 from field.cached import cached_property
 from field.ring.basis import MERSENNE_61
-
-Array = NDArray[Any]
 
 # Every message by its tag, as far as its module is loaded; a party speaks those of its own algorithm.
 TAGS: dict[int, type[Message]] = {}

@@ -32,11 +32,10 @@ import hashlib
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from field.arrays import Array
 from field.ring.errors import InvalidValue
 from field.secrets.coins import Coins
 from psu import ristretto
@@ -44,7 +43,6 @@ from psu.errors import UnionAborted
 from psu.plan import UnionPlan
 from psu.ristretto import CONTEXT, ELEMENT, ORDER, SCALAR, add, combine, generate, hash_to_scalar, multiply
 
-Array = NDArray[Any]
 LOGGER = logging.getLogger("secfc.psu")
 
 # Elements of a message: a quarter of a second of an evaluator's work.

@@ -25,11 +25,10 @@ import hashlib
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from field.arrays import Array
 from field.secrets.channels import Stream, subkey
 from psu import disjoint
 from psu.errors import UnionAborted
@@ -37,8 +36,6 @@ from psu.keys import Secrets
 from psu.messages import Opening, Turn
 from psu.plan import Sheet, UnionPlan, lagrange_weights, share_point
 from psu.tables import Holding, table_geometry
-
-Array = NDArray[Any]
 
 # Streams are expanded for this many rows at a time, which stay in the cache.
 _ROWS = 1 << 12

@@ -9,18 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from field.arrays import Array
 from psu.errors import UnionAborted
 from psu.messages import Turn
 from psu.opening import OpeningPoll, first_history, next_history
 from psu.plan import MAX_ROUNDS, Sheet, UnionPlan
 from psu.tables import table_geometry
-
-Array = NDArray[Any]
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -10,11 +10,10 @@ from __future__ import annotations
 import math
 from collections.abc import Collection
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from field.arrays import Array
 from field.ring.basis import MERSENNE_61
 from field.secrets.coins import Coins
 from psu.errors import UnionAborted
@@ -22,8 +21,6 @@ from psu.identify import Tags
 from psu.keys import Secrets
 from psu.messages import ShareBlock
 from psu.plan import HASHES, SLOTS, Sheet, UnionPlan, lagrange_weights, share_point
-
-Array = NDArray[Any]
 
 
 def zero_table(rows: int, width: int) -> Array:

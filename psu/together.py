@@ -12,10 +12,8 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
 
-from numpy.typing import NDArray
-
+from field.arrays import Array
 from field.ring.errors import InvalidValue
 from field.secrets.channels import Identity
 from field.secrets.coins import Coins, SystemCoins
@@ -26,8 +24,6 @@ from psu.keys import Ephemeral, Secrets, deal_keys, key_dealers, take_keys
 from psu.messages import Begin, Blinded, Evaluated, EvaluationKey, Message, Opening, Turn, UnionTags
 from psu.oblivious import Evaluator
 from psu.plan import Committee, Mode, Sheet, UnionPlan
-
-Array = NDArray[Any]
 
 RELAY = "server"
 LOGGER = logging.getLogger("secfc.psu")

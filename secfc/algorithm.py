@@ -14,8 +14,8 @@ from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
+from field.arrays import Array
 from field.secrets.coins import Coins, SystemCoins
 from secfc.data.clusters import ClusterProfile, cluster_cautions, profile_clusters
 from secfc.data.federation import Federation, as_federation
@@ -27,8 +27,6 @@ from secfc.privacy.events import Event, Neighbors
 from secfc.privacy.ledger import EXACT, Ledger, Promise
 from secfc.roles.description import LOCAL
 from secfc.roles.exchange import SERVER, PartyId, Role, SimulatedRun, Transcript
-
-Array = NDArray[Any]
 
 LIMIT = 400  # bounds lie within 2**-LIMIT to 2**LIMIT
 

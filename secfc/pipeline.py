@@ -15,10 +15,10 @@ from typing import Any
 
 import numpy as np
 
+from field.arrays import Array
 from field.secrets.coins import Coins, SystemCoins
 from secfc.algorithm import (
     Algorithm,
-    Array,
     Clustering,
     Model,
     PublicFacts,

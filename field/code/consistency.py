@@ -36,16 +36,14 @@ from typing import Any
 
 import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
-from numpy.typing import NDArray
 
+from field.arrays import Array
 from field.cached import cached_property
 from field.code.lagrange_code import LagrangeCode, transfer_matrix
 from field.code.reed_solomon import TooManyLiars, locate_words, sorted_clients
 from field.code.reply_check import sum_last
 from field.ring.basis import LANE, Basis
 from field.secrets.coins import Coins
-
-Array = NDArray[Any]
 
 # A liar escapes with probability below 2**-BITS.
 BITS = 59

@@ -9,19 +9,16 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from functools import lru_cache, partial
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from field.arrays import Array
 from field.code.lagrange_code import LagrangeCode
 from field.code.rows import ClusterSums, CodedRows
 from field.kernels.compiling import run_parallel, split_range
 from field.kernels.scalar import centered
 from field.ring.basis import LANE, Basis
 from field.ring.uint128 import UInt128
-
-Array = NDArray[Any]
 
 
 def decode_scaled(code: LagrangeCode, values: Mapping[int, Array]) -> UInt128:

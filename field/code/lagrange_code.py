@@ -15,11 +15,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from field.arrays import Array
 from field.ring.basis import Basis
 from field.ring.errors import InvalidValue
 from field.secrets.coins import Coins
@@ -30,8 +29,6 @@ from field.secrets.coins import Coins
 # Lagrange interpolation, SecFC eq. (2): a polynomial of degree below len(xs) is fixed by its values at xs,
 # and its value at y is sum_u f(x_u) prod_{v != u} (y - x_v) / (x_u - x_v).  Encoding, decoding and the
 # repair of lost shares are this one matrix at different points.
-
-Array = NDArray[Any]
 
 
 def batch_inverses(values: list[int], p: int) -> list[int]:

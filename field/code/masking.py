@@ -27,13 +27,11 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from field.arrays import Array
 from field.code.lagrange_code import LagrangeCode, transfer_matrix
 from field.ring.basis import Basis
 from field.secrets.coins import Coins
-
-Array = NDArray[Any]
 
 # Columns expanded and combined at a time: part of what two clients must do alike, so never changed alone.
 COLUMNS = 1 << 16

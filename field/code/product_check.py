@@ -25,16 +25,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import count
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from field.arrays import Array
 from field.code.lagrange_code import transfer_matrix
 from field.code.reply_check import sum_last
 from field.ring.basis import Basis
-
-Array = NDArray[Any]
 
 # A wrong sum passes with at most this probability, whatever is added to products.
 MISSED = Fraction(1, 2**60)

@@ -42,11 +42,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import count, pairwise
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from field.arrays import Array
 from field.cached import cached_property
 from field.code.consistency import ParityChecks, checks_needed, judge_dealing
 from field.code.lagrange_code import LagrangeCode
@@ -54,8 +53,6 @@ from field.kernels import projecting
 from field.ring.basis import MERSENNE_61, Basis, lanes_for
 from field.ring.errors import InvalidValue
 from field.secrets.coins import Coins
-
-Array = NDArray[Any]
 
 # A false block passes with probability below 2**-BITS, whatever a coalition of at most 1024 clients chooses.
 BITS = 40

@@ -12,11 +12,9 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from field.arrays import Array
 from field.code.lagrange_code import LagrangeCode, TooFewValues, barycentric_weights, transfer_matrix
-
-Array = NDArray[Any]
 
 
 class TooManyLiars(Exception):  # noqa: N818 - what happened, as TooFewValues

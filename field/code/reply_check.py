@@ -42,13 +42,11 @@ from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
+from field.arrays import Array
 from field.code.lagrange_code import LagrangeCode, transfer_matrix
 from field.ring.basis import Basis
 from field.secrets.coins import Coins
-
-Array = NDArray[Any]
 
 # So often everything is checked, under coins of its own: a lie passes with probability (2 / p)**2 < 2**-57.
 REPETITIONS = 2

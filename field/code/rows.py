@@ -16,11 +16,11 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import DTypeLike
 
+from field.arrays import Array
 from field.kernels import microkernel, projecting
 from field.kernels import scalar as kernels
 from field.kernels.compiling import run_parallel, split_range
@@ -35,8 +35,6 @@ from field.ring.basis import LANE, Basis
 # nobody else may open it (mode 0600), and it goes with the process, however that ends.  What was written
 # stays on the disc until something else is written there: shares are as secret there as in memory, so a disc
 # that others may read later must be encrypted.
-
-Array = NDArray[Any]
 
 
 class NoRoomError(OSError):

@@ -17,14 +17,12 @@ from itertools import combinations, permutations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from field.arrays import Array
 from field.cached import cached_property
 from field.ring.basis import lanes_for
 from field.ring.errors import InvalidValue
 from field.ring.quantize import distance_bound
-
-Array = NDArray[Any]
 
 
 @dataclass(frozen=True, eq=False)

@@ -21,11 +21,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from field.arrays import Array
 from field.cached import cached_property
 from field.compare.bitslice import pack_bits, unpack_bits
 from field.compare.blockwise import BlockwiseContest
@@ -42,8 +41,6 @@ from field.compare.dealer_protocol import ONES, DealerSchedule, Moves
 from field.compare.tournament import Tournament
 from field.ring.basis import Basis
 from field.secrets.coins import Coins
-
-Array = NDArray[Any]
 
 # Numbers whose being zero is tested at once.
 TESTS = 3

@@ -9,14 +9,10 @@ Plain arrays without a type of their own: planes are shares, masks or public, an
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 
+from field.arrays import Array
 from field.ring.basis import Basis
-
-Array = NDArray[Any]
 
 WORD = 64
 # Words of a row in a block: a few vector registers, and a block of 600 rows is 150 kB.

@@ -16,8 +16,8 @@ from functools import lru_cache
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
+from field.arrays import Array
 from field.cached import cached_property
 from field.compare.argmin import ArgminContest
 from field.compare.bitslice import WORD, word_count
@@ -25,8 +25,6 @@ from field.compare.correlated_randomness import NEXT, PartyRandomness
 from field.compare.dealer_protocol import DealerSchedule, DealtContest, Moves
 from field.compare.tournament import Tournament
 from field.ring.basis import Basis
-
-Array = NDArray[Any]
 
 
 @dataclass(frozen=True, eq=False)

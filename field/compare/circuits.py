@@ -9,14 +9,13 @@ component and `&` a circuit runs in the clear, with `field.compare.replicated` i
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from field.arrays import Array
 from field.compare.replicated import Gates
 
-Array = NDArray[Any]
 R = TypeVar("R")
 Circuit = Generator[tuple[Gates, ...], Sequence[Array], R]
 

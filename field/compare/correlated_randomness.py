@@ -12,14 +12,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from field.arrays import Array
 from field.code.masking import MaskReused
 from field.ring.basis import Basis
 from field.secrets.coins import Coins
-
-Array = NDArray[Any]
-
 
 NOTHING: Array = np.empty(0, np.uint64)
 

@@ -27,8 +27,8 @@ from functools import partial, reduce
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from field.arrays import Array
 from field.cached import cached_property
 from field.compare import bitslice
 from field.compare.argmin import TREES as TREES
@@ -53,8 +53,6 @@ from field.secrets.coins import Coins
 
 # --------------------------------------------------------------------------------------------------
 # Binary digits of what a contest compares, some blocks at a time, so that nobody holds all of them.
-
-Array = NDArray[Any]
 
 
 class SlicedDifferences:

@@ -28,13 +28,11 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from field.arrays import Array
 from field.cached import cached_property
 from field.ring.errors import InvalidValue
 from field.secrets.coins import Coins
-
-Array = NDArray[Any]
 
 # C(2t + 1, t) components grow fast: 3, 10, 35, then 126.
 MAX_T = 3

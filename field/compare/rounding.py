@@ -22,11 +22,10 @@ All that is opened is uniform: M, and three bits.  Nothing here is statistical. 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from field.arrays import Array
 from field.cached import cached_property
 from field.compare import bitslice
 from field.compare.argmin import ArgminContest
@@ -42,8 +41,6 @@ from field.compare.dealer_protocol import (
 from field.ring.basis import Basis
 from field.ring.errors import InvalidValue
 from field.ring.quantize import FRACTION, largest_rounded_center, rounding_modulus
-
-Array = NDArray[Any]
 
 # What is dealt in residues of every number: its quotient, three masks of bits, two products of masks.
 DEALT = 6

@@ -18,16 +18,13 @@ All arrays are canonical residues, axis 0 the lanes; everything is secret.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from field.arrays import Array
 from field.cached import cached_property
 from field.ring.basis import Basis
 from field.secrets.coins import Coins
-
-Array = NDArray[Any]
 
 
 @dataclass(frozen=True, eq=False)

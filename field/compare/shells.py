@@ -26,16 +26,14 @@ from itertools import combinations, product
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from field.arrays import Array
 from field.cached import cached_property
 from field.compare.argmin import ArgminContest
 from field.compare.correlated_randomness import DealerRandomness, PartyRandomness
 from field.compare.dealer_protocol import DealerSchedule, Moves
 from field.compare.shared_step import subtract
 from field.ring.basis import Basis
-
-Array = NDArray[Any]
 
 SHELLS = 6
 UNIT = 1 << 7

@@ -19,15 +19,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from field.arrays import Array
 from field.compare.bitslice import WORD, block_shape, word_count
 from field.ring.basis import Basis
-
-Array = NDArray[Any]
 
 # Terms of a linear combination that the kernel sums without overflow.
 MAX_TERMS = 3

@@ -47,8 +47,8 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from field.arrays import Array
 from field.cached import cached_property
 from field.compare import tournament_rounds
 from field.compare.argmin import ArgminContest
@@ -80,8 +80,6 @@ from field.compare.tournament_rounds import (
 )
 from field.ring.basis import Basis
 from field.ring.quantize import distance_bound
-
-Array = NDArray[Any]
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,8 +8,8 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from field.arrays import Array
 from field.cached import cached_property
 from field.compare import bitslice
 from field.compare.argmin import ArgminContest
@@ -20,8 +20,6 @@ from field.compare.correlated_randomness import (
     mask_monomials,
     subset_products,
 )
-
-Array = NDArray[Any]
 
 
 @dataclass(frozen=True, eq=False)

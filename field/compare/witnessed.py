@@ -34,18 +34,15 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
-from numpy.typing import NDArray
 
+from field.arrays import Array
 from field.cached import cached_property
 from field.compare.replicated import MAX_T, Gates, ScratchArrays, held_components
 from field.ring.errors import InvalidValue
 from field.secrets.coins import Coins
-
-Array = NDArray[Any]
 
 TAG_SIZE = 16
 _BLOCK = 1 << 20

@@ -14,12 +14,10 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from field.arrays import Array
 from field.kernels.compiling import compiled
 from field.kernels.digits import DIGIT_BITS, STEPS
-
-Array = NDArray[Any]
 
 LANE_BITS = 30
 MASK = np.uint64((1 << LANE_BITS) - 1)

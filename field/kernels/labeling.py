@@ -25,11 +25,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from field.arrays import Array
 from field.kernels.compiling import compiled
-
-Array = NDArray[Any]
 
 TILE = 128
 # With more features the slack has no proof; none of these would be decided by single precision anyway.

@@ -21,11 +21,9 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from field.arrays import Array
 from field.kernels.compiling import compiled
-
-Array = NDArray[Any]
 
 MASK_30 = np.int64((1 << 30) - 1)
 M61 = np.uint64((1 << 61) - 1)

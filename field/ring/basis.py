@@ -18,8 +18,8 @@ from functools import lru_cache, reduce
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from field.arrays import Array
 from field.cached import cached_property
 from field.ring.errors import InvalidValue
 from field.ring.primes import FOLD_LIMIT as FOLD_LIMIT
@@ -28,8 +28,6 @@ from field.ring.primes import LANE_PRIMES as LANE_PRIMES
 from field.ring.primes import MAX_LANES as MAX_LANES
 from field.ring.primes import MERSENNE_61 as MERSENNE_61
 from field.secrets.coins import Coins
-
-Array = NDArray[Any]
 
 # Residues of two arrays, below which NumPy adds them faster than kernels, a call of which each lane takes.
 FEW = 1 << 13

@@ -10,17 +10,13 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from field.arrays import Array
 from field.ring.basis import Basis
 from field.ring.errors import InvalidValue
 from field.secrets.coins import Coins
-
-Array = NDArray[Any]
-
 
 # `discrete_gaussian` or `rounded_gaussian`: of a deviation, a shape, and coins.
 Sampler = Callable[..., Array]

@@ -9,16 +9,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from field.arrays import Array
 from field.kernels import microkernel
 from field.kernels import scalar as kernels
 from field.ring.primes import LANE
-
-Array = NDArray[Any]
 
 
 def vectorized() -> bool:

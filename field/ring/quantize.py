@@ -10,18 +10,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
+from field.arrays import Array
 from field.ring.basis import Basis
 from field.ring.errors import InvalidValue
 
 # --------------------------------------------------------------------------------------------------
 # Clipping on the integers: exact, enforced, and never in place.
-
-Array = NDArray[Any]
 
 
 def clip_norms(vectors: Array, bound: int) -> tuple[Array, Array]:

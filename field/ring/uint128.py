@@ -7,14 +7,11 @@ Python object each, compares fractions with cross-multiplied integers and totals
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from field.arrays import Array
 from field.ring.basis import MAX_LANES, Basis
-
-Array = NDArray[Any]
 
 
 @dataclass(frozen=True, eq=False, repr=False)

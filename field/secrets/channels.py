@@ -9,18 +9,15 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Iterator
-from typing import Any
 
 import numpy as np
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
-from numpy.typing import NDArray
 
+from field.arrays import Array
 from field.secrets.coins import Coins
-
-Array = NDArray[Any]
 
 _ZEROS = bytes(1 << 18)
 

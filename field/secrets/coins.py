@@ -17,11 +17,9 @@ from typing import Any
 
 import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, CipherContext, algorithms, modes
-from numpy.typing import NDArray
 
+from field.arrays import Array
 from field.cached import cached_property
-
-Array = NDArray[Any]
 
 _BLOCK = 1 << 18
 _ZEROS = bytes(_BLOCK)

@@ -10,11 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from field.arrays import Array
 from field.secrets.coins import Coins, SystemCoins
 from psu import oblivious, ristretto
 from psu.errors import UnionAborted
@@ -22,7 +21,6 @@ from psu.identify import digests, tags
 from psu.oblivious import Evaluator
 from psu.plan import Committee, UnionPlan
 
-Array = NDArray[Any]
 Ids = Sequence[str | int]
 
 

@@ -30,17 +30,16 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
+from field.arrays import Array
 from field.cached import cached_property
 from field.code.rows import cluster_sizes
 from secfc.attacks.views import SeenDistances, SeenQuery
 from secfc.errors import InputError
 
-Array = NDArray[Any]
 Freedom = Literal["none", "isometry", "similarity"]
 
 TOLERANCE = 1e-9  # the share of a direction's squared length that must be new

@@ -30,8 +30,8 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from field.arrays import Array
 from field.cached import cached_property
 from secfc.algorithm import Clustering
 from secfc.attacks.geometry import Freedom
@@ -39,7 +39,6 @@ from secfc.attacks.views import SeenDistances
 from secfc.errors import InputError
 from secfc.roles.exchange import PartyId
 
-Array = NDArray[Any]
 Axes = tuple[Array, Array]  # orthonormal columns (m, rank), and their weights (rank,), falling
 
 APART, APART_FIT = 0.1, 0.03  # the share of points that must have moved

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from field.arrays import Array
 from secfc.attacks.geometry import Freedom, Geometry, Located, Simplex, averaging_matrix
 from secfc.attacks.history import Axes, History
 from secfc.attacks.rates import Rates
@@ -20,7 +20,6 @@ from secfc.attacks.reconstruction import REMEDIES, RowGuesses
 from secfc.logs import log_event
 from secfc.roles.exchange import SERVER
 
-Array = NDArray[Any]
 # What an attack returns: a guess of all points after each question, and what it leaves open.  freedom: what a
 # judge may still choose in the guess's favor: nothing, a rotation or reflection and a shift, or these and one
 # scale.  parties: who guesses.  ranks: in how many dimensions the points are placed, after each question.

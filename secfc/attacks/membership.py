@@ -18,17 +18,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from field.arrays import Array
 from field.cached import cached_property
 from secfc.attacks.views import View
 from secfc.data.federation import Federation
 from secfc.errors import InputError
-
-Array = NDArray[Any]
 
 UNLIKELY = 3.0  # deviations beyond which a center is not that of one cluster
 

@@ -12,16 +12,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from field.arrays import Array
 from field.cached import cached_property
 from secfc.errors import InputError
 from secfc.privacy.audit import GaussianShift
-
-Array = NDArray[Any]
 
 ALARMS = (0.01, 0.001)
 PER_ALARM = 100  # non-members that a rate of false alarms needs, times that rate

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from field.arrays import Array
 from secfc.attacks.views import PublicOutput
 from secfc.errors import InputError
 
@@ -30,8 +29,6 @@ from secfc.errors import InputError
 # that cluster's center in the one step and to another's in the other, by centers that the sums tell.  So
 # several times as many rows are found as those that move alone, and hardly a false one (the page has
 # figures).
-
-Array = NDArray[Any]
 
 
 @dataclass(frozen=True, eq=False, repr=False)

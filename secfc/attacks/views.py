@@ -20,14 +20,12 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
+from field.arrays import Array
 from secfc.algorithm import Clustering
 from secfc.data.federation import Federation
 from secfc.errors import InputError
 from secfc.roles.exchange import SERVER, Envelope, PartyId, Transcript
-
-Array = NDArray[Any]
 
 # Who takes no part, and sees what a run was for.
 OUTSIDER: PartyId = "outsider"

@@ -11,11 +11,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial, reduce
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from field.arrays import Array
 from field.code.lagrange_code import LagrangeCode, transfer_matrix
 from field.code.rows import CodedRows
 from field.ring.basis import Basis
@@ -61,8 +60,6 @@ from secfc.roles.messages import Message, check_all, check_residues, check_unsig
 # clients that deviate, who may hold a row of theirs as N / 2, or by other indicators in another lane, so that
 # it is of any size.  With opened counts (`psu.merge`) no row grows beyond its test.  Two random coefficients
 # a holder instead of the indicator do not help: then not even N is tested.
-
-Array = NDArray[Any]
 
 
 @dataclass(frozen=True, eq=False, repr=False)

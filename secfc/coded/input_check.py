@@ -22,8 +22,8 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from field.arrays import Array
 from field.code.range_check import (
     DealingFinding,
     MaskSelection,
@@ -56,8 +56,6 @@ from secfc.roles.messages import (
 
 # --------------------------------------------------------------------------------------------------
 # What parties say while they test whether shared rows are valid, see `secfc.coded.input_check`.
-
-Array = NDArray[Any]
 
 
 class MaskChoice(Message, tag=33):

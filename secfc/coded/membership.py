@@ -15,8 +15,8 @@ from functools import partial
 from typing import Any, Literal, Protocol, get_args
 
 import numpy as np
-from numpy.typing import NDArray
 
+from field.arrays import Array
 from field.cached import cached_property
 from field.code.rows import CodedRows
 from field.secrets.coins import Coins
@@ -54,8 +54,6 @@ from secfc.roles.exchange import ALIGN, SERVER, SETTLE, PartyId, Role
 
 # --------------------------------------------------------------------------------------------------
 # What one client brings to a run: how to read its part of the rows, and which of them are its own.
-
-Array = NDArray[Any]
 
 
 @dataclass(frozen=True, repr=False, eq=False)

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import field
-from typing import Any
 
-from numpy.typing import NDArray
-
+from field.arrays import Array
 from secfc.roles.messages import (
     Message,
     check_centers_or_none,
@@ -20,8 +18,6 @@ from secfc.roles.messages import (
 
 # --------------------------------------------------------------------------------------------------
 # What a dealer sends for a comparison of secrets, and how the next portion of it is asked for.
-
-Array = NDArray[Any]
 
 
 class Corrections(Message, tag=20):

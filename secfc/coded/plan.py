@@ -12,8 +12,8 @@ from itertools import accumulate, pairwise
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
+from field.arrays import Array
 from field.cached import cached_property
 from field.code.lagrange_code import LagrangeCode
 from field.code.range_check import Projections, spare_masks
@@ -32,8 +32,6 @@ from secfc.roles.exchange import PartyId
 #
 # Receivers always add what they receive into rows; whether a client's rows are its own block of them or all
 # of them is a value.
-
-Array = NDArray[Any]
 
 
 class RowLayout(Protocol):

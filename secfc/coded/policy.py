@@ -6,8 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, Protocol
 
-from numpy.typing import NDArray
-
+from field.arrays import Array
 from field.cached import cached_property
 from field.code import distances
 from field.code.rows import ClusterSums, CodedRows
@@ -23,8 +22,6 @@ from secfc.kmeans.starts import Start
 from secfc.privacy.ledger import EXACT, Ledger
 from secfc.roles.exchange import PartyId, Role
 from secfc.roles.messages import Message
-
-Array = NDArray[Any]
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -13,8 +13,8 @@ from enum import Enum
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
+from field.arrays import Array
 from field.cached import cached_property
 from secfc.coded.messages import RevealCenters, RevealSums, RunEnded
 from secfc.coded.plan import CodedPlan
@@ -30,8 +30,6 @@ from secfc.roles.messages import (
     is_array,
     refuse_if,
 )
-
-Array = NDArray[Any]
 
 # What an answer opens: distances, which the server decodes; labels of a step; numbers of clusters; sizes
 # after a step; the labels of a run to all; to owners their own; sums of rows by cluster, under noise.

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from field.arrays import Array
 from field.code.consistency import judge_dealing, locate_liars, screen_liars
 from field.code.range_check import OpenedProjections, ProjectionPattern, judge_projections
 from field.code.reed_solomon import TooManyLiars, off_polynomial
@@ -64,7 +64,6 @@ from secfc.roles.messages import check_all, check_residues, compact_labels, well
 # Assumes a server that follows the protocol: its coins are secret until the replies are there, and what it
 # says about liars is believed.  The proofs are the server's own; they do not convince an outsider.
 
-Array = NDArray[Any]
 M = TypeVar("M")
 
 OFF = "its replies lie off the polynomial of all others"

@@ -14,8 +14,8 @@ import numpy as np
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
-from numpy.typing import NDArray
 
+from field.arrays import Array
 from field.code.masking import PairKeys
 from field.code.range_check import deal_masks, draw_masks
 from field.code.rows import MEMORY, CodedRows, Storage, coded_rows
@@ -79,9 +79,6 @@ def pair_keys(plan: CodedPlan, name: PartyId, coins: Coins) -> Role[PairKeys]:
         info = b"secfc pair" + b"".join(i.to_bytes(4, "little") + key for i, key in (low, high))
         keys[j] = HKDF(algorithm=SHA256(), length=32, salt=plan.digest(), info=info).derive(shared)
     return PairKeys(keys)
-
-
-Array = NDArray[Any]
 
 
 def share_rows(

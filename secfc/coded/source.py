@@ -8,8 +8,8 @@ from fractions import Fraction
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
+from field.arrays import Array
 from field.code.distances import decode_nearest, decode_scaled
 from field.code.rows import cluster_sizes
 from field.ring.uint128 import UInt128
@@ -30,8 +30,6 @@ from secfc.kmeans.loop import (
 )
 from secfc.roles.exchange import Exchange, Role, to_all
 from secfc.roles.messages import FinalResult, compact_labels
-
-Array = NDArray[Any]
 
 # A whole run of the heuristic from labels, with so many clusters and at most so many steps of this source.
 WholeRun = Callable[[Array, int, int, Source], Role[Trace]]

@@ -10,8 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from numpy.typing import NDArray
-
+from field.arrays import Array
 from field.secrets.coins import Coins
 from psu import oblivious, ristretto
 from psu.errors import UnionAborted
@@ -21,8 +20,6 @@ from psu.plan import UnionPlan
 from secfc.coded.union import PHASE, RoundCounter, UnionMember, by_client_number, exchange_in_round
 from secfc.errors import FaultyServer
 from secfc.roles.exchange import SERVER, Exchange, PartyId, Role, expect_messages, expect_one, to_all
-
-Array = NDArray[Any]
 
 # The server's words about tags, counted as it counts them: first its key, then its answer to each batch.
 KEY_WORD = 1

@@ -17,8 +17,8 @@ from functools import partial
 from typing import Any, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from field.arrays import Array
 from field.secrets.channels import AlreadyUsed, Identity
 from field.secrets.coins import Coins
 from psu import align, disjoint, masked, merge, opening, peeling, tables
@@ -80,8 +80,6 @@ class RoundCounter:
 
 # --------------------------------------------------------------------------------------------------
 # What parties say of a union of rows (`secfc.coded.union`), beside the steps that find it.
-
-Array = NDArray[Any]
 
 
 class Introduction(Message, tag=2):

@@ -10,19 +10,16 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from field.arrays import Array
 from psu import align, opening, peeling
 from psu.errors import UnionAborted
 from psu.messages import Opening, Turn, UnionTags
 from psu.plan import Sheet, UnionPlan
 from secfc.errors import FaultyServer
 from secfc.roles.exchange import SERVER
-
-Array = NDArray[Any]
 
 
 @dataclass

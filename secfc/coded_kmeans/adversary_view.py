@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from field.arrays import Array
 from field.code.distances import decode_scaled
 from field.code.rows import cluster_sizes
 from field.ring.uint128 import UInt128
@@ -23,8 +23,6 @@ from secfc.kmeans.centers import squared_distances
 from secfc.remedies import agree_in_number
 from secfc.roles.exchange import SERVER, STRIDE, Exchange, PartyId, Transcript
 from secfc.roles.messages import FinalResult
-
-Array = NDArray[Any]
 
 
 @dataclass(frozen=True, eq=False, repr=False)

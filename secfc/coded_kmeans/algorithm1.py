@@ -29,11 +29,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from field.arrays import Array
 from field.code.rows import ClusterSums, CodedRows, NoRoomError, RunningSums, Storage, cluster_sizes
 from field.ring.errors import InvalidValue
 from field.secrets.coins import Coins
@@ -88,9 +87,6 @@ from secfc.roles.exchange import (
     expect_one,
 )
 from secfc.roles.messages import FinalResult, InputPartyResult, compact_labels
-
-Array = NDArray[Any]
-
 
 # --- client --------------------------------------------------------------------------------------
 

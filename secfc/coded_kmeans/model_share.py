@@ -11,8 +11,8 @@ from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from field.arrays import Array
 from field.code.lagrange_code import LagrangeCode
 from field.code.rows import ClusterSums
 from field.ring.basis import Basis
@@ -32,8 +32,6 @@ from secfc.roles.exchange import Role
 
 if TYPE_CHECKING:
     from secfc.coded_kmeans.secfc import SecFC
-
-Array = NDArray[Any]
 
 
 @dataclass(frozen=True, eq=False, repr=False)

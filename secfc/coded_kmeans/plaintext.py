@@ -13,8 +13,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from field.arrays import Array
 from field.cached import cached_property
 from field.code.rows import cluster_sizes
 from field.ring.quantize import FRACTION, Quantizer, round_centers, rounded_weights
@@ -49,8 +49,6 @@ from secfc.roles.exchange import (
 )
 from secfc.roles.messages import FinalResult, Message, is_array, refuse_if
 from secfc.run_summary import RunSummary
-
-Array = NDArray[Any]
 
 
 class RawPoints(Message, tag=10):

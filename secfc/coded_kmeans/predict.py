@@ -14,8 +14,8 @@ from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from field.arrays import Array
 from field.code.rows import ClusterSums
 from field.secrets.coins import Coins
 from secfc.algorithm import Driver, heard_labels
@@ -40,8 +40,6 @@ from secfc.errors import InputError
 from secfc.kmeans.starts import RandomLabels
 from secfc.roles.exchange import ITERATE, SERVER, Exchange, PartyId, Role, expect_messages, expect_one
 from secfc.roles.messages import FinalResult
-
-Array = NDArray[Any]
 
 
 @dataclass(frozen=True, repr=False, eq=False)

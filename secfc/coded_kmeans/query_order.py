@@ -18,8 +18,8 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from field.arrays import Array
 from field.code.distances import widest_multiple
 from field.code.rows import cluster_sizes
 from field.ring.uint128 import UInt128
@@ -47,8 +47,6 @@ from secfc.kmeans.loop import (
 )
 from secfc.kmeans.starts import RestartLabels, restart_generators
 from secfc.roles.exchange import SERVER, PartyId, Role
-
-Array = NDArray[Any]
 
 
 class InconsistentResponse(Exception):  # noqa: N818 - what happened

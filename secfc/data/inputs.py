@@ -22,13 +22,11 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
-import numpy.typing as npt
 
+from field.arrays import Array as Array
 from field.ring.errors import InvalidValue
 from secfc.errors import InputError
 from secfc.remedies import Remedy
-
-Array = npt.NDArray[Any]
 
 BLOCK_BYTES = 1 << 25  # 32 MiB of float64: large enough for numpy's speed, small next to any memory
 

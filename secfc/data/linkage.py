@@ -38,8 +38,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
+from field.arrays import Array
 from secfc.data.inputs import require_library
 from secfc.errors import Caution, InputError
 
@@ -373,8 +373,6 @@ def judge_field(field: LinkageField, texts: Sequence[str]) -> tuple[FieldQuality
 
 # --------------------------------------------------------------------------------------------------
 # Rows of a site's file by the keys of a linkage schema.
-
-Array = NDArray[Any]
 
 
 def keyed_rows(

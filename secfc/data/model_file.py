@@ -16,12 +16,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from field.arrays import Array
 from secfc.data.inputs import write_private
 from secfc.errors import InputError, refuse_damaged
 
-Array = NDArray[Any]
 PartyId = str
 
 VERSION = 1

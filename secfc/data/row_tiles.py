@@ -14,12 +14,10 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from field.arrays import Array
 from field.kernels.labeling import TILE, CenterFilter, label_tiles, sum_tiles, tile_kind, tile_rows
 from secfc.errors import InputError
-
-Array = NDArray[Any]
 
 HELD_BYTES = 1 << 28  # of tiles in memory; more are in a scratch file
 BATCH_BYTES = 1 << 23  # of tiles that are looked at together, one at least

@@ -8,9 +8,10 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.utils import check_array
 
+from field.arrays import Array
 from field.secrets.coins import SystemCoins
 from secfc.algorithm import Algorithm, Clustering
 from secfc.coded.parameters import Quantization, Release, Runtime, Threshold
@@ -50,8 +51,6 @@ if TYPE_CHECKING:
     from secfc.scaling.ways import Range, Standardize
 
     Scaler = Standardize | Range | Scaling
-
-Array = NDArray[Any]
 
 
 class SecFCKMeans(Federated):

@@ -11,11 +11,12 @@ from types import MethodType
 from typing import Any, Literal, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
+from field.arrays import Array
 from secfc.algorithm import Algorithm, Clustering
 from secfc.data.federation import Federation
 from secfc.data.inputs import by_name, check_losses, names_of
@@ -23,7 +24,6 @@ from secfc.errors import InputError
 from secfc.metrics import cost, observed_cost
 from secfc.pipeline import fit
 
-Array = NDArray[Any]
 # Rows of all clients in a table, or a table a client: arrays, data frames, sparse ones too.
 Tables = object
 Clusters = int | str  # a number, or "auto" or "2..12"

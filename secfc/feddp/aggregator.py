@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from field.arrays import Array
 from field.secrets.coins import Coins
 from secfc.errors import FaultyClient
 from secfc.feddp.clients import client_bounds
@@ -68,8 +68,6 @@ from secfc.roles.agreement import agree_with_workers
 from secfc.roles.exchange import ITERATE, SERVER, STRIDE, Exchange, PartyId, Role, to_all
 from secfc.roles.messages import check_all
 from secfc.secure_sum.protocol import receive_sum
-
-Array = NDArray[Any]
 
 MOST = 0.5  # of the weight: where strong weights hold it, weak ones are dropped, else all drawn together
 # Of distances of proxies to their anchors: radii to choose from, and the one without FedDP-Init's weights.

@@ -19,8 +19,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from field.arrays import Array
 from field.secrets.coins import Coins
 from secfc.algorithm import Capabilities, Clustering, PartyOutcome, PublicFacts, join_outcomes
 from secfc.data.federation import Federation
@@ -77,7 +77,6 @@ from secfc.secure_sum.protocol import SumPlan
 # --------------------------------------------------------------------------------------------------
 # What a report may say of a private run to everybody: public facts, releases, and what follows from them.
 
-Array = NDArray[Any]
 
 SOURCES = {
     "given": "as given: known without looking at the data",

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from field.arrays import Array
 from secfc.algorithm import Clustering
 from secfc.attacks.reconstruction import KnownSums
 from secfc.attacks.views import View
@@ -37,7 +37,6 @@ from secfc.privacy.audit import (
 from secfc.roles.exchange import SERVER, PartyId
 from secfc.secure_sum.protocol import visible_sums
 
-Array = NDArray[Any]
 Points = Mapping[PartyId, Array]
 
 

@@ -7,8 +7,8 @@ from dataclasses import fields
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from field.arrays import Array
 from field.cached import cached_property
 from field.secrets.coins import Coins
 from secfc.data.party import Party
@@ -50,8 +50,6 @@ from secfc.roles.agreement import agree_with_workers
 from secfc.roles.exchange import ITERATE, SERVER, STRIDE, Exchange, Role, expect_one
 from secfc.roles.messages import compact_labels
 from secfc.secure_sum.protocol import ToldDigests, contribute_vector
-
-Array = NDArray[Any]
 
 FAR = 2.0**20  # radii from the origin, beyond which no value is looked at
 

@@ -2,14 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from numpy.typing import NDArray
-
+from field.arrays import Array
 from secfc.roles.messages import Message, check_centers, check_labels, refuse_if
-
-Array = NDArray[Any]
-
 
 NOTHING, MEAN, SHELLS = range(3)  # what is asked about a ball
 

@@ -28,11 +28,11 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from field.arrays import Array
 from field.ring.noise import DISTANCE, Deviation, discrete_gaussian
 from field.secrets.coins import Coins
 from secfc.errors import InputError
@@ -50,8 +50,6 @@ from secfc.privacy.events import (
 )
 from secfc.privacy.mechanisms import DiscreteLaplaceNoise, Mechanism, MechanismOutput, RoundedGaussianNoise
 from secfc.secure_sum.protocol import SumPlan
-
-Array = NDArray[Any]
 
 
 @dataclass(frozen=True)

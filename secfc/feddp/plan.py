@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
-from typing import Any
 
-from numpy.typing import NDArray
-
+from field.arrays import Array
 from field.cached import cached_property
 from secfc.errors import InputError
 from secfc.feddp.messages import MEAN, SHELLS
@@ -129,8 +127,6 @@ CHOICE = 0.02
 
 
 # --------------------------------------------------------------------------------------------------
-
-Array = NDArray[Any]
 
 
 # Starts to choose from: what FedDP-Init found, and the server's points alone.

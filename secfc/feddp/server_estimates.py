@@ -13,8 +13,8 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from field.arrays import Array
 from secfc.kmeans.elbow import Elbow, elbow, monotone_costs
 
 # --------------------------------------------------------------------------------------------------
@@ -36,7 +36,6 @@ def one_thread() -> Any:
 
 # --------------------------------------------------------------------------------------------------
 
-Array = NDArray[Any]
 
 RESTARTS = 20
 

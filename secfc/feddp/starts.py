@@ -9,11 +9,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from field.arrays import Array
 from secfc.errors import InputError
 from secfc.feddp.server_estimates import (
     RESTARTS,
@@ -22,8 +21,6 @@ from secfc.feddp.server_estimates import (
     project_into_ball,
     weighted_quantile,
 )
-
-Array = NDArray[Any]
 
 LINES = 2  # along which points vote before anything else
 # Of the budget for votes, and of one below this total for so many clusters.

@@ -10,15 +10,12 @@ Secret: points and every statistic.  Nothing here is noisy; `secfc.feddp.noise` 
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from field.arrays import Array
 from secfc.privacy.events import Neighbors
 from secfc.privacy.mechanisms import clip_norms
-
-Array = NDArray[Any]
 
 # Histograms and counts of non-empty clusters are in units of 1/UNIT: what clipping and shared noise round
 # off is then small, also where one client counts for less than one.

@@ -10,8 +10,8 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from field.arrays import Array
 from field.secrets.coins import Coins
 from secfc.algorithm import Capabilities, Clustering, PartyOutcome, PublicFacts
 from secfc.attacks.reconstruction import KnownSums
@@ -69,8 +69,6 @@ from secfc.secure_sum.protocol import (
 
 # --------------------------------------------------------------------------------------------------
 # A site judges whether rounding leaves its own columns enough steps, before it says anything.
-
-Array = NDArray[Any]
 
 
 def round_rows(plan: FederatedPlan, party: Party, coarse: Coarse) -> ClientRows:

@@ -8,18 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from field.arrays import Array
 from field.cached import cached_property
 from secfc.algorithm import PublicFacts
 from secfc.data.inputs import names_listed
 from secfc.data.party import Party
 from secfc.errors import InputError
-
-Array = NDArray[Any]
 
 SHOWN = 6  # sentences of one kind; the rest is counted
 

@@ -14,15 +14,13 @@ from fractions import Fraction
 from typing import Any, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
+from field.arrays import Array
 from secfc.federated.model import KnownCenters
 from secfc.kmeans.elbow import CostCurve, Elbow
 from secfc.kmeans.loop import CostRequest, GainRequest, Moves, RefineRequest, SplitRequest, exact_gains
 from secfc.kmeans.splitting import Splitting
 from secfc.kmeans.starts import RestartLabels
-
-Array = NDArray[Any]
 
 
 @dataclass(frozen=True, eq=False, repr=False)

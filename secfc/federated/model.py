@@ -7,11 +7,11 @@ import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, ClassVar, cast
+from typing import TYPE_CHECKING, ClassVar, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
+from field.arrays import Array
 from field.ring.quantize import Quantizer
 from field.secrets.coins import Coins
 from secfc.algorithm import Driver
@@ -24,7 +24,6 @@ if TYPE_CHECKING:  # kernels are loaded when rows are labeled
     from field.kernels.labeling import CenterFilter
     from secfc.data.row_tiles import RowTiles
 
-Array = NDArray[Any]
 
 # Fewer values (m d) are labeled in milliseconds by doubles.
 FEW_VALUES = 1 << 17

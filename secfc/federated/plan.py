@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from field.arrays import Array
 from field.cached import cached_property
 from field.ring.basis import LANE_PRIMES, Basis
 from field.ring.quantize import Quantizer
@@ -31,8 +31,6 @@ from secfc.roles.exchange import SERVER, PartyId
 from secfc.roles.messages import Message, is_array, refuse_if
 from secfc.secure_sum.plan import count_colluders
 from secfc.secure_sum.protocol import SummandLayout, SumPlan, ToldDigests
-
-Array = NDArray[Any]
 
 # An automatic scale gives at least so many integer steps between 0 and the bound, in as few lanes as hold
 # them, and at most MOST: sums of 2**31 points of it stay below 2**62.

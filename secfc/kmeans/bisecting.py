@@ -7,19 +7,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import islice
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from field.arrays import Array
 from field.code.rows import cluster_sizes
 from secfc.data.inputs import REAL, WHOLE, check_fields
 from secfc.errors import InputError
 from secfc.kmeans.elbow import CostCurve, Elbow, largest_k, merge_cost_curve
 from secfc.kmeans.loop import Neighborhood, Pair, Source, WeighedClusters, all_pairs
 from secfc.roles.exchange import Role
-
-Array = NDArray[Any]
 
 # Levels in a row that split nothing, after which nothing is taken to be left to split.  Points that are all
 # equal are split by no halves.  Of others, where a side is a coin a point, two sides have the same mean with

@@ -10,19 +10,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from field.arrays import Array
 from field.code.rows import cluster_sizes
 from field.secrets.coins import Coins
 from secfc.algorithm import Driver
 from secfc.data.federation import Federation
 from secfc.kmeans.loop import PlainSource, Step, Trace, lloyd
 from secfc.roles.exchange import PartyId, Role
-
-Array = NDArray[Any]
 
 BLOCK = 1 << 16  # distances at a time, which a cache holds
 

@@ -19,11 +19,10 @@ from dataclasses import dataclass, replace
 from decimal import Context, Decimal, localcontext
 from fractions import Fraction
 from itertools import accumulate
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from field.arrays import Array
 from field.cached import cached_property
 from field.ring.uint128 import UInt128
 from secfc.data.inputs import WHOLE, ValueKind, check_fields, optional_kind
@@ -254,7 +253,6 @@ def monotone_costs(costs: Sequence[float]) -> tuple[float, ...]:
 # --------------------------------------------------------------------------------------------------
 # What merging clusters one after another says of how many there are: costs, and silhouettes.
 
-Array = NDArray[Any]
 Merges = Sequence[tuple[int, int, Fraction]]  # cluster a, b that becomes part of it, and what that costs
 
 BLOCK = 1 << 16  # points at a time

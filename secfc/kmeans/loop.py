@@ -17,8 +17,8 @@ from fractions import Fraction
 from typing import Any, Protocol, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
+from field.arrays import Array
 from field.cached import cached_property
 from field.code.rows import cluster_sizes
 from field.ring.quantize import round_centers, rounded_weights
@@ -28,8 +28,6 @@ from secfc.roles.messages import compact_labels
 
 # --------------------------------------------------------------------------------------------------
 # What a start asks for that is told sizes and gains, and no label: see `secfc.kmeans.splitting`.
-
-Array = NDArray[Any]
 
 
 @dataclass(frozen=True, eq=False)

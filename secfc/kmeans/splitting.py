@@ -10,8 +10,8 @@ from itertools import islice
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from field.arrays import Array
 from secfc.data.inputs import REAL, WHOLE, check_fields
 from secfc.errors import InputError
 from secfc.kmeans.bisecting import PATIENCE, apply_merges, clusters_to_split, merge_order
@@ -28,7 +28,6 @@ from secfc.kmeans.loop import (
 )
 from secfc.roles.exchange import Role
 
-Array = NDArray[Any]
 # Where a cluster came from: which half of which half of all points.
 Path = tuple[int, ...]
 

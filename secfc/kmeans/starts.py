@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
+from field.arrays import Array
 from field.code.rows import cluster_sizes
 from field.ring.uint128 import UInt128
 from secfc.data.inputs import WHOLE, check_fields, kind_name, optional_kind
@@ -22,8 +22,6 @@ from secfc.kmeans.elbow import CostCurve, Elbow
 from secfc.kmeans.loop import Source
 from secfc.kmeans.splitting import Splitting
 from secfc.roles.exchange import Role
-
-Array = NDArray[Any]
 
 
 class Start(Protocol):

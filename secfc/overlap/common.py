@@ -14,8 +14,8 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from field.arrays import Array
 from field.secrets.coins import Coins
 from secfc.algorithm import Capabilities, Clustering, Driver, PartyOutcome, PublicFacts
 from secfc.data.federation import Federation
@@ -26,8 +26,6 @@ from secfc.federated.columns import Columns
 from secfc.federated.model import FloatLabeler, OverlapModel
 from secfc.roles.exchange import SERVER, PartyId, Role, SimulatedRun
 from secfc.run_summary import RunSummary
-
-Array = NDArray[Any]
 
 
 @dataclass(frozen=True)

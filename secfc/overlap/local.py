@@ -12,13 +12,11 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
+from field.arrays import Array
 from field.cached import cached_property
 from secfc.data.inputs import positive_integer
 from secfc.errors import InputError
-
-Array = NDArray[Any]
 
 
 class Local(Protocol):

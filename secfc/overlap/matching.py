@@ -23,8 +23,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from field.arrays import Array
 from field.cached import cached_property
 from field.code.lagrange_code import LagrangeCode
 from field.code.masking import deal_blinding
@@ -49,7 +49,6 @@ from secfc.roles.exchange import (
 )
 from secfc.roles.messages import check_residues
 
-Array = NDArray[Any]
 ASK = SHARE + 1  # the round in which the server hears of distances, and answers
 
 

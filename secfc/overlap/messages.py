@@ -4,11 +4,9 @@ alone.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 
+from field.arrays import Array
 from secfc.roles.messages import (
     FARTHEST,
     Message,
@@ -18,8 +16,6 @@ from secfc.roles.messages import (
     is_array,
     refuse_if,
 )
-
-Array = NDArray[Any]
 
 
 class LocalCentroids(Message, tag=110):

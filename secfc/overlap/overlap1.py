@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from field.arrays import Array
 from field.secrets.coins import Coins
 from secfc.algorithm import Capabilities, Clustering, PartyOutcome, PublicFacts
 from secfc.data.federation import Federation
@@ -37,8 +37,6 @@ from secfc.roles.exchange import (
     expect_one,
 )
 from secfc.run_summary import RunSummary
-
-Array = NDArray[Any]
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
 import numpy as np
-from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
+from field.arrays import Array
 from field.secrets.coins import Coins
 from secfc.algorithm import Capabilities, Clustering, PartyOutcome, PublicFacts
 from secfc.data.federation import Federation
@@ -45,8 +45,6 @@ from secfc.run_summary import RunSummary
 # --------------------------------------------------------------------------------------------------
 # What a client tells of its local clusters beside their means, and points that are drawn from it (section
 # 5.2).
-
-Array = NDArray[Any]
 
 
 def covariance_factor(points: Array) -> Array:

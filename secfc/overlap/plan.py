@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from field.arrays import Array
 from field.cached import cached_property
 from secfc.algorithm import Clustering, PartyOutcome, PublicFacts, join_outcomes
 from secfc.data.inputs import require_library
@@ -18,8 +18,6 @@ from secfc.federated.columns import Columns
 from secfc.federated.model import Labeler, OverlapModel
 from secfc.roles.description import LOCAL, RunTerms, describe_plan, description_digest
 from secfc.roles.exchange import SERVER, PartyId, SimulatedRun
-
-Array = NDArray[Any]
 
 
 @dataclass(frozen=True)

@@ -7,13 +7,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
+from field.arrays import Array
 from secfc.errors import Caution, InputError
 from secfc.overlap.local import Centroids, Local, LocalKMeans, common_distances
 from secfc.roles.description import LOCAL
-
-Array = NDArray[Any]
 
 
 @dataclass(frozen=True, eq=False, repr=False)

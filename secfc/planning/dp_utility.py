@@ -19,8 +19,8 @@ from statistics import median
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from field.arrays import Array
 from secfc.algorithm import PublicFacts
 from secfc.data.federation import Federation
 from secfc.errors import Caution, InputError
@@ -31,8 +31,6 @@ from secfc.kmeans.centers import nearest_center
 from secfc.logs import silence_logs
 from secfc.pipeline import fit
 from secfc.privacy.calibration import Bound
-
-Array = NDArray[Any]
 
 TRIALS, RESTARTS = 7, 5
 # Shares that go to the start, over its usual ones.

@@ -20,11 +20,10 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from statistics import NormalDist
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from field.arrays import Array
 from secfc.errors import InputError
 from secfc.privacy import accountant
 from secfc.privacy.accountant import CompositionCost
@@ -100,7 +99,6 @@ def _cdf(x: float) -> float:
 
 # --------------------------------------------------------------------------------------------------
 
-Array = NDArray[Any]
 
 # A lower bound beyond this is reported as this.
 _MOST = 100.0

@@ -6,11 +6,11 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 import numpy as np
-from numpy.typing import NDArray
 
+from field.arrays import Array
 from secfc.data.inputs import REAL, check_fields, require_library
 from secfc.errors import InputError, OverBudget, PrivacyError
 from secfc.privacy import accountant
@@ -167,7 +167,6 @@ def least_factor(budget: Budget, make: Callable[[float], Event]) -> float:
 # --------------------------------------------------------------------------------------------------
 # Bounds on contributions: numbers that must not depend on private data, with where they come from.
 
-Array = NDArray[Any]
 Source = Literal["given", "public data", "private data"]
 
 

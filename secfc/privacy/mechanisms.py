@@ -11,11 +11,11 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
+from field.arrays import Array
 from field.ring.noise import DISTANCE, Deviation, discrete_gaussian, discrete_laplace, rounded_gaussian
 from field.ring.quantize import clip_norms as clip_norms
 from field.ring.quantize import squared_norms as squared_norms
@@ -32,8 +32,6 @@ from secfc.privacy.events import (
     RoundedGaussian,
     require_positive,
 )
-
-Array = NDArray[Any]
 
 # Noise reaches 127 standard deviations of less than 2**56; with entries below this, sums fit an int64.
 LARGEST_ENTRY = 2**62

@@ -20,9 +20,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 import secfc
+from field.arrays import Array
 from field.ring.quantize import Quantizer
 from secfc import metrics
 from secfc.algorithm import Algorithm, Clustering
@@ -51,7 +51,6 @@ from secfc.scaling.algorithm import Scaled
 # --------------------------------------------------------------------------------------------------
 # Where a result came from: the command, the time, the files, and columns that may be no features.
 
-Array = NDArray[Any]
 
 ROWS = 1000  # that decide first whether a column may be an ID
 FEW = 10  # rows, which may all differ by chance; and people, of whom a number tells strangers too much

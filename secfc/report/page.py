@@ -10,8 +10,8 @@ from importlib.resources import files
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from field.arrays import Array
 from secfc.algorithm import Clustering
 from secfc.data.federation import Federation
 from secfc.kmeans.elbow import CostCurve
@@ -132,8 +132,6 @@ def place_dots(dots: Dots) -> dict[str, Any]:
 
 # --------------------------------------------------------------------------------------------------
 # Pictures of reports, for who has matplotlib.
-
-Array = NDArray[Any]
 
 
 def plot_curve(curve: CostCurve) -> Any:

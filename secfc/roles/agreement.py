@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
+from field.arrays import Array
 from field.secrets.coins import Coins
 from secfc.errors import FaultyServer, PlanMismatch, TooFewReplies
 from secfc.roles.description import Difference, describe_differences, description_digest
@@ -136,7 +136,6 @@ def compare_descriptions(
 # choice.  What is done with a seed must be bound to it (`exchange_digest` is public), or fail where clients
 # disagree.
 
-Array = NDArray[Any]
 
 SIZE = 32
 

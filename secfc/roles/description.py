@@ -28,11 +28,9 @@ from dataclasses import dataclass, fields, is_dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from field.arrays import Array
 from field.ring.errors import InvalidValue
-
-Array = NDArray[Any]
 
 # Raised whenever a message, its meaning, or anything that two parties compute alike changes.
 PROTOCOL = 14

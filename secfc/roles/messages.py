@@ -7,8 +7,8 @@ from contextlib import suppress
 from typing import Any, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from field.arrays import Array
 from field.ring.basis import Basis
 from psu.messages import TAGS as TAGS
 from psu.messages import Message as Message
@@ -21,7 +21,6 @@ from secfc.roles.exchange import PartyId, expect_messages
 #
 # Whoever sends a message chooses its contents, so a check of many bytes must not make many more of them.
 
-Array = NDArray[Any]
 
 # More clients than any plan has: a list of numbers of clients is no longer.
 MOST_CLIENTS = 1 << 16

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from field.arrays import Array
 from field.ring.quantize import Quantizer
 from field.secrets.coins import Coins
 from secfc.algorithm import (
@@ -58,8 +58,6 @@ from secfc.scaling.roles import (
 )
 from secfc.scaling.scaling import Scaling, missing_sentence, names_of
 from secfc.scaling.ways import Standardize, is_robust, scaler_of
-
-Array = NDArray[Any]
 
 # Of a unit, for algorithms that do not round: a spread of fewer than `resolution.LEAST` is squashed.
 STEPS = 1 << 14

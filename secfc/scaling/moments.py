@@ -12,14 +12,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from field.arrays import Array
 from secfc.errors import InputError
-
-Array = NDArray[Any]
 
 # Exponents of features: values up to 2**LEAST count as that, and none may exceed 2**MOST.
 LEAST, MOST = -64, 64

@@ -28,8 +28,8 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from field.arrays import Array
 from field.cached import cached_property
 from field.ring.noise import Deviation, discrete_gaussian
 from field.secrets.coins import Coins
@@ -47,8 +47,6 @@ from secfc.scaling.ways import (
     pairs_in_order,
     range_pairs,
 )
-
-Array = NDArray[Any]
 
 # Integer steps of half a public range.
 STEPS = 1 << 20

@@ -19,13 +19,11 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from field.arrays import Array
 from secfc.errors import InputError
 from secfc.scaling import moments
 from secfc.scaling.scaling import names_of
-
-Array = NDArray[Any]
 
 DIGITS = 24
 # Keys lie in [-2**31, 2**31), as magnitudes lie in [2**LEAST, 2**MOST): a search of 4**STEPS = 2**32 keys.

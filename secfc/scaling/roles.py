@@ -22,8 +22,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from field.arrays import Array
 from field.cached import cached_property
 from field.secrets.coins import Coins
 from secfc.algorithm import PublicFacts
@@ -55,8 +55,6 @@ from secfc.secure_sum.protocol import (
     open_sum,
     settle_sum,
 )
-
-Array = NDArray[Any]
 
 MAGNITUDES, MOMENTS = PREPARE + 1, PREPARE + 1 + ROUNDS
 PHASE = "scale"

@@ -12,15 +12,14 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
 import numpy as np
-from numpy.typing import NDArray
 
+from field.arrays import Array
 from secfc.data.federation import Federation
 from secfc.data.inputs import Rows, in_memory, names_listed, not_finite
 from secfc.data.party import Party, RowsWithGaps, SeenRows, raw_blocks
 from secfc.errors import InputError
 from secfc.remedies import agree_in_number
 
-Array = NDArray[Any]
 Outside = Literal["clip", "refuse", "missing"]
 
 FEW, NARROW = 10, 0.01  # points that tell of a spread, and common deviations below which a unit is doubted

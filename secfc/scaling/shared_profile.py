@@ -28,8 +28,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from field.arrays import Array
 from field.cached import cached_property
 from field.secrets.coins import Coins
 from secfc.algorithm import Capabilities, Clustering, PartyOutcome, PublicFacts, join_outcomes
@@ -46,7 +46,6 @@ from secfc.scaling import moments
 from secfc.scaling.roles import MAGNITUDES, PHASE, compare_digests, sums_for
 from secfc.secure_sum.protocol import SumPlan, last_round, open_sum, settle_sum
 
-Array = NDArray[Any]
 OPENED = (
     "of every cluster the number of its rows, and of those with enough the mean and deviation of features"
 )

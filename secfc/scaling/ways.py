@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
 import numpy as np
-from numpy.typing import NDArray
 
+from field.arrays import Array
 from secfc.algorithm import power_of_two
 from secfc.data.federation import Federation
 from secfc.data.inputs import REAL, format_value, kind_name
@@ -19,7 +19,6 @@ from secfc.scaling import moments
 from secfc.scaling.quartiles import CUTS, FINE, STEPS, QuantileSearch, search_quantiles, sorted_keys
 from secfc.scaling.scaling import Outside, Scaling, check_outside, names_of
 
-Array = NDArray[Any]
 Missing = Literal["refuse", "mean"]
 Measure = Literal["deviation", "quartiles"]
 

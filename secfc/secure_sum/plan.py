@@ -11,15 +11,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from field.arrays import Array
 from field.cached import cached_property
 from field.code.lagrange_code import LagrangeCode
 from field.ring.basis import Basis
 from field.ring.errors import InvalidValue
 from secfc.roles.exchange import PartyId
-
-Array = NDArray[Any]
 
 # A committee of 15 has t = 5 masks in a share, and does without any 9 members.
 COMMITTEE = 15

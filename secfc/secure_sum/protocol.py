@@ -50,11 +50,10 @@ import itertools
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from field.arrays import Array
 from field.code.reed_solomon import TooManyLiars, locate_words, off_polynomial
 from field.secrets.coins import Coins
 from secfc.errors import FaultyClient, FaultyServer, SuspectedParties, TooFewReplies
@@ -73,7 +72,6 @@ from secfc.secure_sum.plan import SummandLayout as SummandLayout
 from secfc.secure_sum.plan import SumPlan as SumPlan
 from secfc.secure_sum.plan import ToldDigests as ToldDigests
 
-Array = NDArray[Any]
 Pad = Callable[[bytes], Array]
 
 # Rounds that one sum of a single wave takes: shares, whose shares are there, what members confirm, the coded

@@ -29,11 +29,11 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 import numpy as np
 from numpy.typing import NDArray
 
+from field.arrays import Array
 from secfc.roles.exchange import Envelope, blame_error
 from secfc.roles.messages import TAGS, Message
 from secfc.transport.simulate import Faults, deliver_all
 
-Array = NDArray[Any]
 Bytes = bytes | bytearray | memoryview
 
 VERSION = 1

@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from numpy.typing import NDArray
-
+from field.arrays import Array
 from secfc.roles.messages import Message, check_numbers, check_unsigned, refuse_if
-
-Array = NDArray[Any]
 
 SIZE = 32
 # Bytes of what shares are expanded from.

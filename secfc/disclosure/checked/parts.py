@@ -12,11 +12,10 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from field.arrays import Array
 from field.code.lagrange_code import LagrangeCode
 from field.code.masking import deal_part, expand_share
 from field.ring.basis import Basis
@@ -26,8 +25,6 @@ from secfc.disclosure.checked.messages import SIZE, PartShares
 from secfc.errors import SuspectedParties
 from secfc.roles.exchange import PartyId, blame_error
 from secfc.roles.messages import check_residues
-
-Array = NDArray[Any]
 
 # Bytes of what the tables of a part, or a share of it, are expanded from.
 SEED = 16

@@ -31,8 +31,8 @@ from functools import partial, reduce
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from field.arrays import Array
 from field.cached import cached_property
 from field.code.lagrange_code import LagrangeCode
 from field.code.masking import deal_part, expand_share, seeded_receivers, weighted_part
@@ -54,8 +54,6 @@ from secfc.disclosure.checked.messages import (
 from secfc.errors import SuspectedParties
 from secfc.roles.exchange import SERVER, Exchange, PartyId, Role, blame_error, expect_all, expect_messages
 from secfc.roles.messages import Message, check_residues
-
-Array = NDArray[Any]
 
 STEPS = 7
 # So many sums of features, modulo a prime of 30 bits, who holds a row knows of it.

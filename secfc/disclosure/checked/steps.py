@@ -42,8 +42,8 @@ from functools import reduce
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from field.arrays import Array
 from field.cached import cached_property
 from field.code.masking import deal_uniform, uniform_receivers
 from field.code.reply_check import (
@@ -77,8 +77,6 @@ from secfc.disclosure.checked.messages import (
 from secfc.errors import SuspectedParties
 from secfc.roles.exchange import SERVER, Exchange, PartyId, Role, blame_error, to_all
 from secfc.roles.messages import Message, check_residues
-
-Array = NDArray[Any]
 
 # Steps of the check; those in between belong to replies.
 DEAL_ROW, COINS, DIGESTS, ROWS, PRODUCTS, MASKS = 0, 4, 5, 6, 7, 8

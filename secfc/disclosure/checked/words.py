@@ -24,11 +24,10 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from field.arrays import Array
 from field.code.consistency import SIZE as TAG
 from field.code.consistency import LinearDigest
 from field.ring.basis import Basis
@@ -39,8 +38,6 @@ from secfc.disclosure.checked.messages import SIZE, PartDigests
 from secfc.disclosure.checked.parts import SEED, PartKeys
 from secfc.errors import SuspectedParties
 from secfc.roles.exchange import PartyId, blame_error
-
-Array = NDArray[Any]
 
 
 class DigestSum:

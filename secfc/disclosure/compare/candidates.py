@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
+from field.arrays import Array
 from field.cached import cached_property
 from field.code.distances import distance_margins, widest_multiple
 from field.code.reply_check import DistanceCheck, HalfCheck, PlaneCheck, ReplyCheck
@@ -16,8 +16,6 @@ from field.compare.argmin import ArgminContest
 from field.compare.shells import shell_contest, shell_squares
 from secfc.coded.policy import DistanceOracle
 from secfc.coded.queries import Operation, Subject
-
-Array = NDArray[Any]
 
 
 class Candidates(Protocol):

@@ -15,11 +15,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from field.arrays import Array
 from field.code.masking import PairKeys, weighted_part
 from field.compare.rounding import CenterRounding
 from secfc.coded.messages import Corrections, MaskedCenters
@@ -35,8 +34,6 @@ from secfc.disclosure.compare.rounds import CommitteeRounds, add_residues, concl
 from secfc.disclosure.compare.session import DEAL, SEND, SUM, ComparisonSession, check_words
 from secfc.roles.exchange import Exchange, PartyId, Role
 from secfc.roles.messages import Message, check_residues
-
-Array = NDArray[Any]
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any, ClassVar, Protocol
+from typing import ClassVar, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
+from field.arrays import Array
 from field.code.distances import between_pairs, split_halves
 from field.code.masking import PairKeys
 from field.ring.basis import Basis
@@ -25,8 +25,6 @@ from secfc.disclosure.decoded.replies import CheckedAnswer, check_responders, ma
 from secfc.errors import FaultyServer
 from secfc.roles.exchange import SERVER, STRIDE, Exchange, PartyId, Role, expect_messages, to_all
 from secfc.roles.messages import Message
-
-Array = NDArray[Any]
 
 
 class ComparisonBackend(Protocol):

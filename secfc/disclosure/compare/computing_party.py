@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from field.arrays import Array
 from field.code.masking import PairKeys
 from field.compare import dealer_protocol
 from field.secrets.coins import Coins
@@ -50,8 +49,6 @@ from secfc.disclosure.compare.session import (
 )
 from secfc.roles.exchange import SERVER, Exchange, PartyId, Role, to_all
 from secfc.roles.messages import Message, check_residues
-
-Array = NDArray[Any]
 
 
 class ComputingParty:

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
+from field.arrays import Array
 from field.code.masking import PairKeys
 from field.compare import dealer_protocol
 from field.compare.correlated_randomness import NOTHING, DealerRandomness, PartyRandomness
@@ -25,8 +25,6 @@ from secfc.disclosure.checked.parts import SEED
 from secfc.disclosure.compare.session import ComparisonSession
 from secfc.errors import FaultyClient
 from secfc.roles.exchange import PAIR, Exchange, PartyId, Role, expect_messages, to_all
-
-Array = NDArray[Any]
 
 
 @dataclass(frozen=True, eq=False, repr=False)

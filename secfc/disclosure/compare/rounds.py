@@ -8,8 +8,8 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from field.arrays import Array
 from field.compare.correlated_randomness import NEXT, PartyRandomness
 from field.compare.dealer_protocol import Moves, combine_openings
 from field.kernels.compiling import run_parallel, split_range
@@ -24,8 +24,6 @@ from secfc.disclosure.checked.words import CommitteeWords
 from secfc.disclosure.compare.dealer import Dealt
 from secfc.disclosure.compare.session import ComparisonSession, check_opening, check_words
 from secfc.roles.exchange import Exchange, PartyId, Role, to_all
-
-Array = NDArray[Any]
 
 
 @dataclass(frozen=True, eq=False, repr=False)

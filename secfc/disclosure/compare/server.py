@@ -12,8 +12,8 @@ from functools import partial
 from typing import Any, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from field.arrays import Array
 from field.code.distances import widest_multiple
 from field.code.masking import PairKeys
 from field.code.rows import cluster_sizes
@@ -52,7 +52,6 @@ from secfc.kmeans.loop import Step, WeighedClusters, all_pairs, gains_between, g
 from secfc.roles.exchange import SERVER, Exchange, PartyId, Role, expect_messages, to_all
 from secfc.roles.messages import Message, compact_labels
 
-Array = NDArray[Any]
 M = TypeVar("M", bound=Message)
 
 

@@ -9,8 +9,8 @@ from functools import lru_cache, reduce
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from field.arrays import Array
 from field.cached import cached_property
 from field.code.reply_check import SumCheck
 from field.code.rows import cluster_sizes
@@ -56,8 +56,6 @@ from secfc.errors import IncompatibleOptions, SuspectedParties
 from secfc.remedies import Remedy
 from secfc.roles.exchange import SERVER, STRIDE, PartyId, blame_error
 from secfc.roles.messages import check_residues
-
-Array = NDArray[Any]
 
 # So many distances are a part of their own: a message costs as much as summing these up.
 WORTH_SPLITTING = 1 << 14

@@ -29,11 +29,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from field.arrays import Array
 from field.code.masking import PairKeys, masking_partners
 from field.compare import signs
 from field.compare.argmin import ArgminContest
@@ -71,8 +70,6 @@ from secfc.disclosure.decoded.replies import mask_values
 from secfc.errors import FaultyServer
 from secfc.roles.exchange import SERVER, Exchange, PartyId, Role, to_all
 from secfc.roles.messages import Message, check_residues
-
-Array = NDArray[Any]
 
 # A part of all replies, and of further ones that these are checked by.
 Part = tuple[Array, Array]

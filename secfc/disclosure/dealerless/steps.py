@@ -10,11 +10,11 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from field.arrays import Array
 from field.code.masking import PairKeys
 from field.compare.circuits import Circuit
 from field.compare.replicated import ReplicatedCommittee, ReplicatedPlayer, ScratchArrays
@@ -25,7 +25,6 @@ from secfc.errors import FaultyClient, SuspectedParties
 from secfc.roles.exchange import Exchange, PartyId, Role, expect_messages
 from secfc.roles.messages import Message, is_array, refuse_if
 
-Array = NDArray[Any]
 M = TypeVar("M", bound=Message)
 R = TypeVar("R")
 

@@ -8,8 +8,8 @@ from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from field.arrays import Array
 from field.code.rows import cluster_sizes
 from field.ring.basis import Basis
 from field.ring.quantize import headroom
@@ -34,8 +34,6 @@ from secfc.kmeans.bisecting import Bisecting
 from secfc.kmeans.starts import Start
 from secfc.roles.exchange import Exchange, PartyId, Role, to_all
 from secfc.roles.messages import compact_labels
-
-Array = NDArray[Any]
 
 
 @dataclass(frozen=True)

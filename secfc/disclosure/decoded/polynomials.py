@@ -20,8 +20,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from field.arrays import Array
 from field.code.consistency import combine_shares, mask_words
 from field.code.masking import PairKeys, blinding_share, deal_from_seeds, mask_context, seeded_clients
 from field.ring.basis import Basis
@@ -35,8 +35,6 @@ from secfc.coded.quorum import BLINDING, WORDS, Quorum, ServerContext
 from secfc.errors import FaultyServer, LiarsExceeded, TooFewReplies
 from secfc.roles.exchange import SERVER, Exchange, PartyId, Role, expect_messages, to_all
 from secfc.roles.messages import Contributors, check_residues, compact_labels, well_formed
-
-Array = NDArray[Any]
 
 
 def count_dealers(plan: CodedPlan, colluding: int) -> int:

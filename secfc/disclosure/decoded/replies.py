@@ -10,8 +10,8 @@ from functools import reduce
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from field.arrays import Array
 from field.code.distances import decode_residues, widest_multiple
 from field.code.masking import PairKeys, add_mask, mask_context, mask_for, masking_partners
 from field.code.reply_check import DistanceCheck, HalfCheck, PairCheck, ReplyCheck
@@ -37,8 +37,6 @@ from secfc.disclosure.checked.steps import (
 from secfc.errors import FaultyServer
 from secfc.roles.exchange import SERVER, Exchange, PartyId, Role, expect_messages, to_all
 from secfc.roles.messages import Message, check_residues
-
-Array = NDArray[Any]
 
 
 def masked_reply(

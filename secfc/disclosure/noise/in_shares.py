@@ -20,8 +20,8 @@ from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from field.arrays import Array
 from field.code.masking import deal_blinding
 from field.code.rows import cluster_sizes
 from field.ring.basis import Basis
@@ -53,8 +53,6 @@ from secfc.privacy.events import Composed, DistributedDiscreteGaussian, Event, N
 from secfc.privacy.ledger import EVERYBODY, Ledger
 from secfc.roles.exchange import SERVER, Exchange, PartyId, Role, expect_messages, to_all
 from secfc.roles.messages import Contributors, check_all, check_residues, compact_labels
-
-Array = NDArray[Any]
 
 
 @dataclass(frozen=True)

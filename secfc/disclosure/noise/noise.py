@@ -11,11 +11,10 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from field.arrays import Array
 from field.code.rows import cluster_sizes
 from field.ring.basis import Basis
 from field.ring.noise import SAMPLED, Sampler, wide_noise
@@ -52,7 +51,6 @@ from secfc.privacy.events import Neighbors
 # cluster of s rows f = 1/s: 4 (2 - 1/s) / s is attained, by x_i = -B u, x = B u, x' = -B u and all else at B
 # u.
 
-Array = NDArray[Any]
 
 # Sensitivities are floats, each within this of its value; the noise is calibrated to the larger.
 _ROUNDING = 1 + 1e-12

@@ -18,8 +18,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from field.arrays import Array
 from field.code.lagrange_code import transfer_matrix
 from field.code.masking import deal_blinding
 from field.code.rows import ClusterSums, CodedRows
@@ -69,8 +69,6 @@ from secfc.privacy.events import Composed, DistributedDiscreteGaussian, Event, N
 from secfc.privacy.ledger import EVERYBODY, Ledger
 from secfc.roles.exchange import SERVER, STRIDE, Exchange, PartyId, Role, to_all
 from secfc.roles.messages import Message, check_residues, compact_labels
-
-Array = NDArray[Any]
 
 STEPS = 1 << 12  # of the integers, within the radius: as many as keep comparisons narrow
 LEAST_RADIUS = 1 << 5  # steps, of shells: a step is then little beside it

@@ -9,10 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Protocol
 
-from numpy.typing import NDArray
-
+from field.arrays import Array
 from field.code.masking import PairKeys
 from field.compare.assignment_step import AssignmentStep, SharedContest, SharedLabels
 from field.ring.basis import Basis
@@ -26,7 +25,6 @@ from secfc.disclosure.compare.session import CommitteeChoice, ComparisonSession
 from secfc.disclosure.dealerless.steps import AnswerRounds, SharedKeySeats
 from secfc.roles.exchange import Role
 
-Array = NDArray[Any]
 # Shares by part, under masks that add up to zero: of words, or of residues (lanes, ...) of this basis.
 Hiding = Callable[[Mapping[int, Array], Basis | None], dict[int, Array]]
 

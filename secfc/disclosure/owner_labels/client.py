@@ -25,8 +25,8 @@ from dataclasses import replace
 from typing import Any, ClassVar, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
+from field.arrays import Array
 from field.code.rows import ClusterSums, CodedRows
 from field.compare import dealer_protocol
 from field.compare.assignment_step import SharedContest, cluster_code
@@ -71,8 +71,6 @@ from secfc.disclosure.owner_labels.run_state import ClientRunState, HeldLabels
 from secfc.errors import FaultyServer
 from secfc.roles.exchange import SERVER, Exchange, PartyId, Role, expect_messages, to_all
 from secfc.roles.messages import Message
-
-Array = NDArray[Any]
 
 # Whoever goes no further says so for so many steps: somebody whom all hear listens in one of them, if only
 # after responders checked what others have no part in.

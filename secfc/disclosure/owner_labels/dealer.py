@@ -9,8 +9,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, TypeVar
 
-from numpy.typing import NDArray
-
+from field.arrays import Array
 from field.code.masking import PairKeys
 from field.compare import dealer_protocol
 from field.compare.assignment_step import AssignmentStep, SharedContest, SharedLabels
@@ -43,7 +42,6 @@ from secfc.disclosure.owner_labels.backend import Hiding, StartedQuery
 from secfc.errors import FaultyServer
 from secfc.roles.exchange import SERVER, Exchange, PartyId, Role, expect_messages, expect_one, to_all
 
-Array = NDArray[Any]
 R = TypeVar("R")
 
 

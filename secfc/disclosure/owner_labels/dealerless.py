@@ -24,11 +24,10 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from field.arrays import Array
 from field.code.lagrange_code import transfer_matrix
 from field.code.masking import PairKeys, deal_part, expand_share, seeded_receivers, weighted_part
 from field.code.reply_check import OffPolynomial, open_words
@@ -60,8 +59,6 @@ from secfc.disclosure.owner_labels.multiplication import question_streams
 from secfc.errors import FaultyClient, SuspectedParties
 from secfc.roles.exchange import Role
 from secfc.roles.messages import check_residues
-
-Array = NDArray[Any]
 
 # Streams of a question, after those that the keeper draws: for dealing anew; for blinding, and the next one.
 ANEW, BLINDING = 2, 3

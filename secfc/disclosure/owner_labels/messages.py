@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from numpy.typing import NDArray
-
+from field.arrays import Array
 from secfc.roles.messages import Message, is_array, refuse_if
-
-Array = NDArray[Any]
 
 
 class SizeShare(Message, tag=145):

@@ -6,11 +6,10 @@ import hashlib
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial, reduce
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from field.arrays import Array
 from field.code.lagrange_code import transfer_matrix
 from field.code.masking import PairKeys, weighted_part
 from field.code.reply_check import OffPolynomial, open_words
@@ -40,8 +39,6 @@ from secfc.disclosure.owner_labels.run_state import HeldLabels
 from secfc.errors import FaultyServer, SuspectedParties
 from secfc.roles.exchange import SERVER, PartyId, Role
 from secfc.roles.messages import Message, check_residues
-
-Array = NDArray[Any]
 
 
 def label_bits(k: int) -> int:

@@ -18,8 +18,8 @@ from functools import partial, reduce
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from field.arrays import Array
 from field.cached import cached_property
 from field.code.lagrange_code import LagrangeCode
 from field.code.masking import deal_part, expand_share, seeded_receivers, weighted_part
@@ -42,8 +42,6 @@ from secfc.disclosure.owner_labels.multiplication import SecureMultiplication, l
 from secfc.errors import SuspectedParties
 from secfc.roles.exchange import STRIDE, Exchange, PartyId, Role, expect_messages
 from secfc.roles.messages import Message, check_residues
-
-Array = NDArray[Any]
 
 
 @dataclass(frozen=True, eq=False, repr=False)

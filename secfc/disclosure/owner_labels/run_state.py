@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
+from field.arrays import Array
 from field.code.rows import cluster_sizes
 from field.compare.assignment_step import SharedLabels
 from secfc.coded.policy import LabelSharing
@@ -22,8 +22,6 @@ from secfc.roles.messages import compact_labels
 
 # --------------------------------------------------------------------------------------------------
 # What a client keeps of a run on shared labels, and holds against what is said of it later.
-
-Array = NDArray[Any]
 
 
 @dataclass(frozen=True, eq=False, repr=False)

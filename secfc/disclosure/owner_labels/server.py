@@ -7,8 +7,8 @@ from fractions import Fraction
 from typing import Any, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from field.arrays import Array
 from field.compare.assignment_step import SharedContest
 from secfc.coded.messages import (
     CodedCenters,
@@ -44,7 +44,6 @@ from secfc.kmeans.loop import (
 from secfc.roles.exchange import Exchange, PartyId, Role, expect_messages, to_all
 from secfc.roles.messages import compact_labels
 
-Array = NDArray[Any]
 R = TypeVar("R")
 # What comes of a question; None if somebody was lost.
 Finish = Callable[[ComparisonSession], Role[R | None]]
