@@ -70,7 +70,7 @@ from tests.secfc.lying import KINDS, WAYS, Lie, lies
 from tests.secfc.queries import altered, query
 
 EVERY = {**SCENARIOS, **SEALED}
-SCHEDULES = {"ci": 10, "nightly": 1000}  # of each scenario, by profile
+SCHEDULES = {"ci": 6, "nightly": 1000}  # of each scenario, by profile
 # Bytes of a message that are flipped one after the other; every one of short messages by night.
 FLIPPED = short(20, nightly=300)
 
@@ -151,7 +151,7 @@ def test_where_a_client_deviates_a_run_is_exact_or_suspects_it(name, said, monke
     scenario = EVERY[name].with_clusters(3)
     assert said is not OF_COMMITTEES or scenario.plan.deviating
 
-    @trials(8 if said is OF_COMMITTEES else 4, 500)
+    @trials(5 if said is OF_COMMITTEES else 3, 500)
     @given(deviations(scenario, said))
     def law(deviation):
         event(judge_deviation(scenario, deviation))

@@ -44,7 +44,7 @@ def reference_lloyd(points, labels, k, max_iter):
     return history
 
 
-@trials(20)
+@trials(12)
 @given(coded_cases(), st.sampled_from(POLICIES))
 def test_labels_equal_plaintext_lloyd_at_every_iteration(case, policy):
     points = points_of(case)

@@ -78,7 +78,7 @@ def shared(monkeypatch):
 # --- exactness -----------------------------------------------------------------------------------
 
 
-@trials(12, nightly=100)
+@trials(7, nightly=100)
 @given(
     st.integers(1, 3), st.integers(1, 2), st.integers(0, 2), st.integers(1, 70), st.integers(1, 4),
     st.integers(1, 12), st.integers(0, 2**16), st.booleans(), st.booleans(), st.booleans(),
@@ -262,7 +262,7 @@ def assert_that_of_the_union(result, data, max_iter=8, told=None):
         assert (labels == (trace.labels[rows] if told is None or name in told else -1)).all()
 
 
-@trials(12)
+@trials(6)
 @given(
     st.integers(1, 2), st.integers(1, 2), st.integers(0, 1), st.integers(2, 20), st.integers(1, 10),
     st.integers(0, 2**16), st.booleans(),

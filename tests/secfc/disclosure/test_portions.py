@@ -168,7 +168,7 @@ def test_parties_that_wait_for_one_another_get_the_same(policy):
 def test_all_crash_at_any_exchange_and_resume(policy, tmp_path):
     count = after(10**9)
     expected = fit(way(policy), watch=count)
-    step = short(-(-count.seen // 3), nightly=1)
+    step = short(-(-count.seen // 2), nightly=1)
     for crash in range(step // 2, count.seen, step):
         options = {"checkpoint": tmp_path / str(crash), "faults": Noticing()}
         with pytest.raises(Crash):
@@ -194,7 +194,7 @@ def test_losses_cost_no_exactness_and_nobody_is_blamed(policy):
     sent = [i for i, e in enumerate(quiet.passed) if e.round >= ITERATE]
     seen = Counter()
 
-    @settings(max_examples=short(6, nightly=300), deadline=None, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=short(4, nightly=300), deadline=None, suppress_health_check=list(HealthCheck))
     @given(losses(sent))
     def law(schedule):
         network = Network(schedule, False)

@@ -303,7 +303,7 @@ def test_a_single_cluster_that_is_chosen_of_shared_labels_is_no_fault_of_the_ser
 
 
 @given(cases, st.integers(1, 2), st.sampled_from(["distances", "dealt by the server"]))
-@trials(8, nightly=100)
+@trials(5, nightly=100)
 def test_small_runs_are_exact_with_ties_and_duplicates(case, n_init, policy):
     m, d, reach, seed = case
     data = on_grid(5, max(m, 5), d, seed)

@@ -57,7 +57,7 @@ def assert_same(result, plain, told=slice(None)):
     assert result.curve is None or result.curve.costs == plain.curve.costs
 
 
-@trials(6)
+@trials(4)
 @given(
     st.integers(1, 2), st.integers(1, 3), st.integers(0, 1), st.integers(1, 40), st.integers(1, 4),
     st.integers(1, 9), st.integers(0, 2**16), st.booleans(), st.integers(0, 2), st.integers(1, 2),
@@ -301,12 +301,10 @@ def test_hidden_owners_have_the_labels_of_plaintext():
     ("kind", "turn"),
     [
         ("SplitQuery", 0),
-        ("SplitQuery", 2),
         ("LloydStepQuery", 3),
-        ("SplitGainQuery", 0),
         ("SplitGainQuery", 2),
         ("ClusterCostQuery", 0),
-        ("ClusterCostQuery", 1),
+        *by_night(("SplitQuery", 2), ("SplitGainQuery", 0), ("ClusterCostQuery", 1)),
     ],
 )
 def test_members_may_go_while_a_start_is_drawn(kind, turn):

@@ -155,15 +155,15 @@ def same(a, b):
 
 # Of each run so many exchanges, far apart; by night every one.
 @pytest.mark.parametrize(("name", "sealed", "crashes"), [
-    ("open", False, 4), ("open", True, 2), ("bare", False, 2), ("private", False, 2), ("private", True, 2),
-    ("private, oblivious", False, 2),
-    ("private, server", False, 2), ("kfed", False, 2), ("lloyd", False, 2), ("labels only", False, 2),
-    ("labels only", True, 2), ("a client deals", False, 2), ("nobody deals", False, 2),
-    ("final labels", False, 2), ("own labels", False, 2), ("own labels, nobody deals", False, 2),
-    ("final labels, the server deals", False, 2), ("own labels", True, 2),
-    ("own labels, private", False, 2), ("noise in shares", False, 2), ("a liar", False, 2),
-    ("labels only, private", False, 2), ("private centers", False, 2),
-    ("private centers, shared noise", False, 1), ("shared centers", False, 2),
+    ("open", False, 3), ("open", True, 1), ("bare", False, 1), ("private", False, 1), ("private", True, 1),
+    ("private, oblivious", False, 1),
+    ("private, server", False, 1), ("kfed", False, 1), ("lloyd", False, 1), ("labels only", False, 1),
+    ("labels only", True, 1), ("a client deals", False, 1), ("nobody deals", False, 1),
+    ("final labels", False, 1), ("own labels", False, 1), ("own labels, nobody deals", False, 1),
+    ("final labels, the server deals", False, 1), ("own labels", True, 1),
+    ("own labels, private", False, 1), ("noise in shares", False, 1), ("a liar", False, 1),
+    ("labels only, private", False, 1), ("private centers", False, 1),
+    ("private centers, shared noise", False, 1), ("shared centers", False, 1),
 ])  # fmt: skip
 def test_all_crash_at_any_exchange(name, sealed, crashes, tmp_path):
     algorithm = RUNS[name]
@@ -197,7 +197,7 @@ def test_all_crash_at_any_exchange(name, sealed, crashes, tmp_path):
 
 def test_all_crash_while_messages_are_under_way(tmp_path):
     expected = secfc.fit(OPEN, federation())
-    for crash in range(0, len(expected.transcript), short(37, nightly=1)):
+    for crash in range(0, len(expected.transcript), short(74, nightly=1)):
         network = Network()
         network.left = crash
         options = {"checkpoint": tmp_path / str(crash), "faults": network}
@@ -212,7 +212,7 @@ def test_all_crash_while_messages_are_under_way(tmp_path):
 def test_all_crash_before_and_after_each_record(method, late, tmp_path, monkeypatch):
     expected = secfc.fit(OPEN, federation())
     write = getattr(Journal, method)
-    for crash in itertools.count(0, short(19, nightly=1)):
+    for crash in itertools.count(0, short(38, nightly=1)):
         calls = itertools.count()
 
         def dying(self, what, calls=calls, crash=crash):
@@ -658,7 +658,7 @@ async def reviving(make, names, victim, at, told, **options):
 @pytest.mark.parametrize("victim", ["client-1", SERVER])
 def test_one_party_crashes_over_sockets_and_the_others_wait(victim, told, tmp_path):
     fed = federation()
-    for at in itertools.count(1, short(7, nightly=1)):
+    for at in itertools.count(1, short(13, nightly=1)):
         make, close = builders(OPEN, fed, tmp_path / str(at))
         died, results = asyncio.run(
             asyncio.wait_for(reviving(make, (*fed.names, SERVER), victim, at, told), 60)

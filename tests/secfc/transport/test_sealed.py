@@ -208,7 +208,7 @@ def count_sealed(algorithm):
 @pytest.mark.parametrize("change", CHANGES, ids=lambda c: c.__name__)
 def test_tampering_with_any_sealed_envelope_is_refused(change):
     # Some messages of a run, others for every change; by night every third of an open run.
-    for algorithm, step in ((OPEN, short(67, nightly=3)), (PRIVATE, short(700, nightly=29))):
+    for algorithm, step in ((OPEN, short(134, nightly=3)), (PRIVATE, short(1400, nightly=29))):
         tampered = []
 
         def noted(e, seen, tampered=tampered):
@@ -231,7 +231,7 @@ def test_tampering_with_any_sealed_envelope_is_refused(change):
 
 
 def test_a_lost_message_is_no_tampering():
-    for n in range(0, count_sealed(OPEN), short(58, nightly=1)):
+    for n in range(0, count_sealed(OPEN), short(116, nightly=1)):
         lost = nth_sealed(n, lambda e, seen: LOST)
 
         def lose(e, lost=lost):
