@@ -370,7 +370,7 @@ class FederatedKMeans(Federated):
         self,
         n_clusters: int = 8,
         *,
-        start: str | MatchingStart | Splitting | None = None,
+        start: str | MatchingStart | Splitting | ArrayLike | None = None,
         n_init: int = 1,
         max_iter: int = 300,
         scale: float | None = None,

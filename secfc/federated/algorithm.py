@@ -29,7 +29,7 @@ from secfc.data.resolution import (
     sample_size,
     warn_of_resolution,
 )
-from secfc.errors import FaultyServer
+from secfc.errors import FaultyServer, InputError
 from secfc.federated.columns import OwnColumns
 from secfc.federated.course import CourseEnd, Totals, allow_moves
 from secfc.federated.model import ClientRows, ExactLabeler, KnownCenters
@@ -69,6 +69,8 @@ from secfc.secure_sum.protocol import (
 
 # --------------------------------------------------------------------------------------------------
 # A site judges whether rounding leaves its own columns enough steps, before it says anything.
+
+GivenRows = tuple[tuple[float, ...], ...]
 
 
 def round_rows(plan: FederatedPlan, party: Party, coarse: Coarse) -> ClientRows:
@@ -148,7 +150,8 @@ class FederatedLloyd:
         features.
     start
         None for `Splitting(merge="any")` where all clients observe all features, and else `Automatic()`,
-        which matches local clusters; or a value, or its word in the shell, as "max-min".
+        which matches local clusters; or a value, or its word in the shell, as "max-min"; or centers (k, d) in
+        data units, as those of an earlier run, which the server then knows too.
     n_init
         Starts by splitting, side by side, of which the one of least cost is kept.
     max_iter
@@ -187,7 +190,7 @@ class FederatedLloyd:
     """
 
     k: int | Elbow
-    start: Splitting | MatchingStart | None = None
+    start: Splitting | MatchingStart | GivenRows | None = None
     n_init: int = 1
     max_iter: int = 300
     scale: float | None = None
@@ -203,7 +206,9 @@ class FederatedLloyd:
         object.__setattr__(self, "k", parse_k(self.k))
         if isinstance(self.start, str):
             object.__setattr__(self, "start", parse_start(self.start))
-        matching = self.start is not None and not isinstance(self.start, Splitting)
+        elif isinstance(self.start, np.ndarray | list | tuple):
+            object.__setattr__(self, "start", parse_centers(self.start))
+        matching = not isinstance(self.start, Splitting | tuple | None)
         check_fields(self, {**KINDS, **({"start": MATCHING} if matching else {})})
 
     @property
@@ -231,9 +236,8 @@ class FederatedLloyd:
         yield from agree_with_workers(plan, me, plan.sums.committee)
         key = yield from share_key(plan, me, coins)
         rows = round_rows(plan, party, self.coarse)
-        splits = isinstance(plan.start, Splitting)
         labels = np.zeros(rows.shape[0], np.int32)
-        if not splits:
+        if plan.matches:
             labels = yield from match_at_client(plan, plan.start, me, rows.points, coins)
         sums = ClientSums(plan, me, rows, key, coins)
         first = yield from sums.open_totals({0: labels}, {0: plan.first_clusters}, {0: True}, plan.priced)
@@ -262,7 +266,7 @@ class FederatedLloyd:
         """Match local clusters, if the start does; then tell every client totals until members end it."""
         yield from agree_with_workers(plan, SERVER, plan.sums.committee)
         said: tuple[str, ...] = ()
-        if not isinstance(plan.start, Splitting):
+        if plan.matches:
             matched = yield from match_at_server(plan, plan.start)
             holders = matched.holders(largest_k(plan.k))
             said = (matched.seen, *matched.groups.said, *uncovered_warnings(plan.columns, holders))
@@ -317,7 +321,7 @@ class FederatedLloyd:
     def account(self, result: Clustering, federation: Federation, *, ids: str | None = None) -> RunSummary:
         """What reports say of a run."""
         plan = result.plan
-        start = type(plan.start).__name__
+        start = "given centers" if isinstance(plan.start, tuple) else type(plan.start).__name__
         partial = "where clients observe different features, " * plan.partial
         questions = len(result.details.counted)
         first = "matched local clusters; nothing was compared" if plan.partial else f"the start {start}"
@@ -359,6 +363,20 @@ class FederatedLloyd:
 def parse_start(word: str) -> Splitting | MatchingStart | None:
     """The start that a word stands for, as the shell spells it.  Raises InputError."""
     return Splitting(merge="any") if word.strip().lower() == "splitting" else parse_matching_start(word)
+
+
+def parse_centers(given: Any) -> GivenRows:
+    """Centers (k, d) as rows that can be compared.  Raises InputError."""
+    try:
+        centers = np.array(given, float)
+    except (TypeError, ValueError):
+        centers = np.zeros(0)
+    if centers.ndim != 2 or not centers.size or not np.isfinite(centers).all():
+        raise InputError(
+            f"start is no table of centers, or one of shape {centers.shape} with a gap: centers are finite "
+            "numbers, a row a cluster. Give result.centers of a run where all clients observed all features"
+        )
+    return tuple(map(tuple, centers.tolist()))
 
 
 def share_key(plan: FederatedPlan, me: PartyId, coins: Coins) -> Role[bytes]:

@@ -110,6 +110,12 @@ def iterate_from_labels(told: Totals, max_iter: int) -> Course:
     return iterate_lloyd(known, np.arange(len(told.sums)), max_iter)
 
 
+def iterate_from_centers(known: KnownCenters, max_iter: int) -> Course:
+    """A run from centers that all have: of the labels of the nearest, as from any labels."""
+    told = yield Near(np.zeros(1, np.int64), known)
+    return (yield from iterate_from_labels(told, max_iter))
+
+
 def allow_moves(flows: Array, caps: Sequence[int], floor: int, t: int) -> Array:
     """Between which clusters points may move, (c, c) bool, of how many would move from each to each.
 

@@ -19,8 +19,14 @@ from secfc.algorithm import PublicFacts
 from secfc.data.inputs import require_library
 from secfc.errors import FaultyServer, InputError, SuspectedParties
 from secfc.federated.columns import Columns
-from secfc.federated.course import Restarts, Totals, iterate_from_labels, split_and_iterate
-from secfc.federated.model import possible_sums
+from secfc.federated.course import (
+    Restarts,
+    Totals,
+    iterate_from_centers,
+    iterate_from_labels,
+    split_and_iterate,
+)
+from secfc.federated.model import KnownCenters, possible_sums
 from secfc.kmeans.elbow import Elbow, largest_k
 from secfc.kmeans.splitting import Splitting
 from secfc.kmeans.starts import restart_generators
@@ -100,6 +106,11 @@ class FederatedPlan:
         """The start: by splitting where all observe all features, else by matching local clusters."""
         given = self.terms.way.start
         return (Automatic() if self.partial else Splitting(merge="any")) if given is None else given
+
+    @property
+    def matches(self) -> bool:
+        """Whether clients begin with labels of local clusters that the server matched."""
+        return not isinstance(self.start, Splitting | tuple)
 
     @cached_property
     def description(self) -> bytes:
@@ -279,8 +290,10 @@ class FederatedPlan:
 
     def begin_runs(self, first: Totals, key: bytes) -> Restarts:
         """The courses of all restarts, from the totals of the labels that clients begin with."""
-        if not isinstance(self.start, Splitting):
+        if self.matches:
             return Restarts([iterate_from_labels(first, self.max_iter)])
+        if isinstance(self.start, tuple):
+            return Restarts([iterate_from_centers(self.given_centers, self.max_iter)])
         seed = int.from_bytes(key, "little") if self.seed is None else self.seed
         return Restarts(
             [
@@ -292,7 +305,13 @@ class FederatedPlan:
     @property
     def first_clusters(self) -> int:
         """Clusters of the labels that clients begin with."""
-        return 1 if isinstance(self.start, Splitting) else largest_k(self.k)
+        return largest_k(self.k) if self.matches else 1
+
+    @property
+    def given_centers(self) -> KnownCenters:
+        """Centers that a run starts from, in integer steps."""
+        whole = self.quantizer(np.array(self.start), owner="the start", first_row=0)[:, self.columns.places]
+        return KnownCenters(whole, np.ones(whole.shape, np.int64), np.ones(len(whole), bool))
 
     def follow_runs(self) -> Generator[None, Array, Restarts]:
         """What the server makes of totals that it may read, sent one sum after another: the runs, ended."""
@@ -351,6 +370,8 @@ def check_runs(way: Any, public: PublicFacts, columns: Columns) -> int | Elbow:
     partial = not columns.mask.all()
     if isinstance(way.start, Splitting) or (way.start is None and not partial):
         check_splitting(way, partial)
+    elif isinstance(way.start, tuple):
+        check_centers(way, public, partial)
     else:
         check_matching(way, public)
     k = way.k.among(public.m) if isinstance(way.k, Elbow) else way.k
@@ -381,6 +402,16 @@ def check_splitting(way: Any, partial: bool) -> None:
     if isinstance(way.k, Elbow) and way.n_init > 1:
         raise InputError(
             f"n_init={way.n_init}, k={way.k}: k is chosen by one start. Leave n_init at 1, or give k"
+        )
+
+
+def check_centers(way: Any, public: PublicFacts, partial: bool) -> None:
+    """Raises InputError for what centers to start from exclude."""
+    shape = (len(way.start), len(way.start[0]))
+    if partial or way.n_init > 1 or shape != (way.k, public.d):
+        raise InputError(
+            f"start=centers {shape}, k={way.k}, n_init={way.n_init}, d={public.d}: one run starts from k "
+            "centers, of all features, where all clients observe all. Leave start out, or give k such rows"
         )
 
 

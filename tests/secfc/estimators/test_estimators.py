@@ -67,15 +67,18 @@ def test_labels_are_those_of_fit_and_of_plaintext_lloyd(sites):
     assert model.inertia_ == pytest.approx(secfc.metrics.cost(np.concatenate(sites), result.flat, 3))
 
 
-def test_a_weight_is_as_many_equal_rows(sites):
+@pytest.mark.parametrize("kind", [SecFCKMeans, FederatedKMeans])
+def test_a_weight_is_as_many_equal_rows(sites, kind):
     rng = np.random.default_rng(0)
     weights = [rng.integers(0, 4, len(site)) for site in sites]
-    weighed = SecFCKMeans(3).fit(sites, sample_weight=np.concatenate(weights).astype(float))
-    repeated = SecFCKMeans(3).fit([np.repeat(s, w, axis=0) for s, w in zip(sites, weights, strict=True)])
+    weighed = kind(3, random_state=0).fit(sites, sample_weight=np.concatenate(weights).astype(float))
+    repeated = kind(3, random_state=0).fit(
+        [np.repeat(s, w, axis=0) for s, w in zip(sites, weights, strict=True)]
+    )
     flat = np.concatenate(weights)
     np.testing.assert_array_equal(np.repeat(weighed.labels_, flat), repeated.labels_)
     assert (weighed.labels_[flat == 0] == -1).all()
-    assert not np.array_equal(weighed.labels_, SecFCKMeans(3).fit(sites).labels_)
+    assert not np.array_equal(weighed.labels_, kind(3, random_state=0).fit(sites).labels_)
 
 
 def test_centers_to_begin_with_and_words_of_scikit_learn(sites):

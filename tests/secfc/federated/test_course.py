@@ -104,6 +104,21 @@ def test_k_is_chosen_by_the_costs_of_plaintext_and_costs_are_exact():
     assert result.cost == float(exact / Fraction(result.plan.quantizer.scale) ** 2)
 
 
+def test_a_run_starts_from_centers_of_an_earlier_one():
+    points, _ = blobs(120, 3, 4, 3, apart=1.0)
+    parts = np.array_split(points, 4)
+    early = secfc.fit(FederatedLloyd(4), secfc.Federation.from_arrays(parts), seed=0)
+    again = secfc.fit(FederatedLloyd(4, start=early.centers), secfc.Federation.from_arrays(parts))
+    assert (again.flat == early.flat).all()
+    assert len(again.details.counted) == 3 < len(early.details.counted)
+    # Of other rows, labels are those of plaintext from the nearest of these centers.
+    data = secfc.Federation.from_arrays([part[::-1] + 0.5 for part in parts])
+    result = secfc.fit(FederatedLloyd(4, start=early.centers.tolist()), data)
+    first = ((data.stacked()[:, None] - early.centers[None]) ** 2).sum(axis=2).argmin(axis=1)
+    scale = secfc.Quantization(scale=result.plan.quantizer.scale, coarse="allow")
+    assert_same(result, secfc.fit(secfc.Lloyd(4, init=secfc.GivenLabels(first), quantization=scale), data))
+
+
 @given(st.lists(st.integers(-(2**52), 2**52), min_size=1, max_size=9), st.integers(0, 51))
 def test_squares_are_summed_without_a_digit_lost(values, shift):
     points = np.array(values, np.int64)[:, None] >> shift
@@ -187,6 +202,30 @@ def test_for_what_a_client_adds_that_no_rows_have_nobody_blames_the_server_alone
     assert "client-1" in found.value.parties
 
 
+def test_a_false_summand_moves_a_center_as_rows_would_within_bounds_and_more_beyond(monkeypatch):
+    data = secfc.Federation.from_arrays([np.full((10, 1), -4.0)] * 4)
+    add = algorithm.contribute_vector
+
+    def centers_with(rows, values):
+        """The center where client-0 says that it has so many rows, and that they sum to so many bounds."""
+
+        def lying(plan, me, vector, *more, **others):
+            if me == "client-0":
+                vector = vector.copy()
+                vector[:2] = values * plan.bound // 10, rows
+            return add(plan, me, vector, *more, **others)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(algorithm, "contribute_vector", lying)
+            return secfc.fit(FederatedLloyd(1), data, bound=4.0, seed=0).centers.item()
+
+    assert secfc.fit(FederatedLloyd(1), data, bound=4.0, seed=0).centers.item() == -4
+    for rows in (1, 10):  # 2 B r / (N + r), and r rows at the bound attain it
+        assert centers_with(rows, rows) == pytest.approx(-4 + 8 * rows / (30 + rows), rel=1e-3)
+    # The sum of ten rows, said to be one: beyond, and unnoticed as some rows could have the total.
+    assert centers_with(1, 10) > -4 + 5 * 8 / 31
+
+
 # --- bad input
 
 
@@ -199,6 +238,9 @@ def test_for_what_a_client_adds_that_no_rows_have_nobody_blames_the_server_alone
         ({"k": 3, "n_init": 0}, "n_init=0 is too small"),
         ({"k": 3, "start": "max-min", "n_init": 2}, "n_init=2: starts that match local clusters are not"),
         ({"k": "auto", "start": "max-min"}, "cannot choose k"),
+        ({"k": 3, "start": np.zeros((3, 3))}, r"centers \(3, 3\), k=3, n_init=1, d=2: one run starts from k"),
+        ({"k": 2, "start": [[0, 1], [0, np.nan]]}, "centers are finite numbers, a row a cluster"),
+        ({"k": 2, "start": [[0, 1], [0]]}, "start is no table of centers"),
         (
             {"k": 8, "floor": 10},
             r"floor=10 of k=8 clusters, beside the rows of any 1, needs 160 rows of which",
