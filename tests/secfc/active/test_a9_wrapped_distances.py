@@ -2,7 +2,7 @@
 
 The server decodes distances D_h, and compares D_h / s_h**2 as integers.  What is added to a row's replies is
 noticed unless it is kappa s_h**2, modulo the primes that are checked.  With kappa = -theta / s_0**2 it is
--theta for cluster 0, and for the other anything: so D_0 wraps around if it is below theta, and the label says
+-theta for cluster 0, and anything for others: so D_0 wraps around if it is below theta, and the label says
 which.  So it restores the same labels again and again, and bisects the distances of all rows at once.
 """
 
@@ -16,7 +16,7 @@ import secfc
 from secfc.coded.messages import CodedDistances
 from secfc.coded.queries import Query
 from secfc.roles.exchange import SERVER
-from tests.nightly import short
+from tests.nightly import by_night, short
 from tests.secfc.active.adaptive import Stage, forget_ranges, grouped_rows
 
 
@@ -25,7 +25,8 @@ class Reader:
 
     def __init__(self, plan, number, first, rng):
         self.plan, self.number, self.first, self.rng = plan, number, first, rng
-        self.sizes = [int(x) for x in np.bincount(first, minlength=2)]
+        self.k = plan.k
+        self.sizes = [int(x) for x in np.bincount(first, minlength=self.k)]
         self.most = [plan.honest_range(s) for s in self.sizes]
         self.near = int(np.argmin(self.sizes))
         self.low, self.high = np.zeros(plan.m, object), np.full(plan.m, self.most[self.near] >> 4, object)
@@ -35,12 +36,15 @@ class Reader:
         labels, lanes = question.labels.astype(int), len(body.values)
         if self.thresholds is not None:
             far = labels == self.near
-            self.low = np.where(far, self.thresholds, self.low)
-            self.high = np.where(far, self.high, self.thresholds)
+            self.low = np.where(self.tested & far, self.thresholds, self.low)
+            self.high = np.where(self.tested & ~far, self.thresholds, self.high)
             self.thresholds = None
         modulus = self.plan.code.basis.prefix(lanes).modulus
-        sizes = [int(x) for x in np.bincount(labels, minlength=2)]
-        kappas = [self.force(modulus, sizes, want) for want in self.first.tolist()]
+        sizes = [int(x) for x in np.bincount(labels, minlength=self.k)]
+        kappas = [
+            self.force(modulus, sizes, *each)
+            for each in zip(self.first.tolist(), labels.tolist(), strict=True)
+        ]
         if sizes == self.sizes and (labels == self.first).all():
             self.test(modulus, kappas)
         chosen, weights = self.plan.code.decoding_weights(tuple(question.responders.tolist()), 2)
@@ -54,38 +58,64 @@ class Reader:
 
     def test(self, modulus, kappas):
         """Choose thresholds for the rows of others, and what tests them; its own keep both clusters alive."""
-        near, far = (self.sizes[h] ** 2 for h in (self.near, 1 - self.near))
+        near = self.sizes[self.near] ** 2
+        others = [s**2 for h, s in enumerate(self.sizes) if h != self.near]
         first, count = self.plan.layout.span(self.number)
         self.thresholds = self.high.copy()
-        for i in [*range(first), *range(first + count, self.plan.m)]:
+        # Among many clusters a few rows at once, lest one of them is left without any.
+        self.tested = self.rng.integers(0, 1 if self.k == 2 else 8, self.plan.m) == 0
+        self.tested[first : first + count] = False
+        toggles = first + count - 1  # one of its own, so that the run goes on
+        kappas[toggles] = self.force(modulus, self.sizes, (int(self.first[toggles]) + 1) % self.k)
+        for i in np.flatnonzero(self.tested):
             for _ in range(100):
                 width = int(self.high[i] - self.low[i])
                 theta = int(self.low[i]) + width // 2 + int(self.rng.integers(0, 1 + (width >> 3)))
                 kappas[i] = -theta * pow(near, -1, modulus) % modulus
-                there = kappas[i] * far % modulus
-                # Of the other distance it is known that it lies above one of these two, and below the other.
-                if self.most[self.near] * far < there * near < (modulus // 2) * min(near, far):
+                there = [(kappas[i] * far % modulus, far) for far in others]
+                # Of other distances it is known that they lie above one of these two, and below the other.
+                if all(
+                    self.most[self.near] * far < x * near < (modulus // 2) * min(near, far)
+                    for x, far in there
+                ):
                     break
             self.thresholds[i] = theta
 
-    def force(self, modulus, sizes, want):
-        """What makes a label: none where one size divides the other, which it tries again."""
-        if all(sizes):
+    def force(self, modulus, sizes, want, now=None):
+        """What makes a label; or if none does, as one size divides another, the label that there is now,
+        sometimes any: it tries that again."""
+        goals = (
+            [want]
+            if self.k == 2 or now is None
+            else [want, now if self.rng.integers(6) else self.rng.integers(self.k)]
+        )
+        for goal in goals if all(sizes) else ():
             for _ in range(100):
                 kappa = int(self.rng.integers(0, 2**62)) % modulus
                 at = [kappa * s**2 % modulus / s**2 for s in sizes]
-                if at[want] * 1.01 < at[1 - want]:
+                if at[goal] * 1.01 < min(x for h, x in enumerate(at) if h != goal):
                     return kappa
         return 0
 
 
-def attack(seed, steps=36, n=3, rows=11, **options):
+def first_labels(rng, k, n, rows):
+    """Labels in which its own rows, the second ones, are in all clusters; of three and more none divides
+    another in size."""
+    start = rng.integers(0, 2, n * rows).astype(np.int32)
+    mine = np.arange(rows) % k
+    if k > 2:
+        left = np.array({3: (21, 27, 33), 4: (15, 19, 22, 25)}[k]) - np.bincount(mine)
+        start[:] = np.insert(rng.permutation(np.repeat(np.arange(k), left)), rows, mine)
+    start[rows : 2 * rows] = mine
+    return start
+
+
+def attack(seed, steps=36, n=3, rows=11, k=2, **options):
     """A run with that client: how much of the spread of foreign distances it reads; the error, if any."""
     rng = np.random.default_rng(seed)
-    start = rng.integers(0, 2, n * rows).astype(np.int32)
-    start[rows : 2 * rows] = np.arange(rows) % 2  # of its own rows
+    start = first_labels(rng, k, n, rows)
     way = secfc.SecFC(
-        k=2, disclosure=secfc.Distances(**options), init=secfc.GivenLabels(start), max_iter=steps
+        k=k, disclosure=secfc.Distances(**options), init=secfc.GivenLabels(start), max_iter=steps
     )
     stage = Stage(way, grouped_rows(seed, n, rows, 2, 4))
     reader = Reader(stage.plan, 1, start, rng)
@@ -120,10 +150,22 @@ def test_without_ranges_it_reads_nearly_everything(blind, monkeypatch):
     assert read > 0.98
 
 
-@pytest.mark.parametrize("blind", [True, False])
-def test_it_is_refused_at_its_first_false_question(blind):
+@pytest.mark.nightly
+def test_without_ranges_it_reads_nearly_everything_among_three_clusters(monkeypatch):
+    """Positive control.  Among four it chooses labels too, but loses a cluster before it has read much."""
+    forget_ranges(monkeypatch)
+    read, error = attack(3, steps=300, rows=27, k=3)
+    assert error is None
+    assert read > 0.98
+    assert attack(0, rows=27, k=4)[1] is None
+
+
+@pytest.mark.parametrize(
+    ("k", "blind"), [(2, True), (2, False), (3, True), (4, True), *by_night((3, False), (4, False))]
+)
+def test_it_is_refused_at_its_first_false_question(k, blind):
     for seed in range(short(2, nightly=100)):
-        read, error = attack(seed, blind=blind)
+        read, error = attack(seed, rows=11 if k == 2 else 27, k=k, blind=blind)
         assert "are not within the range of what honest rows give; nothing of this step" in str(error)
         assert read < 0
 
