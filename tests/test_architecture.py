@@ -26,6 +26,7 @@ ROOMS = {
     "field.ring": "field.kernels field.secrets",
     "field.code": "field.kernels field.secrets field.ring",
     "field.compare": f"field.kernels {FIELD}",
+    "field.reference": "field.secrets field.ring",
     "psu": f"field.kernels {FIELD}",
     "secfc.logs": "",
     "secfc.remedies": "",
@@ -100,10 +101,10 @@ ROOMS = {
     "secfc.report secfc.privacy",
     "secfc.cli.shell": "secfc.errors secfc.remedies field.ring psu secfc.roles secfc.data secfc.transport "
     "secfc.algorithm secfc.kmeans secfc.disclosure secfc.report secfc.logs secfc.tiny_runs",
-    "secfc.cli": "secfc.errors secfc.remedies field.ring field.compare psu secfc.roles secfc.data "
-    "secfc.privacy secfc.transport secfc.algorithm secfc.kmeans secfc.attacks secfc.kfed secfc.feddp "
-    "secfc.overlap secfc.federated secfc.coded secfc.disclosure secfc.coded_kmeans secfc.pipeline "
-    "secfc.report secfc.scaling secfc.deploy secfc.logs secfc.grids secfc.planning "
+    "secfc.cli": "secfc.errors secfc.remedies field.ring field.compare field.reference psu secfc.roles "
+    "secfc.data secfc.privacy secfc.transport secfc.algorithm secfc.kmeans secfc.attacks secfc.kfed "
+    "secfc.feddp secfc.overlap secfc.federated secfc.coded secfc.disclosure secfc.coded_kmeans "
+    "secfc.pipeline secfc.report secfc.scaling secfc.deploy secfc.logs secfc.grids secfc.planning "
     "secfc.tiny_runs secfc.attack_runs secfc.kept_models secfc.cli.shell",
 }
 # Packages that only name what they offer, what checks them, and a word of Python's that is repaired.

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from secfc.planning.planned import Planned
 
 # Of the shell's own, what a plan has no use for; and of methods, what says how a process works.
-IDLE = ("verify", "attack")
+IDLE = ("verify", "verify_reference", "attack")
 NETWORK = ("latency", "bandwidth")
 # How features are prepared, but for what names columns, and for what a budget pays.
 PREPARING = "standardize to_range limit outside missing"

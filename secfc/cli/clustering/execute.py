@@ -355,13 +355,14 @@ def execute(
         _, wall["prepare"] = time_work(lambda: prepare_kernels(run.algorithm, run.plan))
     done = cluster_points(run, screen, wall)
     comparison, ordinary = verify_labels(run, done, screen, wall)
+    checked = compare_with_reference(run, done, screen, wall)
     finding = attack_as_server(run, done, screen, wall)
     profile, noted = describe_clusters(run, done.result)
     asides = (*run.asides, *told, *noted)
     parameters = {"seed": asked.settings.seed, "sealed": asked.settings.sealed, **run.choice.parameters}
     return done.result, make_report(
         done.result, federation=done.points, algorithm=run.scaled, source=source, parameters=parameters,
-        ids=asked.settings.id_column, notes=done.notes, asides=asides, comparison=comparison,
+        ids=asked.settings.id_column, notes=done.notes + checked, asides=asides, comparison=comparison,
         ordinary=ordinary, resolution=run.resolution, finding=finding, profile=profile, wall=wall,
         origin=origin, evaluate=asked.settings.evaluate,
     )  # fmt: skip
@@ -504,6 +505,42 @@ def verify_labels(
             lambda: against_ordinary(whole.stacked(), start, labels, result.k, twin.max_iter)
         )
     return compare_labelings(result, plain), ordinary
+
+
+def compare_with_reference(
+    run: PreparedRun, done: FinishedRun, screen: Screen, wall: dict[str, float]
+) -> tuple[str, ...]:
+    """What `--verify-reference` found: final labels beside those of Algorithm 1 in galois, from one start.
+
+    Or why nothing was compared, since a run that is done is not lost for it.
+    """
+    if not run.asked.get("verify_reference"):
+        return ()
+    from field.reference import MOST, choose_field
+    from field.reference import cluster_points as cluster_slowly
+    from field.ring.errors import InvalidValue
+    from secfc.report import in_row_order, pool_points
+
+    result, plan = done.result, done.result.plan
+    rows = plan.quantizer(pool_points(done.points, result).stacked())
+    if not result.history:
+        return ("not compared with the reference: it begins with labels that this policy shows nobody",)
+    if (work := rows.size * result.k) > MOST:
+        return (f"not compared with the reference: m d k = {work} takes it hours, {MOST} is the most",)
+    try:
+        with screen.status("Comparing with the reference in galois"):
+            bits = int(choose_field(rows).order).bit_length()
+            labels, wall["reference"] = time_work(
+                lambda: cluster_slowly(
+                    rows, result.history[0], result.k, ell=plan.code.ell, t=plan.code.t,
+                    steps=run.algorithm.max_iter,
+                )
+            )  # fmt: skip
+    except (ImportError, InvalidValue) as error:
+        return (f"not compared with the reference: {error}",)
+    different = int((labels != in_row_order(result, result.labels)).sum())
+    found = f"{different} OF {len(labels)} LABELS DIFFER from" if different else "final labels are those of"
+    return (f"{found} a reference over GF(2**{bits} - 1), in galois, from the same start",)
 
 
 def attack_as_server(

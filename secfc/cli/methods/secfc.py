@@ -140,6 +140,9 @@ class SecFCOptions(Coalition, LloydSteps, NoiseOptions):
         "With --reveal-centers: centers of clusters of fewer points stay closed.")
     verify: bool = option(True, None, "--verify/--no-verify", group=RUN, help=
         "Compare with plaintext k-means at every iteration.")
+    verify_reference: bool = option(False, group=RUN, help=
+        "Compare the final labels with a second implementation too, which is slow and in galois over "
+        "GF(2**61 - 1): for small data, and exact centers.")
     attack: bool = option(True, None, "--attack/--no-attack", group=RUN, help=
         "Say what a curious server could rebuild of the points, by trying it.")
     # fmt: on
@@ -161,7 +164,14 @@ def settle(asked: AskedOptions) -> AskedOptions:
             "ones are shortened. Give a number that you know without looking at the data."
         )
     if asked.noisy:
-        asked.refuse(("verify",), "{option} has no meaning with --epsilon: noisy labels are not exact.")
+        asked.refuse(
+            ("verify", "verify_reference"),
+            "{option} has no meaning with --epsilon: noisy labels are not exact.",
+        )
+    if asked["centers"] == "rounded":
+        asked.refuse(
+            ("verify_reference",), "{option} knows exact centers alone: leave out --centers rounded."
+        )
     if not asked["reveal_centers"]:
         asked.refuse(
             ("smallest_center",),

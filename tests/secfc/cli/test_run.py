@@ -130,6 +130,24 @@ def test_the_demonstration_explains_itself_and_writes_nothing(monkeypatch: pytes
     assert written() == set()
 
 
+def test_a_second_implementation_is_compared_with_and_can_differ(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(0)
+    for name in "abc":
+        np.save(f"{name}.npy", rng.normal(size=(8, 2)) + 9 * np.arange(8)[:, None] // 4)
+    line = ("a.npy", "b.npy", "c.npy", "-k", "2", "--verify-reference", "--force", "--no-attack")
+    shown = " ".join(run(*line).stdout.split())
+    assert "final labels are those of a reference over GF(2**61 - 1), in galois, from the same start" in shown
+    monkeypatch.setattr("field.reference.assign_points", lambda distances, labels, k: 0 * labels)
+    shown = " ".join(run(*line).stdout.split())
+    assert re.search(r"\d+ OF 24 LABELS DIFFER from a reference", shown), shown
+    monkeypatch.setitem(sys.modules, "galois", None)
+    assert "pip install 'secfc-clustering[reference]'" in " ".join(run(*line).stdout.split())
+    monkeypatch.setattr("field.reference.MOST", 95)
+    assert "m d k = 96 takes it hours, 95 is the most" in " ".join(run(*line).stdout.split())
+    shown = " ".join(run(*line, "--disclosure", "own-labels").stdout.split())
+    assert "it begins with labels that this policy shows nobody" in shown
+
+
 def test_a_run_that_shows_distances_says_so_and_what_they_give_away() -> None:
     shown = " ".join(run("--disclosure", "distances").stdout.split())
     for phrase in (
