@@ -13,8 +13,12 @@ import numpy as np
 
 import secfc
 from benchmarks.common import Row
+from field.compare.shells import UNIT, WEIGHTS, shell_squares
+from secfc.algorithm import PublicFacts
+from secfc.coded.plan import PublicOwnerLayout
 from secfc.data.federation import Federation
 from secfc.disclosure.noise.in_shares import ReleaseCounts
+from secfc.disclosure.noise.sums import NoisySums, NoisySumsServer, SumsQuestion
 from secfc.feddp import (
     OURS,
     PAPER,
@@ -221,6 +225,60 @@ class Noisy:
         return Played(centers + origin, result.flat, result.ledger)
 
 
+class PlainSums(NoisySumsServer):
+    """What `NoisySums` opens, of integers (m, d) in one place; clipped: rows shortened exactly, no shells."""
+
+    def __init__(self, plan: Any, policy: NoisySums, rows: Array, rng: Any, clipped: bool = False) -> None:
+        self.plan, self.steps, self.noise = plan, policy.steps, policy.noise(plan.code.n, plan.code.t)
+        self.rows, self.rng, self.clipped = rows, rng, clipped
+
+    def open_sums(self, number: int, centers: Array, radius: int) -> Any:
+        yield from ()
+        asked = SumsQuestion(number, radius, centers, tuple(range(self.plan.code.n)))
+        exact = np.zeros((len(centers), self.plan.d + 1))
+        scores = (centers**2).sum(axis=1) - 2.0 * self.rows @ centers.T
+        squares = scores.min(axis=1) + np.einsum("ij,ij->i", self.rows, self.rows)
+        weights = np.array([*WEIGHTS, 0])[np.searchsorted(shell_squares(radius), squares)]
+        if self.clipped:
+            weights = UNIT * np.minimum(1, radius / np.sqrt(np.maximum(squares, 1)))
+        for h, of in enumerate(scores.argmin(axis=1) == np.arange(len(centers))[:, None]):
+            exact[h, :-1] = weights[of] @ (self.rows[of] - centers[h])
+            exact[h, -1] = asked.unit * weights[of].sum()
+        one = float(self.noise.client_deviation(asked.sensitivity, self.noise.sums, exact.size))
+        noise = one * math.sqrt(self.plan.code.n) * self.rng.normal(size=exact.shape)
+        return np.rint(exact + noise), asked
+
+
+@dataclass(frozen=True, eq=False)
+class Sums:
+    """SecFC with noisy sums, for persons whose rows lie at any number of clients: each counts once.
+
+    Its law is played on integers in one place, as comparing on shares opens the same (`PlainSums`): 5 clients
+    deal noise, of whom 1 may collude.  Rows are about the public mean of the server's points; neighbors are
+    replaced.
+    """
+
+    steps: int = 4
+    reader: ClassVar[str] = "owners"
+    beyond: ClassVar[tuple[float, ...]] = ()
+
+    def play(self, cell: Row, problem: Problem, seed: int, clipped: bool = False) -> Played:
+        public = problem.federation.server_points
+        origin = public.mean(axis=0)
+        radius = Bound.from_public(public, 1.0, origin)
+        policy = NoisySums(Budget(cell["epsilon"], DELTA), radius, self.steps)
+        held = Federation.from_arrays(
+            np.array_split(problem.points - origin, SITES), server_points=public - origin
+        )
+        way = secfc.SecFC(cell["k"], threshold=1, disclosure=policy)
+        plan = way.complete(PublicFacts.of(held, radius.value), PublicOwnerLayout(held.counts))
+        rows = plan.quantizer(np.asarray(problem.points - origin, float)).astype(float)
+        server = PlainSums(plan, policy, rows, np.random.default_rng([seed, 5]), clipped)
+        list(server(np.zeros(0), cell["k"], self.steps, None))
+        centers = server.centers + origin
+        return Played(centers, nearest(problem.points, centers), policy.ledger(plan))
+
+
 # One improvement after the other, from the paper's variant to ours.
 LADDER: dict[str, dict[str, Any]] = {
     "paper": {},
@@ -297,14 +355,16 @@ FEDDP: dict[str, Method] = {
 RELEASED: dict[str, Method] = {"ours, labels by response": Released()}
 ABLATION, SPLITS = ablation(), splits()
 PEOPLE: dict[str, Method] = {f"ours, persons at up to {c} clients": Persons(clients=c) for c in (2, 3, 5)}
+PEOPLE["SecFC, noisy sums"] = Sums()
 METHODS: dict[str, Method] = FEDDP | RELEASED | lloyd() | noisy() | NOT_PRIVATE | ABLATION | SPLITS | PEOPLE
 METHODS["one center"] = OneCenter()
 USUAL = (
     "ours", "paper", *(name for name in METHODS if name.split(",")[0] in STARTS),
-    "SecFC, noise on distances, T=1", "ours, labels by response", "one center", "k-FED", "Optimal",
+    "SecFC, noise on distances, T=1", "SecFC, noisy sums", "ours, labels by response", "one center", "k-FED",
+    "Optimal",
 )  # fmt: skip
 # What protects data points alone, or few clients: not among the usual ones where clients are protected.
-BY_POINT = ("SecFC, noise on distances, T=1", "ours, labels by response")
+BY_POINT = ("SecFC, noise on distances, T=1", "SecFC, noisy sums", "ours, labels by response")
 
 
 def most_right(epsilon: float, k: int) -> float:

@@ -408,7 +408,9 @@ def receive_query(plan: CodedPlan, k: int, wait: Exchange) -> Role[tuple[Any, in
             # Of new points there may be fewer than clusters.
             start = isinstance(message, Query)
             most = max(k, clusters_to_split(plan.m, k, plan.init.spare)) if start else k
-            twice = isinstance(message, Query) and (message.operation.halves or plan.init.grows)
+            twice = isinstance(message, Query) and (
+                message.operation.halves or plan.init.grows or message.operation is Operation.NOISY_SUMS
+            )
             most *= 2 if twice else 1
             _refuse(message.k > most, f"asked for more than {most} clusters, where k={k}")
             if not isinstance(message, RevealSums):

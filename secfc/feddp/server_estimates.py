@@ -356,6 +356,39 @@ def place_centers(
     return PlacedCenters(project_into_ball(centers, radius) if cleaned else centers, kept, blur, moved, least)
 
 
+def mean_of_groups(found: GroupAnswer, centers: Array, points: Array) -> Array:
+    """Mean (d,) of all rows, by sums about centers (k, d); of points (s, d) if noise explains the counts."""
+    counts = np.maximum(found.counts, 0.0)
+    if counts.sum() <= 3 * found.miscounted * math.sqrt(len(counts)):
+        return np.asarray(points.mean(axis=0))
+    return np.asarray((found.sums + counts[:, None] * centers).sum(axis=0) / counts.sum())
+
+
+def directions_of_sums(moved: Array, deviation: float, points: Array, most: int) -> Array:
+    """Directions (d, most) in which groups lie apart, orthonormal, by noisy sums (k, d) of them about a mean.
+
+    Noise alone has singular values of deviation (sqrt(d) + sqrt(k)) at most: below, the leading directions of
+    public points (s, d) about that mean serve, beside those that are clear.
+    """
+    from scipy.linalg import svd
+
+    with one_thread():
+        _, lengths, ways = svd(moved, full_matrices=False)
+        clear = int((lengths > deviation * (math.sqrt(moved.shape[1]) + math.sqrt(len(moved)))).sum())
+        kept = ways[: min(clear, most)].T
+        left = svd(points - points @ kept @ kept.T, full_matrices=False)[2]
+    return np.concatenate([kept, left[: most - kept.shape[1]].T], axis=1)
+
+
+def join_groups(means: Array, counts: Array, along: Array, k: int) -> Array:
+    """Means (k, d) of the clusters that means (n, d) of so many rows (n,) have by their places (n, p)."""
+    _, labels, _ = weighted_kmeans(along, counts, k, 0)
+    mass = np.bincount(labels, counts, minlength=k)
+    joined = np.zeros((k, means.shape[1]))
+    np.add.at(joined, labels, counts[:, None] * means)
+    return joined / np.maximum(mass, 1e-300)[:, None]
+
+
 def shrink_to_anchors(centers: Array, anchors: Array, deviations: Array) -> Array:
     """Centers (k, d) drawn towards public anchors as far as noise explains the distance between them.
 

@@ -3,6 +3,7 @@
 import json
 import math
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -10,7 +11,10 @@ from click.testing import CliRunner
 
 from benchmarks import dp, dp_alone, dp_data, dp_matrix, dp_methods
 from benchmarks.common import read_rows
+from secfc.disclosure import NoisySums
 from secfc.feddp import OURS, PAPER
+from secfc.privacy import Bound, Budget
+from tests.field.compare.test_shells import plain_step
 
 pytest.importorskip("matplotlib")
 
@@ -35,6 +39,7 @@ def test_rows_say_what_was_spent_and_can_be_drawn(tmp_path):
         "Optimal",
         "Optimal, T=1",
         "SecFC, noise on distances, T=1",
+        "SecFC, noisy sums",
         "ours, labels by response",
         "one center",
         "split (0.25, 0.05, 0.7), T=0",
@@ -53,7 +58,7 @@ def test_rows_say_what_was_spent_and_can_be_drawn(tmp_path):
     invoke(dp.main, "--setting", "device", "--clients", "20", "--rows", "5", *SMALL, "--method", "ours",
            "--method", "SecFC, noise on distances, T=1", "--out", file)  # fmt: skip
     rows = read_rows(file)
-    assert len(rows) == 12
+    assert len(rows) == 13
     for row in rows:
         assert row["excess"] > -1e-6 * row["cost"]
         method = row["cell"]["method"]
@@ -63,7 +68,7 @@ def test_rows_say_what_was_spent_and_can_be_drawn(tmp_path):
         assert row["spent"] == spent
     again = invoke(dp.main, *silo, "--method", "ours")
     assert "ours" in again
-    assert len(read_rows(file)) == 12
+    assert len(read_rows(file)) == 13
     drawn = invoke(plot, file, "--folder", tmp_path).split()
     assert {path.rsplit("/")[-1] for path in drawn} == {
         "dp-silo-6-data-point.png", "dp-ablation-silo-6-data-point.png", "dp-pareto-silo-6-data-point.png",
@@ -86,6 +91,37 @@ def test_persons_with_rows_at_several_clients_take_noise_so_many_times_as_wide(m
     one = dp_methods.gaussian_multiplier(dp_methods.Budget(1.0, 1e-6))
     half = dp_methods.gaussian_multiplier(dp_methods.Budget(seen[0], 1e-6))
     assert half == pytest.approx(2 * one, rel=1e-6)
+
+
+def test_sums_in_the_plain_are_those_that_comparing_on_shares_opens():
+    rng = np.random.default_rng(0)
+    rows, centers = rng.integers(-900, 900, (200, 3)), rng.integers(-500, 500, (4, 3))
+    code, silent = SimpleNamespace(n=5, t=1), SimpleNamespace(normal=lambda size: np.zeros(size))
+    policy = NoisySums(Budget(1.0, 1e-6), Bound.given(1.0))
+    plan = SimpleNamespace(code=code, d=3)
+    server = dp_methods.PlainSums(plan, policy, rows.astype(float), silent)
+    with pytest.raises(StopIteration) as end:
+        next(server.open_sums(0, centers, 200))
+    got, asked = end.value.value
+    expected, outcomes = plain_step(rows, centers, 200, asked.unit)
+    assert (got == expected).all()
+    assert len(set(outcomes)) > 12
+
+
+def test_shells_cost_little_more_than_clipping_and_finding_a_start_first_pays():
+    """Of a mixture, parts of a single center's excess, medians: server points alone leave most of it."""
+    cell = {"k": 5, "epsilon": 4.0, "unit": "data point"}
+    given = dp.problem("silo", 10, 400, 5, 0, None, "")
+    one = dp.cost_per_point(given.points, given.points.mean(axis=0)[None]) - given.cost
+
+    def excess(method, **more):
+        runs = [method.play(cell, given, run, **more).centers for run in range(3)]
+        return np.median([dp.cost_per_point(given.points, c) - given.cost for c in runs]) / one
+
+    shells, clipped = excess(dp_methods.Sums()), excess(dp_methods.Sums(), clipped=True)
+    assert shells < 0.02
+    assert shells <= 1.15 * clipped + 0.001
+    assert excess(dp_methods.Sums(steps=2)) > 0.2
 
 
 def test_the_ladder_ends_at_ours():

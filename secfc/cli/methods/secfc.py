@@ -101,7 +101,7 @@ class SecFCOptions(Coalition, LloydSteps, NoiseOptions):
         "its own points, nobody those of others. final-labels: nothing until the last, whose labels it "
         "learns. distances: the distance of every point to every center as well, as in the paper, which over "
         "iterations fixes the shape of the data; --liars and --field mersenne61 need that. noisy-sums: sums "
-        "of clusters under the noise of --epsilon, after each of --max-iter steps (default: 3); for people "
+        "of clusters under the noise of --epsilon, after each of --max-iter steps (default: 4); for people "
         "whose rows lie at several clients. centers: nothing, "
         "but all clients learn the centers of every step (the same as --algorithm federated-lloyd).")
     dealer: str | None = option(metavar="NAME", group=PRIVACY, help=
@@ -209,7 +209,7 @@ def _settle_noise(asked: AskedOptions) -> AskedOptions:
         )
     if "max_iter" not in asked.given:
         # Every iteration costs budget, also one that was not needed.
-        asked = asked.with_values(max_iter=3 if sums else 5)
+        asked = asked.with_values(max_iter=4 if sums else 5)
     if asked.settings.files and asked["bound"] is None:
         asked = asked.with_values(bound=asked["radius"])  # no shortened point exceeds it
     if sums:

@@ -61,7 +61,16 @@ from secfc.errors import (
     SuspectedParties,
     TooFewReplies,
 )
-from secfc.feddp.server_estimates import GroupAnswer, place_centers, weighted_kmeans
+from secfc.feddp.server_estimates import (
+    GroupAnswer,
+    directions_of_sums,
+    join_groups,
+    mean_of_groups,
+    nearest_squares,
+    place_centers,
+    project_into_ball,
+    weighted_kmeans,
+)
 from secfc.kmeans.loop import Source, Trace
 from secfc.kmeans.starts import RandomLabels, Start
 from secfc.privacy.calibration import Bound, Budget, delta_warning, discrete_multiplier
@@ -72,6 +81,8 @@ from secfc.roles.messages import Message, check_residues, compact_labels
 
 STEPS = 1 << 12  # of the integers, within the radius: as many as keep comparisons narrow
 LEAST_RADIUS = 1 << 5  # steps, of shells: a step is then little beside it
+GROUPS = 2  # a cluster, that questions may be about
+FINDING = 2  # questions that look for a start among the server's points
 KINDS = {
     "budget": instance_of(Budget, "Budget(epsilon=1.0, delta=1e-6)"),
     "radius": instance_of(Bound, "Bound.given(8.0)"),
@@ -92,8 +103,8 @@ class NoisySums(ExactPolicy):
     radius
         Length that no row exceeds, in data units; longer ones are shortened before they are shared.
     steps
-        How often sums are opened, from 1 on; all are paid for.  Without points of the server the first
-        of them finds the mean of all rows, about which the others start.
+        How often sums are opened, from 1 on; all are paid for.  From 3 on the first two find a start among
+        the server's points.  Without these the first finds the mean of all rows, about which others start.
     dealer
         Who deals masks and tables, as under `OwnLabels`: the server or a client.
     neighbors
@@ -113,7 +124,7 @@ class NoisySums(ExactPolicy):
 
     budget: Budget
     radius: Bound
-    steps: int = 3
+    steps: int = 4
     dealer: PartyId = SERVER
     neighbors: Neighbors = field(default_factory=lambda: Neighbors("replace"))
     absent: int = 0
@@ -200,7 +211,7 @@ class NoisySums(ExactPolicy):
         """All that a run opens at most: no question has a smaller radius, and none more numbers."""
         noise, least = self.noise(n, t), shell_sensitivity(LEAST_RADIUS, 1)
         each = noise.sums / math.sqrt(noise.honest)
-        asked = DistributedDiscreteGaussian(each, each * least, noise.honest, k * (d + 1))
+        asked = DistributedDiscreteGaussian(each, each * least, noise.honest, GROUPS * k * (d + 1))
         return Composed((asked,) * self.steps)
 
     def released(self, plan: CodedPlan) -> Event:
@@ -211,7 +222,7 @@ class NoisySums(ExactPolicy):
         """Standard deviation of one client's noise on a sum about centers within this radius."""
         noise = self.noise(plan.code.n, plan.code.t)
         sensitivity = shell_sensitivity(radius, count_unit(radius, plan.d))
-        return float(noise.client_deviation(sensitivity, noise.sums, plan.k * (plan.d + 1)))
+        return float(noise.client_deviation(sensitivity, noise.sums, GROUPS * plan.k * (plan.d + 1)))
 
     def paid_noise(self, plan: CodedPlan) -> tuple[int, int]:
         """How many questions are paid for, and how many clients' noise suffices."""
@@ -322,7 +333,7 @@ class SumsQuestion:
     def of(cls, plan: CodedPlan, question: Query) -> SumsQuestion:
         """What a question asks.  Raises FaultyServer for what no plan asks."""
         k, d, n, detail = question.k, plan.d, len(plan.clients), question.detail
-        if k > plan.k or len(detail) != 2 + k * d + n or not np.isin(detail[-n:], (0, 1)).all():
+        if k > GROUPS * plan.k or len(detail) != 2 + k * d + n or not np.isin(detail[-n:], (0, 1)).all():
             raise FaultyServer(SERVER, f"asked for sums of other than d={d} features, or n={n} clients")
         centers, most = detail[2:-n].reshape(k, d), farthest_center(plan)
         beyond = bool(((centers < -most) | (centers > most)).any())
@@ -525,32 +536,56 @@ class NoisySumsServer:
 
     def __call__(self, start: Array, k: int, max_iter: int, source: Source) -> Role[Trace]:
         """Centers after all steps; labels have no part in them.  Everything here is in steps."""
-        plan, most = self.plan, float(farthest_center(self.plan))
-        anchors, radius = self.first_centers(k)
-        for number in range(self.steps):
-            about = np.rint(anchors).astype(np.int64)
-            found = yield from self.ask(number, about, radius)
-            placed = place_centers(
-                found, about.astype(float), about.astype(float), most, cleaned=True, shrunk=plan.d > 2
-            )
-            # Whole numbers about a center that rounding moved out of the ball would be refused.
-            anchors = np.clip(placed.centers, -most, most)
+        plan, points = self.plan, self.public_points(k)
+        if points is None:
+            anchors, asked = np.zeros((1, plan.d)), 0
+        else:
+            anchors, asked = yield from self.find_start(points, k)
+        for number in range(asked, self.steps):
+            anchors, found = yield from self.ask(number, anchors, self.reach(points, anchors))
+            shrunk = plan.d > 2
+            anchors = place_centers(found, anchors, anchors, plan.radius, cleaned=True, shrunk=shrunk).centers
             if len(anchors) < k and number + 1 < self.steps:
                 anchors = self.spread_about(anchors[0], k)
         self.centers = np.resize(anchors, (k, plan.d)) / float(plan.scale)
         return Trace(k, (), None, False, self.steps)
 
-    def first_centers(self, k: int) -> tuple[Array, int]:
-        """Where the first question asks, and within which radius: by the server's points, or about 0."""
-        plan = self.plan
-        points = None if plan.terms is None else plan.terms.public.server_points
-        if points is None or len(points) < k:
-            return np.zeros((1, plan.d)), plan.radius
-        scaled = np.asarray(points, float) * float(plan.scale)
-        found, labels, _ = weighted_kmeans(scaled, np.ones(len(scaled)), k, 0)
-        reach = 1.3 * float(np.quantile(np.linalg.norm(scaled - found[labels], axis=1), 0.9))
-        most = float(farthest_center(plan))
-        return np.clip(found, -most, most), int(np.clip(reach, LEAST_RADIUS, 2 * plan.radius))
+    def public_points(self, k: int) -> Array | None:
+        """The server's points (s, d), in steps; None if it has fewer than centers."""
+        terms = self.plan.terms
+        points = None if terms is None else terms.public.server_points
+        return None if points is None or len(points) < k else np.asarray(points) * float(self.plan.scale)
+
+    def reach(self, points: Array | None, centers: Array) -> int:
+        """Within which radius to ask about centers: most of the server's points lie nearer."""
+        if points is None:
+            return self.plan.radius
+        away = math.sqrt(np.quantile(nearest_squares(points, centers), 0.95))
+        return int(np.clip(away, LEAST_RADIUS, 2 * self.plan.radius))
+
+    def find_start(self, points: Array, k: int) -> Role[tuple[Array, int]]:
+        """Centers (k, d) of the server's points, as rows lie among them; and how many questions that took.
+
+        One about means of more groups of points says in which directions groups of rows lie apart.  The next,
+        about means along these alone, says how many rows there are beside each, and where.
+        """
+        plan, count, alike = self.plan, min(GROUPS * k, len(points) // 2), np.ones(len(points))
+        wide = count > k and self.steps > FINDING
+        centers, _, _ = weighted_kmeans(points, alike, count if wide else k, 0)
+        if not wide:
+            return centers, 0
+        centers, found = yield from self.ask(0, centers, self.reach(points, centers))
+        mean = project_into_ball(mean_of_groups(found, centers, points)[None], plan.radius)[0]
+        moved = found.sums + found.counts[:, None] * (centers - mean)
+        ways = directions_of_sums(moved, found.deviation, points - mean, min(k, plan.d))
+        along, labels, _ = weighted_kmeans((points - mean) @ ways, np.ones(len(points)), count, 0)
+        means = np.stack([points[labels == h].mean(axis=0) for h in range(count)])
+        centers, found = yield from self.ask(
+            1, mean + along @ ways.T, self.reach(points, mean + along @ ways.T)
+        )
+        placed = place_centers(found, centers, means, plan.radius, cleaned=True, shrunk=plan.d > 2)
+        held = placed.counts if np.count_nonzero(placed.counts) >= k else np.bincount(labels).astype(float)
+        return join_groups(placed.centers, held, (placed.centers - mean) @ ways, k), FINDING
 
     def spread_about(self, mean: Array, k: int) -> Array:
         """Centers (k, d) about the mean of all rows, in public directions, the further the later."""
@@ -561,13 +596,23 @@ class NoisySumsServer:
         ways = np.arange(1, k + 1)[:, None] / k * most / math.sqrt(d)
         return np.clip(mean + ways * signs, -most, most)
 
-    def ask(self, number: int, centers: Array, radius: int) -> Role[GroupAnswer]:
-        """Noisy sums about centers, in steps, and weights, in rows; asked again without who falls silent.
+    def ask(self, number: int, near: Array, radius: int) -> Role[tuple[Array, GroupAnswer]]:
+        """Whole-number centers, as near these (k, d) as rows lie; noisy sums about them, weights in rows."""
+        (k, d), most = near.shape, farthest_center(self.plan)
+        centers = np.clip(np.rint(near), -most, most).astype(np.int64)
+        values, asked = yield from self.open_sums(number, centers, radius)
+        one = self.noise.client_deviation(asked.sensitivity, self.noise.sums, k * (d + 1))
+        sigma, values = float(one) * math.sqrt(len(asked.dealers)) / UNIT, values.astype(float) / UNIT
+        counts, away = values[:, d] / asked.unit, sigma / asked.unit
+        return centers.astype(float), GroupAnswer(values[:, :d], counts, sigma, away, radius, 1.0, ())
 
-        Raises TooFewReplies where too few are left to deal noise.
+    def open_sums(self, number: int, centers: Array, radius: int) -> Role[tuple[Array, SumsQuestion]]:
+        """Noisy sums and weights about centers (k, d), integers (k, d + 1), and the question they answer.
+
+        Asked again without who falls silent.  Raises TooFewReplies where too few are left to deal noise.
         """
-        plan, committees, k = self.plan, self.committees, len(centers)
-        needed, (n, d) = self.noise.honest + plan.code.t, (len(plan.clients), plan.d)
+        plan, committees, (k, d) = self.plan, self.committees, centers.shape
+        needed, n = self.noise.honest + plan.code.t, len(plan.clients)
         nobody = compact_labels(np.full(plan.m, -1, np.int32))
         while True:
             there = [c for c in committees.desk.there if c not in committees.quorum.silent]
@@ -576,19 +621,11 @@ class NoisySumsServer:
             asked = SumsQuestion(number, radius, centers, tuple(plan.clients.index(c) for c in there))
             subject = Subject(Operation.NOISY_SUMS, k, nobody, detail=asked.detail(n))
             match = asked.match(plan, committees.seats().asked(subject), committees.seating)
-            game, who = (
-                AssignmentStep(match.schedule, plan.code.basis, tested=False),
-                {*there, *match.players},
-            )
+            game = AssignmentStep(match.schedule, plan.code.basis, tested=False)
+            who = {*there, *match.players}
             shares = yield from collect_shares(committees, match, who, game, CodedCenters, (k, d + 1))
             if shares is not None:
-                break
-        values = plan.code.basis.lift_signed(shares).astype(float) / UNIT
-        one = self.noise.client_deviation(asked.sensitivity, self.noise.sums, k * (d + 1))
-        sigma = float(one) * math.sqrt(self.noise.honest) / UNIT
-        return GroupAnswer(
-            values[:, :d], values[:, d] / asked.unit, sigma, sigma / asked.unit, radius, 1.0, ()
-        )
+                return plan.code.basis.lift_signed(shares), asked
 
     def finish_fit(self, source: CodedSource, plan: CodedPlan, trace: Trace) -> Role[Array | None]:
         """Tell everybody the centers, by which owners label their own rows."""

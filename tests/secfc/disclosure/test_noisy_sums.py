@@ -23,6 +23,7 @@ from secfc.errors import (
     SuspectedParties,
     TooFewReplies,
 )
+from secfc.feddp.statistics import labels_of, sums_of, sums_sensitivity
 from secfc.privacy import Bound, Budget, Composed, Neighbors
 from secfc.privacy.accountant import epsilon
 from secfc.privacy.audit import many_gaussian_runs
@@ -167,13 +168,30 @@ def test_centers_find_the_clusters_with_points_of_the_server():
     start = CENTERS + 0.4
     public = np.repeat(start, 3, axis=0) + 0.2 * np.random.default_rng(2).normal(size=(9, 2))
     data, _ = people(m=60, server_points=public)
-    result = run(policy(400.0), data)
+    result = run(policy(400.0, steps=3), data)
+    asked = [e.body.k for e in result.transcript.envelopes if e.kind == "NoisySumsQuery"]
+    assert asked == [4] * 8 + [3] * 4  # two questions about means of more groups find a start
     near = np.linalg.norm(result.centers[:, None] - CENTERS[None], axis=2).min(axis=0)
     before = np.linalg.norm(start - CENTERS, axis=1)
     assert (near < before / 2).all()
 
 
 # --- what it costs -----------------------------------------------------------------------------------
+
+
+def test_the_law_is_that_of_a_step_of_feddp_where_every_row_lies_within_the_radius():
+    """So disjoint clients are better served by it: it opens the same, under the same noise."""
+    rng = np.random.default_rng(0)
+    centers = np.array([[900, 0, 0], [-900, 0, 0]])
+    rows = centers[np.arange(30) % 2] + rng.integers(-100, 101, (30, 3))
+    unit, replaced = sums.count_unit(200, 3), Neighbors("replace")
+    found, _ = plain_step(rows, centers, 200, unit)
+    labels = labels_of(rows, None, centers.astype(float), 1.0)
+    assert (found[:, :-1] == UNIT * sums_of(rows - centers[labels], labels, 2)).all()
+    assert (found[:, -1] == UNIT * unit * np.bincount(labels)).all()
+    same = UNIT * sums_sensitivity(200, unit, replaced)
+    # A row that moves to another shell moves the count as well.
+    assert same <= shell_sensitivity(200, unit) <= 1.02 * same
 
 
 def test_the_ledger_has_one_event_a_question_and_meets_the_budget(usual):
