@@ -26,6 +26,7 @@ SCRIPTS = {
     "starts": ["--quick"],
     "scaling": ["--quick"],
     "reading": ["--quick"],
+    "shared": ["--quick"],
     "crowd": [
         "--sums",
         "40",
@@ -84,8 +85,8 @@ def test_rows_name_their_circumstances_and_hold_plain_values(written, script):
 
 
 @pytest.mark.parametrize(
-    "script", sorted(SCRIPTS.keys() - {"elbow", "rounded", "scaling"})
-)  # these time nothing
+    "script", sorted(SCRIPTS.keys() - {"elbow", "rounded", "scaling", "shared"})
+)  # these time nothing, or not in all rows
 def test_times_are_positive(written, script):
     for row in rows_of(written[0], script):
         clocks = ("user_s", "system_s")  # too coarse for a short run
@@ -179,6 +180,18 @@ def test_an_installed_copy_of_the_same_code_is_measured_and_no_other(tmp_path):
         path = list(entries)
         assert installed.prefer_installed(path, clone) is None
         assert path == entries
+
+
+def test_bytes_of_plans_are_those_of_runs_and_grow_with_no_row_where_centers_are_shared(written):
+    rows = rows_of(written[0], "shared")
+    measured = {(r["cell"]["way"], r["cell"]["m"]): r for r in rows if not r["cell"]["computed"]}
+    for row in rows:
+        if row["cell"]["computed"]:
+            there = measured[row["cell"]["way"], row["cell"]["m"]]
+            assert row["mb"] == pytest.approx(there["mb"], rel=0.3)
+    assert measured["FederatedLloyd", 1000]["mb"] < 1.2 * measured["FederatedLloyd", 100]["mb"]
+    assert measured["FederatedLloyd", 100]["mb"] < measured["the default", 100]["mb"] / 10
+    assert "73 MB" in written[1]["shared"]
 
 
 def test_targets_are_printed(written):
