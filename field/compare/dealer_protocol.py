@@ -47,7 +47,7 @@ from field.compare.correlated_randomness import ONES as ONES
 from field.compare.correlated_randomness import PartyTables as PartyTables
 from field.compare.correlated_randomness import deal_multiply as deal_multiply
 from field.compare.correlated_randomness import multiply_bits as multiply_bits
-from field.kernels.digits import DIGIT_BITS, STEPS
+from field.kernels import DIGIT_BITS, STEPS
 from field.ring.basis import Basis
 from field.secrets.coins import Coins
 

@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 
 from field.arrays import Array
+from field.kernels import DIGIT_BITS, STEPS
 from field.kernels.compiling import compiled
-from field.kernels.digits import DIGIT_BITS, STEPS
 
 LANE_BITS = 30
 MASK = np.uint64((1 << LANE_BITS) - 1)
