@@ -55,6 +55,7 @@ from secfc import kfed
 from secfc.algorithm import PublicFacts, gather_result
 from secfc.coded import input_check as rows
 from secfc.coded import messages as dealing
+from secfc.coded import messages as keeping
 from secfc.coded import messages as own
 from secfc.coded import messages as rounding
 from secfc.coded import union as united
@@ -66,7 +67,6 @@ from secfc.coded_kmeans.predict import predicting_client, predicting_server
 from secfc.data.inputs import get_parameter, with_parameters
 from secfc.disclosure.checked import messages as checking
 from secfc.disclosure.dealerless import steps as joint
-from secfc.disclosure.owner_labels import messages as keeping
 from secfc.errors import (
     BudgetSpent,
     FaultyParty,

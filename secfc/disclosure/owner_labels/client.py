@@ -31,7 +31,7 @@ from field.code.rows import ClusterSums, CodedRows
 from field.compare import dealer_protocol
 from field.compare.assignment_step import SharedContest, cluster_code
 from field.secrets.coins import Coins
-from secfc.coded.messages import CodedCosts, CodedGains, LabelShare, MissingMessages
+from secfc.coded.messages import CodedCosts, CodedGains, LabelShare, MissingMessages, SizeShare
 from secfc.coded.plan import CodedPlan
 from secfc.coded.policy import DistanceOracle, LabelSharing, OwnResult
 from secfc.coded.queries import Operation, Query
@@ -49,7 +49,6 @@ from secfc.disclosure.decoded.replies import mask_values
 from secfc.disclosure.owner_labels.backend import LabelSharingBackend, StartedQuery
 from secfc.disclosure.owner_labels.dealer import DealerBackend
 from secfc.disclosure.owner_labels.dealerless import DealerlessBackend
-from secfc.disclosure.owner_labels.messages import SizeShare
 from secfc.disclosure.owner_labels.multiplication import (
     SecureMultiplication,
     label_bits,

@@ -19,6 +19,7 @@ from field.compare.assignment_step import AssignmentStep, SharedLabels
 from field.compare.shared_step import last_of_one_hot, subtract
 from field.ring.basis import Basis
 from field.secrets.coins import Coins
+from secfc.coded.messages import SizeShare
 from secfc.coded.plan import CodedPlan
 from secfc.coded.policy import LabelSharing
 from secfc.coded.queries import Operation, Query
@@ -34,7 +35,6 @@ from secfc.disclosure.checked.products import (
 from secfc.disclosure.compare.rounds import add_residues
 from secfc.disclosure.compare.session import CommitteeChoice, ComparisonSession
 from secfc.disclosure.dealerless.steps import AnswerRounds, StalledStep
-from secfc.disclosure.owner_labels.messages import SizeShare
 from secfc.disclosure.owner_labels.run_state import HeldLabels
 from secfc.errors import FaultyServer, SuspectedParties
 from secfc.roles.exchange import SERVER, PartyId, Role

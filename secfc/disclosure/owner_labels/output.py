@@ -27,7 +27,7 @@ from field.code.rows import CodedRows
 from field.compare import bitslice
 from field.compare.assignment_step import select_planes
 from field.secrets.coins import Coins
-from secfc.coded.messages import MissingMessages
+from secfc.coded.messages import MissingMessages, OwnShare, SelectedRowShare
 from secfc.coded.plan import CodedPlan
 from secfc.coded.quorum import NOBODY_MISSED
 from secfc.disclosure.checked.messages import CheckedPart, OwnersHeard, ResharedPart
@@ -37,7 +37,6 @@ from secfc.disclosure.compare.client import label_check_round
 from secfc.disclosure.compare.rounds import add_residues
 from secfc.disclosure.compare.session import ComparisonSession, check_words
 from secfc.disclosure.dealerless.steps import AnswerRounds
-from secfc.disclosure.owner_labels.messages import OwnShare, SelectedRowShare
 from secfc.disclosure.owner_labels.multiplication import SecureMultiplication, label_bits
 from secfc.errors import SuspectedParties
 from secfc.roles.exchange import STRIDE, Exchange, PartyId, Role, expect_messages

@@ -18,6 +18,7 @@ from secfc.coded.messages import (
     MissingMessages,
     RevealSums,
     RunEnded,
+    SizeShare,
 )
 from secfc.coded.plan import CodedPlan
 from secfc.coded.policy import LabelSharing
@@ -27,7 +28,6 @@ from secfc.disclosure.compare.candidates import NearestCenter
 from secfc.disclosure.compare.dealer import DealtComputation
 from secfc.disclosure.compare.server import CommitteeSeats, CommitteeServer
 from secfc.disclosure.compare.session import ComparisonSession, labels_from_shares
-from secfc.disclosure.owner_labels.messages import SizeShare
 from secfc.disclosure.owner_labels.multiplication import session_for, sizes_from_shares, step_continuation
 from secfc.disclosure.owner_labels.run_state import PublicRunState
 from secfc.kmeans.loop import (

@@ -15,9 +15,8 @@ import pytest
 
 import secfc
 from field.compare import dealer_protocol
-from secfc.coded.messages import LabelShare
+from secfc.coded.messages import LabelShare, SizeShare
 from secfc.coded.queries import Operation, Query
-from secfc.disclosure.owner_labels.messages import SizeShare
 from secfc.roles.exchange import SERVER
 from tests.nightly import short
 from tests.secfc.active.adaptive import Stage, grouped_rows

@@ -12,8 +12,8 @@ import pytest
 
 import secfc
 from field.code.lagrange_code import transfer_matrix
+from secfc.coded.messages import SizeShare
 from secfc.disclosure.checked.parts import PartDealing, PartKeys
-from secfc.disclosure.owner_labels.messages import SizeShare
 from secfc.disclosure.owner_labels.multiplication import SecureMultiplication
 from secfc.errors import SuspectedParties
 from secfc.kmeans.starts import RandomPoints

@@ -13,10 +13,9 @@ import numpy as np
 import pytest
 
 import secfc
-from secfc.coded.messages import MaskedDistances
+from secfc.coded.messages import MaskedDistances, SizeShare
 from secfc.coded.queries import Operation, Query
 from secfc.disclosure.owner_labels import dealerless
-from secfc.disclosure.owner_labels.messages import SizeShare
 from secfc.kmeans.starts import RandomLabels
 from secfc.roles.exchange import SERVER
 from tests.nightly import by_night, short

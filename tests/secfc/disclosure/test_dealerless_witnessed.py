@@ -9,11 +9,10 @@ import pytest
 
 import secfc
 from secfc.attacks.views import View
-from secfc.coded.messages import LabelShare, MaskedBits, MaskedDistances
+from secfc.coded.messages import LabelShare, MaskedBits, MaskedDistances, OwnShare, SizeShare
 from secfc.disclosure.checked.messages import CheckedPart, PartShares, PartSums, ProductWords, ResharedPart
 from secfc.disclosure.dealerless.steps import SeatDigest, SetKeys, WitnessedBits
 from secfc.disclosure.owner_labels import dealerless
-from secfc.disclosure.owner_labels.messages import OwnShare, SizeShare
 from secfc.errors import FaultyClient, SuspectedParties, TooFewReplies
 from secfc.kmeans.bisecting import Bisecting
 from secfc.kmeans.starts import CenterSeparation, RandomPoints

@@ -22,6 +22,7 @@ from secfc.algorithm import PublicFacts
 from secfc.coded import duplicates as merging
 from secfc.coded import input_check as rows
 from secfc.coded import messages as dealing
+from secfc.coded import messages as keeping
 from secfc.coded import messages as own
 from secfc.coded import messages as rounding
 from secfc.coded import union as united
@@ -32,7 +33,6 @@ from secfc.data.inputs import with_parameters
 from secfc.deploy import consent, session
 from secfc.disclosure.checked import messages as checked
 from secfc.disclosure.dealerless import steps as joint
-from secfc.disclosure.owner_labels import messages as keeping
 from secfc.errors import FaultyClient, TooFewReplies
 from secfc.feddp import messages as summing
 from secfc.federated import plan as federated

@@ -9,11 +9,18 @@ import pytest
 import secfc
 from field import SystemCoins
 from field.ring.basis import LANE_PRIMES, Basis
-from secfc.coded.messages import LabelShare, MaskedBits, MaskedCenters, MaskedDistances, MaskedSum
+from secfc.coded.messages import (
+    LabelShare,
+    MaskedBits,
+    MaskedCenters,
+    MaskedDistances,
+    MaskedSum,
+    OwnShare,
+    SizeShare,
+)
 from secfc.disclosure.checked import products, steps
 from secfc.disclosure.checked.messages import MaskedRow, MaskSums, PartSums
 from secfc.disclosure.owner_labels import client, dealerless
-from secfc.disclosure.owner_labels.messages import OwnShare, SizeShare
 from secfc.errors import FaultyClient, SuspectedParties
 from secfc.kmeans.starts import RandomLabels, RandomPoints
 from secfc.roles.exchange import ITERATE, SERVER, Exchange

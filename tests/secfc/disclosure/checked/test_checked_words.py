@@ -12,7 +12,7 @@ from field import SystemCoins
 from field.code.consistency import LinearDigest
 from field.ring.basis import Basis
 from secfc.algorithm import PublicFacts
-from secfc.coded.messages import Corrections, LabelShare, MaskedBits
+from secfc.coded.messages import Corrections, LabelShare, MaskedBits, OwnShare, SizeShare
 from secfc.coded.parameters import Network
 from secfc.coded.queries import Query
 from secfc.coded_kmeans.run_summary import summarize_secfc
@@ -21,7 +21,6 @@ from secfc.disclosure.checked.blocks import Blocks, shapes
 from secfc.disclosure.checked.messages import CheckDealing, MaskSums, PartDigests, PartShares
 from secfc.disclosure.checked.parts import PartKeys
 from secfc.disclosure.compare import rounds, session
-from secfc.disclosure.owner_labels.messages import OwnShare, SizeShare
 from secfc.errors import Caution, FaultyClient, FaultyParty, FaultyServer, SuspectedParties
 from secfc.kmeans.bisecting import Bisecting
 from secfc.kmeans.starts import CenterSeparation, RandomPoints
