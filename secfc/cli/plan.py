@@ -135,7 +135,7 @@ def plan(context: click.Context, given: PlanOptions) -> None:
                 overwrite=given.force,
             )
     if given.officer is not None:
-        from secfc.planning.officer import plan_page
+        from secfc.planning.text import plan_page
 
         with screen.status("Trying attacks on made-up rows"):
             text = plan_page(found, given.fill)

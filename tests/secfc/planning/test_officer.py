@@ -13,7 +13,7 @@ from click.testing import CliRunner
 import secfc
 from secfc.cli.shell.program import main
 from secfc.coded.queries import Operation
-from secfc.planning.officer import plan_page, plan_practice
+from secfc.planning.text import plan_page, plan_practice
 from secfc.report import make_report, officer
 from secfc.report.deviations import kinds_of, rows_about
 from secfc.report.officer import FILL, as_html, of_run, practice_sections
