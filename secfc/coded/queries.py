@@ -406,12 +406,7 @@ def receive_query(plan: CodedPlan, k: int, wait: Exchange) -> Role[tuple[Any, in
                 "numbered its question out of turn",
             )
             # Of new points there may be fewer than clusters.
-            start = isinstance(message, Query)
-            most = max(k, clusters_to_split(plan.m, k, plan.init.spare)) if start else k
-            twice = isinstance(message, Query) and (
-                message.operation.halves or plan.init.grows or message.operation is Operation.NOISY_SUMS
-            )
-            most *= 2 if twice else 1
+            most = largest_question(plan, k, message) if isinstance(message, Query) else k
             _refuse(message.k > most, f"asked for more than {most} clusters, where k={k}")
             if not isinstance(message, RevealSums):
                 _refuse(len(message.labels) != plan.m, f"labeled {len(message.labels)} points of m={plan.m}")
@@ -428,6 +423,13 @@ def receive_query(plan: CodedPlan, k: int, wait: Exchange) -> Role[tuple[Any, in
             check_clusters(plan, k, len(message.sizes))
             check_centers(plan, message.centers)
     return message, (number - due) // STRIDE
+
+
+def largest_question(plan: CodedPlan, k: int, question: Query) -> int:
+    """How many clusters, or halves or groups of them, a question may be about."""
+    operation = question.operation
+    twice = operation.halves or plan.init.grows or operation is Operation.NOISY_SUMS
+    return max(k, clusters_to_split(plan.m, k, plan.init.spare)) * (2 if twice else 1)
 
 
 def check_clusters(plan: CodedPlan, k: int, count: int) -> None:
