@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from field.cached import cached_property
 from field.secrets.coins import Coins
 from secfc.algorithm import Capabilities, Clustering, PartyOutcome, PublicFacts, join_outcomes
 from secfc.attacks.views import View
@@ -31,7 +30,7 @@ from secfc.errors import FaultyClient, FaultyServer, InputError
 from secfc.kmeans.centers import CentersModel, nearest_center
 from secfc.kmeans.elbow import CostCurve, Elbow, largest_k, monotone_costs, parse_k
 from secfc.roles.agreement import agree_with_server
-from secfc.roles.description import LOCAL, RunTerms, describe_plan, description_digest
+from secfc.roles.description import LOCAL, DescribedPlan, RunTerms
 from secfc.roles.exchange import (
     ITERATE,
     SERVER,
@@ -234,7 +233,7 @@ def local_clusters(view: View) -> dict[PartyId, tuple[Array, Array]]:
 
 
 @dataclass(frozen=True)
-class OneShotPlan:
+class OneShotPlan(DescribedPlan):
     """Public parameters; `seed` makes the clients' local clustering reproducible."""
 
     clients: tuple[PartyId, ...]
@@ -244,15 +243,6 @@ class OneShotPlan:
     counts: tuple[int, ...]
     d: int
     terms: RunTerms | None = field(default=None, compare=False, repr=False, metadata=LOCAL)
-
-    @cached_property
-    def description(self) -> bytes:
-        """All that is public, which the server and every client compare (`secfc.roles.description`)."""
-        return describe_plan(self, self.terms)
-
-    def digest(self) -> bytes:
-        """32 bytes that agree exactly when two parties hold the same public parameters."""
-        return description_digest(self.description)
 
 
 def default_local_clusters(k: int | Elbow) -> int:

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from field.arrays import Array
-from field.cached import cached_property
 from field.code.rows import cluster_sizes
 from field.ring.quantize import FRACTION, Quantizer, round_centers, rounded_weights
 from field.secrets.coins import Coins
@@ -34,7 +33,7 @@ from secfc.kmeans.elbow import CostCurve, Elbow, largest_k, parse_k
 from secfc.kmeans.loop import PlainSource, RoundedSource, Trace, best_of_restarts, is_cheaper, lloyd
 from secfc.kmeans.starts import RestartLabels, Start, check_choice, restart_generators
 from secfc.roles.agreement import agree_with_server
-from secfc.roles.description import LOCAL, RunTerms, describe_plan, description_digest
+from secfc.roles.description import LOCAL, DescribedPlan, RunTerms
 from secfc.roles.exchange import (
     SERVER,
     SHARE,
@@ -61,7 +60,7 @@ class RawPoints(Message, tag=10):
 
 
 @dataclass(frozen=True)
-class PlainPlan:
+class PlainPlan(DescribedPlan):
     """What the parties agree on."""
 
     quantizer: Quantizer
@@ -71,15 +70,6 @@ class PlainPlan:
     d: int
     fraction: int | None = None
     terms: RunTerms | None = field(default=None, compare=False, repr=False, metadata=LOCAL)
-
-    @cached_property
-    def description(self) -> bytes:
-        """All that is public, which the server and every client compare (`secfc.roles.description`)."""
-        return describe_plan(self, self.terms)
-
-    def digest(self) -> bytes:
-        """32 bytes that agree exactly when two parties hold the same public parameters."""
-        return description_digest(self.description)
 
 
 @dataclass(frozen=True, repr=False, eq=False)

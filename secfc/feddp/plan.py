@@ -31,7 +31,7 @@ from secfc.privacy.audit import GaussianShift
 from secfc.privacy.calibration import Bound, Budget
 from secfc.privacy.events import Composed, Neighbors
 from secfc.privacy.mechanisms import RandomizedResponse
-from secfc.roles.description import LOCAL, RunTerms, describe_plan, description_digest
+from secfc.roles.description import LOCAL, DescribedPlan, RunTerms
 from secfc.roles.exchange import PartyId
 from secfc.secure_sum.protocol import SumPlan
 
@@ -176,7 +176,7 @@ class StepNoises:
 
 
 @dataclass(frozen=True, eq=False)
-class FedDPPlan:
+class FedDPPlan(DescribedPlan):
     """Everything public.
 
     points: (s, d) of the server, about the origin (d,); (0, d) where it holds none (`Votes`).
@@ -414,15 +414,6 @@ class FedDPPlan:
             f"{math.ceil(self.sums.n / signal)} clients; fewer clusters or features help, or protecting data "
             "points, not clients"
         )
-
-    @cached_property
-    def description(self) -> bytes:
-        """All that is public, fact by fact, which parties compare (`secfc.roles.description`)."""
-        return describe_plan(self, self.terms)
-
-    def digest(self) -> bytes:
-        """32 bytes that agree exactly when two parties hold the same public parameters."""
-        return description_digest(self.description)
 
 
 def _part(what: str, size: int, sensitivity: float, noise: Noise | None) -> NoisePart:

@@ -32,7 +32,7 @@ from secfc.kmeans.splitting import Splitting
 from secfc.kmeans.starts import restart_generators
 from secfc.overlap.plan import check_k
 from secfc.overlap.starts import Automatic
-from secfc.roles.description import LOCAL, RunTerms, describe_plan, description_digest
+from secfc.roles.description import LOCAL, DescribedPlan, RunTerms
 from secfc.roles.exchange import SERVER, PartyId
 from secfc.roles.messages import Message, is_array, refuse_if
 from secfc.secure_sum.plan import count_colluders
@@ -66,7 +66,7 @@ class RunKey(Message, tag=236):
 
 
 @dataclass(frozen=True)
-class FederatedPlan:
+class FederatedPlan(DescribedPlan):
     """columns: who observes what.  quantizer: how values become integers.  sums: of the secure sum.
 
     m: rows of all clients.  rows: no client has more.  floor: rows beside those of any t clients that move
@@ -111,15 +111,6 @@ class FederatedPlan:
     def matches(self) -> bool:
         """Whether clients begin with labels of local clusters that the server matched."""
         return not isinstance(self.start, Splitting | tuple)
-
-    @cached_property
-    def description(self) -> bytes:
-        """All that is public, which the server and every client compare (`secfc.roles.description`)."""
-        return describe_plan(self, self.terms)
-
-    def digest(self) -> bytes:
-        """32 bytes that agree exactly when two parties hold the same public parameters."""
-        return description_digest(self.description)
 
     # --- how one client's numbers lie in a sum
 

@@ -10,18 +10,17 @@ from typing import Any, ClassVar
 import numpy as np
 
 from field.arrays import Array
-from field.cached import cached_property
 from secfc.algorithm import Clustering, PartyOutcome, PublicFacts, join_outcomes
 from secfc.data.inputs import require_library
 from secfc.errors import InputError
 from secfc.federated.columns import Columns
 from secfc.federated.model import Labeler, OverlapModel
-from secfc.roles.description import LOCAL, RunTerms, describe_plan, description_digest
+from secfc.roles.description import LOCAL, DescribedPlan, RunTerms
 from secfc.roles.exchange import SERVER, PartyId, SimulatedRun
 
 
 @dataclass(frozen=True)
-class OpenPlan:
+class OpenPlan(DescribedPlan):
     """Plan of the paper's own algorithms, in which the server sees centroids: columns, k, seed as in
     `FederatedPlan`.
     """
@@ -49,15 +48,6 @@ class OpenPlan:
     def d(self) -> int:
         """Features of all clients together."""
         return self.columns.d
-
-    @cached_property
-    def description(self) -> bytes:
-        """All that is public, which the server and every client compare (`secfc.roles.description`)."""
-        return describe_plan(self, self.terms)
-
-    def digest(self) -> bytes:
-        """32 bytes that agree exactly when two parties hold the same public parameters."""
-        return description_digest(self.description)
 
 
 def check_k(way: Any, k: Any, m: int) -> None:

@@ -30,6 +30,7 @@ from typing import Any
 import numpy as np
 
 from field.arrays import Array
+from field.cached import cached_property
 from field.ring.errors import InvalidValue
 
 # Raised whenever a message, its meaning, or anything that two parties compute alike changes.
@@ -115,6 +116,21 @@ def _written(facts: Mapping[str, Any]) -> bytes:
 def description_digest(description: bytes) -> bytes:
     """32 bytes that are equal exactly when descriptions are."""
     return hashlib.blake2b(description, digest_size=32, person=b"secfc agreement").digest()
+
+
+class DescribedPlan:
+    """A plan that the server and every client compare by its description, all that is public."""
+
+    terms: RunTerms | None
+
+    @cached_property
+    def description(self) -> bytes:
+        """All that is public, fact by fact (`describe_plan`)."""
+        return describe_plan(self, self.terms)
+
+    def digest(self) -> bytes:
+        """32 bytes that agree exactly when two parties hold the same public parameters."""
+        return description_digest(self.description)
 
 
 def describe_differences(here: bytes, there: bytes) -> tuple[Difference, ...]:

@@ -31,7 +31,7 @@ from secfc.data.federation import Federation
 from secfc.data.party import Party, raw_blocks
 from secfc.errors import Caution, InputError, SuspectedParties
 from secfc.roles.agreement import agree
-from secfc.roles.description import LOCAL, RunTerms, describe_plan, description_digest
+from secfc.roles.description import LOCAL, DescribedPlan, RunTerms, description_digest
 from secfc.roles.exchange import PREPARE, SERVER, Exchange, PartyId, Role, expect_messages, to_all
 from secfc.roles.messages import Message, refuse_if
 from secfc.scaling import moments, noisy
@@ -72,7 +72,7 @@ class OpenedSumsDigest(Message, tag=90):
 
 
 @dataclass(frozen=True)
-class ScaledPlan:
+class ScaledPlan(DescribedPlan):
     """Public parameters of finding a scale, and the plan of the clustering after it.
 
     observed: of each client the numbers of its features, None if all have all d.  fixed: the scaling where it
@@ -114,11 +114,6 @@ class ScaledPlan:
         bound = 2 * moments.ROWS * noisy.STEPS + noise.largest
         sums = sums_for(public, bound, t)
         return cls(public.clients, public.d, None, None, None, sums, 0, inner, terms, noise)
-
-    @cached_property
-    def description(self) -> bytes:
-        """All that is public, which all parties compare (`secfc.roles.description`)."""
-        return describe_plan(self, self.terms)
 
     @cached_property
     def shared(self) -> tuple[int, ...]:

@@ -30,7 +30,6 @@ from typing import Any
 import numpy as np
 
 from field.arrays import Array
-from field.cached import cached_property
 from field.secrets.coins import Coins
 from secfc.algorithm import Capabilities, Clustering, PartyOutcome, PublicFacts, join_outcomes
 from secfc.data.clusters import ClusterProfile
@@ -40,7 +39,7 @@ from secfc.errors import InputError, SuspectedParties
 from secfc.privacy.events import NonPrivate
 from secfc.privacy.ledger import Ledger
 from secfc.roles.agreement import agree
-from secfc.roles.description import LOCAL, RunTerms, describe_plan
+from secfc.roles.description import LOCAL, DescribedPlan, RunTerms
 from secfc.roles.exchange import PREPARE, SERVER, PartyId, Role, SimulatedRun
 from secfc.scaling import moments
 from secfc.scaling.roles import MAGNITUDES, PHASE, compare_digests, sums_for
@@ -73,7 +72,7 @@ def told_clusters(sizes: Array, rows: int, smallest: int) -> Array:
 
 
 @dataclass(frozen=True)
-class ProfilePlan:
+class ProfilePlan(DescribedPlan):
     """Public parameters: d features, k clusters, the floor, the exponent of values, and the secure sum."""
 
     clients: tuple[PartyId, ...]
@@ -84,11 +83,6 @@ class ProfilePlan:
     bits: int
     sums: SumPlan
     terms: RunTerms = field(compare=False, repr=False, metadata=LOCAL)
-
-    @cached_property
-    def description(self) -> bytes:
-        """All that is public, which all parties compare."""
-        return describe_plan(self, self.terms)
 
     @property
     def second(self) -> int:
