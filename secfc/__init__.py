@@ -31,6 +31,7 @@ __version__ = "0.1.0"
 # Names that are loaded when they are used, by the module that has them.
 _NAMES = {
     "secfc.algorithm": "Clustering",
+    "secfc.coded.joined": "Joined",
     "secfc.coded.membership": "Open Private",
     "secfc.coded.parameters": "Network Quantization Release Runtime Threshold",
     "secfc.coded_kmeans.plaintext": "Lloyd",
@@ -68,6 +69,7 @@ __all__ = ["__version__", *sorted(_HOME)]
 # The redundant aliases tell type checkers that these names are exported.
 if TYPE_CHECKING:
     from secfc.algorithm import Clustering as Clustering
+    from secfc.coded.joined import Joined as Joined
     from secfc.coded.membership import Open as Open
     from secfc.coded.membership import Private as Private
     from secfc.coded.parameters import Network as Network

@@ -95,8 +95,14 @@ class PublicFacts:
 
 def check_columns(algorithm: Any, public: PublicFacts) -> None:
     """Raise InputError if clients observe different features and the algorithm does not take that."""
-    if public.observed is None or algorithm.capabilities.partial:
+    can = algorithm.capabilities
+    if public.observed is None or (can.partial and (can.joins or all(public.observed))):
         return
+    if not all(public.observed):
+        raise InputError(
+            f"client {public.clients[public.observed.index(())]!r} has no data, as one may where columns are "
+            "joined: leave it out, or say SecFC(membership='joined')"
+        )
     names = public.features or tuple(map(str, range(public.d)))
     common = [names[f] for f in public.common]
     raise InputError(
@@ -233,6 +239,8 @@ class Capabilities:
     `fit`, planners, reports and the shell read these, and probe for no other name.
 
     partial: whether clients may observe different features.  level: whether no message grows with rows.
+    joins: whether they are then of the same people, each at one client, and a client may have none.
+    scale_alone: the algorithm whose clients bring features to a scale each by itself; None where all do it.
     counted: whether its plan says how many rows each client has; without, these numbers stay at home.
     bounded: whether its plan needs a bound on values; without, nobody looks for the largest one.
     inner: the algorithm that it runs on points that it changed first, None of one that stands alone.
@@ -255,6 +263,8 @@ class Capabilities:
 
     partial: bool = False
     level: bool = False
+    joins: bool = False
+    scale_alone: Callable[[Any], Any] | None = None
     counted: bool = True
     bounded: bool = True
     inner: Any = None

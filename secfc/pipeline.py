@@ -197,7 +197,11 @@ def prepare(
         dropped = whole, kept
     elif missing != "refuse":
         scale_features, bound = filling_scaler(scale_features, missing, points, bound), None
-    if scale_features is not None:
+    alone = algorithm.capabilities.scale_alone
+    if scale_features is not None and alone is not None:
+        scale = scaler_of(scale_features)
+        algorithm, bound = alone(scale), float(scale.limit)
+    elif scale_features is not None:
         algorithm = Scaled(algorithm, scale_features)
     if isinstance(algorithm, Scaled):
         if bound is not None:

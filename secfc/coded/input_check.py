@@ -39,7 +39,7 @@ from field.code.range_check import (
 from field.code.rows import CodedRows
 from field.secrets.coins import Coins
 from secfc.coded.membership import RowContribution
-from secfc.coded.plan import CodedPlan
+from secfc.coded.plan import CodedPlan, RowBatch
 from secfc.coded.quorum import WORDS, CheaterIdentification
 from secfc.errors import FaultyClient, FaultyServer, MasksSpent, RowsRefused, SuspectedParties, TooFewReplies
 from secfc.roles.agreement import CoinToss, derive_seed, toss_coins_at_server, toss_coins_with_parties
@@ -396,8 +396,7 @@ def project_shares(
     has = np.array([j in chosen for j in range(len(plan.clients))])
     complete = received.complete & (empty | has)
     parts = [
-        pattern.sums(received.rows.read_rows(batch.begin, batch.end), batch.firsts, batch.counts)
-        for batch in plan.batches
+        pattern.sums(read_words(received.rows, batch), batch.firsts, batch.counts) for batch in plan.batches
     ]
     opened = (
         OpenedProjections.join(parts) if parts else pattern.sums(plan.code.basis.reduce(EMPTY), EMPTY, EMPTY)
@@ -415,6 +414,13 @@ def project_shares(
             at += blocks
     pattern.add_masks(opened, masks)
     return ProjectedShares(complete, opened.sums, opened.checks)
+
+
+def read_words(rows: CodedRows, batch: RowBatch) -> Array:
+    """My shares of what was dealt of these rows: (lanes, rows, words) residues."""
+    first, width = batch.words
+    whole = rows.read_rows(batch.begin, batch.end)
+    return whole if width == rows.width else np.ascontiguousarray(whole[:, :, first : first + width])
 
 
 def check_projected(plan: CodedPlan, sender: PartyId, message: ProjectedShares) -> None:

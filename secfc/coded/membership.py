@@ -23,13 +23,14 @@ from field.secrets.coins import Coins
 from psu import merge, oblivious, ristretto
 from psu import plan as psu_plan
 from psu.identify import digests, pair_digests, row_digests, tags
+from psu.messages import UnionTags
 from secfc.coded.duplicates import (
     COUNTED,
     CountHolders,
     divide_by_multiplicity,
     divide_by_multiplicity_at_server,
 )
-from secfc.coded.plan import CodedPlan, HiddenOwnerLayout, PublicOwnerLayout, RowLayout
+from secfc.coded.plan import CodedPlan, HiddenOwnerLayout, PublicOwnerLayout
 from secfc.coded.tags import draw_keys, draw_keys_at_server, evaluate_at_server, evaluate_tags
 from secfc.coded.union import (
     RoundCounter,
@@ -193,13 +194,9 @@ class PrivateMembershipPlan:
         oblivious.check_quota(self.union, digest)
         yield from agree(self, party.name, number=ALIGN)
         with blame_union_failure(self.clients):
-            clock = RoundCounter()
-            plan, evaluator = yield from draw_keys(self.union, self.clients, me, coins, clock)
-            seat = yield from join_union(plan, self.clients, me, coins, clock, verify=self.verify)
-            digest = yield from evaluate_tags(seat, evaluator, digest)
-            own, inverse = tags(digest, seat.secrets.tag_key)
-            union = yield from find_union(seat, own)
-            rows = row_numbers(union, own, inverse)
+            seat, digest, union, rows = yield from find_rows(
+                self.union, self.clients, me, digest, coins, verify=self.verify
+            )
             held = np.ones(len(union.z), np.int64)
             if self.counted:
                 held = yield from count_holders(seat, union, rows)
@@ -257,11 +254,7 @@ class PrivateMembershipPlan:
         """The server's part of the same: how many clients hold each row; and its part of settling."""
         yield from agree(self, SERVER, number=ALIGN)
         with blame_union_failure(self.clients):
-            clock = RoundCounter()
-            keyed, evaluator = yield from draw_keys_at_server(self.union, self.clients, coins, clock)
-            yield from evaluate_at_server(keyed, self.clients, evaluator, clock)
-            relay = UnionRelay(keyed, self.clients, clock)
-            union = yield from relay.find_union()
+            relay, union = yield from find_rows_at_server(self.union, self.clients, coins)
             held = np.ones(len(union.z), np.int64)
             if self.counted:
                 held = yield from relay.count_holders(union)
@@ -278,6 +271,36 @@ class PrivateMembershipPlan:
                 raise DisputedRows(disputed.tolist(), ())
         if self.divides:
             yield from divide_by_multiplicity_at_server(plan)
+
+
+def find_rows(
+    plan: psu_plan.UnionPlan,
+    clients: tuple[PartyId, ...],
+    me: int,
+    digest: Array,
+    coins: Coins,
+    *,
+    verify: bool,
+) -> Role[tuple[UnionMember, Array, UnionTags, Array]]:
+    """A client finds the union: its place in it, what became of its digests (m_j, 2), the union, its rows."""
+    clock = RoundCounter()
+    plan, evaluator = yield from draw_keys(plan, clients, me, coins, clock)
+    seat = yield from join_union(plan, clients, me, coins, clock, verify=verify)
+    digest = yield from evaluate_tags(seat, evaluator, digest)
+    own, inverse = tags(digest, seat.secrets.tag_key)
+    union = yield from find_union(seat, own)
+    return seat, digest, union, row_numbers(union, own, inverse)
+
+
+def find_rows_at_server(
+    plan: psu_plan.UnionPlan, clients: tuple[PartyId, ...], coins: Coins
+) -> Role[tuple[UnionRelay, UnionTags]]:
+    """The server's part of the same."""
+    clock = RoundCounter()
+    keyed, evaluator = yield from draw_keys_at_server(plan, clients, coins, clock)
+    yield from evaluate_at_server(keyed, clients, evaluator, clock)
+    relay = UnionRelay(keyed, clients, clock)
+    return relay, (yield from relay.find_union())
 
 
 def merged_layout(held: Array, n: int) -> HiddenOwnerLayout:
@@ -317,8 +340,8 @@ class Membership(Protocol):
 
     def draft(
         self, clients: tuple[PartyId, ...], counts: tuple[int, ...], t: int, session: bytes, terms: RunTerms
-    ) -> RowLayout | PrivateMembershipPlan:
-        """The layout of rows, where it is public; else what is public before the parties find it.
+    ) -> Any:
+        """The layout of rows, where it is public; else what is public before the parties find it, a draft.
 
         session: 32 public bytes that no other run uses.  terms: what the run was asked for.
         """
@@ -346,6 +369,55 @@ class Open:
 
 
 # --- rows that the parties find --------------------------------------------------------------------
+
+
+def check_union_settings(way: Any, words: dict[str, Any]) -> None:
+    """Raises InputError for settings of a union that are none.  words: those of each other field."""
+    mode = ValueKind(
+        "a mode of psu",
+        "Pass Committee(t) or Server() of psu",
+        lambda v: v if isinstance(v, psu_plan.Mode) else None,
+    )
+    check_fields(
+        way,
+        {
+            "mode": optional_kind(mode, "a threshold of SecFC's t"),
+            "bound": WHOLE,
+            "sized": SWITCH,
+            "verify": SWITCH,
+            "quota": optional_kind(WHOLE, "none, for tags under a shared key"),
+        },
+    )
+    for name, kind in {**words, "tags": Tagging}.items():
+        if getattr(way, name) not in get_args(kind):
+            known = ", ".join(map(repr, get_args(kind)))
+            raise InputError(f"{name}={getattr(way, name)!r} is none of {known}")
+    if way.schema is not None and not isinstance(way.schema, Linkage):
+        raise InputError(
+            f"schema is a {type(way.schema).__name__}: a Linkage is needed, as "
+            "secfc.data.linkage.read_linkage has it of a file"
+        )
+    if way.verify and isinstance(way.mode, psu_plan.Server):
+        raise InputError(
+            "verify=True with mode=Server(): there is no committee to check the server. Use Committee(t)"
+        )
+    if (way.tags == "oblivious") != (way.quota is not None) or way.quota == 0:
+        raise InputError(
+            f"tags={way.tags!r} with quota={way.quota}: oblivious tags need a quota of at least 1, a "
+            f'public number of IDs that no client exceeds, as {type(way).__name__}(tags="oblivious", '
+            "quota=100_000); others have none"
+        )
+
+
+def plan_union(way: Any, n: int, t: int, session: bytes) -> psu_plan.UnionPlan:
+    """The plan of a union of n clients by these settings.  Warns (`Caution`) of a shared key of tags."""
+    if way.quota:
+        ristretto.require_libsodium()
+    else:
+        more = 'tags="oblivious" and a quota prevent that (psu/README.md)'
+        warnings.warn(f"{SHARED_KEY}; {more}", Caution, stacklevel=4)
+    mode = way.mode or psu_plan.Committee(t)
+    return psu_plan.UnionPlan(n, mode, session, way.bound, way.sized, quota=way.quota or 0)
 
 
 @dataclass(frozen=True)
@@ -426,41 +498,8 @@ class Private:
     quota: int | None = None
 
     def __post_init__(self) -> None:
-        mode = ValueKind(
-            "a mode of psu",
-            "Pass Committee(t) or Server() of psu",
-            lambda v: v if isinstance(v, psu_plan.Mode) else None,
-        )
-        check_fields(
-            self,
-            {
-                "mode": optional_kind(mode, "a threshold of SecFC's t"),
-                "bound": WHOLE,
-                "sized": SWITCH,
-                "verify": SWITCH,
-                "merge": SWITCH,
-                "quota": optional_kind(WHOLE, "none, for tags under a shared key"),
-            },
-        )
-        for name, kind in (("counts", Counts), ("on_conflict", Conflict), ("tags", Tagging)):
-            words = get_args(kind)
-            if getattr(self, name) not in words:
-                raise InputError(f"{name}={getattr(self, name)!r} is none of {', '.join(map(repr, words))}")
-        if self.schema is not None and not isinstance(self.schema, Linkage):
-            raise InputError(
-                f"schema is a {type(self.schema).__name__}: a Linkage is needed, as "
-                "secfc.data.linkage.read_linkage has it of a file"
-            )
-        if self.verify and isinstance(self.mode, psu_plan.Server):
-            raise InputError(
-                "verify=True with mode=Server(): there is no committee to check the server. Use Committee(t)"
-            )
-        if (self.tags == "oblivious") != (self.quota is not None) or self.quota == 0:
-            raise InputError(
-                f"tags={self.tags!r} with quota={self.quota}: oblivious tags need a quota of at least 1, a "
-                'public number of IDs that no client exceeds, as Private(tags="oblivious", quota=100_000); '
-                "others have none"
-            )
+        check_fields(self, {"merge": SWITCH})
+        check_union_settings(self, {"counts": Counts, "on_conflict": Conflict})
         if self.counts == "hidden" and self.on_conflict == "mean":
             raise IncompatibleOptions(
                 {"on_conflict": "mean", "counts": "hidden"},
@@ -489,13 +528,7 @@ class Private:
     def draft(
         self, clients: tuple[PartyId, ...], counts: tuple[int, ...], t: int, session: bytes, terms: RunTerms
     ) -> PrivateMembershipPlan:
-        mode = self.mode or psu_plan.Committee(t)
-        if self.quota:
-            ristretto.require_libsodium()
-        else:
-            more = 'tags="oblivious" and a quota prevent that (psu/README.md)'
-            warnings.warn(f"{SHARED_KEY}; {more}", Caution, stacklevel=3)
-        union = psu_plan.UnionPlan(len(clients), mode, session, self.bound, self.sized, quota=self.quota or 0)
+        union = plan_union(self, len(clients), t, session)
         return PrivateMembershipPlan(
             union, clients, terms, self.merge, self.counts, self.on_conflict, self.verify
         )

@@ -61,6 +61,14 @@ class RowLayout(Protocol):
         """(first row, number of rows) that a client shares."""
         ...
 
+    def padded_features(self, d: int, ell: int) -> int:
+        """Features that rows of d are computed on with, zeros included, if they are cut into ell segments."""
+        ...
+
+    def word_span(self, client: int, width: int, ell: int) -> tuple[int, int]:
+        """(first word, words) of a share of a row, of `width` words, that a client deals."""
+        ...
+
     def without(self, contributors: Array) -> RowLayout:
         """The layout when only these clients, (n,) bool, contribute.
 
@@ -104,6 +112,12 @@ class PublicOwnerLayout:
         kept = tuple(c if there else 0 for c, there in zip(self.counts, contributors, strict=True))
         return PublicOwnerLayout(kept, self.multiple, self.seats)
 
+    def padded_features(self, d: int, ell: int) -> int:
+        return d
+
+    def word_span(self, client: int, width: int, ell: int) -> tuple[int, int]:
+        return 0, width
+
 
 @dataclass(frozen=True)
 class HiddenOwnerLayout:
@@ -130,6 +144,50 @@ class HiddenOwnerLayout:
             )
         return self
 
+    def padded_features(self, d: int, ell: int) -> int:
+        return d
+
+    def word_span(self, client: int, width: int, ell: int) -> tuple[int, int]:
+        return 0, width
+
+
+@dataclass(frozen=True)
+class ColumnLayout:
+    """Client j shares the columns that it alone has, of all m rows: the shares of a row lie side by side.
+
+    blocks: of each client the numbers of its columns among all d, in its order; () of one that has no data.
+    kept: where rows were found, a digest of which of the union they are, which all parties thereby compare.
+    """
+
+    m: int
+    blocks: tuple[tuple[int, ...], ...]
+    kept: bytes = b""
+
+    multiple: ClassVar[int] = 1
+    mixed: ClassVar[bool] = False
+
+    @property
+    def n(self) -> int:
+        return len(self.blocks)
+
+    def span(self, client: int) -> tuple[int, int]:
+        return 0, self.m if self.blocks[client] else 0
+
+    def padded_features(self, d: int, ell: int) -> int:
+        # Each block is cut into segments by itself.
+        return ell * sum(-(-len(block) // ell) for block in self.blocks)
+
+    def word_span(self, client: int, width: int, ell: int) -> tuple[int, int]:
+        ends = list(accumulate((-(-len(block) // ell) for block in self.blocks), initial=0))
+        return ends[client], ends[client + 1] - ends[client]
+
+    def without(self, contributors: Array) -> ColumnLayout:
+        if not all(there for there, block in zip(contributors, self.blocks, strict=True) if block):
+            raise InputError(
+                "a client was lost while columns were shared: no other has its columns. Start again"
+            )
+        return self
+
 
 # --------------------------------------------------------------------------------------------------
 
@@ -141,25 +199,30 @@ CHUNK_RESIDUES = 1 << 16
 class RowBatch:
     """Rows begin, ..., end - 1, which follow one another, and the blocks in their words.
 
+    words: (first, number) of those of a row that were dealt.
     firsts, counts (blocks,) int64: where in these words each block begins, and how many it has.
     """
 
     begin: int
     end: int
+    words: tuple[int, int]
     firsts: Array
     counts: Array
 
     @classmethod
-    def of(cls, parts: list[tuple[int, int]], width: int, block: int) -> RowBatch:
-        """Of the rows of some messages, begin to end each: a block never reaches into the next message."""
-        begin = parts[0][0]
+    def of(cls, parts: list[tuple[int, int]], words: tuple[int, int], block: int) -> RowBatch:
+        """Of the rows of some messages, begin to end each: a block never reaches into the next message.
+
+        words: (first, number) of those of each row that were dealt.
+        """
+        begin, width = parts[0][0], words[1]
         cuts = [
             (first, min(block, (to - begin) * width - first))
             for at, to in parts
             for first in range((at - begin) * width, (to - begin) * width, block)
         ]
         firsts, counts = np.array(cuts, np.int64).reshape(-1, 2).T.copy()
-        return cls(begin, parts[-1][1], firsts, counts)
+        return cls(begin, parts[-1][1], words, firsts, counts)
 
 
 @dataclass(frozen=True)
@@ -325,7 +388,14 @@ class CodedPlan:
     @cached_property
     def chunk(self) -> int:
         """Rows in one message of shares."""
-        return max(1, CHUNK_RESIDUES // self.code.width(self.d))
+        return max(1, CHUNK_RESIDUES // max(width for _, width in self.word_spans))
+
+    @cached_property
+    def word_spans(self) -> tuple[tuple[int, int], ...]:
+        """(first word, words) of a share of a row that each client deals."""
+        width = self.code.width(self.d)
+        spans = (self.layout.word_span(j, width, self.code.ell) for j in range(len(self.clients)))
+        return tuple(spans)
 
     @cached_property
     def chunks(self) -> tuple[int, ...]:
@@ -375,7 +445,7 @@ class CodedPlan:
     def words(self, client: int, number: int) -> int:
         """Words of the rows in a client's message of this number."""
         begin, end = self.part(client, number)
-        return (end - begin) * self.code.width(self.d)
+        return (end - begin) * self.word_spans[client][1]
 
     def masks(self, client: int, number: int) -> int:
         """Masks that it carries."""
@@ -403,18 +473,22 @@ class CodedPlan:
     @cached_property
     def batches(self) -> tuple[RowBatch, ...]:
         """The blocks of all groups in their order, with rows as they are read: a message of them at once."""
-        width = self.code.width(self.d)
         out: list[RowBatch] = []
         opened: list[tuple[int, int]] = []
+        words = (0, 0)
         for group in self.groups:
-            first = self.layout.span(group[0])[0]
+            first, following = self.layout.span(group[0])[0], self.word_spans[group[0]]
+            if opened and following != words:
+                out.append(RowBatch.of(opened, words, self.block))
+                opened = []
+            words = following
             for number in range(self.chunks[group[0]]):
                 begin, end = (first + row for row in self.part(group[0], number))
                 if opened and end - opened[0][0] > self.chunk:
-                    out.append(RowBatch.of(opened, width, self.block))
+                    out.append(RowBatch.of(opened, words, self.block))
                     opened = []
                 opened.append((begin, end))
-        return tuple([*out, *([RowBatch.of(opened, width, self.block)] if opened else [])])
+        return tuple([*out, *([RowBatch.of(opened, words, self.block)] if opened else [])])
 
     def kept_rows(self, contributors: Array) -> Array:
         """The rows of these clients, (n,) bool, among all m: ascending."""
@@ -422,7 +496,7 @@ class CodedPlan:
             return np.arange(self.m)
         spans = [self.layout.span(j) for j in np.flatnonzero(contributors).tolist()]
         kept = [np.arange(first, first + count) for first, count in spans]
-        return np.concatenate([np.arange(0), *kept])
+        return np.unique(np.concatenate([np.arange(0), *kept]))
 
     def without(self, contributors: Array) -> CodedPlan:
         """The plan when only these clients' rows, (n,) bool, count: the rest move up.
@@ -433,7 +507,8 @@ class CodedPlan:
             return self
         lost = tuple(c for c, there in zip(self.clients, contributors, strict=True) if not there)
         try:
-            return replace(self, layout=self.layout.without(contributors))
+            layout = self.layout.without(contributors)
+            return self if layout is self.layout else replace(self, layout=layout)
         except InputError as error:
             raise RowsLost(lost, str(error)) from error
 

@@ -111,7 +111,7 @@ def share_rows(
             inbox, RowShares, partial(check_shares, plan, number)
         )
         for sender, message in (own | due).items():
-            rows.add_rows(message.start, message.values)
+            rows.add_rows(message.start, widen_shares(plan, plan.numbers[sender], message.values))
             masks[sender].append(message.masks)
         lost |= set(senders) - set(due)
     complete = np.array([c not in lost for c in plan.clients])
@@ -205,6 +205,16 @@ def share_chunk(
     return [RowShares(start, *both) for both in zip(shares, masks, strict=True)], secret
 
 
+def widen_shares(plan: CodedPlan, dealer: int, values: Array) -> Array:
+    """Shares (lanes, rows, words) that a client dealt, in their place: (lanes, rows, width), zeros beside."""
+    (first, words), width = plan.word_spans[dealer], plan.code.width(plan.d)
+    if words == width:
+        return values
+    wide = np.zeros((*values.shape[:2], width), values.dtype)
+    wide[:, :, first : first + words] = values
+    return wide
+
+
 def check_shares(plan: CodedPlan, number: int, sender: PartyId, message: RowShares) -> None:
     """Raises FaultyClient naming the sender of other shares than those that were due."""
     j = plan.numbers[sender]
@@ -212,7 +222,7 @@ def check_shares(plan: CodedPlan, number: int, sender: PartyId, message: RowShar
     start = plan.layout.span(j)[0] + begin
     if message.start != start:
         raise FaultyClient(sender, f"shared rows from {message.start} where {start} was due")
-    check_residues(plan.code.basis, sender, message.values, (end - begin, plan.code.width(plan.d)))
+    check_residues(plan.code.basis, sender, message.values, (end - begin, plan.word_spans[j][1]))
     check_residues(plan.code.basis, sender, message.masks, (plan.masks(j, number), plan.projections.words))
 
 

@@ -37,6 +37,7 @@ from field.code.rows import ClusterSums, CodedRows, NoRoomError, RunningSums, St
 from field.ring.errors import InvalidValue
 from field.secrets.coins import Coins
 from secfc.coded.input_check import ReceivedShares
+from secfc.coded.joined import Joined, JoinedPlan, contribute_columns
 from secfc.coded.membership import (
     PrivateMembershipPlan,
     RowContribution,
@@ -111,7 +112,8 @@ def run_client(way: SecFCSettings, draft: Draft, party: Party, *, coins: Coins) 
     """The client of Algorithm 1."""
     shared, mine = yield from agree_on_rows(way, draft, party, coins)
     yield from agree_on_plan(shared, party.name)
-    check_resolution_at_site(way, shared.quantizer, party)
+    if not isinstance(way.membership, Joined) or way.membership.scale is None:
+        check_resolution_at_site(way, shared.quantizer, party)
     if party.name in shared.resting:
         return (yield from run_input_party(shared, mine, coins))
     received = yield from share_rows_in_storage(way, shared, mine, coins)
@@ -345,11 +347,11 @@ def run_server(way: SecFCSettings, draft: Draft, *, coins: Coins) -> Role[SecFCS
 #
 # Where rows are public, the plan is complete before the parties talk, and is its own draft.
 
-Draft = CodedPlan | PrivateMembershipPlan
+Draft = CodedPlan | PrivateMembershipPlan | JoinedPlan
 
 
-def complete_plan(way: SecFCSettings, draft: PrivateMembershipPlan, held: Array) -> CodedPlan:
-    """The plan for rows that so many clients hold, (m,) int64: all ones without merging.
+def complete_plan(way: SecFCSettings, draft: PrivateMembershipPlan | JoinedPlan, held: Array) -> CodedPlan:
+    """The plan for rows that so many clients hold, (m,) int64: all ones without merging; or that are kept.
 
     Raises TooManyHolders, and ValueError for what does not fit in any case.
     """
@@ -384,10 +386,18 @@ def agree_on_rows(
 ) -> Role[tuple[CodedPlan, RowContribution]]:
     """A client agrees with the others on the rows: the plan, and what it brings."""
     if isinstance(draft, CodedPlan):
-        return draft, contribute_own_rows(draft, party)
+        return draft, contribute_rows(way, draft, party)
     union = yield from draft.client(party, coins=coins)
     plan = complete_plan(way, draft, union.held)
     return plan, union.contribution(plan)
+
+
+def contribute_rows(way: SecFCSettings, plan: CodedPlan, party: Party) -> RowContribution:
+    """What a client brings whose rows are known without talking: its own, or its columns of all."""
+    if isinstance(way.membership, Joined):
+        rows = np.arange(party.points.shape[0])
+        return contribute_columns(way.membership.scale, party, party.read(), rows, plan)
+    return contribute_own_rows(plan, party)
 
 
 def agree_on_rows_at_server(

@@ -20,7 +20,7 @@ from field.ring.quantize import Quantizer
 from field.secrets.coins import Coins
 from secfc.algorithm import PartyOutcome, PublicFacts
 from secfc.coded.parameters import Network
-from secfc.coded.plan import CodedPlan, HiddenOwnerLayout, PublicOwnerLayout
+from secfc.coded.plan import CodedPlan, ColumnLayout, HiddenOwnerLayout, PublicOwnerLayout
 from secfc.coded.quorum import BlameState
 from secfc.coded_kmeans.parameters import PredictionAllowance
 from secfc.coded_kmeans.predict import CodedModel, predicting_client, predicting_server, prediction_plan
@@ -50,7 +50,7 @@ class ModelShare:
     @classmethod
     def of(cls, way: SecFC, outcome: PartyOutcome) -> ModelShare | None:
         """From what a party has of a run; None if it cannot help to label anything."""
-        if not way.disclosure.capabilities.exact:
+        if not way.disclosure.capabilities.exact or isinstance(outcome.plan.layout, ColumnLayout):
             return None
         nobody = BlameState({})
         if isinstance(outcome.share, ClusterSums):

@@ -12,6 +12,7 @@ from field.ring.basis import LANE_PRIMES, MAX_LANES, Basis
 from field.ring.quantize import FRACTION, MAX_INT, Quantizer, cost_modulus, distance_bound, finest_scale
 from field.ring.quantize import rounding_modulus as needed_to_round
 from secfc.algorithm import PublicFacts
+from secfc.coded.joined import Joined
 from secfc.coded.membership import Membership, Open, Private
 from secfc.coded.parameters import (
     Quantization,
@@ -58,6 +59,8 @@ class SecFCSettings(LloydSettings, Protocol):
     def membership(self) -> Membership: ...
     @property
     def runtime(self) -> Runtime: ...
+    @property
+    def release(self) -> Release: ...
 
     def complete(self, public: PublicFacts, layout: RowLayout) -> CodedPlan:
         """The plan for a known layout of rows."""
@@ -69,8 +72,10 @@ def check_max_cheaters(way: SecFCSettings) -> None:
     cheaters = way.threshold.max_cheaters
     if cheaters and not isinstance(way.membership, Open):
         raise IncompatibleOptions(
-            {"max_cheaters": cheaters, "membership": "private"},
-            "the shares of all clients are mixed in every row, so a false dealing cannot be traced",
+            {"max_cheaters": cheaters, "membership": word_for(way.membership, MEMBERSHIPS)},
+            "no other client has the columns of one that would be left out"
+            if isinstance(way.membership, Joined)
+            else "the shares of all clients are mixed in every row, so a false dealing cannot be traced",
             [("membership", "open"), ("max_cheaters", 0)],
         )
     if cheaters and not way.disclosure.capabilities.finds_liars:
@@ -98,6 +103,30 @@ def check_people(way: SecFCSettings) -> None:
         way.disclosure.check_people(way.membership)
 
 
+def check_joined(way: SecFCSettings) -> None:
+    """Raises IncompatibleOptions for what is not made for columns of several owners."""
+    if not isinstance(way.membership, Joined):
+        return
+    if way.release.reveal_centers:
+        raise IncompatibleOptions(
+            {"reveal_centers": way.release.reveal_centers, "membership": "joined"},
+            "a center has columns of several owners, and each computes its part from the labels of its rows",
+            [("reveal_centers", None)],
+        )
+    if not way.disclosure.capabilities.exact:
+        raise IncompatibleOptions(
+            {"disclosure": way.disclosure, "membership": "joined"},
+            "noise is for clients whose rows are their own",
+            [("disclosure", "own-labels"), ("membership", "open")],
+        )
+    if way.membership.keep == "union" and way.disclosure.capabilities.exposes in ("sizes", "steps"):
+        raise IncompatibleOptions(
+            {"disclosure": way.disclosure, "keep": "union"},
+            "owners would be told labels of people whom they do not hold",
+            [("keep", "intersection"), ("disclosure", "assignments")],
+        )
+
+
 def check_workers(way: SecFCSettings, clients: tuple[PartyId, ...]) -> None:
     """Raises InputError for workers that are too few, or that this run cannot leave alone."""
     workers, threshold = way.runtime.workers, way.threshold
@@ -107,7 +136,7 @@ def check_workers(way: SecFCSettings, clients: tuple[PartyId, ...]) -> None:
     check_enough_workers(workers, computing, threshold.ell, threshold.t or 0, threshold.max_cheaters)
     if not isinstance(way.membership, Open):
         raise IncompatibleOptions(
-            {"workers": workers, "membership": "private"},
+            {"workers": workers, "membership": word_for(way.membership, MEMBERSHIPS)},
             "a union of IDs is found by all clients together",
             [("membership", "open"), ("workers", None)],
         )
@@ -128,9 +157,10 @@ def check_workers(way: SecFCSettings, clients: tuple[PartyId, ...]) -> None:
 def check_start_for_k(way: SecFCSettings) -> None:
     """Raises ValueError where k cannot be chosen, or labels not be given, whatever the points."""
     policy = way.disclosure
-    if isinstance(way.init, GivenLabels) and not isinstance(way.membership, Open):
+    given = isinstance(way.membership, Joined) and way.membership.align == "given"
+    if isinstance(way.init, GivenLabels) and not (isinstance(way.membership, Open) or given):
         raise IncompatibleOptions(
-            {"init": way.init, "membership": "private"},
+            {"init": way.init, "membership": word_for(way.membership, MEMBERSHIPS)},
             "the rows of a union come in an order that nobody knows before the run, so labels would go to "
             "other points than they were given for",
             [("init", "random"), ("membership", "open")],
@@ -315,7 +345,7 @@ DISCLOSURES: Mapping[str, Disclosure] = {
     "final-labels": FinalLabelsOnly(),
     "distances": Distances(),
 }
-MEMBERSHIPS: Mapping[str, Membership] = {"open": Open(), "private": Private()}
+MEMBERSHIPS: Mapping[str, Membership] = {"open": Open(), "private": Private(), "joined": Joined()}
 
 
 def parse_start(value: Any) -> Start:
@@ -330,7 +360,7 @@ def default_start(value: Any, policy: Disclosure) -> Start:
 
 # Words that stand for values, for type checkers.
 PolicyWord = Literal["assignments", "own-labels", "final-labels", "distances"]
-MembershipWord = Literal["open", "private"]
+MembershipWord = Literal["open", "private", "joined"]
 StartWord = Literal[
     "random", "random-points", "k-means++", "center-separation", "bisecting", "splitting"
 ]  # fmt: skip
@@ -498,15 +528,14 @@ def choose_range(way: LloydSettings, public: PublicFacts, layout: RowLayout, ell
         raise InputError(f"largest={way.quantization.largest} is too small: it must be at least 1")
     plain = way.disclosure.headroom(way, public, layout)
     dealers, colluding = (layout.n, max(1, t)) if layout.mixed else (1, 1)
-    size, rounds = way.quantization.largest or layout.m, 0
+    size, rounds, d = way.quantization.largest or layout.m, 0, layout.padded_features(public.d, max(1, ell))
     if way.quantization.centers == "rounded":
         size, rounds = 1 << FRACTION, size
     aside = 1 if rounds and way.init.grows else 0
-    wish = _Wish(
-        way.disclosure, plain, public.d, size, ell, dealers, layout.multiple, colluding, rounds, aside
-    )
-    rows = layout.m if layout.mixed else max(layout.span(j)[1] for j in range(layout.n))
-    words = rows * public.d
+    wish = _Wish(way.disclosure, plain, d, size, ell, dealers, layout.multiple, colluding, rounds, aside)
+    parts = max(1, ell)  # what is less is refused by the code
+    each = (min(d, parts * layout.word_span(j, -(-d // parts), parts)[1]) for j in range(layout.n))
+    words = max(layout.span(j)[1] * features for j, features in enumerate(each))
     sizes = block_sizes(words)
     if way.quantization.scale is not None:
         given = Quantizer(way.quantization.scale, public.bound, way.quantization.rounding)

@@ -21,7 +21,7 @@ from field.secrets.coins import Coins
 from secfc.algorithm import Driver, heard_labels
 from secfc.coded.membership import contribute_own_rows, scale_rows
 from secfc.coded.messages import RunEnded
-from secfc.coded.plan import CodedPlan, PublicOwnerLayout
+from secfc.coded.plan import CodedPlan, ColumnLayout, PublicOwnerLayout
 from secfc.coded.queries import Query, receive_query
 from secfc.coded.quorum import BlameState
 from secfc.coded.sharing import answer_query, settle_contributors, settle_contributors_at_server, share_rows
@@ -67,6 +67,7 @@ class CodedModel:
         Raises ValueError if the clients or the features are not those of the fit, TooFewReplies, BudgetSpent
         for more points, with those of earlier calls, than `Release(predictions=...)` allows.
         """
+        refuse_joined_columns(self.plan)
         if federation.names != self.plan.clients or federation.d != self.plan.d:
             raise InputError(
                 f"prediction needs the {len(self.plan.clients)} clients of the fit and d="
@@ -98,6 +99,15 @@ class CodedModel:
         return prediction_plan(self.plan, federation.counts, federation.feature_names, sizes, session)
 
 
+def refuse_joined_columns(plan: CodedPlan) -> None:
+    """Raises InputError where columns of one new person lie at several clients."""
+    if isinstance(plan.layout, ColumnLayout):
+        raise InputError(
+            "new people are not labeled where columns lie at several clients, as none has a whole row: fit "
+            "again with them"
+        )
+
+
 def prediction_plan(
     plan: CodedPlan, counts: tuple[int, ...], features: tuple[str, ...] | None, sizes: Array, session: bytes
 ) -> CodedPlan:
@@ -106,6 +116,7 @@ def prediction_plan(
     plan: of the fit.  sizes: (k,) points of the clusters whose centers are retained, which parties compare.
     session: 32 public bytes that no other run uses, nor the fit.
     """
+    refuse_joined_columns(plan)
     # The range depends on the retained clusters (`largest` stays), not on how many points are new,
     # and there may be fewer new points than centers.
     terms = plan.terms

@@ -8,7 +8,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -24,6 +24,7 @@ from secfc.algorithm import (
     SplittableBudget,
     join_outcomes,
 )
+from secfc.coded.joined import Joined, JoinedPlan
 from secfc.coded.membership import Membership, Open, PrivateMembershipPlan
 from secfc.coded.parameters import (
     Quantization,
@@ -34,7 +35,7 @@ from secfc.coded.parameters import (
     parse_threshold,
     select_workers,
 )
-from secfc.coded.plan import CodedPlan, RowLayout
+from secfc.coded.plan import CodedPlan, ColumnLayout, RowLayout
 from secfc.coded_kmeans import parameters
 from secfc.coded_kmeans.algorithm1 import (
     Draft,
@@ -52,6 +53,7 @@ from secfc.coded_kmeans.parameters import (
     PolicyWord,
     PredictionAllowance,
     StartWord,
+    check_joined,
     check_max_cheaters,
     check_owners_known,
     check_people,
@@ -68,7 +70,7 @@ from secfc.data.federation import Federation
 from secfc.data.inputs import check_fields
 from secfc.data.party import Party
 from secfc.disclosure import AssignmentsOnly, Disclosure, NoiseInShares, NoisySums
-from secfc.errors import Caution
+from secfc.errors import Caution, InputError
 from secfc.kmeans.centers import CentersModel
 from secfc.kmeans.elbow import Elbow, largest_k, parse_k
 from secfc.kmeans.starts import Start
@@ -183,12 +185,14 @@ class SecFC:
         check_max_cheaters(self)
         check_owners_known(self)
         check_people(self)
+        check_joined(self)
         check_workers(self, public.clients)
         check_rounded_centers(self)
         check_start_for_k(self)
         t, terms = self.threshold.t, RunTerms(self, public)
-        draft = self.membership.draft(public.clients, public.counts, t, public.session, terms)
-        plan = draft if isinstance(draft, PrivateMembershipPlan) else self.complete(public, draft)
+        draft: Any = self.membership.draft(public.clients, public.counts, t, public.session, terms)
+        found = isinstance(draft, PrivateMembershipPlan | JoinedPlan)
+        plan = draft if found else self.complete(public, draft)
         if t == 0 and len(public.clients) > 1:
             warnings.warn(
                 "t=0 protects nobody: shares carry no noise, so clients see each other's points. Raise t to "
@@ -216,7 +220,8 @@ class SecFC:
             revealing = workers if revealing or self.disclosure.capabilities.sums else ()
         predictions = self.release.predictions
         plan = CodedPlan(
-            code, self.disclosure.clip_quantizer(chosen.quantizer), public.clients, layout, public.d,
+            code, self.disclosure.clip_quantizer(chosen.quantizer), public.clients, layout,
+            layout.padded_features(public.d, ell),
             largest_k(elbow or self.k), self.max_iter, self.n_init, self.init, tuple(revealing),
             self.quantization.largest or layout.m,
             chosen.headroom, self.threshold.max_cheaters, chosen.block, RunTerms(self, public), public.seed,
@@ -244,11 +249,15 @@ class SecFC:
 
     @property
     def capabilities(self) -> Capabilities:
-        """All that an algorithm can have, but for clients with different features."""
+        """All that an algorithm can have; clients with different features have them of the same people."""
         policy, budget = self.disclosure, None
         if isinstance(policy, NoiseInShares | NoisySums):
             budget = SplittableBudget(policy.budget, policy.neighbors, self.with_budget, self.bound_releases)
+        joins = isinstance(self.membership, Joined)
         return Capabilities(
+            partial=joins,
+            joins=joins,
+            scale_alone=self.scale_alone if joins else None,
             counted=isinstance(self.membership, Open) or bool(budget and budget.neighbors.unit == "client"),
             policy=self.disclosure,
             membership=self.membership,
@@ -262,6 +271,15 @@ class SecFC:
             foresee=self.foreseen,
             account=self.account,
         )
+
+    def scale_alone(self, scale: Any) -> SecFC:
+        """SecFC whose owners of columns bring them to scale.  Raises InputError for what none does alone."""
+        if not hasattr(scale, "scale_alone") or scale.keep or scale.missing != "refuse":
+            raise InputError(
+                f"scale_features={type(scale).__name__} of joined columns: each owner brings its own to "
+                "scale, all of them and with no value missing. Take 'standard' or 'robust', or scale at home"
+            )
+        return replace(self, membership=replace(cast(Joined, self.membership), scale=scale))
 
     def with_budget(self, budget: Budget) -> SecFC:
         """SecFC for another budget, where its policy adds noise."""
@@ -404,6 +422,8 @@ def leakage_to_clients(way: SecFC, plan: CodedPlan) -> tuple[str, ...]:
         facts = ["the first labels, and how many steps there were; of other points no label"]
     elif way.disclosure.capabilities.exposes == "sizes":
         facts = ["the first labels, and the sizes of the clusters after each step; of other points no label"]
+    if isinstance(plan.layout, ColumnLayout) and plan.layout.kept:
+        facts.append("the size of the union of all IDs, and which of them all owners of columns hold")
     if plan.layout.mixed:
         facts.append("the size of the union of all IDs, and how many hold each row, if rows are merged")
     if plan.revealing and not way.disclosure.capabilities.sums:

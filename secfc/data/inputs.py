@@ -70,7 +70,7 @@ def row_blocks(
 
     Raises InputError at the first value that is NaN or infinite.
     """
-    step = max(1, BLOCK_BYTES // (8 * points.shape[1]))
+    step = max(1, BLOCK_BYTES // max(1, 8 * points.shape[1]))
     for start in range(0, points.shape[0], step):
         block = np.asarray(points[start : start + step])
         block = block.astype(block.dtype.newbyteorder("="), copy=False)

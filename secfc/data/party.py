@@ -58,6 +58,10 @@ class Party:
     ------
     InputError
         For points or names that are not so.
+
+    Notes
+    -----
+    A client that only computes has no points: `Party.without_data`.
     """
 
     name: str
@@ -71,6 +75,8 @@ class Party:
     def __post_init__(self) -> None:
         owner = _checked_name(self.name)
         points: Rows = self.points
+        if self.features == () and tuple(points.shape) == (0, 0):
+            return
         if self.features is not None:
             points, known = _observed(points, self.features, owner)
             lost = tuple(name for name in self.features if name not in known)
@@ -87,6 +93,11 @@ class Party:
 
     def __repr__(self) -> str:
         return f"Party({self.name!r}, shape={tuple(self.points.shape)})"
+
+    @classmethod
+    def without_data(cls, name: str = "helper") -> Party:
+        """A client without data, which computes for those that have some."""
+        return cls(name, np.zeros((0, 0)), ids=(), features=())
 
     @property
     def places(self) -> Array:

@@ -192,7 +192,7 @@ def check_resolution_at_site(algorithm: Any, quantizer: Quantizer, party: Party)
     warn.
     """
     coarse = algorithm.capabilities.coarse
-    if coarse == "allow" or not algorithm.disclosure.capabilities.exact:
+    if coarse == "allow" or not algorithm.disclosure.capabilities.exact or not party.points.shape[0]:
         return
     found = measure_resolution(list(sample_rows(party, sample_size(party.points.shape[1]))), quantizer, None)
     if found.coarsest < FINE:

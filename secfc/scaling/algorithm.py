@@ -162,6 +162,11 @@ class Scaled:
                 "Pass a "
                 "value such as SecFC(k=4)"
             )
+        if self.algorithm.capabilities.scale_alone is not None:
+            raise InputError(
+                "each owner of joined columns brings them to scale by itself, so that nobody learns their "
+                "means: pass fit(scale_features=), or Joined(scale=)"
+            )
         if isinstance(self.algorithm, Scaled):
             raise InputError("features are scaled once: take the algorithm that is in this Scaled")
 

@@ -89,14 +89,18 @@ class Standardize:
         feature_numbers(self.keep, public.features, public.d)
         if public.server_points is None:
             return None
-        points = np.asarray(public.server_points, np.float64)
+        return self._alone(np.asarray(public.server_points, np.float64), "the server", public.features)
+
+    def scale_alone(self, points: Array, owner: str) -> Array:
+        """These rows (rows, d) on the scale that follows from them alone."""
+        return self._alone(np.asarray(points, np.float64), owner, None).forward(points, owner)
+
+    def _alone(self, points: Array, owner: str, features: Any) -> Scaling:
         if is_robust(self):
-            return self.scaling_by_quartiles(
-                search_quantiles(sorted_keys([points], public.d)), public.features
-            )
-        found = moments.feature_exponents([points], public.d, "the server")
-        bits = moments.bits_for(1)
-        return self.scaling(found, moments.integer_moments([points], found, bits), bits, public.features)
+            search = search_quantiles(sorted_keys([points], points.shape[1]))
+            return self.scaling_by_quartiles(search, features)
+        found, bits = moments.feature_exponents([points], points.shape[1], owner), moments.bits_for(1)
+        return self.scaling(found, moments.integer_moments([points], found, bits), bits, features)
 
     def scaling(self, exponents: Array, totals: Array, bits: int, features: Any) -> Scaling:
         return self._scaling(

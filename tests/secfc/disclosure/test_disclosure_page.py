@@ -112,13 +112,23 @@ def test_the_table_of_hidden_membership_names_its_messages(has):
     lines = re.findall(r"^\| `(\w+)` \| [^(|]*(?:\(`?([^)`]*)`?\) )?\|", table, re.MULTILINE)
     assert {where for _, where in lines} == {
         "", "threshold", "server mode", "merging", "counts hidden", "counts opened", "merge=False",
-        "OwnLabels", "oblivious tags",
+        "OwnLabels", "oblivious tags", "joined columns",
     }  # fmt: skip
     expected = {kind for kind, where in lines if where in ("", *has.split(", "))}
     assert sent(secfc.AssignmentsOnly(), MEMBERSHIPS[has]) - sent(secfc.AssignmentsOnly()) == expected
     expected |= {kind for kind, where in lines if where == "OwnLabels"}
     alone = sent(secfc.OwnLabels())
     assert sent(secfc.OwnLabels(), MEMBERSHIPS[has]) - alone == expected - alone
+
+
+def test_the_table_of_hidden_membership_names_the_message_of_joined_columns():
+    points = np.random.default_rng(0).normal(size=(3, 6, 1))
+    federation = secfc.Federation.from_arrays(list(points), ids=[range(6)] * 3, features=["a", "b", "c"])
+    way = secfc.SecFC(2, 1, max_iter=2, membership=secfc.Joined())
+    kinds = {e.kind for e in secfc.fit(way, federation).transcript.envelopes}
+    private = sent(secfc.AssignmentsOnly(), MEMBERSHIPS["merge=False, threshold"])
+    assert kinds - private == {"KeptRows"}
+    assert private - kinds - SEVERAL == {"HeldOnce"}
 
 
 def test_every_message_says_what_its_sender_can_do_by_deviating():

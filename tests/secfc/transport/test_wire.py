@@ -21,6 +21,7 @@ from secfc import kfed
 from secfc.algorithm import PublicFacts
 from secfc.coded import duplicates as merging
 from secfc.coded import input_check as rows
+from secfc.coded import joined
 from secfc.coded import messages as dealing
 from secfc.coded import messages as keeping
 from secfc.coded import messages as own
@@ -316,6 +317,7 @@ MESSAGES = {
     own.PublicKey: st.builds(own.PublicKey, exactly(32)),
     united.Multiplicities: multiplicities(),
     united.Disputes: disputes(),
+    joined.KeptRows: st.builds(joined.KeptRows, npst.arrays(bool, st.integers(0, 20))),
     own.RowShares: st.builds(own.RowShares, count, coded(), coded()),
     merging.DivisionShares: st.builds(merging.DivisionShares, coded(), coded()),
     merging.MaskedRows: st.builds(merging.MaskedRows, coded()),
@@ -628,6 +630,7 @@ def examples():
         shared.Hello(bytes(range(32))),
         united.Introduction(bytes(32)),
         united.Multiplicities(np.array([1, 2], np.uint16)),
+        joined.KeptRows(np.array([True, False])),
         own.RowShares(5, np.arange(6, dtype=np.uint32).reshape(2, 1, 3), np.ones((2, 1, 2), np.uint32)),
         own.CodedDistances(np.arange(4, dtype=np.uint64).reshape(1, 2, 2)),
         own.CodedDistances(

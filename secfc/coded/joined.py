@@ -1,0 +1,326 @@
+"""Clients that hold different columns of the same people: the rows that all owners of columns hold.
+
+A row's columns lie at several clients, each at one.  An owner deals shares of its own columns only; side by
+side they are shares of the joined row, as distances are sums of squares over columns, and everything after is
+SecFC as it is.  Rows are found as by `Private`: a union of IDs, then one sheet, to which every owner adds 1
+at its rows.  Rows that all owners hold are kept, the others are nobody's.
+
+What that shows.  To the server how many owners hold each ID of the union, not which; to clients which rows of
+the union are kept.  An owner that claims an ID which it lacks learns whether all others hold it, and has data
+of its choice there.  Whoever adds something else than 0 or 1 can have a row kept that another owner lacks:
+that one sees it, and ends the run.  No row gets other data than its owners dealt, as nobody deals columns of
+another.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import warnings
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from field.cached import cached_property
+from field.secrets.coins import Coins
+from psu import merge, oblivious
+from psu import plan as psu_plan
+from psu.identify import digests
+from psu.messages import UnionTags
+from secfc.coded.membership import (
+    RowContribution,
+    RowUnion,
+    Settling,
+    Tagging,
+    check_union_settings,
+    find_rows,
+    find_rows_at_server,
+    plan_union,
+    scatter_rows,
+    settle_single_owner,
+)
+from secfc.coded.plan import CodedPlan, ColumnLayout
+from secfc.coded.union import UnionMember, UnionRelay, blame_union_failure, open_for_all
+from secfc.coded.union_recheck import refuse_disagreement
+from secfc.data.federation import Federation
+from secfc.data.inputs import names_listed
+from secfc.data.linkage import Linkage
+from secfc.data.party import Party
+from secfc.errors import Caution, FaultyServer, IncompatibleOptions, InputError, UnionFailed
+from secfc.roles.agreement import agree
+from secfc.roles.description import LOCAL, RunTerms, describe_plan, description_digest
+from secfc.roles.exchange import ALIGN, SERVER, PartyId, Role
+from secfc.roles.messages import Message, is_array, refuse_if
+
+Array = NDArray[Any]
+# How rows of different owners are matched: by IDs, or given in the same order by all.
+Alignment = Literal["ids", "given"]
+# Whose rows are kept: of people whom all owners hold, or any.
+Kept = Literal["intersection", "union"]
+# Of an owner's rows in a union, from which on it is told that many are filled up by zeros.
+MANY_MISSING = 0.3
+
+
+class KeptRows(Message, tag=237):
+    """Server to every client, after a union: of each row (m,) whether all owners of columns hold it."""
+
+    kept: Array
+
+    def __post_init__(self) -> None:
+        refuse_if(not is_array(self.kept, "b", 1), "whether a row is kept is a truth value a row")
+
+
+def keep_rows(seat: UnionMember, union: UnionTags, rows: Array, owners: int) -> Role[Array]:
+    """A client's part in finding the rows that all owners hold: of each row of the union, (m,) bool.
+
+    rows: its own, none of a client without columns.
+    """
+    m = len(union.z)
+    sheet, _ = merge.merge_sheets(m)
+    told, sums = yield from open_for_all(seat, sheet, merge.count_table(rows, m), KeptRows)
+    kept: Array = told.kept
+    if len(kept) != m:
+        raise FaultyServer(SERVER, f"kept rows of another union than that of m={m}")
+    if sums is not None and not np.array_equal(kept, sums[:, 0] == owners):
+        raise refuse_disagreement("which rows all owners hold")
+    return kept
+
+
+def keep_rows_at_server(relay: UnionRelay, union: UnionTags, owners: int) -> Role[Array]:
+    """The server's part of the same."""
+    sheet, _ = merge.merge_sheets(len(union.z))
+    held = merge.count_holders((yield from relay.open(sheet)), owners)
+    kept: Array = held == owners
+    yield relay.tell(KeptRows(kept))
+    return kept
+
+
+@dataclass(frozen=True)
+class JoinedPlan:
+    """What is public before the rows of joined columns are found.
+
+    blocks: of each client the numbers of its columns, () of one without data.
+    """
+
+    union: psu_plan.UnionPlan
+    clients: tuple[PartyId, ...]
+    blocks: tuple[tuple[int, ...], ...]
+    terms: RunTerms = field(metadata=LOCAL)  # described beside it
+    keep: Kept = "intersection"
+    scale: Any = None
+    verify: bool = False
+
+    @cached_property
+    def description(self) -> bytes:
+        """All that is public before the union, which parties compare."""
+        return describe_plan(self, self.terms, bound=self.terms.public.bound)
+
+    def digest(self) -> bytes:
+        """32 bytes that name this run and what its parties agreed on before it."""
+        return description_digest(self.description)
+
+    @property
+    def counted(self) -> bool:
+        """Whether all learn how many clients hold each row: the server alone does."""
+        return False
+
+    @property
+    def owners(self) -> int:
+        """How many clients have columns."""
+        return sum(map(bool, self.blocks))
+
+    def layout(self, held: Array) -> ColumnLayout:
+        """The layout of the rows of a union that are kept, (m,) bool.  Raises InputError for none."""
+        if not held.any():
+            raise InputError(
+                f"no ID is held by owners of all columns (union {len(held):,}): are they spelled alike? "
+                "Compare how each owner writes them"
+            )
+        digest = hashlib.blake2b(held.tobytes(), digest_size=32, person=b"secfc kept rows").digest()
+        return ColumnLayout(int(held.sum()), self.blocks, digest)
+
+    def foreseen(self, federation: Federation) -> Array:
+        """Whether each row will be kept, (m,) bool in some order, for a process that sees all data."""
+        found = [digests(party.ids) for party in federation.parties if party.ids]
+        if not found:
+            raise refuse_missing_ids(federation.names[0])
+        _, held = np.unique(np.concatenate(found), axis=0, return_counts=True)
+        kept: Array = (held == self.owners) | (self.keep == "union")
+        return kept
+
+    def client(self, party: Party, *, coins: Coins) -> Role[RowUnion]:
+        """A client finds the rows with the others."""
+        points, me = party.read(), self.clients.index(party.name)
+        if party.ids is None:
+            raise refuse_missing_ids(party.name)
+        digest = digests(party.ids) if party.ids else np.zeros((0, 2), np.uint64)
+        oblivious.check_quota(self.union, digest)
+        yield from agree(self, party.name, number=ALIGN)
+        with blame_union_failure(self.clients):
+            seat, _, union, rows = yield from find_rows(
+                self.union, self.clients, me, digest, coins, verify=self.verify
+            )
+            kept = np.ones(len(union.z), bool)
+            if self.keep == "intersection":
+                kept = yield from keep_rows(seat, union, rows, self.owners)
+        missing = 1 - np.isin(np.flatnonzero(kept), rows).mean() if self.blocks[me] and kept.any() else 0.0
+        if missing and self.keep == "intersection":
+            why = f"rows were kept as those of all owners, and {party.name} does not hold them"
+            raise UnionFailed(f"{why}: the server, or a client that counted itself twice", (), False)
+        if missing > MANY_MISSING:
+            warnings.warn(
+                f"client {party.name!r} lacks {missing:.0%} of the people of the union: its columns are "
+                "taken for their means there, which says little; keep='intersection' leaves them out",
+                Caution,
+                stacklevel=2,
+            )
+        mine = np.where(kept[rows], (np.cumsum(kept) - 1)[rows], -1)
+        return RowUnion(kept, partial(contribute_columns, self.scale, party, points, mine))
+
+    def server(self, *, coins: Coins) -> Role[tuple[Array, Settling]]:
+        """The server's part of the same: which rows are kept; nothing is to be settled."""
+        yield from agree(self, SERVER, number=ALIGN)
+        with blame_union_failure(self.clients):
+            relay, union = yield from find_rows_at_server(self.union, self.clients, coins)
+            kept = np.ones(len(union.z), bool)
+            if self.keep == "intersection":
+                kept = yield from keep_rows_at_server(relay, union, self.owners)
+        return kept, settle_single_owner
+
+
+def refuse_missing_ids(client: PartyId) -> InputError:
+    """The error for a client without IDs."""
+    return InputError(
+        f"client {client!r} has no IDs: columns of the same people are joined by them. Give IDs, or bring "
+        "rows in the same order at all clients, and say Joined(align='given')"
+    )
+
+
+def contribute_columns(
+    scale: Any, party: Party, points: Array, rows: Array, plan: CodedPlan
+) -> RowContribution:
+    """What an owner of columns brings: its integers at those of its rows that are kept, zeros elsewhere.
+
+    rows: of each of its points the row that it is, -1 where it is not kept.
+    """
+    owner, kept = f"client {party.name!r}", points[rows >= 0]
+    if scale is not None and len(kept):
+        kept = scale.scale_alone(kept, owner)
+    read = scatter_rows(rows[rows >= 0], plan.quantizer(kept, owner=owner))
+    return RowContribution(party.name, read, rows, settle_single_owner)
+
+
+@dataclass(frozen=True)
+class Joined:
+    """Membership by which clients hold different columns of the same people, each column at one client.
+
+    Clustered are the people whom all owners of columns hold, on all columns; no value is opened to another.
+    A client may have no data and only compute, as three at least must (`Party.without_data`).
+
+    Parameters
+    ----------
+    keep
+        "intersection": people whom all owners hold.  "union": people whom any owner holds, whose missing
+        columns are zeros, the mean of a column that its owner brought to scale; nothing is opened of who
+        lacks what.
+    align
+        "ids": rows are found by a private union of IDs.  "given": all owners have the same people in the same
+        order, as they were linked elsewhere; nothing is found, and all must have equally many rows.
+    scale
+        How each owner brings its columns to scale, by its rows that are kept, of which nobody learns
+        anything; filled in by `fit(scale_features=)`.  None: columns stay as they are.
+    mode, bound, sized, schema, verify, tags, quota
+        Of the union, see `Private`.
+
+    Notes
+    -----
+    Labels tell an owner of the columns of others, and most where its own have no clusters: two clusters on
+    columns of noise and one binary column are that column.  An owner can choose its columns so.
+
+    Examples
+    --------
+    >>> import secfc
+    >>> ids = [["ann", "bob", "eve"], ["bob", "dan", "ann"]]
+    >>> rows = [[[0.0], [9.0], [5.0]], [[9.0, 8.0], [1.0, 1.0], [0.0, 1.0]]]
+    >>> names = [("age",), ("income", "debt")]
+    >>> owners = secfc.Federation.from_arrays(rows, ids=ids, features=names)
+    >>> federation = secfc.Federation((*owners.parties, secfc.Party.without_data("helper")))
+    >>> result = secfc.fit(secfc.SecFC(k=2, membership=Joined()), federation)
+    >>> [labels.tolist() for labels in result.labels]
+    [[0, 1, -1], [1, -1, 0], []]
+    """
+
+    keep: Kept = "intersection"
+    align: Alignment = "ids"
+    scale: Any = None
+    mode: psu_plan.Mode | None = None
+    bound: int = 1 << 24
+    sized: bool = True
+    schema: Linkage | None = None
+    verify: bool = False
+    tags: Tagging = "shared key"
+    quota: int | None = None
+
+    def __post_init__(self) -> None:
+        check_union_settings(self, {"keep": Kept, "align": Alignment})
+        of_union = (self.keep, self.mode, self.schema, self.verify, self.quota)
+        if self.align == "given" and of_union != ("intersection", None, None, False, None):
+            raise InputError("align='given' finds no union, and takes none of its settings: leave them out")
+
+    @property
+    def learned(self) -> tuple[str, ...]:
+        if self.align == "given":
+            return ()
+        found = "the size of the union and pseudonyms of its IDs"
+        if self.keep == "union":
+            return (found,)
+        return found, "how many owners of columns hold each ID (clients: which IDs all hold), not which"
+
+    def draft(
+        self, clients: tuple[PartyId, ...], counts: tuple[int, ...], t: int, session: bytes, terms: RunTerms
+    ) -> ColumnLayout | JoinedPlan:
+        public = terms.public
+        blocks = check_blocks(clients, public.observed, public.features)
+        if self.keep == "union" and self.scale is None:
+            raise IncompatibleOptions(
+                {"keep": "union"},
+                "who lacks a column is taken for its mean, and that is 0 only of columns brought to scale",
+                [("keep", "intersection"), ("scale_features", "standard")],
+            )
+        if self.align == "ids":
+            union = plan_union(self, len(clients), t, session)
+            return JoinedPlan(union, clients, blocks, terms, self.keep, self.scale, self.verify)
+        rows = {m for m, block in zip(counts, blocks, strict=True) if block}
+        if len(rows) > 1:
+            raise InputError(
+                f"align='given' and owners have {', '.join(map(str, sorted(rows)))} rows: all need the same "
+                "people in the same order. Give IDs, and align='ids'"
+            )
+        return ColumnLayout(rows.pop(), blocks)
+
+
+def check_blocks(
+    clients: tuple[PartyId, ...], observed: tuple[tuple[int, ...], ...] | None, names: tuple[str, ...] | None
+) -> tuple[tuple[int, ...], ...]:
+    """The numbers of each client's columns.  Raises InputError unless each column is at one client."""
+    owner: dict[int, PartyId] = {}
+    if observed is None:
+        raise IncompatibleOptions(
+            {"membership": "joined"},
+            "all clients have the same columns, and each must belong to one",
+            [("membership", "private"), "name the columns of each client (features=)"],
+        )
+    for client, block in zip(clients, observed, strict=True):
+        for column in block:
+            if owner.setdefault(column, client) != client:
+                raise IncompatibleOptions(
+                    {"membership": "joined"},
+                    f"{owner[column]} and {client} both have column {names_listed([(names or ())[column]])}, "
+                    "and each belongs to one",
+                    ["drop it at one", ("membership", "private", "let clients hold different people")],
+                )
+    if len({*owner.values()}) < 2:
+        raise InputError("one client has all columns: there is nothing to join. Leave membership out")
+    return observed

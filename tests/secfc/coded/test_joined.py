@@ -1,0 +1,275 @@
+"""Columns of several owners: labels are those of plaintext Lloyd on the joined table, and who sees what."""
+
+from dataclasses import replace
+from fractions import Fraction
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+import secfc
+from secfc.coded.joined import Joined
+from secfc.errors import FaultyClient
+from secfc.roles.exchange import SERVER
+from tests.nightly import short
+
+POLICIES = (
+    secfc.OwnLabels(), secfc.AssignmentsOnly(), secfc.Distances(), secfc.FinalLabelsOnly(),
+    secfc.OwnLabels(sizes="hidden"), secfc.OwnLabels(dealer=None), secfc.AssignmentsOnly(dealer=None),
+)  # fmt: skip
+
+
+def owners(blocks, d=6, m=60, k=3, seed=0, *, least=0.7, ties=False, ids=True):
+    """A federation of so many owners of columns, three clients at least, and the people that each holds."""
+    rng = np.random.default_rng(seed)
+    centers = rng.uniform(-6, 6, (k, d))
+    table = centers[rng.integers(0, k, m)] + rng.normal(size=(m, d))
+    table = np.round(table) if ties else table
+    cuts = np.sort(rng.choice(np.arange(1, d), blocks - 1, replace=False))
+    columns = np.split(rng.permutation(d), cuts)
+    people = [rng.permutation(m)[: m if not ids else int(m * rng.uniform(least, 1))] for _ in columns]
+    if not ids:
+        people = [people[0]] * blocks
+    found = secfc.Federation.from_arrays(
+        [table[np.ix_(who, cols)] for who, cols in zip(people, columns, strict=True)],
+        ids=[[f"p{i:05d}" for i in who] for who in people] if ids else None,
+        features=[tuple(f"x{c}" for c in cols) for cols in columns],
+    )
+    helpers = [secfc.Party.without_data(f"helper-{i}") for i in range(max(0, 3 - blocks))]
+    return secfc.Federation((*found.parties, *helpers)), people
+
+
+def with_helpers(federation, n):
+    """The same with helpers up to n clients."""
+    more = [secfc.Party.without_data(f"more-{i}") for i in range(n - federation.n)]
+    return secfc.Federation((*federation.parties, *more))
+
+
+def joined_table(result, federation):
+    """The joined rows in Python integers, and their labels, by the rows that owners were told."""
+    table, names, labels = {}, {}, {}
+    for party, rows, own in zip(federation.parties, result.rows, result.labels, strict=True):
+        columns = [federation.feature_names.index(name) for name in party.features]
+        for i, row in enumerate(rows.tolist()):
+            assert (row < 0) == (own[i] < 0)
+            if row < 0:
+                continue
+            if party.ids is not None:
+                assert names.setdefault(row, party.ids[i]) == party.ids[i]
+            assert labels.setdefault(row, int(own[i])) == own[i]
+            integers = np.rint(np.asarray(party.points[i]) * result.plan.quantizer.scale).astype(int)
+            for column, value in zip(columns, integers.tolist(), strict=True):
+                assert table.setdefault(row, {}).setdefault(column, value) == value
+    assert sorted(table) == list(range(len(table)))
+    assert len(set(names.values())) == len(names)
+    points = [[table[row][c] for c in range(federation.d)] for row in sorted(table)]
+    return points, [labels[row] for row in sorted(table)], names
+
+
+def lloyd_step(points, labels, k):
+    """The nearest of the means of these clusters, in fractions; ties to the first."""
+    means = {}
+    for h in range(k):
+        own = [p for p, label in zip(points, labels, strict=True) if label == h]
+        if own:
+            means[h] = [Fraction(sum(column), len(own)) for column in zip(*own, strict=True)]
+    return [
+        min(means, key=lambda h: (sum((x - c) ** 2 for x, c in zip(p, means[h], strict=True)), h))
+        for p in points
+    ]
+
+
+def algorithm(k=3, policy=None, **more):
+    settings = {"threshold": 1, "quantization": secfc.Quantization(scale=64.0, coarse="allow")} | more
+    return secfc.SecFC(k=k, membership=Joined(), disclosure=policy or secfc.OwnLabels(), **settings)
+
+
+@pytest.mark.parametrize("trial", range(short(14, nightly=200)))
+def test_labels_equal_lloyd_on_the_joined_table(trial):
+    rng, blocks, policy = np.random.default_rng(trial), 2 + trial % 4, POLICIES[trial % len(POLICIES)]
+    k, d = int(rng.integers(2, 5)), int(rng.integers(blocks, 10))
+    federation, people = owners(blocks, d, int(rng.integers(25, 60)), k, trial, ties=trial % 3 == 0)
+    ell = 1 + (trial % 2 if isinstance(policy, secfc.Distances | secfc.AssignmentsOnly) else 0)
+    if ell > 1:
+        federation = with_helpers(federation, 5)
+    start = [None, secfc.RandomLabels()][trial // 2 % 2]
+    way = algorithm(k, policy, threshold=secfc.Threshold(1, ell), init=start)
+    result = secfc.fit(way, federation, seed=trial)
+    points, labels, names = joined_table(result, federation)
+    both = set.intersection(*({f"p{i:05d}" for i in who} for who in people))
+    assert set(names.values()) == both
+    assert labels == lloyd_step(points, labels, k)
+    if policy.capabilities.exposes in ("labels", "distances"):
+        steps = [step.tolist() for step in result.history]
+        assert all(lloyd_step(points, a, k) == b for a, b in pairwise(steps))
+        plain = secfc.Lloyd(
+            k=k, init=secfc.GivenLabels([result.history[0].astype(int)]),
+            quantization=secfc.Quantization(scale=1.0, coarse="allow"),
+        )  # fmt: skip
+        expected = secfc.fit(plain, [np.array(points, float)], seed=0)
+        assert expected.flat.tolist() == labels
+        assert len(expected.history) == len(result.history)
+
+
+def test_rows_given_in_the_same_order_are_joined_without_a_union():
+    federation, _ = owners(3, ids=False)
+    way = replace(algorithm(policy=secfc.AssignmentsOnly()), membership=Joined(align="given"))
+    result = secfc.fit(way, federation, seed=0)
+    points, labels, _ = joined_table(result, federation)
+    assert labels == lloyd_step(points, labels, 3)
+    assert result.labels[0].tolist() == result.labels[1].tolist() == labels
+    assert not {e.kind for e in result.transcript.envelopes} & {"UnionTags", "KeptRows"}
+    given = secfc.fit(replace(way, init=secfc.GivenLabels([np.array(labels)])), federation)
+    assert given.n_iter == 1
+    short_one = replace(federation.parties[0], points=federation.parties[0].points[1:])
+    with pytest.raises(
+        secfc.InputError, match="have 59, 60 rows: all need the same people in the same order"
+    ):
+        secfc.fit(way, secfc.Federation((short_one, *federation.parties[1:])))
+
+
+def test_a_union_takes_missing_columns_for_their_means():
+    federation, people = owners(3, least=0.8)
+    way = replace(algorithm(policy=secfc.AssignmentsOnly()), membership=Joined(keep="union"))
+    result = secfc.fit(way, federation, seed=0, scale_features="standard")
+    assert len(result.history[-1]) == len(set().union(*map(set, people)))
+    assert "KeptRows" not in {e.kind for e in result.transcript.envelopes}
+    table = np.zeros((len(result.history[-1]), federation.d))
+    at = 0
+    for party, rows in zip(federation.parties, result.rows, strict=True):
+        own = np.asarray(party.points)
+        width = own.shape[1]
+        scaled = np.clip((own - own.mean(axis=0)) / own.std(axis=0), -10, 10)
+        table[rows, at : at + width], at = scaled, at + width
+    points = np.rint(table * 64).astype(int).tolist()
+    assert result.history[-1].tolist() == lloyd_step(points, result.history[-1].tolist(), 3)
+    few, _ = owners(3, least=0.2, seed=3)
+    with pytest.warns(secfc.Caution, match="lacks .* of the people of the union.*keep='intersection'"):
+        secfc.fit(way, few, scale_features="standard")
+
+
+def test_an_owner_scales_its_columns_by_the_rows_that_are_kept_and_nobody_hears_of_it():
+    federation, _ = owners(3)
+    result = secfc.fit(algorithm(), federation, scale_features="standard")
+    plain = secfc.fit(algorithm(), federation)
+    kinds = {e.kind for e in result.transcript.envelopes}
+    assert kinds == {e.kind for e in plain.transcript.envelopes}
+    moved = [
+        replace(party, points=np.asarray(party.points) * 3.0 + 7.0) if party.features else party
+        for party in federation.parties
+    ]
+    again = secfc.fit(algorithm(), secfc.Federation(tuple(moved)), scale_features="standard")
+    assert all(map(np.array_equal, result.labels, again.labels))
+    for wrong in ("range", secfc.Standardize(keep=("x0",))):
+        with pytest.raises(secfc.InputError, match="each owner brings its own to scale"):
+            secfc.fit(algorithm(), federation, scale_features=wrong)
+    with pytest.raises(secfc.InputError, match="so that nobody learns their means"):
+        secfc.Scaled(algorithm())
+
+
+def test_owners_deal_their_own_columns_only():
+    federation, _ = owners(4, d=8)
+    kept = secfc.fit(algorithm(), federation, keep_bodies=True)
+    dealt = {}
+    for envelope in kept.transcript.envelopes:
+        if envelope.kind == "RowShares":
+            dealt.setdefault(envelope.sender, set()).add(envelope.body.values.shape[2])
+    assert dealt == {party.name: {len(party.features)} for party in federation.parties}
+
+
+@pytest.mark.parametrize("far", [False, True])
+def test_who_deals_false_columns_is_named(far):
+    """With the values of one client in its own block alone, the row test of that block fails."""
+    federation, _ = owners(3, m=40)
+
+    def faults(envelope):
+        if envelope.kind == "RowShares" and envelope.sender == "client-1":
+            values = envelope.body.values
+            if far or envelope.recipient == "client-0":  # beyond the bound at all; off the code at one
+                values[:] = (values.astype(np.uint64) + 12345678) % (2**30 - 35)
+        return (envelope,)
+
+    with pytest.raises((FaultyClient, secfc.ProtocolError), match="client-1"):
+        secfc.fit(algorithm(policy=secfc.Distances()), federation, keep_bodies=True, faults=faults)
+
+
+# --- refused
+
+
+def test_what_is_not_made_for_columns_of_several_owners_is_refused():
+    federation, _ = owners(2)
+    result = secfc.fit(algorithm(), federation)
+    with pytest.raises(secfc.InputError, match="new people are not labeled where columns lie at several"):
+        result.predict(federation)
+    for more, message in (
+        (
+            {"release": secfc.Release(reveal_centers=True)},
+            "each computes its part from the labels of its rows",
+        ),
+        ({"membership": Joined(keep="union")}, "labels of people whom they do not hold"),
+        (
+            {"threshold": secfc.Threshold(1, max_cheaters=1)},
+            "no other client has the columns of one that would be left",
+        ),
+    ):
+        with pytest.raises(secfc.InputError, match=message):
+            secfc.fit(replace(algorithm(), **more), federation)
+    with pytest.raises(secfc.InputError, match=r"taken for its mean.*scale_features=.standard"):
+        secfc.fit(replace(algorithm(policy=secfc.Distances()), membership=Joined(keep="union")), federation)
+    with pytest.raises(secfc.InputError, match="'helper-0' has no data, as one may where columns are joined"):
+        secfc.fit(secfc.FederatedLloyd(k=2), federation)
+    with pytest.raises(secfc.InputError, match="align='given' finds no union"):
+        Joined(align="given", quota=3, tags="oblivious")
+
+
+def test_each_column_belongs_to_one_client():
+    one, _ = owners(3)
+    same = secfc.Federation.from_arrays([np.zeros((4, 2))] * 3, ids=[range(4)] * 3)
+    with pytest.raises(secfc.InputError, match=r"all clients have the same columns.*features="):
+        secfc.fit(algorithm(), same)
+    twice = replace(one.parties[1], features=(one.parties[0].features[0], *one.parties[1].features[1:]))
+    with pytest.raises(secfc.InputError, match="client-0 and client-1 both have column 'x"):
+        secfc.fit(algorithm(), secfc.Federation((one.parties[0], twice, one.parties[2])))
+    alone = secfc.Federation((one.parties[0], *map(secfc.Party.without_data, ("a", "b"))))
+    with pytest.raises(secfc.InputError, match="one client has all columns"):
+        secfc.fit(algorithm(), alone)
+
+
+def test_ids_that_meet_nowhere_are_told_with_the_size_of_the_union():
+    federation, _ = owners(3, m=10)
+    apart = [
+        replace(party, ids=tuple(f"{j}-{name}" for name in party.ids))
+        for j, party in enumerate(federation.parties)
+    ]
+    with pytest.raises(secfc.InputError, match=r"no ID is held by owners of all columns \(union \d+\)"):
+        secfc.fit(algorithm(), secfc.Federation(tuple(apart)))
+    bare = [replace(party, ids=None) for party in federation.parties]
+    with pytest.raises(secfc.InputError, match="has no IDs: columns of the same people are joined by them"):
+        secfc.fit(algorithm(), secfc.Federation(tuple(bare)))
+
+
+# --- who sees what
+
+
+@pytest.mark.parametrize("verify", [False, True])
+def test_clients_hear_which_rows_are_kept_and_the_server_counts_alone(verify):
+    federation, people = owners(3)
+    way = replace(algorithm(), membership=Joined(verify=verify))
+    result = secfc.fit(way, federation, keep_bodies=True)
+    told = [e for e in result.transcript.envelopes if e.kind == "KeptRows"]
+    assert {e.recipient for e in told} == set(federation.names)
+    assert {e.sender for e in told} == {SERVER}
+    assert sum(told[0].body.kept) == len(set.intersection(*map(set, people)))
+    assert "Multiplicities" not in {e.kind for e in result.transcript.envelopes}
+
+
+def test_a_server_that_keeps_other_rows_is_found_out():
+    federation, _ = owners(3)
+
+    def faults(envelope):
+        if envelope.kind == "KeptRows":
+            envelope.body.kept[:] = True
+        return (envelope,)
+
+    with pytest.raises(secfc.UnionFailed, match=r"rows were kept.* and client-\d does not hold them"):
+        secfc.fit(algorithm(), federation, keep_bodies=True, faults=faults)
