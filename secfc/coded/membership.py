@@ -181,7 +181,12 @@ class PrivateMembershipPlan:
         return pair_digests(row_digests(points), ids) if self.on_conflict == "separate" else ids
 
     def foreseen(self, federation: Federation) -> Array:
-        """How many clients will be found to hold each row, (m,) int64, for a process that sees all data."""
+        """How many clients will be found to hold each row, (m,) int64, for a process that sees all data.
+
+        Raises InputError for means of what are columns of several clients.
+        """
+        if self.merge and self.on_conflict == "mean":
+            refuse_split_columns(federation)
         found = [np.unique(self.identities(party, party.read()), axis=0) for party in federation.parties]
         _, held = np.unique(np.concatenate(found), axis=0, return_counts=True)
         return held if self.counted else np.ones(len(held), np.int64)
@@ -538,6 +543,23 @@ class Private:
 # Rows that several clients hold: what only a process that has all data can say.
 
 Place = tuple[str, int]  # a client's name and a row of its, counted from 0
+
+
+def refuse_split_columns(federation: Federation) -> None:
+    """Raise InputError if every column varies at one client at most, and more than one has such columns.
+
+    These are columns of several owners, filled up by constants: the mean weighs each person's row by how many
+    hold it, so labels are not those of the joined table wherever clients hold other people.
+    """
+    vary = np.stack([np.ptp(party.read(), axis=0) > 0 for party in federation.parties])
+    if min(federation.counts) < 2 or (vary.sum(axis=0) > 1).any() or np.count_nonzero(vary.any(axis=1)) < 2:
+        return
+    raise IncompatibleOptions(
+        {"on_conflict": "mean"},
+        "no column varies at two clients, so these are columns of several owners filled up by constants: "
+        "means weigh each row by how many clients hold it, so labels are wrong where these hold other people",
+        [("membership", "joined", "give each client its own columns (features=)")],
+    )
 
 
 def check_disjoint(federation: Federation) -> None:

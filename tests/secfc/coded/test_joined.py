@@ -193,7 +193,47 @@ def test_who_deals_false_columns_is_named(far):
         secfc.fit(algorithm(policy=secfc.Distances()), federation, keep_bodies=True, faults=faults)
 
 
-# --- refused
+# --- what went wrong in silence, and does not any more
+
+
+def zeros_elsewhere(federation):
+    """The same columns, filled up by zeros: what was done before clients could have their own."""
+    arrays = []
+    for party in federation.parties:
+        whole = np.zeros((len(party.points), federation.d))
+        whole[:, [federation.feature_names.index(name) for name in party.features]] = party.points
+        arrays.append(whole)
+    return secfc.Federation.from_arrays(arrays, ids=[party.ids for party in federation.parties])
+
+
+def test_columns_filled_up_by_zeros_are_refused_where_means_would_be_wrong():
+    federation, _ = owners(3)
+    filled = zeros_elsewhere(federation)
+    means = secfc.SecFC(k=3, threshold=1, membership=secfc.Private(on_conflict="mean"))
+    with pytest.raises(secfc.InputError, match=r"no column varies at two clients.*membership=.joined"):
+        secfc.fit(means, filled)
+    # A column that two clients observe is no column of one owner.
+    both = [np.asarray(party.points).copy() for party in filled.parties]
+    both[0][:, 5], both[1][:, 5] = np.arange(len(both[0])), np.arange(len(both[1]))
+    secfc.fit(means, secfc.Federation.from_arrays(both, ids=[p.ids for p in filled.parties]))
+
+
+def test_means_of_columns_filled_up_by_zeros_would_be_wrong(monkeypatch):
+    """The control: without the refusal labels are no fixed point of Lloyd on the joined table."""
+    monkeypatch.setattr("secfc.coded.membership.refuse_split_columns", lambda federation: None)
+    wrong = 0
+    for seed in range(4):
+        federation, _ = owners(3, seed=seed, m=90, least=0.6)
+        way = algorithm(policy=secfc.AssignmentsOnly())
+        means = replace(way, membership=secfc.Private(on_conflict="mean"))
+        filled = zeros_elsewhere(federation)
+        result = secfc.fit(means, filled, seed=seed)
+        table = np.zeros((len(result.history[-1]), federation.d))
+        for rows, party in zip(result.rows, filled.parties, strict=True):
+            table[rows] += party.points
+        points, labels = np.rint(table * 64).astype(int).tolist(), result.history[-1].tolist()
+        wrong += lloyd_step(points, labels, 3) != labels
+    assert wrong
 
 
 def test_what_is_not_made_for_columns_of_several_owners_is_refused():
