@@ -375,6 +375,13 @@ def parse_disclosure(value: Any) -> Disclosure:
     return _meant("disclosure", value, DISCLOSURES, "open_centers")  # type: ignore[no-any-return]
 
 
+def default_disclosure(value: Any, membership: Membership) -> Disclosure:
+    """The policy that is meant, and for None the default: of joined columns labels tell others' columns."""
+    if value is None:
+        return OwnLabels() if isinstance(membership, Joined) else AssignmentsOnly()
+    return parse_disclosure(value)
+
+
 def parse_membership(value: Any) -> Membership:
     """The membership that a word stands for, or the given one.  Raises InputError."""
     return _meant("membership", value, MEMBERSHIPS, "draft")  # type: ignore[no-any-return]

@@ -69,7 +69,7 @@ from secfc.coded_kmeans.run_summary import summarize_secfc
 from secfc.data.federation import Federation
 from secfc.data.inputs import check_fields
 from secfc.data.party import Party
-from secfc.disclosure import AssignmentsOnly, Disclosure, NoiseInShares, NoisySums
+from secfc.disclosure import Disclosure, NoiseInShares, NoisySums
 from secfc.errors import Caution, InputError
 from secfc.kmeans.centers import CentersModel
 from secfc.kmeans.elbow import Elbow, largest_k, parse_k
@@ -105,12 +105,12 @@ class SecFC:
     quantization
         How points become integers, a `Quantization`.
     membership
-        Who contributes which rows: `Open()`, or `Private()`, which hides who owns which; also "open" or
-        "private".
+        Who contributes which rows: `Open()`, `Private()`, which hides who owns which, or `Joined()`, where
+        clients hold different columns of the same people; also "open", "private" or "joined".
     disclosure
-        What the server may see: by default the labels, `AssignmentsOnly()`; else `OwnLabels()`,
-        `FinalLabelsOnly()`, `Distances()`, or noisy ones; also "assignments", "own-labels", "final-labels" or
-        "distances".
+        What the server may see: by default the labels, `AssignmentsOnly()`, and of joined columns none,
+        `OwnLabels()`; else `FinalLabelsOnly()`, `Distances()`, or noisy ones; also "assignments",
+        "own-labels", "final-labels" or "distances".
     runtime
         Who computes, over which network and with what, a `Runtime`; it changes no label.
     release
@@ -144,7 +144,7 @@ class SecFC:
     max_iter: int = 300
     quantization: Quantization = Quantization()
     membership: Membership = Open()
-    disclosure: Disclosure = AssignmentsOnly()
+    disclosure: Disclosure = None  # type: ignore[assignment]  # resolved below
     runtime: Runtime = Runtime()
     release: Release = Release()
 
@@ -159,7 +159,7 @@ class SecFC:
             max_iter: int = 300,
             quantization: Quantization = ...,
             membership: MembershipWord | Membership = ...,
-            disclosure: PolicyWord | Disclosure = ...,
+            disclosure: PolicyWord | Disclosure | None = ...,
             runtime: Runtime = ...,
             release: Release = ...,
         ) -> None: ...
@@ -169,9 +169,10 @@ class SecFC:
         for name, meant in (
             ("threshold", parse_threshold),
             ("membership", parameters.parse_membership),
-            ("disclosure", parameters.parse_disclosure),
         ):
             object.__setattr__(self, name, meant(getattr(self, name)))
+        policy = parameters.default_disclosure(self.disclosure, self.membership)
+        object.__setattr__(self, "disclosure", policy)
         object.__setattr__(self, "k", parse_k(self.k))
         object.__setattr__(self, "init", parameters.default_start(self.init, self.disclosure))
 

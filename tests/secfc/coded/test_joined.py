@@ -291,6 +291,42 @@ def test_ids_that_meet_nowhere_are_told_with_the_size_of_the_union():
 # --- who sees what
 
 
+def test_labels_of_joined_columns_are_told_to_owners_alone_by_default():
+    federation, _ = owners(2)
+    way = secfc.SecFC(k=3, membership="joined")
+    assert way.disclosure == secfc.OwnLabels()
+    assert secfc.SecFC(k=3, membership="private").disclosure == secfc.AssignmentsOnly()
+    result = secfc.fit(way, federation)
+    assert result.history == ()
+    assert all((labels >= 0).any() for labels in result.labels[:2])
+    asked = {e.recipient for e in result.transcript.envelopes if e.kind == "OwnShare"}
+    assert asked <= set(federation.names[:2])
+
+
+@pytest.mark.parametrize("aimed", [False, True])
+def test_what_labels_tell_one_owner_of_the_column_of_another(aimed):
+    """Columns of noise make two clusters that are another's binary column.  Columns that are aimed read half
+    of all people, though labels then explain a third of that column: its share in them bounds little."""
+    rng, m = np.random.default_rng(0), 400
+    secret = rng.random(m) < 0.5
+    column = (secret - secret.mean()) / secret.std()
+    mine, read = rng.normal(size=(m, 4)), np.ones(m, bool)
+    if aimed:  # a tenth is known, two fifths stand aside at random, and between both stands who is read
+        known, read = np.arange(m) < m // 10, np.arange(m) >= m // 2
+        side = np.where(known, 2.0 * secret - 1, np.where(rng.permutation(m) % 2 == 0, 1.0, -1.0))
+        mine = np.where(read, 0, 2 * side)[:, None]
+    names = [tuple(f"a{i}" for i in range(mine.shape[1])), ("secret",), ("constant",)]
+    parts = [mine, column[:, None], np.zeros((m, 1))]
+    federation = secfc.Federation.from_arrays(parts, features=names)
+    way = secfc.SecFC(2, 1, membership=Joined(align="given"))
+    labels = secfc.fit(way, federation, seed=0).labels[0]
+    means = np.array([column[labels == label].mean() for label in (0, 1)])
+    explained = float((means[labels] ** 2).mean())
+    hits = (labels == secret)[read].mean()
+    assert max(hits, 1 - hits) == (1.0 if aimed else pytest.approx(1.0, abs=0.1))
+    assert explained < 0.5 if aimed else explained > 0.8
+
+
 @pytest.mark.parametrize("verify", [False, True])
 def test_clients_hear_which_rows_are_kept_and_the_server_counts_alone(verify):
     federation, people = owners(3)
