@@ -42,6 +42,8 @@ def model_file_of(result: Clustering, texts: Sequence[str] = ()) -> ModelFile | 
     elif result.simulated is not None and result.simulated.observed is None:
         facts["seen"] = asdict(SeenRows.of(result.simulated.parties))
     if isinstance(model, CodedModel):
+        if model.joined:
+            return None
         facts["model"], arrays = to_plain_values(model)
         return ModelFile(NOBODY, "", "shares", facts, arrays)
     if isinstance(model, OverlapModel):

@@ -144,9 +144,12 @@ def _prepare_secfc(algorithm: SecFC, plan: Any) -> None:
 def small_membership(algorithm: SecFC) -> Membership:
     """The same kind of membership for three clients; oblivious tags have nothing to compile."""
     from psu import Committee
-    from secfc.coded.membership import Private
+    from secfc.coded.joined import Joined
+    from secfc.coded.membership import Open, Private
 
     membership = algorithm.membership
+    if isinstance(membership, Joined):  # whose columns lie side by side, as those of one
+        return Private(Committee(1), merge=False) if membership.align == "ids" else Open()
     if not isinstance(membership, Private):
         return membership
     return replace(membership, mode=Committee(1), tags="shared key", quota=None)

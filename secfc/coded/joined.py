@@ -16,7 +16,8 @@ from __future__ import annotations
 
 import hashlib
 import warnings
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Literal
 
@@ -278,6 +279,17 @@ class Joined:
             return (found,)
         return found, "how many owners of columns hold each ID (clients: which IDs all hold), not which"
 
+    def as_clustered(self, federation: Federation, rows: Sequence[Array]) -> Federation:
+        """The points of all as they were clustered, zeros where they were not; rows: of each, -1 for none."""
+        parties = []
+        for party, own in zip(federation.parties, rows, strict=True):
+            points = np.array(party.read(), np.float64)
+            if self.scale is not None and (own >= 0).any():
+                points[own >= 0] = self.scale.scale_alone(points[own >= 0], f"client {party.name!r}")
+            points[own < 0] = 0.0
+            parties.append(replace(party, points=points))
+        return replace(federation, parties=tuple(parties))
+
     def draft(
         self, clients: tuple[PartyId, ...], counts: tuple[int, ...], t: int, session: bytes, terms: RunTerms
     ) -> ColumnLayout | JoinedPlan:
@@ -315,11 +327,10 @@ def check_blocks(
     for client, block in zip(clients, observed, strict=True):
         for column in block:
             if owner.setdefault(column, client) != client:
-                raise IncompatibleOptions(
-                    {"membership": "joined"},
-                    f"{owner[column]} and {client} both have column {names_listed([(names or ())[column]])}, "
-                    "and each belongs to one",
-                    ["drop it at one", ("membership", "private", "let clients hold different people")],
+                raise InputError(
+                    f"{owner[column]} and {client} both have column {names_listed([(names or ())[column]])}: "
+                    "where columns are joined each belongs to one client. Drop it at one, or do not join "
+                    "columns if clients hold different people"
                 )
     if len({*owner.values()}) < 2:
         raise InputError("one client has all columns: there is nothing to join. Leave membership out")

@@ -53,6 +53,11 @@ class CodedModel:
     allowances: Mapping[PartyId, PredictionAllowance] = field(default_factory=dict)
     by_name: ClassVar[bool] = False
 
+    @property
+    def joined(self) -> bool:
+        """Whether the columns of a new person would lie at several clients, so that none are labeled."""
+        return isinstance(self.plan.layout, ColumnLayout)
+
     def predict(
         self, federation: Federation, *, coins: Callable[[PartyId], Coins], drive: Driver
     ) -> list[Array]:

@@ -11,10 +11,12 @@ from field.ring.basis import LANE_PRIMES, MAX_LANES, MERSENNE_61, Basis, lanes_f
 from field.ring.quantize import LEAST_STEPS, clusters_rounding_modulus
 from psu.plan import Committee
 from secfc.algorithm import Clustering
+from secfc.coded.joined import Joined
 from secfc.coded.membership import Private
 from secfc.coded.plan import CodedPlan
 from secfc.coded_kmeans.parameters import DISCLOSURES, MEMBERSHIPS, LloydSettings, SecFCSettings, word_for
 from secfc.data.federation import Federation
+from secfc.data.inputs import names_listed
 from secfc.disclosure import AssignmentsOnly, FinalLabelsOnly, OwnLabels
 from secfc.kmeans.starts import STARTS
 from secfc.run_summary import NoisyReleaseSummary, RunSummary
@@ -53,6 +55,10 @@ def summarize_secfc(
         delta=None if exact else budget_parameters(way)["delta"],
         **({} if exact else noise_sentences(way.disclosure, plan)),
     )
+    if isinstance(membership, Joined):
+        notes = *deviation_note(way, plan), *center_rounding_note(way, plan)
+        of_columns = ("Membership", joined_owners(federation, plan))
+        return replace(found, setup=threat_model(plan, leakage_under_policy(way), of_columns, *notes))
     if not isinstance(membership, Private):
         return found
     return replace(
@@ -239,6 +245,17 @@ def hidden_from_coalition(t: int, but: str) -> str:
 def rows_are_ids(federation: Federation) -> bool:
     """Whether points have no names, so that equal rows are one point."""
     return federation.parties[0].ids is None
+
+
+def joined_owners(federation: Federation, plan: CodedPlan) -> str:
+    """Who has which columns of the same people, and who together would have all."""
+    owns = (
+        f"{party.name} {names_listed(list(party.features or ())) or 'none'}" for party in federation.parties
+    )
+    return (
+        f"columns of the same people, each at one client: {'; '.join(owns)}. Any {plan.code.t + 1} clients "
+        "together, also such as have none, hold all columns"
+    )
 
 
 def row_identity(federation: Federation, ids: str | None) -> str:

@@ -227,6 +227,17 @@ class Federation:
             rows[:, list(columns)] = party.read()
         return whole
 
+    def join_columns(self, rows: Sequence[Array]) -> Array:
+        """The rows (m, d) of people of whom each client has other columns, zeros where none has any.
+
+        rows: of each client's points the row that it is, -1 for none.
+        """
+        m = 1 + max(int(own.max(initial=-1)) for own in rows)
+        whole, parts = np.zeros((m, self.d)), self.split(np.nan_to_num(self.stacked()))
+        for own, part in zip(rows, parts, strict=True):
+            whole[own[own >= 0]] += part[own >= 0]
+        return whole
+
     def ordered(self, features: Sequence[str]) -> Federation:
         """The federation with its features in this order, which names all of them.
 

@@ -53,6 +53,7 @@ CONTENTS = {
     "Turn": "what to open",
     "Opening": "opened cells of ID tables",
     "UnionTags": "pseudonyms of the union",
+    "KeptRows": "which IDs all owners of columns hold",
     "Confirmation": "digests of keys and the union",
     "Multiplicities": "holders of each row",
     "Disputes": "rows in dispute",

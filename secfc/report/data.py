@@ -161,6 +161,8 @@ def in_row_order(result: Clustering, parts: Sequence[Array]) -> Array:
 
 def pool_points(federation: Federation, result: Clustering) -> Federation:
     """The points of all clients, each once and in the order of rows, as those of one client."""
+    if federation.observed is not None:
+        return Federation.from_arrays([federation.join_columns(result.rows or ())])
     points = in_row_order(result, [party.read() for party in federation.parties])
     return Federation.from_arrays([points])
 
@@ -665,7 +667,7 @@ def clustering_cost(result: Clustering, federation: Federation, labels: Array) -
     """Sum of squared distances to the cluster means; computed on the pooled data if hidden."""
     if result.cost is not None:
         return result.cost
-    if federation.observed is not None:
+    if federation.observed is not None and result.rows is None:
         return metrics.observed_cost(federation.stacked(), np.concatenate(result.labels), result.k)
     points, kept = pool_points(federation, result).stacked(), labels >= 0
     return metrics.cost(points[kept], labels[kept], result.k)

@@ -29,6 +29,7 @@ from secfc.logs import silence_logs
 if TYPE_CHECKING:
     from secfc.algorithm import Clustering, PublicFacts
     from secfc.cli.shell.settings import Settings
+    from secfc.coded.joined import Joined
     from secfc.coded.membership import Private
     from secfc.coded_kmeans.adversary_view import QueryRecorder
     from secfc.data.clusters import ClusterProfile
@@ -87,7 +88,8 @@ def check_bound(asked: AskedOptions, federation: Federation, plan: Any) -> None:
 
 def bound_from_data(asked: AskedOptions) -> bool:
     """Whether the public bound is read off the data."""
-    return asked["bound"] is None and bool(asked.settings.files)
+    scaled = asked.settings.split == "columns" and asked.settings.standardize is not None
+    return asked["bound"] is None and bool(asked.settings.files) and not scaled
 
 
 def lloyd_steps(asked: AskedOptions) -> dict[str, Any]:
@@ -146,6 +148,36 @@ def private_rows(asked: AskedOptions, t: int) -> tuple[Private, tuple[str, ...]]
     return kept, (order, *(() if quota else (f"{SHARED_KEY}; --quota prevents that",)))
 
 
+COLUMNS = (
+    "labels tell an owner of the columns of others, most where its own have no clusters: two clusters of "
+    "noise and a column of yes and no are that column; an owner can choose its columns so (docs/threats.md)"
+)
+
+
+def check_owners(clients: tuple[PartyId, ...]) -> None:
+    """Raise InputError for owners of columns that are too few to hide anything."""
+    from secfc.errors import InputError
+
+    if (n := len(clients)) < 3:
+        raise InputError(
+            f"{n} part{'y holds' if n == 1 else 'ies hold'} columns, t=1 needs 3 that compute: "
+            + ("give the files of others" if n == 1 else "add --helper")
+        )
+
+
+def joined_columns(asked: AskedOptions, t: int, public: PublicFacts) -> tuple[Joined, tuple[str, ...]]:
+    """Joined columns as they were asked for, and notes.  Raises Refused for a missing library."""
+    from secfc.cli.clustering.preprocessing import way_for
+    from secfc.coded.joined import Joined
+
+    rows, notes = private_rows(asked.with_values(merge=True, counts="opened", on_conflict="fail"), t)
+    joined = Joined(
+        scale=way_for(asked, public.features or ()), mode=rows.mode, schema=rows.schema, verify=rows.verify,
+        tags=rows.tags, quota=rows.quota,
+    )  # fmt: skip
+    return joined, (COLUMNS, *notes)
+
+
 ALONE = (
     "no ID has two holders: if some should have, compare how sites write them (zeros on the left, case, "
     "umlauts), or link by a schema (--schema)"
@@ -202,7 +234,7 @@ def read_files(settings: Settings) -> Federation:
         columns=settings.columns,
         id_column=settings.id_column,
         label_column=settings.label_column,
-        union=settings.features != "same",
+        union=settings.features != "same" or settings.split == "columns",
         gaps=settings.missing != "refuse",
         categorical=dict(settings.categorical),
         agree=agree_on_categories,
@@ -216,6 +248,7 @@ def read_files(settings: Settings) -> Federation:
 def load_federation(method: Method, asked: AskedOptions) -> tuple[Federation, str]:
     """The points of all clients, what else the method reads, and where they came from in words."""
     from secfc.data.federation import Federation, UnobservedFeature
+    from secfc.data.party import Party
 
     settings = asked.settings
     check_extras(method, asked)
@@ -224,6 +257,8 @@ def load_federation(method: Method, asked: AskedOptions) -> tuple[Federation, st
         more = f" and {len(settings.files) - 4} more" if len(settings.files) > 4 else ""
         with bad_input(OSError), cautions_told(UnobservedFeature):  # that is a note of the report
             federation = read_files(settings)
+            if settings.helper:
+                federation = Federation((*federation.parties, Party.without_data()))
             if settings.features == "common" and not method.refines:
                 federation = federation.on_common()
             return method.extend(asked, federation), shown + more
@@ -476,7 +511,10 @@ def cluster_points(run: PreparedRun, screen: Screen, wall: dict[str, float]) -> 
     notes = (
         run.notes + spent + unlinked_hint(run.algorithm, result.plan, prepared.raw) + prepared.told(result)
     )
-    return FinishedRun(result, witness, prepared.found(result), notes)
+    points, membership = prepared.found(result), run.algorithm.capabilities.membership
+    if settings.split == "columns":
+        points = membership.as_clustered(points, result.rows)
+    return FinishedRun(result, witness, points, notes)
 
 
 def verify_labels(

@@ -220,8 +220,8 @@ def prepare_points(asked: AskedOptions, federation: Federation) -> PreparedPoint
     from secfc.scaling.roles import ScaledPlan
 
     way = way_for(asked, federation.feature_names or ())
-    if way is None:
-        return PreparedPoints(federation, federation, None)
+    if way is None or asked.settings.split == "columns":  # which each owner brings to scale by itself
+        return PreparedPoints(federation, federation, None if way is None else way.limit)
     with bad_input():
         public = PublicFacts.of(federation, way.limit)
         if isinstance(way, NoisyStandardize):

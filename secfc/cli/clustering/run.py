@@ -20,7 +20,14 @@ from secfc.cli.shell.method import AskedOptions, Method, check_schema
 from secfc.cli.shell.options import RUN, command, names_of, option, refuse_options, was_given
 from secfc.cli.shell.outputs import explaining_writes, json_text, write_all, write_picture
 from secfc.cli.shell.screen import Screen
-from secfc.cli.shell.settings import Settings, TextFiles, check_choice, check_k, load_schema
+from secfc.cli.shell.settings import (
+    Settings,
+    TextFiles,
+    check_choice,
+    check_k,
+    check_split,
+    load_schema,
+)
 from secfc.cli.shell.verbosity import is_quiet
 from secfc.cli.shell.written import Outputs, print_page
 
@@ -70,6 +77,7 @@ def run(context: click.Context, given: RunOptions) -> None:
       secfc run *.parquet -k 8 --columns age,weight --bound 200 --n-init 5
       secfc run a.npy b.npy c.npy -k 3 --json --labels out.csv
       secfc run a.csv b.csv c.csv -k 4 --id-column patient --membership private
+      secfc run a.csv b.csv -k 4 --split columns --id-column patient --helper
       secfc run a.csv b.csv c.csv -k 4 --checkpoint DIR     again after a crash, to resume
       secfc run *.csv -k 4 --algorithm feddp --server-file public.csv --epsilon 1
       secfc run *.csv -k 4 --features union      clients that have different columns
@@ -183,11 +191,13 @@ def check_options(context: click.Context, method: Method, settings: Settings) ->
     others = [name for name in options() if name not in method.names]
     refuse_idle_options(context, method, others)
     check_k(settings)
+    taken = [name for name in method.names if was_given(context, name)]
+    check_split(settings, method.name, taken)
     check_choice(settings, method.name, method.chooses)
     if not settings.files:
         columns = (
             "client_column", "columns", "features", "id_column", "label_column",
-            "exclude", "schema", *names_of(TextFiles),
+            "exclude", "schema", "split", "helper", *names_of(TextFiles),
         )  # fmt: skip
         refuse_options(context, columns, "{option} needs a FILE that it describes.")
     asked = method.settle(AskedOptions.of(context, method, settings))

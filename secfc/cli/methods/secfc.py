@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from field.ring.errors import InvalidValue
-from secfc.cli.clustering.execute import bound_from_data, check_bound, lloyd_steps, private_rows
+from secfc.cli.clustering.execute import (
+    bound_from_data,
+    check_bound,
+    check_owners,
+    joined_columns,
+    lloyd_steps,
+    private_rows,
+)
 from secfc.cli.shell.method import (
     AskedOptions,
     ChosenAlgorithm,
@@ -150,6 +157,8 @@ class SecFCOptions(Coalition, LloydSteps, NoiseOptions):
 
 def settle(asked: AskedOptions) -> AskedOptions:
     """Refuse options that contradict one another, and fill in what a budget implies.  Raises UsageError."""
+    if asked.settings.split == "columns" and "disclosure" not in asked.given:
+        asked = asked.with_values(disclosure="own-labels")
     refuse_idle_privacy(asked)
     if asked["disclosure"] == "centers":
         raise click.UsageError(
@@ -177,17 +186,7 @@ def settle(asked: AskedOptions) -> AskedOptions:
             ("smallest_center",),
             "{option} says whose centers may be opened: add --reveal-centers, or leave it out.",
         )
-    if asked["membership"] == "open":
-        asked.refuse(
-            ("merge", "counts", "on_conflict", "verify_union", "quota"),
-            "{option} has no meaning for --membership open, which has every row count by itself: add "
-            "--membership private, or leave it out.",
-        )
-    elif asked["t"] == 0:
-        raise click.UsageError(
-            "--membership private needs t of at least 1: with t=0 every client sees whose the others' "
-            "points are. Raise -t, or use --membership open."
-        )
+    _refuse_idle_rows(asked)
     if not asked.noisy:
         _refuse_idle(asked)
         refuse_clashes(asked)
@@ -215,6 +214,28 @@ def _settle_noise(asked: AskedOptions) -> AskedOptions:
     if sums:
         refuse_clashes(asked)
     return asked
+
+
+def _refuse_idle_rows(asked: AskedOptions) -> None:
+    """Raise UsageError for what is about rows that are held in another way than was asked for."""
+    if asked.settings.split == "columns":
+        asked.refuse(
+            ("merge", "counts", "on_conflict"),
+            "{option} is about IDs that several clients hold, and with --split columns all do: leave it out.",
+        )
+        if asked.noisy:
+            raise click.UsageError("--epsilon is for files that divide people: leave out --split columns.")
+    elif asked["membership"] == "open":
+        asked.refuse(
+            ("merge", "counts", "on_conflict", "verify_union", "quota"),
+            "{option} has no meaning for --membership open, which has every row count by itself: add "
+            "--membership private, or leave it out.",
+        )
+    elif asked["t"] == 0:
+        raise click.UsageError(
+            "--membership private needs t of at least 1: with t=0 every client sees whose the others' "
+            "points are. Raise -t, or use --membership open."
+        )
 
 
 def _refuse_idle(asked: AskedOptions) -> None:
@@ -252,6 +273,8 @@ def refuse_clashes(asked: AskedOptions) -> None:
         warnings.simplefilter("ignore", Caution)
         try:
             public = PublicFacts(clients, (rows,) * n, 2, 1.0)
+            if asked.settings.split == "columns":
+                public = replace(public, d=n, observed=tuple((j,) for j in range(n)))
             # How many points the largest cluster has, and which steps fit, is a matter of the data.
             choose(asked.with_values(largest=None, scale=None), public).algorithm.plan(public)
         except IncompatibleOptions:
@@ -277,9 +300,14 @@ def choose(asked: AskedOptions, public: PublicFacts) -> ChosenAlgorithm:
 
     # Final labels are those that nobody deals for unless it is said who does.
     dealer = asked["dealer"] or ("none" if asked["disclosure"] == "final-labels" else SERVER)
+    if asked.settings.split == "columns":
+        check_owners(public.clients)
     t, ell, notes = choose_threshold(asked, public, dealer)
     membership: Membership = Open()
-    if asked["membership"] == "private":
+    if asked.settings.split == "columns":
+        membership, about = joined_columns(asked, t, public)
+        notes += about
+    elif asked["membership"] == "private":
         membership, about = private_rows(asked, t)
         notes += about
     values = lloyd_steps(asked) | {"disclosure": choose_policy(asked, None if dealer == "none" else dealer)}
@@ -306,7 +334,7 @@ def choose(asked: AskedOptions, public: PublicFacts) -> ChosenAlgorithm:
     return ChosenAlgorithm(
         algorithm, {"bound_from_data": bound_from_data(asked)}, notes, remarks,
         twin=plaintext_twin(algorithm) if verified else None,
-        policy=algorithm.disclosure if asked["attack"] else None,
+        policy=algorithm.disclosure if asked["attack"] and asked.settings.split == "people" else None,
     )  # fmt: skip
 
 

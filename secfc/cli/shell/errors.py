@@ -76,6 +76,7 @@ PHRASES = {
     ("scale_features", "robust"): ("--standardize", "robust"),
     ("scale_features", "range"): ("--to-range",),
     ("dealer", None): ("--dealer", "none"),
+    ("membership", "joined"): ("--split", "columns"),
 }
 
 

@@ -89,7 +89,8 @@ class AskedOptions:
 
 def check_schema(asked: AskedOptions) -> None:
     """Raise UsageError for a linkage schema where nothing is linked."""
-    if asked.settings.linkage is not None and asked.get("membership") != "private":
+    linked = asked.get("membership") == "private" or asked.settings.split == "columns"
+    if asked.settings.linkage is not None and not linked:
         raise click.UsageError(
             "--schema says which rows are the same person's, which only --membership private looks for: add "
             "it, or leave --schema out."

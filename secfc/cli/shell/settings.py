@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -280,6 +280,11 @@ class Settings(
     linkage: what the schema says (Linkage), None without.
     """
 
+    split: str = option("people", ["people", "columns"], group=DATA, help=
+        "What files divide. columns: each has other columns of the same people, whom --id-column names; who "
+        "is in all files is clustered on all columns, and nobody sees another's.")
+    helper: bool = option(False, group=DATA, help=
+        "With --split columns: a client more, which has no data and computes for two that have.")
     k: Any = option(None, Clusters(), "-k", metavar="K", group=CLUSTERS, common=True, help=
         "Number of clusters, required with files; 2..12 chooses it among these, and auto among 1 to 20 or "
         "fewer, by the elbow of the costs.")
@@ -324,6 +329,29 @@ def load_schema(context: click.Context, schema: Path | None) -> Any:
     refuse_options(context, ("id_column",), "{option} has no meaning with --schema: leave it out.")
     with bad_input(OSError):
         return read_linkage(schema)
+
+
+def check_split(settings: Settings, method: str, given: Collection[str]) -> None:
+    """Raise UsageError for what does not go with the way in which files divide a table.  given: options."""
+    if settings.split == "people":
+        if settings.helper:
+            raise click.UsageError("--helper computes for owners of columns: add --split columns.")
+        return
+    named = settings.id_column is not None or settings.linkage is not None
+    wrong = {
+        f"--algorithm {method}: columns of the same people are joined by secfc alone": method != "secfc",
+        "--membership: it says whose rows are whose, where files divide people": "membership" in given,
+        f"--features {settings.features}: here all files have other columns": settings.features != "same",
+        "--client-column: give a file for each owner of columns": settings.client_column is not None,
+        "--categorical: code categories in the files": bool(settings.categorical),
+        f"--missing {settings.missing}: fill cells in the files": settings.missing != "refuse",
+        "--processes: joined columns run in one process as yet": settings.processes,
+        "--to-range: take --standardize": settings.to_range,
+        "--ranges: take --standardize": settings.ranges is not None,
+        "no --id-column: say which column names the people": not named,
+    }
+    for why in (why for why, is_so in wrong.items() if is_so):
+        raise click.UsageError(f"--split columns and {why}.")
 
 
 def check_k(settings: Settings) -> None:
