@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import dataclasses
 import re
 from pathlib import Path
 
@@ -50,6 +51,7 @@ def features():
         "centers opened": {"reveal_centers": True},
         "k chosen": {"k": secfc.Elbow(4)},
         "hidden membership": {"membership": secfc.Private(counts="hidden")},
+        "joined columns": {"membership": secfc.Joined()},
         "workers": {"workers": 3},
         "liars found": {"max_cheaters": 1},
         "rounded centers": {"centers": "rounded"},
@@ -57,9 +59,14 @@ def features():
     rows = ["| policy | " + " | ".join(wants) + " |", "|---" * (len(wants) + 1) + "|"]
     public = PublicFacts.of(federation(), 4.0)
 
+    apart = dataclasses.replace(
+        public, d=len(public.clients), observed=tuple((j,) for j in range(len(public.clients)))
+    )
+
     def possible(policy, want):
         try:
-            with_parameters(way_of(policy), **want).plan(public)
+            way = with_parameters(way_of(policy), **want)
+            way.plan(apart if way.capabilities.joins else public)
         except (ValueError, secfc.ProtocolError):
             return False
         return True

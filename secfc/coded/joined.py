@@ -249,8 +249,9 @@ class Joined:
     >>> owners = secfc.Federation.from_arrays(rows, ids=ids, features=names)
     >>> federation = secfc.Federation((*owners.parties, secfc.Party.without_data("helper")))
     >>> result = secfc.fit(secfc.SecFC(k=2, membership=Joined()), federation)
-    >>> [labels.tolist() for labels in result.labels]
-    [[0, 1, -1], [1, -1, 0], []]
+    >>> ann_bob_eve, bob_dan_ann, _ = result.labels
+    >>> bool(ann_bob_eve[0] == bob_dan_ann[2]), int(ann_bob_eve[2])  # eve is not at all owners
+    (True, -1)
     """
 
     keep: Kept = "intersection"

@@ -40,6 +40,7 @@ DECODED = "tests/secfc/disclosure/decoded/test_verification.py"
 PRODUCTS = "tests/secfc/disclosure/checked/test_checked_products.py"
 FOREIGN = "tests/secfc/active/test_a9_foreign_rows.py"
 MERGED = "tests/secfc/active/test_a1_merged_rows.py"
+JOINED = "tests/secfc/coded/test_joined.py"
 MOVED = "tests/secfc/active/test_a9_moved_centers.py"
 SHARED = "tests/secfc/disclosure/checked/test_checked_shared_labels.py"
 WORDS = "tests/secfc/disclosure/checked/test_checked_words.py"
@@ -279,6 +280,22 @@ TABLE = (
         "private+counted",
     ),
     DeviationRow(
+        "an owner that chooses its columns so that labels tell those of another, `Joined()`", "the result",
+        "**a column of few values: of all people by columns of noise, of half of them by columns that labels "
+        "hardly show it in** (a third of its variance)",
+        "nothing: labels follow from all columns; they are told to owners alone by default", "unnoticed",
+        "joined",
+    ),
+    DeviationRow(
+        "an owner that claims people whom it lacks, `Joined()`", "columns of these people",
+        "which of them all other owners hold", "nothing; with a `quota` only so many", "unnoticed", "joined",
+    ),
+    DeviationRow(
+        "the server, or a client that counts itself twice, so that people are kept whom an owner lacks, "
+        "`Joined()`", "nothing", "nothing", "an owner sees rows that it does not hold", "noticed", "joined",
+        (f"{JOINED}::test_a_server_that_keeps_other_rows_is_found_out",),
+    ),
+    DeviationRow(
         "`t + 1` clients together", "everything", "everything", "a larger `t`", "unnoticed",
         "labels|owners|final|distances|sums",
     ),
@@ -300,6 +317,9 @@ def cells_of(row: DeviationRow) -> tuple[str, str, str, str, str]:
     return row.who, row.falsifies, row.learns, row.stops, row.seen
 
 
+POLICY_WORDS = ((Distances, "distances"), (OwnLabels, "owners"), (FinalLabelsOnly, "final"))
+
+
 def kinds_of(algorithm: Any, plan: Any = None) -> frozenset[str]:
     """What rows may concern a run of an algorithm: words of `DeviationRow.concerns`.
 
@@ -312,14 +332,14 @@ def kinds_of(algorithm: Any, plan: Any = None) -> frozenset[str]:
             return frozenset({"sums", "profile"})
         return frozenset(["sums"] if name in ("FedDPKMeans", "FederatedLloyd") else [])
     policy, found = capabilities.policy, set[str]()
-    for kind, word in ((Distances, "distances"), (OwnLabels, "owners"), (FinalLabelsOnly, "final")):
+    for kind, word in POLICY_WORDS:
         found |= {word} if isinstance(policy, kind) else set()
     if not found:
         found = {"labels"} if policy.capabilities.exact else {"distances"}
     if "distances" not in found:
         found.add("dealt" if policy.capabilities.dealer else "dealerless")
-    if algorithm.quantization.centers == "rounded":
-        found.add("rounded")
+    found |= {"rounded"} & {algorithm.quantization.centers}
+    found |= {"joined"} if capabilities.joins else set()
     if isinstance(capabilities.membership, Private):
         found |= {"private", "unseen" if capabilities.membership.counts == "hidden" else "counted"}
     if "distances" not in found:

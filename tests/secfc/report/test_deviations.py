@@ -135,6 +135,7 @@ def test_every_row_is_told_to_somebody() -> None:
         "counts",
         "profile",
         "rounded",
+        "joined",
     }
     assert rows_about(words) == TABLE
     named = {w for row in TABLE for w in row.concerns.replace("+", "|").split("|")} - {""}
