@@ -1,6 +1,7 @@
 """Clients that hold different columns of the same people: the rows that all owners of columns hold.
 
-A row's columns lie at several clients, each at one.  An owner deals shares of its own columns only; side by
+A row's columns lie at several clients, each at one; of clients that have the same columns each has other
+people.  An owner deals shares of its own columns only; side by
 side they are shares of the joined row, as distances are sums of squares over columns, and everything after is
 SecFC as it is.  Rows are found as by `Private`: a union of IDs, then one sheet, to which every owner adds 1
 at its rows.  Rows that all owners hold are kept, the others are nobody's.
@@ -15,7 +16,9 @@ another.
 from __future__ import annotations
 
 import hashlib
+import math
 import warnings
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -25,9 +28,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from field.cached import cached_property
+from field.ring.basis import MERSENNE_61
 from field.secrets.coins import Coins
 from psu import merge, oblivious
 from psu import plan as psu_plan
+from psu.errors import UnionAborted
 from psu.identify import digests
 from psu.messages import UnionTags
 from secfc.coded.membership import (
@@ -65,37 +70,89 @@ MANY_MISSING = 0.3
 
 
 class KeptRows(Message, tag=237):
-    """Server to every client, after a union: of each row (m,) whether all owners of columns hold it."""
+    """Server to every client, after a union: of each row (m,) whether it has all columns; how many twice."""
 
     kept: Array
+    twice: int = 0
 
     def __post_init__(self) -> None:
+        refuse_if(self.twice < 0, "rows that are held twice are counted from 0")
         refuse_if(not is_array(self.kept, "b", 1), "whether a row is kept is a truth value a row")
 
 
-def keep_rows(seat: UnionMember, union: UnionTags, rows: Array, owners: int) -> Role[Array]:
-    """A client's part in finding the rows that all owners hold: of each row of the union, (m,) bool.
+@dataclass(frozen=True)
+class HolderCount:
+    """How holders of each row are counted: one number, of digits with these radices, the least first.
 
-    rows: its own, none of a client without columns.
+    The first digit counts clients that alone have their columns, each other one those that have the same.
+    summands: what each client adds at its rows, 0 for one without columns.
+    """
+
+    radices: tuple[int, ...]
+    summands: tuple[int, ...]
+
+    @classmethod
+    def of(cls, blocks: tuple[tuple[int, ...], ...]) -> HolderCount:
+        """For these columns of each client.  Raises InputError for more than one number holds."""
+        holders = Counter(block for block in blocks if block)
+        several = [block for block, count in holders.items() if count > 1]
+        radices = (1 + len(holders) - len(several), *(1 + holders[block] for block in several))
+        if math.prod(radices) >= MERSENNE_61:
+            raise InputError(
+                f"{len(several)} blocks of columns at several clients each are too many to count"
+            )
+        weights = {block: math.prod(radices[: 1 + i]) for i, block in enumerate(several)}
+        return cls(radices, tuple(weights.get(block, 1) if block else 0 for block in blocks))
+
+    def kept(self, sums: Array) -> tuple[Array, int]:
+        """Whether each row (m,) has all columns, by the sums (m,) of its holders; how many have some twice.
+
+        Raises UnionAborted for sums that no holders have.
+        """
+        left, digits = sums.astype(np.int64), []
+        for radix in self.radices:
+            left, digit = np.divmod(left, radix)
+            digits.append(digit)
+        if left.any() or not sums.all():
+            raise UnionAborted("a row is held by nobody, or more often than there are clients")
+        twice = int((np.stack(digits)[1:] > 1).any(axis=0).sum())
+        kept = digits[0] == self.radices[0] - 1
+        return np.logical_and.reduce([kept, *(digit > 0 for digit in digits[1:])]), twice
+
+
+def keep_rows(seat: UnionMember, union: UnionTags, rows: Array, count: HolderCount) -> Role[Array]:
+    """A client's part in finding the rows that have all columns: of each row of the union, (m,) bool.
+
+    rows: its own, none of a client without columns.  Raises InputError where a person has a column twice.
     """
     m = len(union.z)
     sheet, _ = merge.merge_sheets(m)
-    told, sums = yield from open_for_all(seat, sheet, merge.count_table(rows, m), KeptRows)
+    table = merge.count_table(rows, m) * np.uint64(count.summands[seat.me])
+    told, sums = yield from open_for_all(seat, sheet, table, KeptRows)
     kept: Array = told.kept
     if len(kept) != m:
         raise FaultyServer(SERVER, f"kept rows of another union than that of m={m}")
-    if sums is not None and not np.array_equal(kept, sums[:, 0] == owners):
-        raise refuse_disagreement("which rows all owners hold")
+    if sums is not None:
+        expected, twice = count.kept(sums[:, 0])
+        if not np.array_equal(kept, expected) or twice != told.twice:
+            raise refuse_disagreement("which rows all owners hold")
+    refuse_twice(told.twice)
     return kept
 
 
-def keep_rows_at_server(relay: UnionRelay, union: UnionTags, owners: int) -> Role[Array]:
+def keep_rows_at_server(relay: UnionRelay, union: UnionTags, count: HolderCount) -> Role[Array]:
     """The server's part of the same."""
     sheet, _ = merge.merge_sheets(len(union.z))
-    held = merge.count_holders((yield from relay.open(sheet)), owners)
-    kept: Array = held == owners
-    yield relay.tell(KeptRows(kept))
+    kept, twice = count.kept((yield from relay.open(sheet)).reshape(-1))
+    yield relay.tell(KeptRows(kept, twice))
+    refuse_twice(twice)
     return kept
+
+
+def refuse_twice(count: int) -> None:
+    """Raise InputError if so many people have a column at two clients."""
+    if count:
+        raise InputError(f"{count} IDs are held twice in one block of columns: keep one row of each person")
 
 
 @dataclass(frozen=True)
@@ -127,10 +184,10 @@ class JoinedPlan:
         """Whether all learn how many clients hold each row: the server alone does."""
         return False
 
-    @property
-    def owners(self) -> int:
-        """How many clients have columns."""
-        return sum(map(bool, self.blocks))
+    @cached_property
+    def count(self) -> HolderCount:
+        """How holders of rows are counted."""
+        return HolderCount.of(self.blocks)
 
     def layout(self, held: Array) -> ColumnLayout:
         """The layout of the rows of a union that are kept, (m,) bool.  Raises InputError for none."""
@@ -144,12 +201,17 @@ class JoinedPlan:
 
     def foreseen(self, federation: Federation) -> Array:
         """Whether each row will be kept, (m,) bool in some order, for a process that sees all data."""
+        bare = [party.name for party in federation.parties if party.ids is None]
+        if bare:
+            raise refuse_missing_ids(bare[0])
         found = [digests(party.ids) for party in federation.parties if party.ids]
-        if not found:
-            raise refuse_missing_ids(federation.names[0])
-        _, held = np.unique(np.concatenate(found), axis=0, return_counts=True)
-        kept: Array = (held == self.owners) | (self.keep == "union")
-        return kept
+        added = [n for party, n in zip(federation.parties, self.count.summands, strict=True) if party.ids]
+        _, row = np.unique(np.concatenate(found), axis=0, return_inverse=True)
+        sums = np.zeros(row.max() + 1, np.int64)
+        np.add.at(sums, row.reshape(-1), np.repeat(added, list(map(len, found))))
+        kept, twice = self.count.kept(sums)
+        refuse_twice(twice)
+        return kept | (self.keep == "union")
 
     def client(self, party: Party, *, coins: Coins) -> Role[RowUnion]:
         """A client finds the rows with the others."""
@@ -165,12 +227,12 @@ class JoinedPlan:
             )
             kept = np.ones(len(union.z), bool)
             if self.keep == "intersection":
-                kept = yield from keep_rows(seat, union, rows, self.owners)
+                kept = yield from keep_rows(seat, union, rows, self.count)
         missing = 1 - np.isin(np.flatnonzero(kept), rows).mean() if self.blocks[me] and kept.any() else 0.0
-        if missing and self.keep == "intersection":
+        if missing and self.keep == "intersection" and self.blocks.count(self.blocks[me]) == 1:
             why = f"rows were kept as those of all owners, and {party.name} does not hold them"
             raise UnionFailed(f"{why}: the server, or a client that counted itself twice", (), False)
-        if missing > MANY_MISSING:
+        if missing > MANY_MISSING and self.keep == "union":
             warnings.warn(
                 f"client {party.name!r} lacks {missing:.0%} of the people of the union: its columns are "
                 "taken for their means there, which says little; keep='intersection' leaves them out",
@@ -187,7 +249,7 @@ class JoinedPlan:
             relay, union = yield from find_rows_at_server(self.union, self.clients, coins)
             kept = np.ones(len(union.z), bool)
             if self.keep == "intersection":
-                kept = yield from keep_rows_at_server(relay, union, self.owners)
+                kept = yield from keep_rows_at_server(relay, union, self.count)
         return kept, settle_single_owner
 
 
@@ -207,6 +269,8 @@ def contribute_columns(
     rows: of each of its points the row that it is, -1 where it is not kept.
     """
     owner, kept = f"client {party.name!r}", points[rows >= 0]
+    if plan.terms is not None:  # columns ascend, as of others that have the same
+        kept = kept[:, np.argsort(plan.terms.public.observed[plan.numbers[party.name]])]
     if scale is not None and len(kept):
         kept = scale.scale_alone(kept, owner)
     read = scatter_rows(rows[rows >= 0], plan.quantizer(kept, owner=owner))
@@ -215,7 +279,9 @@ def contribute_columns(
 
 @dataclass(frozen=True)
 class Joined:
-    """Membership by which clients hold different columns of the same people, each column at one client.
+    """Membership by which clients hold different columns of the same people.
+
+    Each column is at one client, or people are divided among clients that have the same columns.
 
     Clustered are the people whom all owners of columns hold, on all columns; no value is opened to another.
     A client may have no data and only compute, as three at least must (`Party.without_data`).
@@ -302,10 +368,21 @@ class Joined:
                 "who lacks a column is taken for its mean, and that is 0 only of columns brought to scale",
                 [("keep", "intersection"), ("scale_features", "standard")],
             )
+        if self.scale is not None and len({*filter(None, blocks)}) < sum(map(bool, blocks)):
+            raise IncompatibleOptions(
+                {"scale_features": ...},
+                "several clients have the same columns, and each would scale its people by these alone",
+                [("scale_features", None, "scale them alike at home")],
+            )
         if self.align == "ids":
             union = plan_union(self, len(clients), t, session)
             return JoinedPlan(union, clients, blocks, terms, self.keep, self.scale, self.verify)
         rows = {m for m, block in zip(counts, blocks, strict=True) if block}
+        if len({*filter(None, blocks)}) < sum(map(bool, blocks)):
+            raise InputError(
+                "align='given' and several clients have the same columns: who of them has which rows is "
+                "found by IDs alone. Give IDs, and align='ids'"
+            )
         if len(rows) > 1:
             raise InputError(
                 f"align='given' and owners have {', '.join(map(str, sorted(rows)))} rows: all need the same "
@@ -317,22 +394,27 @@ class Joined:
 def check_blocks(
     clients: tuple[PartyId, ...], observed: tuple[tuple[int, ...], ...] | None, names: tuple[str, ...] | None
 ) -> tuple[tuple[int, ...], ...]:
-    """The numbers of each client's columns.  Raises InputError unless each column is at one client."""
-    owner: dict[int, PartyId] = {}
+    """The numbers of each client's columns, ascending.
+
+    Raises InputError unless two clients have the same columns, or none in common.
+    """
     if observed is None:
         raise IncompatibleOptions(
             {"membership": "joined"},
-            "all clients have the same columns, and each must belong to one",
+            "all clients have the same columns, and others are to be joined to them",
             [("membership", "private"), "name the columns of each client (features=)"],
         )
-    for client, block in zip(clients, observed, strict=True):
+    blocks = tuple(tuple(sorted(block)) for block in observed)
+    owner: dict[int, PartyId] = {}
+    for block in dict.fromkeys(blocks):
+        client = clients[blocks.index(block)]
         for column in block:
             if owner.setdefault(column, client) != client:
                 raise InputError(
-                    f"{owner[column]} and {client} both have column {names_listed([(names or ())[column]])}: "
-                    "where columns are joined each belongs to one client. Drop it at one, or do not join "
-                    "columns if clients hold different people"
+                    f"{owner[column]} and {client} both have column {names_listed([(names or ())[column]])}, "
+                    "and not all others: each column is at one client, or all of a block are at several with "
+                    "other people. Drop it at one, or do not join columns if clients hold different people"
                 )
-    if len({*owner.values()}) < 2:
+    if len({*filter(None, blocks)}) < 2:
         raise InputError("one client has all columns: there is nothing to join. Leave membership out")
-    return observed
+    return blocks

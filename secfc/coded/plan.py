@@ -57,6 +57,11 @@ class RowLayout(Protocol):
         """Whether several clients share the same rows, so that only their sum is held and tested."""
         ...
 
+    @property
+    def groups(self) -> tuple[tuple[int, ...], ...]:
+        """Clients, by number, whose rows are tested together, as only their sum is held."""
+        ...
+
     def span(self, client: int) -> tuple[int, int]:
         """(first row, number of rows) that a client shares."""
         ...
@@ -105,6 +110,10 @@ class PublicOwnerLayout:
     def n(self) -> int:
         return len(self.seats or self.counts)
 
+    @property
+    def groups(self) -> tuple[tuple[int, ...], ...]:
+        return tuple((j,) for j in range(self.n))
+
     def span(self, client: int) -> tuple[int, int]:
         return self.spans[self.seats[client] if self.seats else client]
 
@@ -133,6 +142,10 @@ class HiddenOwnerLayout:
 
     mixed: ClassVar[bool] = True
 
+    @property
+    def groups(self) -> tuple[tuple[int, ...], ...]:
+        return (tuple(range(self.n)),)
+
     def span(self, client: int) -> tuple[int, int]:
         return 0, self.m
 
@@ -153,9 +166,10 @@ class HiddenOwnerLayout:
 
 @dataclass(frozen=True)
 class ColumnLayout:
-    """Client j shares the columns that it alone has, of all m rows: the shares of a row lie side by side.
+    """Client j shares its columns of all m rows: the shares of a row lie side by side.
 
-    blocks: of each client the numbers of its columns among all d, in its order; () of one that has no data.
+    blocks: of each client the numbers of its columns among all d, ascending; () of one that has no data.
+    Clients with the same columns have other people each, and share zeros for those of others.
     kept: where rows were found, a digest of which of the union they are, which all parties thereby compare.
     """
 
@@ -164,7 +178,18 @@ class ColumnLayout:
     kept: bytes = b""
 
     multiple: ClassVar[int] = 1
-    mixed: ClassVar[bool] = False
+
+    @cached_property
+    def groups(self) -> tuple[tuple[int, ...], ...]:
+        each = dict.fromkeys((block, j if not block else -1) for j, block in enumerate(self.blocks))
+        return tuple(
+            (j,) if j >= 0 else tuple(i for i, own in enumerate(self.blocks) if own == block)
+            for block, j in each
+        )
+
+    @property
+    def mixed(self) -> bool:
+        return len(self.groups) < self.n
 
     @property
     def n(self) -> int:
@@ -175,11 +200,12 @@ class ColumnLayout:
 
     def padded_features(self, d: int, ell: int) -> int:
         # Each block is cut into segments by itself.
-        return ell * sum(-(-len(block) // ell) for block in self.blocks)
+        return ell * sum(-(-len(self.blocks[group[0]]) // ell) for group in self.groups)
 
     def word_span(self, client: int, width: int, ell: int) -> tuple[int, int]:
-        ends = list(accumulate((-(-len(block) // ell) for block in self.blocks), initial=0))
-        return ends[client], ends[client + 1] - ends[client]
+        words = [-(-len(self.blocks[group[0]]) // ell) for group in self.groups]
+        at = next(i for i, group in enumerate(self.groups) if client in group)
+        return sum(words[:at]), words[at]
 
     def without(self, contributors: Array) -> ColumnLayout:
         if not all(there for there, block in zip(contributors, self.blocks, strict=True) if block):
@@ -418,7 +444,8 @@ class CodedPlan:
     def projections(self) -> Projections:
         """The test that everybody's rows pass before they are used."""
         # Of all whose rows are added up, t may choose their masks together.
-        dealers, colluding = (self.layout.n, max(1, self.code.t)) if self.layout.mixed else (1, 1)
+        dealers = max(map(len, self.groups))
+        colluding = max(1, self.code.t) if dealers > 1 else 1
         return Projections(self.block, self.code.ell, self.quantizer.max_int, dealers, colluding)
 
     @property
@@ -438,9 +465,8 @@ class CodedPlan:
 
     @cached_property
     def groups(self) -> tuple[tuple[int, ...], ...]:
-        """Clients, by number, whose rows are tested together: each alone, or all where rows are mixed."""
-        everybody = tuple(range(len(self.clients)))
-        return (everybody,) if self.layout.mixed else tuple((j,) for j in everybody)
+        """Clients, by number, whose rows are tested together."""
+        return self.layout.groups
 
     def words(self, client: int, number: int) -> int:
         """Words of the rows in a client's message of this number."""

@@ -103,7 +103,7 @@ def check_people(way: SecFCSettings) -> None:
         way.disclosure.check_people(way.membership)
 
 
-def check_joined(way: SecFCSettings) -> None:
+def check_joined(way: SecFCSettings, public: PublicFacts) -> None:
     """Raises IncompatibleOptions for what is not made for columns of several owners."""
     if not isinstance(way.membership, Joined):
         return
@@ -118,6 +118,13 @@ def check_joined(way: SecFCSettings) -> None:
             {"disclosure": way.disclosure, "membership": "joined"},
             "noise is for clients whose rows are their own",
             [("disclosure", "own-labels"), ("membership", "open")],
+        )
+    blocks = [frozenset(block) for block in public.observed or () if block]
+    if len({*blocks}) < len(blocks) and way.disclosure.capabilities.exposes in ("sizes", "steps"):
+        raise IncompatibleOptions(
+            {"disclosure": way.disclosure, "membership": "joined"},
+            "several clients have the same columns, of other people, and would be told these people's labels",
+            [("disclosure", "assignments"), ("disclosure", "final-labels")],
         )
     if way.membership.keep == "union" and way.disclosure.capabilities.exposes in ("sizes", "steps"):
         raise IncompatibleOptions(
@@ -534,7 +541,8 @@ def choose_range(way: LloydSettings, public: PublicFacts, layout: RowLayout, ell
     if way.quantization.largest is not None and way.quantization.largest < 1:
         raise InputError(f"largest={way.quantization.largest} is too small: it must be at least 1")
     plain = way.disclosure.headroom(way, public, layout)
-    dealers, colluding = (layout.n, max(1, t)) if layout.mixed else (1, 1)
+    dealers = max(map(len, layout.groups))
+    colluding = max(1, t) if dealers > 1 else 1
     size, rounds, d = way.quantization.largest or layout.m, 0, layout.padded_features(public.d, max(1, ell))
     if way.quantization.centers == "rounded":
         size, rounds = 1 << FRACTION, size

@@ -186,7 +186,7 @@ class SecFC:
         check_max_cheaters(self)
         check_owners_known(self)
         check_people(self)
-        check_joined(self)
+        check_joined(self, public)
         check_workers(self, public.clients)
         check_rounded_centers(self)
         check_start_for_k(self)
@@ -425,7 +425,7 @@ def leakage_to_clients(way: SecFC, plan: CodedPlan) -> tuple[str, ...]:
         facts = ["the first labels, and the sizes of the clusters after each step; of other points no label"]
     if isinstance(plan.layout, ColumnLayout) and plan.layout.kept:
         facts.append("the size of the union of all IDs, and which of them all owners of columns hold")
-    if plan.layout.mixed:
+    elif plan.layout.mixed:
         facts.append("the size of the union of all IDs, and how many hold each row, if rows are merged")
     if plan.revealing and not way.disclosure.capabilities.sums:
         facts.append(opened_centers_sentence(plan))

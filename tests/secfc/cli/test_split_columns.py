@@ -83,6 +83,6 @@ def test_columns_need_people_that_are_named_and_stand_in_one_file_each(files):
     Path("b.csv").write_text(Path("b.csv").read_text().replace("score", "age", 1))
     done = invoke("run", *files, *SPLIT, "--helper")
     assert done.exit_code == 2
-    assert "a and b both have column 'age': where columns are joined each belongs to one" in " ".join(
+    assert "a and b both have column 'age', and not all others: each column is at one client" in " ".join(
         done.output.split()
     )

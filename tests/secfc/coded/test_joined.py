@@ -39,6 +39,23 @@ def owners(blocks, d=6, m=60, k=3, seed=0, *, least=0.7, ties=False, ids=True):
     return secfc.Federation((*found.parties, *helpers)), people
 
 
+def divided(federation, seed=0, *, client=0):
+    """The same with the people of one owner divided among two, whose columns are in another order."""
+    rng, party = np.random.default_rng(seed), federation.parties[client]
+    cut, order = rng.random(len(party.points)) < 0.5, rng.permutation(len(party.features))
+    halves = []
+    for name, kept, columns in (("left", cut, np.arange(len(order))), ("right", ~cut, order)):
+        points = np.asarray(party.points)[kept][:, columns]
+        ids = tuple(party.ids[i] for i in np.flatnonzero(kept))
+        halves.append(
+            secfc.Party(
+                f"{name} of {party.name}", points, ids=ids, features=tuple(party.features[c] for c in columns)
+            )
+        )
+    others = federation.parties[:client] + federation.parties[client + 1 :]
+    return secfc.Federation((*halves, *others))
+
+
 def with_helpers(federation, n):
     """The same with helpers up to n clients."""
     more = [secfc.Party.without_data(f"more-{i}") for i in range(n - federation.n)]
@@ -109,6 +126,62 @@ def test_labels_equal_lloyd_on_the_joined_table(trial):
         expected = secfc.fit(plain, [np.array(points, float)], seed=0)
         assert expected.flat.tolist() == labels
         assert len(expected.history) == len(result.history)
+
+
+OPENED = [policy for policy in POLICIES if policy.capabilities.exposes not in ("sizes", "steps")]
+
+
+@pytest.mark.parametrize("trial", range(short(6, nightly=60)))
+def test_labels_equal_lloyd_on_the_joined_table_where_people_are_divided_too(trial):
+    policy, blocks = OPENED[trial % len(OPENED)], 2 + trial % 3
+    whole, people = owners(blocks, d=2 + blocks + trial % 4, m=50, seed=trial)
+    federation = divided(whole, trial, client=trial % blocks)
+    if trial % 5 == 4:
+        federation = divided(federation, trial, client=3)
+    result = secfc.fit(algorithm(policy=policy), federation, seed=trial)
+    points, labels, names = joined_table(result, federation)
+    assert set(names.values()) == set.intersection(*({f"p{i:05d}" for i in who} for who in people))
+    assert labels == lloyd_step(points, labels, 3)
+
+
+def test_people_with_a_column_twice_are_counted_and_refused():
+    federation = divided(owners(3)[0])
+    left, right = federation.parties[:2]
+    twice = replace(
+        right,
+        points=np.vstack([right.points, np.zeros((3, right.points.shape[1]))]),
+        ids=(*right.ids, *left.ids[:3]),
+    )
+    way = algorithm(policy=secfc.AssignmentsOnly())
+    with pytest.raises(secfc.InputError, match="3 IDs are held twice in one block of columns: keep one row"):
+        secfc.fit(way, secfc.Federation((left, twice, *federation.parties[2:])))
+    with pytest.raises(secfc.InputError, match="would be told these people's labels"):
+        secfc.fit(algorithm(), federation)
+    with pytest.raises(secfc.InputError, match="each would scale its people by these alone"):
+        secfc.fit(way, federation, scale_features="standard")
+    with pytest.raises(secfc.InputError, match="who of them has which rows is found by IDs alone"):
+        secfc.fit(replace(way, membership=Joined(align="given")), federation)
+
+
+@pytest.mark.parametrize("lost", ["more-0", "client-1"])
+def test_who_falls_silent_is_missed_only_if_its_columns_did_not_come(lost):
+    federation = with_helpers(owners(3)[0], 4)
+    later = ("deal", "distances", "compare", "check", "finish")
+    way = algorithm(policy=secfc.Distances())
+
+    def fit(phases):
+        def faults(envelope):
+            return () if envelope.sender == lost and envelope.phase in phases else (envelope,)
+
+        return secfc.fit(way, federation, faults=faults)
+
+    assert fit(later).converged
+    if lost == "more-0":
+        points, labels, _ = joined_table(fit(("share", "pair", *later)), federation)
+        assert labels == lloyd_step(points, labels, 3)
+    else:
+        with pytest.raises(secfc.RowsLost, match="no other has its columns"):
+            fit(("share", "pair", *later))
 
 
 def test_rows_given_in_the_same_order_are_joined_without_a_union():
@@ -268,7 +341,9 @@ def test_each_column_belongs_to_one_client():
     with pytest.raises(secfc.InputError, match=r"all clients have the same columns.*features="):
         secfc.fit(algorithm(), same)
     twice = replace(one.parties[1], features=(one.parties[0].features[0], *one.parties[1].features[1:]))
-    with pytest.raises(secfc.InputError, match="client-0 and client-1 both have column 'x"):
+    with pytest.raises(
+        secfc.InputError, match=r"client-0 and client-1 both have column 'x\d', and not all others"
+    ):
         secfc.fit(algorithm(), secfc.Federation((one.parties[0], twice, one.parties[2])))
     alone = secfc.Federation((one.parties[0], *map(secfc.Party.without_data, ("a", "b"))))
     with pytest.raises(secfc.InputError, match="one client has all columns"):

@@ -124,7 +124,7 @@ def test_the_table_of_hidden_membership_names_its_messages(has):
 def test_the_table_of_hidden_membership_names_the_message_of_joined_columns():
     points = np.random.default_rng(0).normal(size=(3, 6, 1))
     federation = secfc.Federation.from_arrays(list(points), ids=[range(6)] * 3, features=["a", "b", "c"])
-    way = secfc.SecFC(2, 1, max_iter=2, membership=secfc.Joined())
+    way = secfc.SecFC(2, 1, max_iter=2, membership=secfc.Joined(), disclosure=secfc.AssignmentsOnly())
     kinds = {e.kind for e in secfc.fit(way, federation).transcript.envelopes}
     private = sent(secfc.AssignmentsOnly(), MEMBERSHIPS["merge=False, threshold"])
     assert kinds - private == {"KeptRows"}

@@ -317,7 +317,7 @@ MESSAGES = {
     own.PublicKey: st.builds(own.PublicKey, exactly(32)),
     united.Multiplicities: multiplicities(),
     united.Disputes: disputes(),
-    joined.KeptRows: st.builds(joined.KeptRows, npst.arrays(bool, st.integers(0, 20))),
+    joined.KeptRows: st.builds(joined.KeptRows, npst.arrays(bool, st.integers(0, 20)), st.integers(0, 9)),
     own.RowShares: st.builds(own.RowShares, count, coded(), coded()),
     merging.DivisionShares: st.builds(merging.DivisionShares, coded(), coded()),
     merging.MaskedRows: st.builds(merging.MaskedRows, coded()),
@@ -630,7 +630,7 @@ def examples():
         shared.Hello(bytes(range(32))),
         united.Introduction(bytes(32)),
         united.Multiplicities(np.array([1, 2], np.uint16)),
-        joined.KeptRows(np.array([True, False])),
+        joined.KeptRows(np.array([True, False]), 3),
         own.RowShares(5, np.arange(6, dtype=np.uint32).reshape(2, 1, 3), np.ones((2, 1, 2), np.uint32)),
         own.CodedDistances(np.arange(4, dtype=np.uint64).reshape(1, 2, 2)),
         own.CodedDistances(
