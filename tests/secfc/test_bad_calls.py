@@ -119,7 +119,6 @@ S(2, 1, membership=None) -> membership=None is none: use one of the words 'open'
 S(2, 1, disclosure="all") -> disclosure='all' is none: use one of the words 'assignments',
 S(2, 1, disclosure="centers") -> disclosure='centers': use FederatedLloyd(k), which shows all
 S(2, 1, disclosure=secfc.Distances) -> disclosure=Distances is a class: build the value,
-S(2, 1, disclosure=None) -> disclosure=None is none: use one of the words 'assignments',
 fit(S(2, Threshold(1, max_cheaters=1)), F) -> threshold=Threshold(max_cheaters=1) with disclosure=Assi
 Threshold(1, max_cheaters="1") -> max_cheaters='1' is a str: a whole number is needed.
 fit(S(2, Threshold(1, max_cheaters=-1), disclosure="distances"), F) -> max_cheaters=-1 is negative: it count

@@ -858,7 +858,7 @@ def test_tables_of_the_command_line_agree_with_the_library() -> None:
     # of which the shell speaks as of a policy.
     assert (*words.DISCLOSURES, "noisy-sums", "centers") == shell.POLICIES
     choices = {p.name: p.type.choices for p in program_run.params if hasattr(p.type, "choices")}
-    assert tuple(words.MEMBERSHIPS) == tuple(choices["membership"])
+    assert tuple(words.MEMBERSHIPS) == (*choices["membership"], "joined")  # --split columns
     assert set(options.STARTS) == set(STARTS)
 
 
