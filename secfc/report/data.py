@@ -163,8 +163,7 @@ def pool_points(federation: Federation, result: Clustering) -> Federation:
     """The points of all clients, each once and in the order of rows, as those of one client."""
     if federation.observed is not None:
         return Federation.from_arrays([federation.join_columns(result.rows or ())])
-    points = in_row_order(result, [party.read() for party in federation.parties])
-    return Federation.from_arrays([points])
+    return Federation.from_arrays([in_row_order(result, [party.read() for party in federation.parties])])
 
 
 @dataclass(frozen=True)
