@@ -250,6 +250,19 @@ def test_owners_deal_their_own_columns_only():
     assert dealt == {party.name: {len(party.features)} for party in federation.parties}
 
 
+def test_sharing_columns_takes_as_many_bytes_as_sharing_rows():
+    federation, _ = owners(3, m=3000, d=6, ids=False)
+    way = replace(algorithm(policy=secfc.AssignmentsOnly()), max_iter=1, init=secfc.RandomLabels())
+    table = np.concatenate([party.points for party in federation.parties], axis=1)
+
+    def shared(result):
+        return sum(e.nbytes for e in result.transcript.envelopes if e.phase == "share")
+
+    columns = shared(secfc.fit(replace(way, membership=Joined(align="given")), federation))
+    rows = shared(secfc.fit(replace(way, membership=secfc.Open()), np.array_split(table, 3)))
+    assert columns <= 1.1 * rows
+
+
 @pytest.mark.parametrize("far", [False, True])
 def test_who_deals_false_columns_is_named(far):
     """With the values of one client in its own block alone, the row test of that block fails."""
