@@ -296,6 +296,11 @@ TABLE = (
         (f"{JOINED}::test_a_server_that_keeps_other_rows_is_found_out",),
     ),
     DeviationRow(
+        "who counts itself twice where clients with the same columns divide people, `Joined()`",
+        "labels: people count whose columns nobody has, as zeros", "nothing",
+        "nothing: none of these clients knows whom the others hold", "unnoticed", "joined",
+    ),
+    DeviationRow(
         "`t + 1` clients together", "everything", "everything", "a larger `t`", "unnoticed",
         "labels|owners|final|distances|sums",
     ),
