@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import ast
-import dataclasses
 import re
 from pathlib import Path
 
 import secfc
-from docs.ways import POLICIES, TREE, Fork, federation, said, way_of
+from docs.ways import POLICIES, TREE, Fork, columns_apart, federation, said, way_of
 from secfc.algorithm import PublicFacts
 from secfc.data.inputs import with_parameters
 from secfc.report.deviations import COLUMNS, TABLE, cells_of, kinds_of, rows_about
@@ -25,10 +24,13 @@ def who_learns_what():
         "| policy | in every step the server sees | the server learns | every client learns |",
         "|---|---|---|---|",
     ]
-    for code, policy in POLICIES.items():
-        server, clients = said(policy)
+    ways = {f"`{code}`": (policy, False) for code, policy in POLICIES.items()}
+    for code in ("OwnLabels()", "AssignmentsOnly()"):
+        ways[f"`{code}` with `Joined()`"] = POLICIES[code], True
+    for code, (policy, joined) in ways.items():
+        server, clients = said(policy, joined)
         rows.append(
-            f"| `{code}` | {policy.capabilities.exposes} | {sentences(server)} | {sentences(clients)} |"
+            f"| {code} | {policy.capabilities.exposes} | {sentences(server)} | {sentences(clients)} |"
         )
     return "\n".join(rows)
 
@@ -57,11 +59,7 @@ def features():
         "rounded centers": {"centers": "rounded"},
     }
     rows = ["| policy | " + " | ".join(wants) + " |", "|---" * (len(wants) + 1) + "|"]
-    public = PublicFacts.of(federation(), 4.0)
-
-    apart = dataclasses.replace(
-        public, d=len(public.clients), observed=tuple((j,) for j in range(len(public.clients)))
-    )
+    public, apart = (PublicFacts.of(data, 4.0) for data in (federation(), columns_apart()))
 
     def possible(policy, want):
         try:

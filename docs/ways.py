@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -42,10 +42,22 @@ def federation():
     return secfc.Federation.from_arrays(np.array_split(points, CLIENTS))
 
 
-def said(policy):
-    """What the server, and what every client learns, in sentences: read off the policy, before any run."""
-    way = way_of(policy)
-    plan = way.foreseen(way.plan(PublicFacts.of(federation(), 4.0)), federation())
+def columns_apart():
+    """Clients that hold a column each of the same people."""
+    columns = np.random.default_rng(0).normal(size=(CLIENTS, ROWS, 1)).clip(-2.5, 2.5)
+    ids, names = [[f"p{i}" for i in range(ROWS)]] * CLIENTS, [f"x{j}" for j in range(CLIENTS)]
+    return secfc.Federation.from_arrays(list(columns), ids=ids, features=names)
+
+
+def said(policy, joined=False):
+    """What the server, and what every client learns, in sentences: read off the policy, before any run.
+
+    joined: whether clients hold other columns of the same people.
+    """
+    way, data = way_of(policy), federation()
+    if joined:
+        way, data = replace(way, membership=secfc.Joined()), columns_apart()
+    plan = way.foreseen(way.plan(PublicFacts.of(data, 4.0)), data)
     return leakage_to_server(way, plan), leakage_to_clients(way, plan)
 
 

@@ -6,6 +6,7 @@ import re
 import shlex
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +16,7 @@ from click.testing import CliRunner
 import secfc
 from docs import pictures
 from docs.tables import TABLES, between
-from docs.ways import POLICIES, federation, leaves, said, way_of
+from docs.ways import POLICIES, columns_apart, federation, leaves, said, way_of
 from secfc.algorithm import PublicFacts
 from secfc.attacks.views import CannotDecode, View
 from secfc.cli import main
@@ -34,6 +35,15 @@ def test_a_table_from_code_is_what_the_code_says(page, name):
     """If this fails: python -m docs.tables."""
     written = between(name).search((ROOT / page).read_text())[0]
     assert TABLES[page, name]().strip() in written
+
+
+@pytest.mark.parametrize("code", ["OwnLabels()", "AssignmentsOnly()"])
+def test_what_joined_columns_say_before_a_run_is_what_the_run_shows(code):
+    server, clients = said(POLICIES[code], joined=True)
+    way = replace(way_of(POLICIES[code]), membership=secfc.Joined())
+    result = secfc.fit(way, columns_apart(), seed=0)
+    assert result.learned == server
+    assert ("of other points no label" in clients[0]) == (code == "OwnLabels()") == (len(result.history) == 0)
 
 
 @pytest.mark.parametrize("code", POLICIES)

@@ -25,17 +25,18 @@ from secfc.cli.shell.options import (
     option,
     refuse_options,
     select_fields,
+    was_given,
 )
 from secfc.cli.shell.outputs import check_output, explaining_writes, json_text, write_all
 from secfc.cli.shell.screen import COMPILING, Screen
 from secfc.cli.shell.settings import (
     ForOfficers,
     Overwriting,
-    Preparing,
     Printing,
     Seeded,
     Settings,
     check_choice,
+    check_split,
 )
 from secfc.cli.shell.written import check_officer
 
@@ -47,8 +48,8 @@ if TYPE_CHECKING:
 # Of the shell's own, what a plan has no use for; and of methods, what says how a process works.
 IDLE = ("verify", "verify_reference", "attack")
 NETWORK = ("latency", "bandwidth")
-# How features are prepared, but for what names columns, and for what a budget pays.
-PREPARING = "standardize to_range limit outside missing"
+# What files divide, and how features are prepared, but for what names columns, and for what a budget pays.
+PREPARING = "split helper standardize to_range limit outside missing"
 MADE_UP = Path("made-up")  # stands for points that the server holds, where no file has them
 
 
@@ -89,7 +90,7 @@ class PlanOptions(Presets, Seeded, ForOfficers, Overwriting, Printing):
 
 @command(
     PlanOptions,
-    more=[*fields_of(Preparing, PREPARING), *(one for one in options().values() if one.name not in IDLE)],
+    more=[*fields_of(Settings, PREPARING), *(one for one in options().values() if one.name not in IDLE)],
 )
 @click.pass_context
 def plan(context: click.Context, given: PlanOptions) -> None:
@@ -194,6 +195,7 @@ def print_plan(found: Planned, *, as_json: bool, verbose: bool) -> None:
 def of_options(context: click.Context, given: PlanOptions, more: dict[str, Any]) -> Planned:
     """The plan of what stands on the command line.  Raises Impossible, InputError."""
     import secfc
+    from secfc.planning.feasibility import divide_columns
     from secfc.planning.planned import public_facts
 
     method = method_asked(context)
@@ -207,8 +209,12 @@ def of_options(context: click.Context, given: PlanOptions, more: dict[str, Any])
     if method.name == "feddp" and not made_up:
         points = server_points_asked(given, asked, 20 * asked.k if isinstance(asked.k, int) else 200)
         d = d if isinstance(points, int) else points.shape[1]
-    bound = asked.get("bound") or asked.get("radius") or 1.0
+    bound, columns = asked.get("bound") or asked.get("radius") or 1.0, asked.settings.split == "columns"
+    if columns and (way := way_for(asked, ())) is not None:
+        bound = way.limit
     public = public_facts(n, m, d, None, points, float(bound))
+    if columns:
+        public = divide_columns(public, asked.settings.helper)
     algorithm = choose_scaled(method, asked, public)
     return secfc.plan(
         algorithm,
@@ -236,7 +242,7 @@ def choose_scaled(method: Method, asked: AskedOptions, public: PublicFacts) -> A
     from secfc.scaling.algorithm import Scaled
 
     way = way_for(asked, ())
-    if way is None:
+    if way is None or asked.settings.split == "columns":  # which each owner brings to scale by itself
         return choose_or_explain(method, asked, public)
     known = asked.with_values(bound=float(way.limit)) if "bound" in method.names else asked
     return Scaled(choose_or_explain(method, known, replace(public, bound=float(way.limit))), way)
@@ -280,9 +286,10 @@ def server_points_asked(given: PlanOptions, asked: AskedOptions, least: int) -> 
 def asked_of(context: click.Context, method: Method, given: PlanOptions) -> AskedOptions:
     """What is asked, looked at as `secfc run` does."""
     settings = select_fields(
-        Settings, {name: context.params[name] for name in PREPARING.split()}, files=(Path(),),
-        k=given.k or 4, seed=given.seed,
+        Settings, {name: context.params[name] for name in PREPARING.split()},
+        files=(Path(),), k=given.k or 4, seed=given.seed, id_column="the same people's",
     )  # fmt: skip
+    check_split(settings, method.name, [name for name in method.names if was_given(context, name)])
     check_choice(settings, method.name, method.chooses)
     asked = AskedOptions.of(context, method, settings)
     if method.name == "feddp" and asked["server_file"] is None:
@@ -300,7 +307,7 @@ def of_run_file(context: click.Context, given: PlanOptions, more: dict[str, Any]
     import secfc
     from secfc.cli.deploy.run_file import build_run
     from secfc.deploy.runfile import RunFile
-    from secfc.planning.feasibility import even_rows
+    from secfc.planning.feasibility import with_rows
 
     mine = [name for name in (*options(), *PREPARING.split(), "preset") if name not in NETWORK]
     refuse_options(
@@ -316,7 +323,8 @@ def of_run_file(context: click.Context, given: PlanOptions, more: dict[str, Any]
     except tomllib.TOMLDecodeError as error:
         raise RefusedInput(f"{path} is no TOML: {error}.") from error
     n = len(work.public.clients)
-    public = replace(work.public, counts=even_rows(given.rows or 1000 * n, n), session=bytes(32))
+    inner: Any = work.algorithm.capabilities.inner or work.algorithm
+    public = replace(with_rows(inner, work.public, given.rows or 1000 * n), session=bytes(32))
     if work.asked.get("epsilon") is not None and work.method.name == "feddp" and public.server_points is None:
         points = np.random.default_rng(1).uniform(-0.7, 0.7, (given.server_points or 200, public.d))
         public = replace(public, server_points=points * public.bound)

@@ -423,8 +423,13 @@ def leakage_to_clients(way: SecFC, plan: CodedPlan) -> tuple[str, ...]:
         facts = ["the first labels, and how many steps there were; of other points no label"]
     elif way.disclosure.capabilities.exposes == "sizes":
         facts = ["the first labels, and the sizes of the clusters after each step; of other points no label"]
-    if isinstance(plan.layout, ColumnLayout) and plan.layout.kept:
-        facts.append("the size of the union of all IDs, and which of them all owners of columns hold")
+    if isinstance(plan.layout, ColumnLayout):
+        facts.append(
+            "of the columns of others what labels tell: owners that choose their own for it read whether a "
+            "column is high or low, of all people or of half of them"
+        )
+        if plan.layout.kept:
+            facts.append("the size of the union of all IDs, and which of them all owners of columns hold")
     elif plan.layout.mixed:
         facts.append("the size of the union of all IDs, and how many hold each row, if rows are merged")
     if plan.revealing and not way.disclosure.capabilities.sums:

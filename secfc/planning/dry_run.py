@@ -21,6 +21,7 @@ import numpy as np
 
 from field.kernels.compiling import working_clock
 from secfc.algorithm import Clustering, PartyOutcome, PublicFacts
+from secfc.coded.joined import Joined
 from secfc.coded.membership import Private
 from secfc.coded.parameters import Network
 from secfc.coded.plan import CodedPlan
@@ -29,9 +30,11 @@ from secfc.coded_kmeans.secfc import SecFC, leakage_to_clients
 from secfc.data.federation import Federation
 from secfc.data.inputs import get_parameter, with_parameters
 from secfc.data.mixtures import gaussian_mixture
+from secfc.data.party import Party
 from secfc.errors import Caution, InputError
 from secfc.logs import silence_logs
 from secfc.pipeline import fit
+from secfc.planning.feasibility import count_rows
 from secfc.roles.exchange import ITERATE, SERVER, STRIDE, Exchange, PartyId
 
 # --------------------------------------------------------------------------------------------------
@@ -292,14 +295,27 @@ class DryRun:
 
 
 def synthetic_rows(
-    public: PublicFacts, m: int, k: int, *, ids: bool, server_points: int, seed: int = 0
+    public: PublicFacts,
+    m: int,
+    k: int,
+    *,
+    server_points: int = 0,
+    membership: Any = None,
+    seed: int = 0,
 ) -> Federation:
-    """So many rows, as a mixture of k Gaussians has them, dealt to the clients in turn, within the bound."""
+    """So many rows, as a mixture of k Gaussians has them, dealt to the clients in turn, within the bound.
+
+    membership: whether rows have IDs follows of it, and whether clients have other columns of all rows.
+    """
+    joined = isinstance(membership, Joined)
+    ids = isinstance(membership, Private) or (joined and membership.align == "ids")
     rng, n, d = np.random.default_rng(seed), len(public.clients), public.d
     points, _ = gaussian_mixture(m + server_points, d, k, SIGMA, rng, (-BOX, BOX))
     points = public.bound * np.clip(points, -1, 1)
     arrays = [points[:m][j::n] for j in range(n)]
     columns = public.observed
+    if joined:
+        return deal_columns(public, points[:m], ids=ids)
     if columns is not None:
         arrays = [array[:, list(columns[j])] for j, array in enumerate(arrays)]
     named = public.features or tuple(f"feature {f}" for f in range(d))
@@ -310,6 +326,20 @@ def synthetic_rows(
         server_points=points[m:] if server_points else None,
         features=None if columns is None else [tuple(named[f] for f in own) for own in columns],
     )
+
+
+def deal_columns(public: PublicFacts, points: Any, *, ids: bool) -> Federation:
+    """Their columns of these rows for the clients of a joined table, dealt to those with the same in turn."""
+    blocks, parties = public.observed or (), list[Party]()
+    named = public.features or tuple(f"feature {f}" for f in range(public.d))
+    for j, (name, block) in enumerate(zip(public.clients, blocks, strict=True)):
+        if not block:
+            parties.append(Party.without_data(name))
+            continue
+        rows = range(blocks[:j].count(block), len(points), blocks.count(block))
+        who = tuple(map(str, rows)) if ids else None
+        parties.append(Party(name, points[rows][:, list(block)], None, who, tuple(named[f] for f in block)))
+    return Federation(tuple(parties))
 
 
 def sentences_for_clients(algorithm: Any, told: Any, result: Clustering) -> tuple[str, ...]:
@@ -344,7 +374,7 @@ def shrink_algorithm(algorithm: Any, plan: Any, m: int, real: int) -> Any:
 def with_quota(algorithm: Any, federation: Federation, share: float) -> Any:
     """The algorithm with a quota of tags for this share of the rows, if it has one."""
     membership = algorithm.capabilities.membership
-    if not isinstance(membership, Private) or membership.quota is None:
+    if not isinstance(membership, Private | Joined) or membership.quota is None:
         return algorithm
     quota = max(*federation.counts, math.ceil(membership.quota * share))
     return replace(algorithm, membership=replace(membership, quota=quota))
@@ -356,7 +386,7 @@ def scaling_cost(way: Any, public: PublicFacts) -> RunCost:
     from secfc.kmeans.starts import RandomLabels
     from secfc.scaling.algorithm import Scaled
 
-    federation = synthetic_rows(public, 4 * len(public.clients), 1, ids=False, server_points=0)
+    federation = synthetic_rows(public, 4 * len(public.clients), 1)
     costs, plain = list[RunCost](), Lloyd(1, init=RandomLabels(), max_iter=1)
     for algorithm, bound in ((Scaled(plain, way), None), (plain, public.bound)):
         recorder = CostRecorder()
@@ -370,9 +400,9 @@ def scaling_cost(way: Any, public: PublicFacts) -> RunCost:
 
 def run_dry(algorithm: Any, public: PublicFacts, plan: Any, m: int, k: int, server_points: int) -> DryRun:
     """One run of m made-up rows.  plan: of the real rows."""
-    ids = isinstance(algorithm.capabilities.membership, Private)
-    federation = synthetic_rows(public, m, k, ids=ids, server_points=server_points)
-    way = with_quota(shrink_algorithm(algorithm, plan, m, public.m), federation, m / public.m)
+    membership, real = algorithm.capabilities.membership, count_rows(algorithm, public)
+    federation = synthetic_rows(public, m, k, server_points=server_points, membership=membership)
+    way = with_quota(shrink_algorithm(algorithm, plan, m, real), federation, m / real)
     recorder = CostRecorder()
     told: Any = way if isinstance(way, SecFC) else LeakageRecorder(way)
     with warnings.catch_warnings(), silence_logs():

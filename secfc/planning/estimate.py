@@ -36,6 +36,7 @@ from secfc.planning.dry_run import (
     run_dry,
     total_cost,
 )
+from secfc.planning.feasibility import count_rows
 
 # --------------------------------------------------------------------------------------------------
 # Comparisons of many rows go in blocks, which a rehearsal of few rows never sees: what that adds and saves.
@@ -138,12 +139,12 @@ def machine_name() -> str:
     return f"{platform.system()} {platform.machine()}, NumPy {np.__version__}"
 
 
-def rehearsal_sizes(public: PublicFacts, k: int, least: int) -> tuple[int, int]:
-    """Rows of the first two rehearsals, of which a run needs so many."""
+def rehearsal_sizes(public: PublicFacts, m: int, k: int, least: int) -> tuple[int, int]:
+    """Rows of the first two rehearsals, of m, of which a run needs at least so many."""
     n = len(public.clients)
     first = max(LEAST, least, 4 * n, 6 * k, 2 * k * k if k < 12 else 0)
     second = max(int(min(WORK / (n * public.d * k), COMPARED / k)), 4 * first)
-    return min(first, public.m), min(second, public.m)
+    return min(first, m), min(second, m)
 
 
 def next_size(low: DryRun, m: int) -> int:
@@ -155,8 +156,9 @@ def next_size(low: DryRun, m: int) -> int:
 
 def price_queries(algorithm: Any, public: PublicFacts, plan: Any) -> QueryPrices:
     """What questions of this algorithm cost on this machine."""
-    k = _most(getattr(plan, "k", algorithm.k), public.m)
-    first, second = rehearsal_sizes(public, k, algorithm.capabilities.least(plan))
+    m = count_rows(algorithm, public)
+    k = _most(getattr(plan, "k", algorithm.k), m)
+    first, second = rehearsal_sizes(public, m, k, algorithm.capabilities.least(plan))
     points = 0 if public.server_points is None else len(public.server_points)
 
     def rehearsed(rows: int) -> DryRun:
@@ -164,8 +166,8 @@ def price_queries(algorithm: Any, public: PublicFacts, plan: Any) -> QueryPrices
 
     rehearsed(first)
     low = rehearsed(second)
-    high = low if second == public.m else rehearsed(next_size(low, public.m))
-    kinds, held = _lines(algorithm, plan, low, high, public.m)
+    high = low if second == m else rehearsed(next_size(low, m))
+    kinds, held = _lines(algorithm, plan, low, high, m)
     order = tuple(asked for asked, _ in high.questions)
     steps = [asked for asked in order if asked and asked[0] in STEPS]
     last = steps[-1] if steps else None

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import warnings
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from itertools import combinations, islice
+from itertools import accumulate, combinations, islice
 from typing import Any
 
 from field.ring.errors import InvalidValue
@@ -66,9 +67,7 @@ class PlanRequest:
         if name == "n":
             return replace(self, public=with_clients(self.public, value))
         if name == "m":
-            return replace(
-                self, public=replace(self.public, counts=even_rows(value, len(self.public.clients)))
-            )
+            return replace(self, public=with_rows(self.algorithm, self.public, value))
         return replace(self, algorithm=with_parameters(self.algorithm, **{name: value}))
 
     def value(self, name: str) -> Any:
@@ -76,7 +75,7 @@ class PlanRequest:
         if name in ("losses",):
             return self.losses
         if name in ("n", "m"):
-            return len(self.public.clients) if name == "n" else self.public.m
+            return len(self.public.clients) if name == "n" else count_rows(self.algorithm, self.public)
         return get_parameter(self.algorithm, name)
 
 
@@ -85,10 +84,49 @@ def even_rows(m: int, n: int) -> tuple[int, ...]:
     return tuple(m // n + (j < m % n) for j in range(n))
 
 
+def count_rows(algorithm: Any, public: PublicFacts) -> int:
+    """Rows of all clients; of those that hold other columns of the same people, how many these are."""
+    if not algorithm.capabilities.joins or public.observed is None:
+        return public.m
+    held = Counter[tuple[int, ...]]()
+    for block, count in zip(public.observed, public.counts, strict=True):
+        held[block] += count
+    return max(held.values())
+
+
+def with_rows(algorithm: Any, public: PublicFacts, m: int) -> PublicFacts:
+    """So many rows, as evenly as can be; of joined columns all of those who hold the same ones together."""
+    counts = even_rows(m, len(public.clients))
+    if algorithm.capabilities.joins and public.observed is not None:
+        shared = Counter(public.observed)
+        counts = tuple(max(1, m // shared[block]) if block else 0 for block in public.observed)
+    return replace(public, counts=counts)
+
+
+def divide_columns(public: PublicFacts, helper: bool = False) -> PublicFacts:
+    """The clients with other columns each of all rows.  helper: whether one more has none.
+
+    Raises InputError for fewer columns than clients.
+    """
+    n = len(public.clients)
+    if public.d < n:
+        raise InputError(f"d={public.d} columns of n={n} clients: each needs one. Nearest possible: d={n}")
+    ends = list(accumulate(even_rows(public.d, n), initial=0))
+    observed = tuple(tuple(range(*ends[j : j + 2])) for j in range(n))
+    divided = replace(public, counts=(public.m,) * n, observed=observed)
+    return with_clients(divided, n + 1) if helper else divided
+
+
 def with_clients(public: PublicFacts, n: int) -> PublicFacts:
-    """So many clients with as many rows together."""
+    """So many clients with as many rows together; where columns lie side by side others have none."""
     kept = public.clients[:n]
     more = tuple(f"client-{j}" for j in range(len(kept), n))
+    if public.observed is not None and sum(map(len, public.observed)) == public.d:
+        none = len(more)
+        return replace(
+            public, clients=kept + more, counts=(public.counts + (0,) * none)[:n],
+            observed=(public.observed + ((),) * none)[:n],
+        )  # fmt: skip
     observed = None if public.observed is None else (public.observed * n)[:n]
     return replace(public, clients=kept + more, counts=even_rows(public.m, n), observed=observed)
 

@@ -7,16 +7,19 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from secfc.algorithm import PublicFacts, facts_table, is_algorithm
+from secfc.coded.joined import JoinedPlan
 from secfc.coded.parameters import Network
-from secfc.coded.plan import CodedPlan, HiddenOwnerLayout
+from secfc.coded.plan import CodedPlan, HiddenOwnerLayout, RowLayout
 from secfc.coded_kmeans.secfc import SecFC, leakage_to_clients, leakage_to_server
 from secfc.data.inputs import WHOLE, get_parameter, with_parameters
 from secfc.errors import InputError
 from secfc.feddp.plan import FedDPPlan
 from secfc.planning.dry_run import LAN, Asked, Kind, RunCost, scaling_cost, total_cost
 from secfc.planning.estimate import QueryPrices, cached_prices
-from secfc.planning.feasibility import PlanRequest, even_rows, plan_or_explain
+from secfc.planning.feasibility import PlanRequest, count_rows, divide_columns, even_rows, plan_or_explain
 from secfc.remedies import word_of
 from secfc.roles.exchange import SERVER
 from secfc.scaling.algorithm import SCALE_UNSEEN, Scaled
@@ -110,7 +113,8 @@ class Planned:
         """By name, in plain values: of the code, if there is one."""
         k = getattr(self.plan, "k", None) or self.algorithm.k
         found: dict[str, Any] = {
-            "algorithm": type(self.algorithm).__name__, "n": len(self.public.clients), "m": self.public.m,
+            "algorithm": type(self.algorithm).__name__, "n": len(self.public.clients),
+            "m": count_rows(self.algorithm, self.public),
             "d": self.public.d, "k": k if isinstance(k, int) else str(k), "losses": self.losses,
             "workers": len(self.computing), "start": start_name(self.algorithm),
         }  # fmt: skip
@@ -262,6 +266,8 @@ def plan(
                 f"server_points={server_points} says how many: to simulate what noise costs, pass the points"
             )
         public = public_facts(n, m, d, counts, server_points, bound)
+        if algorithm.capabilities.joins:
+            public = divide_columns(public)
     way: Any = None
     if isinstance(algorithm, Scaled):
         way = algorithm.scaling
@@ -275,7 +281,7 @@ def plan(
     if isinstance(algorithm, SecFC):
         algorithm, usual = algorithm.restrict_clients(public.clients), algorithm.runtime.network
         if not isinstance(made, CodedPlan):  # the union comes first; nobody holds what another does
-            made = algorithm.complete(public, HiddenOwnerLayout(public.m, len(public.clients)))
+            made = algorithm.complete(public, expect_rows(made, count_rows(algorithm, public)))
     price = cached_prices(algorithm, public, made)
     most, taken = algorithm.capabilities.max_iter, price.steps if steps is None else steps
     if most:
@@ -291,6 +297,13 @@ def plan(
         network or usual, price, taken, server, clients,
         notes, simulated, scaling,
     )  # fmt: skip
+
+
+def expect_rows(draft: Any, m: int) -> RowLayout:
+    """The layout of m rows that parties find, if nobody holds what another does, or all owners hold all."""
+    if isinstance(draft, JoinedPlan):
+        return draft.layout(np.ones(m, bool))
+    return HiddenOwnerLayout(m, len(draft.clients))
 
 
 def _check_request(algorithm: Any, steps: int | None) -> None:
@@ -336,8 +349,6 @@ def public_facts(
     bound: float,
 ) -> PublicFacts:
     """The public facts that a run will have.  Raises InputError for what is missing, or cannot be."""
-    import numpy as np
-
     if counts is not None:
         n, m = len(counts), sum(counts)
     for name, value, what in (("n", n, "clients"), ("m", m, "rows in total"), ("d", d, "features")):

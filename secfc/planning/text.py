@@ -168,8 +168,8 @@ def plan_details(planned: Any) -> tuple[Section, ...]:
     rows = planned.priced.rows
     said = (
         f"Messages were counted, and work was timed, in rehearsals of this code on {rows[0]:,} and "
-        f"{rows[1]:,} made-up rows ({planned.priced.machine}), and continued to {planned.public.m:,} rows in "
-        "a straight line. What a start asks depends on data, and so does the number of steps."
+        f"{rows[1]:,} made-up rows ({planned.priced.machine}), and continued to {planned.facts['m']:,} rows "
+        "in a straight line. What a start asks depends on data, and so does the number of steps."
     )
     return (
         Section(
@@ -226,7 +226,7 @@ def plan_practice(planned: Any) -> Practice:
     counted = planned.algorithm.capabilities.counted
     return Practice(
         planned.algorithm, planned.plan, len(planned.public.clients), planned.public.d,
-        planned.public.m if counted else None, planned.traffic, planned.learned, planned.heard, tried, on,
+        planned.facts["m"] if counted else None, planned.traffic, planned.learned, planned.heard, tried, on,
         budget_sentences(planned),
     )  # fmt: skip
 
@@ -234,11 +234,13 @@ def plan_practice(planned: Any) -> Practice:
 def rebuilt_rows_sentences(planned: Any) -> tuple[tuple[str, ...], str]:
     """What a curious server rebuilds of made-up rows, in sentences, and on what."""
     way, public = planned.algorithm, planned.public
-    if not isinstance(way, SecFC) or not isinstance(planned.plan, CodedPlan) or planned.plan.layout.mixed:
+    if not isinstance(way, SecFC) or not isinstance(planned.plan, CodedPlan):
+        return (), ""
+    if planned.plan.layout.mixed or way.capabilities.joins:
         return (), ""
     k = planned.plan.k
-    rows = min(max(rehearsal_sizes(public, k, 0)[1], 1), MOST, public.m)
-    federation = synthetic_rows(public, rows, k, ids=False, server_points=0)
+    rows = min(max(rehearsal_sizes(public, public.m, k, 0)[1], 1), MOST)
+    federation = synthetic_rows(public, rows, k)
     witness = QueryRecorder()
     with warnings.catch_warnings(), silence_logs():
         warnings.simplefilter("ignore", Caution)

@@ -120,8 +120,9 @@ class Stage:
                 "rows for a linkage schema or [preparing] cannot be made up: rehearse a copy of the run file "
                 "without them."
             )
-        private = asked.asked.get("membership") == "private"
-        federation = synthetic_rows(asked.public, rows * len(run.clients), 3, ids=private, server_points=0)
+        inner: Any = asked.algorithm.capabilities.inner or asked.algorithm
+        membership = inner.capabilities.membership
+        federation = synthetic_rows(asked.public, rows * len(run.clients), 3, membership=membership)
         identities = {name: draw_identity() for name in run.parties}
         work = AgreedWork(
             asked.algorithm, asked.public, asked.derived, run.parties,

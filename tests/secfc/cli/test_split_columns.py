@@ -86,3 +86,26 @@ def test_columns_need_people_that_are_named_and_stand_in_one_file_each(files):
     assert "a and b both have column 'age', and not all others: each column is at one client" in " ".join(
         done.output.split()
     )
+
+
+def test_a_plan_tells_what_a_run_of_columns_will_send_and_show():
+    words = ["-m", 120, "-d", 5, "-k", 2, "--steps", 2, "--split", "columns"]
+    done = invoke("plan", "-n", 2, *words, "--helper", "--standardize", "--json")
+    assert done.exit_code == 0, done.output
+    found = json.loads(done.stdout)
+    assert (found["plan"]["n"], found["plan"]["m"], found["plan"]["policy"]) == (3, 120, "OwnLabels")
+    assert any("of the columns of others what labels tell" in said for said in found["clients_learn"])
+    kinds = {line["kind"]: line for line in found["traffic"]}
+    assert kinds["RowShares"]["messages"] == 4  # two owners deal to two others each
+    assert "KeptRows" in kinds
+    done = invoke("plan", "-n", 2, *words)
+    assert done.exit_code == 2
+    assert "2 parties hold columns, t=1 needs 3 that compute: add --helper" in done.output
+    assert "n=3 (not 2)" in done.output
+    for more, message in (
+        (["-d", 2], "d=2 columns of n=3 clients: each needs one"),
+        (["--membership", "open"], "--membership"),
+    ):
+        done = invoke("plan", "-n", 3, *words, *more)
+        assert done.exit_code == 2
+        assert message in " ".join(done.output.split())

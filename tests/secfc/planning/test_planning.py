@@ -81,9 +81,7 @@ def test_a_common_scale_is_planned_as_a_run_pays_for_it(tmp_path):
     words = ("-n", "4", "-m", "80", "-d", "3", "-k", "2", "--disclosure", "distances", "--init", "random")
     one, scaled = (json.loads(invoked(*words, *more, "--json")) for more in ((), ("--standardize",)))
     way = secfc.SecFC(2, 1, disclosure=secfc.Distances(), init=secfc.RandomLabels())
-    data = dry_run.synthetic_rows(
-        PublicFacts(tuple("abcd"), (20,) * 4, 3, 1.0), 80, 2, ids=False, server_points=0
-    )
+    data = dry_run.synthetic_rows(PublicFacts(tuple("abcd"), (20,) * 4, 3, 1.0), 80, 2)
     costs = []
     for scale in (None, "standard"):
         recorder = CostRecorder()
@@ -123,8 +121,7 @@ def test_messages_of_shared_centers_are_planned_as_large_for_a_billion_rows():
 @pytest.mark.parametrize("policy", [secfc.AssignmentsOnly(), secfc.OwnLabels()], ids=repr)
 def test_runs_with_rounded_centers_are_planned_at_their_own_scale(policy):
     way = secfc.SecFC(3, 1, disclosure=policy, quantization=secfc.Quantization(centers="rounded"))
-    data = dry_run.synthetic_rows(PublicFacts(tuple(f"c{j}" for j in range(5)), (600,) * 5, 6, 1.0), 3000, 3,
-                             ids=False, server_points=0)  # fmt: skip
+    data = dry_run.synthetic_rows(PublicFacts(tuple(f"c{j}" for j in range(5)), (600,) * 5, 6, 1.0), 3000, 3)
     found, recorder = secfc.plan(way, 5, 3000, 6), CostRecorder()
     result = secfc.fit(way, data, bound=1.0, watch=recorder)
     asked = [one for one, _ in recorder.questions]
