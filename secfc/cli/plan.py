@@ -209,12 +209,12 @@ def of_options(context: click.Context, given: PlanOptions, more: dict[str, Any])
     if method.name == "feddp" and not made_up:
         points = server_points_asked(given, asked, 20 * asked.k if isinstance(asked.k, int) else 200)
         d = d if isinstance(points, int) else points.shape[1]
-    bound, columns = asked.get("bound") or asked.get("radius") or 1.0, asked.settings.split == "columns"
-    if columns and (way := way_for(asked, ())) is not None:
-        bound = way.limit
-    public = public_facts(n, m, d, None, points, float(bound))
-    if columns:
+    bound = float(asked.get("bound") or asked.get("radius") or 1.0)
+    public = public_facts(n, m, d, None, points, bound)
+    if asked.settings.split == "columns":
+        way = way_for(asked, ())
         public = divide_columns(public, asked.settings.helper)
+        public = public if way is None else replace(public, bound=way.limit)
     algorithm = choose_scaled(method, asked, public)
     return secfc.plan(
         algorithm,

@@ -307,15 +307,14 @@ def synthetic_rows(
 
     membership: whether rows have IDs follows of it, and whether clients have other columns of all rows.
     """
-    joined = isinstance(membership, Joined)
-    ids = isinstance(membership, Private) or (joined and membership.align == "ids")
     rng, n, d = np.random.default_rng(seed), len(public.clients), public.d
     points, _ = gaussian_mixture(m + server_points, d, k, SIGMA, rng, (-BOX, BOX))
     points = public.bound * np.clip(points, -1, 1)
     arrays = [points[:m][j::n] for j in range(n)]
     columns = public.observed
-    if joined:
-        return deal_columns(public, points[:m], ids=ids)
+    if isinstance(membership, Joined):
+        return deal_columns(public, points[:m], ids=membership.align == "ids")
+    ids = isinstance(membership, Private)
     if columns is not None:
         arrays = [array[:, list(columns[j])] for j, array in enumerate(arrays)]
     named = public.features or tuple(f"feature {f}" for f in range(d))

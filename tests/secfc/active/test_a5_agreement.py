@@ -12,6 +12,7 @@ import psu
 import secfc
 from field.secrets.coins import SeededCoins
 from secfc.algorithm import PublicFacts
+from secfc.coded.joined import Joined, JoinedPlan
 from secfc.coded.membership import Open, Private, PrivateMembershipPlan
 from secfc.coded.plan import CodedPlan, HiddenOwnerLayout
 from secfc.data.inputs import with_parameters
@@ -340,7 +341,7 @@ WAYS = [
     ),
     *(
         dataclasses.replace(DEFAULT, membership=way)
-        for way in (Open(), Private(bound=256), Private(psu.Server()))
+        for way in (Open(), Private(bound=256), Private(psu.Server()), Joined(bound=256))
     ),
     dataclasses.replace(
         DEFAULT, disclosure=secfc.NoisySums(**NOISY), membership=Private(counts="hidden", bound=256)
@@ -397,11 +398,12 @@ def variations(value, path=""):
 
 @pytest.mark.parametrize("way", WAYS, ids=lambda w: type(w).__name__)
 def test_a_change_of_any_field_changes_the_description(way):
-    plan = way.plan(PUBLIC)
+    apart = dataclasses.replace(PUBLIC, observed=((0,), (1,), (2,), *((),) * (len(PUBLIC.clients) - 3)))
+    plan = way.plan(apart if way.capabilities.joins else PUBLIC)
     terms = plan.terms
 
     def text(plan, terms):
-        more = {"bound": terms.public.bound} if isinstance(plan, PrivateMembershipPlan) else {}
+        more = {"bound": terms.public.bound} if isinstance(plan, PrivateMembershipPlan | JoinedPlan) else {}
         return describe_plan(plan, terms, **more)
 
     whole, seen = text(plan, terms), []
@@ -459,6 +461,7 @@ def test_fields_that_are_left_out_are_these():
         "OneShotPlan.terms",
         "FedDPPlan.terms",
         "PrivateMembershipPlan.terms",
+        "JoinedPlan.terms",
         # In the plan, if it uses them: hidden membership hides counts, private centers need no bound.
         "PublicFacts.counts",
         "PublicFacts.bound",
