@@ -45,7 +45,7 @@ def federation():
 def columns_apart():
     """Clients that hold a column each of the same people."""
     columns = np.random.default_rng(0).normal(size=(CLIENTS, ROWS, 1)).clip(-2.5, 2.5)
-    ids, names = [[f"p{i}" for i in range(ROWS)]] * CLIENTS, [f"x{j}" for j in range(CLIENTS)]
+    ids, names = [[f"p{i}" for i in range(ROWS)]] * CLIENTS, [(f"x{j}",) for j in range(CLIENTS)]
     return secfc.Federation.from_arrays(list(columns), ids=ids, features=names)
 
 
