@@ -99,10 +99,9 @@ def check_columns(algorithm: Any, public: PublicFacts) -> None:
     if public.observed is None or (can.partial and (can.joins or all(public.observed))):
         return
     if not all(public.observed):
-        raise InputError(
-            f"client {public.clients[public.observed.index(())]!r} has no data, as one may where columns are "
-            "joined: leave it out, or say SecFC(membership='joined')"
-        )
+        idle = f"client {public.clients[public.observed.index(())]!r} has no data"
+        where = "as one may where columns are joined: leave it out, or say SecFC(membership='joined')"
+        raise InputError(f"{idle}, {where}")
     names = public.features or tuple(map(str, range(public.d)))
     common = [names[f] for f in public.common]
     raise InputError(
