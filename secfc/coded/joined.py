@@ -25,8 +25,8 @@ from functools import partial
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
+from field.arrays import Array
 from field.cached import cached_property
 from field.ring.basis import MERSENNE_61
 from field.secrets.coins import Coins
@@ -60,7 +60,6 @@ from secfc.roles.description import LOCAL, RunTerms, describe_plan, description_
 from secfc.roles.exchange import ALIGN, SERVER, PartyId, Role
 from secfc.roles.messages import Message, is_array, refuse_if
 
-Array = NDArray[Any]
 # How rows of different owners are matched: by IDs, or given in the same order by all.
 Alignment = Literal["ids", "given"]
 # Whose rows are kept: of people whom all owners hold, or any.
