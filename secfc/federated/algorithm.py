@@ -512,7 +512,8 @@ def federated_leakage(plan: FederatedPlan, found: FederatedServerResult) -> tupl
         else f"sums and numbers of points by cluster{where}, and how many clients' labels changed, in each "
         f"of {sums} questions; no label"
     )
-    return (*found.said[:1], said + kept, *found.said[1:])
+    given = "; the centers that the run starts from, which are in the plan" * isinstance(plan.start, tuple)
+    return (*found.said[:1], said + kept + given, *found.said[1:])
 
 
 def leakage_to_client(plan: FederatedPlan, party: PartyId, questions: int) -> str:

@@ -111,6 +111,8 @@ def test_a_run_starts_from_centers_of_an_earlier_one():
     again = secfc.fit(FederatedLloyd(4, start=early.centers), secfc.Federation.from_arrays(parts))
     assert (again.flat == early.flat).all()
     assert len(again.details.counted) == 3 < len(early.details.counted)
+    (said,) = again.learned
+    assert said.endswith("label; the centers that the run starts from, which are in the plan")
     # Of other rows, labels are those of plaintext from the nearest of these centers.
     data = secfc.Federation.from_arrays([part[::-1] + 0.5 for part in parts])
     result = secfc.fit(FederatedLloyd(4, start=early.centers.tolist()), data)
