@@ -181,7 +181,14 @@ TABLE = (
         (f"{DECODED}::test_a_false_gain_or_loss_ends_the_run_before_it_is_used",),
     ),
     DeviationRow(
-        "a client in gains and losses under other policies, or of rounded centers; in costs, and in what "
+        "up to `t` clients in gains of splits, `OwnLabels()` with one segment (`ell`)", "nothing", "nothing",
+        "products are checked before gains are told, but for `2**-60`, and these by shares of their own",
+        "noticed", "owners",
+        (f"{SHARED}::test_false_gains_are_not_used_to_choose_a_split",),
+    ),
+    DeviationRow(
+        "a client in gains and losses of rounded centers, `AssignmentsOnly()`, and of several segments, "
+        "`OwnLabels()`; in costs, and in what "
         "`KMeansPlusPlus` draws by, under all",
         "which of the planned starts, splits, merges or numbers of clusters is taken",
         "how such a number compares with one of its choice, one bit for each that is planned; of a draw, "

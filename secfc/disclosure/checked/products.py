@@ -372,6 +372,13 @@ def product_claim(basis: Basis, left: Array, right: Array, products: Array, coin
     return basis.multiply(each, left), right, sum_last(basis, basis.multiply(each, products))
 
 
+def square_claim(basis: Basis, vectors: Array, squares: Array, coins: Coins) -> InnerProduct:
+    """A claim that squares (lanes, n) are those of vectors (lanes, n, width): of length n width."""
+    each, flat = basis.sample(squares.shape[1:], coins), vectors.reshape(len(vectors), -1)
+    left = basis.multiply(each[:, :, None], vectors).reshape(flat.shape)
+    return left, flat, sum_last(basis, basis.multiply(each, squares))
+
+
 def matrix_claim(basis: Basis, matrix: Array, vector: Array, products: Array, coins: Coins) -> InnerProduct:
     """A claim that products (lanes, n) are a matrix (lanes, n, n) times a vector (lanes, n): n n long."""
     each = basis.sample(products.shape[1:], coins)

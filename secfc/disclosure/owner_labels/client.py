@@ -51,8 +51,10 @@ from secfc.disclosure.owner_labels.dealer import DealerBackend
 from secfc.disclosure.owner_labels.dealerless import DealerlessBackend
 from secfc.disclosure.owner_labels.multiplication import (
     SecureMultiplication,
+    checks_squares,
     label_bits,
-    requested_shares,
+    requested_costs,
+    requested_gaps,
     session_for,
     sizes_from_shares,
     split_sum_shares,
@@ -302,19 +304,27 @@ class OwnerLabelsClient:
         centers = None
         if begun is not None:
             centers = yield from self.rounded(match, steps, begun, rows, sums)
-        values = None if one_hot is None else requested_shares(match, one_hot, norms, sums, centers)
-        if values is None:
+        if one_hot is None:
             return MissingMessages(0, NOBODY_MISSED)
+        if norms is not None:
+            return self.blind_numbers(
+                match, steps, CodedCosts(requested_costs(match, one_hot, norms, sums, centers))
+            )
+        gaps = requested_gaps(match, sums, centers)
+        if checks_squares(self.plan):
+            return CodedGains((yield from self.products.squares(match, steps, gaps)))
+        return self.blind_numbers(match, steps, CodedGains(self.plan.code.basis.squares(gaps)))
+
+    def blind_numbers(
+        self, match: ComparisonSession, steps: AnswerRounds, reply: CodedCosts | CodedGains
+    ) -> Message:
+        """A reply whose numbers are masked, or whose keys I lack for that."""
         # The next round's nonce: the streams of this one dealt labels.
         lacking = mask_values(
             self.plan, self.me, self.way.peers, self.participant.colluding,
-            replace(question, round=question.round + 1), values,
+            replace(match.question, round=match.question.round + 1), reply.values,
         )  # fmt: skip
-        return (
-            MissingMessages(steps.step, lacking)
-            if lacking.size
-            else (CodedCosts if weighs else CodedGains)(values)
-        )
+        return MissingMessages(steps.step, lacking) if lacking.size else reply
 
     def rounded(
         self, match: ComparisonSession, steps: AnswerRounds, begun: StartedQuery, rows: CodedRows, sums: Array

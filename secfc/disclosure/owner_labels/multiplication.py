@@ -31,6 +31,7 @@ from secfc.disclosure.checked.products import (
     ProductVerifier,
     checking_steps,
     label_claims,
+    square_claim,
 )
 from secfc.disclosure.compare.rounds import add_residues
 from secfc.disclosure.compare.session import CommitteeChoice, ComparisonSession
@@ -172,7 +173,7 @@ def union_sum_shares(basis: Basis, sums: Array, sides: Array, now: Array) -> Arr
 
 
 def gap_shares(basis: Basis, sums: Array, sides: Array, now: Array) -> Array:
-    """A share (lanes, pairs), of twice the degree, of ||s_b S_a - s_a S_b||**2 of unions a and b.
+    """A share (lanes, pairs, width) of s_b S_a - s_a S_b of unions a and b: its square is what a split gains.
 
     sums: (lanes, K, width) of the clusters with points, of the degree of shares.  sides: (pairs, k), now:
     (k,), see `Operation.SPLIT_GAIN`.
@@ -180,26 +181,33 @@ def gap_shares(basis: Basis, sums: Array, sides: Array, now: Array) -> Array:
     both = union_sum_shares(basis, sums, sides, now)
     first, second = both[:, ::2], both[:, 1::2]
     a, b = (basis.reduce(((sides == side) @ now).astype(np.int64))[:, :, None] for side in (1, 2))
-    return basis.squares(subtract(basis, basis.multiply(b, first), basis.multiply(a, second)))
+    return subtract(basis, basis.multiply(b, first), basis.multiply(a, second))
 
 
-def requested_shares(
-    match: ComparisonSession, one_hot: Array, norms: Array | None, sums: Array, centers: Array | None
+def requested_costs(
+    match: ComparisonSession, one_hot: Array, norms: Array, sums: Array, centers: Array | None
 ) -> Array:
-    """A responder's share, of twice the degree, of what is asked for of clusters, or of unions of them.
+    """A responder's share (lanes, k), of twice the degree, of what clusters cost.
 
-    norms: of points, where costs are; centers: (lanes, K, width) of clusters with points, or of unions, where
-    they are rounded.
+    centers: (lanes, K, width) of clusters with points, where they are rounded.
     """
-    question, plan = match.question, match.plan
-    basis, now = plan.code.basis, question.subject.now
-    if norms is not None and centers is not None and plan.fraction is not None:
-        return rounded_cost_shares(basis, one_hot, norms, sums, centers, now, plan.fraction)
-    if norms is not None:
-        return cost_shares(basis, one_hot, norms, sums, now)
+    plan, now = match.plan, match.question.subject.now
+    if centers is not None and plan.fraction is not None:
+        return rounded_cost_shares(plan.code.basis, one_hot, norms, sums, centers, now, plan.fraction)
+    return cost_shares(plan.code.basis, one_hot, norms, sums, now)
+
+
+def requested_gaps(match: ComparisonSession, sums: Array, centers: Array | None) -> Array:
+    """A responder's share (lanes, pairs, width) by which means of unions differ; as `requested_costs`."""
+    basis, question = match.plan.code.basis, match.question
     if centers is not None:
-        return basis.squares(subtract(basis, centers[:, ::2], centers[:, 1::2]))
-    return gap_shares(basis, sums, question.detail, now)
+        return np.ascontiguousarray(subtract(basis, centers[:, ::2], centers[:, 1::2]))
+    return gap_shares(basis, sums, question.detail, question.subject.now)
+
+
+def checks_squares(plan: CodedPlan) -> bool:
+    """Whether gains are checked, and opened by shares of their own: of one segment, if anybody colludes."""
+    return plan.code.ell == 1 and checking_steps(plan) > 0
 
 
 def split_sum_shares(plan: CodedPlan, me: int, sums: Array, now: Array, directions: Array) -> Array:
@@ -339,22 +347,39 @@ class SecureMultiplication:
         yield from verifier.verify(steps.exchange, claims)
 
     def verifier(
-        self, match: ComparisonSession, length: int, owners: Collection[Array] = ()
+        self,
+        match: ComparisonSession,
+        length: int,
+        owners: Collection[Array] = (),
+        what: str = "sums of rows",
     ) -> ProductVerifier | None:
         """A responder's part in a question's check of products, by claims of this length; None without.
 
         owners: where these are checked, whom of them each responder heard; of these one lane holds all.
+        what: is checked, each once a question.
         """
         if not checking_steps(self.plan):
             return None
-        text = repr((match.context, [numbers.tolist() for numbers in owners])).encode()
+        text = repr((match.context, what, [numbers.tolist() for numbers in owners])).encode()
         context = hashlib.blake2b(text, digest_size=32, person=b"secfc-products").digest()
         responders = tuple(match.question.responders.tolist())
-        basis, others, what = self.plan.code.basis, match.committee, "sums of rows"
+        basis, others = self.plan.code.basis, match.committee
         if owners:
             basis, others, what = basis.prefix(1), self.plan.clients, "rows that owners claim to hold"
         asked = CheckedProducts(self.plan, basis, context, length, responders, others, what)
         return ProductVerifier(asked, self.me, self.coins)
+
+    def squares(self, match: ComparisonSession, steps: AnswerRounds, vectors: Array) -> Role[Array]:
+        """My share (lanes, n) of the squares of vectors (lanes, n, width), which are dealt anew and checked.
+
+        Raises SuspectedParties for false ones.
+        """
+        basis, (_, count, width) = self.plan.code.basis, vectors.shape
+        verifier, to = self.verifier(match, count * width, what="gains"), match.question.responders.tolist()
+        product = basis.squares(vectors)[:, :, None]
+        found = (yield from self.reduced(match, steps, product, to, count, 1, verifier))[:, :, 0]
+        yield from self.verify(match, steps, verifier, [partial(square_claim, basis, vectors, found)])
+        return found
 
     def sides(
         self,

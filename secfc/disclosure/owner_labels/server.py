@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from field.arrays import Array
+from field.code.reply_check import OffPolynomial, open_words
 from field.compare.assignment_step import SharedContest
 from secfc.coded.messages import (
     CodedCenters,
@@ -28,8 +29,14 @@ from secfc.disclosure.compare.candidates import NearestCenter
 from secfc.disclosure.compare.dealer import DealtComputation
 from secfc.disclosure.compare.server import CommitteeSeats, CommitteeServer
 from secfc.disclosure.compare.session import ComparisonSession, labels_from_shares
-from secfc.disclosure.owner_labels.multiplication import session_for, sizes_from_shares, step_continuation
+from secfc.disclosure.owner_labels.multiplication import (
+    checks_squares,
+    session_for,
+    sizes_from_shares,
+    step_continuation,
+)
 from secfc.disclosure.owner_labels.run_state import PublicRunState
+from secfc.errors import SuspectedParties
 from secfc.kmeans.loop import (
     CostRequest,
     GainRequest,
@@ -255,7 +262,14 @@ def collect_shares(
     replies = {c: m for c, m in inbox.items() if c not in reports}
     if set(match.responders) <= set(replies):
         code = committees.plan.code
-        return code.decode(committees.desk.believed(replies, kind, code.basis, shape, 2), 2)
+        words = committees.desk.believed(replies, kind, code.basis, shape, 2)
+        if kind is not CodedGains or not checks_squares(committees.plan):
+            return code.decode(words, 2)
+        try:
+            return open_words(code, code.basis, words)[:, 0]
+        except OffPolynomial:
+            why = "what responders said of gains lies on no polynomial; they are not used"
+            raise SuspectedParties(match.responders, why) from None
     failed = {c: report for c, report in reports.items() if report.step or report.missing.size}
     committees.quorum.silent |= committees.lost(match, gone, failed)
     return None

@@ -225,18 +225,24 @@ def test_a_lie_in_any_message_ends_the_run_and_no_false_label_is_used(name, to_a
 @pytest.mark.parametrize("policy", [OWN, *by_night(FINAL, HIDDEN)], ids=repr)
 @pytest.mark.parametrize("name", SHARED_LIES)
 def test_a_lie_about_labels_that_stay_shared_ends_the_run_before_anything_of_its_step(name, policy):
-    for seed in range(short(1, nightly=100)):
+    if policy is not OWN and name in ("sizes", "labels of owners", "digests of labels of owners"):
+        pytest.skip("nobody says it")
+    noticed = 0
+    for seed in range(short(1, nightly=200)):
         way = ("4 clients", "t=2, points")[seed % 2]
         faults, lied, told = lying(name, seed, to_all=seed % 3 == 0)
-        if policy is not OWN and name in ("sizes", "labels of owners", "digests of labels of owners"):
-            continue  # nobody says it
-        with pytest.raises((SuspectedParties, FaultyClient)) as error:
+        try:
             run(way, policy=policy, faults=faults, m=24, max_iter=2)
-        found = error.value
+        except (SuspectedParties, FaultyClient) as error:
+            found, noticed = error, noticed + 1
+        else:
+            assert not lied  # as it drew none of few messages
+            continue
         assert lied[0][0] in (found.parties if isinstance(found, SuspectedParties) else (found.party,))
         # Who hears words of products that are right goes on, as products are.
         if SHARED_LIES[name][0] not in (*LEAVES, ProductWords):
             assert all(number < lied[0][1] for number in told)
+    assert noticed
 
 
 @pytest.mark.parametrize("policy", [OWN, *by_night(FINAL)], ids=repr)

@@ -10,6 +10,7 @@ import secfc
 from field import SystemCoins
 from field.ring.basis import LANE_PRIMES, Basis
 from secfc.coded.messages import (
+    CodedGains,
     LabelShare,
     MaskedBits,
     MaskedCenters,
@@ -21,6 +22,7 @@ from secfc.coded.messages import (
 from secfc.disclosure.checked import products, steps
 from secfc.disclosure.checked.messages import MaskedRow, MaskSums, PartSums
 from secfc.disclosure.owner_labels import client, dealerless
+from secfc.disclosure.owner_labels.multiplication import SecureMultiplication
 from secfc.errors import FaultyClient, SuspectedParties
 from secfc.kmeans.starts import RandomLabels, RandomPoints
 from secfc.roles.exchange import ITERATE, SERVER, Exchange
@@ -338,3 +340,47 @@ def test_ten_thousand_honest_checks_are_not_refused_with_clients_lost_at_every_m
             for c, a, b in zip(found.plan.clients, honest.labels, found.labels, strict=True):
                 assert c == lost or (a == b).all(), (seed, lost, turn, said[turn])
     print(f"{way}: {len(checks)} checks in {number} runs")
+
+
+# --- what splits gain --------------------------------------------------------------------------------
+
+SPLITTING = {
+    "a client deals": dict(disclosure=secfc.OwnLabels("client-0")),
+    "nobody deals": dict(disclosure=secfc.OwnLabels(None), threshold=secfc.Threshold(t=1, deviating=0)),
+    "rounded": dict(disclosure=secfc.OwnLabels(), quantization=secfc.Quantization(centers="rounded")),
+}
+
+
+@pytest.mark.parametrize("way", [*list(SPLITTING)[:1], *by_night(*list(SPLITTING)[1:])])
+def test_false_gains_are_not_used_to_choose_a_split(way, monkeypatch):
+    """A client that adds to its share of what the first split gains, or to its part of the product itself."""
+    monkeypatch.setitem(WAYS, way, SPLITTING[way])
+    real, lied, told = SecureMultiplication.reduced, [], []
+
+    def faults(e):
+        if e.kind != "CodedGains" or e.sender != "client-2":
+            return (e,)
+        return (dataclasses.replace(e, body=CodedGains((e.body.values + np.uint32(1)) % 1073741700)),)
+
+    with pytest.raises(SuspectedParties, match="said of gains lies on no polynomial; they are not used"):
+        run(way, faults=faults)
+
+    def reduced(self, match, steps, product, *rest):
+        verifier = rest[-1]
+        if self.me == 2 and isinstance(verifier, products.ProductVerifier) and verifier.asked.what == "gains":
+            lied.append(match.question.round)
+            product = (product + np.uint32(10**6)) % np.uint32(1073741700)
+        return (yield from real(self, match, steps, product, *rest))
+
+    def heard(e):
+        told.extend([e.round] if e.kind == "CodedGains" else [])
+        return (e,)
+
+    monkeypatch.setattr(SecureMultiplication, "reduced", reduced)
+    with pytest.raises(SuspectedParties, match="gains do not fit the shares of labels and rows"):
+        run(way, faults=heard)
+    assert lied
+    assert not told
+    # Positive control: it is the check that notices.
+    monkeypatch.setattr("field.code.product_check.ProductCheck.fits", lambda *_: True)
+    assert run(way).n_iter >= 1
