@@ -13,8 +13,9 @@ SEED = 16
 class CheckDealing(Message, tag=190):
     """Member to responders and members: that it committed to a coin, and its share of a random row and masks.
 
-    commitment: the digest (32 bytes) of a coin that it opens once all replies are fixed.  values: (lanes, n)
-    residues, uniform to any t recipients; none for whoever expands them from a seed, or does not respond.
+    commitment: the digest (32 bytes) of a coin that it opens once all replies are fixed; none of a member
+    that is no witness.  values: (lanes, n) residues, uniform to any t recipients; none for whoever expands
+    them from a seed, or does not respond.
     parts: to a member what it needs to play parts as the sender does (`secfc.disclosure.checked.words`).
     """
 
@@ -23,12 +24,13 @@ class CheckDealing(Message, tag=190):
     parts: bytes = b""
 
     def __post_init__(self) -> None:
-        refuse_if(len(self.commitment) != SIZE, f"a commitment has {SIZE} bytes, not {len(self.commitment)}")
+        size = len(self.commitment)
+        refuse_if(size not in (0, SIZE), f"a commitment has {SIZE} bytes, not {size}")
         check_unsigned(self.values, "shares of a random row, (lanes, values),", 2)
 
 
 class CheckCoin(Message, tag=191):
-    """Member to responders, members and the dealer: the coin that it committed to; public from now on."""
+    """Witness to witness: the coin that it committed to; what all give is public from now on."""
 
     value: bytes
 
@@ -41,7 +43,10 @@ class RepliesFixed(Message, tag=198):
 
 
 class CheckDigest(Message, tag=192):
-    """Member to responders, members and the dealer: the digest (32 bytes) of the question and all coins."""
+    """Witness to responders, members and the dealer: what all coins give, and a digest of the question.
+
+    digest: 16 bytes that follow from coins, and 16 from these and the question.
+    """
 
     digest: bytes
 

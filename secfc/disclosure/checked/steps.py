@@ -4,12 +4,15 @@ Sums of clusters whose centers are rounded are checked in the same way, without 
 
 Steps are rounds after the question, counted on from what precedes replies:
 
- 0  every member of the committee commits to a coin, and deals shares of a random row 0 and of masks u;
+ 0  witnesses, the first t + 1 members of the committee, commit to a coin each, and deal shares of a random
+    row 0 and of masks u;
  2  responders send their masked replies, also of row 0;
  3  members add them up, and tell one another: from here on all replies are fixed;
- 4  members open their coins to all who check, and to the dealer;
- 5  members tell the same parties a digest of these.  Who hears another than its own says nothing more: two
-    sets of coins under one row 0 would open a sum of everybody's rows, and of the dealer a sum of distances;
+ 4  witnesses open their coins to one another;
+ 5  they tell all who check, and the dealer, what these give, with a digest of it and of the question.  Who
+    hears another one from any of them than from the others, or a digest that is not of its own question, says
+    nothing more: two sets of coins under one row 0 would open a sum of everybody's rows, and of the dealer a
+    sum of distances;
  6  responders tell one another their words for A, and test that they lie on a polynomial: the first, as many
     as fix one, tell words, and the others tags of theirs, under keys of sender and receiver.  If x of t liars
     tell false words, t + 1 - x honest ones do not, and x honest ones vouch at least: a polynomial of degree t
@@ -29,8 +32,8 @@ member says of its own part what it likes, so this stops responders that are no 
 The check fails or not by what was added to replies, and by coins, whatever the rows are; and a failure ends
 the run.  So nothing is learned from it, and there is one try.
 
-Who sees what: responders A, members V as well, each uniform; the dealer coins.  Of t + 1 members one is
-honest, and its digest is of coins that nobody chose.
+Who sees what: responders A, members V as well, each uniform; the dealer what coins give.  Of t + 1 witnesses
+one is honest: it tells all the same, of coins that were committed to before and that nobody chose.
 """
 
 from __future__ import annotations
@@ -114,9 +117,14 @@ class CheckedReplies:
     alike: int = 1
     woven: bool = False
 
+    @property
+    def witnesses(self) -> tuple[PartyId, ...]:
+        """The members whose coins count, and who deal what hides the check: one of them is honest."""
+        return self.committee[: self.plan.code.t + 1]
+
     @cached_property
     def told(self) -> tuple[PartyId, ...]:
-        """Who hears coins: all who check, and the dealer."""
+        """Who hears what coins give: all who check, and the dealer."""
         dealers = () if self.dealer is None else (self.dealer,)
         return tuple(dict.fromkeys((*self.committee, *self.responders, *dealers)))
 
@@ -168,10 +176,18 @@ class CheckedReplies:
             self.plan.digest() + who + coin, digest_size=SIZE, person=b"secfc-check-coin"
         ).digest()
 
-    def seed(self, coins: Mapping[PartyId, bytes]) -> bytes:
-        """What all coins give, 32 bytes: public."""
-        text = self.context + b"".join(coins[c] for c in self.committee)
-        return hashlib.blake2b(text, digest_size=SIZE, person=b"secfc-check-seed").digest()
+    def join_coins(self, coins: Mapping[PartyId, bytes]) -> bytes:
+        """What all coins give, 16 bytes: public, and drawn when replies are fixed."""
+        text = b"".join(coins[c] for c in self.witnesses)
+        return hashlib.blake2b(text, digest_size=SEED, person=b"secfc-check-join").digest()
+
+    def seed(self, joined: bytes) -> bytes:
+        """What joined coins give for this question, 32 bytes: public."""
+        return hashlib.blake2b(self.context + joined, digest_size=SIZE, person=b"secfc-check-seed").digest()
+
+    def digest(self, joined: bytes) -> bytes:
+        """What witnesses tell of joined coins: these, and 16 bytes that follow for this question alone."""
+        return joined + self.seed(joined)[:SEED]
 
     def weights(self, seed: bytes) -> CheckWeights:
         """What every reply counts."""
@@ -286,16 +302,17 @@ class CheckingClient:
         return row, masks
 
     def deal(self) -> Role[None]:
-        """Deal row 0 and u and commit to my coin, if I am a member.
+        """Deal row 0 and u and commit to my coin, if I am a witness; at a member tell others what parts take.
 
         Raises MissingMessageError where I lack a key for that, and tells all who wait for it: else each of
         them would report me as silent, and I would be left out beside whose key it is.
         """
         asked, plan = self.asked, self.asked.plan
-        me, member = plan.clients.index(self.name), self.name in self.asked.committee
+        me = plan.clients.index(self.name)
         send: dict[PartyId, Message] = {}
         total = np.zeros((asked.basis.lanes, asked.size), asked.basis.dtype)
-        if member:
+        nothing = total[:, :0]
+        if self.name in asked.witnesses:
             self.coin = self.coins.bytes(SIZE)
             self.commitments[self.name] = asked.commitment(self.name, self.coin)
             others = dict.fromkeys(c for c in (*asked.committee, *asked.responders) if c != self.name)
@@ -306,10 +323,11 @@ class CheckingClient:
                 yield Exchange(to_all(others, told), round=asked.number + asked.dealt, phase="check")
                 raise
             total = dealt.get(me, total)
-            nothing = np.empty((asked.basis.lanes, 0), asked.basis.dtype)
             for c in others:
                 values, beside = dealt.get(plan.clients.index(c), nothing), self.parts.get(c, b"")
                 send[c] = CheckDealing(self.commitments[self.name], values, beside)
+        else:
+            send = {c: CheckDealing(b"", nothing, beside) for c, beside in self.parts.items()}
         self.share = total
         yield Exchange(send, round=asked.number + asked.dealt, phase="check")
 
@@ -317,16 +335,18 @@ class CheckingClient:
         """Take what the members deal, if I am one or respond.  Raises MissingMessageError."""
         asked = self.asked
         total = self._all()
+        due = asked.committee if self.parts else asked.witnesses
         waits = self.name in asked.committee or self.responds
-        awaited = tuple(c for c in asked.committee if c != self.name) if waits else ()
+        awaited = tuple(c for c in due if c != self.name) if waits else ()
         wait = Exchange({}, awaited, 0, round=asked.number + asked.dealt, phase="check")
         inbox: dict[PartyId, CheckDealing] = yield from receive_all(wait, CheckDealing, asked.dealt)
         for c, message in inbox.items():
             self.commitments[c], self.told[c] = message.commitment, message.parts
-            due = asked.size if self.responds and not self._expands(c) else 0
-            check_residues(asked.basis, c, message.values, (due,))
-            if self.responds:
-                share = message.values if due else asked.basis.sample((asked.size,), self._stream(c))
+            gives = self.responds and c in asked.witnesses
+            size = asked.size if gives and not self._expands(c) else 0
+            check_residues(asked.basis, c, message.values, (size,))
+            if gives:
+                share = message.values if size else asked.basis.sample((asked.size,), self._stream(c))
                 total = asked.basis.add(total, share)
         self.share = total
 
@@ -473,37 +493,33 @@ def check_further(basis: Basis, sender: PartyId, values: Array | None, asked: Ch
 def hear_coins(
     asked: CheckedReplies, name: PartyId, coin: bytes, commitments: Mapping[PartyId, bytes]
 ) -> Role[bytes]:
-    """The seed that all coins give, which every member says it heard as well; tell mine, if I am a member.
+    """The seed that all coins give, which every witness tells alike; tell mine, if I am one.
 
-    commitments: of members, as far as I was told.
-    Raises SuspectedParties where members say different things, FaultyClient for a coin not committed to.
+    commitments: of witnesses, at one of them.
+    Raises SuspectedParties where they say different things, FaultyClient for a coin not committed to.
     """
-    member, others = name in asked.committee, tuple(c for c in asked.committee if c != name)
-    heard = yield from _tell(asked, name, CheckCoin(coin) if member else None, CheckCoin, COINS)
-    values = {c: message.value for c, message in heard.items()} | ({name: coin} if member else {})
-    for c, value in values.items():
-        if c in commitments and asked.commitment(c, value) != commitments[c]:
-            raise blame_error(c, "opened another coin than it committed to")
-    seed = asked.seed(values)
-    digests = yield from _tell(asked, name, CheckDigest(seed) if member else None, CheckDigest, DIGESTS)
-    if any(digests[c].digest != seed for c in others):
+    others, mine = tuple(c for c in asked.witnesses if c != name), b""
+    send: dict[PartyId, Any] = {}
+    if name in asked.witnesses:
+        told = Exchange(to_all(others, CheckCoin(coin)), others, 0, round=asked.round(COINS), phase="check")
+        heard: dict[PartyId, CheckCoin] = yield from receive_all(told, CheckCoin, asked.at(COINS))
+        values = {c: message.value for c, message in heard.items()}
+        for c, value in values.items():
+            if asked.commitment(c, value) != commitments[c]:
+                raise blame_error(c, "opened another coin than it committed to")
+        mine = asked.digest(asked.join_coins({**values, name: coin}))
+        send = {c: CheckDigest(mine) for c in asked.told if c != name}
+    if SERVER in send and asked.earlier:
+        early = {SERVER: send.pop(SERVER)}
+        yield Exchange(early, round=asked.round(DIGESTS, SERVER), phase="check")
+    wait = Exchange(send, others, 0, round=asked.round(DIGESTS, name), phase="check")
+    digests: dict[PartyId, CheckDigest] = yield from receive_all(wait, CheckDigest, asked.at(DIGESTS))
+    # Who is no witness takes the word of all of them, of whom one is honest, for its own question.
+    joined = (mine or digests[others[0]].digest)[:SEED]
+    if any(message.digest != asked.digest(joined) for message in digests.values()):
         why = "members heard different coins, or questions; nothing was told under them"
         raise SuspectedParties(dict.fromkeys((*asked.committee, SERVER)), why)
-    return seed
-
-
-def _tell(
-    asked: CheckedReplies, name: PartyId, mine: Message | None, kind: type[Any], step: int
-) -> Role[dict[PartyId, Any]]:
-    """Tell mine to all who check, and hear what the other members tell."""
-    others = tuple(c for c in asked.committee if c != name)
-    send: dict[PartyId, Any] = {c: mine for c in asked.told if c != name and mine is not None}
-    if SERVER in send and asked.earlier:
-        told = {SERVER: send.pop(SERVER)}
-        yield Exchange(told, round=asked.round(step, SERVER), phase="check")
-    wait = Exchange(send, others, 0, round=asked.round(step, name), phase="check")
-    found: dict[PartyId, Any] = yield from receive_all(wait, kind, asked.at(step))
-    return found
+    return asked.seed(joined)
 
 
 def tell_mask_sums(asked: CheckedReplies, masks: tuple[Array, Array]) -> Role[set[PartyId] | None]:
@@ -524,8 +540,6 @@ def tell_mask_sums(asked: CheckedReplies, masks: tuple[Array, Array]) -> Role[se
 
 def stop_checking(asked: CheckedReplies, name: PartyId, step: int) -> Role[None]:
     """Tell a dealing server, which may wait for my coin, that I went no further than this step."""
-    if asked.dealer == SERVER and name in asked.committee:
-        for later in (COINS, DIGESTS):
-            if asked.at(later) > step:
-                told = MissingMessages(max(0, step), NOBODY_MISSED)
-                yield Exchange({SERVER: told}, round=asked.round(later, SERVER), phase="check")
+    if asked.dealer == SERVER and name in asked.witnesses and asked.at(DIGESTS) > step:
+        told = MissingMessages(max(0, step), NOBODY_MISSED)
+        yield Exchange({SERVER: told}, round=asked.round(DIGESTS, SERVER), phase="check")

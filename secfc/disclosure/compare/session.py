@@ -236,7 +236,7 @@ class ComparisonSession:
         others = {
             step: tuple(c for c in who if c not in (name, SERVER))
             for step, who in (
-                (COINS, self.players),
+                (COINS, checked.witnesses),
                 (DIGESTS, self.players),
                 (ROWS, self.responders),
                 (PRODUCTS, self.committee),
@@ -248,7 +248,7 @@ class ComparisonSession:
             for step in others
             if name
             in (
-                self.committee
+                checked.witnesses
                 if step <= DIGESTS
                 else self.responders
                 if step <= PRODUCTS
@@ -256,9 +256,9 @@ class ComparisonSession:
             )
         ]
         waits = {checked.at(step): others[step] for step in mine}
-        if self.seating.dealer == SERVER and name in self.committee:
+        if self.seating.dealer == SERVER and name in checked.witnesses:
             # What a server hears of a check precedes all else.
-            waits |= dict.fromkeys((checked.at(step) - EARLIER for step in (COINS, DIGESTS)), (SERVER,))
+            waits[checked.at(DIGESTS) - EARLIER] = (SERVER,)
         return waits
 
     @cached_property

@@ -221,7 +221,7 @@ class DealerlessParty:
         others = {*range(self.plan.code.n)} - {self.me}
         streams = self.peers.streams(match.question.round, match.context, others)
         lacking = {*match.question.responders.tolist()} - {self.me} - set(streams)
-        if self.name in match.checked.committee and lacking:
+        if self.name in match.checked.witnesses and lacking:
             # Whoever waits for what I would deal hears now that I go no further.
             told = MissingMessages(DEAL_ROW, NOBODY_MISSED)
             send = to_all((c for c in match.checked.told if c != self.name), told)

@@ -45,7 +45,7 @@ from tests.small import same_runs
 
 N, T, STEPS = 9, 2, 3
 # ell=2, t=2: seven respond, four compare in all pairs, and ask once more for the labels of the result.
-RESPOND, MEMBERS, ASKED = 7, 4, STEPS + 1
+RESPOND, MEMBERS, WITNESSES, ASKED = 7, 4, 3, STEPS + 1
 STARTS = [
     RandomLabels(),
     RandomPoints(),
@@ -389,8 +389,7 @@ GOLDEN = {
             "Hello": N,
             "MaskSeed": N,
             "LabelShare": MEMBERS * ASKED,
-            "CheckCoin": MEMBERS * ASKED,
-            "CheckDigest": MEMBERS * ASKED,
+            "CheckDigest": WITNESSES * ASKED,
             # whoever is not in the committee: that it did its part
             "MissingMessages": (RESPOND - MEMBERS) * ASKED,
         },
@@ -417,8 +416,8 @@ GOLDEN = {
             "FinalResult": 2,
             "LabelShare": 2 * (MEMBERS - 2) * ASKED,
             "CheckDealing": 2 * (MEMBERS - 2) * ASKED,
-            "CheckCoin": 2 * (MEMBERS - 2) * ASKED,
-            "CheckDigest": 2 * (MEMBERS - 2) * ASKED,
+            "CheckCoin": 2 * (WITNESSES - 2) * ASKED,
+            "CheckDigest": 2 * (WITNESSES - 2) * ASKED,
             "MaskedRow": 2 * (RESPOND - 2) * ASKED,
             "MaskedProducts": 2 * (RESPOND - 2) * ASKED,
             "MaskSums": 2 * ASKED,
@@ -433,7 +432,7 @@ GOLDEN = {
             "PartDigests": 2 * (MEMBERS - 2) * ASKED,
             "LabelShare": 2 * (N - 1) * ASKED,
             "CheckDealing": 2 * (RESPOND - 2) * ASKED,
-            "CheckCoin": 2 * (RESPOND - 1) * ASKED,
+            "CheckCoin": 2 * (WITNESSES - 2) * ASKED,
             "CheckDigest": 2 * (RESPOND - 1) * ASKED,
             "MaskedRow": 2 * (RESPOND - 2) * ASKED,
             "MaskedProducts": 2 * (MEMBERS - 2) * ASKED,
@@ -462,9 +461,8 @@ GOLDEN = {
             "PublicKey": 2 * (N - 2),
             "MaskSeed": N - 2,
             "LabelShare": 3 * MEMBERS * ASKED,
-            "CheckDealing": MEMBERS * ASKED,
-            "CheckCoin": 2 * MEMBERS * ASKED,
-            "CheckDigest": 2 * MEMBERS * ASKED,
+            "CheckDealing": WITNESSES * ASKED,
+            "CheckDigest": 2 * WITNESSES * ASKED,
             "MaskedRow": (RESPOND - 1) * ASKED,
             "MissingMessages": (RESPOND - MEMBERS - 1) * ASKED,
         },

@@ -231,7 +231,7 @@ def common():
 ASKED = STEPS + 1
 ROUNDS = 9
 # What checks replies: of two members, and what all three responders tell one another.
-CHECKS = {kind: 2 * ASKED for kind in ("CheckCoin", "CheckDealing", "CheckDigest", "MaskedRow")}
+CHECKS = {kind: 2 * ASKED for kind in ("CheckDealing", "CheckDigest", "MaskedRow")}
 AT_A_MEMBER = {kind: ASKED for kind in ("CheckCoin", "CheckDealing", "CheckDigest", "PartSums")} | {
     "MaskedRow": 2 * ASKED, "MaskedProducts": 2 * ASKED,
 }  # fmt: skip

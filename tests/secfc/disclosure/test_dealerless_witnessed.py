@@ -330,7 +330,7 @@ GOLDEN = {
     ("client-3",): {
         "Hello": 4, "RowShares": 3, "PublicKey": 3, "CompareQuery": ASKED, "FinalResult": 1,
         "SetKeys": 2, "SeatDigest": 3 * ASKED, "MaskedDistances": ASKED, "LabelShare": 3 * ASKED,
-        "CheckDealing": 3 * ASKED, "CheckCoin": 3 * ASKED, "CheckDigest": 3 * ASKED,
+        "CheckDealing": 2 * ASKED, "CheckDigest": 2 * ASKED,
         "MaskedProducts": 3 * ASKED, "PartSums": 3 * ASKED, "WitnessedBits": HEARD * ASKED,
     },
 }  # fmt: skip

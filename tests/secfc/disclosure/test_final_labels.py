@@ -244,7 +244,7 @@ GOLDEN = {
         "Hello": 3, "RowShares": 2, "PublicKey": 2, "LloydStepQuery": STEPS, "RevealLabels": 1,
         "FinalResult": 1, "ResharedPart": 10, "CheckedPart": 2, "ProductWords": 2,
         "MaskedBits": 36, "SizeShare": 2 * STEPS, "SetKeys": 2,
-        "LabelShare": 2, "CheckDealing": 2 * STEPS, "CheckCoin": 2 * STEPS + 6, "CheckDigest": 2 * STEPS + 2,
+        "LabelShare": 2, "CheckDealing": 2 * STEPS, "CheckCoin": 6, "CheckDigest": 2 * STEPS + 2,
         "MaskedRow": 2 * STEPS,
     },
 }  # fmt: skip

@@ -233,4 +233,4 @@ def test_bare_products_would_tell_an_owner_the_labels_of_all_rows(monkeypatch):
 def test_the_server_hears_no_more_than_where_owners_are_public():
     result = fit(EVEN)
     said = {e.kind for e in result.transcript.envelopes if e.recipient == SERVER and e.round >= 7 << 32}
-    assert said == {"SizeShare", "MissingMessages", "CheckCoin", "CheckDigest"}
+    assert said == {"SizeShare", "MissingMessages", "CheckDigest"}

@@ -293,15 +293,15 @@ def test_another_coin_than_committed_to_is_a_fault():
 
 
 def test_coins_that_are_told_differently_are_noticed_before_a_word_under_them():
-    """A member commits to two coins, and tells some clients one, some the other: nothing is told of rows."""
+    """A witness commits to two coins, and opens another to one witness: nothing is told of rows."""
     words = []
 
     def faults(e):
         words.append((e.kind, e.sender))
-        two = e.sender == "client-1" and e.recipient in ("client-3", "client-4")
-        if two and isinstance(e.body, CheckDealing):
+        other = e.sender == "client-1" and e.recipient == "client-2"
+        if other and isinstance(e.body, CheckDealing):
             e = dataclasses.replace(e, body=dataclasses.replace(e.body, commitment=bytes(32)))
-        if e.sender == "client-1" and isinstance(e.body, CheckCoin) and two:
+        if other and isinstance(e.body, CheckCoin):
             e = dataclasses.replace(e, body=CheckCoin(bytes(32)))
         return (e,)
 
@@ -314,8 +314,30 @@ def test_coins_that_are_told_differently_are_noticed_before_a_word_under_them():
             lambda self, member, coin: bytes(32) if coin == bytes(32) else real(self, member, coin),
         )
         with pytest.raises(SuspectedParties, match="heard different coins"):
-            run(faults=faults, deviating=0)  # so that these two only respond
+            run(faults=faults, deviating=0)
     assert ("CheckDigest", "client-0") in words
+    assert not {kind for kind, _ in words} & {"MaskedRow", "MaskedProducts", "LabelShare"}
+
+
+def test_who_hears_of_other_coins_from_one_witness_tells_nothing_under_them():
+    """A witness tells two that only respond of coins of its choice, with the digest of their own question."""
+    words, asked, real = [], [], steps.CheckedReplies.digest
+
+    def digest(self, joined):
+        asked.append(self)
+        return real(self, joined)
+
+    def faults(e):
+        words.append((e.kind, e.sender))
+        two = e.sender == "client-1" and e.recipient in ("client-3", "client-4")
+        if two and isinstance(e.body, CheckDigest):
+            e = dataclasses.replace(e, body=CheckDigest(real(asked[-1], bytes(16))))
+        return (e,)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(steps.CheckedReplies, "digest", digest)
+        with pytest.raises(SuspectedParties, match="heard different coins"):
+            run(faults=faults, deviating=0)  # so that these two only respond
     assert not {("MaskedRow", c) for c in ("client-3", "client-4")} & set(words)
 
 
