@@ -518,3 +518,44 @@ def opened(plan, kept):
     values = plan.code.interpolate({j: kept[j] for j in range(plan.code.n)}, 1)
     flat = np.concatenate(list(values.transpose(1, 0, 2, 3)), axis=2)
     return plan.code.basis.lift_signed(flat)[:, : plan.d]
+
+
+@pytest.mark.parametrize("together", [True, False])
+def test_two_that_deviate_hold_a_row_of_theirs_as_half_of_an_odd_number(together):
+    """What is not stopped: N passes the test of rows, and both say sums of N / 2, a residue of any size.
+
+    Where one of them alone does so, the run ends.
+    """
+    federation, _ = holding([2, *[1] * 40])  # point 0 is held by clients 0 and 1
+    verify, kept, rows = HolderCheck.verify, {}, {}
+    liars = (0, 1) if together else (0,)
+
+    def shared(plan, mine):
+        rows[0] = int(mine.rows[0])
+        return one_more(plan, mine)
+
+    def verified(self, read, number, summed, merged):
+        basis = self.plan.code.basis
+
+        def halves(first, last):
+            out = read(first, last).astype(object)
+            # What client 0 shared is one more than what both have.
+            twice = 2 * int(out[rows[0], FEATURE]) + 1
+            out[rows[0], FEATURE] = twice * pow(2, -1, basis.modulus) % basis.modulus
+            return out
+
+        kept[self.me] = merged.copy()
+        yield from verify(self, halves if self.me in liars else read, number, summed, merged)
+
+    membership = Private(sized=False, bound=512, counts="hidden")
+    algorithm = secfc.SecFC(2, threshold=2, membership=membership, init=secfc.RandomLabels(), max_iter=2)
+    with mock.patch.object(HolderCheck, "verify", verified):
+        if not together:
+            with pytest.raises(SuspectedParties, match="rows that clients say they hold do not fit"):
+                run(algorithm, federation, shared, cheater="client-0")
+            return
+        outcome = run(algorithm, federation, shared, cheater="client-0")
+    result = outcome.results[SERVER]
+    largest = max(np.abs(result.plan.quantizer(p.read())).max() for p in federation.parties)
+    found = np.abs(opened(result.plan, kept)).max(axis=1) > largest
+    assert np.flatnonzero(found).tolist() == [rows[0]]
