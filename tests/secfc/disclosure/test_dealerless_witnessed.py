@@ -123,6 +123,28 @@ def test_one_lost_message_changes_no_label(kind):
         assert same_runs(undisturbed(), run("t=2", m=24, max_iter=2, faults=faults))
 
 
+@pytest.mark.parametrize(
+    "kind", ["CheckedPart", *by_night("PartShares", "ProductWords", "MaskedBits", "SizeShare")]
+)
+@pytest.mark.parametrize("silent", [True, False])
+def test_labels_that_stay_shared_are_made_anew_where_a_message_or_client_is_lost(kind, silent):
+    options = dict(policy=OWN, m=24, max_iter=2)
+    gone, count = [], iter(range(1 << 30))
+
+    def faults(e):
+        if not silent:
+            return () if e.kind == kind and next(count) == 7 else (e,)
+        gone.extend([1] * ((e.sender, e.kind) == ("client-4", kind)))
+        return () if e.sender == "client-4" and gone else (e,)
+
+    full, found = run("t=2, points", **options), run("t=2, points", faults=faults, **options)
+    assert [s.tolist() for s in full.sizes] == [s.tolist() for s in found.sizes]
+    # Who fell silent may not have heard its own labels.
+    pairs = list(zip(full.labels, found.labels, strict=True))
+    assert all(np.array_equal(a, b) for i, (a, b) in enumerate(pairs) if i != 4 or not silent)
+    assert silent or next(count) > 7
+
+
 def test_without_a_client_to_spare_one_that_is_lost_ends_the_run():
     with pytest.raises(TooFewReplies):
         run(faults=lambda e: () if (e.sender, e.kind) == ("client-1", "WitnessedBits") else (e,))
