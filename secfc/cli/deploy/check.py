@@ -113,7 +113,8 @@ def load_rows(site: LoadedSite, asked: Built, party: Party, kept: Any) -> Iterat
         "ok", "data", f"{party.points.shape[0]} rows of {', '.join(map(repr, site.run.features[:6]))}"
     )
     if check_bound(site, asked, party, kept):
-        yield CheckResult("ok", "bound", f"no value is beyond {asked.public.bound:g}")
+        what = "its public range" if "ranges" in site.run.preparing else f"{asked.public.bound:g}"
+        yield CheckResult("ok", "bound", f"no value is beyond {what}")
 
 
 def earlier_runs(site: LoadedSite, asked: Built, party: Party) -> Iterator[CheckResult]:

@@ -20,6 +20,7 @@ from secfc.roles.exchange import SERVER
 if TYPE_CHECKING:
     from secfc.algorithm import PublicFacts
     from secfc.data.party import Party
+    from secfc.scaling.scaling import Scaling
 
 # Bytes of a process before it holds rows; of a compared pair of centers, for each row, that a party holds at
 # once, and that its journal keeps in a step: as eight deployments of up to 250,000 rows were measured, of
@@ -40,28 +41,51 @@ class CheckResult:
 
 
 def check_bound(site: LoadedSite, asked: Built, party: Party, kept: Any) -> bool:
-    """Whether the run file has a bound for rows as they are, which all values keep.
+    """Whether the run file has a bound or ranges that end a run of values beyond, which all values keep.
 
     kept: which of the file's rows these are, None for all.  Raises InputError with the first cell beyond it.
     """
     import numpy as np
 
-    limit = asked.public.bound
-    if asked.derived or "bound" not in asked.method.names or site.run.preparing:
+    from secfc.data.party import raw_blocks
+
+    public = asked.public
+    if (limits := public_limits(asked)) is None:
         return False
-    for first, block in party.blocks():
-        beyond = np.argwhere(np.abs(block) > limit)
-        if len(beyond):
+    own = None if public.observed is None else public.observed[public.clients.index(party.name)]
+    names = public.features if own is None else [public.features[i] for i in own]
+    limits = limits.among(own)
+    for first, block in raw_blocks(party.points):
+        far = np.abs(block - np.array(limits.centers)) > limits.limit * np.array(limits.units)
+        if len(beyond := np.argwhere(far)):
             row, column = (first + beyond[0][0], beyond[0][1])
             at = int(row if kept is None else kept[row])
-            name = site.run.columns.get(site.file.party, site.run.features)[column]
+            least, most = (
+                limits.centers[column] + sign * limits.units[column] * limits.limit for sign in (-1, 1)
+            )
+            what, word = ("public range", "--prepare ranges") if least + most else ("bound", "--set bound")
             path = None if site.file.data is None else site.file.data.path
             raise InputError(
-                f"{path}, line {at + 2} (row {at}, from 0), column {name!r}: the value is beyond the bound "
-                f"of the run, {limit:g}. Correct it, or agree on a larger bound (--set bound=... of `secfc "
-                "deploy init`)"
+                f"{path}, line {at + 2} (row {at}, from 0), column {names[column]!r}: the value is beyond "
+                f"the {what} of the run, {least:g} to {most:g}. Correct it, or agree on a larger {what} "
+                f"({word}=... of `secfc deploy init`)"
             )
     return True
+
+
+def public_limits(asked: Built) -> Scaling | None:
+    """Between which values all must lie, by feature; None where nothing public ends a run of others."""
+    from secfc.scaling.algorithm import Scaled
+    from secfc.scaling.scaling import Scaling
+    from secfc.scaling.ways import FillMeans, Range
+
+    features, d = asked.public.features, asked.public.d
+    way = asked.algorithm.scaling if isinstance(asked.algorithm, Scaled) else FillMeans(asked.public.bound)
+    if isinstance(way, Range) and way.ranges is not None and way.outside == "refuse":
+        return way.public_scaling(features, d, None)
+    if asked.derived or "bound" not in asked.method.names or not isinstance(way, FillMeans):
+        return None
+    return Scaling((0.0,) * d, (1.0,) * d, way.limit) if way.outside == "refuse" else None
 
 
 def check_resources(

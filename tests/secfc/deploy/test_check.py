@@ -10,9 +10,11 @@ pytest.importorskip("websockets")
 
 from secfc.cli.deploy.check import check_audit, earlier_runs
 from secfc.cli.deploy.hub_check import check_hub, proxy_for
-from secfc.cli.deploy.readiness import estimate_bytes
+from secfc.cli.deploy.readiness import check_bound, estimate_bytes
+from secfc.cli.deploy.run_file import build_run
 from secfc.cli.deploy.site import LoadedSite
 from secfc.data.party import Party
+from secfc.errors import InputError
 from tests.secfc.deploy.sites import Sites, blobs, free_port
 
 ROWS = blobs((12, 15, 14))
@@ -144,3 +146,28 @@ def test_a_record_that_was_altered_is_said_before_a_run(site):
     here.audit.path.write_bytes(here.audit.path.read_bytes().replace(b"suspended", b"finished!"))
     assert check_audit(here).state == "warn"
     assert "it was altered" in check_audit(here).more
+
+
+@pytest.mark.parametrize(("preparing", "said"), [
+    ({}, "bound of the run, -32 to 32"),
+    ({"missing": "mean"}, "bound of the run, -32 to 32"),
+    ({"missing": "drop"}, "bound of the run, -32 to 32"),
+    ({"ranges": "x=-50:30,y=-50:40,z=0:1"}, "public range of the run, -50 to 30"),
+    ({"missing": "mean", "outside": "missing"}, None),
+    ({"ranges": "x=-50:30,y=-50:40,z=0:1", "outside": "clip"}, None),
+    ({"standardize": True}, None),
+])  # fmt: skip
+def test_values_beyond_what_all_agreed_on_are_found_however_rows_are_prepared(site, preparing, said):
+    options = {
+        "t": 1,
+        "disclosure": "own-labels",
+        **({} if {"ranges", "standardize"} & set(preparing) else {"bound": 32.0}),
+    }
+    loaded = site(preparing=preparing, options=options)
+    asked = build_run(loaded.run)
+    within, beyond = np.zeros((3, 3)), np.array([[1.0, 2.0, 0.0], [33.0, 0.0, 0.0]])
+    assert check_bound(loaded, asked, Party("site-0", within), None) == (said is not None)
+    if said is None:
+        return
+    with pytest.raises(InputError, match=f"line 9 .row 7, from 0., column 'x': .*{said}"):
+        check_bound(loaded, asked, Party("site-0", beyond), np.array([4, 7]))
