@@ -119,6 +119,10 @@ def check_files(settings: Settings, bound: float | None) -> CheckedFiles:
         sites += found
         if encoding is not None:
             tried[str(path)] = encoding
+    repeated = {c.name for site in sites for c in site.columns if not c.id_like}
+    for at, site in enumerate(sites):
+        columns = tuple(replace(c, repeats_elsewhere=c.name in repeated) for c in site.columns)
+        sites[at] = replace(site, columns=columns)
     features = features_of(sites, wanted)
     scalable = may_scale_robustly(settings)
     cautions = (*column_notes(sites, features, scalable), *unit_notes(sites, features))

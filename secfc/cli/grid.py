@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from secfc.cli.shell.errors import bad_input
+from secfc.cli.shell.errors import bad_input, tell_notes
 from secfc.cli.shell.method import LedgerOptions
 from secfc.cli.shell.options import Whole, argument, command, names_of, option, refuse_options
 from secfc.cli.shell.outputs import check_output, write_picture
@@ -88,7 +88,7 @@ class GridOptions(TextFiles, LedgerOptions, EvaluateOption):
     t: Any = grid_axis("Clients that may collude.")
     ell: Any = grid_axis("Segments a point is cut into.")
     policy: Any = grid_axis("Disclosure: default, distances, own-labels, final-labels, ...")
-    algorithm: Any = grid_axis("secfc, lloyd, k-fed, feddp.")
+    algorithm: Any = grid_axis("secfc, federated-lloyd, lloyd, k-fed, feddp.")
     init: Any = grid_axis("How runs start: bisecting, random, k-means++, ...")
     seed: Any = grid_axis("Of data and starts.")
     more: Mapping[str, Any] = option({}, None, "--set", many=True, parse=parse_axes, metavar="NAME=A,B,...",
@@ -156,6 +156,8 @@ def grid(context: click.Context, given: GridOptions) -> None:
                 ledger=ledger, **axes,
             )  # fmt: skip
     tell_total(rows, given)
+    told = Counter(row["notes"] for row in rows if row.get("notes"))
+    tell_notes(f"{count} of {len(rows)} runs: {said.rstrip('.')}" for said, count in told.items())
     if not given.quiet:
         result_table(rows, axes, given.preset)
         if out is not None:

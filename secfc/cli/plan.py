@@ -317,7 +317,10 @@ def of_run_file(context: click.Context, given: PlanOptions, more: dict[str, Any]
     )
     path = Path(str(given.file))
     if path.suffix.lower() != ".toml":
-        raise RefusedInput(f"{path} is no run file (RUN.toml): `secfc deploy init` writes one.")
+        raise RefusedInput(
+            f"{path} is no run file (RUN.toml): `secfc deploy init` writes one. No data are read: of "
+            "a run over files say clients, rows, features and clusters (-n, -m, -d, -k)."
+        )
     try:
         work = build_run(RunFile.read(path))
     except tomllib.TOMLDecodeError as error:

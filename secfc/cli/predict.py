@@ -15,6 +15,7 @@ from secfc.cli.shell.outputs import check_csv, check_output, csv_of, explaining_
 from secfc.cli.shell.screen import Screen
 from secfc.cli.shell.settings import Overwriting, Owners, TextFiles
 from secfc.cli.shell.verbosity import is_quiet
+from secfc.cli.shell.written import next_names
 
 if TYPE_CHECKING:
     from secfc.data.federation import Federation
@@ -33,7 +34,8 @@ class PredictOptions(Owners, TextFiles, Overwriting):
         "Empty cells, NA and NaN. drop: such rows get no label. mean: of the run, if it had --missing mean.")
     client: tuple[str, ...] | None = option(metavar="NAME,...", parse=parse_names, help=
         "Whose FILEs are, in their order; without, names of files say it.")
-    out: Path = option(OUT, metavar="OUT.csv", help="Where labels go.")
+    out: Path | None = option(metavar="OUT.csv", help=
+        f"Where labels go. Default: {OUT}, with a number if that is there.")
     # fmt: on
     HELP: ClassVar = {"id_column": "Names of the points; copied to the labels."}
 
@@ -55,7 +57,8 @@ def predict(given: PredictOptions) -> None:
     from secfc.data.model_file import ModelFile
     from secfc.kept_models import label_clients, new_points
 
-    model, out, screen = given.model, given.out, Screen.stderr()
+    model, screen = given.model, Screen.stderr()
+    out = given.out or (OUT if given.force else next_names((OUT,))[0])
     with bad_input(OSError):
         kept = ModelFile.read(model)
     if kept.party:

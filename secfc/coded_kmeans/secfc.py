@@ -371,7 +371,8 @@ class SecFC:
 
     def account(self, result: Clustering, federation: Federation, *, ids: str | None = None) -> RunSummary:
         """What reports say of a run.  ids: the column that names points, if one does."""
-        return summarize_secfc(self, result, federation, ids)
+        found = summarize_secfc(self, result, federation, ids)
+        return replace(found, heard=leakage_to_clients(self, result.plan))
 
     def collect(
         self, outcomes: Mapping[PartyId, PartyOutcome], run: SimulatedRun, counts: tuple[int, ...]

@@ -432,6 +432,11 @@ COUNT = ValueKind(
     "Pass an integer, such as 1",
     lambda v: n if (n := _whole(v) or 0) > 0 else None,
 )
+NATURAL = ValueKind(
+    "a whole number of at least 0",
+    "Pass an integer, such as 0",
+    lambda v: n if (n := _whole(v)) is not None and n >= 0 else None,
+)
 REAL = ValueKind("a number", "Pass a float or an integer, such as 2.5", _real)
 SWITCH = ValueKind(
     "True or False", "Pass one of the two", lambda v: bool(v) if isinstance(v, bool | np.bool_) else None

@@ -62,6 +62,8 @@ class ColumnProfile:
         Numbers that may stand for nothing, and how often they do.
     whole, even
         Whether all numbers are whole, and equally far from the next larger one, as those of rows are.
+    repeats_elsewhere
+        Whether another site's column of this name has values more than once, so that it holds no IDs.
     """
 
     name: str
@@ -81,13 +83,14 @@ class ColumnProfile:
     placeholders: tuple[tuple[float, int], ...]
     whole: bool
     even: bool
+    repeats_elsewhere: bool = False
 
     @property
     def kind(self) -> str:
         """numbers, dates, IDs, categories, text, mixed (numbers and text), or nothing."""
         if self.missing == self.rows:
             return "nothing"
-        if self.id_like:
+        if self.id_like and not self.repeats_elsewhere:
             return "IDs"
         if not (self.dates or self.texts):
             return "numbers"

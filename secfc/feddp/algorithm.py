@@ -25,8 +25,9 @@ from field.secrets.coins import Coins
 from secfc.algorithm import Capabilities, Clustering, PartyOutcome, PublicFacts, join_outcomes
 from secfc.data.federation import Federation
 from secfc.data.inputs import (
+    COUNT,
+    NATURAL,
     REAL,
-    WHOLE,
     ValueKind,
     check_fields,
     instance_of,
@@ -166,7 +167,7 @@ def noise_warning(found: FedDPServerResult, epsilon: float) -> str | None:
 
 
 def _numbers(value: Any) -> tuple[float, ...] | None:
-    right = isinstance(value, tuple | list) and all(REAL.taken(item) is not None for item in value)
+    right = isinstance(value, tuple | list) and all((REAL.taken(item) or 0) > 0 for item in value)
     return tuple(value) if right else None
 
 
@@ -174,7 +175,7 @@ KINDS = {
     "epsilon": REAL,
     "delta": REAL,
     "neighbors": instance_of(Neighbors, 'Neighbors(unit="client")'),
-    "steps": optional_kind(WHOLE, "0 to 3, by the start and the variant"),
+    "steps": optional_kind(NATURAL, "0 to 3, by the start and the variant"),
     "start": ValueKind(
         "a start",
         "Pass a value such as FedDPInit() or ServerKMeansPlusPlus() of secfc.feddp",
@@ -190,16 +191,16 @@ KINDS = {
     ),
     "bound": optional_kind(
         ValueKind(
-            "a number or a Bound",
+            "a finite number above 0 or a Bound",
             "Pass the radius where rows are clipped, such as 20.0",
-            lambda v: v if isinstance(v, Bound) else REAL.taken(v),
+            lambda v: v if isinstance(v, Bound) or 0 < (REAL.taken(v) or 0) < math.inf else None,
         ),
         "from the server's points",
     ),
-    "rows_per_client": optional_kind(WHOLE, "not known"),
-    "committee": optional_kind(WHOLE, "at most 15"),
-    "t": optional_kind(WHOLE, "a third of the committee"),
-    "losses": optional_kind(WHOLE, "a quarter of the clients"),
+    "rows_per_client": optional_kind(COUNT, "not known"),
+    "committee": optional_kind(COUNT, "at most 15"),
+    "t": optional_kind(NATURAL, "a third of the committee"),
+    "losses": optional_kind(NATURAL, "a quarter of the clients"),
     "labels": optional_kind(
         instance_of(RandomizedResponse, "RandomizedResponse(3.0) of secfc.privacy"), "of nobody's labels"
     ),
@@ -299,6 +300,8 @@ class FedDPKMeans:
             object.__setattr__(self, "noise", default_noise(self.variant))
         check_fields(self, KINDS)
         Budget(self.epsilon, self.delta)  # refuses what is none
+        if self.t is not None and self.committee is not None and self.t >= self.committee:
+            raise InputError(f"t={self.t} of a committee of {self.committee}: fewer may collude. Lower t")
         if self.labels is None:
             return
         if self.neighbors.unit == "client":
@@ -392,8 +395,6 @@ class FedDPKMeans:
                 f"the server holds {held} points, k={most} clusters need at least {max(most, 2)}: "
                 "lower k, or give the server more points"
             )
-        if most < 1 or (self.steps is not None and self.steps < 0):
-            raise InputError(f"k={most}, steps={self.steps}: at least one cluster and no negative steps")
         initial = isinstance(self.start, FedDPInit)
         if isinstance(self.k, Elbow) and not initial:
             raise InputError("an Elbow needs the weights that FedDPInit finds: give k as a number")

@@ -20,7 +20,7 @@ RUN = {"algorithm": "secfc", "policy": None, "seed": 0, "repeat": 0}
 DRAWN = ("n", "m", "d", "sigma", "clusters_per_client")  # have no meaning for files
 HOMES = {
     "secfc": ("secfc", "SecFC"), "lloyd": ("secfc", "Lloyd"), "k-fed": ("secfc", "KFed"),
-    "feddp": ("secfc", "FedDPKMeans"),
+    "feddp": ("secfc", "FedDPKMeans"), "federated-lloyd": ("secfc", "FederatedLloyd"),
 }  # fmt: skip
 
 

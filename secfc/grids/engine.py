@@ -10,6 +10,7 @@ import os
 import platform
 import time
 import traceback
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -22,7 +23,7 @@ from secfc.algorithm import Clustering
 from secfc.data.federation import Federation
 from secfc.data.inputs import build_algorithm, get_parameter, require_library
 from secfc.data.mixtures import gaussian_mixture
-from secfc.errors import InputError
+from secfc.errors import Caution, InputError
 from secfc.grids.cells import DATA, RUN, Cell, algorithm_class, cell_name, grid_cells
 from secfc.grids.rows import ResultFile, Row
 from secfc.metrics import accuracy, cost, labels_digest
@@ -76,9 +77,9 @@ def grid(
     **axes
         Parameters by name, a value or a list of values each: n, m, d, k, sigma, clusters_per_client of a
         mixture of Gaussians that is drawn (m points of d features, standard deviation sigma); algorithm
-        ("secfc", "lloyd", "k-fed", "feddp"), policy ("default", "distances", "own-labels", ... of SecFC),
-        seed, repeat (a number that only tells runs apart); and what the algorithm's class takes (t, ell,
-        init, n_init, max_iter, ...), in the words of the shell.
+        ("secfc", "federated-lloyd", "lloyd", "k-fed", "feddp"), policy ("default", "distances", ...
+        of SecFC), seed, repeat (a number that only tells runs apart); and what the algorithm's class
+        takes (t, ell, init, n_init, max_iter, ...), in the words of the shell.
 
     Returns
     -------
@@ -262,12 +263,15 @@ def run_figures(cell: Cell, federation: Federation, *, exact: bool = True) -> Ro
     way = make_algorithm(cell)
     load_kernels(cell["algorithm"], cell.get("policy"), cell.get("init"))
     spent = {"cpu": time.process_time(), "wall": time.perf_counter()}
-    result = secfc.fit(way, federation, seed=int(cell["seed"]))
+    with warnings.catch_warnings(record=True) as cautions:
+        warnings.simplefilter("always", Caution)
+        result = secfc.fit(way, federation, seed=int(cell["seed"]))
     cpu, wall = time.process_time() - spent["cpu"], time.perf_counter() - spent["wall"]
     sent = result.transcript.envelopes
     steps = max(1, count_steps(result))
     row: Row = {
         **{name: value for name, value in resolved_parameters(way, result).items() if name not in cell},
+        "notes": "; ".join(dict.fromkeys(str(one.message) for one in cautions)),
         "n_iter": result.n_iter,
         "converged": bool(result.converged),
         "steps": count_steps(result),
@@ -300,7 +304,10 @@ def load_kernels(algorithm_name: str, policy: str | None, init: str | None) -> N
         del small["max_iter"]
     more = {"policy": policy, "init": init}
     cell = {**small, **{name: value for name, value in more.items() if value is not None}}
-    with contextlib.suppress(InputError, ValueError, OverflowError, TypeError, secfc.ProtocolError):
+    with (
+        warnings.catch_warnings(action="ignore", category=Caution),
+        contextlib.suppress(InputError, ValueError, OverflowError, TypeError, secfc.ProtocolError),
+    ):
         secfc.fit(make_algorithm(cell), draw_federation(cell), seed=0)
 
 

@@ -173,7 +173,16 @@ def plan_details(planned: Any) -> tuple[Section, ...]:
     )
     return (
         Section(
-            "Plan", (Pairs([(name.replace("_", " "), str(value)) for name, value in planned.facts.items()]),)
+            "Plan",
+            (
+                Pairs(
+                    [
+                        (name.replace("_", " "), str(value))
+                        for name, value in planned.facts.items()
+                        if value is not None
+                    ]
+                ),
+            ),
         ),
         Section("Traffic", (Grid(("Direction", "Contents", "message", "messages", "bytes"), traffic, 3),)),
         *simulated_costs(planned.foreseen),

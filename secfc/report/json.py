@@ -66,6 +66,7 @@ def _whole(found: Report) -> dict[str, Any]:
         "steps": found.steps,
         "transcript": _transcript(found),
         "learned": found.learned,
+        "clients_learned": account.heard,
         "attack": attacks_as_json(found.finding),
         "privacy": _privacy(found),
         "liars": found.liars,

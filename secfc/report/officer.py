@@ -16,7 +16,7 @@ from secfc.algorithm import Clustering
 from secfc.coded.membership import Private
 from secfc.coded.plan import CodedPlan
 from secfc.coded_kmeans.run_summary import hidden_from_coalition, leakage_under_policy
-from secfc.coded_kmeans.secfc import SecFC, leakage_to_clients
+from secfc.coded_kmeans.secfc import SecFC
 from secfc.data.inputs import get_parameter
 from secfc.disclosure import (
     AssignmentsOnly,
@@ -101,8 +101,6 @@ def of_run(found: Report, result: Clustering) -> Practice:
     m = found.counts.m if found.counts is not None and found.labels_paid else None
     clients = tuple(dict.fromkeys(s for o in result.transcript.envelopes for s in (o.sender,) if s != SERVER))
     heard, way = found.account.heard, result.plan.terms.way
-    if isinstance(way, SecFC) and isinstance(result.plan, CodedPlan):
-        heard = leakage_to_clients(way, result.plan)
     paid = tuple(privacy_spent(found.ledger, found.delta)) if found.noisy else ()
     return Practice(
         way, result.plan, len(clients), found.d, m, traffic, found.learned, heard, tried,

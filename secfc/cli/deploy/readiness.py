@@ -53,7 +53,8 @@ def check_bound(site: LoadedSite, asked: Built, party: Party, kept: Any) -> bool
     if (limits := public_limits(asked)) is None:
         return False
     own = None if public.observed is None else public.observed[public.clients.index(party.name)]
-    names = public.features if own is None else [public.features[i] for i in own]
+    all_names = public.features or site.run.features
+    names = all_names if own is None else [all_names[i] for i in own]
     limits = limits.among(own)
     for first, block in raw_blocks(party.points):
         far = np.abs(block - np.array(limits.centers)) > limits.limit * np.array(limits.units)

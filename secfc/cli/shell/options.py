@@ -46,7 +46,7 @@ ELSEWHERE_CALLED: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("--site-column", "--group-column"), ("--client-column",)),
     "--random-state": ("--seed",), "--n-jobs": ("--threads",), "--policy": ("--disclosure",),
     "--threshold": ("-t",), "--features": ("--columns",), "--sep": ("--delimiter",),
-    "--restarts": ("--n-init",),
+    "--restarts": ("--n-init",), **{f"-{name}": (f"--{name}",) for name in "kmndt"},
 }  # fmt: skip
 
 # --------------------------------------------------------------------------------------------------
@@ -270,8 +270,20 @@ def refuse_options(context: click.Context, options: Iterable[str], why: str) -> 
     """Raise UsageError for the first of these options that was given.  why: "{option}" is its name."""
     for name in options:
         if was_given(context, name):
-            flag = next(p.opts[0] for p in context.command.params if p.name == name)
+            option = next(p for p in context.command.params if p.name == name)
+            flag = _asking_preset(context, option) or option.opts[0]
             raise click.UsageError(why.format(option=flag))
+
+
+def _asking_preset(context: click.Context, option: click.Parameter) -> str | None:
+    """The preset that stands for an option, "--preset private", if nobody wrote the option."""
+    written = {arg.partition("=")[0] for arg in context.meta.get("secfc.arguments", ())}
+    for preset in context.command.params:
+        word = str(context.params.get(preset.name or ""))
+        sets = preset.presets.get(word, ()) if isinstance(preset, Option) and preset.presets else ()
+        if {arg.partition("=")[0] for arg in sets} & ({*option.opts} - written):
+            return f"{preset.opts[0]} {word}"
+    return None
 
 
 # --------------------------------------------------------------------------------------------------

@@ -57,6 +57,7 @@ COMMANDS = {
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 @click.version_option(secfc.__version__, "--version", prog_name="secfc", message="%(prog)s %(version)s")
+@click.help_option("--help-all", hidden=True)
 @click.pass_context
 def main(context: click.Context) -> None:
     """Exact, secure k-means over data that several parties hold (SecFC).

@@ -132,7 +132,7 @@ plan -n 10 -t 4 --losses 3 -> 9 of 10 must answer | losses=1 (not 3) | n=12 (not
 plan -n 10 -m 4 -> every client needs one | m=10 (not 4)
 plan --algorithm feddp -> needs a budget | --epsilon
 plan --algorithm k-fed --dealer none -> --dealer has no meaning for --algorithm k-fed
-plan an.csv -> an.csv is no run file | secfc deploy init
+plan an.csv -> an.csv is no run file | secfc deploy init | -n, -m, -d, -k
 plan nowhere.toml -> nowhere.toml
 plan -m ten -> is no whole number
 predict -> Missing argument 'MODEL'

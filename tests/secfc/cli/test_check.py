@@ -124,6 +124,16 @@ def test_the_profile_is_that_of_pandas(tmp_path: Path) -> None:
             np.testing.assert_allclose(column.deviation, have.std(ddof=0))
 
 
+def test_different_whole_numbers_at_one_site_are_no_ids_where_they_repeat_at_another(tmp_path: Path) -> None:
+    files = [tmp_path / name for name in ("a.csv", "b.csv")]
+    for file, age in zip(files, (range(30, 42), [30, 31] * 6), strict=True):
+        file.write_text("key,age\n" + "".join(f"{i},{n}\n" for i, n in enumerate(age, 100)))
+    for some, holds in ((files, "numbers"), (files[:1], "IDs")):
+        found = json.loads(invoke("check", *some, "--json").stdout)
+        kinds = [{c["name"]: c["holds"] for c in site["columns"]} for site in found["sites"]]
+        assert kinds == [{"key": "IDs", "age": holds}] * len(some)
+
+
 @pytest.mark.parametrize(
     ("values", "found"),
     [

@@ -143,6 +143,30 @@ def test_words_of_other_software_are_answered_with_ours(words, said):
     assert said in done.output
 
 
+def test_each_way_to_name_a_number_is_answered_with_that_of_the_command():
+    assert "it is called --k here" in CliRunner().invoke(main, ["grid", "-k", "3"]).output
+    assert "it is called -n here" not in CliRunner().invoke(main, ["run", "a.csv", "-n", "3"]).output
+
+
+def test_an_option_of_a_preset_is_refused_by_the_words_that_were_written(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in "abc":
+        (tmp_path / f"{name}.csv").write_text("x,y\n1,2\n3,4.5\n")
+    line = ["run", "a.csv", "b.csv", "c.csv", "-k", "2", "--disclosure", "centers"]
+    for words in (
+        ["--preset", "private"],
+        ["--membership", "private"],
+        ["--preset=private", "--membership=private"],
+    ):
+        said = CliRunner().invoke(main, [*line, *words]).output
+        assert ("Error: --preset private: rows are" in said) == (words == ["--preset", "private"])
+        assert "Error: --" in said
+
+
+def test_help_for_all_options_is_understood_at_the_top():
+    assert CliRunner().invoke(main, ["--help-all"]).output == CliRunner().invoke(main, ["--help"]).output
+
+
 def test_a_preset_is_its_options_and_those_that_are_given_win():
     every = {}
 

@@ -37,7 +37,7 @@ def labels(path):
     pytest.param(("--disclosure", "final-labels"), marks=pytest.mark.nightly),
     pytest.param(("--membership", "private"), marks=pytest.mark.nightly),
 ])  # fmt: skip
-def test_the_points_of_a_run_get_their_labels_again(files, tmp_path, options):
+def test_the_points_of_a_run_get_their_labels_again(files, tmp_path, monkeypatch, options):
     model, first, second = tmp_path / "m.npz", tmp_path / "first.csv", tmp_path / "second.csv"
     words = ("run", *files, "-k", 3, "--id-column", "id", "--no-attack", "--model", model)
     words += ("--labels", first)
@@ -48,6 +48,10 @@ def test_the_points_of_a_run_get_their_labels_again(files, tmp_path, options):
     assert done.exit_code == 0, done.output
     assert labels(second) == labels(first)
     assert "far outside" not in done.output
+    monkeypatch.chdir(tmp_path)
+    for name in ("secfc-predicted.csv", "secfc-predicted-2.csv"):  # a second run keeps the first's file
+        assert f"written to {name}\n" in invoke("predict", model, *files, "--id-column", "id").output
+        assert labels(tmp_path / name) == labels(first)
     # A row of another kind is labeled, with a note, also where no common scale says what is far.
     with open(files[1], "a") as file:
         file.write("far,7.9,1900\n")

@@ -115,6 +115,7 @@ def test_the_demonstration_explains_itself_and_writes_nothing(monkeypatch: pytes
         "client -> client bits opened under masks",
         "client -> server shares of the labels",
         "What the server learned",
+        "What every client learned of others' points - all labels and cluster sizes, in every iteration",
         "no point and no center",
         "no distance of a point: 7 clients compared them under masks that it dealt",
         "tried: labels alone let it guess",
@@ -176,6 +177,7 @@ def test_the_report_of_the_demonstration_is_that_of_the_library() -> None:
     assert found["cluster_sizes"] == np.bincount(fitted.flat, minlength=4).tolist()
     assert found["clients"] == dict(zip(federation.names, federation.counts, strict=True))
     assert found["learned"] == list(fitted.learned)
+    assert found["clients_learned"] == ["all labels and cluster sizes, in every iteration"]
     assert found["transcript"]["bytes"] == fitted.transcript.nbytes()
     assert found["steps"] == report.count_rounds(fitted) > fitted.n_iter
     parameters = found["parameters"]

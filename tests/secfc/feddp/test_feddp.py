@@ -419,6 +419,20 @@ def test_what_cannot_be_planned_is_refused_with_the_remedy(data, arguments, mess
         run(FedDPKMeans(**given), data)
 
 
+@pytest.mark.parametrize(("name", "wrong", "right"), [
+    ("steps", -1, 0), ("rows_per_client", 0, 1), ("committee", 0, 1), ("t", -1, 0), ("losses", -1, 0),
+    ("bound", 0.0, 0.5), ("bound", float("nan"), 2), ("bound", float("inf"), 1e9),
+    ("shares", (0.0, 1.0, 1.0), (1, 1, 1)),
+])  # fmt: skip
+def test_numbers_that_mean_nothing_are_refused_when_it_is_made(name, wrong, right):
+    with pytest.raises(InputError, match=f"{name}=.*needed. Pass"):
+        FedDPKMeans(3, 1.0, DELTA, **{name: wrong})
+    FedDPKMeans(3, 1.0, DELTA, **{name: right})
+    with pytest.raises(InputError, match="t=3 of a committee of 3"):
+        FedDPKMeans(3, 1.0, DELTA, committee=3, t=3)
+    FedDPKMeans(3, 1.0, DELTA, committee=3, t=2)
+
+
 @pytest.mark.parametrize("lost", [1, 3])
 def test_clients_that_vanish_are_left_out(data, lost):
     def faults(e):

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+import warnings
 from functools import partial
 from pathlib import Path
 
@@ -13,7 +14,7 @@ import numpy as np
 import pytest
 
 import secfc
-from secfc.errors import InputError
+from secfc.errors import Caution, InputError
 from secfc.grids import PRESETS
 from secfc.grids.cells import grid_cells
 from secfc.grids.engine import all_cells, draw_federation, make_algorithm
@@ -170,26 +171,39 @@ def test_files_are_clustered_as_they_are(tmp_path, monkeypatch):
     for name, part in zip("abc", parts, strict=True):
         lines = [";".join(f"{x}".replace(".", ",") for x in row) for row in part]
         Path(f"{name}.csv").write_text("x;y\n" + "\n".join(lines) + "\n")
-    done = run(
-        "grid",
-        "a.csv",
-        "b.csv",
-        "c.csv",
-        "--k",
-        "2..3",
-        "--delimiter",
-        ";",
-        "--decimal",
-        ",",
-        "--out",
-        "r.jsonl",
-    )
+    words = ["--k", "2..3", "--delimiter", ";", "--decimal", ",", "--out", "r.jsonl"]
+    done = run("grid", "a.csv", "b.csv", "c.csv", *words)
     assert done.exit_code == 0, done.output
     for row in read_whole_rows(Path("r.jsonl")):
         result = secfc.fit(secfc.SecFC(row["k"]), parts, seed=0)
         assert row["labels_digest"] == secfc.metrics.labels_digest(result.labels)
         assert "a.csv" not in json.dumps(row)
     assert run("grid", "no.csv", "b.csv", "c.csv", "--k", "2").exit_code == 2
+
+
+def test_what_runs_warn_of_is_said_once_and_stands_in_rows(tmp_path, monkeypatch):
+    fit = secfc.fit
+
+    def fit_with_note(*given, **more):
+        warnings.warn(Caution("this is rounded", ["look at it"]), stacklevel=2)
+        return fit(*given, **more)
+
+    monkeypatch.setattr(secfc, "fit", fit_with_note)
+    with warnings.catch_warnings(action="error"):
+        done = run(
+            *["grid", "--n", "3", "--m", "60", "--d", "2", "--k", "2,3", "--algorithm", "lloyd", "--out"],
+            tmp_path / "r.jsonl",
+        )
+    assert done.exit_code == 0, done.output
+    assert done.output.count("Note: 2 of 2 runs: this is rounded. Look at it.\n") == 1
+    assert [row["notes"] for row in read_whole_rows(tmp_path / "r.jsonl")] == [
+        "this is rounded. Look at it."
+    ] * 2
+
+
+def test_shared_centers_have_a_place_in_grids():
+    (row,) = secfc.grid(algorithm="federated-lloyd", n=3, m=60, d=2, k=2)
+    assert (row["status"], row["notes"]) == ("ok", "")
 
 
 @pytest.mark.parametrize(
