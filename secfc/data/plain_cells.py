@@ -136,7 +136,7 @@ class PlainTable:
         """What pyarrow reads; None for a cell that it does not."""
         import pyarrow as pa
 
-        from field.kernels.cells import WORD, ZERO, read_numbers
+        from field.kernels.cells import WORD, ZERO
 
         d, ends = len(self.numbers), np.cumsum([0, *rows])
         worded = (facts[list(self.numbers)] & WORD).any()  # of which one may be NaN, and no word for nothing
@@ -147,23 +147,11 @@ class PlainTable:
         memory = pa.allocate_buffer(8 * d * int(ends[-1]))
         points, places = np.frombuffer(memory, np.float64).reshape(-1, d), np.full(self.width, -1)
         places[list(self.numbers)] = range(d)
-        codes, seen = (ord(self.delimiter), ord(self.decimal)), np.frombuffer(data, np.uint8)
 
         def convert(i: int) -> tuple[int, list[Any]]:
-            """Fill a block of points; words for nothing, and columns of texts."""
-            own = points[ends[i] : ends[i + 1]]
-            block = seen[cuts[i] : cuts[i + 1]]
-            absent = -1 if worded else int(read_numbers(block, *codes, places, "" in words, own))
-            if absent >= 0 and not self.texts:
-                return absent, []
-            unread = list(self.numbers) if absent < 0 else []
-            table = self._arrow_table(pa.py_buffer(data).slice(cuts[i], cuts[i + 1] - cuts[i]), words, unread)
-            if table.num_rows != rows[i]:
-                raise ValueError("other rows than were counted")
-            for at, column in enumerate(table.columns[: len(unread)]):
-                own[:, at] = column.to_numpy()
-                absent = max(absent, 0) + column.null_count
-            return absent, table.columns[len(unread) :]
+            return self._fill_block(
+                memoryview(data)[cuts[i] : cuts[i + 1]], places, words, points[ends[i] : ends[i + 1]]
+            )
 
         try:
             blocks = _by_block(cuts, convert)
@@ -176,6 +164,31 @@ class PlainTable:
             for at in range(len(self.texts))
         ]
         return points, texts, tuple(at for at in self.numbers if facts[at] & ZERO)
+
+    def _fill_block(
+        self, block: Any, places: Array, words: Sequence[str], points: Array
+    ) -> tuple[int, list[Any]]:
+        """Words for nothing, NaN in points (rows, d), and columns of texts.  Raises as `_arrow_table`."""
+        import pyarrow as pa
+
+        from field.kernels.cells import read_numbers
+
+        codes, unread = (ord(self.delimiter), ord(self.decimal)), list[int]()
+        absent = -1
+        if len(words) < 2:
+            seen = np.frombuffer(block, np.uint8)
+            absent = int(read_numbers(seen, *codes, places, bool(words), points))
+        if absent >= 0 and not self.texts:
+            return absent, []
+        if absent < 0:
+            absent, unread = 0, list(self.numbers)
+        table = self._arrow_table(pa.py_buffer(block), words, unread)
+        if table.num_rows != len(points):
+            raise ValueError("other rows than were counted")
+        for at, column in enumerate(table.columns[: len(unread)]):
+            points[:, at] = column.to_numpy()
+            absent += column.null_count
+        return absent, table.columns[len(unread) :]
 
     @property
     def _words(self) -> tuple[str, ...]:

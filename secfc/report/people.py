@@ -57,7 +57,7 @@ def report_sections(found: Report, sketch: Dots | None = None) -> tuple[Section,
     )
     learned = (
         Section("What the server learned", (Items(found.learned), Items(_tried(found)))),
-        Section("What every client learned of others' points", (Items(found.account.heard),)),
+        Section("What every client learned", (Items(found.account.heard),)),
         Section("What the centers tell of who took part", (Items([] if found.noisy else _risk(found)),)),
         Section("Clients that did not follow the protocol", (Items(_dishonest(found)),)),
         Section("Differential privacy", _privacy(found)),

@@ -115,7 +115,7 @@ def test_the_demonstration_explains_itself_and_writes_nothing(monkeypatch: pytes
         "client -> client bits opened under masks",
         "client -> server shares of the labels",
         "What the server learned",
-        "What every client learned of others' points - all labels and cluster sizes, in every iteration",
+        "What every client learned\n- all labels and cluster sizes, in every iteration",
         "no point and no center",
         "no distance of a point: 7 clients compared them under masks that it dealt",
         "tried: labels alone let it guess",
