@@ -4,9 +4,10 @@ private.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -48,8 +49,50 @@ class OverlapResult:
     said: tuple[str, ...] = ()
 
 
+class PaperAlgorithm(ABC):
+    """What both algorithms of the paper say of themselves, and who ends a run with what."""
+
+    learned_by_clients: ClassVar[str]
+    rounds: int = 1
+
+    @abstractmethod
+    def account(self, result: Clustering, federation: Federation, *, ids: str | None = None) -> RunSummary:
+        """What reports say of a run."""
+
+    @abstractmethod
+    def learned_by_server(self, plan: OpenPlan) -> str:
+        """What the server learns, in a sentence."""
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """Clients may observe different features."""
+        return Capabilities(partial=True, account=self.account)
+
+    def outcome(self, plan: OpenPlan, party: PartyId, returned: OverlapResult) -> PartyOutcome:
+        """Labels of a client's points, and centers on its features; the server's centers on shared ones."""
+        columns, share = plan.columns, returned.centers
+        if party != SERVER:
+            centers = scatter_features(columns, share, columns.mine(party).features)
+            heard = (self.learned_by_clients,)
+            return PartyOutcome(
+                party, plan, labels=returned.labels, centers=centers, learned=heard, share=share
+            )
+        learned = (self.learned_by_server(plan), *returned.said)
+        centers = scatter_features(columns, share, columns.shared)
+        return PartyOutcome(
+            SERVER, plan, centers=centers, n_iter=self.rounds, converged=True, learned=learned, share=share
+        )
+
+    def collect(
+        self, outcomes: Mapping[PartyId, PartyOutcome], run: SimulatedRun, counts: tuple[int, ...]
+    ) -> Clustering:
+        """The clustering; its cost is not known to any party, see `metrics.observed_cost`."""
+        labelers = {name: FloatLabeler(outcome.share) for name, outcome in outcomes.items()}
+        return complete_clustering(outcomes, run, counts, k=len(outcomes[SERVER].share), labelers=labelers)
+
+
 @dataclass(frozen=True)
-class Overlap1:
+class Overlap1(PaperAlgorithm):
     """Federated clustering of masked data.
 
     Parameters
@@ -79,6 +122,7 @@ class Overlap1:
     alpha: float = 0.8
     local_steps: int = 3
     least: int = 1
+    learned_by_clients: ClassVar[str] = "the global centroids on its features, in every round"
 
     def __post_init__(self) -> None:
         for name in ("k", "rounds", "local_steps", "least"):
@@ -94,11 +138,6 @@ class Overlap1:
         )
         if not 0 < self.alpha <= 1:
             raise InputError(f"alpha={self.alpha}: a step lies above 0, and at most at 1. Correct it")
-
-    @property
-    def capabilities(self) -> Capabilities:
-        """Clients may observe different features."""
-        return Capabilities(partial=True, account=self.account)
 
     def plan(self, public: PublicFacts) -> OpenPlan:
         """Raises ValueError, InputError for clients that no feature connects, or a start over distances."""
@@ -173,31 +212,10 @@ class Overlap1:
             centers = damped_update(centers, merge_aligned(columns, heard, plan.k), self.alpha)
         return OverlapResult(centers, said=matched.groups.said)
 
-    def outcome(self, plan: OpenPlan, party: PartyId, returned: OverlapResult) -> PartyOutcome:
-        """Labels of a client's points, and centers on its features; the server's centers on shared ones."""
-        columns = plan.columns
-        if party != SERVER:
-            features = columns.mine(party).features
-            return PartyOutcome(
-                party,
-                plan,
-                labels=returned.labels,
-                centers=scatter_features(columns, returned.centers, features),
-                learned=("the global centroids on its features, in every round",),
-                share=returned.centers,
-            )
-        return PartyOutcome(
-            SERVER,
-            plan,
-            centers=scatter_features(columns, returned.centers, columns.shared),
-            n_iter=self.rounds,
-            converged=True,
-            learned=(
-                f"every client's centroids on the {len(columns.shared)} features that others observe too, "
-                f"and rows of each, at the start and in {self.rounds} rounds: whose they are is known",
-                *returned.said,
-            ),
-            share=returned.centers,
+    def learned_by_server(self, plan: OpenPlan) -> str:
+        return (
+            f"every client's centroids on the {len(plan.columns.shared)} features that others observe too, "
+            f"and rows of each, at the start and in {self.rounds} rounds: whose they are is known"
         )
 
     def account(self, result: Clustering, federation: Federation, *, ids: str | None = None) -> RunSummary:
@@ -213,13 +231,6 @@ class Overlap1:
             },
             setup=tuple(("Features", sentence) for sentence in result.plan.columns.sentences()),
         )
-
-    def collect(
-        self, outcomes: Mapping[PartyId, PartyOutcome], run: SimulatedRun, counts: tuple[int, ...]
-    ) -> Clustering:
-        """The clustering; its cost is not known to any party, see `metrics.observed_cost`."""
-        labelers = {name: FloatLabeler(outcome.share) for name, outcome in outcomes.items()}
-        return complete_clustering(outcomes, run, counts, k=self.k, labelers=labelers)
 
 
 def means_of(points: Array, labels: Array, k: int) -> Array:

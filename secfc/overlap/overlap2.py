@@ -5,27 +5,25 @@ private.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Any, Literal, get_args
+from typing import Any, ClassVar, Literal, get_args
 
 import numpy as np
 from threadpoolctl import threadpool_limits
 
 from field.arrays import Array
 from field.secrets.coins import Coins
-from secfc.algorithm import Capabilities, Clustering, PartyOutcome, PublicFacts
+from secfc.algorithm import Clustering, PublicFacts
 from secfc.data.federation import Federation
 from secfc.data.inputs import REAL, check_fields, positive_integer
 from secfc.data.party import Party
 from secfc.errors import FaultyServer, InputError
-from secfc.federated.model import FloatLabeler
 from secfc.overlap.local import Centroids, Local, LocalKMeans, Silhouette, renumber_labels
 from secfc.overlap.matching import find_local_clusters, gather_centroids
 from secfc.overlap.messages import LocalGaussians, LocalGroups
-from secfc.overlap.overlap1 import OverlapResult, means_of
-from secfc.overlap.plan import OpenPlan, complete_clustering, scatter_features
+from secfc.overlap.overlap1 import OverlapResult, PaperAlgorithm, means_of
+from secfc.overlap.plan import OpenPlan
 from secfc.overlap.starts import check_enough, leftover_sentence
 from secfc.roles.agreement import agree_with_server
 from secfc.roles.description import LOCAL
@@ -33,9 +31,7 @@ from secfc.roles.exchange import (
     SERVER,
     SHARE,
     Exchange,
-    PartyId,
     Role,
-    SimulatedRun,
     expect_all,
     expect_messages,
     expect_one,
@@ -78,7 +74,7 @@ Proxies = Literal["gaussian", "diagonal", "moments"]
 
 
 @dataclass(frozen=True)
-class Overlap2:
+class Overlap2(PaperAlgorithm):
     """One-shot agglomeration of local clusters by attraction.
 
     Parameters
@@ -117,6 +113,7 @@ class Overlap2:
     boxes: bool = False
     most: int = 16
     local: Local | None = field(default=None, metadata=LOCAL)
+    learned_by_clients: ClassVar[str] = "which of its own clusters are of one cluster"
 
     def __post_init__(self) -> None:
         for name in ("points", "most") if self.k is None else ("k", "points", "most"):
@@ -127,11 +124,6 @@ class Overlap2:
             raise InputError(f"proxies={self.proxies!r}: it says how clusters are compared, one of {words}")
         if not self.w > 1:
             raise InputError(f"w={self.w}: forces need an exponent above 1. Raise it.")
-
-    @property
-    def capabilities(self) -> Capabilities:
-        """Clients may observe different features."""
-        return Capabilities(partial=True, account=self.account)
 
     def plan(self, public: PublicFacts) -> OpenPlan:
         """Raises ValueError, InputError for clients that no feature connects."""
@@ -227,33 +219,12 @@ class Overlap2:
             said = (f"k={len(np.unique(chosen))} has the largest silhouette of local clusters",)
         return renumber_labels(chosen), said
 
-    def outcome(self, plan: OpenPlan, party: PartyId, returned: OverlapResult) -> PartyOutcome:
-        """Labels of a client's points, and means of its own; the server's centers on shared features."""
-        columns = plan.columns
-        if party != SERVER:
-            features = columns.mine(party).features
-            return PartyOutcome(
-                party,
-                plan,
-                labels=returned.labels,
-                centers=scatter_features(columns, returned.centers, features),
-                learned=("which of its own clusters are of one cluster",),
-                share=returned.centers,
-            )
+    def learned_by_server(self, plan: OpenPlan) -> str:
         what = {"gaussian": "covariances", "diagonal": "variances", "moments": "variances"}[self.proxies]
         boxes = ", the least and largest values of each" if self.boxes else ""
-        return PartyOutcome(
-            SERVER,
-            plan,
-            centers=scatter_features(columns, returned.centers, columns.shared),
-            n_iter=1,
-            converged=True,
-            learned=(
-                f"every client's local centroids, {what}{boxes} and rows of each, on the "
-                f"{len(columns.shared)} features that others observe too: whose they are is known",
-                *returned.said,
-            ),
-            share=returned.centers,
+        return (
+            f"every client's local centroids, {what}{boxes} and rows of each, on the "
+            f"{len(plan.columns.shared)} features that others observe too: whose they are is known"
         )
 
     def account(self, result: Clustering, federation: Federation, *, ids: str | None = None) -> RunSummary:
@@ -270,13 +241,6 @@ class Overlap2:
             },
             setup=tuple(("Features", sentence) for sentence in result.plan.columns.sentences()),
         )
-
-    def collect(
-        self, outcomes: Mapping[PartyId, PartyOutcome], run: SimulatedRun, counts: tuple[int, ...]
-    ) -> Clustering:
-        """The clustering; its cost is not known to any party, see `metrics.observed_cost`."""
-        labelers = {name: FloatLabeler(outcome.share) for name, outcome in outcomes.items()}
-        return complete_clustering(outcomes, run, counts, k=len(outcomes[SERVER].share), labelers=labelers)
 
 
 # Attraction between local clusters, and agglomeration by it (Maritan and Schenato, section 5.1).
