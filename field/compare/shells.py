@@ -10,8 +10,9 @@ move by no more than `shell_sensitivity` if a row is replaced by any other.  Sca
 clipping does, needs the root of a secret.
 
 One contest decides both: squared distances are rows of it, as ever, and 2**j r**2 are further rows that all
-know.  Members append these to what they hold under masks, and the dealer appends masks of 0: an appended row
-is compared with a masked one, so what members see stays uniform.
+know.  A tournament finds the nearest center, whose distance is selected under a fresh mask; to this members
+append the known rows, and the dealer appends masks of 0: an appended row is compared with a masked one, so
+what members see stays uniform.
 
 The contest must decide the rows that a test lets pass, not those of honest clients alone: where several
 clients share a row, one of them can add to another's, and a difference that wraps around would put a row of
@@ -22,6 +23,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import combinations, product
 from typing import Any
 
@@ -33,6 +35,15 @@ from field.compare.argmin import ArgminContest
 from field.compare.correlated_randomness import DealerRandomness, PartyRandomness
 from field.compare.dealer_protocol import DealerSchedule, Moves
 from field.compare.shared_step import subtract
+from field.compare.tournament import Tournament, winners_within
+from field.compare.tournament_rounds import (
+    TournamentRound,
+    WinningPaths,
+    deal_through,
+    extend_paths,
+    path_words,
+    tournament_round,
+)
 from field.ring.basis import Basis
 
 SHELLS = 6
@@ -71,23 +82,102 @@ def shell_contest(k: int, radius: int) -> ArgminContest:
     )  # fmt: skip
 
 
+@lru_cache(maxsize=16)
+def _ends() -> ArgminContest:
+    """Within which ends of shells the first of rows lies, that all others are: an outcome each, nested."""
+    ends = np.arange(SHELLS)
+    comparisons = tuple((0, 1 + j, 1, 1) for j in range(SHELLS))
+    return ArgminContest(
+        (1,) * (1 + SHELLS), comparisons, ends[:, None], np.zeros((SHELLS, 1), np.bool_),
+        ends.astype(np.int32),
+    )  # fmt: skip
+
+
 @dataclass(frozen=True, eq=False)
-class ShellSchedule(DealerSchedule):
-    """A contest whose last rows are numbers that all know, which nobody sends."""
+class ShellTournament(Tournament):
+    """A contest of shells in levels: winners of groups, and of these one, which ends of shells are told from.
+
+    contest: of `shell_contest`.  counts: groups of each level, 1 in the end; none of a single center.
+    known: squares of shells' ends, which nobody sends.  Plays for `winner_bits` alone.
+    """
 
     known: tuple[int, ...] = ()
 
+    def __post_init__(self) -> None:
+        pass  # `arrange` says which counts there are
+
+    @classmethod
+    def arrange(
+        cls, contest: ArgminContest, basis: Basis, m: int, known: tuple[int, ...], counts: tuple[int, ...]
+    ) -> ShellTournament:
+        """In levels of so many groups, as a contest of the centers alone is best put (`choose_levels`)."""
+        alone = len(contest.sizes) == 1 + SHELLS
+        return cls(contest, basis, m, () if alone else (*counts, 1), known)
+
+    @property
+    def alike(self) -> bool:
+        return True
+
     @cached_property
-    def _known_rows(self) -> Array:
-        """(lanes, numbers, m) residues."""
-        column = self.basis.reduce(np.array(self.known, object)[:, None])
-        return np.repeat(column, self.m, axis=2)
+    def heats(self) -> tuple[TournamentRound, ...]:
+        before = (len(self.contest.sizes) - SHELLS, *self.counts)
+        return tuple(tournament_round((1,) * k, n) for k, n in zip(before, self.counts, strict=False))
+
+    @cached_property
+    def final(self) -> DealerSchedule:
+        return DealerSchedule(_ends(), self.basis, self.m)
+
+    @property
+    def dealt_wins(self) -> int:
+        # Each shell has paths of its own, of one factor in the end.
+        paths = (
+            path_words(1 + grown, self._secrets(level, codes=False))
+            for grown, level in enumerate(range(len(self.heats) - 1, -1, -1))
+        )
+        return int(super().dealt_wins + (SHELLS - 1) * sum(paths) * self.comparison_words)
+
+    def _met(self, schedule: DealerSchedule, rows: Array, *more: Any) -> Moves:
+        if schedule is self.final:
+            column = self.basis.reduce(np.array(self.known, object)[:, None])
+            ends = np.repeat(column, self.m, axis=2)
+            rows = np.concatenate([rows, ends[:, None].astype(rows.dtype)], axis=2)
+        return (yield from super()._met(schedule, rows, *more))
+
+    def _deal_met(self, level: int, schedule: DealerSchedule, rows: Array, deck: DealerRandomness) -> Any:
+        if schedule is self.final:
+            ends = np.zeros((*rows.shape[:2], SHELLS, self.m), rows.dtype)
+            rows = np.concatenate([rows, ends], axis=2)
+        return super()._deal_met(level, schedule, rows, deck)
 
     def winner_bits(self, masked: Array, hand: PartyRandomness, constant: Any) -> Moves:
-        return super().winner_bits(np.concatenate([masked, self._known_rows], axis=1), hand, constant)
+        path, won = yield from self._play(masked, hand, constant, codes=False)
+        bits, out = shells_of_ends(path.bits), list[Array]()
+        for j, terms in enumerate(shells_of_ends(path.terms[1:]).swapaxes(0, 1)):
+            shell = WinningPaths(bits[:, j : j + 1], np.stack([path.terms[0, j : j + 1], terms]))
+            wins = shell.won
+            for level in range(len(self.heats) - 1, -1, -1):
+                stage, (opened, masks) = self.heats[level], won[level]
+                others, own = shell.through(stage, opened, masks, hand)
+                wins = winners_within(stage, wins, others)
+                if level:
+                    shell = shell.extend_paths(stage, opened, own)
+            out.append(wins)
+        found = np.stack(out, axis=1).reshape(-1, self.comparison_words)
+        return np.concatenate([found, np.zeros_like(found[:1])])
 
     def deal_wins(self, rho: Array, deck: DealerRandomness) -> None:
-        super().deal_wins(np.concatenate([rho, np.zeros_like(self._known_rows)], axis=1), deck)
+        path, won = self._deal(rho, deck, codes=False)
+        for j, masks in enumerate(shells_of_ends(path[1:]).swapaxes(0, 1)):
+            terms = np.stack([path[0, j : j + 1], masks])
+            for level in range(len(self.heats) - 1, -1, -1):
+                own = deal_through(terms, self.heats[level], won[level], deck)
+                if level:
+                    terms = extend_paths(terms, self.heats[level], own)
+
+
+def shells_of_ends(inside: Array) -> Array:
+    """Which shell each row lies in, (1, SHELLS, per), of within which ends: linear, as these are nested."""
+    return np.concatenate([inside[:, :1], inside[:, 1:] ^ inside[:, :-1]], axis=1)
 
 
 def shell_weights(basis: Basis, one_hot: Array) -> Array:

@@ -241,7 +241,7 @@ class Tournament(DealtContest):
         for level in range(len(self.heats) - 1, -1, -1):
             stage, (bits, masks) = self.heats[level], won[level]
             others, own = path.through(stage, bits, masks, hand)
-            out = _all(stage, out, others)
+            out = winners_within(stage, out, others)
             if level:
                 path = path.extend_paths(stage, bits, own)
         return out
@@ -401,7 +401,7 @@ def _digits(stage: TournamentRound, wins: Array) -> Array:
     return out
 
 
-def _all(stage: TournamentRound, groups: Array, others: Array) -> Array:
+def winners_within(stage: TournamentRound, groups: Array, others: Array) -> Array:
     """Who wins, (n, per), of which group (count, per), and who of those that are not the first of theirs."""
     out = np.empty((len(stage.sizes), groups.shape[1]), np.uint64)
     out[stage.members[:, 0]] = groups  # who wins in the group that wins is its first, or one of the others

@@ -21,7 +21,7 @@ from field.compare.correlated_randomness import residue_words
 from field.compare.dealer_protocol import DealerSchedule
 from field.compare.rounding import CenterRounding
 from field.compare.shared_step import side_margin
-from field.compare.shells import ShellSchedule
+from field.compare.shells import ShellTournament
 from field.compare.tournament import Tournament
 from field.kernels.compiling import split_range
 from field.ring.basis import Basis, lanes_for
@@ -340,7 +340,11 @@ class ComparisonSession:
         if isinstance(self.rivals, NearestShell):
             basis = plan.code.basis
             lanes = lanes_for(contest.needed(plan.d, plan.proven), basis.primes)
-            return ShellSchedule(contest, basis.prefix(lanes), plan.m, self.rivals.known)
+            basis, rows = basis.prefix(lanes), self.rivals.rows
+            levels = tuple[int, ...]()
+            if rows > 1:
+                levels = choose_levels(rows, basis, plan.m, self.seating.size, plan.network, alike=True)
+            return ShellTournament.arrange(contest, basis, plan.m, self.rivals.known, levels)
         return arrange_contest(plan, contest, self.m, self.seating if self.opens else NOBODY)
 
     @cached_property

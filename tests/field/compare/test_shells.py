@@ -32,10 +32,11 @@ def plain_step(points, centers, radius, unit):
     return found, np.array(outcomes)
 
 
-def compete(contest, basis, squares, known, members=3, seed=0):
+def compete(contest, basis, squares, known, members=3, seed=0, levels=()):
     """One-hot labels (lanes, outcomes, m) that members' shares add up to, and what they opened."""
     m = squares.shape[1]
-    game = AssignmentStep(shells.ShellSchedule(contest, basis, m, known), basis, tested=False)
+    schedule = shells.ShellTournament.arrange(contest, basis, m, known, levels)
+    game = AssignmentStep(schedule, basis, tested=False)
     rho = basis.sample(squares.shape, SeededCoins(seed, "rho"))
     masked = basis.add(basis.reduce(squares), rho)
     streams = [lambda j=j: SeededCoins(seed, f"member {j}") for j in range(members)]
@@ -65,14 +66,14 @@ def compete(contest, basis, squares, known, members=3, seed=0):
             views.append(opened)
 
 
-@pytest.mark.parametrize("k", [1, 2, 5])
-def test_a_contest_finds_the_shell_about_the_nearest_center(k):
+@pytest.mark.parametrize(("k", "levels"), [(1, ()), (2, ()), (5, ()), (5, (2,)), (9, (5, 2))])
+def test_a_contest_finds_the_shell_about_the_nearest_center(k, levels):
     rng = np.random.default_rng(k)
     points, centers, radius = rng.integers(-60, 60, (90, 2)), rng.integers(-60, 60, (k, 2)), 9
     points[0], points[1] = centers[0], centers[-1] + (9, 0)  # on a center; where the first shell ends
     squares = ((points[None] - centers[:, None]) ** 2).sum(axis=2)
     contest = shells.shell_contest(k, radius)
-    one_hot, _ = compete(contest, BASIS, squares, shells.shell_squares(radius))
+    one_hot, _ = compete(contest, BASIS, squares, shells.shell_squares(radius), levels=levels)
     _, outcomes = plain_step(points, centers, radius, 1)
     assert len(set(outcomes.tolist())) > 4
     assert (BASIS.lift(one_hot) == (outcomes == np.arange(6 * k + 1)[:, None])).all()
@@ -85,7 +86,7 @@ def test_a_row_too_far_for_the_modulus_would_weigh_most(much):
     contest, farthest = shells.shell_contest(1, radius), basis.modulus // 2
     squares = np.array([[radius**2 + farthest + much]])
     one_hot, _ = compete(contest, basis, squares, shells.shell_squares(radius))
-    assert np.flatnonzero(one_hot[0, :, 0]).tolist() == [0 if much else 6]
+    assert np.flatnonzero(one_hot[0, :, 0])[0] == (0 if much else 6)
     # So what is said to be needed holds both rows of every comparison.
     reach = math.isqrt(squares.max()) // 2 + 1
     assert contest.needed(1, reach) > 2 * max(4 * reach**2, 32 * radius**2)
