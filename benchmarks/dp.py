@@ -5,6 +5,7 @@
     python -m benchmarks.dp --setting census --data acs.npz --out dp.jsonl
     python -m benchmarks.dp --setting silo --ablation --epsilon 0.25 --out dp.jsonl
     python -m benchmarks.dp --setting silo --people --out dp.jsonl
+    python -m benchmarks.dp --setting silo --missing 2 --epsilon 2 --out dp.jsonl
     python -m benchmarks.plot dp.jsonl --folder pictures
 
 The settings of the FedDP-KMeans paper (Figures 1 to 9).  silo: a Gaussian mixture at 100 clients of 1000
@@ -82,13 +83,13 @@ def cells(setting: Row, epsilons: tuple[float, ...], methods: tuple[str, ...], s
 
 @lru_cache(maxsize=1)
 def problem(
-    setting: str, clients: int, rows: int, k: int, seed: int, data: Path | None, chosen: str
+    setting: str, clients: int, rows: int, k: int, seed: int, data: Path | None, chosen: str, missing: int = 0
 ) -> Problem:
     """The data of a cell and their optimum."""
     starts: list[Any] = [("k-means++", 20)]
     if setting in ("silo", "device"):
         rng = np.random.default_rng([seed, clients])
-        points, truth, means, server = server_side_mixture(clients, rows, rng, k=k)
+        points, truth, means, server = server_side_mixture(clients, rows, rng, k=k, missing=missing)
         parts = points.reshape(clients, rows, -1)
         federation = secfc.Federation.from_arrays(
             list(parts), truth=list(truth.reshape(clients, rows)), server_points=server
@@ -129,8 +130,9 @@ def cost_per_point(points: Array, centers: Array) -> float:
 def measure(cell: Row, runs: int, data: Path | None) -> Iterator[Row]:
     """All runs of one cell."""
     given = problem(
-        cell["setting"], cell["clients"], cell["rows"], cell["k"], cell["seed"], data, cell["chosen"]
-    )
+        cell["setting"], cell["clients"], cell["rows"], cell["k"], cell["seed"], data, cell["chosen"],
+        cell.get("missing", 0),
+    )  # fmt: skip
     method = METHODS[cell["method"]]
     for run in range(1 if isinstance(method, NotPrivate) else runs):
         started = time.perf_counter()
@@ -233,6 +235,8 @@ def steps(rows: list[Row]) -> Iterator[list[str]]:
 @click.option("--ablation", is_flag=True, help="The improvements, one after the other and one by one.")
 @click.option("--pareto", is_flag=True, help="Several splits of the budget and numbers of Lloyd steps.")
 @click.option("--people", is_flag=True, help="Persons as unit, with rows at up to 1, 2, 3 and 5 clients.")
+@click.option("--missing", default=0, show_default=True,
+              help="Clusters of the mixture of which the server has no point.")  # fmt: skip
 @click.option("--seeds", default=5, show_default=True, help="Data sets.")
 @click.option("--runs", default=5, show_default=True, help="Runs on every data set.")
 @click.option("--data", type=click.Path(exists=True, path_type=Path), help="File of census or vectors.")
@@ -241,8 +245,8 @@ def steps(rows: list[Row]) -> Iterator[list[str]]:
 @click.option("--out", type=click.Path(dir_okay=False, path_type=Path), help="Append rows to this file.")
 def main(
     setting: str, clients: int | None, rows: int | None, k: int, epsilons: tuple[float, ...],
-    methods: tuple[str, ...], protect: str | None, ablation: bool, pareto: bool, people: bool, seeds: int,
-    runs: int, data: Path | None, chosen: str, out: Path | None,
+    methods: tuple[str, ...], protect: str | None, ablation: bool, pareto: bool, people: bool, missing: int,
+    seeds: int, runs: int, data: Path | None, chosen: str, out: Path | None,
 ) -> None:  # fmt: skip
     """Run the grid and print excess costs, and what every step released at what noise."""
     unit = protect or PROTECTED[setting]
@@ -260,7 +264,7 @@ def main(
         "chosen": "" if mixture else chosen,
         "clients": clients or (100 if setting == "silo" else 2000) if mixture else 0,
         "rows": rows or (1000 if setting == "silo" else 50 if setting == "device" else 10),
-    }  # fmt: skip
+    } | ({"missing": missing} if missing and mixture else {})  # fmt: skip
     todo = list(cells(fixed, epsilons, methods, seeds))
     found = []
     with click.progressbar(todo, label=f"dp, {setting}") as bar:

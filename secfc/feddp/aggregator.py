@@ -43,6 +43,7 @@ from secfc.feddp.server_estimates import (
     place_centers,
     project_into_ball,
     reweighted_groups,
+    split_candidates,
     weighted_kmeans,
     weighted_quantile,
 )
@@ -145,6 +146,7 @@ class Aggregator:
         self.counted: list[tuple[PartyId, ...]] = []
         self.question = ITERATE
         self.blur: Array = np.zeros(0)
+        self.moments: tuple[Array, float] | None = None  # outer products, and the deviation of their noise
         self.counts: Array = np.zeros(0)
         self.counted_rows = np.zeros(0), 0.0, 1.0
         self.excess = 1.0  # of the last noise, its deviation over the declared: more clients deal than must
@@ -402,8 +404,11 @@ def choose_start(
     total = float(proxies.anchor_weights.sum())
     alone = Proxies(plan.points, None, np.full(len(plan.points), total / len(plan.points)))
     fallback = draw_to_mean(group_proxies(alone, len(centers), books.seed()), plan.points)
-    starts = np.stack([project_into_ball(each, plan.radius.value) for each in (centers, fallback)])
-    first, last = (nearest_squares(plan.points, start) for start in starts)
+    splits: tuple[Array, ...] = ()
+    if not plan.by_client and books.moments is not None and (books.counts > 0).all():
+        splits = split_candidates(*books.moments, centers, books.counts)
+    starts = np.stack([project_into_ball(each, plan.radius.value) for each in (centers, *splits, fallback)])
+    first, last = (nearest_squares(plan.points, start) for start in (starts[0], starts[-1]))
     typical = float(np.quantile(np.abs(last - first), plan.variant.quantile)) * plan.scale**2
     cap = int(np.clip(typical, LEAST_REACH, 4 * plan.reach**2))
     bounds = client_bounds(
@@ -411,8 +416,9 @@ def choose_start(
     )
     parts = plan.choice_parts(len(starts), cap, bounds)
     (gains,) = yield from books.sum(Choose(starts, cap, bounds), parts, (plan.scale**2,))
-    if gains[0] > 0:
-        return proxies, centers
+    best = int(gains.argmax())
+    if gains[best] > 0:
+        return proxies, centers if best == 0 else starts[best]
     books.blur = np.zeros(0)
     return alone, fallback
 
@@ -520,6 +526,7 @@ def weigh_proxies(plan: FedDPPlan, books: Aggregator) -> Role[Proxies]:
     (part,) = plan.outer_parts()
     (triangle,) = yield from books.sum(None, [part], (unit,))
     matrix = symmetric_matrix(triangle * plan.weights[1], plan.d, plan.weights)
+    books.moments = matrix, part.deviation / unit
     most = plan.variant.directions * plan.most
     projection = leading_directions(matrix, part.deviation / unit, plan.most, most)
     bins, labels = merge_points(plan.points @ projection, plan.weighted_count, books.seed())

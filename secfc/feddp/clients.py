@@ -276,7 +276,8 @@ class FedDPClient:
         told = yield from self.receive(Choose, plan.by_client)
         count, k, d = told.starts.shape
         # Distances within the ball: what is beyond has no meaning, and would overflow the sum.
-        other = count != STARTS or k > plan.most or d != plan.d or told.cap > 4 * plan.reach**2
+        other = not STARTS <= count <= plan.most_starts or k > plan.most or d != plan.d
+        other |= told.cap > 4 * plan.reach**2
         self.refuse_if(other, "lets choose among other starts than the plan has")
         yield from self.add(told)
 

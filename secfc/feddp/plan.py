@@ -129,7 +129,7 @@ CHOICE = 0.02
 # --------------------------------------------------------------------------------------------------
 
 
-# Starts to choose from: what FedDP-Init found, and the server's points alone.
+# Starts to choose from: what FedDP-Init found, and the server's points alone; between them, if any, splits.
 STARTS = 2
 # Along a line: on either side of 0, each nearer by sqrt(2) than the next, down to 1/128 of the radius.
 PLACES = 30
@@ -275,6 +275,11 @@ class FedDPPlan(DescribedPlan):
         """Weights of the entries of the outer product."""
         return SYMMETRIC if self.variant.symmetric else PLAIN
 
+    @property
+    def most_starts(self) -> int:
+        """Starts to choose from, at most: where rows are protected, each cluster split in two is one more."""
+        return STARTS + (0 if self.by_client else self.most - 1)
+
     @cached_property
     def event(self) -> Composed:
         """All sums that will be released, as everybody sees them."""
@@ -282,7 +287,7 @@ class FedDPPlan(DescribedPlan):
         if isinstance(self.start, FedDPInit):
             parts += self.outer_parts() + self.weight_parts((1,))
             if self.variant.chosen:
-                parts += self.choice_parts(STARTS, 1, (1,))
+                parts += self.choice_parts(self.most_starts, 1, (1,))
             parts += self.group_parts(0, self.most, 1, (1, 1))
         for number in range(len(self.noises.boxes)):
             parts += self.box_parts((MEAN, SHELLS)[number % 2])

@@ -194,6 +194,41 @@ def draw_to_mean(groups: ProxyGroups, points: Array) -> Array:
     return np.asarray(mean + max(0.0, 1 - within / max(between, 1e-300)) * (anchors - mean))
 
 
+def split_candidates(moments: Array, deviation: float, centers: Array, counts: Array) -> tuple[Array, ...]:
+    """Centers (k, d) with the cheapest two merged and one split, a candidate for each that may be two.
+
+    moments: the noisy sum of outer products of rows, deviation that of an entry's noise; counts (k,) noisy.
+    What centers leave of the moments is spread within clusters.  If one direction of it stands out of all
+    others, by more than all have in the mean and than noise explains, a center stands between two clusters,
+    as where the server has a point of neither.  Which one, moments do not tell.  Empty if nothing stands out.
+    """
+    from scipy.linalg import eigh
+
+    d, k = centers.shape[1], len(centers)
+
+    def left(centers: Array, counts: Array) -> tuple[float, float, float, Array]:
+        rest = moments - (centers.T * counts) @ centers
+        with one_thread():
+            values, vectors = eigh(rest, subset_by_index=(max(0, d - 2), d - 1))
+        return float(values[-1]), float(values[0]), float(np.trace(rest)) / d, vectors[:, -1]
+
+    first, second, mean, _ = left(centers, counts)
+    if k < 2 or d < 2 or first - second < max(mean, 4 * deviation * math.sqrt(d)):
+        return ()
+    pairs = [(r, s) for s in range(k) for r in range(s)]
+    apart = [((centers[r] - centers[s]) ** 2).sum() / (1 / counts[r] + 1 / counts[s]) for r, s in pairs]
+    r, s = pairs[int(np.argmin(apart))]
+    joined = (counts[r] * centers[r] + counts[s] * centers[s]) / (counts[r] + counts[s])
+    fewer = np.vstack([np.delete(centers, [r, s], axis=0), joined])
+    sizes = np.append(np.delete(counts, [r, s]), counts[r] + counts[s])
+    first, _, mean, direction = left(fewer, sizes)
+    return tuple(
+        np.vstack([np.delete(fewer, q, axis=0), fewer[q] + step, fewer[q] - step])
+        for q in range(k - 1)
+        for step in [direction * math.sqrt(max(first - mean, 0.0) / sizes[q])]
+    )
+
+
 def group_about(points: Array, weights: Array, centers: Array) -> ProxyGroups:
     """Proxies (s, d) grouped by the nearest of centers (k, d), which are the anchors too."""
     labels = nearest_proxy(points, centers)

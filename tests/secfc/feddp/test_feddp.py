@@ -13,6 +13,7 @@ import pytest
 from dp_accounting import get_epsilon_gaussian, pld
 
 import secfc
+from benchmarks import dp
 from benchmarks.server_points import server_side_mixture
 from field import SeededCoins
 from secfc.algorithm import PublicFacts
@@ -31,13 +32,20 @@ from secfc.feddp import (
     SharedNoise,
     SpherePacking,
     Votes,
+    aggregator,
     clients,
 )
 from secfc.feddp.aggregator import GroupAnswer
 from secfc.feddp.clients import ClientStatistics
 from secfc.feddp.messages import GroupAbout
 from secfc.feddp.noise import GaussianStep, HonestCounts, Laplace
-from secfc.feddp.server_estimates import Proxies, draw_to_mean, group_proxies, leading_directions
+from secfc.feddp.server_estimates import (
+    Proxies,
+    draw_to_mean,
+    group_proxies,
+    leading_directions,
+    split_candidates,
+)
 from secfc.feddp.statistics import LEAST_REACH
 from secfc.metrics import accuracy
 from secfc.privacy import Bound, Budget, Neighbors, accountant
@@ -698,3 +706,52 @@ def test_a_sealed_run_says_nothing_in_the_clear(data):
     result = run(algorithm(epsilon=8.0), small, sealed=True)
     assert {e.kind for e in result.transcript.envelopes} == {"Greeting", "Countersign", "Sealed"}
     assert accuracy(small.truth, result.flat) > 0.95
+
+
+def test_a_center_between_two_clusters_is_found_in_the_moments_and_split():
+    """Clusters 0 and 1 share a center, cluster 2 has two; of rows nothing is known but their moments."""
+    rng = np.random.default_rng(0)
+    means = np.eye(4)[:3] * 6
+    points = np.repeat(means, 500, axis=0) + rng.normal(size=(1500, 4))
+    moments, counts = points.T @ points, np.array([1000.0, 250.0, 250.0])
+    centers = np.stack([(means[0] + means[1]) / 2, means[2] + 0.1, means[2] - 0.1])
+    candidates = split_candidates(moments, 1.0, centers, counts)
+    assert len(candidates) == 2
+    off = [np.linalg.norm(each[:, None] - means, axis=2).min(axis=0).max() for each in candidates]
+    assert min(off) < 0.8 < 3 < max(off)  # which of them it is, clients say
+    # Right centers, one direction that noise explains, or spread in all directions alike: nothing to split.
+    assert split_candidates(moments, 1.0, means, np.full(3, 500.0)) == ()
+    assert split_candidates(moments, 1e4, centers, counts) == ()
+    assert split_candidates(moments + 1e5 * np.eye(4), 1.0, centers, counts) == ()
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("epsilon", [2.0, 16.0])
+def test_two_clusters_of_which_the_server_has_no_point_are_found(epsilon, monkeypatch):
+    cell = {"setting": "silo", "unit": "data point", "k": 10, "chosen": "", "clients": 100, "rows": 1000,
+            "missing": 2, "method": "ours", "epsilon": epsilon, "seed": 3}  # fmt: skip
+    (found,) = dp.measure(cell, 1, None)
+    assert found["excess"] < {2.0: 0.05, 16.0: 0.005}[epsilon]
+    monkeypatch.setattr(aggregator, "split_candidates", lambda *given: ())
+    (without,) = dp.measure(cell, 1, None)
+    assert without["excess"] > 0.5
+
+
+def test_errors_of_centers_halve_with_every_step_down_to_noise():
+    """Theorem 2: |mu - nu_T| <= c (2**-T sqrt(n / |G|) sigma + T Delta log(n) / (epsilon n w))."""
+    rng = np.random.default_rng(1)
+    means = 6.0 * np.eye(8)[:3]
+    points = np.repeat(means, 1000, axis=0) + rng.normal(size=(3000, 8))
+    federation = Federation.from_arrays(np.array_split(points, 5), server_points=points[:60] + 0.1)
+    start = means + 0.45 * (np.roll(means, 1, axis=0) - means)  # many points are nearer to another one
+    errors = {0: np.linalg.norm(start - means, axis=1).max()}
+    for steps in (1, 2, 4):
+        way = FedDPKMeans(
+            3, 20.0, 1e-6, steps=steps, start=GivenCenters(start), variant=PAPER, noise=ServerNoise()
+        )
+        centers = secfc.fit(way, federation, seed=steps).centers
+        errors[steps] = np.linalg.norm(centers - means, axis=1).max()
+    floor = 0.35  # of 1000 rows a cluster, and of noise
+    assert errors[1] > floor  # one step is not enough, so that it is steps that do it
+    assert all(error <= errors[0] / 2**t + floor for t, error in errors.items())
+    assert errors[4] < floor
