@@ -54,6 +54,7 @@ PRESETS: dict[str, tuple[str, ...]] = {
     ),
     "no-dealer": ("--dealer", "none"),
     "own-labels": ("--disclosure", "own-labels"),
+    "centers": ("--disclosure", "centers"),
     "private": ("--membership", "private", "--disclosure", "own-labels"),
 }
 

@@ -185,4 +185,5 @@ def test_a_preset_is_its_options_and_those_that_are_given_win():
         assert asked("--preset", word) == asked(f"--preset={word}") == asked(*flags)
         assert (asked(*flags) == plain) == (word == "default")
     assert asked("--preset", "own-labels", "--disclosure", "distances")["disclosure"] == "distances"
+    assert asked("--preset", "centers")["disclosure"] == "centers"
     assert "'slow' is not one of" in CliRunner().invoke(ask, ["--preset", "slow"]).output
