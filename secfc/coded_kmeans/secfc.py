@@ -406,6 +406,12 @@ def leakage_to_server(way: SecFC, plan: CodedPlan) -> tuple[str, ...]:
     return tuple(facts)
 
 
+AIMED = (
+    "owners that choose their own for it read whether a column is high or low, of all people or of half of "
+    "them"
+)
+
+
 def leakage_to_clients(way: SecFC, plan: CodedPlan) -> tuple[str, ...]:
     """What every client learned of others' points, in sentences for people."""
     when = (
@@ -425,10 +431,7 @@ def leakage_to_clients(way: SecFC, plan: CodedPlan) -> tuple[str, ...]:
     elif way.disclosure.capabilities.exposes == "sizes":
         facts = ["the first labels, and the sizes of the clusters after each step; of other points no label"]
     if isinstance(plan.layout, ColumnLayout):
-        facts.append(
-            "of the columns of others what labels tell: owners that choose their own for it read whether a "
-            "column is high or low, of all people or of half of them"
-        )
+        facts.append(f"of the columns of others what labels tell: {AIMED}")
         if plan.layout.kept:
             facts.append("the size of the union of all IDs, and which of them all owners of columns hold")
     elif plan.layout.mixed:

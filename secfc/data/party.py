@@ -291,7 +291,7 @@ FAR = 10.0  # deviations from the mean of rows that were not scaled
 
 def raw_blocks(points: Rows) -> Iterator[tuple[int, Array]]:
     """Pairs (first row, (b, d) block) covering points as they are, missing values as well."""
-    step = max(1, BLOCK_BYTES // (8 * points.shape[1]))
+    step = max(1, BLOCK_BYTES // max(1, 8 * points.shape[1]))
     for start in range(0, points.shape[0], step):
         yield start, np.asarray(points[start : start + step])
 

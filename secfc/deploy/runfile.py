@@ -60,6 +60,7 @@ class RunFile:
     given.  preparing: how features are prepared, in the words of `secfc run` (standardize, ranges, ...).
     served_by: whose organization serves, a client's name or another's; None if the file does not say.
     features: names of the columns, in their order.  columns: of clients that have only some of them, theirs.
+    split: what clients divide, "people" or "columns" of the same people, each its own, a helper none.
     seed: of the start, None for coins that clients toss.  schema: by which rows are linked, in hidden
     membership; sites then read its columns instead of IDs.  waiting: clocks, no part of the terms.
     authority: certificates (PEM) by which the hub is known; None for those that the system trusts.
@@ -75,6 +76,7 @@ class RunFile:
     options: Mapping[str, Any] = field(default_factory=dict)
     preparing: Mapping[str, Any] = field(default_factory=dict)
     columns: Mapping[PartyId, tuple[str, ...]] = field(default_factory=dict)
+    split: str = "people"
     seed: int | None = None
     served_by: str | None = None
     schema: Linkage | None = None
@@ -133,6 +135,7 @@ class RunFile:
             options=table.plain("options"),
             preparing=table.plain("preparing"),
             columns={name: columns for name, columns in table.lists("columns").items()},
+            split=run.text("split", "people"),
             seed=run.get("seed", int, None),
             served_by=run.get("served_by", str, None),
             schema=linkage_of(schema, f"{table.where}, [schema]") if schema else None,
@@ -151,7 +154,7 @@ class RunFile:
         run: dict[str, Any] = {
             "name": self.name, "session": self.session.hex(), "hub": self.hub, "algorithm": self.algorithm,
             "k": self.k, "features": list(self.features), "seed": self.seed, "served_by": self.served_by,
-            "authority": self.authority,
+            "authority": self.authority, "split": self.split if self.split != "people" else None,
         }  # fmt: skip
         tables: dict[str, Any] = {
             "run": {key: value for key, value in run.items() if value is not None},
@@ -201,6 +204,15 @@ def run_file_problems(run: RunFile) -> Iterator[str]:
         yield f"hub = {run.hub!r}: an IPv6 address stands in brackets, as wss://[{bare[1]}]:443"
     if not run.features or len(set(run.features)) < len(run.features) or "" in run.features:
         yield "features must name every column that is clustered, each once"
+    yield from column_problems(run)
+
+
+def column_problems(run: RunFile) -> Iterator[str]:
+    """What is wrong with the columns of clients, and with what these divide."""
+    if run.split not in ("people", "columns"):
+        yield f"split = {run.split!r}: people or columns are what clients divide"
+    if run.split == "columns" and (lost := [name for name in run.clients if name not in run.columns]):
+        yield f"split = 'columns', and {lost[0]} has no line in [columns]: write its own, or [] for none"
     for name, columns in run.columns.items():
         if name not in run.clients:
             yield f"columns are given for {name}, who is no client"

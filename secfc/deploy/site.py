@@ -97,7 +97,7 @@ class SiteFile:
     """One party's own settings.
 
     party: its name in the run file.  run: that file.  keys: files of its identities: the present one first,
-    then those of before, which run files may still pin.  data: None for the server.
+    then those of before, which run files may still pin.  data: None for the server, and who has no columns.
     journal: a directory for what it must not forget if it dies; results: one for what it learns.
     hub: where the hub is, if not where the run file says.  derived_bound: whether the others may learn the
     power of two that no value of its rows exceeds.  threads: of the processor, for what can be spread over
@@ -143,7 +143,7 @@ class SiteFile:
         site, data, folder = table.table("site"), table.table("data", {}), path.parent
         party = site.text("party")
         own: Data | None = None
-        if party != SERVER:
+        if party != SERVER and data.names:
             columns = data.get("columns", list, None)
             own = Data(
                 folder / data.text("path"),

@@ -132,7 +132,8 @@ def lay_out(folder: Path, method: Method, asked: AskedOptions, federation: Feder
             write_rows(folder / party / "rows.csv", own, columns.get(party, features), linkage)
             named = own.ids is not None and linkage is None
             ids = 'id_column = "id"\n' if named else ""
-            text += f'derived_bound = true\n[data]\npath = "rows.csv"\n{ids}[floors]\n' + "\n".join(OPENS)
+            read = f'[data]\npath = "rows.csv"\n{ids}' if columns.get(party, features) else ""
+            text += f"derived_bound = true\n{read}[floors]\n" + "\n".join(OPENS)
         (folder / party / "site.toml").write_text(text + "\n")
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
@@ -148,6 +149,7 @@ def lay_out(folder: Path, method: Method, asked: AskedOptions, federation: Feder
         run_file_options(method, asked),
         run_file_preparing(asked.settings),
         columns,
+        split=asked.settings.split,
         seed=asked.settings.seed,
         schema=linkage,
     )
@@ -279,7 +281,7 @@ def compare_with_plaintext(
 ) -> bool | None:
     """Whether these are the labels of plaintext k-means; None where that is not verified."""
     from secfc.cli.clustering.preprocessing import prepare_points
-    from secfc.coded.membership import Private
+    from secfc.coded.membership import Open
     from secfc.data.inputs import with_parameters
     from secfc.pipeline import fit
 
@@ -287,7 +289,7 @@ def compare_with_plaintext(
     points, asked = prepared.points, prepared.asked(asked)
     public = make_public(points, asked, prepared.bound)
     choice = method.choose(asked, public)
-    union = isinstance(choice.algorithm.capabilities.membership, Private)
+    union = not isinstance(choice.algorithm.capabilities.membership, Open | None)
     if choice.twin is None or prepared.noisy or union:
         return None  # rows of a union are in an order of their own
     plan: Any = choice.algorithm.plan(public)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
@@ -117,6 +117,34 @@ def parse_options(
     return found
 
 
+def parse_features(
+    context: click.Context, parameter: click.Parameter, values: tuple[str, ...]
+) -> tuple[str, ...]:
+    """Names of columns, of several options one after another."""
+    return tuple(name for value in values for name in parse_names(context, parameter, value) or ())
+
+
+def divide_features(
+    names: Iterable[str], clients: Iterable[str]
+) -> tuple[tuple[str, ...], dict[str, tuple[str, ...]]]:
+    """The columns of all, and by client where they are told as CLIENT:COLUMN,COLUMN; {} where they are not.
+
+    >>> divide_features(["a:age", "bmi", "b:income"], ["a", "b", "c"])
+    (('age', 'bmi', 'income'), {'a': ('age', 'bmi'), 'b': ('income',), 'c': ()})
+    """
+    owned: dict[str, tuple[str, ...]] = dict.fromkeys(clients, ())
+    found, owner = list[str](), ""
+    for name in names:
+        client, colon, column = name.partition(":")
+        owner, column = (client, column) if colon and client in owned else (owner, name)
+        found.append(column)
+        if owner:
+            owned[owner] += (column,)
+    if owner and sum(map(len, owned.values())) < len(found):
+        raise click.UsageError(f"--features {found[0]}: of which client is it? Write CLIENT:{found[0]}.")
+    return tuple(dict.fromkeys(found)), owned if owner else {}
+
+
 @dataclass(frozen=True)
 class InitOptions(TextFiles, Overwriting):
     """What `secfc deploy init` takes."""
@@ -132,8 +160,9 @@ class InitOptions(TextFiles, Overwriting):
         "Whose organization serves: a client's name, or another's; `check` warns of what that lets it read.")
     authority: Path | None = option(metavar="PEM", help=
         "By which the hub's certificate is known, if the systems do not trust it.")
-    features: tuple[str, ...] | None = option(parse=parse_names, metavar="A,B,...", help=
-        "The columns that are clustered.")
+    features: tuple[str, ...] = option((), many=True, parse=parse_features, metavar="[CLIENT:]A,B,...", help=
+        "The columns that are clustered. CLIENT:A,B for each client's own: columns of the same people, whom "
+        "IDs name; a client of whom none is told has no data, and computes.")
     k: str = option("4", None, "-k", metavar="K", help="Clusters, or among how many, as 2..12.")
     algorithm: str = option("secfc", help="As for `secfc run`.")
     options: Mapping[str, object] = option({}, None, "--set", many=True, parse=parse_options,
@@ -198,10 +227,12 @@ def _run(given: InitOptions) -> str:
         algorithm == "federated-lloyd" and "start" not in given_options
     ):  # what sites demand of centers, unless they say less
         given_options.setdefault("floor", Floors().smallest_center)
+    features, columns = divide_features(given.features, given.clients)
     made = RunFile(
-        given.name, new_session(), str(given.hub), {**given.clients, SERVER: public}, given.features or (),
+        given.name, new_session(), str(given.hub), {**given.clients, SERVER: public}, features,
         algorithm, int(given.k) if given.k.isdecimal() else given.k, given_options, given.preparing,
-        seed=given.seed, served_by=given.served_by, schema=linkage, authority=pem,
+        columns, "columns" if columns and algorithm == "secfc" else "people", given.seed, given.served_by,
+        linkage, authority=pem,
     )  # fmt: skip
     work = build_run(made)
     with bad_input(OverflowError):  # a plan that cannot be fails here, not at every site

@@ -81,6 +81,8 @@ def public_limits(asked: Built) -> Scaling | None:
     from secfc.scaling.ways import FillMeans, Range
 
     features, d = asked.public.features, asked.public.d
+    if asked.algorithm.capabilities.joins and asked.asked.settings.standardize:
+        return None  # each owner brings its columns to scale by itself
     way = asked.algorithm.scaling if isinstance(asked.algorithm, Scaled) else FillMeans(asked.public.bound)
     if isinstance(way, Range) and way.ranges is not None and way.outside == "refuse":
         return way.public_scaling(features, d, None)

@@ -58,7 +58,7 @@ def kept_of(
     facts: dict[str, Any] = {"scaling": None}
     if outcome.scaling is not None:
         facts["scaling"] = asdict(outcome.scaling.scaling)
-    elif rows is not None:
+    elif rows is not None and rows.features != ():
         facts["seen"] = asdict(SeenRows.of([rows]))
     if isinstance(way, SecFC):
         retained = ModelShare.of(way, outcome)

@@ -17,7 +17,8 @@ from secfc.cli.methods.secfc import PROFILE
 from secfc.cli.shell.errors import FLAGS, bad_input
 from secfc.cli.shell.method import AskedOptions, Method, check_schema
 from secfc.cli.shell.options import Option, fields_of, select_fields, was_given
-from secfc.cli.shell.settings import Preparing, Settings, check_choice
+from secfc.cli.shell.settings import Preparing, Settings, check_choice, check_split
+from secfc.coded_kmeans.secfc import AIMED
 from secfc.data.files import category_names
 from secfc.data.inputs import get_parameter, seeded_generator, with_parameters
 from secfc.deploy.floors import Stakes
@@ -139,7 +140,8 @@ def build_run(run: RunFile) -> Built:
 
         public = replace(public, server_points=load_points(file, names))
     choice = method.choose(asked, public)
-    algorithm = choice.algorithm if way is None else Scaled(choice.algorithm, way)
+    together = way is not None and not choice.algorithm.capabilities.joins  # else each owner does it alone
+    algorithm = Scaled(choice.algorithm, way) if together else choice.algorithm
     return Built(
         algorithm, public, derived, _stakes(run, choice.algorithm, asked), choice.notes, method, asked
     )
@@ -152,11 +154,13 @@ def _asked(run: RunFile, method: Method) -> AskedOptions:
     clusters = _parsed({"k": run.k}, fields_of(Settings, "k"), "[run]")
     settings = select_fields(
         Settings, {**prepare[0], **clusters[0]}, files=(run.folder,), seed=run.seed or 0, sealed=True,
-        features="union" if run.columns else "same", linkage=run.schema,
+        features="union" if run.columns and run.split == "people" else "same", linkage=run.schema,
+        split=run.split, id_column="each site's own",
     )  # fmt: skip
     if file := words[0].get("server_file"):
         words[0]["server_file"] = run.folder / file
     check_choice(settings, method.name, method.chooses)
+    check_split(settings, method.name, tuple(words[1]))
     asked = method.settle(AskedOptions(settings, words[0], words[1]))
     check_preparing(asked)
     check_schema(asked)
@@ -236,9 +240,9 @@ def _stakes(run: RunFile, algorithm: Any, asked: AskedOptions) -> Stakes:
         smallest=_smallest_opened(asked),
         sizes=not hidden and not sums and run.algorithm != "feddp",
         coordinator=run.identities[SERVER],
-        clients=len(run.clients),
+        clients=sum(bool(run.columns.get(client, run.features)) for client in run.clients),
         deviating=_withstood(run, algorithm) if secret else 0,
-        guesses=(asked.get("quota") or math.inf) if asked.get("membership") == "private" else None,
+        guesses=(asked.get("quota") or math.inf) if finds_union(asked) else None,
         largest_k=k if isinstance(k, int) else k.most or math.inf,
         counted=algorithm.capabilities.counted,
     )
@@ -250,6 +254,11 @@ def _policy_word(run: RunFile, asked: AskedOptions) -> str:
         return run.algorithm
     disclosure: str = asked["disclosure"]
     return "noise" if asked.noisy and disclosure != "noisy-sums" else disclosure
+
+
+def finds_union(asked: AskedOptions) -> bool:
+    """Whether parties find a union of IDs."""
+    return asked.settings.split == "columns" or asked.get("membership") == "private"
 
 
 def _smallest_opened(asked: AskedOptions) -> int:
@@ -329,11 +338,13 @@ def serving_sentences(run: RunFile, asked: Built) -> Iterator[tuple[bool, str]]:
 
     First whether it is harmless, then the sentence; nothing where the server deals for no committee.
     """
-    plan, inner = asked.draft(asked.guessed(FEW)), unscaled_algorithm(asked)
+    from secfc.coded.parameters import select_workers
+
+    inner = unscaled_algorithm(asked)
     policy = get_parameter(inner, "disclosure", None)
     if policy is None or policy.capabilities.dealer != SERVER:
         return
-    may = tuple(plan.workers) or run.clients
+    may = select_workers(inner.runtime.workers, run.clients)
     rule = "the server and one client of the committee together learn every distance"
     if run.served_by in may:
         rest = tuple(name for name in may if name != run.served_by)
@@ -398,6 +409,11 @@ def leakage_sentences(asked: Built) -> Iterator[str]:
         yield f"a budget of epsilon={stakes.epsilon:g}, delta={stakes.delta:g} covers what is released"
     if (labels := get_parameter(unscaled_algorithm(asked), "labels", None)) is not None:
         yield f"everybody: {labels.sentence(int(min(stakes.largest_k, MOST_CLUSTERS)))}"
+    if asked.asked.settings.split == "columns":
+        yield (
+            "every client: which IDs of the union all owners of columns hold; each owner, of the columns of "
+            f"others, what labels tell: {AIMED}"
+        )
     if stakes.guesses == math.inf:
         yield "any client: whether an ID that it guesses is in the union, for as many as it likes"
     elif stakes.guesses:

@@ -236,15 +236,16 @@ class LoadedSite:
         from secfc.data.federation import Federation
 
         data, settings = self.file.data, asked.asked.settings
-        if data is None:
-            raise InputError(f"{self.file.party} has no rows: it serves. Use `secfc deploy serve`")
+        columns = self.run.columns.get(self.file.party)
+        if data is None or columns == ():
+            return self.without_data(columns)
         if data.drop_unfit and self.run.schema is None:
             raise InputError(
                 "drop_unfit = true is about a linkage schema, and the run file has none: leave it out, or "
                 "agree on one (`secfc deploy init --schema`)"
             )
         numbers, texts = clustered_columns(self.run, settings)
-        columns = self.run.columns.get(self.file.party, numbers)
+        columns = numbers if columns is None else columns
         try:
             with bad_input(OSError), cautions_told():
                 read = Federation.from_files(
@@ -259,7 +260,26 @@ class LoadedSite:
         )
         tell_notes(dropped)
         one = replace(left.parties[0], name=self.file.party)
+        if settings.split == "columns" and one.ids is None:
+            raise InputError(
+                "columns of the same people are joined by IDs: add id_column to [data], or agree on a "
+                "linkage schema (`secfc deploy init --schema`)"
+            )
         return one, None if kept is None else kept[left.names[0]]
+
+    def without_data(self, columns: tuple[str, ...] | None) -> tuple[Party, None]:
+        """A party of joined columns that has none.  Raises InputError for another, and for one with rows."""
+        from secfc.data.party import Party
+
+        if columns != ():
+            raise InputError(
+                f"{self.file.party} has no rows: add [data], or if it serves use `secfc deploy serve`"
+            )
+        if self.file.data is not None:
+            raise InputError(
+                f"{self.file.party} has no column by the run file, and only computes: leave [data] out"
+            )
+        return Party.without_data(self.file.party), None
 
     def tls(self) -> ssl.SSLContext | None:
         """How the hub is known, None for one without TLS."""

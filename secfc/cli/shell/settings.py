@@ -345,7 +345,6 @@ def check_split(settings: Settings, method: str, given: Collection[str]) -> None
         "--client-column: give a file for each owner of columns": settings.client_column is not None,
         "--categorical: code categories in the files": bool(settings.categorical),
         f"--missing {settings.missing}: fill cells in the files": settings.missing != "refuse",
-        "--processes: joined columns run in one process as yet": settings.processes,
         "--to-range: take --standardize": settings.to_range,
         "--ranges: take --standardize": settings.ranges is not None,
         "no --id-column: say which column names the people": not named,

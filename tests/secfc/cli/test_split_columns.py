@@ -1,11 +1,21 @@
-"""`secfc run a.csv b.csv --split columns`: files that hold other columns of the same people."""
+"""`secfc run a.csv b.csv --split columns`: files with other columns of the same people; and deployments."""
 
 import json
+import math
+from dataclasses import replace
 from pathlib import Path
 
+import click
 import numpy as np
 import pytest
 
+import secfc
+from secfc.cli.deploy.init import divide_features
+from secfc.cli.deploy.readiness import check_bound
+from secfc.cli.deploy.run_file import build_run, leakage_sentences
+from secfc.cli.deploy.site import LoadedSite
+from secfc.deploy.keys import create_key_file
+from secfc.deploy.runfile import RunFile
 from tests.small import invoke
 
 
@@ -109,3 +119,85 @@ def test_a_plan_tells_what_a_run_of_columns_will_send_and_show():
         done = invoke("plan", "-n", 3, *words, *more)
         assert done.exit_code == 2
         assert message in " ".join(done.output.split())
+
+
+# --- deployments
+
+
+@pytest.fixture
+def run_file(tmp_path, files):
+    """A run file of two owners and a helper, as `secfc deploy init` writes it."""
+    pytest.importorskip("tomli_w")
+    keys = {name: create_key_file(tmp_path / f"{name}.key").public for name in ("a", "b", "h", "server")}
+    named = [word for name in "abh" for word in ("--client", f"{name}={keys[name].hex()}")]
+    words = ["--server", keys["server"].hex(), "--hub", "ws://hub", "-k", 3, "--prepare", "standardize"]
+    words += ["--features", "a:age,bmi", "--features", "b:score,income"]
+    done = invoke("deploy", "init", "run.toml", *named, *words)
+    assert done.exit_code == 0, done.output
+    return RunFile.read(tmp_path / "run.toml")
+
+
+def test_a_run_file_says_who_owns_which_columns(run_file):
+    assert run_file.split == "columns"
+    assert run_file.columns == {"a": ("age", "bmi"), "b": ("score", "income"), "h": ()}
+    assert replace(run_file, split="people").digest != run_file.digest
+    built = build_run(run_file)
+    assert built.algorithm.membership.scale is not None
+    assert built.algorithm.disclosure == secfc.OwnLabels()
+    assert (built.stakes.clients, built.stakes.policy, built.stakes.guesses) == (2, "own-labels", math.inf)
+    assert built.public.observed == ((0, 1), (2, 3), ())
+    assert any("of the columns of others, what labels tell" in said for said in leakage_sentences(built))
+    with pytest.raises(
+        secfc.InputError, match=r"h has no line in \[columns\]: write its own, or \[\] for none"
+    ):
+        replace(run_file, columns={"a": ("age", "bmi"), "b": ("score", "income")})
+    with pytest.raises(secfc.InputError, match="split = 'rows': people or columns"):
+        replace(run_file, split="rows")
+    with pytest.raises(secfc.InputError, match="columns of the same people are joined by secfc alone"):
+        build_run(replace(run_file, algorithm="federated-lloyd"))
+
+
+def test_features_are_all_of_a_client_or_none():
+    assert divide_features(["age", "bmi"], ["a", "b"]) == (("age", "bmi"), {})
+    assert divide_features(["a:age", "b:age"], ["a", "b"]) == (("age",), {"a": ("age",), "b": ("age",)})
+    with pytest.raises(click.UsageError, match="--features age: of which client is it"):
+        divide_features(["age", "b:bmi"], ["a", "b"])
+
+
+def test_a_site_without_columns_has_no_data_and_others_need_ids(run_file, tmp_path):
+    built = build_run(run_file)
+
+    def party(name, data):
+        (tmp_path / "site.toml").write_text(
+            f'[site]\nparty = "{name}"\nrun = "run.toml"\nkey = "{name}.key"\n{data}'
+        )
+        site = LoadedSite.read(tmp_path / "site.toml")
+        return site, site.party(built)[0]
+
+    site, helper = party("h", "")
+    assert helper.features == ()
+    assert not check_bound(site, built, helper, None)
+    assert check_bound(site, build_run(replace(run_file, preparing={}, options={"bound": 9.0})), helper, None)
+    site, own = party("a", '[data]\npath = "a.csv"\nid_column = "patient"\n')
+    assert not check_bound(site, built, own, None)  # values are far beyond 10 deviations, each owner scales
+    assert own.points.shape == (40, 2)
+    for name, data, message in (
+        ("h", '[data]\npath = "a.csv"\n', "h has no column by the run file, and only computes"),
+        ("a", "", r"a has no rows: add \[data\]"),
+        ("a", '[data]\npath = "a.csv"\n', r"joined by IDs: add id_column to \[data\]"),
+    ):
+        with pytest.raises(secfc.InputError, match=message):
+            party(name, data)
+
+
+@pytest.mark.nightly
+def test_processes_of_all_parties_label_people_as_one_process_does(files):
+    pytest.importorskip("websockets")
+    words = ("--helper", "--standardize", "--processes", "--json", "--labels", "out.csv")
+    done = invoke("run", *files, *SPLIT, *words)
+    assert done.exit_code == 0, done.output
+    lines = [line.split(",") for line in Path("out.csv").read_text().split()[1:]]
+    labels = {who: {name: label for client, _, name, label in lines if client == who} for who in "ab"}
+    both = labels["a"].keys() & labels["b"].keys()
+    assert all(labels["a"][name] == labels["b"][name] != "-1" for name in both)
+    assert {name for own in labels.values() for name, label in own.items() if label != "-1"} == both

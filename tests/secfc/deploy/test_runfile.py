@@ -155,6 +155,7 @@ def test_a_schema_is_part_of_the_run_file_and_another_is_told_by_its_field():
     ({"t": 1, "workers": ("b", "c", "d")}, "a", True, "owns no client of the committee"),
     ({"t": 1, "disclosure": "own-labels"}, "a", False, "a serves, and may sit in the committee too"),
     ({"t": 1}, "an office", True, "an office serves"), ({"t": 1}, None, False, "one of a, b, c, d, e"),
+    ({"t": 1, "membership": "private"}, "a", False, "a serves, and may sit in the committee too"),
 ])  # fmt: skip
 def test_a_client_whose_organization_serves_is_told_of(options, served_by, harmless, words):
     run = read(runfile(options=options, identities=FIVE, served_by=served_by).toml())
