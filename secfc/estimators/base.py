@@ -79,7 +79,7 @@ class Federated(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
         self,
         X: Tables,
         y: object = None,
-        sample_weight: ArrayLike | None = None,
+        sample_weight: ArrayLike | Sequence[ArrayLike] | None = None,
         *,
         groups: ArrayLike | None = None,
     ) -> Self:
@@ -89,8 +89,9 @@ class Federated(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
         from a client's name, or a `secfc.Federation`.  Columns of frames are matched by name, and come in
         the order of the first.  y: ignored.  groups: (m,) for a single table, the client of each row;
         without it, X is dealt out to `n_clients` in runs of consecutive rows, as a simulation needs
-        somebody to own them.  sample_weight: (m,) whole numbers of at least 0: a row of weight w is w equal
-        rows, exactly and at that price; one of weight 0 takes no part, and its label is -1.
+        somebody to own them.  sample_weight: (m,) whole numbers of at least 0, or such an array a client: a
+        row of weight w is w equal rows, exactly and at that price; one of weight 0 takes no part, and its
+        label is -1.
 
         Raises InputError (a ValueError), and what `secfc.fit` raises.
         """
@@ -281,6 +282,8 @@ class Federated(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
 
     def _repeated(self, dealt: DealtFederation, whole: Array, weights: Any) -> DealtFederation:
         """Every row as often as its weight says, at the client that holds it."""
+        if isinstance(weights, list | tuple) and any(np.ndim(own) for own in weights):  # an array a client
+            weights = np.concatenate([np.atleast_1d(own) for own in weights])
         given = _check_sample_weight(weights, whole)
         counts = np.rint(given).astype(np.int64)
         if (wrong := (given != counts) | (given < 0)).any():

@@ -76,6 +76,9 @@ def test_a_weight_is_as_many_equal_rows(sites, kind):
         [np.repeat(s, w, axis=0) for s, w in zip(sites, weights, strict=True)]
     )
     flat = np.concatenate(weights)
+    np.testing.assert_array_equal(
+        kind(3, random_state=0).fit(sites, sample_weight=weights).labels_, weighed.labels_
+    )
     np.testing.assert_array_equal(np.repeat(weighed.labels_, flat), repeated.labels_)
     assert (weighed.labels_[flat == 0] == -1).all()
     assert not np.array_equal(weighed.labels_, kind(3, random_state=0).fit(sites).labels_)
