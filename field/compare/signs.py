@@ -51,8 +51,10 @@ def share_fractions(
     Secret, as the shares are.  Each combination begins a new word; beyond m the numbers mean
     nothing.
 
-    Raises ValueError for a basis of other lanes.
+    Raises ValueError for a basis of other lanes, and for more terms.
     """
+    if (terms := max(map(len, factors))) > MAX_TERMS:
+        raise ValueError(f"{terms} terms of one combination: at most {MAX_TERMS} products are added")
     scaled = scaled_factors(basis, factors)
     places, m = fraction_digits(basis, t), values.shape[2]
     if not basis.can_fold:

@@ -126,6 +126,20 @@ def test_other_primes_are_refused(primes):
         signs.share_fractions(basis, 1, basis.reduce(np.zeros((1, 5), np.int64)), [(0,)], [[1]], first=True)
 
 
+@pytest.mark.parametrize("basis", FOLDED, ids=lambda b: f"{b.lanes} lanes")
+def test_as_many_terms_are_added_as_the_kernel_holds_and_no_more(basis):
+    # The largest residues, under the factor that is the largest in every lane.
+    most, primes = signs.MAX_TERMS, np.array(basis.primes, np.uint32)[:, None, None]
+    values = np.repeat(primes - np.uint32(1), most + 1, 1)
+    factor = -sum(basis.modulus // p for p in basis.primes)
+    assert (signs.scaled_factors(basis, [[factor]])[:, 0, 0] == primes[:, 0, 0] - 1).all()
+    found = signs.share_fractions(basis, 1, values, [range(most)], [[factor] * most], first=False)
+    sums = np.array([[[most * (basis.modulus // p) % p]] for p in basis.primes], np.uint32)
+    assert (found == signs.share_fractions(basis, 1, sums, [(0,)], [[1]], first=False)).all()
+    with pytest.raises(ValueError, match="4 terms of one combination"):
+        signs.share_fractions(basis, 1, values, [range(most + 1)], [[factor] * (most + 1)], first=False)
+
+
 def test_fewer_digits_would_err():
     # The bound is not idle: with the digits of the modulus alone a tie or a largest value turns.
     basis, t = Basis((7, 11)), 2
