@@ -16,10 +16,9 @@ from typing import Any
 import numpy as np
 
 from field.arrays import Array
-from field.kernels import DIGIT_BITS, STEPS
+from field.kernels import DIGIT_BITS, LANE_BITS, STEPS
 from field.kernels.compiling import compiled
 
-LANE_BITS = 30
 MASK = np.uint64((1 << LANE_BITS) - 1)
 SHIFT = np.uint64(LANE_BITS)
 MASK_32 = np.uint64((1 << 32) - 1)

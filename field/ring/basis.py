@@ -21,14 +21,19 @@ import numpy as np
 
 from field.arrays import Array
 from field.cached import cached_property
+from field.kernels import LANE_BITS
 from field.ring.errors import InvalidValue
-from field.ring.primes import FOLD_LIMIT as FOLD_LIMIT
-from field.ring.primes import LANE as LANE
-from field.ring.primes import LANE_PRIMES as LANE_PRIMES
-from field.ring.primes import MAX_LANES as MAX_LANES
-from field.ring.primes import MERSENNE_61 as MERSENNE_61
 from field.secrets.coins import Coins
 
+# The primes that have kernels, and limits that follow from them.
+MERSENNE_61 = 2**61 - 1
+LANE = 1 << LANE_BITS
+# 2**30 - c for these c are the largest primes below 2**30; a test has sympy confirm it.
+LANE_PRIMES = tuple(LANE - c for c in (35, 41, 83, 101, 105, 107, 135, 153))
+# The folds a -> (a mod 2**30) + c * (a div 2**30) of the kernels are proved for c below this.
+FOLD_LIMIT = 256
+# Exact comparisons hold integers below 2**128, so four 30-bit lanes are the most a protocol uses.
+MAX_LANES = 4
 # Residues of two arrays, below which NumPy adds them faster than kernels, a call of which each lane takes.
 FEW = 1 << 13
 

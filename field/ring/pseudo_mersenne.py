@@ -13,9 +13,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from field.arrays import Array
-from field.kernels import microkernel
+from field.kernels import LANE_BITS, microkernel
 from field.kernels import scalar as kernels
-from field.ring.primes import LANE
 
 
 def vectorized() -> bool:
@@ -41,7 +40,7 @@ def matmul(matrix: Array, columns: Array, primes: Sequence[int]) -> Array:
     out = np.empty((len(primes), matrix.shape[1], columns.shape[2]), np.uint32)
     for lane, p in enumerate(primes):
         weights = group_rows(matrix[lane], p)
-        microkernel.matmul_columns(weights, columns[lane], np.int64(LANE - p), out[lane])
+        microkernel.matmul_columns(weights, columns[lane], np.int64((1 << LANE_BITS) - p), out[lane])
     return out
 
 
@@ -50,13 +49,13 @@ def center_weights(sums: Array, sizes: Array, slots: int, p: int) -> tuple[Array
     groups = -(-len(sizes) // kernels.GROUP)
     weights = np.empty((groups, slots, kernels.GROUP), np.int64)
     initial = np.empty(groups * kernels.GROUP, np.int64)
-    microkernel.fill_weights(sums, sizes, np.int64(LANE - p), weights, initial)
+    microkernel.fill_weights(sums, sizes, np.int64((1 << LANE_BITS) - p), weights, initial)
     return weights, initial
 
 
 def distances(tiles: Array, weights: Array, initial: Array, p: int, out: Array) -> None:
     """Scaled distances of tiled rows to the centers of one lane, into out (k, rows) uint32."""
-    c = np.int64(LANE - p)
+    c = np.int64((1 << LANE_BITS) - p)
     if vectorized():
         microkernel.distance_tiles(tiles, weights, initial, c, out)
     else:
@@ -72,5 +71,5 @@ def weighted_sums(tiles: Array, first: int, weights: Array, p: int, out: Array) 
     tiled = np.zeros((len(tiles), rows, microkernel.TILE), np.int32)
     microkernel.tile_weights(weights, np.int64(p), first, tiled)
     sums = np.zeros((rows, out.shape[1]), np.int64)
-    microkernel.weigh_tiles(tiles, tiled, np.int64(LANE - p), sums)
+    microkernel.weigh_tiles(tiles, tiled, np.int64((1 << LANE_BITS) - p), sums)
     out[:] = sums[:k]
