@@ -197,21 +197,28 @@ def prepare(
         dropped = whole, kept
     elif missing != "refuse":
         scale_features, bound = filling_scaler(scale_features, missing, points, bound), None
-    alone = algorithm.capabilities.scale_alone
-    if scale_features is not None and alone is not None:
-        scale = scaler_of(scale_features)
-        algorithm, bound = alone(scale), float(scale.limit)
-    elif scale_features is not None:
-        algorithm = Scaled(algorithm, scale_features)
-    if isinstance(algorithm, Scaled):
-        if bound is not None:
-            raise InputError(f"bound={bound:g} with scaled features: their limit is the bound. Leave it out")
-        bound = algorithm.bound
+    algorithm, bound = with_scaling(algorithm, scale_features, bound)
     with refuse_as_input():
         bounded = algorithm.capabilities.bounded
         public = replace(PublicFacts.of(points, bound, bounded=bounded), seed=start)
         check_columns(algorithm, public)
     return Experiment(algorithm, points, public, seed, dropped)
+
+
+def with_scaling(
+    algorithm: Algorithm, scale_features: Any, bound: float | None
+) -> tuple[Algorithm, float | None]:
+    """The algorithm on features of a common scale, if one is asked for, and the bound of what it clusters."""
+    alone = algorithm.capabilities.scale_alone
+    if scale_features is not None and alone is not None:
+        scale = scaler_of(scale_features)
+        return alone(scale), float(scale.limit)
+    scaled = algorithm if scale_features is None else Scaled(algorithm, scale_features)
+    if not isinstance(scaled, Scaled):
+        return scaled, bound
+    if bound is not None:
+        raise InputError(f"bound={bound:g} with scaled features: their limit is the bound. Leave it out")
+    return scaled, scaled.bound
 
 
 def check_algorithm(algorithm: Any) -> Algorithm:

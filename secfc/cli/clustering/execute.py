@@ -511,10 +511,13 @@ def cluster_points(run: PreparedRun, screen: Screen, wall: dict[str, float]) -> 
     notes = (
         run.notes + spent + unlinked_hint(run.algorithm, result.plan, prepared.raw) + prepared.told(result)
     )
-    points, membership = prepared.found(result), run.algorithm.capabilities.membership
-    if settings.split == "columns":
-        points = membership.as_clustered(points, result.rows)
-    return FinishedRun(result, witness, points, notes)
+    return FinishedRun(result, witness, clustered_points(run, result), notes)
+
+
+def clustered_points(run: PreparedRun, result: Clustering) -> Federation:
+    """What was clustered: rows that clients hold, or, of columns, those of the joined table."""
+    points, membership = run.prepared.found(result), run.algorithm.capabilities.membership
+    return membership.as_clustered(points, result.rows) if run.asked.settings.split == "columns" else points
 
 
 def verify_labels(
