@@ -31,7 +31,7 @@ ONE_WORDED_PERCENT = 35
 # Docstrings that begin with no noun and no verb of their own: 145 once.
 VAGUE_DOCSTRINGS = 38
 # Functions above 60 lines, documentation included; above 15 paths within lines too; and protocol classes.
-LONG, BRANCHED, PROTOCOLS = 5, 29, 28
+LONG, BRANCHED, PROTOCOLS = 5, 28, 28
 # Files that a default run enters: 104 once.
 ENTERED = 70
 # Calls of getattr with a default, which ask an object what its type should say.
@@ -213,7 +213,7 @@ def test_things_are_where_the_table_says():
     page = (ROOT / "CONTRIBUTING.md").read_text()
     assert not list(lost(page, SOURCES))
     for path, name in (
-        ("secfc/disclosure/decoded/replies.py", "masked_reply"),
+        ("secfc/disclosure/decoded/replies.py", "CheckedAnswer"),
         ("field/compare/correlated_randomness.py", "DealerRandomness"),
         ("secfc/deploy/floors.py", "Floors.check"),
     ):

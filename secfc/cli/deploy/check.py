@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from secfc.cli.deploy.hub_check import check_hub
 from secfc.cli.deploy.readiness import (
     CheckResult,
     check_bound,
+    check_hub,
     check_resources,
     facts_to_judge,
     prepare_kernels,

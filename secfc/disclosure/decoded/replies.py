@@ -39,17 +39,6 @@ from secfc.roles.exchange import SERVER, Exchange, PartyId, Role, expect_message
 from secfc.roles.messages import Message, check_residues
 
 
-def masked_reply(
-    plan: CodedPlan, me: int, keys: PairKeys, colluding: int, question: Query, measured: DistanceOracle
-) -> Role[CodedDistances | MissingMessages | None]:
-    """The reply under a mask that only the weighted sum over all responders sheds; or whose key I lack."""
-    yield from ()
-    check_responders(plan, question)
-    if me not in question.responders:
-        return None
-    return blind_reply(plan, me, keys, colluding, question, measured)
-
-
 def blind_reply(
     plan: CodedPlan,
     me: int,

@@ -9,8 +9,7 @@ import pytest
 pytest.importorskip("websockets")
 
 from secfc.cli.deploy.check import check_audit, earlier_runs
-from secfc.cli.deploy.hub_check import check_hub, proxy_for
-from secfc.cli.deploy.readiness import check_bound, estimate_bytes
+from secfc.cli.deploy.readiness import check_bound, check_hub, estimate_bytes, proxy_for
 from secfc.cli.deploy.run_file import build_run
 from secfc.cli.deploy.site import LoadedSite
 from secfc.data.party import Party
@@ -88,7 +87,7 @@ def test_a_proxy_that_is_not_there_is_told_from_a_hub_that_is_not(site, monkeypa
 
 
 def test_a_proxy_that_never_answers_is_said_to_be_on_the_way(site, monkeypatch):
-    monkeypatch.setattr("secfc.cli.deploy.hub_check.ANSWER", 0.4)
+    monkeypatch.setattr("secfc.cli.deploy.readiness.ANSWER", 0.4)
     result, port = found(site(hub="wss://hub.invalid"), monkeypatch, None)
     assert "does not answer within 0.4 s" in result.more
     assert f"through the proxy http://127.0.0.1:{port}, which was reached" in result.more

@@ -17,7 +17,7 @@ pytest.importorskip("websockets")
 
 from field import SeededCoins
 from secfc.cli import main
-from secfc.cli.deploy.hub_check import check_flare
+from secfc.cli.deploy.readiness import check_flare
 from secfc.deploy.flare import policy
 from secfc.deploy.flare.cards import BadCard, Card, Kit
 from secfc.deploy.flare.child import DONE_BEFORE, explain_exit_code, is_done_before
