@@ -138,11 +138,13 @@ def divide_features(
         client, colon, column = name.partition(":")
         owner, column = (client, column) if colon and client in owned else (owner, name)
         found.append(column)
+        if column in owned.get(owner, ()):
+            raise click.UsageError(f"--features {owner}:{column} is named twice. Name a client's columns once.")
         if owner:
             owned[owner] += (column,)
     if owner and sum(map(len, owned.values())) < len(found):
         raise click.UsageError(f"--features {found[0]}: of which client is it? Write CLIENT:{found[0]}.")
-    return tuple(dict.fromkeys(found)), owned if owner else {}
+    return (tuple(dict.fromkeys(found)), owned) if owner else (tuple(found), {})
 
 
 @dataclass(frozen=True)

@@ -239,13 +239,13 @@ def test_rounding_never_makes_noise_narrower_than_the_budget(distances, honest, 
         labels = rng.integers(0, k, m).astype(np.int32)
         assert wide_enough(noise, labels, k, honest)
     # The control: a slack of the other sign.
-    one = Noise._each
+    one = Noise.client_deviation
 
     def narrower(self, sensitivity, multiplier, entries):
         exact = Fraction(sensitivity * multiplier / self.honest**0.5)
         return exact - (one(self, sensitivity, multiplier, entries) - exact)
 
-    monkeypatch.setattr(Noise, "_each", narrower)
+    monkeypatch.setattr(Noise, "client_deviation", narrower)
     assert not wide_enough(noise, labels, k, honest)
 
 

@@ -239,6 +239,7 @@ deploy init run.toml RUN --set t=9 -> t=9 | Lower ell or t, or add clients
 deploy init run.toml RUN --prepare nope -> nope is no word here. Known are
 deploy init run.toml RUN --authority nowhere.pem -> nowhere.pem: No such file or directory. Check the path
 deploy init run.toml RUN --features x,x -> features must name every column that is clustered, each once
+deploy init run.toml RUN --features a:x,x -> a:x is named twice | Name a client's columns once
 deploy init old.csv RUN -> old.csv exists already | --force
 deploy init --site s.toml -> --site needs --party
 deploy init --site s.toml --party a -> --site needs --data
