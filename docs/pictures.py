@@ -98,6 +98,28 @@ def who_sends_what():
     return svg(640, 424, "Who sends what to whom in a run under the default policy", "\n".join(parts))
 
 
+def who_has_columns():
+    parts = [
+        box(20, 22, 180, 62, ["clinic", "age, bmi of its people"]),
+        box(230, 22, 180, 62, ["bank", "income of its people"]),
+        box(440, 22, 180, 62, ["helper", "no data"]),
+        arrow("M202 53H228", both=True),
+        arrow("M412 53H438", both=True),
+        step(36, 116, 1, ["once: which people both owners hold", "server: how many hold each, not which"]),
+        step(36, 170, 2, ["once: shares of one's columns, to all", "side by side: shares of joined rows"]),
+        arrow("M420 92V216"),
+        step(442, 150, 3, ["each step:", "shares of distances"]),
+        box(20, 222, 600, 62, ["any two of the three", "compare on shares of joined rows"], "committee"),
+        arrow("M160 288V356"),
+        step(184, 314, 4, ["each step: sizes of clusters"]),
+        box(20, 362, 340, 62, ["server", "no value, no distance, no label of a step"], "server"),
+        arrow("M560 288V356"),
+        box(400, 362, 220, 62, ["owners", "labels of their people"]),
+        step(36, 452, 5, ["labels tell each owner of the other's columns:", "who is high or low"]),
+    ]
+    return svg(640, 492, "Columns at different parties: who sends what to whom", "\n".join(parts))
+
+
 def choose(node=TREE):
     """The decision tree, a row a question or an end, each below the one that led to it."""
     parts, at = [], [30.0]
@@ -128,6 +150,7 @@ def choose(node=TREE):
 def main():
     PLACE.mkdir(exist_ok=True)
     (PLACE / "choose.svg").write_text(choose())
+    (PLACE / "columns.svg").write_text(who_has_columns())
     (PLACE / "who_sends_what.svg").write_text(who_sends_what())
 
 

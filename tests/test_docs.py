@@ -93,7 +93,11 @@ def test_every_end_of_the_decision_tree_is_a_value(leaf):
 
 def test_pictures_are_drawn_from_what_they_show():
     """If this fails: python -m docs.pictures."""
-    drawn = {"choose": pictures.choose(), "who_sends_what": pictures.who_sends_what()}
+    drawn = {
+        "choose": pictures.choose(),
+        "columns": pictures.who_has_columns(),
+        "who_sends_what": pictures.who_sends_what(),
+    }
     for name, svg in drawn.items():
         assert (pictures.PLACE / f"{name}.svg").read_text() == svg
         assert "http" not in svg.replace("http://www.w3.org/2000/svg", "")
