@@ -139,7 +139,8 @@ def divide_features(
         owner, column = (client, column) if colon and client in owned else (owner, name)
         found.append(column)
         if column in owned.get(owner, ()):
-            raise click.UsageError(f"--features {owner}:{column} is named twice. Name a client's columns once.")
+            twice = f"--features {owner}:{column} is named twice"
+            raise click.UsageError(f"{twice}. Name a client's columns once.")
         if owner:
             owned[owner] += (column,)
     if owner and sum(map(len, owned.values())) < len(found):
