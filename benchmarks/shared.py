@@ -75,7 +75,7 @@ def measure(cell: Row) -> Iterator[Row]:
 
     counts = tuple(m // N + (j < m % N) for j in range(N))
     public = PublicFacts(tuple(f"client-{j}" for j in range(N)), counts, d, BOUND)
-    data = synthetic_rows(public, m, K, ids=False, server_points=0)
+    data = synthetic_rows(public, m, K)
     start = time.process_time()
     result = secfc.fit(way, data, bound=BOUND, seed=0)
     ours = time.process_time() - start
