@@ -174,7 +174,8 @@ class FederatedLloyd:
 
     Warnings
     --------
-    Exact sums of successive steps tell clients rows, unless `floor` keeps those back that move alone.
+    Exact sums of successive steps tell clients rows, unless `floor` keeps those back that move alone.  Sums
+    of steps further apart, and of several runs over the same rows, tell single rows with a floor, too.
 
     Notes
     -----
@@ -527,7 +528,8 @@ def leakage_to_client(plan: FederatedPlan, party: PartyId, questions: int) -> st
         )
     whose = "its own" if plan.sums.code.t == 1 else f"those of any {plan.sums.code.t} clients"
     rows = (
-        f"beside {whose} at least {plan.floor} rows move between two clusters, if any do"
+        f"beside {whose} at least {plan.floor} rows move between two clusters in one step, if any do; "
+        "steps further apart, and other runs, can tell single rows"
         if plan.floor > 1
         else "differences of questions can tell single rows (floor=1)"
     )

@@ -51,7 +51,8 @@ class FederatedOptions(LocalClusters):
     # fmt: off
     floor: int = option(1, Whole(1), metavar="ROWS", group=PRIVACY, help=
         "--disclosure centers: rows beside those of any t sites that move between two clusters at least, if "
-        "any do: fewer are kept back, as sites could tell single ones. 10 is good, for twice the rounds.")
+        "any do: fewer are kept back, as sites could tell single ones; steps further apart still can. 10 is "
+        "good, for twice the rounds.")
     blind: bool = option(True, None, "--blind/--no-blind", group=PRIVACY, help=
         "--disclosure centers: whether the server adds up under pads of the clients, and sees no center.")
     # fmt: on

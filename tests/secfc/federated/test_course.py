@@ -404,6 +404,29 @@ def test_a_client_rebuilds_rows_without_a_floor_and_none_with_one(monkeypatch, c
         assert rebuilt(parts, 10)[0] >= 1
 
 
+def test_with_a_floor_steps_further_apart_and_other_runs_tell_single_rows():
+    """What a floor does not keep back: of rows that move together most may return, and borders are chosen."""
+    points = np.random.default_rng(2).normal(size=(800, 2))
+    parts = np.array_split(points, 4)
+    assert rebuilt(parts, 10, k=12) == (2, 0)
+    # Control: of rows whose columns are permuted each for itself none is found.
+    rng = np.random.default_rng(1)
+    others = np.stack([rng.permutation(column) for column in points.T], axis=1)
+    assert rebuilt(parts, 10, k=12, targets=np.array_split(others, 4)) == (0, 2)
+    # One row of others lies between the borders of two runs.
+    at = np.sort(np.concatenate(parts[1:])[:, 0])[299:302]
+    heard = []
+    for border in (at[:2].mean(), at[1:].mean()):
+        way = FederatedLloyd(2, floor=10, max_iter=1, start=[[border - 1, 0], [border + 1, 0]])
+        result = secfc.fit(way, secfc.Federation.from_arrays(parts), keep_bodies=True)
+        view = View.of(result, result.plan, "client-0")
+        told, own = told_values(view), added_values(view, "client-0")
+        first = sorted(told)[2]  # after the one cluster, and how many rows would move
+        heard.append(next(iter(told[first].values()))[:2] - own[first][:2])
+    (row,) = points[200:][points[200:, 0] == at[1]]
+    np.testing.assert_array_equal(heard[1] - heard[0], np.rint(row * result.plan.quantizer.scale))
+
+
 @pytest.mark.parametrize("floor", [1, 3])
 def test_rows_that_are_not_in_memory_have_the_labels_of_those_that_are(monkeypatch, floor):
     pa = pytest.importorskip("pyarrow")
