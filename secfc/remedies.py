@@ -219,3 +219,8 @@ class Advice(Exception):  # noqa: N818 - what errors and warnings share
 
     def __str__(self) -> str:
         return self.text()
+
+
+def advice_text(error: Exception | str, interface: Interface) -> str:
+    """An error or caution in words of an interface; of any other, what it says."""
+    return error.text(interface) if isinstance(error, Advice) else agree_in_number(str(error))

@@ -153,7 +153,7 @@ def grid(context: click.Context, given: GridOptions) -> None:
             rows = run(
                 out=out, files=files, jobs=jobs_of(given), preset=given.preset,
                 backend=given.backend, reading=reading_of(given), watch=counted, evaluate=given.evaluate,
-                ledger=ledger, **axes,
+                ledger=ledger, prefix="--set ", **axes,
             )  # fmt: skip
     tell_total(rows, given)
     told = Counter(row["notes"] for row in rows if row.get("notes"))

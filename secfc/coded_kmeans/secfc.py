@@ -25,7 +25,7 @@ from secfc.algorithm import (
     join_outcomes,
 )
 from secfc.coded.joined import Joined, JoinedPlan
-from secfc.coded.membership import Membership, Open, PrivateMembershipPlan
+from secfc.coded.membership import Membership, Open, Private, PrivateMembershipPlan
 from secfc.coded.parameters import (
     Quantization,
     Release,
@@ -435,7 +435,9 @@ def leakage_to_clients(way: SecFC, plan: CodedPlan) -> tuple[str, ...]:
         if plan.layout.kept:
             facts.append("the size of the union of all IDs, and which of them all owners of columns hold")
     elif plan.layout.mixed:
-        facts.append("the size of the union of all IDs, and how many hold each row, if rows are merged")
+        ids = way.membership
+        told = isinstance(ids, Private) and ids.merge and ids.counts == "opened"
+        facts.append("the size of the union of all IDs" + ", and how many hold each row" * told)
     if plan.revealing and not way.disclosure.capabilities.sums:
         facts.append(opened_centers_sentence(plan))
     return tuple(facts)

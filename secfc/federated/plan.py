@@ -378,8 +378,10 @@ def check_floor(way: Any, public: PublicFacts, k: int) -> None:
     needed, most = k * (t + 1) * way.floor, k * way.floor
     if way.floor > 1 and (there := sum(min(count, most) for count in public.counts)) < needed:
         raise InputError(
-            f"floor={way.floor} of k={k} clusters, beside the rows of any {t}, needs {needed} rows of which "
-            f"each client counts {most} at most, and there are {there}: lower floor or k"
+            f"{k} clusters, beside the rows of any t={t} of the clients, need {needed} rows of which each "
+            f"client counts {most} at most, and there are {there}",
+            [("floor", ..., "lower the floor"), ("k", ..., "ask for fewer clusters")],
+            {"floor": way.floor},
         )
 
 

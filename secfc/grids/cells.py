@@ -6,11 +6,12 @@ import difflib
 import itertools
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, is_dataclass
 from typing import Any
 
 from secfc.data.inputs import parameter_names
 from secfc.errors import InputError
+from secfc.remedies import changed_fields, word_of
 
 Cell = dict[str, Any]
 
@@ -38,6 +39,33 @@ def allowed_parameters(algorithm: str) -> tuple[str, ...]:
     own = parameter_names(algorithm_class(algorithm))
     policy = () if algorithm == "secfc" else ("policy",)
     return tuple(name for name in dict.fromkeys((*DATA, *RUN, *own)) if name not in (*policy, "disclosure"))
+
+
+@dataclass(frozen=True)
+class AxesInterface:
+    """Axes of a grid, as remedies name them.  algorithm: of the cell.  prefix: before each axis."""
+
+    algorithm: str
+    prefix: str = ""
+
+    def name(self, parameter: str) -> str | None:
+        """The axis, None where a grid has none; who holds rows of whom is none."""
+        axis = "policy" if parameter == "disclosure" else parameter
+        there = axis != "membership" and axis in (*allowed_parameters(self.algorithm), "algorithm", "policy")
+        return f"{self.prefix}{axis}" if there else None
+
+    def setting(self, parameter: str, value: Any) -> str | None:
+        """As `policy=own-labels`; None where no axis says it.
+
+        >>> AxesInterface("secfc", "--set ").setting("max_iter", 5)
+        '--set max_iter=5'
+        """
+        name, shown = self.name(parameter), value
+        if is_dataclass(value):
+            shown = None if changed_fields(value) else word_of(parameter, value)
+            name = name if shown is not None else None
+        shown = "..." if value is ... else str(shown).lower() if shown in (None, True, False) else shown
+        return None if name is None else f"{name}={shown}"
 
 
 def check_cell(cell: Mapping[str, Any], *, files: bool) -> None:

@@ -12,7 +12,7 @@ import time
 import traceback
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -24,12 +24,12 @@ from secfc.data.federation import Federation
 from secfc.data.inputs import build_algorithm, get_parameter, require_library
 from secfc.data.mixtures import gaussian_mixture
 from secfc.errors import Caution, InputError
-from secfc.grids.cells import DATA, RUN, Cell, algorithm_class, cell_name, grid_cells
+from secfc.grids.cells import DATA, RUN, AxesInterface, Cell, algorithm_class, cell_name, grid_cells
 from secfc.grids.rows import ResultFile, Row
 from secfc.metrics import accuracy, cost, labels_digest
 from secfc.privacy.budget_file import EnteredRun, LedgerTerms, RunRecord, entering_run, new_name
 from secfc.privacy.ledger import Promise
-from secfc.remedies import word_of
+from secfc.remedies import advice_text, word_of
 from secfc.report.costs import count_rounds
 from secfc.report.data import in_row_order, pool_points
 from secfc.roles.exchange import SERVER
@@ -48,6 +48,7 @@ def grid(
     reading: Mapping[str, Any] | None = None,
     evaluate: bool = False,
     ledger: LedgerTerms | None = None,
+    prefix: str = "",
     **axes: Any,
 ) -> list[Row]:
     """Run every combination of parameters.
@@ -74,6 +75,8 @@ def grid(
         budget pays; of drawn data they always have.
     ledger
         Where all runs with a budget on files are entered, as one.
+    prefix
+        What stands before an axis where notes and errors advise one, as "--set " does in the shell.
     **axes
         Parameters by name, a value or a list of values each: n, m, d, k, sigma, clusters_per_client of a
         mixture of Gaussians that is drawn (m points of d features, standard deviation sigma); algorithm
@@ -113,7 +116,8 @@ def grid(
     paths = tuple(str(Path(file).resolve()) for file in files)
     told, spent = dict(reading or {}), list[float]()
     with entering_cells(todo, paths, told, ledger) as entered:
-        for row in _measured(todo, paths, told, jobs, backend, evaluate):
+        measure = partial(measure_cell, files=paths, options=told, evaluate=evaluate, prefix=prefix)
+        for row in _measured(todo, measure, jobs, backend):
             kept.add([row])
             found[row["cell"]] = row
             spent.append(row.get("epsilon_spent", math.inf if row["status"] != "ok" else 0.0))
@@ -137,24 +141,18 @@ def all_cells(preset: str | None, axes: Mapping[str, Any], *, files: bool = Fals
 
 
 def _measured(
-    todo: Sequence[Cell],
-    files: tuple[str, ...],
-    reading: dict[str, Any],
-    jobs: int,
-    backend: str | None,
-    evaluate: bool,
+    todo: Sequence[Cell], measure: Callable[[Cell], Row], jobs: int, backend: str | None
 ) -> Iterator[Row]:
     """The rows, as they come."""
     if jobs == 1 and backend is None:
-        for cell in todo:
-            yield measure_cell(cell, files, reading, evaluate=evaluate)
+        yield from map(measure, todo)
         return
     joblib: Any = importlib.import_module("joblib")
     if backend in (None, "loky"):  # numerical libraries in every process take one thread
         chosen = joblib.parallel_config(backend="loky", inner_max_num_threads=1)
     else:
         chosen = joblib.parallel_config(backend=backend)
-    work = [joblib.delayed(measure_cell)(cell, files, reading, evaluate=evaluate) for cell in todo]
+    work = [joblib.delayed(measure)(cell) for cell in todo]
     with chosen:
         try:
             rows: Iterable[Row] = joblib.Parallel(n_jobs=jobs, return_as="generator_unordered")(work)
@@ -168,21 +166,27 @@ LOOP = ("distances", "compare", "deal", "assign", "blind")
 
 
 def measure_cell(
-    cell: Cell, files: Sequence[str] = (), options: Mapping[str, Any] | None = None, *, evaluate: bool = False
+    cell: Cell,
+    files: Sequence[str] = (),
+    options: Mapping[str, Any] | None = None,
+    *,
+    evaluate: bool = False,
+    prefix: str = "",
 ) -> Row:
     """The row of a cell; of one that fails, its error.  options: of `Federation.from_files`.
 
-    evaluate: whether figures of files that no budget pays for are in it.
+    evaluate: whether figures of files that no budget pays for are in it.  prefix: see `grid`.
     """
+    advise = partial(advice_text, interface=AxesInterface(cell["algorithm"], prefix))
     row: Row = {**cell, "cell": cell_name(cell), "code": code_version(), **machine_facts()}
     row["date"] = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
     try:
         federation = (
             draw_federation(cell) if not files else load_files(tuple(files), tuple((options or {}).items()))
         )
-        return {**row, "status": "ok", **run_figures(cell, federation, exact=evaluate or not files)}
+        return {**row, "status": "ok", **run_figures(cell, federation, advise, exact=evaluate or not files)}
     except (InputError, ValueError, OverflowError, secfc.ProtocolError) as error:
-        return {**row, "status": "failed", "error": f"{type(error).__name__}: {error}"}
+        return {**row, "status": "failed", "error": f"{type(error).__name__}: {advise(error)}"}
     except Exception as error:  # a fault of ours does not end a grid of hours; its place is kept
         where = traceback.extract_tb(error.__traceback__)[-1]
         said = f"{type(error).__name__}: {error} ({Path(where.filename).name}:{where.lineno})"
@@ -254,8 +258,10 @@ def entering_cells(
         yield entered
 
 
-def run_figures(cell: Cell, federation: Federation, *, exact: bool = True) -> Row:
-    """What a run took and came to.
+def run_figures(
+    cell: Cell, federation: Federation, advise: Callable[[Any], str] = str, *, exact: bool = True
+) -> Row:
+    """What a run took and came to.  advise: a caution in words.
 
     exact: whether cost, accuracy and labels' digest of a run with a budget are told, for which it does not
     pay.
@@ -271,7 +277,7 @@ def run_figures(cell: Cell, federation: Federation, *, exact: bool = True) -> Ro
     steps = max(1, count_steps(result))
     row: Row = {
         **{name: value for name, value in resolved_parameters(way, result).items() if name not in cell},
-        "notes": "; ".join(dict.fromkeys(str(one.message) for one in cautions)),
+        "notes": "; ".join(dict.fromkeys(advise(one.message) for one in cautions)),
         "n_iter": result.n_iter,
         "converged": bool(result.converged),
         "steps": count_steps(result),

@@ -319,7 +319,7 @@ def _check_request(algorithm: Any, steps: int | None) -> None:
 def _notes(made: Any, price: QueryPrices, steps: int | None, *, surprising: bool) -> tuple[str, ...]:
     """What whoever plans should know.  surprising: whether a run may take another number of steps."""
     why = made.hopeless if isinstance(made, FedDPPlan) else None
-    more = f"made-up rows took {price.steps} steps; yours may take more: give steps"
+    more = f"made-up rows took {price.steps} steps; yours may take more: plan with more steps"
     return (
         *(() if why is None else (why,)),
         *((more,) if steps is None and price.steps_known and surprising else ()),

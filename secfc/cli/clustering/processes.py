@@ -309,9 +309,10 @@ def print_rehearsal(found: LocalRehearsal, federation: Federation, *, as_json: b
         return
     said = {True: "they are those of plaintext k-means", False: "THEY ARE NOT those of plaintext k-means"}
     same = "they were not compared" if found.same is None else said[found.same]
+    labeled = sum(int((own >= 0).sum()) for own in found.labels.values())
     click.echo(
         f"A rehearsal on this machine, which saw all data: {federation.n} clients, the server and a hub, "
-        f"each a process of its own.\n{federation.m} points were labeled in {found.seconds:.1f} s, from the "
+        f"each a process of its own.\n{labeled} rows were labeled in {found.seconds:.1f} s, from the "
         f"first process to the last result; {same}."
     )
     total = sum(figures["bytes_sent"].values())

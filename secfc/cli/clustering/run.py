@@ -156,7 +156,8 @@ def write_model(result: Clustering, path: Path, texts: Sequence[str]) -> None:
     kept = model_file_of(result, texts)
     if kept is None:
         raise RefusedInput(
-            f"--model {path}: this algorithm, or noise on what it opens, leaves no model that could be kept. "
+            f"--model {path}: this algorithm, columns that are joined, or noise on what is opened, leave no "
+            "model that could be kept. "
             "The other results are written."
         )
     with explaining_writes("--model"):

@@ -236,10 +236,9 @@ def tell_notes(notes: Iterable[str]) -> None:
 
 def caution_text(caution: Warning | str) -> str:
     """A caution of the library in words of the command that runs, without its last point."""
-    from secfc.remedies import Advice, agree_in_number
+    from secfc.remedies import advice_text
 
-    said = caution.text(options_here()) if isinstance(caution, Advice) else agree_in_number(str(caution))
-    return said.rstrip(".")
+    return advice_text(caution, options_here()).rstrip(".")
 
 
 @contextmanager

@@ -171,8 +171,8 @@ class NoisySums(ExactPolicy):
         if not isinstance(membership, Private) or not membership.merge:
             raise IncompatibleOptions(
                 {"membership": membership, "disclosure": self},
-                "NoisySums with whole rows of disjoint clients releases what "
-                "FedDPKMeans(noise=SharedNoise()) does, at many times the work: use that",
+                "noisy sums of whole rows, each at one client, release what feddp does with noise in the "
+                "shares, at many times the work",
                 [
                     ("algorithm", "feddp"),
                     (
@@ -292,7 +292,7 @@ class NoisySums(ExactPolicy):
 
     def ledger(self, plan: CodedPlan) -> Ledger:
         event = NonPrivate() if self.radius.private else self.released(plan)
-        who = f"for any {plan.code.t} clients, with the server if outside the committee"
+        who = f"for any t={plan.code.t} of the clients, with the server if outside the committee"
         how = f"noise in the shares, also {who}"
         what = f"centers of {self.steps} steps, {how}"
         return Ledger(self.neighbors).record(event, what=what, seen_by=EVERYBODY)

@@ -222,7 +222,7 @@ def test_the_word_for_centers_is_the_algorithm_that_shows_them(tmp_path, monkeyp
         ),
         ("--membership private", "whoever holds one knows that it counts"),
         ("--epsilon 1", "for a budget use --algorithm feddp, which is --disclosure centers with noise"),
-        ("--floor 60", "floor=60 of k=3 clusters, beside the rows of any 1, needs 360 rows"),
+        ("--floor 60", "--floor 60: 3 clusters, beside the rows of any t=1 of the clients, need 360 rows"),
         ("--k-local 2", "--k-local: clusters are split over the rows of all clients"),
     ],
 )

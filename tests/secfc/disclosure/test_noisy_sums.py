@@ -4,6 +4,7 @@ import dataclasses
 import functools
 import json
 import math
+import re
 from collections import Counter
 from types import SimpleNamespace
 
@@ -327,8 +328,8 @@ def test_too_few_dealers_of_noise_end_a_run():
 @pytest.mark.parametrize(
     ("more", "why"),
     [
-        ({"membership": "open"}, r"FedDPKMeans\(noise=SharedNoise\(\)\) does, .*: use that"),
-        ({"membership": secfc.Private(merge=False)}, "disjoint clients"),
+        ({"membership": "open"}, "Use FedDPKMeans, or have people"),
+        ({"membership": secfc.Private(merge=False)}, "each at one client"),
         ({"membership": secfc.Private()}, "beside the budget. Use counts=.hidden."),
         ({"membership": secfc.Private(counts="hidden", on_conflict="separate")}, "more than once"),
         ({"init": "random-points"}, "steps start"),
@@ -366,6 +367,7 @@ def test_the_shell_runs_it_and_says_what_it_needs(tmp_path, monkeypatch):
     report = json.loads((tmp_path / "secfc-report.json").read_text())
     assert report["parameters"]["disclosure"] == "noisy-sums"
     assert report["privacy"]["epsilon"]["everybody"] <= 8
+    assert report["clients_learned"][-1] == "the size of the union of all IDs"  # not how many hold each row
     assert "the noise of 3 suffices" in report["privacy"]["assumed"]["honest clients"]
     for options, needs in (
         (paid, "--membership private --counts hidden"),
@@ -375,6 +377,7 @@ def test_the_shell_runs_it_and_says_what_it_needs(tmp_path, monkeypatch):
         refused = invoke("run", *asked, *options)
         assert refused.exit_code == 2
         assert needs in " ".join(refused.output.split())
+        assert not {"NoisySums", "FedDPKMeans"} & set(re.findall(r"\w+", refused.output))
 
 
 # --- an audit ----------------------------------------------------------------------------------------

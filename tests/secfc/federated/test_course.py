@@ -245,7 +245,7 @@ def test_a_false_summand_moves_a_center_as_rows_would_within_bounds_and_more_bey
         ({"k": 2, "start": [[0, 1], [0]]}, "start is no table of centers"),
         (
             {"k": 8, "floor": 10},
-            r"floor=10 of k=8 clusters, beside the rows of any 1, needs 160 rows of which",
+            r"floor=10: 8 clusters, beside the rows of any t=1 of the clients, need 160 rows of which",
         ),
     ],
 )

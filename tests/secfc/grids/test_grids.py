@@ -185,7 +185,8 @@ def test_what_runs_warn_of_is_said_once_and_stands_in_rows(tmp_path, monkeypatch
     fit = secfc.fit
 
     def fit_with_note(*given, **more):
-        warnings.warn(Caution("this is rounded", ["look at it"]), stacklevel=2)
+        notes = ("max_iter", 9), ("policy", "own-labels"), ("absent", "x")  # grids have no --absent
+        warnings.warn(Caution("this is rounded", notes), stacklevel=2)
         return fit(*given, **more)
 
     monkeypatch.setattr(secfc, "fit", fit_with_note)
@@ -195,10 +196,18 @@ def test_what_runs_warn_of_is_said_once_and_stands_in_rows(tmp_path, monkeypatch
             tmp_path / "r.jsonl",
         )
     assert done.exit_code == 0, done.output
-    assert done.output.count("Note: 2 of 2 runs: this is rounded. Look at it.\n") == 1
-    assert [row["notes"] for row in read_whole_rows(tmp_path / "r.jsonl")] == [
-        "this is rounded. Look at it."
-    ] * 2
+    said = "this is rounded. Use --set max_iter=9 or --set policy=own-labels"
+    assert done.output.count(f"Note: 2 of 2 runs: {said}.\n") == 1
+    assert [row["notes"] for row in read_whole_rows(tmp_path / "r.jsonl")] == [f"{said}."] * 2
+
+
+def test_errors_of_rows_advise_axes_that_there_are():
+    asked = ["grid", "--init", "k-means++", "--n", "3", "--m", "60", "--d", "2", "--k", "2"]
+    (row,) = secfc.grid(init="k-means++", n=3, **SMALL)
+    assert row["error"].endswith("Use init=random.")
+    done = run(*asked)
+    assert "Use --set init=random." in done.output
+    assert run(*asked, "--set", "init=random").exit_code == 0
 
 
 def test_shared_centers_have_a_place_in_grids():

@@ -18,15 +18,19 @@ import secfc
 from secfc import metrics, report
 from secfc.algorithm import Capabilities, Clustering, PartyOutcome, join_outcomes
 from secfc.attacks.judging import GuessJudgement
+from secfc.coded.queries import Operation
 from secfc.data.inputs import with_parameters
+from secfc.disclosure.checked import messages
 from secfc.errors import PrivacyError
 from secfc.privacy import Bound, Budget
 from secfc.privacy.events import Pure
 from secfc.privacy.ledger import EXACT, Ledger
 from secfc.report import Comparison, Report, compare_labelings
+from secfc.report.costs import CONTENTS
 from secfc.report.data import Origin
 from secfc.report.leakage import ServerFinding
 from secfc.roles.exchange import SERVER
+from secfc.roles.messages import Message
 
 SHOWN = secfc.Distances()
 
@@ -166,6 +170,12 @@ def test_traffic_adds_up_to_the_transcript(federation: secfc.Federation, fitted:
     assert sum(entry["bytes"] for entry in kinds) == transcript["bytes"] == fitted.transcript.nbytes()
     assert sum(entry["messages"] for entry in kinds) == transcript["messages"] == len(fitted.transcript)
     assert len(report.traffic_table(fitted.transcript.summary()).rows) == len(kinds)
+
+
+def test_traffic_names_questions_and_messages_in_words() -> None:
+    own = {name for name, kind in vars(messages).items() if Message in getattr(kind, "__bases__", ())}
+    assert {"CheckedPart", "ProductWords"} <= own
+    assert not (own | {one.kind for one in Operation}) - set(CONTENTS)
 
 
 @pytest.mark.parametrize(
