@@ -7,8 +7,10 @@ Steps are rounds after the question, counted on from what precedes replies:
  0  witnesses, the first t + 1 members of the committee, commit to a coin each, and deal shares of a random
     row 0 and of masks u;
  2  responders send their masked replies, also of row 0;
- 3  members add them up, and tell one another: from here on all replies are fixed;
- 4  witnesses open their coins to one another;
+ 3  members add them up, and tell one another: from here on all replies are fixed, at each witness;
+ 4  witnesses open their coins to one another.  Where parts are played by several some members are none,
+    and may be told sums after that, made for these coins: digests of sums, by its own coin too, are
+    compared before anything leaves the committee (`secfc.disclosure.checked.words`);
  5  they tell all who check, and the dealer, what these give, with a digest of it and of the question.  Who
     hears another one from any of them than from the others, or a digest that is not of its own question, says
     nothing more: two sets of coins under one row 0 would open a sum of everybody's rows, and of the dealer a
@@ -27,7 +29,8 @@ committee does, shares of labels and digests of words.
 Where nobody deals, each member adds up a part of the replies, under masks that cancel over all of them; no M
 is told in 3, and in 8 members tell one another what their parts add up to, weighted.  All of these together
 are V, so they show nothing else: any t members lack a part, and the parts are uniform but for their sum.  A
-member says of its own part what it likes, so this stops responders that are no members alone.
+member says of its own part what it likes, so this stops responders that are no members alone.  Where two play
+each part, members show one another digests of parts in 3, so coins are opened once all have theirs.
 
 The check fails or not by what was added to replies, and by coins, whatever the rows are; and a failure ends
 the run.  So nothing is learned from it, and there is one try.

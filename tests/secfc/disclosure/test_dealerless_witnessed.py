@@ -11,7 +11,7 @@ import secfc
 from secfc.attacks.views import View
 from secfc.coded.messages import LabelShare, MaskedBits, MaskedDistances, OwnShare, SizeShare
 from secfc.disclosure.checked.messages import CheckedPart, PartShares, PartSums, ProductWords, ResharedPart
-from secfc.disclosure.dealerless.steps import SeatDigest, SetKeys, WitnessedBits
+from secfc.disclosure.dealerless.steps import SeatDigest, SetKeys, SharedKeySeats, WitnessedBits
 from secfc.disclosure.owner_labels import dealerless
 from secfc.errors import FaultyClient, SuspectedParties, TooFewReplies
 from secfc.kmeans.bisecting import Bisecting
@@ -319,6 +319,32 @@ def test_replies_that_differ_by_what_no_coins_find_are_noticed():
     with pytest.raises(SuspectedParties, match="different parts of replies") as error:
         run("two segments", faults=faults)
     assert "client-4" in error.value.parties
+
+
+@pytest.mark.parametrize("policy", [None, *by_night(OWN)], ids=repr)
+def test_no_coin_is_opened_before_all_members_have_their_parts(policy, monkeypatch):
+    """Else who hears of coins replies to two that are no witnesses as these coins want it."""
+
+    def opened():
+        asked, lost, coins = [], [], []
+
+        def faults(e):
+            if e.kind in ("CompareQuery", "LloydStepQuery") and e.round not in asked:
+                asked.append(e.round)
+            if e.kind == "CheckCoin" and len(asked) == 1:
+                coins.append(e.sender)
+            late = e.kind == "MaskedDistances" and e.recipient == "client-5" and len(asked) == 1
+            lost.extend([e.sender] * late)
+            return () if late else (e,)
+
+        result = run("t=2, points", policy=policy, m=24, max_iter=1, faults=faults)
+        assert result.n_iter == 1
+        assert lost == ["client-4"]
+        return coins
+
+    assert not opened()
+    monkeypatch.setattr(SharedKeySeats, "agree", lambda *_: iter(()))
+    assert opened()  # positive control
 
 
 def test_without_witnesses_a_flipped_bit_runs_to_the_end():

@@ -1,5 +1,6 @@
 """Runs in which replies are checked: what is lost changes nothing, what is false ends them before a label."""
 
+import contextlib
 import dataclasses
 import functools
 
@@ -16,8 +17,10 @@ from secfc.disclosure.checked.messages import (
     MaskedProducts,
     MaskedRow,
     MaskSums,
+    PartShares,
     PartSums,
 )
+from secfc.disclosure.checked.words import CommitteeWords
 from secfc.disclosure.compare.center_rounding import CenterRounder
 from secfc.errors import FaultyClient, SuspectedParties
 from secfc.kmeans.bisecting import Bisecting
@@ -339,6 +342,38 @@ def test_who_hears_of_other_coins_from_one_witness_tells_nothing_under_them():
         with pytest.raises(SuspectedParties, match="heard different coins"):
             run(faults=faults, deviating=0)  # so that these two only respond
     assert not {("MaskedRow", c) for c in ("client-3", "client-4")} & set(words)
+
+
+@pytest.mark.parametrize("way", ["a client deals", *by_night("bisecting", "rounded")])
+def test_sums_that_fit_coins_and_are_told_to_who_is_no_witness_open_nothing(way, monkeypatch):
+    """Witnesses may open coins before it has sums: its check passes, and words are compared."""
+    members, lied, told = [], [], []
+    kind, leaving = (MaskedCenters, PartShares) if way == "rounded" else (MaskedSum, LabelShare)
+
+    def faults(e):
+        if e.kind == "CompareQuery":
+            members[:] = [f"client-{j}" for j in e.body.members]
+        if isinstance(e.body, leaving):
+            told.append(e.round)
+        other = isinstance(e.body, kind) and e.recipient in members[3:]
+        if not other or e.round not in (lied or [e.round]):
+            return (e,)
+        lied.append(e.round)
+        values = e.body.values.copy()
+        values.reshape(-1)[0] = (int(values.reshape(-1)[0]) + 1) % 1073741700
+        return (dataclasses.replace(e, body=dataclasses.replace(e.body, values=values)),)
+
+    monkeypatch.setattr("field.code.reply_check.CheckWeights.fits", lambda *_: True)
+    with pytest.raises(SuspectedParties, match="members of the committee heard different words"):
+        run(way, faults=faults)
+    assert all(number < lied[0] for number in told)
+    # Positive control: where words are not compared, shares leave the committee.
+    del lied[:], told[:]
+    for name in ("_agree", "conclude"):
+        monkeypatch.setattr(CommitteeWords, name, lambda *_: None)
+    with contextlib.suppress(SuspectedParties):
+        run(way, faults=faults)
+    assert any(number > lied[0] for number in told)
 
 
 def test_a_false_digest_ends_the_run():
