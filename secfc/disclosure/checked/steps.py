@@ -33,7 +33,9 @@ member says of its own part what it likes, so this stops responders that are no 
 each part, members show one another digests of parts in 3, so coins are opened once all have theirs.
 
 The check fails or not by what was added to replies, and by coins, whatever the rows are; and a failure ends
-the run.  So nothing is learned from it, and there is one try.
+the run.  So nothing is learned from it, and there is one try.  A liar among witnesses may see all other coins
+first, and fall silent instead: then it, or whom it says that it did not hear, is left out, and the question
+is put anew under other coins.  So it has a try more for each client that can be left out, fewer than n.
 
 Who sees what: responders A, members V as well, each uniform; the dealer what coins give.  Of t + 1 witnesses
 one is honest: it tells all the same, of coins that were committed to before and that nobody chose.

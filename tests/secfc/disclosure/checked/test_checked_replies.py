@@ -376,6 +376,28 @@ def test_sums_that_fit_coins_and_are_told_to_who_is_no_witness_open_nothing(way,
     assert any(number > lied[0] for number in told)
 
 
+def test_a_liar_that_falls_silent_when_it_has_seen_coins_meets_other_coins():
+    """It is not refused, but left out: a try more, of one client less, as no coin is committed to twice."""
+    way, lied, seen, commitments = "a client deals", [], [], []
+
+    def faults(e):
+        if isinstance(e.body, CheckDealing) and e.sender == "client-2":
+            commitments.append((e.round, e.body.commitment))
+        if e.sender != "client-1" or (not lied and e.kind != "MaskedDistances"):
+            return (e,)
+        if e.kind == "MaskedDistances":
+            lied.append(e.round)
+            values = (e.body.values + np.uint32(1)) % np.uint32(1073741700)
+            return (dataclasses.replace(e, body=dataclasses.replace(e.body, values=values)),)
+        seen.extend([e.round] * (e.kind == "CheckCoin"))
+        return () if seen else (e,)
+
+    result = run(way, faults=faults)
+    assert same_runs(undisturbed(way), result)
+    assert seen
+    assert len({number for number, _ in commitments}) == len({told for _, told in commitments}) > 1
+
+
 def test_a_false_digest_ends_the_run():
     def faults(e):
         if isinstance(e.body, CheckDigest) and e.sender == "client-1":
