@@ -3,15 +3,19 @@
 from dataclasses import replace
 from fractions import Fraction
 from itertools import pairwise
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 import secfc
+from field.code.lagrange_code import LagrangeCode
+from secfc.attacks.views import View
 from secfc.coded.joined import Joined
 from secfc.errors import FaultyClient
 from secfc.roles.exchange import SERVER
 from tests.nightly import short
+from tests.secfc.disclosure.test_final_labels import is_uniform
 
 POLICIES = (
     secfc.OwnLabels(), secfc.AssignmentsOnly(), secfc.Distances(), secfc.FinalLabelsOnly(),
@@ -437,3 +441,61 @@ def test_a_server_that_keeps_other_rows_is_found_out():
 
     with pytest.raises(secfc.UnionFailed, match=r"rows were kept.* and client-\d does not hold them"):
         secfc.fit(algorithm(), federation, keep_bodies=True, faults=faults)
+
+
+def with_helper_at(place, policy, m=600):
+    """A run of two owners of few values, so that only masks vary, and a helper at this place of three."""
+    columns = [np.repeat([[1.0, -2.0]], m, axis=0), np.repeat([[0.5], [3.0]], m // 2, axis=0)]
+    parties = list(secfc.Federation.from_arrays(columns, features=[("a", "b"), ("c",)]).parties)
+    parties.insert(place, secfc.Party.without_data("helper"))
+    start = secfc.GivenLabels([np.arange(m) % 2])
+    way = replace(algorithm(2, policy), membership=Joined(align="given"), init=start, max_iter=2)
+    return secfc.fit(way, secfc.Federation(tuple(parties)), keep_bodies=True)
+
+
+def octets_told(result, coalition):
+    """Of each kind of message with secrets, what these were told: words, or 256ths of a prime."""
+    told = {}
+    for e in View.of(result, result.plan, coalition).received():
+        found = getattr(e.body, "values", getattr(e.body, "words", None))
+        if not isinstance(found, np.ndarray) or found.size < 300 or e.kind == "ProjectedShares":
+            continue
+        if found.dtype == np.uint64:
+            low = found.reshape(-1).view(np.uint8).reshape(-1, 4)[:, :3]  # some are two residues of 30 bits
+            told.setdefault(e.kind, []).append(low.reshape(-1))
+        else:
+            for lane, p in zip(found, result.plan.code.basis.primes, strict=True):
+                part = lane.reshape(-1).astype(np.uint64) * 256 // p
+                told.setdefault(e.kind, []).append(part.astype(np.uint8))
+    return {kind: np.concatenate(parts) for kind, parts in told.items()}
+
+
+# Who compares, or hears masked distances alone; and with the server on one machine, where nobody deals.
+PLACES = [
+    (place, policy, coalition)
+    for place in (0, 2)
+    for policy, coalition in (
+        (secfc.OwnLabels(), ("helper",)), (secfc.OwnLabels(dealer=None), ("helper", SERVER)),
+    )
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("place", "policy", "coalition"), PLACES)
+def test_what_a_helper_is_told_is_uniform_and_the_server_is_told_sizes(place, policy, coalition):
+    result = with_helper_at(place, policy)
+    told = octets_told(result, coalition)
+    assert {"RowShares", "MaskedBits"} < set(told)
+    assert all(map(is_uniform, told.values())), {kind: is_uniform(found) for kind, found in told.items()}
+    heard = {name: set(View.of(result, result.plan, name).kinds()["received"]) for name in ("helper", SERVER)}
+    dealing = {"CheckDigest", "MaskSeed"} if policy.dealer else set()
+    assert heard[SERVER] == {"Hello", "Commitment", "Coin", "ProjectedShares", "SizeShare"} | dealing
+    assert not {"OwnShare", "LabelShare", "CodedDistances"} & heard["helper"]
+
+
+@pytest.mark.parametrize("place", [0, 2])
+def test_without_noise_in_shares_a_helper_would_read_columns(place, monkeypatch):
+    """The control: the same test fails."""
+    share, bare = LagrangeCode.share, SimpleNamespace(fill_residues=lambda prime, out: out.fill(0))
+    monkeypatch.setattr(LagrangeCode, "share", lambda code, points, coins: share(code, points, bare))
+    told = octets_told(with_helper_at(place, secfc.OwnLabels()), ("helper",))
+    assert not is_uniform(told["RowShares"])
