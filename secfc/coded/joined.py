@@ -7,10 +7,10 @@ SecFC as it is.  Rows are found as by `Private`: a union of IDs, then one sheet,
 at its rows.  Rows that all owners hold are kept, the others are nobody's.
 
 What that shows.  To the server how many owners hold each ID of the union, not which; to clients which rows of
-the union are kept.  An owner that claims an ID which it lacks learns whether all others hold it, and has data
-of its choice there.  Whoever adds something else than 0 or 1 can have a row kept that another owner lacks:
-that one sees it, and ends the run.  No row gets other data than its owners dealt, as nobody deals columns of
-another.
+the union are kept.  An owner that claims an ID which it lacks learns whether all others hold it, has data of
+its choice there, and is told its label.  Whoever adds something else than 0 or 1 can have a row kept that
+another owner lacks: that one sees it, and ends the run.  No row gets other data than its owners dealt, as
+nobody deals columns of another.
 """
 
 from __future__ import annotations

@@ -194,6 +194,8 @@ class PrivateMembershipPlan:
     def client(self, party: Party, *, coins: Coins) -> Role[RowUnion]:
         """A client finds the rows with the others."""
         points = party.read()
+        if self.merge and self.on_conflict == "mean":
+            warn_constant_columns(party.name, points)
         me = self.clients.index(party.name)
         digest = self.identities(party, points)
         oblivious.check_quota(self.union, digest)
@@ -560,6 +562,19 @@ def refuse_split_columns(federation: Federation) -> None:
         "means weigh each row by how many clients hold it, so labels are wrong where these hold other people",
         [("membership", "joined", "give each client its own columns (features=)")],
     )
+
+
+def warn_constant_columns(client: PartyId, points: Array) -> None:
+    """Warn (`Caution`) a site, which sees its own points (m_j, d) alone, of columns with one value."""
+    constant = int((np.ptp(points, axis=0) == 0).sum()) if len(points) > 1 else 0
+    if 0 < constant < points.shape[1]:
+        warnings.warn(
+            f"client {client!r} has {constant} of {points.shape[1]} columns with one value, and "
+            "on_conflict='mean': if another client has them and they were filled up here, labels are wrong. "
+            "Give each client its own columns then (membership='joined')",
+            Caution,
+            stacklevel=2,
+        )
 
 
 def check_disjoint(federation: Federation) -> None:

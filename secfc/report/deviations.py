@@ -287,7 +287,8 @@ TABLE = (
         "private+counted",
     ),
     DeviationRow(
-        "an owner that chooses its columns so that labels tell those of another, `Joined()`", "the result",
+        "an owner that chooses its columns, or deals other rows than it found, so that labels tell "
+        "columns of another, `Joined()`", "the result",
         "**a column of few values: of all people by columns of noise, of half of them by columns that labels "
         "hardly show it in** (a third of its variance)",
         "nothing: labels follow from all columns; they are told to owners alone by default", "unnoticed",
@@ -295,7 +296,8 @@ TABLE = (
     ),
     DeviationRow(
         "an owner that claims people whom it lacks, `Joined()`", "columns of these people",
-        "which of them all other owners hold", "nothing; with a `quota` only so many", "unnoticed", "joined",
+        "**which of them all other owners hold, and their labels, which tell columns of others**",
+        "nothing; with a `quota` only so many", "unnoticed", "joined",
     ),
     DeviationRow(
         "the server, or a client that counts itself twice, so that people are kept whom an owner lacks, "
@@ -303,8 +305,9 @@ TABLE = (
         (f"{JOINED}::test_a_server_that_keeps_other_rows_is_found_out",),
     ),
     DeviationRow(
-        "who counts itself twice where clients with the same columns divide people, `Joined()`",
-        "labels: people count whose columns nobody has, as zeros", "nothing",
+        "who counts itself twice, or deals at rows of others, where clients with the same columns divide "
+        "people, `Joined()`",
+        "labels: people count whose columns nobody has, as zeros, or with the sum of two rows", "nothing",
         "nothing: none of these clients knows whom the others hold", "unnoticed", "joined",
     ),
     DeviationRow(

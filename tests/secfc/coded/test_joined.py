@@ -11,6 +11,7 @@ import pytest
 import secfc
 from field.code.lagrange_code import LagrangeCode
 from secfc.attacks.views import View
+from secfc.coded import joined
 from secfc.coded.joined import Joined
 from secfc.errors import FaultyClient
 from secfc.roles.exchange import SERVER
@@ -305,7 +306,8 @@ def test_columns_filled_up_by_zeros_are_refused_where_means_would_be_wrong():
     # A column that two clients observe is no column of one owner.
     both = [np.asarray(party.points).copy() for party in filled.parties]
     both[0][:, 5], both[1][:, 5] = np.arange(len(both[0])), np.arange(len(both[1]))
-    secfc.fit(means, secfc.Federation.from_arrays(both, ids=[p.ids for p in filled.parties]))
+    with pytest.warns(secfc.Caution, match=r"'client-\d' has \d of 6 columns with one value.*filled up here"):
+        secfc.fit(means, secfc.Federation.from_arrays(both, ids=[p.ids for p in filled.parties]))
 
 
 def test_means_of_columns_filled_up_by_zeros_would_be_wrong(monkeypatch):
@@ -317,7 +319,8 @@ def test_means_of_columns_filled_up_by_zeros_would_be_wrong(monkeypatch):
         way = algorithm(policy=secfc.AssignmentsOnly())
         means = replace(way, membership=secfc.Private(on_conflict="mean"))
         filled = zeros_elsewhere(federation)
-        result = secfc.fit(means, filled, seed=seed)
+        with pytest.warns(secfc.Caution, match="columns with one value"):  # all that a site alone can see
+            result = secfc.fit(means, filled, seed=seed)
         table = np.zeros((len(result.history[-1]), federation.d))
         for rows, party in zip(result.rows, filled.parties, strict=True):
             table[rows] += party.points
@@ -417,6 +420,61 @@ def test_what_labels_tell_one_owner_of_the_column_of_another(aimed):
     hits = (labels == secret)[read].mean()
     assert max(hits, 1 - hits) == (1.0 if aimed else pytest.approx(1.0, abs=0.1))
     assert explained < 0.5 if aimed else explained > 0.8
+
+
+def test_an_owner_that_claims_people_is_told_their_labels():
+    """Nothing stops it: the table of deviations says so."""
+    federation, _ = owners(3)
+    liar, others = federation.parties[0], federation.parties[1:]
+    lacked = set(others[0].ids) & set(others[1].ids) - set(liar.ids)
+    claimed = (*sorted(lacked), "nobody")
+    more = np.zeros((len(claimed), len(liar.features)))
+    false = replace(liar, points=np.vstack([liar.points, more]), ids=(*liar.ids, *claimed))
+    own = secfc.fit(algorithm(), secfc.Federation((false, *others))).labels[0][-len(claimed) :]
+    assert lacked
+    assert (own[:-1] >= 0).all()
+    assert own[-1] == -1
+
+
+def test_an_owner_that_deals_other_rows_than_it_found_is_clustered_by_what_it_dealt(monkeypatch):
+    """Nobody notices; columns of others stay what they are."""
+    federation, _ = owners(3, d=6)
+    width = len(federation.parties[1].features)
+    swapped, scatter = [], joined.scatter_rows
+
+    def scatter_swapped(rows, integers):
+        if np.array_equal(np.rint(federation.parties[1].points[:, 0] * 64)[kept_of(1)], integers[:, 0]):
+            swapped.append(integers.shape[1])
+            integers = integers[::-1]
+        return scatter(rows, integers)
+
+    def kept_of(number):
+        shared = set.intersection(*(set(party.ids) for party in federation.parties))
+        return [i for i, name in enumerate(federation.parties[number].ids) if name in shared]
+
+    monkeypatch.setattr(joined, "scatter_rows", scatter_swapped)
+    result = secfc.fit(algorithm(policy=secfc.AssignmentsOnly()), federation)
+    assert swapped == [width]
+    points, labels, _ = joined_table(result, federation)
+    assert labels != lloyd_step(points, labels, 3)
+    dealt = np.array(points)
+    columns = [federation.feature_names.index(name) for name in federation.parties[1].features]
+    own = result.rows[1][result.rows[1] >= 0]
+    dealt[np.ix_(own, columns)] = dealt[np.ix_(own[::-1], columns)]
+    assert labels == lloyd_step(dealt.tolist(), labels, 3)
+
+
+def test_an_owner_that_deals_columns_of_others_is_named():
+    federation, _ = owners(3)
+
+    def faults(envelope):
+        if envelope.kind == "RowShares" and envelope.sender == "client-1":
+            values = envelope.body.values
+            return (replace(envelope, body=replace(envelope.body, values=np.concatenate([values] * 2, 2))),)
+        return (envelope,)
+
+    with pytest.raises(FaultyClient, match="client-1 sent a malformed message"):
+        secfc.fit(algorithm(policy=secfc.Distances()), federation, keep_bodies=True, faults=faults)
 
 
 @pytest.mark.parametrize("verify", [False, True])
