@@ -43,6 +43,7 @@ from secfc.disclosure import Distances, OwnLabels
 from secfc.feddp import FedDPKMeans, ServerNoise, SharedNoise
 from secfc.feddp import auditing as feddp_readings
 from secfc.feddp.auditing import audit_run, without_row
+from secfc.feddp.plan import FedDPPlan
 from secfc.federated.algorithm import others_sums
 from secfc.kfed import local_clusters
 from secfc.kmeans.starts import GivenLabels
@@ -236,7 +237,7 @@ def variance(way: Any, read: str, result: Any, data: Any, held: np.ndarray) -> f
 def rebuilt(result: Any, held: np.ndarray) -> int | None:
     """Rows rebuilt exactly from sums of the steps, of one run, by the server; None where it sees no sum."""
     view = View.of(result, result.plan, SERVER)
-    if isinstance(result.plan, feddp_readings.FedDPPlan):
+    if isinstance(result.plan, FedDPPlan):
         known, unit = feddp_readings.step_sums(view), result.plan.scale
     elif hasattr(result.plan, "columns"):
         known, unit = others_sums(view), result.plan.quantizer.scale

@@ -146,7 +146,7 @@ def test_new_points_are_compared_with_kept_centers_under_the_same_check(way, mon
 
 
 @pytest.mark.parametrize("kind", ["MaskedDistances", "MaskedSum", *CHECKS[:-1], "PartSums"])
-@pytest.mark.parametrize("client", ["client-1", "client-4"])
+@pytest.mark.parametrize("client", ["client-1", *by_night("client-4")])
 @pytest.mark.parametrize("way", MOST)
 def test_a_client_that_is_lost_at_any_message_changes_no_label(way, client, kind):
     if client == "client-4" and kind in ("MaskedSum", "CheckDealing", "CheckCoin", "CheckDigest", "PartSums"):
