@@ -354,13 +354,15 @@ class NoiseDealer:
     A question that is put anew carries the noise that it had, so it tells nothing new: two answers to it
     differ by the noise of dealers that are in one and not in the other, and to whoever knows that, both are
     one release under the noise of the common ones.  These are held to be as many as noise needs; a question
-    with fewer is a release of its own, which has to be paid for.
+    with fewer is a release of its own, which has to be paid for.  All noise on it is of one release: who
+    was left out, and paid for something else meanwhile, would deal the noise of the release before, which the
+    difference of two answers to that tells.
     """
 
     def __init__(self, plan: CodedPlan, name: PartyId, noise: Noise, coins: Coins, limit: int) -> None:
         self.plan, self.name, self.noise, self.coins = plan, name, noise, coins
         self.limit, self.left = limit, limit
-        self.kept: dict[bytes, tuple[bytes, frozenset[PartyId]]] = {}
+        self.kept: dict[bytes, tuple[bytes, frozenset[PartyId], int]] = {}
 
     def __call__(
         self, question: Query, measured: DistanceOracle
@@ -378,8 +380,9 @@ class NoiseDealer:
             raise FaultyServer(SERVER, "asked for distances under less noise than was agreed")
         labels, k = question.labels.astype(np.int32), question.k
         basis = code.basis.prefix(plan.lanes(cluster_sizes(labels, k)))
-        coins = StoredCoins(self.seed(digest_of_labels(b"distances", labels, k), frozenset(dealers)))
-        asked = digest_of_labels(b"asked", labels, k, dealers, self.limit - self.left)
+        about = digest_of_labels(b"distances", labels, k)
+        coins = StoredCoins(self.seed(about, frozenset(dealers)))
+        asked = digest_of_labels(b"asked", labels, k, dealers, self.number_release(about))
         total = self.noise.draw_distances(basis, plan.layout, labels, k, coins=coins)
         # The polynomials are fresh where the noise is not: t receivers see uniform shares of each.
         shares = deal_blinding(code, basis.lanes, (k, plan.m), self.coins, total)
@@ -393,7 +396,7 @@ class NoiseDealer:
 
     def seed(self, question: bytes, dealers: frozenset[PartyId]) -> bytes:
         """Of my noise on a question: the one it had, while enough of those who dealt then still do."""
-        seed, common = self.kept.get(question, (b"", frozenset[PartyId]()))
+        seed, common, number = self.kept.get(question, (b"", frozenset[PartyId](), 0))
         common &= dealers
         if len(common) < self.noise.honest + self.plan.code.t:
             if not self.left:
@@ -402,17 +405,21 @@ class NoiseDealer:
                     "Each is a release: ask for fewer steps, or plan for more lost clients (absent=...)",
                 )  # fmt: skip
             self.left -= 1
-            seed, common = self.coins.bytes(32), dealers
-        self.kept[question] = (seed, common)
+            seed, common, number = self.coins.bytes(32), dealers, self.limit - self.left
+        self.kept[question] = (seed, common, number)
         return seed
+
+    def number_release(self, question: bytes) -> int:
+        """Which paid release a question's noise is of, from 1 on; 0 of one that I have dealt none for."""
+        return self.kept[question][2] if question in self.kept else 0
 
 
 def digest_of_labels(
-    purpose: bytes, labels: Array, k: int, dealers: tuple[PartyId, ...] = (), paid: int = 0
+    purpose: bytes, labels: Array, k: int, dealers: tuple[PartyId, ...] = (), release: int = 0
 ) -> bytes:
-    """32 bytes that agree exactly when the question does, who deals noise on it, and how many were paid."""
+    """32 bytes that agree exactly when the question does, who deals noise on it, and of which release."""
     named = [name.encode() for name in sorted(dealers)]
-    head = [purpose, str(k).encode(), str(paid).encode(), str(len(named)).encode(), *named]
+    head = [purpose, str(k).encode(), str(release).encode(), str(len(named)).encode(), *named]
     body = np.ascontiguousarray(labels, "<i4").tobytes()
     # Every part after its length: no two questions are the same bytes.
     return hashlib.sha256(b"".join(b"%d:" % len(part) + part for part in (*head, body))).digest()

@@ -100,6 +100,7 @@ class NoisySums(ExactPolicy):
     ----------
     budget
         For everything that anybody sees, also the server together with t clients outside the committee.
+        Which rows have holders whose data differ is opened beside it, and ends a run.
     radius
         Length that no row exceeds, in data units; longer ones are shortened before they are shared.
     steps
@@ -487,9 +488,13 @@ class NoisySumsClient:
         return residual_sums(basis, rows.weighted_sums(weights), weights, about, asked.unit)
 
     def subject(self, question: Query) -> bytes:
-        """32 bytes that agree where the same was asked, of the same, and as much was paid for before."""
-        text = question.digest + str(self.paid.limit - self.paid.left).encode()
-        return hashlib.sha256(text).digest()
+        """32 bytes that agree where the same was asked, of the same, and its noise is of the same release."""
+        release = self.paid.number_release(self.about(question))
+        return hashlib.sha256(question.digest + str(release).encode()).digest()
+
+    def about(self, question: Query) -> bytes:
+        """32 bytes of what is asked, whoever deals noise on it."""
+        return hashlib.sha256(question.detail[: -len(self.plan.clients)].tobytes()).digest()
 
     def deal(self, question: Query, asked: SumsQuestion) -> Sequence[Array]:
         """Shares (lanes, k, d + 1) of my noise, for every client; nothing if I deal none.
@@ -498,10 +503,10 @@ class NoisySumsClient:
         """
         if self.me not in asked.dealers:
             return ()
-        code, (k, d), n = self.plan.code, asked.centers.shape, len(self.plan.clients)
+        code, (k, d) = self.plan.code, asked.centers.shape
         sigma = self.noise.client_deviation(asked.sensitivity, self.noise.sums, k * (d + 1))
         names = frozenset(self.plan.clients[j] for j in asked.dealers)
-        seed = self.paid.seed(hashlib.sha256(question.detail[:-n].tobytes()).digest(), names)
+        seed = self.paid.seed(self.about(question), names)
         noise = wide_noise(discrete_gaussian, sigma, (k, d + 1), code.basis, coins=StoredCoins(seed))
         # The polynomials are fresh where the noise is not.
         return deal_blinding(code, code.basis.lanes, (k, d + 1), self.coins, noise)

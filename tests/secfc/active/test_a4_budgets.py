@@ -234,10 +234,10 @@ def test_without_the_digest_two_answers_under_one_noise_give_the_difference_exac
 
 
 @pytest.mark.parametrize(
-    "change", [{"k": 3}, {"dealers": ("a",)}, {"paid": 2}, {"labels": [0, 1, 1]}, {"purpose": b"c"}]
+    "change", [{"k": 3}, {"dealers": ("a",)}, {"release": 2}, {"labels": [0, 1, 1]}, {"purpose": b"c"}]
 )
 def test_the_digest_tells_every_part_of_a_question_apart(change):
-    question = {"purpose": b"asked", "labels": [0, 1, 0], "k": 2, "dealers": ("a", "bc"), "paid": 1}
+    question = {"purpose": b"asked", "labels": [0, 1, 0], "k": 2, "dealers": ("a", "bc"), "release": 1}
     assert digest(question) != digest({**question, **change})
     assert digest(question) == digest({**question, "dealers": ("bc", "a")})
     assert digest({**question, "dealers": ("ab", "c")}) != digest(question)

@@ -266,6 +266,31 @@ def test_a_server_that_asks_once_more_is_refused(monkeypatch):
         run(policy(), data)
 
 
+def test_a_server_cannot_have_a_release_under_noise_that_an_earlier_one_told(usual):
+    """It leaves two out in turn, so the others deal anew, and lets the first pay for something else."""
+    plan, way, names = usual[0].plan, policy(absent=1), usual[0].plan.clients
+    clients = [
+        sums.NoisySumsClient(SimpleNamespace(plan=plan, name=c, me=j), way.noise(4, 1), coins(c), 3)
+        for j, c in enumerate(names)
+    ]
+
+    def ask(whom, dealers, radius=1000):
+        asked = sums.SumsQuestion(0, radius, np.zeros((1, 2), np.int64), dealers)
+        question = SimpleNamespace(detail=asked.detail(4), digest=asked.detail(4).tobytes())
+        for j in whom:
+            clients[j].deal(question, asked)
+        return [clients[j].subject(question) for j in whom], [clients[j].paid.left for j in whom]
+
+    for dealers in ((0, 1, 2, 3), (1, 2, 3)):  # one release; their difference is the noise of client 0
+        subjects, left = ask(dealers, dealers)
+        assert len(set(subjects)) == 1
+        assert set(left) == {2}
+    ask((0,), (0, 1, 2, 3), radius=999)
+    subjects, left = ask((0, 2, 3), (0, 2, 3))
+    assert set(left) == {1}  # all have paid as often, but client 0 would deal what is known
+    assert subjects[1] == subjects[2] != subjects[0]
+
+
 def lie(monkeypatch, member):
     """A member that counts the first row a thousand times more in the first shell."""
     compare = sums.NoisySumsClient.compare
