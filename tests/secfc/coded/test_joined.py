@@ -464,6 +464,33 @@ def test_an_owner_that_deals_other_rows_than_it_found_is_clustered_by_what_it_de
     assert labels == lloyd_step(dealt.tolist(), labels, 3)
 
 
+def test_who_deals_at_rows_of_others_with_its_columns_is_not_noticed(monkeypatch):
+    """Where people are divided, rows are sums of what such clients dealt, as the table of deviations says."""
+    federation, people = owners(2)
+    both, scatter, lied = set.intersection(*map(set, people)), joined.scatter_rows, []
+
+    def scatter_more(rows, integers):
+        read = scatter(rows, integers)
+        if len(rows) == len(both) or lied:
+            return read
+        lied.append(len(rows))
+        away = np.setdiff1d(np.arange(len(both)), rows)
+
+        def read_more(begin, end):
+            assert (begin, end) == (0, len(both))
+            found = read(begin, end)
+            found[away] += np.where(away % 2, 1, -1)[:, None] * np.abs(integers).max()
+            return found
+
+        return read_more
+
+    monkeypatch.setattr(joined, "scatter_rows", scatter_more)
+    result = secfc.fit(algorithm(policy=secfc.AssignmentsOnly()), divided(federation))
+    points, labels, _ = joined_table(result, divided(federation))
+    assert lied
+    assert labels != lloyd_step(points, labels, 3)
+
+
 def test_an_owner_that_deals_columns_of_others_is_named():
     federation, _ = owners(3)
 
