@@ -92,8 +92,8 @@ def lacking(what: str, theirs: str, why: str) -> Line:
 # --- SecFC -----------------------------------------------------------------------------------------
 
 KFED = (
-    "k-FED as its authors have it, with k' known and clusters seeded well, is far better than printed here, and at "
-    "sigma = 20 with k' < k right more often than SecFC: the columns fit a k-FED whose clusters were matched to nothing"
+    "k-FED as its authors have it, with k' known and clusters seeded well, is far better than printed here: the "
+    "columns fit a k-FED whose clusters were matched to nothing"
 )
 BOXES = (
     "the box of centers is not given; in [-10, 10]^100 with center separation of k-means++ more runs find all 16 than "

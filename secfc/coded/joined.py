@@ -415,5 +415,5 @@ def check_blocks(
                     "other people. Drop it at one, or do not join columns if clients hold different people"
                 )
     if len({*filter(None, blocks)}) < 2:
-        raise InputError("one client has all columns: there is nothing to join. Leave membership out")
+        raise InputError("one client has all columns: there is nothing to join. Name columns of another, too")
     return blocks

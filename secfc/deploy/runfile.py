@@ -210,7 +210,7 @@ def run_file_problems(run: RunFile) -> Iterator[str]:
 def column_problems(run: RunFile) -> Iterator[str]:
     """What is wrong with the columns of clients, and with what these divide."""
     if run.split not in ("people", "columns"):
-        yield f"split = {run.split!r}: people or columns are what clients divide"
+        yield f"split = {run.split!r}: write people or columns, whichever clients divide"
     if run.split == "columns" and (lost := [name for name in run.clients if name not in run.columns]):
         yield f"split = 'columns', and {lost[0]} has no line in [columns]: write its own, or [] for none"
     for name, columns in run.columns.items():

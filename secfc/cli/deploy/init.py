@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 import click
 
-from secfc.cli.shell.errors import bad_input
+from secfc.cli.shell.errors import bad_input, cautions_noted
 from secfc.cli.shell.options import Whole, argument, command, option, parse_names
 from secfc.cli.shell.outputs import check_output, explaining_writes, write_all
 from secfc.cli.shell.settings import Overwriting, TextFiles
@@ -212,6 +212,7 @@ def init(given: InitOptions) -> None:
     _write(path, _run(given), "FILE", force=given.force)
 
 
+@cautions_noted()
 def _run(given: InitOptions) -> str:
     from secfc.cli.deploy.run_file import build_run, carried_sentences, serving_sentences, spare_sentence
 

@@ -2,6 +2,7 @@
 
 import json
 import math
+import warnings
 from dataclasses import replace
 from pathlib import Path
 
@@ -132,7 +133,8 @@ def run_file(tmp_path, files):
     named = [word for name in "abh" for word in ("--client", f"{name}={keys[name].hex()}")]
     words = ["--server", keys["server"].hex(), "--hub", "ws://hub", "-k", 3, "--prepare", "standardize"]
     words += ["--features", "a:age,bmi", "--features", "b:score,income"]
-    done = invoke("deploy", "init", "run.toml", *named, *words)
+    with warnings.catch_warnings(action="error"):  # notes say them
+        done = invoke("deploy", "init", "run.toml", *named, *words)
     assert done.exit_code == 0, done.output
     return RunFile.read(tmp_path / "run.toml")
 
@@ -151,7 +153,7 @@ def test_a_run_file_says_who_owns_which_columns(run_file):
         secfc.InputError, match=r"h has no line in \[columns\]: write its own, or \[\] for none"
     ):
         replace(run_file, columns={"a": ("age", "bmi"), "b": ("score", "income")})
-    with pytest.raises(secfc.InputError, match="split = 'rows': people or columns"):
+    with pytest.raises(secfc.InputError, match="split = 'rows': write people or columns"):
         replace(run_file, split="rows")
     with pytest.raises(secfc.InputError, match="columns of the same people are joined by secfc alone"):
         build_run(replace(run_file, algorithm="federated-lloyd"))
