@@ -343,14 +343,15 @@ def test_with_a_floor_labels_follow_the_rule_and_no_union_changes_by_fewer(seed,
     assert least_crossing(play(result.plan, parts, 1, 0)[0], owners, 0) == 1
 
 
-def rebuilt(parts, floor, *, targets=None, k=4, seed=0):
+def rebuilt(parts, floor, *, targets=None, k=4, seed=0, faults=None):
     """Rows of others that the first client rebuilds exactly from differences of totals, and false guesses.
 
     Of any two clusters of any two questions, and unions in two of Lloyd's steps, that differ by one point
     once the client has subtracted its own.
     """
     data = secfc.Federation.from_arrays(parts)
-    result = secfc.fit(FederatedLloyd(k, floor=floor), data, seed=seed, keep_bodies=True)
+    more = {} if faults is None else {"faults": faults}
+    result = secfc.fit(FederatedLloyd(k, floor=floor), data, seed=seed, keep_bodies=True, **more)
     view, d = View.of(result, result.plan, "client-0"), parts[0].shape[1]
     told, own = told_values(view), added_values(view, "client-0")
     values = [next(iter(told[number].values())) - own[number] for number in sorted(told)]
@@ -402,6 +403,17 @@ def test_a_client_rebuilds_rows_without_a_floor_and_none_with_one(monkeypatch, c
 
         monkeypatch.setattr(algorithm, "contribute_vector", lying)
         assert rebuilt(parts, 10)[0] >= 1
+
+
+def test_who_is_lost_takes_its_rows_out_of_all_totals_below_any_floor():
+    """Of 440 rows, by a client of 180 whose messages are withheld after some questions."""
+    parts = np.split(np.random.default_rng(0).normal(size=(440, 6)), [250, 430, 436])
+
+    def lose(e):
+        return () if e.round >= ITERATE + 8 * STRIDE and "client-1" in (e.sender, e.recipient) else (e,)
+
+    assert rebuilt(parts, 10) == (0, 0)
+    assert rebuilt(parts, 10, faults=lose) == (1, 0)
 
 
 def test_with_a_floor_steps_further_apart_and_other_runs_tell_single_rows():
