@@ -163,21 +163,21 @@ secfc.FedDPKMeans(k=2, epsilon=1, delta=float("nan")) -> delta=nan must be in [0
 fit(secfc.FedDPKMeans(k=2, epsilon=1, delta=.5), P) -> delta=0.5: with at most that probability the promise
 fit(DP(neighbors="client"), P) -> neighbors='client' is a str: a Neighbors is needed. Pass a value
 fit(DP(neighbors=3), P) -> neighbors=3 is an int: a Neighbors is needed. Pass a value such
-fit(DP(steps="1"), P) -> steps='1' is a str: a whole number, or None (0 to 3, by the star
-fit(DP(steps=1.5), P) -> steps=1.5 is a float: a whole number, or None (0 to 3, by the st
+fit(DP(steps="1"), P) -> steps='1' is a str: a whole number of at least 0, or None (0 to 3
+fit(DP(steps=1.5), P) -> steps=1.5 is a float: a whole number of at least 0, or None (0 to
 fit(DP(start="FedDPInit"), P) -> start='FedDPInit' is a str: a start is needed. Pass a value such
 fit(DP(variant="paper"), P) -> variant='paper' is a str: a Variant is needed. Pass a value such
 fit(DP(shares=3), P) -> shares=3 is an int: a tuple of positive numbers, or None (the us
 fit(DP(shares=(1,2,3,4,5)), P) -> shares=(1, 2, 3, 4, 5): 3 positive numbers are needed for this
 fit(DP(shares="abc"), P) -> shares='abc' is a str: a tuple of positive numbers, or None (the
 fit(DP(noise="server"), P) -> noise='server' is a str: a placement of noise is needed. Pass a
-fit(DP(bound="x"), P) -> bound='x' is a str: a number or a Bound, or None (from the serve
-fit(DP(bound=-1), P) -> a bound of -1.0 must be positive and finite
-fit(DP(rows_per_client="x"), P) -> rows_per_client='x' is a str: a whole number, or None (not known
-fit(DP(committee="x"), P) -> committee='x' is a str: a whole number, or None (at most 15), is
+fit(DP(bound="x"), P) -> bound='x' is a str: a finite number above 0 or a Bound, or None (
+fit(DP(bound=-1), P) -> bound=-1 is an int: a finite number above 0 or a Bound, or None (
+fit(DP(rows_per_client="x"), P) -> rows_per_client='x' is a str: a whole number of at least 1, or No
+fit(DP(committee="x"), P) -> committee='x' is a str: a whole number of at least 1, or None (at
 fit(DP(committee=99), P) -> a committee of 99 among n=7 clients: at least 3 members are need
-fit(DP(t="x"), P) -> t='x' is a str: a whole number, or None (a third of the committe
-fit(DP(losses="x"), P) -> losses='x' is a str: a whole number, or None (a quarter of the c
+fit(DP(t="x"), P) -> t='x' is a str: a whole number of at least 0, or None (a third of
+fit(DP(losses="x"), P) -> losses='x' is a str: a whole number of at least 0, or None (a qua
 fit(secfc.FederatedLloyd(k="two"), F) -> k='two' is no number of clusters: give one, as 4, or say among
 fit(secfc.FederatedLloyd(k="auto", start="max-min"), F) -> k=auto: FederatedLloyd cannot choose k, since
 fit(secfc.FederatedLloyd(k=0), F) -> k=0 clusters of m=140 points: 1 <= k <= m is needed
