@@ -1071,7 +1071,7 @@ def test_a_killed_command_resumes(tmp_path):
     keep = ("--checkpoint", str(directory))
     server, args = journal_path(directory, SERVER), command(tmp_path / "labels.csv", *keep)
     # Killed early, then after more of it.
-    for size in (25_000, 50_000):
+    for size in (50_000, 500_000):
         process = subprocess.Popen(
             [sys.executable, "-m", "secfc.cli", *args], stdout=subprocess.DEVNULL, cwd=Path.cwd()
         )
