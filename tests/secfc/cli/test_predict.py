@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from secfc.data.model_file import ModelFile
+from tests.nightly import by_night
 from tests.small import invoke
 
 COUNTS = {"a": 12, "b": 15, "c": 20}
@@ -32,10 +33,10 @@ def labels(path):
 
 @pytest.mark.parametrize("options", [
     ("--bound", "4000"), ("--standardize", "robust"),
-    pytest.param(("--disclosure", "own-labels"), marks=pytest.mark.nightly),
-    pytest.param(("--disclosure", "distances"), marks=pytest.mark.nightly),
-    pytest.param(("--disclosure", "final-labels"), marks=pytest.mark.nightly),
-    pytest.param(("--membership", "private"), marks=pytest.mark.nightly),
+    *by_night(*((("--standardize", "robust", *more),) for more in (
+        ("--disclosure", "own-labels"), ("--disclosure", "distances"), ("--disclosure", "final-labels"),
+        ("--membership", "private"),
+    ))),
 ])  # fmt: skip
 def test_the_points_of_a_run_get_their_labels_again(files, tmp_path, monkeypatch, options):
     model, first, second = tmp_path / "m.npz", tmp_path / "first.csv", tmp_path / "second.csv"
