@@ -73,6 +73,8 @@ def opened(result, points):
             replies.setdefault(e.round, {})[plan.clients.index(e.sender)] = e.body.values
     asked = {e.body.round: e.body for e in result.transcript.envelopes if e.kind == "NoisySumsQuery"}
     for number, each in sorted(replies.items()):
+        if len(each) < plan.code.threshold(2):  # too few came, and it was asked again
+            continue
         detail, k = asked[number].detail, asked[number].k
         radius = int(detail[1])
         unit = sums.count_unit(radius, d)
