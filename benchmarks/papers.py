@@ -175,7 +175,7 @@ clustering under adversarial attacks* (Gupta, Maheshwari). Of figures without nu
 
 - **reproduced**: our mean is within two deviations (theirs and ours together), or what they say holds of our runs.
 - **not, because**: it is not, and why.
-- **not run: data absent**: the file that is needed, and where it comes from. It may not be shipped.
+- **not run: data absent**: no run with the file that is named is here; it may not be shipped, and whoever has it can run the line.
 - **not run yet**: nothing measures it yet, or its runs were left out, and why.
 
 | verdict | lines |
