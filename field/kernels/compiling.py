@@ -128,6 +128,13 @@ if hasattr(os, "register_at_fork"):
     )
 
 
+def loading_seconds() -> float:
+    """Seconds of compiling and loading kernels so far, with those of what is being compiled now."""
+    with _loading.guard:
+        under_way = time.perf_counter() - _loading.since if _loading.depth else 0.0
+        return _loading.total + under_way
+
+
 def working_clock() -> float:
     """Seconds as `time.perf_counter` counts them, less those of compiling and loading kernels so far.
 

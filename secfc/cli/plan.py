@@ -28,7 +28,7 @@ from secfc.cli.shell.options import (
     was_given,
 )
 from secfc.cli.shell.outputs import check_output, explaining_writes, json_text, write_all
-from secfc.cli.shell.screen import COMPILING, Screen
+from secfc.cli.shell.screen import Screen
 from secfc.cli.shell.settings import (
     ForOfficers,
     Overwriting,
@@ -123,7 +123,7 @@ def plan(context: click.Context, given: PlanOptions) -> None:
     simulating = bool(given.trials or given.splits)
     rehearsing = screen.status("Rehearsing on made-up rows")
     shown: Any = screen.show_count("Simulating runs", 1) if simulating else rehearsing
-    compiling = nullcontext() if simulating else screen.remark_if_slow(COMPILING)
+    compiling = nullcontext() if simulating else screen.remark_compiling()
     with bad_input(OSError), shown as counted, compiling, cautions_noted():
         try:
             found = made(context, given, simulation_arguments(given, counted))

@@ -14,11 +14,10 @@ from secfc.cli.clustering.execute import ALONE
 from secfc.cli.shell.errors import RefusedInput, bad_input
 from secfc.cli.shell.options import Whole, argument, command, option, refuse_options
 from secfc.cli.shell.outputs import check_output, csv_of, explaining_writes, json_text, write_all
-from secfc.cli.shell.screen import COMPILING, Screen, time_work
+from secfc.cli.shell.screen import Screen, time_compiled
 from secfc.cli.shell.settings import IdFiles, Linked, Overwriting, Owners, Printing, load_schema
 from secfc.cli.shell.verbosity import is_quiet
 from secfc.remedies import agree_in_number
-from secfc.tiny_runs import tiny_union
 
 if TYPE_CHECKING:
     from psu import Committee, Server
@@ -165,13 +164,11 @@ def find_union(
 
     check_union(clients, mode, given)
     wall: dict[str, float] = {}
-    with screen.status("Preparing the compiled kernels"), screen.remark_if_slow(COMPILING):
-        _, wall["prepare"] = time_work(lambda: tiny_union(mode))
     try:
-        with screen.status("Finding the union"):
+        with screen.status("Finding the union"), screen.remark_compiling():
             sets = [client.ids for client in clients]
-            result, wall["union"] = time_work(
-                lambda: psu.union(sets, mode=mode, bound=given.bound, quota=given.quota or 0)
+            result = time_compiled(
+                lambda: psu.union(sets, mode=mode, bound=given.bound, quota=given.quota or 0), wall, "union"
             )
     except MemoryError as error:
         raise RefusedInput("there is not enough memory for tables of this size: lower --bound.") from error

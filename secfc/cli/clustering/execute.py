@@ -23,8 +23,7 @@ from secfc.cli.shell.errors import (
     tell_notes,
 )
 from secfc.cli.shell.method import AskedOptions, ChosenAlgorithm, Method
-from secfc.cli.shell.screen import COMPILING, Screen, time_work
-from secfc.logs import silence_logs
+from secfc.cli.shell.screen import Screen, time_compiled, time_work
 
 if TYPE_CHECKING:
     from secfc.algorithm import Clustering, PublicFacts
@@ -380,16 +379,14 @@ def execute(
     """
     from secfc.report import make_report
     from secfc.report.data import Origin, file_digests
-    from secfc.tiny_runs import prepare_kernels
 
     started, wall = datetime.now(UTC).isoformat(timespec="seconds"), dict[str, float]()
     with screen.status("Reading the files again, for their digests"), bad_input(OSError):
         origin = Origin(shlex.join(command), started, file_digests(asked.read))
     run = prepare_run(method, asked, federation, screen)
-    with screen.status("Preparing the compiled kernels"), screen.remark_if_slow(COMPILING), silence_logs():
-        _, wall["prepare"] = time_work(lambda: prepare_kernels(run.algorithm, run.plan))
-    done = cluster_points(run, screen, wall)
-    comparison, ordinary = verify_labels(run, done, screen, wall)
+    with screen.remark_compiling():
+        done = cluster_points(run, screen, wall)
+        comparison, ordinary = verify_labels(run, done, screen, wall)
     checked = compare_with_reference(run, done, screen, wall)
     finding = attack_as_server(run, done, screen, wall)
     profile, noted = describe_clusters(run, done.result)
@@ -499,11 +496,12 @@ def cluster_points(run: PreparedRun, screen: Screen, wall: dict[str, float]) -> 
             if shown is not None:
                 shown(party, exchange)
 
-        result, wall["fit"] = time_work(
+        result = time_compiled(
             lambda: fit(
                 run.scaled, prepared.raw, seed=settings.seed, bound=run.bound, watch=watch,
                 sealed=settings.sealed, checkpoint=settings.checkpoint,
-            )
+            ),
+            wall, "fit",
         )  # fmt: skip
         if run.asked.get("ledger") is not None:
             entered.cost = result.ledger.epsilon(run.asked["delta"])

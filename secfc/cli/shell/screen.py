@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from secfc.roles.exchange import Exchange, PartyId
     from secfc.transport.simulate import Watch
 
-SLOW = 4.0  # seconds after which preparing is worth a remark
+SLOW = 4.0  # seconds of compiling after which it is worth a remark
 COMPILING = (
     "Compiling the numerical kernels. They are kept on disk: this happens on the first use only, and takes "
     "up to a minute."
@@ -90,16 +90,24 @@ class Screen:
         return self.console.is_terminal and not self.quiet
 
     @contextmanager
-    def remark_if_slow(self, sentence: str) -> Iterator[None]:
-        """A line that stays, as soon as the body has taken long; terminal or not."""
-        timer = threading.Timer(SLOW, lambda: self.console.print(sentence, soft_wrap=True))
-        timer.daemon = True
+    def remark_compiling(self) -> Iterator[None]:
+        """A line that stays, as soon as kernels have long been compiled in the body; terminal or not."""
+        from field.kernels.compiling import loading_seconds
+
+        done, before = threading.Event(), loading_seconds()
+
+        def watch_kernels() -> None:
+            while not done.wait(SLOW / 10):
+                if loading_seconds() - before > SLOW:
+                    self.console.print(COMPILING, soft_wrap=True)
+                    return
+
         if not self.quiet:
-            timer.start()
+            threading.Thread(target=watch_kernels, daemon=True).start()
         try:
             yield
         finally:
-            timer.cancel()
+            done.set()
 
     @contextmanager
     def status(self, what: str) -> Iterator[None]:
@@ -203,6 +211,17 @@ def rough_duration(seconds: float) -> str:
     'about 0:01:02 left'
     """
     return f"about {timedelta(seconds=math.ceil(seconds))} left"
+
+
+def time_compiled(work: Callable[[], Any], wall: dict[str, float], step: str) -> Any:
+    """What the work returns; its seconds go into a table, and those of loading kernels to "prepare" there."""
+    from field.kernels.compiling import loading_seconds
+
+    before = loading_seconds()
+    value, spent = time_work(work)
+    wall["prepare"] = loading_seconds() - before
+    wall[step] = spent - wall["prepare"]
+    return value
 
 
 def time_work(work: Callable[[], Any]) -> tuple[Any, float]:

@@ -12,7 +12,7 @@ import pytest
 
 import psu
 import secfc
-from secfc import metrics, report, tiny_runs
+from secfc import metrics, report
 from secfc.coded_kmeans.parameters import choose_code
 from tests.small import run
 
@@ -162,7 +162,6 @@ def test_a_union_that_fails_ends_with_1(held: dict[str, list[int]], monkeypatch:
             raise _error
 
         monkeypatch.setattr("secfc.pipeline.fit", fit)
-        monkeypatch.setattr(tiny_runs, "tiny_run", lambda *_: None)
         result = run(*FILES, *PRIVATE, *IDS)
         assert result.exit_code == 1
         assert "failed: b is silent" in result.stderr

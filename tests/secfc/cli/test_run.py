@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import hashlib
 import io
+import itertools
 import json
 import os
 import pty
@@ -29,6 +30,7 @@ from click.testing import CliRunner, Result
 from rich.console import Console
 
 import secfc
+from field.kernels import compiling
 from field.ring.basis import MERSENNE_61, Basis
 from secfc import cli, metrics, report, tiny_runs
 from secfc.cli import methods
@@ -685,11 +687,11 @@ def test_a_pipe_gets_json_only_and_a_terminal_gets_progress_on_stderr_only() -> 
         pass
     out = process.communicate()[0].decode()
     assert process.returncode == 0
-    assert b"Preparing the compiled kernels" in shown
+    assert b"Reading the data" in shown
     assert b"Clustering" in shown
     assert b"SecFC" not in shown
     assert "those of plaintext k-means (Lloyd), exactly" in out
-    assert "Preparing" not in out
+    assert "Clustering" not in out
     assert "\x1b" not in out
     piped = subprocess.run([*command, "--json", "--force"], capture_output=True, text=True, check=False)
     assert piped.returncode == 0
@@ -831,13 +833,21 @@ def test_warmup_says_where_kernels_are_kept(monkeypatch: pytest.MonkeyPatch) -> 
     assert "NUMBA_CACHE_DIR" in CliRunner().invoke(cli.main, ["warmup"]).stdout
 
 
-def test_a_slow_preparation_is_explained_but_not_in_json(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tiny_runs, "tiny_run", lambda *_: time.sleep(0.5))
+def test_compiling_is_explained_if_it_takes_long_but_not_in_json(monkeypatch: pytest.MonkeyPatch) -> None:
+    seconds = itertools.count(step=0.01)
+    monkeypatch.setattr(compiling, "loading_seconds", lambda: next(seconds))
     monkeypatch.setattr(screen, "SLOW", 60.0)
     assert said(run(*NPY, "-k", "2")) == ""
-    monkeypatch.setattr(screen, "SLOW", 0.01)
+    monkeypatch.setattr(screen, "SLOW", 1e-4)
     assert said(run(*NPY, "-k", "2", "--force")) == screen.COMPILING + "\n"
     assert said(run(*NPY, "-k", "2", "--json", "--force")) == ""
+
+
+def test_a_run_tries_no_other_run_before_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tiny_runs, "tiny_run", lambda *_: pytest.fail("only what waits for peers prepares"))
+    wall = json.loads(run(*NPY, "-k", "2", "--json").stdout)["seconds"]["wall"]
+    assert list(wall)[:3] == ["prepare", "fit", "verify"]
+    assert min(wall.values()) >= 0
 
 
 @pytest.mark.parametrize("command", [[], ["run"], ["psu"], ["warmup"]])
