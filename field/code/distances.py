@@ -7,7 +7,7 @@ other basis the same result comes from the separate steps.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import lru_cache, partial
 
 import numpy as np
@@ -192,7 +192,9 @@ def _crossed(rows: CodedRows, sums: ClusterSums, lanes: int, firsts: Array, seco
 # public.
 
 
-def distance_margins(basis: Basis, distances: Array, own: Array, sizes: Array, ell: int) -> Array:
+def distance_margins(
+    basis: Basis, distances: Array, own: Array, sizes: Array, ell: int, *, threads: int = 1
+) -> Array:
     """A share of these numbers (lanes, K - 1, m) of shares of distances (lanes, K, m), canonical residues.
 
     own: (m,) the number of each point's cluster among the K, of these sizes, all positive.  ell: how many
@@ -205,13 +207,15 @@ def distance_margins(basis: Basis, distances: Array, own: Array, sizes: Array, e
     near, far = np.array(weights, object).transpose(2, 0, 1)
     out = np.empty((basis.lanes, count - 1, distances.shape[2]), basis.dtype)
     alike = len(set(sizes.tolist())) == 1
+    tasks: list[Callable[[], None]] = []
     for lane, p in enumerate(basis.primes):
         values, one = np.ascontiguousarray(distances[lane]), np.uint64(pow(ell, -1, p))
         if alike:
-            comparing.leads_alike(values, own, one, np.uint64(p), out[lane])
+            tasks.append(partial(comparing.leads_alike, values, own, one, np.uint64(p), out[lane]))
         else:
             u, v = ((part % p).astype(np.uint64) for part in (near, far))
-            comparing.leads(values, own, u, v, one, np.uint64(p), out[lane])
+            tasks.append(partial(comparing.leads, values, own, u, v, one, np.uint64(p), out[lane]))
+    run_parallel(tasks, threads)
     return out
 
 

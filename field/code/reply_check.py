@@ -38,13 +38,14 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial, reduce
 from typing import Any, Protocol
 
 import numpy as np
 
 from field.arrays import Array
 from field.code.lagrange_code import LagrangeCode, transfer_matrix
+from field.kernels.compiling import run_parallel, split_range
 from field.ring.basis import Basis
 from field.secrets.coins import Coins
 
@@ -115,24 +116,31 @@ class CheckWeights:
     ones: Array | None = None
     given: Array | None = None
 
-    def combine(self, values: Array, further: Array) -> Array:
+    def combine(self, values: Array, further: Array, *, threads: int = 1) -> Array:
         """sum c M (lanes, R) of (lanes, rows, m) and (lanes, more): replies, masked ones, or masks."""
         basis = self.basis
         lanes, repeats, zeros = self.zero.shape
         first, rest = further[:, : repeats * zeros], further[:, repeats * zeros :]
         total = sum_last(basis, basis.multiply(self.zero, first.reshape(lanes, repeats, zeros)))
         total = basis.add(total, sum_last(basis, basis.multiply(self.others, rest[:, None])))
-        for g, points in enumerate(self.groups):
-            part = np.take(values, points, axis=2)
-            each = basis.matmul(np.ascontiguousarray(self.factors[:, :, g]), part)
-            weights = np.take(self.points, points, axis=2)
-            total = basis.add(total, sum_last(basis, basis.multiply(weights, each)))
-            if self.constants[:, :, g].any():
-                whole = sum_last(basis, part)
-                total = basis.add(
-                    total, sum_last(basis, basis.multiply(self.constants[:, :, g], whole[:, None]))
-                )
-        return total
+        # Residues add up to the same in any order.
+        tasks = [
+            partial(self._combine_group, g, points[cut], values)
+            for g, points in enumerate(self.groups)
+            for cut in split_range(len(points), threads)
+        ]
+        return reduce(basis.add, run_parallel(tasks, threads), total)
+
+    def _combine_group(self, g: int, points: Array, values: Array) -> Array:
+        """What replies (lanes, rows, m) of these points, of one group, add up to: (lanes, R)."""
+        basis = self.basis
+        part = np.take(values, points, axis=2)
+        each = basis.matmul(np.ascontiguousarray(self.factors[:, :, g]), part)
+        total = sum_last(basis, basis.multiply(np.take(self.points, points, axis=2), each))
+        if not self.constants[:, :, g].any():
+            return total
+        whole = sum_last(basis, part)
+        return basis.add(total, sum_last(basis, basis.multiply(self.constants[:, :, g], whole[:, None])))
 
     def masked_row(self, rows: Any, columns: Array, zero: Array) -> Array:
         """A client's word for A: (lanes, R, products, width).  Uniform, to be opened to all who check.
@@ -188,10 +196,10 @@ def sum_last(basis: Basis, values: Array) -> Array:
     """Sums of residues (lanes, ..., q) over the last axis, lane by lane: (lanes, ...)."""
     shape = (-1,) + (1,) * (values.ndim - 2)
     primes = np.array(basis.primes, np.uint64).reshape(shape)
-    # Halves of 31 bits below 2**31, of fewer than 2**33 residues: each sum is below 2**64.
-    low = (values & values.dtype.type((1 << 31) - 1)).sum(axis=-1, dtype=np.uint64) % primes
+    # Residues below 2**31, or halves of 31 bits, of fewer than 2**33 of them: each sum is below 2**64.
     if basis.dtype == np.uint32:
-        return np.asarray(low, basis.dtype)
+        return np.asarray(values.sum(axis=-1, dtype=np.uint64) % primes, basis.dtype)
+    low = (values & values.dtype.type((1 << 31) - 1)).sum(axis=-1, dtype=np.uint64) % primes
     high = (values >> np.uint64(31)).sum(axis=-1, dtype=np.uint64) % primes
     shift = np.full(high.shape, 1 << 31, basis.dtype)
     return basis.add(low, basis.multiply(high, shift))

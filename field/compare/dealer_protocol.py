@@ -110,7 +110,7 @@ Moves = Generator[Array, Any, Any]
 # A table of 2**5 - 6 products takes five bits to one in a round; more bits would cost far more dealing.
 WIDEST = 5
 # Blocks that are expanded and used at once: a few hundred kilobytes, which stay in cache.
-CHUNK = 4
+CHUNK = 8
 
 
 class DealtContest(ABC):

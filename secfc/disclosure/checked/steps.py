@@ -403,7 +403,7 @@ class CheckingClient:
         """
         asked = self.asked
         seed = yield from hear_coins(asked, self.name, self.coin, self.commitments)
-        weights = asked.weights(seed)
+        weights, threads = asked.weights(seed), 1 if rows is None else rows.threads
         products: dict[PartyId, Array] = {}
         send: dict[PartyId, Message] = {}
         if rows is not None and columns is not None:
@@ -419,7 +419,7 @@ class CheckingClient:
             told = MaskSums(weights.combine(*masks))
             yield Exchange(to_all(asked.committee, told), round=asked.round(MASKS), phase="check")
         if sums is not None:
-            masked, hiding = yield from self._unmasked(weights.combine(*sums))
+            masked, hiding = yield from self._unmasked(weights.combine(*sums, threads=threads))
             asked.accept(weights, masked, hiding, products)
 
     def _unmasked(self, mine: Array) -> Role[tuple[Array, Array]]:

@@ -143,7 +143,8 @@ class OwnCenterWins(AllPoints):
     def competing_distances(self, measured: DistanceOracle, lanes: int) -> Array:
         values = NearestCenter(self.sizes).competing_distances(measured, lanes)
         basis, own = measured.rows.basis.prefix(lanes), _numbers(self.alive, self.own)
-        return distance_margins(basis, values, own, self.sizes[self.alive], self.ell)
+        sizes, threads = self.sizes[self.alive], measured.rows.threads
+        return distance_margins(basis, values, own, sizes, self.ell, threads=threads)
 
     def labels_of_winners(self, winners: Array) -> Array:
         return np.where(winners == 1, self.own, -1).astype(np.int32)

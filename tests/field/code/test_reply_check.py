@@ -153,7 +153,9 @@ class Played:
         opened = open_words(code, basis, self.v)  # (lanes, ell, R, ell)
         value = sum_last(basis, np.ascontiguousarray(np.diagonal(opened, axis1=1, axis2=3)))
         w = self.weights
-        return w.fits(w.combine(self.masked, self.further), w.combine(self.rho, self.rho_further), value)
+        return w.fits(
+            w.combine(self.masked, self.further, threads=2), w.combine(self.rho, self.rho_further), value
+        )
 
 
 def play(at, seed=0, lie=None, check=None, responders=None, shared_u=False):

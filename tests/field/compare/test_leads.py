@@ -42,7 +42,7 @@ def test_leads_are_those_of_python_integers(k, m, alike, seed):
     sizes = np.full(k, 16) if alike else rng.integers(1, 40, k)
     scaled = rng.integers(0, 2**40, (k, m)).tolist()
     own = rng.integers(0, k, m)
-    found = distance_margins(BASIS, residues(scaled), own, sizes, 1)
+    found = distance_margins(BASIS, residues(scaled), own, sizes, 1, threads=2)
     assert found.dtype == BASIS.dtype
     assert (BASIS.lift_signed(found) == by_hand(scaled, own, sizes.tolist())).all()
 

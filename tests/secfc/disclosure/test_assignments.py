@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 import secfc
+from field.code import reply_check
 from field.code.masking import PairKeys
 from field.kernels.compiling import run_parallel
 from field.ring.basis import MERSENNE_61, Basis
@@ -550,8 +551,8 @@ def test_coins_are_reproducible_and_change_no_label():
 def test_parts_that_move_at_the_same_time_say_what_they_say_one_after_the_other(monkeypatch):
     federation, spread = small.federation(5, 60), []
 
-    def counted(tasks, threads):
-        spread.append(min(threads, len(tasks)))
+    def counted(where, tasks, threads):
+        spread.append((where, min(threads, len(tasks))))
         return run_parallel(tasks, threads)
 
     def said(threads):
@@ -559,9 +560,11 @@ def test_parts_that_move_at_the_same_time_say_what_they_say_one_after_the_other(
         run = simulate(roles_of(way, federation), keep_bodies=True)
         return [(e.round, e.sender, e.recipient, encode(e.body)) for e in run.transcript.envelopes]
 
-    monkeypatch.setattr(rounds, "run_parallel", counted)
+    for module in (rounds, reply_check):
+        monkeypatch.setattr(module, "run_parallel", partial(counted, module))
     one = said(1)
-    assert set(spread) == {1}
+    assert set(spread) == {(rounds, 1), (reply_check, 1)}
     spread.clear()
     assert said(2) == one
-    assert set(spread) == {2}
+    # Who responds to nothing, and whoever dealt, adds up alone.
+    assert set(spread) == {(rounds, 2), (reply_check, 1), (reply_check, 2)}
