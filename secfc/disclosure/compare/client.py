@@ -257,8 +257,10 @@ class ComparisonClient:
 
         Of exact centers, or of those that a committee rounds before.
         """
+        after = 0
         if self.plan.fraction is not None:
             match = ComparisonSession(self.plan, question, measured.sizes, self.player.seating)
+            after = match.numbered
             begun = yield from self.player.begin(match, measured)
             if not isinstance(begun, StartedComparison):
                 return begun
@@ -274,10 +276,7 @@ class ComparisonClient:
                 return MissingMessages(0, strangers)
             return reply(values) if further is None else CodedGains(values, further=further)
 
-        if self.plan.fraction is None:
-            return (yield from self.decodable.reply_checked(question, measured, blind))
-        # The streams of this round served the check of sums.
-        return blind(replace(question, round=question.round + 1), None)
+        return (yield from self.decodable.reply_checked(question, measured, blind, after))
 
 
 def label_check_round(question: Query) -> int:

@@ -150,22 +150,30 @@ class CommitteeServer:
                 partial(verify_replies, self.plan, sizes, (count,)),
             )
         else:
-            inbox = yield from self.rounded(subject)
+            inbox = yield from self.rounded(subject, count)
         basis = self.plan.code.basis
         values = self.desk.believed(inbox, reply, basis, (count,), 2)
         return tuple(int(x) for x in basis.lift(self.plan.code.decode(values, 2)))
 
-    def rounded(self, subject: Subject) -> Role[Mapping[PartyId, Any]]:
-        """The replies of all responders to a question for which a committee rounds centers before."""
+    def rounded(self, subject: Subject, count: int) -> Role[Mapping[PartyId, Any]]:
+        """The replies of all responders, so many numbers, to a question for which a committee rounds centers
+        before.
+
+        Raises SuspectedParties for false ones, as far as they are checked.
+        """
         sizes = cluster_sizes(subject.labels, subject.k)
         while True:
             match = ComparisonSession(self.plan, self.seats().asked(subject), sizes, self.seating)
             inbox, gone = yield from self.asked(match)
             reports = {c: m for c, m in inbox.items() if isinstance(m, MissingMessages)}
             replies = {c: inbox[c] for c in match.responders if c in inbox and c not in reports}
-            if len(replies) == len(match.responders):
-                return replies
-            self.quorum.silent |= self.lost(match, gone, reports)
+            told = replies if len(replies) == len(match.responders) else None
+            failed = yield from verify_replies(
+                self.plan, sizes, (count,), match.question, told, match.numbered
+            )
+            if told is not None and failed is None:
+                return told
+            self.quorum.silent |= self.lost(match, *(failed or (gone, reports)))
 
     def asked(self, match: ComparisonSession) -> Role[tuple[Mapping[PartyId, Any], set[PartyId]]]:
         """What all players answer, to whom the server deals if it is the dealer; and who said nothing."""

@@ -204,6 +204,12 @@ class ComparisonSession:
         # And checking words two, where several play each part.
         return self.opening_sums + 2 * self.rounding.openings + 2 * (self.blocks.deviating > 0)
 
+    @property
+    def numbered(self) -> int:
+        """The step after the question in which what hides the check of numbers of clusters is dealt, where
+        their centers are rounded before; 0 if they are exact."""
+        return self.shared and self.shared + 1
+
     def awaiting(self, name: PartyId, step: int) -> Iterator[tuple[int, tuple[PartyId, ...]]]:
         """The steps in which others may wait for a player that goes no further than this step, and who.
 
@@ -223,6 +229,8 @@ class ComparisonSession:
                 waits[SEND] = tuple(c for c in self.correctors if c != name)
             if not self.opens:
                 waits = {at: who for at, who in waits.items() if at <= self.shared}
+                if name in self.responders[: self.plan.code.t + 1]:
+                    waits[self.numbered] = tuple(c for c in self.responders if c != name)
         elif step == 0:
             waits[SEND] = members
         if step > DEAL:

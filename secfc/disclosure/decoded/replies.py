@@ -197,8 +197,10 @@ class DistanceVerification:
         return [c for c, (first, n) in zip(plan.clients, spans, strict=True) if rows[first : first + n].any()]
 
 
-def reply_verification(plan: CodedPlan, question: Query, sizes: Array) -> DistanceVerification | None:
-    """How replies to a question are checked; sizes: of all clusters.
+def reply_verification(
+    plan: CodedPlan, question: Query, sizes: Array, after: int = 0
+) -> DistanceVerification | None:
+    """How replies to a question are checked; sizes: of all clusters.  after: so many steps, of rounding.
 
     None where nothing is compared, or no client is expected to deviate; and of what clusters cost, as the
     squares of rows do not cancel in it.
@@ -208,6 +210,8 @@ def reply_verification(plan: CodedPlan, question: Query, sizes: Array) -> Distan
     check: ReplyCheck | None = None
     if apart:
         pairs = clusters.reshape(-1, 2) if operation is Operation.GAIN else question.detail
+        # Rounded centers all stand for as many points.
+        sizes = sizes if plan.fraction is None else np.minimum(sizes, 1)
         check = PairCheck(tuple((a, b) for a, b in pairs.tolist()), tuple(sizes.tolist()))
     elif operation.halves:
         check = HalfCheck(question.labels, tuple(sizes.tolist()), True) if widest_multiple(sizes) else None
@@ -222,8 +226,8 @@ def reply_verification(plan: CodedPlan, question: Query, sizes: Array) -> Distan
     context = hashlib.blake2b(repr(public).encode(), digest_size=32, person=b"secfc-decoded").digest()
     responders = tuple(plan.clients[j] for j in question.responders.tolist())
     asked = CheckedReplies(
-        plan, check, basis, context, question.round, 0, responders, responders[: plan.code.t + 1], SERVER,
-        judges=(SERVER,), earlier=0,
+        plan, check, basis, context, question.round, after, responders, responders[: plan.code.t + 1], SERVER,
+        dealt=after, judges=(SERVER,), earlier=0,
     )  # fmt: skip
     told = basis.lanes if apart else plan.honest_lanes(sizes)
     return DistanceVerification(asked, sizes, clusters, operation.halves, apart, told)
@@ -268,18 +272,22 @@ class CheckedAnswer:
         return self.reply_checked(question, measured, blind)
 
     def reply_checked(
-        self, question: Query, measured: DistanceOracle, blind: Blinding
+        self, question: Query, measured: DistanceOracle, blind: Blinding, after: int = 0
     ) -> Role[Message | None]:
-        """My part, of which the server is still due what is returned.  blind: makes the reply."""
+        """My part, of which the server is still due what is returned.  blind: makes the reply.
+
+        after: so many steps, of rounding, which used the streams of the question's round.
+        """
         plan, me = self.plan, self.me
         check_responders(plan, question)
         if me not in question.responders:
             return None
-        check = reply_verification(plan, question, measured.sizes)
+        fresh = replace(question, round=question.round + 1) if after else question
+        check = reply_verification(plan, question, measured.sizes, after)
         if check is None:
-            return blind(question, None)
+            return blind(fresh, None)
         others = [j for j in range(len(plan.clients)) if j != me]
-        streams = self.keys.streams(question.round, check.asked.context, others)
+        streams = self.keys.streams(fresh.round, check.asked.context, others)
         checking = CheckingClient(check.asked, plan.clients[me], streams, self.coins)
         try:
             yield from deal_all([checking])
@@ -287,10 +295,10 @@ class CheckedAnswer:
             return self.report(silence)
         columns = check.columns(measured)
         # The streams of this round dealt row 0.
-        reply = blind(replace(question, round=question.round + 1), checking.further(columns))
+        reply = blind(replace(fresh, round=fresh.round + 1), checking.further(columns))
         if isinstance(reply, MissingMessages):
             return reply
-        fixed = question.round + FIXED
+        fixed = check.asked.round(FIXED)
         wait = Exchange({SERVER: reply}, (SERVER,), 0, round=question.round, accept=fixed, phase="distances")
         try:
             yield from receive_all(wait, RepliesFixed, FIXED)
@@ -328,19 +336,21 @@ def verify_replies(
     shape: tuple[int, ...],
     question: Query,
     inbox: Mapping[PartyId, Any] | None,
+    after: int = 0,
 ) -> Role[tuple[set[PartyId], dict[PartyId, MissingMessages]] | None]:
     """Check replies to a question; inbox: None if some are missing, which responders that wait are told.
 
-    sizes: of the clusters that distances are measured to.  shape: of distances, or of numbers.
+    sizes: of the clusters that distances are measured to.  shape: of distances, or of numbers.  after: as in
+    `reply_verification`.
     Returns who said no more meanwhile, and who could not go on: then replies must not be used.  None if all
     fits.
 
     Raises SuspectedParties if they do not fit, FaultyClient for what is no reply.
     """
-    check = reply_verification(plan, question, sizes)
+    check = reply_verification(plan, question, sizes, after)
     if check is None:
         return None
-    asked, fixed = check.asked, question.round + FIXED
+    asked, fixed = check.asked, check.asked.round(FIXED)
     if inbox is None:
         stop = MissingMessages(FIXED, NOBODY_MISSED)
         yield Exchange(to_all(asked.responders, stop), round=fixed, phase="assign")

@@ -14,7 +14,7 @@ from secfc.errors import FaultyClient, SuspectedParties
 from secfc.kmeans.bisecting import Bisecting
 from secfc.kmeans.starts import CenterSeparation, KMeansPlusPlus, RandomLabels, RandomPoints
 from secfc.roles.exchange import SERVER, STRIDE
-from tests.nightly import short
+from tests.nightly import by_night, short
 from tests.secfc.active.adaptive import forget_ranges
 from tests.small import federation, same_runs
 
@@ -226,13 +226,19 @@ def test_lanes_that_honest_rows_need_are_told_and_all_are_checked(monkeypatch):
 
 # --- numbers of clusters, under compared labels ----------------------------------------------------
 
-DEALERS = [SERVER, "client-0", None]
+# What is asked, who deals, and how centers are made.
+ASKED = [
+    (about, dealer, "exact") for about in ("GainQuery", "LossQuery") for dealer in (SERVER, "client-0", None)
+]
+ASKED.append(("GainQuery", SERVER, "rounded"))
+ASKED += by_night(("LossQuery", SERVER, "rounded"), ("GainQuery", "client-0", "rounded"))
 
 
-def split(dealer=SERVER, **options):
+def split(dealer=SERVER, centers="exact", **options):
     """Clusters are split by what that gains, and merged by what that costs."""
-    policy = secfc.AssignmentsOnly(dealer=dealer)
-    way = secfc.SecFC(k=3, max_iter=2, init=Bisecting(), threshold=secfc.Threshold(t=1), disclosure=policy)
+    policy, how = secfc.AssignmentsOnly(dealer=dealer), secfc.Quantization(centers=centers)
+    common = {"quantization": how, "threshold": secfc.Threshold(t=1), "disclosure": policy}
+    way = secfc.SecFC(k=3, max_iter=2, init=Bisecting(), **common)
     return secfc.fit(way, federation(n=5, m=40), seed=1, keep_bodies=True, **options)
 
 
@@ -255,85 +261,86 @@ def false_number(operation, field, seed, heard):
     return faults
 
 
-@pytest.mark.parametrize("dealer", DEALERS)
-@pytest.mark.parametrize("operation", ["GainQuery", "LossQuery"])
-def test_a_false_gain_or_loss_ends_the_run_before_it_is_used(operation, dealer, monkeypatch):
-    for seed in range(short(2, nightly=50)):
+@pytest.mark.parametrize(("operation", "dealer", "centers"), ASKED)
+def test_a_false_gain_or_loss_ends_the_run_before_it_is_used(operation, dealer, centers, monkeypatch):
+    for seed in range(short(1, nightly=50)):
         for field in ("values", "further"):
             heard = []
             with pytest.raises(SuspectedParties, match="fit the shares of the rows"):
-                split(dealer, faults=false_number(operation, field, seed, heard))
+                split(dealer, centers, faults=false_number(operation, field, seed, heard))
             assert len(heard) == 1
     monkeypatch.setattr("field.code.reply_check.CheckWeights.fits", lambda *_: True)
     heard = []
-    assert split(dealer, faults=false_number(operation, "values", 0, heard)).n_iter >= 1
+    assert split(dealer, centers, faults=false_number(operation, "values", 0, heard)).n_iter >= 1
     assert len(heard) > 1
 
 
-# --- numbers that are not checked: what a liar steers is which honest outcome is taken ---------------
+# --- numbers that are not checked: a liar takes any planned outcome, exactly, and there are no others ----
 
 
-def false_costs(kind, seed):
-    """Client 2 adds large residues to all numbers of this kind."""
-    rng = np.random.default_rng(seed)
+def adding(kind, amounts):
+    """Client 2 adds amounts(n, shape) to its n-th answer of a kind: with its weight they are decoded."""
+    seen = []
 
     def faults(e):
-        if e.kind == kind and e.sender == "client-2":
-            add = rng.integers(0, 1 << 29, e.body.values.shape, np.uint32)
-            changed = e.body.values % (1 << 29) + add
-            e = dataclasses.replace(e, body=dataclasses.replace(e.body, values=changed))
-        return (e,)
+        if e.kind != kind or e.sender != "client-2":
+            return (e,)
+        seen.append(e.round)
+        values = e.body.values
+        primes = np.array(LANE_PRIMES[: len(values)], object).reshape(-1, *[1] * (values.ndim - 1))
+        told = (values.astype(object) + amounts(len(seen) - 1, values.shape[1:])) % primes
+        return (dataclasses.replace(e, body=dataclasses.replace(e.body, values=told.astype(values.dtype))),)
 
     return faults
 
 
-def test_false_costs_choose_among_the_planned_starts_and_nothing_else():
-    policy, chosen = secfc.AssignmentsOnly(), set()
-    way = secfc.SecFC(k=3, max_iter=2, n_init=3, init=RandomLabels(), threshold=1, disclosure=policy)
+@pytest.mark.parametrize("policy", [secfc.AssignmentsOnly(), *by_night(secfc.OwnLabels())])
+def test_false_costs_take_any_planned_start_and_nothing_else(policy):
+    """So log2(n_init) bits a run: what comes out is, to the last label, the end of the start it names."""
+    common = {"k": 3, "max_iter": 2, "n_init": 3, "init": RandomLabels(), "threshold": 1}
     fed = federation(n=3, m=20)
-
-    def run(**options):
-        result = secfc.fit(way, fed, seed=1, keep_bodies=True, **options)
-        asked = {e.round: e.body.labels for e in result.transcript.envelopes if e.kind == "CostQuery"}
-        return [tuple(labels.tolist()) for labels in asked.values()], tuple(result.history[-1].tolist())
-
-    ends, _ = run()
+    way = secfc.SecFC(disclosure=secfc.AssignmentsOnly(), **common)
+    asked = secfc.fit(way, fed, seed=1, keep_bodies=True).transcript.envelopes
+    told = {e.round: tuple(e.body.labels.tolist()) for e in asked if e.kind == "CostQuery"}
+    ends = list(told.values())
     assert len(set(ends)) == 3
-    for seed in range(short(5, nightly=50)):
-        told, taken = run(faults=false_costs("CodedCosts", seed))
-        assert told == ends
-        assert taken in ends
-        chosen.add(taken)
-    assert len(chosen) > 1  # it does steer
+    way = secfc.SecFC(disclosure=policy, **common)
+    for start, end in enumerate(ends):
+
+        def raise_others(turn, shape, start=start):
+            return np.full(shape, 2**70 * (turn != start), object)
+
+        assert tuple(secfc.fit(way, fed, seed=1, faults=adding("CodedCosts", raise_others)).flat) == end
 
 
-def test_after_false_gains_of_rounded_centers_every_step_is_exact():
-    rounded = {"quantization": secfc.Quantization(centers="rounded"), "disclosure": secfc.AssignmentsOnly()}
-    common = {"k": 3, "max_iter": 2, **rounded}
-    fed = federation(n=3, m=20)
-    way = secfc.SecFC(threshold=1, init=Bisecting(), **common)
-    honest, begun = secfc.fit(way, fed, seed=1), set()
-    for seed in range(short(3, nightly=30)):
-        result = secfc.fit(way, fed, seed=1, faults=false_costs("CodedGains", seed))
-        begun.add(tuple(result.history[0].tolist()))
+def test_false_distances_draw_any_point_of_a_start_and_every_step_is_exact():
+    """So log2(m) bits for each point that KMeansPlusPlus draws: this is the one that the liar names."""
+    common, fed = {"k": 2, "max_iter": 2}, federation(n=3, m=20)
+    draws = KMeansPlusPlus(trials=1)
+    way = secfc.SecFC(init=draws, threshold=1, disclosure=secfc.Distances(), **common)
+    honest = secfc.fit(way, fed, seed=1).history[0]
+    others = np.flatnonzero(honest != 0)
+    for row in others[: short(3, nightly=19)].tolist():
+
+        def lift_row(turn, shape, row=row):
+            return 2**50 * (np.arange(shape[1]) == row).astype(object) * (turn == 0)
+
+        result = secfc.fit(way, fed, seed=1, faults=adding("CodedDistances", lift_row))
+        assert np.flatnonzero(result.history[0] == 1).tolist() == [row]
         start = secfc.GivenLabels(result.history[0].astype(np.int32))
         assert same_runs(result, secfc.fit(secfc.Lloyd(init=start, **common), fed, seed=1))
-    assert begun - {tuple(honest.history[0].tolist())}  # it does steer
 
 
-@pytest.mark.parametrize("kind", [*KINDS[:1], "CodedGains", *KINDS[2:], "RepliesFixed"])
-def test_lost_words_about_gains_and_losses_change_no_label(kind):
+LOST = [*KINDS[:1], "CodedGains", *KINDS[2:], "RepliesFixed"]
+# Once centers are rounded: shares of these are told in a later step.
+LATER = [("CheckDealing", 15), *by_night(*((kind, 15) for kind in LOST[2:]))]
+
+
+@pytest.mark.parametrize(("kind", "after"), [*((kind, -1) for kind in LOST), *LATER])
+def test_lost_words_about_gains_and_losses_change_no_label(kind, after):
     def faults(e):
-        return () if e.kind == kind and "client-1" in (e.sender, e.recipient) else (e,)
+        lost = e.kind == kind and e.round % STRIDE > after and "client-1" in (e.sender, e.recipient)
+        return () if lost else (e,)
 
-    assert same_runs(split(), split(faults=faults))
-
-
-def test_distances_that_are_opened_by_consent_are_checked():
-    policy = secfc.AssignmentsOnly(consent=True)
-    way = secfc.SecFC(k=3, max_iter=2, init=KMeansPlusPlus(), threshold=1, disclosure=policy)
-    honest = secfc.fit(way, federation(n=5, m=40), seed=1)
-    assert honest.n_iter >= 1
-    faults, *_ = lying(CodedDistances, "values", "client-2", 0, turn=1)  # one center competes with none
-    with pytest.raises(SuspectedParties, match="fit the shares of the rows"):
-        secfc.fit(way, federation(n=5, m=40), seed=1, faults=faults)
+    centers = "exact" if after < 0 else "rounded"
+    assert same_runs(split(centers=centers), split(centers=centers, faults=faults))
