@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import click
 
 from secfc.cli.clustering.execute import chooser, load_federation
+from secfc.cli.clustering.run import Algorithms
 from secfc.cli.methods import methods, options
 from secfc.cli.methods.secfc import METHOD as SECFC
 from secfc.cli.methods.secfc import SecFCOptions
@@ -338,17 +339,19 @@ RATES = (0.01, 0.02, 0.05, 0.1, 0.2)  # of false alarms, if none is asked for
 
 
 @dataclass(frozen=True)
-class MembershipOptions(AttackOptions):
+class MembershipOptions(AttackOptions, Algorithms):
     """What `secfc attack membership` takes, besides the options of methods."""
 
     # fmt: off
-    algorithm: str = option("secfc", list(methods()), help=
-        "Whose centers are read; its options are those of run.")
     runs: int = option(40, Whole(4), help="Runs, each on a random half of every client's rows.")
     alarms: float | None = option(None, Number(0, 1, min_open=True, max_open=True), help=
         "The rate of false alarms. Default: the least of 0.01, 0.02, 0.05, 0.1, 0.2 that the runs can tell.")
     # fmt: on
-    HELP: ClassVar = {"plot": "A picture: the ROC of every attack.", "seed": "Reproduces the halves."}
+    HELP: ClassVar = {
+        "plot": "A picture: the ROC of every attack.",
+        "seed": "Reproduces the halves.",
+        "algorithm": "Whose centers are read; its options are those of run, dp or overlap.",
+    }  # fmt: skip
 
 
 @command(MembershipOptions, more=list(options().values()))
@@ -452,7 +455,7 @@ def print_rates(
             f"be recognized at 1 false alarm in {of:,.3g}; by chance {100 * alarms:g}"
         )
     click.echo("\nWhat stops it: no opened centers (the default of secfc), clusters of many more points than")
-    click.echo("there are features, or differential privacy (--algorithm feddp --epsilon 1).")
+    click.echo("there are features, or differential privacy (`secfc dp --epsilon 1`).")
 
 
 # --------------------------------------------------------------------------------------------------

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import click
 
 from secfc.cli.clustering.preprocessing import check_preprocessing, way_for
-from secfc.cli.methods import method_asked, methods, options, refuse_idle_options
+from secfc.cli.clustering.run import Algorithms
+from secfc.cli.methods import method_asked, options, refuse_idle_options
 from secfc.cli.methods.secfc import Presets
 from secfc.cli.shell.errors import RefusedInput, bad_input, cautions_noted
 from secfc.cli.shell.method import AskedOptions, Method
@@ -54,7 +55,7 @@ MADE_UP = Path("made-up")  # stands for points that the server holds, where no f
 
 
 @dataclass(frozen=True)
-class PlanOptions(Presets, Seeded, ForOfficers, Overwriting, Printing):
+class PlanOptions(Algorithms, Presets, Seeded, ForOfficers, Overwriting, Printing):
     """What `secfc plan` takes, besides the options of methods."""
 
     # fmt: off
@@ -75,12 +76,12 @@ class PlanOptions(Presets, Seeded, ForOfficers, Overwriting, Printing):
         "feddp: say what noise costs, by T simulations on held-out points of --server-file, or without on "
         "made-up clusters within --radius.")
     splits: bool = option(False, help="Also of other splits of the budget, and which to take. 7 simulations.")
-    algorithm: str = option(next(iter(methods())), list(methods()), help=
-        "As for `secfc run`, with all its options.")
     out: Path | None = option(metavar="PLAN.json", help="Write the plan, as --json prints it.")
     verbose: bool = option(False, help="Every kind of message, and where figures come from.")
     # fmt: on
     HELP: ClassVar = {
+        "algorithm": "As for `secfc run`, with all its options; feddp as for `secfc dp`, the others as for "
+        "`secfc overlap`.",
         "seed": "Of made-up rows' starts.",
         "as_json": "Print the plan as JSON on stdout, and nothing else.",
         "officer": "Write the page for whoever has to approve the run: what leaves a site, who sees it, and "

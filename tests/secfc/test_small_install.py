@@ -54,7 +54,7 @@ def test_the_main_job_runs_and_extras_are_named_first(
         f"{files} --label-column kind --force --reveal-centers --consent --verbose",
         f"{files} --label-column kind --algorithm k-fed --force",
         f"{files} --label-column kind --epsilon 5 --radius 3 --force",
-        f"{files} --columns x,y --features union --start automatic --force",
+        f"{files.replace('run', 'overlap')} --columns x,y --start automatic --force",
         "run a.csv b.csv c.csv -k 2..4 --columns x,y --plot costs.png --force",
         "attack geometry a.csv b.csv c.csv -k 2 --label-column kind",
         "audit a.csv b.csv c.csv -k 2 --columns x,y --server-file a.csv --epsilon 1",

@@ -1,4 +1,4 @@
-"""`secfc run`."""
+"""`secfc run`, and `secfc dp` and `secfc overlap`: the same for centers under noise, and other columns."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import click
 
@@ -37,14 +37,64 @@ if TYPE_CHECKING:
     from secfc.report import Report
 
 
+# Algorithms that are commands of their own, and what they alone take.
+APART = {"feddp": "dp", "overlap-1": "overlap", "overlap-2": "overlap"}
+OVERLAPPING = ("federated-lloyd", "overlap-1", "overlap-2")
+NOISY = dict.fromkeys(("server_file", "rows_per_client", "labels_epsilon"), "dp")
+MATCHED = dict.fromkeys(("start", "local", "rounds", "alpha", "proxies", "exponent"), "overlap")
+# What is about rows that are joined by IDs, which secfc alone does.
+JOINED: dict[str, Any] = dict.fromkeys(("helper", "schema", "drop_unfit"), "run") | {
+    "split": {"columns": "run"}
+}
+
+
 @dataclass(frozen=True)
-class RunOptions(Settings, Presets):
-    """What `secfc run` takes, besides the options of methods."""
+class Algorithms:
+    """How to cluster."""
 
     # fmt: off
     algorithm: str = option(next(iter(methods())), list(methods()), group=RUN, common=True, help=
-        "How to cluster. " + "; ".join(f"{method.name} {method.help}" for method in methods().values()) + ".")
+        "How to cluster. " + "; ".join(
+            f"{name} {method.help}" for name, method in methods().items() if name not in APART) + ".")
     # fmt: on
+
+
+@dataclass(frozen=True)
+class RunOptions(Settings, Presets, Algorithms):
+    """What `secfc run` takes, besides the options of methods."""
+
+    MOVED: ClassVar[dict[str, Any]] = {
+        "algorithm": APART, "features": {"union": "overlap"}, **NOISY, **MATCHED,
+    }  # fmt: skip
+    HELP: ClassVar = {
+        "features": "same: all files have the same columns. common: those that all have, matched by name."
+    }
+
+
+@dataclass(frozen=True)
+class DPOptions(Settings):
+    """What `secfc dp` takes, besides the options of its method."""
+
+    MOVED: ClassVar[dict[str, Any]] = JOINED | {"features": {"union": "overlap"}}
+    HELP: ClassVar = {
+        "features": "same: all files have the same columns. common: centers of the columns that all have; "
+        "every client then refines its own labels by its others."
+    }
+
+
+@dataclass(frozen=True)
+class OverlapOptions(Settings, Algorithms):
+    """What `secfc overlap` takes, besides the options of its methods."""
+
+    MOVED: ClassVar[dict[str, Any]] = JOINED | {
+        "algorithm": {name: APART.get(name, "run") for name in methods() if name not in OVERLAPPING},
+        "features": {"same": "run", "common": "run"},
+        "evaluate": "dp", "publish": "dp", "disclosure": "run",
+    }  # fmt: skip
+    HELP: ClassVar = {
+        "algorithm": "How to cluster. federated-lloyd: exact, over secure sums; overlap-1: as published, all "
+        "centroids in the clear; overlap-2: as published, in one shot.",
+    }
 
 
 @command(RunOptions, more=list(options().values()))
@@ -53,7 +103,8 @@ def run(context: click.Context, given: RunOptions) -> None:
     """Cluster points of several clients; none leaves its client in the clear.
 
     FILE is CSV (.csv, .tsv, .csv.gz), .xlsx, Parquet, .npz or .npy: one file a client, or one file for all
-    with --client-column. Without FILE, a demonstration on images of the handwritten digit 3.
+    with --client-column. Without FILE, a demonstration on handwritten digits. Files with different columns:
+    `secfc overlap`. Centers under differential privacy: `secfc dp`.
 
     \b
     Examples:
@@ -62,10 +113,9 @@ def run(context: click.Context, given: RunOptions) -> None:
       secfc run all.csv --client-column hospital --id-column patient -k 5
       secfc run a.csv b.csv c.csv -k 4 --standardize --missing mean
       secfc run a.csv b.csv c.csv -k 4 --epsilon 5 --radius 3
-      secfc run --help-all                       all options, and more examples
     \f
-    The images of the demonstration are turned by 0, 90, 180 and 270 degrees, and held by 10 clients; the
-    clusters to find are the four directions.
+    The demonstration has images of the digit 3, turned by 0, 90, 180 and 270 degrees, and held by 10
+    clients; the clusters to find are the four directions.
 
     Labels are written with the columns client, row (counted from 0 within the client), id (with
     --id-column) and label.
@@ -79,16 +129,69 @@ def run(context: click.Context, given: RunOptions) -> None:
       secfc run a.csv b.csv c.csv -k 4 --id-column patient --membership private
       secfc run a.csv b.csv -k 4 --split columns --id-column patient --helper
       secfc run a.csv b.csv c.csv -k 4 --checkpoint DIR     again after a crash, to resume
-      secfc run *.csv -k 4 --algorithm feddp --server-file public.csv --epsilon 1
-      secfc run *.csv -k 4 --features union      clients that have different columns
       secfc run *.csv -k 4 --features common     the columns that all have, under any algorithm
       secfc run --algorithm k-fed                the baseline, for comparison
+      secfc dp --help                            centers under differential privacy
+      secfc overlap --help                       clients that have different columns
 
     Exit codes: 0 success; 1 a protocol fault, or labels that differ from plaintext k-means; 2 bad usage
     or bad input; 130 interrupted.
     """
-    by_name = given.features == "union" and not was_given(context, "algorithm")
-    method = methods()["federated-lloyd"] if by_name else method_asked(context)
+    cluster_files(context, given, method_asked(context))
+
+
+@command(DPOptions, more=list(options("feddp").values()))
+@click.pass_context
+def dp(context: click.Context, given: DPOptions) -> None:
+    """Find centers under differential privacy (FedDP-KMeans): noise covers everything that is released.
+
+    FILE is as for `secfc run`. The server holds points that it may show (--server-file), or all know how far
+    from 0 points lie at most (--radius). Clients add noise in secret; everybody learns noisy centers.
+
+    \b
+    Examples:
+      secfc dp a.csv b.csv c.csv -k 4 --epsilon 1 --server-file public.csv
+      secfc dp a.csv b.csv c.csv -k 4 --epsilon 3 --radius 8
+    \f
+    \b
+    More examples:
+      secfc dp *.csv -k 4 --epsilon 3 --radius 8 --ledger spent.json --total-epsilon 10
+      secfc dp *.csv -k 4 --epsilon 3 --radius 8 --labels-epsilon 3     also noisy labels, for everybody
+      secfc dp *.csv -k 4 --epsilon 1 --server-file public.csv --protect client --rows-per-client 200
+      secfc plan -n 10 -m 10000 -d 20 --algorithm feddp --epsilon 1     what noise and messages cost
+
+    Exit codes: 0 success; 1 a protocol fault; 2 bad usage or bad input; 130 interrupted.
+    """
+    cluster_files(context, given, methods()["feddp"])
+
+
+@command(OverlapOptions, more=list(options(*OVERLAPPING).values()))
+@click.pass_context
+def overlap(context: click.Context, given: OverlapOptions) -> None:
+    """Cluster files that have different columns, matched by their names.
+
+    FILE is as for `secfc run`; a column that is empty throughout is not observed. All clients learn sums and
+    numbers of rows of every cluster; what the server sees depends on --algorithm and --start.
+
+    \b
+    Examples:
+      secfc overlap a.csv b.csv c.csv -k 3
+      secfc overlap a.csv b.csv c.csv -k 3 --start synchronized-distances
+      secfc overlap a.csv b.csv c.csv -k auto --algorithm overlap-2
+    \f
+    \b
+    More examples:
+      secfc overlap a.csv b.csv c.csv -k 3 --floor 10        keep back rows that moves could tell
+      secfc overlap a.csv b.csv c.csv -k 3 --start constrained --local silhouette
+      secfc run a.csv b.csv c.csv -k 3 --features common     the columns that all have, under any algorithm
+
+    Exit codes: 0 success; 1 a protocol fault; 2 bad usage or bad input; 130 interrupted.
+    """
+    cluster_files(context, given, methods()[given.algorithm])
+
+
+def cluster_files(context: click.Context, given: Settings, method: Method) -> None:
+    """Read files, cluster them by a method, and write what came of it.  Raises UsageError, InputError."""
     settings = replace(given, linkage=load_schema(context, given.schema))
     asked = check_options(context, method, settings)
     if settings.processes:
@@ -217,7 +320,7 @@ def check_options(context: click.Context, method: Method, settings: Settings) ->
 
 def command_line(context: click.Context) -> list[str]:
     """The command line, as somebody would repeat it."""
-    return ["secfc", "run", *context.meta["secfc.arguments"]]
+    return ["secfc", str(context.info_name), *context.meta["secfc.arguments"]]
 
 
 def _print(settings: Settings, found: Report, outputs: Outputs, *, withheld: bool) -> None:

@@ -40,7 +40,7 @@ def refuse_idle_options(context: click.Context, method: Method, idle: Sequence[s
         refuse_options(
             context,
             {"epsilon"}.intersection(idle),
-            "{option}: for a budget use --algorithm feddp, which is --disclosure centers with noise.",
+            "{option}: for a budget use FedDP-KMeans (`secfc dp`), which is --disclosure centers with noise.",
         )
         refuse_options(
             context,
@@ -55,13 +55,13 @@ def refuse_idle_options(context: click.Context, method: Method, idle: Sequence[s
     refuse_options(context, idle, why)
 
 
-def options() -> dict[str, Option]:
-    """The options of all methods by name, each once.
+def options(*names: str) -> dict[str, Option]:
+    """The options of methods of these names by name, each once; without names of all methods.
 
     Raises ValueError for two that share a name: methods share an option by listing the same one.
     """
     found: dict[str, Option] = {}
-    for method in methods().values():
+    for method in (methods()[name] for name in names or methods()):
         for option in method.options:
             if found.setdefault(str(option.name), option).origin is not option.origin:
                 raise ValueError(

@@ -1,4 +1,4 @@
-"""`--algorithm feddp`: centers under differential privacy, with points that the server holds or without."""
+"""`secfc dp`: centers under differential privacy, with points that the server holds or without."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from secfc.cli.shell.method import (
     NoiseOptions,
     refuse_idle_privacy,
 )
-from secfc.cli.shell.options import OTHERS, PRIVACY, Whole, fields_of, option
+from secfc.cli.shell.options import DATA, PRIVACY, Whole, fields_of, option
 from secfc.errors import IncompatibleOptions, InputError
 
 if TYPE_CHECKING:
@@ -55,15 +55,16 @@ def parse_labels_budget(text: str) -> RandomizedResponse:
 
 @dataclass(frozen=True)
 class FedDPOptions(Coalition, NoiseOptions):
-    """What `--algorithm feddp` takes."""
+    """What `secfc dp` takes, besides what all commands do."""
 
     # fmt: off
-    server_file: Path | None = option(metavar="FILE", group=OTHERS, help=
-        "feddp: points that the server holds and may show to everybody. Without: --radius.")
-    rows_per_client: int | None = option(None, Whole(1), group=OTHERS, help=
-        "feddp, --protect client: about how many points a client has, as publicly known.")
-    labels_epsilon: str | None = option(None, LabelsBudget(), metavar="EPSILON[:SLOTS]", group=PRIVACY, help=
-        "feddp: release a label of every row to everybody, by randomized response for this epsilon beside "
+    server_file: Path | None = option(metavar="FILE", group=DATA, common=True, help=
+        "Points that the server holds and may show to everybody (feddp). Without: --radius.")
+    rows_per_client: int | None = option(None, Whole(1), group=PRIVACY, help=
+        "With --protect client: about how many points a client has, as publicly known (feddp).")
+    labels_epsilon: str | None = option(None, LabelsBudget(), metavar="EPSILON[:SLOTS]", group=PRIVACY,
+        common=True, help=
+        "Release a label of every row to everybody (feddp), by randomized response for this epsilon beside "
         "--epsilon, which is for centers; both add up. Numbers of rows are then public, and one row is "
         "replaced; with 3:500 each client releases 500 labels, more than any has rows, which hides that. "
         "--publish OUT.json also writes OUT-labels.csv.")
@@ -72,9 +73,13 @@ class FedDPOptions(Coalition, NoiseOptions):
 
 def settle(asked: AskedOptions) -> AskedOptions:
     """Raise InputError for what it cannot do without."""
-    refuse_idle_privacy(asked)
     if not asked.settings.files:
-        raise InputError("FedDP-KMeans needs FILEs: there is no demonstration of it.")
+        raise InputError("FedDP-KMeans needs FILEs: there is no demonstration of it. Give one a client.")
+    if asked["epsilon"] is None:
+        raise InputError(
+            "FedDP-KMeans needs a budget for everything it releases", [("epsilon", ..., "give one")]
+        )
+    refuse_idle_privacy(asked)
     if asked["server_file"] is None and asked["radius"] is None:
         raise InputError(
             "FedDP-KMeans starts from points that the server holds, or within a public radius around 0",
@@ -82,10 +87,6 @@ def settle(asked: AskedOptions) -> AskedOptions:
                 ("server_file", ..., "give points that the server holds and may show to everybody"),
                 ("radius", ..., "say how far from 0 points lie at most, known without looking at them"),
             ],
-        )
-    if asked["epsilon"] is None:
-        raise InputError(
-            "FedDP-KMeans needs a budget for everything it releases", [("epsilon", ..., "give one")]
         )
     if asked["protect"] == "client" and asked["labels_epsilon"] is not None:
         raise IncompatibleOptions(

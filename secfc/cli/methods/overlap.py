@@ -1,4 +1,4 @@
-"""`--algorithm federated-lloyd`, `overlap-1`, `overlap-2`: k-means over different columns."""
+"""`secfc overlap --algorithm federated-lloyd`, `overlap-1`, `overlap-2`: k-means over different columns."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import click
 from secfc.cli.clustering.execute import bound_from_data, check_bound
 from secfc.cli.methods.secfc import SecFCOptions
 from secfc.cli.shell.method import AskedOptions, ChosenAlgorithm, Coalition, LloydSteps, LocalClusters, Method
-from secfc.cli.shell.options import OTHERS, PRIVACY, Number, Whole, fields_of, option
+from secfc.cli.shell.options import CLUSTERS, PRIVACY, Number, Whole, fields_of, option
 from secfc.errors import InputError
 
 if TYPE_CHECKING:
@@ -108,8 +108,7 @@ def inspect_federated(asked: AskedOptions, federation: Federation, plan: Any) ->
 
 FEDERATED = Method(
     "federated-lloyd",
-    "shows all clients centers, and its traffic grows with no row (--disclosure centers; the default for "
-    "--features union, files with different columns)",
+    "shows all clients centers, and its traffic grows with no row (--disclosure centers)",
     [
         *fields_of(FederatedOptions),
         *fields_of(Coalition),
@@ -128,12 +127,12 @@ FEDERATED = Method(
 
 @dataclass(frozen=True)
 class Overlap1Options(LocalClusters):
-    """What `--algorithm overlap-1` takes."""
+    """What overlap-1 takes."""
 
     # fmt: off
-    rounds: int = option(3, Whole(1), group=OTHERS, help=
+    rounds: int = option(3, Whole(1), group=CLUSTERS, help=
         "overlap-1: rounds in which clients improve global centroids.")
-    alpha: float = option(0.8, Number(0, 1, min_open=True), group=OTHERS, help=
+    alpha: float = option(0.8, Number(0, 1, min_open=True), group=CLUSTERS, help=
         "overlap-1: how far global centroids step towards new ones.")
     # fmt: on
 
@@ -182,13 +181,13 @@ OVERLAP_1 = Method(
 
 @dataclass(frozen=True)
 class Overlap2Options:
-    """What `--algorithm overlap-2` takes, and no other."""
+    """What overlap-2 takes, and no other."""
 
     # fmt: off
-    proxies: str = option("moments", ["moments", "gaussian", "diagonal"], group=OTHERS, help=
+    proxies: str = option("moments", ["moments", "gaussian", "diagonal"], group=CLUSTERS, help=
         "overlap-2: what clients tell of local clusters beside means. moments: variances, from which forces "
         "follow; gaussian, diagonal: covariances or variances, by which the server draws points.")
-    exponent: float = option(2.0, Number(1, min_open=True), group=OTHERS, help=
+    exponent: float = option(2.0, Number(1, min_open=True), group=CLUSTERS, help=
         "overlap-2: how fast attraction falls with distance.")
     # fmt: on
 

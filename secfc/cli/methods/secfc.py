@@ -380,7 +380,7 @@ def noise_policy(asked: AskedOptions, dealer: str | None) -> Disclosure:
     if asked["noise"] == "server":
         raise click.UsageError(
             "--noise server with --algorithm secfc: the server would decode exact distances for labels that "
-            "are no better. Leave it out: clients deal the noise; or use --algorithm feddp"
+            "are no better. Leave it out: clients deal the noise; or use FedDP-KMeans (`secfc dp`)"
         )
     if asked["disclosure"] != "noisy-sums":
         return NoiseInShares(budget, radius, neighbors)

@@ -99,8 +99,7 @@ class ShellInterface:
         '--disclosure own-labels --sizes hidden'
         """
         if isinstance(value, Hashable) and (parameter, value) in PHRASES:
-            words = PHRASES[parameter, value]
-            return shlex.join(words) if self.options is None or words[0] in self.options else None
+            return self._phrase(parameter, value)
         flag = self.name(parameter)
         if flag is None or value is True or value is ...:
             return flag
@@ -114,6 +113,13 @@ class ShellInterface:
             return self.name("epsilon")
         shown = ",".join(value) if isinstance(value, tuple) else str(value)
         return f"{flag} {shlex.quote(shown)}"
+
+    def _phrase(self, parameter: str, value: Any) -> str | None:
+        """What PHRASES has, if the command takes it; `secfc run` leaves other columns to a command."""
+        words, options = PHRASES[parameter, value], self.options
+        if parameter == "union" and options is not None and "--split" in options:
+            return "`secfc overlap`"
+        return shlex.join(words) if options is None or words[0] in options else None
 
     def field_settings(self, value: Any) -> Iterator[str]:
         """Options of the fields of a dataclass that have not their default."""

@@ -11,7 +11,6 @@ import click
 
 from secfc.cli.shell.options import (
     CLUSTERS,
-    OTHERS,
     PRIVACY,
     Number,
     Positive,
@@ -187,7 +186,7 @@ class Coalition:
     """Who may collude, and who computes."""
 
     t: int | None = option(None, Whole(0), "-t", metavar="T", group=PRIVACY, common=True, help=
-        "Clients that may collude and learn nothing but labels of what the others share; t + 1 may read it. "
+        "Clients that may collude and learn nothing but labels; t + 1 can read what the others share. "
         "Default: the most that fits, up to a third of all.")
 
 
@@ -195,15 +194,14 @@ class Coalition:
 class LocalClusters:
     """Clusters within clients, and how those of several are matched."""
 
-    k_local: int | None = option(None, Whole(1), group=OTHERS, help=
+    k_local: int | None = option(None, Whole(1), group=CLUSTERS, help=
         "Clusters within a client. Default: k.")
-    start: str | None = option(None, MATCHINGS, group=OTHERS, help=
-        "federated-lloyd, overlap-1: how clients' local clusters are matched. paper: its authors' rule; "
+    start: str | None = option(None, MATCHINGS, group=CLUSTERS, common=True, help=
+        "How clients' local clusters are matched (federated-lloyd, overlap-1). paper: its authors' rule; "
         "synchronized-distances (federated-lloyd): the server sees distances, no centroids. Default: "
         "automatic; overlap-1: paper.")
-    local: str = option("k-means", ["k-means", "silhouette"], group=OTHERS, help=
-        "federated-lloyd, overlap-1, overlap-2: how many local clusters a client looks for: --k-local, or by "
-        "silhouette.")
+    local: str = option("k-means", ["k-means", "silhouette"], group=CLUSTERS, help=
+        "How many local clusters a client looks for: --k-local, or by silhouette.")
 
 
 @dataclass(frozen=True)
@@ -257,9 +255,9 @@ class NoiseOptions(LedgerOptions):
         "over all clients.")
     delta: float = option(1e-6, Number(0, 1, min_open=True, max_open=True), group=PRIVACY, help=
         "The probability that the claim fails.")
-    radius: float | None = option(None, Positive(), group=PRIVACY, help=
-        "The distance that points are shortened to, from the origin, or, with feddp, from the mean of the "
-        "server's points; needs to be known without the data. feddp's default comes from these points.")
+    radius: float | None = option(None, Positive(), group=PRIVACY, common=True, help=
+        "Longest distance of a point from the origin: longer ones are shortened; with --server-file from the "
+        "mean of its points, of which the default then comes. It must be known without the data.")
     noise: str = option("shares", ["shares", "server"], group=PRIVACY, help=
         "shares: clients deal the noise, the server sees noisy values only. server: it adds the noise "
         "itself, and protects only what it publishes (feddp alone).")

@@ -9,7 +9,8 @@
     def predict(given: PredictOptions) -> None:
         ...
 
-A class that derives from another takes its options too; its HELP has other words for some of them.
+A class that derives from another takes its options too; its HELP has other words for some of them, and its
+MOVED names the commands that have the others: of an option, or of some of the words to choose from.
 """
 
 from __future__ import annotations
@@ -29,9 +30,7 @@ from click.core import ParameterSource
 T = TypeVar("T")
 
 # Where `secfc run --help-all` lists an option; in this order.
-DATA, CLUSTERS, PRIVACY, RUN, OUTPUT, OTHERS = GROUPS = (
-    "Data", "Clusters", "Privacy", "Run", "Output", "Other algorithms",
-)  # fmt: skip
+DATA, CLUSTERS, PRIVACY, RUN, OUTPUT = GROUPS = ("Data", "Clusters", "Privacy", "Run", "Output")
 WHOLE = "secfc.whole"  # in the context of a command whose help is shown whole
 MANY = 40  # options from which on --help shows the common ones in groups, and --help-all the others too
 KEY = "secfc.option"
@@ -44,6 +43,7 @@ ELSEWHERE_CALLED: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("--tol", "--n-iter"), ("--max-iter",)),
     **dict.fromkeys(("--id", "--ids"), ("--id-column",)),
     **dict.fromkeys(("--site-column", "--group-column"), ("--client-column",)),
+    "--bound": ("--radius",),
     "--random-state": ("--seed",), "--n-jobs": ("--threads",), "--policy": ("--disclosure",),
     "--threshold": ("-t",), "--features": ("--columns",), "--sep": ("--delimiter",),
     "--restarts": ("--n-init",), **{f"-{name}": (f"--{name}",) for name in "kmndt"},
@@ -98,10 +98,19 @@ class Positive(Number):
 
 
 class WordChoice(click.Choice[str]):
-    """One of these words; another is refused with that which it may stand for."""
+    """One of these words; another is refused with that which it may stand for.
+
+    moved: the commands that take further words, which are refused with the command.
+    """
+
+    def __init__(self, choices: Iterable[str], moved: Mapping[str, str] | None = None) -> None:
+        self.moved = moved or {}
+        super().__init__([word for word in choices if word not in self.moved])
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """The word."""
+        if value in self.moved:
+            self.fail(f"{value!r} is for another command: use `secfc {self.moved[value]}`.", param, ctx)
         near = difflib.get_close_matches(str(value).lower(), list(map(str, self.choices)), n=1, cutoff=0.75)
         if value not in self.choices and near:
             self.fail(
@@ -201,13 +210,15 @@ def argument(metavar: str | None = None, kind: Any = ANY_PATH, required: bool = 
 class Option(click.Option):
     """An option of a command, and the field that defines it."""
 
-    def __init__(self, origin: Field[Any], help: str | None = None) -> None:
+    def __init__(
+        self, origin: Field[Any], help: str | None = None, moved: Mapping[str, str] | None = None
+    ) -> None:
         made: Definition = origin.metadata[KEY]
         self.origin, self.group, self.common, self.bare = origin, made.group, made.common, made.bare
         self.presets = made.presets
         default, more = None if origin.default is MISSING else origin.default, dict[str, Any]()
         flags = made.flags or (f"--{origin.name.replace('_', '-')}",)
-        kind = WordChoice(made.kind) if isinstance(made.kind, list | tuple) else made.kind
+        kind = WordChoice(made.kind, moved) if isinstance(made.kind, list | tuple) else made.kind
         if kind is None and "bool" in str(origin.type):
             more = {"is_flag": True} if "/" not in flags[0] else {"default": default}
         else:
@@ -232,13 +243,25 @@ def fields_of(owner: type, names: str | None = None, **help: str) -> list[click.
     """
     declared = {f.name: f for f in fields(owner) if KEY in f.metadata}
     kinds: list[Any] = [kind for kind in owner.__mro__ if is_dataclass(kind)]
-    words, own = dict[str, str](), list[str]()
+    words, own, moved = dict[str, str](), list[str](), moved_of(owner)
     for kind in kinds:
         words = vars(kind).get("HELP", {}) | words
         bases = [base for base in kind.__bases__ if is_dataclass(base)]
         own += [name for name in names_of(kind) if not any(name in names_of(base) for base in bases)]
     chosen = own if names is None else names.split()
-    return [_parameter(declared[name], (words | help).get(name)) for name in chosen if name in declared]
+    return [
+        _parameter(declared[name], (words | help).get(name), moved.get(name))
+        for name in chosen
+        if name in declared and not isinstance(moved.get(name), str)
+    ]
+
+
+def moved_of(owner: type) -> dict[str, Any]:
+    """The commands that take what this class does not: by option, or by option and word."""
+    found: dict[str, Any] = {}
+    for kind in reversed(owner.__mro__):
+        found |= vars(kind).get("MOVED", {})
+    return found
 
 
 def names_of(owner: Any) -> list[str]:
@@ -246,10 +269,14 @@ def names_of(owner: Any) -> list[str]:
     return [f.name for f in fields(owner)]
 
 
-def _parameter(origin: Field[Any], help: str | None) -> click.Parameter:
+def _parameter(origin: Field[Any], help: str | None, moved: Mapping[str, str] | None) -> click.Parameter:
     made: Definition = origin.metadata[KEY]
     if not made.positional:
-        return Option(origin, help)
+        option = Option(origin, help, moved)
+        if moved:  # what is left
+            option.hidden = len(option.words) < 2
+            option.default = option.words[0] if option.default in moved else option.default
+        return option
     return click.Argument(
         (origin.name,), type=made.kind, metavar=made.metavar, nargs=-1 if made.many else 1,
         required=made.required,
@@ -321,12 +348,24 @@ class Command(click.Command):
         except click.NoSuchOption as error:
             known = {flag for p in self.params for flag in p.opts}
             meant = sorted({*ELSEWHERE_CALLED.get(error.option_name, ())} & known)
-            if not meant:
+            said = f"it is called {' or '.join(meant)} here" if meant else self._say_where(error, ctx, args)
+            if said is None:
                 raise
-            words = " or ".join(meant)
-            raise click.UsageError(
-                f"No such option '{error.option_name}': it is called {words} here.", ctx
-            ) from error
+            raise click.UsageError(f"No such option '{error.option_name}': {said}.", ctx) from error
+
+    def _say_where(self, error: click.NoSuchOption, ctx: click.Context, args: list[str]) -> str | None:
+        """Which command has an option that this one lacks, if it is known."""
+        flag = error.option_name
+        if flag == "--set":
+            name, _, value = next(iter(args[args.index(flag) + 1 :]), "NAME=VALUE").partition("=")
+            return f"options stand for themselves here, as --{name.replace('_', '-')} {value}".rstrip()
+        group: Any = ctx.parent and ctx.parent.command
+        places = [place for place in moved_of(self.taken).values() if isinstance(place, str)]
+        for place in dict.fromkeys(places) if isinstance(group, click.Group) else ():
+            found = group.get_command(ctx, place)
+            if found is not None and any(flag in option.opts for option in found.params):
+                return f"it is for another command, `secfc {place}`"
+        return None
 
     def _with_presets(self, args: list[str]) -> Iterator[str]:
         """What presets stand for, and then the arguments."""
@@ -393,12 +432,15 @@ def command(
 ) -> Callable[[Callable[..., Any]], Command]:
     """A decorator that makes a command of a function of one argument, an instance of the class `taken`.
 
-    more: options that are not of the class; the context has their values.
+    more: options that are not of the class, but for those that it has MOVED; the context has their values.
     """
+
+    moved = moved_of(taken)
 
     def make(function: Callable[..., Any]) -> Command:
         return Command(
-            name or function.__name__.replace("_", "-"), params=[*fields_of(taken), *more],
+            name or function.__name__.replace("_", "-"),
+            params=[*fields_of(taken), *(p for p in more if not isinstance(moved.get(str(p.name)), str))],
             callback=function, help=function.__doc__, taken=taken,
         )  # fmt: skip
 

@@ -18,6 +18,8 @@ from secfc.cli.shell.settings import Overwriting
 # Where each command is, and its line in the help.
 COMMANDS = {
     "run": ("secfc.cli.clustering.run:run", "Cluster files, or a demonstration data set."),
+    "dp": ("secfc.cli.clustering.run:dp", "Find centers under differential privacy."),
+    "overlap": ("secfc.cli.clustering.run:overlap", "Cluster files that have different columns."),
     "check": ("secfc.cli.check:check_inputs", "Say all that is wrong with files, and what they hold."),
     "example": (
         "secfc.cli.shell.program:write_example",

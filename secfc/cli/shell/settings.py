@@ -134,7 +134,7 @@ class Owners:
     """Whose rows are whose, and what they are called."""
 
     client_column: str | None = option(metavar="NAME", group=DATA, common=True, help=
-        "Whose a row is, where one file holds all clients.")
+        "The column that names the client of a row; where one file holds all clients.")
     id_column: str | None = option(metavar="NAME", group=DATA, common=True, help=
         "Names of the points; copied to the labels file, and with --membership private also what makes two "
         "rows the same point.")

@@ -69,7 +69,7 @@ run bare.csv bn.csv -k 2 -> no column names and other files have | Add a header 
 run quote.csv bn.csv -k 2 -> line 2: not valid CSV | Check the quotes
 run thousand.csv bn.csv -k 2 -> before three digits | --decimal ,
 run latin.csv bn.csv -k 2 -> is not UTF-8 | --encoding
-run other.csv bn.csv -k 2 -> missing are 'z', additional are 'y' | --columns | --features union
+run other.csv bn.csv -k 2 -> missing are 'z', additional are 'y' | --columns | `secfc overlap`
 run a.csv b.csv -k 2 --id-column nope -> no column 'nope': its columns are 'id', 'site', 'x', 'y'
 run a.csv b.csv -k 2 --columns x,,y -> 'x,,y' is not a list of column names: write --columns age,weight
 run a.csv b.csv -k 2 --columns x,x -> 'x', 'x' | Name each column once
@@ -92,16 +92,22 @@ run FILES -k 2 --field mersenne61 -> no kernel | Leave --field out | --disclosur
 run FILES -k 2 --liars 2 -> does not check what clients send | --disclosure distances or --liars 0
 run FILES -k 2 --no-merge -> --no-merge has no meaning | --membership private
 run FILES -k 2 --smallest-center 5 -> add --reveal-centers, or leave it out
-run FILES -k 2 --server-file an.csv -> --server-file has no meaning for --algorithm secfc: leave it out
+run FILES -k 2 --server-file an.csv -> No such option '--server-file': it is for another command, `secfc dp`
 run FILES -k 2 --epsilon 1 -> --epsilon needs --radius | without looking at the data
 run FILES -k 2 --delta 0.1 -> --delta needs --epsilon
 run FILES -k 2 --epsilon 1 --radius 20 --delta 2 -> 2.0 is not in the range 0<x<1
 run FILES -k 2 --epsilon 1 --radius 20 --disclosure own-labels -> leave out --disclosure own-labels
 run FILES -k 2 --evaluate -> --evaluate has no meaning without --epsilon
 run FILES -k 2 --algorithm k-fed --disclosure distances -> --disclosure has no meaning | leave it out
-run FILES -k 2 --algorithm feddp -> points that the server holds | --server-file | --radius
+run FILES -k 2 --algorithm feddp -> 'feddp' is for another command: use `secfc dp`
+run FILES -k 2 --start max-min -> another command, `secfc overlap`
+run FILES -k 2 --set split=columns -> options stand for themselves here, as --split columns
+dp FILES -k 2 --epsilon 1 -> points that the server holds | --server-file | --radius
+dp FILES -k 2 --radius 9 -> needs a budget | --epsilon
 run FILES -k 2 --algorithm federated-lloyd --membership private -> --membership has no meaning
-run FILES -k 2 --features union --columns q -> none of the columns asked for, 'q'
+run FILES -k 2 --features union -> 'union' is for another command: use `secfc overlap`
+overlap FILES -k 2 --membership private -> another command, `secfc run`
+overlap FILES -k 2 --columns q -> none of the columns asked for, 'q'
 run FILES -k 2 --standardize --to-range -> two scales: choose one
 run FILES -k 2 --standardize --bound 3 -> --bound has no meaning with --standardize | leave it out
 run FILES -k 2 --ranges x -> 'x' is no range: write --ranges age=0:120

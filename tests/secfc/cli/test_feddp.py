@@ -1,15 +1,18 @@
-"""`secfc run --algorithm feddp`: centers under differential privacy from files, and a server's file."""
+"""`secfc dp`: centers under differential privacy from files, and a server's file."""
 
 import csv
 import json
 import re
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from benchmarks.server_points import server_side_mixture
-from tests.small import run
+from tests.small import invoke
+
+run = partial(invoke, "dp", "--verbose")
 
 
 @pytest.fixture
@@ -21,14 +24,25 @@ def files(tmp_path, monkeypatch):
     return [f"c{j}.csv" for j in range(4)]
 
 
-FEDDP = ("-k", 3, "--algorithm", "feddp", "--epsilon", 3)
+FEDDP = ("-k", 3, "--epsilon", 3)
 
 
 @pytest.mark.parametrize(
     "more", [(), ("--noise", "server"), ("--protect", "client", "--rows-per-client", 200, "--radius", 1.5)]
 )
 def test_the_report_says_what_was_spent(files, more):
-    done = run(*files, *FEDDP, "--server-file", "server.csv", *more, "--json", "--labels", "out.csv")
+    done = invoke(
+        "dp",
+        "--verbose",
+        *files,
+        *FEDDP,
+        "--server-file",
+        "server.csv",
+        *more,
+        "--json",
+        "--labels",
+        "out.csv",
+    )
     assert done.exit_code == 0, done.output
     report = json.loads(done.stdout)
     assert report["privacy"]["epsilon"]["everybody"] <= 3.000001
@@ -51,20 +65,20 @@ def test_the_text_is_for_people(files):
         ((*FEDDP,), "may show to everybody (--server-file)"),
         ((*FEDDP[:-2], "--server-file", "server.csv"), "Give one (--epsilon)"),
         ((*FEDDP, "--server-file", "server.csv", "--protect", "client"), "(--rows-per-client)"),
-        ((*FEDDP, "--server-file", "server.csv", "--bound", 2), "--bound has no meaning"),
-        (("-k", 3, "--publish", "p.json"), "--publish needs --epsilon"),
+        ((*FEDDP, "--server-file", "server.csv", "--bound", 2), "it is called --radius here"),
+        (("-k", 3, "--publish", "p.json"), "Give one (--epsilon)"),
         ((*FEDDP, "--server-file", "server.csv", "--publish", "p.txt"), "ends in .json or in .html"),
         (
             (*FEDDP, "--server-file", "server.csv", "--publish", "p.html", "--report", "p.html"),
             "is a --report too",
         ),
-        (("-k", 3, "--server-file", "server.csv"), "--server-file has no meaning for --algorithm secfc"),
+        ((*FEDDP, "--disclosure", "distances"), "it is for another command, `secfc run`"),
         ((*FEDDP, "--server-file", "none.csv"), "does not exist"),
         (
             (*FEDDP, "--server-file", "server.csv", "--protect", "client", "--labels-epsilon", 3),
             "--protect point",
         ),
-        (("-k", 3, "--labels-epsilon", 3), "--labels-epsilon has no meaning for --algorithm secfc"),
+        (("-k", 3, "--labels-epsilon", 3, "--radius", 2), "Give one (--epsilon)"),
         ((*FEDDP, "--server-file", "server.csv", "--labels", "server.csv", "--force"), "one of the input"),
     ],
 )
@@ -75,7 +89,7 @@ def test_what_does_not_fit_is_refused(files, arguments, message):
 
 
 def test_budgets_that_promise_or_use_too_little_are_told_on_the_screen(files):
-    options = (*files, "-k", 3, "--algorithm", "feddp", "--server-file", "server.csv", "--noise", "server")
+    options = (*files, "-k", 3, "--server-file", "server.csv", "--noise", "server")
     wide = run(*options, "--epsilon", 3, "--delta", 0.01, "--publish", "p.json")
     assert "for 800 data points: a claim with delta above 1/800" in " ".join(wide.stderr.split())
     assert "800" not in json.dumps(json.loads(Path("p.json").read_text())["notes"])
@@ -100,8 +114,17 @@ def test_labels_for_others_cost_beside_centers(files):
 
 
 def test_released_labels_go_beside_what_may_be_published(files):
-    done = run(
-        *files, *FEDDP, "--server-file", "server.csv", "--labels-epsilon", "4:300", "--publish", "p.html"
+    done = invoke(
+        "dp",
+        "--verbose",
+        *files,
+        *FEDDP,
+        "--server-file",
+        "server.csv",
+        "--labels-epsilon",
+        "4:300",
+        "--publish",
+        "p.html",
     )
     assert done.exit_code == 0, done.output
     assert "p.html and p-labels.csv (may be published)" in " ".join(done.output.split())

@@ -72,7 +72,7 @@ def test_an_exact_run_says_that_it_is_not_private():
         ("--epsilon 1 --bound 1", "--epsilon needs --radius"),
         ("--radius 1", "--radius needs --epsilon"),
         ("--noise server", "--noise needs --epsilon"),
-        ("--epsilon 1 --radius 1 --bound 1 --noise server", "or use --algorithm feddp"),
+        ("--epsilon 1 --radius 1 --bound 1 --noise server", "or use FedDP-KMeans (`secfc dp`)"),
         ("--epsilon 0 --radius 1 --bound 1", "positive"),
         ("--epsilon 1 --radius 1 --bound 1 --init k-means++", "distances of its own"),
         ("--epsilon 1 --radius 1 --bound 1 --verify", "no meaning with --epsilon"),

@@ -18,7 +18,7 @@ from tests.test_architecture import SOURCES
 # Of the shell itself: what every command takes, and what a long one has.
 EVERYWHERE = {"quiet", "verbose", "help_all"}
 # Fields that are options. `secfc run --help-all` alone lists 91.
-DEFINITIONS = 204
+DEFINITIONS = 202
 
 
 def commands(group=main, path=("secfc",)):
@@ -47,7 +47,9 @@ def test_every_option_of_a_command_is_one_field(name):
         field = one.origin
         assert field.name == one.name
         if field.default not in (None, False, (), dataclasses.MISSING):
-            assert one.get_default(click.Context(COMMANDS[name])) == field.default, one.name
+            default = one.get_default(click.Context(COMMANDS[name]))
+            moved = one.words and field.default not in one.words  # to another command
+            assert default == (one.words[0] if moved else field.default), one.name
         assert one.help or name == "secfc deploy init", one.name
 
 

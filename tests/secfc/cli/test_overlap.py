@@ -1,6 +1,7 @@
-"""`secfc run --features union`: files with different columns, from the shell."""
+"""`secfc overlap`: files with different columns, from the shell."""
 
 import json
+from functools import partial
 
 import numpy as np
 import pytest
@@ -8,7 +9,9 @@ from click.testing import CliRunner
 
 from secfc.cli import main
 from tests.secfc.overlap.cases import CHAIN, COMMON, NAMES, clusters
-from tests.small import run
+from tests.small import invoke, run
+
+overlap = partial(invoke, "overlap", "--verbose")
 
 
 @pytest.fixture
@@ -30,7 +33,7 @@ def write(name, columns, part, labels):
 
 
 def test_a_union_is_clustered_without_naming_an_algorithm(files):
-    done = run(*files, "-k", 2, "--features", "union", "--label-column", "class", "--report", "r.json")
+    done = overlap(*files, "-k", 2, "--label-column", "class", "--report", "r.json")
     assert done.exit_code == 0, done.output
     said = " ".join(done.output.split())
     assert "a is seen by site-0 alone: its centers there are its own means" in said
@@ -48,12 +51,12 @@ def test_a_union_is_clustered_without_naming_an_algorithm(files):
     "start", ["paper", "synchronized", "synchronized-distances", "constrained", "nearest-merge", "max-min"]
 )
 def test_every_start_has_a_word(files, start):
-    done = run(
+    done = invoke(
+        "overlap",
+        "--verbose",
         *files,
         "-k",
         2,
-        "--features",
-        "union",
         "--label-column",
         "class",
         "--start",
@@ -69,8 +72,9 @@ def test_every_start_has_a_word(files, start):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ("--algorithm secfc", "of 6 features 1 is common to all: 'class'. Choose from these (--columns)"),
-        ("--algorithm lloyd --label-column class", "none is common to all. Use --algorithm federated-lloyd"),
+        ("--algorithm secfc", "'secfc' is for another command: use `secfc run`"),
+        ("--server-file x.csv", "No such option '--server-file'"),
+        ("--helper", "No such option '--helper': it is for another command, `secfc run`"),
         (
             "--label-column class --local silhouette --k-local 2",
             "--k-local has no meaning for --local silhouette",
@@ -81,7 +85,7 @@ def test_every_start_has_a_word(files, start):
     ],
 )
 def test_what_cannot_be_is_refused(files, options, message):
-    done = run(*files, "-k", 2, "--features", "union", *options.split())
+    done = overlap(*files, "-k", 2, *options.split())
     assert done.exit_code == 2
     assert message in " ".join(done.output.split())
 
@@ -97,7 +101,7 @@ def test_what_cannot_be_is_refused(files, options, message):
     ],
 )
 def test_the_papers_algorithms_have_words(files, options, said):
-    done = run(*files, "-k", 2, "--features", "union", "--label-column", "class", *options.split())
+    done = overlap(*files, "-k", 2, "--label-column", "class", *options.split())
     assert done.exit_code == 0, done.output
     text = " ".join(done.output.split())
     assert "a is seen by site-0 alone" in text
@@ -116,7 +120,7 @@ def test_the_papers_algorithms_have_words(files, options, said):
     ],
 )
 def test_what_the_papers_algorithms_cannot_is_refused(files, options, message):
-    done = run(*files, "-k", 2, "--features", "union", "--label-column", "class", *options.split())
+    done = overlap(*files, "-k", 2, "--label-column", "class", *options.split())
     assert done.exit_code == 2, done.output
     assert message in " ".join(done.output.split())
 
@@ -148,8 +152,10 @@ def test_any_algorithm_takes_the_common_columns(common, algorithm):
 
 
 def test_feddp_takes_the_common_columns_and_refines_at_home(common):
-    more = ("--algorithm", "feddp", "--server-file", "server.csv", "--epsilon", "5", "--json")
-    done = run(*common, "-k", 2, "--features", "common", "--label-column", "class", *more)
+    more = ("--server-file", "server.csv", "--epsilon", "5", "--json")
+    done = invoke(
+        "dp", "--verbose", *common, "-k", 2, "--features", "common", "--label-column", "class", *more
+    )
     assert done.exit_code == 0, done.output
     found = json.loads(done.stdout)
     assert found["parameters"]["home"] == 10
@@ -166,12 +172,12 @@ def test_other_units_and_constant_columns_are_pointed_out(files):
     parts, truth = clusters(CHAIN, 2, 25, np.random.default_rng(0))
     wide = np.column_stack([parts[3] * [1000, 1], np.full(25, 7.0)])
     files[3] = write("site-3.csv", ["d", "e", "still"], wide, truth[3])
-    done = run(
+    done = invoke(
+        "overlap",
+        "--verbose",
         *files,
         "-k",
         2,
-        "--features",
-        "union",
         "--label-column",
         "class",
         "--coarse",
@@ -221,7 +227,10 @@ def test_the_word_for_centers_is_the_algorithm_that_shows_them(tmp_path, monkeyp
             "no meaning for --disclosure centers: nothing is computed on shares. Leave it out, or use",
         ),
         ("--membership private", "whoever holds one knows that it counts"),
-        ("--epsilon 1", "for a budget use --algorithm feddp, which is --disclosure centers with noise"),
+        (
+            "--epsilon 1",
+            "for a budget use FedDP-KMeans (`secfc dp`), which is --disclosure centers with noise",
+        ),
         ("--floor 60", "--floor 60: 3 clusters, beside the rows of any t=1 of the clients, need 360 rows"),
         ("--k-local 2", "--k-local: clusters are split over the rows of all clients"),
     ],

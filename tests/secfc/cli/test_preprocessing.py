@@ -160,19 +160,20 @@ BAD = [
     ("--ranges age=0:30,income=0:1e5,smoker=0:1", "--outside clip"),
     ("--missing mean", "--missing mean needs --bound"),
     ("--standardize --epsilon 3 --radius 2", "needs --ranges NAME=LOW:HIGH"),
-    (f"--algorithm feddp --standardize --epsilon 3 --radius 2 {PUBLIC}", "--ranges without --standardize"),
+    (f"dp --standardize --epsilon 3 --radius 2 {PUBLIC}", "--ranges without --standardize"),
     (f"--standardize --epsilon 3 --radius 2 --outside refuse {PUBLIC}", "which no budget covers"),
     ("--to-range --epsilon 3 --radius 2", "which a part of the budget pays for"),
     (f"--standardize {PUBLIC}", "two scales: choose one. With --epsilon both are one"),
     ("--standardize --scale-share 0.2", "it needs --standardize and --epsilon"),
     (f"--standardize --epsilon 3 --radius 2 --scale-share 1 {PUBLIC}", "scale-share"),
-    ("--missing drop --features union", "leave one of them out"),
+    ("overlap --missing drop", "leave one of them out"),
 ]
 
 
 @pytest.mark.parametrize(("line", "message"), BAD, ids=[line for line, _ in BAD])
 def test_bad_usage_ends_with_2_and_a_message(line, message):
-    done = run(*FILES, "-k", "3", *line.split())
+    *command, words = line.partition(" ")[::2] if line[0] != "-" else ("run", line)
+    done = invoke(*command, *FILES, "-k", "3", *words.split())
     assert done.exit_code == 2, done.output
     assert message in done.stderr.replace("\n", " ")
     assert not list(Path().glob("secfc-*"))
@@ -245,12 +246,13 @@ def test_columns_of_text_become_a_bit_a_category_listed_or_agreed_on():
         ("--categorical place", "no column 'place'"),
         ("--categorical site=north|north", "list each once"),
         ("--categorical site,site", "names a column twice"),
-        ("--categorical site --features union", "leave it out here"),
+        ("overlap --categorical site", "leave it out here"),
     ],
 )
 def test_categories_that_do_not_fit_are_refused_and_never_shown(line, message):
     with_sites(("north", "south", "secret"))
-    done = run(*FILES, "-k", "3", *line.split())
+    *command, words = line.partition(" ")[::2] if line[0] != "-" else ("run", line)
+    done = invoke(*command, *FILES, "-k", "3", *words.split())
     assert done.exit_code == 2, done.output
     assert message in " ".join(done.stderr.split())
     assert "secret" not in done.stderr

@@ -34,6 +34,7 @@ from field.kernels import compiling
 from field.ring.basis import MERSENNE_61, Basis
 from secfc import cli, metrics, report, tiny_runs
 from secfc.cli import methods
+from secfc.cli.clustering.run import APART, dp, overlap
 from secfc.cli.clustering.run import run as program_run
 from secfc.cli.methods import secfc as shell
 from secfc.cli.shell import method as options
@@ -877,10 +878,11 @@ def test_tables_of_the_command_line_agree_with_the_library() -> None:
 def test_every_method_is_offered_and_all_its_options_are() -> None:
     folder = Path(methods.__file__).parent
     assert {path.stem for path in folder.glob("*.py")} == {"__init__", *methods.NAMES}
-    listed = {p.name: p for p in program_run.params}
-    assert tuple(listed["algorithm"].type.choices) == tuple(methods.methods())
+    listed = {p.name: p for command in (overlap, dp, program_run) for p in command.params}
+    offered = (*listed["algorithm"].type.choices, *APART)
+    assert sorted(offered) == sorted(methods.methods())
     for method in methods.methods().values():
-        assert f"{method.name} {method.help}" in listed["algorithm"].help
+        assert f"{method.name} {method.help}" in listed["algorithm"].help or method.name in APART
         assert set(method.names) <= set(listed)
         assert set(method.defaults()) == set(method.names)
     # Of the shell's own options, none is a method's.
@@ -902,7 +904,7 @@ def test_two_options_of_one_name_are_refused(monkeypatch: pytest.MonkeyPatch) ->
 TOY = """
 from dataclasses import dataclass
 from secfc.cli.shell.method import ChosenAlgorithm, LloydSteps, Method
-from secfc.cli.shell.options import OTHERS, Whole, fields_of, option
+from secfc.cli.shell.options import CLUSTERS, Whole, fields_of, option
 from secfc.kfed import KFed
 
 def choose(asked, public):
@@ -911,7 +913,7 @@ def choose(asked, public):
 
 @dataclass(frozen=True)
 class ToyOptions:
-    depth: int = option(1, Whole(1), group=OTHERS, help="toy: depth.")
+    depth: int = option(1, Whole(1), group=CLUSTERS, help="toy: depth.")
 
 METHODS = (Method("toy", "is a toy", [*fields_of(LloydSteps, "n_init"), *fields_of(ToyOptions)], choose),)
 """
@@ -934,7 +936,7 @@ import_module("secfc.cli.clustering.run").run()
 
     shown = " ".join(toy("--help-all").stdout.split())
     assert "; toy is a toy." in shown
-    assert shown.index("--verify ") < shown.index("Other algorithms") < shown.index("--depth")
+    assert shown.index("--max-iter ") < shown.index("--depth") < shown.index("--verify ")
     line = (*NPY, "-k", "2", "--algorithm", "toy", "--depth", "2", "--json")
     done = toy(*line)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -143,7 +143,7 @@ def test_other_columns_stay_an_error_that_names_the_option(files):
         secfc.Federation.from_files(files[:2], id_column="who")
     done = CliRunner().invoke(main, ["run", *files, "-k", "2", "--id-column", "who"])
     assert done.exit_code == 2
-    assert "--features union" in done.output
+    assert "`secfc overlap`" in done.output
 
 
 def test_a_column_that_is_text_in_one_file_only_is_named_with_its_file(tmp_path, files):

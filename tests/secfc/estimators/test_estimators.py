@@ -132,15 +132,17 @@ def test_one_default_for_estimators_the_shell_and_fit(tmp_path, monkeypatch):
             raise secfc.InputError("enough was seen")
 
         monkeypatch.setattr("secfc.cli.clustering.run.execute", stop)
-        assert invoke("run", *names, "-k", 2, *words).exit_code == 2
+        assert invoke(*words[:1], *names, "-k", 2, *words[1:]).exit_code == 2
         return taken.pop()
 
-    assert taken_by_the_shell("--algorithm", "k-fed") == KFedKMeans(2)._algorithm(0, []) == secfc.KFed(2)
-    private = ("--algorithm", "feddp", "--server-file", "server.csv", "--epsilon", 1)
+    assert (
+        taken_by_the_shell("run", "--algorithm", "k-fed") == KFedKMeans(2)._algorithm(0, []) == secfc.KFed(2)
+    )
+    private = ("dp", "--server-file", "server.csv", "--epsilon", 1)
     ours = secfc.FedDPKMeans(2, 1.0, 1e-6)
     assert taken_by_the_shell(*private) == DPKMeans(2)._algorithm(0, []) == ours
-    assert taken_by_the_shell("--algorithm", "federated-lloyd") == FederatedKMeans(2)._algorithm(0, [])
-    shell, model, way = taken_by_the_shell(), SecFCKMeans(2)._algorithm(0, []), secfc.SecFC(2)
+    assert taken_by_the_shell("overlap") == FederatedKMeans(2)._algorithm(0, [])
+    shell, model, way = taken_by_the_shell("run"), SecFCKMeans(2)._algorithm(0, []), secfc.SecFC(2)
     assert model == way
     public = PublicFacts.of(secfc.Federation.from_arrays([np.eye(2)] * 3))
     # The shell says how many may collude, which else follows.

@@ -392,7 +392,7 @@ def test_the_shell_takes_a_radius_in_place_of_points(tmp_path, monkeypatch):
     for name, party in zip("abc", data.parties, strict=False):
         np.savetxt(tmp_path / f"{name}.csv", party.read(), delimiter=",", header="x,y", comments="")
     files = [str(tmp_path / f"{name}.csv") for name in "abc"]
-    line = ["run", *files, "-k", "3", "--algorithm", "feddp", "--epsilon", "2"]
+    line = ["dp", *files, "-k", "3", "--epsilon", "2"]
     done = CliRunner().invoke(main, [*line, "--radius", "3", "--report", str(tmp_path / "report.json")])
     assert done.exit_code == 0, done.output
     assert "votes for candidates" in (tmp_path / "report.json").read_text()
