@@ -23,6 +23,7 @@ from secfc.transport import wire
 from secfc.transport.link import Link
 from secfc.transport.network import run_party
 from secfc.transport.simulate import simulate
+from tests.small import federation
 from tests.test_architecture import ROOMS, SOURCES, complaints, module_of
 
 PAGE = (Path(__file__).parent.parent / "CONTRIBUTING.md").read_text()
@@ -57,11 +58,6 @@ def added(request, tmp_path, monkeypatch):
         del TAGS[tag]
 
 
-def federation():
-    rng = np.random.default_rng(0)
-    return secfc.Federation.from_arrays([rng.normal(size=(5 + j, 3)) for j in range(4)])
-
-
 def test_each_addition_has_a_numbered_list_and_one_file():
     kinds = ("a message", "an algorithm", "a policy", "an attack", "a transport", "an option")
     assert list(SECTIONS) == [f"Add {what}" for what in kinds]
@@ -82,7 +78,7 @@ def test_a_message_is_one_file(added):
 @pytest.mark.parametrize("added", ["Add an algorithm"], indirect=True)
 @pytest.mark.parametrize("sealed", [False, True])
 def test_an_algorithm_is_one_file(added, sealed):
-    fed = federation()
+    fed = federation(n=4, m=26)
     result = secfc.fit(added.GrandMean(), fed, sealed=sealed)
     np.testing.assert_allclose(result.centers, [fed.stacked().mean(axis=0)])
     assert [len(x) for x in result.labels] == list(fed.counts)
@@ -95,7 +91,7 @@ def test_an_algorithm_is_one_file(added, sealed):
 @pytest.mark.parametrize("added", ["Add a policy"], indirect=True)
 @pytest.mark.parametrize("sealed", [False, True])
 def test_a_policy_is_one_file(added, sealed):
-    fed, policy = federation(), added.Bare()
+    fed, policy = federation(n=4, m=26), added.Bare()
     result = secfc.fit(secfc.SecFC(k=2, threshold=1, disclosure=policy), fed, bound=8.0, sealed=sealed)
     plain = secfc.fit(secfc.Lloyd(k=2, disclosure=policy), fed, bound=8.0)
     for ours, theirs in zip(result.history, plain.history, strict=True):
@@ -111,7 +107,7 @@ def test_a_policy_is_one_file(added, sealed):
 
 @pytest.mark.parametrize("added", ["Add an attack"], indirect=True)
 def test_an_attack_is_one_file(added):
-    fed = federation()
+    fed = federation(n=4, m=26)
     result = secfc.fit(secfc.SecFC(k=2, threshold=1), fed, keep_bodies=True)
     view = View.of(result, result.plan, "client-1")
     others = {name: count for name, count in zip(fed.names, fed.counts, strict=True) if name != "client-1"}
@@ -121,7 +117,7 @@ def test_an_attack_is_one_file(added):
 
 @pytest.mark.parametrize("added", ["Add a transport"], indirect=True)
 def test_a_transport_is_one_file(added):
-    fed = federation()
+    fed = federation(n=4, m=26)
     algorithm = secfc.SecFC(k=2, threshold=1)
     public = dataclasses.replace(PublicFacts.of(fed, 8.0), session=bytes(32), seed=0)
     plan = algorithm.plan(public)

@@ -86,7 +86,7 @@ def honest(federation: Any, j: int) -> Callable[[Any], Any]:
     return lambda plan: plan.quantizer(party.read())
 
 
-def run(
+def cheat(
     way: secfc.SecFC,
     federation: Any,
     rows: Callable[..., Any],

@@ -17,8 +17,9 @@ from secfc.errors import FaultyClient, SuspectedParties
 from secfc.privacy import Bound, Budget
 from secfc.roles.exchange import SERVER
 from tests.secfc.active.adaptive import forget_ranges
-from tests.secfc.active.cheating import BOUND, forced, honest, run, shameless
+from tests.secfc.active.cheating import BOUND, cheat, forced, honest, shameless
 from tests.secfc.lying import saying
+from tests.small import split
 
 CHEATER, FEATURE = "client-6", 1
 BUDGET = {"budget": Budget(10.0, 1e-5), "radius": Bound.given(8.0)}
@@ -36,10 +37,8 @@ POLICIES = {
 policies = pytest.mark.parametrize("policy", POLICIES.values(), ids=POLICIES)
 
 
-def federation(n=7, rows=10, d=3, seed=1):
-    rng = np.random.default_rng(seed)
-    points = np.round(rng.uniform(-BOUND, BOUND, (n * rows, d)) * 64) / 64
-    return secfc.Federation.from_arrays(np.array_split(points, n))
+def hold_bounded(n=7, rows=10, d=3):
+    return split(np.round(np.random.default_rng(1).uniform(-BOUND, BOUND, (n * rows, d)) * 64) / 64, n)
 
 
 def algorithm(policy, **options):
@@ -79,10 +78,12 @@ def unchecked(monkeypatch, what):
 def test_far_rows_show_a_bit_of_everybodys_feature_where_nobody_looks(monkeypatch):
     # A label is a bit of theta + phi x modulo P, phi known to the cheater: an arc of the circle each.
     unchecked(monkeypatch, "size")
-    fed, borders = federation(), []
+    fed, borders = hold_bounded(), []
     others = np.concatenate([party.read() for party in fed.parties[:6]])
     for seed in range(8):
-        result = run(algorithm(secfc.AssignmentsOnly()), fed, far, cheater=CHEATER, seed=seed).results[SERVER]
+        result = cheat(algorithm(secfc.AssignmentsOnly()), fed, far, cheater=CHEATER, seed=seed).results[
+            SERVER
+        ]
         plan, (first, second) = result.plan, result.trace.history[:2]
         sizes = np.bincount(first, minlength=2).tolist()
         weight = sizes[1 - first[60]] ** 2 * sizes[first[60]] // gcd(*sizes) ** 2
@@ -96,34 +97,34 @@ def test_far_rows_show_a_bit_of_everybodys_feature_where_nobody_looks(monkeypatc
 
 @policies
 def test_far_rows_are_refused_and_named(monkeypatch, policy):
-    fed = federation()
+    fed = hold_bounded()
     for seed in range(3):
         with pytest.raises(FaultyClient, match="beyond the public bound") as caught:
-            run(algorithm(policy), fed, far, cheater=CHEATER, seed=seed)
+            cheat(algorithm(policy), fed, far, cheater=CHEATER, seed=seed)
         assert caught.value.party == CHEATER
     unchecked(monkeypatch, "size")
     if isinstance(policy, secfc.Distances) and not policy.dealt:
         with pytest.raises(SuspectedParties, match="not within the range of what honest rows give"):
-            run(algorithm(policy), fed, far, cheater=CHEATER)
+            cheat(algorithm(policy), fed, far, cheater=CHEATER)
         return
-    assert run(algorithm(policy), fed, far, cheater=CHEATER).results[SERVER].trace.n_iter
+    assert cheat(algorithm(policy), fed, far, cheater=CHEATER).results[SERVER].trace.n_iter
 
 
 def test_with_liars_planned_for_the_run_goes_on_without_far_rows(monkeypatch):
-    fed = federation(n=9)
+    fed = hold_bounded(n=9)
     way = algorithm(secfc.Distances(), max_cheaters=1, t=2)
-    result = run(way, fed, far, cheater=CHEATER).results[SERVER]
+    result = cheat(way, fed, far, cheater=CHEATER).results[SERVER]
     assert result.standing.liars == {CHEATER: RANGE}
     assert result.excluded == (CHEATER,)
     unchecked(monkeypatch, "size")
-    result = run(way, fed, far, cheater=CHEATER).results[SERVER]
+    result = cheat(way, fed, far, cheater=CHEATER).results[SERVER]
     assert (result.standing.liars, result.excluded) == ({}, ())
 
 
 @pytest.mark.parametrize("ell", [1, 2, 3])
 @pytest.mark.parametrize("feature", [0, 3])
 def test_every_segment_is_tested(ell, feature):
-    fed = federation(n=9, d=4)
+    fed = hold_bounded(n=9, d=4)
 
     def rows(plan):
         out = np.zeros((10, 4), object)
@@ -131,11 +132,11 @@ def test_every_segment_is_tested(ell, feature):
         return out
 
     with pytest.raises(FaultyClient, match="beyond the public bound"):
-        run(algorithm(secfc.AssignmentsOnly(), ell=ell, t=1), fed, rows, cheater=CHEATER)
+        cheat(algorithm(secfc.AssignmentsOnly(), ell=ell, t=1), fed, rows, cheater=CHEATER)
 
 
 def test_a_value_just_above_what_is_proven_is_refused_and_whatever_passes_fits_the_plan():
-    fed = federation()
+    fed = hold_bounded()
 
     def rows(plan):
         out = np.zeros((10, 3), object)
@@ -145,13 +146,13 @@ def test_a_value_just_above_what_is_proven_is_refused_and_whatever_passes_fits_t
     way = algorithm(secfc.AssignmentsOnly())
     for seed in range(5):
         with pytest.raises(FaultyClient, match="beyond the public bound"):
-            run(way, fed, rows, cheater=CHEATER, seed=seed)
+            cheat(way, fed, rows, cheater=CHEATER, seed=seed)
 
 
 def test_rows_of_other_data_within_the_bound_are_other_data():
-    fed = federation()
+    fed = hold_bounded()
     way = algorithm(secfc.AssignmentsOnly())
-    result = run(way, fed, honest(fed, 2), cheater=CHEATER).results[SERVER]
+    result = cheat(way, fed, honest(fed, 2), cheater=CHEATER).results[SERVER]
     arrays = [party.read() for party in fed.parties]
     arrays[6] = arrays[2]
     plain = secfc.Lloyd(k=2, max_iter=3, quantization=secfc.Quantization(scale=result.plan.quantizer.scale))
@@ -166,13 +167,13 @@ def out_of_range(**options):
     """Labels, and expected labels, of a run whose cheater passes at up to 17 times the bound."""
     init = secfc.kmeans.starts.GivenLabels(np.arange(70) % 2)
     way = algorithm(secfc.Distances(), init=init, scale=32.0, basis=Basis(LANE_PRIMES[:3]), coarse="allow")
-    fed, times = federation(), np.zeros((10, 3), np.int64)
+    fed, times = hold_bounded(), np.zeros((10, 3), np.int64)
     times[:, 0] = np.arange(8, 18) * (-1) ** np.arange(10)
 
     def rows(plan):
         return plan.quantizer.max_int * times.astype(object)
 
-    everything = run(way, fed, rows, cheater=CHEATER, keep_bodies=True, **options)
+    everything = cheat(way, fed, rows, cheater=CHEATER, keep_bodies=True, **options)
     arrays = [party.read() for party in fed.parties]
     arrays[6] = BOUND * times
     plain = secfc.Lloyd(
@@ -231,28 +232,28 @@ def kernel(plan):
 
 @policies
 def test_shares_in_the_kernel_of_the_decoding_are_refused(monkeypatch, policy):
-    fed, way = federation(), algorithm(policy)
+    fed, way = hold_bounded(), algorithm(policy)
     plan = way.plan(secfc.algorithm.PublicFacts.of(fed, BOUND))
-    cheat = {"cheater": CHEATER, "change": off_code(kernel(plan))}
+    lie = {"cheater": CHEATER, "change": off_code(kernel(plan))}
     with pytest.raises((FaultyClient, SuspectedParties)) as caught:
-        run(way, fed, honest(fed, 6), **cheat)
+        cheat(way, fed, honest(fed, 6), **lie)
     assert CHEATER in getattr(caught.value, "parties", ()) or caught.value.party == CHEATER
     unchecked(monkeypatch, "degree")
     # Replies are checked against shares.
     if hasattr(policy, "dealer") or policy in (secfc.Distances(), secfc.Distances(blind=False)):
         with pytest.raises(SuspectedParties, match="lies on no polynomial; nothing of this step was opened"):
-            run(way, fed, honest(fed, 6), **cheat)
+            cheat(way, fed, honest(fed, 6), **lie)
         return
-    run(way, fed, honest(fed, 6), **cheat)
+    cheat(way, fed, honest(fed, 6), **lie)
 
 
 def test_one_false_share_is_one_of_two_and_many_name_the_dealer():
-    fed, way = federation(), algorithm(secfc.AssignmentsOnly())
+    fed, way = hold_bounded(), algorithm(secfc.AssignmentsOnly())
     with pytest.raises(SuspectedParties) as suspected:
-        run(way, fed, honest(fed, 6), cheater=CHEATER, change=off_code({2: {0: 5}}))
+        cheat(way, fed, honest(fed, 6), cheater=CHEATER, change=off_code({2: {0: 5}}))
     assert suspected.value.parties == (CHEATER, "client-2")
     with pytest.raises(FaultyClient, match="on no polynomial") as caught:
-        run(
+        cheat(
             way, fed, honest(fed, 6), cheater=CHEATER,
             change=off_code({j: {0: 7 + j**5} for j in range(6)}),
         )  # fmt: skip
@@ -262,7 +263,7 @@ def test_one_false_share_is_one_of_two_and_many_name_the_dealer():
 @pytest.mark.parametrize("seed", range(5))
 def test_what_is_inconsistent_in_the_last_lane_only_is_refused(seed):
     # Comparisons may use fewer lanes than the plan has; the test uses all.
-    fed = federation()
+    fed = hold_bounded()
     way = algorithm(secfc.AssignmentsOnly())
 
     def rows(plan):
@@ -273,7 +274,7 @@ def test_what_is_inconsistent_in_the_last_lane_only_is_refused(seed):
         return out
 
     with pytest.raises(FaultyClient, match="beyond the public bound"):
-        run(way, fed, rows, cheater=CHEATER, seed=seed)
+        cheat(way, fed, rows, cheater=CHEATER, seed=seed)
 
 
 # --- coins --------------------------------------------------------------------------------------------
@@ -305,17 +306,17 @@ def tells_another_coin(told):
 
 
 def test_a_server_that_tells_clients_different_coins_is_caught_before_anything_is_told(monkeypatch):
-    fed, way, told = federation(), algorithm(secfc.AssignmentsOnly()), []
+    fed, way, told = hold_bounded(), algorithm(secfc.AssignmentsOnly()), []
     plan = way.plan(dataclasses.replace(secfc.algorithm.PublicFacts.of(fed, BOUND), session=bytes(32)))
     faults = tells_another_coin(told)(plan)
     with pytest.raises(SuspectedParties, match="told other coins") as caught:
-        run(way, fed, honest(fed, 6), cheater=CHEATER, faults=faults)
+        cheat(way, fed, honest(fed, 6), cheater=CHEATER, faults=faults)
     assert SERVER in caught.value.parties
     assert "ProjectedShares" not in told
     # Positive control: where the choice of masks is bound to no coins, sums under other signs are told.
     monkeypatch.setattr(input_check, "seed_echo", lambda seed: bytes(32))
     with pytest.raises((FaultyClient, SuspectedParties)):
-        run(way, fed, honest(fed, 6), cheater=CHEATER, faults=faults)
+        cheat(way, fed, honest(fed, 6), cheater=CHEATER, faults=faults)
     assert "ProjectedShares" in told
 
 
@@ -335,19 +336,19 @@ def test_a_server_cannot_wave_a_cheater_through(monkeypatch):
             value = yield exchange
 
     monkeypatch.setattr("secfc.coded.sharing.judge_at_server", lax)
-    fed = federation()
+    fed = hold_bounded()
     with pytest.raises(FaultyClient, match="beyond the public bound") as caught:
-        run(algorithm(secfc.AssignmentsOnly()), fed, far, cheater=CHEATER)
+        cheat(algorithm(secfc.AssignmentsOnly()), fed, far, cheater=CHEATER)
     assert caught.value.party == CHEATER
     monkeypatch.setattr(input_check, "choose_verifiers", lambda plan, present: ())
-    run(algorithm(secfc.AssignmentsOnly()), fed, far, cheater=CHEATER)
+    cheat(algorithm(secfc.AssignmentsOnly()), fed, far, cheater=CHEATER)
 
 
 @pytest.mark.parametrize(
     "kind", ["Commitment", "Coin", "TossedCoins", "MaskChoice", "ProjectedShares", "Contributors"]
 )
 def test_a_client_lost_while_rows_are_tested_costs_its_rows_at_most(kind):
-    fed = federation()
+    fed = hold_bounded()
     way = algorithm(secfc.AssignmentsOnly())
     seen = [False]
 

@@ -34,7 +34,7 @@ from secfc.kmeans.starts import KMeansPlusPlus, RandomLabels
 from secfc.privacy import Bound, Budget
 from secfc.roles.exchange import SERVER
 from tests.nightly import by_night, short
-from tests.secfc.active.cheating import BOUND, forced, run, shameless
+from tests.secfc.active.cheating import BOUND, cheat, forced, shameless
 from tests.small import same_runs
 
 CHEATER, FEATURE, N = "client-4", 1, 5
@@ -131,7 +131,7 @@ def one_more(plan, mine):
 
 def dealt(federation, seed):
     """A run in which client 0 shares x + 1 where clients 1 and 2 share x, which it says it has as well."""
-    return run(way(), federation, one_more, cheater="client-0", seed=seed)
+    return cheat(way(), federation, one_more, cheater="client-0", seed=seed)
 
 
 def integers_of(outcome, federation):
@@ -171,11 +171,11 @@ def test_far_rows_are_refused_though_nobody_is_named(monkeypatch, merge):
     federation, _ = holding([2 if merge else 1] + [1] * 39)
     for seed in range(2):
         with pytest.raises(RowsRefused):
-            run(way(merge=merge), federation, far, cheater=CHEATER, seed=seed)
+            cheat(way(merge=merge), federation, far, cheater=CHEATER, seed=seed)
     monkeypatch.setattr(range_check, "within_bound", lambda code, pattern, told: True)
     found = []
     for seed in range(24):  # starts of which some show the exploit
-        outcome = run(way(merge=merge), federation, far, cheater=CHEATER, seed=seed)
+        outcome = cheat(way(merge=merge), federation, far, cheater=CHEATER, seed=seed)
         plan, row = outcome.results[SERVER].plan, int(outcome.results[CHEATER].rows[0])
         value = plan.layout.multiple**2 * int(far(plan, outcome.results[CHEATER])[row, FEATURE])
         found.append(borders(outcome, CHEATER, value, integers_of(outcome, federation)))
@@ -189,7 +189,7 @@ def test_far_rows_are_refused_in_every_run(merge):
     federation, _ = holding([2 if merge else 1] + [1] * 39)
     for seed in range(100):
         with pytest.raises(RowsRefused):
-            run(way(merge=merge), federation, far, cheater=CHEATER, seed=seed)
+            cheat(way(merge=merge), federation, far, cheater=CHEATER, seed=seed)
 
 
 def far(plan, mine):
@@ -365,14 +365,14 @@ def test_counts_that_are_misstated_to_all_alike_make_other_integers(mode, monkey
 
     said, true = [], []
     monkeypatch.setattr(merge, "count_holders", misstated)
-    outcome = run(way(mode=mode), federation, lambda plan, mine: mine.read(0, plan.m), cheater=CHEATER)
+    outcome = cheat(way(mode=mode), federation, lambda plan, mine: mine.read(0, plan.m), cheater=CHEATER)
     result = outcome.results[SERVER]
     rows = integers_of(outcome, federation) * (true[0] * (6 // said[0]))[:, None]
     assert result.plan.layout.multiple == 6
     assert same_runs(result.trace, plaintext(result.trace.history[0], 2, 3, rows))
     # Where rows are divided, remainders of these counts wrap.
     divide(monkeypatch)
-    outcome = run(way(mode=mode), federation, lambda plan, mine: mine.read(0, plan.m), cheater=CHEATER)
+    outcome = cheat(way(mode=mode), federation, lambda plan, mine: mine.read(0, plan.m), cheater=CHEATER)
     rows = integers_of(outcome, federation) * (true[-1] * (6 // said[-1]))[:, None]
     result = outcome.results[SERVER]
     assert not same_runs(result.trace, plaintext(result.trace.history[0], 2, 3, rows))
@@ -552,9 +552,9 @@ def test_two_that_deviate_hold_a_row_of_theirs_as_half_of_an_odd_number(together
     with mock.patch.object(HolderCheck, "verify", verified):
         if not together:
             with pytest.raises(SuspectedParties, match="rows that clients say they hold do not fit"):
-                run(algorithm, federation, shared, cheater="client-0")
+                cheat(algorithm, federation, shared, cheater="client-0")
             return
-        outcome = run(algorithm, federation, shared, cheater="client-0")
+        outcome = cheat(algorithm, federation, shared, cheater="client-0")
     result = outcome.results[SERVER]
     largest = max(np.abs(result.plan.quantizer(p.read())).max() for p in federation.parties)
     found = np.abs(opened(result.plan, kept)).max(axis=1) > largest

@@ -19,10 +19,7 @@ from secfc.kmeans.starts import GivenLabels
 from secfc.privacy import Bound, Budget, Neighbors
 from secfc.roles.exchange import ITERATE, STRIDE
 from tests.secfc.queries import query
-
-
-def federation(points, n=5):
-    return secfc.Federation.from_arrays(np.array_split(np.asarray(points, float), n))
+from tests.small import split
 
 
 def fitted(**parameters):
@@ -30,16 +27,16 @@ def fitted(**parameters):
     way = build_algorithm(
         secfc.SecFC, k=2, t=1, init=GivenLabels(np.arange(40) // 20), scale=64.0, **parameters
     )
-    return points, secfc.fit(way, federation(points), bound=8.0)
+    return points, secfc.fit(way, split(points), bound=8.0)
 
 
 def boundary(result, calls):
     """Where the label of a new point changes, by bisection: half way between two hidden centers."""
     low, high = -8.0, 8.0
-    first = int(result.predict(federation([[low]] * 5))[0][0])
+    first = int(result.predict(split([[low]] * 5))[0][0])
     for _ in range(calls):
         middle = (low + high) / 2
-        if int(result.predict(federation([[middle]] * 5))[0][0]) == first:
+        if int(result.predict(split([[middle]] * 5))[0][0]) == first:
             low = middle
         else:
             high = middle
@@ -62,8 +59,8 @@ def test_without_a_budget_they_fix_where_hidden_centers_lie(monkeypatch):
 def test_a_refused_prediction_spends_nothing_and_the_default_is_finite():
     _, result = fitted(predictions=7)
     with pytest.raises(BudgetSpent):
-        result.predict(federation(np.zeros((8, 1))))
-    assert len(np.concatenate(result.predict(federation(np.zeros((7, 1)))))) == 7
+        result.predict(split(np.zeros((8, 1))))
+    assert len(np.concatenate(result.predict(split(np.zeros((7, 1)))))) == 7
     assert fitted()[1].plan.predictions == 400
     with pytest.raises(secfc.InputError, match="predictions=0 is too small"):
         fitted(predictions=0)
@@ -74,7 +71,7 @@ def test_centers_of_few_points_stay_closed():
     way = secfc.SecFC(
         k=2, threshold=1, init=GivenLabels(np.arange(40) // 38), release=secfc.Release(reveal_centers=True)
     )
-    closed = secfc.fit(way, federation(points), keep_bodies=True)
+    closed = secfc.fit(way, split(points), keep_bodies=True)
     assert closed.centers[0] == 0
     assert np.isnan(closed.centers[1]).all()
     # Also in what the server was sent, not only in what it publishes.
@@ -87,7 +84,7 @@ def test_centers_of_few_points_stay_closed():
     assert len(replies) == 5
     opened = secfc.fit(
         with_parameters(way, smallest_center=1),
-        federation(points),
+        split(points),
     )
     assert abs(opened.centers[1, 0] - 5.5) < 0.01, "the control: who owns one of the two reads the other"
 
@@ -112,7 +109,7 @@ def noisy(lost=1):
         names = {f"client-{6 - (e.round - ITERATE) // STRIDE}"}
         return () if gone and {e.sender} & names else (e,)
 
-    result = secfc.fit(way(absent=lost), federation(points, 7), bound=8.0, faults=faults)
+    result = secfc.fit(way(absent=lost), split(points, 7), bound=8.0, faults=faults)
     return len({e.round for e in result.transcript.envelopes if e.kind == "DistanceQuery"}), result
 
 

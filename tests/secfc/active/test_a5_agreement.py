@@ -45,19 +45,13 @@ from secfc.roles.messages import Hello
 from secfc.transport import wire
 from secfc.transport.simulate import simulate
 from tests.secfc.active.adaptive import forget_ranges
+from tests.small import clustered
 
 SESSION = bytes(range(32))
 NOISY = {"budget": Budget(8.0, 1e-6), "radius": Bound.given(20.0)}
 
 
-def federation(n=6, m=120, d=3, seed=0):
-    rng = np.random.default_rng(seed)
-    centers = rng.uniform(-10, 10, (3, d))
-    points = centers[rng.integers(0, 3, m)] + rng.normal(size=(m, d))
-    return secfc.Federation.from_arrays(np.array_split(points, n), server_points=points[:20] + 1)
-
-
-FED = federation()
+FED = clustered(n=6, m=120, server_points=np.random.default_rng(1).uniform(-10, 10, (20, 3)))
 PUBLIC = dataclasses.replace(PublicFacts.of(FED, 64.0), session=SESSION)
 EXACT = secfc.SecFC(k=3, threshold=2, init=secfc.RandomLabels(), disclosure=Distances(), max_iter=4)
 

@@ -11,11 +11,11 @@ import secfc
 from field.ring.basis import LANE_PRIMES, MERSENNE_61, Basis
 from secfc.attacks.views import CannotDecode, View
 from secfc.coded_kmeans.adversary_view import DecodedView
-from secfc.data.inputs import build_algorithm
 from secfc.kmeans.starts import GivenLabels, KMeansPlusPlus
 from secfc.roles.exchange import SERVER
 from tests import small
 from tests.secfc.rowtest import with_rowtest
+from tests.small import cluster
 
 N, T, STEPS = 9, 2, 3
 # max_iter reached: so many questions are asked, and one more for the cost of the result.
@@ -25,24 +25,16 @@ ASKED = STEPS + 1
 federation = partial(small.federation, n=N, m=90, d=5)
 
 
-def run(federation, *, k=3, t=T, ell=2, keep_bodies=True, **parameters):
+def cluster_unblinded(data, **settings):
     # Unblinded, so that segments can be read, and of clients of whom one may lie, so that everybody answers.
-    unblinded = secfc.Distances(blind=False)
-    parameters = {"max_cheaters": 1, **parameters}
-    algorithm = build_algorithm(
-        secfc.SecFC,
-        k=k,
-        t=t,
-        ell=ell,
-        **{"init": secfc.RandomLabels(), "disclosure": unblinded, **parameters},
-    )
-    return secfc.fit(algorithm, federation, keep_bodies=keep_bodies)
+    shared = {"t": T, "ell": 2, "max_cheaters": 1, "init": secfc.RandomLabels()}
+    return cluster(data, secfc.Distances(blind=False), **{**shared, **settings})
 
 
 @pytest.fixture(scope="module")
 def common():
     data = federation()
-    result = run(data, max_iter=STEPS)
+    result = cluster_unblinded(data, max_iter=STEPS)
     assert not result.converged
     return data, result
 
@@ -177,7 +169,7 @@ def true_distances(points, labels, k):
 @pytest.mark.parametrize("ell", [1, 2, 3])
 def test_distances_are_those_of_the_quantized_points(basis, ell):
     data = federation(n=9, d=5)
-    result = run(data, t=1, ell=ell, basis=basis, max_iter=STEPS)
+    result = cluster_unblinded(data, t=1, ell=ell, basis=basis, max_iter=STEPS)
     points = quantized(result, data)
     view = DecodedView.of(result, result.plan, SERVER)
     questions = list(view.questions())
@@ -197,7 +189,7 @@ def test_distances_are_those_of_the_quantized_points(basis, ell):
 
 def test_questions_of_a_start_have_points_in_no_cluster():
     data = federation()
-    result = run(data, init=KMeansPlusPlus())
+    result = cluster_unblinded(data, init=KMeansPlusPlus())
     view = DecodedView.of(result, result.plan, SERVER)
     first = next(view.questions())
     assert first.k == 1
@@ -209,7 +201,7 @@ def test_questions_of_a_start_have_points_in_no_cluster():
 
 def test_an_empty_cluster_has_no_distances():
     data = federation()
-    result = run(data, init=GivenLabels(np.arange(90) % 2), max_iter=1)
+    result = cluster_unblinded(data, init=GivenLabels(np.arange(90) % 2), max_iter=1)
     view = DecodedView.of(result, result.plan, SERVER)
     for question in view.questions():
         assert np.isnan(view.distances(question)).all(axis=1).tolist() == [False, False, True]
@@ -277,7 +269,7 @@ def test_repr_shows_shapes_only(common):
 
 
 def test_without_contents_the_error_names_the_remedy():
-    result = run(federation(), keep_bodies=False, max_iter=1)
+    result = cluster_unblinded(federation(), keep_bodies=False, max_iter=1)
     with pytest.raises(ValueError, match=r"keep_bodies=True"):
         View.of(result, result.plan, SERVER)
 

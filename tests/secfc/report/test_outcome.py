@@ -11,19 +11,18 @@ from secfc.algorithm import PartyOutcome, PublicFacts, gather_result
 from secfc.feddp import FedDPKMeans
 from secfc.roles.exchange import SERVER
 from secfc.transport.simulate import simulate
+from tests.small import clustered
 
 BOUND = 16.0
 
 
-def federation():
-    rng = np.random.default_rng(5)
-    arrays = [rng.normal(rng.integers(0, 2, (8, 1)) * 6, 1, (8, 3)) for _ in range(5)]
-    return secfc.Federation.from_arrays(arrays, server_points=rng.normal(size=(40, 3)))
+def hold_mixture():
+    return clustered(m=40, server_points=np.random.default_rng(5).normal(size=(40, 3)))
 
 
-def run(algorithm):
+def gather_run(algorithm):
     """(plan, what the roles returned) of a run."""
-    fed = federation()
+    fed = hold_mixture()
     plan = algorithm.plan(dataclasses.replace(PublicFacts.of(fed, BOUND), session=bytes(32), seed=1))
     coins = {name: SeededCoins(1, name) for name in (*fed.names, SERVER)}
     roles = {p.name: algorithm.client(plan, p, coins=coins[p.name]) for p in fed.parties}
@@ -45,9 +44,9 @@ EVERY = {
 @pytest.mark.parametrize("name", EVERY)
 def test_the_result_is_what_parties_have_put_together(name):
     algorithm = EVERY[name]
-    plan, done = run(algorithm)
+    plan, done = gather_run(algorithm)
     outcomes = {party: algorithm.outcome(plan, party, had) for party, had in done.results.items()}
-    result = gather_result(algorithm, plan, done, federation().counts)
+    result = gather_result(algorithm, plan, done, hold_mixture().counts)
     for j, client in enumerate(plan.clients):
         own = outcomes[client]
         np.testing.assert_array_equal(own.labels, result.labels[j])
@@ -64,21 +63,21 @@ def test_the_result_is_what_parties_have_put_together(name):
 
 def test_opened_centers_are_what_clients_have_too():
     algorithm = EVERY["centers"]
-    plan, done = run(algorithm)
+    plan, done = gather_run(algorithm)
     server, *clients = [algorithm.outcome(plan, c, done.results[c]) for c in (SERVER, *plan.clients)]
     assert server.centers.shape == (2, 3)
     for own in clients:
         np.testing.assert_array_equal(own.centers, server.centers)
         assert "the centers of clusters of at least 3 points" in own.learned
-    plan, done = run(EVERY["secfc"])
+    plan, done = gather_run(EVERY["secfc"])
     assert EVERY["secfc"].outcome(plan, "client-0", done.results["client-0"]).centers is None
 
 
 def test_who_missed_the_end_has_no_labels():
     algorithm = EVERY["secfc"]
-    plan, done = run(algorithm)
+    plan, done = gather_run(algorithm)
     results = {party: had for party, had in done.results.items() if party != "client-3"}
-    result = gather_result(algorithm, plan, dataclasses.replace(done, results=results), federation().counts)
+    result = gather_result(algorithm, plan, dataclasses.replace(done, results=results), hold_mixture().counts)
     assert (result.labels[3] == -1).all()
     assert (result.rows[3] == -1).all()
     assert (result.labels[2] >= 0).all()
@@ -86,9 +85,9 @@ def test_who_missed_the_end_has_no_labels():
 
 def test_a_result_without_a_driver_predicts_with_the_roles_of_its_parties():
     algorithm = EVERY["secfc"]
-    plan, done = run(algorithm)
+    plan, done = gather_run(algorithm)
     with pytest.raises(ValueError, match=r"not one of `secfc.fit`"):
-        gather_result(algorithm, plan, done, federation().counts).predict(federation())
+        gather_result(algorithm, plan, done, hold_mixture().counts).predict(hold_mixture())
 
 
 def test_shares_and_points_are_not_shown():

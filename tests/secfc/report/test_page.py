@@ -62,7 +62,7 @@ WAYS = {
 BY_DAY = ("default", "noise", "k chosen", "not converged")
 
 
-def run(files, *words):
+def run_with_pages(files, *words):
     words = [
         "run",
         *files,
@@ -81,7 +81,7 @@ EVERY = [way if way in BY_DAY else pytest.param(way, marks=pytest.mark.nightly) 
 @pytest.mark.parametrize("way", EVERY)
 def test_the_screen_begins_with_who_saw_the_data_and_ends_with_a_dozen_lines(files, way, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
-    done = run(files, *WAYS[way])
+    done = run_with_pages(files, *WAYS[way])
     assert done.exit_code == 0, done.output
     lines = done.stdout.splitlines()
     assert lines[0] == SIMULATED
@@ -89,7 +89,7 @@ def test_the_screen_begins_with_who_saw_the_data_and_ends_with_a_dozen_lines(fil
     assert len(last) - 1 <= 12, "\n".join(last)
     assert max(map(len, lines)) <= 80
     assert "More        --verbose, or --report page.html" in last[-1]
-    whole = run(files, *WAYS[way], "--verbose").output
+    whole = run_with_pages(files, *WAYS[way], "--verbose").output
     assert "Traffic" in whole
     assert "Traffic" not in done.output
     said = "\n".join(line for line in last[1:] if not line.startswith(("Took", "More")))
@@ -99,7 +99,7 @@ def test_the_screen_begins_with_who_saw_the_data_and_ends_with_a_dozen_lines(fil
 
 
 def test_what_labels_tell_stands_beside_what_is_known_without_a_run(files):
-    said = " ".join(run(files).output.split())
+    said = " ".join(run_with_pages(files).output.split())
     with_labels, without = map(
         float,
         re.search(r"outsiders ([\d.]+) % of the variance, no run at all ([\d.]+) %", said).groups(),
@@ -142,7 +142,7 @@ class Page(HTMLParser):
 
 
 def page(files, *words):
-    done = run(files, "--report", "page.html", *words)
+    done = run_with_pages(files, "--report", "page.html", *words)
     assert done.exit_code == 0, done.output
     return Page(Path("page.html").read_text())
 
@@ -192,7 +192,7 @@ def hashed(name):
 
 
 def json_report(files):
-    assert run(files, "--reveal-centers", "--report", "r.json").exit_code == 0
+    assert run_with_pages(files, "--reveal-centers", "--report", "r.json").exit_code == 0
     return Path("r.json").read_text()
 
 
@@ -257,7 +257,7 @@ def test_no_point_is_shown_that_no_budget_paid_for(files):
     ],
 )
 def test_pages_that_cannot_be_are_refused_before_anything_is_done(files, words, piece):
-    done = run(files, *words.split())
+    done = run_with_pages(files, *words.split())
     assert done.exit_code == 2
     assert piece in done.output
     assert not list(Path().glob("*.html"))

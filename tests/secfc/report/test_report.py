@@ -36,7 +36,7 @@ SHOWN = secfc.Distances()
 
 
 @pytest.fixture(scope="module")
-def federation() -> secfc.Federation:
+def labeled() -> secfc.Federation:
     rng = np.random.default_rng(2)
     truth = rng.integers(0, 3, 90)
     points = np.array([[0, 0, 0], [9, 0, 0], [0, 9, 9]])[truth] + rng.normal(size=(90, 3))
@@ -49,11 +49,11 @@ WAY = secfc.SecFC(
 
 
 @pytest.fixture(scope="module")
-def fitted(federation: secfc.Federation) -> Clustering:
-    return secfc.fit(WAY, federation, seed=4)
+def fitted(labeled: secfc.Federation) -> Clustering:
+    return secfc.fit(WAY, labeled, seed=4)
 
 
-def made(federation: secfc.Federation, result: Clustering, algorithm: Any = WAY, **changes: Any) -> Report:
+def made(labeled: secfc.Federation, result: Clustering, algorithm: Any = WAY, **changes: Any) -> Report:
     fields: dict[str, Any] = {
         "source": "a test",
         "parameters": {"seed": 4},
@@ -61,7 +61,7 @@ def made(federation: secfc.Federation, result: Clustering, algorithm: Any = WAY,
         "comparison": Comparison(result.n_iter),
         "wall": {"fit": 1.5},
     }
-    return report.make_report(result, federation=federation, algorithm=algorithm, **fields | changes)
+    return report.make_report(result, federation=labeled, algorithm=algorithm, **fields | changes)
 
 
 # --- comparing -------------------------------------------------------------------------------------
@@ -74,8 +74,8 @@ def relabelled(result: Clustering, step: int, points: int) -> Clustering:
     return replace(result, history=tuple(history))
 
 
-def test_a_run_equals_its_twin_and_itself(federation: secfc.Federation, fitted: Clustering) -> None:
-    plain = secfc.fit(secfc.Lloyd(3, init=secfc.RandomLabels(), n_init=2), federation, seed=4)
+def test_a_run_equals_its_twin_and_itself(labeled: secfc.Federation, fitted: Clustering) -> None:
+    plain = secfc.fit(secfc.Lloyd(3, init=secfc.RandomLabels(), n_init=2), labeled, seed=4)
     assert compare_labelings(fitted, plain) == compare_labelings(fitted, fitted) == Comparison(fitted.n_iter)
     assert compare_labelings(fitted, plain).equal
 
@@ -115,8 +115,8 @@ def test_a_run_that_stops_earlier_or_later_differs(fitted: Clustering) -> None:
     assert compare_labelings(fitted, longer).points == 0
 
 
-def test_without_a_history_nothing_is_claimed(federation: secfc.Federation) -> None:
-    one_shot = secfc.fit(secfc.KFed(3, k_local=2), federation)
+def test_without_a_history_nothing_is_claimed(labeled: secfc.Federation) -> None:
+    one_shot = secfc.fit(secfc.KFed(3, k_local=2), labeled)
     with pytest.raises(ValueError, match="no history"):
         compare_labelings(one_shot, one_shot)
 
@@ -138,13 +138,13 @@ def test_times_are_means_and_maxima_over_clients(fitted: Clustering) -> None:
     }
 
 
-def test_steps_count_all_restarts(federation: secfc.Federation, fitted: Clustering) -> None:
-    once = secfc.fit(replace(WAY, n_init=1), federation, seed=4)
+def test_steps_count_all_restarts(labeled: secfc.Federation, fitted: Clustering) -> None:
+    once = secfc.fit(replace(WAY, n_init=1), labeled, seed=4)
     assert report.count_rounds(once) == once.n_iter
-    started = secfc.fit(replace(WAY, init=secfc.Bisecting(), n_init=1), federation, seed=4)
+    started = secfc.fit(replace(WAY, init=secfc.Bisecting(), n_init=1), labeled, seed=4)
     assert report.count_rounds(started) > started.n_iter + 2  # the start asks as well
     assert report.count_rounds(fitted) > fitted.n_iter
-    stopped = secfc.fit(replace(WAY, n_init=1, max_iter=1), federation, seed=4)
+    stopped = secfc.fit(replace(WAY, n_init=1, max_iter=1), labeled, seed=4)
     assert report.count_rounds(stopped) == 2  # one iteration, and the cost of its result
 
 
@@ -164,8 +164,8 @@ def _rows(table: Any) -> dict[str, list[str]]:
     return {row[1]: [row[0], *row[2:]] for row in table.rows}
 
 
-def test_traffic_adds_up_to_the_transcript(federation: secfc.Federation, fitted: Clustering) -> None:
-    transcript = report.as_json(made(federation, fitted))["transcript"]
+def test_traffic_adds_up_to_the_transcript(labeled: secfc.Federation, fitted: Clustering) -> None:
+    transcript = report.as_json(made(labeled, fitted))["transcript"]
     kinds = [entry for kinds in transcript["by_direction"].values() for entry in kinds.values()]
     assert sum(entry["bytes"] for entry in kinds) == transcript["bytes"] == fitted.transcript.nbytes()
     assert sum(entry["messages"] for entry in kinds) == transcript["messages"] == len(fitted.transcript)
@@ -190,15 +190,15 @@ def test_bytes_are_decimal(size: int, shown: str) -> None:
 # --- the whole report ------------------------------------------------------------------------------
 
 
-def test_the_report_is_strict_json_with_and_without_centers(federation: secfc.Federation) -> None:
+def test_the_report_is_strict_json_with_and_without_centers(labeled: secfc.Federation) -> None:
     # More clusters than points near them: some end up empty, and an empty cluster has no center.
     for algorithm in (
         secfc.SecFC(60, threshold=1, release=secfc.Release(reveal_centers=True, smallest_center=1)),
         secfc.Lloyd(60),
         secfc.KFed(3, 2),
     ):
-        result = secfc.fit(algorithm, federation)
-        found = report.as_json(made(federation, result, algorithm, comparison=None))
+        result = secfc.fit(algorithm, labeled)
+        found = report.as_json(made(labeled, result, algorithm, comparison=None))
         assert json.loads(json.dumps(found, allow_nan=False)) == found
         assert result.centers is not None
         empty = np.isnan(result.centers).any(axis=1)
@@ -240,10 +240,10 @@ def test_numbers_that_json_lacks_become_null() -> None:
     assert report.strict_json(given) == {"a": [None, None, 3], "4": True}
 
 
-def test_a_cost_nobody_knows_is_computed_and_said_to_be(federation: secfc.Federation) -> None:
-    result = secfc.fit(secfc.KFed(3, k_local=2), federation)
-    found = made(federation, result, secfc.KFed(3, k_local=2), comparison=None)
-    assert found.cost == metrics.cost(federation.stacked(), result.flat, 3)
+def test_a_cost_nobody_knows_is_computed_and_said_to_be(labeled: secfc.Federation) -> None:
+    result = secfc.fit(secfc.KFed(3, k_local=2), labeled)
+    found = made(labeled, result, secfc.KFed(3, k_local=2), comparison=None)
+    assert found.cost == metrics.cost(labeled.stacked(), result.flat, 3)
     assert report.as_json(found)["cost_known_to_server"] is False
     shown = " ".join(report.as_text(found).split())
     assert "no party knows it" in shown
@@ -251,15 +251,15 @@ def test_a_cost_nobody_knows_is_computed_and_said_to_be(federation: secfc.Federa
     assert "Iterations" not in shown
 
 
-def test_without_truth_nothing_is_scored(federation: secfc.Federation, fitted: Clustering) -> None:
-    bare = secfc.Federation.from_arrays([party.points for party in federation.parties])
+def test_without_truth_nothing_is_scored(labeled: secfc.Federation, fitted: Clustering) -> None:
+    bare = secfc.Federation.from_arrays([party.points for party in labeled.parties])
     assert report.as_json(made(bare, fitted))["truth"] is None
     assert "Accuracy" not in report.as_text(made(bare, fitted))
-    assert "Accuracy" in report.as_text(made(federation, fitted))
+    assert "Accuracy" in report.as_text(made(labeled, fitted))
 
 
-def test_the_text_says_what_is_true(federation: secfc.Federation, fitted: Clustering) -> None:
-    found = made(federation, fitted)
+def test_the_text_says_what_is_true(labeled: secfc.Federation, fitted: Clustering) -> None:
+    found = made(labeled, fitted)
     shown = report.as_text(found)
     for phrase in (
         "m = 90 points, d = 3 features, n = 5 clients (18 each)",
@@ -273,13 +273,13 @@ def test_the_text_says_what_is_true(federation: secfc.Federation, fitted: Cluste
     ):
         assert phrase in shown, phrase
     stopped = replace(fitted, converged=False)
-    assert "NOT converged: raise --max-iter" in report.as_text(made(federation, stopped))
+    assert "NOT converged: raise --max-iter" in report.as_text(made(labeled, stopped))
     open_code = replace(fitted.plan, code=replace(fitted.plan.code, t=0))
-    assert "hide nothing" in report.as_text(made(federation, replace(fitted, plan=open_code)))
+    assert "hide nothing" in report.as_text(made(labeled, replace(fitted, plan=open_code)))
 
 
 def test_the_text_says_what_a_curious_server_could_rebuild(
-    federation: secfc.Federation, fitted: Clustering
+    labeled: secfc.Federation, fitted: Clustering
 ) -> None:
     alone = GuessJudgement(("server",), "isometry", 90, 3, (1, 2), (0.8, 0.5))
     joint = GuessJudgement(("server", "client-4"), "none", 90, 3, (1, 2), (0.9, 0.6))
@@ -287,7 +287,7 @@ def test_the_text_says_what_a_curious_server_could_rebuild(
     tried = {"distances": alone, "distances and the points of client-4": joint, "labels alone": guess}
 
     def said(*finding: Any) -> str:
-        return " ".join(report.as_text(made(federation, fitted, finding=ServerFinding(*finding))).split())
+        return " ".join(report.as_text(made(labeled, fitted, finding=ServerFinding(*finding))).split())
 
     full = said("distances", tried, 2, 2)
     assert "with 75.0 % of their variance (rank 2 of 3, relative error 0.5); labels alone let it" in full
@@ -308,8 +308,8 @@ def test_the_text_says_what_a_curious_server_could_rebuild(
     assert "other attacks may do better" in shown
     assert "tried: labels alone let it guess 19.0 %" in said("nothing", {"labels alone": guess}, 2, 2)
     assert "tried" not in said("distances", {}, 0, 0)
-    assert "tried" not in report.as_text(made(federation, fitted))
-    programs = report.as_json(made(federation, fitted, finding=ServerFinding("distances", tried, 9, 2)))
+    assert "tried" not in report.as_text(made(labeled, fitted))
+    programs = report.as_json(made(labeled, fitted, finding=ServerFinding("distances", tried, 9, 2)))
     assert programs["attack"]["judgements"]["distances"]["share"] == pytest.approx([0.36, 0.75])
     assert (programs["attack"]["questions"], programs["attack"]["questions_used"]) == (9, 2)
     assert json.loads(json.dumps(programs)) == programs
@@ -331,9 +331,9 @@ def test_the_text_says_what_a_curious_server_could_rebuild(
     ],
 )
 def test_the_verdict(
-    federation: secfc.Federation, fitted: Clustering, comparison: Comparison | None, phrase: str
+    labeled: secfc.Federation, fitted: Clustering, comparison: Comparison | None, phrase: str
 ) -> None:
-    found = made(federation, fitted, comparison=comparison)
+    found = made(labeled, fitted, comparison=comparison)
     assert phrase in report.verdict_sentence(found)
     wrong = comparison is not None and not comparison.equal
     assert report.verdict_sentence(found).startswith("NOT EXACT") == wrong
@@ -342,19 +342,19 @@ def test_the_verdict(
 
 @pytest.mark.parametrize("width", [40, 80, 300])
 def test_sentences_fit_the_terminal_without_trailing_blanks(
-    federation: secfc.Federation, fitted: Clustering, width: int
+    labeled: secfc.Federation, fitted: Clustering, width: int
 ) -> None:
-    shown = report.as_text(made(federation, fitted), width).splitlines()
+    shown = report.as_text(made(labeled, fitted), width).splitlines()
     assert max(map(len, shown)) <= width
     prose = shown[: shown.index("Computing time")]
     assert len(prose) > 10
     assert all(line == line.rstrip() for line in prose)
 
 
-def test_many_clusters_are_abridged_and_empty_ones_counted(federation: secfc.Federation) -> None:
+def test_many_clusters_are_abridged_and_empty_ones_counted(labeled: secfc.Federation) -> None:
     way = secfc.Lloyd(60, init=secfc.RandomLabels())
-    result = secfc.fit(way, federation)
-    shown = report.as_text(made(federation, result, way, comparison=None))
+    result = secfc.fit(way, labeled)
+    shown = report.as_text(made(labeled, result, way, comparison=None))
     empty = int((np.bincount(result.flat, minlength=60) == 0).sum())
     assert empty > 1
     assert f", ... ({empty} clusters empty)" in shown
@@ -379,8 +379,8 @@ TITLES = {"lloyd": "Plaintext k-means", "k-fed": "k-FED", "feddp": "FedDP-KMeans
 
 
 @pytest.mark.parametrize("name", WAYS)
-def test_every_algorithm_is_reported_from_python(federation: secfc.Federation, name: str) -> None:
-    held = replace(federation, server_points=federation.stacked()[:20])
+def test_every_algorithm_is_reported_from_python(labeled: secfc.Federation, name: str) -> None:
+    held = replace(labeled, server_points=labeled.stacked()[:20])
     result = secfc.fit(WAYS[name], held, seed=1, bound=16.0)
     found = report.make_report(result, federation=held, algorithm=WAYS[name])
     programs, people = report.as_json(found), report.as_text(found)
@@ -399,20 +399,20 @@ def test_every_algorithm_is_reported_from_python(federation: secfc.Federation, n
     assert (programs["m"] is None) == (found.counts is None) == (name == "feddp")
     assert ("epsilon" in parameters) == noisy
     told = report.as_json(report.make_report(result, federation=held, algorithm=WAYS[name], evaluate=True))
-    best = metrics.cost(federation.stacked(), result.flat, 3)
+    best = metrics.cost(labeled.stacked(), result.flat, 3)
     assert (told["evaluation"] if noisy else told)["cost"] == pytest.approx(best)
 
 
-def test_words_stand_for_values_in_parameters(federation: secfc.Federation) -> None:
-    result = secfc.fit(WAYS["private"], federation, bound=16.0)
-    parameters = report.as_json(made(federation, result, WAYS["private"]))["parameters"]
+def test_words_stand_for_values_in_parameters(labeled: secfc.Federation) -> None:
+    result = secfc.fit(WAYS["private"], labeled, bound=16.0)
+    parameters = report.as_json(made(labeled, result, WAYS["private"]))["parameters"]
     expected = {"membership": "private", "merge": True, "id_column": None, "disclosure": "assignments"}
     assert expected.items() <= parameters.items()
     assert {"init": "bisecting", "field": "ring", "dealer": "server"}.items() <= parameters.items()
-    shown = " ".join(report.as_text(made(federation, result, WAYS["private"])).split())
+    shown = " ".join(report.as_text(made(labeled, result, WAYS["private"])).split())
     assert "the rows themselves are the IDs" in shown
-    named = secfc.Federation.from_arrays([p.points for p in federation.parties], ids=[
-        [f"{party.name} {i}" for i in range(18)] for party in federation.parties
+    named = secfc.Federation.from_arrays([p.points for p in labeled.parties], ids=[
+        [f"{party.name} {i}" for i in range(18)] for party in labeled.parties
     ])  # fmt: skip
     shown = " ".join(report.as_text(made(named, result, WAYS["private"])).split())
     assert "rows with equal IDs are one point" in shown
@@ -429,24 +429,24 @@ def test_words_stand_for_values_in_parameters(federation: secfc.Federation) -> N
         (psu.Server(), "from any 3 clients together, and from the server as long as it colludes with nobody"),
     ],
 )
-def test_a_union_claims_what_its_mode_keeps(federation: secfc.Federation, mode: Any, phrase: str) -> None:
+def test_a_union_claims_what_its_mode_keeps(labeled: secfc.Federation, mode: Any, phrase: str) -> None:
     way = secfc.SecFC(3, threshold=1, membership=secfc.Private(mode))
-    result = secfc.fit(way, federation, bound=16.0)
-    found = made(federation, result, way, comparison=None)
+    result = secfc.fit(way, labeled, bound=16.0)
+    found = made(labeled, result, way, comparison=None)
     assert phrase in found.account.hidden[-1]
     assert phrase in " ".join(report.as_text(found).split())
 
 
-def test_points_that_do_not_count_are_counted_out(federation: secfc.Federation) -> None:
+def test_points_that_do_not_count_are_counted_out(labeled: secfc.Federation) -> None:
     def lost(envelope: Any) -> Any:
         return () if envelope.sender == "client-4" else (envelope,)
 
-    result = secfc.fit(WAYS["distances"], federation, bound=16.0, faults=lost)
+    result = secfc.fit(WAYS["distances"], labeled, bound=16.0, faults=lost)
     assert result.excluded == ("client-4",)
-    found = made(federation, result, WAYS["distances"], comparison=None)
+    found = made(labeled, result, WAYS["distances"], comparison=None)
     assert found.counts is not None
     assert (found.counts.m, found.counts.held, sum(found.counts.clusters)) == (72, 90, 72)
-    points = np.concatenate([party.read() for party in federation.parties[:4]])
+    points = np.concatenate([party.read() for party in labeled.parties[:4]])
     assert found.cost == pytest.approx(metrics.cost(points, np.concatenate(result.labels[:4]), 3))
     assert "client-4: its rows do not count" in report.as_text(found)
 
@@ -477,9 +477,9 @@ class Halves:
         return join_outcomes(outcomes, run, counts, k=2, model=None)
 
 
-def test_an_algorithm_that_reports_do_not_know_is_reported_too(federation: secfc.Federation) -> None:
-    result = secfc.fit(Halves(4.5), federation)
-    found = report.make_report(result, federation=federation, algorithm=Halves(4.5))
+def test_an_algorithm_that_reports_do_not_know_is_reported_too(labeled: secfc.Federation) -> None:
+    result = secfc.fit(Halves(4.5), labeled)
+    found = report.make_report(result, federation=labeled, algorithm=Halves(4.5))
     programs = report.as_json(found)
     values = {"algorithm": "Halves", "k": 2, "border": 4.5, "words": "('left', 'right')"}
     assert programs["parameters"] == values
@@ -494,9 +494,9 @@ def test_an_algorithm_that_reports_do_not_know_is_reported_too(federation: secfc
     assert repr(found) == "Report(Halves, n=5, d=3, k=2)"
 
 
-def test_one_that_claims_a_budget_is_believed_and_tells_no_numbers(federation: secfc.Federation) -> None:
-    result = secfc.fit(Halves(9.0), federation)
-    found = report.make_report(result, federation=federation, algorithm=Halves(9.0))
+def test_one_that_claims_a_budget_is_believed_and_tells_no_numbers(labeled: secfc.Federation) -> None:
+    result = secfc.fit(Halves(9.0), labeled)
+    found = report.make_report(result, federation=labeled, algorithm=Halves(9.0))
     assert found.counts is found.cost is found.seconds is found.scores is None
     assert "90" not in report.as_text(found)
     assert report.as_json(found)["privacy"]["epsilon"]["everybody"] == pytest.approx(1.0, rel=1e-3)
@@ -504,10 +504,10 @@ def test_one_that_claims_a_budget_is_believed_and_tells_no_numbers(federation: s
 
 @pytest.mark.parametrize("name", ["feddp", "noise in shares"])
 def test_what_may_be_published_of_a_noisy_run_says_nothing_of_the_data(
-    federation: secfc.Federation, name: str
+    labeled: secfc.Federation, name: str
 ) -> None:
     algorithm = WAYS[name]
-    held = secfc.Federation(federation.parties, server_points=federation.stacked()[::3] + 0.5)
+    held = secfc.Federation(labeled.parties, server_points=labeled.stacked()[::3] + 0.5)
     result = secfc.fit(algorithm, held, bound=None if name == "feddp" else 16.0, seed=4)
     # Other points and classes under the same releases; of feddp labels and numbers of rows are no release.
     others, labels = held, result.labels
@@ -542,10 +542,10 @@ def test_what_may_be_published_of_a_noisy_run_says_nothing_of_the_data(
 
 
 def test_of_an_exact_run_nothing_in_particular_may_be_published(
-    federation: secfc.Federation, fitted: Clustering
+    labeled: secfc.Federation, fitted: Clustering
 ) -> None:
     with pytest.raises(PrivacyError, match="has no budget of differential privacy"):
-        _ = made(federation, fitted).publishable
+        _ = made(labeled, fitted).publishable
 
 
 def test_a_report_holds_no_point_and_no_id() -> None:

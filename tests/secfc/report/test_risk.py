@@ -10,7 +10,7 @@ from secfc.privacy.audit import GaussianShift
 from secfc.report import as_json, as_text, make_report
 
 
-def federation(server=False):
+def hold_mixture(server=False):
     rng = np.random.default_rng(0)
     means = rng.uniform(-6, 6, (4, 5))
     parts = [means[rng.integers(4, size=30)] + rng.normal(size=(30, 5)) for _ in range(4)]
@@ -31,7 +31,7 @@ def made(algorithm, data):
     ],
 )
 def test_the_smallest_cluster_whose_center_is_open_is_the_most_at_risk(algorithm):
-    result, found = made(algorithm, federation())
+    result, found = made(algorithm, hold_mixture())
     least = int(np.bincount(result.flat, minlength=4).min())
     law = GaussianShift.of_center(5, least)
     assert (found.risk.size, found.risk.shift, found.risk.auc) == (least, math.sqrt(5 / least), law.auc)
@@ -42,14 +42,14 @@ def test_the_smallest_cluster_whose_center_is_open_is_the_most_at_risk(algorithm
 
 
 def test_where_no_center_is_opened_nothing_is_said():
-    _, found = made(secfc.SecFC(4, threshold=1), federation())
+    _, found = made(secfc.SecFC(4, threshold=1), hold_mixture())
     assert found.risk is None
     assert as_json(found)["membership_risk"] is None
     assert "recognize" not in as_text(found)
 
 
 def test_a_center_of_one_point_is_that_point_and_one_that_stays_closed_tells_nothing():
-    data = federation()
+    data = hold_mixture()
     points = [*data.stacked()[:24].reshape(4, 6, 5)[:3], np.full((1, 5), 500.0)]
     alone = secfc.Federation.from_arrays(points)
     _, found = made(
@@ -61,7 +61,7 @@ def test_a_center_of_one_point_is_that_point_and_one_that_stays_closed_tells_not
 
 
 def test_under_a_budget_the_bound_is_said_and_no_size():
-    _, found = made(secfc.FedDPKMeans(4, 1.0, 1e-6), federation(server=True))
+    _, found = made(secfc.FedDPKMeans(4, 1.0, 1e-6), hold_mixture(server=True))
     assert round(found.risk.detected, 3) == 0.027
     assert found.risk.size is None
     assert "at most 3 of 100 people are recognized" in " ".join(as_text(found).split())

@@ -22,6 +22,7 @@ from secfc.scaling import noisy
 from secfc.scaling.algorithm import Scaled
 from secfc.scaling.roles import help_to_scale, noisy_scale_at_client
 from secfc.transport.simulate import simulate
+from tests.small import split
 
 RANGES = ((-10, 25), (-1000, 2500), (9e5, 1.2e6), (-0.1, 0.25))
 WIDTHS = np.array([(high - low) / 2 for low, high in RANGES])
@@ -33,8 +34,8 @@ def points(m=300, seed=0):
     return (rng.normal(size=(m, 4)) + rng.integers(0, 3, (m, 1)) * 6) * [1, 100, 1e4, 0.01] + [0, 50, 1e6, 0]
 
 
-def federation(m=300, n=5, **more):
-    return secfc.Federation.from_arrays(np.array_split(points(m), n), **more)
+def hold_points(m=300, n=5, **more):
+    return split(points(m), n, **more)
 
 
 def algorithm(epsilon=8.0, policy=NoiseInShares, **more):
@@ -46,7 +47,7 @@ def fit(algorithm, way=None, data=None, **more):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", Caution)
         scale = way or NoisyStandardize(RANGES)
-        return secfc.fit(algorithm, data or federation(), scale_features=scale, **more)
+        return secfc.fit(algorithm, data or hold_points(), scale_features=scale, **more)
 
 
 # --- what one row moves -------------------------------------------------------------------------------
@@ -118,7 +119,7 @@ def opened(way, inner, data, runs):
 
 
 def test_means_deviate_by_what_was_claimed():
-    data = federation(60)
+    data = hold_points(60)
     found, plan = opened(NoisyStandardize(RANGES), algorithm(20.0), data, 75)
     middle = np.array([(low + high) / 2 for low, high in RANGES])
     errors = (np.array([one.centers for one in found]) - data.stacked().mean(axis=0)) / WIDTHS
@@ -166,7 +167,7 @@ def test_clients_are_protected_for_noise_on_all_their_rows():
 
 
 def test_an_enormous_budget_finds_what_no_noise_finds():
-    exact = secfc.fit(secfc.Lloyd(3, init=secfc.RandomPoints()), federation(), scale_features="standard")
+    exact = secfc.fit(secfc.Lloyd(3, init=secfc.RandomPoints()), hold_points(), scale_features="standard")
     found = fit(algorithm(1e7))
     assert found.scaling.hidden == ()
     assert np.allclose(found.scaling.scaling.centers, exact.scaling.scaling.centers, atol=1e-2 * WIDTHS)
@@ -247,15 +248,15 @@ def test_missing_values_are_the_noisy_mean():
 
 def test_what_is_kept_needs_no_range_and_costs_nothing():
     way = NoisyStandardize(RANGES[:2] + RANGES[3:], keep=(2,), limit=1e7)
-    public = PublicFacts.of(federation(), way.limit)
+    public = PublicFacts.of(hold_points(), way.limit)
     plan = Scaled(algorithm(), way).plan(public)
     assert plan.noise.features == 3
-    (found, *_), _ = opened(way, algorithm(), federation(), 1)
+    (found, *_), _ = opened(way, algorithm(), hold_points(), 1)
     assert (found.centers[2], found.units[2]) == (0.0, 1.0)
 
 
 def test_points_of_the_server_cost_nothing():
-    data = federation(server_points=points(80, 1))
+    data = hold_points(server_points=points(80, 1))
     inner = secfc.FedDPKMeans(3, 5.0, DELTA)
     result = fit(inner, data=data)
     assert result.scaling.noise is None
@@ -267,7 +268,7 @@ def test_a_lost_client_is_left_out_and_noise_suffices():
     def faults(e):
         return () if e.sender == "client-4" and e.phase == "scale" else (e,)
 
-    data = federation()
+    data = hold_points()
     result = fit(algorithm(1e7), data=data, faults=faults)
     rest = np.concatenate([p.read() for p in data.parties[:4]])
     assert np.allclose(result.scaling.scaling.centers, rest.mean(axis=0), atol=1e-2 * WIDTHS)
@@ -282,7 +283,7 @@ def test_a_lost_client_is_left_out_and_noise_suffices():
         (lambda: fit(algorithm(), NoisyStandardize({"a": (0, 1)})), InputError, "give all of them"),
         (lambda: fit(SecFC(3, 1)), InputError, r"SecFC has none .*NoiseInShares.*Standardize"),
         (lambda: fit(secfc.Lloyd(3)), InputError, "Lloyd has none"),
-        (lambda: fit(algorithm(), data=federation(60, 2)), InputError, "n=2 clients cannot scale"),
+        (lambda: fit(algorithm(), data=hold_points(60, 2)), InputError, "n=2 clients cannot scale"),
         (
             lambda: fit(SecFC(3, 2, disclosure=NoiseInShares(Budget(1, 0), Bound.given(1)))),
             PrivacyError,
@@ -296,7 +297,7 @@ def test_what_is_refused(make, error, match):
 
 
 def test_sites_that_would_spend_different_parts_stop_before_anything_moves():
-    data = federation()
+    data = hold_points()
     one, two = (Scaled(algorithm(), NoisyStandardize(RANGES, share)) for share in (0.1, 0.2))
     public = dataclasses.replace(PublicFacts.of(data, 10.0), seed=0)
     plans = {p.name: (two if j == 3 else one) for j, p in enumerate(data.parties)}

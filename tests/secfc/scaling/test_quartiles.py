@@ -22,7 +22,7 @@ from secfc.scaling.roles import MAGNITUDES, help_to_scale, scale_by_quartiles_at
 from secfc.scaling.ways import FillMeans, Range, Standardize
 from secfc.secure_sum.protocol import ROUNDS, visible_sums
 from secfc.transport.simulate import simulate
-from tests.small import same_runs
+from tests.small import same_runs, split
 
 ROBUST = Standardize(by="quartiles")
 START = secfc.RandomPoints()
@@ -32,10 +32,6 @@ def points(m=150, seed=0):
     """Three clusters of two features."""
     rng = np.random.default_rng(seed)
     return (rng.normal(size=(m, 2)) + rng.integers(0, 3, (m, 1)) * 6) * [1, 100] + [50, 0]
-
-
-def federation(table, n=5, **more):
-    return secfc.Federation.from_arrays(np.array_split(table, n), **more)
 
 
 def plan_of(data, way=ROBUST):
@@ -109,10 +105,10 @@ def test_one_extreme_cell_is_a_note_and_clusters_are_those_of_the_clean_data():
     spoiled[7, 1] = 1e9
     way = secfc.SecFC(3, 1, init=START)
     with pytest.raises(InputError, match="robust"), pytest.warns(Caution):
-        secfc.fit(way, federation(spoiled), scale_features="standard")
+        secfc.fit(way, split(spoiled), scale_features="standard")
     with pytest.warns(Caution, match="1 value lies more than 10 units"):
-        found = secfc.fit(way, federation(spoiled), scale_features="robust")
-    right = secfc.fit(way, federation(clean), scale_features="robust")
+        found = secfc.fit(way, split(spoiled), scale_features="robust")
+    right = secfc.fit(way, split(clean), scale_features="robust")
     others = np.arange(150) != 7
     assert (found.flat[others] == right.flat[others]).all()
     assert len({*right.flat.tolist()}) == 3
@@ -150,19 +146,15 @@ def test_missing_values_become_the_median_and_one_client_scales_at_home():
     table = points()
     table[::10, 0] = np.nan
     with pytest.warns(Caution, match="15 missing values were taken for the median"):
-        result = secfc.fit(
-            secfc.Lloyd(3), federation(table, gaps=True), scale_features="robust", missing="mean"
-        )
+        result = secfc.fit(secfc.Lloyd(3), split(table, gaps=True), scale_features="robust", missing="mean")
     assert result.scaling.scaling.fill == result.scaling.scaling.centers
     with pytest.warns(Caution):
-        alone = secfc.fit(
-            secfc.Lloyd(3), federation(table, 1, gaps=True), scale_features="robust", missing="mean"
-        )
+        alone = secfc.fit(secfc.Lloyd(3), split(table, 1, gaps=True), scale_features="robust", missing="mean")
     assert alone.scaling.scaling == result.scaling.scaling
     assert "OpenedSumsDigest" not in {e.kind for e in alone.transcript.envelopes}
     table[:, 1] = np.nan
     with pytest.raises(InputError, match="feature 1 is missing in every row"):
-        secfc.fit(secfc.Lloyd(3), federation(table, gaps=True), scale_features="robust", missing="mean")
+        secfc.fit(secfc.Lloyd(3), split(table, gaps=True), scale_features="robust", missing="mean")
 
 
 @pytest.mark.parametrize("way", [ROBUST, Range([(0, 100), (-500, 2000)]), FillMeans(2000.0)])
@@ -171,32 +163,32 @@ def test_values_beyond_a_limit_are_missing_and_follow_the_rule_for_missing(way):
     spoiled[7, 1], gaps[7, 1] = 1e9, np.nan
     lloyd = secfc.Lloyd(3, quantization=secfc.Quantization(coarse="allow"))
     with pytest.warns(Caution) as told:
-        found = secfc.fit(lloyd, federation(spoiled), scale_features=way, missing="mean")
+        found = secfc.fit(lloyd, split(spoiled), scale_features=way, missing="mean")
     with pytest.warns(Caution, match="1 missing value"):
-        right = secfc.fit(lloyd, federation(gaps, gaps=True), scale_features=way, missing="mean")
+        right = secfc.fit(lloyd, split(gaps, gaps=True), scale_features=way, missing="mean")
     assert any("1 value lies more than" in str(one.message) for one in told)
     assert (found.flat == right.flat).all()
     found_first = isinstance(way, Standardize)  # then the value is one of those that the scale is made of
     assert found_first or (same_runs(found, right) and found.scaling.scaling == right.scaling.scaling)
     with pytest.warns(Caution, match=r"1 of 150 rows has .* far outside what the model saw"):
-        again = found.predict(federation(spoiled))
+        again = found.predict(split(spoiled))
     assert again[0][7] == right.labels[0][7]  # by the scale that was kept
     with pytest.raises(IncompatibleOptions, match="what is missing is refused"):
-        secfc.fit(lloyd, federation(spoiled), scale_features=way)
+        secfc.fit(lloyd, split(spoiled), scale_features=way)
     if not found_first:
         with pytest.warns(Caution, match="taken as missing"):
-            dropped = secfc.fit(lloyd, federation(spoiled), scale_features=way, missing="drop")
+            dropped = secfc.fit(lloyd, split(spoiled), scale_features=way, missing="drop")
         assert np.flatnonzero(dropped.flat == -1).tolist() == [7]
     else:
         with pytest.raises(IncompatibleOptions, match="dropped before the limit is found"):
-            secfc.fit(lloyd, federation(spoiled), scale_features=way, missing="drop")
+            secfc.fit(lloyd, split(spoiled), scale_features=way, missing="drop")
 
 
 # --- who learns what --------------------------------------------------------------------------------------
 
 
 def test_clients_open_the_counts_that_the_search_asks_for_and_nothing_else():
-    data = federation(points())
+    data = split(points())
     result = secfc.fit(secfc.Lloyd(3, init=START), data, scale_features=ROBUST, keep_bodies=True)
     plan = plan_of(data)
     early = [e for e in result.transcript.envelopes if e.phase == "scale"]
@@ -216,7 +208,7 @@ def test_clients_open_the_counts_that_the_search_asks_for_and_nothing_else():
 
 
 def test_officers_read_what_clients_learn_of_it_and_what_a_false_count_does():
-    data, way = federation(points()), secfc.SecFC(3, 1, init=START)
+    data, way = split(points()), secfc.SecFC(3, 1, init=START)
     result = secfc.fit(way, data, scale_features=ROBUST)
     report = make_report(result, federation=data, algorithm=Scaled(way, ROBUST))
     page = str(practice_sections(of_run(report, result)))
@@ -280,7 +272,7 @@ def test_counts_that_no_rows_have_end_the_run(monkeypatch, lie):
 
 
 def test_a_client_that_vanishes_is_not_in_the_scale():
-    data = federation(points())
+    data = split(points())
 
     def faults(e):
         return () if e.sender == "client-3" and e.kind in ("SumShares", "RowShares") else (e,)

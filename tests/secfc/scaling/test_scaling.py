@@ -32,7 +32,7 @@ from secfc.scaling.ways import FillMeans, Range, Standardize
 from secfc.secure_sum.protocol import SumPlan, add_shares, encode_disjunction, last_round
 from secfc.transport import wire
 from secfc.transport.simulate import simulate
-from tests.small import same_runs
+from tests.small import same_runs, split
 
 START = secfc.RandomPoints()
 RANGES = np.array([1, 100, 1e4, 0.01])
@@ -44,11 +44,9 @@ def points(m=150, seed=0):
     return (rng.normal(size=(m, 4)) + rng.integers(0, 3, (m, 1)) * 6) * RANGES + [0, 50, 1e6, 0]
 
 
-def federation(m=150, n=5, seed=0, **more):
-    return secfc.Federation.from_arrays(np.array_split(points(m, seed), n), **more)
+def hold_points(m=150, n=5, **more):
+    return split(points(m), n, **more)
 
-
-# --- the mathematics ----------------------------------------------------------------------------------
 
 doubles = st.floats(-(2.0**40), 2.0**40, allow_subnormal=False)
 tables = npst.arrays(np.float64, st.tuples(st.integers(2, 12), st.integers(1, 3)), elements=doubles)
@@ -116,7 +114,7 @@ def test_what_no_exponent_holds_is_refused(x):
     "way", [Standardize(), Range(), Range([(-10, 20), (-1e3, 3e3), (9e5, 2e6), (-1, 1)])]
 )
 def test_labels_are_those_of_plaintext_on_the_same_scaled_points_at_every_step(way):
-    data = federation()
+    data = hold_points()
     secure = secfc.fit(secfc.SecFC(3, 2, init=START), data, scale_features=way)
     scaling = secure.scaling.scaling
     plain = secfc.fit(secfc.Lloyd(3, init=START), scaling.federation(data), bound=way.limit)
@@ -135,7 +133,7 @@ def test_labels_are_those_of_plaintext_on_the_same_scaled_points_at_every_step(w
 
 
 def test_the_protocol_finds_the_scale_of_the_oracle_whoever_holds_what():
-    data = federation()
+    data = hold_points()
     scales = []
     for held in (data, secfc.Federation.from_arrays(np.split(data.stacked(), [7, 100, 101, 120]))):
         result = secfc.fit(secfc.Lloyd(3, init=START), held, scale_features="standard")
@@ -150,7 +148,7 @@ def test_the_protocol_finds_the_scale_of_the_oracle_whoever_holds_what():
 
 
 def test_new_points_are_scaled_as_those_of_the_fit():
-    data = federation()
+    data = hold_points()
     result = secfc.fit(secfc.SecFC(3, 1, init=START), data, scale_features="standard")
     assert all(map(np.array_equal, result.predict(data), result.labels))
     # Fewer and other points, whose own mean would be another.
@@ -161,7 +159,7 @@ def test_new_points_are_scaled_as_those_of_the_fit():
 
 @pytest.mark.parametrize("algorithm", [secfc.KFed(3, 2), secfc.SecFC(3, 1, init=START, membership=Private())])
 def test_other_algorithms_are_scaled_alike(algorithm):
-    data = federation()
+    data = hold_points()
     one = secfc.fit(algorithm, data, scale_features="standard", coins=coins)
     scaled = one.scaling.scaling.federation(data)
     two = secfc.fit(algorithm, scaled, bound=10.0, coins=coins)
@@ -178,7 +176,7 @@ def coins(party):
 def test_points_that_servers_hold_give_the_scale_without_a_sum():
     rng = np.random.default_rng(0)
     public = points(200, seed=1)
-    data = federation(2000, server_points=public)
+    data = hold_points(2000, server_points=public)
     algorithm = secfc.FedDPKMeans(3, 20.0, 1e-6)
     result = secfc.fit(algorithm, data, scale_features="standard")
     assert "OpenedSumsDigest" not in {e.kind for e in result.transcript.envelopes}
@@ -190,7 +188,7 @@ def test_points_that_servers_hold_give_the_scale_without_a_sum():
 
 
 def test_a_run_that_resumes_and_a_sealed_one_and_one_over_bytes_are_the_same(tmp_path):
-    data = federation()
+    data = hold_points()
     way = secfc.SecFC(3, 1, init=START)
     plain = secfc.fit(way, data, scale_features="standard")
     for how in ({"checkpoint": tmp_path / "kept"}, {"checkpoint": tmp_path / "kept"}, {"sealed": True},
@@ -204,7 +202,7 @@ def test_a_run_that_resumes_and_a_sealed_one_and_one_over_bytes_are_the_same(tmp
 
 
 def test_golden_messages_of_finding_a_scale():
-    result = secfc.fit(secfc.Lloyd(3, init=START), federation(), scale_features="standard", keep_bodies=True)
+    result = secfc.fit(secfc.Lloyd(3, init=START), hold_points(), scale_features="standard", keep_bodies=True)
     early = [e for e in result.transcript.envelopes if e.phase in ("scale", "agree") and e.round < 2**32]
     to_server = Counter(e.kind for e in early if e.recipient == SERVER)
     from_server = Counter(e.kind for e in early if e.sender == SERVER)
@@ -216,7 +214,7 @@ def test_golden_messages_of_finding_a_scale():
 
 
 def test_clients_learn_sums_and_the_ledger_says_so():
-    data = federation()
+    data = hold_points()
     result = secfc.fit(secfc.SecFC(3, 1, init=START), data, scale_features="standard")
     (entry,) = [e for e in result.ledger.entries if "mean" in e.what]
     assert entry.seen_by == set(data.names)
@@ -323,7 +321,7 @@ def test_partly_shared_features_are_scaled_and_clustered():
 
 
 def test_who_vanishes_before_its_sums_are_shared_is_not_in_the_scale():
-    data = federation()
+    data = hold_points()
 
     def faults(e):
         return () if e.sender == "client-3" and e.kind in ("SumShares", "RowShares") else (e,)
@@ -341,7 +339,7 @@ def test_too_many_losses_end_the_run():
         return () if e.sender in ("client-3", "client-2") and e.kind == "SumShares" else (e,)
 
     with pytest.raises(TooFewReplies):
-        secfc.fit(secfc.SecFC(3, 1, init=START), federation(), scale_features="standard", faults=faults)
+        secfc.fit(secfc.SecFC(3, 1, init=START), hold_points(), scale_features="standard", faults=faults)
 
 
 def test_a_member_that_tells_clients_different_sums_is_noticed():
@@ -351,7 +349,7 @@ def test_a_member_that_tells_clients_different_sums_is_noticed():
         return (e,)
 
     with pytest.raises(SuspectedParties, match=r"on no polynomial"):
-        secfc.fit(secfc.SecFC(3, 1, init=START), federation(), scale_features="standard", faults=faults)
+        secfc.fit(secfc.SecFC(3, 1, init=START), hold_points(), scale_features="standard", faults=faults)
 
     def alone(e):
         """With the shares of t + 1 members alone, it is digests of the sums that tell."""
@@ -362,7 +360,7 @@ def test_a_member_that_tells_clients_different_sums_is_noticed():
         return alone(e) if e.round == MOMENTS + 3 else (e,)
 
     with pytest.raises(SuspectedParties, match=r"different sums.*server"):
-        secfc.fit(secfc.SecFC(3, 1, init=START), federation(), scale_features="standard", faults=at_moments)
+        secfc.fit(secfc.SecFC(3, 1, init=START), hold_points(), scale_features="standard", faults=at_moments)
 
 
 def test_sums_that_no_rows_have_end_the_run():
@@ -385,11 +383,11 @@ def test_sums_that_no_rows_have_end_the_run():
         return changed
 
     inner = secfc.SecFC(3, 1, init=START)
-    plan = Scaled(inner, Standardize()).plan(PublicFacts.of(federation(), 10.0))
+    plan = Scaled(inner, Standardize()).plan(PublicFacts.of(hold_points(), 10.0))
     for row in ((0, 0, 1 << 200), (-(10**6), 0, 0), (0, 1 << 70, 0)):
         shift = plan.sums.code.basis.reduce(np.array(row, object) % plan.sums.code.basis.modulus)
         with pytest.raises(SuspectedParties, match="no rows have the sums") as caught:
-            secfc.fit(inner, federation(), scale_features="standard", faults=faults)
+            secfc.fit(inner, hold_points(), scale_features="standard", faults=faults)
         assert "client-2" in caught.value.parties
 
 
@@ -414,11 +412,11 @@ def test_who_was_left_out_of_the_powers_of_two_stays_out_of_the_means():
 
 
 def test_a_single_client_is_scaled_at_home_and_two_are_refused():
-    alone = federation(n=1)
+    alone = hold_points(n=1)
     result = secfc.fit(secfc.Lloyd(3, init=START), alone, scale_features="standard")
     assert {e.kind for e in result.transcript.envelopes} == {"Hello", "RawPoints", "FinalResult"}
     assert np.array(result.scaling.scaling.units) == pytest.approx(points().std(axis=0))
-    two = federation(n=2)
+    two = hold_points(n=2)
     with pytest.raises(InputError, match=r"n=2 clients cannot scale .* public ranges"):
         secfc.fit(secfc.Lloyd(3, init=START), two, scale_features="standard")
     # What is public needs no sum.
@@ -438,7 +436,7 @@ def test_constant_features_are_named_and_left_out():
         result,
         secfc.fit(
             secfc.Lloyd(3, init=START, quantization=secfc.Quantization(scale=float(result.plan.scale))),
-            federation(),
+            hold_points(),
             scale_features="standard",
         ),
     )
@@ -470,7 +468,7 @@ def test_one_outlier_that_leaves_a_feature_no_steps_is_refused(algorithm):
 
 @pytest.mark.filterwarnings("ignore:.*is it in the same unit")
 def test_values_beyond_the_limit_are_moved_or_refused():
-    data = federation()
+    data = hold_points()
     with pytest.warns(Caution, match=r"\d+ values lie more than 1.2 units"):
         clipped = secfc.fit(secfc.Lloyd(3, init=START), data, scale_features=Standardize(1.2))
     assert clipped.scaling.beyond == sum(
@@ -515,19 +513,19 @@ def test_an_offset_that_eats_the_digits_is_refused(offset, message):
 def test_what_cannot_be_meant_is_refused(way, message):
     with pytest.raises(InputError, match=message):
         secfc.fit(
-            secfc.Lloyd(3, init=START), federation(), scale_features=way if isinstance(way, str) else way()
+            secfc.Lloyd(3, init=START), hold_points(), scale_features=way if isinstance(way, str) else way()
         )
 
 
 def test_a_bound_and_two_scales_are_refused():
     with pytest.raises(InputError, match="their limit is the bound"):
-        secfc.fit(secfc.Lloyd(3, init=START), federation(), scale_features="standard", bound=1e7)
+        secfc.fit(secfc.Lloyd(3, init=START), hold_points(), scale_features="standard", bound=1e7)
     with pytest.raises(InputError, match="scaled once"):
         Scaled(Scaled(secfc.Lloyd(3, init=START)))
 
 
 def test_sites_that_disagree_on_the_scale_stop_before_anything_is_shared():
-    data = federation()
+    data = hold_points()
     one, two = (Scaled(secfc.SecFC(3, 1, init=START), way) for way in (Standardize(), Standardize(8.0)))
     public = PublicFacts.of(data, one.bound)
     plans = {p.name: (two if p.name == "client-2" else one) for p in data.parties}
@@ -653,7 +651,7 @@ def test_a_client_whose_mean_lies_far_for_its_spread_or_that_is_clipped_often_is
 
 
 def test_new_points_far_outside_what_the_model_saw_are_told():
-    data = federation()
+    data = hold_points()
     result = secfc.fit(secfc.SecFC(3, 1, init=START), data, scale_features="standard")
     new = [party.read() for party in data.parties]
     new[2] = new[2] + [[0, 0, 1e9, 0]] * (np.arange(len(new[2])) < 2)[:, None]
@@ -664,9 +662,9 @@ def test_new_points_far_outside_what_the_model_saw_are_told():
 def test_sums_of_several_waves_find_the_same_scale(monkeypatch):
     """A sum of several waves takes more rounds: the next began before it ended, and the run with it."""
     way = secfc.SecFC(3, 1, init=START)
-    one = secfc.fit(way, federation(), scale_features="standard")
+    one = secfc.fit(way, hold_points(), scale_features="standard")
     monkeypatch.setattr("secfc.secure_sum.plan.WAVE", 2)
-    several = secfc.fit(way, federation(), scale_features="standard")
+    several = secfc.fit(way, hold_points(), scale_features="standard")
     assert several.scaling.scaling == one.scaling.scaling
     assert (several.flat == one.flat).all()
 
