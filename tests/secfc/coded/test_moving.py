@@ -28,7 +28,7 @@ from secfc.transport.wire import over_wire
 from tests import small
 from tests.nightly import trials
 from tests.secfc.queries import altered, query
-from tests.small import same_runs
+from tests.small import cluster, same_runs
 
 # On which bytes cost all, and rounds nothing.
 SLOW = Network(latency=0.0, bandwidth=1.0)
@@ -37,13 +37,9 @@ SLOW = Network(latency=0.0, bandwidth=1.0)
 federation = partial(small.federation, m=160)
 
 
-def run(data, *, k=5, t=1, seed=0, dealer=SERVER, network=SLOW, **parameters):
-    options = {name: parameters.pop(name) for name in ("faults", "sealed") if name in parameters}
-    shared = {"init": RandomLabels(), "coarse": "allow", **parameters}
-    way = build_algorithm(
-        secfc.SecFC, k=k, t=t, disclosure=AssignmentsOnly(dealer), network=network, **shared
-    )
-    return secfc.fit(way, data, seed=seed, bound=6.0, keep_bodies=True, **options)
+def run_moved(data, dealer=SERVER, **settings):
+    shared = {"k": 5, "network": SLOW, "init": RandomLabels(), "coarse": "allow", "bound": 6.0}
+    return cluster(data, AssignmentsOnly(dealer), **{**shared, **settings})
 
 
 def plain(data, *, k=5, seed=0, **parameters):
@@ -82,7 +78,7 @@ def test_labels_are_those_of_plaintext(shape, k, d, seed, deals, centers):
         t, centers = max(1, t), "exact"
         data = federation(n=max(n, 2 * (ell + t - 1) + 1), m=90, d=d, seed=seed, integers=True)
     shared = {"k": k, "seed": seed, "centers": centers, "max_iter": 5}
-    assert same_runs(run(data, t=t, ell=ell, dealer=dealer, **shared), plain(data, **shared))
+    assert same_runs(run_moved(data, t=t, ell=ell, dealer=dealer, **shared), plain(data, **shared))
 
 
 @pytest.mark.parametrize("centers", ["exact", "rounded"])
@@ -94,7 +90,7 @@ def test_all_that_a_run_may_have_goes_along(centers):
     )  # fmt: skip
     for more in ways:
         shared = {name: more[name] for name in more if name not in ("workers", "t", "reveal_centers")}
-        ours, theirs = run(data, centers=centers, **more), plain(data, centers=centers, **shared)
+        ours, theirs = run_moved(data, centers=centers, **more), plain(data, centers=centers, **shared)
         assert same_runs(ours, theirs)
         assert "CompareOwnQuery" in {e.kind for e in ours.transcript.envelopes}
         if "n_init" in more:
@@ -106,10 +102,10 @@ def test_all_that_a_run_may_have_goes_along(centers):
 
 def test_bytes_seals_and_hidden_membership_change_nothing():
     data = federation(m=90)
-    bare, theirs = run(data), plain(data)
+    bare, theirs = run_moved(data), plain(data)
     assert same_runs(bare, theirs)
-    assert same_runs(run(data, faults=over_wire()), theirs)
-    assert same_runs(run(data, sealed=True), theirs)
+    assert same_runs(run_moved(data, faults=over_wire()), theirs)
+    assert same_runs(run_moved(data, sealed=True), theirs)
     union = [
         secfc.fit(
             secfc.SecFC(4, threshold=1, init=RandomLabels(),
@@ -128,7 +124,7 @@ def test_bytes_seals_and_hidden_membership_change_nothing():
 def test_blocks_of_rows_change_nothing(monkeypatch):
     monkeypatch.setattr("field.compare.blockwise.LEAST", 64)
     data = federation(m=330)
-    ours = run(data)
+    ours = run_moved(data)
     assert "RequestCorrections" in {e.kind for e in ours.transcript.envelopes}
     assert same_runs(ours, plain(data))
 
@@ -138,7 +134,7 @@ def test_blocks_of_rows_change_nothing(monkeypatch):
 
 def test_the_second_question_is_about_the_points_that_move_and_no_others():
     data = federation()
-    result = run(data)
+    result = run_moved(data)
     first, second = (
         [q for q in asked(result) if q.kind == kind] for kind in ("CompareOwnQuery", "CompareMovedQuery")
     )
@@ -156,7 +152,7 @@ def test_the_second_question_is_about_the_points_that_move_and_no_others():
 
 def test_few_points_a_fast_network_and_many_that_move_are_asked_at_once():
     data = federation()
-    plan = run(data, network=Network(), max_iter=2).plan
+    plan = run_moved(data, network=Network(), max_iter=2).plan
     labels = (np.arange(160) % 5).astype(np.int32)
     sizes, seating = cluster_sizes(labels, 5), CommitteeChoice(2, SERVER)
     slow = dataclasses.replace(plan, network=SLOW)
@@ -177,7 +173,7 @@ def test_a_step_in_which_few_points_move_sends_much_less():
     data = federation(m=6400, d=2, seed=3)
     totals = []
     for network in (SLOW, Network(latency=10.0)):
-        result = run(data, k=8, network=network, centers="rounded", max_iter=40)
+        result = run_moved(data, k=8, network=network, centers="rounded", max_iter=40)
         (at,) = {q.round for q in asked(result)[-1:]}
         totals.append(sum(e.nbytes for e in result.transcript.envelopes if at <= e.round < at + STRIDE))
     assert totals[0] < 0.6 * totals[1]
@@ -187,7 +183,7 @@ def test_without_a_dealer_most_of_a_step_is_spared():
     data = federation(m=640, seed=3)
     totals = []
     for network in (SLOW, Network(latency=10.0)):
-        result = run(data, k=8, dealer=None, network=network, max_iter=40)
+        result = run_moved(data, k=8, dealer=None, network=network, max_iter=40)
         assert same_runs(result, plain(data, k=8, max_iter=40))
         (at,) = {q.round for q in asked(result)[-1:]}
         totals.append(sum(e.nbytes for e in result.transcript.envelopes if at <= e.round < at + STRIDE))
@@ -210,7 +206,7 @@ def test_members_and_responders_that_fall_silent_change_no_label(kind, lost, cen
             state["gone"] = True
         return () if state["gone"] and e.sender == "client-1" else (e,)
 
-    lossy = run(data, faults=faults, centers=centers)
+    lossy = run_moved(data, faults=faults, centers=centers)
     assert state["gone"]
     assert same_runs(lossy, plain(data, centers=centers))
 
@@ -220,7 +216,7 @@ def test_too_many_silent_parties_end_the_run():
         return () if e.sender in ("client-1", "client-2", "client-4") and e.round > ITERATE else (e,)
 
     with pytest.raises(TooFewReplies):
-        run(federation(), faults=faults)
+        run_moved(federation(), faults=faults)
 
 
 def changed(kind, change):
@@ -246,7 +242,7 @@ def bits(which):
 )
 def test_a_server_that_asks_about_other_points_is_refused(change):
     with pytest.raises((FaultyServer, SuspectedParties), match="where the plan has CompareMovedQuery"):
-        run(federation(), faults=changed("CompareMovedQuery", change))
+        run_moved(federation(), faults=changed("CompareMovedQuery", change))
 
 
 def test_a_server_that_compares_all_where_few_move_is_refused():
@@ -254,7 +250,7 @@ def test_a_server_that_compares_all_where_few_move_is_refused():
         return altered(q, operation=Operation.COMPARE)
 
     with pytest.raises((FaultyServer, SuspectedParties), match="where the plan has CompareOwnQuery"):
-        run(federation(), faults=changed("CompareOwnQuery", whole))
+        run_moved(federation(), faults=changed("CompareOwnQuery", whole))
 
 
 @pytest.mark.parametrize(
@@ -287,7 +283,7 @@ def test_a_client_that_missed_a_question_follows_again(init):
             return () if len(seen) == 1 else (e,)
         return (e,)
 
-    assert same_runs(run(data, init=init, faults=faults), plain(data, init=init))
+    assert same_runs(run_moved(data, init=init, faults=faults), plain(data, init=init))
     assert len(seen) > 1
 
 
@@ -302,7 +298,7 @@ def test_what_members_and_server_receive_is_uniform():
     data = secfc.Federation.from_arrays(np.array_split(points.repeat(2, axis=1), 5))
     start = np.arange(1200) % 3
     start[:90] = 0
-    result = run(data, k=3, init=GivenLabels(start))
+    result = run_moved(data, k=3, init=GivenLabels(start))
     assert {q.kind for q in asked(result)} >= {"CompareOwnQuery"}
     rounds = {q.round for q in asked(result) if q.kind == "CompareOwnQuery"}
 
@@ -327,7 +323,7 @@ def test_what_members_and_server_receive_is_uniform():
 
 
 def test_the_first_answer_opens_one_bit_a_point_and_the_second_the_labels_of_some():
-    result = run(federation())
+    result = run_moved(federation())
     questions = {q.round: q for q in asked(result)}
     shares = [e for e in result.transcript.envelopes if e.kind == "LabelShare" and e.recipient == SERVER]
     for e in shares:
@@ -342,7 +338,9 @@ def test_the_first_answer_opens_one_bit_a_point_and_the_second_the_labels_of_som
     data = federation()
     for parties in ((SERVER,), ("client-0", "client-1"), ("client-4",)):
         views = [
-            View.of(run(data, network=network, max_iter=3), result.plan, parties, data).kinds()["received"]
+            View.of(run_moved(data, network=network, max_iter=3), result.plan, parties, data).kinds()[
+                "received"
+            ]
             for network in (SLOW, Network())
         ]
         assert set(views[0]) - {"CompareOwnQuery", "CompareMovedQuery"} == set(views[1])
@@ -350,6 +348,6 @@ def test_the_first_answer_opens_one_bit_a_point_and_the_second_the_labels_of_som
 
 def test_attacks_read_the_labels_of_all_questions():
     data = federation()
-    result = run(data)
+    result = run_moved(data)
     found = [q.labels for q in DecodedView.of(result, result.plan, SERVER, data).questions()]
     assert {labels.tobytes() for labels in found} == {h.astype(np.int32).tobytes() for h in result.history}

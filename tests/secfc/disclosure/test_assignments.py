@@ -42,7 +42,7 @@ from tests.nightly import by_night, trials
 from tests.secfc.queries import altered, query
 from tests.secfc.rowtest import with_rowtest
 from tests.secfc.transport.test_wire import roles_of
-from tests.small import same_runs
+from tests.small import cluster, same_runs
 
 N, T, STEPS = 9, 2, 3
 # ell=2, t=2: seven respond, four compare in all pairs, and ask once more for the labels of the result.
@@ -59,13 +59,9 @@ STARTS = [
 federation = partial(small.federation, n=N, m=90, d=5)
 
 
-def run(data, *, k=3, t=T, ell=2, dealer=SERVER, consent=False, seed=0, faults=None, **parameters):
-    parameters = {"init": RandomLabels(), **parameters}
-    algorithm = build_algorithm(
-        secfc.SecFC, k=k, t=t, ell=ell, disclosure=AssignmentsOnly(dealer, consent), **parameters
-    )
-    extra = {} if faults is None else {"faults": faults}
-    return secfc.fit(algorithm, data, seed=seed, keep_bodies=True, bound=6.0, **extra)
+def share_labels(data, dealer=SERVER, consent=False, **settings):
+    shared = {"t": T, "ell": 2, "init": RandomLabels(), "bound": 6.0}
+    return cluster(data, AssignmentsOnly(dealer, consent), **{**shared, **settings})
 
 
 def plain(data, *, k=3, seed=0, **parameters):
@@ -110,7 +106,9 @@ def test_labels_are_those_of_plaintext(shape, more, k, d, start, seed, client_de
     data = federation(n=n, m=90, d=d, seed=seed, integers=True)
     init = STARTS[start]
     dealer = f"client-{n - 1}" if client_deals else SERVER
-    secure = run(data, k=k, t=t, ell=ell, dealer=dealer, consent=True, seed=seed, init=init, max_iter=4)
+    secure = share_labels(
+        data, k=k, t=t, ell=ell, dealer=dealer, consent=True, seed=seed, init=init, max_iter=4
+    )
     assert same_runs(secure, plain(data, k=k, seed=seed, init=init, max_iter=4))
 
 
@@ -125,7 +123,7 @@ def test_labels_are_those_of_plaintext(shape, more, k, d, start, seed, client_de
 )
 def test_every_start_restarts_and_predictions(dealer, init):
     data, new = federation(), federation(m=45, seed=1)
-    secure = run(data, dealer=dealer, init=init, n_init=3, consent=True)
+    secure = share_labels(data, dealer=dealer, init=init, n_init=3, consent=True)
     expected = plain(data, init=init, n_init=3)
     assert same_runs(secure, expected)
     assert secure.cost == expected.cost
@@ -154,11 +152,11 @@ def test_membership_sealing_and_bytes_change_nothing():
 @pytest.mark.parametrize("lost", [(), ("client-1",)])
 def test_members_share_the_summing_of_many_distances(monkeypatch, lost):
     data = federation()
-    one = run(data, max_iter=STEPS, k=2)
+    one = share_labels(data, max_iter=STEPS, k=2)
     monkeypatch.setattr(
         "secfc.disclosure.compare.session.WORTH_SPLITTING", 70
     )  # 180 distances: two parts for three
-    two = run(data, max_iter=STEPS, k=2, faults=silent(*lost))
+    two = share_labels(data, max_iter=STEPS, k=2, faults=silent(*lost))
     assert same_runs(one, two)
     widths = [
         {e.body.values.shape[2] for e in r.transcript.envelopes if e.kind == "MaskedSum"} for r in (one, two)
@@ -168,11 +166,11 @@ def test_members_share_the_summing_of_many_distances(monkeypatch, lost):
 
 def test_one_restart_opens_no_cost():
     data = federation()
-    result = run(data, max_iter=STEPS)
+    result = share_labels(data, max_iter=STEPS)
     assert result.cost is None
     assert "CostQuery" not in {e.kind for e in result.transcript.envelopes}
     assert not any("cost" in fact for fact in result.learned)
-    assert any("cost" in fact for fact in run(data, n_init=2, max_iter=STEPS).learned)
+    assert any("cost" in fact for fact in share_labels(data, n_init=2, max_iter=STEPS).learned)
 
 
 # --- what is refused -----------------------------------------------------------------------------
@@ -191,19 +189,19 @@ def test_one_restart_opens_no_cost():
 )
 def test_plans_that_do_not_fit_are_refused_with_the_remedy(parameters, rule):
     with pytest.raises(ValueError, match=rule):
-        run(federation(), **parameters)
+        share_labels(federation(), **parameters)
 
 
 def test_a_committee_needs_clients():
     with pytest.raises(ValueError, match="n=1 client: a committee of 2 needs 2"):
-        run(federation(n=1), t=0, ell=1)
+        share_labels(federation(n=1), t=0, ell=1)
     with pytest.raises(ValueError, match="besides the dealer 'client-0' needs 3"):
-        run(federation(n=2), t=0, ell=1, dealer="client-0")
+        share_labels(federation(n=2), t=0, ell=1, dealer="client-0")
 
 
 def test_a_cluster_larger_than_planned_ends_the_run():
     with pytest.raises(secfc.RangeExceeded, match="largest=40"):
-        run(federation(), init=GivenLabels(np.arange(90) % 90 // 80), largest=40)
+        share_labels(federation(), init=GivenLabels(np.arange(90) % 90 // 80), largest=40)
 
 
 @pytest.mark.parametrize("consent", [False, True])
@@ -216,10 +214,10 @@ def test_a_server_that_asks_for_distances_is_refused(consent):
         return (envelope,)
 
     if consent:  # then a client answers, as the plan says
-        run(federation(), consent=True, init=KMeansPlusPlus(), max_iter=1)
+        share_labels(federation(), consent=True, init=KMeansPlusPlus(), max_iter=1)
     else:
         with pytest.raises(FaultyServer, match=r"asked DistanceQuery.* where the plan has CompareQuery"):
-            run(federation(), faults=curious)
+            share_labels(federation(), faults=curious)
 
 
 @pytest.mark.parametrize(
@@ -235,7 +233,7 @@ def test_a_server_that_asks_for_a_committee_that_could_learn_more_is_refused(dea
         return (envelope,)
 
     with pytest.raises(FaultyServer, match="another committee than"):
-        run(federation(), dealer=dealer, faults=curious)
+        share_labels(federation(), dealer=dealer, faults=curious)
 
 
 def test_costs_are_opened_for_as_many_assignments_as_there_are_restarts():
@@ -261,9 +259,9 @@ def test_costs_are_opened_for_as_many_assignments_as_there_are_restarts():
 def test_lost_costs_are_asked_for_again(dealer):
     data = federation()
     ways = {"dealer": dealer, "n_init": 2, "max_iter": STEPS}
-    full = run(data, **ways)
+    full = share_labels(data, **ways)
     costs = sum(e.kind == "CodedCosts" for e in full.transcript.envelopes)
-    lossy = run(data, faults=silent("client-3", kinds=("CodedCosts",)), **ways)
+    lossy = share_labels(data, faults=silent("client-3", kinds=("CodedCosts",)), **ways)
     assert same_runs(full, lossy)
     assert lossy.cost == full.cost
     assert sum(e.kind == "CodedCosts" for e in lossy.transcript.envelopes) > costs
@@ -274,8 +272,8 @@ def test_lost_costs_are_asked_for_again(dealer):
 def test_lost_halves_and_gains_are_asked_for_again(dealer, kind):
     data = federation()
     ways = {"dealer": dealer, "init": Bisecting(), "max_iter": STEPS}
-    full = run(data, **ways)
-    lossy = run(data, faults=silent("client-1", kinds=(kind,)), **ways)
+    full = share_labels(data, **ways)
+    lossy = share_labels(data, faults=silent("client-1", kinds=(kind,)), **ways)
     assert same_runs(full, lossy)
     count = [sum(e.kind == kind for e in r.transcript.envelopes) for r in (full, lossy)]
     assert count[1] != count[0] > 0
@@ -307,8 +305,8 @@ def silent(*clients, kinds=("MaskedDistances", "MaskedSum", "MaskedBits", "Label
 @pytest.mark.parametrize("dealer", [SERVER, "client-8"])
 def test_silent_parties_are_replaced_and_change_nothing(clients, kinds, dealer):
     data = federation()
-    full = run(data, dealer=dealer, max_iter=STEPS)
-    lossy = run(data, dealer=dealer, max_iter=STEPS, faults=silent(*clients, kinds=kinds))
+    full = share_labels(data, dealer=dealer, max_iter=STEPS)
+    lossy = share_labels(data, dealer=dealer, max_iter=STEPS, faults=silent(*clients, kinds=kinds))
     assert same_runs(full, lossy)
     asked = [
         e.body for e in lossy.transcript.envelopes if e.kind == "CompareQuery" and e.recipient == "client-3"
@@ -320,13 +318,13 @@ def test_silent_parties_are_replaced_and_change_nothing(clients, kinds, dealer):
 
 def test_too_many_silent_parties_end_the_run():
     with pytest.raises(TooFewReplies):
-        run(federation(), faults=silent("client-0", "client-3", "client-7"))
+        share_labels(federation(), faults=silent("client-0", "client-3", "client-7"))
     with pytest.raises(TooFewReplies):
-        run(federation(), dealer="client-8", faults=silent("client-8", kinds=("Corrections",)))
+        share_labels(federation(), dealer="client-8", faults=silent("client-8", kinds=("Corrections",)))
 
 
 def test_a_repeated_iteration_has_fresh_masks_and_tables():
-    result = run(federation(), faults=silent("client-2", kinds=("LabelShare",)), max_iter=1)
+    result = share_labels(federation(), faults=silent("client-2", kinds=("LabelShare",)), max_iter=1)
     for kind in (MaskedSum, MaskedBits, Corrections):
         sent = {}
         for e in result.transcript.envelopes:
@@ -357,7 +355,7 @@ def test_malformed_messages_name_their_sender():
     ]
     for kind, change, rule in cases:
         with pytest.raises(FaultyClient, match=f"client-1 .*{rule}"):
-            run(federation(), faults=spoil(kind, change))
+            share_labels(federation(), faults=spoil(kind, change))
 
 
 def test_another_message_than_the_dealer_s_is_a_fault():
@@ -367,7 +365,7 @@ def test_another_message_than_the_dealer_s_is_a_fault():
         return (e,)
 
     with pytest.raises(FaultyServer, match=r"sent MaskedBits where .*Corrections.* was due"):
-        run(federation(), faults=faults)
+        share_labels(federation(), faults=faults)
 
 
 # --- views ---------------------------------------------------------------------------------------
@@ -376,7 +374,7 @@ def test_another_message_than_the_dealer_s_is_a_fault():
 @pytest.fixture(scope="module")
 def common():
     data = federation()
-    result = run(data, max_iter=STEPS)
+    result = share_labels(data, max_iter=STEPS)
     assert not result.converged
     return data, result
 
@@ -514,7 +512,7 @@ def test_no_view_holds_a_coded_distance(common):
 def test_what_members_and_server_receive_is_uniform():
     # All points alike, so that only masks can vary; each test has a false alarm below 1e-7.
     data = secfc.Federation.from_arrays([np.full((400, 2), 0.25)] * 5)
-    result = run(data, k=2, t=1, ell=1, max_iter=2, init=GivenLabels(np.arange(2000) % 2))
+    result = share_labels(data, k=2, t=1, ell=1, max_iter=2, init=GivenLabels(np.arange(2000) % 2))
 
     def spread(values, top):
         counts = np.bincount((values.reshape(-1).astype(float) * 32 / top).astype(int), minlength=32)

@@ -12,7 +12,6 @@ from field.code.masking import PairKeys, mask_context, mask_for
 from field.ring.basis import MERSENNE_61, Basis
 from secfc.coded.messages import MissingMessages
 from secfc.coded.queries import Operation
-from secfc.data.inputs import build_algorithm
 from secfc.disclosure import AssignmentsOnly, FinalLabelsOnly
 from secfc.disclosure.compare import client as participant
 from secfc.disclosure.compare import server as dealt
@@ -26,6 +25,7 @@ from secfc.roles.exchange import ITERATE, SERVER, STRIDE
 from secfc.roles.messages import Contributors
 from tests import small
 from tests.secfc.queries import altered
+from tests.small import cluster
 
 DEALERS = [SERVER, "client-6", None]
 
@@ -33,11 +33,9 @@ DEALERS = [SERVER, "client-6", None]
 federation = partial(small.federation, n=7, m=70)
 
 
-def run(data, policy, *, k=3, t=1, ell=2, max_iter=3, **parameters):
-    extra = {name: parameters.pop(name) for name in ("faults",) if name in parameters}
-    parameters = {"init": secfc.RandomLabels(), **parameters}
-    way = build_algorithm(secfc.SecFC, k=k, t=t, ell=ell, max_iter=max_iter, disclosure=policy, **parameters)
-    return secfc.fit(way, data, seed=0, keep_bodies=True, bound=6.0, **extra)
+def ask_committee(data, policy, **settings):
+    shared = {"ell": 2, "max_iter": 3, "init": secfc.RandomLabels(), "bound": 6.0}
+    return cluster(data, policy, **{**shared, **settings})
 
 
 def changing(kind, change, sender=None):
@@ -79,31 +77,31 @@ def numbers(*clients):
 def test_a_server_that_asks_for_another_comparison_is_refused(dealer, change, rule):
     faults = changing("CompareQuery", lambda b: altered(b, **change))
     with pytest.raises(FaultyServer, match=rule):
-        run(federation(), AssignmentsOnly(dealer), faults=faults)
+        ask_committee(federation(), AssignmentsOnly(dealer), faults=faults)
 
 
 def test_the_factor_of_the_start_is_no_other_comparison():
-    run(federation(), AssignmentsOnly(), init=CenterSeparation())
+    ask_committee(federation(), AssignmentsOnly(), init=CenterSeparation())
 
 
 def test_without_a_dealer_the_committee_keeps_its_own_replies():
     faults = changing("CompareQuery", lambda b: altered(b, members=numbers(0, 1, 6)))
     with pytest.raises(FaultyServer, match="other players than the first that did not fall silent"):
-        run(federation(), AssignmentsOnly(None), deviating=0, faults=faults)
+        ask_committee(federation(), AssignmentsOnly(None), deviating=0, faults=faults)
 
 
 @pytest.mark.parametrize("members", [(0,), (0, 1), (0, 1, 7)])
 def test_a_run_needs_a_whole_committee(members):
     faults = changing("LloydStepQuery", lambda b: altered(b, members=numbers(*members), corrected=0))
     with pytest.raises(FaultyServer, match="another committee than"):
-        run(federation(), FinalLabelsOnly(), ell=1, faults=faults)
+        ask_committee(federation(), FinalLabelsOnly(), ell=1, faults=faults)
 
 
 @pytest.mark.parametrize("dealer", DEALERS)
 def test_costs_are_asked_from_a_threshold(dealer):
     faults = changing("CostQuery", lambda b: altered(b, responders=b.responders[::-1]))
     with pytest.raises(FaultyServer, match="threshold of them, in order"):
-        run(federation(), AssignmentsOnly(dealer), n_init=2, faults=faults)
+        ask_committee(federation(), AssignmentsOnly(dealer), n_init=2, faults=faults)
 
 
 @pytest.mark.parametrize("policy", [AssignmentsOnly(consent=True), AssignmentsOnly(None, consent=True)])
@@ -114,7 +112,7 @@ def test_consent_is_to_what_the_start_needs(policy):
     with pytest.raises(
         FaultyServer, match=r"DistanceQuery\(k=3\) of some labels where the plan has CompareQuery"
     ):
-        run(federation(), policy, faults=changing("CompareQuery", curious))
+        ask_committee(federation(), policy, faults=changing("CompareQuery", curious))
 
 
 @pytest.mark.parametrize("policy", [AssignmentsOnly(), AssignmentsOnly(None), FinalLabelsOnly()])
@@ -134,8 +132,8 @@ def test_a_field_without_comparisons_is_refused_also_in_plaintext(algorithm, pol
 def test_a_silent_responder_does_not_leave_some_members_with_keys(lost):
     # One member misses it, the others go on to deal keys; then the same committee meets again.
     data = federation()
-    full = run(data, AssignmentsOnly(None), deviating=0)
-    result = run(
+    full = ask_committee(data, AssignmentsOnly(None), deviating=0)
+    result = ask_committee(
         data, AssignmentsOnly(None), deviating=0,
         faults=lambda e: () if e.kind == "MaskedDistances" and e.sender == lost and e.round < ITERATE + STRIDE
         else (e,),
@@ -154,20 +152,22 @@ def test_a_silent_responder_does_not_leave_some_members_with_keys(lost):
 def test_a_report_of_nobody_s_silence_is_a_fault(dealer, missing):
     faults = changing("LabelShare", lambda b: MissingMessages(1, numbers(*missing)), "client-1")
     with pytest.raises(FaultyClient, match="client-1 missed clients of other numbers than 0 to 6"):
-        run(federation(), AssignmentsOnly(dealer), faults=faults)
+        ask_committee(federation(), AssignmentsOnly(dealer), faults=faults)
 
 
 def test_reports_that_lead_nowhere_end_the_run():
     # The dealing server's word never comes: each member in turn says so, and misses no client.
     with pytest.raises(TooFewReplies):
-        run(federation(), AssignmentsOnly(), faults=lambda e: () if e.kind == "Corrections" else (e,))
+        ask_committee(
+            federation(), AssignmentsOnly(), faults=lambda e: () if e.kind == "Corrections" else (e,)
+        )
 
 
 def test_a_malformed_complaint_about_noise_is_a_fault():
     noise = secfc.NoiseInShares(Budget(8, 1e-6), radius=Bound.given(6.0), neighbors=Neighbors("replace"))
     faults = changing(None, lambda b: Contributors(np.ones(2, bool)), "client-1")
     with pytest.raises(FaultyClient, match="client-1 counted other dealers"):
-        run(
+        ask_committee(
             federation(), noise, ell=1,
             faults=lambda e: faults(e) if e.kind == "CodedDistances" else (e,),
         )  # fmt: skip
@@ -216,7 +216,7 @@ class Overheard:
         if colluding is not None:
             monkeypatch.setattr(participant.ComparisonClient, "__init__", init)
         data = federation(n=9, m=45)
-        self.result = run(data, AssignmentsOnly(consent=True), t=t, max_iter=2, **parameters)
+        self.result = ask_committee(data, AssignmentsOnly(consent=True), t=t, max_iter=2, **parameters)
 
     def leaks(self, kind):
         """Pairs of coalition and clients whose part of a decoded sum it could tell: of any t responders."""

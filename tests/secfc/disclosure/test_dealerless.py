@@ -15,7 +15,6 @@ from field.secrets.coins import Coins, SeededCoins
 from secfc.attacks.views import View
 from secfc.coded.messages import MaskedBits
 from secfc.coded.queries import Query
-from secfc.data.inputs import build_algorithm
 from secfc.disclosure.dealerless.steps import AnswerRounds, SetKeys, StalledStep, setup_replicated_keys
 from secfc.errors import FaultyClient, TooFewReplies
 from secfc.kmeans.loop import PlainSource, lloyd
@@ -25,22 +24,13 @@ from secfc.transport.simulate import simulate
 from secfc.transport.wire import over_wire
 from tests.nightly import trials
 from tests.secfc.rowtest import kinds
-from tests.small import federation
+from tests.small import cluster, federation
 
 
-def run(data, *, k=3, t=1, ell=1, max_iter=6, seed=0, faults=None, **parameters):
+def run_undealt(data, **settings):
     # Parts played by two have tests of their own, in test_dealerless_witnessed.
-    parameters = {"init": secfc.RandomLabels(), "deviating": 0, **parameters}
-    way = build_algorithm(
-        secfc.SecFC,
-        k=k,
-        t=t,
-        ell=ell,
-        max_iter=max_iter,
-        disclosure=secfc.AssignmentsOnly(None),
-        **parameters,
-    )
-    return secfc.fit(way, data, seed=seed, keep_bodies=True, **({"faults": faults} if faults else {}))
+    shared = {"init": secfc.RandomLabels(), "deviating": 0, "max_iter": 6}
+    return cluster(data, secfc.AssignmentsOnly(None), **{**shared, **settings})
 
 
 def oracle(result, data, max_iter=6):
@@ -70,24 +60,24 @@ def test_labels_are_those_of_plaintext_lloyd(t, ell, spare, m, d, k, seed, whole
     n = 2 * (ell + t - 1) + 1 + spare
     m = max(m, n, k)
     data = federation(n, m, d, seed, whole)
-    result = run(data, k=k, t=t, ell=ell, seed=seed, max_iter=4)
+    result = run_undealt(data, k=k, t=t, ell=ell, seed=seed, max_iter=4)
     assert_plaintext(result, data, 4)
 
 
 @pytest.mark.parametrize("k", [2, 9, 16])
 def test_many_clusters(k):
     data = federation(3, 150, 2, k, integers=True)
-    assert_plaintext(run(data, k=k, init=RandomPoints()), data)
+    assert_plaintext(run_undealt(data, k=k, init=RandomPoints()), data)
 
 
 def test_three_of_seven_may_collude():
     data = federation(7, 60, 2)
-    assert_plaintext(run(data, t=3), data)
+    assert_plaintext(run_undealt(data, t=3), data)
 
 
 def test_the_finest_scale_of_four_lanes():
     data = federation(3, 80, 3)
-    result = run(data, basis=Basis(LANE_PRIMES[:4]))
+    result = run_undealt(data, basis=Basis(LANE_PRIMES[:4]))
     assert result.plan.quantizer.max_int > 2**30
     assert_plaintext(result, data)
 
@@ -95,9 +85,9 @@ def test_the_finest_scale_of_four_lanes():
 def test_clusters_without_points_never_win():
     data = federation(3, 50, 2)
     start = GivenLabels(np.full(50, 2))
-    result = run(data, k=4, init=start)
+    result = run_undealt(data, k=4, init=start)
     assert (result.history[-1] == 2).all()
-    result = run(data, k=4, init=GivenLabels(np.arange(50) % 2 * 3))
+    result = run_undealt(data, k=4, init=GivenLabels(np.arange(50) % 2 * 3))
     assert set(np.unique(result.history[-1])) <= {0, 3}
     assert_plaintext(result, data)
 
@@ -118,7 +108,7 @@ def test_starts_and_restarts_are_those_of_plaintext(init, consent):
 
 def test_new_points_are_labeled_as_plaintext_would():
     data = federation(3, 60, 2)
-    result = run(data, max_iter=40)
+    result = run_undealt(data, max_iter=40)
     assert result.converged
     assert all((a == b).all() for a, b in zip(result.labels, result.predict(data), strict=True))
 
@@ -136,7 +126,7 @@ def test_silent_clients_are_replaced_and_masks_are_fresh():
         # The second iteration loses client 1 between two layers, for good.
         return () if e.sender == "client-1" and e.round >= ITERATE + 1024 + 5 else (e,)
 
-    result = run(data, faults=faults)
+    result = run_undealt(data, faults=faults)
     assert_plaintext(result, data)
     assert asked[1] == (0, 1, 2)
     assert all(1 not in committee for committee in asked[2:])
@@ -144,7 +134,9 @@ def test_silent_clients_are_replaced_and_masks_are_fresh():
 
 def test_a_lost_link_costs_its_sender_the_seat():
     data = federation(5, 60, 2)
-    result = run(data, faults=lambda e: () if (e.kind, e.sender) == ("MaskedBits", "client-1") else (e,))
+    result = run_undealt(
+        data, faults=lambda e: () if (e.kind, e.sender) == ("MaskedBits", "client-1") else (e,)
+    )
     assert_plaintext(result, data)
     committees = {tuple(e.body.members) for e in result.transcript.envelopes if e.kind == "CompareQuery"}
     assert committees == {(0, 1, 2), (0, 2, 3)}
@@ -152,7 +144,7 @@ def test_a_lost_link_costs_its_sender_the_seat():
 
 def test_too_few_are_left():
     with pytest.raises(TooFewReplies):
-        run(
+        run_undealt(
             federation(3, 30, 2),
             faults=lambda e: () if (e.kind, e.sender) == ("MaskedBits", "client-1") else (e,),
         )
@@ -165,7 +157,7 @@ def test_a_malformed_message_names_its_sender():
         return (e,)
 
     with pytest.raises(FaultyClient, match="client-1 told bits"):
-        run(federation(3, 30, 2), faults=faults)
+        run_undealt(federation(3, 30, 2), faults=faults)
 
 
 def test_too_few_set_keys_name_their_dealer():
@@ -188,11 +180,11 @@ def test_too_few_set_keys_name_their_dealer():
 def test_limits_are_stated():
     data = federation(9, 30, 2)
     with pytest.raises(ValueError, match=r"t=4: .* policy with a dealer"):
-        run(data, t=4)
+        run_undealt(data, t=4)
     with pytest.raises(ValueError, match="30-bit lanes"):
-        run(data, basis=Basis((MERSENNE_61,)))
+        run_undealt(data, basis=Basis((MERSENNE_61,)))
     with pytest.raises(ValueError, match="opens to the server"):
-        run(data, init=KMeansPlusPlus())
+        run_undealt(data, init=KMeansPlusPlus())
 
 
 def test_a_committee_never_takes_masks_twice():
@@ -222,7 +214,7 @@ MEMBERS = ("client-0", "client-1")
 @pytest.fixture(scope="module")
 def common():
     data = federation(3, 640, 3)
-    result = run(data, k=3, max_iter=STEPS)
+    result = run_undealt(data, k=3, max_iter=STEPS)
     assert not result.converged
     return data, result
 
@@ -309,7 +301,7 @@ def test_blinded_replies_are_uniform(common):
 
 def test_without_masks_the_same_test_fails(monkeypatch):
     monkeypatch.setattr(Coins, "mask", lambda self, out: None)
-    result = run(federation(3, 640, 3), max_iter=STEPS)
+    result = run_undealt(federation(3, 640, 3), max_iter=STEPS)
     assert not any(is_uniform(bytes_of(result, (client,))) for client in COALITIONS)
 
 
@@ -335,7 +327,7 @@ def test_masks_of_two_iterations_differ_and_a_reused_nonce_is_caught(common, mon
 
     monkeypatch.setattr(PairKeys, "streams", stuck)
     monkeypatch.setattr(Query, "digest", b"")  # which alone makes masks differ where labels do
-    broken = run(federation(3, 640, 3), max_iter=STEPS)
+    broken = run_undealt(federation(3, 640, 3), max_iter=STEPS)
     assert not any(is_uniform(differences(broken, client)) for client in COALITIONS)
 
 

@@ -34,7 +34,7 @@ OWN, FINAL = secfc.OwnLabels(dealer=None), secfc.FinalLabelsOnly()
 HIDDEN = secfc.OwnLabels(dealer=None, sizes="hidden")
 
 
-def run(way="4 clients", deviating=1, k=3, m=48, max_iter=3, policy=None, **options):
+def cluster_way(way="4 clients", deviating=1, k=3, m=48, max_iter=3, policy=None, **options):
     settings = dict(WAYS[way])
     n = settings.pop("n")
     settings["threshold"] = dataclasses.replace(settings["threshold"], deviating=deviating)
@@ -53,7 +53,7 @@ def run(way="4 clients", deviating=1, k=3, m=48, max_iter=3, policy=None, **opti
 
 @pytest.mark.parametrize("way", WAYS)
 def test_labels_are_bit_for_bit_those_without_witnesses(way):
-    assert same_runs(run(way, 0), run(way, faults=over_wire()))
+    assert same_runs(cluster_way(way, 0), cluster_way(way, faults=over_wire()))
 
 
 SHARED = [
@@ -65,7 +65,7 @@ SHARED = [
 @pytest.mark.parametrize(("policy", "way"), SHARED)
 def test_labels_that_stay_shared_are_bit_for_bit_those_without_witnesses(policy, way):
     way = way if way == "4 clients" else "t=2, points"
-    without, with_ = run(way, 0, policy=policy), run(way, policy=policy, faults=over_wire())
+    without, with_ = cluster_way(way, 0, policy=policy), cluster_way(way, policy=policy, faults=over_wire())
     ends = [(r.flat.tolist(), [s.tolist() for s in r.sizes], r.n_iter, r.converged) for r in (without, with_)]
     assert ends[0] == ends[1]
 
@@ -96,7 +96,7 @@ KINDS = (
 
 @functools.cache
 def undisturbed():
-    return run("t=2", m=24, max_iter=2)
+    return cluster_way("t=2", m=24, max_iter=2)
 
 
 # By day a client falls silent at every other kind, and of the kinds between a message is lost.
@@ -109,7 +109,7 @@ def test_a_client_that_falls_silent_changes_no_label(kind):
             gone.extend([1] * ((e.sender, e.kind) == (client, kind)))
             return () if e.sender == client and gone else (e,)
 
-        assert same_runs(undisturbed(), run("t=2", m=24, max_iter=2, faults=faults))
+        assert same_runs(undisturbed(), cluster_way("t=2", m=24, max_iter=2, faults=faults))
 
 
 @pytest.mark.parametrize("kind", [*KINDS[1::2], *by_night(*KINDS[::2])])
@@ -120,7 +120,7 @@ def test_one_lost_message_changes_no_label(kind):
         def faults(e, number=number, count=count):
             return () if e.kind == kind and next(count) == 5 * number else (e,)
 
-        assert same_runs(undisturbed(), run("t=2", m=24, max_iter=2, faults=faults))
+        assert same_runs(undisturbed(), cluster_way("t=2", m=24, max_iter=2, faults=faults))
 
 
 @pytest.mark.parametrize(
@@ -137,7 +137,7 @@ def test_labels_that_stay_shared_are_made_anew_where_a_message_or_client_is_lost
         gone.extend([1] * ((e.sender, e.kind) == ("client-4", kind)))
         return () if e.sender == "client-4" and gone else (e,)
 
-    full, found = run("t=2, points", **options), run("t=2, points", faults=faults, **options)
+    full, found = cluster_way("t=2, points", **options), cluster_way("t=2, points", faults=faults, **options)
     assert [s.tolist() for s in full.sizes] == [s.tolist() for s in found.sizes]
     # Who fell silent may not have heard its own labels.
     pairs = list(zip(full.labels, found.labels, strict=True))
@@ -147,7 +147,7 @@ def test_labels_that_stay_shared_are_made_anew_where_a_message_or_client_is_lost
 
 def test_without_a_client_to_spare_one_that_is_lost_ends_the_run():
     with pytest.raises(TooFewReplies):
-        run(faults=lambda e: () if (e.sender, e.kind) == ("client-1", "WitnessedBits") else (e,))
+        cluster_way(faults=lambda e: () if (e.sender, e.kind) == ("client-1", "WitnessedBits") else (e,))
 
 
 # --- lies ----------------------------------------------------------------------------------------
@@ -237,7 +237,7 @@ def test_a_lie_in_any_message_ends_the_run_and_no_false_label_is_used(name, to_a
         way = ("4 clients", "t=2")[seed % 2]
         faults, lied, told = lying(name, seed, to_all=to_all)
         with pytest.raises(SuspectedParties) as error:
-            run(way, faults=faults)
+            cluster_way(way, faults=faults)
         assert lied[0][0] in error.value.parties
         if LIES[name][0] is not LabelShare:
             # Labels are told in the last round of a question, so those of this one were not.
@@ -254,7 +254,7 @@ def test_a_lie_about_labels_that_stay_shared_ends_the_run_before_anything_of_its
         way = ("4 clients", "t=2, points")[seed % 2]
         faults, lied, told = lying(name, seed, to_all=seed % 3 == 0)
         try:
-            run(way, policy=policy, faults=faults, m=24, max_iter=2)
+            cluster_way(way, policy=policy, faults=faults, m=24, max_iter=2)
         except (SuspectedParties, FaultyClient) as error:
             found, noticed = error, noticed + 1
         else:
@@ -271,10 +271,10 @@ def test_a_lie_about_labels_that_stay_shared_ends_the_run_before_anything_of_its
 def test_it_is_the_check_of_products_that_notices_other_labels(policy, monkeypatch):
     """Positive control: what is added to products of labels runs to the end, and labels are wrong."""
     monkeypatch.setattr("field.code.product_check.ProductCheck.fits", lambda *_: True)
-    full, wrong = run(policy=policy), 0
+    full, wrong = cluster_way(policy=policy), 0
     for seed in range(8):
         try:
-            run_ = run(policy=policy, faults=lying("products", seed, to_all=True)[0])
+            run_ = cluster_way(policy=policy, faults=lying("products", seed, to_all=True)[0])
             wrong += [s.tolist() for s in run_.sizes] != [s.tolist() for s in full.sizes]
             wrong += not np.array_equal(run_.flat, full.flat)
         except SuspectedParties:  # sizes of no labels
@@ -297,7 +297,7 @@ def test_coins_of_the_test_that_are_told_differently_open_nothing(monkeypatch):
     monkeypatch.setattr(dealerless.Resharing, "opened", twofold)
     monkeypatch.setattr(dealerless.Resharing, "told", told)
     with pytest.raises(SuspectedParties, match="heard different coins, or questions; nothing was told under"):
-        run(policy=OWN)
+        cluster_way(policy=OWN)
     assert not opened
 
 
@@ -317,7 +317,7 @@ def test_replies_that_differ_by_what_no_coins_find_are_noticed():
         return (dataclasses.replace(e, body=dataclasses.replace(e.body, values=values)),)
 
     with pytest.raises(SuspectedParties, match="different parts of replies") as error:
-        run("two segments", faults=faults)
+        cluster_way("two segments", faults=faults)
     assert "client-4" in error.value.parties
 
 
@@ -337,7 +337,7 @@ def test_no_coin_is_opened_before_all_members_have_their_parts(policy, monkeypat
             lost.extend([e.sender] * late)
             return () if late else (e,)
 
-        result = run("t=2, points", policy=policy, m=24, max_iter=1, faults=faults)
+        result = cluster_way("t=2, points", policy=policy, m=24, max_iter=1, faults=faults)
         assert result.n_iter == 1
         assert lost == ["client-4"]
         return coins
@@ -349,7 +349,7 @@ def test_no_coin_is_opened_before_all_members_have_their_parts(policy, monkeypat
 
 def test_without_witnesses_a_flipped_bit_runs_to_the_end():
     """Positive control: wrong labels, and nobody complains."""
-    full, wrong = run(deviating=0), False
+    full, wrong = cluster_way(deviating=0), False
     for seed in range(200):  # most flips change no label
         rng, done = np.random.default_rng(seed), []
 
@@ -361,7 +361,7 @@ def test_without_witnesses_a_flipped_bit_runs_to_the_end():
             return (dataclasses.replace(e, body=dataclasses.replace(e.body, words=words)),)
 
         try:
-            wrong = not same_runs(full, run(deviating=0, faults=faults))
+            wrong = not same_runs(full, cluster_way(deviating=0, faults=faults))
         except SuspectedParties:  # digits of no cluster
             continue
         if wrong:
@@ -386,14 +386,14 @@ GOLDEN = {
 
 @pytest.mark.parametrize("parties", GOLDEN, ids="+".join)
 def test_golden_kinds_of_messages(parties):
-    result = run(max_iter=2)
+    result = cluster_way(max_iter=2)
     found = View.of(result, result.plan, parties).kinds()["received"]
     assert found == Counter(GOLDEN[parties]) + Counter(kinds(4, 1, parties)["received"])
 
 
 @pytest.mark.parametrize("client", ["client-0", "client-3"])
 def test_what_a_client_with_the_server_is_told_is_uniform(client):
-    result = run(m=640, max_iter=2)
+    result = cluster_way(m=640, max_iter=2)
     words = [
         e.body.words.reshape(-1).view(np.uint8)
         for e in View.of(result, result.plan, (SERVER, client)).received()

@@ -11,7 +11,6 @@ import secfc
 from secfc.attacks.views import View
 from secfc.coded.membership import Private
 from secfc.coded.queries import Operation
-from secfc.data.inputs import build_algorithm
 from secfc.disclosure.checked.messages import ResharedPart
 from secfc.disclosure.final_labels import FinalLabelsOnly
 from secfc.disclosure.owner_labels import dealerless
@@ -22,14 +21,11 @@ from secfc.roles.exchange import ITERATE, SERVER, STRIDE, run_alone
 from tests.nightly import trials
 from tests.secfc.queries import altered
 from tests.secfc.rowtest import kinds
-from tests.small import federation
+from tests.small import cluster, federation
 
 
-def run(data, *, k=3, t=1, max_iter=8, stop=True, seed=0, faults=None, **parameters):
-    way = build_algorithm(
-        secfc.SecFC, k=k, t=t, max_iter=max_iter, disclosure=FinalLabelsOnly(stop=stop), **parameters
-    )
-    return secfc.fit(way, data, seed=seed, keep_bodies=True, **({"faults": faults} if faults else {}))
+def cluster_to_the_end(data, stop=True, **settings):
+    return cluster(data, FinalLabelsOnly(stop=stop), **{"max_iter": 8, **settings})
 
 
 def assert_end_of_plaintext(result, data, max_iter=8):
@@ -57,32 +53,32 @@ def test_the_end_is_that_of_plaintext_lloyd(t, spare, m, d, k, seed, whole, poin
     m = max(m, n, k)
     data = federation(n, m, d, seed, whole)
     start = {"init": RandomPoints()} if points else {}
-    assert_end_of_plaintext(run(data, k=k, t=t, seed=seed, max_iter=4, **start), data, 4)
+    assert_end_of_plaintext(cluster_to_the_end(data, k=k, t=t, seed=seed, max_iter=4, **start), data, 4)
 
 
 @pytest.mark.parametrize("k", [8, 13])
 def test_many_clusters_some_of_them_empty(k):
     data = federation(3, 90, 2, k, integers=True)
-    assert_end_of_plaintext(run(data, k=k), data)
+    assert_end_of_plaintext(cluster_to_the_end(data, k=k), data)
     # All points begin in two clusters: the others are empty for good, whatever their index.
-    result = run(data, k=k, init=GivenLabels(np.where(np.arange(90) % 2, 5, 2)))
+    result = cluster_to_the_end(data, k=k, init=GivenLabels(np.where(np.arange(90) % 2, 5, 2)))
     assert_end_of_plaintext(result, data)
     assert set(np.unique(result.history[-1])) <= {2, 5}
 
 
 def test_more_than_64_clusters():
     data = federation(3, 80, 1, 4, integers=True)
-    assert_end_of_plaintext(run(data, k=66, max_iter=2, init=RandomPoints()), data, 2)
+    assert_end_of_plaintext(cluster_to_the_end(data, k=66, max_iter=2, init=RandomPoints()), data, 2)
 
 
 def test_three_of_seven_may_collude():
     data = federation(7, 50, 2)
-    assert_end_of_plaintext(run(data, t=3), data)
+    assert_end_of_plaintext(cluster_to_the_end(data, t=3), data)
 
 
 def test_a_fixed_number_of_steps():
     data = federation(3, 60, 2)
-    result = run(data, stop=False, max_iter=12)
+    result = cluster_to_the_end(data, stop=False, max_iter=12)
     trace = run_alone(
         lloyd(result.history[0].astype(np.int32), 3, 12, PlainSource(result.plan.quantizer(data.stacked())))
     )
@@ -96,14 +92,14 @@ def test_a_fixed_number_of_steps():
 @pytest.mark.parametrize("labels", [[0] * 9, [-1, 0] * 4 + [-1]])
 def test_one_cluster(labels):
     data = federation(3, 9, 2)
-    assert_end_of_plaintext(run(data, k=1, init=GivenLabels(np.array(labels))), data)
+    assert_end_of_plaintext(cluster_to_the_end(data, k=1, init=GivenLabels(np.array(labels))), data)
 
 
 def test_hidden_membership():
     data = federation(3, 40, 2)
     ids = [np.arange(a.shape[0]) + 100 * j for j, a in enumerate(p.read() for p in data.parties)]
     private = secfc.Federation.from_arrays([p.read() for p in data.parties], ids=ids)
-    result = run(private, membership=Private(), max_iter=3)
+    result = cluster_to_the_end(private, membership=Private(), max_iter=3)
     points = np.empty((40, 2), np.int64)
     for rows, party in zip(result.rows, private.parties, strict=True):
         points[rows] = result.plan.quantizer(party.read())
@@ -113,7 +109,7 @@ def test_hidden_membership():
 
 def test_new_points_are_labeled():
     data = federation(3, 60, 2)
-    result = run(data)
+    result = cluster_to_the_end(data)
     for mine, again in zip(result.labels, result.predict(data), strict=True):
         assert (mine == again).all() if result.converged else mine.shape == again.shape
 
@@ -135,7 +131,7 @@ def test_a_member_chooses_what_the_last_labels_tell_of_every_row(monkeypatch):
             return (yield from real(joint, contest, basis, part, m))
 
         monkeypatch.setattr(dealerless, "winner_bits", deal)
-        return run(data, k=2, max_iter=1).history[-1]
+        return cluster_to_the_end(data, k=2, max_iter=1).history[-1]
 
     honest, ((basis, mine, (u, v)), (_, other, _)) = end(0), parts
     one, two = basis.lift_signed(basis.add(mine, other)).astype(np.int64)
@@ -156,12 +152,12 @@ def test_a_lost_client_costs_a_new_beginning():
     def faults(e):
         return () if e.sender == "client-1" and e.round > ITERATE + STRIDE else (e,)
 
-    result = run(data, deviating=0, faults=faults)
+    result = cluster_to_the_end(data, deviating=0, faults=faults)
     assert_end_of_plaintext(result, data)
     asked = {tuple(e.body.members) for e in result.transcript.envelopes if e.kind == "LloydStepQuery"}
     assert asked == {(0, 1, 2), (0, 2, 3)}
     with pytest.raises(TooFewReplies):
-        run(federation(3, 30, 2), faults=faults)
+        cluster_to_the_end(federation(3, 30, 2), faults=faults)
 
 
 def test_a_malformed_share_names_its_sender():
@@ -171,7 +167,7 @@ def test_a_malformed_share_names_its_sender():
         return (e,)
 
     with pytest.raises(FaultyClient, match="client-1 sent a malformed message"):
-        run(federation(3, 30, 2), faults=faults)
+        cluster_to_the_end(federation(3, 30, 2), faults=faults)
 
 
 @pytest.mark.parametrize("step", [0, 1])
@@ -184,7 +180,7 @@ def test_another_start_is_refused(step):
         return (e,)
 
     with pytest.raises((FaultyServer, SuspectedParties), match=r"asked"):
-        run(federation(4, 30, 2), faults=faults)
+        cluster_to_the_end(federation(4, 30, 2), faults=faults)
 
 
 @pytest.mark.parametrize("asked", [Operation.COMPARE, Operation.REVEAL_LABELS])
@@ -195,7 +191,7 @@ def test_labels_of_a_step_are_refused(asked):
         return (e,)
 
     with pytest.raises((FaultyServer, SuspectedParties), match=r"asked"):
-        run(federation(4, 30, 2), faults=faults)
+        cluster_to_the_end(federation(4, 30, 2), faults=faults)
 
 
 # --- what is refused -----------------------------------------------------------------------------
@@ -214,7 +210,7 @@ def test_labels_of_a_step_are_refused(asked):
 )
 def test_what_would_be_opened_is_refused(parameters, why):
     with pytest.raises(ValueError, match=why):
-        run(federation(9, 40, 2), **parameters)
+        cluster_to_the_end(federation(9, 40, 2), **parameters)
 
 
 # --- views ---------------------------------------------------------------------------------------
@@ -225,7 +221,7 @@ STEPS = 2
 @pytest.fixture(scope="module")
 def common():
     data = federation(3, 320, 3)
-    return data, run(data, k=3, max_iter=STEPS)
+    return data, cluster_to_the_end(data, k=3, max_iter=STEPS)
 
 
 # Per step: sums of points, products of these, and what numbers are made of, each dealt anew; parts of the

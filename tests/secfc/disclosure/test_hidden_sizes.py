@@ -19,22 +19,23 @@ from secfc.kmeans.starts import GivenLabels, RandomPoints
 from secfc.roles.exchange import SERVER, run_alone
 from tests.nightly import trials
 from tests.secfc.coded.test_membership import overlapping
-from tests.secfc.disclosure.test_final_labels import assert_end_of_plaintext, federation, is_uniform
+from tests.secfc.disclosure.test_final_labels import assert_end_of_plaintext, is_uniform
 from tests.secfc.disclosure.test_owner_labels import (
     HIDDEN,
     assert_that_of_plaintext,
     assert_that_of_the_union,
-    run,
     start_of,
+    tell_owners,
 )
 from tests.secfc.disclosure.test_owner_labels import shared as shared  # a fixture
 from tests.secfc.queries import altered
+from tests.small import federation
 
 DEALERS = (SERVER, "client-0", None)
 
 
 def own(data, **parameters):
-    return run(data, sizes="hidden", **parameters)
+    return tell_owners(data, sizes="hidden", **parameters)
 
 
 def final(data, *, k=3, t=1, max_iter=8, dealer=SERVER, stop=True, seed=0, **parameters):

@@ -40,6 +40,7 @@ from tests.field.code.test_code import ScriptedCoins
 from tests.nightly import by_night, short
 from tests.oracles.field import scaled_distances
 from tests.secfc.rowtest import kinds
+from tests.small import cluster, split
 
 N, T, K, STEPS = 7, 2, 3, 2
 DELTA = 1e-6
@@ -48,10 +49,8 @@ RADIUS = Bound.given(1.2)
 ASKED = STEPS + 1
 
 
-def federation(m=150, d=3, n=N, seed=0):
-    rng = np.random.default_rng(seed)
-    points = rng.normal(size=(m, d)) * 0.7
-    return secfc.Federation.from_arrays(np.array_split(np.clip(points, -1.5, 1.5), n))
+def hold_clipped(m=150, n=N):
+    return split(np.clip(np.random.default_rng(0).normal(size=(m, 3)) * 0.7, -1.5, 1.5), n)
 
 
 def coins(party):
@@ -62,12 +61,9 @@ def in_shares(**parameters):
     return secfc.NoiseInShares(**{"budget": BUDGET, "radius": RADIUS, **parameters})
 
 
-def run(disclosure, data=None, *, bound=1.5, faults=None, **parameters):
-    way = build_algorithm(
-        secfc.SecFC, **{"k": K, "t": T, "max_iter": STEPS, "disclosure": disclosure, **parameters}
-    )
-    options = {} if faults is None else {"faults": faults}
-    return secfc.fit(way, data or federation(), bound=bound, coins=coins, keep_bodies=True, **options)
+def run_noisy(disclosure, data=None, **settings):
+    shared = {"k": K, "t": T, "max_iter": STEPS, "bound": 1.5, "coins": coins}
+    return cluster(data or hold_clipped(), disclosure, **{**shared, **settings})
 
 
 def bodies(result, kind):
@@ -114,8 +110,8 @@ def noise_of(result, data):
 
 
 def test_the_server_decodes_distances_under_the_noise_of_all_clients():
-    data = federation()
-    columns = list(noise_of(run(in_shares(), data), data))
+    data = hold_clipped()
+    columns = list(noise_of(run_noisy(in_shares(), data), data))
     assert len(columns) == ASKED * K
     # A Kolmogorov-Smirnov test at 1e-6, and one of the variance, which notices 15 % too little noise.
     together = np.concatenate(columns)
@@ -134,9 +130,9 @@ def test_the_server_decodes_distances_under_the_noise_of_all_clients():
 @pytest.mark.parametrize("ell", [1, 2])
 def test_without_much_noise_the_labels_are_the_exact_ones(ell):
     # An absurd budget leaves noise of a few steps in thousands: everything else must be exact.
-    data = federation()
+    data = hold_clipped()
     policy = in_shares(budget=Budget(1e12, DELTA), radius=Bound.given(3.0))
-    result = run(policy, data, ell=ell, reveal_centers=True, max_iter=20)
+    result = run_noisy(policy, data, ell=ell, reveal_centers=True, max_iter=20)
     plain = secfc.fit(
         secfc.SecFC(
             k=K,
@@ -172,7 +168,7 @@ def test_noise_is_wider_for_clients_and_for_smaller_budgets():
 
 
 def test_opened_centers_carry_their_noise():
-    data = federation(m=60)
+    data = hold_clipped(m=60)
     errors = []
     for seed in range(12):
         labels = np.random.default_rng(seed).integers(0, K, 60)
@@ -201,7 +197,7 @@ def test_opened_centers_carry_their_noise():
 
 @pytest.mark.parametrize("centers", [False, True])
 def test_ledgers_spend_the_budget_and_name_the_views(centers):
-    shares = run(in_shares(), reveal_centers=centers).ledger
+    shares = run_noisy(in_shares(), reveal_centers=centers).ledger
     for view in (EVERYBODY, SERVER, {SERVER, "client-0"}):
         assert shares.epsilon(DELTA, view) == pytest.approx(2.0, rel=1e-5)
         assert shares.epsilon(DELTA, view) <= 2.0
@@ -209,12 +205,12 @@ def test_ledgers_spend_the_budget_and_name_the_views(centers):
 
 
 def test_ledger_totals_equal_a_composition_by_hand():
-    result = run(in_shares(center_share=0.19), reveal_centers=True)
+    result = run_noisy(in_shares(center_share=0.19), reveal_centers=True)
     z = gaussian_multiplier(BUDGET)
     # Three questions share 0.81 of the budget: 0.27 each.
     by_hand = Composed((*[Gaussian(z / math.sqrt(0.27))] * ASKED, Gaussian(z / math.sqrt(0.19))))
     assert result.ledger.epsilon(DELTA) == pytest.approx(epsilon(by_hand, DELTA), rel=1e-4)
-    (entry,) = run(in_shares()).ledger.entries
+    (entry,) = run_noisy(in_shares()).ledger.entries
     # Summed noise is a rounding of a continuous one, of 3.6 steps less variance.
     whole = [e.honest * e.sigma**2 for e in entry.event.events]
     by_hand = [
@@ -227,9 +223,9 @@ def test_ledger_totals_equal_a_composition_by_hand():
 
 
 def test_an_exact_run_costs_everything():
-    plain = run(secfc.Distances())
+    plain = run_noisy(secfc.Distances())
     assert plain.ledger.epsilon(DELTA) == math.inf
-    leaked = run(in_shares(radius=Bound.from_private(1.2, leak=True)))
+    leaked = run_noisy(in_shares(radius=Bound.from_private(1.2, leak=True)))
     assert leaked.ledger.epsilon(DELTA) == math.inf
 
 
@@ -266,7 +262,7 @@ def test_what_noise_does_not_cover_is_refused():
     with pytest.raises(PrivacyError, match="read off the private data"):
         plan_of(in_shares(), derived=True)
     with pytest.raises(secfc.InputError, match="read off the private data"):
-        run(in_shares(), bound=None)
+        run_noisy(in_shares(), bound=None)
     for init in (secfc.KMeansPlusPlus(), secfc.RandomPoints(), secfc.CenterSeparation()):
         with pytest.raises(PrivacyError, match="distances of its own"):
             plan_of(in_shares(), init=init)
@@ -275,7 +271,7 @@ def test_what_noise_does_not_cover_is_refused():
     with pytest.raises(ValueError, match="center_share"):
         in_shares(center_share=1.0)
     with pytest.raises(ValueError, match="keeps no model"):
-        run(in_shares()).predict(federation())
+        run_noisy(in_shares()).predict(hold_clipped())
 
 
 def test_noise_needs_somebody_honest():
@@ -301,23 +297,23 @@ def vanishing(name, recipients):
 
 @pytest.mark.parametrize("heard_by", [(), ("client-0", "client-2"), tuple(f"client-{i}" for i in range(5))])
 def test_a_client_may_vanish_while_it_deals_noise(heard_by):
-    data = federation()
+    data = hold_clipped()
     faults = vanishing("client-6", heard_by)
-    result = run(in_shares(absent=1), data, faults=faults)
+    result = run_noisy(in_shares(absent=1), data, faults=faults)
     assert result.ledger.epsilon(DELTA, SERVER) <= 2.0
     # Those who lack a share say so instead of replying; the question is put anew to the others.
     again = sorted(bodies(result, "DistanceQuery").items())
     assert again[0][1][SERVER].responders.size == N
     assert again[-1][1][SERVER].responders.size == N - 1
     with pytest.raises(TooFewReplies):
-        run(in_shares(), data, faults=faults)
+        run_noisy(in_shares(), data, faults=faults)
 
 
 def test_a_client_may_vanish_while_it_shares():
     def faults(e):
         return () if e.sender == "client-6" and e.kind != "Hello" and e.recipient != "client-0" else (e,)
 
-    result = run(in_shares(absent=1), faults=faults)
+    result = run_noisy(in_shares(absent=1), faults=faults)
     assert result.excluded == ("client-6",)
     assert result.ledger.epsilon(DELTA, SERVER) <= 2.0
     assert all(q[SERVER].responders.size == N - 1 for q in bodies(result, "DistanceQuery").values())
@@ -331,7 +327,7 @@ def test_a_question_with_too_little_noise_is_not_answered():
         return (e,)
 
     with pytest.raises(FaultyServer, match="less noise than was agreed"):
-        run(in_shares(), faults=faults)
+        run_noisy(in_shares(), faults=faults)
 
 
 # --- views -----------------------------------------------------------------------------------------
@@ -349,7 +345,7 @@ GOLDEN = {
 
 
 def test_golden_kinds_of_messages():
-    result = run(in_shares(), reveal_centers=True)
+    result = run_noisy(in_shares(), reveal_centers=True)
     received = {SERVER: Counter(), "client-1": Counter()}
     for e in result.transcript.envelopes:
         if e.recipient in received:

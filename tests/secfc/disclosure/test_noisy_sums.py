@@ -30,7 +30,7 @@ from secfc.privacy.accountant import epsilon
 from secfc.privacy.audit import many_gaussian_runs
 from tests.field.compare.test_shells import plain_step
 from tests.nightly import by_night, short
-from tests.small import invoke
+from tests.small import cluster, invoke
 
 DELTA = 1e-6
 HIDDEN = secfc.Private(counts="hidden", bound=64, sized=False)
@@ -56,10 +56,8 @@ def policy(budget=8.0, **parameters):
     return secfc.NoisySums(Budget(budget, DELTA), **{"radius": Bound.given(6.0), "steps": 2, **parameters})
 
 
-def run(disclosure, data, k=3, faults=None, who=coins, **parameters):
-    way = secfc.SecFC(k, **{"threshold": 1, "membership": HIDDEN, "disclosure": disclosure, **parameters})
-    options = {} if faults is None else {"faults": faults}
-    return secfc.fit(way, data, bound=6.0, coins=who, keep_bodies=True, **options)
+def run_sums(disclosure, data, **settings):
+    return cluster(data, disclosure, **{"membership": HIDDEN, "bound": 6.0, "coins": coins, **settings})
 
 
 def opened(result, points):
@@ -91,7 +89,7 @@ def opened(result, points):
 @pytest.fixture(scope="module")
 def usual():
     data, points = people()
-    return run(policy(), data), data, points
+    return run_sums(policy(), data), data, points
 
 
 @pytest.mark.parametrize("more", [{}, {"threshold": 2, "n": 5}, *by_night({"deals": "client-3"})])
@@ -100,7 +98,7 @@ def test_without_noise_the_sums_of_integers_are_opened_bit_for_bit(monkeypatch, 
         sums, "wide_noise", lambda s, d, shape, basis, coins: basis.reduce(np.zeros(shape, int))
     )
     data, points = people(n=more.get("n", 4))
-    result = run(policy(dealer=more.get("deals", "server")), data, threshold=more.get("threshold", 1))
+    result = run_sums(policy(dealer=more.get("deals", "server")), data, threshold=more.get("threshold", 1))
     found = opened(result, points)
     assert [got.shape for got, _, _ in found] == [(1, 3), (3, 3)]
     for got, expected, _ in found:
@@ -171,7 +169,7 @@ def test_centers_find_the_clusters_with_points_of_the_server():
     start = CENTERS + 0.4
     public = np.repeat(start, 3, axis=0) + 0.2 * np.random.default_rng(2).normal(size=(9, 2))
     data, _ = people(m=60, server_points=public)
-    result = run(policy(400.0, steps=3), data)
+    result = run_sums(policy(400.0, steps=3), data)
     asked = [e.body.k for e in result.transcript.envelopes if e.kind == "NoisySumsQuery"]
     assert asked == [4] * 8 + [3] * 4  # two questions about means of more groups find a start
     near = np.linalg.norm(result.centers[:, None] - CENTERS[None], axis=2).min(axis=0)
@@ -229,7 +227,7 @@ def test_a_server_that_asks_clients_about_different_centers_is_suspected():
         return (e,)
 
     with pytest.raises(SuspectedParties, match="another question"):
-        run(policy(), data, faults=faults)
+        run_sums(policy(), data, faults=faults)
 
 
 @pytest.mark.parametrize(
@@ -255,7 +253,7 @@ def test_questions_beyond_what_is_agreed_are_refused(place, value, why):
         return (e,)
 
     with pytest.raises(FaultyServer, match=why):
-        run(policy(), data, faults=faults)
+        run_sums(policy(), data, faults=faults)
 
 
 def test_a_server_that_asks_once_more_is_refused(monkeypatch):
@@ -265,7 +263,7 @@ def test_a_server_that_asks_once_more_is_refused(monkeypatch):
         sums.NoisySumsServer, "__init__", lambda self, c, noise, steps: init(self, c, noise, steps + 1)
     )
     with pytest.raises(FaultyServer, match="more than the plan has"):
-        run(policy(), data)
+        run_sums(policy(), data)
 
 
 def test_a_server_cannot_have_a_release_under_noise_that_an_earlier_one_told(usual):
@@ -312,13 +310,13 @@ def test_a_member_that_counts_a_row_more_often_than_once_ends_the_run(monkeypatc
     """Unchecked, a control, it would move the sums further than the noise covers."""
     data, points = people()
     lie(monkeypatch, "client-1")
-    way = {"threshold": secfc.Threshold(1, deviating=0), "who": coins}
+    way = {"threshold": secfc.Threshold(1, deviating=0), "coins": coins}
     if checked:
         with pytest.raises(SuspectedParties):
-            run(policy(), data, **way)
+            run_sums(policy(), data, **way)
         return
     monkeypatch.setattr(sums.NoisySumsClient, "check_labels", lambda *_: iter(()))
-    got, expected, sensitivity = opened(run(policy(), data, **way), points)[0]
+    got, expected, sensitivity = opened(run_sums(policy(), data, **way), points)[0]
     assert abs(int(got[0, -1] - expected[0, -1])) > 100 * sensitivity
 
 
@@ -338,7 +336,7 @@ def lose(client, after=0):
 def test_a_client_may_vanish_where_the_noise_of_the_others_suffices(client):
     data, points = people(n=5)
     for after in short((0,), nightly=range(0, 30, 3)):
-        result = run(policy(absent=1), data, faults=lose(client, after))
+        result = run_sums(policy(absent=1), data, faults=lose(client, after))
         assert len(opened(result, points)) == 2
         assert np.isfinite(result.centers).all()
 
@@ -346,7 +344,7 @@ def test_a_client_may_vanish_where_the_noise_of_the_others_suffices(client):
 def test_too_few_dealers_of_noise_end_a_run():
     data, _ = people(n=5)
     with pytest.raises(TooFewReplies):
-        run(policy(), data, faults=lose("client-4"))
+        run_sums(policy(), data, faults=lose("client-4"))
 
 
 # --- where it is refused -----------------------------------------------------------------------------
@@ -368,7 +366,7 @@ def test_too_few_dealers_of_noise_end_a_run():
 def test_what_no_budget_covers_is_refused_with_what_to_use(more, why):
     data, _ = people(n=5)
     with pytest.raises(IncompatibleOptions, match=why):
-        run(policy(), data, **more)
+        run_sums(policy(), data, **more)
 
 
 def test_neighbors_and_bounds_that_no_noise_covers_are_refused():
@@ -460,7 +458,7 @@ def test_an_audit_of_whole_runs_confirms_the_claim_and_catches_half_the_noise():
                 return SeededCoins(number, f"{side} {factor} {party}")
 
             data, rows = ends[side]
-            result = run(sparing(factor), data, k=1, who=who)
+            result = run_sums(sparing(factor), data, k=1, coins=who)
             claims.add(result.ledger.entries[0].event)
             ((got, _, _),) = opened(result, rows)
             return float(got[0, 0])

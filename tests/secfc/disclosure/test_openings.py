@@ -8,7 +8,7 @@ from field.ring.basis import LANE_PRIMES, Basis
 from secfc.coded.messages import MaskedBits
 from secfc.disclosure.compare import rounds
 from secfc.errors import FaultyClient
-from tests.secfc.disclosure.test_final_labels import federation
+from tests.small import federation
 
 BASIS = Basis(LANE_PRIMES[:3])
 

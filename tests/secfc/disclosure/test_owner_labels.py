@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 import secfc
 from field.compare.bitslice import unpack_bits
 from secfc.coded.membership import Private
-from secfc.data.inputs import build_algorithm
 from secfc.disclosure import OwnLabels
 from secfc.disclosure.owner_labels.client import OwnerLabelsClient
 from secfc.kmeans.loop import PlainSource, lloyd
@@ -16,16 +15,12 @@ from secfc.kmeans.starts import GivenLabels, KMeansPlusPlus, RandomPoints
 from secfc.roles.exchange import SERVER, run_alone
 from tests.nightly import short, trials
 from tests.secfc.coded.test_membership import overlapping
-from tests.secfc.disclosure.test_final_labels import federation
+from tests.small import cluster, federation
 
 
-def run(data, *, k=3, t=1, max_iter=8, dealer=SERVER, sizes="open", consent=False, seed=0, **parameters):
-    more = {name: parameters.pop(name) for name in ("faults", "sealed", "watch") if name in parameters}
-    parameters.setdefault("init", secfc.RandomLabels())
-    way = build_algorithm(
-        secfc.SecFC, k=k, t=t, max_iter=max_iter, disclosure=OwnLabels(dealer, consent, sizes), **parameters
-    )
-    return secfc.fit(way, data, seed=seed, keep_bodies=True, **more)
+def tell_owners(data, dealer=SERVER, sizes="open", consent=False, **settings):
+    settings = {"max_iter": 8, "init": secfc.RandomLabels(), **settings}
+    return cluster(data, OwnLabels(dealer, consent, sizes), **settings)
 
 
 def oracle(result, data, start, max_iter):
@@ -92,14 +87,14 @@ def test_every_owner_has_the_labels_of_plaintext_lloyd(t, ell, spare, m, d, k, s
     data = federation(n, m, d, seed, whole)
     start = {"init": RandomPoints()} if points else {}
     dealer = "client-0" if client else SERVER
-    result = run(data, k=k, t=t, ell=ell, seed=seed, max_iter=4, dealer=dealer, **start)
+    result = tell_owners(data, k=k, t=t, ell=ell, seed=seed, max_iter=4, dealer=dealer, **start)
     assert_that_of_plaintext(result, data, 4)
 
 
 @pytest.mark.parametrize(("k", "dealer"), [(3, SERVER), (9, SERVER), (17, SERVER), (5, None)])
 def test_labels_are_exact_at_every_step(k, dealer, shared):
     data = federation(4, 150, 2, k, integers=True)
-    result = run(data, k=k, max_iter=20, dealer=dealer)
+    result = tell_owners(data, k=k, max_iter=20, dealer=dealer)
     trace = assert_that_of_plaintext(result, data, 20)
     assert len(trace.history) > 2
     assert set(shared) == set(range(len(trace.history)))
@@ -120,7 +115,9 @@ def test_of_restarts_the_cheapest_is_told_to_owners(t, ell, dealer):
     data, starts = federation(2 * (ell + t) + 1, 50, 3), RandomPoints()
     kinds = []
     for seed in range(short(2, nightly=3)):
-        result = run(data, k=4, t=t, ell=ell, n_init=3, init=starts, max_iter=4, dealer=dealer, seed=seed)
+        result = tell_owners(
+            data, k=4, t=t, ell=ell, n_init=3, init=starts, max_iter=4, dealer=dealer, seed=seed
+        )
         plain = secfc.Lloyd(
             k=4,
             n_init=3,
@@ -142,7 +139,7 @@ def test_of_restarts_the_cheapest_is_told_to_owners(t, ell, dealer):
 
 def test_a_restart_whose_points_are_all_in_one_cluster_costs_what_it_costs():
     data = secfc.Federation.from_arrays([np.ones((4, 2))] * 4)
-    result = run(data, k=2, n_init=3)
+    result = tell_owners(data, k=2, n_init=3)
     assert result.cost == 0
     assert (result.flat == 0).all()
 
@@ -161,8 +158,8 @@ def test_restarts_survive_a_member_that_goes_with_its_part_of_the_labels(kind, t
         gone = len(told) > turn and "client-0" in (e.sender, e.recipient)
         return () if gone else (e,)
 
-    want = run(data, k=4, n_init=3, init=RandomPoints())
-    result = run(data, k=4, n_init=3, init=RandomPoints(), faults=faults)
+    want = tell_owners(data, k=4, n_init=3, init=RandomPoints())
+    result = tell_owners(data, k=4, n_init=3, init=RandomPoints(), faults=faults)
     assert len(told) > turn
     assert result.cost == want.cost
     assert [s.tolist() for s in result.sizes] == [s.tolist() for s in want.sizes]
@@ -177,22 +174,22 @@ def test_points_in_no_cluster_clusters_without_points_and_one_cluster():
         np.zeros(90, int), np.full(90, 3), np.where(np.arange(90) % 2, 5, -1),
     ):  # fmt: skip
         for max_iter in (1, 2, 8):
-            result = run(data, k=8, init=GivenLabels(labels), max_iter=max_iter)
+            result = tell_owners(data, k=8, init=GivenLabels(labels), max_iter=max_iter)
             assert_that_of_plaintext(result, data, max_iter)
-    assert_that_of_plaintext(run(data, k=1), data)
+    assert_that_of_plaintext(tell_owners(data, k=1), data)
 
 
 def test_a_run_that_ends_before_it_converges_says_so():
     data = federation(5, 200, 3)
-    steps = run(data, k=4, max_iter=50).n_iter
+    steps = tell_owners(data, k=4, max_iter=50).n_iter
     for max_iter in range(1, steps + 2):
-        assert_that_of_plaintext(run(data, k=4, max_iter=max_iter), data, max_iter)
+        assert_that_of_plaintext(tell_owners(data, k=4, max_iter=max_iter), data, max_iter)
 
 
 @pytest.mark.parametrize("dealer", [SERVER, None])
 def test_a_start_may_open_distances_by_consent(dealer):
     data = federation(5, 40, 2)
-    result = run(data, init=KMeansPlusPlus(), dealer=dealer, consent=True)
+    result = tell_owners(data, init=KMeansPlusPlus(), dealer=dealer, consent=True)
     assert_that_of_plaintext(result, data)
     assert any(e.kind == "DistanceQuery" for e in result.transcript.envelopes)
 
@@ -200,7 +197,7 @@ def test_a_start_may_open_distances_by_consent(dealer):
 def test_clients_with_one_point_and_none():
     points = np.random.default_rng(0).normal(size=(9, 2))
     data = secfc.Federation.from_arrays([points[:1], points[1:2], points[2:8], points[8:]])
-    result = run(data, k=2)
+    result = tell_owners(data, k=2)
     assert_that_of_plaintext(result, data)
     assert [len(labels) for labels in result.labels] == [1, 1, 6, 1]
 
@@ -208,7 +205,7 @@ def test_clients_with_one_point_and_none():
 def test_labels_of_new_points_go_to_their_owners():
     data, new = federation(4, 120, 2), federation(4, 33, 2, 7)
     for k in (3, 11):
-        result = run(data, k=k, max_iter=60)
+        result = tell_owners(data, k=k, max_iter=60)
         assert result.converged
         for mine, again in zip(result.labels, result.predict(data), strict=True):
             assert (mine == again).all()
@@ -219,27 +216,27 @@ def test_labels_of_new_points_go_to_their_owners():
 
 def test_centers_are_opened_by_consent_and_not_of_small_clusters():
     data = federation(5, 60, 2)
-    result = run(data, k=3, reveal_centers=True, smallest_center=1)
+    result = tell_owners(data, k=3, reveal_centers=True, smallest_center=1)
     labels, points = np.concatenate(result.labels), result.plan.quantizer(data.stacked())
     for h, center in enumerate(result.centers):
         assert center == pytest.approx(points[labels == h].mean(axis=0) / result.plan.quantizer.scale)
     least = int(np.bincount(labels, minlength=3).max())
-    some = run(data, k=3, reveal_centers=("client-0", "client-2"), smallest_center=least).centers
+    some = tell_owners(data, k=3, reveal_centers=("client-0", "client-2"), smallest_center=least).centers
     assert np.isnan(some).any()
     assert np.nanmax(np.abs(some - result.centers)) == pytest.approx(0)
-    assert run(data, k=3).centers is None
+    assert tell_owners(data, k=3).centers is None
 
 
 @pytest.mark.parametrize("kind", ["DeliverLabels", "OwnShare", "LloydStepQuery", "SizeShare"])
 def test_a_client_that_misses_the_end_blames_nobody(kind):
     """It has no labels, or its own; the others have theirs, and the centers are opened without it."""
     data = federation(5, 60, 2)
-    want = run(data, k=3, reveal_centers=True)
+    want = tell_owners(data, k=3, reveal_centers=True)
 
     def faults(e):
         return () if e.kind == kind and e.recipient == "client-4" else (e,)
 
-    result = run(data, k=3, reveal_centers=True, faults=faults)
+    result = tell_owners(data, k=3, reveal_centers=True, faults=faults)
     for j, labels in enumerate(want.labels[:4]):
         assert (result.labels[j] == labels).all()
     assert (result.labels[4] == -1).all() or (result.labels[4] == want.labels[4]).all()
@@ -276,7 +273,9 @@ def test_holders_have_the_labels_of_plaintext_lloyd_on_the_union(t, ell, spare, 
     data, _ = overlapping(n, 30, held, seed=seed)
     dealer = "client-0" if client else SERVER
     k = min(k, held)
-    result = run(data, k=k, t=t, ell=ell, dealer=dealer, membership=HIDDEN, max_iter=4, coarse="allow")
+    result = tell_owners(
+        data, k=k, t=t, ell=ell, dealer=dealer, membership=HIDDEN, max_iter=4, coarse="allow"
+    )
     assert_that_of_the_union(result, data, 4)
 
 
@@ -287,7 +286,7 @@ def test_hidden_owners_of_one_row_of_all_rows_and_of_rows_that_nobody_else_has()
         data = secfc.Federation.from_arrays(
             [points[list(own)] for own in held], ids=[[ids[i] for i in own] for own in held]
         )
-        result = run(data, k=3, membership=HIDDEN)
+        result = tell_owners(data, k=3, membership=HIDDEN)
         assert_that_of_the_union(result, data)
         new = data.parties[1].points
         again = result.predict(data)
@@ -299,7 +298,7 @@ def test_hidden_owners_of_one_row_of_all_rows_and_of_rows_that_nobody_else_has()
 def test_equal_points_without_ids_are_one_row_that_all_who_have_them_hold():
     points = np.random.default_rng(4).normal(size=(12, 2))
     arrays = [points[[0, 1, 1, 2]], points[[1, 2, 3, 4]], points[4:], points[[5]]]
-    result = run(secfc.Federation.from_arrays(arrays), k=3, membership=HIDDEN)
+    result = tell_owners(secfc.Federation.from_arrays(arrays), k=3, membership=HIDDEN)
     assert result.plan.m == 12
     assert_that_of_the_union(result, secfc.Federation.from_arrays(arrays))
 
@@ -316,7 +315,7 @@ def test_of_hidden_owners_one_that_is_gone_at_the_end_costs_nobody_else_its_labe
         gone = e.recipient if kind == "DeliverLabels" else e.sender
         return () if ending and gone == "client-4" and e.kind != "RunEnded" else (e,)
 
-    result = run(data, k=3, membership=HIDDEN, faults=faults)
+    result = tell_owners(data, k=3, membership=HIDDEN, faults=faults)
     assert_that_of_the_union(result, data, told=set(data.names[:4]))
 
 
@@ -329,6 +328,6 @@ def test_of_hidden_owners_one_whose_points_others_compute_on_is_replaced_at_the_
             ending.add(e.round)
         return () if ending and "client-2" in (e.sender, e.recipient) else (e,)
 
-    result = run(data, k=3, membership=HIDDEN, faults=faults)
+    result = tell_owners(data, k=3, membership=HIDDEN, faults=faults)
     assert len(ending) == 2
     assert_that_of_the_union(result, data, told=set(data.names) - {"client-2"})

@@ -25,7 +25,7 @@ from secfc.disclosure.owner_labels.multiplication import SecureMultiplication
 from secfc.kmeans.starts import GivenLabels
 from secfc.roles.exchange import SERVER
 from tests.nightly import short
-from tests.secfc.disclosure.test_owner_labels import run
+from tests.secfc.disclosure.test_owner_labels import tell_owners
 
 N, T, M = 6, 2, 24  # committee client-0, 1, 2; responders client-0 to 4; client-5 owns points only
 RUNS, FEW = short(24, nightly=200), 8  # in few runs controls show, as thousands of places are added up
@@ -37,7 +37,7 @@ DATA = secfc.Federation.from_arrays(np.array_split(POINTS, N))
 
 
 def once(deviating=0, **parameters):
-    return run(DATA, k=2, t=T, deviating=deviating, init=GivenLabels(START), max_iter=2, **parameters)
+    return tell_owners(DATA, k=2, t=T, deviating=deviating, init=GivenLabels(START), max_iter=2, **parameters)
 
 
 def halves(values):

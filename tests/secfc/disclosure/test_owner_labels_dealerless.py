@@ -17,13 +17,14 @@ from secfc.kmeans.starts import GivenLabels
 from secfc.roles.exchange import SERVER
 from tests.nightly import trials
 from tests.secfc.coded.test_membership import overlapping
-from tests.secfc.disclosure.test_final_labels import federation, is_uniform
+from tests.secfc.disclosure.test_final_labels import is_uniform
 from tests.secfc.disclosure.test_owner_labels import (
     HIDDEN,
     assert_that_of_plaintext,
     assert_that_of_the_union,
-    run,
+    tell_owners,
 )
+from tests.small import federation
 
 
 @trials(8)
@@ -34,7 +35,7 @@ from tests.secfc.disclosure.test_owner_labels import (
 def test_every_owner_has_the_labels_of_plaintext_lloyd(t, spare, m, d, k, seed, whole):
     n = 2 * t + 1 + spare
     data = federation(n, max(m, n, k), d, seed, whole)
-    result = run(data, k=k, t=t, seed=seed, max_iter=4, dealer=None)
+    result = tell_owners(data, k=k, t=t, seed=seed, max_iter=4, dealer=None)
     assert_that_of_plaintext(result, data, 4)
 
 
@@ -44,15 +45,17 @@ def test_starts_that_leave_points_and_clusters_out():
         np.where(np.arange(90) % 2, 5, 2), np.where(np.arange(90) < 4, np.arange(90), -1),
         np.zeros(90, int), np.where(np.arange(90) % 2, 5, -1),
     ):  # fmt: skip
-        result = run(data, k=8, init=GivenLabels(labels), max_iter=3, dealer=None)
+        result = tell_owners(data, k=8, init=GivenLabels(labels), max_iter=3, dealer=None)
         assert_that_of_plaintext(result, data, 3)
 
 
 def test_hidden_owners_new_points_and_centers():
     data, _ = overlapping(5, 30, 20)
-    assert_that_of_the_union(run(data, k=3, t=2, dealer=None, membership=HIDDEN), data)
+    assert_that_of_the_union(tell_owners(data, k=3, t=2, dealer=None, membership=HIDDEN), data)
     data, new = federation(5, 70, 2), federation(5, 33, 2)
-    result, dealt = (run(data, k=9, t=2, dealer=d, max_iter=60, reveal_centers=True) for d in (None, SERVER))
+    result, dealt = (
+        tell_owners(data, k=9, t=2, dealer=d, max_iter=60, reveal_centers=True) for d in (None, SERVER)
+    )
     assert np.array_equal(result.centers, dealt.centers, equal_nan=True)
     for ours, theirs in zip(result.predict(new), dealt.predict(new), strict=True):
         assert (ours == theirs).all()
@@ -65,13 +68,13 @@ def test_a_lost_client_costs_a_new_beginning():
         told.extend([e] if e.kind == "LloydStepQuery" and e.recipient == "client-1" else [])
         return () if len(told) > 2 and "client-1" in (e.sender, e.recipient) else (e,)
 
-    want, result = (run(data, dealer=None, deviating=0, **more) for more in ({}, {"faults": faults}))
+    want, result = (tell_owners(data, dealer=None, deviating=0, **more) for more in ({}, {"faults": faults}))
     assert [s.tolist() for s in result.sizes] == [s.tolist() for s in want.sizes]
     for j in (0, 2, 3, 4):
         assert (result.labels[j] == want.labels[j]).all()
     told.clear()
     with pytest.raises(TooFewReplies):
-        run(federation(3, 30, 2), dealer=None, faults=faults)
+        tell_owners(federation(3, 30, 2), dealer=None, faults=faults)
 
 
 @pytest.mark.parametrize(
@@ -80,7 +83,7 @@ def test_a_lost_client_costs_a_new_beginning():
 )
 def test_what_does_not_fit_is_refused(parameters, remedy):
     with pytest.raises(ValueError, match=remedy):
-        run(federation(12, 40, 2), dealer=None, **parameters)
+        tell_owners(federation(12, 40, 2), dealer=None, **parameters)
 
 
 # --- views ---------------------------------------------------------------------------------------
@@ -90,7 +93,7 @@ COALITIONS = [(SERVER, "client-0"), (SERVER, "client-1"), (SERVER, "client-2")]
 
 def once(seed=0, **parameters):
     # Steps end at the last one asked for, so that F z, which is 0 at the end, is not among what is opened.
-    return run(federation(3, 320, 3, seed), k=3, max_iter=2, dealer=None, **parameters)
+    return tell_owners(federation(3, 320, 3, seed), k=3, max_iter=2, dealer=None, **parameters)
 
 
 def octets(result, coalition):

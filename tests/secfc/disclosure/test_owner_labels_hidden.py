@@ -18,14 +18,14 @@ from secfc.kmeans.loop import PlainSource, lloyd
 from secfc.roles.exchange import SERVER, run_alone
 from tests.nightly import short
 from tests.secfc.coded.test_membership import overlapping
-from tests.secfc.disclosure.test_owner_labels import HIDDEN, run
+from tests.secfc.disclosure.test_owner_labels import HIDDEN, tell_owners
 from tests.secfc.disclosure.test_owner_labels_views import received
 
 P = LANE_PRIMES[0]
 N = 4
 
 
-def federation(held, m=24, seed=0):
+def hold_named(held, m=24, seed=0):
     """Clients that hold these of m points."""
     points = np.random.default_rng(seed).normal(size=(m, 2)) + 9 * (np.arange(m) % 3 == 0)[:, None]
     arrays = [points[list(own)] for own in held]
@@ -37,7 +37,7 @@ ONE = [range(0, 24), [3], [5], [7]]
 
 
 def fit(held, **parameters):
-    return run(federation(held), k=2, max_iter=2, membership=HIDDEN, **parameters)
+    return tell_owners(hold_named(held), k=2, max_iter=2, membership=HIDDEN, **parameters)
 
 
 # --- traffic ---------------------------------------------------------------------------------------
@@ -169,7 +169,7 @@ def test_what_owners_share_and_what_responders_tell_them_is_uniform():
     held = [range(0, 60), range(40, 90), range(90, 100), range(50, 100)]
     seen = {}
     for _ in range(6):
-        result = run(federation(held, 100), k=2, max_iter=1, membership=HIDDEN)
+        result = tell_owners(hold_named(held, 100), k=2, max_iter=1, membership=HIDDEN)
         mine = np.isin(np.arange(100), result.rows[3])
         for e in result.transcript.envelopes:
             told = e.kind == "SelectedRowShare" and e.recipient == "client-3"

@@ -26,7 +26,7 @@ from secfc.report.leakage import curious_server
 from secfc.roles.exchange import SERVER
 from secfc.transport.simulate import simulate
 from tests.nightly import short
-from tests.secfc.disclosure.test_owner_labels import run, start_of
+from tests.secfc.disclosure.test_owner_labels import start_of, tell_owners
 from tests.secfc.queries import altered
 
 N, M = 4, 16
@@ -46,7 +46,7 @@ WAY = secfc.SecFC(k=2, threshold=secfc.Threshold(1, deviating=0), init=GivenLabe
 def once(seed=0, deviating=0, **parameters):
     """A run in which by default two clients compare, each of whom plays a part alone."""
     parameters["deviating"] = deviating
-    return run(data(seed), k=2, init=GivenLabels(START), max_iter=3, **parameters)
+    return tell_owners(data(seed), k=2, init=GivenLabels(START), max_iter=3, **parameters)
 
 
 def received(result, who, kind, sender=None):
@@ -262,7 +262,7 @@ def test_what_does_not_fit_is_refused_with_a_remedy():
         ({"init": secfc.Bisecting()}, "init=Splitting"), ({"init": "k-means++"}, "consent"),
     ):  # fmt: skip
         with pytest.raises(ValueError, match=remedy):
-            run(data(), k=2, **parameters)
+            tell_owners(data(), k=2, **parameters)
     assert start_of(once()).tolist() == START.tolist()
 
 

@@ -18,7 +18,6 @@ from secfc.attacks.geometry import labels_only, reconstruct_geometry
 from secfc.coded.source import CodedSource
 from secfc.coded_kmeans.adversary_view import DecodedView
 from secfc.coded_kmeans.query_order import QueryValidator
-from secfc.data.inputs import build_algorithm
 from secfc.errors import FaultyServer, SuspectedParties
 from secfc.kmeans.bisecting import PATIENCE, Bisecting, _random_halves, accept_splits
 from secfc.kmeans.loop import (
@@ -36,7 +35,7 @@ from secfc.roles.exchange import SERVER
 from tests.nightly import by_night, short, trials
 from tests.oracles import field as reference
 from tests.secfc.queries import altered, query
-from tests.small import grid, on_grid, same_runs
+from tests.small import cluster, grid, on_grid, same_runs
 
 
 def drawn(points, k, seed, start=None):
@@ -320,7 +319,7 @@ def test_kmeans_plus_plus_chooses_k_different_points(case):
 @pytest.mark.parametrize("trials", [None, 1])
 def test_clients_follow_the_points_that_kmeans_plus_plus_draws(policy, trials):
     init, data = KMeansPlusPlus(trials), on_grid()
-    secure = run(data, policy, k=4, init=init, n_init=2, keep_bodies=True)
+    secure = cluster_halves(data, policy, k=4, init=init, n_init=2, keep_bodies=True)
     plain = secfc.Lloyd(
         4, init=init, n_init=2, disclosure=policy, quantization=secfc.Quantization(coarse="allow")
     )
@@ -348,7 +347,7 @@ def test_points_that_were_not_drawn_cannot_be_chosen():
         return (e,)
 
     with pytest.raises(FaultyServer, match="where the plan has DistanceQuery"):
-        run(on_grid(), secfc.Distances(), k=4, init=KMeansPlusPlus(), faults=lie)
+        cluster_halves(on_grid(), secfc.Distances(), k=4, init=KMeansPlusPlus(), faults=lie)
 
 
 def test_greedy_starts_cost_less_than_those_of_single_draws():
@@ -373,12 +372,9 @@ def test_greedy_starts_cost_less_than_those_of_single_draws():
 # --- as a protocol ---------------------------------------------------------------------------------
 
 
-def run(data, policy, seed=0, k=6, **more):
-    drive = {name: more.pop(name) for name in ("faults", "keep_bodies") if name in more}
-    way = build_algorithm(
-        secfc.SecFC, k=k, t=1, init=more.pop("init", Bisecting()), disclosure=policy, coarse="allow", **more
-    )
-    return secfc.fit(way, data, seed=seed, bound=4.0, **drive)
+def cluster_halves(data, policy, seed=0, k=6, **more):
+    more = {"init": Bisecting(), "coarse": "allow", **more}
+    return cluster(data, policy, k=k, seed=seed, bound=4.0, **more)
 
 
 DISTANCES = {
@@ -406,7 +402,7 @@ COMPARED = {
 def test_labels_equal_those_of_plaintext_at_every_step(way, n_init):
     policy, more = (DISTANCES | COMPARED)[way]
     for seed in range(short(1, nightly=3)):
-        secure = run(on_grid(seed=seed), policy, seed, n_init=n_init, **more)
+        secure = cluster_halves(on_grid(seed=seed), policy, seed, n_init=n_init, **more)
         data = on_grid(seed=seed)
         if "membership" in more:  # the union's rows, in the order it has them
             rows, first = np.unique(np.concatenate(secure.rows), return_index=True)
@@ -431,7 +427,7 @@ def test_small_runs_are_exact_with_ties_and_duplicates(case, n_init):
     points = grid(max(m, 5), d, seed, reach).astype(float)
     k = min(k, len(points))
     data = secfc.Federation.from_arrays(np.array_split(points, 5))
-    secure = run(data, secfc.Distances(), seed % 1000, k, n_init=n_init)
+    secure = cluster_halves(data, secfc.Distances(), seed % 1000, k, n_init=n_init)
     way = secfc.Lloyd(
         k,
         init=Bisecting(),
@@ -443,7 +439,7 @@ def test_small_runs_are_exact_with_ties_and_duplicates(case, n_init):
 
 
 def test_a_point_is_measured_to_the_halves_of_its_own_cluster_only():
-    result = run(on_grid(), secfc.Distances(), keep_bodies=True)
+    result = cluster_halves(on_grid(), secfc.Distances(), keep_bodies=True)
     asked = [
         e.body
         for e in result.transcript.envelopes
@@ -462,12 +458,12 @@ def test_clients_that_fall_silent_change_nothing(lost):
 
     data = on_grid()
     for policy in (secfc.Distances(), secfc.Distances(dealt=True)):
-        assert same_runs(run(data, policy, faults=faults), run(data, policy))
+        assert same_runs(cluster_halves(data, policy, faults=faults), cluster_halves(data, policy))
 
 
 def test_the_geometry_attack_takes_questions_that_are_whole():
     data = on_grid()
-    result = run(data, secfc.Distances(), keep_bodies=True)
+    result = cluster_halves(data, secfc.Distances(), keep_bodies=True)
     view = DecodedView.of(result, result.plan, SERVER)
     asked = list(view.questions())
     assert {q.whole for q in asked} == {True, False}
@@ -554,10 +550,10 @@ def test_halves_that_the_plan_does_not_have_are_refused(lie, monkeypatch):
         FaultyServer,
         match=r"asked HalfDistanceQuery\(k=\d+\) of some labels where the plan has HalfDistanceQuery",
     ):
-        run(on_grid(), secfc.Distances(), faults=lying(change, count))
+        cluster_halves(on_grid(), secfc.Distances(), faults=lying(change, count))
     monkeypatch.setattr(QueryValidator, "ask", lambda self, question, missed=0: True)
     monkeypatch.setattr(QueryValidator, "end", lambda self, labels, missed=0: True)
-    run(on_grid(), secfc.Distances(dealt=True), faults=lying(change, count))
+    cluster_halves(on_grid(), secfc.Distances(dealt=True), faults=lying(change, count))
 
 
 @pytest.mark.parametrize("dealer", [SERVER, None])
@@ -576,12 +572,12 @@ def test_compared_halves_are_those_that_were_opened(dealer, kind, count):
         return (e,)
 
     with pytest.raises((FaultyServer, SuspectedParties), match=rf"asked {kind}\(k=\d+\) of some labels"):
-        run(on_grid(), secfc.AssignmentsOnly(dealer=dealer), faults=lie)
+        cluster_halves(on_grid(), secfc.AssignmentsOnly(dealer=dealer), faults=lie)
 
 
 def test_what_compared_halves_open():
     """Labels of all, one number a cluster and level, and no distance."""
-    result = run(on_grid(), secfc.AssignmentsOnly(), keep_bodies=True)
+    result = cluster_halves(on_grid(), secfc.AssignmentsOnly(), keep_bodies=True)
     sent = [e.body for e in result.transcript.envelopes if e.recipient == SERVER]
     kinds = {body.kind for body in sent}
     assert "CodedGains" in kinds
@@ -609,7 +605,7 @@ def test_clusters_that_are_not_neighbors_stay_unmeasured():
         return (e,)
 
     with pytest.raises((FaultyServer, SuspectedParties), match=r"asked LossQuery\(k=8\) of"):
-        run(on_grid(), secfc.AssignmentsOnly(), faults=lie)
+        cluster_halves(on_grid(), secfc.AssignmentsOnly(), faults=lie)
 
 
 @pytest.mark.parametrize(
@@ -659,7 +655,7 @@ def test_which_splits_are_accepted_is_the_word_of_the_server(monkeypatch):
         "_split",
         lying_split(Bisecting._split, lambda told, halves, c: accept_splits(halves, c, [c - 1])),
     )
-    assert run(on_grid(), secfc.Distances()).n_iter
+    assert cluster_halves(on_grid(), secfc.Distances()).n_iter
 
 
 def test_labels_that_no_splits_give_are_refused(monkeypatch):
@@ -667,7 +663,7 @@ def test_labels_that_no_splits_give_are_refused(monkeypatch):
         Bisecting, "_split", lying_split(Bisecting._split, lambda told, halves, c: told[::-1].copy())
     )
     with pytest.raises(FaultyServer, match="where the plan has"):
-        run(on_grid(), secfc.Distances())
+        cluster_halves(on_grid(), secfc.Distances())
 
 
 MERGES = {
@@ -691,10 +687,10 @@ def test_which_clusters_are_merged_is_the_word_of_the_server(merges, policy, mon
 
     monkeypatch.setattr(Bisecting, "_merge", merge)
     if taken:
-        assert run(on_grid(), policy).n_iter
+        assert cluster_halves(on_grid(), policy).n_iter
     else:
         with pytest.raises((FaultyServer, SuspectedParties), match="where the plan has"):
-            run(on_grid(), policy)
+            cluster_halves(on_grid(), policy)
 
 
 def test_more_levels_than_planned_are_refused(monkeypatch):
@@ -710,7 +706,7 @@ def test_more_levels_than_planned_are_refused(monkeypatch):
 
     honest = Bisecting._split
     monkeypatch.setattr(Bisecting, "_split", split)
-    run(on_grid(), secfc.Distances())
+    cluster_halves(on_grid(), secfc.Distances())
     assert len(levels) == PATIENCE
     assert levels == [1] * PATIENCE
 
@@ -763,7 +759,7 @@ def test_clusters_to_spare_are_merged_in_one_question():
     """Asked about once, and twice with two restarts."""
     for n_init in (1, 2):
         start = {"init": Bisecting(steps=4, settle=0, spare=0.5), "n_init": n_init}
-        result = run(on_grid(), secfc.Distances(), keep_bodies=True, **start)
+        result = cluster_halves(on_grid(), secfc.Distances(), keep_bodies=True, **start)
         asked = [e.body for e in result.transcript.envelopes if e.kind == "DistanceQuery"]
         assert sum(q.k == 9 for q in asked) == 5 * n_init
 
@@ -771,16 +767,16 @@ def test_clusters_to_spare_are_merged_in_one_question():
 def test_secret_labels_refuse_it_before_anything_is_shared():
     for init in (Bisecting(), CenterSeparation(Bisecting())):
         with pytest.raises(ValueError, match=r"init=.*\(\) with disclosure=.*this start opens"):
-            run(on_grid(), secfc.FinalLabelsOnly(), init=init)
+            cluster_halves(on_grid(), secfc.FinalLabelsOnly(), init=init)
 
 
 @pytest.mark.parametrize("policy", [secfc.Distances(), secfc.AssignmentsOnly()])
 def test_a_bound_on_clusters_refuses_it_which_begins_with_one(policy):
     with pytest.raises(ValueError, match=r"largest=30\) with init=Bisecting\(\).*Leave largest out"):
-        run(on_grid(), policy, largest=30)
+        cluster_halves(on_grid(), policy, largest=30)
 
 
 def test_noise_does_not_cover_it():
     noise = secfc.NoiseInShares(Budget(1.0, 1e-6), Bound.given(4.0))
     with pytest.raises(ValueError, match="Bisecting measures distances of its own"):
-        run(on_grid(), noise)
+        cluster_halves(on_grid(), noise)

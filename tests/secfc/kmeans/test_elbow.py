@@ -27,7 +27,7 @@ from secfc.report import plot_curve
 from secfc.roles.exchange import SERVER
 from tests.nightly import trials
 from tests.secfc.queries import altered
-from tests.small import grid, on_grid
+from tests.small import cluster, grid, on_grid
 
 # --- the rule -------------------------------------------------------------------------------------------
 
@@ -246,10 +246,8 @@ def blobs(m=60, k=3, n=5):
     return secfc.Federation.from_arrays(np.array_split(points.round(1), n))
 
 
-def run(data, policy, k="auto", seed=0, **more):
-    drive = {name: more.pop(name) for name in ("faults", "keep_bodies") if name in more}
-    way = build_algorithm(secfc.SecFC, k=k, t=1, disclosure=policy, coarse="allow", **more)
-    return secfc.fit(way, data, seed=seed, **drive)
+def choose_k(data, policy, **more):
+    return cluster(data, policy, **{"k": "auto", "coarse": "allow", **more})
 
 
 def twin(secure, data, k="auto", seed=0, **more):
@@ -276,7 +274,7 @@ POLICIES = {
 @pytest.mark.parametrize("n_init", [1, 2])
 def test_labels_and_curve_equal_those_of_plaintext(policy, n_init):
     for data in (blobs(), on_grid(seed=1)):
-        secure = run(data, POLICIES[policy], n_init=n_init)
+        secure = choose_k(data, POLICIES[policy], n_init=n_init)
         plain = twin(secure, data, n_init=n_init)
         assert same(secure, plain)
         assert secure.curve.costs == plain.curve.costs
@@ -309,17 +307,17 @@ def test_small_runs_are_exact_with_ties_and_duplicates(case, n_init, policy):
     data = on_grid(5, max(m, 5), d, seed)
     if not reach:
         data = secfc.Federation.from_arrays(np.array_split(np.ones((max(m, 5), d)), 5))
-    secure = run(data, POLICIES[policy], n_init=n_init, seed=seed % 1000)
+    secure = choose_k(data, POLICIES[policy], n_init=n_init, seed=seed % 1000)
     plain = twin(secure, data, n_init=n_init, seed=seed % 1000)
     assert same(secure, plain)
     assert secure.curve == dataclasses.replace(plain.curve, silhouettes=secure.curve.silhouettes)
 
 
 def test_no_cost_is_opened_but_those_of_the_clusters_that_are_merged():
-    secure = run(blobs(), secfc.AssignmentsOnly(), keep_bodies=True)
+    secure = choose_k(blobs(), secfc.AssignmentsOnly(), keep_bodies=True)
     kinds = [e.kind for e in secure.transcript.envelopes if e.recipient == "client-0" and e.sender == SERVER]
     assert kinds.count("CostQuery") == kinds.count("LossQuery") == 1
-    given_k = run(blobs(), secfc.AssignmentsOnly(), k=3, keep_bodies=True)
+    given_k = choose_k(blobs(), secfc.AssignmentsOnly(), k=3, keep_bodies=True)
     shown = {e.kind for e in given_k.transcript.envelopes if e.recipient == SERVER}
     assert {e.kind for e in secure.transcript.envelopes if e.recipient == SERVER} - shown == {"CodedCosts"}
     assert any("and so what fewer clusters cost" in fact for fact in secure.learned)
@@ -331,7 +329,7 @@ def test_replies_that_are_lost_change_no_choice(kind):
         return () if e.sender == "client-1" and e.kind == kind else (e,)
 
     data = blobs(n=6)
-    whole, lossy = (run(data, secfc.AssignmentsOnly(), **more) for more in ({}, {"faults": faults}))
+    whole, lossy = (choose_k(data, secfc.AssignmentsOnly(), **more) for more in ({}, {"faults": faults}))
     assert same(whole, lossy)
     assert whole.curve == lossy.curve
 
@@ -348,7 +346,7 @@ def test_costs_of_other_clusters_than_were_opened_are_refused(kind):
         return (other_labels(e),) if e.kind == kind else (e,)
 
     with pytest.raises((FaultyServer, SuspectedParties), match=rf"asked {kind}\(k=\d+\) of some labels"):
-        run(blobs(), secfc.AssignmentsOnly(), faults=lie)
+        choose_k(blobs(), secfc.AssignmentsOnly(), faults=lie)
 
 
 @pytest.mark.parametrize("policy", ["distances", "dealt by the server"])
@@ -362,7 +360,7 @@ def test_labels_that_no_merges_give_are_refused(policy, monkeypatch):
     monkeypatch.setattr(CodedSource, "weigh_merges", lying)
     monkeypatch.setattr(bisecting, "_whole", whole_for_clients(bisecting._whole))
     with pytest.raises((FaultyServer, SuspectedParties), match="where the plan has"):
-        run(blobs(), POLICIES[policy])
+        choose_k(blobs(), POLICIES[policy])
 
 
 def whole_for_clients(honest):
@@ -382,7 +380,7 @@ def test_another_k_at_the_end_than_was_chosen_is_refused():
         return (e,)
 
     with pytest.raises(FaultyServer, match="ended with k=4 clusters, where k=3 was chosen"):
-        run(blobs(), secfc.AssignmentsOnly(), faults=lie)
+        choose_k(blobs(), secfc.AssignmentsOnly(), faults=lie)
 
 
 @pytest.mark.parametrize(
@@ -404,7 +402,7 @@ def test_another_k_at_the_end_than_was_chosen_is_refused():
 def test_runs_that_cannot_choose_are_refused_before_anything_is_shared(more, why):
     given_ = {"data": blobs(), "policy": secfc.AssignmentsOnly(), **more}
     with pytest.raises(ValueError, match=why):
-        run(**given_)
+        choose_k(**given_)
 
 
 def test_plaintext_refuses_the_same():

@@ -24,8 +24,8 @@ from secfc.metrics import cost
 from secfc.roles.exchange import SERVER, run_alone
 from tests.nightly import by_night, trials
 from tests.secfc.coded.test_membership import overlapping
-from tests.secfc.disclosure.test_final_labels import federation
 from tests.secfc.queries import altered
+from tests.small import federation
 
 
 def both(data, *, seed=0, bound=None, faults=None, dealer=SERVER, **values):

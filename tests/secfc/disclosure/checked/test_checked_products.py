@@ -18,7 +18,7 @@ from secfc.errors import FaultyClient, SuspectedParties
 from secfc.roles.exchange import STRIDE
 from tests.nightly import by_night, short
 from tests.secfc.disclosure.checked.test_checked_replies import gone
-from tests.secfc.disclosure.checked.test_checked_shared_labels import run, same, told_until, whole
+from tests.secfc.disclosure.checked.test_checked_shared_labels import cluster_way, same, told_until, whole
 
 # It responds, and is not in the committee, so what it says of coins is of this check alone.
 CHEATER = "client-3"
@@ -83,7 +83,7 @@ def test_one_false_word_ends_the_run_before_anything_is_told(way, kind, field, t
         faults, which = lying(kind, field, turn, seed, rounds_of(way, kind))
         faults, told = told_until(faults)
         with pytest.raises((SuspectedParties, FaultyClient)) as caught:
-            run(way, faults=faults)
+            cluster_way(way, faults=faults)
         expected = {CheckCoin: "another coin than it committed to", CheckDigest: "heard different coins"}
         assert expected.get(kind, "nothing of this step was opened") in str(caught.value)
         if kind is CheckCoin:
@@ -114,7 +114,7 @@ def shifting(which):
 def test_whatever_is_added_to_products_is_noticed(way, which):
     """Also products of products, where sizes are hidden; and of the check itself."""
     with shifting(which), pytest.raises(SuspectedParties, match="do not fit the shares of labels and rows"):
-        run(way)
+        cluster_way(way)
 
 
 @pytest.mark.parametrize("way", ["own labels", "hidden sizes"])
@@ -122,12 +122,12 @@ def test_it_is_the_check_that_notices(way, monkeypatch):
     """Positive control."""
     monkeypatch.setattr("field.code.product_check.ProductCheck.fits", lambda *_: True)
     with shifting(0):
-        assert run(way).n_iter >= 1
+        assert cluster_way(way).n_iter >= 1
 
 
 @pytest.mark.parametrize("kind", ["CheckedPart", "CheckCoin", "CheckDigest", "ProductWords"])
 def test_a_client_that_is_lost_at_any_message_changes_nothing(kind):
-    assert same(whole("own labels"), run("own labels", faults=gone(CHEATER, kind)))
+    assert same(whole("own labels"), cluster_way("own labels", faults=gone(CHEATER, kind)))
 
 
 def test_coins_told_differently_are_noticed_before_a_word_is_said():
@@ -147,7 +147,7 @@ def test_coins_told_differently_are_noticed_before_a_word_is_said():
         return (e,)
 
     with pytest.raises((SuspectedParties, FaultyClient), match=r"different coins|another coin"):
-        run("own labels", faults=faults)
+        cluster_way("own labels", faults=faults)
     assert not said
 
 

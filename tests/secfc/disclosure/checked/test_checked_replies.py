@@ -66,7 +66,7 @@ CASES = [(way, *lie) for way in WAYS for lie in LIES if way != "nobody deals" or
 CASES.append(("nobody deals", PartSums, "values", "client-1"))
 
 
-def run(way="bisecting", *, deviating=None, **options):
+def cluster_way(way="bisecting", *, deviating=None, **options):
     settings = {"t": 2, "max_iter": 3, **(WAYS | PAIRED)[way]}
     if "threshold" not in settings:
         settings["threshold"] = secfc.Threshold(t=settings["t"], deviating=deviating)
@@ -126,7 +126,7 @@ def test_one_false_residue_ends_the_run_before_a_label(way, kind, field, sender)
         with pytest.raises(
             SuspectedParties, match=r"fit the shares of the rows|lies on no polynomial" + apart
         ):
-            run(way, faults=watched(faults, told))
+            cluster_way(way, faults=watched(faults, told))
         false = seen[seed % 2]
         assert seen[-1] // STRIDE == false // STRIDE
         # Labels are told in the last round of a question: of the false one shares are missing.  A member that
@@ -137,7 +137,7 @@ def test_one_false_residue_ends_the_run_before_a_label(way, kind, field, sender)
 
 def test_a_client_that_deals_makes_its_own_false_replies_fit(monkeypatch):
     """What the page says of it: it hears coins before it tells what its masks add up to."""
-    honest, dealer = run("a client deals"), "client-0"
+    honest, dealer = cluster_way("a client deals"), "client-0"
 
     def error(values):
         false = np.zeros_like(values)
@@ -160,9 +160,9 @@ def test_a_client_that_deals_makes_its_own_false_replies_fit(monkeypatch):
 
     # Without masks that are made to fit it is noticed, as anybody is.
     with pytest.raises(SuspectedParties, match="fit the shares of the rows"):
-        run("a client deals", faults=faults)
+        cluster_way("a client deals", faults=faults)
     monkeypatch.setattr(steps.CheckingClient, "verify", verify)
-    assert not same_runs(run("a client deals", faults=faults), honest)
+    assert not same_runs(cluster_way("a client deals", faults=faults), honest)
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -171,7 +171,7 @@ def test_it_is_the_check_that_notices(way, monkeypatch):
     monkeypatch.setattr("field.code.reply_check.CheckWeights.fits", lambda *_: True)
     for kind, field, sender in LIES[:2] + (LIES[4:6] if way == "rounded" else []):
         faults, seen = lying(kind, field, sender, 0, turn=0)
-        assert run(way, faults=faults).n_iter >= 1
+        assert cluster_way(way, faults=faults).n_iter >= 1
         assert seen
 
 
@@ -210,14 +210,14 @@ def test_a_part_of_a_center_that_is_dealt_off_the_code_is_noticed():
         return (e,)
 
     with pytest.raises(SuspectedParties, match="lies on no polynomial"):
-        run("rounded", deviating=0, faults=faults)
+        cluster_way("rounded", deviating=0, faults=faults)
     with pytest.raises(SuspectedParties, match="do not say the same of rounded centers"):
-        run("rounded", faults=faults)
+        cluster_way("rounded", faults=faults)
 
 
 def test_another_part_of_a_center_is_noticed_by_who_plays_it_as_well(monkeypatch):
     """Positive control: a member whose part nobody else plays decides alone what it deals."""
-    honest, real = run("rounded"), CenterRounder.divided
+    honest, real = cluster_way("rounded"), CenterRounder.divided
 
     def divided(self, match, rounding, *rest):
         parts = yield from real(self, match, rounding, *rest)
@@ -227,9 +227,9 @@ def test_another_part_of_a_center_is_noticed_by_who_plays_it_as_well(monkeypatch
         return parts
 
     monkeypatch.setattr(CenterRounder, "divided", divided)
-    assert not same_runs(honest, run("rounded", deviating=0))
+    assert not same_runs(honest, cluster_way("rounded", deviating=0))
     with pytest.raises(SuspectedParties, match="do not say the same of rounded centers") as error:
-        run("rounded")
+        cluster_way("rounded")
     assert "client-1" in error.value.parties
 
 
@@ -250,7 +250,7 @@ def gone(client, kind, turn=1):
 
 @functools.cache
 def undisturbed(way):
-    return run(way)
+    return cluster_way(way)
 
 
 @pytest.mark.parametrize("kind", CHECKS[:-1])
@@ -261,7 +261,7 @@ def test_a_client_that_is_lost_at_any_message_changes_no_label(way, client, kind
         pytest.skip("it is not in the committee")
     full = undisturbed(way)
     for turn in short((1 + (client == "client-4"),), nightly=(1, 2)):
-        assert same_runs(full, run(way, faults=gone(client, kind, turn)))
+        assert same_runs(full, cluster_way(way, faults=gone(client, kind, turn)))
 
 
 @pytest.mark.parametrize(
@@ -282,7 +282,7 @@ def test_one_lost_message_changes_no_label(way, kind):
         def faults(e, number=number, count=count):
             return () if e.kind == kind and next(count) == 3 * number else (e,)
 
-        assert same_runs(full, run(way, faults=faults))
+        assert same_runs(full, cluster_way(way, faults=faults))
 
 
 def test_another_coin_than_committed_to_is_a_fault():
@@ -292,7 +292,7 @@ def test_another_coin_than_committed_to_is_a_fault():
         return (e,)
 
     with pytest.raises(FaultyClient, match="client-1 opened another coin"):
-        run(faults=faults)
+        cluster_way(faults=faults)
 
 
 def test_coins_that_are_told_differently_are_noticed_before_a_word_under_them():
@@ -317,7 +317,7 @@ def test_coins_that_are_told_differently_are_noticed_before_a_word_under_them():
             lambda self, member, coin: bytes(32) if coin == bytes(32) else real(self, member, coin),
         )
         with pytest.raises(SuspectedParties, match="heard different coins"):
-            run(faults=faults, deviating=0)
+            cluster_way(faults=faults, deviating=0)
     assert ("CheckDigest", "client-0") in words
     assert not {kind for kind, _ in words} & {"MaskedRow", "MaskedProducts", "LabelShare"}
 
@@ -340,7 +340,7 @@ def test_who_hears_of_other_coins_from_one_witness_tells_nothing_under_them():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(steps.CheckedReplies, "digest", digest)
         with pytest.raises(SuspectedParties, match="heard different coins"):
-            run(faults=faults, deviating=0)  # so that these two only respond
+            cluster_way(faults=faults, deviating=0)  # so that these two only respond
     assert not {("MaskedRow", c) for c in ("client-3", "client-4")} & set(words)
 
 
@@ -365,14 +365,14 @@ def test_sums_that_fit_coins_and_are_told_to_who_is_no_witness_open_nothing(way,
 
     monkeypatch.setattr("field.code.reply_check.CheckWeights.fits", lambda *_: True)
     with pytest.raises(SuspectedParties, match="members of the committee heard different words"):
-        run(way, faults=faults)
+        cluster_way(way, faults=faults)
     assert all(number < lied[0] for number in told)
     # Positive control: where words are not compared, shares leave the committee.
     del lied[:], told[:]
     for name in ("_agree", "conclude"):
         monkeypatch.setattr(CommitteeWords, name, lambda *_: None)
     with contextlib.suppress(SuspectedParties):
-        run(way, faults=faults)
+        cluster_way(way, faults=faults)
     assert any(number > lied[0] for number in told)
 
 
@@ -392,7 +392,7 @@ def test_a_liar_that_falls_silent_when_it_has_seen_coins_meets_other_coins():
         seen.extend([e.round] * (e.kind == "CheckCoin"))
         return () if seen else (e,)
 
-    result = run(way, faults=faults)
+    result = cluster_way(way, faults=faults)
     assert same_runs(undisturbed(way), result)
     assert seen
     assert len({number for number, _ in commitments}) == len({told for _, told in commitments}) > 1
@@ -405,7 +405,7 @@ def test_a_false_digest_ends_the_run():
         return (e,)
 
     with pytest.raises(SuspectedParties, match="heard different coins"):
-        run(faults=faults)
+        cluster_way(faults=faults)
 
 
 def depth_of(way, questions):
@@ -417,7 +417,7 @@ def depth_of(way, questions):
             questions.append(e.round)
         return (e,)
 
-    run(way, watch=depth, faults=faults)
+    cluster_way(way, watch=depth, faults=faults)
     return depth.longest
 
 

@@ -67,12 +67,12 @@ CASES += by_night(
 )
 
 
-def run(way, **options):
+def cluster_way(way, **options):
     settings = {"k": 3, "threshold": secfc.Threshold(t=2), "max_iter": 3, **WAYS[way]}
     return secfc.fit(secfc.SecFC(**settings), federation(n=6, m=48), seed=1, **options)
 
 
-whole = cache(run)
+whole = cache(cluster_way)
 
 
 def same(a, b):
@@ -106,7 +106,7 @@ def test_one_false_residue_ends_the_run_before_anything_is_told(way, kind, field
         faults, told = told_until(faults)
         what = "sums of clusters in" if kind is MaskedCenters else "fit the shares of|lies on no polynomial"
         with pytest.raises(SuspectedParties, match=what):
-            run(way, faults=faults)
+            cluster_way(way, faults=faults)
         assert turn < len(seen) <= turn + 1 + twice
         assert all(number < seen[turn] for number in told)
         assert bool(told) == (turn > 0)
@@ -118,7 +118,7 @@ def test_it_is_the_check_that_notices(way, monkeypatch):
     monkeypatch.setattr("field.code.reply_check.CheckWeights.fits", lambda *_: True)
     for kind, field, sender in APART[:2]:
         faults, seen = lying(kind, field, sender, 0, turn=1)
-        assert run(way, faults=faults).n_iter >= 1
+        assert cluster_way(way, faults=faults).n_iter >= 1
         assert len(seen) > 1
 
 
@@ -155,7 +155,7 @@ def test_a_client_that_is_lost_at_any_message_changes_no_label(way, client, kind
         pytest.skip("nobody says it")
     full = whole(way)
     for turn in short((2,), (1, 2, 3)):
-        assert told_alike(full, run(way, faults=gone(client, kind, turn)), but=client)
+        assert told_alike(full, cluster_way(way, faults=gone(client, kind, turn)), but=client)
 
 
 def told_alike(a, b, but):
@@ -178,7 +178,7 @@ def test_one_lost_message_changes_no_label(way, kind):
         def faults(e, number=number, count=count):
             return () if e.kind == kind and next(count) == 3 * number + 5 else (e,)
 
-        assert same(full, run(way, faults=faults))
+        assert same(full, cluster_way(way, faults=faults))
 
 
 @pytest.mark.parametrize("operation", ["SplitGain", "ClusterCost"])
@@ -196,12 +196,12 @@ def test_false_sums_end_the_run_before_a_number_of_rounded_centers_is_opened(ope
 
     monkeypatch.setitem(WAYS, "restarts", {**WAYS["rounded"], "n_init": 2, "max_iter": 2})
     with pytest.raises(SuspectedParties, match="sums of clusters in reply"):
-        run("restarts", faults=faults)
+        cluster_way("restarts", faults=faults)
     assert heard
     assert None not in heard
     # Positive control: it is the check that notices.
     monkeypatch.setattr("field.code.reply_check.CheckWeights.fits", lambda *_: True)
-    assert run("restarts", faults=faults).n_iter >= 1
+    assert cluster_way("restarts", faults=faults).n_iter >= 1
     assert None in heard
 
 
@@ -220,16 +220,16 @@ def test_false_sizes_of_the_last_step_end_the_run_before_an_owner_is_told_a_labe
 
     last = 1 << 30
     monkeypatch.setattr(client, "tell_shares", tell_shares)
-    run(way)
+    cluster_way(way)
     last, said = len(said), []
     faults, told = told_until(lambda e: (e,))
     with pytest.raises(SuspectedParties, match="do not fit the shares of labels and rows"):
-        run(way, faults=lambda e: faults(e) if isinstance(e.body, OwnShare) else (e,))
+        cluster_way(way, faults=lambda e: faults(e) if isinstance(e.body, OwnShare) else (e,))
     assert not told
     # Positive control: it is the claim about sizes that notices.
     said = []
     monkeypatch.setattr(products, "size_claim", lambda basis, *_: lambda coins: nothing(basis))
-    assert run(way).n_iter >= 1
+    assert cluster_way(way).n_iter >= 1
 
 
 def nothing(basis):
@@ -258,7 +258,7 @@ def test_false_shares_of_the_last_sums_are_noticed_when_they_are_used(way):
 
     assert len(predict(whole(way))) == 6
     with pytest.raises(SuspectedParties, match="lies on no polynomial; nothing of this step was opened"):
-        predict(run(way, faults=faults))
+        predict(cluster_way(way, faults=faults))
 
 
 @pytest.mark.parametrize("way", ["own labels, nobody deals", *by_night("hidden sizes, nobody deals")])
@@ -284,11 +284,11 @@ def test_who_speaks_last_does_not_choose_whether_labels_changed(way, monkeypatch
     assert whole(way).n_iter > 1
     monkeypatch.setattr(dealerless.Resharing, "opened", opened)
     with pytest.raises(FaultyClient, match="opened another share than it committed to") as caught:
-        run(way)
+        cluster_way(way)
     assert caught.value.party == "client-2"
     # Positive control: where nobody commits to what it opens, the first labels that are tested are the last.
     monkeypatch.setattr(dealerless, "commit_opening", lambda *_: b"")
-    early = run(way)
+    early = cluster_way(way)
     assert early.converged
     assert early.n_iter < whole(way).n_iter
 
@@ -363,7 +363,7 @@ def test_false_gains_are_not_used_to_choose_a_split(way, monkeypatch):
         return (dataclasses.replace(e, body=CodedGains((e.body.values + np.uint32(1)) % 1073741700)),)
 
     with pytest.raises(SuspectedParties, match="said of gains lies on no polynomial; they are not used"):
-        run(way, faults=faults)
+        cluster_way(way, faults=faults)
 
     def reduced(self, match, steps, product, *rest):
         verifier = rest[-1]
@@ -378,9 +378,9 @@ def test_false_gains_are_not_used_to_choose_a_split(way, monkeypatch):
 
     monkeypatch.setattr(SecureMultiplication, "reduced", reduced)
     with pytest.raises(SuspectedParties, match="gains do not fit the shares of labels and rows"):
-        run(way, faults=heard)
+        cluster_way(way, faults=heard)
     assert lied
     assert not told
     # Positive control: it is the check that notices.
     monkeypatch.setattr("field.code.product_check.ProductCheck.fits", lambda *_: True)
-    assert run(way).n_iter >= 1
+    assert cluster_way(way).n_iter >= 1

@@ -41,7 +41,7 @@ WAYS = {
 MOST = ("a triple", "a block of four", "a client deals")
 
 
-def run(way, deviating=None, init=None, n=7, m=48, k=3, max_iter=2, runtime=None, **options):
+def cluster_way(way, deviating=None, init=None, n=7, m=48, k=3, max_iter=2, runtime=None, **options):
     settings = dict(WAYS[way])
     disclosure = secfc.AssignmentsOnly(dealer=settings.pop("dealer", SERVER))
     if deviating is not None:
@@ -69,7 +69,7 @@ def count(result, kind):
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("init", [Bisecting(), *by_night(CenterSeparation(RandomPoints()))], ids=repr)
 def test_labels_are_those_of_one_client_a_part(way, init):
-    alone, checked = run(way, 0, init), run(way, None, init)
+    alone, checked = cluster_way(way, 0, init), cluster_way(way, None, init)
     assert same_runs(alone, checked)
     assert count(alone, "PartDigests") == 0 < count(checked, "PartDigests")
 
@@ -77,9 +77,9 @@ def test_labels_are_those_of_one_client_a_part(way, init):
 @pytest.mark.parametrize("way", ["a block of four", "two triples"])
 def test_labels_are_the_same_where_members_add_up_cuts(way, monkeypatch):
     """As they do from many points on: here from the first."""
-    alone, few = run(way, 0), run(way)
+    alone, few = cluster_way(way, 0), cluster_way(way)
     monkeypatch.setattr("secfc.disclosure.compare.rounds.WORTH_PARTS", 0)
-    many = run(way)
+    many = cluster_way(way)
     assert same_runs(alone, many)
     assert count(many, "MaskedBits") > count(few, "MaskedBits")
 
@@ -87,7 +87,7 @@ def test_labels_are_the_same_where_members_add_up_cuts(way, monkeypatch):
 def test_labels_are_the_same_in_portions(monkeypatch):
     monkeypatch.setattr("field.compare.blockwise.LEAST", 64)
     fast = secfc.Runtime(network=Network(latency=0.0))
-    alone, checked = (run("a triple", a, m=260, max_iter=1, runtime=fast) for a in (0, None))
+    alone, checked = (cluster_way("a triple", a, m=260, max_iter=1, runtime=fast) for a in (0, None))
     assert count(checked, "RequestCorrections") == 2 * count(alone, "RequestCorrections") > 0
     assert same_runs(alone, checked)
 
@@ -102,8 +102,8 @@ def test_a_portion_that_is_lost_is_dealt_anew(kind, which, monkeypatch):
     def faults(e):
         return () if e.kind == kind and next(numbers) == which else (e,)
 
-    full = run("a triple", 0, n=5, m=200, runtime=fast)
-    assert same_runs(full, run("a triple", n=5, m=200, runtime=fast, faults=faults))
+    full = cluster_way("a triple", 0, n=5, m=200, runtime=fast)
+    assert same_runs(full, cluster_way("a triple", n=5, m=200, runtime=fast, faults=faults))
 
 
 def test_it_takes_two_rounds_more():
@@ -111,7 +111,7 @@ def test_it_takes_two_rounds_more():
         """Rounds of the first question in which members speak to one another."""
         return {e.round for e in result.transcript.envelopes if e.kind in ("MaskedBits", "PartDigests")}
 
-    alone, checked = (run("a triple", a, max_iter=1) for a in (0, None))
+    alone, checked = (cluster_way("a triple", a, max_iter=1) for a in (0, None))
     questions = count(checked, "PartDigests") // 6
     assert len(steps(checked)) == len(steps(alone)) + 2 * questions
 
@@ -135,7 +135,7 @@ KINDS = (
 def test_a_client_that_is_lost_at_any_message_changes_no_label(way, client, kind):
     if client == "client-0" and way == "a client deals":
         pytest.skip("nobody replaces a dealer")
-    full = run(way)
+    full = cluster_way(way)
     for turn in short((1,), nightly=(1, 2, 4)):
         rounds = set()
 
@@ -144,21 +144,21 @@ def test_a_client_that_is_lost_at_any_message_changes_no_label(way, client, kind
                 rounds.add(e.round)
             return () if e.sender == client and len(rounds) >= turn else (e,)
 
-        assert same_runs(full, run(way, faults=faults))
+        assert same_runs(full, cluster_way(way, faults=faults))
         assert rounds or way != "a triple" or client == "client-3"
 
 
 @pytest.mark.parametrize("kind", ["MaskedBits", "PartDigests", "Corrections", "LabelShare"])
 @pytest.mark.parametrize("way", ["a triple", "a block of four"])
 def test_one_lost_message_changes_no_label(way, kind):
-    full = run(way)
+    full = cluster_way(way)
     for number in range(short(2, nightly=40)):
         numbers = iter(range(1 << 30))
 
         def faults(e, number=number, numbers=numbers):
             return () if e.kind == kind and next(numbers) == 5 * number + 1 else (e,)
 
-        assert same_runs(full, run(way, faults=faults))
+        assert same_runs(full, cluster_way(way, faults=faults))
 
 
 # --- what is false --------------------------------------------------------------------------------------
@@ -212,10 +212,10 @@ def test_one_flipped_bit_of_a_speaker_ends_the_run_before_a_label(way, deviating
     for seed in range(short(3, nightly=100)):
         faults, seen, told = lying(MaskedBits, lambda body, s=seed: with_words(body, s), sender, seed)
         if deviating == 0:
-            assert run(way, deviating, faults=faults).n_iter >= 1
+            assert cluster_way(way, deviating, faults=faults).n_iter >= 1
         else:
             with pytest.raises(SuspectedParties, match=REFUSED):
-                run(way, faults=faults)
+                cluster_way(way, faults=faults)
             # Labels are told in the last round of a question, so those of the false one were not.
             assert all(number < seen[-1] for number in told)
         assert len(seen) > seed
@@ -228,7 +228,7 @@ def test_who_tells_different_words_to_two_is_noticed_in_the_next_openings(way):
             MaskedBits, lambda body, s=seed: with_words(body, s), "client-0", seed, ("client-3",)
         )
         with pytest.raises(SuspectedParties, match="heard different words; nothing of this step was opened"):
-            run(way, faults=faults)
+            cluster_way(way, faults=faults)
         assert all(number < seen[-1] for number in told)
 
 
@@ -251,7 +251,7 @@ def test_a_digest_of_false_words_is_not_that_of_who_plays_the_same_part(way, mon
     sender = "client-1" if way == "a client deals" else "client-0"
     deviating(monkeypatch, sender, 2)
     with pytest.raises(SuspectedParties, match="play one part, and do not compute the same") as error:
-        run(way)
+        cluster_way(way)
     clients = (
         set(error.value.parties) - {SERVER, "client-0"}
         if way == "a client deals"
@@ -271,7 +271,7 @@ def test_false_digests_alone_end_the_run(way):
             sender, 0,
         )  # fmt: skip
         with pytest.raises(SuspectedParties, match=REFUSED):
-            run(way, faults=faults)
+            cluster_way(way, faults=faults)
         assert not told
 
 
@@ -290,13 +290,13 @@ def test_false_shares_of_labels_are_used_by_nobody(way, field):
     for recipients in (None, (SERVER,), ("client-5",)):
         faults, seen, _ = lying(LabelShare, change, sender, None, recipients)
         with pytest.raises(SuspectedParties, match="play one part, and do not say the same of labels"):
-            run(way, faults=faults)
+            cluster_way(way, faults=faults)
         assert seen
 
 
 def test_false_words_of_labels_are_wrong_labels_where_one_plays_a_part(monkeypatch):
     """Positive control: nobody complains."""
-    full = run("a triple", 0, k=2)
+    full = cluster_way("a triple", 0, k=2)
     real = PartKeys.hide
 
     def hide(self, *given):
@@ -304,7 +304,7 @@ def test_false_words_of_labels_are_wrong_labels_where_one_plays_a_part(monkeypat
         return {q: flipped(share, 3) for q, share in hidden.items()} if self.at == 0 else hidden
 
     monkeypatch.setattr(PartKeys, "hide", hide)
-    assert not same_runs(full, run("a triple", 0, k=2))
+    assert not same_runs(full, cluster_way("a triple", 0, k=2))
 
 
 # Whoever deals, its messages are checked alike.
@@ -321,7 +321,7 @@ def test_corrections_that_differ_within_a_part_end_the_run(way, dealer):
         return (e,)
 
     with pytest.raises(SuspectedParties, match=REFUSED) as error:
-        run(way, faults=faults)
+        cluster_way(way, faults=faults)
     assert dealer in error.value.parties
 
 
@@ -342,7 +342,7 @@ def test_what_no_dealer_sends_blames_it(way, dealer, kind, change):
         return (e,)
 
     with pytest.raises(FaultyParty) as error:
-        run(way, faults=faults)
+        cluster_way(way, faults=faults)
     assert error.value.party == dealer
 
 
@@ -354,7 +354,7 @@ def test_false_sums_of_masks_end_the_run(way, dealer):
         return (e,)
 
     with pytest.raises((SuspectedParties, FaultyParty)) as error:
-        run(way, faults=faults)
+        cluster_way(way, faults=faults)
     assert dealer in (*getattr(error.value, "parties", ()), getattr(error.value, "party", ""))
 
 
@@ -377,7 +377,7 @@ def test_what_members_tell_beforehand_is_bound(at):
         "seed": "heard different words|do not compute the same",
     }
     with pytest.raises((SuspectedParties, FaultyClient), match=said[at]):
-        run("a triple", faults=faults)
+        cluster_way("a triple", faults=faults)
 
 
 @pytest.mark.parametrize(
@@ -398,7 +398,7 @@ def test_what_members_tell_beforehand_is_bound(at):
 def test_what_no_member_sends_blames_its_sender(kind, change, said):
     faults, _, _ = lying(kind, change, "client-1", 0)
     with pytest.raises(FaultyClient, match=said) as error:
-        run("a triple", faults=faults)
+        cluster_way("a triple", faults=faults)
     assert error.value.party == "client-1"
 
 
@@ -414,7 +414,7 @@ def test_a_server_seats_no_other_committee():
         return (dataclasses.replace(e, body=smaller(e.body)) if asked else e,)
 
     with pytest.raises(FaultyServer, match="another committee than 3 clients or more"):
-        run("a triple", faults=faults)
+        cluster_way("a triple", faults=faults)
 
 
 # --- where labels stay shared ---------------------------------------------------------------------------
@@ -725,7 +725,7 @@ def test_shapes_send_what_the_planner_takes_them_to_send(monkeypatch):
 
     def sent(blocks):
         monkeypatch.setattr(session, "cheapest_blocks", lambda *_: blocks)
-        result = run("a block of four", init=RandomPoints(), n=7, m=256, k=16, max_iter=1)
+        result = cluster_way("a block of four", init=RandomPoints(), n=7, m=256, k=16, max_iter=1)
         first = min(e.round for e in result.transcript.envelopes if e.kind == "CompareQuery")
         return sum(
             encoded_size(e.body) for e in result.transcript.envelopes if first <= e.round < first + STRIDE
@@ -747,7 +747,7 @@ def test_after_a_loss_it_is_the_cheapest_shape_of_those_who_are_left():
             committees.append(e.body.members.tolist())
         return () if e.sender == "client-1" and len(committees) > 8 else (e,)
 
-    full, less = run("by three"), run("by three", faults=faults)
+    full, less = cluster_way("by three"), cluster_way("by three", faults=faults)
     assert same_runs(full, less)
     assert committees[0] == [0, 1, 2, 3, 4, 5, 6]  # blocks of 4 and 3
     assert committees[-1] == [0, 2, 3, 4, 5]  # of six that are left one block of 5

@@ -42,7 +42,7 @@ def settings(way):
     return {"k": 3, "max_iter": 3, **common, **WAYS[way]}
 
 
-def run(way="bisecting", m=48, **options):
+def cluster_way(way="bisecting", m=48, **options):
     """Five of six clients respond."""
     algorithm = secfc.SecFC(**settings(way))
     return secfc.fit(algorithm, federation(n=6, m=m), seed=1, keep_bodies=True, **options)
@@ -78,7 +78,7 @@ def lying(kind, field, sender, seed, turn):
 
 @pytest.mark.parametrize("way", WAYS)
 def test_labels_are_those_of_plaintext(way):
-    assert same_runs(run(way), plain(way))
+    assert same_runs(cluster_way(way), plain(way))
 
 
 @pytest.mark.parametrize(("kind", "field", "sender"), LIES, ids=lambda x: getattr(x, "__name__", x))
@@ -87,7 +87,7 @@ def test_one_false_residue_ends_the_run_before_a_label(way, kind, field, sender)
     for seed in range(short(2, nightly=100)):
         faults, seen, asked = lying(kind, field, sender, seed, turn=seed % 2)
         with pytest.raises(SuspectedParties, match=r"fit the shares|within the range|lies on no polynomial"):
-            run(way, faults=faults)
+            cluster_way(way, faults=faults)
         # What a step gives is told in the next question.
         assert max(asked) // STRIDE == seen[seed % 2] // STRIDE
 
@@ -99,7 +99,7 @@ def test_it_is_the_check_that_notices(way, monkeypatch):
     forget_ranges(monkeypatch)
     for kind, field, sender in LIES[:2]:
         faults, seen, _ = lying(kind, field, sender, 0, turn=0)
-        assert run(way, faults=faults).n_iter >= 1
+        assert cluster_way(way, faults=faults).n_iter >= 1
         assert seen
 
 
@@ -120,12 +120,12 @@ def forcing(cluster):
 @pytest.mark.parametrize("way", ["two segments", "bare"])
 def test_without_the_check_a_responder_chooses_labels(way, monkeypatch):
     """Positive control of what it is good for: a label depends on what one client adds."""
-    own = int(run(way).history[-1][0])
+    own = int(cluster_way(way).history[-1][0])
     with pytest.raises(SuspectedParties, match="fit the shares of the rows"):
-        run(way, faults=forcing(own))
+        cluster_way(way, faults=forcing(own))
     monkeypatch.setattr("field.code.reply_check.CheckWeights.fits", lambda *_: True)
     forget_ranges(monkeypatch)
-    assert run(way, faults=forcing(own)).history[-1][0] != own
+    assert cluster_way(way, faults=forcing(own)).history[-1][0] != own
 
 
 def test_bare_replies_are_told_as_they_are_but_what_they_are_checked_by_is_masked(monkeypatch):
@@ -137,7 +137,7 @@ def test_bare_replies_are_told_as_they_are_but_what_they_are_checked_by_is_maske
         return made[-1].astype(np.uint32)
 
     monkeypatch.setattr(CheckingClient, "further", further)
-    result = run("bare")
+    result = cluster_way("bare")
     code = result.plan.code
     replies = [e.body for e in result.transcript.envelopes if e.kind == "CodedDistances"]
     each = code.threshold(2)
@@ -173,21 +173,21 @@ KINDS = ("CheckDealing", "CodedDistances", "CheckCoin", "CheckDigest", "MaskedRo
 def test_a_client_that_is_lost_at_any_message_changes_no_label(client, kind):
     if client == "client-4" and kind.startswith("Check"):
         pytest.skip("it does not deal")
-    full = run()
+    full = cluster_way()
     for turn in (1, 2):
-        assert same_runs(full, run(faults=gone(client, kind, turn)))
+        assert same_runs(full, cluster_way(faults=gone(client, kind, turn)))
 
 
 @pytest.mark.parametrize("kind", [*KINDS, "RepliesFixed"])
 def test_one_lost_message_changes_no_label(kind):
-    full = run()
+    full = cluster_way()
     for number in range(short(3, nightly=40)):
         count = iter(range(1 << 30))
 
         def faults(e, number=number, count=count):
             return () if e.kind == kind and next(count) == 3 * number else (e,)
 
-        assert same_runs(full, run(faults=faults))
+        assert same_runs(full, cluster_way(faults=faults))
 
 
 def test_who_goes_no_further_and_says_not_why_does_not_spare_the_check():
@@ -199,7 +199,7 @@ def test_who_goes_no_further_and_says_not_why_does_not_spare_the_check():
         return forcing(0)(e)
 
     with pytest.raises((SuspectedParties, secfc.TooFewReplies)):
-        run("two segments", faults=faults)
+        cluster_way("two segments", faults=faults)
 
 
 def test_further_numbers_that_are_missing_are_a_fault():
@@ -209,19 +209,19 @@ def test_further_numbers_that_are_missing_are_a_fault():
         return (e,)
 
     with pytest.raises(FaultyClient, match="client-3"):
-        run(faults=faults)
+        cluster_way(faults=faults)
 
 
 def test_lanes_that_honest_rows_need_are_told_and_all_are_checked(monkeypatch):
     few = secfc.Quantization(scale=32.0, basis=Basis(LANE_PRIMES[:3]), coarse="allow")
     monkeypatch.setitem(WAYS, "few", {**WAYS["two segments"], "quantization": few})
-    result = run("few", bound=4.0)
+    result = cluster_way("few", bound=4.0)
     told = [e.body for e in result.transcript.envelopes if e.kind == "CodedDistances"]
     assert {(len(body.values), len(body.further)) for body in told} == {(1, 2)}
     assert same_runs(result, plain("few", bound=4.0))
     faults, *_ = lying(CodedDistances, "values", "client-3", 0, 0)
     with pytest.raises(SuspectedParties, match="fit the shares of the rows"):
-        run("few", faults=faults, bound=4.0)
+        cluster_way("few", faults=faults, bound=4.0)
 
 
 # --- numbers of clusters, under compared labels ----------------------------------------------------
