@@ -152,12 +152,12 @@ def sockets_cost(size):
     """Memory that both ends of a connection take beside the message, in units of it."""
     message = CodedDistances(np.ones((1, 2, size // 8), np.uint32))
 
-    async def run():
+    async def converse():
         links = await mesh(["a", "b"])
         return await asyncio.gather(run_party(says(message), links["a"]), run_party(hears(), links["b"]))
 
     got = []
-    most, _ = cost(lambda: got.extend(asyncio.run(run())))
+    most, _ = cost(lambda: got.extend(asyncio.run(converse())))
     assert got[1] == message.nbytes
     return (most - (6 << 20)) / message.nbytes
 
@@ -222,7 +222,7 @@ def test_who_runs_ahead_waits_by_bytes_and_its_last_word_is_heard_all_the_same(e
 
     monkeypatch.setattr(Mailbox, "keep_message", noted)
 
-    async def run():
+    async def converse():
         links = await mesh(["a", "b", "c"])
         roles = {"a": waits(), "b": ahead(), "c": mute()}
         heard = asyncio.create_task(run_party(roles["a"], links["a"], rejoin=0.0, patience=20.0))
@@ -230,7 +230,7 @@ def test_who_runs_ahead_waits_by_bytes_and_its_last_word_is_heard_all_the_same(e
         await asyncio.gather(*others)
         return await heard
 
-    came, seconds = asyncio.run(run())
+    came, seconds = asyncio.run(converse())
     assert came == ({"b"} if ends else set())
     assert (seconds < 0.8) == ends
     assert 8 << 20 <= most <= 9 << 20

@@ -38,11 +38,11 @@ def computes(seconds, to="a"):
 
 
 def test_a_peer_that_computes_is_waited_for(monkeypatch):
-    def run(**options):
+    def converse(**options):
         roles = {"a": asks("b"), "b": patient_then(computes(4 * PULSE))}
         return over_sockets(roles, pulse=PULSE, grace=0.05, patience=20.0, **options)["a"]
 
-    came, seconds = run()
+    came, seconds = converse()
     assert came == {"b"}
     assert seconds > 3 * PULSE
 
@@ -55,7 +55,7 @@ def test_a_peer_that_computes_is_waited_for(monkeypatch):
 
     with monkeypatch.context() as patch:
         patch.setattr(Link, "put", without_beats)
-        came, seconds = run()
+        came, seconds = converse()
         assert came == set()
         assert seconds < 3 * PULSE
 
@@ -111,7 +111,7 @@ WORD = bytes(8) + (-1).to_bytes(8, "little", signed=True)
 
 
 def test_a_peer_that_is_gone_without_a_word_costs_a_pulse_and_not_the_patience():
-    async def run(say, patience):
+    async def converse(say, patience):
         link, other = await half_open(say)
         try:
             return await run_party(asks("b"), {"b": link}, pulse=PULSE, patience=patience, rejoin=0.0)
@@ -119,11 +119,11 @@ def test_a_peer_that_is_gone_without_a_word_costs_a_pulse_and_not_the_patience()
             await other.channel.close()
 
     for enough in (WORD, WORD + (500).to_bytes(8, "little") + bytes(20)):  # also in the middle of a message
-        came, seconds = asyncio.run(run(enough, 60.0))
+        came, seconds = asyncio.run(converse(enough, 60.0))
         assert came == set()
         assert PULSE * 0.7 < seconds < 3 * PULSE
     # Who never spoke may still be reading its data.
-    came, seconds = asyncio.run(run(b"", 3 * PULSE))
+    came, seconds = asyncio.run(converse(b"", 3 * PULSE))
     assert came == set()
     assert seconds > 2.5 * PULSE
 
@@ -134,7 +134,7 @@ def frame(number):
 
 
 def test_a_peer_that_falls_silent_or_breaks_off_is_awaited_for_as_long_as_it_may_come_back():
-    async def run(gone, **options):
+    async def converse(gone, **options):
         link, other = await half_open(WORD)
         again, there = await half_open(WORD + frame(1))
         waiting = asyncio.create_task(run_party(asks("b"), {"b": link}, pulse=PULSE, **options))
@@ -149,12 +149,12 @@ def test_a_peer_that_falls_silent_or_breaks_off_is_awaited_for_as_long_as_it_may
                 end.channel.abort()
 
     for gone in ("falls silent", "breaks off"):
-        assert asyncio.run(run(gone, patience=2 * PULSE, rejoin=40 * PULSE)) == {"b"}
-        assert asyncio.run(run(gone, patience=2 * PULSE, rejoin=0.0)) == set()
+        assert asyncio.run(converse(gone, patience=2 * PULSE, rejoin=40 * PULSE)) == {"b"}
+        assert asyncio.run(converse(gone, patience=2 * PULSE, rejoin=0.0)) == set()
 
 
 def test_whom_this_party_awaits_may_await_who_is_away():
-    async def run(rejoin):
+    async def converse(rejoin):
         links = {name: await half_open(WORD) for name in "bc"}
         away = links["c"][1]
         mine = {name: one for name, (one, _) in links.items()}
@@ -169,12 +169,12 @@ def test_whom_this_party_awaits_may_await_who_is_away():
         finally:
             links["b"][1].channel.abort()
 
-    assert asyncio.run(run(40 * PULSE)) == {"b"}
-    assert asyncio.run(run(0.0)) == set()
+    assert asyncio.run(converse(40 * PULSE)) == {"b"}
+    assert asyncio.run(converse(0.0)) == set()
 
 
 def test_a_peer_that_is_given_up_is_awaited_no_longer():
-    async def run():
+    async def converse():
         link, other = await half_open(WORD)
         waiting = asyncio.create_task(run_party(asks("b"), {"b": link}, pulse=60.0, patience=60.0))
         await asyncio.sleep(PULSE)
@@ -184,7 +184,7 @@ def test_a_peer_that_is_given_up_is_awaited_no_longer():
         finally:
             other.channel.abort()
 
-    came, seconds = asyncio.run(run())
+    came, seconds = asyncio.run(converse())
     assert came == set()
     assert seconds < 20
 
@@ -194,7 +194,7 @@ def test_who_hears_too_little_says_no_goodbye():
         yield Exchange({}, ("b",), round=1)
         raise TooFewReplies(1, ())
 
-    async def run(role):
+    async def converse(role):
         link, other = await half_open(WORD)
         with contextlib.suppress(ProtocolError):
             await run_party(role, {"b": link}, pulse=60.0, patience=PULSE)
@@ -204,8 +204,8 @@ def test_who_hears_too_little_says_no_goodbye():
             await other.channel.close()
 
     goodbye = bytes(8) + links_of.GOODBYE.to_bytes(8, "little", signed=True)
-    assert goodbye not in asyncio.run(run(hears_too_little()))
-    assert goodbye in asyncio.run(run(asks("b")))
+    assert goodbye not in asyncio.run(converse(hears_too_little()))
+    assert goodbye in asyncio.run(converse(asks("b")))
 
 
 def test_over_a_new_connection_a_party_says_what_it_has_on_file_and_not_what_it_looks_at():
@@ -214,7 +214,7 @@ def test_over_a_new_connection_a_party_says_what_it_has_on_file_and_not_what_it_
         time.sleep(2 * PULSE)  # before it is on file
         yield Exchange({}, ("b",), round=2)
 
-    async def run():
+    async def converse():
         link, other = await half_open(WORD + frame(1))
         again, there = await half_open()
         task = asyncio.create_task(run_party(looks(), {"b": link}, pulse=60.0, patience=PULSE))
@@ -226,13 +226,13 @@ def test_over_a_new_connection_a_party_says_what_it_has_on_file_and_not_what_it_
             end.channel.abort()
         return int.from_bytes(first[8:], "little", signed=True)
 
-    assert asyncio.run(run()) == -1
+    assert asyncio.run(converse()) == -1
 
 
 def test_a_message_that_arrives_slowly_is_a_sign_of_life():
     data = wire.encode(shared.Hello(bytes(4000)))
 
-    async def run():
+    async def converse():
         link, other = await half_open(WORD)
 
         async def trickle():
@@ -248,7 +248,7 @@ def test_a_message_that_arrives_slowly_is_a_sign_of_life():
             await speaker
             await other.channel.close()
 
-    came, seconds = asyncio.run(run())
+    came, seconds = asyncio.run(converse())
     assert came == {"b"}
     assert seconds > 2 * PULSE
 
@@ -262,7 +262,7 @@ def test_more_late_messages_than_are_kept_stop_nobody():
         inbox = yield Exchange({}, ("b",), round=last)
         return set(inbox), time.monotonic() - begin
 
-    async def run():
+    async def converse():
         link, other = await half_open(WORD)
         waiting = asyncio.create_task(run_party(waits(), {"b": link}, pulse=60.0, patience=5.0))
         await asyncio.sleep(PULSE / 4)
@@ -273,7 +273,7 @@ def test_more_late_messages_than_are_kept_stop_nobody():
         finally:
             await other.channel.close()
 
-    came, seconds = asyncio.run(run())
+    came, seconds = asyncio.run(converse())
     assert came == {"b"}
     assert seconds < 4
 
@@ -283,7 +283,7 @@ def test_a_pause_of_this_process_is_not_taken_for_one_of_the_peers():
         yield Exchange()
         return (yield from asks("b"))
 
-    async def run():
+    async def converse():
         links = await mesh(["a", "b"])
         a = asyncio.create_task(run_party(pauses(), links["a"], pulse=PULSE, patience=20.0))
         b = asyncio.create_task(run_party(patient_then(computes(4 * PULSE)), links["b"], pulse=PULSE))
@@ -291,7 +291,7 @@ def test_a_pause_of_this_process_is_not_taken_for_one_of_the_peers():
         time.sleep(2 * PULSE)  # everybody's loop
         return (await asyncio.gather(a, b))[0]
 
-    assert asyncio.run(run())[0] == {"b"}
+    assert asyncio.run(converse())[0] == {"b"}
 
 
 def test_grace_is_for_those_who_miss_when_enough_came():
@@ -331,7 +331,7 @@ def test_a_cancelled_party_ends_when_its_role_lets_go():
         finally:
             ended.append(True)
 
-    async def run():
+    async def converse():
         links = await mesh(["a", "b"])
         task = asyncio.create_task(run_party(long(), links["a"], pulse=PULSE))
         await asyncio.sleep(PULSE / 2)
@@ -340,7 +340,7 @@ def test_a_cancelled_party_ends_when_its_role_lets_go():
             await task
         await links["b"]["a"].channel.close()
 
-    asyncio.run(run())
+    asyncio.run(converse())
     assert ended == [True]
 
 
@@ -452,12 +452,12 @@ def test_a_client_that_computes_for_long_while_it_shares_ends_nobody_with_the_de
 
     roles["client-2"] = slow(roles["client-2"])
 
-    async def run():
+    async def converse():
         links = await mesh(list(roles))
         got = await asyncio.gather(*(run_party(roles[name], links[name]) for name in roles))
         return dict(zip(roles, got, strict=True))
 
-    got = asyncio.run(run())
+    got = asyncio.run(converse())
     for client in fed.names:
         assert (got[client].labels == expected[client].labels).all()
 
@@ -472,7 +472,7 @@ def test_a_role_that_computes_is_waited_for_however_often_its_end_is_asked_for()
         finally:
             closed.append(True)
 
-    async def run():
+    async def converse():
         task = asyncio.ensure_future(network.run_party(computes(), {}))
         for _ in range(3):
             await asyncio.sleep(0.05)
@@ -480,7 +480,7 @@ def test_a_role_that_computes_is_waited_for_however_often_its_end_is_asked_for()
         with pytest.raises(asyncio.CancelledError):
             await task
 
-    asyncio.run(run())
+    asyncio.run(converse())
     assert closed
 
 
@@ -490,7 +490,7 @@ def note_frame(message):
 
 
 def test_what_is_said_beside_exchanges_is_heard_while_a_party_waits_and_is_short():
-    async def run(note):
+    async def converse(note):
         heard = []
         link, other = await half_open(WORD + note_frame(note) + frame(1))
         link.told = heard.append
@@ -500,12 +500,15 @@ def test_what_is_said_beside_exchanges_is_heard_while_a_party_waits_and_is_short
             await other.channel.close()
         return came, len(heard)
 
-    assert asyncio.run(run(shared.Hello(b"x"))) == ({"b"}, 1)
-    assert asyncio.run(run(shared.Hello(bytes(links_of.SHORT)))) == (set(), 0)  # its connection is broken
+    assert asyncio.run(converse(shared.Hello(b"x"))) == ({"b"}, 1)
+    assert asyncio.run(converse(shared.Hello(bytes(links_of.SHORT)))) == (
+        set(),
+        0,
+    )  # its connection is broken
 
 
 def test_what_is_said_beside_exchanges_is_said_again_over_each_connection():
-    async def run():
+    async def converse():
         link, other = await half_open(WORD)
         again, there = await half_open(WORD)
         link.say(note := shared.Hello(b"note"))
@@ -519,4 +522,4 @@ def test_what_is_said_beside_exchanges_is_said_again_over_each_connection():
             await end.channel.close()
         return said
 
-    assert asyncio.run(run()) == [1, 1]
+    assert asyncio.run(converse()) == [1, 1]

@@ -23,7 +23,7 @@ FLOOR = 'features = ["x", "y", "z"]\nlargest_k = 3\nfewest_rows = 51\n'
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory, nursery):
+def ended(tmp_path_factory, nursery):
     """A run of three sites that has ended; one of them was killed in between, and refused another run."""
     with sites(tmp_path_factory.mktemp("audit"), ROWS, k=3, options=OPTIONS, nursery=nursery) as made:
         for name in ROWS:
@@ -53,8 +53,11 @@ def test_too_few_rows_of_all_together_are_refused_before_a_share_and_cost_nothin
         assert set(made.everybody().values()) == {0}, made.log("site-0")
 
 
-def files(run, name):
-    return [str(run.folder / name / "audit.jsonl"), str(run.folder / name / "results" / "report.json")]
+def files(ended, name):
+    return [
+        str(ended.folder / name / "audit.jsonl"),
+        str(ended.folder / name / "results" / "report.json"),
+    ]
 
 
 def ask(*words):
@@ -63,20 +66,20 @@ def ask(*words):
     return done.exit_code, done.output
 
 
-def test_an_auditor_answers_all_questions_from_the_files_of_one_site_alone(run, tmp_path):
-    for path in files(run, "site-0"):  # and from nothing else: no key, no run file, no site file
+def test_an_auditor_answers_all_questions_from_the_files_of_one_site_alone(ended, tmp_path):
+    for path in files(ended, "site-0"):  # and from nothing else: no key, no run file, no site file
         shutil.copy(path, tmp_path)
     code, said = ask("show", tmp_path / "audit.jsonl", tmp_path / "report.json")
     assert code == 0, said
     mine = said.split("\na run that never began")[0]
-    for name, key in run.run.identities.items():  # who took part, by which keys, with which software
+    for name, key in ended.run.identities.items():  # who took part, by which keys, with which software
         signed = f"    {name}, key {identity_fingerprint(key)}, signed at 20"
         (line,) = [line for line in mine.splitlines() if line.startswith(signed)]
         assert f"with secfc {secfc.__version__}, protocol " in line
-    terms = f"terms {identity_fingerprint(run.run.digest)}"  # on which terms
-    assert mine.count(f"{terms}, policy own-labels, t=1") == len(run.run.identities)
+    terms = f"terms {identity_fingerprint(ended.run.digest)}"  # on which terms
+    assert mine.count(f"{terms}, policy own-labels, t=1") == len(ended.run.identities)
     assert f"report: {terms}" in mine
-    report = run.report("site-0")  # what was opened
+    report = ended.report("site-0")  # what was opened
     for sentence in report["learned"]:
         assert f"learned: {sentence}" in mine
     assert "would be shown: each site: the labels of its own rows" in mine
@@ -86,33 +89,33 @@ def test_an_auditor_answers_all_questions_from_the_files_of_one_site_alone(run, 
     assert "join: refused SECFC-501 BelowFloor largest_k" in refused
 
 
-def test_the_files_of_all_sites_hold_each_others_ends(run):
-    every = [path for name in ROWS for path in files(run, name)]
-    code, said = ask("verify", *every, run.folder / "server" / "audit.jsonl")
+def test_the_files_of_all_sites_hold_each_others_ends(ended):
+    every = [path for name in ROWS for path in files(ended, name)]
+    code, said = ask("verify", *every, ended.folder / "server" / "audit.jsonl")
     assert code == 0, said
     assert "fail" not in said
     assert said.count("it is as it was when its run ended, or stopped") == 3
     # One that was killed signed once, and resumed.
-    own = [json.loads(line) for line in Path(files(run, "site-1")[0]).read_text().splitlines()]
+    own = [json.loads(line) for line in Path(files(ended, "site-1")[0]).read_text().splitlines()]
     assert [said["what"] for said in own].count("accept") == 1
     assert [said["what"] for said in own].count("consents") == 1
 
 
-def test_nothing_of_data_stands_on_record(run):
+def test_nothing_of_data_stands_on_record(ended):
     for name, rows in ROWS.items():
-        text = Path(files(run, name)[0]).read_text()
+        text = Path(files(ended, name)[0]).read_text()
         assert not any(str(value) in text for value in rows.ravel().tolist())
-        assert str(run.folder) not in text
+        assert str(ended.folder) not in text
         said = [json.loads(line) for line in text.splitlines()]
         assert not any("rows" in entry for entry in said)
 
 
-def signed_anew(line, run, name, change):
+def signed_anew(line, ended, name, change):
     """A line that its site falsifies, with its key."""
     said = json.loads(line)
     change(said)
     del said["signature"]
-    key = load_key_file(run.folder / name / "site.key")
+    key = load_key_file(ended.folder / name / "site.key")
     said["signature"] = key.sign(PURPOSE + canonical_json(said)).hex()
     return canonical_json(said)
 
@@ -130,11 +133,11 @@ def change_floors(said):
     ("accept", change_floors, "its floors are not those that its consent was bound to"),
 ])  # fmt: skip
 def test_a_site_cannot_put_on_record_what_others_did_not_sign_or_other_floors_than_it_had(
-    run, tmp_path, what, change, why
+    ended, tmp_path, what, change, why
 ):
-    lines = Path(files(run, "site-0")[0]).read_bytes().splitlines()
+    lines = Path(files(ended, "site-0")[0]).read_bytes().splitlines()
     last = max(i for i, line in enumerate(lines) if json.loads(line)["what"] == what)
-    lines = [*lines[:last], signed_anew(lines[last], run, "site-0", change)]
+    lines = [*lines[:last], signed_anew(lines[last], ended, "site-0", change)]
     (tmp_path / "audit.jsonl").write_bytes(b"\n".join(lines) + b"\n")
     code, said = ask("verify", tmp_path / "audit.jsonl")
     assert code == 1
@@ -142,40 +145,40 @@ def test_a_site_cannot_put_on_record_what_others_did_not_sign_or_other_floors_th
     assert why in said
 
 
-def test_an_altered_report_and_a_cut_audit_are_found(run, tmp_path):
-    audit, report = (tmp_path / Path(path).name for path in files(run, "site-0"))
-    for path in files(run, "site-0"):
+def test_an_altered_report_and_a_cut_audit_are_found(ended, tmp_path):
+    audit, report = (tmp_path / Path(path).name for path in files(ended, "site-0"))
+    for path in files(ended, "site-0"):
         shutil.copy(path, tmp_path)
     report.write_text(report.read_text().replace('"own-labels"', '"assignments"'))
     code, said = ask("verify", audit, report)
     assert code == 1
     assert "no line of its site's audit holds its end" in said
-    shutil.copy(files(run, "site-0")[1], report)
+    shutil.copy(files(ended, "site-0")[1], report)
     assert ask("verify", audit, report)[0] == 0
     lines = audit.read_bytes().splitlines(keepends=True)
     audit.write_bytes(b"".join(lines[:2]))  # without the line of its end
     code, said = ask("verify", audit, report)
     assert code == 1
-    code, said = ask("verify", audit, *files(run, "site-1"))
+    code, said = ask("verify", audit, *files(ended, "site-1"))
     assert code == 0  # what nobody has held yet may be cut unseen, and the command says so
     assert "no other of these files holds the lines from 1 on" in said
     assert ask("verify", report)[0] == 2
-    assert ask("verify", run.folder / "run.toml", audit)[0] == 2
+    assert ask("verify", ended.folder / "run.toml", audit)[0] == 2
 
 
-def test_a_second_run_lets_the_others_hold_all_of_the_first(run, tmp_path):
+def test_a_second_run_lets_the_others_hold_all_of_the_first(ended, tmp_path):
     # The next run's consents say where audits ended: what the first run wrote can no longer be cut.
     from secfc.cli.deploy.record import sign_terms
     from secfc.cli.deploy.site import LoadedSite
 
     for name in ROWS:
-        shutil.copytree(run.folder / name, tmp_path / name)
-    shutil.copy(run.folder / "run.toml", tmp_path)
+        shutil.copytree(ended.folder / name, tmp_path / name)
+    shutil.copy(ended.folder / "run.toml", tmp_path)
     cut = b"".join((tmp_path / "site-0" / "audit.jsonl").read_bytes().splitlines(keepends=True)[:-1])
     site = LoadedSite.read(tmp_path / "site-0" / "site.toml")
     signed = sign_terms(site, site.agreed(), bytes(16))
     other = LoadedSite.read(tmp_path / "site-1" / "site.toml").audit
-    record = signed.record(run.run.identities["site-0"])
+    record = signed.record(ended.run.identities["site-0"])
     other.append("consents", "verified", session="00", journal="00", consents={"site-0": record})
     assert ask("verify", site.audit.path, other.path)[0] == 0
     site.audit.path.write_bytes(cut)

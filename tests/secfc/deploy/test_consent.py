@@ -47,7 +47,7 @@ def shares(me, said):
     return len(expect_all(inbox, others))
 
 
-def run(signed, kept=None, said=None, **more):
+def ask_consent(signed, kept=None, said=None, **more):
     kept, said = {} if kept is None else kept, [] if said is None else said
     roles = {
         name: consent_first(
@@ -60,7 +60,7 @@ def run(signed, kept=None, said=None, **more):
 
 def test_each_party_keeps_what_all_signed_and_it_can_be_read_by_whoever_has_it():
     kept = {}
-    assert set(run(consents(), kept).results.values()) == {2}
+    assert set(ask_consent(consents(), kept).results.values()) == {2}
     for found in kept.values():
         records = {name: one.record(PINS[name]) for name, one in found.items()}
         assert {read_consent(record)["party"] for record in records.values()} == set(PARTIES)
@@ -79,7 +79,7 @@ def test_other_terms_than_mine_end_the_run_before_anything_of_rows(changes, fact
     signed, said = consents(), []
     signed[who] = replace(TERMS, **{"party": who, **changes}).sign(KEYS[who])
     with pytest.raises(PlanMismatch, match=fact):
-        run(signed, said=said)
+        ask_consent(signed, said=said)
     assert not said
 
 
@@ -89,7 +89,7 @@ def test_other_terms_than_mine_end_the_run_before_anything_of_rows(changes, fact
 def test_what_is_each_partys_own_may_differ(changes):
     signed = consents()
     signed["b"] = replace(TERMS, party="b", **changes).sign(KEYS["b"])
-    assert set(run(signed).results.values()) == {2}
+    assert set(ask_consent(signed).results.values()) == {2}
 
 
 @pytest.mark.parametrize(("who", "error"), [("b", FaultyClient), (SERVER, FaultyServer)])
@@ -100,7 +100,7 @@ def test_a_consent_that_the_pinned_key_has_not_signed_is_refused(who, error):
     ):
         said = []
         with pytest.raises(error, match="its key has not signed"):
-            run({**consents(), who: forged}, said=said)
+            ask_consent({**consents(), who: forged}, said=said)
         assert not said
 
 
@@ -108,7 +108,7 @@ def test_a_consent_that_the_pinned_key_has_not_signed_is_refused(who, error):
 def test_a_signed_text_that_is_no_consent_is_refused(text):
     forged = SignedConsent(text[:LONGEST], KEYS["b"].sign(b"secfc consent 1" + text[:LONGEST]), bytes(32))
     with pytest.raises(PlanMismatch):
-        run({**consents(), "b": forged})
+        ask_consent({**consents(), "b": forged})
 
 
 def test_whoever_withholds_a_consent_is_waited_for_and_nothing_is_said_of_rows():
@@ -118,9 +118,9 @@ def test_whoever_withholds_a_consent_is_waited_for_and_nothing_is_said_of_rows()
 
     said = []
     with pytest.raises(TooFewReplies):
-        run(consents(), said=said, faults=withhold)
+        ask_consent(consents(), said=said, faults=withhold)
     assert "b" not in said
-    assert set(run(consents(), said=said).results.values()) == {2}  # without the fault they go on
+    assert set(ask_consent(consents(), said=said).results.values()) == {2}  # without the fault they go on
 
 
 def test_floors_are_bound_by_a_digest_that_tells_nothing_without_its_salt():

@@ -66,20 +66,20 @@ def equal(one, other):
 def test_a_run_over_bridges_is_that_of_the_simulation(late):
     algorithm = secfc.SecFC(k=3, threshold=1, max_iter=2)
 
-    async def run():
+    async def converse():
         async with bridges(*NAMES, late=late) as (made, paths):
             results = await everybody(paths, roles_of(algorithm, FED))
             assert all(bridge.bytes for bridge in made.values())
             return results
 
-    assert equal(asyncio.run(run()), simulate(roles_of(algorithm, FED)).results)
+    assert equal(asyncio.run(converse()), simulate(roles_of(algorithm, FED)).results)
 
 
 def test_calls_that_fail_and_connections_that_break_cost_nothing_but_time():
     algorithm = secfc.SecFC(k=3, threshold=1, max_iter=2)
     coins = random.Random(1)
 
-    async def run():
+    async def converse():
         async with bridges(*NAMES, broken=lambda method: coins.random() < 0.02) as (made, paths):
             broke = 0
 
@@ -97,13 +97,13 @@ def test_calls_that_fail_and_connections_that_break_cost_nothing_but_time():
             assert broke
             return results
 
-    assert equal(asyncio.run(run()), simulate(roles_of(algorithm, FED)).results)
+    assert equal(asyncio.run(converse()), simulate(roles_of(algorithm, FED)).results)
 
 
 def test_pieces_come_in_order_however_late_and_a_slow_reader_holds_few_of_them():
     data = np.random.default_rng(1).bytes(40 * PIECE + 17)
 
-    async def run():
+    async def converse():
         async with bridges("a", "b", "c", late=0.02) as (made, paths):
             mine, theirs = await asyncio.gather(meet_locally(paths["a"], "b"), meet_locally(paths["b"], "a"))
             writing = asyncio.create_task(mine.write(data))
@@ -127,11 +127,11 @@ def test_pieces_come_in_order_however_late_and_a_slow_reader_holds_few_of_them()
             for pipe in (theirs, one, other):
                 await pipe.close()
 
-    asyncio.run(run())
+    asyncio.run(converse())
 
 
 def test_what_was_said_to_an_older_connection_reaches_no_newer_one():
-    async def run():
+    async def converse():
         async with bridges("a", "b") as (made, paths):
             mine, theirs = await asyncio.gather(meet_locally(paths["a"], "b"), meet_locally(paths["b"], "a"))
             old = made["b"].ends["a"].name
@@ -149,14 +149,14 @@ def test_what_was_said_to_an_older_connection_reaches_no_newer_one():
             for pipe in (mine, *again):
                 pipe.abort()
 
-    asyncio.run(run())
+    asyncio.run(converse())
 
 
 def test_a_party_ends_with_its_carrier_at_once_and_says_so():
     def waits(peer):
         yield Exchange({}, (peer,), round=1)
 
-    async def run():
+    async def converse():
         async with bridges("a", "b") as (made, paths):
             parties = asyncio.gather(
                 *(
@@ -171,12 +171,12 @@ def test_a_party_ends_with_its_carrier_at_once_and_says_so():
             assert isinstance(error, NotAdmitted)
             assert "Start its job again" in str(error)
 
-    asyncio.run(run())
+    asyncio.run(converse())
 
 
 @pytest.mark.parametrize("line", [b"\n", b"\xff\n", b"a" * 5000, b""])
 def test_who_names_no_peer_is_sent_away(line):
-    async def run():
+    async def converse():
         async with bridges("a", "b") as (made, paths):
             reader, writer = await asyncio.open_unix_connection(paths["a"])
             writer.write(line)
@@ -186,4 +186,4 @@ def test_who_names_no_peer_is_sent_away(line):
             writer.close()
             assert not {name for name in made["a"].ends if name}
 
-    asyncio.run(run())
+    asyncio.run(converse())

@@ -85,7 +85,7 @@ def kits(keys, tmp_path):
 
 
 @pytest.fixture
-def run(tmp_path):
+def run_file(tmp_path):
     """A run file, and a site file and key for each party, in their own folders."""
     identities = {}
     for name in NAMES:
@@ -185,13 +185,13 @@ def test_a_fitted_kit_keeps_its_private_key_to_its_owner(kits, tmp_path):
     assert key.stat().st_mode & 0o777 == 0o600
 
 
-def test_a_job_for_a_run_that_has_ended_is_told_from_one_that_goes_on(run, tmp_path):
+def test_a_job_for_a_run_that_has_ended_is_told_from_one_that_goes_on(run_file, tmp_path):
     path = tmp_path / "north" / "site.toml"
     assert not is_done_before(path)  # it never began
     known = SiteHistory.load(path.parent / "remembered.json")
-    known.with_run(bytes(16), PastRun(run.session.hex()), None).write()
+    known.with_run(bytes(16), PastRun(run_file.session.hex()), None).write()
     assert is_done_before(path)
-    journal = SiteFile.read(path).journal_of(run.session)
+    journal = SiteFile.read(path).journal_of(run_file.session)
     journal.parent.mkdir()
     journal.touch()
     assert not is_done_before(path)  # it goes on
@@ -212,12 +212,12 @@ def strings(value):
             yield from strings(part)
 
 
-def test_a_job_names_the_four_classes_and_holds_two_public_numbers(run):
-    files = job_files(run)
+def test_a_job_names_the_four_classes_and_holds_two_public_numbers(run_file):
+    files = job_files(run_file)
     named = {path for content in files.values() for path in strings(content)}
     assert named == set(policy.CLASSES)
     assert all(name.endswith(".json") and "custom" not in name for name in files)
-    numbers = {"session": run.session.hex(), "digest": run.digest.hex()}
+    numbers = {"session": run_file.session.hex(), "digest": run_file.digest.hex()}
     for content in (
         files["server/config/config_fed_server.json"],
         files["site/config/config_fed_client.json"],
@@ -225,16 +225,16 @@ def test_a_job_names_the_four_classes_and_holds_two_public_numbers(run):
         assert content["components"][0]["args"] == numbers
 
 
-def test_a_project_has_the_parties_as_sites_and_refuses_names_that_flare_does(run):
-    found = project_file(run, "lead@example.org")["participants"]
+def test_a_project_has_the_parties_as_sites_and_refuses_names_that_flare_does(run_file):
+    found = project_file(run_file, "lead@example.org")["participants"]
     assert [(p["name"], p["type"]) for p in found] == [
         (HOST, "server"), ("north", "client"), ("south", "client"), ("lead@example.org", "admin"),
     ]  # fmt: skip
-    spaced = replace(run, identities={**run.identities, "St. Mary": bytes(32)})
+    spaced = replace(run_file, identities={**run_file.identities, "St. Mary": bytes(32)})
     with pytest.raises(InputError, match=r"'St\. Mary' cannot be a site"):
         project_file(spaced, "lead@example.org")
     with pytest.raises(InputError, match="nvflare://"):
-        project_file(replace(run, hub="wss://hub.example.org"), "lead@example.org")
+        project_file(replace(run_file, hub="wss://hub.example.org"), "lead@example.org")
 
 
 def secfc(*arguments, code=0):
@@ -243,7 +243,7 @@ def secfc(*arguments, code=0):
     return result.output
 
 
-def test_the_commands_write_both_and_say_what_is_next(run, kits, tmp_path):
+def test_the_commands_write_both_and_say_what_is_next(run_file, kits, tmp_path):
     said = secfc("flare", tmp_path / "run.toml", "--out", tmp_path / "out")
     assert f"nvflare provision -p {tmp_path}/out/project.yml" in said
     assert "secfc deploy flare-kit site.toml KIT" in said
@@ -251,11 +251,11 @@ def test_the_commands_write_both_and_say_what_is_next(run, kits, tmp_path):
     for name, kit in kits.items():
         assert "byoc is denied to all" in secfc("flare-kit", tmp_path / name / "site.toml", kit.folder)
         assert not list(policy.loosened_rules(kit))
-        assert policy.site_files_by_session(kit)[0] == {run.session: tmp_path / name / "site.toml"}
+        assert policy.site_files_by_session(kit)[0] == {run_file.session: tmp_path / name / "site.toml"}
     wrong = secfc("flare-kit", tmp_path / "north/site.toml", kits["south"].folder, code=2)
     assert "is the kit of 'south'" in wrong
     assert "no startup kit" in secfc("flare-kit", tmp_path / "north/site.toml", tmp_path, code=2)
-    (tmp_path / "run.toml").write_text(run.toml().replace("nvflare://", "wss://"))
+    (tmp_path / "run.toml").write_text(run_file.toml().replace("nvflare://", "wss://"))
     assert "nvflare://" in secfc("flare", tmp_path / "run.toml", "--out", tmp_path / "out", code=2)
 
 

@@ -80,7 +80,7 @@ def test_all_pairs_of_thirty_parties_that_do_not_read_stay_within_what_a_hub_may
 
 
 def test_pairs_that_do_not_read_are_held_within_bounds_and_delay_nobody():
-    async def run():
+    async def converse():
         names = NAMES[:4]
         hub = Hub({RUN: {name: KEYS[name].public for name in names}})
         async with hub.serving() as server:
@@ -111,7 +111,7 @@ def test_pairs_that_do_not_read_are_held_within_bounds_and_delay_nobody():
                 end.abort()
             return taken
 
-    assert asyncio.run(run()) < 0.5
+    assert asyncio.run(converse()) < 0.5
 
 
 @pytest.mark.nightly

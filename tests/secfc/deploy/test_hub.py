@@ -63,12 +63,12 @@ def test_sealed_runs_over_a_hub_are_those_of_the_simulation(name):
     expected = simulate(roles_of(ALGORITHMS[name], FED)).results
     middle = hub(*NAMES)
 
-    async def run():
+    async def converse():
         roles = seal_roles(roles_of(ALGORITHMS[name], FED), b"plan", {n: SeededCoins(9, n) for n in NAMES})
         async with middle.serving() as server:
             return await everybody(roles, url_of(server))
 
-    got = asyncio.run(run())
+    got = asyncio.run(converse())
     algorithm = ALGORITHMS[name]
     plan = algorithm.plan(PublicFacts.of(FED, 4.0))
     for client in FED.names:
@@ -85,7 +85,7 @@ def test_a_hub_that_dies_and_comes_back_changes_nothing(deaths):
     expected = simulate(roles_of(way, FED)).results
     seen = []
 
-    async def run():
+    async def converse():
         with sockets.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             port = probe.getsockname()[1]
@@ -125,7 +125,7 @@ def test_a_hub_that_dies_and_comes_back_changes_nothing(deaths):
             await task
         return got
 
-    got = asyncio.run(run())
+    got = asyncio.run(converse())
     for client in FED.names:
         np.testing.assert_array_equal(got[client].labels, expected[client].labels)
     assert seen.count("came back") >= deaths * 2
@@ -142,7 +142,7 @@ def hears(of):
 def test_who_cannot_prove_who_it_is_is_not_admitted_and_disturbs_nobody():
     middle = hub("a", "b")
 
-    async def run():
+    async def converse():
         async with middle.serving() as server:
             url = url_of(server)
             for session, me, peer, key in (
@@ -161,7 +161,7 @@ def test_who_cannot_prove_who_it_is_is_not_admitted_and_disturbs_nobody():
             )
             assert got[1] == b"word"
 
-    asyncio.run(run())
+    asyncio.run(converse())
     assert middle.counters.refused == 6
 
 
@@ -169,7 +169,7 @@ def test_who_has_a_revoked_key_is_cut_off_and_not_let_in_again():
     def waits(peer):
         yield Exchange({}, (peer,), round=1)
 
-    async def run(revoked):
+    async def converse(revoked):
         middle = hub("a", "b", "c")
         async with middle.serving() as server:
             url = url_of(server)
@@ -180,8 +180,8 @@ def test_who_has_a_revoked_key_is_cut_off_and_not_let_in_again():
             with pytest.raises(NotAdmitted if revoked == "a" else TimeoutError):
                 await asyncio.wait_for(waiting, 3 if revoked == "a" else 0.5)
 
-    asyncio.run(run("a"))
-    asyncio.run(run("c"))  # nobody else is
+    asyncio.run(converse("a"))
+    asyncio.run(converse("c"))  # nobody else is
 
 
 def test_who_is_told_that_a_key_is_revoked_ends_at_once():
@@ -191,7 +191,7 @@ def test_who_is_told_that_a_key_is_revoked_ends_at_once():
     def told():
         raise InputError("a key is revoked")
 
-    async def run():
+    async def converse():
         async with hub("a", "b").serving() as server:
             url = url_of(server)
             other = asyncio.create_task(party(hears("a"), url, "b", ("a",)))
@@ -199,25 +199,25 @@ def test_who_is_told_that_a_key_is_revoked_ends_at_once():
                 await asyncio.wait_for(party(waits(), url, "a", ("b",), without=told), 5)
             other.cancel()
 
-    asyncio.run(run())
+    asyncio.run(converse())
 
 
 def test_a_peer_that_never_comes_is_named():
-    async def run():
+    async def converse():
         async with hub("a", "b", "c").serving() as server:
             other = asyncio.create_task(party(hears("a"), url_of(server), "b", ("a",)))
             with pytest.raises(TimeoutError, match=r"^c did not come"):
                 await party(says("b"), url_of(server), "a", ("b", "c"), arrival=0.5)
             other.cancel()
 
-    asyncio.run(run())
+    asyncio.run(converse())
 
 
 def test_who_resumes_goes_on_without_a_peer_that_is_lost_for_good():
     def both():
         return set((yield Exchange({}, ("b", "c"), enough=1, round=1)))
 
-    async def run(late):
+    async def converse(late):
         async with hub("a", "b", "c").serving() as server:
             url = url_of(server)
             clocks = {"rejoin": 0.5, "grace": 3.0 if late else 0.1}
@@ -229,12 +229,12 @@ def test_who_resumes_goes_on_without_a_peer_that_is_lost_for_good():
             await said
             return await asyncio.wait_for(resumed, 10)
 
-    assert asyncio.run(run(False)) == {"b"}
-    assert asyncio.run(run(True)) == {"b", "c"}
+    assert asyncio.run(converse(False)) == {"b"}
+    assert asyncio.run(converse(True)) == {"b", "c"}
 
 
 def test_parties_meet_at_an_ipv6_address():
-    async def run():
+    async def converse():
         async with hub("a", "b").serving("::1") as server:
             url = f"ws://[::1]:{server.sockets[0].getsockname()[1]}"
             return await asyncio.gather(
@@ -243,7 +243,7 @@ def test_parties_meet_at_an_ipv6_address():
 
     if not sockets.has_ipv6:
         pytest.skip("there is no IPv6 here")
-    assert asyncio.run(asyncio.wait_for(run(), 30))[1] == b"word"
+    assert asyncio.run(asyncio.wait_for(converse(), 30))[1] == b"word"
 
 
 def test_strangers_are_turned_away_beyond_a_number_and_parties_of_one_address_are_not(monkeypatch):
@@ -251,7 +251,7 @@ def test_strangers_are_turned_away_beyond_a_number_and_parties_of_one_address_ar
 
     monkeypatch.setattr(room, "OF_AN_ADDRESS", 3)
 
-    async def run():
+    async def converse():
         middle = hub("a", "b")
         async with middle.serving() as server:
             url, where = url_of(server), server.sockets[0].getsockname()[:2]
@@ -275,11 +275,11 @@ def test_strangers_are_turned_away_beyond_a_number_and_parties_of_one_address_ar
             assert not middle.strangers.by_address
             return await hearing
 
-    assert asyncio.run(asyncio.wait_for(run(), 30)) == b"word"
+    assert asyncio.run(asyncio.wait_for(converse(), 30)) == b"word"
 
 
 def test_a_slow_reader_delays_no_other_pair():
-    async def run():
+    async def converse():
         async with hub("a", "b", "c").serving() as server:
             url = url_of(server)
             one, stuck = await asyncio.gather(
@@ -297,7 +297,7 @@ def test_a_slow_reader_delays_no_other_pair():
             for end in (one, stuck, two, free):
                 end.abort()
 
-    asyncio.run(run())
+    asyncio.run(converse())
 
 
 async def fetched(server, path):
@@ -312,7 +312,7 @@ async def fetched(server, path):
 def test_health_and_numbers_are_on_pages_of_the_loopback_and_name_nobody():
     from secfc.deploy import metrics
 
-    async def run():
+    async def converse():
         middle, site = hub("a", "b"), metrics.SiteMetrics()
         async with (
             middle.serving() as server,
@@ -342,7 +342,7 @@ def test_health_and_numbers_are_on_pages_of_the_loopback_and_name_nobody():
             assert all(where.sockets[0].getsockname()[0] == "127.0.0.1" for where in (of_hub, of_site))
             return dict(line.split(" ", 1) for line in "".join(pages).splitlines() if line[0] != "#")
 
-    numbers = asyncio.run(run())
+    numbers = asyncio.run(converse())
     assert numbers["secfc_hub_refused_total"] == "1.0"
     assert numbers["secfc_hub_joined_total"] == "2.0"
     assert float(numbers["secfc_hub_forwarded_bytes_total"]) > 1000
@@ -378,10 +378,10 @@ def test_a_hub_that_cannot_be_reached_is_named_at_once_and_at_the_end():
     def role():
         yield Exchange({}, ("b",))
 
-    async def run():
+    async def converse():
         with pytest.raises(TimeoutError, match="nobody could be met within 1 s"):
             await party(role(), f"ws://127.0.0.1:{port}", "a", ("b", "c"), arrival=1.0,
                         watch=lambda peer, what: seen.append(what))  # fmt: skip
 
-    asyncio.run(run())
+    asyncio.run(converse())
     assert seen == ["cannot be met yet"]

@@ -217,7 +217,7 @@ def played(trick, monkeypatch, protected, at=120_000, **more):
                 lies.names[end.pipe] = where[1:]
                 lies.said.setdefault(where[1:], []).append([])
 
-    async def run():
+    async def converse():
         roles = seal_roles(roles_of(WAY, FED), b"plan", {name: SeededCoins(9, name) for name in NAMES})
         async with hub(*NAMES).serving() as server:
             url, pins = url_of(server), PINS if protected else None
@@ -232,7 +232,7 @@ def played(trick, monkeypatch, protected, at=120_000, **more):
 
     monkeypatch.setattr(ForwardingPipe, "_hand_on", tells)
     monkeypatch.setattr(Hub, "join", joins)
-    got = dict(zip(NAMES, asyncio.run(run()), strict=True))
+    got = dict(zip(NAMES, asyncio.run(converse()), strict=True))
     assert lies.told
     return got, watched
 

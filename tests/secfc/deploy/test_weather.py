@@ -156,7 +156,7 @@ NOISE = {
 
 @pytest.mark.filterwarnings("ignore")
 def test_noise_of_strangers_disturbs_nobody():
-    async def run():
+    async def converse():
         async with hub("a", "b").serving() as server:
             writers = []
             for noise in NOISE.values():
@@ -171,12 +171,12 @@ def test_noise_of_strangers_disturbs_nobody():
                 writer.transport.abort()
             return got[1]
 
-    assert asyncio.run(run()) == b"word"
+    assert asyncio.run(converse()) == b"word"
 
 
 @pytest.mark.parametrize("after", [1, *(pytest.param(n, marks=pytest.mark.nightly) for n in (0, 3))])
 def test_noise_of_a_peer_breaks_its_connection_and_what_it_really_says_is_heard(after):
-    async def run():
+    async def converse():
         async with hub("a", "b").serving() as server:
             url = url_of(server)
             hearing = asyncio.create_task(party(hears("a"), url, "b", ("a",), **CLOCKS))
@@ -190,4 +190,4 @@ def test_noise_of_a_peer_breaks_its_connection_and_what_it_really_says_is_heard(
             await party(says("b"), url, "a", ("b",), **CLOCKS)
             return await asyncio.wait_for(hearing, 10)
 
-    assert asyncio.run(run()) == b"word"
+    assert asyncio.run(converse()) == b"word"

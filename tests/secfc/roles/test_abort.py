@@ -60,7 +60,7 @@ def ends(who, error, *, start=ITERATE, sealed=False, heed=None, wrap=True, carri
         roles = seal_roles(roles, b"plan", {name: SeededCoins(9, name) for name in roles})
     roles |= {name: change(roles[name]) for name, change in (carried or {}).items()}
 
-    async def run():
+    async def converse():
         links = await mesh(list(roles))
         begin = time.monotonic()
         parties = (
@@ -70,7 +70,7 @@ def ends(who, error, *, start=ITERATE, sealed=False, heed=None, wrap=True, carri
         got = await asyncio.wait_for(asyncio.gather(*parties, return_exceptions=True), 200)
         return dict(zip(roles, got, strict=True)), time.monotonic() - begin
 
-    return asyncio.run(run())
+    return asyncio.run(converse())
 
 
 @pytest.mark.parametrize("sealed", [False, True], ids=["open", "sealed"])

@@ -26,9 +26,9 @@ NAMES = tuple("abcde")
 TABLE = CoinToss(NAMES, bytes(32), needed=3)
 
 
-def run(faults=lambda e: (e,), roles=(), run=0, lenient=False, server=None):
+def toss(faults=lambda e: (e,), roles=(), run=0, lenient=False, server=None):
     """What every client and the server got."""
-    parties = {c: toss_coins(TABLE, c, SeededCoins(run, c)) for c in NAMES}
+    parties = {c: toss_coins(TABLE, c, SeededCoins(toss, c)) for c in NAMES}
     parties |= {SERVER: server or toss_coins_at_server(TABLE, NAMES, lenient=lenient)} | dict(roles)
     return simulate(parties, faults=faults)
 
@@ -40,7 +40,7 @@ def lost(kind, *senders):
 def test_all_get_one_seed_and_another_in_every_run():
     seeds = set()
     for number in range(20):
-        results = run(run=number).results
+        results = toss(run=number).results
         seed, who = results[SERVER]
         assert {results[c] for c in NAMES} == {seed}
         assert who == NAMES
@@ -62,13 +62,13 @@ def test_every_coin_and_what_was_agreed_change_the_seed():
 
 @pytest.mark.parametrize("kind", ["Commitment", "Coin"])
 def test_whoever_falls_silent_is_left_out_and_the_rest_toss(kind):
-    got = run(lost(kind, "b", "d"))
+    got = toss(lost(kind, "b", "d"))
     seed, who = got.results[SERVER]
     assert who == ("a", "c", "e")
     assert {got.results[c] for c in who} == {seed}
     assert set(got.silent) == {"b", "d"}
     with pytest.raises(TooFewReplies) as caught:
-        run(lost(kind, "b", "d", "e"))
+        toss(lost(kind, "b", "d", "e"))
     assert caught.value.got == ("a", "c")
 
 
@@ -81,7 +81,7 @@ def test_after_a_refusal_to_open_all_coins_are_new():
             return () if e.sender == "b" else (e,)
         return (e,)
 
-    assert run(faults).results[SERVER][1] == ("a", "c", "d", "e")
+    assert toss(faults).results[SERVER][1] == ("a", "c", "d", "e")
     assert set(sent.values()) == {1}
     assert Counter(c for c, _ in sent) == {"a": 2, "b": 1, "c": 2, "d": 2, "e": 2}
 
@@ -91,9 +91,9 @@ def test_another_coin_than_was_committed_to_names_its_client():
         return Coin(b"x" * 32) if isinstance(message, Coin) else message
 
     with pytest.raises(FaultyClient) as caught:
-        run(roles={"c": saying(toss_coins(TABLE, "c", SeededCoins(0, "c")), other)})
+        toss(roles={"c": saying(toss_coins(TABLE, "c", SeededCoins(0, "c")), other)})
     assert caught.value.party == "c"
-    left = run(roles={"c": saying(toss_coins(TABLE, "c", SeededCoins(0, "c")), other)}, lenient=True)
+    left = toss(roles={"c": saying(toss_coins(TABLE, "c", SeededCoins(0, "c")), other)}, lenient=True)
     assert left.results[SERVER][1] == ("a", "b", "d", "e")
 
 
@@ -152,7 +152,7 @@ def strangers(message):
 )
 def test_a_server_that_chooses_is_refused(first, then, why):
     with pytest.raises(FaultyServer, match=why):
-        run(server=scheming(first, then))
+        toss(server=scheming(first, then))
 
 
 def test_who_was_left_out_stays_out():
@@ -176,7 +176,7 @@ def test_who_was_left_out_stays_out():
         yield Exchange(dict.fromkeys(who, message), round=TOSS + step)
 
     with pytest.raises(FaultyServer, match="brought a coin back"):
-        run(server=server())
+        toss(server=server())
 
 
 def test_commitments_are_bound_to_their_place():
@@ -201,5 +201,5 @@ def test_rounds_rise():
             rounds[e.recipient].append(e.round)
         return () if e.kind == "Coin" and e.sender == "b" else (e,)
 
-    run(faults)
+    toss(faults)
     assert all(a < b for r in rounds.values() for a, b in pairwise(r))

@@ -138,7 +138,7 @@ def test_a_connection_that_breaks_is_renewed_over_another_transport(ends, left):
     expected = simulate(roles_of(RUNS["open"], clustered())).results
     renewals = []
 
-    async def run():
+    async def converse():
         one, other = Breaking.pair()
         one.left = left
         links = {a: {b: Link(one)}, b: {a: Link(other)}}
@@ -152,7 +152,7 @@ def test_a_connection_that_breaks_is_renewed_over_another_transport(ends, left):
         one.broken = lambda: asyncio.get_running_loop().call_later(0.01, renew)
         return await running(roles_of(RUNS["open"], clustered()), links, rejoin=20.0, patience=30.0)
 
-    got = asyncio.run(run())
+    got = asyncio.run(converse())
     assert len(renewals) == 1
     same(got, expected)
 
@@ -165,18 +165,18 @@ def test_a_connection_that_breaks_and_is_not_renewed_is_missed():
     def asks():
         return dict((yield Exchange({}, ("a",), round=1)))
 
-    async def run(left):
+    async def converse(left):
         one, other = Breaking.pair()
         one.left, one.broken = left, lambda: None
         links = {"a": {"b": Link(one)}, "b": {"a": Link(other)}}
         return await running({"a": says(), "b": asks()}, links, rejoin=0.1)
 
-    assert asyncio.run(run(100))["b"] == {}
-    assert list(asyncio.run(run(1 << 40))["b"]) == ["a"]
+    assert asyncio.run(converse(100))["b"] == {}
+    assert list(asyncio.run(converse(1 << 40))["b"]) == ["a"]
 
 
 def test_a_frame_that_began_on_one_connection_does_not_end_on_another():
-    async def run():
+    async def converse():
         (one, other), (fresh, peer) = await streams(), Pipe.pair()
         link = Link(one)
         await peer.write(bytes(16))
@@ -190,7 +190,7 @@ def test_a_frame_that_began_on_one_connection_does_not_end_on_another():
         link.renewed.clear()
         return await link.header()
 
-    assert asyncio.run(run()) == (0, 0)
+    assert asyncio.run(converse()) == (0, 0)
 
 
 # --- what every channel promises --------------------------------------------------------------------------
@@ -241,7 +241,7 @@ async def protected(**changed):
 def law(request):
     """Runs a check with both ends of a fresh connection of each transport."""
 
-    def run(check):
+    def try_check(check):
         async def bounded():
             ends = await request.param()
             try:
@@ -252,7 +252,7 @@ def law(request):
 
         asyncio.run(bounded())
 
-    return run
+    return try_check
 
 
 async def everything(end, count=1000):
@@ -406,7 +406,7 @@ LIES = {
 
 @pytest.mark.parametrize("lie", [None, *LIES])
 def test_a_record_that_is_dropped_moved_or_changed_is_noticed_where_the_next_should_come(lie):
-    async def run():
+    async def converse():
         one, other = await protected()
         said = []
         one.channel.write = lambda data: asyncio.sleep(0, said.append(data))
@@ -419,7 +419,7 @@ def test_a_record_that_is_dropped_moved_or_changed_is_noticed_where_the_next_sho
         assert await everything(other) == b"".join(words)
 
     with contextlib.nullcontext() if lie is None else pytest.raises(ConnectionResetError, match="repeated"):
-        asyncio.run(run())
+        asyncio.run(converse())
 
 
 def test_a_word_on_progress_that_is_made_up_lets_go_of_messages_over_a_bare_channel_alone():
@@ -434,10 +434,10 @@ def test_a_word_on_progress_that_is_made_up_lets_go_of_messages_over_a_bare_chan
             link.hear((await link.header())[1])
         return bool(link.kept)
 
-    async def run():
+    async def converse():
         return await kept(Pipe.pair()), await kept(await protected())
 
-    assert asyncio.run(run()) == (False, True)
+    assert asyncio.run(converse()) == (False, True)
 
 
 @pytest.mark.parametrize("changed", [
@@ -454,7 +454,7 @@ def test_who_is_not_the_pinned_peer_in_the_same_run_is_refused(changed):
     (b"s", TimeoutError, None),
 ])  # fmt: skip
 def test_who_hears_itself_another_version_or_nothing_goes_on_with_nobody(answer, error, why):
-    async def run():
+    async def converse():
         one, other = Pipe.pair()
         one.ended = asyncio.Event()
         keys = ConnectionKeys("run", "a", Identity(b"a" * 32), {"b": Identity(b"b" * 32).public})
@@ -471,14 +471,14 @@ def test_who_hears_itself_another_version_or_nothing_goes_on_with_nobody(answer,
             answering.cancel()
 
     with pytest.raises(error, match=why):
-        asyncio.run(run())
+        asyncio.run(converse())
 
 
 # --- how a link is made -----------------------------------------------------------------------------------
 
 
 def test_a_link_is_made_of_a_channel_or_of_a_stream():
-    async def run():
+    async def converse():
         one, other = await streams()
         link, over_channel = Link(one.reader, one.writer), Link(other)
         assert (link.channel.reader, link.channel.writer) == (one.reader, one.writer)
@@ -495,7 +495,7 @@ def test_a_link_is_made_of_a_channel_or_of_a_stream():
         for end in (other, *fresh):
             end.abort()
 
-    asyncio.run(run())
+    asyncio.run(converse())
 
 
 def test_a_local_socket_is_a_stream_too():
@@ -505,9 +505,9 @@ def test_a_local_socket_is_a_stream_too():
     def asks():
         return dict((yield Exchange({}, ("a",), round=1)))
 
-    async def run():
+    async def converse():
         a, b = [await asyncio.open_connection(sock=sock) for sock in socket.socketpair()]
         got = await asyncio.gather(run_party(says(), {"b": Link(*a)}), run_party(asks(), {"a": Link(*b)}))
         return got[1]["a"].description
 
-    assert asyncio.run(run()) == b"x"
+    assert asyncio.run(converse()) == b"x"

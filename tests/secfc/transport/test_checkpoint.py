@@ -46,6 +46,7 @@ from secfc.transport.simulate import simulate
 from tests.nightly import by_night, short
 from tests.secfc.campaign import NOISY
 from tests.secfc.transport.test_wire import mesh
+from tests.small import split
 
 RUN = bytes(32)
 OPEN = secfc.SecFC(k=3, threshold=1, init=RandomPoints(), max_iter=3, disclosure=secfc.Distances())
@@ -84,11 +85,10 @@ RUNS = {
 }
 
 
-def federation(n=3, m=24, d=2, seed=0):
+def serve_some(n=3, m=24, d=2, seed=0):
     rng = np.random.default_rng(seed)
     centers = rng.uniform(-10, 10, (3, d))
-    points = centers[rng.integers(0, 3, m)] + 3 * rng.normal(size=(m, d))
-    return secfc.Federation.from_arrays(np.array_split(points, n), server_points=centers)
+    return split(centers[rng.integers(0, 3, m)] + 3 * rng.normal(size=(m, d)), n, server_points=centers)
 
 
 @pytest.fixture(autouse=True)
@@ -167,7 +167,7 @@ def same(a, b):
 ])  # fmt: skip
 def test_all_crash_at_any_exchange(name, sealed, crashes, tmp_path):
     algorithm = RUNS[name]
-    fed = federation(n=5 if get_parameter(algorithm, "max_cheaters", 0) else 3)
+    fed = serve_some(n=5 if get_parameter(algorithm, "max_cheaters", 0) else 3)
     # Unions number rows by their session, and starts are drawn among rows; noise is drawn from coins.
     seeded = "private" in name
     coins = {"coins": lambda party: SeededCoins(1, party)} if seeded else {}
@@ -196,21 +196,21 @@ def test_all_crash_at_any_exchange(name, sealed, crashes, tmp_path):
 
 
 def test_all_crash_while_messages_are_under_way(tmp_path):
-    expected = secfc.fit(OPEN, federation())
+    expected = secfc.fit(OPEN, serve_some())
     for crash in range(0, len(expected.transcript), short(74, nightly=1)):
         network = Network()
         network.left = crash
         options = {"checkpoint": tmp_path / str(crash), "faults": network}
         with pytest.raises(Crash):
-            secfc.fit(OPEN, federation(), **options)
+            secfc.fit(OPEN, serve_some(), **options)
         network.left = None
-        assert same(secfc.fit(OPEN, federation(), **options), expected)
+        assert same(secfc.fit(OPEN, serve_some(), **options), expected)
 
 
 @pytest.mark.parametrize("method", ["write_took", "write_sent"])
 @pytest.mark.parametrize("late", [False, True])
 def test_all_crash_before_and_after_each_record(method, late, tmp_path, monkeypatch):
-    expected = secfc.fit(OPEN, federation())
+    expected = secfc.fit(OPEN, serve_some())
     write = getattr(Journal, method)
     for crash in itertools.count(0, short(38, nightly=1)):
         calls = itertools.count()
@@ -226,20 +226,20 @@ def test_all_crash_before_and_after_each_record(method, late, tmp_path, monkeypa
         options = {"checkpoint": tmp_path / str(crash), "faults": network}
         monkeypatch.setattr(Journal, method, dying)
         try:
-            secfc.fit(OPEN, federation(), **options)
+            secfc.fit(OPEN, serve_some(), **options)
             break
         except Crash:
             monkeypatch.setattr(Journal, method, write)
-            assert same(secfc.fit(OPEN, federation(), **options), expected)
+            assert same(secfc.fit(OPEN, serve_some(), **options), expected)
     assert crash > 20
 
 
 def test_crashing_again_and_again_gets_there(tmp_path):
-    expected, network = secfc.fit(OPEN, federation()), Network()
+    expected, network = secfc.fit(OPEN, serve_some()), Network()
     for crashes in itertools.count():
         try:
             # Every party repeats what it waits for, then a few more exchanges happen.
-            result = secfc.fit(OPEN, federation(), checkpoint=tmp_path, faults=network, watch=after(6))
+            result = secfc.fit(OPEN, serve_some(), checkpoint=tmp_path, faults=network, watch=after(6))
             break
         except Crash:
             assert crashes < 100
@@ -321,14 +321,14 @@ def test_all_crash_at_any_exchange_of_steps_of_which_some_are_settled(
     coins = {"coins": lambda party: SeededCoins(1, party)} if "private" in name else {}
     options = {"sealed": sealed, "bound": 64.0, **coins}
     count = after(10**9)
-    expected = labels_of(secfc.fit(algorithm, federation(), watch=count, **options))
+    expected = labels_of(secfc.fit(algorithm, serve_some(), watch=count, **options))
     step = short(count.seen // 2 // crashes, nightly=1)
     for crash in range(count.seen // 2, count.seen, step):
         kept = {"checkpoint": tmp_path / str(crash), "faults": Network(), **options}
         with pytest.raises(Crash):
-            secfc.fit(algorithm, federation(), watch=after(crash), **kept)
+            secfc.fit(algorithm, serve_some(), watch=after(crash), **kept)
         for _ in range(2):
-            assert labels_of(secfc.fit(algorithm, federation(), **kept)) == expected
+            assert labels_of(secfc.fit(algorithm, serve_some(), **kept)) == expected
 
 
 def test_a_client_that_compares_has_a_journal_of_its_rows_and_of_a_step_however_many_it_takes(
@@ -338,12 +338,12 @@ def test_a_client_that_compares_has_a_journal_of_its_rows_and_of_a_step_however_
     for steps in (2, 5):
         settling.clear()
         one = dataclasses.replace(STEPS, max_iter=steps)
-        assert secfc.fit(one, federation(m=200, seed=1), checkpoint=tmp_path / str(steps)).n_iter == steps
+        assert secfc.fit(one, serve_some(m=200, seed=1), checkpoint=tmp_path / str(steps)).n_iter == steps
         most[steps] = settling["client-1"]
     assert most[5] < 1.2 * most[2]
     # The control: as long as peers may ask, all is kept.
     monkeypatch.setattr("secfc.transport.simulate._Driver.heard_round", lambda self, name, peer: -1)
-    secfc.fit(STEPS, federation(m=200, seed=1), checkpoint=tmp_path / "kept")
+    secfc.fit(STEPS, serve_some(m=200, seed=1), checkpoint=tmp_path / "kept")
     assert settling["client-1"] > 2 * most[5]
 
 
@@ -457,7 +457,7 @@ def test_a_file_beside_a_journal_that_is_gone_or_torn_changes_nothing(tmp_path):
 def crashed(directory, *, at=30, algorithm=OPEN, fed=None, network=None, **options):
     with pytest.raises(Crash):
         secfc.fit(
-            algorithm, fed or federation(), checkpoint=directory, watch=after(at),
+            algorithm, fed or serve_some(), checkpoint=directory, watch=after(at),
             **({} if network is None else {"faults": network}), **options,
         )  # fmt: skip
 
@@ -467,27 +467,31 @@ def test_other_coins_data_or_parameters_are_refused_before_anything_is_said(tmp_
     crashed(tmp_path / "a", network=network)
     said = dict(network.said)
     # Of the same size and bound, so all that is public is the same.
-    first, *others = (p.read() for p in federation().parties)
+    first, *others = (p.read() for p in serve_some().parties)
     moved = secfc.Federation.from_arrays([first[::-1], *others])
     with pytest.raises(JournalError, match="client-0 would not send what it sent before"):
         secfc.fit(OPEN, moved, checkpoint=tmp_path / "a", faults=network)
     with pytest.raises(JournalError, match="would not send"):
         secfc.fit(
-            OPEN, federation(), checkpoint=tmp_path / "a", faults=network, coins=lambda p: SeededCoins(0, p)
+            OPEN,
+            serve_some(),
+            checkpoint=tmp_path / "a",
+            faults=network,
+            coins=lambda p: SeededCoins(0, p),
         )
     assert {key for key in network.said if key not in said} == set()
     for other in ({"seed": 1}, {"sealed": True}, {"bound": 77.0}):
         with pytest.raises(JournalError, match="other parameters"):
-            secfc.fit(OPEN, federation(), checkpoint=tmp_path / "a", **other)
+            secfc.fit(OPEN, serve_some(), checkpoint=tmp_path / "a", **other)
     with pytest.raises(JournalError, match="other parameters"):
-        secfc.fit(dataclasses.replace(OPEN, k=2), federation(), checkpoint=tmp_path / "a")
-    assert same(secfc.fit(OPEN, federation(), checkpoint=tmp_path / "a"), secfc.fit(OPEN, federation()))
+        secfc.fit(dataclasses.replace(OPEN, k=2), serve_some(), checkpoint=tmp_path / "a")
+    assert same(secfc.fit(OPEN, serve_some(), checkpoint=tmp_path / "a"), secfc.fit(OPEN, serve_some()))
 
 
 def test_a_run_resumes_with_other_threads(tmp_path):
     crashed(tmp_path, network=Network())
     faster = with_parameters(OPEN, threads=2)
-    assert same(secfc.fit(faster, federation(), checkpoint=tmp_path), secfc.fit(OPEN, federation()))
+    assert same(secfc.fit(faster, serve_some(), checkpoint=tmp_path), secfc.fit(OPEN, serve_some()))
 
 
 def test_without_restored_coins_two_things_are_said_in_one_round(tmp_path, monkeypatch):
@@ -496,16 +500,16 @@ def test_without_restored_coins_two_things_are_said_in_one_round(tmp_path, monke
     monkeypatch.setattr("secfc.transport.checkpoint.exchange_digest", lambda number, send: bytes(16))
     crashed(tmp_path, network=network)
     with pytest.raises(ProtocolError, match="two things"):
-        secfc.fit(OPEN, federation(), checkpoint=tmp_path, faults=network, coins=lambda p: SeededCoins(9, p))
+        secfc.fit(OPEN, serve_some(), checkpoint=tmp_path, faults=network, coins=lambda p: SeededCoins(9, p))
 
 
 def test_seeded_coins_stay_reproducible(tmp_path):
     def coins(party):
         return SeededCoins(4, party)
 
-    expected = secfc.fit(RUNS["private"], federation(), coins=coins, keep_bodies=True)
+    expected = secfc.fit(RUNS["private"], serve_some(), coins=coins, keep_bodies=True)
     crashed(tmp_path, at=60, algorithm=RUNS["private"], coins=coins)
-    got = secfc.fit(RUNS["private"], federation(), coins=coins, keep_bodies=True, checkpoint=tmp_path)
+    got = secfc.fit(RUNS["private"], serve_some(), coins=coins, keep_bodies=True, checkpoint=tmp_path)
     assert same(got, expected)
 
     def bodies(result):
@@ -518,16 +522,16 @@ def test_a_missing_journal_is_refused(tmp_path):
     crashed(tmp_path)
     journal_path(tmp_path, "client-1").unlink()
     with pytest.raises(JournalError, match="history of other parties and none of client-1"):
-        secfc.fit(OPEN, federation(), checkpoint=tmp_path)
+        secfc.fit(OPEN, serve_some(), checkpoint=tmp_path)
 
 
 def test_journals_of_a_run_that_never_began_may_be_missing(tmp_path):
     crashed(tmp_path, at=30)
-    for name in (*federation().names, SERVER):
+    for name in (*serve_some().names, SERVER):
         path = journal_path(tmp_path, name)
         path.write_bytes(path.read_bytes()[: 33 + 65 + len(name)])
     journal_path(tmp_path, SERVER).unlink()
-    secfc.fit(OPEN, federation(), checkpoint=tmp_path)
+    secfc.fit(OPEN, serve_some(), checkpoint=tmp_path)
 
 
 # --- one party crashes -------------------------------------------------------------------------------
@@ -593,7 +597,7 @@ def rising(make, name, at):
     ("nobody deals", "client-1", 9),
 ])  # fmt: skip
 def test_one_party_crashes_at_any_exchange(name, victim, step, tmp_path):
-    fed = federation()
+    fed = serve_some()
     for at in range(1, 9 * step, step):
         make, close = builders(RUNS[name], fed, tmp_path / str(at))
         roles = {name: make(name) for name in (*fed.names, SERVER) if name != victim}
@@ -657,7 +661,7 @@ async def reviving(make, names, victim, at, told, **options):
 @pytest.mark.parametrize("told", [False, True])
 @pytest.mark.parametrize("victim", ["client-1", SERVER])
 def test_one_party_crashes_over_sockets_and_the_others_wait(victim, told, tmp_path):
-    fed = federation()
+    fed = serve_some()
     for at in itertools.count(1, short(13, nightly=1)):
         make, close = builders(OPEN, fed, tmp_path / str(at))
         died, results = asyncio.run(
@@ -672,7 +676,7 @@ def test_one_party_crashes_over_sockets_and_the_others_wait(victim, told, tmp_pa
 
 @pytest.mark.parametrize("name", ["open", "private"])
 def test_a_sealed_party_crashes_over_sockets(name, tmp_path):
-    fed, algorithm = federation(), RUNS[name]
+    fed, algorithm = serve_some(), RUNS[name]
     for at in (1, 2, 3, 8):  # also between the steps of the handshake
         make, close = builders(algorithm, fed, tmp_path / str(at), sealed=True)
         died, results = asyncio.run(
@@ -688,9 +692,9 @@ def test_a_sealed_party_crashes_over_sockets(name, tmp_path):
 
 
 def test_all_crash_over_sockets_and_resume(tmp_path):
-    fed, names = federation(), (*federation().names, SERVER)
+    fed, names = serve_some(), (*serve_some().names, SERVER)
 
-    async def run(make, at):
+    async def converse(make, at):
         links = await mesh(list(names))
         roles = {name: make(name) for name in names}
         if at is not None:
@@ -708,16 +712,16 @@ def test_all_crash_over_sockets_and_resume(tmp_path):
     make, close = builders(OPEN, fed, tmp_path)
     for at in (1, 2, 2, 2, 3):
         with pytest.raises(Crash):
-            asyncio.run(asyncio.wait_for(run(make, at), 60))
-    checked(asyncio.run(asyncio.wait_for(run(make, None), 60)), fed)
+            asyncio.run(asyncio.wait_for(converse(make, at), 60))
+    checked(asyncio.run(asyncio.wait_for(converse(make, None), 60)), fed)
     close()
 
 
 @pytest.mark.parametrize("victim", ["client-1", SERVER])
 def test_an_absence_that_is_too_long_suspends_a_run_and_ends_none(victim, tmp_path):
-    fed, names = federation(), (*federation().names, SERVER)
+    fed, names = serve_some(), (*serve_some().names, SERVER)
 
-    async def run(make, at, rejoin):
+    async def converse(make, at, rejoin):
         links = await mesh(list(names))
         roles = {name: make(name) for name in names}
         if at is not None:
@@ -728,7 +732,7 @@ def test_an_absence_that_is_too_long_suspends_a_run_and_ends_none(victim, tmp_pa
     suspended = 0
     for at in itertools.count(1, short(9, nightly=1)):
         make, close = builders(OPEN, fed, tmp_path / str(at), telling=True)
-        got = asyncio.run(asyncio.wait_for(run(make, at, 0.1), 60))
+        got = asyncio.run(asyncio.wait_for(converse(make, at, 0.1), 60))
         if not isinstance(got.pop(victim), Crash):
             close()
             break
@@ -736,7 +740,7 @@ def test_an_absence_that_is_too_long_suspends_a_run_and_ends_none(victim, tmp_pa
         lost = [found for found in got.values() if isinstance(found, Exception)]
         assert all(isinstance(found, PartiesAway) for found in lost), lost
         suspended += bool(lost)
-        checked(asyncio.run(asyncio.wait_for(run(make, None, 20.0), 60)), fed)
+        checked(asyncio.run(asyncio.wait_for(converse(make, None, 20.0), 60)), fed)
         close()
     assert suspended > 2
 
@@ -822,7 +826,7 @@ def test_a_peer_that_does_not_come_back_is_missed_after_a_while(tmp_path):
         yield Exchange()
         raise Crash
 
-    async def run():
+    async def converse():
         links = await mesh(["a", "b"])
         b = asyncio.create_task(run_party(dies(), links["b"]))
         begin = time.monotonic()
@@ -835,7 +839,7 @@ def test_a_peer_that_does_not_come_back_is_missed_after_a_while(tmp_path):
         await late["b"]["a"].channel.close()
         return got, time.monotonic() - begin
 
-    got, seconds = asyncio.run(run())
+    got, seconds = asyncio.run(converse())
     assert got == {}
     assert 0.3 <= seconds < 10
 
@@ -1056,7 +1060,7 @@ def test_a_full_disk_loses_nothing(tmp_path, monkeypatch):
 
 def test_a_killed_command_resumes(tmp_path):
     files = []
-    for party in federation(n=5, m=300, d=4).parties:
+    for party in serve_some(n=5, m=300, d=4).parties:
         files.append(str(tmp_path / f"{party.name}.npy"))
         np.save(files[-1], party.read())
 

@@ -53,7 +53,7 @@ def roles_of(algorithm, fed, wrap=True, **options):
     return roles
 
 
-def run(algorithm=OPEN, *, wrap=True, faults=None, **options):
+def run_sealed(algorithm=OPEN, *, wrap=True, faults=None, **options):
     network = {} if faults is None else {"faults": faults}
     return simulate(roles_of(algorithm, clustered(), wrap, **options), keep_bodies=True, **network)
 
@@ -63,8 +63,8 @@ PARTIES = (*clustered().names, SERVER)
 
 @pytest.mark.parametrize("algorithm", [OPEN, PRIVATE, SERVER_MODE], ids=["open", "private", "server"])
 def test_a_sealed_run_equals_an_open_one_and_shows_only_ciphertext(algorithm):
-    plain = run(algorithm, wrap=False)
-    got = run(algorithm, faults=wire.over_wire())
+    plain = run_sealed(algorithm, wrap=False)
+    got = run_sealed(algorithm, faults=wire.over_wire())
     for name, result in plain.results.items():
         if name != SERVER:
             assert (got.results[name].labels == result.labels).all()
@@ -88,7 +88,7 @@ def test_clients_can_seal_among_themselves_alone():
     for name in clustered().names:
         roles[name] = seal_role(roles[name], name, clustered().names, DIGEST, SystemCoins())
     got = simulate(roles)
-    assert (got.results["client-2"].labels == run(wrap=False).results["client-2"].labels).all()
+    assert (got.results["client-2"].labels == run_sealed(wrap=False).results["client-2"].labels).all()
     kinds = {(e.kind, SERVER in (e.sender, e.recipient)) for e in got.transcript.envelopes}
     assert {kind for kind, to_server in kinds if not to_server} == {"Greeting", "Countersign", "Sealed"}
     assert {"Hello", "DistanceQuery", "CodedDistances", "FinalResult"} <= {
@@ -97,7 +97,7 @@ def test_clients_can_seal_among_themselves_alone():
 
 
 def test_sockets_carry_a_sealed_run():
-    plain = run(wrap=False)
+    plain = run_sealed(wrap=False)
     got = over_sockets(roles_of(OPEN, clustered()))
     for name, result in plain.results.items():
         if name != SERVER:
@@ -108,7 +108,7 @@ def test_pinned_identities():
     names = PARTIES
     own = {name: Identity.draw(SystemCoins()) for name in names}
     pins = {name: key.public for name, key in own.items()}
-    run(identity=own, identities=pins)
+    run_sealed(identity=own, identities=pins)
     # Somebody who introduces an identity of its own is not taken for client-3.
     roles = roles_of(OPEN, clustered(), identity=own, identities=pins)
     other = {**pins, "client-3": Identity.draw(SystemCoins()).public}
@@ -194,7 +194,7 @@ CHANGES = [flip(0), flip(77777), cut, extend, renumber, replay, misdirect, refle
 def error_of(algorithm, faults):
     """The error that ends a run, if one does."""
     try:
-        run(algorithm, faults=faults)
+        run_sealed(algorithm, faults=faults)
     except ProtocolError as error:
         return error
     return None
@@ -202,7 +202,7 @@ def error_of(algorithm, faults):
 
 @functools.cache
 def count_sealed(algorithm):
-    return sum(e.kind == "Sealed" for e in run(algorithm).transcript.envelopes)
+    return sum(e.kind == "Sealed" for e in run_sealed(algorithm).transcript.envelopes)
 
 
 @pytest.mark.parametrize("change", CHANGES, ids=lambda c: c.__name__)
@@ -260,22 +260,22 @@ def test_swapped_envelopes_are_refused():
         )
 
     with pytest.raises(TamperedMessage, match="from client-1"):
-        run(faults=swap)
+        run_sealed(faults=swap)
 
 
 def test_copies_do_no_harm():
-    plain = run(wrap=False)
-    twice = run(faults=lambda e: (e, e))
+    plain = run_sealed(wrap=False)
+    twice = run_sealed(faults=lambda e: (e, e))
     assert (twice.results["client-2"].labels == plain.results["client-2"].labels).all()
 
 
 def test_without_a_greeting_nothing_is_sealed():
     with pytest.raises(TooFewReplies):
-        run(faults=lambda e: () if e.kind == "Greeting" and e.sender == "client-1" else (e,))
+        run_sealed(faults=lambda e: () if e.kind == "Greeting" and e.sender == "client-1" else (e,))
 
 
 def test_what_was_sealed_for_another_plan_or_run_is_refused():
-    first = run(digest=dict.fromkeys(PARTIES, bytes(32))).transcript.envelopes
+    first = run_sealed(digest=dict.fromkeys(PARTIES, bytes(32))).transcript.envelopes
     old = {(e.sender, e.recipient, e.round): e.body for e in first if e.kind == "Sealed"}
     for digest in (bytes(32), DIGEST):  # the same coins, so all keys but those of the plan repeat
 
@@ -285,15 +285,15 @@ def test_what_was_sealed_for_another_plan_or_run_is_refused():
 
         if digest == DIGEST:
             with pytest.raises(TamperedMessage):
-                run(faults=replay)
+                run_sealed(faults=replay)
         else:
-            run(faults=replay, digest=dict.fromkeys(PARTIES, digest))
+            run_sealed(faults=replay, digest=dict.fromkeys(PARTIES, digest))
 
 
 def test_other_plans_are_named_before_anything_is_sealed():
     digests = dict.fromkeys(PARTIES, DIGEST) | {"client-2": bytes(32)}
     with pytest.raises(PlanMismatch) as caught:
-        run(digest=digests)
+        run_sealed(digest=digests)
     assert caught.value.parties in (("client-2",), ("client-0", "client-1", "client-3", "client-4"))
 
 
@@ -307,14 +307,14 @@ def test_altered_greetings_are_refused(field):
         return (dataclasses.replace(e, body=dataclasses.replace(e.body, **{field: bytes(data)})),)
 
     with pytest.raises(TamperedMessage) as caught:
-        run(faults=alter)
+        run_sealed(faults=alter)
     assert "client-1" in str(caught.value)
 
     def replace(e):
         return (dataclasses.replace(e, body=Hello(DIGEST)) if e.kind == "Greeting" else e,)
 
     with pytest.raises(TamperedMessage, match="Hello came instead of a Greeting"):
-        run(faults=replace)
+        run_sealed(faults=replace)
 
 
 # --- the wrapper ------------------------------------------------------------------------------------
@@ -379,9 +379,9 @@ def test_a_large_message_is_sealed_in_pieces_each_in_its_place(monkeypatch):
 
 
 def test_a_run_whose_messages_are_sealed_in_pieces_gives_the_same(monkeypatch):
-    plain = run(wrap=False).results
+    plain = run_sealed(wrap=False).results
     monkeypatch.setattr("secfc.transport.sealed.PIECE", 64)
-    got = run(faults=wire.over_wire()).results
+    got = run_sealed(faults=wire.over_wire()).results
     assert all((got[name].labels == plain[name].labels).all() for name in clustered().names)
 
 

@@ -209,21 +209,21 @@ RUNS = {
 }
 
 
-def federation():
+def hold_vectors():
     return secfc.Federation.from_arrays(
         [POINTS[:4], POINTS[4:7], POINTS[7:]], names=["alpha", "beta", "gamma"]
     )
 
 
 def run_plan(algorithm):
-    return algorithm.plan(dataclasses.replace(PublicFacts.of(federation(), 16.0), session=SESSION))
+    return algorithm.plan(dataclasses.replace(PublicFacts.of(hold_vectors(), 16.0), session=SESSION))
 
 
-def run():
+def run_vectors():
     """Whole runs under seeded coins."""
     runs = {}
     for name, algorithm in RUNS.items():
-        plan, fed = run_plan(algorithm), federation()
+        plan, fed = run_plan(algorithm), hold_vectors()
         roles = {p.name: algorithm.client(plan, p, coins=SeededCoins(3, p.name)) for p in fed.parties}
         roles[SERVER] = algorithm.server(plan, rng=np.random.default_rng(4), coins=SeededCoins(3, SERVER))
         done = simulate(roles, keep_bodies=True)
@@ -253,7 +253,7 @@ def run():
     }
 
 
-FILES = {"keys": keys, "masks": masks, "handshake": handshake, "commitments": commitments, "run": run}
+FILES = {"keys": keys, "masks": masks, "handshake": handshake, "commitments": commitments, "run": run_vectors}
 
 
 def path(name):

@@ -996,12 +996,12 @@ def over_sockets(roles, **options):
     """What every role returns, or the error it raised; connections that break stay so."""
     options = {"rejoin": 0.0, **options}
 
-    async def run():
+    async def converse():
         links = await mesh(list(roles))
         parties = [run_party(role, links[name], **options) for name, role in roles.items()]
         return await asyncio.wait_for(asyncio.gather(*parties, return_exceptions=True), 60)
 
-    return dict(zip(roles, asyncio.run(run()), strict=True))
+    return dict(zip(roles, asyncio.run(converse()), strict=True))
 
 
 def roles_of(algorithm, fed, seed=0):
@@ -1081,7 +1081,7 @@ def test_bytes_that_are_no_message_break_a_connection_and_blame_nobody(noise):
     def says():
         yield Exchange({"client-0": shared.Hello(b"genuine")}, round=1)
 
-    async def run(renewed):
+    async def converse(renewed):
         links = await mesh(["client-0", "client-1"])
         mine, bad = links["client-0"]["client-1"], links["client-1"]["client-0"]
         bad.channel.writer.write(noise)
@@ -1097,15 +1097,15 @@ def test_bytes_that_are_no_message_break_a_connection_and_blame_nobody(noise):
         bad.channel.abort()
         return await asyncio.wait_for(hearing, 10)
 
-    assert asyncio.run(run(False)) == {}
-    assert asyncio.run(run(True))["client-1"].description == b"genuine"
+    assert asyncio.run(converse(False)) == {}
+    assert asyncio.run(converse(True))["client-1"].description == b"genuine"
 
 
 def test_noise_over_one_connection_after_the_other_gains_no_time():
     def asks():
         return dict((yield Exchange({}, ("client-1",), round=1)))
 
-    async def run():
+    async def converse():
         links = await mesh(["client-0", "client-1"])
         mine, number = links["client-0"]["client-1"], 0
         options = {"patience": 20, "maximum": 100, "rejoin": 0.5}
@@ -1122,7 +1122,7 @@ def test_noise_over_one_connection_after_the_other_gains_no_time():
         await asyncio.sleep(0)
         return hearing.result(), number
 
-    got, number = asyncio.run(run())
+    got, number = asyncio.run(converse())
     assert got == {}
     assert 3 <= number < 20
 
@@ -1134,7 +1134,7 @@ def test_every_flipped_byte_of_a_header_is_silence():
     def asks():
         return (yield Exchange({}, ("client-1",), round=5))
 
-    async def run(at):
+    async def converse(at):
         links = await mesh(["client-0", "client-1"])
         link = links["client-1"]["client-0"]
         flipped = bytearray(header)
@@ -1147,7 +1147,7 @@ def test_every_flipped_byte_of_a_header_is_silence():
         finally:
             await link.channel.close()
 
-    assert [asyncio.run(run(at)) for at in range(16)] == [{}] * 16
+    assert [asyncio.run(converse(at)) for at in range(16)] == [{}] * 16
 
 
 def test_three_lost_replies_of_five_are_too_few_over_sockets():
