@@ -52,12 +52,12 @@ def test_wheel_and_source_are_what_they_should_be(tmp_path):
     venv.create(tmp_path / "venv", with_pip=True)
     python, out = tmp_path / "venv/bin/python", tmp_path / "dist"
 
-    def run(*words):
+    def call_module(*words):
         subprocess.run([python, "-m", *words], cwd=ROOT, check=True)
 
-    run("pip", "--disable-pip-version-check", "install", "--quiet", "build", "twine")
-    run("build", "--outdir", out, ROOT)
-    run("twine", "check", "--strict", *sorted(out.iterdir()))
+    call_module("pip", "--disable-pip-version-check", "install", "--quiet", "build", "twine")
+    call_module("build", "--outdir", out, ROOT)
+    call_module("twine", "check", "--strict", *sorted(out.iterdir()))
     (wheel,), (source,) = out.glob("*.whl"), out.glob("*.tar.gz")
     assert not list(faults_of_wheel(set(zipfile.ZipFile(wheel).namelist()), tracked()))
     with tarfile.open(source) as archive:

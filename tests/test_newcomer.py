@@ -38,7 +38,7 @@ def hospital(tmp_path_factory):
     return folder
 
 
-def run(task):
+def do_task(task):
     for line in TASKS[task]:
         program, *words = shlex.split(line)
         assert program == "secfc"
@@ -62,11 +62,11 @@ def kinds_of(found):
 
 def test_own_files_are_told_apart_on_a_common_scale_and_so_are_next_months(hospital, monkeypatch):
     monkeypatch.chdir(hospital)
-    assert "those of plaintext k-means" in run(OWN)
+    assert "those of plaintext k-means" in do_task(OWN)
     first = labels("secfc-labels.csv")
     assert len(first) == 81
     assert sorted(map(len, kinds_of(first))) == [1, 1, 1]
-    assert "7 labels" in run(NEXT)
+    assert "7 labels" in do_task(NEXT)
     assert len(labels("next.csv")) == 7
     assert kinds_of(labels("next.csv")) == kinds_of(first)
 
@@ -74,7 +74,7 @@ def test_own_files_are_told_apart_on_a_common_scale_and_so_are_next_months(hospi
 @pytest.mark.nightly
 def test_an_officer_gets_one_page(hospital, monkeypatch):
     monkeypatch.chdir(hospital)
-    run(OFFICER)
+    do_task(OFFICER)
     page = Path("officer.html").read_text()
     assert "<script" not in page
     assert "://" not in re.sub(r"http://www\.w3\.org/\S+", "", page)
@@ -84,7 +84,7 @@ def test_an_officer_gets_one_page(hospital, monkeypatch):
 @pytest.mark.parametrize("task", by_night(CHOOSE, SEE, GRID))
 def test_the_others_run(hospital, monkeypatch, task):
     monkeypatch.chdir(hospital)
-    said = run(task)
+    said = do_task(task)
     if task == CHOOSE:
         assert "3" in said
         assert sorted(map(len, kinds_of(labels("chosen.csv")))) == [1, 1, 1]

@@ -14,7 +14,7 @@ pytest.importorskip("matplotlib")
 DOCS = Path(__file__).parents[2] / "docs"
 
 
-def run(folder, *arguments):
+def write_page(folder, *arguments):
     done = CliRunner().invoke(papers.main, [*arguments, "--out", str(folder)], catch_exceptions=False)
     assert done.exit_code == 0, done.output
     return (folder / "papers.md").read_text()
@@ -54,7 +54,7 @@ def test_a_verdict_follows_its_rows():
 
 
 def test_what_is_there_is_not_measured_again(tmp_path, monkeypatch):
-    page = run(tmp_path, "--quick", "--only", "slides-experiment-2")
+    page = write_page(tmp_path, "--quick", "--only", "slides-experiment-2")
     assert "| rebuilt (cosine near 1) | cosine 1.000, blind guess 0.999 | reproduced |" in page
     assert (tmp_path / "pictures" / "papers_time.svg").exists()
     for pattern, source in FILES.values():
@@ -62,9 +62,9 @@ def test_what_is_there_is_not_measured_again(tmp_path, monkeypatch):
     calls = []
     monkeypatch.setattr(papers, "measure", lambda *a: calls.append(a) or [])
     monkeypatch.setattr(papers, "draw_pictures", lambda *a: None)  # seconds
-    assert run(tmp_path, "--quick", "--only", "slides-experiment-2") == page
+    assert write_page(tmp_path, "--quick", "--only", "slides-experiment-2") == page
     assert not calls
-    run(tmp_path, "--quick", "--only", "slides-experiment-2", "--again")
+    write_page(tmp_path, "--quick", "--only", "slides-experiment-2", "--again")
     assert len(calls) == 2
 
 
@@ -83,7 +83,7 @@ def test_what_cannot_be_run_is_refused(arguments, message):
 
 @pytest.mark.nightly
 def test_all_of_it_runs_in_small(tmp_path):
-    page = run(tmp_path, "--quick")
+    page = write_page(tmp_path, "--quick")
     for exhibit in EXHIBITS:
         if not exhibit.needs and any(True for _ in exhibit.cells(True)):
             assert papers.rows_of(exhibit, read_rows(tmp_path / "papers.jsonl"), quick=True), exhibit.name

@@ -412,7 +412,7 @@ vary = with_parameters
 
 
 @cache
-def federation(n: int = N, m: int = M) -> secfc.Federation:
+def hold_rounded(n: int = N, m: int = M) -> secfc.Federation:
     """n clients with m points altogether, and a server with six."""
     rng = np.random.default_rng(12)
     points, held = np.split(np.round(rng.uniform(-8, 8, (m + 6, D)) * 4) / 4, [m])
@@ -461,7 +461,7 @@ class Scenario:
     def federation(self) -> secfc.Federation:
         if isinstance(self.algorithm, secfc.FederatedLloyd) and self.algorithm.start is not None:
             return overlapping(self.n)
-        found = federation(self.n, self.m)
+        found = hold_rounded(self.n, self.m)
         # Points of a server would give the scale at once.
         return vary(found, server_points=None) if isinstance(self.algorithm, secfc.Scaled) else found
 
@@ -599,7 +599,7 @@ def plaintext(
         algorithm.k, init=algorithm.init, n_init=algorithm.n_init, max_iter=algorithm.max_iter,
         quantization=dataclasses.replace(algorithm.quantization, scale=SCALE),
     )  # fmt: skip
-    kept = tuple(p for p in federation(n, m).parties if p.name not in excluded)
+    kept = tuple(p for p in hold_rounded(n, m).parties if p.name not in excluded)
     if scaling is not None:
         kept = tuple(scaling.party(p) for p in kept)
     plan = twin.plan(PublicFacts.of(secfc.Federation(kept), BOUND if scaling is None else scaling.limit))

@@ -197,7 +197,7 @@ def test_unusable_centers_are_refused(sent: Any, k: int, message: str) -> None:
 # --- both steps
 
 
-def run(parties: tuple[Party, ...], k_local: int, k: int, seed: int) -> Any:
+def cluster_in_the_clear(parties: tuple[Party, ...], k_local: int, k: int, seed: int) -> Any:
     sent = [local_centers(party.points, k_local, seed) for party in parties]
     _, labels = merge_centers([centers for centers, _ in sent], k, seed)
     return np.concatenate(
@@ -214,4 +214,4 @@ def test_separated_clusters_few_a_client_are_recovered(k_local: int) -> None:
     points, truth = gaussian_mixture(2000, 20, 4, 0.5, np.random.default_rng(5))
     federation = Federation.from_labelled(points, truth, n=10, clusters_per_client=k_local)
     assert federation.truth is not None
-    assert accuracy(federation.truth, run(federation.parties, k_local, 4, 0)) == 1.0
+    assert accuracy(federation.truth, cluster_in_the_clear(federation.parties, k_local, 4, 0)) == 1.0

@@ -30,7 +30,7 @@ def deal(everybody, numbers):
     ]
 
 
-def run(everybody, circuits, tell=lambda sender, planes: planes):
+def drive_circuits(everybody, circuits, tell=lambda sender, planes: planes):
     """Drive one circuit a player to its end: their results, and (layers, products) counted."""
     committee = everybody[0].committee
     layers = [next(c) for c in circuits]

@@ -81,7 +81,7 @@ def test_circuits_on_shares_equal_circuits_in_the_clear(t):
         dealt = players.deal(everybody, planes)
         for member, bits in enumerate(planes):
             assert (players.opened(everybody, [d[member] for d in dealt]) == bits).all()
-        results, _ = players.run(everybody, [circuits.top_bit(d) for d in dealt])
+        results, _ = players.drive_circuits(everybody, [circuits.top_bit(d) for d in dealt])
         expected = players.clear(circuits.top_bit([p[None].copy() for p in planes]))
         assert (players.opened(everybody, [r[:, None] for r in results]) == expected).all()
 
@@ -132,14 +132,14 @@ def test_arg_min_of_nobodys_distances(k, t):
     ]
     everybody = players.players(ReplicatedCommittee(t))
     dealt = players.deal(everybody, [p.reshape(len(p), -1) for p in planes])
-    bits, counted = players.run(everybody, [circuits.top_bit(d) for d in dealt])
+    bits, counted = players.drive_circuits(everybody, [circuits.top_bit(d) for d in dealt])
     assert counted == {1: (8, 267), 2: (9, 359)}[t]
     bits = [b.reshape(len(b), -1, word_count(m)) for b in bits]
     won = [
         circuits.winner_products(b, contest.literals, contest.wanted, p.constant)
         for b, p in zip(bits, everybody, strict=True)
     ]
-    won = players.run(everybody, won)[0] if k > 2 else [players.clear(w) for w in won]
+    won = players.drive_circuits(everybody, won)[0] if k > 2 else [players.clear(w) for w in won]
     found = from_planes(winner_code(contest, players.opened(everybody, won)), m)
     assert found.tolist() == nearest(distances, sizes)
 
@@ -315,7 +315,7 @@ def test_what_is_told_on_the_way_to_a_label_is_uniform():
             told.append(planes)
         return planes
 
-    players.run(everybody, [circuits.top_bit(d) for d in dealt], tell)
+    players.drive_circuits(everybody, [circuits.top_bit(d) for d in dealt], tell)
     bits = unpack_bits(
         np.concatenate([t.reshape(1, -1) for t in told], axis=1), 64 * sum(t.size for t in told)
     )

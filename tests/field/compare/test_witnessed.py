@@ -54,7 +54,7 @@ def deal(everybody, numbers, tell=honest):
     return heard(everybody, begun, tell)
 
 
-def run(everybody, circuits, tell=honest):
+def drive(everybody, circuits, tell=honest):
     layers = [next(c) for c in circuits]
     while True:
         begun = [p.begin(layer) for p, layer in zip(everybody, layers, strict=True)]
@@ -128,7 +128,7 @@ def test_circuits_on_shares_equal_circuits_in_the_clear(t):
     dealt = deal(everybody, planes)
     for part, bits in enumerate(planes):
         assert (opened(everybody, [d[part] for d in dealt]) == bits).all()
-    results = run(everybody, [circuits.top_bit(d) for d in dealt])
+    results = drive(everybody, [circuits.top_bit(d) for d in dealt])
     expected = plain.clear(circuits.top_bit([p[None].copy() for p in planes]))
     assert (opened(everybody, [r[:, None] for r in results]) == expected).all()
     ones = np.full((1, 3), circuits.ONES)
@@ -230,7 +230,7 @@ def test_a_flipped_bit_is_noticed_in_its_round_whoever_tells_it(t):
             everybody = players(committee)
             dealt = deal(everybody, planes)
             with pytest.raises(FalseWords) as error:
-                run(everybody, [circuits.top_bit(d) for d in dealt], flipping(liar, receiver, turn))
+                drive(everybody, [circuits.top_bit(d) for d in dealt], flipping(liar, receiver, turn))
             assert liar in error.value.players
             tried += 1
     assert tried > committee.size
@@ -248,7 +248,7 @@ def test_it_is_the_tags_that_notice(monkeypatch):
     for liar, receiver in itertools.permutations(range(4), 2):
         everybody = players(committee)
         dealt = deal(everybody, planes)
-        results = run(everybody, [circuits.top_bit(d) for d in dealt], flipping(liar, receiver, 1))
+        results = drive(everybody, [circuits.top_bit(d) for d in dealt], flipping(liar, receiver, 1))
         each = [p.opening(r[:, None]) for p, r in zip(everybody, results, strict=True)]
         wrong += any((each[a] ^ each[b] != expected).any() for a, b in itertools.product((0, 1), (2, 3)))
     assert wrong

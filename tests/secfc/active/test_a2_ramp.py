@@ -19,7 +19,7 @@ from field.code.lagrange_code import LagrangeCode, barycentric_weights, transfer
 from field.ring.basis import Basis
 from secfc.coded_kmeans.parameters import segment_cautions
 from secfc.secure_sum.protocol import SumPlan
-from tests.secfc.secure_sum.test_aggregate import names, run
+from tests.secfc.secure_sum.test_aggregate import names, sum_vectors
 
 
 def relation(code, seats, lane=0):
@@ -143,7 +143,7 @@ def test_the_same_of_a_secure_sum():
     plan = SumPlan.of(names(15), 100, ell=3)
     assert (plan.code.ell, plan.code.t) == (3, 5)
     vectors = np.random.default_rng(0).integers(0, 101, (1, 15, 30))
-    (total,), done = run(plan, vectors, keep_bodies=True)
+    (total,), done = sum_vectors(plan, vectors, keep_bodies=True)
     assert (total.total == vectors[0].sum(axis=0)).all()
     code, p = plan.code, plan.code.basis.primes[0]
     seats = (0, 1, 2, 3, 5, 11)  # as good as every other set of six

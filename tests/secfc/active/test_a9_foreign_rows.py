@@ -28,7 +28,7 @@ WAYS = {
 }
 
 
-def run(way, faults=lambda e: (e,), **more):
+def run_tables(way, faults=lambda e: (e,), **more):
     settings = dict(k=3, max_iter=2, membership=secfc.Private(), disclosure=secfc.OwnLabels()) | WAYS[way]
     settings |= more
     arrays = [[DATA[name] for name in site] for site in SITES]
@@ -81,7 +81,7 @@ def test_without_the_check_it_reads_the_labels_of_all_rows(way, monkeypatch):
     monkeypatch.setattr("field.code.product_check.ProductCheck.fits", lambda *_: True)
     lie, read = asking(everything)
     with lie:
-        result = run(way)
+        result = run_tables(way)
     assert len(result.labels[CHEATER]) == 4
     assert (read["labels"] == truth(result)).all()
 
@@ -106,7 +106,7 @@ def test_it_is_refused_before_an_owner_is_told_a_label(way):
 
             lie, read = asking(bits)
             with lie, pytest.raises(SuspectedParties, match="rows that owners claim to hold do not fit"):
-                run(way, faults=noting)
+                run_tables(way, faults=noting)
             assert "labels" not in read
             assert not told
 
@@ -134,16 +134,18 @@ def test_a_guess_of_all_of_a_row_is_confirmed_and_a_wrong_one_ends_the_run():
     """What is left: who knows a row's data, and which row it is, but does not hold it, learns its label."""
     lie, read = guessing(0.0)
     with lie:
-        result = run("server")
+        result = run_tables("server")
     assert read["labels"][read["first"]] == truth(result)[read["first"]] >= 0
     lie, _ = guessing(1e-3)
     with lie, pytest.raises(SuspectedParties, match="rows that owners claim to hold do not fit"):
-        run("server")
+        run_tables("server")
 
 
 def test_where_holders_of_a_row_may_have_other_data_nobody_is_told_labels():
     for disclosure in (secfc.OwnLabels(), secfc.OwnLabels(sizes="hidden"), secfc.OwnLabels(None)):
         with pytest.raises(ValueError, match=r"of a mean no holder does.*[Ff]inalLabelsOnly"):
-            run("server", membership=secfc.Private(on_conflict="mean"), disclosure=disclosure)
-    ended = run("server", membership=secfc.Private(on_conflict="mean"), disclosure=secfc.FinalLabelsOnly())
+            run_tables("server", membership=secfc.Private(on_conflict="mean"), disclosure=disclosure)
+    ended = run_tables(
+        "server", membership=secfc.Private(on_conflict="mean"), disclosure=secfc.FinalLabelsOnly()
+    )
     assert (truth(ended) >= 0).all()

@@ -28,7 +28,7 @@ WAYS = {
 }
 
 
-def run(way, steps, **options):
+def cluster_pairs(way, steps, **options):
     # Each part is played by one, so that what a member tells falsely is left to the check of products.
     alone = secfc.Threshold(1, deviating=0)
     settings = secfc.SecFC(k=2, threshold=alone, max_iter=steps, init=RandomPoints(), disclosure=WAYS[way])
@@ -74,11 +74,11 @@ def counted(honest, offset, other=(0, 0)):
 def test_without_the_check_sizes_count_rows_on_a_side_of_its_choice(way, monkeypatch):
     """Positive control: all parties end, and nobody complains."""
     monkeypatch.setattr("field.code.product_check.ProductCheck.fits", lambda *_: True)
-    honest = run(way, 1)
+    honest = cluster_pairs(way, 1)
     for offset in ((1 << 25, 0), (0, 3 << 24)):
         lie, moved = moving(offset)
         with lie:
-            sizes = run(way, 2).sizes
+            sizes = cluster_pairs(way, 2).sizes
         assert moved
         assert sizes[2][0] == counted(honest, offset) != counted(honest, (0, 0))
 
@@ -96,7 +96,7 @@ def test_it_is_refused_before_a_size_depends_on_it(way):
 
         lie, moved = moving(rng.integers(1, 1 << 29, D).tolist())
         with lie, pytest.raises(SuspectedParties, match="do not fit the shares of labels and rows"):
-            run(way, 2, faults=noting)
+            cluster_pairs(way, 2, faults=noting)
         assert told
         assert max(told) < moved[0]
 
@@ -135,10 +135,10 @@ def exchanging(pairs):
 
 def test_a_member_exchanges_labels_of_rows_only_if_it_guesses_all_of_them_right():
     """What is left: one guess a run, of which any part that is wrong ends it; sizes stay what they are."""
-    honest = run("server", 1)
+    honest = cluster_pairs("server", 1)
     in_0, in_1 = (np.flatnonzero(honest.flat == h) for h in (0, 1))
     with exchanging([(in_0[0], in_1[0]), (in_0[1], in_1[1])]):
-        assert (run("server", 2).sizes[1] == honest.sizes[1]).all()
+        assert (cluster_pairs("server", 2).sizes[1] == honest.sizes[1]).all()
     rng = np.random.default_rng(7)
     for _ in range(short(3, nightly=100)):
         first, second = rng.choice(in_0, 2, replace=False)
@@ -147,24 +147,24 @@ def test_a_member_exchanges_labels_of_rows_only_if_it_guesses_all_of_them_right(
         further = rng.choice(in_1[in_1 != other])
         for pairs in ([(other, first)], [(first, second)], [(first, other), (further, second)]):
             with exchanging(pairs), pytest.raises(SuspectedParties, match="do not fit the shares of labels"):
-                run("server", 2)
+                cluster_pairs("server", 2)
 
 
 def test_a_member_that_counts_its_row_often_is_refused_too(monkeypatch):
     with relabeling(-9), pytest.raises(SuspectedParties, match="do not fit the shares of labels and rows"):
-        run("server", 2)
+        cluster_pairs("server", 2)
     # Positive control: without the check centers lie where it wants them.
     monkeypatch.setattr("field.code.product_check.ProductCheck.fits", lambda *_: True)
-    honest = run("server", 1)
+    honest = cluster_pairs("server", 1)
     row = honest.plan.quantizer(federation(n=4, m=M, d=D).parties[CHEATER].points)[0].astype(object)
     with relabeling(-9):
-        sizes = run("server", 2).sizes
+        sizes = cluster_pairs("server", 2).sizes
     assert sizes[2][0] == counted(honest, -9 * row, 9 * row) != counted(honest, (0, 0))
 
 
 def test_sizes_that_a_member_told_falsely_are_refused_before_a_center_has_them(monkeypatch):
     """Positive control: without the check the sums are divided by them."""
-    sizes, real = run("server", 1).sizes[1], PartKeys.hide
+    sizes, real = cluster_pairs("server", 1).sizes[1], PartKeys.hide
 
     def hide(self, context, shares, basis=None):
         hidden = real(self, context, shares, basis)
@@ -174,6 +174,6 @@ def test_sizes_that_a_member_told_falsely_are_refused_before_a_center_has_them(m
 
     monkeypatch.setattr(PartKeys, "hide", hide)
     with pytest.raises(SuspectedParties, match="do not fit the shares of labels and rows"):
-        run("server", 2)
+        cluster_pairs("server", 2)
     monkeypatch.setattr("field.code.product_check.ProductCheck.fits", lambda *_: True)
-    assert run("server", 2).sizes[1][0] == sizes[0] + 1
+    assert cluster_pairs("server", 2).sizes[1][0] == sizes[0] + 1

@@ -8,7 +8,7 @@ from secfc.attacks.reconstruction import KnownSums, single_row_moves
 from secfc.attacks.views import View
 from secfc.federated.algorithm import others_sums
 from secfc.roles.exchange import SERVER
-from tests.secfc.overlap.cases import CHAIN, Turned, federation
+from tests.secfc.overlap.cases import CHAIN, Turned, hold_columns
 
 
 def data(lone=(1,)):
@@ -21,7 +21,7 @@ def data(lone=(1,)):
         first, second = rng.integers(-9, 10, (2, 8, len(own))).astype(float)
         odd = np.array([[137.0, 141.0]])[: int(j in lone)]
         parts.append(np.concatenate([first, odd, second + 100]))
-    return parts, federation(parts, CHAIN)
+    return parts, hold_columns(parts, CHAIN)
 
 
 class Halves(Turned):

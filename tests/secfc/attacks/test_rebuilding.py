@@ -38,13 +38,13 @@ def opened(points=POINTS, n=6, k=10, seed=1):
 
 
 @pytest.fixture(scope="module")
-def run():
+def opened_run():
     return opened()
 
 
 @pytest.mark.parametrize("who", [SERVER, "client-2"])
-def test_two_steps_that_differ_by_a_row_give_it(run, who):
-    data, result = run
+def test_two_steps_that_differ_by_a_row_give_it(opened_run, who):
+    data, result = opened_run
     unit = result.plan.quantizer.scale
     seen = others_sums(View.of(result, result.plan, who, data))
     alone = judge_rows(step_differences(seen, unit), POINTS, 1 / unit)
@@ -58,8 +58,8 @@ def test_two_steps_that_differ_by_a_row_give_it(run, who):
         assert judge_rows(guessed, np.concatenate(others), 1 / unit).exact == any_two.exact
 
 
-def test_control_guesses_at_other_data_are_false(run):
-    _, result = run
+def test_control_guesses_at_other_data_are_false(opened_run):
+    _, result = opened_run
     unit = result.plan.quantizer.scale
     rows = step_differences(others_sums(View.of(result, result.plan, SERVER)), unit, low=LOW, high=HIGH)
     judged = judge_rows(rows, OTHERS, 1 / unit)

@@ -32,7 +32,7 @@ def said(done):
     return " ".join(done.output.split())
 
 
-def run(files, tmp_path, *more, epsilon=2.0):
+def spend(files, tmp_path, *more, epsilon=2.0):
     book = tmp_path / "spent.json"
     out = ("--labels", tmp_path / "l.csv", "--report", tmp_path / "r.json", "--force")
     return invoke(
@@ -42,14 +42,14 @@ def run(files, tmp_path, *more, epsilon=2.0):
 
 
 def test_budgets_add_up_over_runs_until_the_total(files, tmp_path):
-    first = run(files, tmp_path, "--total-epsilon", 3.5)
+    first = spend(files, tmp_path, "--total-epsilon", 3.5)
     assert first.exit_code == 0, first.output
     assert "1 run on these people: epsilon = 2 of 3.5 at delta = 1e-06 spent" in said(first)
-    second = run(files[::-1], tmp_path)  # the same rows
+    second = spend(files[::-1], tmp_path)  # the same rows
     assert second.exit_code == 2
     assert "after 2 of 1 earlier runs is more than the total of 3.5" in second.stderr
     assert "run with epsilon=1.5 or less" in second.stderr
-    less = run(files, tmp_path, epsilon=1.5)
+    less = spend(files, tmp_path, epsilon=1.5)
     assert "2 runs on these people: epsilon = 3.5 of 3.5" in said(less)
     book = BudgetLedger.read(tmp_path / "spent.json")
     assert [one.ended for one in book.runs] == [True, True]
@@ -66,15 +66,15 @@ def test_a_run_that_failed_counts_in_full_and_one_that_resumes_counts_once(files
     kept = ("--checkpoint", tmp_path / "kept")
     with monkeypatch.context() as patch:
         patch.setattr("secfc.pipeline.fit", failing)
-        assert run(files, tmp_path, *kept).exit_code == 1
-        assert run(files, tmp_path).exit_code == 1
+        assert spend(files, tmp_path, *kept).exit_code == 1
+        assert spend(files, tmp_path).exit_code == 1
     book = BudgetLedger.read(tmp_path / "spent.json")
     assert [(one.epsilon, one.ended) for one in book.runs] == [(2.0, False)] * 2
-    done = run(files, tmp_path, *kept)
+    done = spend(files, tmp_path, *kept)
     assert done.exit_code == 0, done.output
     assert "2 runs on these people: epsilon = 4 at" in said(done)
     assert not (tmp_path / "kept").exists()
-    assert "3 runs" in said(run(files, tmp_path, *kept))  # a new directory is a new run
+    assert "3 runs" in said(spend(files, tmp_path, *kept))  # a new directory is a new run
     # With less noise in the same directory it would not be the same run, and costs no less.
     book = BudgetLedger.read(tmp_path / "spent.json")
     again = book.enter_run(RunRecord(book.runs[0].name, "", "", 0.5, 1e-6))
@@ -82,7 +82,7 @@ def test_a_run_that_failed_counts_in_full_and_one_that_resumes_counts_once(files
 
 
 def test_other_data_neighbors_totals_and_files_are_refused(files, tmp_path):
-    assert run(files, tmp_path, "--total-epsilon", 9).exit_code == 0
+    assert spend(files, tmp_path, "--total-epsilon", 9).exit_code == 0
     other = tmp_path / "other.csv"
     other.write_text(files[0].read_text().replace("\n", "\n0.5,0.5\n", 1))
     book = tmp_path / "spent.json"
@@ -93,15 +93,15 @@ def test_other_data_neighbors_totals_and_files_are_refused(files, tmp_path):
         ((files, ("--ledger", files[0])), "is no ledger of spent budgets"),
         ((files, ("--ledger", tmp_path / "no" / "x.json")), "No such file or directory. Name a file"),
     ):
-        done = run(words[0], tmp_path, *words[1])
+        done = spend(words[0], tmp_path, *words[1])
         assert done.exit_code == 2
         assert why in done.stderr
     assert len(BudgetLedger.read(book).runs) == 1
-    assert run((other, *files[1:]), tmp_path, "--same-people").exit_code == 0
+    assert spend((other, *files[1:]), tmp_path, "--same-people").exit_code == 0
     assert len(BudgetLedger.read(book).runs) == 2
     said = json.loads(book.read_text())
     book.write_text(json.dumps({**said, "total": 99.0}))
-    assert "was changed since it was written" in run(files, tmp_path).stderr
+    assert "was changed since it was written" in spend(files, tmp_path).stderr
     for words in (("--total-epsilon", 3), ("--same-people",)):
         done = invoke("run", *files, "-k", 2, "--epsilon", 1, "--radius", 3, *words)
         assert "needs --ledger FILE" in done.stderr

@@ -57,7 +57,7 @@ from tests.secfc.campaign import (
     check,
     coins,
     deviations,
-    federation,
+    hold_rounded,
     judge,
     judge_deviation,
     plaintext,
@@ -202,8 +202,8 @@ def test_undisturbed_runs_are_those_of_plaintext_lloyd(name):
         assert all((a == b).all() for a, b in zip(got.labels, plain.labels, strict=True))
         return
     # Rows of a union are in another order, and starts are drawn by row.
-    points = np.concatenate([p.points for p in federation().parties])
-    result = secfc.fit(scenario.algorithm, federation(), bound=8.0, coins=coins, seed=3)
+    points = np.concatenate([p.points for p in hold_rounded().parties])
+    result = secfc.fit(scenario.algorithm, hold_rounded(), bound=8.0, coins=coins, seed=3)
     ordered = np.empty_like(points)
     ordered[np.concatenate(result.rows)] = points
     twin = dataclasses.replace(scenario.algorithm, membership=secfc.SecFC(2, 1).membership)
@@ -600,7 +600,7 @@ def test_flipped_bytes_of_unsealed_messages_are_refused_exact_or_lies():
 
 # --- bugs that the campaign found ------------------------------------------------------------------
 
-FEDERATION = federation()
+FEDERATION = hold_rounded()
 OPEN = SCENARIOS["blinded"].algorithm
 
 
@@ -771,7 +771,7 @@ def test_a_lost_question_is_silence_and_what_belongs_to_it_is_no_question(number
         seen.append(e)
         return () if len(seen) == number + 1 else (e,)
 
-    result = secfc.fit(SCENARIOS["two liars"].algorithm, federation(8), faults=lose, coins=coins)
+    result = secfc.fit(SCENARIOS["two liars"].algorithm, hold_rounded(8), faults=lose, coins=coins)
     assert len(seen) > number
     assert (result.liars, result.disputes, result.excluded) == ({}, (), ())
     assert all((labels >= 0).all() for labels in result.labels)
@@ -790,7 +790,7 @@ def test_too_few_left_after_a_dispute_is_no_fault_of_the_server():
 
     for name in ("a liar", "a liar, bare"):
         with pytest.raises(TooFewReplies, match="3 replies are needed, 2 came"):
-            secfc.fit(SCENARIOS[name].algorithm, federation(6), faults=fault, coins=coins)
+            secfc.fit(SCENARIOS[name].algorithm, hold_rounded(6), faults=fault, coins=coins)
 
 
 def test_whoever_sat_on_a_committee_of_a_repeated_question_is_suspected():

@@ -118,7 +118,7 @@ def clinics(apart=0.0, n=3, m=18, seed=0):
     return secfc.Federation.from_arrays(tables, ids=names)
 
 
-def run(federation, faults=lambda envelope: (envelope,), **membership):
+def merge_rows(federation, faults=lambda envelope: (envelope,), **membership):
     way = secfc.SecFC(
         2, threshold=1, max_iter=4, init=secfc.RandomLabels(), quantization=secfc.Quantization(scale=64),
         disclosure=secfc.Distances(),
@@ -153,7 +153,7 @@ def plaintext(result, rows):
 @pytest.mark.parametrize("n", [3, *by_night(5, 10)])
 def test_a_mean_of_holders_is_clustered_as_rational_arithmetic_does(n):
     federation = clinics(0.25, n, max(18, n * n))  # every number of holders from 1 to n occurs
-    result = run(federation, on_conflict="mean", counts="opened", bound=128)
+    result = merge_rows(federation, on_conflict="mean", counts="opened", bound=128)
     means = [
         [sum(v) / len(versions) for v in zip(*versions, strict=True)]
         for versions in in_order(result, federation)
@@ -165,13 +165,13 @@ def test_a_mean_of_holders_is_clustered_as_rational_arithmetic_does(n):
 
 def test_versions_of_an_id_are_rows_of_their_own():
     federation = clinics(0.25)
-    result = run(federation, on_conflict="separate")
+    result = merge_rows(federation, on_conflict="separate")
     versions = in_order(result, federation)
     assert len(versions) == sum(len(p.points) for p in federation.parties)
-    assert len(in_order(run(clinics()), clinics())) == 18, "the control: equal data are one row"
-    assert len(in_order(run(clinics(), on_conflict="separate"), clinics())) == 18
+    assert len(in_order(merge_rows(clinics()), clinics())) == 18, "the control: equal data are one row"
+    assert len(in_order(merge_rows(clinics(), on_conflict="separate"), clinics())) == 18
     with pytest.raises(DisputedRows):
-        run(federation)
+        merge_rows(federation)
 
 
 def test_counts_tell_every_client_which_patients_others_treat_and_now_do_not():
@@ -182,20 +182,20 @@ def test_counts_tell_every_client_which_patients_others_treat_and_now_do_not():
             heard.append(envelope.body.held)
         return (envelope,)
 
-    opened = run(federation, counts="opened", faults=listen)
+    opened = merge_rows(federation, counts="opened", faults=listen)
     # The attack: from one message client 0 knows of each of its patients whether others treat it too.
     truth = Counter(name for party in federation.parties for name in party.ids)
     elsewhere = heard[0][opened.rows[0]] > 1
     assert elsewhere.tolist() == [truth[name] > 1 for name in federation.parties[0].ids]
     assert 0 < elsewhere.sum() < len(elsewhere)
     # Now no message and no plan depends on the counts: the same where nobody shares a patient.
-    hidden = run(federation, faults=listen)
+    hidden = merge_rows(federation, faults=listen)
     first = {n: j for j, p in reversed(list(enumerate(federation.parties))) for n in p.ids}
     names = [[n for n in p.ids if first[n] == j] for j, p in enumerate(federation.parties)]
     points = [
         p.points[[p.ids.index(n) for n in own]] for p, own in zip(federation.parties, names, strict=True)
     ]
-    disjoint = run(secfc.Federation.from_arrays(points, ids=names))
+    disjoint = merge_rows(secfc.Federation.from_arrays(points, ids=names))
     assert len(heard) == 1
     assert traffic(disjoint) == traffic(hidden)
     assert disjoint.plan.layout == hidden.plan.layout
@@ -218,9 +218,9 @@ def test_a_row_that_chance_left_is_dealt_anew_and_one_that_nobody_holds_ends_the
             blind.low[:, 4, :1] = 0
         return blinds
 
-    expected = run(federation)
+    expected = merge_rows(federation)
     monkeypatch.setattr(duplicates, "deal_division_masks", unlucky)
-    result = run(federation)
+    result = merge_rows(federation)
     assert calls == [18, 18, 1, 1], "two dealers, and once more the row that was left"
     # Rows are in another order in each run.
     assert result.cost == expected.cost or len(result.history) == len(expected.history)
@@ -235,7 +235,7 @@ def test_a_row_that_chance_left_is_dealt_anew_and_one_that_nobody_holds_ends_the
 
     monkeypatch.setattr(HolderCheck, "count", denying)
     with pytest.raises(UnionFailed, match="nobody says that it holds some row"):
-        run(federation)
+        merge_rows(federation)
 
 
 def test_words_that_do_not_fit_are_refused():

@@ -113,7 +113,7 @@ N, W, T = 10, 4, 1
 
 
 @pytest.fixture(scope="module")
-def run():
+def clustered():
     data = points(N)
     way = secfc.SecFC(
         k=3,
@@ -125,8 +125,8 @@ def run():
     return data, secfc.fit(way, data, seed=0, keep_bodies=True)
 
 
-def test_a_client_that_does_not_work_deals_and_hears_of_its_own_rows(run):
-    _, result = run
+def test_a_client_that_does_not_work_deals_and_hears_of_its_own_rows(clustered):
+    _, result = clustered
     resting = result.plan.resting
     assert len(resting) == N - W
     for name in resting:
@@ -139,9 +139,9 @@ def test_a_client_that_does_not_work_deals_and_hears_of_its_own_rows(run):
         assert (message.labels == result.labels[j]).all()
 
 
-def test_t_workers_with_all_who_rest_hold_too_few_shares_and_ell_more_read_everything(run):
-    data, result = run
-    plan, few = result.plan, result.plan.workers[: T + plan_ell(run)]
+def test_t_workers_with_all_who_rest_hold_too_few_shares_and_ell_more_read_everything(clustered):
+    data, result = clustered
+    plan, few = result.plan, result.plan.workers[: T + plan_ell(clustered)]
     victim = plan.workers[-1]  # another worker's rows, and those of a client that rests
     for owner in (victim, plan.resting[0]):
         held = {
@@ -159,12 +159,12 @@ def test_t_workers_with_all_who_rest_hold_too_few_shares_and_ell_more_read_every
     assert {recipient for recipient, kind in told if kind != "PlanDigest"} == {few[0]}
 
 
-def plan_ell(run):
-    return run[1].plan.code.ell
+def plan_ell(clustered):
+    return clustered[1].plan.code.ell
 
 
-def test_the_server_decodes_distances_only_of_replies(run):
-    _, result = run
+def test_the_server_decodes_distances_only_of_replies(clustered):
+    _, result = clustered
     seen = DecodedView.of(result, result.plan, SERVER)
     question = next(iter(seen.questions()))
     assert len(question.replies) >= 3

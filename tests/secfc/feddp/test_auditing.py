@@ -29,7 +29,7 @@ ROWS = 40
 CANARY = np.eye(6)[:1] * 1e6
 
 
-def federation(planted=True, n=3):
+def hold_canary(planted=True, n=3):
     rng = np.random.default_rng(0)
 
     def draw(m):
@@ -44,18 +44,18 @@ def federation(planted=True, n=3):
 
 def played(algorithm, planted=True, number=0):
     return secfc.fit(
-        algorithm, federation(planted), seed=number, bound=1e6, keep_bodies=True,
+        algorithm, hold_canary(planted), seed=number, bound=1e6, keep_bodies=True,
         coins=lambda party: SeededCoins(number, f"canary {party}"),
     )  # fmt: skip
 
 
 def audited(algorithm, number=0):
-    data = federation()
+    data = hold_canary()
     return audit_run(played(algorithm, number=number), data, without_row(data, data.names[0], ROWS))
 
 
 def score(algorithm, planted, number):
-    data = federation()
+    data = hold_canary()
     others = without_row(data, data.names[0], ROWS)
     canary = {data.names[0]: data.parties[0].read()}
     return canary_score(AuditedTranscript.of(played(algorithm, planted, number)), others, canary)
@@ -89,7 +89,7 @@ class Stingy(SharedNoise):
 
 
 def test_noise_in_layers_is_what_it_claims_and_half_of_it_is_refuted_in_one_run():
-    data = federation(n=5)  # t = 1 of them colludes, 1 may be lost
+    data = hold_canary(n=5)  # t = 1 of them colludes, 1 may be lost
     others = without_row(data, data.names[0], ROWS)
     for noise, there in ((SharedNoise(), np.sqrt(5 / 4)), (Stingy(), np.sqrt(5 / 4) / 2)):
         way = FedDPKMeans(3, 1, 1e-6, noise=noise)
@@ -102,7 +102,7 @@ def test_noise_in_layers_is_what_it_claims_and_half_of_it_is_refuted_in_one_run(
 
 
 def test_of_a_whole_client_too():
-    data = federation()
+    data = hold_canary()
     way = FedDPKMeans(
         3, 4, 1e-6, neighbors=Neighbors(unit="client"), rows_per_client=ROWS, noise=ServerNoise()
     )
@@ -158,7 +158,7 @@ def test_the_attacker_who_knows_everyone_else_is_sure_where_there_is_hardly_nois
 
 def test_exact_sums_tell_who_adds_the_noise_and_knows_everyone_else_for_sure():
     """Under `ServerNoise` the server sees them: no budget stands between it and the canary."""
-    data = federation()
+    data = hold_canary()
     others = without_row(data, data.names[0], ROWS)
     for planted in (True, False):
         result = played(FedDPKMeans(3, 0.01, 1e-6, noise=ServerNoise()), planted)
@@ -171,7 +171,7 @@ def test_exact_sums_tell_who_adds_the_noise_and_knows_everyone_else_for_sure():
 
 
 def test_the_attacker_reads_what_is_public_and_nothing_else():
-    data = federation()
+    data = hold_canary()
     others = without_row(data, data.names[0], ROWS)
     canary = {data.names[0]: data.parties[0].read()}
     result = played(FedDPKMeans(3, 4, 1e-6, noise=ServerNoise()))
@@ -210,7 +210,7 @@ def test_half_the_noise_is_refuted_by_many_runs_of_a_gaussian_claim_and_not_by_a
 
 
 def test_what_cannot_be_audited_is_refused():
-    data, way = federation(), FedDPKMeans(3, 1, 1e-6, noise=ServerNoise())
+    data, way = hold_canary(), FedDPKMeans(3, 1, 1e-6, noise=ServerNoise())
     others = without_row(data, data.names[0], ROWS)
     result = played(way)
     with pytest.raises(ValueError, match="client-1 took no part to the end"):

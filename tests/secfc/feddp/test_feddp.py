@@ -56,7 +56,7 @@ DELTA = 1e-6
 CLIENT = Neighbors(unit="client")
 
 
-def federation(seed=0, *, n=12, rows=200, d=8, k=3, **held):
+def hold_mixture(seed=0, *, n=12, rows=200, d=8, k=3, **held):
     points, truth, _, server = server_side_mixture(
         n, rows, np.random.default_rng(seed), d=d, k=k, variance=0.01, **held
     )
@@ -66,7 +66,7 @@ def federation(seed=0, *, n=12, rows=200, d=8, k=3, **held):
 
 @pytest.fixture(scope="module")
 def data():
-    return federation()
+    return hold_mixture()
 
 
 def test_a_plan_says_where_sums_of_clients_drown_in_the_noise_that_hides_one():
@@ -92,7 +92,7 @@ def test_a_plan_says_where_sums_of_clients_drown_in_the_noise_that_hides_one():
     assert plan(51, 1.0, "data point").signal is None
 
 
-def run(algorithm, data, seed=0, **more):
+def run_noisy(algorithm, data, seed=0, **more):
     return secfc.fit(algorithm, data, seed=seed, coins=lambda party: SeededCoins(seed, party), **more)
 
 
@@ -111,27 +111,27 @@ def algorithm(neighbors=None, *, k=3, epsilon=2.0, **more):
 @LEVELS
 def test_the_ledger_meets_the_budget_and_runs_repeat(data, variant, neighbors):
     one = algorithm(neighbors, variant=variant)
-    result = run(one, data)
+    result = run_noisy(one, data)
     spent = result.ledger.epsilon(DELTA)
     assert 0.99 * 2.0 < spent <= 2.0 * (1 + 1e-9)
     assert result.ledger.neighbors == neighbors
     # The server added the noise itself: to its eyes nothing was private.
     assert result.ledger.epsilon(DELTA, SERVER) == math.inf
-    again = run(one, data)
+    again = run_noisy(one, data)
     np.testing.assert_array_equal(result.centers, again.centers)
     assert np.isfinite(result.centers).all()
     assert [len(part) for part in result.labels] == list(data.counts)
 
 
 def test_clusters_are_found_and_labels_are_those_of_the_centers(data):
-    result = run(algorithm(epsilon=8.0), data)
+    result = run_noisy(algorithm(epsilon=8.0), data)
     assert accuracy(data.truth, result.flat) > 0.99
     predicted = np.concatenate(result.predict(data))
     np.testing.assert_array_equal(predicted, result.flat)
 
 
 def test_gaussian_totals_equal_the_composition_by_hand(data):
-    result = run(algorithm(steps=2), data)
+    result = run_noisy(algorithm(steps=2), data)
     found = [e.event.noise_multiplier for e in result.ledger.entries if SERVER not in e.seen_by]
     assert len(found) == 6
     by_hand = get_epsilon_gaussian(math.fsum(z**-2 for z in found) ** -0.5, DELTA)
@@ -190,7 +190,7 @@ def test_noise_of_different_steps_is_independent(data):
 
 def test_shared_noise_hides_exact_sums_from_the_server_too(data):
     one = algorithm(noise=SharedNoise(), losses=2, epsilon=8.0, steps=0)
-    result = run(one, data)
+    result = run_noisy(one, data)
     plan = result.plan
     assert result.ledger.epsilon(DELTA, SERVER) == result.ledger.epsilon(DELTA) <= 8.0
     assert len(result.ledger.entries) == 4
@@ -198,7 +198,9 @@ def test_shared_noise_hides_exact_sums_from_the_server_too(data):
     assert plan.sums.honest == 6
     assert {(e.event.honest, e.event.further) for e in result.ledger.entries} == {(8, 0)}
     assert accuracy(data.truth, result.flat) > 0.95
-    one = run(one, data, faults=lambda e: () if (e.kind, e.sender) == ("SumShares", "client-5") else (e,))
+    one = run_noisy(
+        one, data, faults=lambda e: () if (e.kind, e.sender) == ("SumShares", "client-5") else (e,)
+    )
     assert {(e.event.honest, e.event.further) for e in one.ledger.entries} == {(6, 8 / 6 - 1)}
     assert one.ledger.epsilon(DELTA) <= 8.0
     # A committee that must do without five of its members has no quorum for layers.
@@ -219,7 +221,7 @@ def test_a_server_that_asks_clients_different_questions_is_noticed_before_they_a
         return (replace(e, body=replace(e.body, **{where: moved})),)
 
     with pytest.raises(SuspectedParties, match="told something else before a sum") as caught:
-        run(algorithm(steps=0), data, faults=faults)
+        run_noisy(algorithm(steps=0), data, faults=faults)
     assert SERVER in caught.value.parties
     assert not seen["CodedSum"]
 
@@ -244,7 +246,7 @@ def test_noise_for_losses_stays_out_where_nobody_is_lost(data):
         def faults(e, lost=lost):
             return () if lost and (e.kind, e.sender) == ("SumShares", "client-5") else (e,)
 
-        result = run(replace(way, noise=noise), one, faults=faults)
+        result = run_noisy(replace(way, noise=noise), one, faults=faults)
         part, there = result.plan.outer_parts()[0], [c for c in range(15) if not lost or c != 5]
         parties = [one.parties[j] for j in there]
         exact = sum(ClientStatistics(result.plan, party.read()).outer()[0] for party in parties)
@@ -291,7 +293,7 @@ def test_callers_arrays_stay_as_they_are(variant, neighbors):
     before = [a.copy() for a in arrays]
     held = rng.standard_normal((40, 4))
     data = Federation.from_arrays(arrays, server_points=held)
-    run(algorithm(neighbors, k=2, variant=variant), data)
+    run_noisy(algorithm(neighbors, k=2, variant=variant), data)
     for a, b in zip(arrays, before, strict=True):
         np.testing.assert_array_equal(a, b)
     np.testing.assert_array_equal(held, data.server_points)
@@ -305,7 +307,7 @@ def test_a_row_beyond_all_floats_is_clipped_as_any_other_and_no_run_fails(data, 
     far = [np.append(arrays[0], [np.resize([1.79e308, -1.79e308], 8)], axis=0), *arrays[1:]]
     near = [np.append(arrays[0], [np.resize([1e9, -1e9], 8)], axis=0), *arrays[1:]]
     one, two = (
-        run(algorithm(**more), Federation.from_arrays(each, server_points=held)) for each in (far, near)
+        run_noisy(algorithm(**more), Federation.from_arrays(each, server_points=held)) for each in (far, near)
     )
     assert one.plan.description == two.plan.description
     np.testing.assert_array_equal(one.centers, two.centers)
@@ -351,7 +353,7 @@ def test_bounds_come_from_public_points_or_the_caller(data):
     assert algorithm(bound=2.0).plan(public).radius == Bound.given(2.0)
     with pytest.raises(PrivacyError, match="read off private data"):
         Bound.from_private(3.0)
-    leaky = run(algorithm(bound=Bound.from_private(3.0, leak=True)), data)
+    leaky = run_noisy(algorithm(bound=Bound.from_private(3.0, leak=True)), data)
     assert leaky.ledger.epsilon(DELTA) == math.inf
 
 
@@ -386,17 +388,17 @@ def test_one_thread_holds_for_libraries_that_come_later():
 @VARIANTS
 def test_tiny_data_and_budgets_end_with_finite_centers(variant):
     # 10 clients of 20 points: weights and counts are noise, many of them negative.
-    data = federation(n=10, rows=20, k=3, per_component=2, uniform=4)
+    data = hold_mixture(n=10, rows=20, k=3, per_component=2, uniform=4)
     for seed in range(3):
-        result = run(algorithm(variant=variant, epsilon=0.02), data, seed)
+        result = run_noisy(algorithm(variant=variant, epsilon=0.02), data, seed)
         assert np.isfinite(result.centers).all()
         assert result.centers.shape == (3, 8)
 
 
 @VARIANTS
 def test_as_many_server_points_as_clusters(variant):
-    data = federation(k=3, per_component=1, uniform=0)
-    result = run(algorithm(variant=variant, epsilon=8.0), data)
+    data = hold_mixture(k=3, per_component=1, uniform=0)
+    result = run_noisy(algorithm(variant=variant, epsilon=8.0), data)
     # Each point is alone in its group, which says nothing about how far clients' points lie from it.
     assert accuracy(data.truth, result.flat) > 0.95
 
@@ -404,9 +406,9 @@ def test_as_many_server_points_as_clusters(variant):
 def test_fewer_server_points_than_clusters_are_refused(data):
     few = Federation(data.parties, server_points=data.server_points[:2])
     with pytest.raises(InputError, match="the server holds 2 points, k=3"):
-        run(algorithm(), few)
+        run_noisy(algorithm(), few)
     with pytest.raises(InputError, match="the server holds 0 points"):
-        run(algorithm(), Federation(data.parties))
+        run_noisy(algorithm(), Federation(data.parties))
 
 
 @pytest.mark.parametrize(
@@ -424,7 +426,7 @@ def test_fewer_server_points_than_clusters_are_refused(data):
 def test_what_cannot_be_planned_is_refused_with_the_remedy(data, arguments, message):
     given = {"k": 3, "epsilon": 1.0, "delta": DELTA} | arguments
     with pytest.raises(InputError, match=message):
-        run(FedDPKMeans(**given), data)
+        run_noisy(FedDPKMeans(**given), data)
 
 
 @pytest.mark.parametrize(("name", "wrong", "right"), [
@@ -446,23 +448,23 @@ def test_clients_that_vanish_are_left_out(data, lost):
     def faults(e):
         return () if e.sender in data.names[:lost] and e.kind == "SumShares" else (e,)
 
-    result = run(algorithm(epsilon=8.0), data, faults=faults)
+    result = run_noisy(algorithm(epsilon=8.0), data, faults=faults)
     assert accuracy(data.truth, result.flat) > 0.99
     assert result.excluded == data.names[:lost]
     # Who hears nothing either ends for itself.
-    deaf = run(
+    deaf = run_noisy(
         algorithm(epsilon=8.0), data, faults=lambda e: () if "client-5" in (e.sender, e.recipient) else (e,)
     )
     assert deaf.excluded == ("client-5",)
     assert (deaf.labels[5] == -1).all()
     # Who only missed the end has no labels, but contributed.
-    late = run(
+    late = run_noisy(
         algorithm(epsilon=8.0), data,
         faults=lambda e: () if (e.kind, e.recipient) == ("NoisyCenters", "client-5") else (e,),
     )  # fmt: skip
     assert (late.excluded, (late.labels[5] == -1).all()) == ((), True)
     with pytest.raises(TooFewReplies, match="12 replies are needed"):
-        run(algorithm(losses=0), data, faults=faults)
+        run_noisy(algorithm(losses=0), data, faults=faults)
 
 
 # --- initial centers -----------------------------------------------------------------------------------
@@ -470,7 +472,7 @@ def test_clients_that_vanish_are_left_out(data, lost):
 
 @pytest.mark.parametrize("start", [ServerKMeansPlusPlus(), ServerLloyds(), SpherePacking()])
 def test_every_start_runs_through_the_same_lloyd_steps(data, start):
-    result = run(algorithm(start=start, steps=2), data)
+    result = run_noisy(algorithm(start=start, steps=2), data)
     what = [e.what for e in result.ledger.entries if SERVER not in e.seen_by]
     assert what == [f"sums and counts of step {i} of FedDP-Lloyds" for i in (1, 2)]
     assert result.ledger.epsilon(DELTA) == pytest.approx(2.0)
@@ -478,10 +480,10 @@ def test_every_start_runs_through_the_same_lloyd_steps(data, start):
 
 def test_given_centers_of_private_origin_make_the_run_non_private(data):
     centers = np.stack([data.stacked()[data.truth == h].mean(axis=0) for h in range(3)])
-    private = run(algorithm(start=GivenCenters(centers)), data)
+    private = run_noisy(algorithm(start=GivenCenters(centers)), data)
     assert private.ledger.epsilon(DELTA) == math.inf
     assert accuracy(data.truth, private.flat) == 1
-    public = run(algorithm(start=GivenCenters(centers, public=True)), data)
+    public = run_noisy(algorithm(start=GivenCenters(centers, public=True)), data)
     assert public.ledger.epsilon(DELTA) == pytest.approx(2.0)
 
 
@@ -536,10 +538,10 @@ def cost_of(centers, points):
 def test_the_choice_is_asked_after_sums_and_finds_clusters_that_the_server_has_no_points_of():
     data, means = missing()
     points = np.concatenate([party.read() for party in data.parties])
-    result = run(algorithm(k=9, epsilon=8.0), data)
+    result = run_noisy(algorithm(k=9, epsilon=8.0), data)
     asked = [one.what for one in result.ledger.entries if SERVER not in one.seen_by]
     assert asked.index("choice of the start") == asked.index("sums and counts") + 1
-    one_step = run(algorithm(k=9, epsilon=8.0, start=ServerLloyds(), steps=1), data)
+    one_step = run_noisy(algorithm(k=9, epsilon=8.0, start=ServerLloyds(), steps=1), data)
     best, ours, rival = (cost_of(c, points) for c in (means, result.centers, one_step.centers))
     assert ours - best < 0.3 * (rival - best)
 
@@ -551,7 +553,7 @@ def test_where_centers_move_by_noise_alone_a_question_is_asked_again_and_answers
     data = Federation.from_arrays(np.array_split(points, 5), server_points=server)
 
     def asked(k, epsilon, data):
-        result = run(algorithm(k=k, epsilon=epsilon), data, keep_bodies=True)
+        result = run_noisy(algorithm(k=k, epsilon=epsilon), data, keep_bodies=True)
         heard = [e for e in result.transcript.envelopes if e.recipient == "client-0"]
         found = [e.body for e in heard if isinstance(e.body, GroupAbout)][1:]
         assert len(found) == 3
@@ -585,12 +587,12 @@ def test_rows_beyond_the_radius_of_the_outer_product_still_move_centers():
     points = means[rng.integers(4, size=8000)] + 0.1 * rng.normal(size=(8000, 2))
     server = means[held] + 0.1 * rng.normal(size=(300, 2))
     data = Federation.from_arrays(np.array_split(points, 5), server_points=server)
-    result = run(algorithm(k=4, epsilon=2.0), data)
+    result = run_noisy(algorithm(k=4, epsilon=2.0), data)
     plan = result.plan
     assert plan.outer_reach < 0.3 * plan.reach
     assert cost_of(result.centers, points) < 0.1
     short = replace(algorithm(k=4, epsilon=2.0), bound=plan.outer_reach / plan.scale)
-    assert cost_of(run(short, data).centers, points) > 100
+    assert cost_of(run_noisy(short, data).centers, points) > 100
 
 
 def test_centers_of_few_points_are_drawn_to_the_mean_as_far_as_they_scatter_by_chance():
@@ -604,10 +606,10 @@ def test_centers_of_few_points_are_drawn_to_the_mean_as_far_as_they_scatter_by_c
 
 
 def test_many_server_points_are_merged_and_share_weights():
-    data = federation(per_component=60, uniform=120, k=2)
+    data = hold_mixture(per_component=60, uniform=120, k=2)
     one = algorithm(k=2, variant=replace(OURS, merged=20))
     assert one.plan(PublicFacts.of(data)).weighted_count == 40
-    result = run(one, data)
+    result = run_noisy(one, data)
     proxies = result.details.server.proxies
     assert proxies.weights.shape == (240,)
     assert len(set(proxies.weights[proxies.weights > 0])) <= 40
@@ -633,8 +635,8 @@ def test_directions_are_those_that_stand_out_of_the_noise():
 
 
 def test_the_elbow_finds_k_at_no_cost():
-    data = federation(k=5, n=12, rows=400)
-    result = run(algorithm(k=Elbow(12), epsilon=4.0), data)
+    data = hold_mixture(k=5, n=12, rows=400)
+    result = run_noisy(algorithm(k=Elbow(12), epsilon=4.0), data)
     assert result.k == 5
     assert result.ledger.epsilon(DELTA) == pytest.approx(4.0)
 
@@ -650,7 +652,7 @@ def test_elbows_by_hand():
 
 
 def test_golden_views(data):
-    done = run(algorithm(steps=1), data, keep_bodies=True)
+    done = run_noisy(algorithm(steps=1), data, keep_bodies=True)
     n, c, sums = 12, 12, 5
     to_server = Counter(e.kind for e in done.transcript.received(SERVER))
     assert to_server == {"Hello": n, "Contributors": c * sums, "CodedSum": c * sums}
@@ -668,8 +670,8 @@ def test_golden_views(data):
 
 
 def test_clients_outside_the_committee_speak_to_it_and_the_server_alone():
-    data = federation(n=20)
-    done = run(algorithm(steps=1, committee=5), data, keep_bodies=True)
+    data = hold_mixture(n=20)
+    done = run_noisy(algorithm(steps=1, committee=5), data, keep_bodies=True)
     committee = {e.sender for e in done.transcript.envelopes if e.kind == "CodedSum"}
     assert len(committee) == 5
     for e in done.transcript.envelopes:
@@ -703,7 +705,7 @@ def test_a_server_that_asks_for_more_steps_than_planned_is_refused(data):
 
 def test_a_sealed_run_says_nothing_in_the_clear(data):
     small = Federation(data.parties[:4], server_points=data.server_points)
-    result = run(algorithm(epsilon=8.0), small, sealed=True)
+    result = run_noisy(algorithm(epsilon=8.0), small, sealed=True)
     assert {e.kind for e in result.transcript.envelopes} == {"Greeting", "Countersign", "Sealed"}
     assert accuracy(small.truth, result.flat) > 0.95
 

@@ -13,7 +13,7 @@ from secfc.feddp.messages import NoisyLabels
 from secfc.privacy import Neighbors, RandomizedResponse
 from secfc.report import as_json, as_text, make_report, officer
 from secfc.transport import wire
-from tests.secfc.feddp.test_feddp import DELTA, federation
+from tests.secfc.feddp.test_feddp import DELTA, hold_mixture
 
 REPLACE = Neighbors("replace")
 WAY = secfc.FedDPKMeans(3, 0.4, DELTA, neighbors=REPLACE, labels=RandomizedResponse(3.6))
@@ -21,7 +21,7 @@ WAY = secfc.FedDPKMeans(3, 0.4, DELTA, neighbors=REPLACE, labels=RandomizedRespo
 
 @pytest.fixture(scope="module")
 def data():
-    return federation(n=6, rows=400)
+    return hold_mixture(n=6, rows=400)
 
 
 @pytest.fixture(scope="module")
@@ -138,7 +138,7 @@ class Franker(RandomizedResponse):
 
 @pytest.mark.parametrize("slots", [None, 450])
 def test_an_audit_of_labels_refutes_half_the_noise(slots):
-    data, near = federation(n=6, rows=400), REPLACE if slots is None else Neighbors()
+    data, near = hold_mixture(n=6, rows=400), REPLACE if slots is None else Neighbors()
     others = without_row(data, data.names[0], 0)
     for kind in (RandomizedResponse, Franker):
         way = replace(WAY, epsilon=1.0, neighbors=near, labels=kind(3.0, slots))

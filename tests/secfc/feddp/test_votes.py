@@ -37,16 +37,16 @@ DELTA, RADIUS = 1e-6, 3.0
 CENTERS = np.array([[1.5, 1.5], [-1.5, 1.0], [0.0, -2.0]])
 
 
-def federation(n=5, rows=400):
+def hold_blobs(n=5, rows=400):
     rng = np.random.default_rng(0)
     truth = rng.integers(3, size=(n, rows))
     points = CENTERS[truth] + 0.15 * rng.normal(size=(n, rows, 2))
     return secfc.Federation.from_arrays(list(points), truth=list(truth))
 
 
-def run(way, data=None, seed=0, **more):
+def cluster_by_votes(way, data=None, seed=0, **more):
     coins = lambda party: SeededCoins(seed, f"votes {party}")  # noqa: E731
-    return secfc.fit(way, data or federation(), seed=seed, coins=coins, **more)
+    return secfc.fit(way, data or hold_blobs(), seed=seed, coins=coins, **more)
 
 
 def way(epsilon=2.0, **more):
@@ -56,8 +56,8 @@ def way(epsilon=2.0, **more):
 @pytest.mark.parametrize("noise", [ServerNoise(), SharedNoise()], ids=str)
 @pytest.mark.parametrize("neighbors", [Neighbors(), Neighbors("replace")], ids=str)
 def test_clusters_are_found_within_the_budget(noise, neighbors):
-    result = run(way(noise=noise, neighbors=neighbors))
-    assert accuracy(federation().truth, result.flat) > 0.99
+    result = cluster_by_votes(way(noise=noise, neighbors=neighbors))
+    assert accuracy(hold_blobs().truth, result.flat) > 0.99
     assert 0.9 * 2.0 < result.ledger.epsilon(DELTA) <= 2.0 * (1 + 1e-9)
     what = [entry.what for entry in result.ledger.entries if "exact" not in entry.what]
     assert what[:6] == ["votes for candidates"] * 6
@@ -76,9 +76,9 @@ def test_candidates_and_rounds_grow_with_features_and_stay_as_they_are_given():
 
 
 def test_no_fact_of_the_data_is_in_the_plan():
-    plan = run(way()).plan
+    plan = cluster_by_votes(way()).plan
     far = secfc.Federation.from_arrays([np.full((7, 2), 1e5)] * 5)
-    other = run(way(epsilon=2.0), far).plan
+    other = cluster_by_votes(way(epsilon=2.0), far).plan
     assert plan.event == other.event
     assert (plan.reach, plan.scale, plan.points.shape) == (other.reach, other.scale, (0, 2))
 
@@ -86,7 +86,7 @@ def test_no_fact_of_the_data_is_in_the_plan():
 @pytest.mark.parametrize("relation", ["add/remove", "replace"])
 def test_votes_move_within_their_sensitivity(relation):
     """Neighbors that are on candidates, between them, at the wall and far beyond it, where votes tie."""
-    plan = way(neighbors=Neighbors(relation)).plan(secfc.algorithm.PublicFacts.of(federation(), 8.0))
+    plan = way(neighbors=Neighbors(relation)).plan(secfc.algorithm.PublicFacts.of(hold_blobs(), 8.0))
     candidates = sample_ball(plan.weighted_count, 2, RADIUS, np.random.default_rng(1))
     adversaries = [*candidates[:6], (candidates[0] + candidates[1]) / 2, [RADIUS, 0], [1e9, -1e9], [0, 0]]
     rows = np.random.default_rng(2).normal(size=(5, 2))
@@ -105,7 +105,7 @@ def test_votes_move_within_their_sensitivity(relation):
 def test_votes_along_a_line_move_within_their_sensitivity(relation):
     """Neighbors at places of the line, half way between, across it, at the wall and far beyond."""
     plan = way(neighbors=Neighbors(relation), start=Votes(lines=1)).plan(
-        secfc.algorithm.PublicFacts.of(federation(), 8.0)
+        secfc.algorithm.PublicFacts.of(hold_blobs(), 8.0)
     )
     line = random_directions(1, 2, np.random.default_rng(1)).T
     along_it = vote_positions(PLACES, RADIUS)
@@ -150,7 +150,7 @@ def test_sums_over_cones_move_within_their_sensitivity(relation):
 def test_questions_about_a_ball_move_within_their_sensitivity(relation, asks):
     """Neighbors in the middle, at the wall, far beyond it on either side, and on borders of shells."""
     plan = way(neighbors=Neighbors(relation), start=Votes(boxes=1)).plan(
-        secfc.algorithm.PublicFacts.of(federation(), 8.0)
+        secfc.algorithm.PublicFacts.of(hold_blobs(), 8.0)
     )
     told = Narrow(np.array([20.0, -7.0, RADIUS / 9]), asks)
     (part,) = plan.narrow(told.origin, told.radius).box_parts(asks)
@@ -176,9 +176,9 @@ BALLS = {"right": (1, 0), "four times": (4, 0), "thirty times": (30, 0), "twenty
 @pytest.mark.parametrize("name", ["thirty times", *by_night("right", "four times", "twenty off")])
 def test_a_ball_that_is_too_large_or_elsewhere_costs_nothing(name):
     wider, off = BALLS[name]
-    arrays = [party.read() + off * RADIUS * np.array([0.6, 0.8]) for party in federation().parties]
+    arrays = [party.read() + off * RADIUS * np.array([0.6, 0.8]) for party in hold_blobs().parties]
     moved = secfc.Federation.from_arrays(arrays)
-    found = run(way(start=Votes(boxes=2), bound=RADIUS * wider), moved)
+    found = cluster_by_votes(way(start=Votes(boxes=2), bound=RADIUS * wider), moved)
     truth = CENTERS + off * RADIUS * np.array([0.6, 0.8])
     apart = np.linalg.norm(truth[:, None] - found.centers[None], axis=2).min(axis=1)
     assert apart.max() < 0.3
@@ -198,7 +198,7 @@ def test_a_server_that_asks_about_another_ball_is_refused():
         return (replace(e, body=replace(e.body, ball=np.full(3, 99.0))) if e.kind == "Narrow" else e,)
 
     with pytest.raises(FaultyServer, match="another ball"):
-        secfc.fit(way(start=Votes(boxes=1)), federation(), faults=wider)
+        secfc.fit(way(start=Votes(boxes=1)), hold_blobs(), faults=wider)
 
 
 class Quieter(ServerNoise):
@@ -211,11 +211,11 @@ class Quieter(ServerNoise):
 
 
 def test_an_audit_of_a_run_spends_at_most_the_claim_and_refutes_half_the_noise():
-    data = federation()
+    data = hold_blobs()
     less = without_row(data, data.names[0], 0)
     start = Votes(boxes=2)
     found, half = (
-        audit_run(run(way(noise=n, start=start), keep_bodies=True), data, less)
+        audit_run(cluster_by_votes(way(noise=n, start=start), keep_bodies=True), data, less)
         for n in (ServerNoise(), Quieter())
     )
     assert {c.what for c in found.contributions} >= {"sum and number of all rows"}
@@ -310,7 +310,7 @@ def wide_way(**more):
 @pytest.mark.parametrize("noise", [ServerNoise(), SharedNoise()], ids=str)
 @pytest.mark.parametrize("neighbors", [Neighbors(), Neighbors("replace")], ids=str)
 def test_where_features_are_many_sums_over_cones_find_clusters_within_the_budget(noise, neighbors):
-    result = run(wide_way(noise=noise, neighbors=neighbors), wide())
+    result = cluster_by_votes(wide_way(noise=noise, neighbors=neighbors), wide())
     assert isinstance(result.plan.start, Cones)
     assert accuracy(wide().truth, result.flat) > 0.99
     assert 0.9 * 2.0 < result.ledger.epsilon(DELTA) <= 2.0 * (1 + 1e-9)
@@ -326,7 +326,7 @@ def test_an_audit_of_cones_spends_at_most_the_claim_and_refutes_half_the_noise()
     data = wide()
     less = without_row(data, data.names[0], 0)
     found, half = (
-        audit_run(run(wide_way(noise=n), data, keep_bodies=True), data, less)
+        audit_run(cluster_by_votes(wide_way(noise=n), data, keep_bodies=True), data, less)
         for n in (ServerNoise(), Quieter())
     )
     assert not found.is_refuted, found.faults
@@ -343,7 +343,7 @@ def test_more_groups_than_clusters_are_for_the_first_steps_alone():
         return (e,)
 
     with pytest.raises(FaultyServer, match="k=9 clusters"):
-        run(wide_way(), wide(), faults=many)
+        cluster_by_votes(wide_way(), wide(), faults=many)
 
 
 @pytest.mark.parametrize(
@@ -361,14 +361,14 @@ def test_more_groups_than_clusters_are_for_the_first_steps_alone():
 )
 def test_what_needs_points_is_refused_with_the_remedy(given, message):
     with pytest.raises(InputError, match=message):
-        run(replace(way(), **given))
+        cluster_by_votes(replace(way(), **given))
     with pytest.raises(InputError, match="candidates=1"):
         Votes(candidates=1)
     with pytest.raises(InputError, match="groups=0"):
         Cones(groups=0)
     one = secfc.Federation.from_arrays([np.zeros((9, 1))] * 5)
     with pytest.raises(InputError, match="d=1"):
-        run(way(start=Cones()), one)
+        cluster_by_votes(way(start=Cones()), one)
 
 
 def test_a_server_that_lets_vote_on_fewer_features_is_refused():
@@ -381,14 +381,14 @@ def test_a_server_that_lets_vote_on_fewer_features_is_refused():
         return (e,)
 
     with pytest.raises(FaultyServer, match="lets vote along other lines"):
-        run(way(start=Votes(lines=1)), faults=narrow)
+        cluster_by_votes(way(start=Votes(lines=1)), faults=narrow)
     with pytest.raises(FaultyServer, match="lets vote on other features"):
-        run(way(), faults=narrow)
+        cluster_by_votes(way(), faults=narrow)
 
 
 def test_the_shell_takes_a_radius_in_place_of_points(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)  # where labels are written
-    data = federation()
+    data = hold_blobs()
     for name, party in zip("abc", data.parties, strict=False):
         np.savetxt(tmp_path / f"{name}.csv", party.read(), delimiter=",", header="x,y", comments="")
     files = [str(tmp_path / f"{name}.csv") for name in "abc"]

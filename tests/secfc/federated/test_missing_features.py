@@ -21,7 +21,7 @@ from secfc.overlap.local import ExternalClusterer, LocalKMeans
 from secfc.overlap.starts import Automatic, Synchronized
 from secfc.roles.exchange import SERVER
 from tests.oracles.overlap import masked_lloyd
-from tests.secfc.overlap.cases import CHAIN, COMMON, SAME, Blocks, Turned, clusters, federation
+from tests.secfc.overlap.cases import CHAIN, COMMON, SAME, Blocks, Turned, clusters, hold_columns
 
 
 def starts_of(result, data):
@@ -50,7 +50,7 @@ def test_labels_equal_plaintext_at_every_step_and_the_cost_never_rises(observed,
         "edge": lambda size: rng.choice([-1000.0, 999.0, 1000.0], size),
     }[values]
     parts = [draw((m, len(own))) for m, own in zip(rows, observed, strict=True)]
-    data = federation(parts, observed)
+    data = hold_columns(parts, observed)
     result = secfc.fit(FederatedLloyd(k, start=Turned(), scale=1.0, coarse="allow"), data, seed=seed)
     history, costs = plain(result, data, parts, observed, k)
     assert [step.tolist() for step in result.history] == history
@@ -65,7 +65,7 @@ def test_labels_equal_plaintext_at_every_step_and_the_cost_never_rises(observed,
 def test_an_end_before_convergence_is_said():
     rng = np.random.default_rng(3)
     parts = [rng.integers(-9, 10, (40, len(own))).astype(float) for own in CHAIN]
-    data = federation(parts, CHAIN)
+    data = hold_columns(parts, CHAIN)
     whole = secfc.fit(FederatedLloyd(3, start=Turned(), scale=1.0, coarse="allow"), data)
     assert whole.n_iter > 2
     short = secfc.fit(FederatedLloyd(3, start=Turned(), scale=1.0, coarse="allow", max_iter=2), data)
@@ -159,8 +159,8 @@ def test_what_no_points_sum_to_is_told_from_what_some_do(most):
     assert not possible_sums(np.zeros((3, 1), int), np.full((3, 1), 2**62), pattern[:1], rows[:1], most)
 
 
-def test_impossible_sums_end_a_run_with_suspicion_or_blame(run):
-    blind = run[2].plan
+def test_impossible_sums_end_a_run_with_suspicion_or_blame(chain):
+    blind = chain[2].plan
     # Whose fault it is, only the server can tell, and only where it reads what it tells.
     for plan, party, error in (
         (blind, SERVER, SuspectedParties), (blind, "client-1", SuspectedParties),
@@ -195,10 +195,10 @@ def test_the_order_of_clients_and_of_columns_changes_nothing(start):
     parts, truth = clusters(CHAIN, 3, 15, rng, spread=9.0)
     names = ["one", "two", "three", "four"]
     ours = secfc.fit(
-        FederatedLloyd(3, start=start), federation(parts, CHAIN, names=names, truth=truth), seed=4
+        FederatedLloyd(3, start=start), hold_columns(parts, CHAIN, names=names, truth=truth), seed=4
     )
     turn = [2, 0, 3, 1]
-    turned = federation(
+    turned = hold_columns(
         [parts[j][:, ::-1] for j in turn], [CHAIN[j][::-1] for j in turn], names=[names[j] for j in turn]
     )
     theirs = secfc.fit(FederatedLloyd(3, start=start), turned, seed=4)
@@ -225,7 +225,7 @@ def test_a_common_shift_and_scale_changes_nothing_and_a_scale_of_one_feature_may
 
     def labels(change, scale=1.0):
         changed = [change(part, own) for part, own in zip(parts, observed, strict=True)]
-        return secfc.fit(FederatedLloyd(2, scale=scale), federation(changed, observed)).flat
+        return secfc.fit(FederatedLloyd(2, scale=scale), hold_columns(changed, observed)).flat
 
     ours = labels(lambda part, own: part)
     np.testing.assert_array_equal(labels(lambda part, own: part / 4 + 32, 4.0), ours)
@@ -240,7 +240,7 @@ def test_a_client_without_a_point_of_a_cluster_changes_no_center_of_it():
     more = [*parts[:3], parts[3][truth[3] == 1] + 2]
     start = Automatic(local=LocalKMeans({f"client-{j}": 2 for j in range(3)} | {"client-3": 1}))
     found = [
-        secfc.fit(FederatedLloyd(2, start=start, scale=1.0, coarse="allow"), federation(changed, COMMON))
+        secfc.fit(FederatedLloyd(2, start=start, scale=1.0, coarse="allow"), hold_columns(changed, COMMON))
         for changed in (few, more)
     ]
     same = [result.centers[int(result.labels[0][truth[0] == 0][0])][:5] for result in found]
@@ -252,14 +252,14 @@ def test_a_client_without_a_point_of_a_cluster_changes_no_center_of_it():
 
 
 @pytest.fixture(scope="module")
-def run():
+def chain():
     parts, truth = clusters(CHAIN, 3, 12, np.random.default_rng(7), spread=8.0)
-    data = federation(parts, CHAIN, truth=truth)
+    data = hold_columns(parts, CHAIN, truth=truth)
     return parts, data, secfc.fit(FederatedLloyd(3), data, keep_bodies=True)
 
 
-def test_golden_kinds_of_messages(run):
-    _, data, result = run
+def test_golden_kinds_of_messages(chain):
+    _, data, result = chain
     n, sums = data.n, result.n_iter + 1
     server = View.of(result, result.plan, SERVER)
     # After the last sum all say that there is none.
@@ -275,8 +275,8 @@ def test_golden_kinds_of_messages(run):
     }  # fmt: skip
 
 
-def test_no_message_carries_a_coordinate_of_one_holder(run):
-    parts, data, _ = run
+def test_no_message_carries_a_coordinate_of_one_holder(chain):
+    parts, data, _ = chain
     result = secfc.fit(FederatedLloyd(3, blind=False), data, keep_bodies=True)
     plan = result.plan
     assert plan.columns.shared.tolist() == [1, 2, 3]
@@ -292,7 +292,7 @@ def test_no_message_carries_a_coordinate_of_one_holder(run):
     for column, same in ((0, True), (1, False)):
         changed = [parts[0].copy(), *parts[1:]]
         changed[0][:, column] += np.arange(12) % 2 * 1e-3
-        other = secfc.fit(FederatedLloyd(3, blind=False), federation(changed, CHAIN), keep_bodies=True)
+        other = secfc.fit(FederatedLloyd(3, blind=False), hold_columns(changed, CHAIN), keep_bodies=True)
         pairs = [(e.body, f.body) for e, f in zip(clear(result), clear(other), strict=False)]
         assert all(map(equal, *zip(*pairs, strict=True))) == same
 
@@ -308,8 +308,8 @@ def equal(one, other):
     )
 
 
-def test_centers_of_one_holder_are_known_to_it_alone(run):
-    _, data, result = run
+def test_centers_of_one_holder_are_known_to_it_alone(chain):
+    _, data, result = chain
     algorithm = FederatedLloyd(3, blind=False)
     assert np.isfinite(result.centers).all()
     assert algorithm.outcome(result.plan, SERVER, result.details).centers is None
@@ -327,10 +327,10 @@ def test_centers_of_one_holder_are_known_to_it_alone(run):
     assert not any(word in repr(result.details) + repr(server) for word in ("array", "sums="))
 
 
-def test_reports_say_who_sees_what_and_the_observed_cost(run):
+def test_reports_say_who_sees_what_and_the_observed_cost(chain):
     from secfc.report import as_text, make_report
 
-    _, data, result = run
+    _, data, result = chain
     found = make_report(result, federation=data, algorithm=FederatedLloyd(3))
     assert found.cost == pytest.approx(observed_cost(data.stacked(), result.flat, 3))
     assert result.cost is None
@@ -345,7 +345,7 @@ def test_reports_say_who_sees_what_and_the_observed_cost(run):
 @pytest.mark.parametrize("observed", [SAME, CHAIN], ids=["same", "chain"])
 @pytest.mark.parametrize("what", ["sums", "ends", "counted"])
 def test_a_server_that_tells_two_clients_different_sums_is_noticed_before_they_add_again(observed, what):
-    data = federation(
+    data = hold_columns(
         [np.random.default_rng(j).normal(size=(19, len(own))) for j, own in enumerate(observed)], observed
     )
     way, seen = FederatedLloyd(3, coarse="allow"), Counter()
@@ -387,7 +387,7 @@ def test_a_client_lost_in_the_middle_counts_no_more_where_sums_still_hide_the_ot
     observed = tuple((0, 1, 2 + j) for j in range(8))
     rng = np.random.default_rng(11)
     parts = [rng.integers(-30, 31, (15, 3)).astype(float) for _ in observed]
-    data = federation(parts, observed)
+    data = hold_columns(parts, observed)
     way = FederatedLloyd(3, start=Turned(), scale=1.0, coarse="allow")
     result = secfc.fit(way, data, faults=dying("client-5", 2))
     assert result.excluded == ("client-5",)
@@ -400,7 +400,7 @@ def test_a_client_lost_in_the_middle_counts_no_more_where_sums_still_hide_the_ot
 
 def test_on_a_chain_a_client_lost_in_the_middle_ends_the_run_by_name():
     parts, _ = clusters(CHAIN, 3, 12, np.random.default_rng(7), spread=8.0)
-    data = federation(parts, CHAIN)
+    data = hold_columns(parts, CHAIN)
     assert FederatedLloyd(3).plan(PublicFacts.of(data)).sums.losses == 0
     with pytest.raises(TooFewReplies, match="4 replies are needed, 3 came") as caught:
         secfc.fit(FederatedLloyd(3), data, faults=dying("client-2", 1))
@@ -411,7 +411,7 @@ def test_on_a_chain_a_client_lost_in_the_middle_ends_the_run_by_name():
 
 def bad(observed=CHAIN, k=2, rows=8, change=lambda parts: parts, **more):
     parts, _ = clusters(observed, 2, rows, np.random.default_rng(0))
-    return secfc.fit(FederatedLloyd(k, **more), federation(change(parts), observed))
+    return secfc.fit(FederatedLloyd(k, **more), hold_columns(change(parts), observed))
 
 
 def test_clients_that_no_feature_connects_are_named():
@@ -449,7 +449,7 @@ def test_what_cannot_be_is_refused(build, message):
 
 def test_other_columns_than_planned_are_refused_at_the_site():
     parts, _ = clusters(CHAIN, 2, 8, np.random.default_rng(0))
-    plan = FederatedLloyd(2).plan(PublicFacts.of(federation(parts, CHAIN)))
+    plan = FederatedLloyd(2).plan(PublicFacts.of(hold_columns(parts, CHAIN)))
     wrong = secfc.Party("client-1", parts[1], features=("b", "q"))
     with pytest.raises(InputError, match=r"client 'client-1' has 'b', 'q', and the plan .* 'b', 'c'"):
         plan.columns.rows(wrong)
@@ -461,7 +461,7 @@ def test_few_points_and_equal_ones_are_few_local_clusters():
     parts, _ = clusters(CHAIN, 3, 12, np.random.default_rng(1))
     parts[0] = parts[0][:2]
     parts[2] = np.repeat(parts[2][:1], 12, axis=0)
-    result = secfc.fit(FederatedLloyd(3), federation(parts, CHAIN))
+    result = secfc.fit(FederatedLloyd(3), hold_columns(parts, CHAIN))
     assert "local clusters were matched by Constrained" in result.learned
     assert len(set(result.labels[2].tolist())) == 1
     assert (result.flat >= 0).all()
@@ -479,7 +479,7 @@ def test_a_client_all_of_whose_clusters_are_empty_keeps_its_last_labels_or_none(
             return groups
 
     parts, _ = clusters(CHAIN, 2, 8, np.random.default_rng(4))
-    result = secfc.fit(FederatedLloyd(2, start=Lost(), scale=1.0, coarse="allow"), federation(parts, CHAIN))
+    result = secfc.fit(FederatedLloyd(2, start=Lost(), scale=1.0, coarse="allow"), hold_columns(parts, CHAIN))
     # Nobody else observes the first client's own feature, so no center has a value there.
     assert (result.labels[0] == -1).all()
     assert (np.concatenate(result.labels[1:]) >= 0).all()
@@ -490,7 +490,7 @@ def test_noise_of_a_local_clusterer_joins_at_the_first_step():
 
     parts, truth = clusters(COMMON, 2, 20, np.random.default_rng(6), apart=40.0)
     parts[1][0] += 15
-    data = federation(parts, COMMON, truth=truth)
+    data = hold_columns(parts, COMMON, truth=truth)
     result = secfc.fit(
         FederatedLloyd(2, start=Automatic(local=ExternalClusterer(DBSCAN(eps=6.0, min_samples=3)))), data
     )
@@ -501,15 +501,15 @@ def test_noise_of_a_local_clusterer_joins_at_the_first_step():
 # --- new points
 
 
-def test_points_of_the_fit_are_labeled_as_they_were(run):
-    _, data, result = run
+def test_points_of_the_fit_are_labeled_as_they_were(chain):
+    _, data, result = chain
     again = result.predict(data)
     for ours, theirs in zip(again, result.labels, strict=True):
         np.testing.assert_array_equal(ours, theirs)
 
 
-def test_new_points_may_have_any_columns(run):
-    parts, _, result = run
+def test_new_points_may_have_any_columns(chain):
+    parts, _, result = chain
     stranger = secfc.Party("stranger", parts[1][:, [1, 0]], features=("c", "b"))
     more = np.column_stack([parts[1], np.full(12, 1e9)])
     wide = secfc.Party("wide", more, features=("b", "c", "elsewhere"))

@@ -14,7 +14,7 @@ COMMON = ((0, 1, 2), (0, 1, 3), (0, 1, 4), (0, 1, 5))
 SAME = ((0, 1, 2),) * 4
 
 
-def federation(parts, observed, **more):
+def hold_columns(parts, observed, **more):
     """Clients with named columns."""
     return secfc.Federation.from_arrays(parts, features=[[NAMES[f] for f in own] for own in observed], **more)
 

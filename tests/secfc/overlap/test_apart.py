@@ -28,7 +28,7 @@ from secfc.overlap.matching import (
 from secfc.overlap.messages import CentroidShares, CodedPairDistances
 from secfc.overlap.starts import Synchronized, matching_start_named, spectral
 from secfc.roles.exchange import SERVER
-from tests.secfc.overlap.cases import CHAIN, COMMON, SAME, clusters, federation
+from tests.secfc.overlap.cases import CHAIN, COMMON, SAME, clusters, hold_columns
 
 WAY = secfc.FederatedLloyd(3, start=Synchronized(over="distances"))
 
@@ -36,7 +36,7 @@ WAY = secfc.FederatedLloyd(3, start=Synchronized(over="distances"))
 def measure_of(observed, k=3, bound=None):
     parts, _ = clusters(observed, 2, 8, np.random.default_rng(0))
     way = secfc.FederatedLloyd(k)
-    return DistanceMeasure(way.plan(PublicFacts.of(federation(parts, observed), bound)))
+    return DistanceMeasure(way.plan(PublicFacts.of(hold_columns(parts, observed), bound)))
 
 
 def dealings(measure, centroids):
@@ -174,7 +174,7 @@ def test_one_cluster_equal_clusters_and_clients_with_fewer():
 @pytest.mark.parametrize("observed", [CHAIN, COMMON], ids=["chain", "common"])
 def test_clusters_are_found_and_no_centroid_is_sent(observed):
     parts, truth = clusters(observed, 3, 30, np.random.default_rng(0), spread=0.5)
-    data = federation(parts, observed, truth=truth)
+    data = hold_columns(parts, observed, truth=truth)
     result = secfc.fit(WAY, data, keep_bodies=True)
     assert accuracy(data.truth, result.flat) == 1
     n, sums = data.n, result.n_iter + 1
@@ -230,7 +230,7 @@ def faulty(change):
 
 def test_members_that_contradict_each_other_are_suspected_and_a_lost_client_is_no_guess():
     parts, _ = clusters(CHAIN, 3, 12, np.random.default_rng(1))
-    data = federation(parts, CHAIN)
+    data = hold_columns(parts, CHAIN)
     longer = faulty(lambda e: (replace(e, body=CodedPairDistances(e.body.values, e.body.counts + 1)),))
     with pytest.raises(SuspectedParties, match="count different local clusters"):
         secfc.fit(WAY, data, faults=longer)
@@ -252,7 +252,7 @@ def test_members_that_contradict_each_other_are_suspected_and_a_lost_client_is_n
 
 def test_what_cannot_be_is_refused():
     parts, _ = clusters(CHAIN, 3, 12, np.random.default_rng(1))
-    data = federation(parts, CHAIN)
+    data = hold_columns(parts, CHAIN)
     with pytest.raises(InputError, match="over='sums'"):
         Synchronized(over="sums")
     with pytest.raises(InputError, match=r"no client has k=3 local clusters"):

@@ -11,7 +11,7 @@ from secfc.errors import Caution, InputError
 from secfc.feddp import ServerNoise
 from secfc.metrics import accuracy
 from secfc.overlap.common import refine_labels
-from tests.secfc.overlap.cases import CHAIN, COMMON, clusters, federation
+from tests.secfc.overlap.cases import CHAIN, COMMON, clusters, hold_columns
 
 
 def private(home, epsilon=2.0):
@@ -27,7 +27,7 @@ def blurred(seed=0):
         np.column_stack([own[:, None] * 2 + rng.normal(size=(200, 2)), own * 20 + rng.normal(size=200)])
         for own in truth
     ]
-    data = federation(parts, COMMON, truth=truth)
+    data = hold_columns(parts, COMMON, truth=truth)
     held = rng.integers(0, 2, 300)[:, None] * 2 + rng.normal(size=(300, 2))
     return replace(data, server_points=held)
 
@@ -47,7 +47,7 @@ def test_other_columns_refine_labels_at_home_and_release_nothing_more():
 
 def test_labels_without_refinement_are_those_of_the_algorithm_on_common_columns():
     parts, _ = clusters(COMMON, 3, 15, np.random.default_rng(1), spread=12.0)
-    data = federation(parts, COMMON)
+    data = hold_columns(parts, COMMON)
     narrow = secfc.Federation.from_arrays([part[:, :2] for part in parts], features=[("a", "b")] * 4)
     for way in (secfc.SecFC(3, 1), secfc.Lloyd(3), secfc.KFed(3, 3)):
         bound = 1024.0
@@ -90,14 +90,14 @@ def test_new_points_may_have_any_columns_where_clients_know_centers():
 
 def test_new_points_are_labeled_over_shares_where_nobody_knows_centers():
     parts, _ = clusters(COMMON, 3, 15, np.random.default_rng(1), spread=12.0)
-    data = federation(parts, COMMON)
+    data = hold_columns(parts, COMMON)
     result = secfc.fit(secfc.CommonFeatures(secfc.SecFC(3, 1)), data)
-    turned = federation([part[:, ::-1] for part in parts], [own[::-1] for own in COMMON])
+    turned = hold_columns([part[:, ::-1] for part in parts], [own[::-1] for own in COMMON])
     for ours, theirs in zip(result.predict(turned), result.labels, strict=True):
         np.testing.assert_array_equal(ours, theirs)
     narrow = [part[:, 1:] for part in parts]
     with pytest.raises(InputError, match=r"client 'client-0' has no column 'a': .* 'a', 'b', over shares"):
-        result.predict(federation(narrow, [own[1:] for own in COMMON]))
+        result.predict(hold_columns(narrow, [own[1:] for own in COMMON]))
 
 
 def test_on_a_chain_there_is_no_private_start():
@@ -105,7 +105,7 @@ def test_on_a_chain_there_is_no_private_start():
     with pytest.raises(
         InputError, match=r"no feature is common to all clients: on a chain .* no private start"
     ):
-        secfc.fit(secfc.CommonFeatures(secfc.SecFC(2, 1)), federation(parts, CHAIN))
+        secfc.fit(secfc.CommonFeatures(secfc.SecFC(2, 1)), hold_columns(parts, CHAIN))
 
 
 def test_points_of_the_server_need_the_common_columns_or_all():

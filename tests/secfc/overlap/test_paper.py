@@ -16,7 +16,7 @@ from secfc.overlap.local import LocalKMeans, Silhouette
 from secfc.overlap.overlap1 import damped_update
 from secfc.overlap.overlap2 import covariance_factor, draw_gaussian
 from secfc.roles.exchange import SERVER
-from tests.secfc.overlap.cases import CHAIN, COMMON, clusters, federation
+from tests.secfc.overlap.cases import CHAIN, COMMON, clusters, hold_columns
 
 NAN = np.nan
 
@@ -226,7 +226,7 @@ def test_incremental_merges_are_those_computed_anew(seed, apart):
 )
 def test_separated_clusters_are_found(observed, way):
     parts, truth = clusters(observed, 3, 30, np.random.default_rng(0), spread=0.5)
-    data = federation(parts, observed, truth=truth)
+    data = hold_columns(parts, observed, truth=truth)
     result = secfc.fit(way, data)
     assert accuracy(data.truth, result.flat) == 1
     assert result.k == 3
@@ -270,7 +270,7 @@ def test_a_client_takes_part_in_clusters_that_it_has_enough_points_of():
 )
 def test_golden_kinds_of_messages_and_nothing_of_one_holder(way, received, sent):
     parts, _ = clusters(CHAIN, 3, 30, np.random.default_rng(0))
-    result = secfc.fit(way, federation(parts, CHAIN), keep_bodies=True)
+    result = secfc.fit(way, hold_columns(parts, CHAIN), keep_bodies=True)
     assert View.of(result, result.plan, SERVER).kinds() == {"received": received, "sent": sent, "inside": {}}
     for envelope in result.transcript.envelopes:
         if envelope.kind.endswith(("Centroids", "Gaussians")):
@@ -296,7 +296,7 @@ def test_what_cannot_be_is_refused(build, message):
 
 def test_more_clusters_than_local_ones_are_refused_and_the_silhouette_finds_local_ones():
     parts, truth = clusters(COMMON, 3, 30, np.random.default_rng(0))
-    data = federation(parts, COMMON, truth=truth)
+    data = hold_columns(parts, COMMON, truth=truth)
     with pytest.raises(InputError, match="k=9 clusters of 8 local ones"):
         secfc.fit(secfc.Overlap2(9, local=LocalKMeans(2)), data)
     found = secfc.fit(secfc.Overlap2(3, local=Silhouette()), data)

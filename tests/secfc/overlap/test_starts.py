@@ -16,7 +16,7 @@ from secfc.overlap.local import (
     renumber_labels,
 )
 from secfc.overlap.starts import Automatic, Constrained, MaxMin, NearestMerge, Synchronized
-from tests.secfc.overlap.cases import CHAIN, clusters, federation
+from tests.secfc.overlap.cases import CHAIN, clusters, hold_columns
 
 NAN = np.nan
 
@@ -175,9 +175,9 @@ def test_clusters_whose_holders_do_not_cover_all_features_are_said():
     parts, truth = clusters(CHAIN, 2, 12, np.random.default_rng(0))
     parts[3] = parts[3][truth[3] == 0]
     start = Automatic(local=LocalKMeans({"client-3": 1}))
-    result = secfc.fit(secfc.FederatedLloyd(2, start=start), federation(parts, CHAIN))
+    result = secfc.fit(secfc.FederatedLloyd(2, start=start), hold_columns(parts, CHAIN))
     assert any("nobody that has points of it observes 1 of 5 features (e)" in said for said in result.learned)
     whole = secfc.fit(
-        secfc.FederatedLloyd(2), federation(clusters(CHAIN, 2, 12, np.random.default_rng(0))[0], CHAIN)
+        secfc.FederatedLloyd(2), hold_columns(clusters(CHAIN, 2, 12, np.random.default_rng(0))[0], CHAIN)
     )
     assert not any("nobody that has points" in said for said in whole.learned)

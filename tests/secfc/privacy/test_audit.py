@@ -148,7 +148,7 @@ def test_symmetric_noise_on_outer_products_is_audited_along_and_across_the_axes(
 def pipeline(noise):
     """A sum and a count, both noised, of 50 points: the score of a canary far out."""
 
-    def run(planted, number):
+    def noise_and_count(planted, number):
         points = np.random.default_rng(1).integers(-20, 21, 50)
         if planted:
             points = np.append(points, SENSITIVITY)
@@ -157,7 +157,7 @@ def pipeline(noise):
         count = dataclasses.replace(noise, sensitivity=1)(np.array([len(points)]), coins=stream).values[0]
         return total / SENSITIVITY + count
 
-    return run
+    return noise_and_count
 
 
 def test_a_pipeline_is_audited_as_a_whole():

@@ -44,7 +44,7 @@ def names(n):
     return tuple(f"client-{j}" for j in range(n))
 
 
-def run(plan, vectors, faults=deliver_all, sums=1, keep_bodies=False, dealing=None, spread=None):
+def sum_vectors(plan, vectors, faults=deliver_all, sums=1, keep_bodies=False, dealing=None, spread=None):
     """What the server learns of `sums` sums: vectors[s] is (n, D).
 
     dealing: by client that lies, what it makes of the shares that it should deal.
@@ -90,7 +90,7 @@ def test_the_sum_is_the_plain_sum(n, length, seed, bound):
     committee = int(rng.integers(3, n + 1))
     plan = SumPlan.of(names(n), bound, committee=committee)
     vectors = rng.integers(-bound, bound, (2, n, length), endpoint=True)
-    totals, _ = run(plan, vectors, sums=2)
+    totals, _ = sum_vectors(plan, vectors, sums=2)
     for total, parts in zip(totals, vectors, strict=True):
         assert total.total.tolist() == parts.astype(object).sum(axis=0).tolist()
         assert total.clients == plan.clients
@@ -107,8 +107,8 @@ def test_a_sum_is_the_same_without_shares_of_public_zeros(n, length, seed):
     )
     vectors = rng.integers(-(2**45), 2**45, (1, n, length), endpoint=True) * adds
     silent = dropping((plan.clients[-1], "SumShares")) if seed % 2 else deliver_all
-    ours, done = run(plan, vectors, silent, spread=spread, keep_bodies=True)
-    theirs, _ = run(plan, vectors, silent)
+    ours, done = sum_vectors(plan, vectors, silent, spread=spread, keep_bodies=True)
+    theirs, _ = sum_vectors(plan, vectors, silent)
     assert (ours[0].total.tolist(), ours[0].clients) == (theirs[0].total.tolist(), theirs[0].clients)
     for e in done.transcript.envelopes:
         if e.kind == "SumShares":
@@ -158,7 +158,7 @@ def test_the_largest_sums_do_not_wrap(sign):
     basis = Basis.for_bound(2**59)
     bound = (basis.modulus - 1) // (2 * n)
     plan = SumPlan(names(n), names(n), LagrangeCode(basis, n, 1, 2), bound, 0)
-    (total,), _ = run(plan, np.full((1, n, 2), sign * bound))
+    (total,), _ = sum_vectors(plan, np.full((1, n, 2), sign * bound))
     assert total.total.tolist() == [sign * n * bound] * 2
     with pytest.raises(ValueError, match="do not fit the modulus of 2 lanes"):
         SumPlan(names(n), names(n), LagrangeCode(basis, n, 1, 2), bound + 1, 0)
@@ -182,13 +182,13 @@ def test_one_lying_summand_moves_the_sum_by_anything_and_nobody_notices(shift):
         residues = plan.code.basis.reduce(vector[None, :])
         return [share[:, 0] for share in plan.code.share(residues, SeededCoins(9, "liar"))]
 
-    (total,), done = run(plan, honest, dealing={"client-3": beyond})
+    (total,), done = sum_vectors(plan, honest, dealing={"client-3": beyond})
     exact = honest[0].sum(axis=0).astype(object)
     exact[1] = (exact[1] + shift + modulus // 2) % modulus - modulus // 2
     assert total.total.tolist() == exact.tolist()
     assert (total.clients, done.silent) == (plan.clients, {})
     # Control: without the lie the sum is the honest one.
-    (total,), _ = run(plan, honest)
+    (total,), _ = sum_vectors(plan, honest)
     assert total.total.tolist() == honest[0].sum(axis=0).tolist()
 
 
@@ -226,10 +226,10 @@ def test_a_false_word_of_a_sum_is_noticed_always(n, t, ell):
     for number in range(100):
         liar = plan.committee[number % n]
         with pytest.raises(SuspectedParties, match="on no polynomial") as caught:
-            run(plan, vectors, lying(plan, {liar}, rng))
+            sum_vectors(plan, vectors, lying(plan, {liar}, rng))
         noticed += liar in caught.value.parties
     assert noticed == 100
-    (total,), _ = run(plan, vectors)
+    (total,), _ = sum_vectors(plan, vectors)
     assert (total.total == vectors[0].sum(axis=0)).all()
 
 
@@ -238,7 +238,7 @@ def test_of_three_t_and_one_words_those_that_are_false_come_first(trial):
     plan, rng = SumPlan.of(names(10), 2**40, t=3), np.random.default_rng(trial)
     liars = {plan.committee[int(j)] for j in rng.choice(10, 1 + trial % 3, replace=False)}
     with pytest.raises(SuspectedParties, match=r"that client-.* told are on no polynomial") as caught:
-        run(plan, rng.integers(-9, 9, (1, 10, 5)), lying(plan, liars, rng))
+        sum_vectors(plan, rng.integers(-9, 9, (1, 10, 5)), lying(plan, liars, rng))
     assert set(caught.value.parties[: len(liars)]) == liars
     assert set(caught.value.parties) == set(plan.clients), "who dealt a false share is as suspect"
 
@@ -252,7 +252,7 @@ def test_a_client_that_deals_shares_on_no_polynomial_is_noticed():
             return [falsify(plan, share, rng) if j == member else share for j, share in enumerate(dealt)]
 
         with pytest.raises(SuspectedParties, match="dealt falsely by a client") as caught:
-            run(plan, vectors, dealing={"client-3": spoiled})
+            sum_vectors(plan, vectors, dealing={"client-3": spoiled})
         assert "client-3" in caught.value.parties
 
 
@@ -262,11 +262,11 @@ def test_so_many_words_as_the_module_says_notice_so_many_lies():
     vectors = rng.integers(-9, 9, (1, 7, 4))
     lost = plan.committee[4:]
     with pytest.raises(SuspectedParties):
-        run(plan, vectors, lying(plan, {plan.committee[0]}, rng, lost[:1] + lost[1:]))
+        sum_vectors(plan, vectors, lying(plan, {plan.committee[0]}, rng, lost[:1] + lost[1:]))
     lost = plan.committee[3:]
-    (total,), _ = run(plan, vectors, lying(plan, {plan.committee[0]}, rng, lost))
+    (total,), _ = sum_vectors(plan, vectors, lying(plan, {plan.committee[0]}, rng, lost))
     assert (total.total != vectors[0].sum(axis=0)).any()
-    (total,), _ = run(plan, vectors, lying(plan, set(), rng, lost))
+    (total,), _ = sum_vectors(plan, vectors, lying(plan, set(), rng, lost))
     assert (total.total == vectors[0].sum(axis=0)).all()
 
 
@@ -293,10 +293,10 @@ def test_losses_after_sharing_change_nothing():
     assert plan.code.n - plan.code.threshold(1) == 9
     vectors = np.random.default_rng(0).integers(-(2**30), 2**30, (1, 20, 50))
     silent = dropping(*((c, "CodedSum") for c in plan.committee[:9]))
-    (total,), _ = run(plan, vectors, silent)
+    (total,), _ = sum_vectors(plan, vectors, silent)
     assert (total.total == vectors[0].sum(axis=0)).all()
     with pytest.raises(TooFewReplies):
-        run(plan, vectors, dropping(*((c, "CodedSum") for c in plan.committee[:10])))
+        sum_vectors(plan, vectors, dropping(*((c, "CodedSum") for c in plan.committee[:10])))
 
 
 def test_who_vanished_while_sharing_is_not_counted_anywhere():
@@ -307,7 +307,7 @@ def test_who_vanished_while_sharing_is_not_counted_anywhere():
         partly = e.sender == "client-3" and e.recipient in plan.committee[4:]
         return () if e.kind == "SumShares" and (partly or e.sender == "client-7") else (e,)
 
-    (total,), _ = run(plan, vectors, faults)
+    (total,), _ = sum_vectors(plan, vectors, faults)
     rest = [j for j in range(20) if j not in (3, 7)]
     assert total.clients == tuple(plan.clients[j] for j in rest)
     assert (total.total == vectors[0][rest].sum(axis=0)).all()
@@ -319,7 +319,7 @@ def test_a_member_whose_report_is_lost_is_there_in_the_next_sum():
     def faults(e):
         return () if (e.kind, e.sender, e.round) == ("Contributors", "client-3", 1) else (e,)
 
-    totals, done = run(plan, np.ones((2, 8, 3), np.int64), faults, sums=2)
+    totals, done = sum_vectors(plan, np.ones((2, 8, 3), np.int64), faults, sums=2)
     assert [total.clients for total in totals] == [plan.clients] * 2
     sent = {e.round for e in done.transcript.envelopes if (e.kind, e.sender) == ("CodedSum", "client-3")}
     assert sent == {2 * ROUNDS - 1}
@@ -331,7 +331,7 @@ def test_a_member_that_is_not_answered_goes_on():
     def faults(e):
         return () if (e.kind, e.recipient, e.round) == ("Contributors", "client-3", 1) else (e,)
 
-    totals, done = run(plan, np.ones((2, 8, 3), np.int64), faults, sums=2)
+    totals, done = sum_vectors(plan, np.ones((2, 8, 3), np.int64), faults, sums=2)
     assert totals[0].clients == plan.clients
     assert not done.silent
 
@@ -342,10 +342,10 @@ def test_a_sum_of_too_few_is_refused():
     one, two = (
         dropping(*((c, "SumShares") for c in lost)) for lost in (["client-3"], ["client-3", "client-6"])
     )
-    (total,), _ = run(plan, vectors, one)
+    (total,), _ = sum_vectors(plan, vectors, one)
     assert total.total.tolist() == [7, 7, 7]
     with pytest.raises(TooFewReplies, match="7 replies are needed, 6 came"):
-        run(plan, vectors, two)
+        sum_vectors(plan, vectors, two)
 
 
 def test_a_server_that_asks_for_one_client_alone_is_refused():
@@ -361,7 +361,7 @@ def test_a_server_that_asks_for_one_client_alone_is_refused():
 
 def test_only_shares_and_sums_of_shares_travel():
     plan = SumPlan.of(names(20), 100)
-    _, done = run(plan, np.ones((1, 20, 6), np.int64), keep_bodies=True)
+    _, done = sum_vectors(plan, np.ones((1, 20, 6), np.int64), keep_bodies=True)
     seen = Counter(e.kind for e in done.transcript.received(SERVER))
     assert seen == {"Contributors": 15, "CodedSum": 15}
     outsider = next(c for c in plan.clients if c not in plan.committee)
@@ -503,7 +503,7 @@ def test_a_sum_in_waves_is_the_sum_of_those_who_are_there(small_waves):
         return () if lost else (e,)
 
     for at, lost in ((deliver_all, ()), (faults, (gone, unheard))):
-        (total,), done = run(plan, vectors, at)
+        (total,), done = sum_vectors(plan, vectors, at)
         there = [j for j, c in enumerate(plan.clients) if c not in lost]
         assert total.clients == tuple(plan.clients[j] for j in there)
         assert (total.total == vectors[0][there].sum(axis=0)).all()
@@ -536,7 +536,7 @@ def test_members_that_were_told_different_clients_notice_before_they_tell_a_sum(
         return (e,)
 
     with pytest.raises(SuspectedParties, match="told to add other clients") as caught:
-        run(plan, np.ones((1, 9, 2), np.int64), faults)
+        sum_vectors(plan, np.ones((1, 9, 2), np.int64), faults)
     assert SERVER in caught.value.parties
     assert not seen["CodedSum"]
 
@@ -559,7 +559,7 @@ def test_with_a_quorum_no_two_sums_are_had_by_keeping_digests_back(monkeypatch):
 
         told = []
         try:
-            _, done = run(plan, np.ones((1, 5, 2), np.int64), faults)
+            _, done = sum_vectors(plan, np.ones((1, 5, 2), np.int64), faults)
             told = [e.sender for e in done.transcript.envelopes if e.kind == "CodedSum"]
         except TooFewReplies:
             assert quorum
@@ -664,7 +664,7 @@ def test_without_a_test_of_summands_one_can_make_the_sum_anything():
     def lie(shares):
         return [plan.code.basis.add(a, b).astype(a.dtype) for a, b in zip(shares, extra, strict=True)]
 
-    (total,), _ = run(plan, np.ones((1, 6, 1), np.int64), dealing={"client-1": lie})
+    (total,), _ = sum_vectors(plan, np.ones((1, 6, 1), np.int64), dealing={"client-1": lie})
     assert int(total.total[0]) == 6 + shift
     assert total.clients == plan.clients
 
