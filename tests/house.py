@@ -29,7 +29,8 @@ ONE_WORD = re.compile(r"[a-z]+$")
 LAYOUT = {
     tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER,
 }  # fmt: skip
-Function = ast.FunctionDef | ast.AsyncFunctionDef
+Function = (ast.FunctionDef, ast.AsyncFunctionDef)
+BRANCHES = (ast.If, ast.For, ast.AsyncFor, ast.While, ast.ExceptHandler, ast.match_case)
 
 # The first run compiles and fills caches; the second is the one that is watched.
 ENTERED = """
@@ -52,28 +53,40 @@ def product(root: Path) -> dict[str, str]:
     return {file.relative_to(root).as_posix(): file.read_text() for file in files}
 
 
+@functools.cache
+def parse(source: str) -> ast.Module:
+    """A file's tree, which all that is counted reads."""
+    return ast.parse(source)
+
+
+@functools.cache
+def nodes(source: str) -> list[ast.AST]:
+    """Every node of a file's tree, in the order of `ast.walk`."""
+    return list(ast.walk(parse(source)))
+
+
 def code_lines(source: str) -> int:
     """Lines that hold code: no docstrings, comments or blanks."""
     held: set[int] = set()
     for token in tokenize.generate_tokens(io.StringIO(source).readline):
         if token.type not in LAYOUT:
             held.update(range(token.start[0], token.end[0] + 1))
-    for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.Module | ast.ClassDef | Function) and ast.get_docstring(node, clean=False):
+    for node in nodes(source):
+        if isinstance(node, (ast.Module, ast.ClassDef, *Function)) and ast.get_docstring(node, clean=False):
             held.difference_update(range(node.body[0].lineno, (node.body[0].end_lineno or 0) + 1))
     return len(held)
 
 
 @functools.cache
-def functions(source: str) -> list[Function]:
+def functions(source: str) -> list[ast.FunctionDef | ast.AsyncFunctionDef]:
     """Every function and method of a file, nested ones too."""
-    return [node for node in ast.walk(ast.parse(source)) if isinstance(node, Function)]
+    return [node for node in nodes(source) if isinstance(node, Function)]
 
 
 @functools.cache
 def public_functions(source: str) -> list[str]:
     """Names of the functions of a module that do not begin with an underscore."""
-    return [n.name for n in ast.parse(source).body if isinstance(n, Function) and n.name[0] != "_"]
+    return [n.name for n in parse(source).body if isinstance(n, Function) and n.name[0] != "_"]
 
 
 def length(node: ast.stmt) -> int:
@@ -82,24 +95,22 @@ def length(node: ast.stmt) -> int:
 
 
 @functools.cache
-def mccabe(function: Function) -> int:
+def mccabe(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
     """Paths: branches, loops, handlers and inner functions, as mccabe counts them."""
     paths = 1
     for node in ast.walk(function):
-        paths += isinstance(
-            node, ast.If | ast.For | ast.AsyncFor | ast.While | ast.ExceptHandler | ast.match_case
-        )
+        paths += isinstance(node, BRANCHES)
         paths += isinstance(node, Function) and node is not function
         paths += isinstance(node, ast.Try) and bool(node.orelse)
     return paths
 
 
 @functools.cache
-def decisions(function: Function) -> int:
+def decisions(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
     """Paths, with those within a line too: comprehensions, conditional expressions, `and` and `or`."""
     paths = mccabe(function)
     for node in ast.walk(function):
-        paths += isinstance(node, ast.IfExp | ast.Assert | ast.Lambda)
+        paths += isinstance(node, (ast.IfExp, ast.Assert, ast.Lambda))
         paths += len(node.values) - 1 if isinstance(node, ast.BoolOp) else 0
         paths += 1 + len(node.ifs) if isinstance(node, ast.comprehension) else 0
     return paths
@@ -117,7 +128,7 @@ def classes(sources: dict[str, str]) -> dict[str, list[str]]:
 @functools.cache
 def public_classes(source: str) -> list[str]:
     """Names of a module's classes."""
-    return [node.name for node in ast.parse(source).body if isinstance(node, ast.ClassDef)]
+    return [node.name for node in parse(source).body if isinstance(node, ast.ClassDef)]
 
 
 def importers(sources: dict[str, str]) -> dict[str, set[str]]:
@@ -137,7 +148,7 @@ def importers(sources: dict[str, str]) -> dict[str, set[str]]:
 def imports(source: str) -> list[tuple[str, tuple[str, ...]]]:
     """What a file imports: modules, each with the names that are taken from it."""
     found: list[tuple[str, tuple[str, ...]]] = []
-    for node in ast.walk(ast.parse(source)):
+    for node in nodes(source):
         if isinstance(node, ast.Import):
             found += [(alias.name, ()) for alias in node.names]
         elif isinstance(node, ast.ImportFrom) and node.module:
@@ -157,14 +168,14 @@ def crumbs(sources: dict[str, str]) -> set[str]:
 @functools.cache
 def getattr_defaults(source: str) -> int:
     """Calls of `getattr` that name a default."""
-    calls = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Call)]
+    calls = [node for node in nodes(source) if isinstance(node, ast.Call)]
     return sum(isinstance(c.func, ast.Name) and c.func.id == "getattr" and len(c.args) == 3 for c in calls)
 
 
 @functools.cache
 def protocols(source: str) -> int:
     """Classes that are typing.Protocol's."""
-    found = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.ClassDef)]
+    found = [node for node in nodes(source) if isinstance(node, ast.ClassDef)]
     return sum(
         re.match(r"(typing\.)?Protocol\b", ast.unparse(base)) is not None for c in found for base in c.bases
     )

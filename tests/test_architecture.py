@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.house import nodes
+
 ROOT = Path(__file__).parent.parent
 PACKAGES = ("field", "psu", "secfc")
 SOURCES = {
@@ -149,17 +151,16 @@ def module_of(path):
 @cache
 def imported(path, source):
     """What a file imports from, and the name or None, anywhere in it, but for type checkers at a door."""
-    tree = ast.parse(source)
     typing = {
         id(inner)
-        for node in ast.walk(tree)
+        for node in nodes(source)
         if path.endswith("__init__.py")
         and isinstance(node, ast.If)
         and ast.unparse(node.test) == "TYPE_CHECKING"
         for inner in ast.walk(node)
     }
     found = []
-    for node in ast.walk(tree):
+    for node in nodes(source):
         if id(node) in typing:
             continue
         if isinstance(node, ast.Import):
@@ -224,7 +225,7 @@ def generators(path, source):
 
 
 def find_generators(path, source):
-    for node in ast.walk(ast.parse(source if ".random" in source else "")):
+    for node in nodes(source if ".random" in source else ""):
         # default_rng, Generator and PCG64 are values; all else of numpy.random is the global generator.
         if isinstance(node, ast.Attribute) and ast.unparse(node.value) in ("np.random", "numpy.random"):
             if node.attr not in ("default_rng", "Generator", "PCG64"):
@@ -286,16 +287,16 @@ def test_a_forbidden_line_is_noticed(path, line):
 
 @pytest.mark.parametrize("path", SOURCES)
 def test_input_is_not_checked_by_assert(path):
-    assert not any(isinstance(node, ast.Assert) for node in ast.walk(ast.parse(SOURCES[path])))
+    assert not any(isinstance(node, ast.Assert) for node in nodes(SOURCES[path]))
 
 
-def run(code):
+def run_code(code):
     return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
 
 
 def test_importing_is_cheap():
     heavy = ("numba", "galois", "sympy", "sklearn", "scipy", "pyarrow", "matplotlib", "dp_accounting")
-    loaded = run(f"import sys, secfc, secfc.cli; print([m for m in {heavy} if m in sys.modules])").stdout
+    loaded = run_code(f"import sys, secfc, secfc.cli; print([m for m in {heavy} if m in sys.modules])").stdout
     assert loaded.strip() == "[]"
 
 
@@ -315,7 +316,7 @@ print("rich" in sys.modules, "secfc.cli.clustering.run" in sys.modules, "psu" in
 
 def test_what_people_wait_for_first_loads_little():
     """Counted in modules, which no busy machine changes; by night in seconds (tests/test_first_minute.py)."""
-    few, more, rich, command, shown = run(LOADED).stdout.split()
+    few, more, rich, command, shown = run_code(LOADED).stdout.split()
     assert int(few) <= 45
     assert int(more) <= 20
     assert (rich, command, shown) == ("False", "False", "True")
@@ -345,7 +346,7 @@ def heirs_of_heirs(sources):
     parents = {}
     for path, source in sources.items():
         if path.startswith(("secfc/coded/", "secfc/disclosure/")):
-            for node in ast.walk(ast.parse(source)):
+            for node in nodes(source):
                 if isinstance(node, ast.ClassDef) and not any(word.arg == "tag" for word in node.keywords):
                     names = (ast.unparse(base).split("[")[0].split(".")[-1] for base in node.bases)
                     parents.setdefault(node.name, set()).update(names)

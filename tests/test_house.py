@@ -19,6 +19,8 @@ from tests.house import (
     importers,
     length,
     mccabe,
+    nodes,
+    parse,
     protocols,
     public_functions,
 )
@@ -71,7 +73,7 @@ def vague_docstrings(sources):
 @functools.cache
 def first_lines(source):
     """The first line of each docstring of a file's classes and functions."""
-    found = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.ClassDef | ast.FunctionDef)]
+    found = [node for node in nodes(source) if isinstance(node, (ast.ClassDef, ast.FunctionDef))]
     return [(ast.get_docstring(node) or "").split("\n")[0] for node in found]
 
 
@@ -201,7 +203,7 @@ def lost(page, sources):
     table = page.split("\n## Where things are\n")[1].split("\n## ")[0]
     for path, names in re.findall(r"^\| [^|]+ \| `([^`]+)` \| ([^|]+) \|$", table, flags=re.MULTILINE):
         for name in re.findall(r"`([\w.]+)`", names):
-            body = ast.parse(sources.get(path, "")).body
+            body = parse(sources.get(path, "")).body
             for part in name.split("."):
                 found = [n for n in body if getattr(n, "name", None) == part]
                 body = found[0].body if found else []
@@ -251,3 +253,21 @@ def test_tests_mirror_the_product():
     assert list(strays(["tests/field/test_blind.py"], SOURCES))
     assert list(strays(["tests/secfc/attic/test_sums.py"], SOURCES))
     assert not list(strays(["tests/secfc/test_kfed.py", "tests/secfc/kmeans/test_sums.py"], SOURCES))
+
+
+def own_beginnings(source):
+    """Functions, nested ones too, that have names of `tests/small.py`; methods may."""
+    found = [node for node in functions(source) if node.name in ("federation", "run")]
+    owners = [node for node in nodes(source) if isinstance(node, ast.ClassDef)] if found else ()
+    return [node.name for node in found if not any(node in owner.body for owner in owners)]
+
+
+def test_federations_and_runs_of_many_tests_are_made_in_one_file():
+    found = {
+        path.relative_to(ROOT).as_posix()
+        for path in (ROOT / "tests").rglob("*.py")
+        if re.search(r"def (federation|run)\(", text := path.read_text()) and own_beginnings(text)
+    }
+    assert found == {"tests/small.py"}
+    assert own_beginnings("def test_a_run():\n    async def run():\n        pass") == ["run"]
+    assert not own_beginnings("class Case:\n    def run(self):\n        pass")
