@@ -479,8 +479,11 @@ def combine_words(digests: Iterable[bytes]) -> bytes:
     return total.to_bytes(SIZE, "little")
 
 
+_NONCE = modes.GCM(bytes(12))  # one for all: what it adds is in the tag of zeros too
+
+
 def _tag(key: bytes) -> Any:
-    return Cipher(algorithms.AES(key), modes.GCM(bytes(12))).encryptor()
+    return Cipher(algorithms.AES(key), _NONCE).encryptor()
 
 
 def _tag_zeros(key: bytes, size: int) -> int:

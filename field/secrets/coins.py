@@ -23,6 +23,8 @@ from field.cached import cached_property
 
 _BLOCK = 1 << 18
 _ZEROS = bytes(_BLOCK)
+# One key encrypts one counter stream from block 0: 2**64 bytes and more before it repeats.
+_COUNTER = modes.CTR(bytes(16))
 
 
 class Coins:
@@ -37,9 +39,8 @@ class Coins:
 
     @cached_property
     def _stream(self) -> CipherContext:
-        # Made when it is drawn from: of streams with all peers a reply needs few.  One key encrypts one
-        # counter stream from block 0: 2**64 bytes and more before it repeats.
-        return Cipher(algorithms.AES(self._key), modes.CTR(bytes(16))).encryptor()
+        # Made when it is drawn from: of streams with all peers a reply needs few.
+        return Cipher(algorithms.AES(self._key), _COUNTER).encryptor()
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(secret)"

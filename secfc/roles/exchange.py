@@ -278,8 +278,9 @@ class Mailbox:
         self.awaited = exchange.change(send={})
         if exchange.taken:
             self.forget_rounds(exchange.taken)
+        first = exchange.first
         for sender in exchange.expect:
-            self._drop(sender, exchange.first)
+            self._drop(sender, first)
 
     def keep_message(self, sender: PartyId, number: int, message: Any) -> None:
         """Keep the message of this round, unless it is too late or came before."""
@@ -329,10 +330,6 @@ class Mailbox:
     def taken(self, sender: PartyId) -> int:
         """The last round of this sender that the party took, -1 if none."""
         return self._taken.get(sender, -1)
-
-    def taken_rounds(self) -> dict[PartyId, int]:
-        """The last round that the party took, of every sender."""
-        return dict(self._taken)
 
     def count_waiting(self, sender: PartyId) -> int:
         """How many messages of this sender wait to be taken."""

@@ -59,7 +59,6 @@ class _Driver:
         self.roles, self.faults, self.keep_bodies, self.watch = roles, faults, keep_bodies, watch
         self.mailboxes = {name: Mailbox() for name in roles}
         self.waiting: dict[PartyId, Mailbox] = {}
-        self.kept: dict[PartyId, Mapping[PartyId, int]] = {name: {} for name in roles}
         self.results: dict[PartyId, Any] = {}
         self.silent: dict[PartyId, TooFewReplies] = {}
         self.log: list[Envelope] = []
@@ -83,7 +82,7 @@ class _Driver:
 
     def heard_round(self, name: PartyId, peer: PartyId) -> int:
         """The last round of one party's that a peer has taken, and gone on with."""
-        return self.kept[peer].get(name, -1)
+        return self.mailboxes[peer].taken(name)
 
     def most_served(self) -> PartyId:
         """Who goes on when nobody has everything: who has enough, else who has received most.
@@ -122,7 +121,6 @@ class _Driver:
     def wait(self, name: PartyId, exchange: Exchange) -> None:
         self.waiting[name] = self.mailboxes[name]
         self.mailboxes[name].wait(exchange)
-        self.kept[name] = self.mailboxes[name].taken_rounds()
         log_exchange("transport", name, exchange)
         if self.watch is not None:
             self.watch(name, exchange)

@@ -110,6 +110,7 @@ def shapes(available: int, t: int, deviating: int) -> Iterator[Blocks]:
         yield Blocks(sizes, deviating)
 
 
+@lru_cache(maxsize=256)
 def cheapest_blocks(available: int, t: int, deviating: int, traffic: Traffic) -> Blocks | None:
     """The shape in which the fewest words are sent, then with fewest parts; None if clients are too few."""
     return min(
