@@ -3,7 +3,7 @@
 The reader of `secfc.data.tables` looks at every cell in Python.  Most large files have nothing for it to
 find: programs wrote them.  So their bytes are looked at first (`field.kernels.cells`, on all threads).  Where
 every row is as wide as the first, without quotes, and no column of numbers has a cell that could be read in
-two ways or not at all, a kernel converts numbers of up to 15 digits, and pyarrow blocks with others, and
+two ways or not at all, a kernel converts numbers of up to 19 digits, and pyarrow blocks with longer ones, and
 texts.  Both round correctly, as Python does: the same floats, bit for bit.  Of whatever else a file has,
 None is returned, and the other reader reads it and says what is wrong: doubt has one place.
 
@@ -174,10 +174,8 @@ class PlainTable:
         from field.kernels.cells import read_numbers
 
         codes, unread = (ord(self.delimiter), ord(self.decimal)), list[int]()
-        absent = -1
-        if len(words) < 2:
-            seen = np.frombuffer(block, np.uint8)
-            absent = int(read_numbers(seen, *codes, places, bool(words), points))
+        known = np.array([int.from_bytes(word.encode(), "big") for word in words], np.uint64)
+        absent = int(read_numbers(np.frombuffer(block, np.uint8), *codes, places, known, points))
         if absent >= 0 and not self.texts:
             return absent, []
         if absent < 0:

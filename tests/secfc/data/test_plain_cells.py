@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import gzip
+import math
 import re
 import warnings
+from collections.abc import Iterator
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -99,6 +102,8 @@ ROWS: dict[str, tuple[str, dict[str, Any], str | int]] = {
     "a plus": ("z,+7,3", {}, 301),
     "blanks": ("z, 7 ,3", {}, "only by cells"),
     "an exponent": ("z,-1.5E-3,.5", {}, 301),
+    "more digits than words of a machine": ("z,0.12345678901234567890123,3", {}, 301),
+    "infinite beside gaps": ("z,inf,3", {"gaps": True}, "infinite"),
     "letters of others": ("ž,1,3", {}, 301),
     "an empty line": ("\nz,1,3", {}, 301),
     "a return of its own": ("z,1,3\rz,1,4", {}, "only by cells"),
@@ -116,7 +121,7 @@ def test_what_a_late_row_holds_is_noticed(tmp_path: Path, monkeypatch: pytest.Mo
         assert len(said[1][0][0]) == 16 * expected
     elif expected != "only by cells":
         assert re.search(expected, said if isinstance(said, str) else said[2][0])
-    assert found[-1] == (isinstance(expected, int) or kind == "a code")
+    assert found[-1] == (isinstance(expected, int) or kind in ("a code", "infinite beside gaps"))
 
 
 def test_letters_that_are_none_and_archives(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -196,28 +201,96 @@ def test_facts_of_cells_are_those_of_a_slow_twin(rows: list[tuple[str, str]], po
     assert found.tolist() == wanted.tolist()
 
 
-def test_numbers_of_few_digits_are_the_nearest_floats_up_to_the_edge_and_others_are_left() -> None:
-    edge = 2**53  # beyond it, and beyond 10**22, a quotient would be rounded twice
+def convert(*texts: str, words: tuple[str, ...] = ()) -> np.ndarray | None:
+    """What the kernel makes of these cells of one column; None if it leaves one."""
+    data = np.frombuffer("".join(f"a-e,{text}\r\n\n" for text in texts).encode(), np.uint8)
+    points, keys = np.zeros((len(texts), 1)), [int.from_bytes(word.encode(), "big") for word in words]
+    places, known = np.array([-1, 0]), np.array(keys, np.uint64)
+    absent = cells.read_numbers(data, ord(","), ord("."), places, known, points)
+    assert absent in (-1, np.isnan(points).sum())
+    return None if absent < 0 else points[:, 0]
+
+
+def decimals_near(value: float) -> Iterator[str]:
+    """A float as programs write it; and 17 and 19 digits around it, and around halfway to the next one."""
+    yield from (repr(value), f"{value:.17g}", f"{value:.18e}")
+    high = math.nextafter(value, math.inf)
+    exact = value if math.isinf(high) else (Fraction(value) + Fraction(high)) / 2
+    for digits in (17, 19):
+        power = math.floor(math.log10(value)) - digits + 1
+        whole = math.floor(exact / Fraction(10) ** power)
+        for near in (whole - 1, whole, whole + 1):
+            yield f"{near}e{power}"
+            if -40 < power < 0:
+                yield f"-{near // 10**-power}.{near % 10**-power:0{-power}}"
+
+
+@trials(200)
+@given(
+    st.one_of(st.floats(1e-285, 1e305), st.floats(1e-6, 1e17)),
+    st.integers(0, 10**19 - 1),
+    st.integers(-307, 288),
+)
+def test_numbers_up_to_19_digits_are_the_nearest_floats(value: float, whole: int, power: int) -> None:
+    texts = [*decimals_near(value), f"{whole}e{power}", f"0.{whole:019}", f".000{whole}E{power:+}"]
+    found = [(text, got) for text in texts if (got := convert(text)) is not None]
+    assert len(found) > len(texts) - 6  # others are exactly halfway, or of a digit or a power too many
+    for text, got in found:
+        assert got.tobytes() == np.array([float(text)]).tobytes(), text
+
+
+def test_powers_of_five_are_kept_to_128_bits() -> None:
+    for power, five in zip(range(cells.LEAST, cells.MOST + 1), cells.FIVES.tolist(), strict=True):
+        kept, exact = (five[0] << 64) + five[1], Fraction(5) ** power
+        e = five[2] - power - 180 - 1022
+        assert 2**127 <= kept < 2**128
+        assert kept * Fraction(2) ** e <= exact < (kept + 1) * Fraction(2) ** e
+
+
+def test_numbers_are_read_up_to_the_edge_and_others_are_left() -> None:
+    nines, least, most, halfway = "9" * 19, cells.LEAST, cells.MOST, 2**53 + 1
     for cell in (
-        "-0",
-        "+.5",
-        "7.",
-        "0.1",
-        "123456789.0123456",
-        f"{edge}",
-        f"-{edge}",
-        "9.007199254740992",
-        "0" * 18,
+        "-0", "+.5", "7.", "0.1", "0" * 30 + "7", "1e5", "-1.5E-3", "0e999", "9007199254740994", nines,
+        "4503599627370495.5", f"{10**18}", f"{10**18 - 1}.9", f"0.000{nines}", "1e-0000307", f"1e{least}",
+        f"{nines}e{least}", f"1e{most}", f"{nines}e{most}", f"{halfway}.001", f"{halfway - 1}.999",
+    ):  # fmt: skip
+        got = convert(cell, cell)
+        assert got is not None, cell
+        assert got.tobytes() == np.array([float(cell)] * 2).tobytes(), cell
+    for cell in (
+        f"1e{least - 1}", f"1e{most + 1}", f"1{'0' * 19}", f"{2**64}", f"1.{nines}", f"-{'12' * 40}",
+        f"{halfway}", f"{halfway + 2}", f"{halfway // 2}.5", f"{halfway // 2 + 1}.5",  # between two floats
+        "1e9999999999999999999", f"1e-{2**63}", f"1e{2**64 + 5}", "1e", "1e+", ".e5", "1e5e",
+        ".", "-", "", "NA", "1NA", "inf", "nan",
+    ):  # fmt: skip
+        assert convert(cell) is None, cell
+        assert convert("1", cell) is None, cell
+
+
+def test_words_for_nothing_are_known_as_they_are_written() -> None:
+    words = plain_cells.USUAL_WORDS
+    got = convert("1", *words, "2", words=words)
+    assert got is not None
+    assert np.isnan(got).tolist() == [False, *[True] * len(words), False]
+    for cell in (
+        "-NA",
+        "NA-",
+        "N.A",
+        "+NA",
+        "NA5",
+        "5NA",
+        "NAN",
+        "nA",
+        "A",
+        "NNA",
+        "e",
+        "\x01NA",
+        "null" * 3,
     ):
-        data, points = np.frombuffer(f"a-e,{cell}\r\n\n,{cell}".encode(), np.uint8), np.zeros((2, 1))
-        assert cells.read_numbers(data, ord(","), ord("."), np.array([-1, 0]), False, points) == 0
-        assert points.tobytes() == np.array([[float(cell)]] * 2).tobytes()
-    for cell in (f"{edge + 1}", "9.007199254740993", "0" * 19, ".", "-", "", "1e5", "NA"):
-        data = np.frombuffer(f"a,{cell}".encode(), np.uint8)
-        assert cells.read_numbers(data, ord(","), ord("."), np.array([-1, 0]), False, np.zeros((1, 1))) == -1
-    for gaps in (False, True):
-        data, points = np.frombuffer(b"1,\r\n,2\n,", np.uint8), np.zeros((3, 2))
-        assert cells.read_numbers(data, ord(","), ord("."), np.arange(2), gaps, points) == (4 if gaps else -1)
+        assert convert(cell, words=words) is None, cell
+    assert convert("", words=("NA",)) is None
+    data, points, nothing = np.frombuffer(b"1,\r\n,2\n,", np.uint8), np.zeros((3, 2)), np.zeros(1, np.uint64)
+    assert cells.read_numbers(data, ord(","), ord("."), np.arange(2), nothing, points) == 4
     assert np.isnan(points).tolist() == [[False, True], [True, False], [True, True]]
 
 
