@@ -101,8 +101,8 @@ ROOMS = {
     "secfc.feddp secfc.coded_kmeans secfc.pipeline secfc.report secfc.scaling",
     "secfc.grids": "secfc.errors secfc.remedies secfc.roles secfc.data secfc.metrics secfc.algorithm "
     "secfc.report secfc.privacy",
-    "secfc.cli.shell": "secfc.errors secfc.remedies field.ring psu secfc.roles secfc.data secfc.transport "
-    "secfc.algorithm secfc.kmeans secfc.disclosure secfc.report secfc.logs secfc.tiny_runs",
+    "secfc.cli.shell": "secfc.errors secfc.remedies field.ring field.kernels psu secfc.roles secfc.data "
+    "secfc.transport secfc.algorithm secfc.kmeans secfc.disclosure secfc.report secfc.logs secfc.tiny_runs",
     "secfc.cli": "secfc.errors secfc.remedies field.ring field.compare field.reference psu secfc.roles "
     "secfc.data secfc.privacy secfc.transport secfc.algorithm secfc.kmeans secfc.attacks secfc.kfed "
     "secfc.feddp secfc.overlap secfc.federated secfc.coded secfc.disclosure secfc.coded_kmeans "

@@ -6,14 +6,15 @@ import importlib
 import math
 import os
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from secfc.cli.shell.errors import bad_input, tell_notes
+from secfc.cli.shell.errors import Interrupted, bad_input, tell_notes
 from secfc.cli.shell.method import LedgerOptions
 from secfc.cli.shell.options import Whole, argument, command, names_of, option, refuse_options
 from secfc.cli.shell.outputs import check_output, write_picture
@@ -149,7 +150,7 @@ def grid(context: click.Context, given: GridOptions) -> None:
         listed = all_cells(given.preset, axes, files=bool(files))
         total = len({str(cell) for cell in listed})
         reached = connect_cluster(given.backend, given.address)
-        with reached, screen.show_count("Runs", total) as counted:
+        with reached, explaining_interrupts(out), screen.show_count("Runs", total) as counted:
             rows = run(
                 out=out, files=files, jobs=jobs_of(given), preset=given.preset,
                 backend=given.backend, reading=reading_of(given), watch=counted, evaluate=given.evaluate,
@@ -164,6 +165,18 @@ def grid(context: click.Context, given: GridOptions) -> None:
             click.echo(f"{len(rows)} rows in {out}: secfc plot {out} --x NAME --y ms_per_step")
     if show_errors(rows):
         context.exit(1)
+
+
+@contextmanager
+def explaining_interrupts(out: Path | None) -> Iterator[None]:
+    """Within the body, Ctrl-C says what becomes of rows that are finished.  Raises Interrupted."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        kept = "No row was kept: --out ROWS.jsonl keeps those that are finished."
+        if out is not None:
+            kept = f"Finished rows stay in {out}; the same command goes on with the others."
+        raise Interrupted(f"interrupted. {kept}") from None
 
 
 def show_errors(rows: list[dict[str, Any]]) -> int:

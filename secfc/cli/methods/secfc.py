@@ -224,8 +224,6 @@ def _refuse_idle_rows(asked: AskedOptions) -> None:
             ("merge", "counts", "on_conflict"),
             "{option} is about IDs that several clients hold, and with --split columns all do: leave it out.",
         )
-        if asked.noisy:
-            raise click.UsageError("--epsilon is for files that divide people: leave out --split columns.")
     elif asked["membership"] == "open":
         asked.refuse(
             ("merge", "counts", "on_conflict", "verify_union", "quota"),

@@ -237,7 +237,7 @@ def tell_notes(notes: Iterable[str]) -> None:
     from secfc.cli.shell.verbosity import is_quiet
 
     for note in () if is_quiet() else notes:
-        click.echo(f"Note: {note}.", err=True)
+        click.echo(click.wrap_text(f"Note: {note}.", 80), err=True)
 
 
 def caution_text(caution: Warning | str) -> str:

@@ -125,6 +125,31 @@ def test_what_is_there_is_not_run_again_and_half_a_line_is_dropped(tmp_path, mon
     assert [row["n"] for row in read_whole_rows(out)] == [3, 4, 5]
 
 
+@pytest.mark.parametrize(("more", "kept"), [
+    ((), "interrupted. No row was kept: --out ROWS.jsonl keeps"),
+    (("--out", "r.jsonl"), "interrupted. Finished rows stay in r.jsonl; the same command goes on"),
+])  # fmt: skip
+def test_an_interrupted_grid_says_what_stays_and_goes_on(more, kept, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    fit = secfc.fit
+
+    def interrupt_second(*given, seed, **options):
+        if seed == 1:
+            raise KeyboardInterrupt
+        return fit(*given, seed=seed, **options)
+
+    line = ["grid", "--n", "3", "--m", "60", "--d", "2", "--k", "2", "--algorithm", "lloyd", "--seed", "0,1"]
+    with monkeypatch.context() as patch:
+        patch.setattr(secfc, "fit", interrupt_second)
+        done = run(*line, *more)
+    assert done.exit_code == 130
+    assert kept in done.stderr
+    if more:
+        assert [row["seed"] for row in read_whole_rows(Path("r.jsonl"))] == [0]
+        assert run(*line, *more).exit_code == 0
+        assert [row["seed"] for row in read_whole_rows(Path("r.jsonl"))] == [0, 1]
+
+
 @pytest.mark.nightly
 def test_runs_under_a_budget_on_files_are_one_entry_and_tell_nothing_that_is_not_paid_for(
     tmp_path, monkeypatch
@@ -197,7 +222,8 @@ def test_what_runs_warn_of_is_said_once_and_stands_in_rows(tmp_path, monkeypatch
         )
     assert done.exit_code == 0, done.output
     said = "this is rounded. Use --set max_iter=9 or --set policy=own-labels"
-    assert done.output.count(f"Note: 2 of 2 runs: {said}.\n") == 1
+    assert " ".join(done.output.split()).count(f"Note: 2 of 2 runs: {said}. ") == 1
+    assert max(map(len, done.stderr.splitlines())) <= 80
     assert [row["notes"] for row in read_whole_rows(tmp_path / "r.jsonl")] == [f"{said}."] * 2
 
 
