@@ -24,11 +24,13 @@ def who_learns_what():
         "| policy | in every step the server sees | the server learns | every client learns |",
         "|---|---|---|---|",
     ]
-    ways = {f"`{code}`": (policy, False) for code, policy in POLICIES.items()}
+    ways = {f"`{code}`": (policy, {}) for code, policy in POLICIES.items()}
     for code in ("OwnLabels()", "AssignmentsOnly()"):
-        ways[f"`{code}` with `Joined()`"] = POLICIES[code], True
-    for code, (policy, joined) in ways.items():
-        server, clients = said(policy, joined)
+        ways[f"`{code}` with `Joined()`"] = POLICIES[code], {"membership": secfc.Joined()}
+    for code in ("OwnLabels()", "AssignmentsOnly()"):
+        ways[f"`{code}` with a dendrogram"] = POLICIES[code], {"dendrogram": True}
+    for code, (policy, want) in ways.items():
+        server, clients = said(policy, want)
         rows.append(
             f"| {code} | {policy.capabilities.exposes} | {sentences(server)} | {sentences(clients)} |"
         )
@@ -52,6 +54,7 @@ def features():
         "several starts": {"n_init": 2},
         "centers opened": {"reveal_centers": True},
         "k chosen": {"k": secfc.Elbow(4)},
+        "dendrogram": {"dendrogram": True},
         "hidden membership": {"membership": secfc.Private(counts="hidden")},
         "joined columns": {"membership": secfc.Joined()},
         "workers": {"workers": 3},

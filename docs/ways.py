@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
 import secfc
 from secfc.algorithm import PublicFacts
 from secfc.coded_kmeans.secfc import SecFC, leakage_to_clients, leakage_to_server
+from secfc.data.inputs import with_parameters
 from secfc.privacy import Bound, Budget
 
 NOISE = secfc.NoiseInShares(Budget(epsilon=8, delta=1e-6), radius=Bound.given(4.0))
@@ -49,14 +50,13 @@ def columns_apart():
     return secfc.Federation.from_arrays(list(columns), ids=ids, features=names)
 
 
-def said(policy, joined=False):
+def said(policy, want=None):
     """What the server, and what every client learns, in sentences: read off the policy, before any run.
 
-    joined: whether clients hold other columns of the same people.
+    want: other values of parameters, as a membership.
     """
-    way, data = way_of(policy), federation()
-    if joined:
-        way, data = replace(way, membership=secfc.Joined()), columns_apart()
+    way = with_parameters(way_of(policy), **(want or {}))
+    data = columns_apart() if way.capabilities.joins else federation()
     plan = way.foreseen(way.plan(PublicFacts.of(data, 4.0)), data)
     return leakage_to_server(way, plan), leakage_to_clients(way, plan)
 

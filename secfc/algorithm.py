@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Protocol
@@ -27,6 +27,7 @@ from secfc.privacy.events import Event, Neighbors
 from secfc.privacy.ledger import EXACT, Ledger, Promise
 from secfc.roles.description import LOCAL
 from secfc.roles.exchange import SERVER, PartyId, Role, SimulatedRun, Transcript
+from secfc.run_summary import facts_table
 
 LIMIT = 400  # bounds lie within 2**-LIMIT to 2**LIMIT
 
@@ -169,6 +170,7 @@ class PartyOutcome:
     share: what the party keeps to label new points together with the others; secret.
     scaling: how a client brought its features to a common scale first (`secfc.scaling`), None if it did not.
     curve: the costs by which the server chose k (`secfc.kmeans.elbow.CostCurve`), None if k was given.
+    dendrogram: what the server was told of merging the final clusters (`Clustering`), else None.
     A client's centers are in data units; the server, which does not learn the scale, has them scaled.
     learned: what it learned of others' data, in sentences.  Everything else is as in `Clustering`, as far as
     this party knows it: a client does not know the cost, nor what the server found out about others.
@@ -194,6 +196,7 @@ class PartyOutcome:
     details: Any = None
     scaling: Any = None
     curve: Any = None
+    dendrogram: Any = None
     stability: float | None = None
     released_labels: Mapping[PartyId, Array] | None = None
     released_sizes: tuple[Array, Array] | None = None
@@ -372,6 +375,9 @@ class Clustering:
     curve
         Costs of 1, 2, ... clusters by which k was chosen (`secfc.kmeans.elbow.CostCurve`), None if k was
         given; of scaled points, as cost is.
+    dendrogram
+        What merging each two of the final clusters would cost, and hierarchies that follow
+        (`secfc.kmeans.bisecting.Dendrogram`), if that was opened (`Release(dendrogram=True)`), else None.
     sizes
         Points (k,) of every cluster before the first step and after each, where they are known.
     stability
@@ -411,6 +417,7 @@ class Clustering:
     features: tuple[str, ...] | None = None
     scaling: Any = None
     curve: Any = None
+    dendrogram: Any = None
     sizes: tuple[Array, ...] = ()
     stability: float | None = None
     released_labels: list[Array] | None = None
@@ -458,6 +465,16 @@ class Clustering:
     def flat(self) -> Array:
         """All labels in client order: (m,)."""
         return np.concatenate(self.labels)
+
+    def cut(self, count: int, method: str = "ward") -> list[Array]:
+        """Labels of so many groups of clusters, one (m_j,) int32 array a client, -1 where they were.
+
+        By a hierarchy of the clusters, see `dendrogram`.  Raises InputError without one.
+        """
+        if self.dendrogram is None:
+            raise InputError("no dendrogram was opened in this run: say Release(dendrogram=True)")
+        groups = np.append(self.dendrogram.cut_tree(count, method), -1).astype(np.int32)
+        return [groups[own] for own in self.labels]
 
     @property
     def withheld(self) -> tuple[int, ...]:
@@ -658,6 +675,7 @@ def join_outcomes(
         disputes=server.disputes,
         details=server.details,
         curve=server.curve,
+        dendrogram=server.dendrogram,
         sizes=server.sizes,
         stability=server.stability,
         released_labels=None
@@ -678,23 +696,3 @@ def heard_labels(run: SimulatedRun, clients: tuple[PartyId, ...], counts: tuple[
 
 def _system_coins(party: PartyId) -> Coins:
     return SystemCoins()
-
-
-# --------------------------------------------------------------------------------------------------
-# A few facts as HTML, for notebooks: no style sheet, no script, no network; everything is escaped.
-
-FACTS = """<div><strong>{{ title }}</strong><br>{{ first }}<table>
-{%- for name, value in values.items() -%}
-<tr><th style='text-align:left'>{{ name }}</th><td style='text-align:left'>{{ value }}</td></tr>
-{%- endfor %}</table>
-{%- if said %}{{ then }}<ul>
-{%- for sentence in said %}<li>{{ sentence }}</li>{% endfor %}</ul>
-{%- endif %}</div>"""
-
-
-def facts_table(title: str, first: str, values: Mapping[str, object], said: Sequence[str], then: str) -> str:
-    """A title, a first sentence, a table of names and values, and sentences under a heading of their own."""
-    from jinja2 import Environment
-
-    template = Environment(autoescape=True).from_string(FACTS)
-    return template.render(title=title, first=first, values=values, said=said, then=then)

@@ -39,7 +39,7 @@ HOLDERS = {
         ("scale", "basis", "rounding", "largest", "centers", "coarse"), "quantization=Quantization"
     ),
     **dict.fromkeys(("threads", "network", "workers", "scratch"), "runtime=Runtime"),
-    **dict.fromkeys(("reveal_centers", "smallest_center", "predictions"), "release=Release"),
+    **dict.fromkeys(("reveal_centers", "smallest_center", "predictions", "dendrogram"), "release=Release"),
 }
 ALGORITHMS = {"secfc": "SecFC", "lloyd": "Lloyd", "federated-lloyd": "FederatedLloyd", "feddp": "FedDPKMeans"}
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -69,6 +69,7 @@ class RunSummary:
     follows: whether labels follow from what was released, so that under a budget their numbers may be told.
     hidden, opened: what private membership hides and what it opens, in sentences; empty if it is open.
     heard: what every client learned of others' points, in sentences, where no policy says it.
+    dendrogram: what merging clusters would cost (`Clustering.dendrogram`), None if that was not opened.
     noise: what carried noise, and how much.  labels: what was released of them.  centers: how sure they are.
     assumed: by name, what was taken for public, on which the promise of differential privacy rests, in plain
     values.  notes: what whoever reads the report should know; they may be published, so they follow from what
@@ -91,3 +92,24 @@ class RunSummary:
     centers: CentersSummary | None = None
     assumed: Mapping[str, Any] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    dendrogram: Any = None
+
+
+# --------------------------------------------------------------------------------------------------
+# A few facts as HTML, for notebooks: no style sheet, no script, no network; everything is escaped.
+
+FACTS = """<div><strong>{{ title }}</strong><br>{{ first }}<table>
+{%- for name, value in values.items() -%}
+<tr><th style='text-align:left'>{{ name }}</th><td style='text-align:left'>{{ value }}</td></tr>
+{%- endfor %}</table>
+{%- if said %}{{ then }}<ul>
+{%- for sentence in said %}<li>{{ sentence }}</li>{% endfor %}</ul>
+{%- endif %}</div>"""
+
+
+def facts_table(title: str, first: str, values: Mapping[str, object], said: Sequence[str], then: str) -> str:
+    """A title, a first sentence, a table of names and values, and sentences under a heading of their own."""
+    from jinja2 import Environment
+
+    template = Environment(autoescape=True).from_string(FACTS)
+    return template.render(title=title, first=first, values=values, said=said, then=then)

@@ -38,8 +38,8 @@ ROOMS = {
     "secfc.metrics": "secfc.errors secfc.data",
     "secfc.privacy": "secfc.errors field.secrets field.ring secfc.roles secfc.data",
     "secfc.transport": "secfc.errors field.kernels field.secrets secfc.roles secfc.logs",
-    "secfc.algorithm": "secfc.errors field.secrets secfc.roles secfc.data secfc.privacy",
     "secfc.run_summary": "",
+    "secfc.algorithm": "secfc.errors field.secrets secfc.roles secfc.data secfc.privacy secfc.run_summary",
     "secfc.kmeans": f"secfc.errors field.kernels {FIELD} secfc.roles secfc.data secfc.metrics "
     "secfc.algorithm",
     "secfc.attacks": "secfc.errors field.secrets field.code psu secfc.roles secfc.data secfc.privacy "
@@ -97,8 +97,8 @@ ROOMS = {
     "secfc.privacy secfc.algorithm secfc.run_summary secfc.kmeans secfc.attacks secfc.scaling secfc.coded "
     "secfc.disclosure secfc.coded_kmeans",
     "secfc.planning": "secfc.errors secfc.remedies field.kernels field.ring field.compare secfc.logs "
-    "secfc.roles secfc.data secfc.privacy secfc.algorithm secfc.kmeans secfc.coded secfc.disclosure.compare "
-    "secfc.feddp secfc.coded_kmeans secfc.pipeline secfc.report secfc.scaling",
+    "secfc.roles secfc.data secfc.privacy secfc.algorithm secfc.run_summary secfc.kmeans secfc.coded "
+    "secfc.disclosure.compare secfc.feddp secfc.coded_kmeans secfc.pipeline secfc.report secfc.scaling",
     "secfc.grids": "secfc.errors secfc.remedies secfc.roles secfc.data secfc.metrics secfc.algorithm "
     "secfc.report secfc.privacy",
     "secfc.cli.shell": "secfc.errors secfc.remedies field.ring field.kernels psu secfc.roles secfc.data "

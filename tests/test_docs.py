@@ -39,7 +39,7 @@ def test_a_table_from_code_is_what_the_code_says(page, name):
 
 @pytest.mark.parametrize("code", ["OwnLabels()", "AssignmentsOnly()"])
 def test_what_joined_columns_say_before_a_run_is_what_the_run_shows(code):
-    server, clients = said(POLICIES[code], joined=True)
+    server, clients = said(POLICIES[code], {"membership": secfc.Joined()})
     way = replace(way_of(POLICIES[code]), membership=secfc.Joined())
     result = secfc.fit(way, columns_apart(), seed=0)
     assert result.learned == server

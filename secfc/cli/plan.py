@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from secfc.planning.planned import Planned
 
 # Of the shell's own, what a plan has no use for; and of methods, what says how a process works.
-IDLE = ("verify", "verify_reference", "attack")
+IDLE = ("verify", "verify_reference", "attack", "cut")
 NETWORK = ("latency", "bandwidth")
 # What files divide, and how features are prepared, but for what names columns, and for what a budget pays.
 PREPARING = "split helper standardize to_range limit outside missing"

@@ -16,6 +16,7 @@ from field.ring.basis import Basis
 from secfc.data.inputs import (
     COUNT,
     REAL,
+    SWITCH,
     WHOLE,
     ParameterGroup,
     ValueKind,
@@ -347,6 +348,9 @@ class Release(ParameterGroup):
     predictions
         New points that may be labeled after the run, None for ten times as many as it has.  Each label of a
         chosen point tells a side of a hyperplane between two hidden centers: enough fix the centers.
+    dendrogram
+        Whether the server is told at the end what merging each two clusters would cost: hierarchies of the
+        clusters follow (`Clustering.dendrogram`, `cut`), and how far each two centers are apart.
 
     Raises
     ------
@@ -356,12 +360,13 @@ class Release(ParameterGroup):
     Examples
     --------
     >>> Release(reveal_centers=True, smallest_center=10)
-    Release(reveal_centers=True, smallest_center=10, predictions=None)
+    Release(reveal_centers=True, smallest_center=10, predictions=None, dendrogram=False)
     """
 
     reveal_centers: bool | tuple[PartyId, ...] = False
     smallest_center: int = 3
     predictions: int | None = None
+    dendrogram: bool = False
 
     def __post_init__(self) -> None:
         check_fields(
@@ -370,5 +375,6 @@ class Release(ParameterGroup):
                 "reveal_centers": CONSENT,
                 "smallest_center": WHOLE,
                 "predictions": optional_kind(WHOLE, "ten times as many as points"),
+                "dendrogram": SWITCH,
             },
         )

@@ -280,6 +280,7 @@ class CodedPlan:
     workers: tuple[PartyId, ...] = ()  # who holds shares and computes; nobody named: all clients
     fraction: int | None = None  # binary digits behind the point of rounded centers; None: they are exact
     deviating: int = 0  # clients of a committee that change no label and learn nothing by deviating
+    dendrogram: bool = False  # whether what merging two of the final clusters costs is opened
 
     def __post_init__(self) -> None:
         least = {

@@ -16,12 +16,14 @@ from field.ring.uint128 import UInt128
 from secfc.coded.plan import CodedPlan
 from secfc.coded.queries import Operation
 from secfc.coded.quorum import Quorum
+from secfc.kmeans.bisecting import Dendrogram, number_clusters
 from secfc.kmeans.loop import (
     Moves,
     Source,
     Step,
     Trace,
     WeighedClusters,
+    all_pairs,
     gains_from_distances,
     halves_from_distances,
     lloyd,
@@ -114,7 +116,7 @@ class CodedSource:
 
     quorum: who is asked.  labeling: what turns replies into labels.  run: how a whole run goes, step by step
     if nothing else is said.  ending: what is told of its result.  growing: how clusters grow
-    where labels stay shared.
+    where labels stay shared.  pricing: what merging the last clusters of a run costs, there.
     """
 
     quorum: Quorum
@@ -122,6 +124,7 @@ class CodedSource:
     run: WholeRun = lloyd
     ending: OutputPhase = PUBLISHED
     growing: Callable[[Callable[[int], Moves]], Role[Any]] | None = None
+    pricing: Callable[[Trace], Role[Dendrogram]] | None = None
 
     @property
     def rounds(self) -> Iterator[int]:
@@ -169,6 +172,15 @@ class CodedSource:
     def cluster_costs(self, labels: Array, k: int) -> Role[tuple[int | Fraction, ...]]:
         """See `LabelingRule`."""
         return self.labeling.cluster_costs(labels, k)
+
+    def price_merges(self, trace: Trace) -> Role[Dendrogram]:
+        """What merging each two of the clusters costs that a run ended with; of fewer nobody is asked."""
+        if self.pricing is not None:
+            return (yield from self.pricing(trace))
+        sizes = cluster_sizes(trace.labels.astype(np.int32), trace.k)
+        labels, c = number_clusters(trace.labels), int(np.count_nonzero(sizes))
+        costs = () if c < 2 else (yield from self.labeling.losses_of_merges(labels, c, all_pairs(c)))
+        return Dendrogram(sizes, costs)
 
     def run_lloyd(self, labels: Array, k: int, max_iter: int) -> Role[Trace]:
         """A whole run of the heuristic."""

@@ -64,6 +64,7 @@ from secfc.data.resolution import check_resolution_at_site
 from secfc.disclosure import DistanceOracle
 from secfc.disclosure.checked.products import count_holders
 from secfc.errors import FaultyServer, InputError, JournalError, ProtocolError, TooManyHolders
+from secfc.kmeans.bisecting import Dendrogram
 from secfc.kmeans.centers import nearest_center
 from secfc.kmeans.elbow import CostCurve
 from secfc.kmeans.loop import Trace, best_of_restarts, is_cheaper
@@ -300,7 +301,8 @@ def zero_small_clusters(plan: CodedPlan, rows: CodedRows, sums: ClusterSums) -> 
 class SecFCServerResult:
     """The plan that was agreed on, whose rows it leaves out, the best run, and revealed centers.
 
-    standing: who was found lying.  curve: what k was chosen by, in integer units, or None.
+    standing: who was found lying.  curve: what k was chosen by, dendrogram: what merging the clusters costs,
+    in integer units, or None.
     """
 
     plan: CodedPlan
@@ -309,6 +311,7 @@ class SecFCServerResult:
     centers: Array | None
     standing: BlameState
     curve: CostCurve | None = None
+    dendrogram: Dendrogram | None = None
 
 
 def run_server(way: SecFCSettings, draft: Draft, *, coins: Coins) -> Role[SecFCServerResult]:
@@ -332,11 +335,13 @@ def run_server(way: SecFCSettings, draft: Draft, *, coins: Coins) -> Role[SecFCS
         return replace(trace, within=(yield from source.cluster_costs(trace.labels.astype(np.int32), k)))
 
     trace: Trace = yield from best_of_restarts(plan.n_init, run_restart, is_cheaper)
+    dendrogram = (yield from source.price_merges(trace)) if plan.dendrogram else None
     centers = yield from source.ending.finish_fit(source, plan.chosen(trace.k), trace)
     kept = kept.chosen(trace.k)
     if kept.resting:
         yield from send_results_to_input_parties(kept, trace.labels, centers, next(source.rounds))
-    return SecFCServerResult(kept, kept.excluded(shared), trace, centers, screening.standing, drawing.curve)
+    excluded, standing = kept.excluded(shared), screening.standing
+    return SecFCServerResult(kept, excluded, trace, centers, standing, drawing.curve, dendrogram)
 
 
 # --------------------------------------------------------------------------------------------------

@@ -134,6 +134,24 @@ def check_joined(way: SecFCSettings, public: PublicFacts) -> None:
         )
 
 
+def check_dendrogram(way: SecFCSettings) -> None:
+    """Raises IncompatibleOptions where what merging clusters costs is opened to nobody."""
+    sees = way.disclosure.capabilities
+    if not way.release.dendrogram or (sees.exact and sees.exposes in ("labels", "sizes")):
+        return
+    wrong: dict[str, Any] = {"dendrogram": True, "disclosure": way.disclosure}
+    if not sees.exact or sees.exposes != "distances":
+        why = "a dendrogram needs exact costs of merging clusters, which this policy opens to nobody"
+        others = [("disclosure", "assignments"), ("disclosure", "own-labels")]
+        raise IncompatibleOptions(wrong, why, [("dendrogram", None), *others])
+    if way.n_init > 1:
+        raise IncompatibleOptions(
+            wrong | {"n_init": way.n_init},
+            "the server decodes distances of one run's last labels alone for it",
+            [("n_init", 1), ("disclosure", "assignments")],
+        )
+
+
 def check_workers(way: SecFCSettings, clients: tuple[PartyId, ...]) -> None:
     """Raises InputError for workers that are too few, or that this run cannot leave alone."""
     workers, threshold = way.runtime.workers, way.threshold

@@ -30,6 +30,7 @@ from secfc.disclosure.compare.candidates import candidates_in, moved_points
 from secfc.disclosure.compare.session import CommitteeChoice, should_prune
 from secfc.disclosure.owner_labels.run_state import PublicRunState
 from secfc.errors import FaultyServer, SuspectedParties
+from secfc.kmeans.bisecting import number_clusters, pair_sides
 from secfc.kmeans.loop import (
     CostRequest,
     GainRequest,
@@ -529,8 +530,15 @@ class RestartQueries:
         labels, k = yield from self.drawing(own, source)
         trace = yield from source.run_lloyd(labels, k, plan.max_iter)
         self.traces.append(trace)
+        told = trace.labels
         if plan.n_init > 1 and source.compares:
-            yield ExpectedQuery(Subject(Operation.COST, k, trace.labels), opens=False)
+            told = yield ExpectedQuery(Subject(Operation.COST, k, trace.labels), opens=False)
+        if plan.dendrogram and len(self.traces) == plan.n_init:
+            # Which run was the cheapest is the server's word, and that it is one of them is not.
+            ends, best = [number_clusters(each.labels) for each in self.traces], number_clusters(told)
+            labels = next((each for each in ends if np.array_equal(each, best)), ends[-1])
+            if c := int(labels.max()):
+                yield from source.merge_clusters(labels, c + 1, all_pairs(c + 1), lambda losses: labels)
         return trace.labels
 
 
@@ -618,6 +626,8 @@ def shared_label_restarts(
         return best.known
     if sharing.everybody:
         return (yield from emit_query(best, best.ask(Operation.REVEAL_LABELS), plan.m))
+    if plan.dendrogram:
+        yield from emit_query(best, best.ask(Operation.SPLIT_GAIN, pair_sides(best.now)), opens=False)
     yield from emit_query(best, best.ask(Operation.DELIVER_LABELS), opens=False)
     return best.told
 

@@ -53,6 +53,7 @@ from secfc.coded_kmeans.parameters import (
     PolicyWord,
     PredictionAllowance,
     StartWord,
+    check_dendrogram,
     check_joined,
     check_max_cheaters,
     check_owners_known,
@@ -187,6 +188,7 @@ class SecFC:
         check_owners_known(self)
         check_people(self)
         check_joined(self, public)
+        check_dendrogram(self)
         check_workers(self, public.clients)
         check_rounded_centers(self)
         check_start_for_k(self)
@@ -229,7 +231,7 @@ class SecFC:
             self.release.smallest_center, 10 * layout.m if predictions is None else predictions,
             elbow, self.runtime.network, () if self.runtime.workers is None else workers,
             FRACTION if self.quantization.centers == "rounded" else None,
-            parameters.choose_deviating(self, workers, t),
+            parameters.choose_deviating(self, workers, t), self.release.dendrogram,
         )  # fmt: skip
         self.disclosure.check(plan.at_work)
         return plan
@@ -367,12 +369,13 @@ class SecFC:
             ledger=self.disclosure.ledger(plan),
             details=result.standing,
             curve=None if result.curve is None else result.curve.over(plan.scale**2),
+            dendrogram=result.dendrogram and result.dendrogram.over(plan.scale**2),
         )
 
     def account(self, result: Clustering, federation: Federation, *, ids: str | None = None) -> RunSummary:
         """What reports say of a run.  ids: the column that names points, if one does."""
         found = summarize_secfc(self, result, federation, ids)
-        return replace(found, heard=leakage_to_clients(self, result.plan))
+        return replace(found, heard=leakage_to_clients(self, result.plan), dendrogram=result.dendrogram)
 
     def collect(
         self, outcomes: Mapping[PartyId, PartyOutcome], run: SimulatedRun, counts: tuple[int, ...]
@@ -401,6 +404,10 @@ def leakage_to_server(way: SecFC, plan: CodedPlan) -> tuple[str, ...]:
         facts = [fact.replace("so did every client", "so did every worker") for fact in facts]
     if isinstance(way.k, Elbow):
         facts.append("what every cluster cost before the start merged some, and so what fewer clusters cost")
+    if plan.dendrogram:
+        facts.append(
+            "what merging each two of the final clusters would cost, and so how far their centers are apart"
+        )
     if not way.disclosure.capabilities.sums:
         facts.append(opened_centers_sentence(plan) if plan.revealing else "no point and no center")
     return tuple(facts)

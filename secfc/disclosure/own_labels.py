@@ -162,7 +162,8 @@ class OwnLabels(ExactPolicy):
     ) -> Role[CodedSource]:
         committees = yield from self.how(plan).committees(plan, screening)
         runs = OwnerLabelsServer(committees, self.sharing)
-        return CodedSource(CheckedQuorum(committees.quorum), committees, runs, runs, runs.grow_clusters)
+        quorum, grow = CheckedQuorum(committees.quorum), runs.grow_clusters
+        return CodedSource(quorum, committees, runs, runs, grow, runs.price_merges)
 
     def ledger(self, plan: CodedPlan) -> Ledger:
         return Ledger().record(

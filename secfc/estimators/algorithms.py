@@ -60,10 +60,10 @@ class SecFCKMeans(Federated):
     membership: as in `SecFC`, in its words; init may also be centers (k, d) in data units, which all know:
     each row begins in the cluster of the nearest, found in floating point; n_init="auto" is 1.  tol: 0, as
     steps end when no label changes.  t, ell: as in `Threshold`; scale, coarse, centers: as in `Quantization`;
-    threads: as in `Runtime`; reveal_centers: as in `Release`; t=None is the most that the clients allow, up
-    to a third of them.  bound: a public bound on absolute values, in data units; read off the data, and so
-    public, if None: new rows beyond it cannot be labeled.  scale_features: None, "standard", "robust" or
-    "range".
+    threads: as in `Runtime`; reveal_centers, dendrogram: as in `Release`; t=None is the most that the
+    clients allow, up to a third of them.  bound: a public bound on absolute values, in data units; read off
+    the data, and so public, if None: new rows beyond it cannot be labeled.  scale_features: None, "standard",
+    "robust" or "range".
     missing: what becomes of NaN: "refuse", "drop" such rows (label -1), or the "mean" over all clients, which
     they learn.  n_clients: to whom a single table without groups is dealt; it changes neither labels nor
     centers as long as the automatic scale is the same.  random_state: an integer for starts as of
@@ -74,6 +74,8 @@ class SecFCKMeans(Federated):
     the end under "final-labels"; owners' under "own-labels".
     cluster_centers_: (k, d), with `reveal_centers` only, and public then; NaN for a cluster of fewer than
     three points, or an empty one.  Otherwise an AttributeError.
+    linkage_: Ward's hierarchy of the clusters with points, in scipy's form, with `dendrogram` only; the
+    server's.  Otherwise an AttributeError.
     n_iter_: steps of Lloyd's heuristic, public.
     inertia_: squared distances of all points to the means of their clusters, in data units.  Nobody's; the
     server can know it under "distances", and with several starts.
@@ -95,6 +97,7 @@ class SecFCKMeans(Federated):
         disclosure: PolicyWord | Disclosure = "assignments",
         membership: MembershipWord | Membership = "open",
         reveal_centers: bool = False,
+        dendrogram: bool = False,
         scale: float | None = None,
         bound: float | None = None,
         scale_features: ScaleWord | Scaler | None = None,
@@ -115,6 +118,7 @@ class SecFCKMeans(Federated):
         self.disclosure = disclosure
         self.membership = membership
         self.reveal_centers = reveal_centers
+        self.dendrogram = dendrogram
         self.scale = scale
         self.bound = bound
         self.scale_features = scale_features
@@ -138,7 +142,8 @@ class SecFCKMeans(Federated):
             quantization=Quantization(
                 self.scale, centers=self.centers, coarse=self.coarse,
             ),
-            runtime=Runtime(self.threads), release=Release(self.reveal_centers),
+            runtime=Runtime(self.threads),
+            release=Release(self.reveal_centers, dendrogram=self.dendrogram),
         )  # fmt: skip
 
     def _start(self, points: Iterable[Array]) -> Any:
@@ -162,6 +167,14 @@ class SecFCKMeans(Federated):
                 "gaps first, or pass a word such as 'bisecting'"
             )
         return GivenLabels([nearest_center(rows, centers) for rows in points])
+
+    @property
+    def linkage_(self) -> Array:
+        """Ward's hierarchy of the clusters, see the class."""
+        if not self.dendrogram:
+            raise AttributeError("linkage_ is there with dendrogram=True alone, which opens it to the server")
+        found: Array = self.result_.dendrogram.link_clusters()
+        return found
 
     def _check_opened(self) -> None:
         if not self.reveal_centers:

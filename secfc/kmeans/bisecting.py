@@ -12,7 +12,7 @@ import numpy as np
 
 from field.arrays import Array
 from field.code.rows import cluster_sizes
-from secfc.data.inputs import REAL, WHOLE, check_fields
+from secfc.data.inputs import REAL, WHOLE, check_fields, require_library
 from secfc.errors import InputError
 from secfc.kmeans.elbow import CostCurve, Elbow, largest_k, merge_cost_curve
 from secfc.kmeans.loop import Neighborhood, Pair, Source, WeighedClusters, all_pairs
@@ -103,7 +103,7 @@ class Bisecting:
         def chosen(weighed: WeighedClusters) -> Array:
             steps = tuple(merge_order(_by_pair(all_pairs(c), weighed.losses), sizes.tolist()))
             curves.append(merge_cost_curve(steps, weighed, labels, sizes, elbow))
-            return _numbered(apply_merges(steps[: max(c - curves[0].k, 0)], c))[labels]
+            return number_clusters(apply_merges(steps[: max(c - curves[0].k, 0)], c))[labels]
 
         told = yield from source.weigh_merges(labels, c, chosen)
         labels = _whole(labels, told, min(elbow.least, c), min(most - 1, c))
@@ -136,7 +136,7 @@ class Bisecting:
                     break
                 near.moved(before, labels)
             near.numbered(labels, c)
-            labels = _numbered(labels)
+            labels = number_clusters(labels)
         return labels, near
 
     def _split(self, halves: Array, c: int, most: int, source: Source) -> Role[tuple[Array, list[int]]]:
@@ -162,7 +162,7 @@ class Bisecting:
             return labels
 
         def choose(losses: tuple[Fraction, ...]) -> Array:
-            return _numbered(merge_map(_by_pair(near.pairs, losses), sizes.tolist(), k))[labels]
+            return number_clusters(merge_map(_by_pair(near.pairs, losses), sizes.tolist(), k))[labels]
 
         return _whole(
             labels, (yield from source.merge_clusters(labels, len(sizes), near.pairs, choose)), k, k
@@ -226,6 +226,90 @@ def merge_order(losses: Mapping[Pair, Fraction], sizes: list[int]) -> Iterator[t
         yield a, b, lost
 
 
+@dataclass(frozen=True, eq=False, repr=False)
+class Dendrogram:
+    """What merging each two of some clusters would cost, and hierarchies of them.
+
+    Leaves are the clusters with points, in their order.  sizes: (k,) points of all.  costs: see
+    `Source.merge_clusters`, of each two leaves in the order of `all_pairs`, exact where a protocol is.
+    """
+
+    sizes: Array
+    costs: tuple[Fraction, ...]
+
+    def __repr__(self) -> str:
+        return f"Dendrogram({len(self.leaves)} clusters)"
+
+    def over(self, unit: Fraction) -> Dendrogram:
+        """The dendrogram with costs divided by this."""
+        return Dendrogram(self.sizes, tuple(cost / unit for cost in self.costs))
+
+    @property
+    def leaves(self) -> Array:
+        """Numbers (c,) of the clusters with points."""
+        return np.flatnonzero(self.sizes)
+
+    @property
+    def distances(self) -> Array:
+        """How far each two centers are apart, (pairs,), as `scipy.spatial.distance.pdist` has them."""
+        pairs = self.sizes[self.leaves][all_pairs(len(self.leaves))].tolist()
+        apart = (cost * Fraction(a + b, a * b) for cost, (a, b) in zip(self.costs, pairs, strict=True))
+        return np.array([math.sqrt(square) for square in apart])
+
+    def link_clusters(self, method: str = "ward") -> Array:
+        """A hierarchy (c - 1, 4), as `scipy.cluster.hierarchy.linkage` has it, of leaves by their place.
+
+        "ward": of all points, were each at its center.  Any other method of scipy, as "single", "average" or
+        "complete", is one of the centers.  Raises InputError.
+        """
+        c = len(self.leaves)
+        if method != "ward":
+            require_library(f"linkage {method!r}", "estimators")
+            from scipy.cluster.hierarchy import linkage
+
+            try:
+                found: Array = linkage(self.distances, method) if c > 1 else np.empty((0, 4))
+                return found
+            except ValueError as error:
+                raise InputError(f"method={method!r}: {error}. Use 'ward', 'single' or 'average'") from error
+        number, count, rows = list(range(c)), [1] * c, []
+        for a, b, cost in merge_order(_by_pair(all_pairs(c), self.costs), self.sizes[self.leaves].tolist()):
+            low, high = sorted((number[a], number[b]))
+            count[a] += count[b]
+            rows.append((low, high, math.sqrt(2 * cost), count[a]))
+            number[a] = c + len(rows) - 1
+        return np.array(rows, float).reshape(-1, 4)
+
+    def cut_tree(self, count: int, method: str = "ward") -> Array:
+        """The group (k,) int64 of each cluster when `count` are left, by their lowest; -1 without points.
+
+        Raises InputError for more groups than clusters.
+        """
+        c = len(self.leaves)
+        if not 1 <= WHOLE.of("cut", count) <= c:
+            raise InputError(
+                f"cut={count} of {c} clusters with points: from 1 to {c} are there",
+                [("cut", c), "raise k"],
+            )
+        member = np.arange(c)
+        for new, (a, b) in enumerate(self.link_clusters(method)[: c - count, :2], c):
+            member[(member == a) | (member == b)] = new
+        lowest, place = np.unique(member, return_index=True, return_inverse=True)[1:]
+        groups = np.full(len(self.sizes), -1)
+        groups[self.leaves] = np.argsort(np.argsort(lowest))[place]
+        return groups
+
+
+def pair_sides(sizes: Array) -> Array:
+    """Each two clusters with points, of sizes (k,), as unions: (pairs, k) int8, see `loop.GainRequest`."""
+    leaves = np.flatnonzero(sizes)
+    pairs = leaves[all_pairs(len(leaves))]
+    sides = np.zeros((len(pairs), len(sizes)), np.int8)
+    for side in (0, 1):
+        sides[np.arange(len(pairs)), pairs[:, side]] = side + 1
+    return sides
+
+
 def _whole(labels: Array, told: Array, least: int, most: int) -> Array:
     """The labels (m,) after merges that a client is told of: it takes the server's word for which these are.
 
@@ -235,7 +319,7 @@ def _whole(labels: Array, told: Array, least: int, most: int) -> Array:
     lowest, group = np.unique(told[firsts], return_index=True, return_inverse=True)[1:]
     # Of another number nothing follows that the server could go on with, but for these.
     fits = least <= len(lowest) <= most
-    return _numbered(lowest[group] if fits else np.minimum(np.arange(len(firsts)), most - 1))[labels]
+    return number_clusters(lowest[group] if fits else np.minimum(np.arange(len(firsts)), most - 1))[labels]
 
 
 def accept_splits(halves: Array, c: int, accepted: list[int]) -> Array:
@@ -262,6 +346,6 @@ def _random_sides(labels: Array, c: int, rng: np.random.Generator) -> Array:
     return (2 * labels + rng.integers(0, 2, len(labels))).astype(np.int32)
 
 
-def _numbered(labels: Array) -> Array:
+def number_clusters(labels: Array) -> Array:
     """The same clusters (m,) int32 numbered from 0 in their order, without those that are empty."""
     return np.unique(labels, return_inverse=True)[1].astype(np.int32)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from secfc.algorithm import PublicFacts, facts_table, is_algorithm
+from secfc.algorithm import PublicFacts, is_algorithm
 from secfc.coded.joined import JoinedPlan
 from secfc.coded.parameters import Network
 from secfc.coded.plan import CodedPlan, HiddenOwnerLayout, RowLayout
@@ -22,6 +22,7 @@ from secfc.planning.estimate import QueryPrices, cached_prices
 from secfc.planning.feasibility import PlanRequest, count_rows, divide_columns, even_rows, plan_or_explain
 from secfc.remedies import word_of
 from secfc.roles.exchange import SERVER
+from secfc.run_summary import facts_table
 from secfc.scaling.algorithm import SCALE_UNSEEN, Scaled
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from secfc.kmeans.centers import FloatComparison, against_ordinary
 from secfc.report.costs import count_rounds, phase_seconds, time_table, traffic_table
 from secfc.report.data import Comparison, Report, compare_labelings, in_row_order, make_report, pool_points
 from secfc.report.json import as_json, strict_json
-from secfc.report.page import as_html, plane_sketch, plot_curve
+from secfc.report.page import as_html, plane_sketch, plot_curve, plot_dendrogram
 from secfc.report.people import (
     SIMULATED,
     as_text,
@@ -37,6 +37,7 @@ __all__ = [
     "in_row_order",
     "print_notes",
     "plot_curve",
+    "plot_dendrogram",
     "pool_points",
     "make_report",
     "count_rounds",

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from secfc.kmeans.bisecting import Dendrogram
 from secfc.kmeans.elbow import CostCurve
 from secfc.report import data
 from secfc.report.data import Comparison, Report, library_versions
@@ -55,6 +56,7 @@ def _whole(found: Report) -> dict[str, Any]:
         "cost": found.cost,
         "cost_known_to_server": found.cost_known,
         "choice": _choice(found.curve),
+        "dendrogram": _tree(account.dendrogram),
         "n_iter": found.n_iter,
         "converged": found.converged,
         "labels_digest": None if found.digests is None else found.digests[""],
@@ -144,6 +146,14 @@ def _choice(curve: CostCurve | None) -> dict[str, Any] | None:
         "silhouettes": curve.silhouettes or None,
         "words": curve.words,
     }
+
+
+def _tree(dendrogram: Dendrogram | None) -> dict[str, Any] | None:
+    """Ward's linkage of the clusters with points, in SciPy's form, and how far each two centers are apart."""
+    if dendrogram is None:
+        return None
+    rows, apart = dendrogram.link_clusters(), dendrogram.distances
+    return {"clusters": dendrogram.leaves.tolist(), "ward": rows.tolist(), "distances": apart.tolist()}
 
 
 def _steps(found: Report) -> dict[str, float] | None:

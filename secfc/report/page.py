@@ -14,6 +14,8 @@ import numpy as np
 from field.arrays import Array
 from secfc.algorithm import Clustering
 from secfc.data.federation import Federation
+from secfc.data.inputs import require_library
+from secfc.kmeans.bisecting import Dendrogram
 from secfc.kmeans.elbow import CostCurve
 from secfc.report.data import Report, in_row_order, pool_points
 from secfc.report.people import SIMULATED, report_sections, report_summary
@@ -161,6 +163,24 @@ def plot_curve(curve: CostCurve) -> Any:
         )  # fmt: skip
         right.set(ylabel="simplified silhouette", ylim=(min(0, *curve.silhouettes), 1))
     axes.legend(handles=lines, loc="best", frameon=False)
+    return figure
+
+
+def plot_dendrogram(tree: Dendrogram, method: str, count: int | None) -> Any:
+    """A matplotlib Figure of the tree of clusters by a linkage of scipy, colored where it is cut."""
+    require_library("a picture of a tree", "estimators")
+    drawing: Any = importlib.import_module("scipy.cluster.hierarchy").dendrogram
+    figures: Any = importlib.import_module("matplotlib.figure")
+    rows = tree.link_clusters(method)
+    heights = np.sort(np.append(rows[:, 2], [0.0, np.inf]))
+    below = heights[len(heights) - 1 - (count or 1)]  # the last merge that is made
+    figure = figures.Figure(figsize=(6.4, 4.2), layout="constrained")
+    axes = figure.add_subplot(ylabel="distance of centers" if method != "ward" else "root of twice the cost")
+    drawing(
+        rows, labels=tree.leaves, ax=axes, color_threshold=np.nextafter(below, np.inf), leaf_rotation=90,
+        above_threshold_color="0.6",
+    )  # fmt: skip
+    axes.set(xlabel="cluster")
     return figure
 
 

@@ -281,6 +281,8 @@ def check_extras(method: Method, asked: AskedOptions) -> None:
         require_library("--epsilon", "dp")
     if asked.settings.plot is not None:
         require_library("--plot", "plot")
+    if asked.get("linkage") not in (None, "ward"):
+        require_library(f"--linkage {asked['linkage']}", "estimators")
 
 
 def most_steps(algorithm: Any) -> int | None:

@@ -76,6 +76,10 @@ def check_rehearsal(asked: AskedOptions) -> None:
         ("ledger",), "{option} counts for the owner of a simulation, and in a rehearsal every site remembers "
         "its own budget: leave it out, or leave out --processes.",
     )  # fmt: skip
+    asked.refuse(
+        ("linkage", "cut"), "{option} is for one process that sees all data: leave it out, or leave out "
+        "--processes.",
+    )  # fmt: skip
     if settings.categorical:
         raise RefusedInput(
             "--categorical: the files of a rehearsal hold numbers alone, where sites bring text: leave it "

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import click
+import numpy as np
 
 from secfc.cli.clustering.execute import delete_checkpoint, execute, load_federation
 from secfc.cli.clustering.preprocessing import check_preprocessing as check_preparing
@@ -32,6 +33,7 @@ from secfc.cli.shell.verbosity import is_quiet
 from secfc.cli.shell.written import Outputs, print_page
 
 if TYPE_CHECKING:
+    from field.arrays import Array
     from secfc.algorithm import Clustering
     from secfc.data.federation import Federation
     from secfc.report import Report
@@ -221,22 +223,45 @@ def write_results(
 ) -> None:
     """Write all files, or none of them where labels are wrong, and say on the screen what came of it."""
     settings = asked.settings
-    given_out = None if found.verified is False else result.labels
+    found, given_out = cut_clusters(asked, result, found)
     sketch = partial(_sketch, result, federation, found)
     outputs.write(federation, given_out, kept, found, sketch, result.released_labels)
     if settings.officer is not None:
         write_approval_page(asked, result, found, settings.officer)
     if settings.model is not None:
         write_model(result, settings.model, [name for name, _ in settings.categorical])
-    if settings.plot is not None and found.curve is not None:
-        from secfc.report import plot_curve
-
-        curve = found.curve
-        write_picture(lambda: plot_curve(curve), settings.plot)
+    if settings.plot is not None:
+        write_plot(asked, found, settings.plot)
     if settings.checkpoint is not None and found.verified is not False:
         delete_checkpoint(settings.checkpoint, federation)
     if settings.as_json or not (is_quiet() and outputs.wanted and found.verified is not False):
         _print(settings, found, outputs, withheld=outputs.wanted and given_out is None)
+
+
+def write_plot(asked: AskedOptions, found: Report, path: Path) -> None:
+    """Write a picture of the tree of clusters, or of the costs by which k was chosen."""
+    from secfc.report import plot_curve, plot_dendrogram
+
+    tree, curve = found.account.dendrogram, found.curve
+    if tree is not None:
+        write_picture(lambda: plot_dendrogram(tree, asked["linkage"], asked["cut"]), path)
+    elif curve is not None:
+        write_picture(lambda: plot_curve(curve), path)
+
+
+def cut_clusters(asked: AskedOptions, result: Clustering, found: Report) -> tuple[Report, list[Array] | None]:
+    """The labels to be written, of groups of clusters if --cut asks for these, and a report that says so.
+
+    None where labels are wrong.
+    """
+    count = asked.get("cut")
+    if found.verified is False or count is None:
+        return found, None if found.verified is False else result.labels
+    labels, tree = result.cut(count, asked["linkage"]), result.dendrogram
+    counts = np.bincount(tree.cut_tree(count, asked["linkage"])[tree.leaves], tree.sizes[tree.leaves])
+    sizes = ", ".join(f"{size:,.0f}" for size in counts)
+    said = f"labels are of {count} groups of the {len(tree.leaves)} clusters, of {sizes} points"
+    return replace(found, notes=(*found.notes, f"{said}: {asked['linkage']} linkage")), labels
 
 
 def rehearse_and_report(
@@ -297,7 +322,7 @@ def check_options(context: click.Context, method: Method, settings: Settings) ->
     check_k(settings)
     taken = [name for name in method.names if was_given(context, name)]
     check_split(settings, method.name, taken)
-    check_choice(settings, method.name, method.chooses)
+    check_choice(settings, method.name, method.chooses, tree="linkage" in taken)
     if not settings.files:
         columns = (
             "client_column", "columns", "features", "id_column", "label_column",

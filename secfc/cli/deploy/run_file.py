@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from secfc.algorithm import Algorithm, PublicFacts
 
 # Options that only mean something where one process sees all data, or that are each site's own.
-ELSEWHERE = ("verify", "verify_reference", "attack", "threads", "scratch", "seed")
+ELSEWHERE = ("verify", "verify_reference", "attack", "threads", "scratch", "seed", "linkage", "cut")
 # Clusters that are told of where nobody has said how many there are at most.
 MOST_CLUSTERS = 20
 # Rows of a client of which nothing is known yet.

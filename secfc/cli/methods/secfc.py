@@ -146,6 +146,12 @@ class SecFCOptions(Coalition, LloydSteps, NoiseOptions):
         "Open the final centers to the server and all clients.")
     smallest_center: int = option(3, Whole(1), group=PRIVACY, help=
         "With --reveal-centers: centers of clusters of fewer points stay closed.")
+    linkage: str | None = option(None, ["ward", "single", "average", "complete"], group=CLUSTERS, help=
+        "Join the k clusters to a tree, by what merging each two would cost, which is opened to the server: "
+        "how far centers are apart. For clusters that are no balls take a large k and single. For "
+        "--disclosure assignments, own-labels and distances; --plot draws the tree.")
+    cut: int | None = option(None, Whole(1), metavar="GROUPS", group=CLUSTERS, help=
+        "With --linkage: write labels of so many groups of clusters, not of clusters.")
     verify: bool = option(True, None, "--verify/--no-verify", group=RUN, help=
         "Compare with plaintext k-means at every iteration.")
     verify_reference: bool = option(False, group=RUN, help=
@@ -218,7 +224,11 @@ def _settle_noise(asked: AskedOptions) -> AskedOptions:
 
 
 def _refuse_idle_rows(asked: AskedOptions) -> None:
-    """Raise UsageError for what is about rows that are held in another way than was asked for."""
+    """Raise UsageError for what is about rows or clusters that are not as it was asked for."""
+    if asked["linkage"] is None:
+        asked.refuse(("cut",), "{option} says where to cut a tree of clusters: add --linkage single.")
+    elif isinstance(asked.k, int) and (asked["cut"] or 1) > asked.k:
+        raise click.UsageError(f"--cut {asked['cut']} of k={asked.k} clusters: lower --cut, or raise -k.")
     if asked.settings.split == "columns":
         asked.refuse(
             ("merge", "counts", "on_conflict"),
@@ -326,7 +336,10 @@ def choose(asked: AskedOptions, public: PublicFacts) -> ChosenAlgorithm:
             asked["threads"], Network(asked["latency"] / 1e3, asked["bandwidth"] * 1e6 / 8), asked["workers"],
             asked["scratch"],
         ),
-        release=Release(asked["reveal_centers"], asked["smallest_center"]), **values,
+        release=Release(
+            asked["reveal_centers"], asked["smallest_center"], dendrogram=asked["linkage"] is not None
+        ),
+        **values,
     )  # fmt: skip
     notes += committee_cautions(algorithm, public.clients, t)
     verified = asked["verify"] and algorithm.disclosure.capabilities.exact

@@ -68,7 +68,10 @@ class Lazily(click.Group):
 # --------------------------------------------------------------------------------------------------
 
 # Parameters of the library whose options are called otherwise than they are.
-FLAGS = {"t": "-t", "k": "-k", "basis": "--field", "max_cheaters": "--liars", "deviating": "--deviating"}
+FLAGS = {
+    "t": "-t", "k": "-k", "basis": "--field", "max_cheaters": "--liars", "deviating": "--deviating",
+    "dendrogram": "--linkage",
+}  # fmt: skip
 # Values that are options of their own, or of other names.
 PHRASES = {
     ("union", True): ("--features", "union"),

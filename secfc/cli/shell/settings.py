@@ -307,7 +307,7 @@ class Settings(
     readers: str = option("everybody", ["everybody", "holders"], group=OUTPUT, help=
         "Of the page: what may be published, or also what only those should see who may see the data.")
     plot: Path | None = option(metavar="OUT.png", group=OUTPUT, help=
-        "With -k auto or 2..12: a picture of the costs by which k was chosen.")
+        "With -k auto or 2..12: a picture of the costs by which k was chosen; with --linkage of the tree.")
     model: Path | None = option(metavar="MODEL.npz", group=OUTPUT, common=True, help=
         "Keep the model for `secfc predict`. The file is secret: it holds the shares of all clients.")
     verbose: bool = option(False, group=OUTPUT, common=True, help=
@@ -360,10 +360,16 @@ def check_k(settings: Settings) -> None:
         raise click.UsageError("-k is missing: say how many clusters to look for, for example -k 4.")
 
 
-def check_choice(settings: Settings, name: str, chooses: bool) -> None:
-    """Raise UsageError for an algorithm of this name that cannot choose k, and for a picture of no choice."""
+def check_choice(settings: Settings, name: str, chooses: bool, tree: bool = False) -> None:
+    """Raise UsageError for an algorithm of this name that cannot choose k, and for a picture of nothing.
+
+    tree: whether there is a tree of clusters to draw.
+    """
     chosen = settings.k is not None and not isinstance(settings.k, int)
     if chosen and not chooses:
         raise click.UsageError(f"--algorithm {name} cannot choose k: give a number, for example -k 4.")
-    if settings.plot is not None and not chosen:
-        raise click.UsageError("--plot draws the costs by which k is chosen: add -k auto, or leave it out.")
+    if settings.plot is not None and not chosen and not tree:
+        raise click.UsageError(
+            "--plot draws the costs by which k is chosen, or a tree of clusters: add -k auto or --linkage, "
+            "or leave it out."
+        )

@@ -37,6 +37,7 @@ from secfc.disclosure.owner_labels.multiplication import (
 )
 from secfc.disclosure.owner_labels.run_state import PublicRunState
 from secfc.errors import SuspectedParties
+from secfc.kmeans.bisecting import Dendrogram, pair_sides
 from secfc.kmeans.loop import (
     CostRequest,
     GainRequest,
@@ -84,9 +85,7 @@ class OwnerLabelsServer:
                     run.moved(asked, told[1])
                     return told
                 case GainRequest():
-                    squares = yield from self.put(run, run.ask(Operation.SPLIT_GAIN, move.sides), self.gauged)
-                    counts = np.stack([(move.sides == side) @ run.now for side in (1, 2)], axis=1)
-                    return move.choose(self.committees.losses_of_squares(squares, counts))
+                    return move.choose((yield from self.losses_of_unions(run, move.sides)))
                 case CostRequest() if run.foregone:
                     return (yield from self.committees.cluster_costs(run.known, run.k))
                 case CostRequest():
@@ -118,6 +117,18 @@ class OwnerLabelsServer:
         if self.plan.n_init > 1:
             within = yield from self.put(run, run.ask(Operation.CLUSTER_COST), self.weigh_clusters)
         return Trace(k, (), within, run.converged, run.n_iter, tuple(run.sizes), run.number)
+
+    def price_merges(self, trace: Trace) -> Role[Dendrogram]:
+        """What merging each two of the last clusters of a run costs; of fewer nobody is asked."""
+        run = self.runs[trace.run]
+        sides = pair_sides(run.now)
+        return Dendrogram(run.now, (yield from self.losses_of_unions(run, sides)) if len(sides) else ())
+
+    def losses_of_unions(self, run: PublicRunState, sides: Array) -> Role[tuple[Fraction, ...]]:
+        """What keeping these unions of clusters apart gains, see `GainRequest`."""
+        squares = yield from self.put(run, run.ask(Operation.SPLIT_GAIN, sides), self.gauged)
+        counts = np.stack([(sides == side) @ run.now for side in (1, 2)], axis=1)
+        return self.committees.losses_of_squares(squares, counts)
 
     def begun(self, run: PublicRunState) -> PublicRunState:
         self.runs.append(run)

@@ -1093,3 +1093,32 @@ def test_disclosure_options_that_do_not_fit_name_the_remedy(options, remedy):
     done = run(*options)
     assert done.exit_code != 0
     assert remedy in " ".join(done.output.split())
+
+
+def test_clusters_are_joined_to_a_tree_and_cut(tmp_path):
+    files = []
+    for j in range(3):
+        rng = np.random.default_rng(j)
+        points = np.concatenate([rng.normal((30 * h, 0), size=(8, 2)) for h in range(4)])
+        files.append(tmp_path / f"{j}.csv")
+        np.savetxt(files[-1], points, delimiter=",", header="a,b", comments="")
+    labels, report, plot = tmp_path / "l.csv", tmp_path / "r.json", tmp_path / "p.png"
+    outputs = ("--labels", labels, "--report", report, "--plot", plot)
+    result = run(*files, "-k", 8, "--linkage", "single", "--cut", 4, *outputs)
+    assert result.exit_code == 0, result.output
+    found = [int(line.split(",")[2]) for line in labels.read_text().splitlines()[1:]]
+    assert metrics.adjusted_rand(np.tile(np.repeat(np.arange(4), 8), 3), found) == 1
+    assert "4 groups of the 8 clusters, of 24, 24, 24, 24 points" in " ".join(result.output.split())
+    told = json.loads(report.read_text())["dendrogram"]
+    assert len(told["ward"]) == 7
+    assert len(told["distances"]) == 28
+    assert plot.read_bytes()[:4] == b"\x89PNG"
+    for flags, why in (
+        (("--cut", 2), "add --linkage single"),
+        (("--linkage", "ward", "--cut", 5), "--cut 5 of k=4"),
+        (("--linkage", "ward", "--disclosure", "final-labels"), "opens to nobody"),
+        (("--plot", plot), "add -k auto or --linkage"),
+    ):
+        refused = run(*files, "-k", 4, *flags)
+        assert refused.exit_code == 2, refused.output
+        assert why in " ".join(refused.output.split())

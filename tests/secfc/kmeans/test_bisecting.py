@@ -4,20 +4,27 @@ import dataclasses
 import itertools
 import math
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.cluster.hierarchy import fcluster
+from scipy.cluster.hierarchy import linkage as scipy_linkage
+from scipy.spatial.distance import pdist, squareform
+from sklearn.datasets import make_circles, make_moons
 
 import secfc
 from field import Basis
 from field.ring.basis import MERSENNE_61
 from field.ring.uint128 import UInt128
-from secfc.attacks.geometry import labels_only, reconstruct_geometry
+from secfc.attacks.geometry import labels_only, reconstruct_geometry, scale_distances
+from secfc.attacks.judging import align_guess
 from secfc.coded.source import CodedSource
 from secfc.coded_kmeans.adversary_view import DecodedView
 from secfc.coded_kmeans.query_order import QueryValidator
+from secfc.data.inputs import build_algorithm
 from secfc.errors import FaultyServer, SuspectedParties
 from secfc.kmeans.bisecting import PATIENCE, Bisecting, _random_halves, accept_splits
 from secfc.kmeans.loop import (
@@ -29,9 +36,9 @@ from secfc.kmeans.loop import (
 )
 from secfc.kmeans.splitting import Splitting
 from secfc.kmeans.starts import STARTS, CenterSeparation, KMeansPlusPlus
-from secfc.metrics import cost
+from secfc.metrics import adjusted_rand, cost
 from secfc.privacy import Bound, Budget
-from secfc.roles.exchange import SERVER
+from secfc.roles.exchange import SERVER, STRIDE
 from tests.nightly import by_night, short, trials
 from tests.oracles import field as reference
 from tests.secfc.queries import altered, query
@@ -780,3 +787,135 @@ def test_noise_does_not_cover_it():
     noise = secfc.NoiseInShares(Budget(1.0, 1e-6), Bound.given(4.0))
     with pytest.raises(ValueError, match="Bisecting measures distances of its own"):
         cluster_halves(on_grid(), noise)
+
+
+# --- dendrograms: what merging clusters would cost, told at the end
+
+
+def linked(policy=None, points=None, k=6, **more):
+    """A run with a dendrogram, its points as they were clustered, and the centers of its clusters."""
+    points = np.random.default_rng(3).integers(-40, 41, (90, 3)) if points is None else points
+    way = build_algorithm(
+        secfc.SecFC,
+        k=k,
+        disclosure=policy or secfc.AssignmentsOnly(),
+        scale=4.0,
+        t=1,
+        dendrogram=True,
+        **more,
+    )
+    result = secfc.fit(way, np.array_split(points / 4, 5), bound=16.0)
+    centers = [points[result.flat == h].mean(axis=0) / 4 for h in result.dendrogram.leaves]
+    return result, np.array(centers)
+
+
+@pytest.mark.parametrize(
+    ("policy", "n_init"),
+    [
+        (secfc.AssignmentsOnly(), 1),
+        (secfc.OwnLabels(), 2),
+        *by_night((secfc.AssignmentsOnly(), 2), (secfc.OwnLabels(), 1), (secfc.Distances(), 1)),
+        *by_night((secfc.AssignmentsOnly(dealer=None), 1), (secfc.OwnLabels(dealer=None), 2)),
+    ],
+)
+def test_hierarchies_are_those_of_scipy(policy, n_init):
+    result, centers = linked(policy, n_init=n_init)
+    tree, labels = result.dendrogram, result.flat
+    # The oracle moves every point to its center; merges within a cluster cost nothing and come first.
+    ward = scipy_linkage(centers[labels], "ward")
+    np.testing.assert_allclose(tree.link_clusters()[:, 2], ward[-len(centers) + 1 :, 2], rtol=1e-12)
+    np.testing.assert_allclose(tree.distances, pdist(centers), rtol=1e-12)
+    for method, whole in (("ward", ward), ("single", scipy_linkage(centers[labels], "single"))):
+        for count in range(1, len(centers) + 1):
+            cut = np.concatenate(result.cut(count, method))
+            assert adjusted_rand(fcluster(whole, count, "maxclust"), cut) == 1
+            assert len(set(cut)) == count
+    told = "how far their centers are apart"
+    assert any(told in fact for fact in result.learned)
+    plain = secfc.fit(secfc.SecFC(k=6, threshold=1, disclosure=policy), np.array_split(np.eye(20), 5))
+    assert plain.dendrogram is None
+    assert not any(told in fact for fact in plain.learned)
+    with pytest.raises(secfc.InputError, match="no dendrogram"):
+        plain.cut(2)
+
+
+def similar_share(guess, points):
+    """The share of variance that a guess explains after the best similarity."""
+    found = align_guess(guess, points, "similarity")
+    centered = points - points.mean(axis=0)
+    return 1 - ((points - found) ** 2).sum() / (centered**2).sum()
+
+
+@pytest.mark.parametrize(
+    ("shape", "noise"), [(make_moons, 0.06), *by_night((partial(make_circles, factor=0.5), 0.05))]
+)
+def test_single_linkage_of_forty_clusters_finds_what_is_no_ball(shape, noise):
+    points, truth = shape(1500, noise=noise, random_state=0)
+    order = np.random.default_rng(0).permutation(1500)
+    way = secfc.SecFC(k=40, threshold=1, release=secfc.Release(dendrogram=True))
+    result = secfc.fit(way, np.array_split(points[order], 5))
+    assert adjusted_rand(truth[order], np.concatenate(result.cut(2, "single"))) == 1
+    two = secfc.fit(secfc.Lloyd(k=2), np.array_split(points[order], 5))
+    assert adjusted_rand(truth[order], two.flat) < 0.5  # k-means does not
+    # By how far centers are apart the server places points that labels hardly tell of.
+    tree = result.dendrogram
+    kinds = {"labels": np.ones((40, 40)) - np.eye(40), "distances": squareform(tree.distances) ** 2}
+    placed = {name: scale_distances(square)[result.flat] for name, square in kinds.items()}
+    shares = {name: similar_share(guess, points[order]) for name, guess in placed.items()}
+    assert shares["labels"] < 0.25
+    assert shares["distances"] > 0.9
+    # The question is the last one, and all that is said in its rounds.
+    last = max(e.round for e in result.transcript.envelopes if e.kind == "LossQuery")
+    more = sum(e.nbytes for e in result.transcript.envelopes if last <= e.round < last + STRIDE)
+    assert 0 < more < 0.01 * result.transcript.nbytes()
+
+
+def test_a_dendrogram_at_its_edges():
+    equal, _ = linked(points=np.ones((20, 2), int), k=3)
+    tree = equal.dendrogram
+    assert tree.link_clusters().shape == tree.link_clusters("single").shape == (0, 4)
+    assert {*np.concatenate(equal.cut(1))} == {0}
+    with pytest.raises(secfc.InputError, match="cut=2 of 1 cluster "):
+        equal.cut(2)
+    result, _ = linked()
+    with pytest.raises(secfc.InputError, match="method='nearest'"):
+        result.cut(2, "nearest")
+    for policy in (secfc.FinalLabelsOnly(), secfc.OwnLabels(sizes="hidden")):
+        with pytest.raises(secfc.InputError, match="opens to nobody"):
+            linked(policy)
+    with pytest.raises(secfc.InputError, match="n_init=1"):
+        linked(secfc.Distances(), n_init=2)
+
+
+def test_a_server_may_ask_what_merging_costs_of_final_clusters_alone():
+    points = np.random.default_rng(3).integers(-40, 41, (90, 3)) / 4
+
+    def other_labels(e):
+        if e.kind == "LossQuery" and e.round == last:
+            swapped = e.body.labels.copy()
+            swapped[np.flatnonzero(swapped != swapped[0])[0]] = swapped[0]
+            return (dataclasses.replace(e, body=altered(e.body, labels=swapped)),)
+        return (e,)
+
+    way = build_algorithm(secfc.SecFC, k=6, t=1, dendrogram=True)
+    honest = secfc.fit(way, np.array_split(points, 5))
+    last = max(e.round for e in honest.transcript.envelopes if e.kind == "LossQuery")
+    with pytest.raises((FaultyServer, SuspectedParties), match="LossQuery"):
+        secfc.fit(way, np.array_split(points, 5), faults=other_labels)
+    with pytest.raises((FaultyServer, SuspectedParties)):  # nor where the plan has no such question
+        asked_late(points)
+
+
+def asked_late(points):
+    """A server asks for a dendrogram that clients did not plan."""
+    way = build_algorithm(secfc.SecFC, k=6, t=1)
+    plain = CodedSource.run_lloyd
+
+    def and_ask(self, labels, k, max_iter):
+        trace = yield from plain(self, labels, k, max_iter)
+        yield from self.price_merges(trace)
+        return trace
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(CodedSource, "run_lloyd", and_ask)
+        secfc.fit(way, np.array_split(points, 5))
