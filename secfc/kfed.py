@@ -201,18 +201,6 @@ def _checked_centers(centers: Sequence[npt.ArrayLike], k: int) -> list[Array]:
     return sent
 
 
-def visible_local_centers(view: View) -> dict[PartyId, Array]:
-    """The local centers (k', d) in a view, by client: all of them in the server's, its own in a client's."""
-    sent = (e for e in view.messages if isinstance(e.body, LocalCenters))
-    return {e.sender: e.body.centers for e in sent}
-
-
-def visible_merged_centers(view: View) -> Array | None:
-    """The centers (k, d) that the server told, None in the view of an outsider."""
-    told = [e.body.centers for e in view.messages if isinstance(e.body, CenterLabels)]
-    return told[0] if told else None
-
-
 def local_clusters(view: View) -> dict[PartyId, tuple[Array, Array]]:
     """What the server has of every client: its local centers (k', d), and points of each (k',).
 

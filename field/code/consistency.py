@@ -471,14 +471,6 @@ class LinearDigest:
         return hashlib.blake2b(purpose, key=self.seed, digest_size=16, person=b"secfc-linear").digest()
 
 
-def combine_words(digests: Iterable[bytes]) -> bytes:
-    """The digest of the exclusive or of what these are digests of."""
-    total = 0
-    for digest in digests:
-        total ^= int.from_bytes(digest, "little")
-    return total.to_bytes(SIZE, "little")
-
-
 _NONCE = modes.GCM(bytes(12))  # one for all: what it adds is in the tag of zeros too
 
 

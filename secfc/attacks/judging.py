@@ -67,10 +67,6 @@ class RebuiltRows:
             "false": self.false_guesses, "relative_error": self.error,
         }  # fmt: skip
 
-    def plot_rows(self) -> Any:
-        """Bars: rows that there are not, that were rebuilt, and that were guessed wrongly."""
-        return plot_rebuilt([self])
-
 
 def judge_rows(rows: RowGuesses, points: Array, step: float = 0.0) -> RebuiltRows:
     """Hold guessed rows against the true points (m, d), in data units.
@@ -203,15 +199,6 @@ def _best_share(axes: Axes, points: Array) -> tuple[float, int]:
     return found
 
 
-def explained_share(guess: Array, truth: Array, public: Array) -> float:
-    """The share that a guess explains of what the public one leaves of the truth; below 0 if it is worse.
-
-    Judge members and others alike: what both gain is of the law, and what members gain more is of people.
-    """
-    left = float(((truth - public) ** 2).sum())
-    return 1.0 - float(((truth - guess) ** 2).sum()) / left if left > 0 else 0.0
-
-
 def between_share(labels: Array, points: Array) -> float:
     """The share of variance that the true centers of these clusters explain.
 
@@ -305,30 +292,6 @@ def plot_rates(found: Mapping[str, Rates]) -> Any:
     axes.set(xlim=(least / 2, 1), ylim=(least / 2, 1.05))
     axes.grid(alpha=0.3)
     axes.legend(loc="lower right", frameon=False, fontsize="small")
-    return figure
-
-
-def plot_points(guess: Guess, points: Array, step: int = -1, most: int = 1500) -> Any:
-    """A matplotlib Figure of true and recovered points on the two main axes of the true ones, joined.
-
-    most: how many points are drawn.  Shows private data.
-    """
-    points = np.asarray(points, np.float64)
-    moved = align_guess(guess.after(step), points, guess.freedom)
-    mean = points.mean(axis=0)
-    axes2 = np.linalg.svd(points - mean, full_matrices=False)[2][:2].T
-    rows = np.random.default_rng(0).permutation(len(points))[:most]
-    true, found = (points[rows] - mean) @ axes2, (moved[rows] - mean) @ axes2
-    if true.shape[1] < 2:  # d = 1
-        true, found = (np.pad(a, ((0, 0), (0, 1))) for a in (true, found))
-    figure, axes = _figure(5.6, 5.2)
-    for pair in np.stack([true, found], axis=1):
-        axes.plot(*pair.T, color="0.8", linewidth=0.5, zorder=1)
-    axes.scatter(*true.T, s=14, facecolors="none", edgecolors="tab:blue", label="true", zorder=2)
-    axes.scatter(*found.T, s=4, color="tab:orange", label="recovered", zorder=3)
-    axes.set(xlabel="first main axis", ylabel="second main axis", aspect="equal")
-    axes.set_title(f"rank {guess.ranks[step]} of {points.shape[1]}", fontsize="medium")
-    axes.legend(loc="best", frameon=False)
     return figure
 
 

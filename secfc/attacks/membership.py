@@ -311,32 +311,3 @@ def membership_scores(opened: Sequence[OpenedRun], targets: Array) -> list[Array
 def fit_law(opened: Sequence[OpenedRun]) -> DistributionLaw:
     """The law that an attacker has from these runs."""
     return shadow_law([one.centers for one in opened], [one.sizes for one in opened])
-
-
-# --------------------------------------------------------------------------------------------------
-# A hidden feature of a person of whom all else is known, from opened centers.
-#
-# The center's own value is the best guess: with x one of s points of variance v, x and c covary by v / s, as
-# much as c varies. It explains 1 / s of the variance that the public law leaves, and -1 / s of a person who
-# was not there: so the difference of the two is what a center tells of people and not of the law, and for s
-# >= 20 it is next to nothing.
-
-
-def guess_feature(
-    opened: OpenedRun, law: DistributionLaw, targets: Array, feature: int
-) -> tuple[Array, Array]:
-    """Guesses (p,) of one feature of targets (p, d), and those by the law alone; it is not read in targets.
-
-    Raises ValueError for a feature that there is not.
-    """
-    d = law.means.shape[1]
-    if not 0 <= feature < d:
-        raise InputError(f"feature {feature} of d={d}: features are counted from 0 to {d - 1}")
-    known = np.delete(np.arange(d), feature)
-    check_targets(targets[:, known], d - 1)
-    squares = ((targets[:, None, known] - law.means[:, known]) ** 2).sum(axis=2)
-    cluster = squares.argmin(axis=1)
-    there = match_centers(opened.centers, law.means)[cluster]
-    public = law.means[cluster, feature]
-    seen = np.where(there >= 0, opened.centers[there, feature], public)
-    return np.where(np.isfinite(seen), seen, public), public

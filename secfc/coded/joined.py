@@ -56,7 +56,7 @@ from secfc.data.linkage import Linkage
 from secfc.data.party import Party
 from secfc.errors import Caution, FaultyServer, IncompatibleOptions, InputError, UnionFailed
 from secfc.roles.agreement import agree
-from secfc.roles.description import LOCAL, RunTerms, describe_plan, description_digest
+from secfc.roles.description import LOCAL, DescribedPlan, RunTerms
 from secfc.roles.exchange import ALIGN, SERVER, PartyId, Role
 from secfc.roles.messages import Message, is_array, refuse_if
 
@@ -155,7 +155,7 @@ def refuse_twice(count: int) -> None:
 
 
 @dataclass(frozen=True)
-class JoinedPlan:
+class JoinedPlan(DescribedPlan):
     """What is public before the rows of joined columns are found.
 
     blocks: of each client the numbers of its columns, () of one without data.
@@ -169,14 +169,10 @@ class JoinedPlan:
     scale: Any = None
     verify: bool = False
 
-    @cached_property
-    def description(self) -> bytes:
-        """All that is public before the union, which parties compare."""
-        return describe_plan(self, self.terms, bound=self.terms.public.bound)
-
-    def digest(self) -> bytes:
-        """32 bytes that name this run and what its parties agreed on before it."""
-        return description_digest(self.description)
+    @property
+    def further_facts(self) -> dict[str, object]:
+        """The bound, on which rows are rounded before there is another plan."""
+        return {"bound": self.terms.public.bound}
 
     @property
     def counted(self) -> bool:

@@ -17,7 +17,6 @@ from typing import Any, Literal, Protocol, get_args
 import numpy as np
 
 from field.arrays import Array
-from field.cached import cached_property
 from field.code.rows import CodedRows
 from field.secrets.coins import Coins
 from psu import merge, oblivious, ristretto
@@ -50,7 +49,7 @@ from secfc.data.linkage import Linkage
 from secfc.data.party import Party
 from secfc.errors import Caution, DisputedRows, IncompatibleOptions, InputError
 from secfc.roles.agreement import agree
-from secfc.roles.description import LOCAL, RunTerms, describe_plan, description_digest
+from secfc.roles.description import LOCAL, DescribedPlan, RunTerms
 from secfc.roles.exchange import ALIGN, SERVER, SETTLE, PartyId, Role
 
 # --------------------------------------------------------------------------------------------------
@@ -139,7 +138,7 @@ class RowUnion:
 
 
 @dataclass(frozen=True)
-class PrivateMembershipPlan:
+class PrivateMembershipPlan(DescribedPlan):
     """What is public before a union: its plan, the clients, and what the clustering after it is to be."""
 
     union: psu_plan.UnionPlan
@@ -150,14 +149,10 @@ class PrivateMembershipPlan:
     on_conflict: Conflict = "fail"
     verify: bool = False
 
-    @cached_property
-    def description(self) -> bytes:
-        """All that is public before the union, which parties compare."""
-        return describe_plan(self, self.terms, bound=self.terms.public.bound)
-
-    def digest(self) -> bytes:
-        """32 bytes that name this run and what its parties agreed on before it."""
-        return description_digest(self.description)
+    @property
+    def further_facts(self) -> dict[str, object]:
+        """The bound, on which rows are rounded before there is another plan."""
+        return {"bound": self.terms.public.bound}
 
     @property
     def counted(self) -> bool:

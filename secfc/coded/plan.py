@@ -24,7 +24,7 @@ from secfc.coded.parameters import Network
 from secfc.errors import IncompatibleOptions, InputError, RangeExceeded, RowsLost
 from secfc.kmeans.elbow import Elbow
 from secfc.kmeans.starts import Start, check_choice
-from secfc.roles.description import LOCAL, RunTerms, describe_plan, description_digest
+from secfc.roles.description import LOCAL, DescribedPlan, RunTerms
 from secfc.roles.exchange import PartyId
 
 # --------------------------------------------------------------------------------------------------
@@ -252,7 +252,7 @@ class RowBatch:
 
 
 @dataclass(frozen=True)
-class CodedPlan:
+class CodedPlan(DescribedPlan):
     """Everything public about a run; all parties hold the same one (`digest`)."""
 
     code: LagrangeCode
@@ -579,16 +579,8 @@ class CodedPlan:
         widest = int(np.lcm.outer(sizes.astype(np.int64), sizes.astype(np.int64)).max())
         return max(self.lanes(sizes), lanes_for(2 * self.honest_range(widest), self.code.basis.primes))
 
-    @cached_property
-    def description(self) -> bytes:
-        """All that is public, fact by fact, which parties compare (`secfc.roles.description`)."""
+    @property
+    def further_facts(self) -> dict[str, object]:
+        """How rows are shared in parts, and how many masks their check keeps."""
         masks = spare_masks(CHUNK_RESIDUES // self.block, self.projections.odds.failing)
-        return describe_plan(self, self.terms, chunk=self.chunk, masks=masks)
-
-    def digest(self) -> bytes:
-        """32 bytes that agree exactly when two parties hold the same public parameters."""
-        return self._digest
-
-    @cached_property
-    def _digest(self) -> bytes:
-        return description_digest(self.description)
+        return {"chunk": self.chunk, "masks": masks}

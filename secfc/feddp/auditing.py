@@ -222,15 +222,6 @@ def without_client(federation: Federation, client: PartyId) -> dict[PartyId, Arr
 # What messages of FedDPKMeans mean to whoever saw them: sums by step, exact or noisy, and centers.
 
 
-def read_sums(view: View) -> list[Array]:
-    """All sums that a view tells, as integers, in order: the server's.
-
-    Exact under `ServerNoise`, which it adds itself; as noisy as what is released under `SharedNoise`.
-    """
-    plan: FedDPPlan = view.plan
-    return list(visible_sums(plan.sums, view.messages).values())
-
-
 def step_sums(view: View) -> KnownSums:
     """Sums and numbers of points by cluster, of every question about clusters (a start's, then steps'), in
     integer steps of the data; of other numbers of clusters than the last (`Cones`) none.

@@ -126,10 +126,19 @@ class DescribedPlan:
     @cached_property
     def description(self) -> bytes:
         """All that is public, fact by fact (`describe_plan`)."""
-        return describe_plan(self, self.terms)
+        return describe_plan(self, self.terms, **self.further_facts)
+
+    @property
+    def further_facts(self) -> dict[str, object]:
+        """What else is described of the plan, and no field of it."""
+        return {}
 
     def digest(self) -> bytes:
         """32 bytes that agree exactly when two parties hold the same public parameters."""
+        return self._digest
+
+    @cached_property
+    def _digest(self) -> bytes:
         return description_digest(self.description)
 
 

@@ -115,18 +115,6 @@ def encode_disjunction(plan: SumPlan, bits: Array, coins: Coins) -> Array:
     return residues
 
 
-def add_shares(
-    plan: SumPlan, shares: Mapping[PartyId, Array], counted: Array, spread: SummandLayout | None = None
-) -> Array:
-    """A member's share of the sum over the counted clients, (n,) bool: (lanes, width) residues."""
-    shape = next(iter(shares.values())).shape
-    total = np.zeros(shape if spread is None else (shape[0], spread.length), np.uint64)
-    add_wave(
-        total, shares, [name for name, there in zip(plan.clients, counted, strict=True) if there], spread
-    )
-    return reduce_total(plan, total)
-
-
 def add_wave(
     total: Array, shares: Mapping[PartyId, Array], names: Iterable[PartyId], spread: SummandLayout | None
 ) -> None:

@@ -64,11 +64,6 @@ class Blocks:
             first += size
         return tuple(found)
 
-    @property
-    def hides_from(self) -> int:
-        """So many players, whoever they are, miss a part."""
-        return sum(size - self.deviating for size in self.sizes) - 1
-
     def played_by(self, player: int) -> tuple[int, ...]:
         """Numbers of a player's parts."""
         return _parts_of(self, player)

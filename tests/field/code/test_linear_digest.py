@@ -7,7 +7,7 @@ import pytest
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from field import Basis
-from field.code.consistency import SIZE, LinearDigest, combine_words
+from field.code.consistency import SIZE, LinearDigest
 from field.code.lagrange_code import LagrangeCode
 from field.code.masking import deal_uniform, uniform_receivers
 from field.code.reply_check import open_words
@@ -17,6 +17,11 @@ from tests.nightly import short
 
 BASIS = Basis(LANE_PRIMES[:3])
 RNG = np.random.default_rng(0)
+
+
+def combine_words(digests):
+    """The exclusive or of digests."""
+    return np.bitwise_xor.reduce([np.frombuffer(digest, np.uint8) for digest in digests]).tobytes()
 
 
 def bits(*shapes):

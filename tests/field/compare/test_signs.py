@@ -9,11 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from field.compare import circuits, signs
-from field.compare.bitslice import from_blocks, pack_bits, planes_of_residues, unpack_bits, word_count
+from field.compare.bitslice import pack_bits, unpack_bits, word_count
 from field.ring.basis import LANE_PRIMES, MERSENNE_61, Basis
 from field.secrets.coins import SeededCoins
 from tests.field.compare import players
 from tests.oracles import field as reference
+from tests.oracles.bits import from_blocks, planes_of_residues
 
 FOLDED = [Basis(LANE_PRIMES[:lanes]) for lanes in (1, 2, 3, 4)]
 

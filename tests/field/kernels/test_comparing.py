@@ -3,11 +3,12 @@
 import numpy as np
 import pytest
 
-from field.compare.bitslice import from_blocks, pack_bits, to_blocks, unpack_bits
+from field.compare.bitslice import pack_bits, unpack_bits
 from field.compare.dealer_protocol import ONES, TREES, tree_levels
 from field.kernels import comparing
 from field.ring.basis import LANE_PRIMES
 from tests.oracles import field as reference
+from tests.oracles.bits import from_blocks, to_blocks
 
 ZERO = np.uint64(0)
 

@@ -18,7 +18,6 @@ from secfc.attacks.judging import (
     GuessJudgement,
     between_share,
     judge_guess,
-    plot_points,
     plot_shares,
     report_lines,
 )
@@ -391,9 +390,4 @@ def test_figures_are_drawn(full, tmp_path):
     drawn = figure.axes[0].lines[0].get_ydata()
     np.testing.assert_allclose(drawn, 100 * np.array(judgement.share))
     figure.savefig(tmp_path / "shares.png")
-    figure = plot_points(geometry, full.points, most=50)
-    true, found = (scatter.get_offsets() for scatter in figure.axes[0].collections)
-    assert len(true) == 50
-    np.testing.assert_allclose(true, found, atol=1e-6)
-    figure.savefig(tmp_path / "points.png")
-    assert (tmp_path / "points.png").stat().st_size > 1000
+    assert (tmp_path / "shares.png").stat().st_size > 1000

@@ -5,7 +5,7 @@ import pytest
 from sklearn.datasets import load_iris
 
 import secfc
-from secfc.attacks.judging import RebuiltRows, judge_rows
+from secfc.attacks.judging import RebuiltRows, judge_rows, plot_rebuilt
 from secfc.attacks.reconstruction import (
     REMEDIES,
     KnownSums,
@@ -19,11 +19,11 @@ from secfc.attacks.reconstruction import (
 )
 from secfc.attacks.views import OUTSIDER, PublicOutput, View
 from secfc.feddp import FedDPKMeans, ServerNoise, SharedNoise
-from secfc.feddp.auditing import read_sums, step_sums
+from secfc.feddp.auditing import step_sums
 from secfc.federated.algorithm import others_sums
-from secfc.kfed import visible_local_centers, visible_merged_centers
+from secfc.kfed import local_clusters
 from secfc.roles.exchange import SERVER
-from secfc.secure_sum.protocol import CodedSum
+from secfc.secure_sum.protocol import CodedSum, visible_sums
 
 # Without structure, so that rows move for many steps.
 POINTS = np.rint(np.random.default_rng(0).normal(size=(500, 8)) * 16).clip(-48, 48)
@@ -86,7 +86,7 @@ def test_noisy_sums_and_shares_give_no_row():
     way = FedDPKMeans(10, 1.0, 1e-6, steps=4, noise=SharedNoise())
     result = secfc.fit(way, data, seed=0, keep_bodies=True)
     view = View.of(result, result.plan, SERVER, data)
-    assert len(read_sums(view)) == 8
+    assert len(visible_sums(result.plan.sums, view.messages)) == 8
     unit = result.plan.scale
     rows = step_differences(step_sums(view), unit, low=LOW, high=HIGH)
     assert judge_rows(rows, POINTS, 1 / unit).exact == 0
@@ -96,7 +96,7 @@ def test_noisy_sums_and_shares_give_no_row():
     )
     seen = step_sums(View.of(exact, exact.plan, SERVER))
     assert (seen.counts.sum(axis=1) == len(POINTS)).all()
-    assert read_sums(View.of(exact, exact.plan, "client-1")) == []
+    assert visible_sums(exact.plan.sums, View.of(exact, exact.plan, "client-1").messages) == {}
     # Under the default there is no sum to read.
     safe = secfc.fit(secfc.SecFC(10, 1), data, seed=0, keep_bodies=True)
     assert not [e for e in View.of(safe, safe.plan, SERVER).messages if isinstance(e.body, CodedSum)]
@@ -191,9 +191,9 @@ def test_every_algorithm_has_views(way):
     assert (outside.output.centers is None) == (result.centers is None)
     assert repr(outside).startswith("View(outsider")
     if isinstance(way, secfc.KFed):
-        assert set(visible_local_centers(view)) == set(data.names)
-        assert set(visible_local_centers(View.of(result, result.plan, "client-1"))) == {"client-1"}
-        np.testing.assert_array_equal(visible_merged_centers(view), result.centers)
+        assert set(local_clusters(view)) == set(data.names) - {"client-1"}
+        with pytest.raises(ValueError, match="sent to the server only"):
+            local_clusters(View.of(result, result.plan, "client-1"))
 
 
 def test_findings_have_a_sentence_figures_and_a_picture():
@@ -202,6 +202,6 @@ def test_findings_have_a_sentence_figures_and_a_picture():
     assert (judged.exact, judged.false_guesses, judged.m) == (1, 1, 2)
     assert judged.figures()["exact"] == 1
     assert REMEDIES["clusters of one"] in judged.sentence
-    assert judged.plot_rows().axes
+    assert plot_rebuilt([judged]).axes
     nothing = RebuiltRows("clusters of one", 5, 0, 0, None)
     assert nothing.sentence == "From clusters of one no row could be rebuilt."

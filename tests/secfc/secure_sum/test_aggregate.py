@@ -31,9 +31,10 @@ from secfc.secure_sum.protocol import (
     SumPlan,
     SumShares,
     ToldDigests,
-    add_shares,
+    add_wave,
     contribute_vector,
     receive_sum,
+    reduce_total,
     share_vector,
 )
 from secfc.transport.simulate import deliver_all, simulate
@@ -419,8 +420,10 @@ def joint_views(inputs, colluders, with_server, absent=()):
         received = tuple(int(dealt[j][c][0, 0]) for j in honest for c in colluders if c < 3)
         sums = ()
         if with_server:
-            everybody = np.ones(4, bool)
-            sums = tuple(int(add_shares(TINY, parts(dealt, c), everybody, spread)[0, 0]) for c in range(3))
+            for c in range(3):
+                total = np.zeros((1, 1), np.uint64)
+                add_wave(total, parts(dealt, c), TINY.clients, spread)
+                sums += (int(reduce_total(TINY, total)[0, 0]),)
         views[received + sums] += 1
     return views
 
