@@ -28,7 +28,7 @@ TABLE = CoinToss(NAMES, bytes(32), needed=3)
 
 def toss(faults=lambda e: (e,), roles=(), run=0, lenient=False, server=None):
     """What every client and the server got."""
-    parties = {c: toss_coins(TABLE, c, SeededCoins(toss, c)) for c in NAMES}
+    parties = {c: toss_coins(TABLE, c, SeededCoins(run, c)) for c in NAMES}
     parties |= {SERVER: server or toss_coins_at_server(TABLE, NAMES, lenient=lenient)} | dict(roles)
     return simulate(parties, faults=faults)
 
