@@ -14,6 +14,7 @@ import numpy as np
 import secfc
 from benchmarks.common import Row
 from field.compare.shells import UNIT, WEIGHTS, shell_squares
+from field.secrets.coins import SystemCoins
 from secfc.algorithm import PublicFacts
 from secfc.coded.plan import PublicOwnerLayout
 from secfc.data.federation import Federation
@@ -30,10 +31,18 @@ from secfc.feddp import (
     SharedNoise,
     SpherePacking,
 )
-from secfc.feddp.server_estimates import project_into_ball, shrink_to_anchors
+from secfc.feddp import statistics as feddp_statistics
+from secfc.feddp.aggregator import Aggregator, find_centers
+from secfc.feddp.algorithm import Details
+from secfc.feddp.clients import ClientStatistics, client_contributions
+from secfc.feddp.messages import Choose, GroupAbout, Project
+from secfc.feddp.noise import Laplace
+from secfc.feddp.server_estimates import one_thread, project_into_ball, shrink_to_anchors
 from secfc.privacy import Bound, Budget, Neighbors, RandomizedResponse, gaussian_multiplier
 from secfc.privacy.accountant import gaussian_epsilon
 from secfc.privacy.mechanisms import MOST_RESPONSE
+from secfc.roles.exchange import Role
+from secfc.secure_sum.protocol import SecureSum
 
 Array = Any
 
@@ -120,6 +129,113 @@ def nearest(points: Array, centers: Array) -> Array:
     return np.argmin((centers**2).sum(axis=1) - 2 * points @ centers.T, axis=1)
 
 
+ROWS = 1 << 13  # of clients that are computed at once
+
+
+class PlainAggregator(Aggregator):
+    """Adds up what `secfc.feddp.clients` would share, all rows (m, d) in one place: the same sums, sooner.
+
+    Where data points are protected, it makes no difference who holds a row; where clients are, all have the
+    same number of rows, and the vectors of many are made and shortened at once.
+    """
+
+    def __init__(self, plan: Any, points: Array, each: int, rng: Any) -> None:
+        super().__init__(plan, SystemCoins(), rng)
+        self.each, self.projection, self.number = each, None, int(plan.noises.outer is None)
+        size = each * max(1, ROWS // each)
+        self.blocks = [ClientStatistics(plan, points[i : i + size]) for i in range(0, len(points), size)]
+
+    def open_sum(self, told: Any, parts: Any) -> Role[SecureSum]:
+        yield from ()
+        if isinstance(told, Project):
+            self.projection = told.projection
+        with one_thread():
+            total = sum(self.add_block(block, told, parts) for block in self.blocks)
+        self.number += isinstance(told, GroupAbout)
+        return SecureSum(np.asarray(total), self.plan.clients)
+
+    def add_block(self, block: ClientStatistics, told: Any, parts: Any) -> Array:
+        """The sum of the vectors of the clients of a block."""
+        if not self.plan.by_client:
+            return np.concatenate(client_contributions(block, told, self.number, self.projection)[1])
+        bounds = (self.plan.outer_bound,) if told is None else told.bounds
+        short = []
+        for part, vectors, bound in zip(parts, self.client_vectors(block, told), bounds, strict=True):
+            if isinstance(part.noise, Laplace):
+                clipped, long = zip(
+                    *(feddp_statistics.shorten_l1(each, bound) for each in vectors), strict=True
+                )
+            else:
+                clipped, long = feddp_statistics.shorten_to_bound(vectors.astype(float), bound)
+            block.shortened[part.what] = (int(np.sum(long)), len(vectors))
+            short.append(np.sum(clipped, axis=0))
+        return np.concatenate(short)
+
+    def client_vectors(self, block: ClientStatistics, told: Any) -> list[Array]:
+        """What each client of a block adds before it is shortened: a vector a client, (n, size) a part."""
+        plan, n = self.plan, len(block.clipped) // self.each
+
+        def by_client(rows: Array) -> Array:
+            return np.asarray(rows.reshape(n, self.each, -1))
+
+        if told is None:
+            return [self.outer_products(by_client(self.rows_for_outer(block)))]
+        if isinstance(told, Choose):
+            gains = feddp_statistics.row_advantages(block.clipped, told.starts, plan.scale, told.cap)
+            return [by_client(gains).sum(axis=1)]
+        if isinstance(told, Project):
+            centers, projection = told.proxies, told.projection
+        else:
+            centers, projection = told.centers, self.projection if told.projected else None
+        labels = feddp_statistics.labels_of(block.clipped, projection, centers, plan.scale)
+        member = by_client(labels) == np.arange(len(centers))  # (n, rows, k)
+        counts = member.sum(axis=1)
+        if isinstance(told, Project):
+            return [counts * feddp_statistics.UNIT]
+        away = (block.rows - told.origins[labels]) * plan.scale
+        rows = by_client(feddp_statistics.shorten_whole(away, told.reach)[0])
+        sums = member.transpose(0, 2, 1).astype(float) @ rows
+        if plan.variant.joint:
+            unit = plan.count_unit(told.reach)
+            return [np.concatenate([sums.reshape(n, -1), counts * unit], axis=1)]
+        means = np.rint(sums / np.maximum(counts, 1)[:, :, None])
+        return [means.reshape(n, -1), (counts > 0) * feddp_statistics.UNIT]
+
+    def rows_for_outer(self, block: ClientStatistics) -> Array:
+        """Rows within the reach of the outer product."""
+        if self.plan.outer_reach >= self.plan.reach:
+            return block.clipped
+        return feddp_statistics.shorten_whole(block.rows * self.plan.scale, self.plan.outer_reach)[0]
+
+    def outer_products(self, rows: Array) -> Array:
+        """`feddp_statistics.outer_product` of each client's rows, (n, rows, d)."""
+        traceless = self.plan.variant.symmetric
+        return np.stack(
+            [feddp_statistics.outer_product(own, self.plan.weights, traceless=traceless) for own in rows]
+        )
+
+    def finish(self, centers: Array) -> Role[None]:
+        yield from ()
+
+
+def play_in_one_place(algorithm: FedDPKMeans, problem: Problem, seed: int) -> Played:
+    """What `secfc.fit` gives, without shares: sums are the same, and the server adds the noise."""
+    plan, rng = algorithm.plan(PublicFacts.of(problem.federation, bounded=False)), np.random.default_rng(seed)
+    each = problem.federation.counts[0] if plan.by_client else 1
+    books = PlainAggregator(plan, problem.points, each, rng)
+    try:
+        next(find_centers(plan, books, rng))
+    except StopIteration as end:
+        found = end.value
+    shortened: dict[str, tuple[int, int]] = {}
+    for block in books.blocks:
+        for part, (some, of) in block.shortened.items():
+            before = shortened.get(part, (0, 0))
+            shortened[part] = (before[0] + some, before[1] + of)
+    labels = nearest(problem.points, found.centers)
+    return Played(found.centers, labels, found.ledger, Details(found, shortened))
+
+
 @dataclass(frozen=True, eq=False)
 class FedDP:
     """FedDPKMeans with these arguments; `after`: from the centers of a method that is not private."""
@@ -141,6 +257,9 @@ class FedDP:
             # A small committee: results are the same for any, and thousands of clients simulated in time.
             committee=min(5, problem.federation.n), **({"noise": ServerNoise()} | more),
         )  # fmt: skip
+        alike = unit == "data point" or len(set(problem.federation.counts)) == 1
+        if alike and algorithm.noise == ServerNoise():
+            return play_in_one_place(algorithm, problem, seed)
         result = secfc.fit(algorithm, problem.federation, seed=seed)
         return Played(result.centers, result.flat, result.ledger, result.details)
 
@@ -347,21 +466,34 @@ def splits() -> dict[str, Method]:
     return {f"split {s}, T={t}": FedDP({"shares": s, "steps": t}) for s in chosen for t in (0, 1)}
 
 
+def fronts() -> dict[str, Method]:
+    """The paper's variant with budgets split otherwise, and 0 to 2 steps: what Pareto fronts are made of."""
+    return {
+        f"front {s}, T={t}": FedDP({"variant": PAPER, "shares": s, "steps": t})
+        for s in TRIED
+        for t in (0, 1, 2)
+    }
+
+
+# Of the start, for outer product, weights, sums and counts: as the paper found best, and others about them.
+TRIED = ((0.2, 0.2, 0.45, 0.15), (0.4, 0.1, 0.4, 0.1), (0.1, 0.1, 0.65, 0.15), (0.3, 0.3, 0.3, 0.1))
 FEDDP: dict[str, Method] = {
     "ours": FedDP(),
     "paper": FedDP({"variant": PAPER}),
     "ours, noise in shares": FedDP({"noise": SharedNoise()}),
 }
 RELEASED: dict[str, Method] = {"ours, labels by response": Released()}
-ABLATION, SPLITS = ablation(), splits()
+ABLATION, SPLITS, FRONTS = ablation(), splits(), fronts()
 PEOPLE: dict[str, Method] = {f"ours, persons at up to {c} clients": Persons(clients=c) for c in (2, 3, 5)}
 PEOPLE["SecFC, noisy sums"] = Sums()
-METHODS: dict[str, Method] = FEDDP | RELEASED | lloyd() | noisy() | NOT_PRIVATE | ABLATION | SPLITS | PEOPLE
+METHODS: dict[str, Method] = (
+    FEDDP | RELEASED | lloyd() | noisy() | NOT_PRIVATE | ABLATION | SPLITS | FRONTS | PEOPLE
+)
 METHODS["one center"] = OneCenter()
 USUAL = (
     "ours", "paper", *(name for name in METHODS if name.split(",")[0] in STARTS),
     "SecFC, noise on distances, T=1", "SecFC, noisy sums", "ours, labels by response", "one center", "k-FED",
-    "Optimal",
+    "k-FED, T=1", "Optimal",
 )  # fmt: skip
 # What protects data points alone, or few clients: not among the usual ones where clients are protected.
 BY_POINT = ("SecFC, noise on distances, T=1", "SecFC, noisy sums", "ours, labels by response")

@@ -39,9 +39,9 @@ from secfc.attacks.views import View
 from secfc.federated.algorithm import others_sums
 from secfc.metrics import accuracy, observed_cost
 from secfc.overlap import overlap2
-from secfc.overlap.local import LocalKMeans, kmeans, renumber_labels
+from secfc.overlap.local import Centroids, LocalKMeans, kmeans, renumber_labels
 from secfc.overlap.overlap2 import covariance_factor, draw_gaussian
-from secfc.overlap.starts import MatchedGroups
+from secfc.overlap.starts import MatchedGroups, cluster_centroids
 from secfc.roles.description import LOCAL
 from secfc.roles.exchange import SERVER
 
@@ -266,6 +266,9 @@ def measure(cell: Row, folder: Path) -> Iterator[Row]:
         )
 
     local = local_labels(split, seed)
+    if cell["part"] == "method B":
+        yield from method_b(split, local, seed)
+        return
     if cell["part"] == "paper":
         yield from algorithms(split, federation, local, seed)
         return
@@ -315,6 +318,42 @@ def measure(cell: Row, folder: Path) -> Iterator[Row]:
     yield {"method": "from the truth", "accuracy": 100 * accuracy(truth, fitted(told).flat)}
     if seed == 0:  # they take many steps
         yield from controls(split, federation, fitted, named, seed)
+
+
+def method_b(split: Problem, local: list[Array], seed: int) -> Iterator[Row]:
+    """E1 of method B's k-means of centroids by where it starts, and of clients that know their classes."""
+    true = [renumber_labels(own) for own in split.truth]
+    for name, own in (("own local clusters", local), ("true local clusters", true)):
+        found = centroids_of(split, own)
+
+        def share(labels: Array, own: list[Array] = own, owner: Array = found.owner) -> float:
+            return e1(own, split.truth, [labels[owner == j] for j in range(len(own))])
+
+        yield {"method": f"B, {name}", "E1": share(secfc.MaxMin().group_centroids(found, split.k).labels)}
+        rng, count = np.random.default_rng(seed), len(found.owner)
+        tries = (found.values[rng.choice(count, split.k, replace=False)] for _ in range(60))
+        best = min((cluster_centroids(found, start, 100) for start in tries), key=lambda way: way[1])
+        yield {"method": f"B, {name}, the cheapest of 60 starts", "E1": share(best[0])}
+        classes = np.concatenate(
+            [majority(mine, truth) for mine, truth in zip(own, split.truth, strict=True)]
+        )
+        groups = np.stack([found.merged(np.flatnonzero(classes == c)) for c in range(split.k)])
+        yield {
+            "method": f"B, {name}, from the true groups",
+            "E1": share(cluster_centroids(found, groups, 100)[0]),
+        }
+
+
+def centroids_of(split: Problem, local: list[Array]) -> Centroids:
+    """The centroids of all local clusters."""
+    values, weights, owner = [], [], []
+    for j, (part, seen, own) in enumerate(zip(split.parts, split.mask, local, strict=True)):
+        for a in range(own.max() + 1):
+            values.append(np.where(seen, part[own == a].mean(axis=0), np.nan))
+            weights.append(float((own == a).sum()))
+            owner.append(j)
+    names = tuple(f"site-{j:02}" for j in range(len(local)))
+    return Centroids(np.array(values), np.array(weights), np.array(owner), names)
 
 
 def algorithms(split: Problem, federation: Any, local: list[Array], seed: int) -> Iterator[Row]:

@@ -68,7 +68,7 @@ from secfc.privacy.ledger import Ledger
 from secfc.roles.agreement import agree_with_workers
 from secfc.roles.exchange import ITERATE, SERVER, STRIDE, Exchange, PartyId, Role, to_all
 from secfc.roles.messages import check_all
-from secfc.secure_sum.protocol import receive_sum
+from secfc.secure_sum.protocol import SecureSum, receive_sum
 
 MOST = 0.5  # of the weight: where strong weights hold it, weak ones are dropped, else all drawn together
 # Of distances of proxies to their anchors: radii to choose from, and the one without FedDP-Init's weights.
@@ -154,13 +154,19 @@ class Aggregator:
     def seed(self) -> int:
         return int(self.seeds.integers(2**31))
 
+    def open_sum(self, message: Any, parts: list[NoisePart]) -> Role[SecureSum]:
+        """The exact sum of what clients add after this message, of the size of all parts."""
+        if message is not None:
+            yield Exchange(to_all(self.plan.clients, message), round=self.question, phase="ask")
+        size = sum(part.size for part in parts)
+        summed = yield from receive_sum(self.plan.sums, size, self.question + 1)
+        self.question += STRIDE
+        return summed
+
     def sum(self, message: Any, parts: list[NoisePart], units: tuple[float, ...]) -> Role[list[Array]]:
         """Noisy sums of the parts, float64 in units of 1/units: what clients add after this message."""
         plan = self.plan
-        if message is not None:
-            yield Exchange(to_all(plan.clients, message), round=self.question, phase="ask")
-        summed = yield from receive_sum(plan.sums, sum(part.size for part in parts), self.question + 1)
-        self.question += STRIDE
+        summed = yield from self.open_sum(message, parts)
         self.counted.append(summed.clients)
         noisy, start = [], 0
         for part, unit in zip(parts, units, strict=True):
@@ -336,7 +342,11 @@ class Aggregator:
 def run_server(plan: FedDPPlan, rng: np.random.Generator, coins: Coins) -> Role[FedDPServerResult]:
     """Algorithm 1, then Algorithm 2, as far as the plan goes."""
     yield from agree_with_workers(plan, SERVER, plan.computing)
-    books = Aggregator(plan, coins, rng)
+    return (yield from find_centers(plan, Aggregator(plan, coins, rng), rng))
+
+
+def find_centers(plan: FedDPPlan, books: Aggregator, rng: np.random.Generator) -> Role[FedDPServerResult]:
+    """All questions of a run, and the centers that their answers give."""
     if plan.radius.private:
         books.ledger = books.ledger.record(NonPrivate(), what="a bound read off private data")
     centers, proxies, spread, curve = yield from find_start(plan, books, rng)
@@ -381,7 +391,9 @@ def find_start(
         return drawn - plan.origin, None, None, None
     proxies, curve, k = (yield from weigh_proxies(plan, books)), None, plan.k
     if isinstance(k, Elbow):
-        curve = CostCurve(tuple(costs_by_k(proxies, plan.most, books.seed()).tolist()), k.least)
+        # The server's points that lie in no cluster have some weight left, as one more small one, which
+        # logarithms show as large as another.
+        curve = CostCurve(tuple(costs_by_k(proxies, plan.most, books.seed()).tolist()), k.least, plain=True)
         k = curve.k
     groups = group_proxies(proxies, k, books.seed())
     lie = reweighted_groups(groups, proxies.points, proxies.anchor_weights)
@@ -528,7 +540,9 @@ def weigh_proxies(plan: FedDPPlan, books: Aggregator) -> Role[Proxies]:
     matrix = symmetric_matrix(triangle * plan.weights[1], plan.d, plan.weights)
     books.moments = matrix, part.deviation / unit
     most = plan.variant.directions * plan.most
-    projection = leading_directions(matrix, part.deviation / unit, plan.most, most)
+    # Of an unknown number of clusters only directions that are clear: in others centers of no cluster win.
+    least = 0 if isinstance(plan.k, Elbow) else plan.most
+    projection = leading_directions(matrix, part.deviation / unit, least, most)
     bins, labels = merge_points(plan.points @ projection, plan.weighted_count, books.seed())
     equal = np.ones(len(plan.points))
     bounds = client_bounds(

@@ -102,8 +102,8 @@ def leading_directions(matrix: Array, deviation: float, least: int, most: int) -
     """Eigenvectors (d, p) of the largest eigenvalues of a noisy symmetric matrix, the largest last.
 
     As many of `most` as exceed the mean eigenvalue by more than noise does, 2 deviation sqrt(d) (Wigner), but
-    at least `least`: what clusters have in all directions alike tells nothing about them.
-    deviation: of the noise on every entry off the diagonal.
+    at least `least`, and all of them if none does: what clusters have in all directions alike tells nothing
+    about them.  deviation: of the noise on every entry off the diagonal.
     """
     from scipy.linalg import eigh
 
@@ -111,7 +111,7 @@ def leading_directions(matrix: Array, deviation: float, least: int, most: int) -
     with one_thread():
         values, vectors = eigh(matrix, subset_by_index=(max(0, d - most), d - 1))
     clear = int((values - np.trace(matrix) / d > 2 * deviation * math.sqrt(d)).sum())
-    return np.ascontiguousarray(vectors[:, -max(clear, min(least, d)) :])
+    return np.ascontiguousarray(vectors[:, -(max(clear, min(least, d)) or len(values)) :])
 
 
 def merge_points(projected: Array, bins: int, seed: int) -> tuple[Array, Array]:

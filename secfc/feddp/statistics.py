@@ -171,7 +171,13 @@ def labels_of(rows: Array, projection: Array | None, centers: Array, scale: floa
 
 
 def advantage_sums(rows: Array, starts: Array, scale: float, cap: int) -> Array:
-    """Sums over integer rows (m, d) of how much nearer each start is than the last one: (starts - 1,) int64.
+    """Sums over integer rows (m, d) of `row_advantages`: (starts - 1,) int64."""
+    # At most 2**20 whole numbers of less than 2**30: exact in any order.
+    return np.asarray(row_advantages(rows, starts, scale, cap).sum(axis=0).astype(np.int64))
+
+
+def row_advantages(rows: Array, starts: Array, scale: float, cap: int) -> Array:
+    """How much nearer to each integer row (m, d) each start is than the last one: (m, starts - 1), whole.
 
     starts (starts, k, d): centers in data units.  Of every row the squared distance to the last start's
     nearest center less that to this start's, in steps squared, clipped to [-cap, cap].  A row's numbers
@@ -185,9 +191,7 @@ def advantage_sums(rows: Array, starts: Array, scale: float, cap: int) -> Array:
         scores = points @ (-2.0 * whole.T)
         scores += np.einsum("ij,ij->i", whole, whole)
         least.append(scores.min(axis=1))
-    each = [np.clip(np.rint(least[-1] - one), -cap, cap) for one in least[:-1]]
-    # At most 2**20 whole numbers of less than 2**30: exact in any order.
-    return np.array([one.sum() for one in each]).astype(np.int64)
+    return np.stack([np.clip(np.rint(least[-1] - one), -cap, cap) for one in least[:-1]], axis=1)
 
 
 # --- sensitivities, point by point ------------------------------------------------------------------

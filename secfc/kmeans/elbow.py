@@ -150,13 +150,22 @@ def _ln(x: Fraction) -> Decimal:
     return (Decimal(x.numerator) / Decimal(x.denominator)).ln()
 
 
-def elbow(costs: Sequence[Fraction | float], least: int = 1) -> int:
+def elbow(costs: Sequence[Fraction | float], least: int = 1, *, plain: bool = False) -> int:
     """The k from `least` on whose cost lies farthest below the chord, the lowest of several.
 
-    `least` if none lies below it.  costs: of k = 1, 2, ..., the last of which is no candidate.
+    `least` if none lies below it.  costs: of k = 1, 2, ..., the last of which is no candidate.  plain: of
+    these the one that lies farthest below the chord on plain axes.
     """
     below = chord_depths(costs)[least - 1 : -1]
     best = max(below, default=Decimal(0))
+    if best > 0 and plain:
+        whole = [Fraction(cost) for cost in costs]
+        step = (whole[0] - whole[-1]) / (len(whole) - 1)
+        chosen = range(least, least + len(below))
+        return max(
+            (k for k, b in zip(chosen, below, strict=True) if b > 0),
+            key=lambda k: (-step * k - whole[k - 1], -k),
+        )
     return least + below.index(best) if best > 0 else least
 
 
@@ -167,12 +176,14 @@ class CostCurve:
     costs: sums of squared distances to the means of clusters, exact where a protocol is, in squared data
     units.  silhouettes: the simplified silhouette (Hruschka, de Castro, Campello 2004) of 2, 3, ... clusters,
     if distances were there to tell it, else empty: the mean over points of (b - a) / max(a, b), a and b
-    being the distances to the own center and to the nearest other one.
+    being the distances to the own center and to the nearest other one.  plain: chosen on plain axes, among
+    the candidates that lie below the chord on logarithmic ones.
     """
 
     costs: tuple[Fraction | float, ...]
     least: int = 1
     silhouettes: tuple[float, ...] = ()
+    plain: bool = False
 
     def __repr__(self) -> str:
         return f"Curve(k={self.k} of {self.least} to {len(self.costs)}, depth={self.depth:.3f})"
@@ -184,7 +195,7 @@ class CostCurve:
     @cached_property
     def k(self) -> int:
         """The choice."""
-        return elbow(self.costs, self.least)
+        return elbow(self.costs, self.least, plain=self.plain)
 
     @cached_property
     def depths(self) -> tuple[float, ...]:

@@ -184,22 +184,29 @@ class MaxMin:
         if first[0] == first[1]:
             first = [0, 1]  # all are equal, or have nothing in common
         centers = found.values[farthest_first(found, first[:k], k)]
-        labels = np.full(len(found.values), -1)
-        for _ in range(self.max_iter):
-            near = to_groups(found, found.values, centers)
-            new = np.where(np.isfinite(near.min(axis=1)), near.argmin(axis=1), -1)
-            if (new == labels).all():
-                break
-            labels = new
-            centers = np.stack(
-                [
-                    found.merged(own) if len(own := np.flatnonzero(labels == h)) else centers[h]
-                    for h in range(k)
-                ]
-            )
+        labels, _ = cluster_centroids(found, centers, self.max_iter)
         return MatchedGroups(
             labels, leftover_sentence(found, labels, "they have no feature in common with any")
         )
+
+
+def cluster_centroids(found: Centroids, centers: Array, max_iter: int) -> tuple[Array, float]:
+    """K-means of local centroids from centers (k, d): the group of each, (N,), and their squared distances.
+
+    Eq. 5, of rescaled distances on common features.  An empty group keeps its last centroid.
+    """
+    k, labels = len(centers), np.full(len(found.values), -1)
+    for _ in range(max_iter):
+        apart = to_groups(found, found.values, centers)
+        new = np.where(np.isfinite(apart.min(axis=1)), apart.argmin(axis=1), -1)
+        if (new == labels).all():
+            break
+        labels = new
+        centers = np.stack(
+            [found.merged(own) if len(own := np.flatnonzero(labels == h)) else centers[h] for h in range(k)]
+        )
+    near = to_groups(found, found.values, centers).min(axis=1)
+    return labels, float((near[np.isfinite(near)] ** 2).sum())
 
 
 # --------------------------------------------------------------------------------------------------

@@ -13,6 +13,7 @@ from benchmarks import dp, dp_alone, dp_data, dp_matrix, dp_methods
 from benchmarks.common import read_rows
 from secfc.disclosure import NoisySums
 from secfc.feddp import OURS, PAPER
+from secfc.feddp.clients import ClientStatistics, client_contributions
 from secfc.privacy import Bound, Budget
 from tests.field.compare.test_shells import plain_step
 
@@ -106,6 +107,30 @@ def test_sums_in_the_plain_are_those_that_comparing_on_shares_opens():
     expected, outcomes = plain_step(rows, centers, 200, asked.unit)
     assert (got == expected).all()
     assert len(set(outcomes)) > 12
+
+
+@pytest.mark.parametrize("method", ["ours", "paper", "ServerLloyds, T=1"])
+@pytest.mark.parametrize(("setting", "unit"), [("device", "client"), ("silo", "data point")])
+def test_sums_in_one_place_are_those_of_all_clients(method, setting, unit, monkeypatch):
+    cell = {"setting": setting, "unit": unit, "k": 3, "rows": 6, "epsilon": 4.0}
+    given = dp.problem(setting, 12, 6, 3, 0, None, "")
+    seen = []
+
+    class Compared(dp_methods.PlainAggregator):
+        def open_sum(self, told, parts):
+            clients = [ClientStatistics(self.plan, part) for part in given.points.reshape(12, 6, -1)]
+            number, projection = self.number, getattr(told, "projection", self.projection)
+            each = [client_contributions(one, told, number, projection)[1] for one in clients]
+            found = yield from super().open_sum(told, parts)
+            assert (found.total == sum(np.concatenate(vectors) for vectors in each)).all()
+            seen.append(type(told).__name__)
+            return found
+
+    monkeypatch.setattr(dp_methods, "PlainAggregator", Compared)
+    played = dp_methods.METHODS[method].play(cell, given, 0)
+    assert played.ledger.epsilon(dp_methods.DELTA) == pytest.approx(4, rel=1e-4)
+    first = ["NoneType", "Project", "GroupAbout"] if "Lloyds" not in method else ["GroupAbout"]
+    assert seen[: len(first)] == first
 
 
 def test_shells_cost_little_more_than_clipping_and_finding_a_start_first_pays():
