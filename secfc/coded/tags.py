@@ -39,7 +39,7 @@ def draw_keys(
     mine = None if evaluator is None else EvaluationKey(me, evaluator.public)
     yield Exchange({SERVER: mine} if mine else {}, round=clock.upload(), phase=PHASE)
     awaited = tuple(clients[j] for j in plan.evaluators if j not in (me, plan.n))
-    inbox = yield exchange_in_round(clock, to_all(others, mine) if mine else {}, awaited)
+    inbox = yield from exchange_in_round(clock, to_all(others, mine) if mine else {}, awaited)
     found = by_client_number(inbox, EvaluationKey, clients) | ({me: mine} if mine else {})
     inbox = yield _await_server(clock, KEY_WORD)
     found[plan.n] = _of_server(
@@ -102,7 +102,7 @@ def evaluate_tags(seat: UnionMember, evaluator: Evaluator | None, digest: Array)
         send: dict[PartyId, Any] = {
             seat.clients[j]: Blinded(me, batch, ring.channels[j].seal(f"ask {label}", asked)) for j in peers
         }
-        inbox = yield exchange_in_round(seat.clock, send, seat.others if evaluator else ())
+        inbox = yield from exchange_in_round(seat.clock, send, seat.others if evaluator else ())
         send = {}
         if evaluator is not None:
             answers[me].append(evaluator.answer(plan, me, batch, asked))
@@ -111,7 +111,7 @@ def evaluate_tags(seat: UnionMember, evaluator: Evaluator | None, digest: Array)
                 said = evaluator.answer(plan, i, batch, opened)
                 sealed = ring.channels[i].seal(f"answer {label}", said)
                 send[seat.clients[i]] = Evaluated(me, batch, sealed)
-        inbox = yield exchange_in_round(seat.clock, send, tuple(seat.clients[j] for j in peers))
+        inbox = yield from exchange_in_round(seat.clock, send, tuple(seat.clients[j] for j in peers))
         for j, mine in by_client_number(inbox, Evaluated, seat.clients).items():
             answers[j].append(ring.open(j, f"answer {label}", mine.content))
     for batch in range(oblivious.count_batches(plan)):

@@ -39,7 +39,7 @@ from psu.messages import (
 )
 from psu.plan import Sheet, UnionPlan
 from secfc.coded.union_recheck import CommitteeRecheck, refuse_disagreement
-from secfc.errors import FaultyClient, FaultyServer, SharedIds, UnionFailed
+from secfc.errors import FaultyClient, FaultyServer, Indispensable, SharedIds, UnionFailed
 from secfc.roles.exchange import ALIGN, SERVER, Exchange, PartyId, Role, expect_messages, expect_one, to_all
 from secfc.roles.messages import Message, is_array, refuse_if
 
@@ -191,16 +191,16 @@ def join_union(
     """
     others = tuple(c for j, c in enumerate(clients) if j != me)
     identity = Identity.draw(coins)
-    inbox = yield exchange_in_round(clock, to_all(others, Introduction(identity.public)), others)
+    inbox = yield from exchange_in_round(clock, to_all(others, Introduction(identity.public)), others)
     pinned = {j: m.public for j, m in by_client_number(inbox, Introduction, clients).items()}
     ephemeral = Ephemeral(plan, me, identity, coins)
-    inbox = yield exchange_in_round(clock, to_all(others, ephemeral.offer), others)
+    inbox = yield from exchange_in_round(clock, to_all(others, ephemeral.offer), others)
     offers = by_client_number(inbox, Offer, clients)
     ring = ephemeral.agree(offers, {**pinned, me: identity.public})
     packets = deal_keys(plan, ring, coins)
     own = {me: packets.pop(me)} if me in packets else {}
     awaited = tuple(clients[j] for j in key_dealers(plan, me) if j != me)
-    inbox = yield exchange_in_round(clock, {clients[j]: p for j, p in packets.items()}, awaited)
+    inbox = yield from exchange_in_round(clock, {clients[j]: p for j, p in packets.items()}, awaited)
     received = by_client_number(inbox, KeyPacket, clients)
     seat = UnionMember(plan, clients, me, take_keys(plan, ring, {**received, **own}), coins, clock, verify)
     # Before any table is dealt: tags under two keys would show client 0 which of them are whose.
@@ -210,9 +210,19 @@ def join_union(
 
 def exchange_in_round(
     clock: RoundCounter, send: Mapping[PartyId, Any], expect: tuple[PartyId, ...]
-) -> Exchange:
-    """An exchange among clients, in the next round of theirs."""
-    return Exchange(send, expect, 0, round=clock.between(), phase=PHASE)
+) -> Role[Mapping[PartyId, Any]]:
+    """What all of these clients say in the next round of theirs.  Raises Indispensable, `require_all`."""
+    return require_all((yield Exchange(send, expect, 0, round=clock.between(), phase=PHASE)), expect)
+
+
+def require_all(inbox: Mapping[PartyId, M], clients: tuple[PartyId, ...]) -> Mapping[PartyId, M]:
+    """The inbox.  Raises Indispensable naming the first of these clients of which nothing came."""
+    for client in clients:
+        if client not in inbox:
+            raise Indispensable(
+                client, "nobody else has its IDs, and IDs are united with all clients or not at all"
+            )
+    return inbox
 
 
 def deal_table(seat: UnionMember, sheet: Sheet, table: Array) -> Role[SheetMember | None]:
@@ -247,7 +257,9 @@ def settle_table(seat: UnionMember, sheet: Sheet, table: Array) -> Role[tables.H
         blocks = tables.deal_blocks(plan, secrets, sheet, table, chunk)
         own = blocks.pop(seat.me, None)
         waits = seat.others if member and seat.me not in tables.expanding_members(plan, chunk) else ()
-        inbox = yield exchange_in_round(seat.clock, {seat.clients[i]: b for i, b in blocks.items()}, waits)
+        inbox = yield from exchange_in_round(
+            seat.clock, {seat.clients[i]: b for i, b in blocks.items()}, waits
+        )
         for block in (*([own] if own else []), *by_client_number(inbox, ShareBlock, seat.clients).values()):
             if holding is not None:
                 holding = tables.absorb_block(plan, secrets, holding, block)
@@ -335,7 +347,7 @@ def confirm_union(seat: UnionMember, union: UnionTags | None) -> Role[None]:
     if seat.verify:
         seat.clock.span()
     messages = {seat.clients[j]: m for j, m in align.confirm_union(seat.secrets, union).items()}
-    inbox = yield exchange_in_round(seat.clock, messages, seat.others)
+    inbox = yield from exchange_in_round(seat.clock, messages, seat.others)
     align.check_confirmations(
         seat.secrets, union, by_client_number(inbox, Confirmation, seat.clients), range(seat.plan.n)
     )
@@ -475,7 +487,9 @@ class UnionRelay:
         state = masked.empty_tally(sheet)
         for _ in range(sheet.chunks):
             inbox = yield Exchange({}, self.clients, accept=self.clock.upload(), phase=PHASE)
-            for block in by_client_number(inbox, MaskedBlock, self.clients).values():
+            for block in by_client_number(
+                require_all(inbox, self.clients), MaskedBlock, self.clients
+            ).values():
                 state = masked.absorb_block(self.plan, state, block)
         return masked.unmasked_sum(self.plan, state)
 
@@ -489,7 +503,12 @@ class UnionRelay:
         committee = tuple(self.clients[i] for i in self.plan.committee)
         silent: set[int] = set()
         while True:
-            self.poll, turn = question(self.poll, silent)
+            try:
+                self.poll, turn = question(self.poll, silent)
+            except UnionAborted as error:
+                if not silent:
+                    raise
+                raise Indispensable(self.clients[min(silent)], error.reason) from error
             quorum = tuple(self.clients[i] for i in turn.quorum)
             inbox = yield Exchange(
                 to_all(committee, turn), quorum, 0,

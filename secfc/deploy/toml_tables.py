@@ -99,7 +99,7 @@ WORDS: Mapping[type, str] = {
 def read_table(path: Path, where: str) -> TomlTable:
     """The table that a file is.  Raises InputError for what is no TOML; OSError."""
     try:
-        return TomlTable(tomllib.loads(path.read_text(encoding="utf-8")), where)
+        return TomlTable(tomllib.loads(path.read_text(encoding="utf-8-sig")), where)
     except (ValueError, RecursionError) as error:
         raise InputError(f"{where} is no TOML: {error}. Correct it, or write it anew") from None
 

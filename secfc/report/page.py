@@ -65,7 +65,7 @@ def as_html(found: Report, *, holders: bool = False, sketch: Dots | None = None)
             holders=holders,
             started=None if found.origin is None else found.origin.started,
             verified=found.verified,
-            summary=report_summary(told),
+            summary=report_summary(told, rest="below"),
             sections=[section for section in shown if not section.folded],
             appendix=[section for section in shown if section.folded],
             apart=sorted(apart),

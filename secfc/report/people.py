@@ -448,8 +448,8 @@ ELBOWS = {"clear": "a clear elbow", "close": "another is close", "faint": "faint
 MOST_SUMMARIZED = 9  # lines, beyond which what matters least is left out
 
 
-def report_summary(found: Report) -> list[tuple[str, str]]:
-    """Names and short sentences."""
+def report_summary(found: Report, *, rest: str = "--verbose") -> list[tuple[str, str]]:
+    """Names and short sentences.  rest: where what they leave out is."""
     lines = [
         ("Data", _data(found)),
         ("Clusters", _summary_clusters(found)),
@@ -457,13 +457,13 @@ def report_summary(found: Report) -> list[tuple[str, str]]:
         ("Took", _took(found)),
     ]
     if dishonest := len(found.liars) + len(found.disputes) + len(found.excluded):
-        lines.append(("Dishonest", f"{terminal.pluralize(dishonest, 'finding')}: --verbose names them"))
+        lines.append(("Dishonest", f"{terminal.pluralize(dishonest, 'finding')}: {rest}"))
     if found.scores is not None and not found.noisy:
         lines.append(("Accuracy", f"{100 * found.scores['accuracy']:.2f} % of the points are in their class"))
     if found.stability is not None and found.stability.mean_adjusted_rand is not None:
         lines.append(("Stability", found.stability.words))
     if found.learned:
-        lines.append(("Server saw", terminal.first_sentences(found.learned, most=1)))
+        lines.append(("Server saw", terminal.first_sentences(found.learned, most=1, rest=rest)))
     if found.finding is not None and not found.noisy and (leak := outsider_baseline(found.finding)):
         lines.append(("Leak", leak))
     lines.append(("Privacy", _summary_privacy(found)))

@@ -182,14 +182,14 @@ def pluralize(number: int, what: str) -> str:
     return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
-def first_sentences(sentences: tuple[str, ...], most: int = 2) -> str:
-    """The first sentences, and that there are more.
+def first_sentences(sentences: tuple[str, ...], most: int = 2, *, rest: str = "--verbose") -> str:
+    """The first sentences, and that there are more.  rest: where.
 
     >>> first_sentences(("all labels", "sizes", "gains of splits"))
     'all labels; sizes; 1 more: --verbose'
     """
     more = len(sentences) - most
-    return "; ".join(sentences[:most]) + (f"; {more} more: --verbose" if more > 0 else "")
+    return "; ".join(sentences[:most]) + (f"; {more} more: {rest}" if more > 0 else "")
 
 
 def measured_number(value: float, digits: int = 4) -> str:

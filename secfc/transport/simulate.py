@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any
 
 from field.kernels.compiling import working_clock
-from secfc.errors import ProtocolError, TooFewReplies
+from secfc.errors import Indispensable, ProtocolError, TooFewReplies
 from secfc.logs import log_exchange
 from secfc.roles.exchange import SERVER, Envelope, Exchange, Mailbox, PartyId, Role, SimulatedRun, Transcript
 
@@ -106,7 +106,9 @@ class _Driver:
         except TooFewReplies as error:
             # A client that hears nothing any more ends for itself; the others may well go on.
             if name == SERVER:
-                raise
+                # Whom the first client missed, of which others heard nothing then.
+                earlier = (e for e in self.silent.values() if isinstance(e, Indispensable))
+                raise next(earlier, error) from error
             self.silent[name] = error
         else:
             self.book(name, exchange.phase, working_clock() - start)

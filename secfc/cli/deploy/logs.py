@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import time
+from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -32,6 +33,14 @@ PHASES = {
 }  # fmt: skip
 
 
+# A connection to one peer that broke so often within so many seconds.
+OFTEN, WITHIN = 10, 60.0
+BREAKS_OFTEN = (
+    "connections break as soon as they are made: perhaps a second process takes part with this site's key, "
+    "as from a copy of its directory; stop one of them. Else it is the line, or what stands before the hub"
+)
+
+
 class Log:
     """Of one party.  rounds, sent: exchanges and bytes of messages by phase, before they are sealed."""
 
@@ -43,6 +52,8 @@ class Log:
         self.sent: dict[str, int] = {}
         self.begun = time.monotonic()
         self._last, self._since = "", _now()
+        self._broke: dict[str, deque[float]] = {}  # when, of each peer
+        self.breaks_often = False
 
     @classmethod
     @contextmanager
@@ -63,7 +74,16 @@ class Log:
                 self._back.append((peer, since, _now()))
         else:
             self.away.setdefault(peer, _now())
+            self._note_break(peer)
         self.post()
+
+    def _note_break(self, peer: str) -> None:
+        """Say once that connections break all the time."""
+        last = self._broke.setdefault(peer, deque(maxlen=OFTEN))
+        last.append(time.monotonic())
+        if not self.breaks_often and len(last) == OFTEN and last[-1] - last[0] < WITHIN:
+            self.breaks_often = True
+            self.say("breaks-often", logging.WARNING, note=BREAKS_OFTEN)
 
     @property
     def absences(self) -> list[tuple[str, str, str | None]]:
@@ -75,6 +95,7 @@ class Log:
         if self.board is not None and self.board.parent.exists():
             lines = [f"doing     {self._last or 'meeting the others'}, since {self._since}"]
             lines += [f"away      {peer}, since {since}" for peer, since in self.away.items()]
+            lines += [f"note      {BREAKS_OFTEN}"] * self.breaks_often
             with contextlib.suppress(OSError):
                 write_private(self.board, "".join(f"{line}\n" for line in lines).encode())
 

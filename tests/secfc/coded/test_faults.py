@@ -24,6 +24,7 @@ from secfc.data.inputs import with_parameters
 from secfc.errors import (
     FaultyClient,
     FaultyServer,
+    Indispensable,
     RowsLost,
     SuspectedParties,
     TamperedMessage,
@@ -695,11 +696,10 @@ def test_the_lost_end_of_a_union_is_silence_and_no_fault():
     assert (result.labels[3] == -1).all()
 
 
-def test_a_lost_introduction_suspects_who_was_silent_only():
-    with pytest.raises(UnionFailed, match="no key was offered") as caught:
-        fit(lambda body: None, "Introduction", "client-3", PRIVATE, sender="client-1")
-    assert set(caught.value.parties) <= {"client-1", "client-3"}
-    assert not caught.value.proof
+@pytest.mark.parametrize("kind", ["Introduction", "Offer", "ShareBlock", "Confirmation"])
+def test_who_is_silent_while_ids_are_united_is_named_and_the_run_can_go_on(kind):
+    with pytest.raises(Indispensable, match=r"client-1 fell silent.* IDs are united with all clients"):
+        fit(lambda body: None, kind, algorithm=PRIVATE, sender="client-1")
 
 
 @pytest.mark.parametrize("kind", ["Offer", "KeyPacket", "ShareBlock", "Opening", "Confirmation"])

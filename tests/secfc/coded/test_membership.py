@@ -15,7 +15,7 @@ from field.code.rows import coded_rows
 from field.ring.basis import LANE_PRIMES, MERSENNE_61
 from secfc.algorithm import PublicFacts
 from secfc.coded.membership import Private, scale_rows, scatter_rows
-from secfc.errors import DisputedRows, UnionFailed
+from secfc.errors import DisputedRows, Indispensable, UnionFailed
 from secfc.kmeans.starts import KMeansPlusPlus, RandomPoints
 from secfc.roles.exchange import SERVER
 from tests.nightly import trials
@@ -313,10 +313,9 @@ def test_too_many_silent_members_are_named():
         gone = envelope.kind == "Opening" and envelope.sender == "client-1"
         return () if gone else (envelope,)
 
-    with pytest.raises(UnionFailed, match=r"plan with more spares.*client-1: suspicion only") as caught:
+    with pytest.raises(Indispensable, match=r"client-1 fell silent.*plan with more spares") as caught:
         secfc.fit(algorithm, federation, faults=silence)
-    assert caught.value.parties == ("client-1",)
-    assert not caught.value.proof
+    assert caught.value.party == "client-1"
 
 
 def test_membership_needs_an_honest_majority_or_the_server():

@@ -10,6 +10,7 @@ import pytest
 
 pytest.importorskip("websockets")
 
+from secfc.cli.deploy.logs import OFTEN, Log
 from secfc.deploy import metrics
 from tests.secfc.deploy.sites import HERE, blobs, sites
 
@@ -87,3 +88,17 @@ def test_what_the_runbook_says_to_type_does_what_it_says(tmp_path):
         code, said = typed("abort", tmp_path / "site-3")
         assert (code, "takes no further part" in said, "deleted" in said) == (0, True, True), said
         assert typed("clean", tmp_path / "site-3") == (0, "nothing is left of a run that is over.\n")
+
+
+def test_connections_that_break_again_and_again_are_said_once_and_on_the_board(tmp_path, caplog):
+    log = Log("a", tmp_path / "a.status")
+    with caplog.at_level("WARNING", "secfc.deploy"):
+        for peer in ("b", "c", "server"):  # the hub was restarted a few times, and nothing is wrong
+            for _ in range(OFTEN - 1):
+                log.peer(peer, "broke")
+        assert not log.breaks_often
+        assert "note" not in log.board.read_text()
+        for _ in range(3):
+            log.peer("b", "broke")
+    assert caplog.text.count("second process takes part with this site's key") == 1
+    assert "second process takes part with this site's key" in log.board.read_text()

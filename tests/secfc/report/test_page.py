@@ -159,6 +159,7 @@ def test_a_page_is_one_file_that_fetches_nothing_and_escapes_everything(files, w
     assert "&lt;b&gt;weight" in text
     assert not re.search(r"id-(north|south|west)-\d", text)
     assert "May be published" in text
+    assert "--verbose" not in text  # what a page leaves out of its first lines stands below
 
 
 def test_what_only_holders_may_see_is_on_their_page_alone(files):
