@@ -107,8 +107,8 @@ class _Driver:
             # A client that hears nothing any more ends for itself; the others may well go on.
             if name == SERVER:
                 # Whom the first client missed, of which others heard nothing then.
-                earlier = (e for e in self.silent.values() if isinstance(e, Indispensable))
-                raise next(earlier, error) from error
+                lost = (e for e in self.silent.values() if isinstance(e, Indispensable))
+                raise next((e for e in lost if e.party != SERVER), error) from error
             self.silent[name] = error
         else:
             self.book(name, exchange.phase, working_clock() - start)

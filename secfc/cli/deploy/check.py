@@ -109,9 +109,9 @@ def check_lines(site: LoadedSite, *, offline: bool) -> Iterator[CheckResult]:
 
 def load_rows(site: LoadedSite, asked: Built, party: Party, kept: Any) -> Iterator[CheckResult]:
     """The site's rows.  Their number is shown on this screen only."""
-    yield CheckResult(
-        "ok", "data", f"{party.points.shape[0]} rows of {', '.join(map(repr, site.run.features[:6]))}"
-    )
+    columns = site.run.columns.get(site.file.party, site.run.features)
+    said = f"{party.points.shape[0]} rows of {', '.join(map(repr, columns[:6]))}"
+    yield CheckResult("ok", "data", said if columns else "none: this site only computes")
     if check_bound(site, asked, party, kept):
         what = "its public range" if "ranges" in site.run.preparing else f"{asked.public.bound:g}"
         yield CheckResult("ok", "bound", f"no value is beyond {what}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
@@ -18,6 +19,7 @@ from secfc.data.linkage import read_linkage
 from secfc.deploy.floors import Floors
 from secfc.deploy.keys import identity_fingerprint
 from secfc.deploy.runfile import SESSION, RunFile, new_session
+from secfc.errors import InputError
 from secfc.roles.exchange import SERVER
 
 SITE = """\
@@ -269,14 +271,24 @@ HEAD = """\
 """
 
 
+def _has_no_rows(given: InitOptions) -> bool:
+    """Whether this party is the server, or a client that has no column by the run file, if that is here."""
+    if given.site is None or given.party is None or given.party == SERVER:
+        return given.party == SERVER
+    with suppress(OSError, InputError):
+        return RunFile.read(given.site.parent / given.run_path).columns.get(given.party) == ()
+    return False
+
+
 def _site(given: InitOptions) -> str:
     party, data, ids = given.party, given.data, given.id_column
     written = changed_words(given.dialect())
     if party is None:
         raise click.UsageError("--site needs --party: the site's name in the run file, or server.")
-    if (party == SERVER) == (data is not None):
+    if (rowless := _has_no_rows(given)) == (data is not None):
+        who = "the server" if party == SERVER else f"{party} only computes, and"
         raise click.UsageError(
-            "the server has no --data: leave it out." if data else "--site needs --data: this site's rows."
+            f"{who} has no --data: leave it out." if rowless else "--site needs --data: this site's rows."
         )
     head, mark, floors = SITE.partition("# What this site takes part in")
     text = head.rstrip() + "\n" if party == SERVER else head + mark + floors
