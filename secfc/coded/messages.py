@@ -245,8 +245,8 @@ class CodedCosts(Message, tag=25):
 
 class CodedGains(Message, tag=77):
     """Client to server: for each cluster the coded squared distance of the means of its halves, blinded;
-    after `Operation.LOSS` that of the means of each pair.  Of labels that stay shared, with one segment, its
-    share of that, not blinded.
+    after `Operation.LOSS` that of the means of each pair.  Of labels that stay shared its share of that, not
+    blinded, of several segments under masks that add up to 0.
 
     values: (lanes, k / 2) or (lanes, pairs) residues, of that distance times the squared product of
     both sizes.  further: (lanes, more) residues that these are checked by; None where they are not checked.

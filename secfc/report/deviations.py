@@ -183,16 +183,11 @@ TABLE = (
         (f"{DECODED}::test_a_false_gain_or_loss_ends_the_run_before_it_is_used",),
     ),
     DeviationRow(
-        "up to `t` clients in gains of splits, `OwnLabels()` with one segment (`ell`)", "nothing", "nothing",
+        "up to `t` clients in gains of splits, `OwnLabels()`", "nothing", "nothing",
         "products are checked before gains are told, but for `2**-60`, and these by shares of their own",
         "noticed", "owners",
-        (f"{SHARED}::test_false_gains_are_not_used_to_choose_a_split",),
-    ),
-    DeviationRow(
-        "a client in gains of splits, `OwnLabels()` with several segments",
-        "which of the planned splits and merges is taken",
-        "how such a number compares with one of its choice, one bit for each that is planned",
-        "nothing", "unnoticed", "owners|final",
+        (f"{SHARED}::test_false_gains_are_not_used_to_choose_a_split",
+         f"{SHARED}::test_of_gains_of_several_segments_their_sum_alone_is_opened_and_is_checked"),
     ),
     DeviationRow(
         "a client in costs of clusters", "which of the planned starts is taken, of an `Elbow` which number "

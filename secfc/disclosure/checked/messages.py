@@ -137,7 +137,8 @@ class CheckedPart(Message, tag=230):
 class ProductWords(Message, tag=231):
     """Responder to responder: its shares of two masked numbers and of their product, which must fit.
 
-    values: (lanes, 3 repetitions) residues; what they are shares of is uniform, or follows.
+    values: (lanes, 3 repetitions) residues, where sums over segments are opened 4; what they are shares of is
+    uniform, or follows.
     """
 
     values: Array

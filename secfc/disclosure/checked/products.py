@@ -15,11 +15,16 @@ So products are dealt with what a check needs, which takes `STEPS` exchanges mor
     nothing more: words under two sets of coins would show a sum of what the masks hide;
  7  they tell one another three words a repetition, which must lie on polynomials and fit.
 
+Numbers of several segments are opened as sums over these: under shared masks that add up to 0 over segments,
+dealt in 0 by all.  A fourth word a repetition, a sum of these masks under one of the kind, shows that
+they do.
+
 A responder that finds that they do not fit ends the run, and sends nothing on.  Each judges for itself:
 whatever t of them say, the words of the others fix what is opened.  Whether it fits depends on what was added
 to products, and on coins, never on labels or rows; and a failure ends the run.  So it tells nothing.
 
-Who sees what: responders two uniform numbers a repetition and segment, and their product.
+Who sees what: responders two uniform numbers a repetition and segment, and their product; of masks that add
+up to 0 one more that is uniform but for its sum over segments.
 """
 
 from __future__ import annotations
@@ -78,7 +83,7 @@ class CheckedProducts:
 
     basis: of products.  context: 32 bytes, of this check alone.  length: of the inner products that all of
     them are checked by.  responders: numbers of clients.  others: who may have dealt labels falsely.
-    what: is checked, for errors.
+    what: is checked, for errors.  blinded: so many numbers are opened as sums over segments.
     """
 
     plan: CodedPlan
@@ -88,6 +93,7 @@ class CheckedProducts:
     responders: tuple[int, ...]
     others: tuple[PartyId, ...] = ()
     what: str = "sums of rows"
+    blinded: int = 0
 
     @cached_property
     def check(self) -> ProductCheck:
@@ -99,8 +105,8 @@ class CheckedProducts:
 
     @property
     def masks(self) -> int:
-        """Residues a lane, uniform, that hide what is opened."""
-        return 2 * self.repetitions
+        """Residues a lane, uniform, that hide what is opened; those from 2 a repetition on add up to 0."""
+        return 2 * self.repetitions + (self.repetitions + self.blinded if self.blinded else 0)
 
     def point(self, coins: Coins) -> int:
         """A point, from public coins, where no product is dealt, nor a number of the vectors lies."""
@@ -120,8 +126,9 @@ class CheckedProducts:
             raise self.suspected(
                 "what responders said of products lies on no polynomial; nothing of this step was opened"
             ) from None
-        u, v, h = (np.ascontiguousarray(opened[:, :, i::3]) for i in range(3))
-        if not self.check.fits((u, v, h)):
+        triples, zeros = np.split(opened, [3 * self.repetitions], axis=2)
+        u, v, h = (np.ascontiguousarray(triples[:, :, i::3]) for i in range(3))
+        if not self.check.fits((u, v, h)) or add_segments(self.basis, zeros).any():
             raise self.suspected(
                 f"{self.what} do not fit the shares of labels and rows; nothing of this step was opened"
             )
@@ -165,6 +172,9 @@ class ProductVerifier:
         """
         asked, n = self.asked, part.shape[2]
         uniform = asked.basis.sample((part.shape[1], asked.masks), self.coins)
+        if asked.blinded:
+            zeros = np.ascontiguousarray(uniform[:, :-1, 2 * asked.repetitions :])
+            uniform[:, -1, 2 * asked.repetitions :] = asked.basis.negate(add_segments(asked.basis, zeros))
         shares = self._shares(np.concatenate([part, uniform], axis=2), further)
         self.hiding.append(shares[self.me][:, n:])
         nothing = np.empty((asked.basis.lanes, 0), asked.basis.dtype)
@@ -219,6 +229,7 @@ class ProductVerifier:
         asked, check = self.asked, self.asked.check
         coins = yield from self._opened(talk)
         claimed = [_together(asked.basis, [claim(each) for claim in claims]) for each in coins]
+        zeros = self._masked_zeros(coins)
         products = [check.block_products(left, right) for left, right, _ in claimed]
         dealt = yield from self.reduce_products(talk, np.concatenate(products, axis=1))
         z = [asked.point(each) for each in (yield from self._opened(talk))]
@@ -243,19 +254,30 @@ class ProductVerifier:
             for some, total in zip(np.split(dealt, asked.repetitions, axis=1), totals, strict=True)
         ]
         yield from self._compare(talk)
-        mine = np.stack(
-            [
-                check.evaluate(values, at, 0)
-                for pair, end, at in zip(sides, ends, y, strict=True)
-                for values in (*pair, end)
-            ],
-            axis=1,
-        )
+        words = [
+            check.evaluate(values, at, 0)
+            for pair, end, at in zip(sides, ends, y, strict=True)
+            for values in (*pair, end)
+        ]
+        mine = np.stack([*words, *zeros], axis=1)
         told = dict.fromkeys(self.others, ProductWords(mine))
         received = yield from talk(told, self.others, ProductWords)
         for j, message in received.items():
-            check_residues(asked.basis, asked.plan.clients[j], message.values, (3 * asked.repetitions,))
+            check_residues(asked.basis, asked.plan.clients[j], message.values, mine.shape[1:])
         asked.accept({self.me: mine, **{j: message.values for j, message in received.items()}})
+
+    def blinds(self) -> Array:
+        """My shares (lanes, blinded) of uniform numbers that add up to 0 over segments."""
+        return np.ascontiguousarray(self._masks()[:, self.asked.masks - self.asked.blinded :])
+
+    def _masked_zeros(self, coins: Sequence[Coins]) -> list[Array]:
+        """A word a repetition for the sum of these, by coins and under one more of the kind; none without."""
+        basis, asked = self.asked.basis, self.asked
+        if not asked.blinded:
+            return []
+        each = [basis.multiply(basis.sample((asked.blinded,), c), self.blinds()) for c in coins]
+        masks = self._masks()[:, 2 * asked.repetitions :]
+        return [basis.add(sum_last(basis, x), masks[:, r]) for r, x in enumerate(each)]
 
     def _masks(self) -> Array:
         total = self.hiding[0]
@@ -296,6 +318,11 @@ class ProductVerifier:
         heard = (coins[j] for coins in self.heard for j in self.asked.responders)
         text = [self.asked.context, self.beside, *heard]
         return hashlib.blake2b(b"".join(text), digest_size=SIZE, person=person).digest()
+
+
+def add_segments(basis: Basis, values: Array) -> Array:
+    """Sums (lanes, *s) over segments of residues (lanes, ell, *s)."""
+    return reduce(basis.add, np.ascontiguousarray(values.swapaxes(0, 1)))
 
 
 def _link(coin: bytes) -> bytes:

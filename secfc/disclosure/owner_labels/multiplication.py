@@ -206,8 +206,8 @@ def requested_gaps(match: ComparisonSession, sums: Array, centers: Array | None)
 
 
 def checks_squares(plan: CodedPlan) -> bool:
-    """Whether gains are checked, and opened by shares of their own: of one segment, if anybody colludes."""
-    return plan.code.ell == 1 and checking_steps(plan) > 0
+    """Whether gains are checked, and opened by shares of their own: if anybody colludes."""
+    return checking_steps(plan) > 0
 
 
 def split_sum_shares(plan: CodedPlan, me: int, sums: Array, now: Array, directions: Array) -> Array:
@@ -352,11 +352,12 @@ class SecureMultiplication:
         length: int,
         owners: Collection[Array] = (),
         what: str = "sums of rows",
+        blinded: int = 0,
     ) -> ProductVerifier | None:
         """A responder's part in a question's check of products, by claims of this length; None without.
 
         owners: where these are checked, whom of them each responder heard; of these one lane holds all.
-        what: is checked, each once a question.
+        what: is checked, each once a question.  blinded: so many numbers are opened as sums over segments.
         """
         if not checking_steps(self.plan):
             return None
@@ -366,20 +367,22 @@ class SecureMultiplication:
         basis, others = self.plan.code.basis, match.committee
         if owners:
             basis, others, what = basis.prefix(1), self.plan.clients, "rows that owners claim to hold"
-        asked = CheckedProducts(self.plan, basis, context, length, responders, others, what)
+        asked = CheckedProducts(self.plan, basis, context, length, responders, others, what, blinded)
         return ProductVerifier(asked, self.me, self.coins)
 
     def squares(self, match: ComparisonSession, steps: AnswerRounds, vectors: Array) -> Role[Array]:
         """My share (lanes, n) of the squares of vectors (lanes, n, width), which are dealt anew and checked.
 
+        To be opened: of several segments their sum is all that shares of all tell.
         Raises SuspectedParties for false ones.
         """
         basis, (_, count, width) = self.plan.code.basis, vectors.shape
-        verifier, to = self.verifier(match, count * width, what="gains"), match.question.responders.tolist()
+        to, blinded = match.question.responders.tolist(), count if self.plan.code.ell > 1 else 0
+        verifier = self.verifier(match, count * width, what="gains", blinded=blinded)
         product = basis.squares(vectors)[:, :, None]
         found = (yield from self.reduced(match, steps, product, to, count, 1, verifier))[:, :, 0]
         yield from self.verify(match, steps, verifier, [partial(square_claim, basis, vectors, found)])
-        return found
+        return found if verifier is None or not blinded else basis.add(found, verifier.blinds())
 
     def sides(
         self,

@@ -25,6 +25,7 @@ from secfc.coded.plan import CodedPlan
 from secfc.coded.policy import LabelSharing
 from secfc.coded.queries import Operation, Subject
 from secfc.coded.source import PUBLISHED, CodedSource, centers_of
+from secfc.disclosure.checked.products import add_segments
 from secfc.disclosure.compare.candidates import NearestCenter
 from secfc.disclosure.compare.dealer import DealtComputation
 from secfc.disclosure.compare.server import CommitteeSeats, CommitteeServer
@@ -277,7 +278,7 @@ def collect_shares(
         if kind is not CodedGains or not checks_squares(committees.plan):
             return code.decode(words, 2)
         try:
-            return open_words(code, code.basis, words)[:, 0]
+            return add_segments(code.basis, open_words(code, code.basis, words))
         except OffPolynomial:
             why = "what responders said of gains lies on no polynomial; they are not used"
             raise SuspectedParties(match.responders, why) from None

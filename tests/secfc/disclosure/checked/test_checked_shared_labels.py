@@ -8,6 +8,7 @@ import pytest
 
 import secfc
 from field import SystemCoins
+from field.code.reply_check import open_words
 from field.ring.basis import LANE_PRIMES, Basis
 from secfc.coded.messages import (
     CodedGains,
@@ -21,6 +22,7 @@ from secfc.coded.messages import (
 )
 from secfc.disclosure.checked import products, steps
 from secfc.disclosure.checked.messages import MaskedRow, MaskSums, PartSums
+from secfc.disclosure.checked.products import ProductVerifier
 from secfc.disclosure.owner_labels import client, dealerless
 from secfc.disclosure.owner_labels.multiplication import SecureMultiplication
 from secfc.errors import FaultyClient, SuspectedParties
@@ -348,6 +350,7 @@ SPLITTING = {
     "a client deals": dict(disclosure=secfc.OwnLabels("client-0")),
     "nobody deals": dict(disclosure=secfc.OwnLabels(None), threshold=secfc.Threshold(t=1, deviating=0)),
     "rounded": dict(disclosure=secfc.OwnLabels(), quantization=secfc.Quantization(centers="rounded")),
+    "two segments": dict(disclosure=secfc.OwnLabels(), threshold=secfc.Threshold(t=1, ell=2)),
 }
 
 
@@ -367,7 +370,7 @@ def test_false_gains_are_not_used_to_choose_a_split(way, monkeypatch):
 
     def reduced(self, match, steps, product, *rest):
         verifier = rest[-1]
-        if self.me == 2 and isinstance(verifier, products.ProductVerifier) and verifier.asked.what == "gains":
+        if self.me == 2 and isinstance(verifier, ProductVerifier) and verifier.asked.what == "gains":
             lied.append(match.question.round)
             product = (product + np.uint32(10**6)) % np.uint32(1073741700)
         return (yield from real(self, match, steps, product, *rest))
@@ -384,3 +387,35 @@ def test_false_gains_are_not_used_to_choose_a_split(way, monkeypatch):
     # Positive control: it is the check that notices.
     monkeypatch.setattr("field.code.product_check.ProductCheck.fits", lambda *_: True)
     assert cluster_way(way).n_iter >= 1
+
+
+def test_of_gains_of_several_segments_their_sum_alone_is_opened_and_is_checked(monkeypatch):
+    monkeypatch.setitem(WAYS, "short", {**SPLITTING["two segments"], "max_iter": 1})
+
+    def opened():
+        """What the shares of the first gains are shares of: (lanes, segments, pairs)."""
+        result = cluster_way("short", keep_bodies=True)
+        told = [e for e in result.transcript.envelopes if e.kind == "CodedGains"]
+        code, first = result.plan.code, min(e.round for e in told)
+        words = {result.plan.clients.index(e.sender): e.body.values for e in told if e.round == first}
+        return code.basis, open_words(code, code.basis, words)
+
+    basis, honest = opened()
+    # A client deals masks that do not add up to 0, so that one gain is another.
+    real = ProductVerifier._shares
+
+    def shares(self, part, further=()):
+        if self.me == 2 and self.asked.blinded:
+            part[:, 0, -1] = (part[:, 0, -1].astype(np.uint64) + 10**6) % 1073741700
+        return real(self, part, further)
+
+    monkeypatch.setattr(ProductVerifier, "_shares", shares)
+    with pytest.raises(SuspectedParties, match="gains do not fit the shares of labels and rows"):
+        cluster_way("short")
+    # Positive control: it is the check that notices; and segments are under masks, which differ.
+    monkeypatch.setattr(products.CheckedProducts, "accept", lambda *_: None)
+    _, false = opened()
+    assert (false != honest).all()
+    same = products.add_segments(basis, false) == products.add_segments(basis, honest)
+    assert same[:, :-1].all()
+    assert not same[:, -1].any()
