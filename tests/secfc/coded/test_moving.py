@@ -26,7 +26,7 @@ from secfc.kmeans.starts import GivenLabels, RandomLabels, RandomPoints
 from secfc.roles.exchange import ITERATE, SERVER, STRIDE
 from secfc.transport.wire import over_wire
 from tests import small
-from tests.nightly import trials
+from tests.nightly import by_night, trials
 from tests.secfc.queries import altered, query
 from tests.small import cluster, same_runs
 
@@ -81,7 +81,7 @@ def test_labels_are_those_of_plaintext(shape, k, d, seed, deals, centers):
     assert same_runs(run_moved(data, t=t, ell=ell, dealer=dealer, **shared), plain(data, **shared))
 
 
-@pytest.mark.parametrize("centers", ["exact", "rounded"])
+@pytest.mark.parametrize("centers", ["exact", *by_night("rounded")])
 def test_all_that_a_run_may_have_goes_along(centers):
     data, new = federation(n=7), federation(n=7, m=30, seed=1)
     ways = (

@@ -10,9 +10,9 @@ from tests.secfc.deploy.nursery import Nursery
 from tests.secfc.deploy.sites import HERE
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def nursery() -> Iterator[Nursery]:
-    """Processes that are all ended with the tests of a file."""
+    """Processes of one that is loaded once: each run ends its own."""
     made = Nursery(HERE)
     yield made
     made.close()

@@ -21,7 +21,7 @@ from secfc.cli.deploy.record import decided_without
 from secfc.cli.shell.program import main
 from secfc.data.model_file import ModelFile
 from secfc.deploy.keys import create_key_file
-from tests.nightly import by_night
+from tests.nightly import by_night, short
 from tests.secfc.deploy.sites import QUICK, blobs, sites
 
 pytestmark = pytest.mark.deployment
@@ -29,6 +29,7 @@ pytestmark = pytest.mark.deployment
 
 ROWS = blobs((17, 20, 14, 22, 19))
 THREE = dict(list(ROWS.items())[:3])
+SOME = short(THREE, nightly=ROWS)
 
 
 def wanted(algorithm, rows, names=None, bound=32.0):
@@ -151,7 +152,7 @@ def test_sites_share_centers_by_the_floor_that_init_writes_and_label_new_rows_al
 
 
 @pytest.mark.parametrize(("victims", "more"), [
-    (("hub", "server", *ROWS), {}),
+    (("hub", "server", *SOME), {}),
     *(pytest.param((name,), {}, marks=pytest.mark.nightly) for name in ("site-2", "server", "hub")),
     *(
         pytest.param((name,), {"workers": ["site-0", "site-1", "site-2"]}, marks=pytest.mark.nightly)
@@ -160,7 +161,7 @@ def test_sites_share_centers_by_the_floor_that_init_writes_and_label_new_rows_al
 ])  # fmt: skip
 def test_whoever_is_killed_and_started_again_loses_nothing(tmp_path, nursery, victims, more):
     options = {"bound": 32.0, "t": 1, "init": "random", "n_init": 4, **more}
-    with sites(tmp_path, ROWS, k=3, options=options, nursery=nursery) as run:
+    with sites(tmp_path, SOME, k=3, options=options, nursery=nursery) as run:
         run.start_all()
         run.until("site-0", "clustering")
         for name in victims:
@@ -168,8 +169,8 @@ def test_whoever_is_killed_and_started_again_loses_nothing(tmp_path, nursery, vi
         for name in victims:
             run.start(name)
         assert set(run.everybody().values()) == {0}, "\n".join(run.log(n) for n in (*victims, "server"))
-        want = wanted(secfc.SecFC(k=3, threshold=1, init=secfc.RandomLabels(), n_init=4), ROWS)
-        for client in ROWS:
+        want = wanted(secfc.SecFC(k=3, threshold=1, init=secfc.RandomLabels(), n_init=4), SOME)
+        for client in SOME:
             assert (run.labels(client) == want[client]).all()
 
 
@@ -179,8 +180,8 @@ def site_file(folder, name):
 
 def test_a_run_that_can_do_without_nobody_waits_suspends_and_goes_on_whoever_comes_last(tmp_path, nursery):
     options = {"bound": 32.0, "t": 1, "init": "random", "n_init": 4}
-    short = replace(QUICK, arrival=20.0, rejoin=2.0)
-    with sites(tmp_path, THREE, k=3, options=options, nursery=nursery, waiting=short) as run:
+    soon = replace(QUICK, arrival=20.0, rejoin=2.0)
+    with sites(tmp_path, THREE, k=3, options=options, nursery=nursery, waiting=soon) as run:
         run.start_all()
         run.until("site-1", "clustering")
         run.kill("site-1")
@@ -237,8 +238,8 @@ def test_an_operator_ends_a_run_for_good(tmp_path, nursery):
 @pytest.mark.parametrize("where", ["results", "journal"])
 def test_a_full_disc_is_a_sentence_and_what_ended_comes_from_the_journal_alone(tmp_path, nursery, where):
     options = {"bound": 32.0, "t": 1, "init": "random", "n_init": 4}
-    short = replace(QUICK, arrival=15.0, rejoin=4.0)
-    with sites(tmp_path, THREE, k=3, options=options, nursery=nursery, waiting=short) as run:
+    soon = replace(QUICK, arrival=15.0, rejoin=4.0)
+    with sites(tmp_path, THREE, k=3, options=options, nursery=nursery, waiting=soon) as run:
         disc = tmp_path / "site-1" / where
         disc.mkdir()
         if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m,mode=700", "tmpfs", str(disc)]).returncode:
@@ -482,7 +483,7 @@ def test_a_key_that_the_run_file_does_not_have_is_refused_at_home_and_at_the_hub
 
 def test_an_interrupted_site_resumes(tmp_path, nursery):
     options = {**BASE, "init": "random", "n_init": 4}
-    with sites(tmp_path, ROWS, k=3, options=options, nursery=nursery) as run:
+    with sites(tmp_path, SOME, k=3, options=options, nursery=nursery) as run:
         run.write_site("site-1", named=False, site='threads = 2\nscratch = "fast"\n')
         (tmp_path / "site-1" / "fast").mkdir()
         run.start_all()
