@@ -24,7 +24,8 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
 
 def pytest_configure(config):
-    """Once a suite, before its workers begin."""
+    """What is done once a suite, before its workers begin, and a filter that needs numba."""
+    config.addinivalue_line("filterwarnings", "ignore::numba.NumbaPerformanceWarning")
     if not hasattr(config, "workerinput"):
         kernels_at_hand.take_installed()
 
