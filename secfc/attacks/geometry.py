@@ -211,18 +211,6 @@ def locate_points(seen: SeenDistances, *, segments: bool = False, tolerance: flo
     return Located(reconstruct_geometry(seen, segments=segments, tolerance=tolerance), rows, known)
 
 
-def scale_distances(squared: Array) -> Array:
-    """Positions (n, r) that have these squared distances (n, n), up to rotation, reflection and shift.
-
-    Classical scaling (Torgerson 1952), by columns of falling spread; r is at most n - 1, less where fewer
-    dimensions do.
-    """
-    centered = squared - squared.mean(axis=0) - squared.mean(axis=1)[:, None] + squared.mean()
-    spans, axes = np.linalg.eigh(-centered / 2)
-    kept = spans[::-1] > TOLERANCE * max(float(spans[-1]), 0.0)
-    return np.asarray(axes[:, ::-1][:, kept] * np.sqrt(spans[::-1][kept]))
-
-
 def labels_only(seen: SeenDistances) -> Simplex:
     """The baseline: what the labels alone suggest, without any distance; any party can make this guess."""
     questions = list(seen.questions())

@@ -22,7 +22,6 @@ from secfc.errors import InputError
 from secfc.kmeans.centers import squared_distances
 from secfc.remedies import agree_in_number
 from secfc.roles.exchange import SERVER, STRIDE, Exchange, PartyId, Transcript
-from secfc.roles.messages import FinalResult
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -141,12 +140,6 @@ class DecodedView:
             first = question.labels // 2 * 2
             sizes = sizes[np.stack([first, first + 1]), 0]
         return np.asarray(floats / (sizes * float(self.view.plan.scale)) ** 2)
-
-
-def final_labels(view: View) -> Array | None:
-    """The labels (m,) of the result, where the server told them to all; None where nobody in the view was."""
-    told = [e.body.labels for e in view.messages if isinstance(e.body, FinalResult)]
-    return told[-1] if told else None
 
 
 # --------------------------------------------------------------------------------------------------

@@ -16,8 +16,8 @@ _NAMES = {
     "secfc.privacy.events": "Composed DiscreteGaussian DiscreteLaplace DistributedDiscreteGaussian "
     "Event Gaussian Neighbors NonPrivate NoOp Pure Response RoundedGaussian",
     "secfc.privacy.ledger": "Entry EVERYBODY Ledger",
-    "secfc.privacy.mechanisms": "clip_norms DiscreteGaussianNoise DiscreteLaplaceNoise Mechanism "
-    "MechanismOutput NoNoise RandomizedResponse RoundedGaussianNoise",
+    "secfc.privacy.mechanisms": "clip_norms DiscreteLaplaceNoise Mechanism "
+    "MechanismOutput RandomizedResponse RoundedGaussianNoise",
 }
 _HOME = {name: module for module, names in _NAMES.items() for name in names.split()}
 __all__ = sorted(_HOME)
@@ -52,11 +52,9 @@ if TYPE_CHECKING:
     from secfc.privacy.ledger import EVERYBODY as EVERYBODY
     from secfc.privacy.ledger import Entry as Entry
     from secfc.privacy.ledger import Ledger as Ledger
-    from secfc.privacy.mechanisms import DiscreteGaussianNoise as DiscreteGaussianNoise
     from secfc.privacy.mechanisms import DiscreteLaplaceNoise as DiscreteLaplaceNoise
     from secfc.privacy.mechanisms import Mechanism as Mechanism
     from secfc.privacy.mechanisms import MechanismOutput as MechanismOutput
-    from secfc.privacy.mechanisms import NoNoise as NoNoise
     from secfc.privacy.mechanisms import RandomizedResponse as RandomizedResponse
     from secfc.privacy.mechanisms import RoundedGaussianNoise as RoundedGaussianNoise
     from secfc.privacy.mechanisms import clip_norms as clip_norms

@@ -16,17 +16,15 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from field.arrays import Array
-from field.ring.noise import DISTANCE, Deviation, discrete_gaussian, discrete_laplace, rounded_gaussian
+from field.ring.noise import DISTANCE, Deviation, discrete_laplace, rounded_gaussian
 from field.ring.quantize import clip_norms as clip_norms
 from field.ring.quantize import squared_norms as squared_norms
 from field.secrets.coins import Coins
 from secfc.data.inputs import REAL, WHOLE, check_fields, optional_kind
 from secfc.errors import InputError, PrivacyError
 from secfc.privacy.events import (
-    DiscreteGaussian,
     DiscreteLaplace,
     Event,
-    NonPrivate,
     Pure,
     Response,
     RoundedGaussian,
@@ -55,19 +53,12 @@ class Mechanism(Protocol):
 
 
 @dataclass(frozen=True)
-class NoNoise:
-    """The identity, charged as non-private."""
+class RoundedGaussianNoise:
+    """Adds round(N(0, sigma**2)) to every integer: exactly the cost of the continuous Gaussian mechanism.
 
-    def event(self, size: int) -> Event:
-        return NonPrivate()
-
-    def __call__(self, values: Array, *, coins: Coins) -> MechanismOutput:
-        return MechanismOutput(values.copy(), NonPrivate())
-
-
-@dataclass(frozen=True)
-class _GaussianNoise:
-    """The parameters of Gaussian noise on integers: see `RoundedGaussianNoise`."""
+    sensitivity: of the whole statistic in the L2 norm.  noise_multiplier: sigma / sensitivity, at least;
+    sigma is the next larger number that the sampler holds.  largest: a public bound on absolute entries.
+    """
 
     sensitivity: float
     noise_multiplier: float
@@ -83,36 +74,12 @@ class _GaussianNoise:
     def sigma(self) -> Deviation:
         return _deviation(self.sensitivity, self.noise_multiplier)
 
-
-class RoundedGaussianNoise(_GaussianNoise):
-    """Adds round(N(0, sigma**2)) to every integer: exactly the cost of the continuous Gaussian mechanism.
-
-    sensitivity: of the whole statistic in the L2 norm.  noise_multiplier: sigma / sensitivity, at least;
-    sigma is the next larger number that the sampler holds.  largest: a public bound on absolute entries.
-    """
-
     def event(self, size: int) -> RoundedGaussian:
         return RoundedGaussian(self.noise_multiplier, min(size * DISTANCE, 0.5))
 
     def __call__(self, values: Array, *, coins: Coins) -> MechanismOutput:
         checked = checked_integers(values, self.largest)
         noise = rounded_gaussian(self.sigma, checked.shape, coins=coins)
-        return MechanismOutput(checked + noise, self.event(checked.size))
-
-
-class DiscreteGaussianNoise(_GaussianNoise):
-    """Adds discrete Gaussian noise of parameter sigma; its standard deviation is at most sigma.
-
-    Arguments as for `RoundedGaussianNoise`.  Costs some 7 % more epsilon, since only its zCDP bound is known,
-    but a sum of such noises is understood: what clients add for one another (`DistributedDiscreteGaussian`).
-    """
-
-    def event(self, size: int) -> DiscreteGaussian:
-        return DiscreteGaussian(self.noise_multiplier)
-
-    def __call__(self, values: Array, *, coins: Coins) -> MechanismOutput:
-        checked = checked_integers(values, self.largest)
-        noise = discrete_gaussian(self.sigma, checked.shape, coins=coins)
         return MechanismOutput(checked + noise, self.event(checked.size))
 
 

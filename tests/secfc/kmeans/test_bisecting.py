@@ -19,7 +19,7 @@ import secfc
 from field import Basis
 from field.ring.basis import MERSENNE_61
 from field.ring.uint128 import UInt128
-from secfc.attacks.geometry import labels_only, reconstruct_geometry, scale_distances
+from secfc.attacks.geometry import labels_only, reconstruct_geometry
 from secfc.attacks.judging import align_guess
 from secfc.coded.source import CodedSource
 from secfc.coded_kmeans.adversary_view import DecodedView
@@ -844,6 +844,14 @@ def similar_share(guess, points):
     found = align_guess(guess, points, "similarity")
     centered = points - points.mean(axis=0)
     return 1 - ((points - found) ** 2).sum() / (centered**2).sum()
+
+
+def scale_distances(squared):
+    """Positions (n, r) with these squared distances (n, n): classical scaling (Torgerson 1952)."""
+    centered = squared - squared.mean(axis=0) - squared.mean(axis=1)[:, None] + squared.mean()
+    spans, axes = np.linalg.eigh(-centered / 2)
+    kept = spans > 1e-9 * spans[-1]
+    return axes[:, kept] * np.sqrt(spans[kept])
 
 
 @pytest.mark.parametrize(
