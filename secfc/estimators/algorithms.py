@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Literal, Self
 
@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     Scaler = Standardize | Range | Scaling
 
 
+@dataclass(eq=False, repr=False)
 class SecFCKMeans(Federated):
     """Exact secure k-means (`secfc.SecFC`): labels are those of plaintext Lloyd on the quantized points.
 
@@ -84,50 +85,27 @@ class SecFCKMeans(Federated):
     server learned.  As secret as the data, and a pickle of the estimator holds it.
     """
 
-    def __init__(
-        self,
-        n_clusters: Clusters = 8,
-        *,
-        t: int | None = None,
-        ell: int = 1,
-        init: StartWord | Start | ArrayLike | None = None,
-        n_init: int | Literal["auto"] = 1,
-        max_iter: int = 300,
-        tol: float = 0.0,
-        disclosure: PolicyWord | Disclosure = "assignments",
-        membership: MembershipWord | Membership = "open",
-        reveal_centers: bool = False,
-        dendrogram: bool = False,
-        scale: float | None = None,
-        bound: float | None = None,
-        scale_features: ScaleWord | Scaler | None = None,
-        missing: Gaps = "refuse",
-        coarse: Coarse = "refuse",
-        threads: int = 1,
-        centers: Centers = "exact",
-        n_clients: int = 3,
-        random_state: Seed = 0,
-    ) -> None:
-        self.n_clusters = n_clusters
-        self.t = t
-        self.ell = ell
-        self.init = init
-        self.n_init = n_init
-        self.max_iter = max_iter
-        self.tol = tol
-        self.disclosure = disclosure
-        self.membership = membership
-        self.reveal_centers = reveal_centers
-        self.dendrogram = dendrogram
-        self.scale = scale
-        self.bound = bound
-        self.scale_features = scale_features
-        self.missing = missing
-        self.coarse = coarse
-        self.threads = threads
-        self.centers = centers
-        self.n_clients = n_clients
-        self.random_state = random_state
+    n_clusters: Clusters = 8
+    _: KW_ONLY
+    t: int | None = None
+    ell: int = 1
+    init: StartWord | Start | ArrayLike | None = None
+    n_init: int | Literal["auto"] = 1
+    max_iter: int = 300
+    tol: float = 0.0
+    disclosure: PolicyWord | Disclosure = "assignments"
+    membership: MembershipWord | Membership = "open"
+    reveal_centers: bool = False
+    dendrogram: bool = False
+    scale: float | None = None
+    bound: float | None = None
+    scale_features: ScaleWord | Scaler | None = None
+    missing: Gaps = "refuse"
+    coarse: Coarse = "refuse"
+    threads: int = 1
+    centers: Centers = "exact"
+    n_clients: int = 3
+    random_state: Seed = 0
 
     def _algorithm(self, seed: int | None, points: Iterable[Array]) -> Algorithm:
         if self.tol != 0:
@@ -189,6 +167,7 @@ class SecFCKMeans(Federated):
 # FedDP-KMeans as an estimator.
 
 
+@dataclass(eq=False, repr=False)
 class DPKMeans(Federated):
     """Differentially private federated k-means (`secfc.FedDPKMeans`), with points that the server holds.
 
@@ -213,40 +192,22 @@ class DPKMeans(Federated):
     result_: everything of all parties (`secfc.Clustering`), nobody's; `result_.ledger` says what was spent.
     """
 
-    def __init__(
-        self,
-        n_clusters: Clusters = 8,
-        *,
-        epsilon: float = 1.0,
-        delta: float = 1e-6,
-        protect: Literal["point", "client"] = "point",
-        noise: Literal["shares", "server"] = "shares",
-        steps: int | None = None,
-        radius: float | None = None,
-        rows_per_client: int | None = None,
-        labels_epsilon: float | None = None,
-        labels_slots: int | None = None,
-        t: int | None = None,
-        bound: float | None = None,
-        server_share: float | None = None,
-        n_clients: int = 3,
-        random_state: Seed = 0,
-    ) -> None:
-        self.n_clusters = n_clusters
-        self.epsilon = epsilon
-        self.delta = delta
-        self.protect = protect
-        self.noise = noise
-        self.steps = steps
-        self.radius = radius
-        self.rows_per_client = rows_per_client
-        self.labels_epsilon = labels_epsilon
-        self.labels_slots = labels_slots
-        self.t = t
-        self.bound = bound
-        self.server_share = server_share
-        self.n_clients = n_clients
-        self.random_state = random_state
+    n_clusters: Clusters = 8
+    _: KW_ONLY
+    epsilon: float = 1.0
+    delta: float = 1e-6
+    protect: Literal["point", "client"] = "point"
+    noise: Literal["shares", "server"] = "shares"
+    steps: int | None = None
+    radius: float | None = None
+    rows_per_client: int | None = None
+    labels_epsilon: float | None = None
+    labels_slots: int | None = None
+    t: int | None = None
+    bound: float | None = None
+    server_share: float | None = None
+    n_clients: int = 3
+    random_state: Seed = 0
 
     def fit(  # type: ignore[override]
         self,
@@ -314,6 +275,7 @@ class DPKMeans(Federated):
 # k-FED as an estimator.
 
 
+@dataclass(eq=False, repr=False)
 class KFedKMeans(Federated):
     """One-shot federated k-means (`secfc.KFed`), not private: the server receives means of clients' points.
 
@@ -331,18 +293,11 @@ class KFedKMeans(Federated):
     result_: everything of all parties (`secfc.Clustering`), nobody's.
     """
 
-    def __init__(
-        self,
-        n_clusters: Clusters = 8,
-        *,
-        k_local: int | None = None,
-        n_clients: int = 3,
-        random_state: Seed = 0,
-    ) -> None:
-        self.n_clusters = n_clusters
-        self.k_local = k_local
-        self.n_clients = n_clients
-        self.random_state = random_state
+    n_clusters: Clusters = 8
+    _: KW_ONLY
+    k_local: int | None = None
+    n_clients: int = 3
+    random_state: Seed = 0
 
     def _algorithm(self, seed: int | None, points: Iterable[Array]) -> Algorithm:
         drawn = int.from_bytes(SystemCoins().bytes(4), "little") if seed is None else seed
@@ -353,6 +308,7 @@ class KFedKMeans(Federated):
 # FederatedLloyd as an estimator.
 
 
+@dataclass(eq=False, repr=False)
 class FederatedKMeans(Federated):
     """k-means over secure sums: clients see all centers, traffic grows with no row (`secfc.FederatedLloyd`).
 
@@ -379,34 +335,19 @@ class FederatedKMeans(Federated):
 
     gaps = True
 
-    def __init__(
-        self,
-        n_clusters: int = 8,
-        *,
-        start: str | MatchingStart | Splitting | ArrayLike | None = None,
-        n_init: int = 1,
-        max_iter: int = 300,
-        scale: float | None = None,
-        t: int | None = None,
-        floor: int = 1,
-        blind: bool = True,
-        bound: float | None = None,
-        coarse: Coarse = "refuse",
-        n_clients: int = 3,
-        random_state: Seed = 0,
-    ) -> None:
-        self.n_clusters = n_clusters
-        self.start = start
-        self.n_init = n_init
-        self.max_iter = max_iter
-        self.scale = scale
-        self.t = t
-        self.floor = floor
-        self.blind = blind
-        self.bound = bound
-        self.coarse = coarse
-        self.n_clients = n_clients
-        self.random_state = random_state
+    n_clusters: int = 8
+    _: KW_ONLY
+    start: str | MatchingStart | Splitting | ArrayLike | None = None
+    n_init: int = 1
+    max_iter: int = 300
+    scale: float | None = None
+    t: int | None = None
+    floor: int = 1
+    blind: bool = True
+    bound: float | None = None
+    coarse: Coarse = "refuse"
+    n_clients: int = 3
+    random_state: Seed = 0
 
     def _algorithm(self, seed: int | None, points: Iterable[Array]) -> Algorithm:
         return FederatedLloyd(
