@@ -11,17 +11,18 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
 from field.arrays import Array
 from field.code.rows import ClusterSums
 from field.secrets.coins import Coins
-from secfc.algorithm import Driver, heard_labels
-from secfc.coded.membership import contribute_own_rows, scale_rows
+from secfc.algorithm import Driver, PublicFacts, heard_labels
+from secfc.coded.joined import JoinedPlan, contribute_columns
+from secfc.coded.membership import RowContribution, contribute_own_rows, scale_rows
 from secfc.coded.messages import RunEnded
-from secfc.coded.plan import CodedPlan, ColumnLayout, PublicOwnerLayout
+from secfc.coded.plan import CodedPlan, ColumnLayout, PublicOwnerLayout, RowLayout
 from secfc.coded.queries import Query, receive_query
 from secfc.coded.quorum import BlameState
 from secfc.coded.sharing import answer_query, settle_contributors, settle_contributors_at_server, share_rows
@@ -34,10 +35,12 @@ from secfc.coded_kmeans.algorithm1 import (
 from secfc.coded_kmeans.parameters import PredictionAllowance
 from secfc.coded_kmeans.query_order import QueryValidator, prediction_queries
 from secfc.data.federation import Federation
+from secfc.data.inputs import names_listed
 from secfc.data.party import Party
 from secfc.disclosure import Disclosure, DistanceOracle
 from secfc.errors import InputError
 from secfc.kmeans.starts import RandomLabels
+from secfc.roles.description import RunTerms
 from secfc.roles.exchange import ITERATE, SERVER, Exchange, PartyId, Role, expect_messages, expect_one
 from secfc.roles.messages import FinalResult
 
@@ -51,12 +54,16 @@ class CodedModel:
     centers: Mapping[PartyId, ClusterSums | None]
     standing: BlameState
     allowances: Mapping[PartyId, PredictionAllowance] = field(default_factory=dict)
-    by_name: ClassVar[bool] = False
 
     @property
     def joined(self) -> bool:
-        """Whether the columns of a new person would lie at several clients, so that none are labeled."""
+        """Whether the columns of a new person lie at several clients."""
         return isinstance(self.plan.layout, ColumnLayout)
+
+    @property
+    def by_name(self) -> bool:
+        """Whether clients bring different columns: of joined ones each its own of the fit."""
+        return self.joined
 
     def predict(
         self, federation: Federation, *, coins: Callable[[PartyId], Coins], drive: Driver
@@ -66,17 +73,19 @@ class CodedModel:
         The server sees of the new points what the policy of the fit shows; see `Clustering.predict`.
         drive: runs the roles of all parties.
 
-        A client that missed the end of the fit gets labels of its new points, as long as enough others have
-        their shares of the centers.
+        Where columns lie at several clients, rows of new people are found as those of the fit were, and who
+        is not at all owners of columns gets -1.  A client that missed the end of the fit gets labels of its
+        new points, as long as enough others have their shares of the centers.
 
         Raises ValueError if the clients or the features are not those of the fit, TooFewReplies, BudgetSpent
         for more points, with those of earlier calls, than `Release(predictions=...)` allows.
         """
-        refuse_joined_columns(self.plan)
-        if federation.names != self.plan.clients or federation.d != self.plan.d:
+        # Joined columns are padded owner by owner.
+        d = self.plan.d if self.plan.terms is None else self.plan.terms.public.d
+        if federation.names != self.plan.clients or federation.d != d:
             raise InputError(
-                f"prediction needs the {len(self.plan.clients)} clients of the fit and d="
-                f"{self.plan.d} features, got {federation.n} clients and d={federation.d}"
+                f"prediction needs the {len(self.plan.clients)} clients of the fit and d={d} features, got "
+                f"{federation.n} clients and d={federation.d}"
             )
         if all(kept is None for kept in self.centers.values()):
             raise InputError("no client heard the result of the fit: fit again to predict")
@@ -99,16 +108,82 @@ class CodedModel:
         run = drive(roles, plan.description, secrets)
         return heard_labels(run, federation.names, federation.counts)
 
-    def plan_for(self, federation: Federation, sizes: Array, session: bytes) -> CodedPlan:
-        """The plan under which this federation's points are labeled, see `prediction_plan`."""
+    def plan_for(self, federation: Federation, sizes: Array, session: bytes) -> CodedPlan | JoinedPrediction:
+        """The plan under which this federation's points are labeled, or its draft where rows are found."""
+        if self.joined:
+            return join_new_people(self.plan, federation, sizes, session)
         return prediction_plan(self.plan, federation.counts, federation.feature_names, sizes, session)
 
 
+def match_columns(public: PublicFacts, new: Federation) -> tuple[tuple[int, ...], ...]:
+    """Numbers that each client's columns had in the fit.  Raises InputError for other columns."""
+    fitted, names = public.features or (), new.feature_names or ()
+    for client, before, now in zip(public.clients, public.observed or (), new.observed or (), strict=False):
+        had, has = ({listed[f] for f in own} for listed, own in ((fitted, before), (names, now)))
+        if had != has:
+            raise InputError(
+                f"{client} had the columns {names_listed(sorted(had))} in the fit, and has "
+                f"{names_listed(sorted(has))} now: bring the same"
+            )
+    return tuple(tuple(fitted.index(names[f]) for f in own) for own in new.observed or ())
+
+
+@dataclass(frozen=True)
+class JoinedPrediction:
+    """What is public before the rows of new people are found whose columns lie at several clients.
+
+    fitted: the plan of the fit.  rows: how they are found, on the terms of the prediction.
+    """
+
+    fitted: CodedPlan
+    rows: JoinedPlan
+
+    @property
+    def description(self) -> bytes:
+        """All that is public, which parties compare before the union."""
+        return self.rows.description
+
+    def complete(self, held: Array) -> CodedPlan:
+        """The plan for the rows of a union that are kept, (m,) bool."""
+        return relabeling_plan(self.fitted, self.rows.terms, self.rows.layout(held))
+
+    def client(self, party: Party, coins: Coins) -> Role[tuple[CodedPlan, RowContribution]]:
+        """A client finds the rows with the others: the plan, and what it brings."""
+        union = yield from self.rows.client(party, coins=coins)
+        plan = self.complete(union.held)
+        return plan, union.contribution(plan)
+
+    def server(self, coins: Coins) -> Role[CodedPlan]:
+        """The server's part of the same."""
+        held, _ = yield from self.rows.server(coins=coins)
+        return self.complete(held)
+
+
+def join_new_people(
+    plan: CodedPlan, federation: Federation, sizes: Array, session: bytes
+) -> CodedPlan | JoinedPrediction:
+    """How new people are labeled whose columns lie at several clients, see `prediction_plan`.
+
+    Raises InputError where owners brought columns to a scale that nobody kept.
+    """
+    if plan.terms is None or plan.terms.way.membership.scale is not None:
+        raise InputError(
+            "new people are not labeled where owners brought columns to scale by the rows of the fit: scale "
+            "them at home, by numbers that you keep, and fit without scale_features"
+        )
+    terms = retained_terms(plan.terms, plan.terms.public.features, sizes, session)
+    observed = match_columns(terms.public, federation)
+    terms = replace(terms, public=replace(terms.public, observed=observed))
+    rows = terms.way.membership.draft(plan.clients, federation.counts, plan.code.t, session, terms)
+    found = isinstance(rows, JoinedPlan)
+    return JoinedPrediction(plan, rows) if found else relabeling_plan(plan, terms, rows)
+
+
 def refuse_joined_columns(plan: CodedPlan) -> None:
-    """Raises InputError where columns of one new person lie at several clients."""
+    """Raises InputError where columns of one new person lie at several clients, each alone at home."""
     if isinstance(plan.layout, ColumnLayout):
         raise InputError(
-            "new people are not labeled where columns lie at several clients, as none has a whole row: fit "
+            "new people whose columns lie at several clients are labeled by `Clustering.predict` alone: fit "
             "again with them"
         )
 
@@ -122,26 +197,28 @@ def prediction_plan(
     session: 32 public bytes that no other run uses, nor the fit.
     """
     refuse_joined_columns(plan)
+    terms = None if plan.terms is None else retained_terms(plan.terms, features, sizes, session)
+    return relabeling_plan(plan, terms, PublicOwnerLayout(counts, plan.layout.multiple))
+
+
+def retained_terms(
+    terms: RunTerms, features: tuple[str, ...] | None, sizes: Array, session: bytes
+) -> RunTerms:
+    """The terms of a prediction, by those of the fit, see `prediction_plan`."""
+    public = replace(terms.public, session=session, features=features)
+    return replace(terms, public=public, retained=tuple(sizes.tolist()))
+
+
+def relabeling_plan(plan: CodedPlan, terms: RunTerms | None, layout: RowLayout) -> CodedPlan:
+    """The plan of the fit for new rows, of this layout."""
     # The range depends on the retained clusters (`largest` stays), not on how many points are new,
     # and there may be fewer new points than centers.
-    terms = plan.terms
-    if terms is not None:
-        public = replace(terms.public, session=session, features=features)
-        terms = replace(terms, public=public, retained=tuple(sizes.tolist()))
-    return replace(
-        plan,
-        terms=terms,
-        layout=PublicOwnerLayout(counts, plan.layout.multiple),
-        k=1,
-        n_init=1,
-        init=RandomLabels(),
-        revealing=(),
-    )
+    return replace(plan, terms=terms, layout=layout, k=1, n_init=1, init=RandomLabels(), revealing=())
 
 
 def predicting_client(
     disclosure: Disclosure,
-    plan: CodedPlan,
+    plan: CodedPlan | JoinedPrediction,
     party: Party,
     centers: ClusterSums | None,
     k: int,
@@ -153,11 +230,11 @@ def predicting_client(
 
     centers: this client's shares of them, None if it missed the end of the fit: then it answers nothing, as
     if it were gone, and the others answer for it as long as they are enough.
-    allowance: kept from one prediction to the next, and spent before anything is said.
+    allowance: kept from one prediction to the next, and spent before anything is said of rows.
     """
+    plan, mine = yield from contribute_new_rows(plan, party, coins)
     if allowance is not None:
         allowance.spend(plan.m)
-    mine = contribute_own_rows(plan, party)
     yield from agree_on_plan(plan, party.name)
     if party.name in plan.resting:
         return labels_of_own_rows(mine, (yield from share_rows_and_await(plan, mine, coins)))
@@ -196,9 +273,21 @@ def predicting_client(
     return mine.restrict_clients(shared, kept).own(labels)
 
 
+def contribute_new_rows(
+    plan: CodedPlan | JoinedPrediction, party: Party, coins: Coins
+) -> Role[tuple[CodedPlan, RowContribution]]:
+    """The plan, and what a client brings: rows of its own, or its columns of all, which are found first."""
+    if isinstance(plan, JoinedPrediction):
+        return (yield from plan.client(party, coins))
+    if isinstance(plan.layout, ColumnLayout):
+        rows = np.arange(party.points.shape[0])
+        return plan, contribute_columns(None, party, party.read(), rows, plan)
+    return plan, contribute_own_rows(plan, party)
+
+
 def predicting_server(
     disclosure: Disclosure,
-    plan: CodedPlan,
+    plan: CodedPlan | JoinedPrediction,
     sizes: Array,
     standing: BlameState,
     *,
@@ -206,6 +295,8 @@ def predicting_server(
     threads: int = 1,
 ) -> Role[None]:
     """Find the nearest hidden centers of new points, and tell whom the policy lets know."""
+    if isinstance(plan, JoinedPrediction):
+        plan = yield from plan.server(coins)
     yield from agree_on_plan(plan, SERVER)
     kept, screening = yield from settle_contributors_at_server(plan, coins, standing)
     source = yield from disclosure.server(kept.at_work, screening, coins=coins, threads=threads)

@@ -329,11 +329,59 @@ def test_means_of_columns_filled_up_by_zeros_would_be_wrong(monkeypatch):
     assert wrong
 
 
+def those_of(federation, kept, order=1):
+    """The federation with some of its people, by number, and columns in this order at each owner."""
+    parties = []
+    for party in federation.parties:
+        if party.points.shape[0]:
+            names = party.ids or [f"p{i:05d}" for i in range(len(party.points))]
+            own = [i for i, name in enumerate(names) if kept(int(name[1:]))]
+            points = np.asarray(party.points)[own][:, ::order]
+            ids = None if party.ids is None else tuple(names[i] for i in own)
+            party = secfc.Party(party.name, points, ids=ids, features=party.features[::order])
+        parties.append(party)
+    return secfc.Federation(tuple(parties))
+
+
+@pytest.mark.parametrize("trial", range(short(3, nightly=28)))
+def test_new_people_whose_columns_lie_at_several_get_the_nearest_center(trial):
+    policy, given = POLICIES[trial % len(POLICIES)], trial % 2 == 1
+    whole, _ = owners(2 + trial % 3, 5, 100, 3, trial, ties=True, ids=not given)
+    way = algorithm(3, policy)
+    way = replace(way, membership=Joined(align="given" if given else "ids"))
+    result = secfc.fit(way, those_of(whole, lambda i: i < 60), bound=32.0, seed=trial)
+    fitted, labels, _ = joined_table(result, those_of(whole, lambda i: i < 60))
+    new = those_of(whole, lambda i: i >= 60, -1)
+    told: dict[str, list[int]] = {}
+    rows: dict[str, dict[str, int]] = {}
+    for party, own in zip(new.parties, result.predict(new, sealed=trial == 0), strict=True):
+        points = np.rint(np.asarray(party.points) * 64).astype(int).tolist()
+        for i, label in enumerate(own.tolist()):
+            name = party.ids[i] if party.ids else str(i)
+            told.setdefault(name, []).append(label)
+            rows.setdefault(name, {}).update(zip(party.features, points[i], strict=True))
+    names = result.features
+    means = {h: [p for p, label in zip(fitted, labels, strict=True) if label == h] for h in set(labels)}
+    means = {h: [Fraction(sum(x), len(x)) for x in zip(*own, strict=True)] for h, own in means.items()}
+    found = 0
+    for name, row in rows.items():
+        if len(row) < len(names):  # of who is not at all owners nothing is told
+            assert set(told[name]) == {-1}
+            continue
+        point, found = [row[feature] for feature in names], found + 1
+        apart = {h: sum((x - c) ** 2 for x, c in zip(point, mean, strict=True)) for h, mean in means.items()}
+        assert set(told[name]) == {min(apart, key=lambda h, apart=apart: (apart[h], h))}
+    assert found > 5
+
+
 def test_what_is_not_made_for_columns_of_several_owners_is_refused():
     federation, _ = owners(2)
+    scaled = secfc.fit(algorithm(), federation, scale_features="standard")
+    with pytest.raises(secfc.InputError, match="new people are not labeled where owners brought columns to"):
+        scaled.predict(federation)
     result = secfc.fit(algorithm(), federation)
-    with pytest.raises(secfc.InputError, match="new people are not labeled where columns lie at several"):
-        result.predict(federation)
+    with pytest.raises(secfc.InputError, match=r"client-0 had the columns .* in the fit, and has"):
+        result.predict(owners(2, seed=1)[0])
     for more, message in (
         (
             {"release": secfc.Release(reveal_centers=True)},
