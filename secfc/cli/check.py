@@ -106,19 +106,22 @@ def settings_of(context: click.Context, given: CheckOptions) -> Settings:
 
 def check_files(settings: Settings, bound: float | None) -> CheckedFiles:
     """All that is wrong with the files, and what they hold.  Raises UsageError for options that clash."""
+    from secfc.data.dialects import changed_words, lines_word
     from secfc.data.profiles import column_notes, profile_file, unit_notes
 
     wanted, interface = wanted_columns(settings), options_here()
     refused, notes = refusals(settings, bound)
-    sites, tried = [], dict[str, str]()
+    sites, tried = [], dict[str, dict[str, str]]()
     for path in settings.files:
         try:
-            found, encoding = profile_file(path, wanted)
+            found, dialect = profile_file(path, wanted)
         except (InputError, OSError):
             continue  # which stands among the refusals
         sites += found
-        if encoding is not None:
-            tried[str(path)] = encoding
+        own = changed_words(wanted.dialect)
+        tried[str(path)] = {
+            name: said for name, said in changed_words(dialect).items() if said != own.get(name)
+        }
     repeated = {c.name for site in sites for c in site.columns if not c.id_like}
     for at, site in enumerate(sites):
         columns = tuple(replace(c, repeats_elsewhere=c.name in repeated) for c in site.columns)
@@ -127,12 +130,14 @@ def check_files(settings: Settings, bound: float | None) -> CheckedFiles:
     scalable = may_scale_robustly(settings)
     cautions = (*column_notes(sites, features, scalable), *unit_notes(sites, features))
     notes += [caution_text(note) for note in cautions]
-    notes += [
-        f"{file} was profiled as {encoding} text: look at its letters below"
-        for file, encoding in tried.items()
-    ]
+    for file, changes in tried.items():
+        if "encoding" in changes:
+            notes.append(f"{file} was profiled as {changes['encoding']} text: look at its letters below")
+        if "skip" in changes:
+            notes.append(f"{file} was profiled without {lines_word(changes['skip'])}")
     faults = tuple(fault_of(fault, settings.files, interface) for fault in refused)
-    proposal = None if not refused else propose_options(settings, bound, sites, wanted, set(tried.values()))
+    encodings = {changes["encoding"] for changes in tried.values() if "encoding" in changes}
+    proposal = propose_options(settings, bound, sites, wanted, encodings, refused) if refused else None
     return CheckedFiles(not refused, faults, tuple(dict.fromkeys(notes)), tuple(sites), proposal)
 
 
@@ -223,16 +228,23 @@ def propose_options(
     sites: Sequence[SiteProfile],
     wanted: WantedColumns,
     encodings: set[str],
+    refused: Sequence[InputError],
 ) -> tuple[str, ...] | None:
     """Options that were tried, and with which a run takes the files; None if none were found.
 
-    Doubt about what files say is not settled here: of two meanings people choose one.
+    Doubt about what files say is not settled here: of two meanings people choose one.  But lines that
+    seem to be no part of the table in any of the files are left out.
     """
+    from secfc.data.dialects import format_lines, parse_lines
     from secfc.data.profiles import has_outliers, held_columns, propose_columns
 
     more = propose_columns(sites, wanted)
     if len(encodings) == 1:
         more["encoding"] = encodings.pop()
+    common = [fault for fault in refused if all(str(path) in fault.rule for path in settings.files)]
+    lines = [remedy[1] for fault in common for remedy in fault.remedies if remedy[0] == "skip"]
+    if lines:
+        more["skip"] = format_lines(parse_lines(",".join(filter(None, (settings.skip, *lines)))))
     columns = chain(*held_columns(sites, features_of(sites, wanted)).values())
     far = any(has_outliers(column) for _, column in columns)
     for tried in tried_options(settings, bound, more, far=far):

@@ -33,7 +33,7 @@ import zipfile
 import zlib
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import lru_cache
 from itertools import chain, islice
 from pathlib import Path
@@ -200,6 +200,13 @@ class Dialect:
             numbers = self.numbers(path, head, delimiter)
             yield RowStream(_cells(chain(first, numbered), delimiter), delimiter, handle.encoding), numbers
 
+    def advised(self, fault: InputError, encoding: str) -> Dialect | None:
+        """This dialect in the encoding, or without the lines, of a fault; None if it has its own."""
+        if isinstance(fault, UnknownEncoding) and self.encoding is None:
+            return replace(self, encoding=encoding)
+        lines = next((remedy[1] for remedy in fault.remedies if remedy[0] == "skip"), None)
+        return None if lines is None or self.skip else replace(self, skip=lines)
+
     def numbers(self, path: Path, head: Sequence[str], delimiter: str) -> NumberFormat:
         """How numbers in these lines are written.  Raises InputError for what may mean two things."""
         try:
@@ -297,6 +304,11 @@ def format_lines(lines: Sequence[int]) -> str:
     return ",".join(str(a) if a == b else f"{a}-{b}" for a, b in spans)
 
 
+def lines_word(which: str) -> str:
+    """Such numbers in a sentence."""
+    return f"{'line' if which.isdigit() else 'lines'} {which}"
+
+
 def file_extension(path: Path) -> str:
     """The extension in lower case, of a compressed file with the one before: .csv.gz."""
     parts = [suffix.lower() for suffix in path.suffixes[-2:]]
@@ -342,8 +354,7 @@ def refuse_lines(path: Path, lines: Sequence[int], begins: int) -> InputError:
     """The error for lines that seem to be no part of a table."""
     which = format_lines(lines)
     return InputError(
-        f"{path}: the table seems to begin in line {begins}, and {'line' if which.isdigit() else 'lines'} "
-        f"{which} to be no part of it",
+        f"{path}: the table seems to begin in line {begins}, and {lines_word(which)} to be no part of it",
         [("skip", which, "leave these lines out"), "delete them"],
     )
 

@@ -46,7 +46,7 @@ from secfc.data.party import Identifier, Party, as_gap_rows
 from secfc.data.row_reader import WantedColumns
 from secfc.data.sources import COLUMN_FILES, ParquetRows
 from secfc.data.tables import READERS, FileTable
-from secfc.errors import IncompatibleOptions, InputError, InputFaults, UnknownEncoding
+from secfc.errors import IncompatibleOptions, InputError, InputFaults
 
 # --------------------------------------------------------------------------------------------------
 # Text columns as bits: one feature a category, 1 where a row has it.  Categories that have an order are one
@@ -315,17 +315,17 @@ def _read_all(files: list[Path], wanted: WantedColumns) -> list[FileTable]:
 
 
 def _faults_of(path: Path, wanted: WantedColumns, fault: InputError) -> Sequence[InputError]:
-    """What is wrong in a file; of one in an unknown encoding also what else is, as far as that shows."""
+    """What is wrong in a file, and what else is if it is read as the fault advises, as far as that shows."""
     if isinstance(fault, InputFaults):
         return fault.faults
-    if not isinstance(fault, UnknownEncoding) or wanted.dialect.encoding is not None:
+    advised = wanted.dialect.advised(fault, "latin-1")
+    if advised is None:
         return (fault,)
+    wanted = replace(wanted, dialect=advised)
     try:
-        READERS[file_extension(path)](
-            path, replace(wanted, dialect=replace(wanted.dialect, encoding="latin-1")), None
-        )
+        READERS[file_extension(path)](path, wanted, None)
     except InputError as other:
-        return (fault, *_faults_of(path, replace(wanted, dialect=Dialect("latin-1")), other))
+        return (fault, *_faults_of(path, wanted, other))
     return (fault,)
 
 

@@ -19,7 +19,15 @@ from typing import Any
 
 import numpy as np
 
-from secfc.data.dialects import LOOKED_AT, NumberCell, NumberFormat, file_extension, file_stem, is_number
+from secfc.data.dialects import (
+    LOOKED_AT,
+    Dialect,
+    NumberCell,
+    NumberFormat,
+    file_extension,
+    file_stem,
+    is_number,
+)
 from secfc.data.inputs import Array
 from secfc.data.row_reader import DATE, WantedColumns, absent_words, normalize_name
 from secfc.data.sources import COLUMN_FILES, ROW_SOURCES, cell_text, open_parquet
@@ -247,22 +255,26 @@ def _array_rows(path: Path) -> tuple[Iterable[list[str]], NumberFormat, tuple[st
     return ([repr(value) for value in row.tolist()] for row in whole), NumberFormat(), names
 
 
-def profile_file(path: Path, wanted: WantedColumns) -> tuple[list[SiteProfile], str | None]:
-    """The sites of a file, and the encoding that was tried where it had to be.
+def profile_file(
+    path: Path, wanted: WantedColumns, encodings: Sequence[str] = ("cp1252", "latin-1")
+) -> tuple[list[SiteProfile], Dialect]:
+    """The sites of a file, and how it was read: in one of the encodings and without lines where it has to be.
 
     Raises InputError for a file of which nothing can be told.
     """
     try:
-        return _profile(path, wanted), None
-    except UnknownEncoding:
-        if wanted.dialect.encoding is not None:
+        return _profile(path, wanted), wanted.dialect
+    except InputError as fault:
+        advised = wanted.dialect.advised(fault, encodings[0])
+        if advised is None:
             raise
-    tried = "cp1252"
-    try:
-        return _profile(path, replace(wanted, dialect=replace(wanted.dialect, encoding=tried))), tried
-    except UnknownEncoding:
-        tried = "latin-1"
-        return _profile(path, replace(wanted, dialect=replace(wanted.dialect, encoding=tried))), tried
+        first = replace(wanted, dialect=advised)
+        try:
+            return profile_file(path, first, encodings)
+        except UnknownEncoding:
+            if advised.encoding != encodings[0] or len(encodings) == 1:
+                raise
+            return profile_file(path, wanted, encodings[1:])
 
 
 def _profile(path: Path, wanted: WantedColumns) -> list[SiteProfile]:

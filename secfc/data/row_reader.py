@@ -13,6 +13,7 @@ from array import array
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -215,8 +216,8 @@ class RowReader:
             apart[name] = ["" if cell.lower() in self.absent[name] else cell for cell in apart[name]]
         return apart
 
-    def _tell(self) -> None:
-        """Raise what is wrong, each kind once, if something is."""
+    def _tell(self, *late: InputError) -> None:
+        """Raise what is wrong, each kind once, if something is.  late: what the whole file has shown."""
         told = []
         for fault, line, count in self.faults.values():
             more = f" and {count - 1} more" if count > 1 else ""
@@ -225,25 +226,37 @@ class RowReader:
                 if more
                 else fault
             )
+        told += late
         if told:
             raise told[0] if len(told) == 1 else InputFaults(told)
 
     def finished(self) -> tuple[Array, dict[str, list[str]]]:
         """Points (m, d) float64, and the columns set apart.  Raises InputError, InputFaults."""
-        self._tell()
+        points = np.frombuffer(self.values, dtype=np.float64).reshape(-1, len(self.features))
+        late = []
+        for check in (
+            partial(self.doubt.check, self.path, self.names),
+            self._check_last,
+            partial(self._check_truths, points),
+        ):
+            try:
+                check()
+            except InputError as fault:
+                late.append(fault)
+        self._tell(*late)
         if not self.values:
             raise InputError(
                 f"{self.path} has a header and no data: a client needs at least one point. Leave it out."
             )
-        self.doubt.check(self.path, self.names)
+        return points, self.apart
+
+    def _check_last(self) -> None:
+        """Raise InputError for a last row that seems to be a sum."""
         if self.last and any(cell.strip().lower() in TOTALS for cell in self.last):
             raise InputError(
                 f"{self.path}, line {self.line}: the last row seems to sum up the others",
                 [("skip", str(self.line), "leave it out"), "delete it"],
             )
-        points = np.frombuffer(self.values, dtype=np.float64).reshape(-1, len(self.features))
-        self._check_truths(points)
-        return points, self.apart
 
     def _take(self, row: list[str], line: int) -> None:
         if len(row) != self.width:

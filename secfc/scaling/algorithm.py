@@ -114,7 +114,7 @@ class AppliedScaling:
             found.append(
                 f"{self.beyond} values lie more than {self.scaling.limit:g} units from the center of the "
                 "feature, moved to that limit, where few of them can be a cluster of their own: take what is "
-                "no measurement as missing (outside missing)"
+                "no measurement as missing, and that as the mean (outside missing with missing mean)"
             )
         if self.beyond and self.scaling.outside == "missing":
             found.append(missing_sentence(self.beyond, self.scaling.limit))

@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from secfc.data.dialects import Dialect
 from secfc.data.profiles import find_placeholders, profile_file
 from secfc.data.row_reader import WantedColumns
 from tests.secfc.data.test_doubts import CLEAR, DOUBTS
@@ -35,9 +36,10 @@ EXPORT = "PatID;Aufnahme;Sex;Größe;CRP;Raucher;Hb\n" + "".join(
 )
 
 
-def test_an_export_takes_two_commands(tmp_path: Path) -> None:
+@pytest.mark.parametrize("around", [("", ""), ("Laborbericht\nStand: heute\n\n", "Summe;;;;;;\n")])
+def test_an_export_takes_two_commands(tmp_path: Path, around: tuple[str, str]) -> None:
     """All faults stand in one answer, with options that a run then takes as they are."""
-    paths = written(tmp_path, EXPORT, "cp1252")
+    paths = written(tmp_path, around[0] + EXPORT + around[1], "cp1252")
     assert runs(tmp_path, paths) == 2
     found = invoke("check", *paths, "--json")
     assert found.exit_code == 2
@@ -51,6 +53,8 @@ def test_an_export_takes_two_commands(tmp_path: Path) -> None:
         "Hb",
     }
     assert any("--encoding" in fault["options"] for fault in told["faults"])
+    skipped = [option for fault in told["faults"] for option in fault["options"] if "--skip" in option]
+    assert len(skipped) == 2 * bool(around[0])  # what stands above the table, and the sum below it
     assert all(fault["files"] == paths for fault in told["faults"])
     proposal = shlex.split(" ".join(told["proposal"]))
     assert runs(tmp_path, paths, *proposal) == 0
@@ -110,8 +114,8 @@ def test_the_profile_is_that_of_pandas(tmp_path: Path) -> None:
     frame.to_csv(tmp_path / "a.csv", index=False)
     frame.to_parquet(tmp_path / "a.parquet")
     for name in ("a.csv", "a.parquet"):
-        (site,), encoding = profile_file(tmp_path / name, WantedColumns(None, None, None, None))
-        assert (site.rows, encoding) == (50, None)
+        (site,), dialect = profile_file(tmp_path / name, WantedColumns(None, None, None, None))
+        assert (site.rows, dialect) == (50, Dialect())
         for column in site.columns:
             have, want = frame[column.name], frame[column.name].describe()
             assert column.rows - column.missing == want["count"]
