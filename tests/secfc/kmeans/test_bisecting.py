@@ -914,6 +914,37 @@ def test_a_server_may_ask_what_merging_costs_of_final_clusters_alone():
         asked_late(points)
 
 
+@pytest.mark.parametrize(
+    ("policy", "ell"),
+    [
+        (secfc.AssignmentsOnly(), 1),
+        *by_night((secfc.OwnLabels(), 1), (secfc.OwnLabels(), 2), (secfc.AssignmentsOnly(), 2)),
+        *by_night((secfc.OwnLabels(dealer=None), 1), (secfc.Distances(), 1)),
+    ],
+)
+def test_at_the_last_question_a_lie_is_noticed_and_a_client_may_be_lost(policy, ell):
+    points = np.array_split(np.random.default_rng(3).integers(-40, 41, (90, 3)) / 4, 6)
+    way = build_algorithm(secfc.SecFC, k=6, t=1, ell=ell, dendrogram=True, disclosure=policy)
+    honest = secfc.fit(way, points)
+    sent = honest.transcript.envelopes
+    kinds = ("LossQuery", "SplitGainQuery", "DistanceQuery")
+    last = max(e.round for e in sent if e.kind in kinds)
+    replies = [e for e in sent if e.round >= last and e.kind in ("CodedGains", "CodedDistances")]
+
+    def lie(e):
+        if (e.kind, e.sender) != (replies[0].kind, replies[0].sender) or e.round < last:
+            return (e,)
+        values = e.body.values.copy()
+        values[..., 0] = (values[..., 0] + 1) % 1_000_003
+        return (dataclasses.replace(e, body=dataclasses.replace(e.body, values=values)),)
+
+    with pytest.raises(SuspectedParties):
+        secfc.fit(way, points, faults=lie)
+    gone = replies[0].sender
+    found = secfc.fit(way, points, faults=lambda e: () if e.sender == gone and e.round >= last else (e,))
+    assert found.dendrogram.costs == honest.dendrogram.costs
+
+
 def asked_late(points):
     """A server asks for a dendrogram that clients did not plan."""
     way = build_algorithm(secfc.SecFC, k=6, t=1)
