@@ -44,7 +44,7 @@ START = secfc.RandomLabels()
 def cells(most: int, seeds: int, quick: bool, data: Path | None) -> Iterator[Row]:
     """The grid: clusters and points; SecFC itself where that is quick, else its plaintext twin."""
     common = {"script": "scaling", "seeds": seeds, "data": "drawn" if data is None else data.stem}
-    for secure, m in ((True, 500),) if quick else ((True, 2000), (False, most)):
+    for secure, m in ((True, 100),) if quick else ((True, 2000), (False, most)):
         for k in (4,) if quick else (4, 8, 16):
             yield {"k": k, "m": m, "secure": secure, **common}
 
