@@ -183,6 +183,12 @@ TABLE = (
         (f"{DECODED}::test_a_false_gain_or_loss_ends_the_run_before_it_is_used",),
     ),
     DeviationRow(
+        "up to `t` clients in squares of rows, of which costs are made, `OwnLabels()`", "nothing", "nothing",
+        "products are checked before a cost is told, but for `2**-60`",
+        "noticed", "owners",
+        (f"{SHARED}::test_false_squares_of_rows_are_noticed_before_costs_show_whose_they_are",),
+    ),
+    DeviationRow(
         "up to `t` clients in gains of splits, `OwnLabels()`", "nothing", "nothing",
         "products are checked before gains are told, but for `2**-60`, and these by shares of their own",
         "noticed", "owners",

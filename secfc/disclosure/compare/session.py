@@ -304,8 +304,9 @@ class ComparisonSession:
         dealer, rounding, code = self.seating.dealer, self.rounding, self.plan.code
         if dealer is None or rounding is None:
             return None
-        # Squares of points, of which costs are made, are dealt anew after sums.
-        begun = self.before + (self.question.operation is Operation.CLUSTER_COST)
+        # Squares of points, of which costs are made, are dealt anew after sums, and checked.
+        weighs = self.question.operation is Operation.CLUSTER_COST
+        begun = self.before + (1 + checking_steps(self.plan)) * weighs
         context = hashlib.blake2b(self.context, digest_size=32, person=b"secfc-sums").digest()
         check = SumCheck(len(rounding.sizes), code.ell, code.width(self.plan.d))
         return CheckedReplies(

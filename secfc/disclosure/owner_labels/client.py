@@ -75,7 +75,7 @@ from secfc.roles.messages import Message
 
 # Whoever goes no further says so for so many steps: somebody whom all hear listens in one of them, if only
 # after responders checked what others have no part in.
-HEARD_BY_ALL = 4 + STEPS
+HEARD_BY_ALL = 4 + 2 * STEPS
 
 
 class OwnerLabelsClient:

@@ -484,7 +484,19 @@ class SecureMultiplication:
     def norms(
         self, match: ComparisonSession, steps: AnswerRounds, rows: CodedRows, one_hot: Array | None
     ) -> Role[Array]:
-        """My share (lanes, m, 1) of the squares of points, which are products and dealt anew."""
-        product = None if one_hot is None else rows.norms()[:, :, None]
+        """My share (lanes, m, 1) of the squares of points, which are products, dealt anew and checked.
+
+        What somebody added to one would show in what a cluster costs, and so whose it is: its secret label.
+        Raises SuspectedParties for false ones.
+        """
+        m, product, verifier, claims = self.plan.m, None, None, list[Claim]()
+        if one_hot is not None:
+            product = rows.norms()[:, :, None]
+            verifier = self.verifier(match, m * rows.width, what="squares of rows")
         to = match.question.responders.tolist()
-        return (yield from self.reduced(match, steps, product, to, self.plan.m, 1))
+        found = yield from self.reduced(match, steps, product, to, m, 1, verifier)
+        if verifier is not None:
+            vectors = np.ascontiguousarray(rows.read_rows(0, m))
+            claims = [partial(square_claim, self.plan.code.basis, vectors, found[:, :, 0])]
+        yield from self.verify(match, steps, verifier, claims)
+        return found

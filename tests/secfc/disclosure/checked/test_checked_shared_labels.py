@@ -419,3 +419,37 @@ def test_of_gains_of_several_segments_their_sum_alone_is_opened_and_is_checked(m
     same = products.add_segments(basis, false) == products.add_segments(basis, honest)
     assert same[:, :-1].all()
     assert not same[:, -1].any()
+
+
+# --- what clusters cost ------------------------------------------------------------------------------
+
+
+def test_false_squares_of_rows_are_noticed_before_costs_show_whose_they_are(monkeypatch):
+    """A client adds 2**(50 + i) to the square of row i: costs of clusters would tell all labels at once."""
+    real, m = SecureMultiplication.reduced, 20
+    way = secfc.SecFC(
+        k=3, max_iter=1, n_init=2, init=RandomLabels(), threshold=1, disclosure=secfc.OwnLabels()
+    )
+
+    def reduced(self, match, steps, product, to, rows, width, *rest):
+        if self.me == 2 and (rows, width) == (m, 1):
+            basis = self.plan.code.basis
+            added = basis.reduce(np.array([2 ** (50 + i) for i in range(m)], object))
+            product = basis.add(product, added[:, :, None])
+        return (yield from real(self, match, steps, product, to, rows, width, *rest))
+
+    monkeypatch.setattr(SecureMultiplication, "reduced", reduced)
+    with pytest.raises(SuspectedParties, match="squares of rows do not fit the shares"):
+        secfc.fit(way, federation(n=3, m=m), seed=1)
+    # Positive control: without the check the server, or who works with it, reads them off.
+    monkeypatch.setattr("field.code.product_check.ProductCheck.fits", lambda *_: True)
+    result = secfc.fit(way, federation(n=3, m=m), seed=1, keep_bodies=True)
+    told, code, read = result.transcript.envelopes, result.plan.code, []
+    costs = [e for e in told if e.kind == "CodedCosts"]
+    for number in sorted({e.round for e in costs}):
+        words = {result.plan.clients.index(e.sender): e.body.values for e in costs if e.round == number}
+        found = [int(x) for x in code.basis.lift(code.decode(words, 2))]
+        # The client's weight is 3, and a cost is times the squared size.
+        sets = [c // (3 * s * s) >> 50 for c, s in zip(found, result.sizes[-1].tolist(), strict=True)]
+        read.append([[bits >> i & 1 for i in range(m)] for bits in sets])
+    assert np.eye(3, dtype=int)[result.flat].T.tolist() in read
