@@ -82,7 +82,7 @@ def transfer_rows(xs: tuple[int, ...], ys: tuple[int, ...], p: int) -> list[list
 
 @lru_cache(maxsize=256)
 def transfer_matrix(basis: Basis, xs: tuple[int, ...], ys: tuple[int, ...]) -> Array:
-    """The same matrix in every lane: (lanes, len(ys), len(xs)) canonical residues, read-only."""
+    """One matrix for all lanes: (lanes, len(ys), len(xs)) canonical residues, read-only."""
     matrix = np.array([transfer_rows(xs, ys, p) for p in basis.primes], basis.dtype)
     matrix.setflags(write=False)
     return matrix
@@ -130,12 +130,12 @@ class LagrangeCode:
 
     @property
     def betas(self) -> tuple[int, ...]:
-        """Where the ell segments and the t noise segments sit: 1, ..., ell + t."""
+        """Evaluation points of the ell segments and t noise segments: 1, ..., ell + t."""
         return tuple(range(1, self.ell + self.t + 1))
 
     @property
     def alphas(self) -> tuple[int, ...]:
-        """Where the clients' shares sit: the n points after the betas, so the two are disjoint."""
+        """Evaluation points of the clients' shares: the n points after the betas, so the two are disjoint."""
         return tuple(range(self.ell + self.t + 1, self.ell + self.t + 1 + self.n))
 
     def width(self, d: int) -> int:

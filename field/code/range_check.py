@@ -361,7 +361,7 @@ class ProjectionPattern:
 
     @classmethod
     def draw(cls, test: Projections, basis: Basis, coins: Coins) -> ProjectionPattern:
-        """The same coins give the same."""
+        """Equal coins give equal values."""
         first, rest = split_lanes(test, basis)
         octets = np.empty(-(-test.rows * test.size // 4), np.uint8)
         coins.fill(octets)
@@ -531,7 +531,7 @@ def passes_test(
 def judge_projections(
     code: LagrangeCode, pattern: ProjectionPattern, told: Mapping[int, OpenedProjections], errors: int
 ) -> DealingFinding:
-    """Of what receivers told, at most `errors` of whom told something else than they hold.
+    """Decode values of receivers, at most `errors` of whom sent something else than they hold.
 
     Raises TooFewValues below threshold(1) + 2 errors.
     """

@@ -77,7 +77,7 @@ class CenterRounding:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Of sums, and of centers."""
+        """Bounds of sums and of centers."""
         return len(self.sizes), self.width
 
     @cached_property

@@ -116,7 +116,7 @@ class TournamentRound:
 
 @lru_cache(maxsize=512)
 def tournament_round(sizes: tuple[int, ...], count: int) -> TournamentRound:
-    """The same object for the same values, as it keeps what it computed."""
+    """One object for equal values, which keeps what it computed."""
     return TournamentRound(sizes, count)
 
 

@@ -79,7 +79,7 @@ def _products(typing: Any, digits: Any, signs: Any, size: Any, count: Any, out: 
 
 @compiled()
 def project_blocks(words: Any, firsts: Any, counts: Any, signs: Any, p: Any, out: Any) -> None:
-    """The same of block b being counts[b] of int32 words from firsts[b] on; signs int16, rows even.
+    """Projections of blocks, block b of counts[b] of int32 words from firsts[b] on; signs int16, rows even.
 
     Words are residues modulo p, and sums int64 of their centered representatives; or, for p = 0, integers
     below 2**30 in absolute value, and their sums.  A word is cut into digits w = low + 2**15 high, within

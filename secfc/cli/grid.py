@@ -194,7 +194,7 @@ def axes_of(given: GridOptions) -> dict[str, Any]:
 
 
 def ledger_of(context: click.Context, given: GridOptions) -> LedgerTerms | None:
-    """Where budgets are entered.  Raises UsageError for what is said of none."""
+    """Ledger of budgets, None without.  Raises UsageError for what is said of none."""
     from secfc.privacy.budget_file import LedgerTerms
 
     if given.ledger is None:

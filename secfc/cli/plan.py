@@ -69,7 +69,7 @@ class PlanOptions(Algorithms, Presets, Seeded, ForOfficers, Overwriting, Printin
     k: Any = option(None, Clusters(), "-k", metavar="K", help="Clusters. Default: 4.")
     losses: int = option(0, Whole(0), help="Clients that may be lost on the way.")
     taken: int | None = option(None, Whole(1), "--steps", metavar="S", help=
-        "Steps of the last clusters. Default: as many as made-up rows take; nobody knows before.")
+        "Steps with the final number of clusters. Default: those that made-up rows take; nobody knows yet.")
     server_points: int | None = option(None, Whole(1), metavar="S", help=
         "feddp: how many points the server holds, where there is no --server-file. Default: 20 a cluster.")
     trials: int | None = option(None, Whole(1), metavar="T", help=
@@ -97,8 +97,8 @@ class PlanOptions(Algorithms, Presets, Seeded, ForOfficers, Overwriting, Printin
 def plan(context: click.Context, given: PlanOptions) -> None:
     """Say what a run will cost and who will learn what, for N clients with M rows of D features.
 
-    The run is rehearsed on a few made-up rows: no data are needed, and nothing is sent. What cannot be is
-    refused with the nearest that can. RUN.toml is the run file of a deployment, whose words are then used.
+    The run is rehearsed on a few made-up rows: no data are needed, and nothing is sent. Impossible settings
+    are refused with the nearest valid one. RUN.toml is a deployment's run file, whose words are then used.
 
     \b
     Examples:

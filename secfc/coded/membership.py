@@ -76,7 +76,7 @@ class RowContribution:
         return np.where(self.rows < 0, -1, labels[self.rows]).astype(np.int32)
 
     def restrict_clients(self, shared: CodedPlan, kept: CodedPlan) -> RowContribution:
-        """The same contribution when only some clients' rows count; rows are -1 if mine do not."""
+        """The contribution where only some clients' rows count; rows are -1 if this client's do not."""
         if kept is shared:
             return self
         j = shared.clients.index(self.name)

@@ -278,8 +278,8 @@ class Quantization(ParameterGroup):
             raise InputError(f"rounding={format_value(self.rounding)} must be 'nearest' or 'floor'")
         if self.centers not in get_args(Centers):
             raise InputError(
-                f'centers={self.centers!r} is none: use "exact", the means as fractions, or "rounded", the '
-                "nearest points of a grid, which is faster"
+                f'centers={self.centers!r} is unknown: use "exact", the means as fractions, or "rounded", '
+                "the nearest points of a grid, which is faster"
             )
 
 

@@ -375,11 +375,11 @@ class CodedPlan(DescribedPlan):
 
     @property
     def choice(self) -> int | Elbow:
-        """Of how many clusters the first labels are."""
+        """Number of clusters of the first labels."""
         return self.k if self.elbow is None else self.elbow
 
     def chosen(self, k: int) -> CodedPlan:
-        """The same plan for k clusters, once that is known."""
+        """The plan for k clusters, once k is known."""
         return self if self.elbow is None else replace(self, k=k, elbow=None)
 
     @property
@@ -405,7 +405,7 @@ class CodedPlan(DescribedPlan):
 
     @cached_property
     def at_work(self) -> CodedPlan:
-        """The same run among those who compute: its clients are the workers, its rows those of all."""
+        """The run among the computing parties: its clients are the workers, its rows those of all."""
         if not self.workers:
             return self
         seats = tuple(self.numbers[name] for name in self.workers)
@@ -493,7 +493,7 @@ class CodedPlan(DescribedPlan):
 
     @cached_property
     def block_slices(self) -> tuple[slice, ...]:
-        """Where the blocks of each group of dealers stand among all that a receiver tells of."""
+        """Places of the blocks of each group of dealers among all that a receiver reports."""
         ends = np.cumsum([0, *(self.blocks[group[0]] for group in self.groups)]).tolist()
         return tuple(slice(begin, end) for begin, end in pairwise(ends))
 

@@ -255,7 +255,7 @@ class Disclosure(Protocol):
     def server(
         self, plan: CodedPlan, screening: CheaterIdentification, *, coins: Coins, threads: int
     ) -> Role[CodedSource]:
-        """Where the server's steps come from.  screening: whom it may ask and believe."""
+        """Source of the server's steps.  screening: whom it may ask and believe."""
         ...
 
     def open_centers(

@@ -179,7 +179,7 @@ class ComparisonCommittee:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class SharedStep:
-    """Where a run on shared labels is.
+    """State of a run on shared labels.
 
     run: the number of the restart.  step: how many steps were taken from its first labels.  sizes: of the
     clusters that the last step opened, all 0 where it hid them.  groups: the number in [0, k) that each of
@@ -219,7 +219,7 @@ class Subject:
 
     @property
     def at(self) -> SharedStep:
-        """Where its run is.  Raises TypeError where labels are public."""
+        """State of its run.  Raises TypeError where labels are public."""
         if self.shared is None:
             raise TypeError(f"{self.operation.kind} is about public labels, of which no step is shared")
         return self.shared
@@ -342,7 +342,7 @@ class Query(Message, tag=185):
 
     @property
     def at(self) -> SharedStep:
-        """Where its run on shared labels is."""
+        """State of its run on shared labels."""
         return self.subject.at
 
     @property

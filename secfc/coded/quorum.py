@@ -327,7 +327,7 @@ class AnyThreshold(Quorum):
 
 
 # --------------------------------------------------------------------------------------------------
-# Who is left out when an answer did not come about: those that are gone, and as few others as possible.
+# Whom to exclude after a failed response: those that are gone, and as few others as possible.
 #
 # Everybody who was asked to play answers the server, be it only that somebody was not heard
 # (`MissingMessages`).  So who says nothing is gone, and is what most reports are about.  Between two that are

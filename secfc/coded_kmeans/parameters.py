@@ -431,7 +431,9 @@ def _meant(name: str, value: Any, table: Mapping[str, Any], method: str) -> Any:
         return value
     words = ", ".join(repr(word) for word in table)
     values = ", ".join(f"{type(item).__name__}()" for item in table.values())
-    raise InputError(f"{name}={value!r} is none: use one of the words {words}, or a value such as {values}")
+    raise InputError(
+        f"{name}={value!r} is unknown: use one of the words {words}, or a value such as {values}"
+    )
 
 
 def choose_code(

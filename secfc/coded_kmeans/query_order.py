@@ -1,4 +1,4 @@
-"""The questions a plan has, in their order: every client walks them itself, and answers nothing else.
+"""The queries of a plan, in order: each client recomputes the allowed queries and rejects all others.
 
 The start is a public function of the plan and a seed that no server chooses (`secfc.roles.agreement`), a step
 asks about the labels of the step before, a restart has so many steps, and there are so many restarts.  So the
@@ -51,7 +51,7 @@ from secfc.roles.exchange import SERVER, PartyId, Role
 
 
 class InconsistentResponse(Exception):  # noqa: N818 - what happened
-    """A course was told what cannot be: by a server that lies, or after questions that I missed."""
+    """A response is inconsistent with the query sequence: the server lies, or the client missed queries."""
 
 
 # What a course is sent if labels that were shared are lost, and their run starts again.

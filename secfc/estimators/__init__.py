@@ -8,8 +8,8 @@ An estimator is a simulation: this process holds the points of all clients and p
 `secfc.fit` does, whose labels these are, bit for bit.  What every attribute tells whom where organizations
 run the protocol between them is in the docstring of each class: "public" is known to all parties, "owners'"
 is known to the client whose rows it is about, "noised" is public and carries the noise of a budget, and
-"nobody's" exists only because this process sees everything.  A pickled estimator holds the shares of all
-clients: it is as secret as the data.
+"nobody's": no party has it; the simulation has it because it runs all parties.  A pickled estimator
+holds the shares of all clients: it is as secret as the data.
 
 Needs scikit-learn: pip install 'secfc-clustering[estimators]'.  `import secfc` does not load it.
 """

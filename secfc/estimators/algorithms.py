@@ -257,7 +257,7 @@ class DPKMeans(Federated):
         for name, table in (("protect", units), ("noise", noises)):
             if getattr(self, name) not in table:
                 words = " or ".join(map(repr, table))
-                raise InputError(f"{name}={getattr(self, name)!r} is none: use the word {words}")
+                raise InputError(f"{name}={getattr(self, name)!r} is unknown: use the word {words}")
         labels = None
         if self.labels_epsilon is not None:
             labels = RandomizedResponse(self.labels_epsilon, self.labels_slots)

@@ -478,8 +478,8 @@ def parse_matching_start(word: str) -> MatchingStart:
     plain = word.strip().lower().replace("_", "-").replace(" ", "-")
     if plain not in WORDS:
         raise InputError(
-            f"start={word!r} is none: use one of the words {', '.join(map(repr, WORDS))}, or a value such as "
-            "Automatic()"
+            f"start={word!r} is unknown: use one of the words {', '.join(map(repr, WORDS))}, or a value such "
+            "as Automatic()"
         )
     return matching_start_named(plain, LocalKMeans())
 

@@ -58,7 +58,7 @@ def plan_summary(planned: Any) -> list[tuple[str, str]]:
         lines.append(
             (
                 "Steps",
-                f"{planned.steps} of the last clusters; each {size_of(step.nbytes)}, "
+                f"{planned.steps} with the final number of clusters; each {size_of(step.nbytes)}, "
                 f"{rounds_in_words(step.rounds)}",
             )
         )

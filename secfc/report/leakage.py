@@ -187,4 +187,4 @@ def outsider_baseline(finding: ServerFinding) -> str:
     labels, nothing = finding.judgements.get(LABELS), finding.judgements.get(NO_RUN)
     if labels is None or nothing is None:
         return ""
-    return f"labels tell outsiders {_percent(labels)} of the variance, no run at all {_percent(nothing)}"
+    return f"outsiders explain {_percent(labels)} of the variance from labels, {_percent(nothing)} without"

@@ -47,7 +47,7 @@ fit(S(k=2, threshold=1), F, scale_features=3) -> scale_features=3: it must be 's
 fit(S(k=2, threshold=1), F, scale_features=True) -> scale_features=True: it must be 'standard', 'robust'
 fit(S(k=2, threshold=1), F, missing="median") -> missing='median': it says what becomes of missing values,
 fit(S(k=2, threshold=1), F, missing=None) -> missing=None: it says what becomes of missing values, 'refuse',
-S(4, 1, init="bisectin") -> init='bisectin' is none: use one of the words 'random', 'random-
+S(4, 1, init="bisectin") -> init='bisectin' is unknown: use one of the words 'random', 'random-
 S(k="four", threshold=1) -> k='four' is no number of clusters: give one, as 4, or say among
 S(k=None, threshold=1) -> k=None: a whole number of clusters is needed. Pass an integer, a
 S(k=2.0, threshold=1) -> k=2.0 is a float: a whole number of clusters is needed. Pass an
@@ -67,17 +67,17 @@ S(2, True) -> threshold=True: a number of colluding clients, or a Threshold, is 
 S(2, 1, quantization=1000.0) -> quantization=1000.0 is a float: a Quantization is needed.
 S(2, 1, runtime=2) -> runtime=2 is an int: a Runtime is needed. Pass a value such as
 S(2, 1, release=True) -> release=True is a bool: a Release is needed. Pass a value such as
-Quantization(centers="rough") -> centers='rough' is none: use "exact", the means as fractions, or
+Quantization(centers="rough") -> centers='rough' is unknown: use "exact", the means as fractions, or
 Threshold(True) -> t=True is a bool: a whole number, or None (chosen for the number
 Threshold(1, "1") -> ell='1' is a str: a whole number is needed. Pass an integer, suc
 fit(S(2, Threshold(1, 0)), F) -> ell=0 is too small: it must be at least 1
 fit(S(2, Threshold(1, 99)), F) -> n=7 clients cannot decode a squared distance with ell=99, t=1:
 Threshold(1, 1.0) -> ell=1.0 is a float: a whole number is needed. Pass an integer, s
 Threshold(1, None) -> ell=None: a whole number is needed. Pass an integer, such as 3
-S(2, 1, init=3) -> init=3 is none: use one of the words 'random', 'random-points',
+S(2, 1, init=3) -> init=3 is unknown: use one of the words 'random', 'random-points',
 S(2, 1, init=secfc.Bisecting) -> init=Bisecting is a class: build the value, Bisecting(...)
-S(2, 1, init=np.zeros(5)) -> init=array([0., 0., 0., 0., 0.]) is none: use one of the words '
-S(2, 1, init=[0,1]) -> init=[0, 1] is none: use one of the words 'random', 'random-poin
+S(2, 1, init=np.zeros(5)) -> init=array([0., 0., 0., 0., 0.]) is unknown: use one of the words '
+S(2, 1, init=[0,1]) -> init=[0, 1] is unknown: use one of the words 'random', 'random-poin
 fit(S(2, 1, init=secfc.GivenLabels([0,1])), F) -> 2 starting labels for m=140 points: give one a point
 fit(S(2, 1, init=secfc.GivenLabels("abc")), F) -> starting labels are a str: an array with an integer
 fit(S(2, 1, init=secfc.GivenLabels(None)), F) -> starting labels are nothing: an array with an
@@ -113,10 +113,10 @@ Runtime(threads=0) -> threads=0 is an int: a whole number of at least 1 is neede
 Runtime(threads="2") -> threads='2' is a str: a whole number of at least 1 is needed. Pa
 Runtime(threads=-1) -> threads=-1 is an int: a whole number of at least 1 is needed. Pa
 Runtime(threads=None) -> threads=None: a whole number of at least 1 is needed. Pass an
-S(2, 1, membership="hidden") -> membership='hidden' is none: use one of the words 'open', 'priva
+S(2, 1, membership="hidden") -> membership='hidden' is unknown: use one of the words 'open', 'priva
 S(2, 1, membership=secfc.Private) -> membership=Private is a class: build the value, Private(...)
-S(2, 1, membership=None) -> membership=None is none: use one of the words 'open', 'private',
-S(2, 1, disclosure="all") -> disclosure='all' is none: use one of the words 'assignments',
+S(2, 1, membership=None) -> membership=None is unknown: use one of the words 'open', 'private',
+S(2, 1, disclosure="all") -> disclosure='all' is unknown: use one of the words 'assignments',
 S(2, 1, disclosure="centers") -> disclosure='centers': use FederatedLloyd(k), which shows all
 S(2, 1, disclosure=secfc.Distances) -> disclosure=Distances is a class: build the value,
 fit(S(2, Threshold(1, max_cheaters=1)), F) -> threshold=Threshold(max_cheaters=1) with disclosure=Assi

@@ -288,7 +288,7 @@ def problems_told(journal: Path, log: Log) -> Iterator[None]:
 
 
 def start_generator(asked: Built, coins: Any) -> Any:
-    """Of starts: from the public seed, or else from the server's coins."""
+    """Randomness of starts: from the public seed, or else from the server's coins."""
     import numpy as np
 
     seed = asked.public.seed

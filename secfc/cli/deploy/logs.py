@@ -42,7 +42,7 @@ BREAKS_OFTEN = (
 
 
 class Log:
-    """Of one party.  rounds, sent: exchanges and bytes of messages by phase, before they are sealed."""
+    """Counters of one party.  rounds, sent: exchanges and bytes of messages by phase, before sealing."""
 
     def __init__(self, party: str, board: Path | None = None) -> None:
         self.party, self.board = party, board
@@ -100,7 +100,7 @@ class Log:
                 write_private(self.board, "".join(f"{line}\n" for line in lines).encode())
 
     def watched(self, role: Role[R]) -> Role[R]:
-        """The same role, counted and told of."""
+        """The role, with its messages counted and logged."""
         from secfc.pipeline import watch_role
 
         return watch_role(self.party, role, self.count)
@@ -129,7 +129,7 @@ def _now() -> str:
 
 @dataclass(frozen=True)
 class Page:
-    """Where numbers are shown."""
+    """Address of the metrics page."""
 
     # fmt: off
     page: int | None = option(None, Whole(0, 65535), metavar="PORT", help=

@@ -148,7 +148,7 @@ def _inner(asked: Any) -> Any:
 
 
 def _journal(site: LoadedSite, kept: ModelFile) -> Path:
-    """Of a prediction that was interrupted, or of a new one; its name ends with the number of the last."""
+    """Journal of an interrupted prediction, or of a new one; its name ends with the number of the last."""
     name = f"{site.run.session.hex()[:16]}-predict"
     unfinished = sorted(site.file.journal.glob(f"{name}-*.journal"))
     return unfinished[0] if unfinished else site.file.journal / f"{name}-{kept.number}.journal"

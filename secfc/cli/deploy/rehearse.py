@@ -291,7 +291,7 @@ class Proof:
 
     @property
     def kits(self) -> Path:
-        """Where POC mode puts startup kits."""
+        """Directory of the startup kits of POC mode."""
         return self.folder / "poc/secfc/prod_00"
 
     def ask(self, *words: str, seconds: float = ENOUGH, fails: bool = False) -> str:

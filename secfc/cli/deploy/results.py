@@ -276,7 +276,7 @@ def publishable_report(site: LoadedSite, asked: Built, outcome: PartyOutcome) ->
 
 
 def party_report(site: LoadedSite, asked: Built, outcome: Any, log: Log, started: datetime) -> dict[str, Any]:
-    """Of this party: nothing of others but what it learned."""
+    """This party's report: nothing of others but what it learned."""
     own = outcome.labels
     return {
         **run_facts(site, asked, log, started),

@@ -217,7 +217,7 @@ def _typed(option: Option, value: Any, where: str) -> list[str]:
 
 
 def _observed(run: RunFile) -> tuple[tuple[int, ...], ...] | None:
-    """Of each client the numbers of its features, None if all have all."""
+    """Numbers of the features of each client, None if all have all."""
     if not run.columns:
         return None
     places = {name: i for i, name in enumerate(run.features)}

@@ -81,7 +81,7 @@ class LoadedSite:
         return asked
 
     def own_machine(self, asked: Built) -> Built:
-        """The same run, with this machine's threads and folder; neither is part of what sites compare."""
+        """The run with this machine's threads and folder; neither is part of what sites compare."""
         from secfc.coded_kmeans.secfc import SecFC
 
         inner: Any = asked.algorithm.capabilities.inner or asked.algorithm
@@ -174,17 +174,17 @@ class LoadedSite:
 
     @property
     def journal(self) -> Path:
-        """Where this run's journal is: one a run, as a site may take part in several."""
+        """Path of this run's journal: one a run, as a site may take part in several."""
         return self.file.journal_of(self.run.session)
 
     @property
     def decided(self) -> Path:
-        """Where it stands whom this site does without: a name a line."""
+        """File of the clients that this site goes on without: a name a line."""
         return self.journal.with_suffix(".without")
 
     @property
     def board(self) -> Path:
-        """Where a party that runs says what it does: lines for people."""
+        """Log file of a running party: lines for people."""
         return self.journal.with_suffix(".status")
 
     def still_without(self) -> tuple[str, ...]:
@@ -291,5 +291,5 @@ class LoadedSite:
 
     @property
     def url(self) -> str:
-        """Where the hub is."""
+        """Address of the hub."""
         return self.file.hub or self.run.hub

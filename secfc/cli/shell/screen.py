@@ -50,7 +50,7 @@ class RunProgress:
             self.show_step()
 
     def show_sharing(self, done: int) -> None:
-        """So many parts of the points are shared; once all are, they are tested."""
+        """Report how many parts of the points are shared; once all are, they are tested."""
         self.sharing = self.sharing or time.monotonic()
         if self.parts is not None and done >= self.parts:
             self.bar.update(self.task, description="Testing points", left="")
@@ -174,7 +174,7 @@ class Screen:
             yield lambda done, total, row: bar.update(task, completed=done, total=total)
 
     def note_resumption(self, watch: Watch | None) -> Watch:
-        """The same watch, which also says where a run goes on that was interrupted."""
+        """The watch, which also says where an interrupted run goes on."""
         from secfc.roles.exchange import SERVER
 
         steps: int | None = None  # that the server repeats from its journal

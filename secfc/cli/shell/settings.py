@@ -263,7 +263,7 @@ class EvaluateOption:
 
 @dataclass(frozen=True)
 class Publishing:
-    """Where what may be published goes."""
+    """Output file of the report that may be published."""
 
     publish: Path | None = option(metavar="OUT", group=OUTPUT, help=
         "With --epsilon: one more report, .json or .html, of what may be published: what is public, or noisy "

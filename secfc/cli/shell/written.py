@@ -85,7 +85,7 @@ def check_kinds(settings: Settings, reports: Sequence[Path]) -> None:
 
 @dataclass(frozen=True)
 class Outputs:
-    """Where results go, None for nowhere; checked before anything is computed.
+    """Output files, None for none; checked before anything is computed.
 
     sites: a directory for a file of each site.  readers: whom pages are for.  published: where what may be
     published goes.  linkage: whose columns make IDs.  private: whether files of labels are their owner's
@@ -194,7 +194,7 @@ class Outputs:
 
 
 def beside_published(published: Path | None) -> Path | None:
-    """Where released labels go, beside what may be published."""
+    """Output file of released labels, beside the published report."""
     return None if published is None else published.with_name(f"{published.stem}-labels.csv")
 
 
@@ -263,7 +263,7 @@ def of_each_site(
 
 
 def site_file(folder: Path, name: str) -> Path:
-    """Where the labels of a site go, whatever it is called."""
+    """Output file of a site's labels, whatever the site is called."""
     safe = "".join(c if c.isalnum() or c in "-_. " else f"%{ord(c):02x}" for c in name)
     return folder / f"{safe.lstrip('.') or '%2e'}.csv"
 

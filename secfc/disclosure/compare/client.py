@@ -1,4 +1,4 @@
-"""A client's answers where committees compare distances, in whatever way: what it takes, tells and hears."""
+"""Client side of sessions in which committees compare distances."""
 
 from __future__ import annotations
 

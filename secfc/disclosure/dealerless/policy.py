@@ -178,7 +178,7 @@ class DealerlessParty:
         return self.unless_stalled(match.question, self.labels(match, measured))
 
     def unless_stalled(self, question: Query, answer: Role[Message | None]) -> Role[Message | None]:
-        """An answer, or whose silence prevents it; who may wait for me is told, so that none waits long."""
+        """An answer, or the clients whose silence prevents it; waiting peers are notified of a failure."""
         try:
             return (yield from answer)
         except StalledStep as stalled:

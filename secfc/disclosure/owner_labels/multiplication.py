@@ -392,7 +392,7 @@ class SecureMultiplication:
         one_hot: Array | None,
         to: Sequence[int],
     ) -> Role[Array]:
-        """My share of what tells sides of clusters of secret sizes (lanes, pairs, 1 + width), as `sums`.
+        """Share of bisectors of clusters of secret sizes (lanes, pairs, 1 + width), as `sums`.
 
         See `field.compare.shared_step.signed_bisectors`; the products of products need three rounds.
         """

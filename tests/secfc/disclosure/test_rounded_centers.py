@@ -254,7 +254,7 @@ def test_a_server_that_seats_others_to_round_is_refused(centers, members, rule):
 @pytest.mark.parametrize(
     ("parameters", "rule"),
     [
-        ({"centers": "round"}, 'centers=\'round\' is none: use "exact".*or "rounded"'),
+        ({"centers": "round"}, 'centers=\'round\' is unknown: use "exact".*or "rounded"'),
         (
             {"disclosure": "distances"},
             'with disclosure=Distances.*: the server decodes.*Use .*centers="exact"',

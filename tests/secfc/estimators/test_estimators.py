@@ -298,7 +298,7 @@ def test_noised_centers_need_points_of_the_server(sites):
         (lambda x: SecFCKMeans(3).fit(x[0], groups=["a"]), r"groups have shape \(1,\) for 20 rows"),
         (lambda x: SecFCKMeans(3).fit(x, groups=["a"]), "Leave groups out"),
         (lambda x: SecFCKMeans(3).fit({}), "at least one table"),
-        (lambda x: SecFCKMeans(3, disclosure="all").fit(x), "disclosure='all' is none"),
+        (lambda x: SecFCKMeans(3, disclosure="all").fit(x), "disclosure='all' is unknown"),
         (lambda x: SecFCKMeans(3, t="2").fit(x), "t='2' is a str"),
         (lambda x: SecFCKMeans(3, tol=1e-4).fit(x), "tol=0.0001: steps end when no label changes"),
         (lambda x: SecFCKMeans(3, init=np.eye(3)[:2]).fit(x), r"init has shape \(2, 3\)"),

@@ -102,7 +102,9 @@ def test_what_labels_tell_stands_beside_what_is_known_without_a_run(files):
     said = " ".join(run_with_pages(files).output.split())
     with_labels, without = map(
         float,
-        re.search(r"outsiders ([\d.]+) % of the variance, no run at all ([\d.]+) %", said).groups(),
+        re.search(
+            r"outsiders explain ([\d.]+) % of the variance from labels, ([\d.]+) % without", said
+        ).groups(),
     )
     # Three clusters far apart: the labels tell nearly all.  Labels of other points tell nearly nothing.
     assert with_labels > 70
