@@ -792,9 +792,9 @@ def test_noise_does_not_cover_it():
 # --- dendrograms: what merging clusters would cost, told at the end
 
 
-def linked(policy=None, points=None, k=6, **more):
+def linked(policy=None, points=None, k=5, **more):
     """A run with a dendrogram, its points as they were clustered, and the centers of its clusters."""
-    points = np.random.default_rng(3).integers(-40, 41, (90, 3)) if points is None else points
+    points = np.random.default_rng(3).integers(-40, 41, (45, 3)) if points is None else points
     way = build_algorithm(
         secfc.SecFC,
         k=k,
@@ -802,6 +802,8 @@ def linked(policy=None, points=None, k=6, **more):
         scale=4.0,
         t=1,
         dendrogram=True,
+        init="random",
+        max_iter=3,
         **more,
     )
     result = secfc.fit(way, np.array_split(points / 4, 5), bound=16.0)
@@ -832,7 +834,9 @@ def test_hierarchies_are_those_of_scipy(policy, n_init):
             assert len(set(cut)) == count
     told = "how far their centers are apart"
     assert any(told in fact for fact in result.learned)
-    plain = secfc.fit(secfc.SecFC(k=6, threshold=1, disclosure=policy), np.array_split(np.eye(20), 5))
+    plain = secfc.fit(
+        secfc.SecFC(k=2, threshold=1, disclosure=policy, init="random"), np.array_split(np.eye(20), 5)
+    )
     assert plain.dendrogram is None
     assert not any(told in fact for fact in plain.learned)
     with pytest.raises(secfc.InputError, match="no dendrogram"):
@@ -855,27 +859,31 @@ def scale_distances(squared):
 
 
 @pytest.mark.parametrize(
-    ("shape", "noise"), [(make_moons, 0.06), *by_night((partial(make_circles, factor=0.5), 0.05))]
+    ("shape", "noise", "m", "k"),
+    [
+        (make_moons, 0.03, 240, 16),
+        *by_night((make_moons, 0.06, 1500, 40), (partial(make_circles, factor=0.5), 0.05, 1500, 40)),
+    ],
 )
-def test_single_linkage_of_forty_clusters_finds_what_is_no_ball(shape, noise):
-    points, truth = shape(1500, noise=noise, random_state=0)
-    order = np.random.default_rng(0).permutation(1500)
-    way = secfc.SecFC(k=40, threshold=1, release=secfc.Release(dendrogram=True))
+def test_single_linkage_of_many_clusters_finds_what_is_no_ball(shape, noise, m, k):
+    points, truth = shape(m, noise=noise, random_state=0)
+    order = np.random.default_rng(0).permutation(m)
+    way = secfc.SecFC(k=k, threshold=1, release=secfc.Release(dendrogram=True))
     result = secfc.fit(way, np.array_split(points[order], 5))
     assert adjusted_rand(truth[order], np.concatenate(result.cut(2, "single"))) == 1
     two = secfc.fit(secfc.Lloyd(k=2), np.array_split(points[order], 5))
     assert adjusted_rand(truth[order], two.flat) < 0.5  # k-means does not
     # By how far centers are apart the server places points that labels hardly tell of.
     tree = result.dendrogram
-    kinds = {"labels": np.ones((40, 40)) - np.eye(40), "distances": squareform(tree.distances) ** 2}
+    kinds = {"labels": np.ones((k, k)) - np.eye(k), "distances": squareform(tree.distances) ** 2}
     placed = {name: scale_distances(square)[result.flat] for name, square in kinds.items()}
     shares = {name: similar_share(guess, points[order]) for name, guess in placed.items()}
-    assert shares["labels"] < 0.25
+    assert shares["labels"] < 0.5
     assert shares["distances"] > 0.9
     # The question is the last one, and all that is said in its rounds.
     last = max(e.round for e in result.transcript.envelopes if e.kind == "LossQuery")
     more = sum(e.nbytes for e in result.transcript.envelopes if last <= e.round < last + STRIDE)
-    assert 0 < more < 0.01 * result.transcript.nbytes()
+    assert 0 < more < (0.01 if m == 1500 else 0.03) * result.transcript.nbytes()
 
 
 def test_a_dendrogram_at_its_edges():
@@ -896,7 +904,7 @@ def test_a_dendrogram_at_its_edges():
 
 
 def test_a_server_may_ask_what_merging_costs_of_final_clusters_alone():
-    points = np.random.default_rng(3).integers(-40, 41, (90, 3)) / 4
+    points = np.random.default_rng(3).integers(-40, 41, (45, 3)) / 4
 
     def other_labels(e):
         if e.kind == "LossQuery" and e.round == last:
@@ -905,7 +913,7 @@ def test_a_server_may_ask_what_merging_costs_of_final_clusters_alone():
             return (dataclasses.replace(e, body=altered(e.body, labels=swapped)),)
         return (e,)
 
-    way = build_algorithm(secfc.SecFC, k=6, t=1, dendrogram=True)
+    way = build_algorithm(secfc.SecFC, k=6, t=1, dendrogram=True, init="random", max_iter=3)
     honest = secfc.fit(way, np.array_split(points, 5))
     last = max(e.round for e in honest.transcript.envelopes if e.kind == "LossQuery")
     with pytest.raises((FaultyServer, SuspectedParties), match="LossQuery"):
@@ -923,8 +931,10 @@ def test_a_server_may_ask_what_merging_costs_of_final_clusters_alone():
     ],
 )
 def test_at_the_last_question_a_lie_is_noticed_and_a_client_may_be_lost(policy, ell):
-    points = np.array_split(np.random.default_rng(3).integers(-40, 41, (90, 3)) / 4, 6)
-    way = build_algorithm(secfc.SecFC, k=6, t=1, ell=ell, dendrogram=True, disclosure=policy)
+    points = np.array_split(np.random.default_rng(3).integers(-40, 41, (45, 3)) / 4, 6)
+    way = build_algorithm(
+        secfc.SecFC, k=6, t=1, ell=ell, dendrogram=True, disclosure=policy, init="random", max_iter=3
+    )
     honest = secfc.fit(way, points)
     sent = honest.transcript.envelopes
     kinds = ("LossQuery", "SplitGainQuery", "DistanceQuery")
@@ -947,7 +957,7 @@ def test_at_the_last_question_a_lie_is_noticed_and_a_client_may_be_lost(policy, 
 
 def asked_late(points):
     """A server asks for a dendrogram that clients did not plan."""
-    way = build_algorithm(secfc.SecFC, k=6, t=1)
+    way = build_algorithm(secfc.SecFC, k=6, t=1, init="random", max_iter=3)
     plain = CodedSource.run_lloyd
 
     def and_ask(self, labels, k, max_iter):
