@@ -8,6 +8,7 @@ import re
 import shlex
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, fields, replace
 from itertools import chain
 from pathlib import Path
@@ -106,22 +107,12 @@ def settings_of(context: click.Context, given: CheckOptions) -> Settings:
 
 def check_files(settings: Settings, bound: float | None) -> CheckedFiles:
     """All that is wrong with the files, and what they hold.  Raises UsageError for options that clash."""
-    from secfc.data.dialects import changed_words, lines_word
-    from secfc.data.profiles import column_notes, profile_file, unit_notes
+    from secfc.data.dialects import lines_word
+    from secfc.data.profiles import column_notes, unit_notes
 
     wanted, interface = wanted_columns(settings), options_here()
     refused, notes = refusals(settings, bound)
-    sites, tried = [], dict[str, dict[str, str]]()
-    for path in settings.files:
-        try:
-            found, dialect = profile_file(path, wanted)
-        except (InputError, OSError):
-            continue  # which stands among the refusals
-        sites += found
-        own = changed_words(wanted.dialect)
-        tried[str(path)] = {
-            name: said for name, said in changed_words(dialect).items() if said != own.get(name)
-        }
+    sites, tried = profile_files(settings.files, wanted)
     repeated = {c.name for site in sites for c in site.columns if not c.id_like}
     for at, site in enumerate(sites):
         columns = tuple(replace(c, repeats_elsewhere=c.name in repeated) for c in site.columns)
@@ -139,6 +130,23 @@ def check_files(settings: Settings, bound: float | None) -> CheckedFiles:
     encodings = {changes["encoding"] for changes in tried.values() if "encoding" in changes}
     proposal = propose_options(settings, bound, sites, wanted, encodings, refused) if refused else None
     return CheckedFiles(not refused, faults, tuple(dict.fromkeys(notes)), tuple(sites), proposal)
+
+
+def profile_files(
+    files: Sequence[Path], wanted: WantedColumns
+) -> tuple[list[SiteProfile], dict[str, dict[str, str]]]:
+    """The sites of all files that can be read, and by file what was settled for that, as options say it."""
+    from secfc.data.dialects import changed_words
+    from secfc.data.profiles import profile_file
+
+    sites: list[SiteProfile] = []
+    tried, given = dict[str, dict[str, str]](), changed_words(wanted.dialect)
+    for path in files:
+        with suppress(InputError, OSError):  # which stand among the refusals
+            found, dialect = profile_file(path, wanted)
+            sites += found
+            tried[str(path)] = {n: said for n, said in changed_words(dialect).items() if said != given.get(n)}
+    return sites, tried
 
 
 def tried_options(
