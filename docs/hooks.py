@@ -59,8 +59,20 @@ def on_files(files, config):
 
 def on_page_markdown(markdown, page, config, files):
     """Sections that stand on another page come in; and what GitHub reads and Python-Markdown does not is
-    helped: a table or list right below a line of text or a comment."""
+    helped: a table or list right below a line of text or a comment.  Terms of the glossary become anchors."""
+    if page.file.src_uri == "docs/glossary.md":
+        markdown = link_terms(markdown)
     return outside_code(SECTION.sub(lambda found: section(found[1], found[2], page), markdown), loosened)
+
+
+def link_terms(text):
+    """Bold words as anchors: **Any client** is found at #any-client."""
+
+    def anchor(found):
+        name = re.sub(r"\W+", "-", found[1].lower()).strip("-")
+        return f'<strong id="{name}">{found[1]}</strong>'
+
+    return re.sub(r"\*\*([^*]+)\*\*", anchor, text)
 
 
 def section(name, anchor, page):

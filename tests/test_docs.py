@@ -114,6 +114,18 @@ def test_every_page_is_in_the_navigation():
     assert len(titles) == len(set(titles)) == len(PAGES)
 
 
+def test_every_term_of_the_glossary_is_an_anchor_of_its_own():
+    pytest.importorskip("mkdocs", reason="the site needs the extra `docs`")
+    pytest.importorskip("latex2mathml", reason="the site needs the extra `docs`")
+    from docs.hooks import link_terms
+
+    assert link_terms("a **Hub**.") == 'a <strong id="hub">Hub</strong>.'
+    names = re.findall(r'id="([^"]*)"', link_terms((ROOT / "docs/glossary.md").read_text()))
+    assert len(names) > 40
+    assert all(names)
+    assert len(set(names)) == len(names)
+
+
 def test_every_public_name_is_in_the_reference():
     text = "".join(path.read_text() for path in ROOT.glob("docs/api/*.md"))
     for name in secfc._HOME:
