@@ -35,7 +35,8 @@ class HubOptions(Page):
 
     # fmt: off
     runs: tuple[Path, ...] = argument("RUN.toml...")
-    host: str = option("0.0.0.0", help="The address to listen on.")
+    host: str = option("0.0.0.0", help=
+        "The address to listen on; '' for all, of IPv4 and IPv6.")
     port: int = option(443, Whole(0, 65535), help="0 for any.")
     certificate: Path | None = option(metavar="PEM", help="The hub's certificate, with those that signed it.")
     key: Path | None = option(metavar="PEM", help="Of the certificate.")

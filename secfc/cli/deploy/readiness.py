@@ -39,6 +39,8 @@ if TYPE_CHECKING:
 # once, and that its journal keeps in a step: as eight deployments of up to 250,000 rows were measured, of
 # 4, 8 and 16 clusters, whose memory was within 1.5 of what this says.
 LOADED, HELD, KEPT = 250 << 20, 400, 90
+# Bytes of a journal in a step whose labels everybody is told, for each row and center but one.
+TOLD = 130
 # Steps that an estimate is for; and those of which a client that compares keeps all that it was told, until
 # every peer is past them.
 STEPS, OPEN_STEPS = 20, 2
@@ -167,8 +169,9 @@ def estimate_bytes(asked: Built, public: PublicFacts, *, settling: bool) -> tupl
         told = 4 * lanes * m * k if asked.stakes.policy not in ("feddp", "k-fed") else 1 << 16
         return LOADED + 2 * shares + 24 * lanes * m * k, shares + STEPS * told
     pairs = min(k * (k - 1) // 2, 8 * k)
-    steps = OPEN_STEPS if settling and asked.stakes.policy == "assignments" else STEPS
-    return LOADED + 2 * shares + HELD * m * pairs, shares + steps * KEPT * m * pairs
+    settled = settling and asked.stakes.policy == "assignments"
+    journal = OPEN_STEPS * TOLD * m * max(1, k - 1) if settled else STEPS * KEPT * m * pairs
+    return LOADED + 2 * shares + HELD * m * pairs, shares + journal
 
 
 def available_memory() -> int | None:

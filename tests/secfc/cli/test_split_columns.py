@@ -184,6 +184,11 @@ def test_a_site_without_columns_has_no_data_and_others_need_ids(run_file, tmp_pa
     site, own = party("a", '[data]\npath = "a.csv"\nid_column = "patient"\n')
     assert not check_bound(site, built, own, None)  # values are far beyond 10 deviations, each owner scales
     assert own.points.shape == (40, 2)
+    done = invoke("deploy", "init", "--site", "h.toml", "--party", "h")
+    assert done.exit_code == 0, done.output
+    assert "[data]" not in Path("h.toml").read_text()
+    done = invoke("deploy", "init", "--site", "h.toml", "--party", "h", "--data", "a.csv", "--force")
+    assert "h only computes, and has no --data" in done.output
     for name, data, message in (
         ("h", '[data]\npath = "a.csv"\n', "h has no column by the run file, and only computes"),
         ("a", "", r"a has no rows: add \[data\]"),
