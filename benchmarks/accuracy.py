@@ -27,6 +27,7 @@ import numpy as np
 import secfc
 from benchmarks.common import Row, run_grid, show
 from secfc.data.mixtures import gaussian_mixture, rotated_images
+from secfc.kmeans.bisecting import Bisecting
 from secfc.kmeans.starts import STARTS, CenterSeparation
 from secfc.metrics import accuracy, cost
 
@@ -125,6 +126,22 @@ def measure(cell: Row, data: Path | None) -> Iterator[Row]:
             "n_iter": result.n_iter,
             "equals_plaintext_lloyd": exact if name == "SecFC" else None,
         }
+
+
+def measure_starts(cell: Row) -> Iterator[Row]:
+    """Accuracy of Lloyd from k-means on singular vectors (the paper's Remark 2), and from Bisecting."""
+    from scipy.sparse.linalg import svds
+    from sklearn.cluster import KMeans
+
+    k = cell["k"]
+    points, truth = data_of({**cell, "table": 1, "truth": "component"}, None)
+    ways = svds(points - points.mean(axis=0), k, random_state=cell["run"])[2]
+    near = KMeans(k, n_init=10, random_state=cell["run"]).fit_predict(points @ ways.T)
+    start = np.stack([points[near == h].mean(axis=0) for h in range(k)])
+    found = KMeans(k, init=start, n_init=1).fit_predict(points)
+    federation = secfc.Federation.from_arrays(np.array_split(points, 5))
+    ours = secfc.fit(secfc.Lloyd(k, init=Bisecting()), federation, seed=cell["run"]).flat
+    yield {"svd": accuracy(truth, found), "bisecting": accuracy(truth, ours)}
 
 
 def summary(rows: list[Row]) -> Iterator[list[str]]:

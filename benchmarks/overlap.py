@@ -320,6 +320,37 @@ def measure(cell: Row, folder: Path) -> Iterator[Row]:
         yield from controls(split, federation, fitted, named, seed)
 
 
+def linkages() -> Iterator[Row]:
+    """Which of three sets a set in their middle is merged with, by how far sets are: the paper's Figure 7.
+
+    Stars are near and in a row that leads away, triangles at one distance, and of the dots one is nearest.
+    """
+    from scipy.spatial.distance import cdist
+
+    steps = np.arange(12.0)
+    crosses = 0.05 * np.column_stack([np.cos(steps), np.sin(steps)])
+    sets = {
+        "stars": np.column_stack([1 + steps, 0 * steps]), "triangles": crosses + np.array([0, 5]),
+        "dots": np.concatenate([[[-0.85, 0]], crosses[1:] + np.array([-9, 0])]),
+    }  # fmt: skip
+    pairs = {name: cdist(crosses, other) for name, other in sets.items()}
+    gaps = {name: other.mean(axis=0) - crosses.mean(axis=0) for name, other in sets.items()}
+    inner = {name: ((other - other.mean(axis=0)) ** 2).sum() for name, other in sets.items()}
+    joined = {name: np.concatenate([crosses, other]) for name, other in sets.items()}
+    far = {
+        "nearest points": {name: own.min() for name, own in pairs.items()},
+        "mean of the nearest clusters, mean of all": {name: own.mean() for name, own in pairs.items()},
+        "median": {name: np.median(own) for name, own in pairs.items()},
+        "centroids": {name: np.linalg.norm(gap) for name, gap in gaps.items()},
+        "Ward": {name: ((own - own.mean(axis=0)) ** 2).sum() - inner[name] for name, own in joined.items()},
+    }
+    for w in (2.0, 16.0):
+        force = overlap2.attraction_of_points([crosses, *sets.values()], np.arange(4), w)[0, 1:]
+        far[f"attraction, w={w:g}"] = dict(zip(sets, -force, strict=True))
+    for name, each in far.items():
+        yield {"method": name, "merged": min(each, key=lambda one: float(each[one]))}
+
+
 def method_b(split: Problem, local: list[Array], seed: int) -> Iterator[Row]:
     """E1 of method B's k-means of centroids by where it starts, and of clients that know their classes."""
     true = [renumber_labels(own) for own in split.truth]

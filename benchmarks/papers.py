@@ -27,7 +27,7 @@ import numpy as np
 from benchmarks import accuracy, attacks, dp, overlap, rebuilding, runtime
 from benchmarks.common import Row, processor, read_rows, require
 from benchmarks.dp_methods import METHODS
-from benchmarks.exhibits import EXHIBITS, FILES, Exhibit, Line, medians
+from benchmarks.exhibits import EXHIBITS, FILES, SILO, Exhibit, Line, medians
 from benchmarks.server_points import load_census, server_side_mixture
 from secfc.grids.rows import ResultFile
 from secfc.kmeans.elbow import Elbow
@@ -43,6 +43,8 @@ KEPT = {
     "attacks": ("auc", "rate"),
     "radius": ("radius",),
     "elbow": ("k", "clarity"),
+    "linkages": ("method", "merged"),
+    "starts": ("svd", "bisecting"),
 }
 
 
@@ -58,6 +60,10 @@ def measure(script: str, cell: Row, data: Path | None, file: Path | None) -> Ite
     elif script == "overlap":
         assert data is not None
         yield from overlap.measure(cell, data)
+    elif script == "linkages":
+        yield from overlap.linkages()
+    elif script == "starts":
+        yield from accuracy.measure_starts(cell)
     elif script == "rebuilding":
         yield from rebuilding.measure(cell, file)
     elif script == "attacks":
@@ -241,38 +247,50 @@ def draw_times(figure: Any, rows: list[Row]) -> None:
             axes.loglog([row["cell"][name] for row in mine], seconds, "o-", ms=3, label=label)
         axes.axhline(16, color="black", ls=":", label="the paper's worst")
         axes.set_xlabel(name)
+        axes.set_ylim(1e-3, 1e4)
     figure.axes[0].set_ylabel("seconds")
-    figure.axes[0].legend(fontsize=8, frameon=False)
+    figure.axes[0].legend(fontsize=8, frameon=False, loc="upper left", labelspacing=0.2)
 
 
 def draw_accuracies(figure: Any, rows: list[Row]) -> None:
-    axes = figure.subplots()
     tables = [(e, rows_of(e, rows, quick=False)) for e in EXHIBITS if e.name.startswith("secfc-table")]
-    for name, mark in {"Lloyd": "s", "k-FED": "o", "SecFC": "^"}.items():
-        found = []
-        for exhibit, mine in tables:
-            for line in exhibit.lines:
-                if line.what.startswith(name) and line.drawn is not None and (ours := line.drawn[1](mine)):
-                    found.append((line.drawn[0], float(np.mean(ours))))
-        if found:
-            axes.plot(*np.array(found).T, mark, alpha=0.7, label=name)
-    axes.plot([0, 100], [0, 100], color="black", lw=0.8, label="equal")
-    axes.set(xlabel="accuracy as printed, percent", ylabel="ours, percent")
-    axes.legend(frameon=False)
+    for axes, (exhibit, mine) in zip(figure.subplots(1, len(tables), sharey=True), tables, strict=True):
+        for name, mark in {"Lloyd": "s", "k-FED": "o", "SecFC": "^"}.items():
+            found = [
+                (line.drawn[0], float(np.mean(ours)))
+                for line in exhibit.lines
+                if line.what.startswith(name) and line.drawn is not None and (ours := line.drawn[1](mine))
+            ]
+            if found:
+                axes.plot(
+                    *np.array(found).T, mark, alpha=0.7, label=name, ms=4 + 3 * (name == "SecFC"), mfc="none"
+                )
+        axes.plot([0, 100], [0, 100], color="black", lw=0.8, label="as printed")
+        axes.set(title=exhibit.place.split(" (")[0], xlabel="printed, percent", ylim=(0, 105))
+    figure.axes[0].set_ylabel("ours, percent")
+    figure.axes[0].legend(frameon=False, loc="lower right", fontsize=8)
 
 
 def draw_excess(figure: Any, rows: list[Row]) -> None:
-    for axes, clients in zip(figure.subplots(1, 2), (100, 2000), strict=True):
-        mine = [r for r in rows if r["cell"]["script"] == "dp" and r["cell"]["clients"] == clients]
-        for method in dict.fromkeys(r["cell"]["method"] for r in mine if "missing" not in r["cell"]):
-            points = {e: value for e, value in medians(mine, method).items() if e is not None}
+    for axes, (setting, clients) in zip(
+        figure.subplots(1, 2), (("silo", 100), ("device", 2000)), strict=True
+    ):
+        cells = {"setting": setting, "clients": clients}
+        mine = [r for r in rows if r["cell"]["script"] == "dp" and "missing" not in r["cell"]]
+        for method in SILO:
+            points = {e: value for e, value in medians(mine, method, **cells).items() if e is not None}
             if points:
                 x = sorted(points)
                 axes.loglog(x, [max(points[e], 1e-4) for e in x], "o-", ms=3, label=method)
-        axes.set(xlabel="total epsilon", title=f"{clients} clients")
-    figure.axes[0].axvline(0.4, color="black", ls=":", label="the paper: optimum from here")
+        axes.set(
+            xlabel="total epsilon", title=f"{clients} clients, a {dp.PROTECTED[setting]}", ylim=(1e-4, 1e6)
+        )
+        shown = (0.25, 0.5, 1, 2, 4)
+        axes.set_xticks(shown, [f"{e:g}" for e in shown])
+        axes.minorticks_off()
+    figure.axes[0].axvline(0.4, color="black", ls=":", label="theirs: optimum from here")
     figure.axes[0].set_ylabel("excess cost a point")
-    figure.axes[0].legend(fontsize=7, frameon=False)
+    figure.axes[0].legend(fontsize=8, frameon=False, loc="upper left", labelspacing=0.2)
 
 
 @click.command(help=__doc__.split("\n")[0])

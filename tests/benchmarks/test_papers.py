@@ -6,9 +6,10 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from benchmarks import papers
+from benchmarks import overlap, papers
 from benchmarks.common import read_rows
-from benchmarks.exhibits import EXHIBITS, FILES, close
+from benchmarks.dp_methods import FRONTS
+from benchmarks.exhibits import EXHIBITS, FILES, close, finds_stars, front_of
 
 pytest.importorskip("matplotlib")
 DOCS = Path(__file__).parents[2] / "docs"
@@ -51,6 +52,20 @@ def test_a_verdict_follows_its_rows():
             assert each.why, (one.name, each.what)
             absent = "not run: data absent" if one.needs else "not run yet"
             assert papers.verdict_of(one, each, [])[1] == absent
+
+
+def test_of_sets_of_clusters_attraction_alone_finds_the_true_one():
+    rows = [{"cell": {}, **row} for row in overlap.linkages()]
+    assert finds_stars(rows)[1]
+    rows[0]["merged"] = "stars"
+    assert not finds_stars(rows)[1]
+
+
+def test_a_front_has_what_nothing_cheaper_beats():
+    names = list(FRONTS)[:3]
+    cells = [(names[0], 1.0, 0.5), (names[1], 1.0, 0.4), (names[2], 2.0, 0.45), (names[0], 4.0, 0.1)]
+    rows = [{"cell": {"method": m, "epsilon": e}, "excess": x} for m, e, x in cells]
+    assert front_of(rows, {}) == [FRONTS[names[1]], FRONTS[names[0]]]
 
 
 def test_what_is_there_is_not_measured_again(tmp_path, monkeypatch):
