@@ -485,7 +485,7 @@ def test_the_shell_chooses_k_and_draws_why(algorithm, files):
         (["-k", "auto", "--disclosure", "final-labels"], "or use --disclosure assignments"),
         (["-k", "2..90"], "to choose k there must be more of them than clusters. Lower most"),
         (["-k", "3", "--plot", "k.png"], "--plot draws the costs by which k is chosen"),
-        (["-k", "auto", "--algorithm", "overlap-1"], "overlap-1 cannot choose k"),
+        (["-k", "auto", "--algorithm", "overlap-1"], "use `secfc overlap`"),
     ],
 )
 def test_the_shell_says_what_is_wrong_and_how_to_mend_it(arguments, why, files):
