@@ -320,7 +320,6 @@ def test_blame_names_clients_and_not_their_numbers(monkeypatch: pytest.MonkeyPat
     def fail(*_: Any, **__: Any) -> Any:
         raise psu.UnionAborted("fell silent", [1])
 
-    monkeypatch.setattr(union, "tiny_union", lambda mode: None)
     monkeypatch.setattr(psu, "union", fail, raising=False)
     result = run(*TXT)
     assert result.exit_code == 1
@@ -334,7 +333,6 @@ def test_a_bug_keeps_its_traceback_and_memory_has_a_message(monkeypatch: pytest.
 
         return raising
 
-    monkeypatch.setattr(union, "tiny_union", lambda mode: None)
     bug = IndexError("ours")
     monkeypatch.setattr(psu, "union", fail(bug), raising=False)
     assert run(*TXT).exception is bug
