@@ -185,10 +185,7 @@ def slower_than_kfed(rows: list[Row]) -> Judged:
     return f"{min(found):.2g} to {max(found):.2g} times k-FED", min(found) > 1
 
 
-KERNELS = (
-    "our kernels need so little that costs which do not depend on it show: at the default size an iteration is below "
-    "a millisecond"
-)
+KERNELS = "our kernels need so little that costs which do not depend on it, as those of each call, still show at these sizes"
 FIGURE_1 = tuple(
     [
         Line("worst case", "< 16 s an iteration", slowest, "slower"),
