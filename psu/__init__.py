@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 # Two unrelated projects publish packages called `field` and `psu`; secfc checks this marker.
-__secfc__ = "0.1.0"
+__secfc__ = True
 
 _HOME = {
     "AlreadyUsed": "field.secrets.channels",
