@@ -125,7 +125,16 @@ def deviations():
     return "\n".join(rows)
 
 
+def verdicts():
+    """How many lines of the papers' page have each verdict."""
+    counted = re.search(
+        r"^\| verdict \| lines \|\n(?:\|.*\n)+", (ROOT / "docs/papers.md").read_text(), re.MULTILINE
+    )
+    return counted[0].strip()
+
+
 TABLES = {
+    ("paper.md", "verdicts"): verdicts,
     ("README.md", "deviations"): deviations_in_short,
     ("docs/threats.md", "deviations"): deviations,
     ("docs/who_learns_what.md", "policies"): who_learns_what,
