@@ -1,12 +1,16 @@
 """What would be published: a wheel of the packages and nothing else, and a source archive to build from."""
 
+import re
 import subprocess
 import tarfile
+import tomllib
 import venv
 import zipfile
 
 import pytest
+import yaml
 
+import secfc
 from tests.test_architecture import PACKAGES, ROOT
 
 # What a wheel has beside the packages, and what whoever builds and tests needs of a source archive.
@@ -15,6 +19,8 @@ SOURCE = {
     "pyproject.toml",
     "README.md",
     "CHANGELOG.md",
+    "paper.md",
+    "paper.bib",
     "LICENSE",
     "tests/conftest.py",
     "benchmarks/README.md",
@@ -47,6 +53,34 @@ def test_what_a_wheel_lacks_or_has_too_much_is_noticed():
         assert len(list(faults_of_wheel(wrong, files))) == 1
 
 
+def test_the_version_is_semantic_and_stands_in_one_place():
+    """`secfc.__version__`; who cites it and who reads what changed find the same number."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    assert project["project"]["dynamic"] == ["version"]
+    assert project["tool"]["hatch"]["version"] == {"path": "secfc/__init__.py"}
+    assert re.fullmatch(r"\d+\.\d+\.\d+(-[0-9A-Za-z.-]+)?", secfc.__version__)
+    assert yaml.safe_load((ROOT / "CITATION.cff").read_text())["version"] == secfc.__version__
+    headings = re.findall("^## (.+)$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
+    assert secfc.__version__ in headings[:2]
+    assert set(headings[:1]) <= {"Unreleased", secfc.__version__}
+
+
+def test_public_ci_has_both_ends_of_what_the_project_says_it_runs_on():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    jobs = yaml.safe_load((ROOT / ".github/workflows/ci.yml").read_text())["jobs"]
+    ends = [(each["python"], each["resolution"]) for each in jobs["suite"]["strategy"]["matrix"]["include"]]
+    named = [line.split(":: ")[-1] for line in project["classifiers"] if ":: Python :: 3." in line]
+    assert ends == [(named[0], "lowest-direct"), (named[-1], "highest")]
+    assert project["requires-python"] == f">={named[0]}"
+    assert {"run": ".ci/run"} in jobs["run"]["steps"]
+
+
+def test_the_paper_cites_what_its_bibliography_has_and_names_no_author_for_the_owner():
+    paper, entries = (ROOT / "paper.md").read_text(), (ROOT / "paper.bib").read_text()
+    assert set(re.findall(r"@([a-z]+)\b", paper)) == set(re.findall(r"^@\w+\{(\w+),", entries, re.MULTILINE))
+    assert "LEFT TO THE OWNER" in paper
+
+
 @pytest.mark.nightly
 def test_wheel_and_source_are_what_they_should_be(tmp_path):
     venv.create(tmp_path / "venv", with_pip=True)
@@ -63,4 +97,4 @@ def test_wheel_and_source_are_what_they_should_be(tmp_path):
     with tarfile.open(source) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
     assert SOURCE | tracked() <= names
-    assert not {name for name in names if name.startswith((".git/", ".ci", ".venv"))}
+    assert not {name for name in names if name.startswith((".git/", ".github", ".ci", ".venv"))}
