@@ -41,6 +41,11 @@ HOLDERS = {
     **dict.fromkeys(("threads", "network", "workers", "scratch"), "runtime=Runtime"),
     **dict.fromkeys(("reveal_centers", "smallest_center", "predictions", "dendrogram"), "release=Release"),
 }
+# A scale that outliers do not move, and outliers as missing: else they stay, at the limit, as a cluster.
+WITHOUT_OUTLIERS = "without-outliers"
+PHRASES = {
+    ("scale_features", WITHOUT_OUTLIERS): 'Standardize(outside="missing", missing="mean", by="quartiles")',
+}
 ALGORITHMS = {"secfc": "SecFC", "lloyd": "Lloyd", "federated-lloyd": "FederatedLloyd", "feddp": "FedDPKMeans"}
 
 
@@ -80,6 +85,8 @@ class PythonInterface:
             return f"{parameter}={CLASSES[parameter, value]}()"
         if parameter == "k":
             return f"k={value}"
+        if isinstance(value, str) and (parameter, value) in PHRASES:
+            return f"{parameter}={PHRASES[parameter, value]}"
         if is_dataclass(value):
             changed = ", ".join(f"{name}={_literal(v)}" for name, v in changed_fields(value).items())
             return f"{parameter}={type(value).__name__}({changed})"

@@ -154,17 +154,18 @@ def tried_options(
 ) -> list[dict[str, Any]]:
     """Options to try, one after the other.  more: what files ask for.  far: whether values lie far out."""
     scaled = settings.standardize or settings.to_range or settings.ranges is not None or bound is not None
-    plain, wider = dict(more), more | {"standardize": "robust" if far else "standard"}
+    robust = {"standardize": "robust", "outside": "missing", "missing": "mean"}
+    plain, wider = dict(more), more | (robust if far else {"standardize": "standard"})
     # A mean needs a bound or a scale, and where columns are in other units rounding asks for one.
     tries = [plain] if more and (scaled or "missing" not in more) else []
-    if (more and not scaled) or (far and bound is None and may_scale_robustly(settings)):
-        tries.append(wider)
-    return tries
+    if far and bound is None and may_scale_robustly(settings):
+        return [wider, *tries]  # else outliers stay, at the limit, and few of them are a cluster
+    return [*tries, wider] if more and not scaled else tries
 
 
 def may_scale_robustly(settings: Settings) -> bool:
-    """Whether a scale that outliers do not move was not asked for, nor one of another kind."""
-    return settings.standardize != "robust" and not settings.to_range and settings.ranges is None
+    """Whether neither a scale of another kind was asked for nor what becomes of values far outside."""
+    return not settings.to_range and settings.ranges is None and settings.outside is None
 
 
 def wanted_columns(settings: Settings) -> WantedColumns:

@@ -33,7 +33,7 @@ from secfc.data.row_reader import DATE, WantedColumns, absent_words, normalize_n
 from secfc.data.sources import COLUMN_FILES, ROW_SOURCES, cell_text, open_parquet
 from secfc.data.tables import UnnamedColumn, find_header
 from secfc.errors import Caution, InputError, UnknownEncoding
-from secfc.remedies import Remedy
+from secfc.remedies import WITHOUT_OUTLIERS, Remedy
 
 MOST_WORDS = 1000  # different texts of a column that are counted
 FEW = 10  # rows, which may all differ by chance
@@ -345,7 +345,8 @@ def column_notes(
 
     scalable: whether a scale that outliers do not move would help, and was not asked for.
     """
-    robust: list[Remedy] = [("scale_features", "robust", "use a scale that they do not move")]
+    said_so = "use a scale that they do not move, and fill them in"
+    robust: list[Remedy] = [("scale_features", WITHOUT_OUTLIERS, said_so)]
     for name, held in held_columns(sites, features).items():
         yield from _placeholder_notes(name, held)
         yield from _use_notes(name, [column for _, column in held])

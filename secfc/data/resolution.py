@@ -30,7 +30,7 @@ from secfc.data.federation import Federation
 from secfc.data.inputs import Array, get_parameter, with_parameters
 from secfc.data.party import Party
 from secfc.errors import Caution, InputError
-from secfc.remedies import Remedy
+from secfc.remedies import WITHOUT_OUTLIERS, Remedy
 
 Coarse = Literal["refuse", "warn", "allow"]
 
@@ -81,7 +81,7 @@ class Resolution:
 
 FINER: tuple[Remedy, ...] = (
     ("scale_features", "standard", "bring features to a common scale"),
-    ("scale_features", "robust", "bring them to one that outliers do not move"),
+    ("scale_features", WITHOUT_OUTLIERS, "bring them to one that outliers do not move, and fill these in"),
     "mend or drop outliers",
     ("columns", ..., "leave columns out"),
     ("bound", ..., "give the bound that then holds"),

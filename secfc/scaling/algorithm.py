@@ -43,7 +43,7 @@ from secfc.data.resolution import (
 from secfc.errors import Caution, InputError
 from secfc.privacy.events import NonPrivate
 from secfc.privacy.ledger import EVERYBODY, Ledger
-from secfc.remedies import agree_in_number
+from secfc.remedies import PYTHON, WITHOUT_OUTLIERS, Interface, agree_in_number, in_words
 from secfc.roles.description import LOCAL, RunTerms
 from secfc.roles.exchange import SERVER, PartyId, Role, SimulatedRun
 from secfc.scaling.noisy import NoisyStandardize, ScaleNoise
@@ -107,15 +107,20 @@ class AppliedScaling:
             )
         return found
 
-    def sentences(self, names: tuple[str, ...] | None) -> tuple[str, ...]:
-        """What users should know of it."""
+    def sentences(self, names: tuple[str, ...] | None, interface: Interface = PYTHON) -> tuple[str, ...]:
+        """What users should know of it, in words of an interface."""
         found = list(self.released(names))
         if self.beyond and self.scaling.outside == "clip":
-            found.append(
+            said = (
                 f"{self.beyond} values lie more than {self.scaling.limit:g} units from the center of the "
-                "feature, moved to that limit, where few of them can be a cluster of their own: take what is "
-                "no measurement as missing, and that as the mean (outside missing with missing mean)"
+                "feature, moved to that limit, where few of them can be a cluster of their own"
             )
+            does = "take what is no measurement as missing, and that as the middle of the feature"
+            ranges = f"{does} (outside missing with missing mean)"
+            remedy = (
+                ("scale_features", WITHOUT_OUTLIERS, does) if isinstance(self.way, Standardize) else ranges
+            )
+            found.append(in_words(said, {}, [remedy], interface).rstrip("."))
         if self.beyond and self.scaling.outside == "missing":
             found.append(missing_sentence(self.beyond, self.scaling.limit))
         taken = self.beyond * (self.scaling.outside == "missing")

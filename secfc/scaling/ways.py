@@ -233,6 +233,8 @@ def limits_of_missing(way: Any, missing: str, features: Any, d: int) -> Scaling 
         known = Scaling((0.0,) * d, (1.0,) * d, way.limit, "missing")
     elif isinstance(way, Range) and way.ranges is not None:
         known = way.public_scaling(features, d, None)
+    if missing == "refuse" and isinstance(way, Standardize | Range):
+        missing = way.missing
     if missing == "refuse" or (missing == "drop" and known is None):
         raise IncompatibleOptions(
             {"outside": "missing", "missing": missing},

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from secfc.cli.shell.errors import bad_input
+from secfc.cli.shell.errors import bad_input, options_here
 from secfc.cli.shell.method import AskedOptions
 from secfc.cli.shell.settings import Settings
 
@@ -171,7 +171,7 @@ class PreparedPoints:
 
             note = scaling_hint(self.raw)
             return () if note is None else (note,)
-        return self.applied.sentences(self.raw.feature_names)
+        return self.applied.sentences(self.raw.feature_names, options_here())
 
     @property
     def noisy(self) -> bool:

@@ -16,7 +16,7 @@ from typing import Any
 import click
 
 from secfc.cli.shell.verbosity import OPTIONS
-from secfc.remedies import changed_fields, word_of
+from secfc.remedies import WITHOUT_OUTLIERS, changed_fields, word_of
 
 # --------------------------------------------------------------------------------------------------
 # Groups of commands that load a command, and what it needs, when it is asked for and not before.
@@ -77,6 +77,14 @@ PHRASES = {
     ("union", True): ("--features", "union"),
     ("scale_features", "standard"): ("--standardize",),
     ("scale_features", "robust"): ("--standardize", "robust"),
+    ("scale_features", WITHOUT_OUTLIERS): (
+        "--standardize",
+        "robust",
+        "--outside",
+        "missing",
+        "--missing",
+        "mean",
+    ),
     ("scale_features", "range"): ("--to-range",),
     ("dealer", None): ("--dealer", "none"),
     ("membership", "joined"): ("--split", "columns"),

@@ -116,7 +116,7 @@ run FILES -k 2 --standardize robust --epsilon 3 --radius 2 -> which no budget co
 run FILES -k 2 --limit 3 -> --limit | needs --standardize
 run FILES -k 2 --outside clip -> needs --standardize, --to-range or --ranges
 run FILES -k 2 --missing mean -> --missing mean needs --bound
-run FILES -k 2 --plot p.png -> add -k auto, or leave it out
+run FILES -k 2 --plot p.png -> add -k auto or --linkage, or leave it out
 run FILES -k 2 --labels old.csv -> old.csv exists already | --labels | --force
 run FILES -k 2 --labels nowhere/l.csv -> does not exist. Create it first
 run FILES -k 2 --labels dir -> --labels dir is a directory: name a file in it

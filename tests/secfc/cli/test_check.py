@@ -81,15 +81,43 @@ def test_outliers_come_with_a_scale_that_they_do_not_move(tmp_path: Path) -> Non
     clean, spoiled = written(tmp_path, text, names="abc"), text + "1e6,0.25\n"
     assert "--standardize" not in invoke("check", *clean).output
     paths = written(tmp_path, spoiled, names="abc")
-    for more, told in (([], True), (["--standardize"], True), (["--standardize", "robust"], False)):
-        done = invoke("check", *paths, *more)
-        assert done.exit_code == 2 * told  # one cell leaves the others no steps
+    advice = "--standardize robust --outside missing --missing mean"
+    for line in ("", "--standardize", "--standardize robust", advice):
+        done = invoke("check", *paths, *line.split())
+        assert done.exit_code == 2 * ("robust" not in line)  # one cell leaves the others no steps
         assert "far beyond most others" in done.output
-        assert ("--standardize robust" in " ".join(done.output.split())) == told
-    assert json.loads(invoke("check", *paths, "--json").stdout)["proposal"] == ["--standardize robust"]
+        assert (advice in " ".join(done.output.split())) == (line != advice)
+    assert " ".join(json.loads(invoke("check", *paths, "--json").stdout)["proposal"]) == advice
     gaps = written(tmp_path, spoiled + ",1.25\n", names="abc")
     proposal = json.loads(invoke("check", *gaps, "--json").stdout)["proposal"]
     assert runs(tmp_path, gaps, *shlex.split(" ".join(proposal))) == 0
+
+
+def test_what_is_advised_of_one_extreme_cell_finds_the_clusters_of_the_clean_data(tmp_path: Path) -> None:
+    """By the proposal, and by the note of the run that keeps the cell at the limit, with k = 2."""
+    rng = np.random.default_rng(1)
+    clean = np.repeat([[0.0, 0.0], [3.0, 2.0]], 60, axis=0) + rng.normal(0, 0.4, (120, 2))
+    spoiled = clean.copy()
+    spoiled[7, 1] = 1e9
+    paths = [str(tmp_path / f"{name}.csv") for name in "abc"]
+
+    def labels_of(points: np.ndarray, *more: str) -> list[int]:
+        for i, path in enumerate(paths):
+            pd.DataFrame(points[i::3], columns=["x", "y"]).to_csv(path, index=False)
+        assert runs(tmp_path, paths, "--seed", "1", *more) == 0
+        return pd.read_csv(tmp_path / "l.csv")["label"].tolist()
+
+    def same_split(one: list[int], other: list[int]) -> bool:
+        return len(set(zip(one, other, strict=True))) == 2
+
+    right = labels_of(clean, "--standardize", "robust")
+    advice = "--standardize robust --outside missing --missing mean"
+    labels_of(spoiled, "--standardize", "robust")
+    notes = json.loads((tmp_path / "r.json").read_text())["notes"]
+    assert any(advice in note for note in notes)
+    proposal = json.loads(invoke("check", *paths, "--json").stdout)["proposal"]
+    assert " ".join(proposal) == advice
+    assert same_split(right, labels_of(spoiled, *advice.split()))
 
 
 def test_a_site_checks_its_file_alone_and_without_a_network(

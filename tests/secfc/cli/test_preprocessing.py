@@ -90,7 +90,7 @@ def test_a_cell_beyond_the_limit_is_missing_where_that_is_asked_for(tmp_path):
         "\n".join([lines[0], "999" + lines[1][lines[1].index(",") :], *lines[2:]]) + "\n"
     )
     near = asked("--standardize", "robust")
-    assert any("(outside missing with missing mean)" in note for note in near["notes"])
+    assert any("(--standardize robust --outside missing --missing mean)" in note for note in near["notes"])
     far = ("--outside", "missing")
     found = asked("--standardize", "robust", *far, "--missing", "mean", "--model", "m.npz")
     assert any("1 value lies more than 10 units" in note for note in found["notes"])

@@ -1,6 +1,7 @@
 """Scales by quartiles: what no cell moves, the same for all clients, and what the search opens."""
 
 import dataclasses
+import re
 
 import numpy as np
 import pytest
@@ -104,7 +105,7 @@ def test_one_extreme_cell_is_a_note_and_clusters_are_those_of_the_clean_data():
     clean, spoiled = points(), points()
     spoiled[7, 1] = 1e9
     way = secfc.SecFC(3, 1, init=START)
-    with pytest.raises(InputError, match="robust"), pytest.warns(Caution):
+    with pytest.raises(InputError, match="do not move") as refused, pytest.warns(Caution):
         secfc.fit(way, split(spoiled), scale_features="standard")
     with pytest.warns(Caution, match="1 value lies more than 10 units"):
         found = secfc.fit(way, split(spoiled), scale_features="robust")
@@ -112,6 +113,11 @@ def test_one_extreme_cell_is_a_note_and_clusters_are_those_of_the_clean_data():
     others = np.arange(150) != 7
     assert (found.flat[others] == right.flat[others]).all()
     assert len({*right.flat.tolist()}) == 3
+    advice = re.search(r"scale_features=(Standardize\([^)]*\))", str(refused.value))
+    assert advice is not None
+    with pytest.warns(Caution, match="taken (as missing|for the median)"):
+        filled = secfc.fit(way, split(spoiled), scale_features=eval(advice[1], vars(secfc.scaling.ways)))
+    assert (filled.flat[others] == right.flat[others]).all()
     assert "robust" in str(Scaled(way, "robust").parameters(found))
 
 
@@ -176,7 +182,7 @@ def test_values_beyond_a_limit_are_missing_and_follow_the_rule_for_missing(way):
     with pytest.raises(IncompatibleOptions, match="what is missing is refused"):
         secfc.fit(lloyd, split(spoiled), scale_features=way)
     if not found_first:
-        with pytest.warns(Caution, match="taken as missing"):
+        with pytest.warns(Caution, match="taken (as missing|for the median)"):
             dropped = secfc.fit(lloyd, split(spoiled), scale_features=way, missing="drop")
         assert np.flatnonzero(dropped.flat == -1).tolist() == [7]
     else:
