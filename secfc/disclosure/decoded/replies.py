@@ -320,9 +320,9 @@ class CheckedAnswer:
         me, told = self.plan.clients[self.me], self.report(silence)
         others = tuple(c for c in asked.responders if c != me)
         nothing = MissingMessages(silence.step, NOBODY_MISSED)
-        if silence.step < DIGESTS and me in asked.committee:
+        if silence.step < asked.at(DIGESTS) and me in asked.committee:
             yield Exchange(to_all((*others, SERVER), nothing), round=asked.round(DIGESTS), phase="check")
-        if silence.step < ROWS:
+        if silence.step < asked.at(ROWS):
             yield Exchange(to_all(others, nothing), round=asked.round(ROWS), phase="check")
         yield Exchange({SERVER: told}, round=asked.round(PRODUCTS), phase="check")
 

@@ -397,10 +397,14 @@ def test_a_change_of_any_field_changes_the_description(way):
     terms = plan.terms
 
     def text(plan, terms):
-        more = {"bound": terms.public.bound} if isinstance(plan, PrivateMembershipPlan | JoinedPlan) else {}
-        return describe_plan(plan, terms, **more)
+        return describe_plan(plan, terms, **further)
 
+    further = plan.further_facts
     whole, seen = text(plan, terms), []
+    assert whole == plan.description
+    wider = dataclasses.replace(terms, public=dataclasses.replace(terms.public, bound=2.0 * PUBLIC.bound))
+    early = isinstance(plan, PrivateMembershipPlan | JoinedPlan)  # rows are rounded before there is a plan
+    assert (dataclasses.replace(plan, terms=wider).digest() != plan.digest()) == early
     for part, build in (
         (terms, lambda changed: text(plan, changed)),
         (plan, lambda changed: text(changed, terms)),

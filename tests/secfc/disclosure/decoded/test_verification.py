@@ -344,3 +344,26 @@ def test_lost_words_about_gains_and_losses_change_no_label(kind, after):
 
     centers = "exact" if after < 0 else "rounded"
     assert same_runs(split(centers=centers), split(centers=centers, faults=faults))
+
+
+@pytest.mark.parametrize(("centers", "coins"), [("exact", 4), ("rounded", 24)])
+def test_who_goes_no_further_in_a_check_tells_all_that_may_wait_for_it(centers, coins):
+    """Each would wait as long as for the dead: a step counts from the question, and rounding comes before."""
+    asked, lost, told = [], [], set()
+
+    def faults(e):
+        asked.extend([e.round] if e.kind == "GainQuery" and not asked else [])
+        step = e.round - asked[0] if asked else -1
+        if e.kind == "MissingMessages" and e.sender == "client-1" and coins < step < STRIDE // 2:
+            told.add((step - coins, e.recipient))
+        if (e.kind, e.sender, e.recipient, step) != ("CheckCoin", "client-0", "client-1", coins):
+            return (e,)
+        lost.append(e.round)
+        return ()
+
+    policy, how = secfc.AssignmentsOnly(dealer=SERVER), secfc.Quantization(centers=centers)
+    common = {"quantization": how, "threshold": secfc.Threshold(t=1), "disclosure": policy}
+    secfc.fit(secfc.SecFC(k=2, max_iter=1, init=Bisecting(), **common), federation(n=5, m=20), faults=faults)
+    others = [(step, client) for step in (1, 2) for client in ("client-0", "client-2")]
+    assert len(lost) == 1
+    assert told >= {*others, (1, SERVER), (3, SERVER)}
