@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -9,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import click
-import numpy as np
 
 from secfc.cli.clustering.execute import delete_checkpoint, execute, load_federation
 from secfc.cli.clustering.preprocessing import check_preprocessing as check_preparing
@@ -258,8 +258,10 @@ def cut_clusters(asked: AskedOptions, result: Clustering, found: Report) -> tupl
     if found.verified is False or count is None:
         return found, None if found.verified is False else result.labels
     labels, tree = result.cut(count, asked["linkage"]), result.dendrogram
-    counts = np.bincount(tree.cut_tree(count, asked["linkage"])[tree.leaves], tree.sizes[tree.leaves])
-    sizes = ", ".join(f"{size:,.0f}" for size in counts)
+    counts: Counter[int] = Counter()
+    for group, size in zip(tree.cut_tree(count, asked["linkage"]).tolist(), tree.sizes.tolist(), strict=True):
+        counts[group] += size
+    sizes = ", ".join(f"{counts[group]:,}" for group in range(count))
     said = f"labels are of {count} groups of the {len(tree.leaves)} clusters, of {sizes} points"
     return replace(found, notes=(*found.notes, f"{said}: {asked['linkage']} linkage")), labels
 
