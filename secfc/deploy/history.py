@@ -41,8 +41,14 @@ PERSON = b"secfc history"
 # Sorted digests (m,), of SIZE bytes each.
 RowSet = NDArray[np.bytes_]
 
-# Phases in which nothing is said of rows but their number and the magnitude of their values.
-BEFORE = ("greet", "introduce", "agree", "end")
+# Phases in which nothing is said of rows but their number and the magnitude of their values; with each, what
+# a party says in it follows from, besides its coins.
+BEFORE = {
+    "greet": "its key, or what it signed in its audit.jsonl,",
+    "introduce": "the number of its rows, or the power of two that their values reach,",
+    "agree": "the plan, which follows from the run file, all row counts and this software,",
+    "end": "what it ended by",
+}
 
 
 def charge_first(role: Role[Any], charge: Callable[[], None]) -> Role[Any]:

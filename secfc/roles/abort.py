@@ -16,7 +16,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
-from secfc.errors import Ended, ProtocolError, TooFewReplies
+from secfc.errors import Ended, JournalError, ProtocolError, TooFewReplies
 from secfc.roles.exchange import END, Exchange, PartyId, Role, blame_error
 from secfc.roles.messages import Message, refuse_if
 
@@ -84,11 +84,11 @@ def abort_message(error: Exception, number: int) -> Abort:
 
 
 def is_loss(error: Exception) -> bool:
-    """Whether a party that has this error is away, and can come back: it heard too little, or its machine has
-    too little room or a fault.
+    """Whether a party that has this error is away, and can come back: it heard too little, its machine has
+    too little room or a fault, or its files are not those that its journal began with.
     """
     machine = isinstance(error, OSError | MemoryError) and not isinstance(error, ValueError)
-    return machine or isinstance(error, TooFewReplies)
+    return machine or isinstance(error, TooFewReplies | JournalError)
 
 
 def _listen(inbox: Mapping[PartyId, Any], parties: tuple[PartyId, ...]) -> None:

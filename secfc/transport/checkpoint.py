@@ -17,11 +17,12 @@ wrapped outside of `secfc.transport.sealed`, so that greetings and ciphertexts r
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import takewhile
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, TypeVar
 from urllib.parse import quote
 
@@ -32,10 +33,11 @@ from secfc.transport.journal import Journal, Place, SettledStep, exchange_digest
 from secfc.transport.journal import parameters_fingerprint as parameters_fingerprint
 
 R = TypeVar("R")
+NONE: Mapping[str, str] = MappingProxyType({})
 
 
 def keep_journal(
-    role: Role[R], journal: Journal, *, harmless: Collection[str] = (), settling: bool = False
+    role: Role[R], journal: Journal, *, harmless: Mapping[str, str] = NONE, settling: bool = False
 ) -> Role[R]:
     """The same role, keeping this journal: resumed from where the journal ends.
 
@@ -47,12 +49,14 @@ def keep_journal(
     which some were missing are forgotten, as nothing followed from them, and are awaited again.
 
     harmless: phases in which nothing secret is said yet.  A run that ends in them by an error, as for a
-    mistake that is found then, leaves no journal, so that it begins anew once the mistake is mended.
+    mistake that is found then, leaves no journal, so that it begins anew once the mistake is mended.  With
+    each, what is said in it follows from: named where it is not what it was.
 
     settling: whether steps that are over for all are replaced by what came of them, as far as the driver says
     what peers have taken (`Inbox.heard`).  Who resumes then does not say again what was said in them.
 
-    Raises JournalError if the role does not send what it sent before.
+    Raises JournalError if the role does not send what it sent before; the journal stays, and the peers, who
+    are told nothing, wait (`secfc.roles.abort.is_loss`).
     """
     said, steps = False, OpenSteps(journal, settling)
     try:
@@ -74,7 +78,7 @@ def keep_journal(
                     journal.end(type(error).__name__)
                 raise
             said = said or exchange.phase not in harmless
-            steps.note_sent(exchange, write_or_compare(journal, exchange))
+            steps.note_sent(exchange, write_or_compare(journal, exchange, harmless))
             inbox = journal.next_took()
             if live := inbox is None:
                 inbox = yield exchange
@@ -86,15 +90,20 @@ def keep_journal(
         role.close()
 
 
-def write_or_compare(journal: Journal, exchange: Exchange) -> bytes:
-    """The digest of what an exchange sends, put on file, or the same as there.  Raises JournalError."""
+def write_or_compare(journal: Journal, exchange: Exchange, origins: Mapping[str, str] = NONE) -> bytes:
+    """The digest of what an exchange sends, put on file, or the same as there.  Raises JournalError.
+
+    origins: by phase, what a party says in it follows from.
+    """
     sends, before = exchange_digest(exchange.round, exchange.send), journal.next_sent()
     if before is None:
         journal.write_sent(sends)
     elif before != sends:
+        origin = origins.get(exchange.phase, "data, coins, parameters or software")
         raise JournalError(
-            f"{journal.party} would not send what it sent before: its data, coins, parameters or software "
-            f"are not those that {journal.path} began with. Restore them, or start again in another directory"
+            f"{journal.party} would not send what it sent before (phase {exchange.phase!r}): {origin} "
+            f"changed since {journal.path} began. Restore that, and the same command goes on; or end this "
+            "run at all parties, and start again in another directory"
         )
     return sends
 

@@ -59,6 +59,8 @@ START = b"secfc journal".ljust(SUM, b"\0")  # what the header is chained to
 # Of files that no other program of this process inherits, and no link stands for; as far as a system knows.
 SAFELY = sum(getattr(os, name, 0) for name in ("O_CLOEXEC", "O_NOFOLLOW", "O_BINARY"))
 
+OTHER_TERMS = "belongs to a run with other parameters or data"
+
 Part = bytes | memoryview
 
 
@@ -291,7 +293,7 @@ class Journal:
             )
         if found != run:
             raise JournalError(
-                f"{self.path} belongs to a run with other parameters or data: repeat those of that run to "
+                f"{self.path} {OTHER_TERMS}: repeat those of that run to "
                 "resume it, or start this one in another directory"
             )
         return seed

@@ -106,7 +106,10 @@ async def run_party(
         return result
     except Exception as error:
         if not is_loss(error):  # else it comes back, with what it said last
-            # What this party said last, perhaps why it ends, shall reach those that are there.
+            if post.anybody_away():
+                note = f"waits for who is away, to tell that it ends: {error}"
+                log_event("transport", "ends", logging.ERROR, error=type(error).__name__, note=note)
+            # What this party said last, perhaps why it ends, shall reach the others.
             await post.await_goodbyes(readers, FLUSH)
         raise
     finally:

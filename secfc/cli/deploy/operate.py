@@ -17,9 +17,8 @@ from secfc.cli.shell.options import argument, command, option, parse_names
 from secfc.data.inputs import write_private
 from secfc.deploy.floors import BelowFloor
 from secfc.errors import InputError, JournalError
-from secfc.roles.description import description_digest
 from secfc.roles.exchange import SERVER
-from secfc.transport.journal import Journal
+from secfc.transport.journal import OTHER_TERMS
 
 
 @dataclass(frozen=True)
@@ -100,8 +99,8 @@ def status_lines(site: LoadedSite) -> Iterator[str]:
     if site.journal.exists():
         yield f"journal   {site.journal}, {site.journal.stat().st_size:,} bytes: {journal_state(site)}"
     else:
-        ended = any(run.session == site.run.session.hex() for run in site.remembered.runs.values())
-        yield "journal   none: " + ("the run has ended here" if ended else "nothing of the run was said here")
+        state = "the run has ended" if site.has_spent else "nothing of the run was said"
+        yield f"journal   none: {state} here"
     if site.board.exists():
         yield from site.board.read_text(encoding="utf-8").splitlines()
     left, heard = site.without(), kept_decisions(site)
@@ -114,7 +113,7 @@ def status_lines(site: LoadedSite) -> Iterator[str]:
 def journal_state(site: LoadedSite) -> str:
     """Whether a process has the journal, or what would become of one that takes it."""
     try:
-        Journal.open(site.journal, site.file.party, description_digest(site.run.description)).close()
+        site.open_journal().close()
     except JournalError as error:
         return "a process runs" if "is in use" in str(error) else str(error)
     return "no process runs; the same command goes on"
@@ -136,7 +135,7 @@ def abort_run(given: SiteArgument) -> None:
     if not site.journal.exists():
         raise RefusedInput("no run is under way here: there is nothing to abort.")
     try:
-        with Journal.open(site.journal, site.file.party, description_digest(site.run.description)) as journal:
+        with site.open_journal() as journal:
             journal.end("AbortedByOperator")
     except JournalError as error:
         raise InputError(f"{error}") from error
@@ -175,11 +174,15 @@ def leftover_files(site: LoadedSite) -> Iterator[Path]:
     """
     if site.journal.exists():
         try:
-            Journal.open(site.journal, site.file.party, description_digest(site.run.description)).close()
+            site.open_journal().close()
         except JournalError as error:
             if "is in use" in str(error):
                 raise RefusedInput(
                     "a process takes part in the run: let it end, or stop it and abort the run here."
+                ) from error
+            if OTHER_TERMS in str(error) and site.has_spent:
+                raise RefusedInput(
+                    f"{site.journal} is of a run that goes on, under another run file: put that back."
                 ) from error
             yield from (path for path in site.left_files if path.exists())
         else:

@@ -21,10 +21,10 @@ from secfc.deploy.keys import KnownKeys, load_key_file
 from secfc.deploy.runfile import RunFile
 from secfc.deploy.session import AgreedWork
 from secfc.deploy.site import SITE_FILE, SiteFile
-from secfc.errors import InputError
+from secfc.errors import InputError, JournalError
 from secfc.roles.description import description_digest
 from secfc.roles.exchange import SERVER
-from secfc.transport.journal import Journal
+from secfc.transport.journal import OTHER_TERMS, Journal
 
 if TYPE_CHECKING:
     from secfc.data.party import Party
@@ -120,15 +120,42 @@ class LoadedSite:
         if not self.journal.exists():
             self.remembered.check_session(self.run.session, None)
         elif any(self.is_end(said) for said in self.audit.entries()):
-            with Journal.open(
-                self.journal, self.file.party, description_digest(self.run.description)
-            ) as kept:
+            with self.open_journal() as kept:
                 if not kept.done:
                     raise InputError(
                         f"{self.journal} is older than the end of its run, which this site has on record: it "
                         "was put back. Its keys were used, and it would use them again: delete it. Start "
                         "anew with a new session (`secfc deploy init`)"
                     )
+        else:
+            self.check_terms()
+
+    @property
+    def has_spent(self) -> bool:
+        """Whether this site has said anything of its rows in this session."""
+        return any(run.session == self.run.session.hex() for run in self.remembered.runs.values())
+
+    def check_terms(self) -> None:
+        """Raise InputError where the journal of this session began under other terms."""
+        try:
+            self.open_journal().close()
+        except JournalError as error:
+            if OTHER_TERMS not in str(error):
+                return  # told where the run begins
+            rest = (
+                "its rows were spoken of, so no other may take its session"
+                if self.has_spent
+                else "nothing of its rows was said: if all sites have the new one, `secfc deploy clean` at "
+                "all, and the same command begins anew"
+            )
+            raise InputError(
+                f"{self.file.run} was changed since {self.journal} began. Put back what it was, and the same "
+                f"command goes on; {rest}"
+            ) from error
+
+    def open_journal(self) -> Journal:
+        """The journal of this run, open and locked.  Raises JournalError, OSError."""
+        return Journal.open(self.journal, self.file.party, description_digest(self.run.description))
 
     def is_end(self, said: Mapping[str, Any]) -> bool:
         """Whether a line on record says that this run ended here with results."""

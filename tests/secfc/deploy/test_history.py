@@ -10,8 +10,10 @@ from datetime import datetime, timedelta
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
 from secfc.cli.deploy.site import LoadedSite
+from secfc.cli.shell.program import main
 from secfc.data.party import Party
 from secfc.deploy.audit_log import verify_chain
 from secfc.deploy.floors import BelowFloor
@@ -316,6 +318,34 @@ def test_a_journal_that_is_put_back_after_the_end_of_its_run_is_refused(tmp_path
         with pytest.raises(StopIteration):
             role.send(Inbox({}, {}))
     place.check_session()  # it died while it left
+
+
+def test_a_changed_run_file_is_named_and_its_journal_goes_only_where_nothing_of_rows_was_said(tmp_path):
+    site, path = OneSite(tmp_path), tmp_path / "site-0" / "site.toml"
+    clean = ["deploy", "clean", str(path)]
+
+    def begun_and_changed(k):
+        place = LoadedSite.read(path)
+        place.open_journal().close()
+        site.sites.change(k=k)
+        return place.journal
+
+    begun = begun_and_changed(4)
+    with pytest.raises(
+        InputError, match=r"run\.toml was changed since .* nothing of its rows was said.* clean"
+    ):
+        LoadedSite.read(path).check_session()
+    assert begun.exists()
+    assert CliRunner().invoke(main, clean).exit_code == 0
+    assert not begun.exists()
+    LoadedSite.read(path).check_session()
+
+    site.begin(1, 1)
+    begun = begun_and_changed(5)
+    with pytest.raises(InputError, match=r"run\.toml was changed since .* its rows were spoken of"):
+        LoadedSite.read(path).check_session()
+    done = CliRunner().invoke(main, clean)
+    assert (done.exit_code, "put that back" in done.output, begun.exists()) == (2, True, True)
 
 
 @pytest.mark.nightly

@@ -211,6 +211,29 @@ def test_a_run_that_can_do_without_nobody_waits_suspends_and_goes_on_whoever_com
             assert not (tmp_path / client / "results" / "failure.json").exists()
 
 
+@pytest.mark.nightly
+@pytest.mark.parametrize("phase", ["compiling or loading the kernels", "comparing the plan"])
+def test_rows_that_changed_before_any_share_are_named_and_the_run_goes_on_once_they_are_back(
+    tmp_path, nursery, phase
+):
+    options = {"bound": 32.0, "t": 1, "init": "random", "n_init": 4}
+    with sites(tmp_path, THREE, k=3, options=options, nursery=nursery) as run:
+        run.start_all()
+        run.until("site-1", phase)
+        run.kill("site-1")
+        run.write_rows("site-1", np.vstack([THREE["site-1"], [[1.0, 2.0, 3.0]]]))
+        assert run.start("site-1").wait(30) == 2  # of `rejoin`, which the others wait
+        assert "the number of its rows, or the power of two that their values reach, changed" in run.log(
+            "site-1"
+        )
+        run.write_rows("site-1", THREE["site-1"])
+        run.start("site-1")
+        assert set(run.everybody().values()) == {0}, run.log("server")
+        want = wanted(secfc.SecFC(k=3, threshold=1, init=secfc.RandomLabels(), n_init=4), THREE)
+        for client in THREE:
+            assert (run.labels(client) == want[client]).all()
+
+
 def test_an_operator_ends_a_run_for_good(tmp_path, nursery):
     options = {"bound": 32.0, "t": 1, "init": "random", "n_init": 40}
     with sites(tmp_path, THREE, k=3, options=options, nursery=nursery) as run:

@@ -797,6 +797,44 @@ def test_what_has_ended_is_known_from_the_file_alone(tmp_path):
         assert not journal.done
 
 
+def test_a_party_whose_data_changed_says_so_at_once_and_the_others_wait_until_they_are_back(tmp_path):
+    path, origins = tmp_path / "a.journal", {"introduce": "the number of its rows"}
+
+    def tells(rows):
+        yield Exchange({"b": Hello(rows)}, ("b",), round=1, phase="introduce")
+        return set((yield Exchange({"b": Hello(b"y")}, ("b",), round=2)))
+
+    def hears():
+        for number in (1, 2):
+            yield Exchange({"a": Hello(b"z")}, ("a",), round=number)
+
+    with Journal.open(path, "a", RUN) as journal:  # it dies before it hears anything
+        next(keep_journal(tells(b"10 rows"), journal, harmless=origins))
+
+    async def converse():
+        links = await mesh(["a", "b"])
+        other = asyncio.create_task(run_party(hears(), links["b"], rejoin=60.0, suspend=True))
+        with Journal.open(path, "a", RUN) as journal:
+            role = keep_journal(tells(b"11 rows"), journal, harmless=origins)
+            with pytest.raises(
+                JournalError, match=r"phase 'introduce'\): the number of its rows changed since"
+            ):
+                await asyncio.wait_for(run_party(role, links["a"], rejoin=60.0, suspend=True), 20)
+        await asyncio.wait([other], timeout=0.2)
+        assert not other.done()
+        for end, link in zip("ab", (await mesh(["a", "b"])).values(), strict=True):
+            if end == "b":
+                links["b"]["a"].renew_connection(link["a"].channel)
+            else:
+                links["a"] = link
+        with Journal.open(path, "a", RUN) as journal:
+            role = keep_journal(tells(b"10 rows"), journal, harmless=origins)
+            assert await run_party(role, links["a"], rejoin=60.0, suspend=True) == {"b"}
+        await other
+
+    asyncio.run(asyncio.wait_for(converse(), 40))
+
+
 def test_a_goodbye_that_nobody_said_counts_as_an_absence_and_a_last_word_does_not(tmp_path):
     def asks():
         return dict((yield Exchange({}, ("b",), 0)))
@@ -962,7 +1000,7 @@ def test_a_run_that_ended_before_anything_was_said_leaves_no_journal(error, tmp_
     for phases, left in ((("greet", "agree"), False), (("greet", "share"), True)):
         with Journal.open(path, "a", RUN) as journal:
             seed = journal._seed
-            role = keep_journal(ending(phases), journal, harmless=("greet", "agree"))
+            role = keep_journal(ending(phases), journal, harmless={"greet": "its key", "agree": "the plan"})
             next(role)
             role.send(Inbox({}, {}))
             with pytest.raises(type(error)):
