@@ -69,9 +69,9 @@ CASES += by_night(
 )
 
 
-def cluster_way(way, **options):
+def cluster_way(way, n=6, m=48, **options):
     settings = {"k": 3, "threshold": secfc.Threshold(t=2), "max_iter": 3, **WAYS[way]}
-    return secfc.fit(secfc.SecFC(**settings), federation(n=6, m=48), seed=1, **options)
+    return secfc.fit(secfc.SecFC(**settings), federation(n=n, m=m), seed=1, **options)
 
 
 whole = cache(cluster_way)
@@ -366,7 +366,7 @@ def test_false_gains_are_not_used_to_choose_a_split(way, monkeypatch):
         return (dataclasses.replace(e, body=CodedGains((e.body.values + np.uint32(1)) % 1073741700)),)
 
     with pytest.raises(SuspectedParties, match="said of gains lies on no polynomial; they are not used"):
-        cluster_way(way, faults=faults)
+        cluster_way(way, n=5, m=15, faults=faults)
 
     def reduced(self, match, steps, product, *rest):
         verifier = rest[-1]
@@ -381,20 +381,20 @@ def test_false_gains_are_not_used_to_choose_a_split(way, monkeypatch):
 
     monkeypatch.setattr(SecureMultiplication, "reduced", reduced)
     with pytest.raises(SuspectedParties, match="gains do not fit the shares of labels and rows"):
-        cluster_way(way, faults=heard)
+        cluster_way(way, n=5, m=15, faults=heard)
     assert lied
     assert not told
     # Positive control: it is the check that notices.
     monkeypatch.setattr("field.code.product_check.ProductCheck.fits", lambda *_: True)
-    assert cluster_way(way).n_iter >= 1
+    assert cluster_way(way, n=5, m=15).n_iter >= 1
 
 
 def test_of_gains_of_several_segments_their_sum_alone_is_opened_and_is_checked(monkeypatch):
-    monkeypatch.setitem(WAYS, "short", {**SPLITTING["two segments"], "max_iter": 1})
+    monkeypatch.setitem(WAYS, "short", {**SPLITTING["two segments"], "k": 2, "max_iter": 1})
 
     def opened():
         """What the shares of the first gains are shares of: (lanes, segments, pairs)."""
-        result = cluster_way("short", keep_bodies=True)
+        result = cluster_way("short", n=5, m=15, keep_bodies=True)
         told = [e for e in result.transcript.envelopes if e.kind == "CodedGains"]
         code, first = result.plan.code, min(e.round for e in told)
         words = {result.plan.clients.index(e.sender): e.body.values for e in told if e.round == first}
@@ -411,7 +411,7 @@ def test_of_gains_of_several_segments_their_sum_alone_is_opened_and_is_checked(m
 
     monkeypatch.setattr(ProductVerifier, "_shares", shares)
     with pytest.raises(SuspectedParties, match="gains do not fit the shares of labels and rows"):
-        cluster_way("short")
+        cluster_way("short", n=5, m=15)
     # Positive control: it is the check that notices; and segments are under masks, which differ.
     monkeypatch.setattr(products.CheckedProducts, "accept", lambda *_: None)
     _, false = opened()
