@@ -141,6 +141,25 @@ def test_docstrings_begin_with_what_they_are_about():
     assert len(list(vague_docstrings(SOURCES))) <= VAGUE_DOCSTRINGS
 
 
+def unsaid_encodings(sources):
+    """Calls that open a file, or a pipe, as text without an encoding, so in whichever the system has."""
+    for path, source in sources.items():
+        for node in nodes(source):
+            if isinstance(node, ast.Call) and not {k.arg for k in node.keywords} & {"encoding", None}:
+                name = getattr(node.func, "attr", getattr(node.func, "id", ""))
+                values = [a.value if isinstance(a, ast.Constant) else None for a in node.args]
+                modes = [v for v in values if isinstance(v, str) and re.fullmatch(r"[rwaxbt+]+", v)]
+                method = isinstance(node.func, ast.Attribute) and name == "open"
+                opens = len(modes) == len(values) if method else name in ("open", "fdopen")
+                texts = any(k.arg == "text" and ast.unparse(k.value) == "True" for k in node.keywords)
+                if texts or name in ("read_text", "write_text") or (opens and "b" not in "".join(modes)):
+                    yield f"{path}:{node.lineno}"
+
+
+def test_whatever_is_text_has_an_encoding():
+    assert list(unsaid_encodings(SOURCES)) == []
+
+
 def test_no_two_classes_share_a_name():
     assert not shared_names(SOURCES)
 
@@ -160,6 +179,9 @@ def test_a_short_file_is_needed_in_two_places():
         (long_functions, "def walk():\n" + "    pass\n" * 59, 0),
         (branched_functions, "def walk(x):\n" + "    x = x or 1\n" * 15, 1),
         (branched_functions, "def walk(x):\n" + "    x = x or 1\n" * 14, 0),
+        (unsaid_encodings, "path.read_text()\npath.write_text(x)\nopen(path, 'w')\npath.open()", 4),
+        (unsaid_encodings, "path.open('a')\nos.fdopen(x, 'w', newline='')\nrun(words, text=True)", 3),
+        (unsaid_encodings, "path.open('rb')\nring.open(x, 'tag')\npath.read_text(encoding='ascii')", 0),
         (protocol_files, "class Walker(Protocol):\n    pass", 1),
         (probing_files, "getattr(x, 'k', 8)", 1),
         (probing_files, "getattr(x, 'k')", 0),

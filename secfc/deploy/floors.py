@@ -282,7 +282,8 @@ def write_disputed(folder: Path, ids: Collection[Any]) -> Path:
     """
     path, draft = folder / NAME, folder / f"{NAME}.draft"
     draft.unlink(missing_ok=True)
-    with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", newline="") as file:
+    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "w", encoding="utf-8", newline="") as file:
         csv.writer(file).writerows([["id"], *([name] for name in ids)])
     draft.replace(path)
     return path

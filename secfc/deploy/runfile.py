@@ -184,6 +184,8 @@ def identity_problems(identities: Mapping[PartyId, bytes]) -> Iterator[str]:
             yield f"the identity of {name} has {len(key)} bytes, {need}"
         if not 0 < len(name) <= 100 or not name.isprintable():
             yield f"{name!r} is no name of a party: up to 100 printable characters are"
+        if name.strip() in ("", ".", "..") or "/" in name or "\\" in name:  # files of a rehearsal
+            yield f"{name!r} is no name of a file, as a party's must be: leave / and \\ out, as in site-1"
 
 
 def run_file_problems(run: RunFile) -> Iterator[str]:

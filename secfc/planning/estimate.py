@@ -262,12 +262,12 @@ def cached_prices(algorithm: Any, public: PublicFacts, plan: Any) -> QueryPrices
     """What questions cost: as it was found before, else found now."""
     file = cache_directory() / f"{cache_key(algorithm, public)}.json"
     with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
-        return from_json(json.loads(file.read_text()))
+        return from_json(json.loads(file.read_text(encoding="utf-8")))
     found = price_queries(algorithm, public, plan)
     with contextlib.suppress(OSError):
         file.parent.mkdir(parents=True, exist_ok=True)
         waiting = file.with_suffix(f".{os.getpid()}")
-        waiting.write_text(json.dumps(to_json(found)))
+        waiting.write_text(json.dumps(to_json(found)), encoding="utf-8")
         waiting.replace(file)
     return found
 

@@ -639,7 +639,7 @@ def name_of(checkpoint: Path | None) -> str:
         return fresh
     path = checkpoint / ENTRY
     if path.exists():
-        return path.read_text().strip()
+        return path.read_text(encoding="utf-8").strip()
     checkpoint.mkdir(mode=0o700, parents=True, exist_ok=True)
     write_private(path, fresh.encode())
     return fresh

@@ -110,7 +110,7 @@ def rehearse(method: Method, asked: AskedOptions, federation: Federation, screen
         with screen.status(f"Clustering, in {len(run.parties) + 1} processes"):
             run_parties(folder, run.parties)
         spent = time.monotonic() - begun
-        reports = {p: json.loads((folder / p / "results/report.json").read_text()) for p in run.parties}
+        reports = {p: json.loads((folder / p / "results/report.json").read_bytes()) for p in run.parties}
         labels = {client: read_labels(folder / client / "results/labels.csv") for client in run.clients}
     with screen.status("Comparing with plaintext k-means"):
         return LocalRehearsal(
@@ -138,7 +138,7 @@ def lay_out(folder: Path, method: Method, asked: AskedOptions, federation: Feder
             ids = 'id_column = "id"\n' if named else ""
             read = f'[data]\npath = "rows.csv"\n{ids}' if columns.get(party, features) else ""
             text += f"derived_bound = true\n{read}[floors]\n" + "\n".join(OPENS)
-        (folder / party / "site.toml").write_text(text + "\n")
+        (folder / party / "site.toml").write_text(text + "\n", encoding="utf-8")
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
@@ -157,7 +157,7 @@ def lay_out(folder: Path, method: Method, asked: AskedOptions, federation: Feder
         seed=asked.settings.seed,
         schema=linkage,
     )
-    (folder / "run.toml").write_text(run.toml())
+    (folder / "run.toml").write_text(run.toml(), encoding="utf-8")
     return run
 
 
@@ -223,7 +223,7 @@ def run_file_preparing(settings: Settings) -> dict[str, Any]:
 
 def run_parties(folder: Path, parties: tuple[str, ...]) -> None:
     """Run a hub and every party to the end.  Raises Failed."""
-    url = (folder / "run.toml").read_text().partition('hub = "ws://')[2].partition('"')[0]
+    url = (folder / "run.toml").read_text(encoding="utf-8").partition('hub = "ws://')[2].partition('"')[0]
     host, _, port = url.partition(":")
     words = {"hub": ["hub", "run.toml", "--plain", "--host", host, "--port", port]}
     for party in parties:
@@ -268,7 +268,7 @@ def run_processes(
 
 def last_line(folder: Path, party: str) -> str:
     """What a party said last."""
-    lines = (folder / f"{party}.log").read_text(errors="replace").strip().splitlines()
+    lines = (folder / f"{party}.log").read_text(encoding="utf-8", errors="replace").strip().splitlines()
     return next((line for line in reversed(lines) if line.startswith("Error")), lines[-1] if lines else "")
 
 

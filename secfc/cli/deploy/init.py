@@ -202,7 +202,7 @@ def init(given: InitOptions) -> None:
     if (given.file is None) == (given.site is None):
         raise click.UsageError("name the run file to write, or the file of a site with --site: one of both.")
     if given.site is not None:
-        _write(given.site, _site(given), "--site", force=given.force)
+        write_text_file(given.site, _site(given), "--site", force=given.force)
         click.echo(f"{given.site} written: read its [floors], then run `secfc deploy check {given.site}`.")
         return
     needed = {"--client": given.clients, "--server": given.server, "--hub": given.hub,
@@ -211,7 +211,7 @@ def init(given: InitOptions) -> None:
         raise click.UsageError(f"a run file needs {', '.join(lacking)}: see the example in --help.")
     path = Path(str(given.file))
     check_output(path, "FILE", (), force=given.force)
-    _write(path, _run(given), "FILE", force=given.force)
+    write_text_file(path, _run(given), "FILE", force=given.force)
 
 
 @cautions_noted()
@@ -309,7 +309,15 @@ def toml_string(value: Any) -> str:
     return tomli_w.dumps({"x": value}).partition("= ")[2].strip()
 
 
-def _write(path: Path, text: str, option: str, *, force: bool) -> None:
+def write_text_file(path: Path, text: str, option: str, *, force: bool) -> None:
+    """Write what an option names.  Raises Refused; InputError for a word that the system could not decode."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise InputError(
+            f"{option}: {error.object[error.start : error.end]!a} would stand in {path}, bytes that are no "
+            "text in this system's encoding: set PYTHONUTF8=1 or LC_ALL=C.UTF-8, and give the command again"
+        ) from error
     check_output(path, option, (), force=force)
     with explaining_writes(option):
         write_all({path: lambda out: out.write(text)}, overwrite=force)

@@ -280,7 +280,10 @@ class Proof:
         made = cls(folder, here)
         project, _ = write_project(here, folder / "project", LEAD)
         # POC mode knows no other administrator.
-        project.write_text(project.read_text().replace('"role": "lead"', '"role": "project_admin"'))
+        project.write_text(
+            project.read_text(encoding="utf-8").replace('"role": "lead"', '"role": "project_admin"'),
+            encoding="utf-8",
+        )
         made.ask("poc", "prepare", "-i", str(project))
         for name in run.parties:
             columns = run.columns.get(name, run.features)
@@ -301,7 +304,8 @@ class Proof:
         with suppress(subprocess.TimeoutExpired):
             done = subprocess.run(
                 command, env={**os.environ, **own}, cwd=self.folder, stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=seconds, check=False,
+                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, encoding="utf-8", timeout=seconds,
+                check=False,
             )  # fmt: skip
             if done.returncode == 0 or fails:
                 return done.stdout

@@ -85,7 +85,7 @@ class Kit:
         """The name that FLARE knows the server by."""
         if self.is_server:
             return self.name
-        found = json.loads((self.startup / "fed_client.json").read_text())["servers"][0]
+        found = json.loads((self.startup / "fed_client.json").read_text(encoding="utf-8"))["servers"][0]
         return str(found.get("identity") or found["name"])
 
     def card(self, run: bytes, party: PartyId, identity: bytes) -> Card:

@@ -78,8 +78,8 @@ def write_site_rules(kit: Kit, session: bytes, site: Path, command: tuple[str, .
     """
     local = kit.folder / "local"
     try:
-        resources = json.loads((local / "resources.json.default").read_text())
-        log = json.loads((local / "log_config.json.default").read_text())
+        resources = json.loads((local / "resources.json.default").read_text(encoding="utf-8"))
+        log = json.loads((local / "log_config.json.default").read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise InputError(
             f"{kit.folder} is no startup kit of FLARE 2.9: name the folder that `nvflare provision` made for "
@@ -90,7 +90,7 @@ def write_site_rules(kit: Kit, session: bytes, site: Path, command: tuple[str, .
         ("authorization.json", authorization_rules()),
         ("log_config.json", quiet_log(log)),
     ):
-        (local / name).write_text(json.dumps(content, indent=2) + "\n")
+        (local / name).write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
     for key in secret_keys(kit):
         key.chmod(0o600)
     had, started = site_files_by_session(kit)
@@ -98,7 +98,7 @@ def write_site_rules(kit: Kit, session: bytes, site: Path, command: tuple[str, .
     command = command or started
     import tomli_w
 
-    (local / RUNS).write_text(tomli_w.dumps({"command": list(command), "runs": known}))
+    (local / RUNS).write_text(tomli_w.dumps({"command": list(command), "runs": known}), encoding="utf-8")
 
 
 def site_files_by_session(kit: Kit) -> tuple[dict[bytes, Path], tuple[str, ...]]:
@@ -126,8 +126,8 @@ def loosened_rules(kit: Kit) -> Iterator[str]:
     local = kit.folder / "local"
     remedy = "Run `secfc deploy flare-kit` again"
     try:
-        resources = json.loads((local / "resources.json").read_text())
-        permissions = json.loads((local / "authorization.json").read_text())["permissions"]
+        resources = json.loads((local / "resources.json").read_text(encoding="utf-8"))
+        permissions = json.loads((local / "authorization.json").read_text(encoding="utf-8"))["permissions"]
     except (OSError, ValueError, KeyError) as error:
         yield f"the rules of {local} cannot be read ({type(error).__name__}). {remedy}"
         return

@@ -113,5 +113,5 @@ def write_project(run: RunFile, folder: Path, administrator: str) -> tuple[Path,
     texts = {folder / "job" / name: json.dumps(content, indent=2) for name, content in job_files(run).items()}
     for path, content in {where: text, **texts}.items():
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(content + "\n")
+        path.write_text(content + "\n", encoding="utf-8")
     return where, folder / "job"

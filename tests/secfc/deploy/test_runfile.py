@@ -12,6 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 import secfc
+from secfc.cli.deploy.init import write_text_file
 from secfc.cli.deploy.readiness import facts_to_judge
 from secfc.cli.deploy.results import Results
 from secfc.cli.deploy.run_file import (
@@ -28,7 +29,7 @@ from secfc.data.dialects import Dialect
 from secfc.data.linkage import Linkage, LinkageField
 from secfc.deploy.floors import BelowFloor, Floors, Stakes
 from secfc.deploy.keys import create_key_file, identity_fingerprint, load_key_file
-from secfc.deploy.runfile import RunFile
+from secfc.deploy.runfile import RunFile, identity_problems
 from secfc.deploy.site import SiteFile
 from secfc.deploy.toml_tables import TomlTable
 from secfc.errors import InputError
@@ -509,6 +510,22 @@ def test_what_a_machine_does_not_have_is_refused(tmp_path, line, why):
         SiteFile.read(path)
     path.write_text(text + f'threads = 2\nscratch = "{tmp_path}"')
     assert SiteFile.read(path).threads == 2
+
+
+@pytest.mark.parametrize("name", ["../../etc", "..", "/etc", "a\\b", " "])
+def test_a_party_has_the_name_of_a_file(name):
+    with pytest.raises(InputError, match=r"is no name of a file.* leave / and"):
+        runfile(identities={**IDENTITIES, name: bytes(range(32))})
+    assert not list(identity_problems({"St. Ann's..": bytes(32)}))
+
+
+def test_what_the_system_could_not_decode_is_refused_and_no_file_is_written_that_nobody_can_read(tmp_path):
+    path = tmp_path / "site.toml"
+    with pytest.raises(InputError, match=r"'\\udcf6' would stand in .* no text in this .* PYTHONUTF8=1"):
+        write_text_file(path, "party = 'K\udcf6ln'", "--site", force=False)
+    assert not path.exists()
+    write_text_file(path, "party = 'Köln'", "--site", force=False)
+    assert path.read_bytes() == "party = 'Köln'".encode()
 
 
 def test_an_ipv6_address_of_a_hub_stands_in_brackets():
