@@ -34,7 +34,7 @@ from secfc.deploy.consent import KEY, DecisionExchange, consent_first
 from secfc.deploy.floors import write_disputed
 from secfc.deploy.history import charge_first
 from secfc.deploy.session import Carrier, client_role, run_from_journal, server_role
-from secfc.errors import DisputedRows, ProtocolError, TooFewReplies, problem_id
+from secfc.errors import DisputedRows, JournalError, ProtocolError, TooFewReplies, problem_id
 from secfc.roles.exchange import SERVER
 
 if TYPE_CHECKING:
@@ -240,11 +240,15 @@ def run_at(
 def failures_kept(
     results: Results, site: LoadedSite, asked: Built, log: Log, started: datetime
 ) -> Iterator[None]:
-    """Within the body, a run that does not end well leaves a report of what is known here."""
+    """Within the body, a run that does not end well leaves a report of what is known here.
+
+    None where another process takes part in it: that one's run has not ended.
+    """
     try:
         yield
     except Exception as error:
-        results.write_failure(site, asked, log, started, error)
+        if not (isinstance(error, JournalError) and "is in use" in str(error)):
+            results.write_failure(site, asked, log, started, error)
         raise
 
 

@@ -241,6 +241,9 @@ def test_an_operator_ends_a_run_for_good(tmp_path, nursery):
         assert run.command("abort", "abort", *path).wait(60) == 2
         run.start_all()
         run.until("site-0", "clustering")
+        assert run.command("again", "join", *path).wait(60) == 2
+        assert "is in use" in run.log("again")
+        assert not (tmp_path / "site-0" / "results" / "failure.json").exists()
         assert run.command("abort", "abort", *path).wait(60) == 2
         assert "in use" in run.log("abort")
         assert run.command("clean", "clean", *path).wait(60) == 2
