@@ -11,6 +11,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from field import Basis, LagrangeCode, SeededCoins, TooFewValues
+from field.code import consistency, range_check, reply_check
 from field.code.consistency import (
     RandomCombination,
     TooManyLiars,
@@ -25,6 +26,7 @@ from field.code.consistency import (
 )
 from field.code.lagrange_code import transfer_matrix
 from field.code.masking import deal_blinding
+from field.compare import assignment_step
 from field.ring.basis import LANE_PRIMES, MERSENNE_61
 from tests.field.code.test_code import ScriptedCoins
 from tests.nightly import by_night
@@ -182,6 +184,20 @@ def test_a_prefix_of_the_lanes_is_enough():
 
 
 # --- the bound ---------------------------------------------------------------------------------------
+
+
+P = min(LANE_PRIMES)
+
+
+@pytest.mark.parametrize(("number", "passes", "bits"), [
+    (reply_check.REPETITIONS, lambda r: Fraction(2, P) ** r, 57),
+    (consistency.SUMS, lambda r: Fraction(2, P) ** r, 57),
+    (assignment_step.TESTS, lambda r: 2 * Fraction(1, P) ** r, 88),
+    (checks_needed(Basis(LANE_PRIMES), 0, range_check.CHECKED), lambda r: Fraction(1, P) ** r, 40),
+], ids=["replies", "digests of residues", "labels that are as before", "words of receivers"])  # fmt: skip
+def test_a_number_of_tests_is_the_least_that_reaches_what_its_page_says(number, passes, bits):
+    """A lie passes so many of them with this probability: below the bound, and not with one less."""
+    assert passes(number) < Fraction(1, 2**bits) <= passes(number - 1)
 
 
 @pytest.mark.parametrize(

@@ -212,6 +212,26 @@ def test_nearest_equals_fractions(data):
         assert exact.separated(np.array(sizes), 9).tolist() == reference.separated(scaled, sizes, 9)
 
 
+def test_what_128_bits_hold_ends_at_its_edges():
+    whole = Basis(LANE_PRIMES[:4])
+    for basis in (
+        whole,
+        Basis((*LANE_PRIMES[:2], 17)),
+        Basis((*LANE_PRIMES[:2], 13)),
+    ):  # 120, above 64, below
+        top = np.array([basis.modulus - 1], object)
+        lifted = UInt128.lift(basis, basis.reduce(top))
+        assert lifted.integers().tolist() == top.tolist()
+        assert lifted.low.dtype == np.uint64
+    five = Basis((*whole.primes, 17))
+    with pytest.raises(ValueError, match="5 lanes exceed 128 bits"):
+        UInt128.lift(five, five.reduce(np.array([1], object)))
+    scaled = UInt128.of(np.array([[1], [2**100]], object))
+    assert scaled.separated(np.array([1, 2**32 - 1]), 1).tolist() == [0]
+    with pytest.raises(ValueError, match="too large for this comparison"):
+        scaled.separated(np.array([1, 2**32]), 1)
+
+
 def test_nearest_decides_a_difference_of_one_in_120_bits():
     a, b = 2**40 + 1, 2**40 + 7
     sizes = np.array([2**20 + 1, 2**20 + 3])

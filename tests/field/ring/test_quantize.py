@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from field import Basis, Quantizer
 from field.ring.basis import LANE_PRIMES, MERSENNE_61, lanes_for
-from field.ring.quantize import LEAST_STEPS, distance_bound, finest_scale
+from field.ring.quantize import LEAST_STEPS, clip_norms, distance_bound, finest_scale, squared_norms
 
 
 def test_rounding_by_hand():
@@ -47,12 +47,32 @@ def test_values_outside_the_bound_are_refused_with_their_place(bad, message):
         ((0.0, 1.0), "scale=0.0 must be"),
         ((1.0, np.nan), "bound=nan must be"),
         ((2.0**40, 2.0**20), r"exceeds 2\*\*52"),
+        ((1.0, 2.0**52 + 1), r"exceeds 2\*\*52"),
         ((1.0, 1.0, "up"), "'nearest' or 'floor'"),
+        ((1.0, 1.0, "floor", 0), "radius=0 steps is too small"),
     ],
 )
 def test_wrong_parameters_are_refused(arguments, message):
     with pytest.raises(ValueError, match=message):
         Quantizer(*arguments)
+
+
+def test_the_largest_integers_and_the_least_radius_are_taken():
+    assert Quantizer(1.0, 2.0**52).max_int == 2**52
+    assert Quantizer(1.0, 2.0, radius=1)(np.array([[2.0, 0.0]])).tolist() == [[1, 0]]
+
+
+@pytest.mark.parametrize("off", [-1, 0, 1])
+def test_squares_are_exact_about_the_edge_of_64_bits(off):
+    # 2 (2**31)**2 is 2**63 itself.
+    values = np.full((1, 2), 2**31 + off, np.int64)
+    assert int(squared_norms(values)[0]) == 2 * (2**31 + off) ** 2
+
+
+def test_a_clipped_vector_is_within_the_bound_whose_length_is_no_whole_number():
+    clipped, was = clip_norms(np.array([[3, 3], [4, 0]]), 4)
+    assert was.tolist() == [True, False]
+    assert int(squared_norms(clipped).max()) <= 4**2
 
 
 @given(st.integers(1, 1000), st.integers(1, 10**6), st.floats(1e-6, 1e9), st.integers(1, 4))

@@ -7,13 +7,14 @@ import numpy as np
 import pytest
 
 import secfc
+from field import SeededCoins
 from field.code import range_check
 from field.code.consistency import DealingFault
 from field.ring.basis import LANE_PRIMES, Basis
 from secfc.coded import input_check
 from secfc.coded.quorum import RANGE
 from secfc.data.inputs import build_algorithm
-from secfc.errors import FaultyClient, SuspectedParties
+from secfc.errors import FaultyClient, FaultyServer, SuspectedParties, TooFewReplies
 from secfc.privacy import Bound, Budget
 from secfc.roles.exchange import SERVER
 from tests.secfc.active.adaptive import forget_ranges
@@ -318,6 +319,75 @@ def test_a_server_that_tells_clients_different_coins_is_caught_before_anything_i
     with pytest.raises((FaultyClient, SuspectedParties)):
         cheat(way, fed, honest(fed, 6), cheater=CHEATER, faults=faults)
     assert "ProjectedShares" in told
+
+
+# --- what is told of an honest dealing -----------------------------------------------------------------
+
+
+def project_in_a_run(monkeypatch):
+    """Of each client: plan, choices, pattern, what it told, and what it told without dealer 0's choice."""
+    real, calls = input_check.project_shares, []
+
+    def project_twice(plan, received, chosen, pattern):
+        # At once, as a client forgets masks when it has told.
+        lacking = real(plan, received, {j: choice for j, choice in chosen.items() if j}, pattern)
+        calls.append((plan, chosen, pattern, real(plan, received, chosen, pattern), lacking))
+        return calls[-1][3]
+
+    monkeypatch.setattr(input_check, "project_shares", project_twice)
+    secfc.fit(algorithm(secfc.Distances(), max_iter=1), hold_bounded(rows=4), bound=BOUND, seed=1)
+    return calls
+
+
+@pytest.mark.parametrize("t", [1, 2, 3])
+def test_of_those_who_verify_one_is_honest_whichever_t_are_not(t):
+    plan = algorithm(secfc.Distances(), t=t).plan(secfc.algorithm.PublicFacts.of(hold_bounded(), BOUND))
+    for gone in (0, 1):
+        verifying = input_check.choose_verifiers(plan, plan.computing[gone:])
+        assert len({*verifying}) == t + 1
+
+
+def test_what_is_told_of_a_dealing_is_masked_whole_and_from_enough_clients(monkeypatch):
+    calls = project_in_a_run(monkeypatch)
+    plan, chosen, pattern, _, lacking = calls[1]
+    told = [call[3] for call in calls]
+    where = plan.block_slices[0]
+    # Of a dealer that announced no masks nothing is told, and no sum of its shares in the clear.
+    assert told[0].values[:, where].any()
+    assert lacking.complete.tolist() == [False, *[True] * 6]
+    assert not lacking.values[:, where].any()
+    assert not lacking.checks[:, where].any()
+    assert lacking.values[:, plan.block_slices[1]].any()
+    # A mask twice would tell a difference of sums: whoever announces that is named.
+    twice = input_check._announced(bytes(32), chosen[1])
+    input_check.check_hiding(plan, plan.clients[1], twice)
+    for masks, used in ((twice.masks - 1, twice.used), (twice.masks, np.ones_like(twice.used))):
+        with pytest.raises(FaultyClient, match="masks that it did not deal, or one of them twice"):
+            input_check.check_hiding(
+                plan, plan.clients[1], dataclasses.replace(twice, masks=masks, used=used)
+            )
+    # As many as may collude could add what they like to words of fewer others.
+    enough, all_count = plan.code.threshold(2), np.ones(7, np.bool_)
+    judge = [plan, pattern, dict(enumerate(told[:enough])), all_count, SeededCoins(1, "judge")]
+    input_check.refuse_invalid_rows(*judge)
+    judge[2] = dict(enumerate(told[: enough - 1]))
+    with pytest.raises(TooFewReplies):
+        input_check.refuse_invalid_rows(*judge)
+
+
+def test_a_server_that_counts_on_rows_that_did_not_come_is_named(monkeypatch):
+    real = input_check.project_shares
+    monkeypatch.setattr(
+        input_check, "project_shares",
+        lambda plan, received, chosen, pattern: real(
+            plan, received, {j: c for j, c in chosen.items() if j}, pattern
+        ),
+    )  # fmt: skip
+    monkeypatch.setattr(
+        input_check, "counted_by_server", lambda plan, inbox: np.ones(len(plan.clients), np.bool_)
+    )
+    with pytest.raises(FaultyServer, match="counts on rows that did not come"):
+        secfc.fit(algorithm(secfc.Distances(), max_iter=1), hold_bounded(rows=4), bound=BOUND, seed=1)
 
 
 def test_a_server_cannot_wave_a_cheater_through(monkeypatch):

@@ -1,5 +1,6 @@
 """A server that announces another union than members opened: unnoticed, or with verify=True named."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -7,13 +8,15 @@ import pytest
 
 import psu
 import secfc
-from psu import align, merge, peeling
+from field import SeededCoins
+from psu import align, merge, opening, peeling, tables
 from psu.identify import digests, tags
 from secfc.coded import duplicates, union
 from secfc.coded import membership as hidden
 from secfc.coded.duplicates import DividedRows
 from secfc.coded.membership import Private
 from secfc.coded.union import Disputes
+from secfc.coded.union_recheck import CommitteeRecheck
 from secfc.errors import DisputedRows, FaultyServer, SuspectedParties, UnionFailed
 from tests.secfc.coded.test_membership import check_exact, overlapping
 from tests.secfc.lying import saying
@@ -129,6 +132,45 @@ def test_a_server_that_invents_an_id_between_rounds_is_named(monkeypatch):
     assert not isinstance(unnamed.value, FaultyServer)
     with pytest.raises(FaultyServer, match="which IDs were recovered"):
         secfc.fit(ways("turn", True), people("turn"), bound=64.0)
+
+
+def recheck_table(ids=3):
+    """A member that heard the first opening of a table, the true turn after it, and what the server read."""
+    plan = psu.UnionPlan(4, psu.Committee(1, spares=1), bytes(16), bound=50, sized=False)
+    sheet = plan.cells(50, 0)
+    own, _ = tags(digests(range(ids)), bytes(16))
+    opened = np.ascontiguousarray(tables.fill_table(plan, sheet, own, SeededCoins(1, "table"))[:, :3])
+    heard = peeling.read_values(peeling.start_peeling(plan, sheet), opened.copy())
+    return (
+        CommitteeRecheck(plan, sheet, opened),
+        peeling.next_turn(heard, opening.OpeningPoll(plan))[1],
+        heard,
+    )
+
+
+def test_each_column_of_what_a_round_recovered_is_compared():
+    recheck, turn, _ = recheck_table()
+    recheck.follow(turn)  # the truth passes
+    for name in ("z", "y", "pure"):
+        wrong = getattr(turn, name).copy()
+        wrong[-1] ^= 1
+        with pytest.raises(FaultyServer, match="which IDs were recovered"):
+            recheck_table()[0].follow(replace(turn, **{name: wrong}))
+
+
+def test_a_union_is_announced_when_it_is_whole_and_once():
+    recheck, _, heard = recheck_table()
+    union = align.announce_tags(*heard.recovered_entries)
+    assert not heard.complete
+    with pytest.raises(FaultyServer, match="the union"):  # which is right, but cells are left to open
+        recheck.check_union(union)
+    recheck.table, recheck.values = heard, np.zeros((len(heard.active), 3), np.uint64)
+    recheck.check_union(union)  # the truth passes: no cell has another ID
+    end = peeling.read_values(recheck_table()[2], recheck.values)
+    assert end.complete
+    recheck.table, recheck.values = end, recheck.values[:0]
+    with pytest.raises(FaultyServer, match="the union"):  # of a table with no cell left to open
+        recheck.check_union(union)
 
 
 @pytest.mark.parametrize("options", [{}, {"counts": "hidden"}, {"merge": False}])

@@ -137,6 +137,9 @@ def test_rounds_of_all_blocks_are_below_those_in_which_portions_are_given(k, cen
     match = ComparisonSession(
         way.plan(public), question, m // k - np.arange(k) % 3, CommitteeChoice(len(members), SERVER)
     )
+    # Streams are bound to the question, and not to the sizes of its clusters alone.
+    moved = query("CompareQuery", ITERATE, k, np.ones(m, np.int8), everyone, members)
+    assert dataclasses.replace(match, question=moved).context != match.context
     schedule = match.schedule
     several = 3 if centers == "rounded" else 2  # exact ones have sizes to select, which takes work
     assert len(schedule.whole.counts) >= (several if k == 40 else 1)
