@@ -107,7 +107,6 @@ def settings_of(context: click.Context, given: CheckOptions) -> Settings:
 
 def check_files(settings: Settings, bound: float | None) -> CheckedFiles:
     """All that is wrong with the files, and what they hold.  Raises UsageError for options that clash."""
-    from secfc.data.dialects import lines_word
     from secfc.data.profiles import column_notes, unit_notes
 
     wanted, interface = wanted_columns(settings), options_here()
@@ -121,15 +120,33 @@ def check_files(settings: Settings, bound: float | None) -> CheckedFiles:
     scalable = may_scale_robustly(settings)
     cautions = (*column_notes(sites, features, scalable), *unit_notes(sites, features))
     notes += [caution_text(note) for note in cautions]
-    for file, changes in tried.items():
-        if "encoding" in changes:
-            notes.append(f"{file} was profiled as {changes['encoding']} text: look at its letters below")
-        if "skip" in changes:
-            notes.append(f"{file} was profiled without {lines_word(changes['skip'])}")
     faults = tuple(fault_of(fault, settings.files, interface) for fault in refused)
+    notes += notes_of_files(settings.files, tried, faults)
     encodings = {changes["encoding"] for changes in tried.values() if "encoding" in changes}
     proposal = propose_options(settings, bound, sites, wanted, encodings, refused) if refused else None
     return CheckedFiles(not refused, faults, tuple(dict.fromkeys(notes)), tuple(sites), proposal)
+
+
+def notes_of_files(
+    files: Sequence[Path], tried: Mapping[str, Mapping[str, str]], faults: Sequence[FoundFault]
+) -> Iterator[str]:
+    """What files show beside one another, how they were profiled, and where cells were not looked at."""
+    from secfc.data.dialects import lines_word
+    from secfc.data.files import doubts_of_files
+
+    yield from doubts_of_files([path for path in files if path.is_file()])
+    for file, changes in tried.items():
+        if "encoding" in changes:
+            yield f"{file} was profiled as {changes['encoding']} text: look at its letters below"
+        if "skip" in changes:
+            yield f"{file} was profiled without {lines_word(changes['skip'])}"
+    for path in map(str, files):
+        own = [fault for fault in faults if path in fault.files]
+        if own and not any(fault.column for fault in own):
+            yield (
+                f"{path}: cells beyond a fault of the whole file, below, were not looked at: check again "
+                "when it is mended"
+            )
 
 
 def profile_files(

@@ -330,6 +330,7 @@ def check_paths(files: Iterable[Path], known: Collection[str]) -> None:
             raise MissingFileError(f"{path} does not exist. Check the path.")
         if not os.access(path, os.R_OK):
             raise InputError(f"{path} may not be read. Change its permissions.")
+        refuse_page(path)
         if (extension := file_extension(path)) not in known:
             lines = " (.txt has one ID a line)" if ".txt" in known else ""
             raise InputError(
@@ -339,6 +340,18 @@ def check_paths(files: Iterable[Path], known: Collection[str]) -> None:
         if path.resolve() in seen:
             raise InputError(f"{path} is given twice: each client has its own file. Drop one.")
         seen.add(path.resolve())
+
+
+def refuse_page(path: Path) -> None:
+    """Raise InputError for a page of HTML, which web servers send and some programs call .xls."""
+    if path.is_file():
+        with path.open("rb") as file:
+            begins = file.read(512).removeprefix(b"\xef\xbb\xbf").lstrip().lower()
+        if begins.startswith((b"<!doctype html", b"<html", b"<head", b"<table")):
+            raise InputError(
+                f"{path} is a page of HTML, whatever its name says, as a login page or a table that "
+                "programs call .xls. Download it again, or open it in a spreadsheet and save it as CSV."
+            )
 
 
 def is_number(cell: str) -> bool:

@@ -21,9 +21,10 @@ private.  Files are trusted to stay as they are while a lazy federation is in us
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from os import PathLike
+from filecmp import cmp
+from os import SEEK_END, PathLike
 from pathlib import Path
 from typing import Any
 
@@ -379,6 +380,29 @@ def _checked_paths(paths: Any) -> list[Path]:
         if extra := NEEDS.get(file_extension(path)):
             require_library(f"{path}", extra)
     return files
+
+
+def doubts_of_files(files: Sequence[Path]) -> Iterator[str]:
+    """What files show beside one another: that one is another's copy, or ends within a line as no other does.
+
+    For a process that has all files.  files: that can be read.
+    """
+    sizes: dict[int, list[Path]] = {}
+    for path in files:
+        same = sizes.setdefault(path.stat().st_size, [])
+        if copied := next((other for other in same if cmp(other, path, shallow=False)), None):
+            yield f"{copied} and {path} hold the same bytes: if they are one table, its rows count twice"
+        same.append(path)
+    texts = [path for path in files if file_extension(path) in (".csv", ".tsv", ".data")]
+    cut = [path for path in texts if not _ends_line(path)]
+    for path in cut if len(cut) < len(texts) else ():
+        yield f"{path} ends within its last line, which other files end: was it cut off, within a number?"
+
+
+def _ends_line(path: Path) -> bool:
+    with path.open("rb") as file:
+        file.seek(-min(1, path.stat().st_size), SEEK_END)
+        return file.read(1) in b"\r\n"
 
 
 def _by_client(table: FileTable) -> list[FileTable]:

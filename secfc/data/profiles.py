@@ -27,6 +27,7 @@ from secfc.data.dialects import (
     file_extension,
     file_stem,
     is_number,
+    refuse_page,
 )
 from secfc.data.inputs import Array
 from secfc.data.row_reader import DATE, WantedColumns, absent_words, normalize_name
@@ -42,7 +43,10 @@ FOLD = 100.0  # between the spreads of a column at two sites, from which on unit
 FAR = 10.0  # interquartile ranges from the quartiles, beyond which a value is an outlier
 # Numbers that programs of many kinds write for nothing; below 0 only where no other value is.
 CODES = frozenset((-1.0, -9.0, -99.0, -999.0, -9999.0, 99.0, 999.0, 9999.0, 99999.0))
-FIGURES = re.compile(r"[-+]?[\d.,' %]*\d[\d.,' %]*")  # as numbers are written somewhere
+FIGURES = re.compile(
+    r"[-+\u2010-\u2015\u2212\ufe63\uff0d]?[\d.,' %]*\d[\d.,' %]*"
+)  # as numbers are written somewhere
+DAYS, DAY_NAME = (30_000, 60_000), re.compile(r"date|day|time|datum|zeit", re.IGNORECASE)  # 1982 to 2064
 OFTEN = 3  # times, from which on any number far beyond the others may stand for nothing
 
 
@@ -220,6 +224,7 @@ def open_rows(path: Path, wanted: WantedColumns) -> Iterator[tuple[Iterable[list
 
     Raises InputError for what cannot be read, or in two ways.
     """
+    refuse_page(path)
     kind = file_extension(path)
     if kind in (".npz", ".npy"):
         yield (*_array_rows(path),)
@@ -377,12 +382,27 @@ def _use_notes(name: str, columns: Sequence[ColumnProfile]) -> Iterator[Caution]
             f"column {name!r}: all values are the same, so it tells no points apart",
             [("exclude", name, "leave it out")],
         )
+    elif all(may_be_days(name, c.least, c.most, whole=c.whole) for c in columns):
+        yield Caution(days_sentence(name), [("exclude", name, "leave it out"), "write days since an event"])
     elif all(column.id_like for column in columns):
         what = "whole number" if columns[0].numbers else "text"
         yield Caution(
             f"column {name!r}: every row of a site has another {what}, as IDs have",
             [("id_column", name, "name it as IDs"), ("exclude", name, "leave it out")],
         )
+
+
+def may_be_days(name: str, least: float, most: float, *, whole: bool) -> bool:
+    """Whether a column may hold days as spreadsheets number them, by its name and its ends."""
+    return whole and DAYS[0] <= least and most <= DAYS[1] and DAY_NAME.search(name) is not None
+
+
+def days_sentence(name: str) -> str:
+    """What a user should know of such a column."""
+    return (
+        f"column {name!r}: whole numbers of {DAYS[0]:,} to {DAYS[1]:,} under this name are days as "
+        "spreadsheets number them, and are clustered as numbers"
+    )
 
 
 def unit_notes(sites: Sequence[SiteProfile], features: frozenset[str] | None) -> Iterator[Caution]:

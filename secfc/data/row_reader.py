@@ -371,6 +371,9 @@ def absent_words(wanted: WantedColumns, names: Sequence[str]) -> dict[str, froze
     return {name: frozenset(words) for name, words in found.items()}
 
 
+DASHES = r"[\u2010-\u2015\u2212\ufe63\uff0d]"  # what looks like a minus and is none
+
+
 def normalize_name(name: str) -> str:
     """The name of a column: without blanks at its ends, and composed, as a letter with a mark may be two."""
     return unicodedata.normalize("NFC", name.strip())
@@ -388,6 +391,12 @@ def _bad_cell(path: Path, line: int, name: str, cell: str, written: str) -> Inpu
         return InputError(
             f"{path}, line {line}, column {name!r}: the cell is a percentage: features must be numbers",
             ["write the number without a sign, alike in all files", OTHER_USE[0]],
+        )
+    if re.fullmatch(rf"{DASHES}[\d.,]+", written):
+        return InputError(
+            f"{path}, line {line}, column {name!r}: the cell begins with U+{ord(written[0]):04X}, which "
+            "looks like a minus and is none",
+            ["write the hyphen of the keyboard (U+002D) there, alike in all files", OTHER_USE[0]],
         )
     if re.fullmatch(r"[+-]?\d[\d.,]*", written):
         return InputError(

@@ -453,12 +453,34 @@ def judge_rounding(
 
 def facts_of_data(asked: AskedOptions, prepared: PreparedPoints) -> tuple[str, ...]:
     """What exact data tell of how they were prepared, where that may be told."""
+    from secfc.data.files import doubts_of_files
+    from secfc.data.profiles import days_sentence
     from secfc.report.data import look_like_ids, may_be_id
 
     if not asked.settings.files or (asked.noisy and not asked.settings.evaluate):
         return ()
-    features = look_like_ids(prepared.raw)
-    return prepared.notes + tuple(may_be_id(prepared.raw, i) for i in features)
+    days = _day_columns(prepared.raw)
+    features = [i for i in look_like_ids(prepared.raw) if i not in days]
+    files = doubts_of_files([path for path in asked.settings.files if path.is_file()])
+    doubts = (*map(days_sentence, days.values()), *(may_be_id(prepared.raw, i) for i in features))
+    return (*prepared.notes, *files, *doubts)
+
+
+def _day_columns(federation: Federation) -> dict[int, str]:
+    """Features that may be days as spreadsheets number them, and their names."""
+    from secfc.data.profiles import DAY_NAME, may_be_days
+
+    found = {}
+    for i, name in enumerate(federation.feature_names or () if federation.observed is None else ()):
+        if DAY_NAME.search(name):
+            ends = [
+                (values.min(), values.max(), bool((values % 1 == 0).all()))
+                for party in federation.parties
+                if len(values := party.points[:][:, i])
+            ]
+            if all(may_be_days(name, low, high, whole=whole) for low, high, whole in ends):
+                found[i] = name
+    return found
 
 
 def facts_of_columns(asked: AskedOptions, federation: Federation) -> tuple[str, ...]:

@@ -120,6 +120,49 @@ def test_what_is_advised_of_one_extreme_cell_finds_the_clusters_of_the_clean_dat
     assert same_split(right, labels_of(spoiled, *advice.split()))
 
 
+def test_files_that_were_copied_cut_off_or_hold_days_are_noted_by_check_and_run(tmp_path: Path) -> None:
+    text = "x,visit_date\n" + "".join(f"{i % 7}.5,{43000 + i % 9}\n" for i in range(30))
+    paths = written(tmp_path, text)
+    Path(paths[2]).write_text(text.replace("0.5", "1.5") + "3.10,43001")
+
+    assert runs(tmp_path, paths, "--standardize") == 0
+    told = json.loads((tmp_path / "r.json").read_text())["notes"]
+    told = " ".join(told + json.loads(invoke("check", *paths, "--json", "--standardize").stdout)["notes"])
+    for piece in (f"{paths[0]} and {paths[1]} hold the same", f"{paths[2]} ends within its last line",
+                  "'visit_date': whole numbers of 30,000 to 60,000"):  # fmt: skip
+        assert told.count(piece) == 2, piece
+    Path(paths[1]).write_text(text.replace("0.5", "2.5").replace("visit_date", "y"))
+    Path(paths[0]).write_text(text.replace("visit_date", "y"))
+    Path(paths[2]).write_text(text.replace("0.5", "1.5").replace("visit_date", "y"))
+    assert not json.loads(invoke("check", *paths, "--json", "--standardize").stdout)["notes"]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "said"),
+    [
+        ("a.csv", "x,y\n1.5,2\n\u22123.10,1\n2.5,3\n", "the cell begins with U+2212"),
+        ("a.csv", "\n<!DOCTYPE html>\n<html><table>", "is a page of HTML"),
+        ("a.xls", "<html><table>", "is a page of HTML"),
+        ("a.xlsx", "<table>", "is a page of HTML"),
+    ],
+)
+def test_what_only_looks_like_numbers_or_a_table_is_named(
+    tmp_path: Path, name: str, text: str, said: str
+) -> None:
+    (tmp_path / name).write_text(text, encoding="utf-8")
+    found = json.loads(invoke("check", str(tmp_path / name), "--json").stdout)
+    assert said in found["faults"][0]["text"]
+    assert found["proposal"] is None
+    assert not any("column" in note for note in found["notes"])
+
+
+def test_check_says_where_a_fault_kept_it_from_cells(tmp_path: Path) -> None:
+    for text, told in (("x,x\n1,2\nabc,3\n", True), ("x,y\n1,2\nabc,3\n", False)):
+        (path,) = written(tmp_path, text, names="a")
+        notes = json.loads(invoke("check", path, "--json").stdout)["notes"]
+        assert any("were not looked at" in note for note in notes) is told
+
+
 def test_a_site_checks_its_file_alone_and_without_a_network(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
