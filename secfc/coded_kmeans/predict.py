@@ -230,8 +230,11 @@ def predicting_client(
 
     centers: this client's shares of them, None if it missed the end of the fit: then it answers nothing, as
     if it were gone, and the others answer for it as long as they are enough.
-    allowance: kept from one prediction to the next, and spent before anything is said of rows.
+    allowance: kept from one prediction to the next, and spent before anything is said of rows; where these
+    are found by IDs first, how many follow from that, so nobody unites IDs once nothing is left.
     """
+    if allowance is not None and not allowance.left and isinstance(plan, JoinedPrediction):
+        allowance.spend(1)
     plan, mine = yield from contribute_new_rows(plan, party, coins)
     if allowance is not None:
         allowance.spend(plan.m)

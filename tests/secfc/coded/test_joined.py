@@ -12,8 +12,8 @@ import secfc
 from field.code.lagrange_code import LagrangeCode
 from secfc.attacks.views import View
 from secfc.coded import joined
-from secfc.coded.joined import Joined
-from secfc.errors import FaultyClient
+from secfc.coded.joined import Joined, JoinedPlan
+from secfc.errors import BudgetSpent, FaultyClient
 from secfc.roles.exchange import SERVER
 from tests.nightly import short
 from tests.secfc.disclosure.test_final_labels import is_uniform
@@ -374,7 +374,7 @@ def test_new_people_whose_columns_lie_at_several_get_the_nearest_center(trial):
     assert found > 5
 
 
-def test_what_is_not_made_for_columns_of_several_owners_is_refused():
+def test_what_is_not_made_for_columns_of_several_owners_is_refused(monkeypatch):
     federation, _ = owners(2)
     scaled = secfc.fit(algorithm(), federation, scale_features="standard")
     with pytest.raises(secfc.InputError, match="new people are not labeled where owners brought columns to"):
@@ -382,6 +382,12 @@ def test_what_is_not_made_for_columns_of_several_owners_is_refused():
     result = secfc.fit(algorithm(), federation)
     with pytest.raises(secfc.InputError, match=r"client-0 had the columns .* in the fit, and has"):
         result.predict(owners(2, seed=1)[0])
+    for allowance in result.model.allowances.values():
+        allowance.left = 0
+    monkeypatch.setattr(JoinedPlan, "client", lambda *_, **__: pytest.fail("IDs are united for no label"))
+    with pytest.raises(BudgetSpent, match="1 new point to be labeled: 0 of"):
+        result.predict(federation)
+    monkeypatch.undo()
     for more, message in (
         (
             {"release": secfc.Release(reveal_centers=True)},
