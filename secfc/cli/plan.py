@@ -80,8 +80,8 @@ class PlanOptions(Algorithms, Presets, Seeded, ForOfficers, Overwriting, Printin
     verbose: bool = option(False, help="Every kind of message, and where figures come from.")
     # fmt: on
     HELP: ClassVar = {
-        "algorithm": "As for `secfc run`, with all its options; feddp as for `secfc dp`, the others as for "
-        "`secfc overlap`.",
+        "algorithm": "As for `secfc run`, with its options but for those about files; feddp as for `secfc "
+        "dp`, the others as for `secfc overlap`.",
         "seed": "Of made-up rows' starts.",
         "as_json": "Print the plan as JSON on stdout, and nothing else.",
         "officer": "Write the page for whoever has to approve the run: what leaves a site, who sees it, and "

@@ -252,18 +252,26 @@ def write_plot(asked: AskedOptions, found: Report, path: Path) -> None:
 def cut_clusters(asked: AskedOptions, result: Clustering, found: Report) -> tuple[Report, list[Array] | None]:
     """The labels to be written, of groups of clusters if --cut asks for these, and a report that says so.
 
-    None where labels are wrong.
+    None where labels are wrong.  Sizes of groups are asides, which pages for strangers have not.
     """
-    count = asked.get("cut")
-    if found.verified is False or count is None:
-        return found, None if found.verified is False else result.labels
-    labels, tree = result.cut(count, asked["linkage"]), result.dendrogram
-    counts: Counter[int] = Counter()
-    for group, size in zip(tree.cut_tree(count, asked["linkage"]).tolist(), tree.sizes.tolist(), strict=True):
+    count, tree = asked.get("cut"), result.dendrogram
+    if found.verified is False:
+        return found, None
+    notes, asides = found.notes, found.asides
+    if tree is not None:
+        notes += ("trees of the clusters are in reports as JSON, and --plot draws one; pages have none",)
+    if count is None or tree is None:
+        return replace(found, notes=notes), result.labels
+    groups, counts = tree.cut_tree(count, asked["linkage"]).tolist(), Counter[int]()
+    for group, size in zip(groups, tree.sizes.tolist(), strict=True):
         counts[group] += size
-    sizes = ", ".join(f"{counts[group]:,}" for group in range(count))
-    said = f"labels are of {count} groups of the {len(tree.leaves)} clusters, of {sizes} points"
-    return replace(found, notes=(*found.notes, f"{said}: {asked['linkage']} linkage")), labels
+    said = f"labels are of {count} groups of the {len(tree.leaves)} clusters, by {asked['linkage']} linkage"
+    asides += (f"the groups have {', '.join(f'{counts[group]:,}' for group in range(count))} points",)
+    if asked.settings.model is not None:
+        of_each = ", ".join(map(str, groups))
+        asides += (f"the model labels new points by clusters: from 0 on these are of groups {of_each}",)
+    whole = replace(found, notes=(*notes, f"{said}; all else is told of the clusters"), asides=asides)
+    return whole, result.cut(count, asked["linkage"])
 
 
 def rehearse_and_report(

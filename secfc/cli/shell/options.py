@@ -48,6 +48,7 @@ ELSEWHERE_CALLED: dict[str, tuple[str, ...]] = {
     "--threshold": ("-t",), "--features": ("--columns",), "--sep": ("--delimiter",),
     "--restarts": ("--n-init",), **{f"-{name}": (f"--{name}",) for name in "kmndt"},
 }  # fmt: skip
+CLUSTERING = ("run", "dp", "overlap")  # commands whose options people try elsewhere
 
 # --------------------------------------------------------------------------------------------------
 # What options may hold.
@@ -359,12 +360,12 @@ class Command(click.Command):
         if flag == "--set":
             name, _, value = next(iter(args[args.index(flag) + 1 :]), "NAME=VALUE").partition("=")
             return f"options stand for themselves here, as --{name.replace('_', '-')} {value}".rstrip()
-        group: Any = ctx.parent and ctx.parent.command
+        group: Any = ctx.find_root().command
         places = [place for place in moved_of(self.taken).values() if isinstance(place, str)]
-        for place in dict.fromkeys(places) if isinstance(group, click.Group) else ():
+        for place in dict.fromkeys((*places, *CLUSTERING)) if isinstance(group, click.Group) else ():
             found = group.get_command(ctx, place)
             if found is not None and any(flag in option.opts for option in found.params):
-                return f"it is for another command, `secfc {place}`"
+                return f"it is for another command, `secfc {place}`, so leave it out here"
         return None
 
     def _with_presets(self, args: list[str]) -> Iterator[str]:

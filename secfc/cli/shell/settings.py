@@ -369,7 +369,8 @@ def check_choice(settings: Settings, name: str, chooses: bool, tree: bool = Fals
     if chosen and not chooses:
         raise click.UsageError(f"--algorithm {name} cannot choose k: give a number, for example -k 4.")
     if settings.plot is not None and not chosen and not tree:
+        ways = " or ".join(["-k auto"] * chooses + ["--linkage"] * (name == "secfc"))
         raise click.UsageError(
-            "--plot draws the costs by which k is chosen, or a tree of clusters: add -k auto or --linkage, "
-            "or leave it out."
+            "--plot draws the costs by which k is chosen, or a tree of clusters: "
+            f"{f'add {ways}, or ' if ways else ''}leave it out."
         )

@@ -117,6 +117,8 @@ run FILES -k 2 --limit 3 -> --limit | needs --standardize
 run FILES -k 2 --outside clip -> needs --standardize, --to-range or --ranges
 run FILES -k 2 --missing mean -> --missing mean needs --bound
 run FILES -k 2 --plot p.png -> add -k auto or --linkage, or leave it out
+dp FILES -k 2 --plot p.png -> add -k auto, or leave it out
+dp FILES -k 2 --algorithm feddp -> it is for another command, `secfc run`, so leave it out here
 run FILES -k 2 --labels old.csv -> old.csv exists already | --labels | --force
 run FILES -k 2 --labels nowhere/l.csv -> does not exist. Create it first
 run FILES -k 2 --labels dir -> --labels dir is a directory: name a file in it
@@ -141,6 +143,7 @@ plan --algorithm k-fed --dealer none -> --dealer has no meaning for --algorithm 
 plan an.csv -> an.csv is no run file | secfc deploy init | -n, -m, -d, -k
 plan nowhere.toml -> nowhere.toml
 plan -m ten -> is no whole number
+plan --ranges a=0:1 -> No such option '--ranges': it is for another command, `secfc run`, so leave it out here
 predict -> Missing argument 'MODEL'
 predict m.npz -> Missing argument 'FILE...'
 predict nowhere.npz an.csv -> nowhere.npz: No such file or directory. Check the path
@@ -230,6 +233,7 @@ deploy keys revoke site.toml --key 12 -> --key 12: the 64 digits that `secfc dep
 deploy keys revoke site.toml --key K0 -> is this site's present key | `secfc deploy keys rotate`
 deploy keys learn site.toml good.toml -> good.toml is no notice of a key: `secfc deploy keys` writes them
 deploy init -> name the run file to write, or the file of a site with --site
+deploy init run.toml --linkage single -> it is for another command, `secfc run`, so leave it out here
 deploy init run.toml -> a run file needs --client, --server, --hub, --features
 deploy init run.toml --client a=12 -> 'a=12': NAME=PUBLIC is needed | `secfc deploy key`
 deploy init run.toml --client server=K0 -> server is who serves: use --server, or rename the client
@@ -401,3 +405,15 @@ def test_every_command_is_in_the_table():
     tried = [tuple(line.split()) for line, _ in CASES]
     for path in leaves(main):
         assert any(line[: len(path)] == path for line in tried), path
+
+
+def test_plan_takes_each_option_of_clustering_or_says_that_it_is_left_out():
+    known = {flag for p in main.get_command(click.Context(main), "plan").params for flag in p.opts}
+    tried = set()
+    for name in ("run", "dp", "overlap"):
+        for option in main.get_command(click.Context(main), name).params:
+            flag = option.opts[0]
+            if flag.startswith("--") and flag not in known:
+                tried.add(flag)
+                assert "so leave it out here" in CliRunner().invoke(main, ["plan", flag]).output, flag
+    assert {"--ranges", "--scale-share", "--categorical", "--features", "--schema", "--cut"} <= tried

@@ -1110,12 +1110,20 @@ def test_clusters_are_joined_to_a_tree_and_cut(tmp_path):
         files.append(tmp_path / f"{j}.csv")
         np.savetxt(files[-1], points, delimiter=",", header="a,b", comments="")
     labels, report, plot = tmp_path / "l.csv", tmp_path / "r.json", tmp_path / "p.png"
-    outputs = ("--labels", labels, "--report", report, "--plot", plot)
+    page, model = tmp_path / "r.html", tmp_path / "m.npz"
+    outputs = ("--labels", labels, "--report", report, "--plot", plot, "--report", page, "--model", model)
     result = run(*files, "-k", 8, "--linkage", "single", "--cut", 4, *outputs)
     assert result.exit_code == 0, result.output
     found = [int(line.split(",")[2]) for line in labels.read_text().splitlines()[1:]]
     assert metrics.adjusted_rand(np.tile(np.repeat(np.arange(4), 8), 3), found) == 1
-    assert "4 groups of the 8 clusters, of 24, 24, 24, 24 points" in " ".join(result.output.split())
+    shown = " ".join(result.output.split())
+    assert "labels are of 4 groups of the 8 clusters, by single linkage" in shown
+    assert "the groups have 24, 24, 24, 24 points" in shown
+    groups = re.search(r"from 0 on these are of groups (\d(?:, \d)*)", shown)
+    assert sorted(set(groups[1].split(", "))) == ["0", "1", "2", "3"]
+    assert "trees of the clusters are in reports as JSON" in page.read_text()
+    assert "labels are of 4 groups" in page.read_text()
+    assert "the groups have" not in page.read_text(), "sizes, which may tell of few"
     told = json.loads(report.read_text())["dendrogram"]
     assert len(told["ward"]) == 7
     assert len(told["distances"]) == 28
