@@ -385,26 +385,37 @@ def step_line(what: str, theirs: tuple[float, ...], where: Row) -> Line:
 
 
 SPLIT = (
-    "of four splits tried the best at three totals; cost hardly differs among them, so noise picks the front"
+    "of four splits tried the best at each total; cost hardly differs among them, so noise picks the front"
 )
-STEPPED = "at three totals a step was worth its share of the budget more often than not"
+STEPPED = "at these totals a step was worth its share of the budget more often than not"
+
+
+def front_where(setting: str, name: int | str) -> Row:
+    """Which cells are of a data set: so many clients of the mixture, or what is chosen of a file."""
+    return {
+        "setting": setting,
+        **({"clients": name} if isinstance(name, int) else {"chosen": name.replace(", ", ",")}),
+    }
 
 
 def front_lines(
     line: Callable[..., Line], setting: str, printed: dict[Any, tuple[float, ...]]
 ) -> tuple[Line, ...]:
-    """One line a data set: by clients of the mixture, or by the name of what is absent."""
+    """One line a data set: by clients of the mixture, or by its name."""
     return tuple(
-        line(f"Gaussian mixture ({name} clients)" if isinstance(name, int) else name, theirs,
-             {"setting": setting} | ({"clients": name} if isinstance(name, int) else {"chosen": name}))
+        line(f"Gaussian mixture ({name} clients)" if isinstance(name, int) else name, theirs, front_where(setting, name))
         for name, theirs in printed.items()
     )  # fmt: skip
 
 
 def front_cells(
-    setting: str, clients: tuple[int, ...], rows: int, rates: tuple[float, ...]
+    setting: str, rows: int, rates: tuple[float, ...], printed: Iterable[int | str]
 ) -> Callable[[bool], Iterator[Row]]:
-    return joined(*(dp_cells(setting, n, rows, tuple(FRONTS), rates, runs=1) for n in clients))
+    """The paper's variant with every split and number of steps, once a total and data set."""
+    return joined(*(
+        dp_cells(rows=rows, methods=tuple(FRONTS), epsilons=rates, runs=1, **{"clients": 0, **front_where(setting, name)})
+        for name in printed
+    ))  # fmt: skip
 
 
 def elbows(rows: list[Row]) -> Judged:
@@ -576,7 +587,7 @@ def inconclusive(rows: list[Row]) -> Judged:
     return f"AUC {open_:.3f} without noise, {private:.3f} at epsilon 1", abs(open_ - private) < 0.02
 
 
-FRONT_RATES = (0.5, 1.0, 4.0)
+FRONT_RATES, FEW_RATES = (0.5, 1.0, 4.0), (0.5, 2.0)
 CROSSING = (0.25, 0.5, 1.0, 2.5)
 
 
@@ -602,23 +613,23 @@ def crossing(setting: str, low: bool) -> Callable[[list[Row]], Judged]:
 
 SHARED = "share of the budget by step (1; 2; 3 Gaussian; 3 Laplace), mean of Pareto-optimal runs"
 STEPS = "share of Pareto-optimal runs with 0; 1; 2 steps of FedDP-Lloyds"
-# Number, what it needs, a line of it, setting, clients, rows of a client, totals, and as printed.
+# Number, what it needs, a line of it, setting, rows of a client, totals, and as printed by clients or what is chosen.
 FRONT_TABLES: tuple[Any, ...] = (
-    ("2", "", share_line, "silo", (100,), 1000, FRONT_RATES, {100: (0.18, 0.23, 0.43, 0.17)}),
-    ("2", "census", share_line, "census", (), 10, RATES, {
+    ("2", "", share_line, "silo", 1000, FRONT_RATES, {100: (0.18, 0.23, 0.43, 0.17)}),
+    ("2", "census", share_line, "census", 10, FEW_RATES, {
         "non-profit": (0.24, 0.17, 0.41, 0.18), "federal": (0.15, 0.16, 0.52, 0.17),
         "self-employed": (0.20, 0.23, 0.47, 0.10)}),
-    ("3", "", share_line, "device", (1000, 2000, 5000), 50, FRONT_RATES, {
+    ("3", "", share_line, "device", 50, FRONT_RATES, {
         1000: (0.38, 0.09, 0.42, 0.10), 2000: (0.43, 0.10, 0.36, 0.11), 5000: (0.43, 0.09, 0.37, 0.11)}),
-    ("3", "stackoverflow", share_line, "vectors", (), 10, RATES, {
+    ("3", "stackoverflow", share_line, "vectors", 10, FEW_RATES, {
         "facebook, hibernate": (0.29, 0.15, 0.42, 0.15), "github, pdf": (0.37, 0.12, 0.40, 0.10),
         "machine-learning, math": (0.29, 0.14, 0.45, 0.13), "plotting, cookies": (0.33, 0.11, 0.47, 0.09)}),
-    ("4", "", step_line, "silo", (100,), 1000, FRONT_RATES, {100: (0.61, 0.39, 0)}),
-    ("4", "census", step_line, "census", (), 10, RATES, {
+    ("4", "", step_line, "silo", 1000, FRONT_RATES, {100: (0.61, 0.39, 0)}),
+    ("4", "census", step_line, "census", 10, FEW_RATES, {
         "non-profit": (0.8, 0.1, 0.1), "federal": (0.91, 0.09, 0), "self-employed": (0.92, 0.08, 0)}),
-    ("5", "", step_line, "device", (1000, 2000, 5000), 50, FRONT_RATES, {
+    ("5", "", step_line, "device", 50, FRONT_RATES, {
         1000: (0.86, 0.11, 0.04), 2000: (0.8, 0.17, 0.03), 5000: (0.81, 0.1, 0.1)}),
-    ("5", "stackoverflow", step_line, "vectors", (), 10, RATES, {
+    ("5", "stackoverflow", step_line, "vectors", 10, FEW_RATES, {
         "facebook, hibernate": (1.0, 0, 0), "github, pdf": (1.0, 0, 0), "machine-learning, math": (0.94, 0.06, 0),
         "plotting, cookies": (0.96, 0.04, 0)}),
 )  # fmt: skip
@@ -697,9 +708,10 @@ EXHIBITS: tuple[Exhibit, ...] = (
             ), needs="census"),
     *(
         Exhibit(f"feddp-table-{table}{of and '-' + of}", f"FedDP-KMeans, Table {table} (p. 30)",
-                (SHARED if line is share_line else STEPS) + (of and f", {of}"), "dp",
-                front_cells(setting, clients, rows, rates), front_lines(line, setting, printed), needs=of)
-        for table, of, line, setting, clients, rows, rates, printed in FRONT_TABLES
+                (SHARED if line is share_line else STEPS) + (of and f", {of}") + f"; one run each of 4 splits, 0 to 2 steps, "
+                f"epsilon {', '.join(f'{e:g}' for e in rates)}", "dp",
+                front_cells(setting, rows, rates, printed), front_lines(line, setting, printed), needs=of)
+        for table, of, line, setting, rows, rates, printed in FRONT_TABLES
     ),
     Exhibit("reviews-clusters-missing", "FedDP-KMeans, reviews: Figures 1 to 5 of the answer",
             "the server has no point of 2 of 10 clusters; mixture at 100 clients of 1000 points", "dp",
