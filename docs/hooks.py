@@ -19,6 +19,7 @@ ROOT = Path(__file__).resolve().parent.parent
 BESIDE = (
     "README.md",
     "CHANGELOG.md",
+    "paper.md",
     "CONTRIBUTING.md",
     "SECURITY.md",
     "secfc/**/*.md",
