@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import shlex
+import textwrap
 import warnings
 from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -248,7 +249,9 @@ def tell_notes(notes: Iterable[str]) -> None:
     from secfc.cli.shell.verbosity import is_quiet
 
     for note in () if is_quiet() else notes:
-        click.echo(click.wrap_text(f"Note: {note}.", 80), err=True)
+        # Commands in it are there to be copied: no option is broken at its hyphen.
+        wrapped = textwrap.wrap(f"Note: {note}.", 80, break_on_hyphens=False, break_long_words=False)
+        click.echo("\n".join(wrapped), err=True)
 
 
 def caution_text(caution: Warning | str) -> str:

@@ -347,7 +347,9 @@ def test_one_that_never_comes_back_is_done_without(tmp_path, nursery, phase):
                 done = CliRunner().invoke(main, ["deploy", "audit", word, *map(str, own)])
                 assert done.exit_code == 0, done.output
             assert done.output.count(": to go on without site-3") >= len(gone_on)
-            assert [a["until"] for a in report["absences"] if a["party"] == "site-3"] == [None]
+            away = [a["until"] for a in report["absences"] if a["party"] == "site-3"]
+            # Whoever had all that it needs may not see it.
+            assert away == [None] or (not away and name not in gone_on)
         own = tmp_path / "site-0" / "rows.csv"
         assert run.report("site-0")["data_sha256"] == hashlib.sha256(own.read_bytes()).hexdigest()
         assert "without site-3" in run.log("site-0")
