@@ -230,14 +230,9 @@ def predicting_client(
 
     centers: this client's shares of them, None if it missed the end of the fit: then it answers nothing, as
     if it were gone, and the others answer for it as long as they are enough.
-    allowance: kept from one prediction to the next, and spent before anything is said of rows; where these
-    are found by IDs first, how many follow from that, so nobody unites IDs once nothing is left.
+    allowance: kept from one prediction to the next, see `contribute_new_rows`.
     """
-    if allowance is not None and not allowance.left and isinstance(plan, JoinedPrediction):
-        allowance.spend(1)
-    plan, mine = yield from contribute_new_rows(plan, party, coins)
-    if allowance is not None:
-        allowance.spend(plan.m)
+    plan, mine = yield from contribute_new_rows(plan, party, coins, allowance)
     yield from agree_on_plan(plan, party.name)
     if party.name in plan.resting:
         return labels_of_own_rows(mine, (yield from share_rows_and_await(plan, mine, coins)))
@@ -277,11 +272,25 @@ def predicting_client(
 
 
 def contribute_new_rows(
-    plan: CodedPlan | JoinedPrediction, party: Party, coins: Coins
+    plan: CodedPlan | JoinedPrediction,
+    party: Party,
+    coins: Coins,
+    allowance: PredictionAllowance | None = None,
 ) -> Role[tuple[CodedPlan, RowContribution]]:
-    """The plan, and what a client brings: rows of its own, or its columns of all, which are found first."""
+    """The plan, and what a client brings: rows of its own, or its columns of all, which are found first.
+
+    allowance: spent before anything is said of rows; where these are found by IDs first, how many follow from
+    that, so nobody unites IDs once nothing is left.
+    """
     if isinstance(plan, JoinedPrediction):
-        return (yield from plan.client(party, coins))
+        if allowance is not None and not allowance.left:
+            allowance.spend(1)
+        plan, mine = yield from plan.client(party, coins)
+        if allowance is not None:
+            allowance.spend(plan.m)
+        return plan, mine
+    if allowance is not None:
+        allowance.spend(plan.m)
     if isinstance(plan.layout, ColumnLayout):
         rows = np.arange(party.points.shape[0])
         return plan, contribute_columns(None, party, party.read(), rows, plan)
