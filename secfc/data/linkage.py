@@ -136,6 +136,8 @@ PLACEHOLDERS = re.compile(
     r"(\d)\1{3,}|0?1[./-]0?1[./-](1900|1901|1970)|(1900|1901|1970)-0?1-0?1|(19000101|01011900)|12345678|0?123456789|1234567890"
 )
 _FRACTION = re.compile(r"[+-]?[0-9]+\.0+")
+# What programs make of whole numbers that they take for floats.
+SPOILED = re.compile(r"[+-]?\d+\.0+|[+-]?\d+(?:[.,]\d+)?[eE]\+\d+")
 _ROUNDS = 8  # normalizing settles after two or three
 
 
@@ -143,7 +145,8 @@ _ROUNDS = 8  # normalizing settles after two or three
 class LinkageField:
     """One column, and how its cells are compared.  All of it is public.  Raises InputError.
 
-    whole: 7.0 is 7, as spreadsheets write numbers.  width: texts of digits are filled with zeros on the left.
+    whole: 7.0 is 7, as spreadsheets write numbers; else it has another form, as 1.2E+15 has, but where the
+    pattern takes such a cell.  width: texts of digits are filled with zeros on the left.
     missing: words for nothing, compared after normalization, in any case.
     """
 
@@ -302,13 +305,19 @@ class FieldQuality:
     missing: int
     placeholders: int
     misformed: int
+    spoiled: int
     failed: int
     most: int
     lengths: dict[int, int]
 
     @property
     def hint(self) -> str:
-        """What the lengths suggest, or nothing."""
+        """What spoiled cells or the lengths suggest, or nothing."""
+        if self.spoiled:
+            return (
+                f"{self.spoiled} are written as a float is, with .0 or an exponent: write IDs as text, as "
+                "they were given; whole = true in the schema takes 7.0 for 7"
+            )
         usual = max(self.lengths, key=lambda size: (self.lengths[size], size), default=0)
         fewer = sum(n for size, n in self.lengths.items() if size < usual)
         if not fewer or fewer * 2 > self.lengths[usual]:
@@ -336,7 +345,10 @@ def linkage_keys(linkage: Linkage, rows: Sequence[Sequence[str]]) -> tuple[list[
     A row takes part if no required field is missing, and every field that is there has its form and check.
     """
     columns = [[field.normalize(row[at]) for row in rows] for at, field in enumerate(linkage.fields)]
-    judged = [judge_field(field, texts) for field, texts in zip(linkage.fields, columns, strict=True)]
+    judged = [
+        judge_field(field, texts, [row[at] for row in rows])
+        for at, (field, texts) in enumerate(zip(linkage.fields, columns, strict=True))
+    ]
     unfit = [any(wrong) for wrong in zip(*(each for _, each in judged), strict=True)]
     made = (linkage.key(texts) for texts in zip(*columns, strict=True))
     keys = [None if wrong else key for key, wrong in zip(made, unfit, strict=True)]
@@ -351,11 +363,28 @@ def _digit_lengths(texts: Sequence[str]) -> dict[int, int]:
     return dict(sorted(Counter(len(t) for t in texts if t.isascii() and t.isdigit()).items()))
 
 
-def judge_field(field: LinkageField, texts: Sequence[str]) -> tuple[FieldQuality, list[bool]]:
-    """The counts of a field, and of each of its texts whether it lacks the form or fails the check."""
+def judge_field(
+    field: LinkageField, texts: Sequence[str], cells: Sequence[str]
+) -> tuple[FieldQuality, list[bool]]:
+    """The counts of a field, and of each of its texts whether it lacks the form or fails the check.
+
+    cells: what the texts were normalized from; 7.0 may have lost its point since.
+    """
     pattern = compile_pattern(field.pattern) if field.pattern else None
     check = check_digit(field.check) if field.check else None
-    misformed = [bool(t and pattern is not None and pattern.fullmatch(t) is None) for t in texts]
+
+    def is_spoiled(cell: str) -> bool:
+        return not (
+            SPOILED.fullmatch(cell) is None
+            or (field.whole and _FRACTION.fullmatch(cell))
+            or (pattern is not None and pattern.fullmatch(cell))
+        )
+
+    spoiled = [bool(t) and is_spoiled(cell.strip()) for t, cell in zip(texts, cells, strict=True)]
+    misformed = [
+        wrong or bool(t and pattern is not None and pattern.fullmatch(t) is None)
+        for t, wrong in zip(texts, spoiled, strict=True)
+    ]
     failed = [bool(t and check is not None and not check(t)) for t in texts]
     there = [text for text in texts if text]
     quality = FieldQuality(
@@ -364,6 +393,7 @@ def judge_field(field: LinkageField, texts: Sequence[str]) -> tuple[FieldQuality
         len(texts) - len(there),
         sum(PLACEHOLDERS.fullmatch(text) is not None for text in there),
         sum(misformed),
+        sum(spoiled),
         sum(failed),
         max(Counter(there).values(), default=0),
         _digit_lengths(there),

@@ -9,7 +9,6 @@ Messages name file, line and column and never show a cell, which may be private.
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -31,6 +30,7 @@ from secfc.data.dialects import (
     refuse_lines,
 )
 from secfc.data.inputs import UNION, Rows, check_shape, names_listed
+from secfc.data.linkage import SPOILED
 from secfc.data.row_reader import RowReader, WantedColumns, normalize_name
 from secfc.data.sources import COLUMN_FILES, ROW_SOURCES, ArrayArchive, ParquetRows, open_arrays, open_parquet
 from secfc.errors import InputError
@@ -287,10 +287,6 @@ def _check_apart(table: FileTable, wanted: WantedColumns, name: str, column: Any
 def normalize_id(name: Any) -> Any:
     """An ID as it is compared: text without blanks at its ends, so 7 of Parquet is 7 of CSV; or bytes."""
     return name if isinstance(name, bytes) else str(name).strip()
-
-
-# What programs make of whole numbers that they take for floats.
-SPOILED = re.compile(r"[+-]?\d+\.0+|[+-]?\d+(?:[.,]\d+)?[eE]\+\d+")
 
 
 def check_spelling(path: Path, ids: Iterable[Any]) -> None:

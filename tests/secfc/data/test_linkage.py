@@ -213,6 +213,26 @@ def test_a_schema_that_cannot_be_is_refused(tmp_path, text, words):
         read_linkage(path)
 
 
+@pytest.mark.parametrize(
+    ("field", "cells", "spoiled"),
+    [
+        (LinkageField("id"), ["7.0", "1.2E+15", "7", "A7"], 2),
+        (LinkageField("id", drop="."), ["7.0", "70", "1.2.3"], 1),  # which would be somebody else's 70
+        (LinkageField("id", whole=True), ["7.0", "1.2E+15", "7"], 1),
+        (LinkageField("version", pattern="[0-9][.][0-9]"), ["7.0", "1.1"], 0),
+        (LinkageField("id", missing=("0.0",)), ["0.0", "7"], 0),
+    ],
+)
+def test_numbers_that_a_program_took_for_floats_have_another_form(field, cells, spoiled):
+    keys, quality = linkage_keys(Linkage((field,)), [(cell,) for cell in cells])
+    assert quality.fields[0].spoiled == quality.fields[0].misformed == spoiled
+    assert ("written as a float" in quality.fields[0].hint) == bool(spoiled)
+    assert (
+        sum(key is None and field.normalize(cell) != "" for key, cell in zip(keys, cells, strict=True))
+        == spoiled
+    )
+
+
 def test_no_pattern_takes_longer_than_reading_the_text():
     texts = ["a" * 10**5 + "b", "a" * 127 + "b", "b" * 10**5]
     for pattern in (
