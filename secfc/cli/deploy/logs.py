@@ -116,7 +116,7 @@ class Log:
         if words and words != self._last:
             self._last, self._since = words, _now()
             self.post()
-            self.say("phase", note=words, resumed=exchange.taken is not None)
+            self.say("phase", note=words)
 
 
 def _now() -> str:

@@ -99,8 +99,8 @@ def status_lines(site: LoadedSite) -> Iterator[str]:
     if site.journal.exists():
         yield f"journal   {site.journal}, {site.journal.stat().st_size:,} bytes: {journal_state(site)}"
     else:
-        state = "the run has ended" if site.has_spent else "nothing of the run was said"
-        yield f"journal   none: {state} here"
+        state = "this site's part in it is over" if site.has_spent else "nothing of the run was said here"
+        yield f"journal   none: {state}"
     if site.board.exists():
         yield from site.board.read_text(encoding="utf-8").splitlines()
     left, heard = site.without(), kept_decisions(site)
