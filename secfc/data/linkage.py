@@ -363,6 +363,27 @@ def _digit_lengths(texts: Sequence[str]) -> dict[int, int]:
     return dict(sorted(Counter(len(t) for t in texts if t.isascii() and t.isdigit()).items()))
 
 
+def is_spoiled(cell: str, field: LinkageField, pattern: Any) -> bool:
+    """Whether a program wrote a number as a float where no rule of the field takes it so."""
+    if SPOILED.fullmatch(cell) is None or (field.whole and _FRACTION.fullmatch(cell)):
+        return False
+    return pattern is None or pattern.fullmatch(cell) is None
+
+
+def find_misfits(
+    field: LinkageField, texts: Sequence[str], cells: Sequence[str]
+) -> tuple[list[bool], list[bool], list[bool]]:
+    """Of each text: whether it was spoiled, has another form (as what is spoiled has), and fails the check."""
+    pattern = compile_pattern(field.pattern) if field.pattern else None
+    check = check_digit(field.check) if field.check else None
+    spoiled = [
+        bool(t) and is_spoiled(cell.strip(), field, pattern) for t, cell in zip(texts, cells, strict=True)
+    ]
+    unlike = [bool(t and pattern is not None and pattern.fullmatch(t) is None) for t in texts]
+    failed = [bool(t and check is not None and not check(t)) for t in texts]
+    return spoiled, [a or b for a, b in zip(spoiled, unlike, strict=True)], failed
+
+
 def judge_field(
     field: LinkageField, texts: Sequence[str], cells: Sequence[str]
 ) -> tuple[FieldQuality, list[bool]]:
@@ -370,22 +391,7 @@ def judge_field(
 
     cells: what the texts were normalized from; 7.0 may have lost its point since.
     """
-    pattern = compile_pattern(field.pattern) if field.pattern else None
-    check = check_digit(field.check) if field.check else None
-
-    def is_spoiled(cell: str) -> bool:
-        return not (
-            SPOILED.fullmatch(cell) is None
-            or (field.whole and _FRACTION.fullmatch(cell))
-            or (pattern is not None and pattern.fullmatch(cell))
-        )
-
-    spoiled = [bool(t) and is_spoiled(cell.strip()) for t, cell in zip(texts, cells, strict=True)]
-    misformed = [
-        wrong or bool(t and pattern is not None and pattern.fullmatch(t) is None)
-        for t, wrong in zip(texts, spoiled, strict=True)
-    ]
-    failed = [bool(t and check is not None and not check(t)) for t in texts]
+    spoiled, misformed, failed = find_misfits(field, texts, cells)
     there = [text for text in texts if text]
     quality = FieldQuality(
         field.column,
