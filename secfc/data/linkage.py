@@ -364,7 +364,7 @@ def _digit_lengths(texts: Sequence[str]) -> dict[int, int]:
 
 
 def is_spoiled(cell: str, field: LinkageField, pattern: Any) -> bool:
-    """Whether a program wrote a number as a float where no rule of the field takes it so."""
+    """Whether a program wrote a number as a float, and no rule of the field takes it so."""
     if SPOILED.fullmatch(cell) is None or (field.whole and _FRACTION.fullmatch(cell)):
         return False
     return pattern is None or pattern.fullmatch(cell) is None
@@ -373,7 +373,7 @@ def is_spoiled(cell: str, field: LinkageField, pattern: Any) -> bool:
 def find_misfits(
     field: LinkageField, texts: Sequence[str], cells: Sequence[str]
 ) -> tuple[list[bool], list[bool], list[bool]]:
-    """Of each text: whether it was spoiled, has another form (as what is spoiled has), and fails the check."""
+    """Which texts were spoiled, which have another form, as those have, and which fail the check."""
     pattern = compile_pattern(field.pattern) if field.pattern else None
     check = check_digit(field.check) if field.check else None
     spoiled = [
