@@ -26,6 +26,7 @@ from field.kernels.compiling import compiled
 # bytes, which may hide where a cell ends.
 WHOLE, GROUP, POINT, ZERO, LONG, WORD, ODD, HIDDEN = (1 << bit for bit in range(8))
 DIGITS = 16
+ENDS = 1  # of a table of starts, which are multiples of 256
 # Numbers whose digits make a whole number of 64 bits, and which are floats of full precision whatever it is:
 # 10**-307 > 2**-1022 and 2**64 * 10**288 < 2**1024.
 FULL, LEAST, MOST = 10**18, -307, 288  # from FULL on, a digit more may be too many
@@ -98,10 +99,11 @@ class CellStart(NamedTuple):
 
 
 @lru_cache
-def cell_table(point: int) -> tuple[Any, Any]:
-    """Which start of a cell follows each by each byte, (s, 256) uint16, and its facts if it ends, (s,) uint8.
+def cell_table(point: int, delimiter: int) -> tuple[Any, Any]:
+    """Which start of a cell follows each by each byte, (256 s,) uint32, and its facts if it ends, (s,) uint8.
 
-    The first is that of no byte.  point: ASCII code of the decimal sign.
+    A start is 256 times its number, so that what follows it by byte c stands at start + c; the first is that
+    of no byte.  ENDS after the delimiter and bytes of line ends.  point, delimiter: ASCII codes.
     """
     # Bytes that are alike in all that counts are asked for once.
     alike = [c if c in '"\0#_eE+-.,0' else "1" if c.isdigit() else "A" if c > "@" else "%" if c > " " else " "
@@ -114,7 +116,9 @@ def cell_table(point: int) -> tuple[Any, Any]:
                 starts[then] = len(known)
                 known.append(then)
         rows.append([starts[after[c]] for c in alike])
-    return np.array(rows, np.uint16), np.array([start.ended for start in known], np.uint8)
+    steps = np.array(rows, np.uint32) * 256
+    steps[:, [delimiter, 10, 13]] = ENDS
+    return steps.ravel(), np.array([start.ended for start in known], np.uint8)
 
 
 @compiled(boundscheck=False)
@@ -125,21 +129,22 @@ def scan_cells(data: Any, delimiter: int, steps: Any, facts: Any, found: Any) ->
     of `cell_table`.
     """
     n, width = len(data), len(found)
-    column, state, rows = 0, 0, 0
+    column, rows, start = 0, 0, np.uint64(0)
     for at in range(n + 1):
-        c = data[at] if at < n else 10
-        if c != delimiter and c != 10 and c != 13:
-            state = steps[state, c]
-        elif c == 13:
+        c = np.uint64(data[at]) if at < n else np.uint64(10)
+        then = np.uint64(steps[start | c])
+        if then != np.uint64(ENDS):
+            start = then
+        elif c == np.uint64(13):
             if at + 1 >= n or data[at + 1] != 10:
                 return -1
-        elif c == delimiter or column or state:  # no empty line
-            found[column] |= facts[state]
-            state = 0
-            if (column == width - 1) != (c == 10):
+        elif c == np.uint64(delimiter) or column > 0 or start > np.uint64(0):  # no empty line
+            found[column] |= facts[start >> np.uint64(8)]
+            start, last = np.uint64(0), c == np.uint64(10)
+            if (column == width - 1) != last:
                 return -1
-            column = 0 if c == 10 else column + 1
-            rows += c == 10
+            column = 0 if last else column + 1
+            rows += last
     return rows
 
 

@@ -114,7 +114,8 @@ class PlainTable:
         from field.kernels.cells import HIDDEN, cell_table, scan_cells
 
         found = np.zeros((len(cuts) - 1, self.width), np.uint8)
-        delimiter, table = ord(self.delimiter), cell_table(ord(self.decimal))
+        delimiter = ord(self.delimiter)
+        table = cell_table(ord(self.decimal), delimiter)
         rows = _by_block(
             cuts, lambda i: int(scan_cells(data[cuts[i] : cuts[i + 1]], delimiter, *table, found[i]))
         )

@@ -197,7 +197,7 @@ def test_facts_of_cells_are_those_of_a_slow_twin(rows: list[tuple[str, str]], po
     found, wanted = np.zeros(2, np.uint8), np.zeros(2, np.uint8)
     for row in rows:
         wanted |= np.array([facts(cell, point) for cell in row], np.uint8)
-    assert cells.scan_cells(data, ord("|"), *cells.cell_table(ord(point)), found) == len(rows)
+    assert cells.scan_cells(data, ord("|"), *cells.cell_table(ord(point), ord("|")), found) == len(rows)
     assert found.tolist() == wanted.tolist()
 
 
