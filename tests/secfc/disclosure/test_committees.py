@@ -1,8 +1,10 @@
 """Committees that are asked for what they may not do, cut off, or misled: typed errors, and nobody framed."""
 
+import contextlib
 import dataclasses
 import itertools
 from functools import partial
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -24,7 +26,7 @@ from secfc.privacy import Bound, Budget, Neighbors
 from secfc.roles.exchange import ITERATE, SERVER, STRIDE
 from secfc.roles.messages import Contributors
 from tests import small
-from tests.secfc.queries import altered
+from tests.secfc.queries import altered, query
 from tests.small import cluster
 
 DEALERS = [SERVER, "client-6", None]
@@ -293,3 +295,18 @@ def test_given_labels_need_no_consent():
     public = secfc.algorithm.PublicFacts.of(federation(), 6.0)
     plan = secfc.SecFC(k=2, threshold=1, init=GivenLabels(np.arange(70) % 2)).plan(public)
     assert not may_open_distances(plan, consent=True)
+
+
+@pytest.mark.parametrize("dealer", [SERVER, None])
+@pytest.mark.parametrize("consent", [False, True])
+def test_a_client_opens_distances_to_a_start_if_it_consented_itself(dealer, consent):
+    """Its own policy decides, not the plan, whose start asks for them."""
+    public = secfc.algorithm.PublicFacts.of(federation(), 6.0)
+    agreed = AssignmentsOnly(dealer, consent=True)
+    plan = secfc.SecFC(k=2, threshold=1, init=KMeansPlusPlus(), disclosure=agreed).plan(public)
+    mine = dataclasses.replace(agreed, consent=consent).how(plan)
+    member = SimpleNamespace(name="client-0", peers=PairKeys({}), coins=None)
+    client = mine.participant(plan, member)
+    asked = query("DistanceQuery", ITERATE, 2, np.zeros(70, np.int8), numbers(0, 1, 2))
+    with contextlib.nullcontext() if consent else pytest.raises(FaultyServer, match="never shows"):
+        assert client(asked, None) is not None
