@@ -392,14 +392,12 @@ def argument_tables() -> Mapping[str, Mapping[str, MessageArgument]]:
         above = MessageArgument("", "")
         for line in text.splitlines()[2:]:
             cells = [cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]]
-            kind = re.match(r"`(\w+)`", cells[0])
-            if kind is None or len(cells) < 4:
-                continue
-            above = MessageArgument(
-                _again(cells[2], kind[1], found, title, above, "seen"),
-                _again(cells[3], kind[1], found, title, above, "deviating"),
-            )
-            table[kind[1]] = above
+            for kind in re.findall(r"`(\w+)`", cells[0]) if len(cells) >= 4 else ():
+                above = MessageArgument(
+                    _again(cells[2], kind, found, title, above, "seen"),
+                    _again(cells[3], kind, found, title, above, "deviating"),
+                )
+                table[kind] = above
     return found
 
 
