@@ -48,27 +48,31 @@ class ExactLabeler:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class FloatLabeler:
-    """Centers (k, d) as floats, NaN where there is none."""
+    """Centers (k, d) as floats, NaN where there is none, and the metric of SciPy that compares."""
 
     centers: Array
+    metric: str = "sqeuclidean"
 
     def label(self, points: Array, features: Array, owner: str, first_row: int) -> Array:
-        return nearest_known(points, self.centers[:, features])
+        return nearest_known(points, self.centers[:, features], self.metric)
 
 
 Labeler = ExactLabeler | FloatLabeler
 
 
-def nearest_known(points: Array, centers: Array) -> Array:
+def nearest_known(points: Array, centers: Array, metric: str = "sqeuclidean") -> Array:
     """The nearest of the centers (k, d) without gaps, ties to the lowest index; -1 if all have gaps: (m,)
     int32.
+
+    metric: of SciPy; a row without a direction has cosine distance 1 from all.
     """
     from scipy.spatial.distance import cdist
 
     whole = np.flatnonzero(~np.isnan(centers).any(axis=1))
     if not len(whole):
         return np.full(len(points), -1, np.int32)
-    return np.asarray(whole[cdist(points, centers[whole], "sqeuclidean").argmin(axis=1)], np.int32)
+    apart = np.nan_to_num(cdist(points, centers[whole], metric), nan=1.0)
+    return np.asarray(whole[apart.argmin(axis=1)], np.int32)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -86,9 +90,13 @@ class OverlapModel:
     by_name: ClassVar[bool] = True
 
     def shared_centers(self, names: Sequence[str] | None) -> Array | None:
-        """Centers (k, d) in data units of columns in this order; None if one client alone knows some."""
+        """Centers (k, d) in data units of columns in this order, whose nearest is a point's label.
+
+        None if one client alone knows some, or if another metric than Euclid's says which is nearest.
+        """
         at, known = self.shared
-        if len(at) < len(self.features):
+        angles = isinstance(known, FloatLabeler) and known.metric != "sqeuclidean"
+        if angles or len(at) < len(self.features):
             return None
         order = range(len(at)) if names is None else [self.features.index(name) for name in names]
         return known.centers[:, list(order)]

@@ -19,7 +19,7 @@ server knows its own centroids, and so places those of others on the features th
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -33,7 +33,7 @@ from field.ring.basis import Basis
 from field.secrets.coins import Coins
 from secfc.errors import FaultyClient, FaultyServer, InputError, SuspectedParties, TooFewReplies
 from secfc.federated.columns import Columns
-from secfc.overlap.local import Centroids, Local, renumber_labels
+from secfc.overlap.local import Affinity, Centroids, Local, find_mean, renumber_labels
 from secfc.overlap.messages import CentroidShares, CodedPairDistances, LocalCentroids, LocalGroups
 from secfc.overlap.plan import local_seed
 from secfc.overlap.starts import MatchedGroups, MatchingStart
@@ -316,14 +316,23 @@ def matching_view(start: MatchingStart) -> MatchingView:
     return WAYS[getattr(start, "over", "centroids")]
 
 
-def match_at_client(plan: Any, start: MatchingStart, me: PartyId, points: Array, coins: Coins) -> Role[Array]:
+def match_at_client(
+    plan: Any,
+    start: MatchingStart,
+    me: PartyId,
+    points: Array,
+    coins: Coins,
+    center: Callable[[Array], Array] = find_mean,
+) -> Role[Array]:
     """A client's part: cluster my points (m_j, d_j), tell of the clusters, hear what became of them: (m_j,)
     int32.
+
+    center: what stands for a cluster's points (m_a, d_j), a row (d_j,).
     """
     labels = find_local_clusters(plan, start.local, me, points, coins)
     count = int(labels.max()) + 1
     inside = plan.columns.mine(me).inside
-    means = np.stack([points[labels == a].mean(axis=0) for a in range(count)])[:, inside]
+    means = np.stack([center(points[labels == a]) for a in range(count)])[:, inside]
     weights = np.bincount(labels[labels >= 0]).astype(np.int64)
     told = yield from matching_view(start).tell(plan, me, means, weights, coins)
     if told.k != plan.k or len(told.labels) != count:
@@ -364,10 +373,15 @@ class Matched:
         ]
 
 
-def match_at_server(plan: Any, start: MatchingStart) -> Role[Matched]:
-    """The server's part: hear of all local clusters, group them, tell every client what became of its own."""
+def match_at_server(plan: Any, start: MatchingStart, affinity: Affinity = "euclidean") -> Role[Matched]:
+    """The server's part: hear of all local clusters, group them, tell every client what became of its own.
+
+    affinity: how centroids are compared; distances come by themselves.
+    """
     way = matching_view(start)
     found = yield from way.hear(plan)
+    if affinity != "euclidean":
+        found = replace(found, affinity=affinity)
     groups = start.group_centroids(found, plan.k)
     answers = {
         client: LocalGroups(plan.k, groups.labels[found.of(j)].astype(np.int32))

@@ -5,9 +5,9 @@ private.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
@@ -19,12 +19,22 @@ from secfc.data.inputs import REAL, check_fields, positive_integer, refuse_witho
 from secfc.data.party import Party
 from secfc.errors import FaultyClient, FaultyServer, IncompatibleOptions, InputError
 from secfc.federated.model import FloatLabeler, nearest_known
-from secfc.overlap.local import merge_centroids
+from secfc.overlap.local import (
+    AFFINITIES,
+    Affinity,
+    KMeansSteps,
+    Refiner,
+    find_mean,
+    find_medoid,
+    merge_centroids,
+    point_outwards,
+)
 from secfc.overlap.matching import match_at_client, match_at_server
 from secfc.overlap.messages import AlignedCentroids, GlobalCentroids
 from secfc.overlap.plan import OpenPlan, complete_clustering, scatter_features
 from secfc.overlap.starts import Automatic, MatchingStart, parse_matching_start
 from secfc.roles.agreement import agree_with_server
+from secfc.roles.description import LOCAL
 from secfc.roles.exchange import (
     ITERATE,
     SERVER,
@@ -38,6 +48,8 @@ from secfc.roles.exchange import (
     expect_one,
 )
 from secfc.run_summary import RunSummary
+
+METRICS: dict[Affinity, str] = {"euclidean": "sqeuclidean", "cosine": "cosine"}  # of SciPy
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -54,6 +66,7 @@ class PaperAlgorithm(ABC):
 
     learned_by_clients: ClassVar[str]
     rounds: int = 1
+    affinity: Affinity = "euclidean"
 
     @abstractmethod
     def account(self, result: Clustering, federation: Federation, *, ids: str | None = None) -> RunSummary:
@@ -87,7 +100,9 @@ class PaperAlgorithm(ABC):
         self, outcomes: Mapping[PartyId, PartyOutcome], run: SimulatedRun, counts: tuple[int, ...]
     ) -> Clustering:
         """The clustering; its cost is not known to any party, see `metrics.observed_cost`."""
-        labelers = {name: FloatLabeler(outcome.share) for name, outcome in outcomes.items()}
+        labelers = {
+            name: FloatLabeler(outcome.share, METRICS[self.affinity]) for name, outcome in outcomes.items()
+        }
         return complete_clustering(outcomes, run, counts, k=len(outcomes[SERVER].share), labelers=labelers)
 
 
@@ -105,10 +120,15 @@ class Overlap1(PaperAlgorithm):
         F federated ones.
     alpha
         The step of global centroids towards new ones, in (0, 1].
-    local_steps
-        Steps of k-means at a client in a round.
+    refiner
+        How a client improves its clusters in a round: `KMeansSteps`, `MedoidSteps`, or `ExternalSteps` around
+        any clusterer that begins at given centers.  A site chooses its own.
     least
         Points of its own that a client needs to take part in a cluster.
+    affinity
+        How points and centroids are compared: "euclidean", or "cosine".
+    send
+        What stands for a client's cluster: "means", or "medoids", which are rows of its data.
 
     Notes
     -----
@@ -120,13 +140,18 @@ class Overlap1(PaperAlgorithm):
     start: MatchingStart = field(default_factory=lambda: Automatic(paper=True))
     rounds: int = 3
     alpha: float = 0.8
-    local_steps: int = 3
+    refiner: Refiner = field(default=KMeansSteps(), metadata=LOCAL)
     least: int = 1
+    affinity: Affinity = "euclidean"
+    send: Literal["means", "medoids"] = "means"
     learned_by_clients: ClassVar[str] = "the global centroids on its features, in every round"
 
     def __post_init__(self) -> None:
-        for name in ("k", "rounds", "local_steps", "least"):
+        for name in ("k", "rounds", "least"):
             positive_integer(name, getattr(self, name))
+        for name, words in (("affinity", AFFINITIES), ("send", ("means", "medoids"))):
+            if getattr(self, name) not in words:
+                raise InputError(f"{name}={getattr(self, name)!r}: use one of {', '.join(map(repr, words))}")
         if isinstance(self.start, str):
             object.__setattr__(self, "start", parse_matching_start(self.start))
         check_fields(
@@ -134,6 +159,7 @@ class Overlap1(PaperAlgorithm):
             {
                 "alpha": REAL,
                 "start": refuse_without_method("local", "a start", "Automatic(paper=True), or its word"),
+                "refiner": refuse_without_method("refine_labels", "a refiner", "KMeansSteps(3)"),
             },
         )
         if not 0 < self.alpha <= 1:
@@ -153,9 +179,9 @@ class Overlap1(PaperAlgorithm):
         """Lines 2, 3 and 13 to 19: cluster, and in each round improve what is compatible, and align it."""
         yield from agree_with_server(plan, party.name)
         points = plan.columns.rows(party).astype(np.float64)
-        labels = yield from match_at_client(plan, self.start, party.name, points, coins)
+        labels = yield from match_at_client(plan, self.start, party.name, points, coins, self.find_center)
         mine = plan.columns.mine(party.name)
-        whole = means_of(points, labels, plan.k)
+        whole = centers_of(points, labels, plan.k, self.find_center)
         reply: dict[PartyId, Any] = {}
         for number in range(self.rounds + 1):
             at = ITERATE + number * STRIDE
@@ -171,7 +197,7 @@ class Overlap1(PaperAlgorithm):
             found, weights = self.align_centroids(points, whole)
             reply = {SERVER: AlignedCentroids(found[:, mine.inside], weights)}
             whole = damped_update(whole, found, self.alpha)
-        return OverlapResult(whole, nearest_known(points, whole))
+        return OverlapResult(whole, self.find_nearest(points, whole))
 
     def align_centroids(self, points: Array, centers: Array) -> tuple[Array, Array]:
         """Lines 14 to 19: local centroids (k, d_j) in the places of global ones, NaN where none, and their
@@ -183,15 +209,22 @@ class Overlap1(PaperAlgorithm):
         k = len(centers)
         found, weights = np.full(centers.shape, np.nan), np.zeros(k, np.int64)
         known = np.flatnonzero(~np.isnan(centers).any(axis=1))
-        first = nearest_known(points, centers)
+        first = self.find_nearest(points, centers)
         many = np.bincount(first[first >= 0], minlength=k)
         fits = known[many[known] >= self.least]
         if not len(fits):
             return found, weights
-        labels = few_steps(points, centers[fits], self.local_steps)
+        fits = fits[: len(points)]
+        rows, begin = (
+            (point_outwards(points), point_outwards(centers[fits]))
+            if self.affinity == "cosine"
+            else (points, centers[fits])
+        )
+        labels = self.refiner.refine_labels(rows, begin)
         used = np.unique(labels)
-        local = np.stack([points[labels == a].mean(axis=0) for a in used])
-        places, own = linear_sum_assignment(cdist(centers[known], local))
+        local = np.stack([self.find_center(points[labels == a]) for a in used])
+        apart = np.nan_to_num(cdist(centers[known], local, self.affinity), nan=1.0)
+        places, own = linear_sum_assignment(apart)
         found[known[places]] = local[own]
         weights[known[places]] = np.bincount(labels)[used][own]
         return found, weights
@@ -199,7 +232,7 @@ class Overlap1(PaperAlgorithm):
     def server(self, plan: OpenPlan, *, rng: np.random.Generator, coins: Coins) -> Role[OverlapResult]:
         """Lines 4 to 11 and 21: match local clusters, then merge what clients aligned, step by step."""
         yield from agree_with_server(plan, SERVER)
-        matched = yield from match_at_server(plan, self.start)
+        matched = yield from match_at_server(plan, self.start, self.affinity)
         found, columns = matched.found, plan.columns
         centers = np.stack([found.merged(np.flatnonzero(matched.groups.labels == h)) for h in range(plan.k)])
         for number in range(self.rounds + 1):
@@ -212,9 +245,18 @@ class Overlap1(PaperAlgorithm):
             centers = damped_update(centers, merge_aligned(columns, heard, plan.k), self.alpha)
         return OverlapResult(centers, said=matched.groups.said)
 
+    def find_center(self, points: Array) -> Array:
+        """What stands for a cluster's points (m_a, d_j): (d_j,)."""
+        return find_mean(points) if self.send == "means" else find_medoid(points, self.affinity)
+
+    def find_nearest(self, points: Array, centers: Array) -> Array:
+        """The nearest of centers (k, d_j) without gaps, by point: (m_j,) int32."""
+        return nearest_known(points, centers, METRICS[self.affinity])
+
     def learned_by_server(self, plan: OpenPlan) -> str:
+        what = "centroids" if self.send == "means" else "medoids, which are rows of its data,"
         return (
-            f"every client's centroids on the {len(plan.columns.shared)} features that others observe too, "
+            f"every client's {what} on the {len(plan.columns.shared)} features that others observe too, "
             f"and rows of each, at the start and in {self.rounds} rounds: whose they are is known"
         )
 
@@ -227,17 +269,18 @@ class Overlap1(PaperAlgorithm):
                 "start": type(self.start).__name__,
                 "rounds": self.rounds,
                 "alpha": self.alpha,
-                "local_steps": self.local_steps,
+                "affinity": self.affinity,
+                "send": self.send,
             },
             setup=tuple(("Features", sentence) for sentence in result.plan.columns.sentences()),
         )
 
 
-def means_of(points: Array, labels: Array, k: int) -> Array:
-    """Means (k, d) of points by label, NaN of no points."""
+def centers_of(points: Array, labels: Array, k: int, center: Callable[[Array], Array] = find_mean) -> Array:
+    """Centers (k, d) of points by label, NaN of no points."""
     found = np.full((k, points.shape[1]), np.nan)
     for h in np.unique(labels[labels >= 0]):
-        found[h] = points[labels == h].mean(axis=0)
+        found[h] = center(points[labels == h])
     return found
 
 
@@ -261,18 +304,3 @@ def merge_aligned(columns: Any, heard: Mapping[PartyId, AlignedCentroids], k: in
         values[j][:, mine.shared] = sent.centers
         weights[j] = sent.weights
     return np.stack([merge_centroids(values[:, h], weights[:, h]) for h in range(k)])
-
-
-def few_steps(points: Array, centers: Array, steps: int) -> Array:
-    """Labels (m,) after a few steps of scikit-learn's k-means from these centers."""
-    import warnings
-
-    from sklearn.cluster import KMeans
-    from sklearn.exceptions import ConvergenceWarning
-    from threadpoolctl import threadpool_limits
-
-    with threadpool_limits(limits=1), warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        many = min(len(centers), len(points))
-        model = KMeans(many, init=centers[:many], n_init=1, max_iter=steps).fit(points)
-    return np.asarray(model.labels_, np.int64)

@@ -18,11 +18,20 @@ from secfc.algorithm import Clustering, PublicFacts
 from secfc.data.federation import Federation
 from secfc.data.inputs import REAL, check_fields, positive_integer
 from secfc.data.party import Party
-from secfc.errors import FaultyServer, InputError
-from secfc.overlap.local import Centroids, Local, LocalKMeans, Silhouette, renumber_labels
+from secfc.errors import FaultyServer, IncompatibleOptions, InputError
+from secfc.overlap.local import (
+    AFFINITIES,
+    Affinity,
+    Centroids,
+    Local,
+    LocalKMeans,
+    Silhouette,
+    point_outwards,
+    renumber_labels,
+)
 from secfc.overlap.matching import find_local_clusters, gather_centroids
 from secfc.overlap.messages import LocalGaussians, LocalGroups
-from secfc.overlap.overlap1 import OverlapResult, PaperAlgorithm, means_of
+from secfc.overlap.overlap1 import OverlapResult, PaperAlgorithm, centers_of
 from secfc.overlap.plan import OpenPlan
 from secfc.overlap.starts import check_enough, leftover_sentence
 from secfc.roles.agreement import agree_with_server
@@ -94,6 +103,8 @@ class Overlap2(PaperAlgorithm):
     boxes
         Whether clients send the least and largest values of each cluster, which are values of single rows, to
         keep drawn points inside.
+    affinity
+        How points are compared: "euclidean", or "cosine", which needs points that are drawn.
     most
         The most clusters where k is None.
     local
@@ -111,6 +122,7 @@ class Overlap2(PaperAlgorithm):
     w: float = 2.0
     apart: bool = True
     boxes: bool = False
+    affinity: Affinity = "euclidean"
     most: int = 16
     local: Local | None = field(default=None, metadata=LOCAL)
     learned_by_clients: ClassVar[str] = "which of its own clusters are of one cluster"
@@ -122,6 +134,15 @@ class Overlap2(PaperAlgorithm):
         if self.proxies not in get_args(Proxies):
             words = ", ".join(map(repr, get_args(Proxies)))
             raise InputError(f"proxies={self.proxies!r}: it says how clusters are compared, one of {words}")
+        if self.affinity not in AFFINITIES:
+            words = ", ".join(map(repr, AFFINITIES))
+            raise InputError(f"affinity={self.affinity!r}: it says how points are compared, one of {words}")
+        if self.affinity == "cosine" and self.proxies == "moments":
+            raise IncompatibleOptions(
+                {"affinity": "cosine", "proxies": "moments"},
+                "means and variances do not tell the angles between points",
+                [("proxies", "diagonal"), ("affinity", "euclidean")],
+            )
         if not self.w > 1:
             raise InputError(f"w={self.w}: forces need an exponent above 1. Raise it.")
 
@@ -143,7 +164,7 @@ class Overlap2(PaperAlgorithm):
         if told.k > plan.k or len(told.labels) != count:
             raise FaultyServer(SERVER, f"grouped other than my {count} local clusters into k={told.k}")
         own = np.append(told.labels, -1)[labels].astype(np.int32)
-        return OverlapResult(means_of(points, own, told.k), own)
+        return OverlapResult(centers_of(points, own, told.k), own)
 
     def describe_clusters(self, parts: list[Array]) -> LocalGaussians:
         """The message about local clusters (m_a, s)."""
@@ -195,7 +216,9 @@ class Overlap2(PaperAlgorithm):
                     proxies.append(wide)
         if self.proxies == "moments":
             return attraction_of_moments(found.values, variances, self.w)
-        return attraction_of_points(proxies, found.owner, self.w, within=not self.apart)
+        return attraction_of_points(
+            proxies, found.owner, self.w, within=not self.apart, affinity=self.affinity
+        )
 
     def merged(self, found: Centroids, force: Array) -> tuple[Array, tuple[str, ...]]:
         """The cluster of each local one (N,), numbered by its first member, and words about it."""
@@ -238,6 +261,7 @@ class Overlap2(PaperAlgorithm):
                 "w": self.w,
                 "apart": self.apart,
                 "boxes": self.boxes,
+                "affinity": self.affinity,
             },
             setup=tuple(("Features", sentence) for sentence in result.plan.columns.sentences()),
         )
@@ -277,7 +301,9 @@ def attraction_of_moments(means: Array, variances: Array, w: float) -> Array:
     return _forces(squared, (mask * span**2) @ mask.T, mask @ mask.T, w)
 
 
-def attraction_of_points(proxies: list[Array], owner: Array, w: float, *, within: bool = True) -> Array:
+def attraction_of_points(
+    proxies: list[Array], owner: Array, w: float, *, within: bool = True, affinity: Affinity = "euclidean"
+) -> Array:
     """Forces (N, N) between clusters of points (M, d) each, by the mean over all pairs of their points.
 
     owner: the client of each, (N,).  within: also between clusters of one client, NaN otherwise.
@@ -296,12 +322,12 @@ def attraction_of_points(proxies: list[Array], owner: Array, w: float, *, within
         common = seen[left].all(axis=0) & seen[right].all(axis=0)
         if not common.any():
             return None
+        a, b = (points[side][:, :, common].reshape(len(side) * many, -1) for side in (left, right))
+        if affinity == "cosine":
+            # Half the squared distance of directions, whose power of w is the distance's of 2 w.
+            return left, right, _mean_force(point_outwards(a), point_outwards(b), 2.0, 2 * w, many)
         scale = float((span[common] ** 2).sum())
-        a, b = (
-            (points[side][:, :, common] - middle[common]).reshape(len(side) * many, -1)
-            for side in (left, right)
-        )
-        return left, right, _mean_force(a, b, scale, w, many)
+        return left, right, _mean_force(a - middle[common], b - middle[common], scale, w, many)
 
     pairs = [(one, other) for i, one in enumerate(clients) for other in clients[i if within else i + 1 :]]
     # A pair of clients a thread: products and passes leave the interpreter free, and no sum depends on it.

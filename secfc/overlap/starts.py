@@ -10,7 +10,7 @@ import numpy as np
 
 from field.arrays import Array
 from secfc.errors import Caution, InputError
-from secfc.overlap.local import Centroids, Local, LocalKMeans, common_distances
+from secfc.overlap.local import Centroids, Local, LocalKMeans
 from secfc.roles.description import LOCAL
 
 
@@ -78,7 +78,7 @@ def leftover_sentence(found: Centroids, labels: Array, why: str) -> tuple[str, .
 
 def to_groups(found: Centroids, values: Array, centers: Array) -> Array:
     """Distances of rows (A, d) to centers (k, d), infinite where they have no feature in common: (A, k)."""
-    apart = common_distances(values, centers, found.span)
+    apart = found.compare(values, centers)
     return np.where(np.isnan(apart), np.inf, apart)
 
 

@@ -1,22 +1,28 @@
 """The paper's own algorithms: forces and merges by hand, rounds and alignment, and what is sent."""
 
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.spatial.distance import cdist
+from sklearn.cluster import AgglomerativeClustering, MiniBatchKMeans
+from sklearn.mixture import GaussianMixture
 
 import secfc
 from secfc.attacks.views import View
 from secfc.errors import InputError
+from secfc.kept_models import model_file_of
 from secfc.metrics import accuracy
+from secfc.overlap import local
 from secfc.overlap import overlap2 as forces
 from secfc.overlap.local import LocalKMeans, Silhouette
 from secfc.overlap.overlap1 import damped_update
 from secfc.overlap.overlap2 import covariance_factor, draw_gaussian
 from secfc.roles.exchange import SERVER
-from tests.secfc.overlap.cases import CHAIN, COMMON, clusters, hold_columns
+from tests.secfc.overlap.cases import CHAIN, COMMON, KMEANS, clusters, hold_columns
 
 NAN = np.nan
 
@@ -237,6 +243,88 @@ def test_separated_clusters_are_found(observed, way):
         np.testing.assert_array_equal(ours, theirs)
 
 
+class Directions:
+    """Local clusters of directions."""
+
+    def label_points(self, points, k, seed, client):
+        return KMEANS.label_points(local.point_outwards(points), k, seed, client)
+
+
+@pytest.mark.parametrize(
+    "way",
+    [
+        secfc.Overlap1(3, start=secfc.Constrained(local=Directions()), affinity="cosine"),
+        secfc.Overlap2(3, proxies="gaussian", boxes=True, points=30, local=Directions(), affinity="cosine"),
+    ],
+    ids=["1", "2"],
+)
+def test_directions_are_found_by_cosines_and_not_by_distances(way):
+    rng, truth = np.random.default_rng(4), [np.arange(40) % 3] * 4
+    rays = np.array([[1, 4, 1, 4, 1, 4], [4, 1, 1, 1, 4, 4], [4, 4, 4, 1, 1, 1]])
+    long = [4**j * np.exp(rng.random((40, 1))) * rng.normal(rays[own], 0.1) for j, own in enumerate(truth)]
+    data = hold_columns([part[:, seen] for part, seen in zip(long, COMMON, strict=True)], COMMON, truth=truth)
+    assert accuracy(data.truth, secfc.fit(way, data).flat) > 0.95
+    assert accuracy(data.truth, secfc.fit(replace(way, affinity="euclidean"), data).flat) < 0.9
+
+
+def test_new_points_are_labeled_by_the_affinity_of_the_fit():
+    parts, _ = clusters(COMMON, 3, 40, np.random.default_rng(3), spread=2.0)
+    result = secfc.fit(secfc.Overlap1(3, affinity="cosine"), hold_columns(parts, COMMON))
+    longer = result.predict(hold_columns([100 * part for part in parts], COMMON))
+    for ours, theirs in zip(longer, result.labels, strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+    assert model_file_of(result) is None  # a file says no affinity, so its labels would be other ones
+
+
+def test_cosine_distances_by_hand():
+    left = np.array([[3.0, 4, NAN], [0, 0, 0], [NAN, 1, 0]])
+    right = np.array([[4.0, 3, 7], [-3, -4, NAN], [NAN, NAN, 2]])
+    wanted = [[1 - 24 / 25, 2, NAN], [1, 1, 1], [1 - 3 / np.sqrt(58), 2, 1]]
+    np.testing.assert_allclose(local.common_cosines(left, right), wanted)
+
+
+@pytest.mark.parametrize("affinity", ["euclidean", "cosine"])
+def test_a_medoid_is_the_row_with_the_least_sum_of_distances(affinity):
+    rows = np.random.default_rng(0).normal(1, 1, (60, 3))
+    wanted = rows[cdist(rows, rows, affinity).sum(axis=0).argmin()]
+    np.testing.assert_array_equal(local.find_medoid(rows, affinity), wanted)
+
+
+@pytest.mark.parametrize("send", ["means", "medoids"])
+def test_medoids_are_rows_of_the_data_and_the_server_is_said_to_see_them(send):
+    parts, truth = clusters(COMMON, 3, 30, np.random.default_rng(0), spread=0.5)
+    parts = [part + np.random.default_rng(1).random(part.shape) for part in parts]
+    data = hold_columns(parts, COMMON, truth=truth)
+    result = secfc.fit(secfc.Overlap1(3, send=send), data, keep_bodies=True)
+    assert accuracy(data.truth, result.flat) == 1
+    sent = [e for e in result.transcript.envelopes if e.kind in ("LocalCentroids", "AlignedCentroids")]
+    assert len(sent) == 16
+    for envelope in sent:
+        rows = parts[result.plan.clients.index(envelope.sender)]
+        inside = result.plan.columns.mine(envelope.sender).inside
+        there = (envelope.body.centers[:, None] == rows[:, inside]).all(axis=2).any(axis=1)
+        assert there.all() == (send == "medoids")
+    assert ("rows of its data" in result.learned[0]) == (send == "medoids")
+
+
+@pytest.mark.parametrize(
+    "refiner",
+    [
+        local.KMeansSteps(1),
+        local.MedoidSteps(),
+        local.ExternalSteps(MiniBatchKMeans(n_init=1, random_state=0)),
+        local.ExternalSteps(GaussianMixture(random_state=0)),
+    ],
+    ids=lambda refiner: type(getattr(refiner, "estimator", refiner)).__name__,
+)
+def test_any_clusterer_that_begins_at_centers_takes_the_steps(refiner):
+    parts, truth = clusters(COMMON, 3, 30, np.random.default_rng(0), spread=0.5)
+    data = hold_columns(parts, COMMON, truth=truth)
+    assert accuracy(data.truth, secfc.fit(secfc.Overlap1(3, refiner=refiner), data).flat) == 1
+    points = np.array([[0.0], [1], [2], [10], [11], [12]])
+    assert refiner.refine_labels(points, np.array([[11.0], [1]])).tolist() == [1, 1, 1, 0, 0, 0]
+
+
 def test_a_step_takes_what_is_new_and_keeps_what_has_no_news():
     old, new = np.array([[0.0, NAN, 4]]), np.array([[10.0, 6, NAN]])
     np.testing.assert_array_equal(damped_update(old, new, 0.8), [[8, 6, 4]])
@@ -287,6 +375,12 @@ def test_golden_kinds_of_messages_and_nothing_of_one_holder(way, received, sent)
         (lambda: secfc.Overlap2(3, w=1.0), r"w=1\.0: forces need an exponent above 1"),
         (lambda: secfc.Overlap2(3, proxies="none"), "proxies='none'.*'moments'"),
         (lambda: secfc.Overlap2(None, most=0), "most=0"),
+        (lambda: secfc.Overlap1(3, affinity="angle"), "affinity='angle'.*'cosine'"),
+        (lambda: secfc.Overlap2(3, affinity="angle"), "affinity='angle'.*'cosine'"),
+        (lambda: secfc.Overlap2(3, affinity="cosine"), "do not tell the angles"),
+        (lambda: secfc.Overlap1(3, send="rows"), "send='rows'.*'medoids'"),
+        (lambda: secfc.Overlap1(3, refiner=3), "refiner"),
+        (lambda: local.ExternalSteps(AgglomerativeClustering()), "AgglomerativeClustering cannot begin at"),
     ],
 )
 def test_what_cannot_be_is_refused(build, message):
