@@ -1,14 +1,18 @@
 """What would be published: a wheel of the packages and nothing else, and a source archive to build from."""
 
+import hashlib
+import os
 import re
 import subprocess
+import sys
 import tarfile
 import tomllib
-import venv
 import zipfile
 
 import pytest
 import yaml
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 import secfc
 from tests.test_architecture import PACKAGES, ROOT
@@ -81,20 +85,46 @@ def test_the_paper_cites_what_its_bibliography_has_and_names_no_author_for_the_o
     assert "LEFT TO THE OWNER" in paper
 
 
+def test_the_lock_of_ci_has_a_version_that_fits_of_all_that_is_installed():
+    """If this fails: the command in the first lines of .ci/lock.txt, by uv."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    extras = project["optional-dependencies"]
+    tools = (ROOT / ".ci/tools.in").read_text().split()
+    locked = [
+        Requirement(line) for line in (ROOT / ".ci/lock.txt").read_text().splitlines() if line[0] != "#"
+    ]
+    versions = {canonicalize_name(one.name): str(one.specifier).removeprefix("==") for one in locked}
+    for line in (*project["dependencies"], *extras["test"], *extras["docs"], *tools):
+        asked = Requirement(line)
+        assert versions[canonicalize_name(asked.name)] in asked.specifier, line
+
+
+def digests(folder):
+    return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in folder.iterdir()}
+
+
 @pytest.mark.nightly
-def test_wheel_and_source_are_what_they_should_be(tmp_path):
-    venv.create(tmp_path / "venv", with_pip=True)
-    python, out = tmp_path / "venv/bin/python", tmp_path / "dist"
+def test_wheel_and_source_are_what_they_should_be_and_the_same_again(tmp_path):
+    """Built of the checkout, and of the source archive in another folder, whose files are of another time."""
+    for name in ("build", "hatchling", "twine"):
+        pytest.importorskip(name, reason="they build and check: pip install -r .ci/tools.in")
+    first, second = tmp_path / "first", tmp_path / "second"
 
     def call_module(*words):
-        subprocess.run([python, "-m", *words], cwd=ROOT, check=True)
+        epoch = {**os.environ, "SOURCE_DATE_EPOCH": "1700000000"}
+        subprocess.run([sys.executable, "-m", *words], cwd=tmp_path, check=True, env=epoch)
 
-    call_module("pip", "--disable-pip-version-check", "install", "--quiet", "build", "twine")
-    call_module("build", "--outdir", out, ROOT)
-    call_module("twine", "check", "--strict", *sorted(out.iterdir()))
-    (wheel,), (source,) = out.glob("*.whl"), out.glob("*.tar.gz")
+    call_module("build", "--no-isolation", "--outdir", first, ROOT)
+    call_module("twine", "check", "--strict", *sorted(first.iterdir()))
+    (wheel,), (source,) = first.glob("*.whl"), first.glob("*.tar.gz")
     assert not list(faults_of_wheel(set(zipfile.ZipFile(wheel).namelist()), tracked()))
     with tarfile.open(source) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
+        archive.extractall(tmp_path, filter="data")
     assert SOURCE | tracked() <= names
     assert not {name for name in names if name.startswith((".git/", ".github", ".ci", ".venv"))}
+    (unpacked,) = tmp_path.glob("secfc_clustering-*/")
+    for path in unpacked.rglob("*"):
+        os.utime(path, (1e9, 1e9))
+    call_module("build", "--no-isolation", "--outdir", second, unpacked)
+    assert digests(first) == digests(second)
