@@ -26,6 +26,11 @@ Where labels are opened, members compare meanwhile, an opening before each step 
 uniform whatever replies are, under masks of tables that are used once, so none of it waits; what leaves the
 committee does, shares of labels and digests of words.
 
+Replies about points do not wait for row 0 there, unless centers are rounded before: further replies, of row 0
+and of centers, follow them one step later, to the member that is corrected, which tells the others their sum
+beside the first opening.  Coins are opened beside the second one, so all replies are fixed at each witness
+before, as in 3.  A sum that came with coins, or after them, could be made for these.
+
 Where nobody deals, each member adds up a part of the replies, under masks that cancel over all of them; no M
 is told in 3, and in 8 members tell one another what their parts add up to, weighted.  All of these together
 are V, so they show nothing else: any t members lack a part, and the parts are uniform but for their sum.  A
@@ -68,7 +73,7 @@ from field.code.reply_check import (
 from field.code.rows import CodedRows
 from field.ring.basis import Basis
 from field.secrets.coins import Coins
-from secfc.coded.messages import MissingMessages
+from secfc.coded.messages import MaskedSum, MissingMessages
 from secfc.coded.plan import CodedPlan
 from secfc.coded.quorum import NOBODY_MISSED, MissingMessageError, receive_all
 from secfc.disclosure.checked.messages import (
@@ -87,7 +92,7 @@ from secfc.roles.exchange import SERVER, Exchange, PartyId, Role, blame_error, t
 from secfc.roles.messages import Message, check_residues
 
 # Steps of the check; those in between belong to replies.
-DEAL_ROW, COINS, DIGESTS, ROWS, PRODUCTS, MASKS = 0, 4, 5, 6, 7, 8
+DEAL_ROW, SENT, COINS, DIGESTS, ROWS, PRODUCTS, MASKS = 0, 2, 4, 5, 6, 7, 8
 # So many steps are from coins on: a comparison opens its first words after them, or one between each two.
 STEPS = 5
 # To a server the answer has the number of the question, and what it asks portions of comes before.
@@ -104,6 +109,7 @@ class CheckedReplies:
     what: is checked, for errors.  judges: who hears V, the members if nobody else.  earlier: by so much a
     server's rounds precede.  alike: where nobody deals so many neighbors in a committee add up the same.
     woven: whether all steps from coins on follow one step of a comparison each, which so goes on meanwhile.
+    adder: who adds up further replies that come behind the others; None where they come with these.
     """
 
     plan: CodedPlan
@@ -121,6 +127,7 @@ class CheckedReplies:
     earlier: int = EARLIER
     alike: int = 1
     woven: bool = False
+    adder: PartyId | None = None
 
     @property
     def witnesses(self) -> tuple[PartyId, ...]:
@@ -168,7 +175,13 @@ class CheckedReplies:
 
     def at(self, step: int) -> int:
         """A step of this check, as those of the whole answer are counted."""
-        return self.begun + step + (1 + step - COINS if self.woven and step >= COINS else 0)
+        late = 0 if self.adder is None else 3
+        return self.begun + step + (1 + step - COINS + late if self.woven and step >= COINS else 0)
+
+    @property
+    def behind(self) -> tuple[int, int]:
+        """The steps in which responders tell further replies, behind the others, and their adder the sum."""
+        return self.begun + COINS, self.begun + COINS + 2
 
     def round(self, step: int, to: PartyId | None = None) -> int:
         """Round of a step, to a server or to a client."""
@@ -273,6 +286,7 @@ class CheckingClient:
         self.parts = parts or {}
         self.told: dict[PartyId, bytes] = {}  # what members tell me beside
         self.keys: dict[PartyId, bytes] = {}  # of tags of words, with other responders
+        self.hiding: Array | None = None  # further replies (lanes, more) that come behind the others
 
     def __repr__(self) -> str:
         return f"CheckingClient({self.name!r}, secret)"
@@ -344,7 +358,8 @@ class CheckingClient:
         waits = self.name in asked.committee or self.responds
         awaited = tuple(c for c in due if c != self.name) if waits else ()
         wait = Exchange({}, awaited, 0, round=asked.number + asked.dealt, phase="check")
-        inbox: dict[PartyId, CheckDealing] = yield from receive_all(wait, CheckDealing, asked.dealt)
+        step = asked.dealt if asked.adder is None else asked.begun + SENT
+        inbox: dict[PartyId, CheckDealing] = yield from receive_all(wait, CheckDealing, step)
         for c, message in inbox.items():
             self.commitments[c], self.told[c] = message.commitment, message.parts
             gives = self.responds and c in asked.witnesses
@@ -402,6 +417,8 @@ class CheckingClient:
         Raises SuspectedParties if something does not fit; MissingMessageError.
         """
         asked = self.asked
+        if sums is not None and asked.adder is not None:
+            sums = sums[0], (yield from self._fixed(asked.adder, sums[1]))
         seed = yield from hear_coins(asked, self.name, self.coin, self.commitments)
         weights, threads = asked.weights(seed), 1 if rows is None else rows.threads
         products: dict[PartyId, Array] = {}
@@ -421,6 +438,20 @@ class CheckingClient:
         if sums is not None:
             masked, hiding = yield from self._unmasked(weights.combine(*sums, threads=threads))
             asked.accept(weights, masked, hiding, products)
+
+    def _fixed(self, adder: PartyId, mine: Array) -> Role[Array]:
+        """What all further replies add up to, at a member, before coins are opened.  mine: at their adder."""
+        asked, (_, step) = self.asked, self.asked.behind
+        nothing = np.empty((asked.basis.lanes, 0, 0), asked.basis.dtype)
+        others = tuple(c for c in asked.committee if c != self.name)
+        if self.name == adder:
+            told = to_all(others, MaskedSum(nothing, further=mine))
+            yield Exchange(told, round=asked.number + step, phase="check")
+            return mine
+        wait = Exchange({}, (adder,), 0, round=asked.number + step, phase="check")
+        total = (yield from receive_all(wait, MaskedSum, step))[adder]
+        check_residues(asked.basis, adder, total.values, (0, 0))
+        return check_further(asked.basis, adder, total.further, asked)
 
     def _unmasked(self, mine: Array) -> Role[tuple[Array, Array]]:
         """What all replies add up to, weighted, and how much of that is masks: (lanes, repetitions) both.

@@ -162,7 +162,11 @@ class CommitteeWords:
     # --- while it goes on -----------------------------------------------------------------------------
 
     def begin(self, basis: Basis, masked: Array, further: Array) -> None:
-        """All members have these masked replies.  basis: of what they open."""
+        """All members have these masked replies.  basis: of what they open.
+
+        further: empty where these come behind the others.  A witness that is honest tested its own, so of
+        members that have masked replies in common none needs another's.
+        """
         self.basis, self.fresh = basis, True
         self.total = DigestSum(basis)
         self.each = {q: DigestSum(basis) for q in self.parts}

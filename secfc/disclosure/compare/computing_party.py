@@ -17,7 +17,7 @@ from secfc.coded.policy import DistanceOracle
 from secfc.coded.queries import Query
 from secfc.coded.quorum import NOBODY_MISSED, MissingMessageError, receive_all
 from secfc.disclosure.checked.parts import tell_shares
-from secfc.disclosure.checked.steps import CheckedReplies, CheckingClient, check_further, deal_all
+from secfc.disclosure.checked.steps import CheckedReplies, CheckingClient, check_further
 from secfc.disclosure.checked.words import CommitteeWords
 from secfc.disclosure.compare.center_rounding import CenterRounder, SumsChecking
 from secfc.disclosure.compare.dealer import (
@@ -90,6 +90,7 @@ class ComputingParty:
             send = self.masked_distances(match, begun.measured, begun.checking)
             yield Exchange(dict(send), round=number + SEND, phase="distances")
             try:
+                yield from self.tell_further(match, begun)
                 yield from self.check_replies(match, begun)
             except MissingMessageError as silence:
                 return (yield from self.gone(match, silence))
@@ -153,10 +154,12 @@ class ComputingParty:
             (None, None) if asked is None else self.start_check(match, asked, opened, streams)
             for asked, opened in zip(wanted, (rounds, openings), strict=True)
         ]
-        yield from deal_all([client for client, _ in checks if client is not None])
+        for client, _ in checks:
+            if client is not None:
+                yield from client.deal()
         for client, words in checks:
-            if client is not None and words is not None:
-                words.take(client.told)
+            if not match.follows:
+                yield from take_dealt(client, words)
         (sums, divided), (replies, spoken) = checks
         return None if sums is None else SumsChecking(sums, divided), replies, spoken
 
@@ -206,7 +209,7 @@ class ComputingParty:
     ) -> dict[PartyId, MaskedDistances]:
         """What I send to each member, if I am to respond: my masked distances of the points it sums up.
 
-        The first of them also gets what further numbers replies are checked by.
+        The first of them also gets what further numbers replies are checked by, with them or after them.
         """
         if self.name not in match.responders:
             return {}
@@ -216,8 +219,11 @@ class ComputingParty:
         hiding = dealer_protocol.mask_distances(basis, match.weights(self.name), values, stream)
         further: Array | None = None
         if checking is not None:
-            mine = checking.further(match.columns(measured))
-            further = basis.add(mine, basis.sample(mine.shape[1:], stream))
+            hides = basis.sample((checking.asked.check.more,), stream)
+            if match.follows:
+                checking.hiding = hides
+            else:
+                further = basis.add(checking.further(match.columns(measured)), hides)
         return {
             c: MaskedDistances(
                 np.ascontiguousarray(hiding[:, :, part]), further=further if c == match.corrected else None
@@ -238,13 +244,14 @@ class ComputingParty:
         # What was sent and summed is let go before the contest, of which much is held.
         masked, further, corrections = yield from self.summed(match, begun, others)
         checks = self.check_replies(match, begun, (masked, further))
-        spoken.begin(schedule.basis, masked, further)
+        spoken.begin(schedule.basis, masked, further[:, :0] if match.follows else further)
         hands = part_tables(match, self.mine, spoken.seeds, spoken.parts, corrections)
         games = {q: schedule.compete(masked, hand, lead=q == 0) for q, hand in hands.items()}
         hand = hands.get(match.question.corrected)
         feed = CorrectionStream(match, self.name, self.dealer, schedule.portions, hand)
         del masked, further, corrections
-        talk = CommitteeRounds(number + match.opening, match.begun + match.opening, others, spoken, checks)
+        woven = checks, match.interleaved
+        talk = CommitteeRounds(number + match.opening, match.begun + match.opening, others, spoken, woven)
 
         def fed() -> Role[None]:
             yield from talk.finish_check()
@@ -252,7 +259,6 @@ class ComputingParty:
 
         threads = begun.measured.rows.threads
         shares = yield from play_games(match, spoken, games, talk, fed, threads)
-        yield from talk.finish_check()
         yield from conclude_words(spoken, talk)
         hidden = spoken.keys.hide(match.context, shares)
         return LabelShare(*tell_shares(match.blocks, spoken.at, match.context, hidden))
@@ -265,36 +271,80 @@ class ComputingParty:
 
         begun.words: these, where they came with those of rounding.
         """
-        dealer, schedule, first = self.dealer, match.schedule, match.begun
-        number, words = match.question.round + first, begun.words
+        first, number = match.begun, match.question.round + match.begun
         mine = self.masked_distances(match, begun.measured, begun.checking)
         parts = {c: mine.pop(c) for c in (self.name,) if c in mine}
-        send: dict[PartyId, Message] = dict(mine)
-        corrections = None
-        if self.name in match.correctors and words is not None:
-            corrections = words
-        elif self.name in match.correctors:
-            wait = Exchange(send, (dealer,), 0, round=number + SEND, accept=number + DEAL, phase="distances")
-            dealing = (yield from receive_all(wait, Corrections, DEAL))[dealer]
-            corrections, send = check_words(dealer, dealing.words, (schedule.portions[0],)), {}
+        corrections = yield from self.hear_dealer(match, begun, mine)
+        behind = yield from self.tell_further(match, begun)
         awaited = tuple(c for c in match.responders if c != self.name) if self.name in match.parts else ()
-        wait = Exchange(send, awaited, 0, round=number + SEND, phase="distances")
+        wait = Exchange({}, awaited, 0, round=number + SEND, phase="distances")
         parts = {**(yield from receive_all(wait, MaskedDistances, first + SEND)), **parts}
         sums = {self.name: self.added_up(match, parts)} if self.name in match.parts else {}
-        del mine, send, parts
+        del mine, parts
         wait = Exchange(
             {c: m for m in sums.values() for c in others}, tuple(c for c in match.parts if c != self.name), 0,
             round=number + SUM, phase="compare",
         )  # fmt: skip
         sums |= yield from receive_all(wait, MaskedSum, first + SUM)
-        return *self.all_sums(match, sums), corrections
+        masked, further = self.all_sums(match, sums)
+        if match.follows and self.name == match.corrected:
+            further = yield from self.add_further(match, behind)
+        return masked, further, corrections
+
+    def hear_dealer(
+        self, match: ComparisonSession, begun: StartedComparison, send: Mapping[PartyId, Message]
+    ) -> Role[Array | None]:
+        """What the dealer sent, at a corrected member; and send my replies."""
+        number, heard = match.question.round + match.begun, begun.words is not None
+        waits = self.name in match.correctors and not heard
+        wait = Exchange(
+            dict(send), (self.dealer,) if waits else (), 0, round=number + SEND, accept=number + DEAL,
+            phase="distances",
+        )  # fmt: skip
+        told = yield from receive_all(wait, Corrections, DEAL)
+        if waits:
+            return check_words(self.dealer, told[self.dealer].words, (match.schedule.portions[0],))
+        return begun.words if self.name in match.correctors else None
+
+    def tell_further(self, match: ComparisonSession, begun: StartedComparison) -> Role[Array | None]:
+        """Tell the corrected member what my replies are checked by, (lanes, more), where that follows them.
+
+        It is of row 0, whose dealing is heard here.  Returns it, if I respond.  Raises MissingMessageError.
+        """
+        checking = begun.checking
+        if checking is None or not match.follows:
+            return None
+        yield from take_dealt(checking, begun.spoken)
+        if checking.hiding is None:
+            return None
+        basis, (step, _) = match.schedule.basis, checking.asked.behind
+        mine = basis.add(checking.further(match.columns(begun.measured)), checking.hiding)
+        if self.name != match.corrected:
+            told = MaskedDistances(np.empty((basis.lanes, 0, 0), basis.dtype), further=mine)
+            yield Exchange({match.corrected: told}, round=match.question.round + step, phase="check")
+        return mine
+
+    def add_further(self, match: ComparisonSession, mine: Array | None) -> Role[Array]:
+        """What replies are checked by, of all responders, that follows these: at the corrected member."""
+        checked, basis = match.checked, match.schedule.basis
+        if checked is None:
+            raise RuntimeError("what follows replies checks them")
+        step, _ = checked.behind
+        others = tuple(c for c in match.responders if c != self.name)
+        wait = Exchange({}, others, 0, round=match.question.round + step, phase="check")
+        told = yield from receive_all(wait, MaskedDistances, step)
+        each = [] if mine is None else [mine]
+        for c, message in told.items():
+            check_residues(basis, c, message.values, (0, 0))
+            each.append(check_further(basis, c, message.further, checked))
+        return add_residues(basis, each)
 
     def added_up(self, match: ComparisonSession, parts: Mapping[PartyId, MaskedDistances]) -> MaskedSum:
         """What all responders told this member, added up, and if it is the corrected one further replies."""
         basis = match.schedule.basis
         values = [self.residues(match, c, m.values, self.name) for c, m in parts.items()]
         more = None
-        if self.name == match.corrected and match.checked is not None:
+        if self.name == match.corrected and match.checked is not None and not match.follows:
             each = [check_further(basis, c, m.further, match.checked) for c, m in parts.items()]
             more = add_residues(basis, each)
         return MaskedSum(add_residues(basis, values), further=more)
@@ -303,7 +353,8 @@ class ComputingParty:
         """All masked distances (lanes, k, m), and further replies, of what members added up."""
         values = [self.residues(match, c, sums[c].values, c) for c in match.parts]
         more = sums[match.corrected].further
-        further = check_further(match.schedule.basis, match.corrected, more, match.checked)
+        due = None if match.follows else match.checked
+        further = check_further(match.schedule.basis, match.corrected, more, due)
         return np.concatenate(values, axis=2), further
 
     def residues(self, match: ComparisonSession, sender: PartyId, values: Array, member: PartyId) -> Array:
@@ -311,3 +362,11 @@ class ComputingParty:
         part = match.parts[member]
         check_residues(match.schedule.basis, sender, values, (match.shape[0], part.stop - part.start))
         return values
+
+
+def take_dealt(client: CheckingClient | None, words: CommitteeWords | None) -> Role[None]:
+    """Take what members deal for a check, and of those that play my parts.  Raises MissingMessageError."""
+    if client is not None:
+        yield from client.take()
+        if words is not None:
+            words.take(client.told)

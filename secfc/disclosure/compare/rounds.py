@@ -19,11 +19,11 @@ from secfc.coded.policy import DistanceOracle
 from secfc.coded.quorum import NOBODY_MISSED, receive_all
 from secfc.disclosure.checked.blocks import Blocks
 from secfc.disclosure.checked.messages import PartDigests
-from secfc.disclosure.checked.steps import STEPS, CheckingClient
+from secfc.disclosure.checked.steps import CheckingClient
 from secfc.disclosure.checked.words import CommitteeWords
 from secfc.disclosure.compare.dealer import Dealt
 from secfc.disclosure.compare.session import ComparisonSession, check_opening, check_words
-from secfc.roles.exchange import Exchange, PartyId, Role, to_all
+from secfc.roles.exchange import STRIDE, Exchange, PartyId, Role, to_all
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -90,12 +90,16 @@ class SpokenExchanges:
         """What all others say, of this kind."""
         raise NotImplementedError
 
+    def finish_check(self) -> Role[None]:
+        """Wait for what is left of a check that goes on beside."""
+        yield from ()
+
 
 class CommitteeRounds(SpokenExchanges):
     """One exchange after the other with the other members, all of whom are heard.
 
     number: the round of the first.  step: its step after the question, which errors name.  checks: a check
-    that goes on beside, one step after each of the first `STEPS` exchanges.
+    that goes on beside, one step after each of so many exchanges.
     """
 
     def __init__(
@@ -104,12 +108,12 @@ class CommitteeRounds(SpokenExchanges):
         step: int,
         others: tuple[PartyId, ...],
         spoken: CommitteeWords | None = None,
-        checks: Role[None] | None = None,
+        checks: tuple[Role[None], int] | None = None,
     ) -> None:
         super().__init__(spoken)
         self.number, self.step, self.others = number, step, others
-        self.beside = None if checks is None else InterleavedRole(checks)
-        self.left = 0 if checks is None else STEPS
+        self.beside = None if checks is None else InterleavedRole(checks[0])
+        self.left = 0 if checks is None else checks[1]
 
     def exchange(self, send: Mapping[PartyId, Any], kind: type[Any]) -> Role[dict[PartyId, Any]]:
         """What all others say, of this kind.  Raises MissingMessageError, and what the check beside does."""
@@ -125,12 +129,15 @@ class CommitteeRounds(SpokenExchanges):
         return heard
 
     def finish_check(self) -> Role[None]:
-        """Wait for what is left of the check, before anything leaves the committee."""
         while self.left:
             if self.beside is not None:
                 yield from self.beside.say(self.number + 2)
                 yield from self.beside.hear(self.number + 2)
             self._turn()
+        while self.beside is not None and self.beside.next is not None:
+            # Nothing leaves before all of it is done, in whatever rounds it is.
+            yield from self.beside.say(self.number + STRIDE)
+            yield from self.beside.hear(self.number + STRIDE)
 
     def _turn(self) -> None:
         more = 1 + (self.left > 0)
@@ -230,11 +237,15 @@ def play_games(
 def conclude_words(spoken: CommitteeWords, talk: SpokenExchanges) -> Role[None]:
     """Check all that was said, where several play each part, before anything leaves the committee.
 
+    A last coin is opened beside what is left of a check of replies, as every opening is.
+
     Raises SuspectedParties if it does not fit.
     """
+    others = [c for c in spoken.committee if c != spoken.name]
     if spoken.blocks.deviating:
-        others = [c for c in spoken.committee if c != spoken.name]
         yield from talk({c: MaskedBits(np.empty(0, np.uint64)) for c in others})
+    yield from talk.finish_check()
+    if spoken.blocks.deviating:
         spoken.conclude((yield from talk.exchange(to_all(others, spoken.digests()), PartDigests)))
 
 

@@ -220,7 +220,7 @@ class ComparisonSession:
         waits = dict.fromkeys((self.begun + SUM, self.begun + self.opening), members)
         for checked in (self.checked_sums, self.checked):
             if checked is not None:
-                waits |= self.awaiting_check(name, checked)
+                waits |= self.awaiting_check(name, checked) | self.awaiting_further(name, checked)
         if self.rounding is not None:
             waits |= dict.fromkeys((SUM, self.opening_sums), members)
             waits[self.shared] = tuple(c for c in self.responders if c != name)
@@ -269,6 +269,13 @@ class ComparisonSession:
             waits[checked.at(DIGESTS) - EARLIER] = (SERVER,)
         return waits
 
+    def awaiting_further(self, name: PartyId, checked: CheckedReplies) -> dict[int, tuple[PartyId, ...]]:
+        """Steps in which others may wait for further replies that come behind the others, and who."""
+        told, added = checked.behind
+        if checked.adder == name:
+            return {added: tuple(c for c in self.committee if c != name)}
+        return {} if checked.adder is None or name not in self.responders else {told: (checked.adder,)}
+
     @cached_property
     def checked(self) -> CheckedReplies | None:
         """How replies are checked before anything is opened; None where they are not."""
@@ -288,7 +295,21 @@ class ComparisonSession:
             self.before + self.begun, self.responders, adding, dealer,
             dealt=DEAL_ROW if self.checked_sums is None else DEAL_ROW + 1, alike=alike,
             woven=dealer is not None and operation.opens == "labels",
+            adder=self.corrected if self.follows else None,
         )  # fmt: skip
+
+    @property
+    def follows(self) -> bool:
+        """Whether what replies are checked by follows them: they do not wait for the dealing of row 0."""
+        labels = self.question.operation.opens == "labels"
+        return self.seating.dealer is not None and labels and self.rounding is None
+
+    @property
+    def interleaved(self) -> int:
+        """How many steps of a check go beside the first openings of a comparison."""
+        if self.checked is None or not self.checked.woven:
+            return 0
+        return STEPS + self.follows
 
     @property
     def before(self) -> int:
@@ -317,13 +338,12 @@ class ComparisonSession:
     @property
     def opening(self) -> int:
         """The step in which a comparison opens its first words."""
-        return OPEN if self.checked is None or self.checked.woven else OPEN + STEPS
+        return OPEN + self.follows if self.checked is None or self.checked.woven else OPEN + STEPS
 
     def following(self, step: int) -> int:
         """The step in which somebody may wait for what follows this one: the next opening."""
-        opened = step - self.begun - OPEN
-        woven = self.checked is not None and self.checked.woven and 0 <= opened < 2 * STEPS
-        return step + 2 - opened % 2 if woven else step + 1
+        opened = step - self.begun - self.opening
+        return step + 2 - opened % 2 if 0 <= opened < 2 * self.interleaved else step + 1
 
     @property
     def opening_sums(self) -> int:

@@ -81,6 +81,8 @@ class Bisection:
         """Distances, or leads, of which one of each victim is shifted to the middle of what is known."""
         asked = self.last
         labels, values = asked.labels.astype(int), body.values.copy()
+        if not values.size:
+            return body  # what replies are checked by
         now = [int(s) for s in np.bincount(labels, minlength=K)]
         points = np.arange(len(labels))
         if asked.operation is Operation.COMPARE_MOVED:

@@ -141,7 +141,8 @@ def attack(seed, n=5, rows=12, d=2, dealer=SERVER, threshold=None, member=False)
             while True:
                 send = dict(out.send)
                 for to, body in send.items():
-                    if isinstance(body, MaskedDistances) and reader.offsets is not None and not member:
+                    false = isinstance(body, MaskedDistances) and body.values.size and not member
+                    if false and reader.offsets is not None:
                         send[to] = reader.falsify(body, last)
                         reader.lied_in = last.round
                 inbox = yield replace(out, send=send)

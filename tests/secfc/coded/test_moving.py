@@ -311,6 +311,8 @@ def test_what_members_and_server_receive_is_uniform():
         if not any(at <= e.round < at + STRIDE for at in rounds):
             continue
         if e.kind in ("MaskedDistances", "MaskedSum"):
+            if not e.body.values.size:
+                continue  # what these are checked by
             assert e.body.values.shape[1] == 2  # the other centers
             for lane, p in zip(e.body.values, result.plan.code.basis.primes, strict=False):
                 assert spread(lane, p)

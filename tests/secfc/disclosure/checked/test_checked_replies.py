@@ -22,6 +22,7 @@ from secfc.disclosure.checked.messages import (
 )
 from secfc.disclosure.checked.words import CommitteeWords
 from secfc.disclosure.compare.center_rounding import CenterRounder
+from secfc.disclosure.compare.computing_party import ComputingParty
 from secfc.errors import FaultyClient, SuspectedParties
 from secfc.kmeans.bisecting import Bisecting
 from secfc.kmeans.starts import CenterSeparation, RandomPoints
@@ -68,6 +69,7 @@ CASES.append(("nobody deals", PartSums, "values", "client-1"))
 
 def cluster_way(way="bisecting", *, deviating=None, **options):
     settings = {"t": 2, "max_iter": 3, **(WAYS | PAIRED)[way]}
+    settings |= {name: options.pop(name) for name in ("max_iter", "init") if name in options}
     if "threshold" not in settings:
         settings["threshold"] = secfc.Threshold(t=settings["t"], deviating=deviating)
     del settings["t"]
@@ -145,7 +147,7 @@ def test_a_client_that_deals_makes_its_own_false_replies_fit(monkeypatch):
         return false
 
     def faults(e):
-        if isinstance(e.body, MaskedDistances) and e.sender == dealer:
+        if isinstance(e.body, MaskedDistances) and e.sender == dealer and e.body.values.size:
             basis = honest.plan.code.basis.prefix(len(e.body.values))
             changed = basis.add(e.body.values, error(e.body.values))
             e = dataclasses.replace(e, body=dataclasses.replace(e.body, values=changed))
@@ -408,7 +410,7 @@ def test_a_false_digest_ends_the_run():
         cluster_way(faults=faults)
 
 
-def depth_of(way, questions):
+def depth_of(way, questions, **options):
     """Of a run, and how many comparisons it asks for."""
     depth = MessageChains()
 
@@ -417,20 +419,39 @@ def depth_of(way, questions):
             questions.append(e.round)
         return (e,)
 
-    cluster_way(way, watch=depth, faults=faults)
+    cluster_way(way, watch=depth, faults=faults, **options)
     return depth.longest
 
 
-@pytest.mark.parametrize("way", ["two segments", "separated", "a client deals"])
+@pytest.mark.parametrize("way", ["separated", "a client deals"])
 def test_a_check_goes_on_while_members_compare(way, monkeypatch):
-    """At most two messages of a question more follow one another, where five steps of a check do."""
+    """At most two messages of a question more follow one another, where six steps of a check do, and one
+    deals a row before and two compare words after it: replies do not wait for that row."""
     asked, again = [], []
     checked = depth_of(way, asked)
     monkeypatch.setattr(steps.CheckingClient, "verify", lambda *_, **__: iter(()))
     monkeypatch.setattr("secfc.disclosure.compare.dealer.tell_mask_sums", unchecked, raising=False)
     monkeypatch.setattr("secfc.disclosure.compare.server.tell_mask_sums", unchecked)
-    assert 0 <= checked - depth_of(way, again) <= 2 * len(asked)
+    assert 0 <= checked - depth_of(way, again, deviating=0) <= 2 * len(asked)
     assert asked == again
+
+
+@pytest.mark.parametrize("deviating", [0, 1])
+def test_a_step_takes_two_messages_more_than_without_checks(deviating, monkeypatch):
+    """Question, replies, sums, openings and labels; of words a coin and digests, where these are compared.
+    Without these, a check ends one message after the labels of so few clusters."""
+    matches, depths, judge = [], [], ComputingParty.judge
+
+    def judged(self, match, begun):
+        matches.append(match)
+        return judge(self, match, begun)
+
+    monkeypatch.setattr(ComputingParty, "judge", judged)
+    for last in (1, 2):
+        depths.append(MessageChains())
+        cluster_way("separated", deviating=deviating, max_iter=last, init=RandomPoints(), watch=depths[-1])
+    plain = 4 + len(matches[-1].schedule.openings)
+    assert depths[1].longest - depths[0].longest == plain + 1 + deviating
 
 
 def unchecked(*_):
@@ -456,3 +477,70 @@ def test_honest_replies_are_never_refused(monkeypatch):
             secfc.fit(secfc.SecFC(**given), data, seed=seed), secfc.fit(secfc.Lloyd(**plain), data, seed=seed)
         )
         seed += 1
+
+
+def fit_to_coins(asked, seed, false):
+    """What makes false replies fit coins, added to further ones (lanes, more): any number of row 0."""
+    weights, basis = asked.weights(seed), asked.basis
+    found = np.zeros((basis.lanes, asked.check.more), basis.dtype)
+    lies = weights.combine(false, found)
+    for r in range(steps.REPETITIONS):
+        at = r * asked.check.zeros
+        one = found * 0
+        one[:, at] = 1
+        counts = weights.combine(false * 0, one)[:, r]
+        for lane, p in enumerate(basis.primes):
+            found[lane, at] = -int(lies[lane, r]) * pow(int(counts[lane]), -1, p) % p
+    return found
+
+
+@pytest.mark.parametrize("early", [False, True])
+def test_further_replies_that_wait_for_coins_are_left_out(early, monkeypatch):
+    """Replies do not wait for row 0, so what they are checked by is behind them, and must precede coins.
+
+    Who adds it up lies in a sum of replies, and waits for coins with that of further ones.  early: positive
+    control: were coins opened beside the first opening, before that sum is told, the lie would fit.
+    """
+    honest, liars, lies = undisturbed("bisecting"), [], {}
+    fixed, hear, added = steps.CheckingClient._fixed, steps.hear_coins, ComputingParty.added_up
+
+    def added_up(self, match, parts):
+        total = added(self, match, parts)
+        # Of a step whose labels nobody chose: the answer to the first one is what changes.
+        if self.name != match.corrected or match.question.operation.kind != "CompareQuery":
+            return total
+        liars[:] = [*liars, self.name][:1]
+        if self.name != liars[0] or lies:
+            return total
+        false = np.zeros((len(total.values), *match.shape), total.values.dtype)
+        false[:, 0, ::2] = np.arange(1, 1 + len(false))[:, None] << 26
+        lies[match.context] = false
+        basis = match.schedule.basis
+        return dataclasses.replace(total, values=basis.add(total.values, false[:, :, match.parts[self.name]]))
+
+    def behind(self, adder, mine):
+        lies_now = self.name == adder and self.asked.context in lies
+        if early or lies_now:
+            seeds[self] = yield from hear(self.asked, self.name, self.coin, self.commitments)
+        if lies_now:
+            more = fit_to_coins(self.asked, seeds[self], lies[self.asked.context])
+            mine = self.asked.basis.add(mine, more)
+        return (yield from fixed(self, adder, mine))
+
+    def heard(asked, name, coin, commitments):
+        known = [seed for client, seed in seeds.items() if (client.asked, client.name) == (asked, name)]
+        return known[0] if known else (yield from hear(asked, name, coin, commitments))
+
+    seeds = {}
+    monkeypatch.setattr(ComputingParty, "added_up", added_up)
+    monkeypatch.setattr(steps.CheckingClient, "_fixed", behind)
+    monkeypatch.setattr(steps, "hear_coins", heard)
+    if early:
+        at, two = steps.CheckedReplies.at, (steps.COINS, steps.DIGESTS)
+        monkeypatch.setattr(steps.CheckedReplies, "at", lambda self, x: at(self, x) - 2 * (x in two))
+        late = property(lambda self: (self.begun + steps.COINS, self.at(steps.DIGESTS) + 2))
+        monkeypatch.setattr(steps.CheckedReplies, "behind", late)
+    result = cluster_way("bisecting")
+    assert lies
+    assert bool(seeds) == early
+    assert same_runs(result, honest) != early
