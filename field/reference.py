@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from field.arrays import Array
-from field.ring.errors import InvalidValue
+from field.ring.errors import InvalidValue, install_command
 from field.secrets.coins import Coins, SystemCoins
 
 EXPONENTS = (61, 89, 107, 127)  # of Mersenne primes
@@ -26,7 +26,7 @@ def make_field(exponent: int = 61) -> Any:
         import galois
     except ImportError as error:
         raise ImportError(
-            "this needs galois, which is not installed: pip install 'secfc-clustering[reference]'"
+            f"this needs galois, which is not installed: {install_command('[reference]')}"
         ) from error
     return galois.GF(2**exponent - 1, primitive_element=37, verify=False)
 

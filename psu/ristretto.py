@@ -14,6 +14,7 @@ from contextlib import suppress
 from functools import cache
 from typing import Any
 
+from field.ring.errors import install_command
 from field.secrets.coins import Coins
 
 ORDER = 2**252 + 27742317777372353535851937790883648493
@@ -31,7 +32,7 @@ def _sodium() -> Any:
         import rbcl
     except ImportError as error:
         raise ImportError(
-            "oblivious tags need rbcl, which brings libsodium: pip install 'secfc-clustering[oprf]', or use "
+            f"oblivious tags need rbcl, which brings libsodium: {install_command('[oprf]')}, or use "
             'tags="shared key"'
         ) from error
     except OSError as error:

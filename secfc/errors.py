@@ -42,6 +42,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from field.ring.errors import InvalidValue
+from field.ring.errors import install_command as install_command
 from secfc.remedies import PYTHON, Advice, Interface, Remedy, agree_in_number
 
 PartyId = str

@@ -17,6 +17,7 @@ from secfc.attacks.geometry import Freedom, Geometry, Located, Simplex, averagin
 from secfc.attacks.history import Axes, History
 from secfc.attacks.rates import Rates
 from secfc.attacks.reconstruction import REMEDIES, RowGuesses
+from secfc.errors import install_command
 from secfc.logs import log_event
 from secfc.roles.exchange import SERVER
 
@@ -301,6 +302,6 @@ def _figure(width: float, height: float) -> tuple[Any, Any]:
     try:
         figures = importlib.import_module("matplotlib.figure")
     except ImportError as error:
-        raise ImportError("plots need matplotlib: pip install 'secfc-clustering[plot]'") from error
+        raise ImportError(f"plots need matplotlib: {install_command('[plot]')}") from error
     figure = figures.Figure(figsize=(width, height), layout="constrained", dpi=120)
     return figure, figure.subplots()

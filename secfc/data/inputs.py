@@ -24,7 +24,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from field.arrays import Array as Array
-from field.ring.errors import InvalidValue
+from field.ring.errors import InvalidValue, install_command
 from secfc.errors import InputError
 from secfc.remedies import Remedy
 
@@ -562,7 +562,7 @@ def require_library(what: str, extra: str) -> None:
         if not is_installed(module):
             raise InputError(
                 f"{what} needs {KNOWN_AS.get(module, module)}, which is not installed. Run "
-                f"pip install 'secfc-clustering[{extra}]'."
+                f"{install_command(f'[{extra}]')}."
             )
 
 

@@ -20,6 +20,7 @@ from urllib.parse import quote
 
 import numpy as np
 
+from field.ring.errors import install_command
 from secfc.data.dialects import LOOKED_AT, Dialect, NumberCell, RowStream, check_unpacked
 from secfc.data.inputs import (
     GAPS,
@@ -270,8 +271,8 @@ def _ask_by_adbc(path: Path, opened: ExitStack, address: str, query: str) -> Any
         module = import_module(f"adbc_driver_{driver}.dbapi")
     except ImportError as error:
         raise InputError(
-            f"{path} asks a database by ADBC, and its driver is not installed. Run `pip install "
-            f"adbc-driver-{driver.replace('_', '-')} pyarrow`."
+            f"{path} asks a database by ADBC, and its driver is not installed. Run "
+            f"`{install_command('adbc-driver-' + driver.replace('_', '-'), 'pyarrow')}`."
         ) from error
     cursor = opened.enter_context(closing(opened.enter_context(closing(module.connect(uri))).cursor()))
     cursor.execute(query)
@@ -589,7 +590,7 @@ def open_parquet(path: Path, metadata: Any = None) -> Iterator[Any]:
     except ImportError as error:
         raise InputError(
             f"{path} is a Parquet or Arrow file, and pyarrow, which reads these, is not installed. Run "
-            "`pip install pyarrow`, or convert the file to CSV."
+            f"`{install_command('pyarrow')}`, or convert the file to CSV."
         ) from error
     try:
         if path.suffix.lower() != ".parquet":

@@ -2,7 +2,7 @@
 
 import importlib.util
 
+from secfc.errors import install_command
+
 if importlib.util.find_spec("websockets") is None:
-    raise ImportError(
-        "a hub, and parties that go to it, need websockets: pip install 'secfc-clustering[deploy]'"
-    )
+    raise ImportError(f"a hub, and parties that go to it, need websockets: {install_command('[deploy]')}")

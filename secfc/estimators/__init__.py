@@ -14,12 +14,14 @@ holds the shares of all clients: it is as secret as the data.
 Needs scikit-learn: pip install 'secfc-clustering[estimators]'.  `import secfc` does not load it.
 """
 
+from secfc.errors import install_command
+
 try:
     import sklearn
 except ImportError as error:
     raise ImportError(
-        "secfc.estimators needs scikit-learn, which is not installed: pip install "
-        "'secfc-clustering[estimators]', or use secfc.fit, which does without"
+        f"secfc.estimators needs scikit-learn, which is not installed: {install_command('[estimators]')}, or "
+        "use secfc.fit, which does without"
     ) from error
 
 from secfc.estimators.algorithms import DPKMeans, FederatedKMeans, KFedKMeans, SecFCKMeans

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +12,8 @@ import pytest
 from scipy.optimize import linear_sum_assignment
 from scipy.spatial.distance import cdist
 
+from field.ring import errors
+from field.ring.errors import install_command
 from secfc.data import inputs
 from secfc.data.inputs import require_library
 from secfc.errors import InputError
@@ -72,7 +75,7 @@ def test_the_main_job_runs_and_extras_are_named_first(
         "secfc attack membership needs scipy": "attacks",
     }
     for what, extra in expected.items():
-        assert f"{what}, which is not installed. Run pip install 'secfc-clustering[{extra}]'." in told, told
+        assert f"{what}, which is not installed. Run {install_command(f'[{extra}]')}." in told, told
     assert told.count("\n2 ") == len(expected), told
 
 
@@ -93,10 +96,29 @@ def test_every_extra_is_in_the_project_file() -> None:
 def test_what_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     require_library("this", "estimators")
     monkeypatch.setitem(inputs.EXTRAS, "estimators", ("no_such_module",))
-    with pytest.raises(
-        InputError, match=r"^this needs no_such_module, .* 'secfc-clustering\[estimators\]'\.$"
-    ):
+    remedy = re.escape(install_command("[estimators]"))
+    with pytest.raises(InputError, match=rf"^this needs no_such_module, .* Run {remedy}\.$"):
         require_library("this", "estimators")
+
+
+@pytest.mark.parametrize(
+    ("modules", "line", "expected"),
+    [
+        (["pip"], "/env/bin:/usr/bin", "pip install"),
+        (["pip"], "/usr/bin", "/env/bin/python -m pip install"),
+        ([], "/env/bin:/usr/bin", "uv pip install --python /env/bin/python"),
+    ],
+    ids=["activated", "not activated", "uv"],
+)
+def test_a_command_installs_for_the_python_that_runs(monkeypatch, modules, line, expected) -> None:
+    monkeypatch.setattr(sys, "executable", "/env/bin/python")
+    monkeypatch.setattr(errors.shutil, "which", lambda name: f"{line.split(':')[0]}/{name}")
+    monkeypatch.setattr(errors, "find_spec", lambda name: name in modules or None)
+    monkeypatch.setattr(errors, "ROOT", Path(__file__).parents[2])
+    assert install_command("[dp]") == f"{expected} -e '{errors.ROOT}[dp]'"
+    monkeypatch.setattr(errors, "ROOT", Path("/env/lib/python3.11/site-packages"))
+    assert install_command("[dp]") == f"{expected} 'secfc-clustering[dp]'"
+    assert install_command("pyarrow") == f"{expected} pyarrow"
 
 
 def test_matching_and_distances_are_those_of_scipy() -> None:

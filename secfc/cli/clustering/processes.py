@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from field.ring.errors import install_command
 from secfc.cli.clustering.execute import make_public
 from secfc.cli.shell.errors import Failed, RefusedInput, bad_input, cautions_noted
 from secfc.cli.shell.method import AskedOptions, Method
@@ -86,9 +87,7 @@ def check_rehearsal(asked: AskedOptions) -> None:
             "out, or leave out --processes."
         )
     if missing := [name for name in ("websockets", "tomli_w") if find_spec(name) is None]:
-        raise RefusedInput(
-            f"--processes needs {' and '.join(missing)}: pip install 'secfc-clustering[deploy]'."
-        )
+        raise RefusedInput(f"--processes needs {' and '.join(missing)}: {install_command('[deploy]')}.")
 
 
 @cautions_noted()

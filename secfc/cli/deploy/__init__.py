@@ -6,6 +6,7 @@ from importlib.util import find_spec
 
 import click
 
+from field.ring.errors import install_command
 from secfc.cli.shell.errors import Lazily, RefusedInput
 
 # Where each command is, and its line in the help.
@@ -39,9 +40,7 @@ class Deployed(Lazily):
         """Loaded now.  Raises Refused."""
         missing = [name for name in ("websockets", "tomli_w") if find_spec(name) is None]
         if missing and cmd_name in COMMANDS:
-            raise RefusedInput(
-                f"secfc deploy needs {' and '.join(missing)}: pip install 'secfc-clustering[deploy]'."
-            )
+            raise RefusedInput(f"secfc deploy needs {' and '.join(missing)}: {install_command('[deploy]')}.")
         return super().get_command(ctx, cmd_name)
 
 

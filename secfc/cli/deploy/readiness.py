@@ -21,6 +21,7 @@ from cryptography.x509 import load_pem_x509_certificates
 from websockets.asyncio.client import connect
 from websockets.exceptions import WebSocketException
 
+from field.ring.errors import install_command
 from secfc import tiny_runs
 from secfc.cli.deploy.run_file import Built
 from secfc.cli.deploy.site import LoadedSite
@@ -331,7 +332,7 @@ def refusal_sentence(url: str, proxy: str | None, error: Exception) -> str:
             "address says, and may this machine go out to it?"
         )
     if isinstance(error, ImportError):
-        return f"the proxy {proxy} needs python-socks: pip install 'python-socks[asyncio]'"
+        return f"the proxy {proxy} needs python-socks: {install_command('python-socks[asyncio]')}"
     status = getattr(getattr(error, "response", None), "status_code", None)
     if status == 407:
         return (

@@ -21,6 +21,7 @@ from typing import Any
 
 import click
 
+from field.ring.errors import install_command
 from secfc.cli.deploy.join import start_generator
 from secfc.cli.deploy.logs import PHASES
 from secfc.cli.deploy.run_file import Built, build_run, spare_sentence
@@ -94,8 +95,8 @@ def flare_sentence() -> str:
     """What a rehearsal says of NVIDIA FLARE."""
     if find_spec("nvflare") is None:
         return (
-            "NVIDIA FLARE is not installed here: what it carries was not rehearsed (pip install "
-            "'secfc-clustering[nvflare]')."
+            "NVIDIA FLARE is not installed here: what it carries was not rehearsed "
+            f"({install_command('[nvflare]')})."
         )
     return "What NVIDIA FLARE carries was not rehearsed: --flare tries its processes, here, by its POC mode."
 

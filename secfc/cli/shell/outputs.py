@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from field.ring.errors import install_command
 from secfc.cli.shell.errors import RefusedInput
 
 STDOUT = Path("-")  # what it means by custom
@@ -143,6 +144,6 @@ def write_picture(figure: Callable[[], Any], path: Path, option: str = "--plot")
     try:
         figure().savefig(path, dpi=150)
     except ImportError as error:
-        raise RefusedInput(f"{option} needs matplotlib: pip install 'secfc-clustering[plot]'.") from error
+        raise RefusedInput(f"{option} needs matplotlib: {install_command('[plot]')}.") from error
     except (OSError, ValueError) as error:
         raise RefusedInput(f"{option} {path} cannot be written: {error}") from error

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from field.ring.errors import install_command
 from secfc.cli.shell.errors import RefusedInput
 from secfc.cli.shell.method import AskedOptions
 from secfc.cli.shell.outputs import (
@@ -75,7 +76,7 @@ def next_names(names: Sequence[Path]) -> tuple[Path, ...]:
 def check_kinds(settings: Settings, reports: Sequence[Path]) -> None:
     """Raise Refused, UsageError for what cannot be written, or says nothing."""
     if settings.plot and not find_spec("matplotlib"):
-        raise RefusedInput("--plot needs matplotlib: pip install 'secfc-clustering[plot]'.")
+        raise RefusedInput(f"--plot needs matplotlib: {install_command('[plot]')}.")
     for option, path in (("--publish", settings.publish), *(("--report", report) for report in reports)):
         if path is not None and path.suffix.lower() not in (".json", *PAGES):
             raise RefusedInput(f"{option} {path}: name a file that ends in .json or in .html.")

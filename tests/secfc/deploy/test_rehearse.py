@@ -8,6 +8,7 @@ pytest.importorskip("websockets")
 
 from click.testing import CliRunner
 
+from field.ring.errors import install_command
 from secfc.cli.deploy import rehearse
 from secfc.cli.deploy.rehearse import AWAY, KILLED, SAME, WAITS, Disturbance, Stage, outcome_words
 from secfc.cli.deploy.run_file import build_run
@@ -74,7 +75,7 @@ def test_over_flare_it_is_refused_with_a_remedy_where_flare_is_not_installed(tmp
     path.write_text(run_file(3).toml())
     done = CliRunner().invoke(main, ["deploy", "rehearse", str(path), "--flare"])
     assert done.exit_code == 2
-    assert "pip install 'secfc-clustering[nvflare]'" in done.output
+    assert install_command("[nvflare]") in " ".join(done.output.split())
 
 
 def test_what_flare_says_where_it_refuses_is_shown_and_no_more(tmp_path, monkeypatch):

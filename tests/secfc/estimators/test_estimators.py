@@ -19,6 +19,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import secfc
+from field.ring.errors import install_command
 from secfc.algorithm import PublicFacts
 from secfc.estimators import DPKMeans, FederatedKMeans, KFedKMeans, SecFCKMeans
 from tests.nightly import NIGHTLY
@@ -320,7 +321,7 @@ def test_errors_say_value_rule_and_remedy(call, text, sites):
 def test_without_scikit_learn_the_import_says_what_to_install():
     code = "import sys; sys.modules['sklearn'] = None; import secfc; import secfc.estimators"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert "pip install 'secfc-clustering[estimators]'" in done.stderr
+    assert install_command("[estimators]") in done.stderr
     code = "import sys, secfc; secfc.fit; print('sklearn' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
