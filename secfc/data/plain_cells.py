@@ -31,7 +31,7 @@ from secfc.data.inputs import Array, is_installed
 R = TypeVar("R")
 LARGE = 1 << 20  # bytes of a file, from which on kernels are worth loading
 LONGEST = 1 << 16  # bytes of a line, beyond which a file is read cell by cell
-STEP = 1 << 20  # bytes that pyarrow converts, or Python decodes, at a time
+STEP = 1 << 20  # bytes that are read at a time
 # Words for nothing as programs write them.  Others are read cell by cell.
 USUAL_WORDS = ("", "NA", "N/A", "NaN", "nan", "null", "NULL", "#N/A")
 ASCII_LIKE = frozenset(("utf-8", "utf-8-sig", "ascii", "iso8859-1", "cp1252"))
@@ -76,7 +76,7 @@ class PlainTable:
         """
         with _whole_bytes(self.path) as data:
             begins = _line_start(data, self.line)
-            if begins is None or self._sums_up(data) or not self._is_utf8(data, begins):
+            if begins is None or self._sums_up(data):
                 return None
             if self.width == 1 and max(data.find(b"\n\n", begins - 1), data.find(b"\n\r\n", begins - 1)) >= 0:
                 return None
@@ -93,32 +93,25 @@ class PlainTable:
         cells = last[at:].decode("latin-1").lower().split(self.delimiter)
         return not at or any(cell.strip() in TOTALS for cell in cells)
 
-    def _is_utf8(self, data: Any, begins: int) -> bool:
-        """Whether all bytes are letters; those of an encoding of single bytes are looked at elsewhere."""
-        view = memoryview(data)[begins:]
-        decode = codecs.getincrementaldecoder("utf-8")().decode
-        try:
-            for at in range(0, len(view), STEP):
-                block = bytes(view[at : at + STEP])
-                if not block.isascii() and "utf-8" not in codecs.lookup(self.encoding).name:
-                    return False
-                decode(block, at + STEP >= len(view))
-        except UnicodeError:
-            return False
-        finally:
-            view.release()
-        return True
-
     def _facts(self, data: Array, cuts: Sequence[int]) -> tuple[Array, list[int]] | None:
-        """Facts of every column (width,) uint8, and rows of every block; None for rows that are not even."""
+        """Facts of every column (width,) uint8, and rows of every block.
+
+        None for rows that are not even, and for bytes that are no letters.
+        """
         from field.kernels.cells import HIDDEN, cell_table, scan_cells
 
         found = np.zeros((len(cuts) - 1, self.width), np.uint8)
         delimiter = ord(self.delimiter)
         table = cell_table(ord(self.decimal), delimiter)
-        rows = _by_block(
-            cuts, lambda i: int(scan_cells(data[cuts[i] : cuts[i + 1]], delimiter, *table, found[i]))
-        )
+
+        def scan(i: int) -> int:
+            # A block ends with a line, so it cuts no letter.
+            block = data[cuts[i] : cuts[i + 1]]
+            if not is_text(block, self.encoding):
+                return -1
+            return int(scan_cells(block, delimiter, *table, found[i]))
+
+        rows = _by_block(cuts, scan)
         facts: Array = np.bitwise_or.reduce(found)
         return None if min(rows) < 0 or (facts & HIDDEN).any() else (facts, rows)
 
@@ -211,6 +204,19 @@ class PlainTable:
                 strings_can_be_null=False, decimal_point=self.decimal,
             ),
         )  # fmt: skip
+
+
+def is_text(block: Array, encoding: str) -> bool:
+    """Whether bytes (n,) are letters; those of an encoding of single bytes are looked at elsewhere."""
+    if block.max(initial=0) < 128:
+        return True
+    if "utf-8" not in codecs.lookup(encoding).name:
+        return False
+    try:
+        block.tobytes().decode()
+    except UnicodeError:
+        return False
+    return True
 
 
 def _by_block(cuts: Sequence[int], work: Callable[[int], R]) -> list[R]:

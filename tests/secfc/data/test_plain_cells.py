@@ -126,6 +126,11 @@ def test_what_a_late_row_holds_is_noticed(tmp_path: Path, monkeypatch: pytest.Mo
 
 def test_letters_that_are_none_and_archives(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     found = at_once(monkeypatch)
+    letters = {"ü": (True, False), "1,": (True, True)}
+    for text, wanted in letters.items():
+        block = np.frombuffer(text.encode(), np.uint8)
+        assert (plain_cells.is_text(block, "utf-8"), plain_cells.is_text(block, "cp1252")) == wanted
+        assert plain_cells.is_text(block[:1], "utf-8") == wanted[1]  # half of a letter is none
     for encoding in ("utf-8-sig", "utf-16", "cp1252"):
         (tmp_path / "a.csv").write_bytes(f"{LATE}ü,1,2\n".encode(encoding))
         for given_encoding in (None, encoding):
