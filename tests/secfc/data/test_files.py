@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import pickle
+import re
 import sys
 import tempfile
 from collections.abc import Callable
@@ -16,6 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
+from field.ring.errors import install_command
 from secfc.data.dialects import Dialect
 from secfc.data.federation import Federation
 from secfc.data.files import ParquetRows
@@ -626,6 +628,6 @@ def test_missing_pyarrow_says_what_to_install(tmp_path: Path, monkeypatch: pytes
     path = write(tmp_path / "a.parquet", "")
     for name in ("pyarrow", "pyarrow.parquet"):
         monkeypatch.setitem(sys.modules, name, None)
-    with pytest.raises(InputError, match=r"needs pyarrow, .* .secfc-clustering\[files\]"):
+    with pytest.raises(InputError, match=f"needs pyarrow, .* {re.escape(install_command('[files]'))}"):
         Federation.from_files(path)
     assert Federation.from_files(write(tmp_path / "a.csv", "1\n")).m == 1

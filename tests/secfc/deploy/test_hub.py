@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import re
 import socket as sockets
 
 import numpy as np
@@ -11,6 +12,7 @@ pytest.importorskip("websockets")
 
 import secfc
 from field import SeededCoins
+from field.ring.errors import install_command
 from field.secrets.channels import Identity
 from secfc.algorithm import PublicFacts
 from secfc.deploy.hub import Hub
@@ -365,7 +367,7 @@ def test_without_websockets_the_extra_is_named(monkeypatch):
     import secfc.deploy
 
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(ImportError, match=r"secfc-clustering\[deploy\]"):
+    with pytest.raises(ImportError, match=re.escape(install_command("[deploy]"))):
         importlib.reload(secfc.deploy)
 
 
