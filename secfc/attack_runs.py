@@ -17,7 +17,9 @@ if TYPE_CHECKING:
     from secfc.attacks.judging import GuessJudgement, RebuiltRows
     from secfc.attacks.membership import OpenedRun
     from secfc.attacks.rates import Rates
+    from secfc.data.party import Party
     from secfc.privacy.audit import AuditedRun, ShiftFinding
+    from secfc.privacy.events import Neighbors
 
 # The algorithm that runs on these points, and their public bound.
 Choice = Callable[[Federation], tuple[Any, float]]
@@ -220,12 +222,17 @@ def membership_rates(played: PlayedRuns, federation: Federation, alarms: float) 
 
 
 def plant_canary(
-    federation: Federation, client: str, row: int | None, *, by_client: bool
+    federation: Federation, client: str, row: int | None, neighbors: Neighbors
 ) -> tuple[Federation, Mapping[str, Any], str]:
-    """The federation with the canary, the points without it, and what the canary is in words."""
-    from secfc.feddp.auditing import without_client, without_row
+    """The federation with the canary, the points without it, and what the canary is in words.
 
-    if by_client:
+    Of persons the federation has no more rows than clients take, and the canary has as many.
+    """
+    from secfc.data.federation import select_rows
+    from secfc.feddp.auditing import without_client, without_row
+    from secfc.feddp.clients import own_rows
+
+    if neighbors.unit == "client":
         return federation, without_client(federation, client), f"all points of client {client!r}"
     if row is not None:
         return federation, without_row(federation, client, row), f"row {row} of client {client!r}"
@@ -235,15 +242,22 @@ def plant_canary(
     # Along an axis, so that rounding takes least off a shortened row; far, so that it always is one.
     far = np.zeros((1, federation.d))
     far[0, 0] = 1e4 * max(1.0, float(np.abs(points).max()))
-    parties = tuple(
-        replace(party, points=np.concatenate([party.read(), far]), ids=None, truth=None)
-        if party.name == client
-        else replace(party, ids=None, truth=None)
-        for party in federation.parties
-    )
-    others = {party.name: party.read() for party in federation.parties}
-    said = f"a row planted at client {client!r}, far out along the first feature"
-    return replace(federation, parties=parties), others, said
+    parties: list[Party] = []
+    others: dict[str, Any] = {}
+    total = 0
+    for j, party in enumerate(federation.parties):
+        most = neighbors.rows_at(j, federation.n)
+        bare = replace(select_rows(party, np.flatnonzero(own_rows(party, most))), ids=None, truth=None)
+        others[party.name] = bare.read()
+        more = (most or 1) * (party.name == client or neighbors.unit == "person")
+        whose = None if bare.persons is None else np.append(bare.persons, np.full(more, -1))
+        points = np.concatenate([bare.read(), np.repeat(far, more, axis=0)])
+        parties.append(replace(bare, points=points, rows=None, persons=whose))
+        total += more
+    at = "all clients" if neighbors.unit == "person" else f"client {client!r}"
+    said = f"{total} rows of one person" if neighbors.of_persons else "a row"
+    said += f" planted at {at}, far out along the first feature"
+    return replace(federation, parties=tuple(parties)), others, said
 
 
 def run_audited(choose: Choice, federation: Federation, seed: int) -> Clustering:
@@ -271,7 +285,13 @@ def audit_repeatedly(
     from secfc.privacy import many_gaussian_runs
 
     kept = tuple(
-        replace(party, points=others[party.name], ids=None, truth=None)
+        replace(
+            party,
+            points=others[party.name],
+            ids=None,
+            truth=None,
+            persons=None if party.persons is None else party.persons[: len(others[party.name])],
+        )
         for party in planted.parties
         if len(others[party.name])
     )

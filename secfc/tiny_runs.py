@@ -85,7 +85,8 @@ def few_points(n: int = 3) -> Federation:
 
     rng = np.random.default_rng(0)
     arrays = [rng.uniform(-8, 8, (rows, 3)) for rows in (2000, *[60] * (n - 1))]
-    return Federation.from_arrays(arrays, server_points=rng.uniform(-8, 8, (20, 3)))
+    persons = [range(len(rows)) for rows in arrays]
+    return Federation.from_arrays(arrays, persons=persons, server_points=rng.uniform(-8, 8, (20, 3)))
 
 
 # --------------------------------------------------------------------------------------------------

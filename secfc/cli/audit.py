@@ -39,7 +39,7 @@ class AuditOptions(DataFiles, Seeded, Printing):
         "everybody else's points.")
     # fmt: on
     HELP: ClassVar = {
-        "id_column": "A column that is no feature.",
+        "id_column": "A column that is no feature; with --protect person:6 whose row each is.",
         "label_column": "A column that is no feature.",
         "as_json": "Print the findings as JSON on stdout.",
     }
@@ -65,15 +65,19 @@ def audit(context: click.Context, given: AuditOptions) -> None:
     """
     from secfc.attack_runs import audit_once, audit_repeatedly, plant_canary
     from secfc.data.inputs import require_library
+    from secfc.privacy.events import Neighbors
 
     client, row, runs = given.client, given.row, given.runs
     settings = select_fields(Settings, vars(given))
     check_k(settings)
     require_library("secfc audit", "dp")
     asked = FEDDP.settle(AskedOptions.of(context, FEDDP, settings))
-    by_client = asked["protect"] == "client"
-    if by_client and row is not None:
-        raise click.UsageError("--row has no meaning with --protect client: the whole client is the canary.")
+    neighbors = Neighbors.of_word("add/remove", asked["protect"])
+    if asked["protect"] != "point" and row is not None:
+        raise click.UsageError(
+            f"--row has no meaning with --protect {asked['protect']}: all rows of one {neighbors.unit} are "
+            "the canary."
+        )
     if 0 < runs < LEAST_RUNS:
         raise click.UsageError(
             f"--runs {runs} cannot tell anything apart: give at least {LEAST_RUNS}, or leave it out for the "
@@ -87,7 +91,7 @@ def audit(context: click.Context, given: AuditOptions) -> None:
         raise RefusedInput(
             f"--client {client!r} is no client: the clients are {', '.join(federation.names)}."
         )
-    planted, others, canary = plant_canary(federation, client, row, by_client=by_client)
+    planted, others, canary = plant_canary(federation, client, row, neighbors)
     choose = chooser(FEDDP, asked)
     with screen.status("Clustering, with everything that is said written down"), running():
         found = audit_once(choose, planted, others, seed=given.seed)
@@ -111,13 +115,14 @@ def print_findings(
     from rich.console import Console
 
     from secfc.privacy.audit import GaussianShift
+    from secfc.privacy.events import Neighbors
     from secfc.report.terminal import print_items, rich_table
 
     claim = GaussianShift(found.allowed**0.5)
     if asked.settings.as_json:
         click.echo(json_text(as_object(asked, canary, found, many)))
         return
-    unit = "client" if asked["protect"] == "client" else "data point"
+    unit = Neighbors.of_word("add/remove", asked["protect"]).unit
     said = f"epsilon = {asked['epsilon']:g} at delta = {asked['delta']:g}, of one {unit}"
     click.echo(f"{source}\nClaim: {said}: a shift of {claim.mu:.4g}\nCanary: {canary}\n")
     rows = rich_table(

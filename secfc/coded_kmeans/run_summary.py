@@ -146,7 +146,7 @@ def budget_parameters(way: SecFCSettings) -> dict[str, Any]:
         "delta": policy.budget.delta,
         "radius": policy.radius.value,
         "noise": "shares",
-        "protect": "client" if policy.neighbors.unit == "client" else "point",
+        "protect": policy.neighbors.word,
     }
 
 

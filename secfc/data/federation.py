@@ -17,6 +17,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import repeat
 from os import PathLike
 from typing import Any
 
@@ -296,6 +297,7 @@ class Federation:
         *,
         names: Sequence[str] | None = None,
         ids: Sequence[Sequence[Identifier] | None] | None = None,
+        persons: Sequence[Sequence[Identifier] | Array | None] | None = None,
         truth: Sequence[npt.ArrayLike | None] | None = None,
         server_points: npt.ArrayLike | None = None,
         features: Sequence[Sequence[str]] | None = None,
@@ -304,10 +306,11 @@ class Federation:
     ) -> Federation:
         """A federation of one (m_j, d) array a client; names default to client-0, client-1, ...
 
-        names, ids and truth have one entry a client.  Data frames (of pandas, polars or pyarrow) are matched
-        by the names of their columns, in the order of the first one.  features: names of the columns of each
-        client's array, where clients observe different ones; union: the same of data frames.  A column that
-        is NaN throughout is not observed.  gaps: values may be NaN, missing, for `fit(missing=...)`.
+        names, ids, persons and truth have one entry a client.  Data frames (of pandas, polars or pyarrow) are
+        matched by the names of their columns, in the order of the first one.  features: names of the columns
+        of each client's array, where clients observe different ones; union: the same of data frames.  A
+        column that is NaN throughout is not observed.  gaps: values may be NaN, missing, for
+        `fit(missing=...)`.
 
         Example: `Federation.from_arrays([x, y], features=[("age", "pulse"), ("pulse", "weight")])`.
 
@@ -332,9 +335,14 @@ class Federation:
         n = len(points)
         names = [f"client-{j}" for j in range(n)] if names is None else _one_each(names, n, "names")
         every_truth, every_ids = _one_each(truth, n, "truth"), _one_each(ids, n, "ids")
+        every_persons = _one_each(persons, n, "persons")
         own = [None if f is None else tuple(f) for f in _one_each(features, n, "features")]
         return cls(
-            tuple(map(Party, names, points, every_truth, every_ids, own)),
+            tuple(
+                map(
+                    Party, names, points, every_truth, every_ids, own, repeat(()), repeat(None), every_persons
+                )
+            ),
             feature_names=common,
             server_points=server_points,
         )
@@ -386,6 +394,7 @@ class Federation:
         exclude: Sequence[str] = (),
         linkage: Linkage | None = None,
         drop_unfit: bool = False,
+        repeated: bool = False,
     ) -> Federation:
         """A federation read from CSV, Excel, Parquet, .npz or .npy files; see `files.load_parties`."""
         parties, features = load_parties(
@@ -402,6 +411,7 @@ class Federation:
             exclude=exclude,
             linkage=linkage,
             drop_unfit=drop_unfit,
+            repeated=repeated,
         )
         return cls(parties, feature_names=features)
 
@@ -572,6 +582,7 @@ def select_rows(party: Party, rows: Array) -> Party:
         truth=None if party.truth is None else party.truth[rows],
         ids=None if party.ids is None else tuple(party.ids[row] for row in rows.tolist()),
         rows=party.places[rows],
+        persons=None if party.persons is None else party.persons[rows],
     )
 
 

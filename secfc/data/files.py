@@ -161,6 +161,7 @@ def load_parties(
     exclude: Sequence[str] = (),
     linkage: Linkage | None = None,
     drop_unfit: bool = False,
+    repeated: bool = False,
 ) -> tuple[tuple[Party, ...], tuple[str, ...] | None]:
     """Clients from one file each, or from one file split by client_column; and the names of features.
 
@@ -176,6 +177,7 @@ def load_parties(
     dialect: how files are written, None for what they tell.  exclude: columns that nothing is read of.
     id_column becomes the ids of points, as text; linkage makes them of several columns, by a schema that all
     sites share, and rows that cannot take part are refused, or left out (drop_unfit; a Caution counts them).
+    repeated: IDs may be repeated within a client, as they say whose row each is (`Party.persons`), no more.
     label_column is their truth, integers as they are, anything else as codes in sorted order.
     Clients are named after their files (a repeated name gets -2, -3, ...), or by the values of
     client_column, in order of first appearance.
@@ -200,7 +202,7 @@ def load_parties(
     if gaps:
         tables = [replace(table, points=as_gap_rows(table.points)) for table in tables]
     own = [table.features if union else None for table in tables]
-    parties = _as_parties(tables, own, linkage, drop_unfit, union or gaps)
+    parties = _as_parties(tables, own, linkage, drop_unfit, union or gaps, repeated)
     return parties, None if union else tables[0].features
 
 
@@ -239,7 +241,12 @@ def _check_numbers(tables: list[FileTable]) -> None:
 
 
 def _as_parties(
-    tables: list[FileTable], own: Sequence[Any], linkage: Linkage | None, drop: bool, holes: bool
+    tables: list[FileTable],
+    own: Sequence[Any],
+    linkage: Linkage | None,
+    drop: bool,
+    holes: bool,
+    repeated: bool,
 ) -> tuple[Party, ...]:
     """Clients of these tables; own: features that each observes, None for all; holes: NaN may be.
 
@@ -247,7 +254,9 @@ def _as_parties(
     """
     each = zip(tables, _codes([table.labels for table in tables]), own, strict=True)
     try:
-        return tuple(_linked(table, truth, linkage, drop, features) for table, truth, features in each)
+        return tuple(
+            _linked(table, truth, linkage, drop, features, repeated) for table, truth, features in each
+        )
     except InputError:
         if not holes:
             _check_numbers(tables)
@@ -260,16 +269,19 @@ def _linked(
     linkage: Linkage | None,
     drop: bool,
     features: tuple[str, ...] | None,
+    repeated: bool,
 ) -> Party:
     """A client, by the keys of a schema if there is one.  Raises InputError for rows that do not fit."""
     if linkage is None:
-        ids = None if table.ids is None else tuple(table.ids)
-        return Party(table.name, table.points, truth, ids, features)
-    keys, rows = keyed_rows(linkage, table.texts, f"{table.path}, client {table.name!r}", drop=drop)
+        keys, rows = table.ids, np.arange(table.points.shape[0])
+    else:
+        keys, rows = keyed_rows(linkage, table.texts, f"{table.path}, client {table.name!r}", drop=drop)
+    names: dict[str, Any] = {} if keys is None else {"persons" if repeated else "ids": tuple(keys)}
     if len(rows) == table.points.shape[0]:
-        return Party(table.name, table.points, truth, tuple(keys), features)
+        return Party(table.name, table.points, truth, features=features, **names)
     points = np.asarray(table.points[0 : table.points.shape[0]])[rows]
-    return Party(table.name, points, None if truth is None else truth[rows], tuple(keys), features, rows=rows)
+    truth = None if truth is None else truth[rows]
+    return Party(table.name, points, truth, features=features, rows=rows, **names)
 
 
 def load_points(

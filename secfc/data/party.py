@@ -53,6 +53,9 @@ class Party:
         Names of columns that were left out so; filled in.
     rows
         (m_j,) int64, where in its file each point stands, counted from 0; None if all stand in their order.
+    persons
+        m_j bytes, strings or integers (one kind): whose row each is, where rows of a person are to be hidden
+        together; None where nobody asks.  Kept as numbers (m_j,) in order of first appearance.
 
     Raises
     ------
@@ -71,6 +74,7 @@ class Party:
     features: tuple[str, ...] | None = None
     unobserved: tuple[str, ...] = ()
     rows: Array | None = None
+    persons: Any = None
 
     def __post_init__(self) -> None:
         owner = _checked_name(self.name)
@@ -90,6 +94,11 @@ class Party:
             object.__setattr__(self, "ids", _checked_ids(self.ids, m, owner))
         if self.rows is not None:
             object.__setattr__(self, "rows", _checked_rows(self.rows, m, owner))
+        if self.persons is not None:
+            numbers: dict[Identifier, int] = {}
+            each = _checked_ids(self.persons, m, owner, repeated=True)
+            codes = np.fromiter((numbers.setdefault(one, len(numbers)) for one in each), np.int64, m)
+            object.__setattr__(self, "persons", read_only(codes))
 
     def __repr__(self) -> str:
         return f"Party({self.name!r}, shape={tuple(self.points.shape)})"
@@ -98,6 +107,11 @@ class Party:
     def without_data(cls, name: str = "helper") -> Party:
         """A client without data, which computes for those that have some."""
         return cls(name, np.zeros((0, 0)), ids=(), features=())
+
+    @property
+    def named(self) -> tuple[Identifier, ...] | None:
+        """IDs of the points, or whose each is, as numbers: what an ID column of them holds; None for none."""
+        return self.ids if self.persons is None else tuple(self.persons.tolist())
 
     @property
     def places(self) -> Array:
@@ -175,7 +189,9 @@ def _checked_rows(rows: npt.ArrayLike, m: int, owner: str) -> Array:
     return read_only(places.astype(np.int64))
 
 
-def _checked_ids(ids: Iterable[Identifier], m: int, owner: str) -> tuple[Identifier, ...]:
+def _checked_ids(
+    ids: Iterable[Identifier], m: int, owner: str, *, repeated: bool = False
+) -> tuple[Identifier, ...]:
     # The messages never show an ID: IDs name people.
     if isinstance(ids, str | bytes) or not hasattr(ids, "__len__"):
         raise InputError(f"{owner} has one {type(ids).__name__} for ids: pass a sequence of ids.")
@@ -194,7 +210,7 @@ def _checked_ids(ids: Iterable[Identifier], m: int, owner: str) -> tuple[Identif
                 f"{owner}, row {row}: the id is a {_kind(item).__name__} and row 0's a "
                 f"{_kind(known[0]).__name__}: all must be of one kind to be compared. Convert them."
             )
-        if rows.setdefault(item, row) != row:
+        if not repeated and rows.setdefault(item, row) != row:
             raise InputError(
                 f"{owner} has the same id in rows {rows[item]} and {row} (counted from 0): ids "
                 "must differ within a client. Drop one of the rows, or correct its id."

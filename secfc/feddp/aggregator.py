@@ -308,7 +308,7 @@ class Aggregator:
         left = math.sqrt(len(plan.noises.lloyd) - number + 1) if plan.repeats and number else 1.0
         count = plan.variant.count if plan.variant.joint else 0.0
         factor = float(plan.neighbors.factor)
-        one = math.sqrt(plan.rows) * factor if plan.by_client else math.sqrt(factor)
+        one = math.sqrt(plan.rows) * factor if plan.by_client else math.sqrt(factor) * plan.neighbors.rows
         each = noise.deviation(one * math.hypot(1.0, count)) / left
         return each, 2 * each / count if count else 0.0
 

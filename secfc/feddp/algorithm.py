@@ -58,10 +58,11 @@ from secfc.feddp.plan import (
     FedDPPlan,
     StepNoises,
     Variant,
+    largest_number,
     scale_for,
 )
 from secfc.feddp.starts import BALL, SHARE, Cones, FedDPInit, Start, Votes
-from secfc.feddp.statistics import LEAST_REACH, MAX_REACH, MAX_ROWS, UNIT
+from secfc.feddp.statistics import LEAST_REACH, MAX_REACH, UNIT
 from secfc.kmeans.centers import CentersModel
 from secfc.kmeans.elbow import Elbow, largest_k, parse_k
 from secfc.privacy.calibration import Bound, Budget, delta_warning
@@ -119,6 +120,12 @@ def public_assumptions(plan: FedDPPlan) -> dict[str, Any]:
         "radius": f"{plan.radius.value:.6g}, {SOURCES[plan.radius.source]}",
         "server's points": f"{own:,}, which are published in effect" if own else "none",
     }
+    if plan.neighbors.of_persons:
+        most = sorted({plan.rows_at(client) or 0 for client in plan.clients})
+        each = f"{most[0]}" if len(most) == 1 else f"{most[0]} or {most[1]}"
+        facts["rows a person"] = (
+            f"each client adds at most {each} of one person, by its own IDs; further ones are in no sum"
+        )
     if plan.by_client:
         facts["rows a client"] = f"about {plan.rows:,}, as given"
     if plan.labels is not None and plan.labels.slots is not None:
@@ -304,9 +311,10 @@ class FedDPKMeans:
             raise InputError(f"t={self.t} of a committee of {self.committee}: fewer may collude. Lower t")
         if self.labels is None:
             return
-        if self.neighbors.unit == "client":
+        if self.neighbors.unit != "data point":
             raise InputError(
-                "labels protect a row, and a client has many: protect data points, or leave them out"
+                f"labels protect a row, and a {self.neighbors.unit} has many: protect data points, or leave "
+                "them out"
             )
         if self.neighbors.relation != "replace" and self.labels.slots is None:
             raise InputError(
@@ -343,6 +351,7 @@ class FedDPKMeans:
         Warns (`Caution`) where clients are protected whose sums are less than the noise (`FedDPPlan.signal`).
         """
         require_library("FedDP-KMeans", "dp")
+        self._check_rows_of_persons(len(public.clients))
         if self.labels is not None and (why := self.labels.warning(largest_k(self.k))) is not None:
             warnings.warn(why, Caution, stacklevel=2)
         points = public.server_points
@@ -379,12 +388,21 @@ class FedDPKMeans:
             (bound,) = client_bounds(plan, (noises.outer,), lambda one: one.outer(), equal, 0)
             plan = FedDPPlan(sums=draft, outer_bound=bound, **common)
         done = FedDPPlan(
-            sums=self._sums(public, _largest(plan, initial)), outer_bound=plan.outer_bound, **common
+            sums=self._sums(public, largest_number(plan, initial)), outer_bound=plan.outer_bound, **common
         )
         if (why := done.hopeless) is not None:
             protect: Remedy = ("neighbors", Neighbors(), "protect data points")
             warnings.warn(Caution(why, [protect]), stacklevel=2)
         return done
+
+    def _check_rows_of_persons(self, n: int) -> None:
+        """Raises InputError where a client could take no row of a person."""
+        rows = self.neighbors.rows
+        if self.neighbors.unit == "person" and rows < n:
+            raise InputError(
+                f"rows={rows} of one person at n={n} clients, each of which takes its part of them: give "
+                f'rows={n} or more, or unit="person at one client", which protects at each client alone'
+            )
 
     def _checked_steps(self, held: int) -> tuple[int | Elbow, int]:
         """Clusters, and steps of FedDP-Lloyds, where the server holds so many points.  Raises InputError."""
@@ -474,7 +492,7 @@ class FedDPKMeans:
             placement=self.noise, budget=budget, start=start, session=public.session,
             labels=self.labels, terms=RunTerms(self, public),
         )  # fmt: skip
-        return replace(plan, sums=self._sums(public, _largest(plan, False)))
+        return replace(plan, sums=self._sums(public, largest_number(plan, False)))
 
     def _steps(self, initial: bool) -> int:
         """Steps of FedDP-Lloyds: as asked for, or by the variant alone."""
@@ -508,7 +526,7 @@ class FedDPKMeans:
 
     def _weights(self, budget: Budget, initial: bool, steps: int) -> tuple[float, ...]:
         """What each sum counts for in the budget, in the order of sums.  Raises InputError."""
-        unit, joint = self.neighbors.unit, self.variant.joint
+        unit, joint = self.neighbors.level, self.variant.joint
         usual = OUR_WEIGHTS[unit] if joint else PAPER_SHARES[unit]
         shares = self.shares or usual
         if len(shares) != len(usual) or not all(share > 0 for share in shares):
@@ -531,7 +549,7 @@ class FedDPKMeans:
             weights = wanted if joint or self.shares else tuple(share**2 for share in wanted)
             found = self.noise.calibrate_noise(budget, weights, honest)
         else:
-            one_entry = self.neighbors.unit == "data point" and self.neighbors.factor == 1
+            one_entry = self.neighbors == Neighbors()
             count = Laplace(1.0, one_entry, UNIT)
             kinds = ((None, count, None, count) if initial else ()) + (None, count) * steps
             found = proportional_noise(budget, wanted, kinds)
@@ -599,7 +617,7 @@ class FedDPKMeans:
                 "delta": self.delta,
                 "radius": self.bound.value if isinstance(self.bound, Bound) else self.bound,
                 "noise": "shares" if self.noise.server_view is None else "server",
-                "protect": "client" if self.neighbors.unit == "client" else "point",
+                "protect": self.neighbors.word,
             },
             "Not exact, by intent: centers are made of sums that carry noise.",
             setup=threat_model(plan),
@@ -678,17 +696,3 @@ def _split(start: Votes | Cones, steps: int) -> tuple[tuple[float, ...], ...]:
         return lines, (), (MEAN, *(((left - MEAN) / moves,) * moves))
     rounds = start.rounds or 1
     return lines, (left / rounds,) * rounds, ((1 - whole) / steps,) * steps
-
-
-def _largest(plan: FedDPPlan, initial: bool) -> int:
-    """No number that a client adds to a sum exceeds this."""
-    # MAX_ROWS rows add at most the square of their reach to an entry of the outer product, times its weight,
-    # and at most their reach, or UNIT, to one of sums or histograms.
-    rows = MAX_ROWS * max(UNIT, plan.reach, max(plan.weights) * plan.reach**2)
-    if not plan.placement.server_view and initial:
-        # Noise inside the shares: 40 of its standard deviations are exceeded with probability below 2**-1000.
-        parts = plan.outer_parts() + ([] if plan.by_client else plan.weight_parts((1,)))
-        most = math.ceil(40 * max(part.deviation for part in parts))
-        # A spare comes to what is added, in a layer of its own.
-        rows += most * (1 + plan.placement.shares_spare(HonestCounts.of(plan.sums)))
-    return rows

@@ -20,7 +20,7 @@ from secfc.attacks.reconstruction import KnownSums
 from secfc.attacks.views import View
 from secfc.data.federation import Federation
 from secfc.errors import InputError
-from secfc.feddp.clients import ClientStatistics, Question, client_contributions
+from secfc.feddp.clients import ClientStatistics, Question, client_contributions, own_rows
 from secfc.feddp.messages import NOTHING, Choose, GroupAbout, Narrow, Project
 from secfc.feddp.noise import GaussianStep
 from secfc.feddp.plan import FedDPPlan, NoisePart
@@ -155,13 +155,16 @@ def audit_run(
 ) -> AuditedRun:
     """The audit of one run on `federation` against the claim of its plan: see `secfc.privacy.audit`.
 
-    others: the points of all clients without the canary, a neighbor of the federation under the plan's
-    relation (`without_row`, `without_client`).
+    others: the points of all clients without the canary, of persons those that clients take, a neighbor of
+    the federation under the plan's relation (`without_row`, `without_client`).
 
     Raises ValueError as `AuditedTranscript.of` does, and for Laplace noise.
     """
     public = AuditedTranscript.of(result)
-    have = {party.name: party.read() for party in federation.parties}
+    have = {
+        party.name: party.read()[own_rows(party, public.plan.rows_at(party.name))]
+        for party in federation.parties
+    }
     differ = {name: rows for name, rows in have.items() if not _same(rows, others.get(name))}
     if not differ:
         raise InputError("both data sets are the same: leave out the canary in the second")

@@ -34,6 +34,7 @@ from secfc.feddp.statistics import (
     MAX_ROWS,
     UNIT,
     advantage_sums,
+    first_rows,
     histogram,
     labels_of,
     means_of,
@@ -200,6 +201,21 @@ def client_contributions(
     return parts, mine.shorten_to_bounds(parts, vectors, bounds)
 
 
+def own_rows(party: Party, most: int | None) -> Array:
+    """Which of a client's rows are among the first `most` of their person: (m_j,) bool; all for None.
+
+    Raises InputError where it does not say whose they are.
+    """
+    if most is None:
+        return np.ones(party.points.shape[0], bool)
+    if party.persons is None:
+        raise InputError(
+            f"client {party.name!r} does not say whose each of its rows is, and persons are to be protected: "
+            "give Party.persons, in the shell an ID column, or protect data points"
+        )
+    return first_rows(np.asarray(party.persons), most)
+
+
 class FedDPClient:
     """One client's side of a run: it adds to every sum that the plan has, in the order of the plan.
 
@@ -209,7 +225,10 @@ class FedDPClient:
 
     def __init__(self, plan: FedDPPlan, party: Party, coins: Coins) -> None:
         self.plan, self.me, self.coins = plan, party.name, coins
-        self.mine, self.question = ClientStatistics(plan, party.read()), ITERATE
+        points, kept = party.read(), own_rows(party, plan.rows_at(party.name))
+        self.mine, self.question = ClientStatistics(plan, points if kept.all() else points[kept]), ITERATE
+        if not kept.all():
+            self.mine.shortened["rows of persons with more"] = (int((~kept).sum()), len(kept))
         self.widest = plan.radius.value
         self.projection: Array | None = None
 
@@ -357,8 +376,9 @@ def run_client(
     if told.centers.shape[1] != plan.d or not 1 <= len(told.centers) <= plan.most:
         raise FaultyServer(SERVER, "sends centers of other features or clusters than the plan has")
     mine = client.mine
+    every = mine if len(mine.points) == party.points.shape[0] else ClientStatistics(client.plan, party.read())
     with one_thread():
-        labels = nearest_proxy(mine.rows, told.centers)
+        labels = nearest_proxy(every.rows, told.centers)
     if plan.labels is not None:
         # Whatever centers came: each is a function of one row, so false ones gain a server nothing.
         answer = NoisyLabels(compact_labels(plan.labels(labels, len(told.centers), coins=coins)))

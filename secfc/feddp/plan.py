@@ -17,6 +17,7 @@ from secfc.feddp.noise import GaussianStep, HonestCounts, Noise, NoisePlacement
 from secfc.feddp.starts import Cones, FedDPInit, Start, Votes
 from secfc.feddp.statistics import (
     MAX_REACH,
+    MAX_ROWS,
     PLAIN,
     SYMMETRIC,
     UNIT,
@@ -265,6 +266,10 @@ class FedDPPlan(DescribedPlan):
     def by_client(self) -> bool:
         return self.neighbors.unit == "client"
 
+    def rows_at(self, client: PartyId) -> int | None:
+        """How many rows of a person a client adds at most; None where rows are not persons'."""
+        return self.neighbors.rows_at(self.clients.index(client), len(self.clients))
+
     @cached_property
     def reach(self) -> int:
         """The radius in integer steps."""
@@ -430,3 +435,17 @@ def _part(what: str, size: int, sensitivity: float, noise: Noise | None) -> Nois
 def scale_for(radius: float, most: int) -> float:
     """The power of two that makes the radius more than `most`/2 and at most `most` integer steps."""
     return math.ldexp(1.0, math.floor(math.log2(most / radius)))
+
+
+def largest_number(plan: FedDPPlan, initial: bool) -> int:
+    """No number that a client adds to a sum exceeds this."""
+    # MAX_ROWS rows add at most the square of their reach to an entry of the outer product, times its weight,
+    # and at most their reach, or UNIT, to one of sums or histograms.
+    rows = MAX_ROWS * max(UNIT, plan.reach, max(plan.weights) * plan.reach**2)
+    if not plan.placement.server_view and initial:
+        # Noise inside the shares: 40 of its standard deviations are exceeded with probability below 2**-1000.
+        parts = plan.outer_parts() + ([] if plan.by_client else plan.weight_parts((1,)))
+        most = math.ceil(40 * max(part.deviation for part in parts))
+        # A spare comes to what is added, in a layer of its own.
+        rows += most * (1 + plan.placement.shares_spare(HonestCounts.of(plan.sums)))
+    return rows

@@ -39,6 +39,18 @@ _FINE = 2.0**24
 LEAST_REACH = 1 << 5
 
 
+def first_rows(persons: Array, most: int) -> Array:
+    """Which rows are among the first `most` of their person (m,): (m,) bool.
+
+    Of one person these do not depend on the others' rows.
+    """
+    order = np.argsort(persons, kind="stable")
+    _, starts, counts = np.unique(persons[order], return_index=True, return_counts=True)
+    places = np.empty(len(persons), np.int64)
+    places[order] = np.arange(len(persons)) - np.repeat(starts, counts)
+    return np.asarray(places < most)
+
+
 def shorten_to_bound(vectors: Array, bound: int) -> tuple[Array, Array]:
     """Integers (m, D) of float64 vectors, of L2 norm <= bound each, and which were shortened: (m,) bool.
 
@@ -195,6 +207,9 @@ def row_advantages(rows: Array, starts: Array, scale: float, cap: int) -> Array:
 
 
 # --- sensitivities, point by point ------------------------------------------------------------------
+#
+# A unit of several rows moves a statistic by that many times what one row moves it by, at most: one after the
+# other.  Rows that are all alike attain it.
 
 
 def outer_sensitivity(reach: int, weights: tuple[int, int], neighbors: Neighbors) -> float:
@@ -209,12 +224,12 @@ def outer_sensitivity(reach: int, weights: tuple[int, int], neighbors: Neighbors
     """
     a, b = weights
     one = reach * reach * math.sqrt(max(a * a, b * b / 2))
-    return one * math.sqrt(neighbors.factor)
+    return one * math.sqrt(neighbors.factor) * neighbors.rows
 
 
 def histogram_sensitivity(neighbors: Neighbors, norm: int = 2) -> float:
     """Sensitivity of `histogram` to one point: one entry moves by UNIT, or two when a point is replaced."""
-    return float(UNIT * (math.sqrt(neighbors.factor) if norm == 2 else neighbors.factor))
+    return float(UNIT * (math.sqrt(neighbors.factor) if norm == 2 else neighbors.factor) * neighbors.rows)
 
 
 def advantages_sensitivity(cap: int, starts: int, neighbors: Neighbors) -> float:
@@ -222,7 +237,7 @@ def advantages_sensitivity(cap: int, starts: int, neighbors: Neighbors) -> float
 
     A replaced row moves each by at most twice that.
     """
-    return float(cap * math.sqrt(starts - 1) * neighbors.factor)
+    return float(cap * math.sqrt(starts - 1) * neighbors.factor * neighbors.rows)
 
 
 def sums_sensitivity(reach: int, count: int, neighbors: Neighbors) -> float:
@@ -232,4 +247,4 @@ def sums_sensitivity(reach: int, count: int, neighbors: Neighbors) -> float:
     count not at all; between two, each moves as above: sqrt(2) sqrt(reach**2 + count**2).
     """
     one = math.hypot(reach, count)
-    return one if neighbors.factor == 1 else max(2.0 * reach, math.sqrt(2) * one)
+    return neighbors.rows * (one if neighbors.factor == 1 else max(2.0 * reach, math.sqrt(2) * one))

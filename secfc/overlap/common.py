@@ -127,7 +127,7 @@ class CommonFeatures:
     def client(self, plan: CommonPlan, party: Party, *, coins: Coins) -> Role[Any]:
         """The algorithm's role on my common columns; then my own labels, refined at home."""
         common, others = plan.split_columns(party)
-        narrow = Party(party.name, common, party.truth, party.ids)
+        narrow = Party(party.name, common, party.truth, party.ids, persons=party.persons)
         returned = yield from self.algorithm.client(plan.inner, narrow, coins=coins)
         inner: PartyOutcome = self.algorithm.outcome(plan.inner, party.name, returned)
         if inner.centers is None or inner.labels is None:

@@ -133,7 +133,7 @@ def candidate_splits(algorithm: Any) -> tuple[Split, ...]:
     algorithm = _budgeted(algorithm)
     if algorithm.variant != OURS or not isinstance(algorithm.start, FedDPInit):
         return tuple(Split(steps) for steps in (1, 2, 3))
-    outer, weights, sums = OUR_WEIGHTS[algorithm.neighbors.unit]
+    outer, weights, sums = OUR_WEIGHTS[algorithm.neighbors.level]
     tilted = [Split(0, (round(tilt * outer, 3), round(tilt * weights, 3), sums)) for tilt in TILTS]
     # As usual is with three steps: so these are without, with one, and from the server's points.
     return (*tilted, Split(1), Split(1, (outer, weights, sums)), Split(1, alone=True), Split(3, alone=True))
@@ -203,7 +203,8 @@ def _run_cost(
     way: FedDPKMeans, public: PublicFacts, server: Array | None, drawn: list[Array], seed: int
 ) -> float:
     """What the centers of one run on simulated clients cost them."""
-    federation = Federation.from_arrays(drawn, names=public.clients, server_points=server)
+    persons = [range(len(own)) for own in drawn] if way.neighbors.of_persons else None
+    federation = Federation.from_arrays(drawn, names=public.clients, persons=persons, server_points=server)
     with warnings.catch_warnings(), silence_logs():
         warnings.simplefilter("ignore", Caution)
         result = fit(way, federation, seed=seed)

@@ -322,6 +322,7 @@ def synthetic_rows(
         arrays,
         names=public.clients,
         ids=[[f"{j}/{row}" for row in range(len(array))] for j, array in enumerate(arrays)] if ids else None,
+        persons=[range(len(array)) for array in arrays],
         server_points=points[m:] if server_points else None,
         features=None if columns is None else [tuple(named[f] for f in own) for own in columns],
     )

@@ -262,7 +262,11 @@ def flatten_events(event: Event) -> tuple[Event, ...]:
 # Who is protected: which pairs of data sets count as neighbors.
 
 Relation = Literal["add/remove", "replace"]
-Unit = Literal["data point", "client"]
+Unit = Literal["data point", "client", "person", "person at one client"]
+UNIT_WORDS: dict[Unit, str] = {
+    "data point": "point", "client": "client", "person": "person", "person at one client": "person-at-client",
+}  # fmt: skip
+MOST_ROWS = 999  # of one person
 
 
 @dataclass(frozen=True)
@@ -273,10 +277,14 @@ class Neighbors:
     the number of units is public.  A claim under add/remove with (epsilon, delta) is one under replace
     with at least twice the epsilon.  unit "data point": a row of one client.  "client": all its rows; that it
     is a client is public, so "add/remove" says whether it adds rows or nothing, and is told as zero-out.
+    "person": all rows of a person, at most `rows` of all clients together, which every client sees to by
+    taking no more than its part of them.  "person at one client": at most `rows` of one client; who has
+    rows at several has the protection of those at each.
     """
 
     relation: Relation = "add/remove"
     unit: Unit = "data point"
+    rows: int = 1
 
     def __post_init__(self) -> None:
         for name, value, known in (
@@ -285,12 +293,58 @@ class Neighbors:
         ):
             if value not in known:
                 raise InputError(f"{name}={value!r} must be one of {', '.join(map(repr, known))}")
+        if self.rows not in range(1, MOST_ROWS + 1) or (self.rows > 1 and not self.of_persons):
+            raise InputError(
+                f"rows={self.rows!r} of one {self.unit}: a number from 1 to {MOST_ROWS}, and 1 unless "
+                'unit="person" or unit="person at one client"'
+            )
+
+    @property
+    def level(self) -> Unit:
+        """What is shortened before it is added up: data points, or what a client adds of all its rows."""
+        return "client" if self.unit == "client" else "data point"
+
+    @property
+    def of_persons(self) -> bool:
+        """Whether all rows of a person are hidden together."""
+        return self.unit.startswith("person")
+
+    def rows_at(self, client: int, clients: int) -> int | None:
+        """How many rows of a person this one of so many clients takes at most; None for all.
+
+        Together they take `rows`, of which the first ones take the remainder.
+        """
+        if not self.of_persons:
+            return None
+        if self.unit != "person":
+            return self.rows
+        return self.rows // clients + (client < self.rows % clients)
 
     @property
     def factor(self) -> int:
         """By how many bounded contributions a sum over units moves: 1, or 2 where one goes and one comes."""
         return 2 if self.relation == "replace" else 1
 
+    @classmethod
+    def of_word(cls, relation: Relation, word: str) -> Neighbors:
+        """Neighbors of a unit as commands name it: point, client, person:6, person-at-client:2.
+
+        Raises InputError.
+        """
+        name, colon, rows = word.partition(":")
+        units: dict[str, Unit] = {short: unit for unit, short in UNIT_WORDS.items()}
+        if name not in units or bool(colon) != name.startswith("person") or (colon and not rows.isdecimal()):
+            raise InputError(
+                f"{word!r} is no unit to protect: write point, client, person:6 for one of at most 6 rows of "
+                "all clients, or person-at-client:2 for one of at most 2 of each"
+            )
+        return cls(relation, units[name], int(rows or 1))
+
+    @property
+    def word(self) -> str:
+        """The unit as commands name it."""
+        return UNIT_WORDS[self.unit] + f":{self.rows}" * self.of_persons
+
     def __str__(self) -> str:
         named = "zero-out" if (self.relation, self.unit) == ("add/remove", "client") else self.relation
-        return f"{named} one {self.unit}"
+        return f"{named} one {self.unit}" + f", of at most {self.rows} rows" * self.of_persons

@@ -88,11 +88,13 @@ class Promise:
 
         A mechanism that publishes each unit with probability delta keeps the promise.
         """
-        units = n if self.neighbors.unit == "client" else m
+        # Persons are no more than data points, and how many they are is nobody's to say.
+        what = self.neighbors.level
+        units = n if what == "client" else m
         if self.budget.delta * units <= 1:
             return None
         return (
-            f"delta={self.budget.delta:g} for {units} {self.neighbors.unit}s: a claim with delta above "
+            f"delta={self.budget.delta:g} for {units} {what}s: a claim with delta above "
             f"1/{units} allows that one of them is published whole. Take delta well below {1 / units:.1g}"
         )
 

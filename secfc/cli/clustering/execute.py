@@ -223,8 +223,11 @@ def explaining_disputes(federation: Federation) -> Iterator[None]:
 # --------------------------------------------------------------------------------------------------
 
 
-def read_files(settings: Settings) -> Federation:
-    """The points of all clients from their files.  Raises InputError, InputFaults, OSError."""
+def read_files(settings: Settings, *, repeated: bool = False) -> Federation:
+    """The points of all clients from their files; repeated: IDs are persons'.
+
+    Raises InputError, InputFaults, OSError.
+    """
     from secfc.data.federation import Federation
 
     return Federation.from_files(
@@ -241,6 +244,7 @@ def read_files(settings: Settings) -> Federation:
         exclude=settings.exclude or (),
         linkage=settings.linkage,
         drop_unfit=settings.drop_unfit,
+        repeated=repeated,
     )
 
 
@@ -255,7 +259,7 @@ def load_federation(method: Method, asked: AskedOptions) -> tuple[Federation, st
         shown = ", ".join(str(path) for path in settings.files[:4])
         more = f" and {len(settings.files) - 4} more" if len(settings.files) > 4 else ""
         with bad_input(OSError), cautions_told(UnobservedFeature):  # that is a note of the report
-            federation = read_files(settings)
+            federation = read_files(settings, repeated=asked.persons)
             if settings.helper:
                 federation = Federation((*federation.parties, Party.without_data()))
             if settings.features == "common" and not method.refines:

@@ -123,7 +123,7 @@ def lay_out(folder: Path, method: Method, asked: AskedOptions, federation: Feder
     from secfc.deploy.runfile import RunFile, new_session
 
     features = federation.feature_names or tuple(f"feature {i}" for i in range(federation.d))
-    keys, columns, linkage = {}, {}, asked.settings.linkage
+    keys, columns, linkage = {}, {}, None if asked.persons else asked.settings.linkage
     for i, party in enumerate((*federation.names, SERVER)):
         (folder / party).mkdir(mode=0o700)
         keys[party] = create_key_file(folder / party / "site.key").public
@@ -133,7 +133,7 @@ def lay_out(folder: Path, method: Method, asked: AskedOptions, federation: Feder
             if federation.observed is not None:
                 columns[party] = tuple(features[f] for f in federation.observed[i])
             write_rows(folder / party / "rows.csv", own, columns.get(party, features), linkage)
-            named = own.ids is not None and linkage is None
+            named = own.named is not None and linkage is None
             ids = 'id_column = "id"\n' if named else ""
             read = f'[data]\npath = "rows.csv"\n{ids}' if columns.get(party, features) else ""
             text += f"derived_bound = true\n{read}[floors]\n" + "\n".join(OPENS)
@@ -164,17 +164,13 @@ def write_rows(path: Path, party: Any, columns: tuple[str, ...], linkage: Any = 
     """Rows as CSV: the shortest decimals that read back, and IDs in the columns of a schema, if any."""
     with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
-        heads = () if party.ids is None else ("id",) if linkage is None else linkage.columns
+        heads = () if party.named is None else ("id",) if linkage is None else linkage.columns
         writer.writerow((*heads, *columns))
-        row = 0
+        names, row = party.named, 0
         for _, block in party.blocks():
             for values in block.tolist():
                 name = (
-                    ()
-                    if not heads
-                    else (party.ids[row],)
-                    if linkage is None
-                    else linkage.texts(party.ids[row])
+                    () if not heads else (names[row],) if linkage is None else linkage.texts(party.ids[row])
                 )
                 writer.writerow((*name, *values))
                 row += 1

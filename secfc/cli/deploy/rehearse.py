@@ -365,10 +365,11 @@ def write_made_up(folder: Path, name: PartyId, columns: tuple[str, ...], rows: A
     if rows is not None and columns:
         with (folder / "rows.csv").open("w", newline="", encoding="utf-8") as file:
             out = csv.writer(file)
-            out.writerow([*(["id"] if rows.ids is not None else []), *columns])
+            named = rows.named
+            out.writerow([*(["id"] if named is not None else []), *columns])
             for i, row in enumerate(rows.read().tolist()):
-                out.writerow([*([rows.ids[i]] if rows.ids is not None else []), *map(repr, row)])
-        text += '[data]\npath = "rows.csv"\n' + ('id_column = "id"\n' if rows.ids is not None else "")
+                out.writerow([*([named[i]] if named is not None else []), *map(repr, row)])
+        text += '[data]\npath = "rows.csv"\n' + ('id_column = "id"\n' if rows.named is not None else "")
     if rows is not None:
         text += "[floors]\nsmallest_t = 0\nsmallest_center = 1\n"
     (folder / "site.toml").write_text(text, encoding="utf-8")

@@ -278,7 +278,7 @@ class LoadedSite:
                 read = Federation.from_files(
                     [data.path], columns=columns, id_column=data.id_column, gaps=settings.missing != "refuse",
                     categorical=texts, dialect=data.dialect, linkage=self.run.schema,
-                    drop_unfit=data.drop_unfit,
+                    drop_unfit=data.drop_unfit, repeated=asked.asked.persons,
                 )  # fmt: skip
         except InputError as error:
             raise InputError(error.text(SITE_FILE)) from error

@@ -88,11 +88,22 @@ def settle(asked: AskedOptions) -> AskedOptions:
                 ("radius", ..., "say how far from 0 points lie at most, known without looking at them"),
             ],
         )
-    if asked["protect"] == "client" and asked["labels_epsilon"] is not None:
+    return check_unit(asked)
+
+
+def check_unit(asked: AskedOptions) -> AskedOptions:
+    """Raise IncompatibleOptions for what does not go with what noise is to hide."""
+    if asked["protect"] != "point" and asked["labels_epsilon"] is not None:
         raise IncompatibleOptions(
-            {"protect": "client"},
-            "--labels-epsilon protects a row, and a client has many",
+            {"protect": asked["protect"]},
+            f"--labels-epsilon protects a row, and a {'person' if asked.persons else 'client'} has many",
             [("protect", "point", "or leave labels out: protect rows")],
+        )
+    if asked.persons and asked.settings.id_column is None and asked.settings.linkage is None:
+        raise IncompatibleOptions(
+            {"protect": asked["protect"]},
+            "whose a row is must be known to the client that holds it",
+            [("id_column", ..., "name the column that says it"), ("protect", "point")],
         )
     if asked["protect"] == "client" and asked["server_file"] is None:
         raise IncompatibleOptions(
@@ -128,15 +139,15 @@ def choose(asked: AskedOptions, public: PublicFacts) -> ChosenAlgorithm:
     """FedDP-KMeans for the whole budget."""
     from secfc.feddp import FedDPKMeans, ServerNoise, SharedNoise
     from secfc.privacy import Neighbors
-    from secfc.privacy.events import Unit
+    from secfc.privacy.events import Relation
 
     labels = None if asked["labels_epsilon"] is None else parse_labels_budget(asked["labels_epsilon"])
-    unit: Unit = "client" if asked["protect"] == "client" else "data point"
+    relation: Relation = "replace" if labels and labels.slots is None else "add/remove"
     algorithm = FedDPKMeans(
         asked.k,
         asked["epsilon"],
         asked["delta"],
-        neighbors=Neighbors("replace" if labels and labels.slots is None else "add/remove", unit),
+        neighbors=Neighbors.of_word(relation, asked["protect"]),
         noise=ServerNoise() if asked["noise"] == "server" else SharedNoise(),
         bound=asked["radius"],
         rows_per_client=asked["rows_per_client"],

@@ -387,7 +387,7 @@ def noise_policy(asked: AskedOptions, dealer: str | None) -> Disclosure:
     from secfc.privacy import Bound, Budget, Neighbors
 
     budget, radius = Budget(asked["epsilon"], asked["delta"]), Bound.given(asked["radius"])
-    neighbors = Neighbors("replace", "client" if asked["protect"] == "client" else "data point")
+    neighbors = Neighbors.of_word("replace", asked["protect"])
     if asked["noise"] == "server":
         raise click.UsageError(
             "--noise server with --algorithm secfc: the server would decode exact distances for labels that "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -15,6 +16,7 @@ from secfc.cli.shell.options import (
     Number,
     Positive,
     Whole,
+    WordChoice,
     names_of,
     option,
     was_given,
@@ -57,6 +59,11 @@ class AskedOptions:
     def get(self, name: str) -> Any:
         """The value of an option, None if the method does not take it."""
         return self.options.get(name)
+
+    @property
+    def persons(self) -> bool:
+        """Whether IDs say whose row each is, of whom one may have several."""
+        return str(self.get("protect")).startswith("person")
 
     def with_values(self, **options: Any) -> AskedOptions:
         """What was asked for, with other values of some options."""
@@ -245,6 +252,21 @@ class LedgerOptions:
         "With --ledger: these data are other rows of the same people, and what was spent goes on counting.")
 
 
+class Unit(WordChoice):
+    """What noise hides: one of these words, or a person and how many rows one has."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The word, if it is one."""
+        if re.fullmatch(r"person(-at-client)?:[1-9]\d{0,2}", str(value)):
+            return str(value)
+        if not str(value).startswith("person"):
+            return super().convert(value, param, ctx)
+        self.fail(
+            f"{value!r} is no unit to protect: write person:6 for one of at most 6 rows of all clients, or "
+            "person-at-client:2 for one of at most 2 of each.", param, ctx
+        )
+
+
 @dataclass(frozen=True)
 class NoiseOptions(LedgerOptions):
     """Differential privacy: the budget, and what else there is to say."""
@@ -261,8 +283,9 @@ class NoiseOptions(LedgerOptions):
     noise: str = option("shares", ["shares", "server"], group=PRIVACY, help=
         "shares: clients deal the noise, the server sees noisy values only. server: it adds the noise "
         "itself, and protects only what it publishes (feddp alone).")
-    protect: str = option("point", ["point", "client"], group=PRIVACY, help=
-        "What the noise hides: one data point, or all points of one client.")
+    protect: str = option("point", Unit(["point", "client"]), metavar="UNIT", group=PRIVACY, help=
+        "What the noise hides: point, one data point; client, all points of one client; person:6, one person "
+        "of at most 6 rows of all clients, by --id-column; person-at-client:2, of at most 2 of one client.")
 # fmt: on
 
 

@@ -131,6 +131,11 @@ class NoiseInShares:
         check_fields(self, KINDS)
         if (why := delta_warning(self.budget.delta)) is not None:
             raise InputError(why)
+        if self.neighbors.of_persons:
+            raise InputError(
+                f"neighbors that {self.neighbors}: noise on distances hides a data point or a client. Use "
+                "FedDPKMeans, or Neighbors('replace')"
+            )
         if not 0 < self.center_share < 1:
             raise InputError(f"center_share={self.center_share} must be in (0, 1): a part of the budget")
         if self.repeats:

@@ -79,3 +79,19 @@ def test_what_does_not_fit_is_refused(files, more, message):
     done = audit(*files, "--epsilon", 4, *more)
     assert done.exit_code == 2
     assert message in " ".join(done.output.split())
+
+
+def test_the_canary_of_a_person_is_all_its_rows_at_all_clients(files):
+    for name in files[:4]:
+        rows = np.loadtxt(name, delimiter=",", skiprows=1)
+        whose = np.arange(len(rows))[:, None] // 3
+        np.savetxt(
+            name, np.hstack([whose, rows]), delimiter=",", header="who,a,b,c", fmt="%.12g", comments=""
+        )
+    done = audit(*files, "--epsilon", 2, "--protect", "person:8", "--id-column", "who", "--json")
+    assert done.exit_code == 0, done.output
+    found = json.loads(done.stdout)
+    assert found["canary"].startswith("8 rows of one person planted at all clients")
+    assert 0.95 < found["share"] <= 1
+    done = audit(*files, "--epsilon", 2, "--protect", "person:8", "--id-column", "who", "--row", 3)
+    assert "all rows of one person are the canary" in done.output

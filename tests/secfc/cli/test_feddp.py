@@ -176,3 +176,27 @@ def test_only_what_the_budget_paid_for_is_reported(files):
     for exact in ("m = 800 points", "Sizes", "Cost", "Computing time"):
         assert exact not in before, exact
         assert exact in after, exact
+
+
+def test_persons_are_protected_by_their_ids(files):
+    for name in files:
+        rows = np.loadtxt(name, delimiter=",", skiprows=1)
+        both = np.hstack([np.arange(len(rows))[:, None] // 4, rows])
+        np.savetxt(name, both, delimiter=",", header="who,a,b,c", fmt="%.12g", comments="")
+    way = (*files, *FEDDP, "--server-file", "server.csv", "--labels", "out.csv", "--json", "--protect")
+    n = len(files)
+    done = invoke("dp", "--force", *way, f"person:{2 * n}", "--id-column", "who")
+    assert done.exit_code == 0, done.output
+    report = json.loads(done.stdout)
+    assert report["privacy"]["neighbors"] == f"add/remove one person, of at most {2 * n} rows"
+    assert "at most 2 of one person" in json.dumps(report["privacy"])
+    assert report["parameters"]["protect"] == f"person:{2 * n}"
+    for unit, more, said in (
+        (f"person:{n}", (), "(--id-column)"),
+        (f"person:{n - 1}", ("--id-column", "who"), f"give rows={n} or more"),
+        ("person", (), "write person:6 for one of"),
+        ("person-at-client:2", ("--id-column", "who", "--labels-epsilon", 2), "a person has many"),
+    ):
+        done = invoke("dp", "--force", *way, unit, *more)
+        assert done.exit_code != 0
+        assert said in done.output, (unit, done.output)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 
 import secfc
 from secfc.data import inputs
-from secfc.data.federation import Federation
+from secfc.data.federation import Federation, select_rows
 from secfc.data.party import Party
 from secfc.errors import InputError
 
@@ -139,6 +140,16 @@ def test_unusable_ids_are_refused_without_showing_them(ids: Any, message: str) -
     with pytest.raises(InputError, match=message) as caught:
         Party("a", POINTS, ids=ids)
     assert "secret" not in str(caught.value)
+
+
+def test_persons_may_have_several_rows_and_become_numbers() -> None:
+    party = Party("a", POINTS, persons=("x", "y", "x"))
+    assert party.persons.tolist() == [0, 1, 0]
+    assert replace(party, name="b").persons.tolist() == [0, 1, 0]
+    assert select_rows(party, np.array([1, 2])).persons.tolist() == [0, 1]  # another, then one, as they come
+    assert "x" not in repr(party)
+    with pytest.raises(InputError, match="2 ids for 3 points"):
+        Party("a", POINTS, persons=("x", "y"))
 
 
 def test_ids_become_a_tuple_of_plain_values() -> None:

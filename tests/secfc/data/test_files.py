@@ -287,6 +287,16 @@ CSV_ERRORS: list[tuple[str, dict[str, Any], str]] = [
 ]
 
 
+def test_ids_that_are_persons_may_be_repeated(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text("who,x\np,1\nq,2\np,3\n", encoding="utf-8")
+    (party,) = Federation.from_files(path, id_column="who", repeated=True).parties
+    assert party.ids is None
+    assert party.persons.tolist() == [0, 1, 0] == list(party.named)
+    with pytest.raises(InputError, match="same id in rows 0 and 2"):
+        Federation.from_files(path, id_column="who")
+
+
 @pytest.mark.parametrize(("text", "arguments", "message"), CSV_ERRORS)
 def test_bad_csv_is_refused_without_showing_cells(
     tmp_path: Path, text: str, arguments: dict[str, Any], message: str

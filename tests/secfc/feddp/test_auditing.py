@@ -9,7 +9,7 @@ import secfc
 from field import SeededCoins
 from secfc.attacks.rates import score_rates
 from secfc.attacks.views import View
-from secfc.feddp import PAPER, FedDPKMeans, ServerNoise, SharedNoise, clients
+from secfc.feddp import PAPER, FedDPKMeans, ServerNoise, SharedNoise, auditing, clients
 from secfc.feddp.auditing import (
     AuditedTranscript,
     audit_run,
@@ -109,6 +109,43 @@ def test_of_a_whole_client_too():
     found = audit_run(played(way), data, without_client(data, data.names[0]))
     assert 0.8 <= found.share <= 1
     assert not found.is_refuted
+
+
+def hold_person(more=0):
+    """Everybody's rows, each a person's, and one person's at the end of each client: 2 of it, or more."""
+    base, n = hold_canary(planted=False), 3
+    arrays = [np.concatenate([p.read(), np.tile(CANARY, (2 + more, 1))]) for p in base.parties]
+    persons = [np.append(np.arange(ROWS), np.full(2 + more, ROWS)) for _ in range(n)]
+    others = {party.name: party.read() for party in base.parties}
+    made = secfc.Federation.from_arrays(arrays, persons=persons, server_points=base.server_points)
+    return made, others
+
+
+@pytest.mark.parametrize("limited", [True, False])
+def test_a_person_at_all_clients_spends_the_budget_and_no_more_where_clients_take_their_part(
+    limited, monkeypatch
+):
+    data, others = hold_person(more=1)
+    if not limited:  # control: clients that add all rows of a person
+        for module in (clients, auditing):
+            monkeypatch.setattr(module, "own_rows", lambda party, most: np.ones(len(party.points), bool))
+    way = FedDPKMeans(3, 1, 1e-6, neighbors=Neighbors(unit="person", rows=6), noise=ServerNoise())
+    result = secfc.fit(way, data, keep_bodies=True)
+    found = audit_run(result, data, others)
+    assert any(c.beyond for c in found.contributions) == found.is_refuted == (not limited)
+    assert (0.9 <= found.share <= 1) == limited
+    assert [len(own) for own in result.labels] == [ROWS + 3] * 3
+    assert ("rows of persons with more" in result.details.shortened) == limited
+
+
+def test_half_the_noise_on_a_person_is_refuted_in_one_run():
+    data, others = hold_person()
+    for part in (0.5, 1.0):
+        noise = Quieter(part=part)
+        way = FedDPKMeans(3, 1, 1e-6, neighbors=Neighbors("replace", "person", 6), noise=noise)
+        found = audit_run(secfc.fit(way, data, keep_bodies=True), data, others)
+        assert found.is_refuted == (part == 0.5), found.faults
+        assert found.share <= 1
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ from benchmarks.server_points import server_side_mixture
 from field import SeededCoins
 from secfc.algorithm import PublicFacts
 from secfc.data.federation import Federation
+from secfc.disclosure import NoiseInShares
 from secfc.errors import FaultyServer, InputError, OverBudget, PrivacyError, SuspectedParties, TooFewReplies
 from secfc.feddp import (
     OURS,
@@ -48,7 +49,7 @@ from secfc.feddp.server_estimates import (
 )
 from secfc.feddp.statistics import LEAST_REACH
 from secfc.metrics import accuracy
-from secfc.privacy import Bound, Budget, Neighbors, accountant
+from secfc.privacy import Bound, Budget, Neighbors, RandomizedResponse, accountant
 from secfc.roles.exchange import SERVER
 from secfc.transport.simulate import simulate
 
@@ -90,6 +91,25 @@ def test_a_plan_says_where_sums_of_clients_drown_in_the_noise_that_hides_one():
     assert enough.signal > 1
     assert enough.hopeless is None
     assert plan(51, 1.0, "data point").signal is None
+
+
+def test_persons_need_rows_that_say_whose_they_are_and_a_part_for_every_client(data):
+    n = len(data.parties)
+    person = Neighbors(unit="person", rows=2 * n)
+    with pytest.raises(InputError, match=r"does not say whose each of its rows is"):
+        secfc.fit(algorithm(person), data)
+    with pytest.raises(InputError, match=f"rows={n - 1} of one person at n={n} clients"):
+        algorithm(Neighbors(unit="person", rows=n - 1)).plan(PublicFacts.of(data))
+    with pytest.raises(InputError, match="a person has many"):
+        algorithm(Neighbors("replace", "person", n), labels=RandomizedResponse(1.0))
+    with pytest.raises(InputError, match="hides a data point or a client"):
+        NoiseInShares(Budget(1.0, DELTA), Bound.given(1.0), Neighbors("replace", "person", n))
+    # Noise is that many times as wide as for a row, so residuals are clipped nearer.
+    one, many = (algorithm(each).plan(PublicFacts.of(data)) for each in (Neighbors(), person))
+    assert [part.deviation for part in many.outer_parts()] == [
+        pytest.approx(2 * n * part.deviation) for part in one.outer_parts()
+    ]
+    assert many.event == one.event
 
 
 def run_noisy(algorithm, data, seed=0, **more):

@@ -15,6 +15,7 @@ from secfc.feddp.statistics import (
     PLAIN,
     SYMMETRIC,
     UNIT,
+    first_rows,
     histogram,
     histogram_sensitivity,
     labels_of,
@@ -122,6 +123,34 @@ def test_histograms_move_within_their_sensitivity(neighbors):
         moved = histogram(labels, 4) - histogram(np.array(changed), 4)
         assert np.linalg.norm(moved) == pytest.approx(histogram_sensitivity(neighbors))
         assert np.abs(moved).sum() == histogram_sensitivity(neighbors, norm=1)
+
+
+@pytest.mark.parametrize("relation", ["add/remove", "replace"])
+def test_all_rows_of_a_person_move_sums_within_their_sensitivity_and_attain_it(relation):
+    person = Neighbors(relation, "person", 3)
+    axis, rows = np.eye(1, 4, dtype=np.int64) * REACH, np.random.default_rng(0).integers(-50, 50, (5, 4))
+    out, into = (3 * [-axis[0]] if relation == "replace" else []), 3 * [axis[0]]
+    moved = {
+        outer_sensitivity(REACH, SYMMETRIC, person): lambda x: outer_product(x, SYMMETRIC),
+        sums_sensitivity(REACH, 20, person): lambda x: np.append(
+            sums_of(x, np.zeros(len(x), np.int64), 1), len(x) * 20
+        ),
+        histogram_sensitivity(person): lambda x: histogram((x[:, 0] > 0).astype(int), 2),
+    }
+    for declared, statistic in moved.items():
+        most = math.sqrt(max(distance(statistic, rows, out, into), distance(statistic, rows, [], into)))
+        assert most <= declared * (1 + 1e-12)
+        # Opposite rows have the same outer product, so it is not the worst of replaced ones.
+        assert most > (0.7 if relation == "replace" else 0.99) * declared
+        assert most > 2.1 * declared / 3  # control: for one row the bound would not hold
+
+
+def test_of_every_person_the_first_rows_are_taken_whatever_others_have():
+    persons = np.array([5, 2, 5, 5, 2, 9])
+    assert first_rows(persons, 1).tolist() == [True, True, False, False, False, True]
+    assert first_rows(persons, 2).tolist() == [True, True, True, False, True, True]
+    assert first_rows(persons, 3).all()
+    assert first_rows(persons[persons != 2], 2).tolist() == [True, True, False, True]
 
 
 @settings(deadline=None)

@@ -360,3 +360,14 @@ def test_neighbors_are_checked_and_named():
     assert (Neighbors("replace").factor, Neighbors("add/remove").factor) == (2, 1)
     with pytest.raises(ValueError, match="must be one of"):
         Neighbors("bounded")
+    for word in ("point", "client", "person:7", "person-at-client:2"):
+        assert Neighbors.of_word("replace", word).word == word
+    person = Neighbors.of_word("add/remove", "person:7")
+    assert [person.rows_at(j, 3) for j in range(3)] == [3, 2, 2]
+    assert Neighbors.of_word("replace", "person-at-client:2").rows_at(2, 3) == 2
+    assert Neighbors().rows_at(0, 3) is None
+    for bad in ("person", "person:", "person:0", "person:1000", "point:2", "persons:3", "person:-1"):
+        with pytest.raises(InputError):
+            Neighbors.of_word("replace", bad)
+    with pytest.raises(InputError, match="and 1 unless"):
+        Neighbors(rows=2)
