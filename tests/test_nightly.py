@@ -6,6 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from threadpoolctl import threadpool_info
 
+from tests import night
+from tests.night import ShardRecord, due_shards, read_record, summarize, write_record
 from tests.nightly import NIGHTLY
 
 
@@ -37,3 +39,53 @@ def test_a_matrix_product_takes_one_thread_by_day():
     threads = {found["num_threads"] for found in threadpool_info() if found["user_api"] == "blas"}
     assert threads
     assert NIGHTLY or threads == {1}
+
+
+# --- shards, and the record of them ----------------------------------------------------------------
+
+
+def row(name, day="2026-11-01", commit="abcdef0", failed=0):
+    return ShardRecord(name, day, commit, 7, 12, 1, failed, 33, "test_a[x / y]" if failed else "")
+
+
+def test_what_was_recorded_is_not_run_again_and_the_oldest_is_run_first(tmp_path):
+    rows = {r.name: r for r in (row("a"), row("b", "2026-11-03", "old"), row("c", "2026-11-02", "old", 1))}
+    page = tmp_path / "nightly.md"
+    write_record(rows, page)
+    assert read_record(page.read_text()) == rows
+    due = ["d", "c", "b"]
+    assert due_shards(["a", "b", "c", "d"], rows, lambda commit: commit != "old", []) == due
+    assert due_shards(["a", "b", "c", "d"], rows, lambda commit: commit != "old", ["c"]) == ["c"]
+
+
+def test_the_record_that_is_kept_is_of_shards_that_there_are():
+    names, rows = set(night.shard_names()), read_record(night.RECORD.read_text())
+    assert {"tests/test_nightly.py", "mutants of field/code/masking.py"} <= names
+    assert rows
+    assert rows.keys() <= names
+
+
+@pytest.mark.parametrize(
+    ("name", "output", "code", "expected"),
+    [
+        ("tests/a.py", "..\n1340 passed, 7 skipped, 2 xpassed in 2.1s\n", 0, (1340, 7, 0, "")),
+        (
+            "tests/a.py",
+            "FAILED tests/a.py::test_b[c, d] - E\nERROR tests/a.py::test_e\n1 failed, 2 passed, 1 error in",
+            1,
+            (2, 0, 2, "test_b[c, d]; test_e"),
+        ),
+        ("tests/a.py", "Killed\n", -9, (0, 0, 1, "exit code -9")),
+        ("tests/a.py", "no tests ran in 0.1s\n", 5, (0, 0, 0, "")),
+        ("mutants of x.py", "x.py: 10 mutants in 9 s, {'killed': 10}\n", 0, (10, 0, 0, "")),
+        (
+            "mutants of x.py",
+            "x.py:12: a -> b\nx.py: 10 mutants in 9 s, {'killed': 9, 'lived': 1}\n",
+            1,
+            (9, 0, 1, "x.py:12: a -> b"),
+        ),
+        ("mutants of x.py", "the tests of x.py fail without any mutant\n", 1, (0, 0, 1, "exit code 1")),
+    ],
+)
+def test_a_shard_that_fails_is_never_recorded_as_well(name, output, code, expected):
+    assert summarize(name, output, code) == expected

@@ -1,0 +1,176 @@
+"""The nightly set, shard by shard: a shard is a file of tests, or ten mutants of a file of the packages.
+
+    .ci/nightly                              # what has no record of this state of the files, the oldest first
+    .ci/nightly --minutes 60 secfc/deploy    # shards with this in their names, for an hour
+    .ci/nightly --list                       # only name them
+
+Each shard that has ended has its row in `docs/nightly.md`, which is all that is kept: if the command is ended
+and begun again, it goes on with what is left.  No shard begins after the minutes; one that began goes on.
+Exits with 1 if a row, new or old, tells of failures.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import astuple, dataclass
+from datetime import UTC, datetime
+from functools import cache
+from pathlib import Path
+
+from tests.mutation.__main__ import TARGETS
+
+ROOT = Path(__file__).resolve().parents[1]
+RECORD = ROOT / "docs" / "nightly.md"
+MUTANTS = "mutants of "
+# Of a pytest run, and of one of mutants, whose lives are failures.
+COUNT = re.compile(r"(\d+) (passed|failed|errors?|skipped|xfailed|xpassed)\b")
+LIVES = re.compile(r"^\S+: (\d+) mutants in \d+ s, (\{.*\})$", re.MULTILINE)
+HEAD = """# Nightly runs
+
+What `.ci/nightly` ran, one line a shard, as it was last run: the nightly set of a file of tests, or ten
+mutants of a file. A shard that has no line has not run by this command. `seed` is that of Hypothesis, and
+chooses mutants. A mutant that lived is no fault, but a rule that no test holds, and counts as failed.
+Lines of an older commit are of other files than now: the command begins with the oldest.
+
+| shard | day | commit | seed | ended well | skipped | failed | seconds | failures |
+|---|---|---|---|---|---|---|---|---|
+"""
+
+
+@dataclass(frozen=True)
+class ShardRecord:
+    """What one shard came to.  failures: names of tests, or places of mutants that lived."""
+
+    name: str
+    day: str
+    commit: str
+    seed: int
+    passed: int
+    skipped: int
+    failed: int
+    seconds: int
+    failures: str
+
+    def __str__(self) -> str:
+        return "| " + " | ".join(str(value).replace("|", "/") for value in astuple(self)) + " |"
+
+
+def read_record(text: str) -> dict[str, ShardRecord]:
+    """Rows by their shards."""
+    rows = {}
+    for line in text.splitlines():
+        cells = [cell.strip() for cell in line.split("|")[1:-1]]
+        if len(cells) == 9 and cells[3].isdigit():
+            name, day, commit, *numbers, failures = cells
+            rows[name] = ShardRecord(name, day, commit, *map(int, numbers), failures)
+    return rows
+
+
+def write_record(rows: dict[str, ShardRecord], path: Path = RECORD) -> None:
+    draft = path.with_suffix(".tmp")
+    draft.write_text(HEAD + "".join(f"{rows[name]}\n" for name in sorted(rows)))
+    draft.replace(path)
+
+
+def shard_names() -> Iterator[str]:
+    """All there are."""
+    yield from (str(path.relative_to(ROOT)) for path in sorted((ROOT / "tests").rglob("test_*.py")))
+    yield from (MUTANTS + file for file in TARGETS)
+
+
+def call_git(*words: str) -> str:
+    return subprocess.run(
+        ["git", *words], cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout.strip()
+
+
+@cache
+def is_current(commit: str) -> bool:
+    """Whether files are those of a commit, but for the record."""
+    same = ["git", "diff", "--quiet", commit, "--", ".", f":(exclude){RECORD.relative_to(ROOT)}"]
+    return subprocess.run(same, cwd=ROOT, capture_output=True, check=False).returncode == 0
+
+
+def due_shards(
+    names: list[str], rows: dict[str, ShardRecord], current: Callable[[str], bool], words: list[str]
+) -> list[str]:
+    """Shards with one of these words that have no current row, those without any first, then the oldest."""
+    asked = [name for name in names if not words or any(word in name for word in words)]
+    left = [name for name in asked if name not in rows or not current(rows[name].commit)]
+    return sorted(left, key=lambda name: rows[name].day if name in rows else "")
+
+
+def summarize(name: str, output: str, code: int) -> tuple[int, int, int, str]:
+    """Of a run's output: how many ended well, were skipped, failed; and which failed."""
+    if name.startswith(MUTANTS):
+        found = LIVES.search(output)
+        lives = re.findall(r"^(\S+:\d+.*)$", output, re.MULTILINE)
+        if found is None:
+            return 0, 0, 1, f"exit code {code}"
+        lived = [line for line in lives if line != found[0]]
+        return int(found[1]) - len(lived), 0, len(lived), "; ".join(lived)
+    counts = {
+        kind.rstrip("s"): int(number) for number, kind in COUNT.findall(output[output.rfind("\n", 0, -1) :])
+    }
+    failed = counts.get("failed", 0) + counts.get("error", 0)
+    names = re.findall(r"^(?:FAILED|ERROR) \S+?\.py(?:::(.+?))?(?: - .*)?$", output, re.MULTILINE)
+    if code not in (0, 5) and not failed:
+        return counts.get("passed", 0), counts.get("skipped", 0), 1, f"exit code {code}"
+    return counts.get("passed", 0), counts.get("skipped", 0), failed, "; ".join(names)
+
+
+def run_shard(name: str, seed: int) -> ShardRecord:
+    """Run one, and show what it said if it failed."""
+    words = [sys.executable, "-m", "pytest", name, "-o", "timeout=3600", f"--hypothesis-seed={seed}"]
+    if name.startswith(MUTANTS):
+        file = name.removeprefix(MUTANTS)
+        words = [sys.executable, "-m", "tests.mutation", file, "-n", "10", "--seed", str(seed)]
+    env, begun = {**os.environ, "HYPOTHESIS_PROFILE": "nightly"}, time.monotonic()
+    if name.startswith(MUTANTS):
+        del env["HYPOTHESIS_PROFILE"]
+    told = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
+    done = subprocess.run(words, cwd=ROOT, env=env, check=False, **told)
+    *counts, failures = summarize(name, done.stdout, done.returncode)
+    if done.returncode not in (0, 5):
+        print(done.stdout, flush=True)
+    commit, spent = call_git("rev-parse", "--short=7", "HEAD"), round(time.monotonic() - begun)
+    commit += "" if is_current(commit) else " and changes"
+    return ShardRecord(name, f"{datetime.now(UTC):%Y-%m-%d}", commit, seed, *counts, spent, failures)
+
+
+def main() -> int:
+    about, _, lines = (__doc__ or "").partition("\n")
+    parser = argparse.ArgumentParser(
+        ".ci/nightly", description=about, epilog=lines, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("words", nargs="*", help="parts of names of shards")
+    parser.add_argument("--minutes", type=float, default=360.0, help="after which no shard begins (360)")
+    parser.add_argument(
+        "--seed", type=int, default=int(datetime.now(UTC).strftime("%Y%m%d")), help="(the day)"
+    )
+    parser.add_argument("--list", action="store_true", help="only name what is left")
+    given = parser.parse_args()
+    rows = read_record(RECORD.read_text())
+    names = list(shard_names())
+    rows = {name: row for name, row in rows.items() if name in names}
+    end = time.monotonic() + 60 * given.minutes
+    for name in due_shards(names, rows, is_current, given.words):
+        if given.list:
+            print(name)
+            continue
+        if time.monotonic() > end:
+            break
+        rows[name] = run_shard(name, given.seed)
+        write_record(rows)
+        print(rows[name], flush=True)
+    return int(any(row.failed for row in rows.values()))
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
