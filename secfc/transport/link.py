@@ -3,7 +3,8 @@
 A frame is the length of a message (8 bytes), the round of its exchange (8, signed) and the message as
 `secfc.transport.wire` encodes it, all little-endian.  With a length of 0 the round says how far the sender
 took what it was sent, first when a connection begins and then after every exchange; GOODBYE there is a
-goodbye, and BEAT says only that the sender is there.  NOTE is the round of a message beside all exchanges:
+goodbye, BEAT says only that the sender is there, and AGAIN asks for what the peer said and the sender did
+not take.  NOTE is the round of a message beside all exchanges:
 what a party that waits has to say, the last of it again on each connection.  Any byte that arrives is a sign
 of life, also of a frame that takes long.
 
@@ -24,7 +25,7 @@ import numpy as np
 from secfc.transport import wire
 from secfc.transport.channel import Channel, channel_of
 
-GOODBYE, BEAT, NOTE = -2, -3, -4
+GOODBYE, BEAT, AGAIN, NOTE = -2, -3, -4, -5
 # Bytes of a note, at most.
 SHORT = 1 << 15
 # Bytes that are written, or read, at a time; and what is gathered to leave together.
@@ -46,6 +47,7 @@ class Link:
         self.channel = channel_of(channel, writer)
         self.kept: dict[int, Any] = {}  # what was sent, by round, until the peer took it
         self.heard = -1  # the last round that the peer took
+        self.repeated = -1  # the last round that was said again because the peer asked
         self.ready = False  # whether the peer has said, on this connection, how far it is
         self.leaving = False  # whether nothing will be sent any more but what is kept
         self.renewed = asyncio.Event()
@@ -167,6 +169,22 @@ class Link:
                 self.put(number, message)
             if self.leaving:
                 self.put(GOODBYE)
+
+    def take_word(self, number: int) -> None:
+        """A frame without a message: how far the peer is, or that it asks for more, or a sign of life."""
+        if number >= -1:
+            self.hear(number)
+        elif number == AGAIN:
+            self.repeat_kept()
+
+    def repeat_kept(self) -> None:
+        """Say once more what the peer, which asks for it, has not taken: each message once, however often it
+        asks.  The same bytes to the same peer tell nobody more than before.
+        """
+        for number, message in sorted(self.kept.items(), key=lambda item: item[0]):
+            if number > self.repeated:
+                self.repeated = number
+                self.put(number, message)
 
     def say_goodbye(self) -> None:
         """Say goodbye, after everything else."""

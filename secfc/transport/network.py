@@ -8,6 +8,8 @@ clients say to one another even so, but not how often connections tell it.
 
 A party keeps what it sent until the peer has taken it for good, so a connection that breaks can be renewed: a
 party that crashed resumes from its journal (`secfc.transport.checkpoint`), connects again, and loses nothing.
+What does not come over a connection that holds is asked for once more after half of `patience`, or `grace`,
+whatever it is: the peer says the same again, which tells nobody more.
 
 A role computes in a thread of its own, so that its party is heard meanwhile: every link carries signs of
 life.  One that is there is waited for, however long it computes, up to `patience`.  One whose connection
@@ -27,7 +29,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Protocol, TypeVar
 
 from secfc.errors import PartiesAway, ProtocolError
@@ -35,7 +37,7 @@ from secfc.logs import log_event
 from secfc.roles.abort import is_loss
 from secfc.roles.exchange import END, Exchange, Inbox, Mailbox, PartyId, Role
 from secfc.transport import wire
-from secfc.transport.link import BEAT, GOODBYE, NOTE, SHORT, Link
+from secfc.transport.link import AGAIN, GOODBYE, NOTE, SHORT, Link
 
 __all__ = ["Link", "run_party"]
 
@@ -222,14 +224,13 @@ class _Post:
             if size and number == NOTE:
                 await self.read_note(link, size)
                 continue
-            if size > self.maximum or number < (0 if size else BEAT):
+            if size > self.maximum or number < (0 if size else AGAIN):
                 raise wire.WireError(f"{size} bytes are announced, {self.maximum} are allowed")
             if not size:
                 link.sane = True
                 if number == GOODBYE:
                     return
-                if number >= -1:
-                    link.hear(number)
+                link.take_word(number)
                 continue
             if number != END:
                 await self.room(peer)
@@ -309,19 +310,36 @@ class _Post:
             return complete() or 0 < enough <= self.mailbox.came()
 
         async with self.news:
-            parts = PARTS
-            while parts and not suffices():
-                late = await _times_out(self.news.wait_for(suffices), patience / PARTS)
-                # Whom this party awaits may itself await whoever is away.
-                parts = PARTS if self.anybody_away() else parts - late
-            if parts:
-                await _times_out(self.news.wait_for(complete), grace)
+            if await self.await_enough(links, suffices, patience) and await _times_out(
+                self.news.wait_for(complete), grace / 2
+            ):
+                self.ask_again(links)
+                await _times_out(self.news.wait_for(complete), grace / 2)
             if suspend:
                 self.refuse_without(links, enough)
             inbox = self.mailbox.collect()
             inbox.heard = self.heard_round
             self.news.notify_all()
         return inbox
+
+    async def await_enough(
+        self, links: Mapping[PartyId, Link], suffices: Callable[[], bool], patience: float
+    ) -> bool:
+        """Whether enough came before time was up; after half of it, what is missing is asked for again."""
+        parts = PARTS
+        while parts and not suffices():
+            late = await _times_out(self.news.wait_for(suffices), patience / PARTS)
+            # Whom this party awaits may itself await whoever is away.
+            parts = PARTS if self.anybody_away() else parts - late
+            if late and parts == PARTS // 2:
+                self.ask_again(links)
+        return parts > 0
+
+    def ask_again(self, links: Mapping[PartyId, Link]) -> None:
+        """Ask these peers once more for what is missing: whoever carries it may have lost it."""
+        for peer, link in links.items():
+            if link.ready and self.mailbox.due(peer) is None:
+                link.put(AGAIN)
 
     def heard_round(self, peer: PartyId) -> int:
         """The last round that a peer has taken for good; any of one that asks for nothing any more."""

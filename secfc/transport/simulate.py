@@ -35,16 +35,19 @@ def simulate(
     faults: Faults = deliver_all,
     keep_bodies: bool = False,
     watch: Watch | None = None,
+    again: bool = False,
 ) -> SimulatedRun:
     """Run every role to its end.
 
     faults maps each envelope to the envelopes that arrive: drop, corrupt, repeat.  keep_bodies makes the
-    transcript hold the messages themselves, which takes their memory.
+    transcript hold the messages themselves, which takes their memory.  again: whether a party asks once
+    more for a message before it goes on without, as in `secfc.transport.network`; faults befall that anew.
 
     Raises what a role raises, and closes the others; only a client that hears nothing any more ends
     alone, unless all do.
     """
     driver = _Driver(dict(roles), faults, keep_bodies, watch)
+    driver.keeps = again
     try:
         return driver.run()
     finally:
@@ -64,6 +67,8 @@ class _Driver:
         self.log: list[Envelope] = []
         self.arrived = dict.fromkeys(roles, 0)  # bytes since the role went on
         self.seconds: dict[PartyId, dict[str, float]] = {name: {} for name in roles}
+        self.keeps = False
+        self.kept: dict[tuple[PartyId, PartyId], dict[int, Envelope]] = {}  # by recipient, sender and round
 
     def run(self) -> SimulatedRun:
         for name in self.roles:
@@ -71,6 +76,8 @@ class _Driver:
         while self.waiting:
             ready = [name for name, mailbox in self.waiting.items() if mailbox.complete()]
             if not ready:
+                if self.repeat_missing():
+                    continue
                 ready = [self.most_served()]
             for name in ready:
                 inbox = self.waiting[name].collect()
@@ -96,6 +103,19 @@ class _Driver:
             return came < enough, name == SERVER, -came
 
         return min(self.waiting, key=order)
+
+    def repeat_missing(self) -> bool:
+        """Whether anything was said once more, to parties that would go on without it."""
+        due = []
+        for name, mailbox in self.waiting.items() if self.kept else ():
+            for sender in mailbox.awaited.expect:
+                said = self.kept.get((name, sender), {})
+                number = mailbox.awaited.due([r for r in said if r > mailbox.taken(sender)])
+                if number is not None and mailbox.due(sender) is None:
+                    due.append(said.pop(number))
+        for envelope in due:
+            self.deliver(envelope)
+        return bool(due)
 
     def advance(self, name: PartyId, value: Any) -> None:
         start, large, self.arrived[name] = working_clock(), self.arrived[name] > LARGE, 0
@@ -146,10 +166,16 @@ class _Driver:
             self.mailboxes[recipient].keep_message(sender, exchange.round, body)
             self.arrived[recipient] += nbytes
             return
+        if self.keeps:
+            self.kept.setdefault((recipient, sender), {})[exchange.round] = envelope
+        self.deliver(envelope)
+
+    def deliver(self, envelope: Envelope) -> None:
+        """What faults leave of a message reaches the mailboxes."""
         for arriving in self.faults(envelope):
             self.log.append(arriving if self.keep_bodies else arriving.header())
             self.mailboxes[arriving.recipient].keep_message(arriving.sender, arriving.round, arriving.body)
-            self.arrived[arriving.recipient] += nbytes
+            self.arrived[arriving.recipient] += envelope.nbytes
 
 
 def release_memory() -> None:

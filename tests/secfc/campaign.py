@@ -169,7 +169,7 @@ class Fault:
     b: int = 0
 
 
-LOSSES = ("drop", "delay", "cut")
+LOSSES = ("drop", "lose", "delay", "cut")
 CORRUPTIONS = ("flip", "truncate", "noise", "replay", "malform", "alter")
 ACTIONS = (*LOSSES, "double", "renumber", *CORRUPTIONS)
 
@@ -206,12 +206,15 @@ class Network:
     missed: set[frozenset[str]] = field(default_factory=set)
     late: set[str] = field(default_factory=set)
     lost: bool = False
+    gone: set[tuple[str, str, int]] = field(default_factory=set)
 
     def __call__(self, e: Envelope) -> list[Envelope]:
         now = len(self.passed)
         self.passed.append(e)
         fault = self.schedule.get(now)
         arriving = [e] if fault is None else self.befall(e, fault, now)
+        if (e.sender, e.recipient, e.round) in self.gone:
+            arriving = []
         arriving += [late for due, late in self.held if due <= now]
         self.held = [(due, late) for due, late in self.held if due > now]
         gone = [x for x in arriving if {x.sender, x.recipient} & self.cut]
@@ -220,8 +223,10 @@ class Network:
 
     def befall(self, e: Envelope, fault: Fault, now: int) -> list[Envelope]:
         match fault.action:
-            case "drop":
+            case "drop" | "lose":
                 self.lose(e)
+                if fault.action == "drop":  # for good; else it comes when it is asked for once more
+                    self.gone.add((e.sender, e.recipient, e.round))
                 return []
             case "delay":
                 self.lose(e)  # perhaps: it may come after the deadline
@@ -530,7 +535,7 @@ class Scenario:
 
         roles = self.roles(network, lies)
         roles |= {name: deviate(roles[name]) for name, deviate in deviating.items()}
-        run = simulate(roles, faults=network, watch=watch)
+        run = simulate(roles, faults=network, watch=watch, again=True)
         names, counts = self.federation.names, self.federation.counts
         if self.predict:
             return Outcome(

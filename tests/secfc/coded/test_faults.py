@@ -9,6 +9,7 @@ is run under SCHEDULES of them, at least 300 schedules in all; more than 10^4 wi
 import contextlib
 import dataclasses
 import itertools
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -239,7 +240,8 @@ def plain_split(scenario, got):
 
 
 # Of unions, where a client often waits for whatever the server says next; by night of every run.
-WAITING = [name for name in EVERY if NIGHTLY or ("private" in name and "centers" not in name)]
+PRIVATE_RUNS = [name for name in EVERY if "private" in name and "centers" not in name]
+WAITING = EVERY if NIGHTLY else PRIVATE_RUNS
 
 
 @LONG
@@ -255,6 +257,27 @@ def test_one_lost_message_is_no_proof_against_anybody(name, monkeypatch):
         said = enumerate(network.passed)
         lost = [i for i, e in said if (e.phase, e.sender) == ("align", SERVER) and e.recipient[-1] in "04"]
     assert {judge(scenario, {i: Fault("drop")}) for i in lost}
+
+
+@LONG
+@pytest.mark.parametrize("name", ["private", *by_night(*PRIVATE_RUNS[1:])])
+def test_of_single_losses_in_private_runs_nine_in_ten_end_exact(name, monkeypatch):
+    """Every message of every kind and direction is lost once in turn (by day a few), and asked for again."""
+    monkeypatch.setattr("psu.oblivious.BATCH", 4)
+    scenario = EVERY[name].with_clusters(2)
+    network = Network({}, scenario.sealed)
+    scenario.run(network)
+    tried = range(7, len(network.passed), short(len(network.passed) // 6, nightly=1))
+    ends = [judge(scenario, {i: Fault("lose")}) for i in tried]
+    assert ends.count("exact") >= 0.9 * len(ends), Counter(ends)
+
+
+def test_where_nothing_is_asked_for_again_hardly_any_private_run_with_a_loss_ends_exact():
+    """Positive control of the sweep: the same losses for good."""
+    scenario = EVERY["private"].with_clusters(2)
+    tried = range(7, scenario.clean[1] // 2, 40)
+    ends = [judge(scenario, {i: Fault("drop")}) for i in tried]
+    assert ends.count("exact") < 0.6 * len(ends), Counter(ends)
 
 
 @pytest.mark.parametrize(

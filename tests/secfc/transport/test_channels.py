@@ -12,12 +12,14 @@ import socket
 import pytest
 
 from field.secrets.channels import Identity
+from secfc.errors import TooFewReplies
 from secfc.roles import messages as shared
 from secfc.roles.exchange import SERVER, Exchange
 from secfc.transport.channel import AsyncioStream, ConnectionKeys
 from secfc.transport.link import Link
 from secfc.transport.network import run_party
 from secfc.transport.simulate import simulate
+from tests.nightly import by_night
 from tests.secfc.transport.test_wire import RUNS, roles_of
 from tests.small import clustered
 
@@ -155,6 +157,53 @@ def test_a_connection_that_breaks_is_renewed_over_another_transport(ends, left):
     got = asyncio.run(converse())
     assert len(renewals) == 1
     same(got, expected)
+
+
+class Lossy(Link):
+    """An end whose message of one number, counted from 0, is lost, though the connection holds."""
+
+    lost, said = 0, 0
+
+    def put(self, number, message=None):
+        if message is not None:
+            self.said += 1
+            if self.said == self.lost + 1:
+                return
+        super().put(number, message)
+
+
+def lose_one(ends, lost, asks=True):
+    """What a run gives over pipes, in which one message from one party to another is lost."""
+    (a, b), links = ends, {}
+
+    async def converse():
+        one, other = Pipe.pair()
+        links[a], links[b] = {b: Lossy(one)}, {a: Link(other)}
+        links[a][b].lost = lost
+        if not asks:
+            links[a][b].repeat_kept = lambda: None
+        return await running(roles_of(RUNS["private"], clustered()), links, patience=0.6, grace=0.2)
+
+    return asyncio.run(converse())
+
+
+@pytest.mark.parametrize("lost", [1, *by_night(*range(2, 9))])
+def test_a_message_that_is_lost_while_the_connection_holds_is_asked_for_once_more(lost):
+    expected = simulate(roles_of(RUNS["private"], clustered())).results
+    same(lose_one(("client-0", "client-3"), lost), expected)
+    with pytest.raises(TooFewReplies):  # positive control: whom nobody answers
+        lose_one(("client-0", "client-3"), lost, asks=False)
+
+
+def test_what_is_asked_for_is_said_once_more_and_no_more():
+    """A peer that asks all the time has nothing sent twice for it."""
+    link = Link(Pipe.pair()[0])
+    link.kept = {3: "three", 5: "five"}
+    for _ in range(3):
+        link.repeat_kept()
+    link.kept[7] = "seven"
+    link.repeat_kept()
+    assert [number for number, _ in link.frames] == [3, 5, 7]
 
 
 def test_a_connection_that_breaks_and_is_not_renewed_is_missed():
