@@ -79,6 +79,8 @@ ROOMS = {
     "secfc.coded_kmeans": f"secfc.errors secfc.remedies {FIELD} field.compare psu secfc.roles "
     "secfc.data secfc.privacy secfc.algorithm secfc.run_summary secfc.kmeans secfc.attacks secfc.coded "
     "secfc.disclosure secfc.disclosure.checked secfc.disclosure.compare secfc.disclosure.owner_labels",
+    "secfc.pairs": "secfc.errors field.secrets field.ring field.code secfc.roles secfc.data secfc.algorithm "
+    "secfc.kmeans secfc.coded secfc.disclosure secfc.disclosure.compare secfc.coded_kmeans",
     "secfc.pipeline": "secfc.errors field.secrets secfc.roles secfc.data secfc.privacy secfc.transport "
     "secfc.algorithm secfc.scaling secfc.logs",
     "secfc.tiny_runs": "secfc.errors field.kernels field.ring field.compare psu secfc.roles secfc.data "
@@ -122,6 +124,7 @@ EXPERIMENTS = (
 STARTS = {
     "secfc/algorithm.py",
     "secfc/kfed.py",
+    "secfc/pairs.py",
     "secfc/overlap/common.py",
     "secfc/federated/algorithm.py",
     "secfc/federated/course.py",

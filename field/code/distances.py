@@ -14,11 +14,14 @@ import numpy as np
 
 from field.arrays import Array
 from field.code.lagrange_code import LagrangeCode
-from field.code.rows import ClusterSums, CodedRows
+from field.code.rows import NOBODYS, ClusterSums, CodedRows
 from field.kernels.compiling import run_parallel, split_range
 from field.kernels.scalar import centered
 from field.ring.basis import LANE, Basis
 from field.ring.uint128 import UInt128
+
+# Rows whose distances to all others are computed at a time.
+PAIR_TILE = 48
 
 
 def decode_scaled(code: LagrangeCode, values: Mapping[int, Array]) -> UInt128:
@@ -162,6 +165,23 @@ def between_pairs(rows: CodedRows, sums: ClusterSums, firsts: Array, seconds: Ar
     is empty.
     """
     return rows.basis.squares(_crossed(rows, sums, rows.basis.lanes, firsts, seconds))
+
+
+def pair_distances(rows: CodedRows, sums: ClusterSums, lanes: int) -> Array:
+    """Coded squared distances of every two rows, as `numpy.triu_indices` has them: (lanes, pairs) residues.
+
+    sums: of clusters of one row each, in the order of the rows.
+    """
+    m, at = rows.m, 0
+    out = np.empty((lanes, m * (m - 1) // 2), rows.basis.dtype)
+    for begin in range(0, m, PAIR_TILE):
+        tile = slice(begin, begin + PAIR_TILE)
+        part = ClusterSums(sums.values[:, tile], sums.sizes[tile], NOBODYS)
+        values = rows.measure_distances(part, lanes)
+        for i in range(begin, begin + len(part.sizes)):
+            out[:, at : at + m - i - 1] = values[:, i - begin, i + 1 :]
+            at += m - i - 1
+    return out
 
 
 def split_halves(c: int) -> tuple[Array, Array]:

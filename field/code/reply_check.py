@@ -291,7 +291,7 @@ def _groups(own: Array, k: int) -> tuple[Array, ...]:
     return tuple(np.split(order, np.cumsum(np.bincount(own + 1, minlength=k + 1))[:-1]))
 
 
-def _balanced(basis: Basis, drawn: Array, masses: Array, start: Array) -> Array:
+def balance_weights(basis: Basis, drawn: Array, masses: Array, start: Array) -> Array:
     """Residues (lanes, R, n), of which the last is chosen so that start + sum drawn masses = 0.
 
     masses: (lanes, n), of which the last has an inverse.  start: (lanes, R).
@@ -381,9 +381,9 @@ class DistanceCheck:
             masses = np.concatenate([sizes, masses], axis=1)  # a point last, which has an inverse
         a = basis.sample((repeats, self.m + others), coins)
         start = np.ones((lanes, repeats), basis.dtype)
-        a = _balanced(basis, a, masses, start)
+        a = balance_weights(basis, a, masses, start)
         b = basis.sample((repeats, k), coins)
-        b = _balanced(basis, b, basis.multiply(sizes, sizes), np.zeros_like(start))
+        b = balance_weights(basis, b, basis.multiply(sizes, sizes), np.zeros_like(start))
         w = _antisymmetric(basis, self.sizes, basis.sample((repeats, k * (k - 1) // 2), coins))
         points, among = np.ascontiguousarray(a[:, :, others:]), a[:, :, :others]
         offset = np.zeros_like(start)
@@ -537,7 +537,7 @@ class HalfCheck:
             pair = self.sizes[2 * c : 2 * c + 2]
             masses = basis.reduce(np.array([*pair, *[1] * len(mine)]))
             drawn = np.concatenate([among[:, :, 2 * c : 2 * c + 2], points[:, :, mine]], axis=2)
-            drawn = _balanced(basis, drawn, masses, one)
+            drawn = balance_weights(basis, drawn, masses, one)
             points[:, :, mine] = drawn[:, :, 2:]
             identity = basis.multiply(v[:, :, q, None], _inverses(basis, list(pair))[:, None])
             if self.summed:

@@ -39,6 +39,7 @@ from field.cached import cached_property
 from field.code.rows import cluster_sizes
 from secfc.attacks.views import SeenDistances, SeenQuery
 from secfc.errors import InputError
+from secfc.roles.exchange import SERVER
 
 Freedom = Literal["none", "isometry", "similarity"]
 
@@ -217,6 +218,40 @@ def labels_only(seen: SeenDistances) -> Simplex:
     if not questions:
         raise InputError(f"{', '.join(seen.parties)} saw no question of the server: no labels")
     return Simplex(seen.parties, tuple(q.labels for q in questions), max(q.k for q in questions))
+
+
+def place_by_distances(
+    squares: Array, dimensions: int, freedom: Freedom = "isometry", parties: tuple[str, ...] = (SERVER,)
+) -> Geometry:
+    """All points by squared distances (m, m) of every two of them, as whoever was given a matrix has them.
+
+    Classical scaling: exact, up to rotation and reflection, in as many dimensions as the points have.
+    """
+    middle = squares - squares.mean(axis=0)
+    weights, directions = np.linalg.eigh(-0.5 * (middle - middle.mean(axis=1, keepdims=True)))
+    kept = np.argsort(weights)[::-1][:dimensions]
+    points = directions[:, kept] * np.sqrt(np.maximum(weights[kept], 0.0))
+    return Geometry(parties, points, (len(kept),), np.zeros(len(points)), freedom)
+
+
+def place_by_neighbors(near: Array, dimensions: int) -> Geometry:
+    """All points by which two are near, (m, m) bool, as a server of near pairs has it: a lower bound.
+
+    Steps along shortest paths stand for distances, up to one scale; what no path joins is one step farther
+    than the longest path.
+    """
+    reached, steps, front = near.copy(), near.astype(np.float64), 1.0
+    links = near.astype(np.float32)
+    while True:
+        wider = (reached.astype(np.float32) @ links) > 0
+        if (wider == reached).all():
+            break
+        front += 1
+        steps[wider & ~reached] = front
+        reached = wider
+    steps[~reached] = front + 1
+    np.fill_diagonal(steps, 0.0)
+    return place_by_distances(steps**2, dimensions, "similarity")
 
 
 class _Span:

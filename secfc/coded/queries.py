@@ -32,8 +32,9 @@ from secfc.roles.messages import (
 )
 
 # What an answer opens: distances, which the server decodes; labels of a step; numbers of clusters; sizes
-# after a step; the labels of a run to all; to owners their own; sums of rows by cluster, under noise.
-Opens = Literal["distances", "labels", "numbers", "sizes", "last labels", "own labels", "noisy sums"]
+# after a step; the labels of a run to all; to owners their own; sums of rows by cluster, under noise;
+# which pairs of points are near one another, to the server alone.
+Opens = Literal["distances", "labels", "numbers", "sizes", "last labels", "own labels", "noisy sums", "pairs"]
 
 
 def _check_pairs(subject: Subject, pairs: Array) -> None:
@@ -52,6 +53,15 @@ def _check_moved(subject: Subject, bits: Array) -> None:
     refuse_if(not right, "which points moved is a bit a point")
     refuse_if(not bits.any(), "at least one point moved")
     refuse_if(m % 8 != 0 and int(bits[-1]) >> m % 8 != 0, "behind the last point there are zeros")
+
+
+def _check_square(subject: Subject, square: Array) -> None:
+    """The largest square of a distance that is near, (1,) int64; clusters are single points, in order."""
+    right = is_array(square, "i", 1) and square.dtype == np.int64 and len(square) == 1
+    refuse_if(not right or int(square[0]) < 0, "pairs are compared with a whole number from 0 on")
+    m = len(subject.labels)
+    alone = subject.k == m and np.array_equal(subject.labels, np.arange(m))
+    refuse_if(not alone, "in a question for pairs every point is a cluster of its own, in order")
 
 
 def _check_directions(subject: Subject, signs: Array) -> None:
@@ -139,6 +149,8 @@ class Operation(Enum):
     PREDICT_LABELS = 17, "PredictLabels", "own labels"
     # Weighted sums of rows about public centers, under noise.
     NOISY_SUMS = 18, "NoisySumsQuery", "noisy sums", Traits(detail=_check_sums)
+    # Of every two points whether they are within a distance of one another.
+    WITHIN = 19, "WithinQuery", "pairs", Traits(everywhere=True, detail=_check_square)
 
     kind: str
     opens: Opens

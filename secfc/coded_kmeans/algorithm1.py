@@ -29,6 +29,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -416,7 +417,7 @@ def agree_on_rows_at_server(
     return plan, partial(settle, plan)
 
 
-def check_terms(way: SecFCSettings, draft: Draft) -> None:
+def check_terms(way: Any, draft: Draft) -> None:
     """Raises ValueError for a draft that was made on other terms than the algorithm's."""
     if draft.terms is not None:
         draft.terms.check(way)

@@ -128,6 +128,7 @@ CONTENTS = {
     "PartSums": "sums of parts of replies, each step",
     "OwnersHeard": "which owners asked for labels",
     "NoisySumsQuery": "noisy centers, each step",
+    "WithinQuery": "up to which distance two points are near",
     "Narrow": "a narrower ball of rows",
     "CentroidShares": "shares of local centroids",
     "CodedPairDistances": "coded distances of local centroids",

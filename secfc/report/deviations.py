@@ -51,6 +51,7 @@ WRAPPED = "tests/secfc/active/test_a9_wrapped_distances.py"
 SIZES = "tests/secfc/active/test_a9_sizes_as_tests.py"
 CLUSTERS = "tests/secfc/active/test_a11_more_clusters.py"
 VALIDITY = "tests/secfc/active/test_a1_input_validity.py"
+PAIRS = "tests/secfc/test_pairs.py"
 SUMS = "tests/secfc/secure_sum/test_aggregate.py"
 
 TABLE = (
@@ -105,6 +106,18 @@ TABLE = (
         "noticed", "owners+dealt|final+dealt",
         (f"{SHARED}::test_one_false_residue_ends_the_run_before_anything_is_told",
          f"{SIZES}::test_it_is_refused_before_its_first_false_question_opens_a_size"),
+    ),
+    DeviationRow(
+        "up to `t` clients in masked replies, `DBSCAN`", "nothing", "nothing",
+        "all pairs are checked at once before a bit leaves the committee, but for `2**-57`",
+        "noticed", "pairs",
+        (f"{PAIRS}::test_a_false_reply_is_refused_before_a_bit_is_opened",
+         f"{PAIRS}::test_without_the_check_a_reply_decides_who_is_near"),
+    ),
+    DeviationRow(
+        "the server that asks which points are within another distance than the plan's, `DBSCAN`", "nothing",
+        "nothing", "every client makes the only question itself", "named", "pairs",
+        (f"{PAIRS}::test_a_client_answers_no_question_but_the_one_of_the_plan",),
     ),
     DeviationRow(
         "up to `t` clients in sums by labels that stay shared, `OwnLabels()`, `FinalLabelsOnly()`",
@@ -351,6 +364,15 @@ def cells_of(row: DeviationRow) -> tuple[str, str, str, str, str]:
 POLICY_WORDS = ((Distances, "distances"), (OwnLabels, "owners"), (FinalLabelsOnly, "final"))
 
 
+# Such words for runs of other algorithms.
+OTHER_KINDS = {
+    "SharedProfile": "sums profile",
+    "DBSCAN": "pairs",
+    "FedDPKMeans": "sums",
+    "FederatedLloyd": "sums",
+}
+
+
 def kinds_of(algorithm: Any, plan: Any = None) -> frozenset[str]:
     """What rows may concern a run of an algorithm: words of `DeviationRow.concerns`.
 
@@ -358,10 +380,7 @@ def kinds_of(algorithm: Any, plan: Any = None) -> frozenset[str]:
     """
     capabilities = algorithm.capabilities
     if not isinstance(algorithm, SecFC):
-        name = type(algorithm).__name__
-        if name == "SharedProfile":
-            return frozenset({"sums", "profile"})
-        return frozenset(["sums"] if name in ("FedDPKMeans", "FederatedLloyd") else [])
+        return frozenset(OTHER_KINDS.get(type(algorithm).__name__, "").split())
     policy, found = capabilities.policy, set[str]()
     for kind, word in POLICY_WORDS:
         found |= {word} if isinstance(policy, kind) else set()

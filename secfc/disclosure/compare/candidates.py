@@ -10,7 +10,8 @@ import numpy as np
 
 from field.arrays import Array
 from field.cached import cached_property
-from field.code.distances import distance_margins, widest_multiple
+from field.code.distances import distance_margins, pair_distances, widest_multiple
+from field.code.pair_check import NearCheck
 from field.code.reply_check import DistanceCheck, HalfCheck, PlaneCheck, ReplyCheck
 from field.compare.argmin import ArgminContest
 from field.compare.shells import shell_contest, shell_squares
@@ -314,6 +315,53 @@ class NearestShell(AllPoints):
         return DistanceCheck(len(labels), (1,) * self.rows, None)
 
 
+@dataclass(frozen=True, eq=False)
+class NearPairs:
+    """Which pairs of m points are near: the square of their distance is at most this.  ell: segments.
+
+    The "points" that are compared are pairs, in the order of `numpy.triu_indices`, of one number each:
+    square + 1 - D, above 0 where they are near.
+    """
+
+    count: int
+    square: int
+    ell: int
+
+    @property
+    def contest(self) -> ArgminContest:
+        return _sign(1)
+
+    @property
+    def rows(self) -> int:
+        return 1
+
+    def count_points(self, m: int) -> int:
+        return m * (m - 1) // 2
+
+    def labels_by_sizes(self, m: int) -> Array | None:
+        return np.zeros(0, np.int32) if m < 2 else None
+
+    def competing_distances(self, measured: DistanceOracle, lanes: int) -> Array:
+        basis = measured.rows.basis.prefix(lanes)
+        # What is shared is the sum over segments, so each has its part of a constant.
+        part = [[(self.square + 1) * pow(self.ell, -1, p) % p] for p in basis.primes]
+        values = basis.negate(pair_distances(measured.rows, measured.sums, lanes))
+        return basis.add(values, np.array(part, basis.dtype))[:, None]
+
+    def labels_of_winners(self, winners: Array) -> Array:
+        return winners
+
+    @property
+    def columns(self) -> Array:
+        return np.arange(self.count)
+
+    def restrict_points(self, measured: DistanceOracle) -> DistanceOracle:
+        return measured
+
+    def reply_check(self, labels: Array, summed: bool) -> ReplyCheck:
+        return NearCheck(self.count, self.square)
+
+
 def _numbers(alive: Array, labels: Array) -> Array:
     """The number of each point's cluster (m,) among those that are alive, -1 for none."""
     number = np.full(int(max(alive.max(initial=0), labels.max(initial=0))) + 2, -1)
@@ -330,6 +378,8 @@ def candidates_in(subject: Subject, sizes: Array, ell: int) -> Candidates:
             return MovedPoints(subject.labels, sizes, moved_points(subject))
         case Operation.NOISY_SUMS:
             return NearestShell(subject.k, int(subject.needed_detail[1]))
+        case Operation.WITHIN:
+            return NearPairs(subject.k, int(subject.needed_detail[0]), ell)
         case halves if halves.halves:
             return NearerHalf(subject.labels, sizes)
     return NearestCenter(sizes, subject.factor)

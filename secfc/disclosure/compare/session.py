@@ -280,7 +280,7 @@ class ComparisonSession:
     def checked(self) -> CheckedReplies | None:
         """How replies are checked before anything is opened; None where they are not."""
         dealer, operation = self.seating.dealer, self.question.operation
-        unseen = operation.opens in ("sizes", "noisy sums") or operation is Operation.PREDICT_LABELS
+        unseen = operation.opens in ("sizes", "noisy sums", "pairs") or operation is Operation.PREDICT_LABELS
         if operation.opens != "labels" and not unseen:
             return None
         # Where nobody deals so many take a part of the replies over.
@@ -294,15 +294,15 @@ class ComparisonSession:
             self.plan, check, self.schedule.basis, self.context, self.question.round,
             self.before + self.begun, self.responders, adding, dealer,
             dealt=DEAL_ROW if self.checked_sums is None else DEAL_ROW + 1, alike=alike,
-            woven=dealer is not None and operation.opens == "labels",
+            woven=dealer is not None and operation.opens in ("labels", "pairs"),
             adder=self.corrected if self.follows else None,
         )  # fmt: skip
 
     @property
     def follows(self) -> bool:
         """Whether what replies are checked by follows them: they do not wait for the dealing of row 0."""
-        labels = self.question.operation.opens == "labels"
-        return self.seating.dealer is not None and labels and self.rounding is None
+        compared = self.question.operation.opens in ("labels", "pairs")
+        return self.seating.dealer is not None and compared and self.rounding is None
 
     @property
     def interleaved(self) -> int:

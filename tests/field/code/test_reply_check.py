@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 
 from field import Basis
-from field.code.distances import between_pairs, distance_margins, half_gaps
+from field.code.distances import between_pairs, distance_margins, half_gaps, pair_distances
 from field.code.lagrange_code import LagrangeCode
 from field.code.masking import weighted_part
+from field.code.pair_check import NearCheck
 from field.code.reply_check import (
     REPETITIONS,
     DistanceCheck,
@@ -29,7 +30,21 @@ from field.secrets.coins import SeededCoins
 from tests.nightly import short
 
 BASIS = Basis(LANE_PRIMES[:2])
-KINDS = ("points", "margins", "centers", "moved", "halves", "rounded halves", "planes", "sums", "pairs")
+KINDS = (
+    "points",
+    "margins",
+    "centers",
+    "moved",
+    "halves",
+    "rounded halves",
+    "planes",
+    "sums",
+    "pairs",
+    "near",
+)
+
+# What squares of distances are compared with.
+SQUARE = 5000
 
 # Of each number of clusters, some whose means are held apart.
 PAIRS = {2: ((0, 1),), 3: ((0, 2), (1, 2)), 4: ((0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3))}
@@ -64,6 +79,8 @@ def setting(kind, *, code=None, basis=None, k=3, m=11, d=4, seed=0):
     lone = kind == "points" and m > k + 2
     if lone:
         labels[-1] = -1  # of no cluster
+    if kind == "near":
+        k, labels = m, np.arange(m, dtype=np.int32)
     sizes = np.bincount(labels[labels >= 0], minlength=k)
     all_rows, rows, columns, replies = [], [], [], []
     for share in shares:
@@ -107,6 +124,10 @@ def setting(kind, *, code=None, basis=None, k=3, m=11, d=4, seed=0):
                 replies.append(columns[-1])
             elif kind == "pairs":
                 replies.append(between_pairs(mine, about, *np.array(PAIRS[k]).T)[:lanes, :, None])
+            elif kind == "near":
+                part = [[(SQUARE + 1) * pow(code.ell, -1, p) % p] for p in basis.primes]
+                values = basis.negate(pair_distances(mine, about, lanes))
+                replies.append(basis.add(values, np.array(part, basis.dtype))[:, None])
             elif "halves" in kind:
                 replies.append(half_gaps(mine, about, lanes)[:, None])
             else:
@@ -128,6 +149,7 @@ def setting(kind, *, code=None, basis=None, k=3, m=11, d=4, seed=0):
         "planes": lambda: PlaneCheck(m, k),
         "sums": lambda: SumCheck(k, code.ell, width),
         "pairs": lambda: PairCheck(PAIRS[k], sizes),
+        "near": lambda: NearCheck(m, SQUARE),
     }[kind]()
     return Setting(code, basis, kind, check, rows, columns, replies)
 
@@ -274,8 +296,9 @@ def undetected(at):
     return count - len(second) - rank(np.delete(np.array(drawn, object), list(second), axis=1), p)
 
 
-# Rows that distances are answered of: points, row 0, centers.  Where signs are compared, nothing is missed.
-MISSED = {"points": 9 + 1, "margins": 1, "centers": 9 + 1 + 3, "moved": 3 + 1 + 3}
+# Rows that distances are answered of: points, row 0, centers; of every two rows row 0
+# alone.  Where signs are compared, nothing is missed.
+MISSED = {"points": 9 + 1, "margins": 1, "centers": 9 + 1 + 3, "moved": 3 + 1 + 3, "near": 1}
 
 
 @pytest.mark.parametrize("p", [13, 10007])
@@ -333,6 +356,18 @@ def test_what_is_missed_changes_no_comparison_but_by_a_factor(kind):
     for factor in (1, 9):
         moved = [int(a * (b * x) - factor * b * (a * x)) for x in kappa]
         assert at.check.complete(factor) == (not any(moved))
+
+
+def test_what_is_missed_of_pairs_is_a_constant_on_row_0_alone():
+    at = setting("near")
+    lie = nothing(at)
+    lie[1][:, : at.check.zeros] = 777
+    assert play(at, lie=lie).passes()
+    # As if one row had a coordinate more than all others: it passes where some rows are measured to others.
+    longer = nothing(at)
+    first, second = np.triu_indices(at.check.m, 1)
+    longer[0][:, 0, (first == 3) | (second == 3)] = 777
+    assert not play(at, lie=longer).passes()
 
 
 @pytest.mark.parametrize("kind", ["points", "centers", "moved", "halves"])

@@ -12,6 +12,7 @@ import secfc
 from secfc.coded.membership import Open, Private
 from secfc.coded.queries import Operation
 from secfc.privacy import Bound, Budget
+from tests import small
 from tests.loading import every_message
 from tests.secfc.disclosure import test_assignments, test_dealerless, test_final_labels
 
@@ -71,6 +72,12 @@ def sent_of_people():
     return sent(SUMS, HIDDEN, bound=4.0) - membership - SEVERAL | {"FinalResult"}
 
 
+def sent_of_pairs():
+    """The words of a comparison of pairs; sizes and own labels are told instead of a `FinalResult`."""
+    way = secfc.DBSCAN(1.0, 3, threshold=ALONE)
+    return {e.kind for e in secfc.fit(way, small.federation(5, 30, 2)).transcript.envelopes}
+
+
 EXPECTED = {
     "NoisySums()": sent_of_people,
     "NoiseInShares()": lambda: sent(NOISE, bound=4.0),
@@ -84,6 +91,7 @@ EXPECTED = {
     ),
     # The table says when `FinalResult` takes the place of others.
     "OwnLabels()": lambda: sent(secfc.OwnLabels()) - SEVERAL | {"FinalResult"},
+    "DBSCAN()": lambda: sent_of_pairs() | {"FinalResult"},
     "OwnLabels(dealer=None)": lambda: sent(secfc.OwnLabels(dealer=None), threshold=ALONE) | {"FinalResult"},
 }
 

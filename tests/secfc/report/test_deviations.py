@@ -91,6 +91,7 @@ def test_of_the_night() -> None:
         (secfc.SecFC(3, disclosure=secfc.Distances()), {"distances"}),
         (secfc.FederatedLloyd(3), {"sums"}),
         (secfc.KFed(3, k_local=2), set()),
+        (secfc.DBSCAN(0.5), {"pairs"}),
     ],
 )
 def test_a_run_is_told_of_the_rows_about_it(way: object, kinds: set[str]) -> None:
@@ -136,6 +137,7 @@ def test_every_row_is_told_to_somebody() -> None:
         "profile",
         "rounded",
         "joined",
+        "pairs",
     }
     assert rows_about(words) == TABLE
     named = {w for row in TABLE for w in row.concerns.replace("+", "|").split("|")} - {""}

@@ -111,6 +111,8 @@ def details(draw, operation, k, m):
             return np.full((k, draw(st.integers(1, 3))), draw(st.sampled_from([-1, 1])), np.int8)
         case Operation.SPLIT_GAIN:
             return np.resize(np.array([1, 2], np.int8), (draw(st.integers(1, 2)), k))
+        case Operation.WITHIN:
+            return np.array([draw(st.integers(0, 2**62))])
         case Operation.NOISY_SUMS:
             return np.array(
                 draw(st.lists(st.integers(0, 2**62), min_size=2 + k, max_size=2 + 3 * k)), np.int64
@@ -124,6 +126,8 @@ def queries(draw, operation):
     traits, compares = operation.traits, operation.opens != "distances"
     k = draw(st.integers(1, 6)) * (2 if traits.halves or operation is Operation.SPLIT_GAIN else 1)
     labels = draw(vectors_of_labels(0 if traits.everywhere else -1, k))
+    if operation is Operation.WITHIN:
+        labels = np.arange(k, dtype=labels.dtype)
     if operation is Operation.NOISY_SUMS:
         labels = np.full_like(labels, -1)
     if operation is Operation.COMPARE_MOVED:
@@ -617,6 +621,7 @@ def asked():
         two("DeliverLabels", 1, 2, [2, 0], [0, -1]),
         two("RevealLabels", 0, 2, [0, 0], [0, 1]),
         query("PredictLabels", 12, 2, k2, who, who, 1),
+        query("WithinQuery", 9, 2, np.array([0, 1], np.int8), who, members, detail=np.array([25])),
         query(
             "NoisySumsQuery", 9, 1, np.array([-1], np.int8), who, members, detail=np.array([0, 40, -7, 1, 1])
         ),

@@ -1,0 +1,96 @@
+"""A check of what is said of every two rows, which opens nothing (see `field.code.reply_check`).
+
+Of rows i < h the reply is c - D_ih, D_ih = ||x_i - x_h||**2, with a public c.  Coins give each row a_i and
+b_i, with sum b_i = 0 and, for a uniform vector x_0 that is shared, 1 + sum a_i = 0.  In
+
+    sum_(i < h) (a_i b_h + a_h b_i) D_ih + sum_h b_h D_0h = -2 A.B,   A = x_0 + sum a_i x_i, B = sum b_h x_h,
+
+the squares of rows cancel, also those in A.B: it has a_i b_i ||x_i||**2, as D_ii = 0 takes part on the left.
+
+No lie about rows is missed, but a constant on all distances of x_0.  Let e be what was added to distances,
+symmetric with zeros on the diagonal, and e_0h to those of x_0.  It passes if a.e.b + e_0.b = 0, a polynomial
+of degree 2 in the coins.  If that is zero for all of them, e_ih = e_0h + f_i; the diagonal makes f_i = -e_0i,
+and as e is symmetric and primes are odd, all e_0i are equal, and e = 0.
+
+(Distances of some rows to others alone would not do: a row with a coordinate more than all others passes.)
+So all pairs of a block of rows are asked at once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from field.arrays import Array
+from field.code.reply_check import REPETITIONS, CheckWeights, balance_weights, sum_last
+from field.ring.basis import Basis
+from field.secrets.coins import Coins
+
+# Rows whose pairs are added up at a time.
+TILE = 64
+
+
+class PairWeights(CheckWeights):
+    """What coins give of rows, for replies (lanes, 1, pairs) in the order of `numpy.triu_indices`.
+
+    points: (lanes, R, m), a; zero: b.
+    """
+
+    def combine(self, values: Array, further: Array, *, threads: int = 1) -> Array:
+        """sum c M (lanes, R); of c - D it is D that counts, so pairs are subtracted."""
+        total = super().combine(values, further, threads=threads)  # of no group: what is further alone
+        basis, m, at = self.basis, self.points.shape[2], 0
+        both = np.concatenate([self.points, self.zero], axis=1)
+        repeats = self.points.shape[1]
+        for begin in range(0, m, TILE):
+            rows = range(begin, min(begin + TILE, m))
+            square = np.zeros((basis.lanes, m - begin, len(rows)), basis.dtype)
+            for i in rows:
+                square[:, i + 1 - begin :, i - begin] = values[:, 0, at : at + m - i - 1]
+                at += m - i - 1
+            found = basis.matmul(np.ascontiguousarray(both[:, :, begin:]), square)
+            # Row i counts a_i times its sum by b, and b_i times that by a.
+            found = np.roll(found, repeats, axis=1)
+            part = basis.multiply(found, np.ascontiguousarray(both[:, :, rows.start : rows.stop]))
+            each = sum_last(basis, part)
+            total = basis.add(total, basis.negate(basis.add(each[:, :repeats], each[:, repeats:])))
+        return total
+
+
+@dataclass(frozen=True, eq=False)
+class NearCheck:
+    """Replies square + 1 - D of every two of m rows; sums are the rows themselves, (lanes, m, width)."""
+
+    m: int
+    square: int
+
+    products = vectors = 1
+
+    @property
+    def zeros(self) -> int:
+        return self.m
+
+    @property
+    def more(self) -> int:
+        return REPETITIONS * self.m
+
+    def further_replies(self, basis: Basis, zero: Array, columns: Array) -> Array:
+        x = np.ascontiguousarray(zero[:, :, 0])
+        cross = basis.matmul(x, np.ascontiguousarray(np.swapaxes(columns, 1, 2)))
+        both = basis.add(basis.squares(x)[:, :, None], basis.squares(columns)[:, None])
+        return basis.add(both, basis.negate(basis.add(cross, cross))).reshape(basis.lanes, -1)
+
+    def draw_weights(self, basis: Basis, coins: Coins) -> CheckWeights:
+        lanes, repeats, m = basis.lanes, REPETITIONS, self.m
+        ones, one = np.ones((lanes, m), basis.dtype), np.ones((lanes, repeats), basis.dtype)
+        a = balance_weights(basis, basis.sample((repeats, m), coins), ones, one)
+        b = balance_weights(basis, basis.sample((repeats, m), coins), ones, np.zeros_like(one))
+        # The weights of all pairs add up to -sum a_i b_i.
+        constant = basis.reduce(np.array([self.square + 1], object))
+        offset = basis.multiply(sum_last(basis, basis.multiply(a, b)), constant)
+        nothing = np.zeros((lanes, repeats, 0), basis.dtype)
+        return PairWeights(
+            basis, (), a, nothing, nothing, b, nothing, offset, None,
+            np.zeros_like(b)[:, :, None], basis.negate(basis.add(b, b))[:, :, None],
+        )  # fmt: skip

@@ -1,0 +1,399 @@
+"""Clusterings of pairs, on the shares of SecFC: which two points are near, and what follows from that.
+
+Rows are shared and tested as in `secfc.coded_kmeans.algorithm1`.  Then one question is asked: every point is
+a cluster of its own, clients have shares of all squared distances, and their committee compares each with a
+public square (`Operation.WITHIN`).  The bits go to the server, re-randomized, and to nobody else; what it
+makes of them is all that a clusterer adds (`PairClusterer.label_points`), and each client is told the labels
+of its own rows.
+
+Replies are checked before a bit leaves the committee (`field.code.pair_check`), and where two play each part
+what the committee says is too.  All pairs are asked at once, as a check of some misses a lie: so points are
+few.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from functools import partial
+from typing import Any, cast
+
+import numpy as np
+
+from field.arrays import Array
+from field.code.rows import RunningSums
+from field.ring.quantize import distance_bound
+from field.secrets.coins import Coins
+from secfc.algorithm import Capabilities, Clustering, PartyOutcome, PublicFacts, join_outcomes
+from secfc.coded.parameters import Quantization, Runtime, Threshold, parse_threshold
+from secfc.coded.plan import CodedPlan
+from secfc.coded.policy import DistanceOracle, ExactPolicy, PolicyCapabilities
+from secfc.coded.queries import Operation, Query, Subject, receive_query
+from secfc.coded.quorum import BlameState, CheaterIdentification
+from secfc.coded.sharing import answer_query, settle_contributors, settle_contributors_at_server
+from secfc.coded.source import CodedSource
+from secfc.coded_kmeans.algorithm1 import (
+    agree_on_plan,
+    check_terms,
+    contribute_rows,
+    share_rows_and_await,
+    share_rows_in_storage,
+)
+from secfc.coded_kmeans.secfc import SecFC
+from secfc.data.inputs import REAL, WHOLE, check_fields, instance_of
+from secfc.data.party import Party
+from secfc.data.resolution import check_resolution_at_site
+from secfc.disclosure import AssignmentsOnly
+from secfc.disclosure.compare.client import ComparisonClient
+from secfc.disclosure.compare.session import CommitteeChoice
+from secfc.errors import Caution, FaultyServer, InputError
+from secfc.kmeans.starts import RandomLabels
+from secfc.roles.description import RunTerms
+from secfc.roles.exchange import ITERATE, SERVER, Exchange, PartyId, Role, SimulatedRun
+from secfc.roles.messages import InputPartyResult, compact_labels
+
+# Points whose pairs are compared in one question: 33 million of them.
+MOST = 1 << 13
+# Integers from 0 to eps below which rounding decides.
+STEPS = 16
+
+
+@dataclass(frozen=True)
+class PairBits(ExactPolicy):
+    """Policy by which the server learns which two points are near, and nothing else of distances.
+
+    dealer: as `AssignmentsOnly` has it.
+    """
+
+    dealer: PartyId | None = SERVER
+
+    @property
+    def compared(self) -> AssignmentsOnly:
+        """The policy whose committees compare alike."""
+        return AssignmentsOnly(self.dealer)
+
+    @property
+    def capabilities(self) -> PolicyCapabilities:
+        return replace(self.compared.capabilities, least_lanes=2)
+
+    def headroom(self, way: Any, public: Any, layout: Any) -> int:
+        return self.compared.headroom(way, public, layout)
+
+    def check(self, plan: CodedPlan) -> None:
+        self.compared.check(plan)
+
+    def client(self, plan: CodedPlan, name: PartyId, *, coins: Coins) -> Role[ComparisonClient]:
+        client: ComparisonClient = yield from self.compared.how(plan).client(plan, name, coins=coins)
+        return client
+
+    def server(
+        self, plan: CodedPlan, screening: CheaterIdentification, *, coins: Coins, threads: int
+    ) -> Role[CodedSource]:
+        return self.compared.how(plan).server(plan, screening)
+
+    def committee_choice(self, plan: CodedPlan) -> CommitteeChoice:
+        return self.compared.committee_choice(plan)
+
+    def learned(self, plan: CodedPlan) -> tuple[str, ...]:
+        return self.compared.how(plan).learned(plan)
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class PairsServerResult:
+    """The plan for the rows that count, who is left out, labels (m,) of all rows, and who was found lying."""
+
+    plan: CodedPlan
+    excluded: tuple[PartyId, ...]
+    labels: Array
+    standing: BlameState
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class PairsClientResult:
+    """The plan for the rows that count, the labels (m_j,) of my own rows, sizes (k,) of the clusters."""
+
+    plan: CodedPlan
+    labels: Array
+    sizes: Array
+
+
+@dataclass(frozen=True)
+class PairClusterer(ABC):
+    """What all clusterers of near pairs have: an `Algorithm`, but for how labels follow from pairs.
+
+    Fields as `DBSCAN` has them.  A clusterer is a frozen dataclass that adds its own parameters and
+    `label_points`.
+    """
+
+    eps: float
+    threshold: Threshold = field(default=Threshold(), kw_only=True)
+    quantization: Quantization = field(default=Quantization(), kw_only=True)
+    runtime: Runtime = field(default=Runtime(), kw_only=True)
+    dealer: PartyId | None = field(default=SERVER, kw_only=True)
+
+    @abstractmethod
+    def label_points(self, near: Array) -> Array:
+        """Labels (m,) in [-1, k), each of the k used, by which two points are near, (m, m) bool.
+
+        near: symmetric; every point is near itself.  Pure, at the server alone.
+        """
+
+    def __post_init__(self) -> None:
+        check_fields(
+            self,
+            {
+                "eps": REAL,
+                "quantization": instance_of(Quantization, "Quantization(scale=1000.0)"),
+                "runtime": instance_of(Runtime, "Runtime(threads=2)"),
+            },
+        )
+        object.__setattr__(self, "threshold", parse_threshold(self.threshold))
+        if not 0 < self.eps < math.inf:
+            raise InputError(f"eps={self.eps}: a distance above 0 is needed, in units of the data. Pass 0.5")
+        if self.quantization.centers != "exact" or self.quantization.largest is not None:
+            raise InputError(
+                "quantization: pairs have no centers to round, and no cluster is measured to. Leave centers "
+                "and largest out"
+            )
+
+    @property
+    def way(self) -> SecFC:
+        """How rows are shared and compared: as for clusters of one point each."""
+        rows = replace(self.quantization, largest=1)
+        start = RandomLabels()
+        return SecFC(1, self.threshold, start, 1, 1, rows, disclosure=self.policy, runtime=self.runtime)
+
+    @property
+    def policy(self) -> PairBits:
+        """What the server may see."""
+        return PairBits(self.dealer)
+
+    @property
+    def capabilities(self) -> Capabilities:
+        way = self.way
+        can = way.capabilities
+        return Capabilities(
+            policy=way.disclosure, coarse=can.coarse, threshold=can.threshold, losses=self.count_losses
+        )
+
+    def count_losses(self, plan: CodedPlan) -> int:
+        """How many clients may fall silent once their rows are shared."""
+        return self.way.losses(plan)
+
+    def plan(self, public: PublicFacts) -> CodedPlan:
+        """What is public before the parties talk.  Raises InputError for too many points, or too few
+        clients."""
+        if public.m > MOST:
+            raise InputError(
+                f"m={public.m} points: all {public.m * (public.m - 1) // 2:,} pairs are asked at once, so at "
+                f"most {MOST} are taken. Take fewer points, or many small clusters of SecFC(k=100, "
+                "release=Release(dendrogram=True)) joined by result.cut(3, 'single')"
+            )
+        found = replace(cast(CodedPlan, self.way.plan(public)), terms=RunTerms(self, public))
+        if (steps := float(self.eps * found.scale)) < STEPS:
+            warnings.warn(
+                f"eps={self.eps:g} is {steps:.2g} steps of the integers that points become, so rounding "
+                f"decides which are near: {STEPS} are wanted. Lower the bound, or leave scale out",
+                Caution,
+                stacklevel=2,
+            )
+        return found
+
+    def square(self, plan: CodedPlan) -> int:
+        """The largest integer that a squared distance of two near points has."""
+        exact = (Fraction(self.eps) * plan.scale) ** 2
+        # No two honest rows are farther apart.
+        return min(math.floor(exact), distance_bound(plan.d, plan.quantizer.max_int, 1), (1 << 62) - 1)
+
+    def ask_pairs(self, plan: CodedPlan) -> Subject:
+        """The question, which is public."""
+        square = np.array([self.square(plan)], np.int64)
+        return Subject(Operation.WITHIN, plan.m, compact_labels(np.arange(plan.m)), detail=square)
+
+    # --- roles ---------------------------------------------------------------------------------------
+
+    def client(self, plan: CodedPlan, party: Party, *, coins: Coins) -> Role[PairsClientResult]:
+        """The role of one client.  Raises ValueError for a plan on other terms."""
+        check_terms(self, plan)
+        way, name = self.way, party.name
+        yield from agree_on_plan(plan, name)
+        check_resolution_at_site(way, plan.quantizer, party)
+        mine = contribute_rows(way, plan, party)
+        if name in plan.resting:
+            result = yield from share_rows_and_await(plan, mine, coins)
+            return self.read_result(plan, len(mine.rows), result)
+        received = yield from share_rows_in_storage(way, plan, mine, coins)
+        kept, rows = yield from settle_contributors(plan, mine, received, coins)
+        rows.finish_rows()
+        work = kept.at_work
+        part = yield from self.policy.client(work, name, coins=coins)
+        due, sizes = self.ask_pairs(work), np.ones(work.m, np.int64)
+        sums = partial(RunningSums(rows).of, due.labels.astype(np.int32), work.m)
+        wait = Exchange({}, (SERVER,), round=ITERATE, phase="share")
+        while True:
+            request, _ = yield from receive_query(work, work.m, wait)
+            if isinstance(request, InputPartyResult):
+                return self.read_result(kept, len(mine.rows), request)
+            if not isinstance(request, Query) or not request.subject.equals(due):
+                raise FaultyServer(SERVER, "asked for something else than which pairs are near")
+            measured = DistanceOracle(rows, sizes, sums)
+            message = yield from part.player.compare(part.match(request, sizes), measured)
+            wait = answer_query(request.round, message, "distances")
+
+    def read_result(self, plan: CodedPlan, count: int, result: InputPartyResult) -> PairsClientResult:
+        """My labels; the last of the sizes is of rows that are in no cluster.  Raises FaultyServer."""
+        labels, k = result.labels.astype(np.int32), len(result.sizes) - 1
+        if len(labels) not in (0, count) or int(result.sizes.sum()) > plan.m or result.centers is not None:
+            raise FaultyServer(SERVER, f"labeled {len(labels)} of my {count} points, or sizes are not of m")
+        own = labels if len(labels) else np.full(count, k, np.int32)
+        return PairsClientResult(plan, np.where(own == k, -1, own).astype(np.int32), result.sizes[:k])
+
+    def server(self, plan: CodedPlan, *, rng: np.random.Generator, coins: Coins) -> Role[PairsServerResult]:
+        """The role of the server; it draws no start, so rng is not used."""
+        check_terms(self, plan)
+        yield from agree_on_plan(plan, SERVER)
+        kept, screening = yield from settle_contributors_at_server(plan, coins)
+        work = kept.at_work
+        source: Any = yield from self.policy.server(
+            work, screening, coins=coins, threads=self.runtime.threads
+        )
+        due, alone = self.ask_pairs(work), np.arange(work.m, dtype=np.int32)
+        bits = yield from source.labeling.compare(
+            Operation.WITHIN, alone, np.ones(work.m, np.int64), detail=due.needed_detail
+        )
+        labels = self.label_points(near_matrix(work.m, bits))
+        yield from send_labels(kept, labels, next(source.rounds))
+        return PairsServerResult(kept, kept.excluded(plan), labels, screening.standing)
+
+    # --- results -------------------------------------------------------------------------------------
+
+    def outcome(
+        self, plan: CodedPlan, party: PartyId, returned: PairsClientResult | PairsServerResult
+    ) -> PartyOutcome:
+        """A client's own labels; the server's sizes, and whom it left out."""
+        if isinstance(returned, PairsClientResult):
+            told = ("how many points each cluster has, and how many are in none; of other points no label",)
+            return PartyOutcome(
+                party, returned.plan, labels=returned.labels, sizes=(returned.sizes,), learned=told,
+                excluded=returned.plan.excluded(plan), n_iter=0, converged=True,
+            )  # fmt: skip
+        return PartyOutcome(
+            party, returned.plan, sizes=(count_labels(returned.labels)[:-1],), n_iter=0, converged=True,
+            learned=self.server_learned(returned.plan), excluded=returned.excluded,
+            liars=returned.standing.liars, disputes=returned.standing.disputes,
+        )  # fmt: skip
+
+    def server_learned(self, plan: CodedPlan) -> tuple[str, ...]:
+        """What the server learned, in sentences for people."""
+        return (
+            f"of every two points whether they are within eps={self.eps:g} of one another, with whose they "
+            "are, and so all labels: of points with a dozen neighbors in few features that is nearly all of "
+            "their shape",
+            *self.policy.learned(plan),
+        )
+
+    def collect(
+        self, outcomes: Mapping[PartyId, PartyOutcome], run: SimulatedRun, counts: tuple[int, ...]
+    ) -> Clustering:
+        """The clustering of an experiment."""
+        return join_outcomes(outcomes, run, counts, k=len(outcomes[SERVER].sizes[0]), model=None)
+
+
+def near_matrix(m: int, bits: Array) -> Array:
+    """Which two of m points are near, (m, m) bool, from bits in the order of `numpy.triu_indices`."""
+    near, at = np.eye(m, dtype=np.bool_), 0
+    for i in range(m):
+        near[i, i + 1 :] = near[i + 1 :, i] = bits[at : at + m - i - 1] != 0
+        at += m - i - 1
+    return near
+
+
+def count_labels(labels: Array) -> Array:
+    """Points of each cluster, and last of none: (k + 1,) int64."""
+    k = int(labels.max(initial=-1)) + 1
+    return np.bincount(np.where(labels < 0, k, labels), minlength=k + 1).astype(np.int64)
+
+
+def send_labels(plan: CodedPlan, labels: Array, number: int) -> Role[None]:
+    """Tell every client the labels of its own rows, of those that count, and the sizes of all clusters."""
+    sizes = count_labels(labels)
+    told = compact_labels(np.where(labels < 0, len(sizes) - 1, labels))
+    send = {}
+    for name in plan.clients:
+        first, count = plan.layout.span(plan.numbers[name])
+        send[name] = InputPartyResult(told[first : first + count], sizes, None)
+    yield Exchange(send, round=number, phase="finish")
+
+
+# --------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class DBSCAN(PairClusterer):
+    """Density clusters: core points, which have enough points near them, and what is near to these.
+
+    Parameters
+    ----------
+    eps
+        The distance, in units of the data, up to which two points are near.
+    min_samples
+        Points near a core point, itself among them, from 1 on.
+    threshold
+        Who may collude, as of `SecFC`.
+    quantization
+        How points become integers; labels are those of scikit-learn's `DBSCAN` on these integers.
+    runtime
+        Who computes, and with what.
+    dealer
+        Who deals masks and tables: the server, a client, or None for nobody, as `AssignmentsOnly` has it.
+
+    Raises
+    ------
+    InputError
+        For a value of another kind, or out of its range.
+
+    Warnings
+    --------
+    The server learns of every two points whether they are near, and whose they are: a graph from which it can
+    draw much of the shape of the data if points have many neighbors.
+
+    Notes
+    -----
+    Labels are -1 for noise, else numbered by the lowest core point; a border point goes to the first cluster
+    that has a core point near it.  There is no `predict`.
+
+    Examples
+    --------
+    >>> import secfc
+    >>> sites = {"rome": [[0, 0], [9, 9]], "oslo": [[0, 1], [50, 0]], "bern": [[9, 8], [1, 0]]}
+    >>> result = secfc.fit(secfc.DBSCAN(eps=2, min_samples=2), sites)
+    >>> [labels.tolist() for labels in result.labels]
+    [[0, 1], [0, -1], [1, 0]]
+    """
+
+    min_samples: int = 5
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_fields(self, {"min_samples": WHOLE})
+        if self.min_samples < 1:
+            raise InputError(f"min_samples={self.min_samples}: a point is near itself. Pass at least 1")
+
+    def label_points(self, near: Array) -> Array:
+        """Labels as scikit-learn gives them."""
+        core = near.sum(axis=1) >= self.min_samples
+        labels, k = np.full(len(near), -1, np.int32), 0
+        for first in range(len(near)):
+            if not core[first] or labels[first] >= 0:
+                continue
+            front = np.array([first])
+            while front.size:
+                labels[front] = k
+                reached = near[front[core[front]]].any(axis=0) & (labels < 0)
+                front = np.flatnonzero(reached)
+            k += 1
+        return labels

@@ -1,0 +1,274 @@
+"""Clusterings of pairs: exact, told to nobody but the server, false replies refused; another clusterer."""
+
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from sklearn.cluster import DBSCAN
+
+import secfc
+from field.code.reply_check import CheckWeights
+from secfc.attacks.geometry import place_by_distances, place_by_neighbors
+from secfc.attacks.judging import judge_guess
+from secfc.coded.queries import Operation, Query
+from secfc.errors import FaultyServer, SuspectedParties, TooFewReplies
+from secfc.pairs import MOST, PairClusterer
+from secfc.roles.exchange import SERVER
+from tests.nightly import short
+from tests.secfc.queries import altered
+from tests.small import federation, split
+
+
+def squares(plan, points):
+    """Squared distances (m, m) of the integers that points become, in Python integers."""
+    rows = plan.quantizer(points).astype(object)
+    return ((rows[:, None] - rows[None]) ** 2).sum(2)
+
+
+def expected(way, plan, points):
+    """What scikit-learn finds in these squares; half a step more keeps a square of 0 above 0."""
+    square = (Fraction(way.eps) * Fraction(plan.quantizer.scale)) ** 2 // 1
+    found = DBSCAN(eps=float(square) + 0.5, min_samples=way.min_samples, metric="precomputed")
+    return found.fit_predict(squares(plan, points).astype(float))
+
+
+def whole(data):
+    return np.concatenate([party.read() for party in data.parties])
+
+
+def random_case(seed):
+    """A federation with ties, duplicates or neither, and DBSCAN under some threshold, dealer and workers."""
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(3, 8))
+    data = federation(n, int(rng.integers(n, 60)), int(rng.integers(1, 5)), seed, integers=seed % 3 == 0)
+    t = int(rng.integers(1, (n - 1) // 2 + 1))
+    ell = 2 if 2 * (t + 1) + 1 <= n and seed % 2 else 1
+    undealt = t == 1 and n >= 3 and seed % 5 == 4
+    dealer = None if undealt else "client-0" if seed % 5 == 3 and n > t + 2 else SERVER
+    way = secfc.DBSCAN(
+        float(rng.uniform(0.3, 2.0)),
+        int(rng.integers(1, 8)),
+        threshold=secfc.Threshold(t, ell),
+        dealer=dealer,
+    )
+    return data, way
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_labels_are_those_of_scikit_learn_on_the_integers():
+    clusters = []
+    for seed in range(short(10, nightly=100)):
+        data, way = random_case(seed)
+        result = secfc.fit(way, data, seed=None if seed % 4 == 0 else 0, sealed=seed % 7 == 1)
+        np.testing.assert_array_equal(result.flat, expected(way, result.plan, whole(data)), err_msg=str(seed))
+        sizes = np.bincount(result.flat[result.flat >= 0], minlength=result.k)
+        np.testing.assert_array_equal(result.sizes[0], sizes)
+        clusters.append(result.k)
+    assert max(clusters) > 1
+
+
+DATA = federation(4, 40, 2, seed=3)
+WAY = secfc.DBSCAN(0.6, 4)
+
+
+def test_a_square_is_compared_at_its_edge():
+    """Two points exactly eps apart are near, and one step farther they are not."""
+    ends = []
+    for far in (3.0, 3.0 + 2**-9):
+        sites = [np.array([[0.0, 0.0]]), np.array([[far, 4.0]]), np.array([[8.0, -8.0]])]
+        ends.append(secfc.fit(secfc.DBSCAN(5.0, 2), sites, bound=8.0).flat.tolist())
+    assert ends == [[0, 0, -1], [-1, -1, -1]]
+
+
+def test_all_points_are_near_within_more_than_the_bound_allows():
+    assert secfc.fit(secfc.DBSCAN(1e6, 2), DATA).k == 1
+
+
+@pytest.mark.parametrize("dealer", [SERVER, "client-3", None])
+def test_clients_are_told_the_labels_of_their_own_rows_and_sizes(dealer):
+    way = replace(WAY, dealer=dealer)
+    result = secfc.fit(way, DATA, keep_bodies=True)
+    heard = [e for e in result.transcript.envelopes if e.recipient != SERVER]
+    assert not [e for e in heard if e.kind in ("LabelShare", "FinalResult")]
+    told = [e for e in heard if e.kind == "InputPartyResult"]
+    assert [(e.recipient, len(e.body.labels)) for e in told] == list(
+        zip(DATA.names, DATA.counts, strict=True)
+    )
+    asked = {e.kind for e in heard if e.sender == SERVER and isinstance(e.body, Query)}
+    assert asked == {"WithinQuery"}
+    # Where labels are what is opened, members tell all clients: the list above is not empty by chance.
+    labels = secfc.fit(secfc.SecFC(2, max_iter=1), DATA).transcript.envelopes
+    assert [e for e in labels if e.recipient != SERVER and e.kind == "LabelShare"]
+
+
+def lying(kind, sender, place=5):
+    """A network in which a client adds 1 to one number of its first such message, to whomever."""
+
+    def pass_on(e):
+        if e.kind != kind or e.sender != sender or not e.body.values.size:
+            return [e]
+        values = e.body.values.copy()
+        values.reshape(len(values), -1)[:, place] ^= 1
+        return [replace(e, body=replace(e.body, values=values))]
+
+    return pass_on
+
+
+@pytest.mark.parametrize("dealer", [SERVER, None])
+def test_a_false_reply_is_refused_before_a_bit_is_opened(dealer, monkeypatch):
+    way = replace(WAY, dealer=dealer, threshold=secfc.Threshold(1, deviating=0))
+    sender = next(e.sender for e in secfc.fit(way, DATA).transcript.envelopes if e.kind == "MaskedDistances")
+    fault = lying("MaskedDistances", sender)
+    with pytest.raises(SuspectedParties, match="do not fit the shares of the rows; nothing of this step"):
+        secfc.fit(way, DATA, faults=fault)
+    monkeypatch.setattr(CheckWeights, "fits", lambda *_: True)
+    secfc.fit(way, DATA, faults=fault)  # and nobody notices
+
+
+def test_without_the_check_a_reply_decides_who_is_near(monkeypatch):
+    """A client that adds to one masked distance has two points of others called near that are far apart."""
+    far = [np.array([[-8.0]]), np.array([[8.0]]), np.array([[0.0]]), np.array([[0.0]])]
+    way, true = secfc.DBSCAN(1.0, 2), [-1, -1, 0, 0]
+    assert secfc.fit(way, far).flat.tolist() == true
+
+    def push(e):
+        if e.kind != "MaskedDistances" or e.sender != "client-2" or not e.body.values.size:
+            return [e]
+        values, primes = e.body.values.copy(), result.plan.code.basis.primes
+        for lane, p in zip(values, primes, strict=False):  # the first pair is that of clients 0 and 1
+            lane[0, 0] = (int(lane[0, 0]) + int(result.plan.scale * 16) ** 2) % p
+        return [replace(e, body=replace(e.body, values=values))]
+
+    result = secfc.fit(way, far)
+    with pytest.raises(SuspectedParties):
+        secfc.fit(way, far, faults=push)
+    monkeypatch.setattr(CheckWeights, "fits", lambda *_: True)
+    assert secfc.fit(way, far, faults=push).flat.tolist() == [0, 0, 1, 1]
+
+
+@pytest.mark.parametrize("kind", ["MaskedDistances", "MaskedBits", "ProjectedShares", "LabelShare"])
+def test_a_client_that_falls_silent_is_replaced(kind):
+    data, way = federation(6, 40, 2, seed=3), replace(WAY, threshold=secfc.Threshold(1))
+    gone = []
+
+    def lose(e):
+        if e.kind == kind and not gone:
+            gone.append(e.sender)
+        return [] if e.sender in gone else [e]
+
+    result = secfc.fit(way, data, faults=lose)
+    counts = np.repeat([name not in result.excluded for name in data.names], data.counts)
+    truth = np.full(len(counts), -1)
+    truth[counts] = expected(way, result.plan, whole(data)[counts])
+    there = np.repeat([name not in gone for name in data.names], data.counts)
+    np.testing.assert_array_equal(result.flat[there], truth[there])
+
+
+def test_too_few_that_are_there_end_the_run():
+    with pytest.raises(TooFewReplies):
+        secfc.fit(WAY, DATA, faults=lambda e: [] if e.sender in DATA.names[:2] else [e])
+
+
+@pytest.mark.parametrize("change", ["square", "other"])
+def test_a_client_answers_no_question_but_the_one_of_the_plan(change):
+    """With other squares a server would find every distance by bisection."""
+
+    def ask(e):
+        if e.kind != "WithinQuery":
+            return [e]
+        if change == "square":
+            return [replace(e, body=altered(e.body, detail=e.body.detail + 1))]
+        subject = replace(e.body.subject, operation=Operation.COMPARE, detail=None)
+        return [replace(e, body=replace(e.body, subject=subject))]
+
+    with pytest.raises(FaultyServer, match="asked for something else than which pairs are near"):
+        secfc.fit(WAY, DATA, faults=ask)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: secfc.DBSCAN(0.0), "eps=0.0: a distance above 0 is needed"),
+        (lambda: secfc.DBSCAN("x"), "eps='x' is a str: a number is needed"),
+        (lambda: secfc.DBSCAN(1.0, 0), "min_samples=0: a point is near itself"),
+        (
+            lambda: secfc.DBSCAN(1.0, quantization=secfc.Quantization(centers="rounded")),
+            "no centers to round",
+        ),
+        (
+            lambda: secfc.fit(WAY, [np.zeros((MOST, 1)), np.zeros((1, 1)), np.ones((1, 1))]),
+            "pairs are asked at",
+        ),
+        (lambda: secfc.fit(WAY, [[[0.0]], [[1.0]]]), "cannot hide points"),
+    ],
+)
+def test_what_is_refused(make, message):
+    with pytest.raises(secfc.InputError, match=message):
+        make()
+
+
+def test_an_eps_of_few_steps_is_said():
+    with pytest.warns(secfc.Caution, match="eps=0.01 is 1 step of the integers"):
+        secfc.fit(secfc.DBSCAN(0.01, 2, quantization=secfc.Quantization(scale=100.0)), DATA)
+
+
+# --- another clusterer: a dataclass with one pure function ----------------------------------------
+
+
+@dataclass(frozen=True)
+class Components(PairClusterer):
+    """Single linkage, cut at eps: points that a chain of near ones joins."""
+
+    def label_points(self, near):
+        from scipy.sparse.csgraph import connected_components
+
+        return connected_components(near)[1].astype(np.int32)
+
+
+def test_a_further_clusterer_is_one_pure_function():
+    from scipy.cluster.hierarchy import fcluster, linkage
+
+    result = secfc.fit(Components(0.5), DATA)
+    truth = fcluster(
+        linkage(np.sqrt(squares(result.plan, whole(DATA)).astype(float))[np.triu_indices(40, 1)]),
+        float(0.5 * result.plan.scale),
+        "distance",
+    )
+    assert len({*zip(result.flat.tolist(), truth.tolist(), strict=True)}) == result.k == truth.max() > 1
+
+
+# --- what the server can make of the pairs --------------------------------------------------------
+
+SEEN = []
+
+
+@dataclass(frozen=True)
+class Curious(PairClusterer):
+    """A server that keeps what it is told."""
+
+    def label_points(self, near):
+        SEEN.append(near)
+        return np.zeros(len(near), np.int32)
+
+
+def test_from_many_neighbors_the_server_places_points_and_from_few_it_does_not():
+    points = np.random.default_rng(0).uniform(size=(150, 2))
+    between = np.sort(((points[:, None] - points[None]) ** 2).sum(2), axis=None)
+    shares = []
+    for neighbors in (2, 12):
+        eps = float(np.sqrt(between[150 * (neighbors + 1)]))
+        plan = secfc.fit(Curious(eps), split(points, 3)).plan
+        near = SEEN.pop()
+        np.testing.assert_array_equal(near, squares(plan, points) <= Curious(eps).square(plan))
+        shares.append(judge_guess(place_by_neighbors(near, 2), points).share[0])
+    assert shares[0] < 0.3
+    assert shares[1] > 0.9
+    assert judge_guess(place_by_neighbors(np.eye(150, dtype=bool), 2), points).share[0] < 0.1
+
+
+def test_from_all_distances_points_are_placed_exactly():
+    points = np.random.default_rng(0).normal(size=(40, 3))
+    distances = ((points[:, None] - points[None]) ** 2).sum(2)
+    assert judge_guess(place_by_distances(distances, 3), points).error[0] < 1e-9
+    assert judge_guess(place_by_distances(distances, 1), points).error[0] > 0.3
