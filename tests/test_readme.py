@@ -1,5 +1,6 @@
 """The pages are executed: every Python block runs, every option and link exists, and the README is short."""
 
+import json
 import re
 from pathlib import Path
 
@@ -32,6 +33,17 @@ def test_the_python_of_a_page_runs(page, tmp_path, monkeypatch):
     monkeypatch.setenv("MPLBACKEND", "Agg")
     for block in blocks((ROOT / page).read_text(), "python"):
         exec(compile(block, page, "exec"), {})
+
+
+@pytest.mark.parametrize("path", sorted(ROOT.glob("docs/**/*.ipynb")), ids=lambda path: path.name)
+def test_a_notebook_prints_what_it_shows(path, capsys, monkeypatch):
+    monkeypatch.setenv("MPLBACKEND", "Agg")
+    names = {}
+    for cell in json.loads(path.read_text())["cells"]:
+        if cell["cell_type"] == "code":
+            exec(compile("".join(cell["source"]), path.name, "exec"), names)
+            shown = [line for out in cell["outputs"] for line in out.get("text", ())]
+            assert capsys.readouterr().out == "".join(shown), cell["id"]
 
 
 def test_the_readme_shows_what_the_server_learns(capsys):
