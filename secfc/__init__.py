@@ -56,7 +56,7 @@ _NAMES = {
     "secfc.overlap.overlap1": "Overlap1",
     "secfc.overlap.overlap2": "Overlap2",
     "secfc.overlap.starts": "Automatic Constrained MaxMin NearestMerge Synchronized",
-    "secfc.pairs": "DBSCAN",
+    "secfc.pairs": "DBSCAN Precomputed",
     "secfc.pipeline": "fit",
     "secfc.planning.planned": "plan",
     "secfc.scaling.algorithm": "Scaled",
@@ -127,6 +127,7 @@ if TYPE_CHECKING:
     from secfc.overlap.starts import NearestMerge as NearestMerge
     from secfc.overlap.starts import Synchronized as Synchronized
     from secfc.pairs import DBSCAN as DBSCAN
+    from secfc.pairs import Precomputed as Precomputed
     from secfc.pipeline import fit as fit
     from secfc.planning.planned import plan as plan
     from secfc.scaling.algorithm import Scaled as Scaled

@@ -17,10 +17,11 @@ import math
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import partial
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 import numpy as np
 
@@ -35,7 +36,7 @@ from secfc.coded.policy import DistanceOracle, ExactPolicy, PolicyCapabilities
 from secfc.coded.queries import Operation, Query, Subject, receive_query
 from secfc.coded.quorum import BlameState, CheaterIdentification
 from secfc.coded.sharing import answer_query, settle_contributors, settle_contributors_at_server
-from secfc.coded.source import CodedSource
+from secfc.coded.source import CodedSource, decode_scaled_distances
 from secfc.coded_kmeans.algorithm1 import (
     agree_on_plan,
     check_terms,
@@ -44,17 +45,17 @@ from secfc.coded_kmeans.algorithm1 import (
     share_rows_in_storage,
 )
 from secfc.coded_kmeans.secfc import SecFC
-from secfc.data.inputs import REAL, WHOLE, check_fields, instance_of
+from secfc.data.inputs import REAL, SWITCH, WHOLE, check_fields, format_value, instance_of
 from secfc.data.party import Party
 from secfc.data.resolution import check_resolution_at_site
-from secfc.disclosure import AssignmentsOnly
+from secfc.disclosure import AssignmentsOnly, Distances
 from secfc.disclosure.compare.client import ComparisonClient
 from secfc.disclosure.compare.session import CommitteeChoice
-from secfc.errors import Caution, FaultyServer, InputError
+from secfc.errors import Caution, FaultyServer, InputError, SuspectedParties
 from secfc.kmeans.starts import RandomLabels
-from secfc.roles.description import RunTerms
+from secfc.roles.description import LOCAL, RunTerms
 from secfc.roles.exchange import ITERATE, SERVER, Exchange, PartyId, Role, SimulatedRun
-from secfc.roles.messages import InputPartyResult, compact_labels
+from secfc.roles.messages import InputPartyResult, Message, compact_labels
 
 # Points whose pairs are compared in one question: 33 million of them.
 MOST = 1 << 13
@@ -123,37 +124,52 @@ class PairsClientResult:
 
 @dataclass(frozen=True)
 class PairClusterer(ABC):
-    """What all clusterers of near pairs have: an `Algorithm`, but for how labels follow from pairs.
+    """What all clusterers of pairs have: an `Algorithm`, but for what is asked and how labels follow.
 
-    Fields as `DBSCAN` has them.  A clusterer is a frozen dataclass that adds its own parameters and
-    `label_points`.
+    Fields as `DBSCAN` has them.
     """
 
-    eps: float
     threshold: Threshold = field(default=Threshold(), kw_only=True)
     quantization: Quantization = field(default=Quantization(), kw_only=True)
     runtime: Runtime = field(default=Runtime(), kw_only=True)
-    dealer: PartyId | None = field(default=SERVER, kw_only=True)
+
+    # Points whose pairs are asked about in one question, at most.
+    most: ClassVar[int] = MOST
+
+    @property
+    @abstractmethod
+    def policy(self) -> Any:
+        """What the server may see."""
 
     @abstractmethod
-    def label_points(self, near: Array) -> Array:
-        """Labels (m,) in [-1, k), each of the k used, by which two points are near, (m, m) bool.
+    def ask_pairs(self, plan: CodedPlan) -> Subject:
+        """The question, which is public."""
 
-        near: symmetric; every point is near itself.  Pure, at the server alone.
-        """
+    @abstractmethod
+    def answer_pairs(self, part: Any, asked: Query, measured: DistanceOracle) -> Role[Message | None]:
+        """A client's answer.  part: its part under the policy."""
+
+    @abstractmethod
+    def read_pairs(self, plan: CodedPlan, source: CodedSource) -> Role[Array]:
+        """What the server reads from the answers: (m, m), symmetric."""
+
+    @abstractmethod
+    def label_points(self, pairs: Array) -> Array:
+        """Labels (m,) in [-1, k), each of the k used, by what was read.  Pure, at the server alone."""
+
+    @abstractmethod
+    def server_learned(self, plan: CodedPlan) -> tuple[str, ...]:
+        """What the server learned, in sentences for people."""
 
     def __post_init__(self) -> None:
         check_fields(
             self,
             {
-                "eps": REAL,
                 "quantization": instance_of(Quantization, "Quantization(scale=1000.0)"),
                 "runtime": instance_of(Runtime, "Runtime(threads=2)"),
             },
         )
         object.__setattr__(self, "threshold", parse_threshold(self.threshold))
-        if not 0 < self.eps < math.inf:
-            raise InputError(f"eps={self.eps}: a distance above 0 is needed, in units of the data. Pass 0.5")
         if self.quantization.centers != "exact" or self.quantization.largest is not None:
             raise InputError(
                 "quantization: pairs have no centers to round, and no cluster is measured to. Leave centers "
@@ -166,11 +182,6 @@ class PairClusterer(ABC):
         rows = replace(self.quantization, largest=1)
         start = RandomLabels()
         return SecFC(1, self.threshold, start, 1, 1, rows, disclosure=self.policy, runtime=self.runtime)
-
-    @property
-    def policy(self) -> PairBits:
-        """What the server may see."""
-        return PairBits(self.dealer)
 
     @property
     def capabilities(self) -> Capabilities:
@@ -187,32 +198,13 @@ class PairClusterer(ABC):
     def plan(self, public: PublicFacts) -> CodedPlan:
         """What is public before the parties talk.  Raises InputError for too many points, or too few
         clients."""
-        if public.m > MOST:
+        if public.m > self.most:
             raise InputError(
                 f"m={public.m} points: all {public.m * (public.m - 1) // 2:,} pairs are asked at once, so at "
-                f"most {MOST} are taken. Take fewer points, or many small clusters of SecFC(k=100, "
+                f"most {self.most} are taken. Take fewer points, or many small clusters of SecFC(k=100, "
                 "release=Release(dendrogram=True)) joined by result.cut(3, 'single')"
             )
-        found = replace(cast(CodedPlan, self.way.plan(public)), terms=RunTerms(self, public))
-        if (steps := float(self.eps * found.scale)) < STEPS:
-            warnings.warn(
-                f"eps={self.eps:g} is {steps:.2g} steps of the integers that points become, so rounding "
-                f"decides which are near: {STEPS} are wanted. Lower the bound, or leave scale out",
-                Caution,
-                stacklevel=2,
-            )
-        return found
-
-    def square(self, plan: CodedPlan) -> int:
-        """The largest integer that a squared distance of two near points has."""
-        exact = (Fraction(self.eps) * plan.scale) ** 2
-        # No two honest rows are farther apart.
-        return min(math.floor(exact), distance_bound(plan.d, plan.quantizer.max_int, 1), (1 << 62) - 1)
-
-    def ask_pairs(self, plan: CodedPlan) -> Subject:
-        """The question, which is public."""
-        square = np.array([self.square(plan)], np.int64)
-        return Subject(Operation.WITHIN, plan.m, compact_labels(np.arange(plan.m)), detail=square)
+        return replace(cast(CodedPlan, self.way.plan(public)), terms=RunTerms(self, public))
 
     # --- roles ---------------------------------------------------------------------------------------
 
@@ -239,9 +231,9 @@ class PairClusterer(ABC):
             if isinstance(request, InputPartyResult):
                 return self.read_result(kept, len(mine.rows), request)
             if not isinstance(request, Query) or not request.subject.equals(due):
-                raise FaultyServer(SERVER, "asked for something else than which pairs are near")
+                raise FaultyServer(SERVER, "asked for something else of pairs than the plan has")
             measured = DistanceOracle(rows, sizes, sums)
-            message = yield from part.player.compare(part.match(request, sizes), measured)
+            message = yield from self.answer_pairs(part, request, measured)
             wait = answer_query(request.round, message, "distances")
 
     def read_result(self, plan: CodedPlan, count: int, result: InputPartyResult) -> PairsClientResult:
@@ -258,14 +250,8 @@ class PairClusterer(ABC):
         yield from agree_on_plan(plan, SERVER)
         kept, screening = yield from settle_contributors_at_server(plan, coins)
         work = kept.at_work
-        source: Any = yield from self.policy.server(
-            work, screening, coins=coins, threads=self.runtime.threads
-        )
-        due, alone = self.ask_pairs(work), np.arange(work.m, dtype=np.int32)
-        bits = yield from source.labeling.compare(
-            Operation.WITHIN, alone, np.ones(work.m, np.int64), detail=due.needed_detail
-        )
-        labels = self.label_points(near_matrix(work.m, bits))
+        source = yield from self.policy.server(work, screening, coins=coins, threads=self.runtime.threads)
+        labels = self.label_points((yield from self.read_pairs(work, source)))
         yield from send_labels(kept, labels, next(source.rounds))
         return PairsServerResult(kept, kept.excluded(plan), labels, screening.standing)
 
@@ -286,15 +272,6 @@ class PairClusterer(ABC):
             learned=self.server_learned(returned.plan), excluded=returned.excluded,
             liars=returned.standing.liars, disputes=returned.standing.disputes,
         )  # fmt: skip
-
-    def server_learned(self, plan: CodedPlan) -> tuple[str, ...]:
-        """What the server learned, in sentences for people."""
-        return (
-            f"of every two points whether they are within eps={self.eps:g} of one another, with whose they "
-            "are, and so all labels: of points with a dozen neighbors in few features that is nearly all of "
-            "their shape",
-            *self.policy.learned(plan),
-        )
 
     def collect(
         self, outcomes: Mapping[PartyId, PartyOutcome], run: SimulatedRun, counts: tuple[int, ...]
@@ -333,7 +310,69 @@ def send_labels(plan: CodedPlan, labels: Array, number: int) -> Role[None]:
 
 
 @dataclass(frozen=True)
-class DBSCAN(PairClusterer):
+class NearClusterer(PairClusterer):
+    """A clusterer by which two points are near: a frozen dataclass that adds its parameters, `label_points`.
+
+    Of the latter pairs are (m, m) bool; every point is near itself.
+    """
+
+    eps: float
+    dealer: PartyId | None = field(default=SERVER, kw_only=True)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_fields(self, {"eps": REAL})
+        if not 0 < self.eps < math.inf:
+            raise InputError(f"eps={self.eps}: a distance above 0 is needed, in units of the data. Pass 0.5")
+
+    @property
+    def policy(self) -> PairBits:
+        return PairBits(self.dealer)
+
+    def plan(self, public: PublicFacts) -> CodedPlan:
+        found = super().plan(public)
+        if (steps := float(self.eps * found.scale)) < STEPS:
+            warnings.warn(
+                f"eps={self.eps:g} is {steps:.2g} steps of the integers that points become, so rounding "
+                f"decides which are near: {STEPS} are wanted. Lower the bound, or leave scale out",
+                Caution,
+                stacklevel=2,
+            )
+        return found
+
+    def square(self, plan: CodedPlan) -> int:
+        """The largest integer that a squared distance of two near points has."""
+        exact = (Fraction(self.eps) * plan.scale) ** 2
+        # No two honest rows are farther apart.
+        return min(math.floor(exact), distance_bound(plan.d, plan.quantizer.max_int, 1), (1 << 62) - 1)
+
+    def ask_pairs(self, plan: CodedPlan) -> Subject:
+        square = np.array([self.square(plan)], np.int64)
+        return Subject(Operation.WITHIN, plan.m, compact_labels(np.arange(plan.m)), detail=square)
+
+    def answer_pairs(
+        self, part: ComparisonClient, asked: Query, measured: DistanceOracle
+    ) -> Role[Message | None]:
+        return part.player.compare(part.match(asked, measured.sizes), measured)
+
+    def read_pairs(self, plan: CodedPlan, source: CodedSource) -> Role[Array]:
+        labeling: Any = source.labeling
+        alone, detail = np.arange(plan.m, dtype=np.int32), self.ask_pairs(plan).needed_detail
+        sizes = np.ones(plan.m, np.int64)
+        bits = yield from labeling.compare(Operation.WITHIN, alone, sizes, detail=detail)
+        return near_matrix(plan.m, bits)
+
+    def server_learned(self, plan: CodedPlan) -> tuple[str, ...]:
+        return (
+            f"of every two points whether they are within eps={self.eps:g} of one another, with whose they "
+            "are, and so all labels: of points with a dozen neighbors in few features that is nearly all of "
+            "their shape",
+            *self.policy.learned(plan),
+        )
+
+
+@dataclass(frozen=True)
+class DBSCAN(NearClusterer):
     """Density clusters: core points, which have enough points near them, and what is near to these.
 
     Parameters
@@ -383,8 +422,9 @@ class DBSCAN(PairClusterer):
         if self.min_samples < 1:
             raise InputError(f"min_samples={self.min_samples}: a point is near itself. Pass at least 1")
 
-    def label_points(self, near: Array) -> Array:
+    def label_points(self, pairs: Array) -> Array:
         """Labels as scikit-learn gives them."""
+        near = pairs
         core = near.sum(axis=1) >= self.min_samples
         labels, k = np.full(len(near), -1, np.int32), 0
         for first in range(len(near)):
@@ -397,3 +437,95 @@ class DBSCAN(PairClusterer):
                 front = np.flatnonzero(reached)
             k += 1
         return labels
+
+
+# Points whose distances are opened in one question: each is sent and checked by itself.
+MOST_OPENED = 1 << 11
+
+
+@dataclass(frozen=True)
+class Precomputed(PairClusterer):
+    """Any clusterer of scikit-learn with `metric="precomputed"`, on all distances, which the server is given.
+
+    Parameters
+    ----------
+    clusterer
+        What the server runs: its `fit_predict` is given distances (m, m) in units of the data.  Clients need
+        none, and do not compare it.
+    consent
+        True at every party, or the run is refused.
+    threshold, quantization, runtime
+        As of `DBSCAN`.
+
+    Raises
+    ------
+    InputError
+        Without consent, or for what clusters nothing.
+
+    Warnings
+    --------
+    The server learns the distance of every two points: where all of them lie, up to rotation and reflection,
+    and with d + 1 known points exactly (`secfc.attacks.geometry.place_by_distances`).
+
+    Examples
+    --------
+    >>> import secfc
+    >>> from sklearn.cluster import AgglomerativeClustering
+    >>> trees = AgglomerativeClustering(2, metric="precomputed", linkage="average")
+    >>> sites = {"rome": [[0, 0], [9, 9]], "oslo": [[0, 1]], "bern": [[9, 8], [1, 0]]}
+    >>> result = secfc.fit(secfc.Precomputed(trees, consent=True), sites)
+    >>> [labels.tolist() for labels in result.labels]
+    [[0, 1], [0], [1, 0]]
+    """
+
+    clusterer: Any = field(default=None, metadata=LOCAL)
+    consent: bool = False
+
+    most: ClassVar[int] = MOST_OPENED
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_fields(self, {"consent": SWITCH})
+        if not self.consent:
+            raise InputError(
+                "consent=False: the server would be given the distance of every two points, by which it "
+                "places all of them up to rotation. Say consent=True, or take DBSCAN: it opens a bit a pair"
+            )
+        if self.clusterer is not None and not hasattr(self.clusterer, "fit_predict"):
+            raise InputError(
+                f"clusterer={format_value(self.clusterer)} has no fit_predict: pass a value such as "
+                'DBSCAN(metric="precomputed") of scikit-learn'
+            )
+
+    @property
+    def policy(self) -> Distances:
+        return Distances()
+
+    def ask_pairs(self, plan: CodedPlan) -> Subject:
+        return Subject(Operation.DISTANCE, plan.m, compact_labels(np.arange(plan.m)))
+
+    def answer_pairs(self, part: Any, asked: Query, measured: DistanceOracle) -> Role[Message | None]:
+        answer: Role[Message | None] = part(asked, measured)
+        return answer
+
+    def read_pairs(self, plan: CodedPlan, source: CodedSource) -> Role[Array]:
+        """Distances (m, m) in units of the data.  Raises SuspectedParties for what no points have."""
+        found = yield from decode_scaled_distances(source.quorum, np.arange(plan.m, dtype=np.int32), plan.m)
+        squares = found.low
+        # What the check of replies misses is one number a point, added to all of its distances.
+        if found.high.any() or (squares != squares.T).any() or squares.diagonal().any():
+            raise SuspectedParties(plan.clients, "distances were told that no points have")
+        return np.asarray(np.sqrt(squares.astype(np.float64)) / float(plan.scale))
+
+    def label_points(self, pairs: Array) -> Array:
+        if self.clusterer is None:
+            raise InputError("the server clusters, and its clusterer=None: pass one")
+        labels = np.maximum(deepcopy(self.clusterer).fit_predict(pairs), -1)
+        numbers = np.unique(labels[labels >= 0])
+        return np.where(labels < 0, -1, np.searchsorted(numbers, labels)).astype(np.int32)
+
+    def server_learned(self, plan: CodedPlan) -> tuple[str, ...]:
+        return (
+            "the distance of every two points, with whose they are: where all of them lie, up to rotation "
+            "and reflection, and with d + 1 known points exactly",
+        )

@@ -115,6 +115,12 @@ TABLE = (
          f"{PAIRS}::test_without_the_check_a_reply_decides_who_is_near"),
     ),
     DeviationRow(
+        "up to `t` clients in distances, `Precomputed`", "nothing", "nothing",
+        "replies are checked, but for `2**-57`, and distances must be the same from both sides",
+        "noticed", "pairs",
+        (f"{PAIRS}::test_false_distances_are_refused",),
+    ),
+    DeviationRow(
         "the server that asks which points are within another distance than the plan's, `DBSCAN`", "nothing",
         "nothing", "every client makes the only question itself", "named", "pairs",
         (f"{PAIRS}::test_a_client_answers_no_question_but_the_one_of_the_plan",),
@@ -368,6 +374,7 @@ POLICY_WORDS = ((Distances, "distances"), (OwnLabels, "owners"), (FinalLabelsOnl
 OTHER_KINDS = {
     "SharedProfile": "sums profile",
     "DBSCAN": "pairs",
+    "Precomputed": "pairs",
     "FedDPKMeans": "sums",
     "FederatedLloyd": "sums",
 }

@@ -5,15 +5,17 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from sklearn.cluster import DBSCAN
+from sklearn.base import clone
+from sklearn.cluster import DBSCAN, HDBSCAN, OPTICS, AgglomerativeClustering
 
 import secfc
 from field.code.reply_check import CheckWeights
+from secfc.algorithm import PublicFacts
 from secfc.attacks.geometry import place_by_distances, place_by_neighbors
 from secfc.attacks.judging import judge_guess
 from secfc.coded.queries import Operation, Query
 from secfc.errors import FaultyServer, SuspectedParties, TooFewReplies
-from secfc.pairs import MOST, PairClusterer
+from secfc.pairs import MOST, NearClusterer
 from secfc.roles.exchange import SERVER
 from tests.nightly import short
 from tests.secfc.queries import altered
@@ -182,7 +184,7 @@ def test_a_client_answers_no_question_but_the_one_of_the_plan(change):
         subject = replace(e.body.subject, operation=Operation.COMPARE, detail=None)
         return [replace(e, body=replace(e.body, subject=subject))]
 
-    with pytest.raises(FaultyServer, match="asked for something else than which pairs are near"):
+    with pytest.raises(FaultyServer, match="asked for something else of pairs than the plan has"):
         secfc.fit(WAY, DATA, faults=ask)
 
 
@@ -217,13 +219,13 @@ def test_an_eps_of_few_steps_is_said():
 
 
 @dataclass(frozen=True)
-class Components(PairClusterer):
+class Components(NearClusterer):
     """Single linkage, cut at eps: points that a chain of near ones joins."""
 
-    def label_points(self, near):
+    def label_points(self, pairs):
         from scipy.sparse.csgraph import connected_components
 
-        return connected_components(near)[1].astype(np.int32)
+        return connected_components(pairs)[1].astype(np.int32)
 
 
 def test_a_further_clusterer_is_one_pure_function():
@@ -244,12 +246,12 @@ SEEN = []
 
 
 @dataclass(frozen=True)
-class Curious(PairClusterer):
+class Curious(NearClusterer):
     """A server that keeps what it is told."""
 
-    def label_points(self, near):
-        SEEN.append(near)
-        return np.zeros(len(near), np.int32)
+    def label_points(self, pairs):
+        SEEN.append(pairs)
+        return np.zeros(len(pairs), np.int32)
 
 
 def test_from_many_neighbors_the_server_places_points_and_from_few_it_does_not():
@@ -267,8 +269,86 @@ def test_from_many_neighbors_the_server_places_points_and_from_few_it_does_not()
     assert judge_guess(place_by_neighbors(np.eye(150, dtype=bool), 2), points).share[0] < 0.1
 
 
-def test_from_all_distances_points_are_placed_exactly():
+# --- all distances, by consent --------------------------------------------------------------------
+
+CLUSTERERS = (
+    DBSCAN(0.6, min_samples=4, metric="precomputed"),
+    HDBSCAN(min_cluster_size=5, metric="precomputed", copy=True),
+    AgglomerativeClustering(3, metric="precomputed", linkage="average"),
+    AgglomerativeClustering(3, metric="precomputed", linkage="single"),
+    OPTICS(min_samples=4, metric="precomputed"),
+)
+
+
+@pytest.mark.parametrize("clusterer", CLUSTERERS, ids=lambda found: type(found).__name__)
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_clusterers_of_scikit_learn_find_the_same_as_from_the_integers(clusterer):
+    result = secfc.fit(secfc.Precomputed(clusterer, consent=True), DATA, keep_bodies=True)
+    distances = np.sqrt(squares(result.plan, whole(DATA)).astype(float)) / float(result.plan.scale)
+    found = clone(clusterer).fit_predict(distances)
+    assert len({*zip(result.flat.tolist(), found.tolist(), strict=True)}) == len({*found.tolist()})
+    np.testing.assert_array_equal(result.flat == -1, found == -1)
+    assert {e.kind for e in result.transcript.envelopes if e.recipient != SERVER} & {
+        "CodedDistances"
+    } == set()
+
+
+@dataclass(frozen=True)
+class Keeping:
+    """A clusterer that keeps the distances that it was given."""
+
+    def fit_predict(self, distances):
+        SEEN.append(distances)
+        return np.zeros(len(distances), np.int64)
+
+
+def test_from_all_distances_the_server_places_every_point():
     points = np.random.default_rng(0).normal(size=(40, 3))
-    distances = ((points[:, None] - points[None]) ** 2).sum(2)
-    assert judge_guess(place_by_distances(distances, 3), points).error[0] < 1e-9
-    assert judge_guess(place_by_distances(distances, 1), points).error[0] > 0.3
+    plan = secfc.fit(secfc.Precomputed(Keeping(), consent=True), split(points, 3)).plan
+    seen, rows = SEEN.pop() ** 2, plan.quantizer(points) / float(plan.scale)
+    assert judge_guess(place_by_distances(seen, 3), rows).error[0] < 1e-9
+    assert judge_guess(place_by_distances(seen, 1), rows).error[0] > 0.3
+
+
+def test_a_party_without_the_consent_of_others_gets_no_share():
+    """As where one site's file lacks it: what is compared is the whole value."""
+    way = secfc.Precomputed(Keeping(), consent=True)
+    other = secfc.Precomputed(None, consent=True)  # clients need no clusterer
+    public = PublicFacts.of(DATA)
+    assert way.plan(public).digest() == other.plan(replace(public)).digest()
+    object.__setattr__(other, "consent", False)
+    assert way.plan(public).digest() != other.plan(public).digest()
+
+
+def test_without_consent_nothing_is_asked():
+    with pytest.raises(secfc.InputError, match="consent=False: the server would be given the distance"):
+        secfc.Precomputed(Keeping())
+    with pytest.raises(secfc.InputError, match="has no fit_predict"):
+        secfc.Precomputed("average", consent=True)
+    with pytest.raises(secfc.InputError, match="at most 2048 are taken"):
+        secfc.fit(secfc.Precomputed(Keeping(), consent=True), [np.zeros((2047, 1)), [[0.0]], [[1.0]]])
+
+
+@pytest.mark.parametrize(
+    ("row", "says"), [(slice(1, 2), "do not fit the shares"), (slice(None), "no points have")]
+)
+def test_false_distances_are_refused(row, says):
+    """One is found by the check of replies, and what it misses, one number a point, by the server."""
+    way = secfc.Precomputed(Keeping(), consent=True, threshold=1)
+    plan = secfc.fit(way, DATA).plan
+    SEEN.clear()
+
+    def push(e):
+        if e.kind != "CodedDistances" or e.sender != "client-1":
+            return [e]
+        values = e.body.values.copy()
+        weights = plan.code.decoding_weights((0, 1, 2), 2)[1]
+        for lane, p in enumerate(plan.code.basis.primes[: len(values)]):
+            # Of point 3 all distances, or that to point 1, by 1 more.
+            more = np.uint32(pow(int(weights[lane, 1]), -1, p))
+            values[lane, row, 3] = (values[lane, row, 3].astype(np.uint64) + more) % p
+        return [replace(e, body=replace(e.body, values=values))]
+
+    with pytest.raises(SuspectedParties, match=says):
+        secfc.fit(way, DATA, faults=push)
+    assert not SEEN
