@@ -8,9 +8,10 @@ modulo every prime: on residues others compute sums.  After the contest of a ste
    themselves, and b = c + (1 - 2 c) r is linear in what is shared.  The last row is one minus the others;
 2. one bit says whether any label changed, if labels before were secret or whole: with L the cluster of a
    point as a number, z_a = sum_i rho_ai (L_i - L'_i), a = 1, 2, 3, modulo the first prime p, for rho that the
-   members draw together after step 1; then F z is opened, F a 3 x 3 matrix that is the sum of the members'
+   members draw together after step 1; F z stays shared, F a 3 x 3 matrix that is the sum of the members'
    own coins, multiplied by dealt triples.  If z is not 0, F z is uniform; it is 0, or z is by chance, with
-   probability below 2 p**-3 < 2**-88.
+   probability below 2 p**-3 < 2**-88.  It is told with sizes, when all that was opened is checked: who
+   falsified a bit within the comparison, and saw F z before, would learn whether that changed a label.
 
 Members open c, and what F and z exceed fresh uniform residues by, to one another only: whoever knows what the
 dealer knows, and sees these, knows every label.  Everything else that is said of masks and tables in
@@ -142,7 +143,7 @@ class AssignmentStep:
     @property
     def openings(self) -> int:
         """How often members open something, at most."""
-        return len(self.schedule.openings) + 1 + 2 * self.tested
+        return len(self.schedule.openings) + 1 + self.tested
 
     @cached_property
     def first(self) -> Basis:
@@ -170,8 +171,8 @@ class AssignmentStep:
         """A member's part: yields what it opens, is sent the sum of what all opened.
 
         masked: (lanes, k, m) distances plus the dealer's masks.  old: its share of the labels before.  coins:
-        its own, secret.  Returns its share of the labels, and whether they are all as before, None if that
-        is not tested.
+        its own, secret.  Returns its share of the labels, and one of F z, residues (1, 3) that are all 0 if
+        labels are as before; None if that is not tested.
         """
         from field.kernels import comparing
 
@@ -197,8 +198,7 @@ class AssignmentStep:
         fresh = hand.uniform(self.first, own.shape[1:])
         products = hand.residues(self.first, (TESTS,))
         gaps = yield self.first.add(own, self.first.negate(fresh)).astype(np.uint32)
-        opened = yield self._multiplied(gaps, fresh, products, lead)
-        return new, not opened.any()
+        return new, self._multiplied(gaps, fresh, products, lead)
 
     def _multiplied(self, gaps: Array, fresh: Array, products: Array, lead: bool) -> Array:
         """A share (1, 3) of F z, from what F and z exceed A and B by, shares of these, and of A B."""

@@ -341,6 +341,7 @@ class SizeShare(Message, tag=145):
     changed.
 
     values: (1, clusters) residues modulo the first prime, of all clusters with points before but the last.
+    Where somebody deals, three more that all are 0 if no label changed, else uniform, and same is False.
     Where parts are played by several, of each part that it is the first of, one after the other.  digests: 32
     bytes of the share of each other part that it plays.
     """

@@ -108,9 +108,9 @@ class LabelSharingBackend(Protocol):
         begun: StartedQuery,
         measured: DistanceOracle,
         old: Mapping[int, SharedLabels] | None,
-    ) -> Role[tuple[dict[int, SharedLabels], bool | None] | None]:
-        """At a member its parts' shares of the labels after a step, and whether none changed, None if not
-        tested."""
+    ) -> Role[tuple[dict[int, SharedLabels], bool | Mapping[int, Array] | None] | None]:
+        """At a member its parts' shares of the labels after a step, and whether none changed, or by part
+        shares of residues that are all 0 then; None if not tested."""
         ...
 
     def won(

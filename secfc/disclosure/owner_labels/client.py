@@ -214,11 +214,13 @@ class OwnerLabelsClient:
         rows, p = 0 if self.sharing.hidden else None, np.uint64(first.primes[0])
         own = {q: each.parts[:1, :rows].sum(axis=2, dtype=np.uint64) % p for q, each in new.items()}
         own = {q: sums.astype(np.uint32) for q, sums in own.items()}
+        if isinstance(same, Mapping):
+            own = {q: np.concatenate([sums, same[q]], axis=1) for q, sums in own.items()}
         if self.way.held is not None:
             # Each member has a share of its own, also where two play a part.
-            return SizeShare(next(iter(own.values())), bool(same))
+            return SizeShare(next(iter(own.values())), same is True)
         values, digests = tell_shares(match.blocks, self.at(match), match.context, hide(own, first))
-        return SizeShare(values.reshape(1, -1), bool(same), digests)
+        return SizeShare(values.reshape(1, -1), False, digests)
 
     def centers(
         self,
@@ -473,7 +475,7 @@ class OwnerLabelsClient:
             {c: m for c, m in inbox.items() if not isinstance(m, MissingMessages)}, SizeShare
         )
         if len(shares) == len(match.committee):
-            same, sizes = sizes_from_shares(match, shares, hidden=self.sharing.hidden)
+            same, sizes = sizes_from_shares(match, shares, self.sharing)
             run.opened(question.at.step + 1, sizes.tolist(), match.committee)
             self.opened = np.array([same, *sizes.tolist()])
 

@@ -119,8 +119,8 @@ class DealerBackend:
         begun: StartedQuery,
         measured: DistanceOracle,
         old: Mapping[int, SharedLabels] | None,
-    ) -> Role[tuple[dict[int, SharedLabels], bool | None] | None]:
-        """At a member its parts' shares of the labels after a step, and whether none changed."""
+    ) -> Role[tuple[dict[int, SharedLabels], bool | Mapping[int, Array] | None] | None]:
+        """At a member its parts' shares of the labels after a step, and of what is 0 if none changed."""
         game, hand = begun.game, (yield from self.hand(match, steps, begun, measured))
         if hand is None or old is None or begun.spoken is None or not isinstance(game, AssignmentStep):
             return None
@@ -130,7 +130,8 @@ class DealerBackend:
             for q, table in tables.items()
         }
         found = yield from self.played(match, steps, begun.spoken, games, game.portions, tables)
-        return {q: new for q, (new, _) in found.items()}, next(same for _, same in found.values())
+        changes = {q: share for q, (_, share) in found.items() if share is not None}
+        return {q: new for q, (new, _) in found.items()}, changes or None
 
     def won(
         self, match: ComparisonSession, steps: AnswerRounds, begun: StartedQuery, measured: DistanceOracle

@@ -133,7 +133,7 @@ class DealerlessBackend:
         begun: StartedQuery,
         measured: DistanceOracle,
         old: Mapping[int, SharedLabels] | None,
-    ) -> Role[tuple[dict[int, SharedLabels], bool | None] | None]:
+    ) -> Role[tuple[dict[int, SharedLabels], bool | Mapping[int, Array] | None] | None]:
         """At a member its share of the labels after a step, and whether none changed."""
         if old is None:
             return None

@@ -15,7 +15,7 @@ from field.code.masking import PairKeys, weighted_part
 from field.code.reply_check import OffPolynomial, open_words
 from field.code.rows import ClusterSums, CodedRows, cluster_sizes
 from field.compare import shared_step as maths
-from field.compare.assignment_step import AssignmentStep, SharedLabels
+from field.compare.assignment_step import TESTS, AssignmentStep, SharedLabels
 from field.compare.shared_step import last_of_one_hot, subtract
 from field.ring.basis import Basis
 from field.secrets.coins import Coins
@@ -87,7 +87,7 @@ def session_for(
 
 
 def sizes_from_shares(
-    match: ComparisonSession, shares: Mapping[PartyId, SizeShare], *, hidden: bool = False
+    match: ComparisonSession, shares: Mapping[PartyId, SizeShare], sharing: LabelSharing
 ) -> tuple[bool, Array]:
     """Whether no label changed, and the sizes (k,) after a step, of what all members opened; 0 if hidden.
 
@@ -95,11 +95,15 @@ def sizes_from_shares(
     shares that the clients of a part do not agree on.
     """
     basis, alive = match.plan.code.basis.prefix(1), np.flatnonzero(match.sizes)
-    sizes, found = np.zeros(len(match.sizes), np.int64), _open_sizes(match, basis, shares, hidden=hidden)
-    if not hidden and found is not None:
-        sizes[alive[:-1]] = found
+    tested = TESTS if match.seating.dealers and step_continuation(match, sharing).tested else 0
+    count = 0 if sharing.hidden else len(alive) - 1
+    sizes, found = np.zeros(len(match.sizes), np.int64), _open_sizes(match, basis, shares, count + tested)
+    if not sharing.hidden and found is not None:
+        sizes[alive[:-1]] = found[:count]
         sizes[alive[-1]] = match.plan.m - sizes.sum()
     said = {share.same for share in shares.values()}
+    if tested and found is not None:
+        said = {not found[count:].any()}
     if len(said) > 1 or found is None or int(sizes.max()) > match.plan.m or int(sizes.min()) < 0:
         why = "the shares of a step's sizes add up to what no labels have, or contradict one another"
         raise SuspectedParties((*match.committee, *match.seating.dealers), why)
@@ -107,13 +111,14 @@ def sizes_from_shares(
 
 
 def _open_sizes(
-    match: ComparisonSession, basis: Basis, shares: Mapping[PartyId, SizeShare], *, hidden: bool
+    match: ComparisonSession, basis: Basis, shares: Mapping[PartyId, SizeShare], count: int
 ) -> Array | None:
-    """Sizes of all clusters with points but the last; none if they are hidden.
+    """So many numbers: sizes of all clusters with points but the last, unless they are hidden; and where
+    somebody deals what is 0 if no label changed.
 
     Without a dealer members tell shares, of whose degree there are enough to notice t false ones: None then.
     """
-    blocks, count = match.blocks, 0 if hidden else int(np.count_nonzero(match.sizes)) - 1
+    blocks = match.blocks
     words, digests = dict[PartyId, Array](), dict[PartyId, bytes]()
     for i, c in enumerate(match.committee):
         told, share = len(blocks.told_by(i)) if match.seating.dealers else 1, shares[c]

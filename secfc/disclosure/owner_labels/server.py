@@ -202,7 +202,7 @@ class OwnerLabelsServer:
         inbox, gone = yield from committees.answers(match, awaited, step_continuation(match, self.sharing))
         shares, reports = committees.sorted(match, inbox, SizeShare)
         if len(shares) == len(match.committee):
-            return sizes_from_shares(match, shares, hidden=self.sharing.hidden)
+            return sizes_from_shares(match, shares, self.sharing)
         committees.quorum.silent |= committees.lost(match, gone, reports)
         return None
 

