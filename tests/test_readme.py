@@ -52,6 +52,17 @@ def test_the_readme_shows_what_the_server_learns(capsys):
     assert "no distance" in capsys.readouterr().out
 
 
+def test_the_notebook_runs_and_prints_what_it_shows(capsys):
+    """If this fails: run docs/first_run.ipynb from the top, and save it."""
+    names, shown = {}, []
+    for cell in json.loads((ROOT / "docs/first_run.ipynb").read_text())["cells"]:
+        if cell["cell_type"] == "code":
+            exec(compile("".join(cell["source"]), "docs/first_run.ipynb", "exec"), names)
+            shown.append("".join(cell["outputs"][0]["text"]))
+            assert capsys.readouterr().out == shown[-1]
+    assert len(shown) > 3
+
+
 def test_the_readme_shows_two_commands():
     part = README.split("<!-- commands -->")[1].split("<!-- end of commands -->")[0]
     commands = [line for line in part.splitlines() if line.startswith("python3 ")]
