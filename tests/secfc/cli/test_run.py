@@ -280,11 +280,12 @@ ONE_PRIME = ("bisecting", "k-means++")  # by day
     ],
 )
 def test_every_start_and_field_is_exact(init: str, field: str) -> None:
+    starts = short("2", nightly="3")
     shown, grown = field == "mersenne61" or init == "bisecting", init == "splitting"
     more = ("--disclosure", "distances") if shown else ("--consent",)
     more = ("--disclosure", "own-labels") if grown else more
     result = run(
-        *NPY, "-k", "5", "--init", init, "--field", field, *more, "--n-init", "3", "--rounding", "floor",
+        *NPY, "-k", "5", "--init", init, "--field", field, *more, "--n-init", starts, "--rounding", "floor",
         "--json",
     )  # fmt: skip
     assert result.exit_code == 0, result.output
@@ -298,14 +299,14 @@ def test_every_start_and_field_is_exact(init: str, field: str) -> None:
         5,
         threshold=1,
         init=STARTS[init],
-        n_init=3,
+        n_init=int(starts),
         quantization=secfc.Quantization(basis=basis, rounding="floor"),
         disclosure=policy,
     )
     fitted = secfc.fit(algorithm, secfc.Federation.from_files(NPY), seed=0)
     assert found["cost"] == fitted.cost
     assert parameters["primes"] == list(fitted.plan.code.basis.primes)
-    assert (parameters["init"], parameters["n_init"], parameters["rounding"]) == (init, 3, "floor")
+    assert (parameters["init"], parameters["n_init"], parameters["rounding"]) == (init, int(starts), "floor")
 
 
 def test_every_option_reaches_the_algorithm() -> None:
@@ -784,10 +785,11 @@ def test_warmup_compiles_every_kernel_that_a_run_needs() -> None:
 
     Of the demonstration by night, by day of few points and few features.
     """
-    for name in range(10):
+    for name in range(9):
         np.save(f"few-{name}.npy", np.random.default_rng(name).normal(size=(40, 3)))
+    others = " ".join(f"few-{name}.npy" for name in range(4, 9)) * short(1, nightly=0)
     options = [
-        "", "-k 12 --reveal-centers -t 4", "--disclosure distances --init random-points -k 70",
+        "", f"{others} -k 12 --reveal-centers -t 4", "--disclosure distances --init random-points -k 70",
         "--membership private", "--centers rounded --latency 0 -k 6",
     ]  # fmt: skip
     more = [
@@ -801,7 +803,7 @@ def test_warmup_compiles_every_kernel_that_a_run_needs() -> None:
     ]  # fmt: skip
     code = f"""
 OPTIONS = {short(options, nightly=[*options, *more])}
-FILES = {short([*(f"few-{name}.npy" for name in range(10)), "-k", "4", "--force"], nightly=[])}
+FILES = {short([*(f"few-{name}.npy" for name in range(4)), "-k", "4", "--force"], nightly=[])}
 IDS = {short(3000, nightly=20000)}"""
     code += """
 import sys
