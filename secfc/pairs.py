@@ -324,6 +324,11 @@ class NearClusterer(PairClusterer):
         check_fields(self, {"eps": REAL})
         if not 0 < self.eps < math.inf:
             raise InputError(f"eps={self.eps}: a distance above 0 is needed, in units of the data. Pass 0.5")
+        if self.threshold.max_cheaters:
+            raise InputError(
+                f"max_cheaters={self.threshold.max_cheaters}: false replies of pairs end the run, and "
+                "nobody is found. Leave it out; deviating=1 has each part played by two"
+            )
 
     @property
     def policy(self) -> PairBits:
@@ -508,6 +513,11 @@ class Precomputed(PairClusterer):
         answer: Role[Message | None] = part(asked, measured)
         return answer
 
+    def server(self, plan: CodedPlan, *, rng: np.random.Generator, coins: Coins) -> Role[PairsServerResult]:
+        if self.clusterer is None:
+            raise InputError("clusterer=None at the server, which clusters: pass one")
+        return super().server(plan, rng=rng, coins=coins)
+
     def read_pairs(self, plan: CodedPlan, source: CodedSource) -> Role[Array]:
         """Distances (m, m) in units of the data.  Raises SuspectedParties for what no points have."""
         found = yield from decode_scaled_distances(source.quorum, np.arange(plan.m, dtype=np.int32), plan.m)
@@ -518,8 +528,6 @@ class Precomputed(PairClusterer):
         return np.asarray(np.sqrt(squares.astype(np.float64)) / float(plan.scale))
 
     def label_points(self, pairs: Array) -> Array:
-        if self.clusterer is None:
-            raise InputError("the server clusters, and its clusterer=None: pass one")
         labels = np.maximum(deepcopy(self.clusterer).fit_predict(pairs), -1)
         numbers = np.unique(labels[labels >= 0])
         return np.where(labels < 0, -1, np.searchsorted(numbers, labels)).astype(np.int32)

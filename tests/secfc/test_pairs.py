@@ -167,6 +167,21 @@ def test_a_client_that_falls_silent_is_replaced(kind):
     np.testing.assert_array_equal(result.flat[there], truth[there])
 
 
+@pytest.mark.parametrize("at", [20, 60, 100])
+def test_a_crash_is_resumed_with_the_same_labels(at, tmp_path):
+    seen = []
+
+    def crash(party, exchange):
+        seen.append(party)
+        if len(seen) == at:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        secfc.fit(WAY, DATA, checkpoint=tmp_path, watch=crash)
+    result = secfc.fit(WAY, DATA, checkpoint=tmp_path)
+    np.testing.assert_array_equal(result.flat, expected(WAY, result.plan, whole(DATA)))
+
+
 def test_too_few_that_are_there_end_the_run():
     with pytest.raises(TooFewReplies):
         secfc.fit(WAY, DATA, faults=lambda e: [] if e.sender in DATA.names[:2] else [e])
@@ -203,6 +218,9 @@ def test_a_client_answers_no_question_but_the_one_of_the_plan(change):
             "pairs are asked at",
         ),
         (lambda: secfc.fit(WAY, [[[0.0]], [[1.0]]]), "cannot hide points"),
+        (lambda: secfc.DBSCAN(1.0, threshold=secfc.Threshold(1, max_cheaters=1)), "max_cheaters=1: false"),
+        (lambda: secfc.fit(secfc.Precomputed(None, consent=True), DATA), "clusterer=None at the server"),
+        (lambda: secfc.fit(WAY, DATA).predict(DATA), "keeps no model"),
     ],
 )
 def test_what_is_refused(make, message):
