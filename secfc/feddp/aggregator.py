@@ -24,7 +24,7 @@ from secfc.feddp.messages import (
     Project,
 )
 from secfc.feddp.noise import HonestCounts
-from secfc.feddp.plan import PLACES, FedDPPlan, NoisePart
+from secfc.feddp.plan import PLACES, STARTS, FedDPPlan, NoisePart
 from secfc.feddp.server_estimates import (
     GroupAnswer,
     Proxies,
@@ -38,6 +38,7 @@ from secfc.feddp.server_estimates import (
     group_about,
     group_proxies,
     leading_directions,
+    mean_of_answers,
     merge_points,
     nearest_squares,
     place_centers,
@@ -73,6 +74,7 @@ from secfc.secure_sum.protocol import SecureSum, receive_sum
 MOST = 0.5  # of the weight: where strong weights hold it, weak ones are dropped, else all drawn together
 # Of distances of proxies to their anchors: radii to choose from, and the one without FedDP-Init's weights.
 QUANTILES, QUANTILE_UNWEIGHTED = tuple(q / 10 for q in range(2, 11)), 0.85
+TYPICAL = 0.9  # of rows, for which clusters' advantage over one center is not clipped
 MOVED = 4.0  # times their noise, in squares, that centers must move for another question to pay
 
 
@@ -149,6 +151,9 @@ class Aggregator:
         self.moments: tuple[Array, float] | None = None  # outer products, and the deviation of their noise
         self.counts: Array = np.zeros(0)
         self.counted_rows = np.zeros(0), 0.0, 1.0
+        self.answers: list[
+            tuple[GroupAnswer, Array]
+        ] = []  # to all questions about groups, with their origins
         self.excess = 1.0  # of the last noise, its deviation over the declared: more clients deal than must
 
     def seed(self) -> int:
@@ -212,6 +217,7 @@ class Aggregator:
         origins = groups.anchors if variant.residuals else np.zeros(groups.anchors.shape)
         found = yield from self.ask_groups(number, groups, lie, origins, before)
         self.answer = found
+        self.answers.append((found, origins))
         placed = place_centers(
             found, origins, groups.anchors, plan.radius.value, cleaned=variant.cleaned,
             shrunk=variant.shrunk and (plan.d > 2 or plan.repeats),
@@ -362,6 +368,8 @@ def find_centers(plan: FedDPPlan, books: Aggregator, rng: np.random.Generator) -
         centers = yield from books.centers(number, groups, about, before)
         before = books.answer if plan.repeats and books.moved < MOVED else None
         spread = spread and spread.within(centers, books.counts)
+    if plan.doubts:
+        centers = yield from weigh_clusters(plan, books, centers)
     answers = yield from books.finish(centers)
     return FedDPServerResult(
         centers + plan.origin, initial, proxies, books.ledger, tuple(books.released), tuple(books.counted),
@@ -433,6 +441,25 @@ def choose_start(
         return proxies, centers if best == 0 else starts[best]
     books.blur = np.zeros(0)
     return alone, fallback
+
+
+def weigh_clusters(plan: FedDPPlan, books: Aggregator, centers: Array) -> Role[Array]:
+    """Centers (k, d), if rows are nearer to them than to their mean, under noise; else that mean k times."""
+    k, (_, miscounted, least) = len(centers), books.counted_rows
+    mean, rows, blur = mean_of_answers(books.answers, plan.d)
+    both = centers, np.tile(mean, (k, 1))
+    starts = np.stack([project_into_ball(each, plan.radius.value) for each in both])
+    # What a row in the middle of its cluster says, for most rows; where none is seen, anything.
+    apart, seen = ((starts[0] - starts[1]) ** 2).sum(axis=1) * plan.scale**2, books.counts
+    typical = weighted_quantile(apart, seen, TYPICAL) if seen.any() else plan.reach**2
+    cap = int(np.clip(typical, LEAST_REACH, 4 * plan.reach**2))
+    (part,) = plan.choice_parts(STARTS, cap, ())
+    (gains,) = yield from books.sum(Choose(starts, cap, ()), [part], (1.0,))
+    if gains[0] > 0:
+        return centers
+    books.blur = np.full(k, blur)
+    books.counted_rows = np.append(rows, np.zeros(k - 1)), miscounted * math.sqrt(k), least
+    return np.asarray(starts[1])
 
 
 def find_ball(plan: FedDPPlan, books: Aggregator) -> Role[FedDPPlan]:

@@ -475,13 +475,13 @@ class FedDPKMeans:
         scale = scale_for(radius.value, STEPS)
         draft = self._sums(public, 1)
         lines, votes, moves = _split(start, steps)
-        boxes = BALL * start.boxes
-        rest = tuple(share * (1 - math.fsum(boxes)) for share in lines + votes + moves)
-        found = self.noise.calibrate_noise(budget, boxes + rest, HonestCounts.of(draft))
-        asked, found = found[: len(boxes)], found[len(boxes) :]
+        boxes, choice = BALL * start.boxes, (CHOICE,) * self.variant.chosen
+        rest = tuple(share * (1 - math.fsum(boxes + choice)) for share in lines + votes + moves)
+        found = self.noise.calibrate_noise(budget, boxes + choice + rest, HonestCounts.of(draft))
+        asked, chosen, found = found[: len(boxes)], found[len(boxes) :], found[len(boxes + choice) :]
         groups = tuple((one, None) for one in found[len(lines + votes) :])
         noises = StepNoises(
-            None, found[len(lines)] if votes else None, None, None, None, groups,
+            None, found[len(lines)] if votes else None, chosen[0] if choice else None, None, None, groups,
             found[0] if lines else None, asked,
         )  # fmt: skip
         plan = FedDPPlan(

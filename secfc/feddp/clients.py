@@ -290,7 +290,7 @@ class FedDPClient:
         yield from self.add(told)
 
     def compare_starts(self) -> Role[None]:
-        """The choice between what the initial steps found and the server's points alone."""
+        """The choice between what steps found and the server's points alone, or one center for all."""
         plan = self.plan
         told = yield from self.receive(Choose, plan.by_client)
         count, k, d = told.starts.shape
@@ -372,6 +372,8 @@ def run_client(
         yield from client.move_centers(number)
         if not number and plan.variant.chosen:
             yield from client.compare_starts()
+    if plan.doubts:
+        yield from client.compare_starts()
     told = yield from client.receive(NoisyCenters, 0)
     if told.centers.shape[1] != plan.d or not 1 <= len(told.centers) <= plan.most:
         raise FaultyServer(SERVER, "sends centers of other features or clusters than the plan has")

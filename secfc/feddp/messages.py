@@ -32,7 +32,7 @@ class Project(Message, tag=58):
 
 
 class Choose(Message, tag=61):
-    """Server to every client after FedDP-Init's step 2: say which starts are nearer to your points.
+    """Server to every client: say which starts, or one center for all, are nearer to your points.
 
     starts: (starts, k, d), centers of each; with the last one the others are compared.  cap: in integer steps
     squared, where a point's difference of squared distances is clipped.  bounds: where a client's differences

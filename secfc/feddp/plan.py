@@ -242,6 +242,11 @@ class FedDPPlan(DescribedPlan):
         return len(self.points) if merged is None else min(len(self.points), merged * self.most)
 
     @property
+    def doubts(self) -> bool:
+        """Whether clusters are compared with one center in the end, where the server has no points."""
+        return isinstance(self.start, Votes | Cones) and self.noises.choice is not None
+
+    @property
     def repeats(self) -> bool:
         """Whether a question of FedDP-Lloyds is asked again where centers moved by no more than noise."""
         return isinstance(self.start, FedDPInit) and self.variant.joint
@@ -302,6 +307,8 @@ class FedDPPlan(DescribedPlan):
             parts += self.weight_parts((1,)) * (self.start.rounds or 1)
         for number in range(1, len(self.noises.lloyd) + 1):
             parts += self.group_parts(number, self.most_groups(number), 1, (1, 1))
+        if self.doubts:
+            parts += self.choice_parts(STARTS, 1, ())
         honest = HonestCounts.of(self.sums)
         return Composed(tuple(self.placement.event(p.noise, p.size, honest) for p in parts))
 
@@ -358,7 +365,8 @@ class FedDPPlan(DescribedPlan):
             if self.by_client
             else advantages_sensitivity(cap, starts, self.neighbors)
         )
-        return [_part("choice of the start", starts - 1, sensitivity, self.noises.choice)]
+        what = "choice against one center" if self.doubts else "choice of the start"
+        return [_part(what, starts - 1, sensitivity, self.noises.choice)]
 
     def group_parts(self, number: int, k: int, reach: int, bounds: tuple[int, ...]) -> list[NoisePart]:
         """Step 3 (number 0) and the steps of FedDP-Lloyds.

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
@@ -397,6 +398,23 @@ def mean_of_groups(found: GroupAnswer, centers: Array, points: Array) -> Array:
     if counts.sum() <= 3 * found.miscounted * math.sqrt(len(counts)):
         return np.asarray(points.mean(axis=0))
     return np.asarray((found.sums + counts[:, None] * centers).sum(axis=0) / counts.sum())
+
+
+def mean_of_answers(answers: Sequence[tuple[GroupAnswer, Array]], d: int) -> tuple[Array, float, float]:
+    """Mean (d,) of all rows about 0, their number, and how far noise moves the mean, as a root mean square.
+
+    answers: with the origins (k, d) of their sums; each counts by its precision.  As far as noise explains it
+    the mean stays at 0, which is the middle of a public ball.
+    """
+    total, rows, weight = np.zeros(d), 0.0, 0.0
+    for found, origins in answers:
+        noise = origins.size * found.deviation**2 + found.miscounted**2 * float((origins**2).sum())
+        total = total + (found.sums / found.kept + found.counts[:, None] * origins).sum(axis=0) / noise
+        rows, weight = rows + float(found.counts.sum()) / noise, weight + 1 / noise
+    mean, rows = total / max(rows, weight), max(rows / weight, 1.0)
+    blur = 1 / (rows * math.sqrt(weight))
+    kept = shrinkage_kept(mean[None], np.zeros((1, d)), np.array([blur / math.sqrt(d)]))[0]
+    return kept * mean, rows, float(blur)
 
 
 def directions_of_sums(moved: Array, deviation: float, points: Array, most: int) -> Array:

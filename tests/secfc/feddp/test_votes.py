@@ -10,7 +10,7 @@ import secfc
 from field import SeededCoins
 from secfc.cli import main
 from secfc.errors import FaultyServer, InputError
-from secfc.feddp import PAPER, Cones, Elbow, FedDPKMeans, ServerLloyds, ServerNoise, SharedNoise, Votes
+from secfc.feddp import OURS, PAPER, Cones, Elbow, FedDPKMeans, ServerLloyds, ServerNoise, SharedNoise, Votes
 from secfc.feddp.auditing import audit_run, without_row
 from secfc.feddp.clients import ClientStatistics, client_contributions
 from secfc.feddp.messages import MEAN, SHELLS, GroupAbout, Narrow, Project
@@ -61,7 +61,8 @@ def test_clusters_are_found_within_the_budget(noise, neighbors):
     assert 0.9 * 2.0 < result.ledger.epsilon(DELTA) <= 2.0 * (1 + 1e-9)
     what = [entry.what for entry in result.ledger.entries if "exact" not in entry.what]
     assert what[:6] == ["votes for candidates"] * 6
-    assert len(what) == 9
+    assert what[-1] == "choice against one center"
+    assert len(what) == 10
     assert np.linalg.norm(result.centers, axis=1).max() <= RADIUS
 
 
@@ -224,6 +225,20 @@ def test_an_audit_of_a_run_spends_at_most_the_claim_and_refutes_half_the_noise()
     assert half.is_refuted
 
 
+def test_clusters_that_are_noise_give_way_to_one_center_and_others_stay():
+    rows = np.random.default_rng(0).normal(size=(600, 13))
+    few = secfc.Federation.from_arrays(np.split(rows, 3))
+    for chosen in (True, False):
+        given = way(0.3, bound=8.0, noise=ServerNoise(), variant=replace(OURS, chosen=chosen))
+        result = cluster_by_votes(given, few)
+        assert result.ledger.epsilon(DELTA) <= 0.3 * (1 + 1e-9)
+        near = ((rows[:, None] - result.centers) ** 2).sum(axis=2).min(axis=1).sum()
+        single = len(np.unique(result.centers, axis=0)) == 1
+        # Control: without the choice clusters cost more than the mean of all rows does.
+        assert (near < 1.02 * (rows**2).sum()) == single == chosen
+    assert len(np.unique(cluster_by_votes(way()).centers, axis=0)) == 3
+
+
 def test_candidates_come_of_those_with_votes_and_stay_in_the_ball():
     rng = np.random.default_rng(0)
     first = sample_ball(60, 3, RADIUS, rng)
@@ -316,7 +331,7 @@ def test_where_features_are_many_sums_over_cones_find_clusters_within_the_budget
     assert 0.9 * 2.0 < result.ledger.epsilon(DELTA) <= 2.0 * (1 + 1e-9)
     what = [entry.what for entry in result.ledger.entries if "exact" not in entry.what]
     steps = [f"sums and counts of step {number} of FedDP-Lloyds" for number in range(1, 7)]
-    assert what == ["votes along a line"] * 2 + steps
+    assert what == ["votes along a line"] * 2 + steps + ["choice against one center"]
     sizes = [one.size for one in result.details.server.released]
     assert sizes[2] == 31
     assert sizes[3] == sizes[5] > sizes[6] == 3 * 31
