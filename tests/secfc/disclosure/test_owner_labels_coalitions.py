@@ -24,8 +24,9 @@ from secfc.disclosure.compare import computing_party
 from secfc.disclosure.owner_labels.multiplication import SecureMultiplication
 from secfc.kmeans.starts import GivenLabels
 from secfc.roles.exchange import SERVER
-from tests.nightly import short
+from tests.nightly import by_night, short
 from tests.secfc.disclosure.test_owner_labels import tell_owners
+from tests.small import cluster
 
 N, T, M = 6, 2, 24  # committee client-0, 1, 2; responders client-0 to 4; client-5 owns points only
 RUNS, FEW = short(24, nightly=200), 8  # in few runs controls show, as thousands of places are added up
@@ -202,6 +203,22 @@ def combinations_of(code):
     a, b, at = code.alphas[3], code.alphas[4], code.betas[0]
     inverse = pow(b - a, -1, P)
     return (1, 1), (1, P - 1), ((b - at) * inverse % P, (at - a) * inverse % P)
+
+
+@pytest.mark.parametrize(
+    ("policy", "t"),
+    [(secfc.FinalLabelsOnly(), 2), *by_night((secfc.FinalLabelsOnly(), 3), (secfc.OwnLabels(), 3))],
+)
+def test_what_the_first_t_members_receive_could_have_been_drawn(policy, t):
+    """Whatever the policy, and however many may collude; a run that is repeated could not."""
+    data = secfc.Federation.from_arrays(np.array_split(POINTS, 2 * t + 1))
+    settings = {"k": 2, "t": t, "deviating": 0, "init": GivenLabels(START), "max_iter": 2}
+    results = [cluster(data, policy, **settings) for _ in range(FEW)]
+    coalition, kinds = data.names[:t], {"MaskedDistances", "MaskedSum", "MaskedBits", "ResharedPart"}
+    found = seen(results, coalition, kinds)
+    assert {key[0] for key in found} >= {"MaskedBits", "ResharedPart"}
+    assert all(map(uniform, found.values())), [key for key, bits in found.items() if not uniform(bits)]
+    assert not all(map(uniform, seen(results[:1] * FEW, coalition, {"ResharedPart"}).values()))
 
 
 # --- what the tests would notice -------------------------------------------------------------------
