@@ -4,10 +4,16 @@ import numpy as np
 import pytest
 
 import secfc
+from field.code.masking import masking_partners
 from field.ring.basis import LANE_PRIMES, Basis
 from secfc.coded.messages import MaskedBits
-from secfc.disclosure.compare import rounds
+from secfc.disclosure.checked.steps import CheckingClient
+from secfc.disclosure.compare import client, rounds
+from secfc.disclosure.dealerless import policy
+from secfc.disclosure.decoded import replies
+from secfc.disclosure.owner_labels import client as owners
 from secfc.errors import FaultyClient
+from secfc.kmeans.starts import RandomLabels
 from tests.small import federation
 
 BASIS = Basis(LANE_PRIMES[:3])
@@ -101,3 +107,44 @@ def test_a_member_lost_while_parts_are_added_up_is_replaced(policy, lost, monkey
     assert seen["bits"] > lost
     for name, mine, theirs in zip(data.names, want.labels, got.labels, strict=True):
         assert (mine == theirs).all() or name == "client-1"
+
+
+@pytest.mark.parametrize(
+    ("where", "disclosure"),
+    [(policy, secfc.AssignmentsOnly(None)), (client, secfc.AssignmentsOnly()), (owners, secfc.OwnLabels())],
+    ids=["nobody deals", "the server deals", "own labels"],
+)
+def test_what_responders_tell_is_masked_against_t_others(where, disclosure, monkeypatch):
+    """Replies and costs, also what replies are checked by: no message is what a client computed."""
+    against, bare, told, mask, more = [], [], [], replies.mask_values, CheckingClient.further
+
+    def masked(plan, me, keys, colluding, question, values, further=None):
+        against.append(colluding)
+        bare.append(values.tobytes())
+        return mask(plan, me, keys, colluding, question, values, further)
+
+    def further(self, columns):
+        bare.append(more(self, columns).tobytes())
+        return more(self, columns)
+
+    def partners(code, responders, me, lanes, colluding):
+        against.append(colluding)
+        return masking_partners(code, responders, me, lanes, colluding)
+
+    def faults(e):
+        if e.kind in ("CodedCosts", "MaskedDistances"):
+            told.append((e.kind, e.body.values.tobytes()))
+            more = getattr(e.body, "further", None)
+            told.append(("further", b"" if more is None else more.tobytes()))
+        return (e,)
+
+    monkeypatch.setattr(where, "mask_values", masked)
+    monkeypatch.setattr(policy, "masking_partners", partners)
+    monkeypatch.setattr(replies, "masking_partners", partners)
+    monkeypatch.setattr(CheckingClient, "further", further)
+    way = dict(disclosure=disclosure, init=RandomLabels(), n_init=2, max_iter=2)
+    way = secfc.SecFC(2, secfc.Threshold(t=1, deviating=0), **way)
+    secfc.fit(way, federation(n=3, m=20), keep_bodies=True, faults=faults)
+    assert set(against) == {1}
+    assert {"CodedCosts", "further"} <= {kind for kind, values in told if values}
+    assert not {values for _, values in told if values} & set(bare)

@@ -12,7 +12,7 @@ from field.code.product_check import MISSED, block_length, least_repetitions, mi
 from field.compare import shared_step
 from field.ring.basis import LANE_PRIMES, Basis
 from secfc.disclosure.checked.messages import CheckCoin, CheckDigest, CheckedPart, ProductWords, ResharedPart
-from secfc.disclosure.checked.products import CheckedProducts, ProductVerifier, _link
+from secfc.disclosure.checked.products import PROOFS, CheckedProducts, ProductVerifier, _link
 from secfc.disclosure.owner_labels import multiplication
 from secfc.errors import FaultyClient, SuspectedParties
 from secfc.roles.exchange import STRIDE
@@ -214,3 +214,8 @@ def asked():
     code = LagrangeCode(Basis(LANE_PRIMES[:2]), 4, 1, 1)
     plan = mock.Mock(code=code, clients=("a", "b", "c", "d"))
     return CheckedProducts(plan, code.basis, bytes(32), 9, (0, 1, 2))
+
+
+def test_sums_of_a_row_that_nobody_holds_are_guessed_once_in_2_to_the_57():
+    """An owner shares sums of each row that it claims, under weights that nobody knew before."""
+    assert min(LANE_PRIMES) ** PROOFS > 2**57
