@@ -83,8 +83,9 @@ class StalledStep(Exception):  # noqa: N818 - what happened
 
     @property
     def report(self) -> MissingMessages:
-        """What the server is told."""
-        return MissingMessages(max(1, self.step), self.missing)
+        """What the server is told: a step above 0, so counted from two before the first; who was not heard
+        earlier is why others were not."""
+        return MissingMessages(max(1, self.step + 2), self.missing)
 
 
 class AnswerRounds:

@@ -326,7 +326,7 @@ class OwnerLabelsClient:
             self.plan, self.me, self.way.peers, self.participant.colluding,
             replace(match.question, round=match.question.round + 1), reply.values,
         )  # fmt: skip
-        return MissingMessages(steps.step, lacking) if lacking.size else reply
+        return StalledStep(steps.step, lacking.tolist()).report if lacking.size else reply
 
     def rounded(
         self, match: ComparisonSession, steps: AnswerRounds, begun: StartedQuery, rows: CodedRows, sums: Array

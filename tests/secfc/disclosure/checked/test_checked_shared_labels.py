@@ -17,6 +17,7 @@ from secfc.coded.messages import (
     MaskedCenters,
     MaskedDistances,
     MaskedSum,
+    MissingMessages,
     OwnShare,
     SizeShare,
 )
@@ -24,9 +25,10 @@ from secfc.disclosure.checked import products, steps
 from secfc.disclosure.checked.messages import MaskedRow, MaskSums, PartSums
 from secfc.disclosure.checked.products import ProductVerifier
 from secfc.disclosure.compare import rounds
+from secfc.disclosure.dealerless.steps import StalledStep
 from secfc.disclosure.owner_labels import client, dealerless
 from secfc.disclosure.owner_labels.multiplication import SecureMultiplication
-from secfc.errors import FaultyClient, SuspectedParties
+from secfc.errors import FaultyClient, SuspectedParties, TooFewReplies
 from secfc.kmeans.starts import RandomLabels, RandomPoints
 from secfc.roles.exchange import ITERATE, SERVER, Exchange
 from secfc.transport.simulate import simulate
@@ -494,3 +496,17 @@ def test_a_flipped_bit_ends_the_run_before_it_shows_whose_label_changed():
         assert not any(body.words.shape == (1, 3) for body in told if isinstance(body, MaskedBits))
     # Positive control: where nobody else plays its part, the run ends if and only if it is that point's.
     assert [flipped_label(point, [], deviating=0).converged for point in (17, 18, 19)] == [False, True, False]
+
+
+def test_a_client_lost_while_it_deals_takes_no_other_with_it(monkeypatch):
+    """One client is to spare.  Who did not hear it gives up before those that hear nobody of these, and says
+    so to the server by an earlier step; once both said 1, and it left out one of each."""
+    for turn in short((1,), nightly=range(60)):
+        found = cluster_way("two segments", faults=silent_from("client-1", turn))
+        for c, a, b in zip(found.plan.clients, found.labels, whole("two segments").labels, strict=True):
+            assert c == "client-1" or np.array_equal(a, b)
+    # Positive control: where the first steps are not told apart.
+    report = property(lambda self: MissingMessages(max(1, self.step), self.missing))
+    monkeypatch.setattr(StalledStep, "report", report)
+    with pytest.raises(TooFewReplies, match="5 replies are needed"):
+        cluster_way("two segments", faults=silent_from("client-1", 1))
