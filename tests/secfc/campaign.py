@@ -207,10 +207,19 @@ class Network:
     late: set[str] = field(default_factory=set)
     lost: bool = False
     gone: set[tuple[str, str, int]] = field(default_factory=set)
+    after: Counter[str] = field(default_factory=Counter)  # exchanges of each party since then
+    heals: int | None = None  # from this message on nothing happens any more, nobody is cut off
+
+    @property
+    def healed(self) -> bool:
+        return self.heals is not None and len(self.passed) >= self.heals
 
     def __call__(self, e: Envelope) -> list[Envelope]:
         now = len(self.passed)
         self.passed.append(e)
+        if self.heals is not None and now >= self.heals:
+            arriving, self.held = [e, *(late for _, late in self.held)], []
+            return arriving
         fault = self.schedule.get(now)
         arriving = [e] if fault is None else self.befall(e, fault, now)
         if (e.sender, e.recipient, e.round) in self.gone:
@@ -442,7 +451,7 @@ class Scenario:
     """A run to be disturbed.  Its coins are fixed, so every undisturbed run of it is the same.
 
     expected: maps the scenario and what came out, without blame or error, to what must have come out, given
-    who contributed.
+    who contributed.  data: what parties hold, `hold_rounded` by default.
     """
 
     algorithm: Any
@@ -451,6 +460,7 @@ class Scenario:
     n: int = N
     m: int = M
     expected: Callable[[Scenario, Outcome], Outcome] = lambda scenario, got: over_rows(scenario, got)
+    data: Callable[[], secfc.Federation] | None = None
 
     def with_clusters(self, k: int) -> Scenario:
         """The same with another number of clusters, always the same object; itself where k is given."""
@@ -464,6 +474,8 @@ class Scenario:
 
     @property
     def federation(self) -> secfc.Federation:
+        if self.data is not None:
+            return self.data()
         if isinstance(self.algorithm, secfc.FederatedLloyd) and self.algorithm.start is not None:
             return overlapping(self.n)
         found = hold_rounded(self.n, self.m)
@@ -527,11 +539,13 @@ class Scenario:
 
         Raises AssertionError if it does not end, and ProtocolError.
         """
-        exchanges = Counter[str]()
+        exchanges, after = Counter[str](), getattr(network, "after", Counter())
 
         def watch(party: str, exchange: Any) -> None:
             exchanges[party] += 1
             assert exchanges[party] < MOST_EXCHANGES, "the run does not end"
+            if isinstance(network, Network) and network.healed:
+                after[party] += 1
 
         roles = self.roles(network, lies)
         roles |= {name: deviate(roles[name]) for name, deviate in deviating.items()}
