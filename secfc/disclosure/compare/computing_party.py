@@ -72,6 +72,7 @@ class ComputingParty:
         self.peers, self.mine, self.dealt_to = peers, mine, dealt_to
         self.seating = CommitteeChoice(committee_size(plan.code.t), dealer, plan.deviating)
         self.coins, self.rounder = coins, CenterRounder(plan, name, dealer, mine)
+        self.last_told = -1  # the round in which further replies were told
 
     @property
     def used_keys(self) -> list[PairKeys]:
@@ -201,7 +202,8 @@ class ComputingParty:
         """Tell the others, in every step in which they may wait for me, so that none waits long."""
         told = MissingMessages(step, NOBODY_MISSED)
         for later, others in match.awaiting(self.name, step):
-            yield Exchange(to_all(others, told), round=match.question.round + later, phase="compare")
+            if match.question.round + later != self.last_told:
+                yield Exchange(to_all(others, told), round=match.question.round + later, phase="compare")
         yield from stop_requesting(match, self.name)
 
     def masked_distances(
@@ -321,7 +323,8 @@ class ComputingParty:
         mine = basis.add(checking.further(match.columns(begun.measured)), checking.hiding)
         if self.name != match.corrected:
             told = MaskedDistances(np.empty((basis.lanes, 0, 0), basis.dtype), further=mine)
-            yield Exchange({match.corrected: told}, round=match.question.round + step, phase="check")
+            self.last_told = match.question.round + step
+            yield Exchange({match.corrected: told}, round=self.last_told, phase="check")
         return mine
 
     def add_further(self, match: ComparisonSession, mine: Array | None) -> Role[Array]:
