@@ -210,7 +210,8 @@ are typed from SecFC (Li, Hou, Buyukates, Avestimehr), FedDP-KMeans (Scott, Lamp
 clustering in partially overlapping feature spaces* (Maritan, Schenato), and *Evaluating differential privacy in federated
 clustering under adversarial attacks* (Gupta, Maheshwari). Of figures without numbers, what the text says of them is judged.
 
-- **reproduced**: our mean is within two deviations (theirs and ours together), or what they say holds of our runs.
+- **reproduced**: our mean is within two standard errors (both deviations together, over the root of our runs), or what they
+  say holds of our runs.
 - **not, because**: it is not, and why.
 - **not run: data absent**: no run with the file that is named is here; it may not be shipped, and whoever has it can run the line.
 - **not run yet**: nothing measures it yet, or its runs were left out, and why.

@@ -46,6 +46,7 @@ def test_a_verdict_follows_its_rows():
 
     assert verdict(0.88, 0.89) == ("88.5 ± 0.5 (2)", "reproduced", "")
     assert verdict(0.70, 0.71) == ("70.5 ± 0.5 (2)", "not, because", "of the box")
+    assert verdict(*(0.55, 0.85) * 5)[1] == "not, because"  # runs that scatter reproduce nothing
     assert verdict()[1] == "not run yet"
     for one in EXHIBITS:
         for each in one.lines:
