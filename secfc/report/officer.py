@@ -257,7 +257,8 @@ def _who_deviates(practice: Practice) -> Grid:
 def _deviating(practice: Practice) -> str:
     return (
         "What follows holds for parties that do not follow the protocol, message by message, and what stops "
-        "them. Where it says unnoticed, nothing does."
+        "them. Where it says unnoticed, nothing does; noticed, the run ends, and nobody is named unless it "
+        "says so."
     )
 
 
