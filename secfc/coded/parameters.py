@@ -174,9 +174,9 @@ class Threshold(ParameterGroup):
     deviating
         Clients that may deviate while a committee compares, from 0 to t: its labels stay right and show
         nothing more, as each part is played by so many and one.  With 0 one client that deviates can read
-        the others' rows.  More than 0 needs a committee; without a dealer `AssignmentsOnly` has it, it is 1
-        at most, and takes 2 t + 2 clients, all of whom compare.  None for 1 where t is not 0 and clients are
-        enough: besides a dealer t + 2, without one 2 t + 2; else for 0.
+        the others' rows.  More than 0 needs a committee; without a dealer it is 1 at most, and takes
+        2 t + 2 clients, all of whom compare.  None for 1 where t is not 0 and clients are enough: besides a
+        dealer t + 2, without one 2 t + 2; else for 0.
 
     Raises
     ------
