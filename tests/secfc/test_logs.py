@@ -127,6 +127,8 @@ def test_quiet_and_verbose_commands(files):
     assert both.exit_code == 2
     assert "--quiet and --verbose exclude each other: leave one out." in both.stderr
     assert shell("psu", *files, "--id-column", "id", "--quiet", "--force").output == ""
+    refused = CliRunner().invoke(main, ["psu", *files, "--verbose", "--quiet"])  # no line is left behind
+    assert refused.exit_code == 2
     assert not [h for h in logging.getLogger("secfc").handlers if isinstance(h, verbosity.Stderr)]
 
 

@@ -6,15 +6,18 @@ import json
 import logging
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from datetime import UTC, datetime
+from functools import wraps
+from typing import Any
 
 import click
 
 from secfc.logs import ROOT
 
 KEY = "secfc.telling"
+LEVEL = "secfc.level"
 OPTIONS = "secfc.options"  # of the command that runs, by which errors know what they may offer
 QUIET = click.Option(
     ["--quiet"],
@@ -35,7 +38,25 @@ def with_verbosity_options(command: click.Command) -> click.Command:
             command.params.append(option)
         elif own[option.name].callback is None:
             own[option.name].callback = _noted
+    call = command.callback
+    if call is not None:
+        command.callback = _told(call)
     return command
+
+
+def _told(call: Callable[..., Any]) -> Callable[..., Any]:
+    """The call, with events on stderr meanwhile where --verbose is given.
+
+    Not from when a line is parsed: that may end in an error, after which nobody closes what was opened.
+    """
+
+    @wraps(call)
+    def told(*arguments: Any, **values: Any) -> Any:
+        level = click.get_current_context().meta.get(LEVEL)
+        with nullcontext() if level is None else log_to_stderr(level):
+            return call(*arguments, **values)
+
+    return told
 
 
 def _noted(context: click.Context, parameter: click.Parameter, value: bool) -> bool:
@@ -46,7 +67,7 @@ def _noted(context: click.Context, parameter: click.Parameter, value: bool) -> b
             raise click.UsageError(f"--{other} and --{parameter.name} exclude each other: leave one out.")
         if parameter.name == "verbose":
             more = parameter is VERBOSE  # where reports say more, too, they are what is read
-            context.with_resource(log_to_stderr(logging.DEBUG if more else logging.INFO))
+            context.meta[LEVEL] = logging.DEBUG if more else logging.INFO
     return value
 
 

@@ -291,7 +291,7 @@ def test_a_party_that_runs_hears_of_a_revoked_key_and_a_hub_of_its_notice(three)
     rotate(three, "site-0")
     out, notices = three.folder / "revoked.json", three.folder / "notices"
     old = three.run.identities["site-0"]
-    asked = waiting_of(LoadedSite.read(site_of(three, "site-1")), Log.open("site-1").__enter__())["without"]
+    asked = waiting_of(LoadedSite.read(site_of(three, "site-1")), Log("site-1"))["without"]
     assert asked() == ()
     assert say("keys", "revoke", site_of(three, "site-0"), "--key", old.hex(), "--out", out)[0] == 0
     assert asked() == ()  # which nobody told it
