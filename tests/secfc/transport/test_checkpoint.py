@@ -730,7 +730,7 @@ def test_an_absence_that_is_too_long_suspends_a_run_and_ends_none(victim, tmp_pa
         return dict(zip(names, await asyncio.gather(*parties, return_exceptions=True), strict=True))
 
     suspended = 0
-    for at in itertools.count(1, short(9, nightly=1)):
+    for at in itertools.count(1, short(7, nightly=1)):
         make, close = builders(OPEN, fed, tmp_path / str(at), telling=True)
         got = asyncio.run(asyncio.wait_for(converse(make, at, 0.1), 60))
         if not isinstance(got.pop(victim), Crash):
