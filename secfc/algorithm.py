@@ -472,7 +472,7 @@ class Clustering:
         By a hierarchy of the clusters, see `dendrogram`.  Raises InputError without one.
         """
         if self.dendrogram is None:
-            raise InputError("no dendrogram was opened in this run: say Release(dendrogram=True)")
+            raise InputError("no dendrogram was opened: fit SecFC(k, release=Release(dendrogram=True))")
         groups = np.append(self.dendrogram.cut_tree(count, method), -1).astype(np.int32)
         return [groups[own] for own in self.labels]
 
@@ -508,7 +508,7 @@ class Clustering:
         nothing is there to predict from.
         """
         if self.model is None:
-            raise InputError("this algorithm keeps no model: nothing can be predicted from it")
+            raise InputError("this algorithm keeps no model: cluster old and new rows in one run")
         if self.drive is None:
             raise InputError("this result is not one of `secfc.fit`: predict with the roles of its parties")
         matched = self.model.by_name  # a model for any columns matches them itself

@@ -14,6 +14,7 @@ few.
 from __future__ import annotations
 
 import math
+import sys
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
@@ -322,8 +323,10 @@ class NearClusterer(PairClusterer):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_fields(self, {"eps": REAL})
-        if not 0 < self.eps < math.inf:
-            raise InputError(f"eps={self.eps}: a distance above 0 is needed, in units of the data. Pass 0.5")
+        if not 0 < self.eps <= sys.float_info.max:
+            raise InputError(
+                f"eps={format_value(self.eps)}: a distance above 0 is needed, in units of the data. Pass 0.5"
+            )
         if self.threshold.max_cheaters:
             raise InputError(
                 f"max_cheaters={self.threshold.max_cheaters}: false replies of pairs end the run, and "
@@ -383,7 +386,7 @@ class DBSCAN(NearClusterer):
     Parameters
     ----------
     eps
-        The distance, in units of the data, up to which two points are near.
+        The distance, in units of the data, or of scaled features, up to which two points are near.
     min_samples
         Points near a core point, itself among them, from 1 on.
     threshold
@@ -403,7 +406,8 @@ class DBSCAN(NearClusterer):
     Warnings
     --------
     The server learns of every two points whether they are near, and whose they are: a graph from which it can
-    draw much of the shape of the data if points have many neighbors.
+    draw much of the shape of the data if points have many neighbors.  A client that plants rows learns by
+    their labels whether anybody's points are within eps of them, so where others' points are.
 
     Notes
     -----
@@ -442,6 +446,22 @@ class DBSCAN(NearClusterer):
                 front = np.flatnonzero(reached)
             k += 1
         return labels
+
+
+def check_clusterer(clusterer: Any) -> None:
+    """Raises InputError for what clusters nothing, or would take a table of distances for points."""
+    remedy = 'Pass a value such as DBSCAN(metric="precomputed") of scikit-learn'
+    if isinstance(clusterer, type) or not hasattr(clusterer, "fit_predict"):
+        kind = "is a class" if isinstance(clusterer, type) else "has no fit_predict"
+        raise InputError(f"clusterer={format_value(clusterer)} {kind}: a clusterer is needed. {remedy}")
+    if not hasattr(clusterer, "get_params"):
+        return
+    found = clusterer.get_params(deep=False).get("metric")
+    if not isinstance(found, str) or found != "precomputed":
+        raise InputError(
+            f"clusterer: {type(clusterer).__name__} with metric={format_value(found)} would take rows of the "
+            f"table of distances for points: one that is given distances is needed. {remedy}"
+        )
 
 
 # Points whose distances are opened in one question: each is sent and checked by itself.
@@ -496,11 +516,8 @@ class Precomputed(PairClusterer):
                 "consent=False: the server would be given the distance of every two points, by which it "
                 "places all of them up to rotation. Say consent=True, or take DBSCAN: it opens a bit a pair"
             )
-        if self.clusterer is not None and not hasattr(self.clusterer, "fit_predict"):
-            raise InputError(
-                f"clusterer={format_value(self.clusterer)} has no fit_predict: pass a value such as "
-                'DBSCAN(metric="precomputed") of scikit-learn'
-            )
+        if self.clusterer is not None:
+            check_clusterer(self.clusterer)
 
     @property
     def policy(self) -> Distances:
@@ -528,7 +545,21 @@ class Precomputed(PairClusterer):
         return np.asarray(np.sqrt(squares.astype(np.float64)) / float(plan.scale))
 
     def label_points(self, pairs: Array) -> Array:
-        labels = np.maximum(deepcopy(self.clusterer).fit_predict(pairs), -1)
+        name, m = type(self.clusterer).__name__, len(pairs)
+        try:
+            given = np.asarray(deepcopy(self.clusterer).fit_predict(pairs))
+        except ValueError as error:
+            # What it says of distances stays in the error that is its own.
+            raise InputError(
+                f"clusterer: {name} refused the distances of {m} points, for the reason that it gives "
+                "itself. Pass one with other parameters"
+            ) from error
+        if given.shape != (m,) or given.dtype.kind not in "iu":
+            raise InputError(
+                f"clusterer: {name} gave {given.dtype} of shape {given.shape} for {m} points: a label each "
+                f"is needed. Have its fit_predict return integers of shape ({m},)"
+            )
+        labels = np.maximum(given.astype(np.int64), -1)
         numbers = np.unique(labels[labels >= 0])
         return np.where(labels < 0, -1, np.searchsorted(numbers, labels)).astype(np.int32)
 

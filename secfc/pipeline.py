@@ -228,7 +228,11 @@ def check_algorithm(algorithm: Any) -> Algorithm:
             f"the algorithm is {kind_name(algorithm)}: the first argument of fit is a value such as "
             f"SecFC(k=4), "
             "Lloyd(k=4) or KFed(k=4, k_local=2), the second its data. "
-            + (f"Build it: {algorithm.__name__}(k=4)" if isinstance(algorithm, type) else "Pass one")
+            + (
+                f"Build it: {algorithm.__name__}(...), with its parameters"
+                if isinstance(algorithm, type)
+                else "Pass one"
+            )
         )
     found: Algorithm = algorithm
     return found

@@ -12,6 +12,7 @@ import math
 from dataclasses import dataclass
 from typing import Literal, TypeAlias, get_args
 
+from secfc.data.inputs import WHOLE, check_fields
 from secfc.errors import InputError
 
 # Of the variance of discrete noise, in steps of the integers, so much goes into the rounding of a continuous
@@ -293,10 +294,11 @@ class Neighbors:
         ):
             if value not in known:
                 raise InputError(f"{name}={value!r} must be one of {', '.join(map(repr, known))}")
+        check_fields(self, {"rows": WHOLE})
         if self.rows not in range(1, MOST_ROWS + 1) or (self.rows > 1 and not self.of_persons):
             raise InputError(
-                f"rows={self.rows!r} of one {self.unit}: a number from 1 to {MOST_ROWS}, and 1 unless "
-                'unit="person" or unit="person at one client"'
+                f"rows={self.rows} of one {self.unit}: a number from 1 to {MOST_ROWS}, and 1 unless "
+                'unit="person" or unit="person at one client". Pass 1, or rows=6 with such a unit'
             )
 
     @property

@@ -126,6 +126,20 @@ TABLE = (
         (f"{PAIRS}::test_a_client_answers_no_question_but_the_one_of_the_plan",),
     ),
     DeviationRow(
+        "a client that plants rows, `DBSCAN`, `Precomputed`", "labels and sizes, by what is near its rows",
+        "**where others' points are, to within `eps`**: of each place where it plants `min_samples - 1` "
+        "equal rows their label tells whether anybody's point is near",
+        "nothing: rows of its own are its own, and how many it has is public", "unnoticed", "pairs",
+        (f"{PAIRS}::test_a_client_that_plants_rows_learns_whether_points_of_others_are_near_them",),
+    ),
+    DeviationRow(
+        "one client of the committee, or the dealer, `DBSCAN`", "who is near, and so labels",
+        "**how far points are from one another**, as labels tell which bits it changed",
+        "a client: `Threshold(deviating=1)`, the default of clients enough. The dealer's false tables: "
+        "nothing, but nobody deals under `dealer=None`", "unnoticed", "pairs",
+        (f"{PAIRS}::test_a_false_word_of_the_committee_is_noticed_where_two_play_each_part",),
+    ),
+    DeviationRow(
         "up to `t` clients in sums by labels that stay shared, `OwnLabels()`, `FinalLabelsOnly()`",
         "nothing", "nothing",
         "products are checked before a center depends on them, but for `2**-60`; shares of the last sums "

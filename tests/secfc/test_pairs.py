@@ -6,7 +6,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from sklearn.base import clone
-from sklearn.cluster import DBSCAN, HDBSCAN, OPTICS, AgglomerativeClustering
+from sklearn.cluster import DBSCAN, HDBSCAN, OPTICS, AgglomerativeClustering, KMeans
 
 import secfc
 from field.code.reply_check import CheckWeights
@@ -149,6 +149,34 @@ def test_without_the_check_a_reply_decides_who_is_near(monkeypatch):
     assert secfc.fit(way, far, faults=push).flat.tolist() == [0, 0, 1, 1]
 
 
+@pytest.mark.parametrize("kind", ["MaskedBits", "LabelShare"])
+def test_a_false_word_of_the_committee_is_noticed_where_two_play_each_part(kind):
+    """And changes who is near, unnoticed, where one does."""
+    alone = replace(WAY, threshold=secfc.Threshold(1, deviating=0))
+    true = secfc.fit(alone, DATA)
+    sender = next(e.sender for e in true.transcript.envelopes if e.kind == kind)
+
+    def flip(e):
+        if e.kind != kind or e.sender != sender:
+            return [e]
+        return [replace(e, body=replace(e.body, words=e.body.words ^ e.body.words.dtype.type(1)))]
+
+    assert (secfc.fit(alone, DATA, faults=flip).flat != true.flat).any()
+    with pytest.raises(SuspectedParties):
+        secfc.fit(WAY, DATA, faults=flip)
+
+
+def test_a_client_that_plants_rows_learns_whether_points_of_others_are_near_them():
+    """Equal rows on a grid, one fewer than a core point needs: their labels show where anybody is."""
+    others = np.random.default_rng(1).uniform(-4, 4, (24, 2))
+    grid = np.stack(np.meshgrid(*[np.arange(-4.0, 5.0)] * 2), axis=2).reshape(-1, 2)
+    sites = [others[:12], others[12:], np.repeat(grid, 2, axis=0)]
+    told = secfc.fit(secfc.DBSCAN(0.45, 3), sites, bound=4.5).labels[2][::2] >= 0
+    near = (((grid[:, None] - others) ** 2).sum(2) <= 0.45**2).any(axis=1)
+    np.testing.assert_array_equal(told, near)
+    assert 5 < near.sum() < 40
+
+
 @pytest.mark.parametrize("kind", ["MaskedDistances", "MaskedBits", "ProjectedShares", "LabelShare"])
 def test_a_client_that_falls_silent_is_replaced(kind):
     data, way = federation(6, 40, 2, seed=3), replace(WAY, threshold=secfc.Threshold(1))
@@ -227,6 +255,7 @@ def test_a_client_answers_no_question_but_the_one_of_the_plan(change):
     ("make", "message"),
     [
         (lambda: secfc.DBSCAN(0.0), "eps=0.0: a distance above 0 is needed"),
+        (lambda: secfc.DBSCAN(10**400), "eps=10{50,}[.]{3}: a distance above 0 is needed"),
         (lambda: secfc.DBSCAN("x"), "eps='x' is a str: a number is needed"),
         (lambda: secfc.DBSCAN(1.0, 0), "min_samples=0: a point is near itself"),
         (
@@ -240,7 +269,9 @@ def test_a_client_answers_no_question_but_the_one_of_the_plan(change):
         (lambda: secfc.fit(WAY, [[[0.0]], [[1.0]]]), "cannot hide points"),
         (lambda: secfc.DBSCAN(1.0, threshold=secfc.Threshold(1, max_cheaters=1)), "max_cheaters=1: false"),
         (lambda: secfc.fit(secfc.Precomputed(None, consent=True), DATA), "clusterer=None at the server"),
-        (lambda: secfc.fit(WAY, DATA).predict(DATA), "keeps no model"),
+        (lambda: secfc.fit(WAY, DATA).predict(DATA), "keeps no model: cluster old and new rows"),
+        (lambda: secfc.fit(WAY, DATA).cut(2), "fit SecFC"),
+        (lambda: secfc.fit(secfc.DBSCAN, DATA), r"Build it: DBSCAN\(\.\.\.\), with its parameters"),
     ],
 )
 def test_what_is_refused(make, message):
@@ -365,6 +396,39 @@ def test_without_consent_nothing_is_asked():
         secfc.Precomputed("average", consent=True)
     with pytest.raises(secfc.InputError, match="at most 2048 are taken"):
         secfc.fit(secfc.Precomputed(Keeping(), consent=True), [np.zeros((2047, 1)), [[0.0]], [[1.0]]])
+
+
+@dataclass(frozen=True)
+class Telling:
+    """A clusterer that gives what it was made with."""
+
+    told: object
+
+    def fit_predict(self, distances):
+        return self.told
+
+
+@pytest.mark.parametrize(
+    ("clusterer", "message"),
+    [
+        (AgglomerativeClustering, "clusterer=AgglomerativeClustering is a class"),
+        (AgglomerativeClustering(2), "AgglomerativeClustering with metric='euclidean' would take rows"),
+        (KMeans(2), "KMeans with metric=None would take rows"),
+        (
+            AgglomerativeClustering(99, metric="precomputed", linkage="single"),
+            "refused the distances of 40 points",
+        ),
+        (Telling([0, 1]), r"Telling gave int64 of shape \(2,\) for 40 points"),
+        (Telling(["a"] * 40), "Telling gave <U1 of shape"),
+        (Telling(np.full(40, np.nan)), "Telling gave float64 of shape"),
+        (Telling(None), "Telling gave object of shape"),
+    ],
+    ids=str,
+)
+def test_a_clusterer_that_does_not_fit_distances_is_refused(clusterer, message):
+    """Without a word labels of a wrong metric, or too few of them, would pass for results."""
+    with pytest.raises(secfc.InputError, match=message):
+        secfc.fit(secfc.Precomputed(clusterer, consent=True), DATA)
 
 
 @pytest.mark.parametrize(

@@ -369,5 +369,8 @@ def test_neighbors_are_checked_and_named():
     for bad in ("person", "person:", "person:0", "person:1000", "point:2", "persons:3", "person:-1"):
         with pytest.raises(InputError):
             Neighbors.of_word("replace", bad)
-    with pytest.raises(InputError, match="and 1 unless"):
+    with pytest.raises(InputError, match=r"and 1 unless .* Pass 1, or rows=6 with such a unit"):
         Neighbors(rows=2)
+    for kind in (6.0, True, "6"):
+        with pytest.raises(InputError, match=f"rows={kind!r} is a .*: a whole number is needed"):
+            Neighbors(unit="person", rows=kind)  # type: ignore[arg-type]
