@@ -169,6 +169,9 @@ class ProtocolError(Exception):
         return agree_in_number(super().__str__())
 
 
+MORE_LOSSES = "plan with a smaller ell, t or deviating to tolerate more losses"
+
+
 class TooFewReplies(ProtocolError):  # noqa: N818 - named for what happened
     """Fewer peers answered than the code needs.
 
@@ -178,13 +181,15 @@ class TooFewReplies(ProtocolError):  # noqa: N818 - named for what happened
         How many are needed.
     got
         Who answered.
+    otherwise
+        What there is to do but to wait.
     """
 
-    def __init__(self, needed: int, got: Collection[PartyId]) -> None:
+    def __init__(self, needed: int, got: Collection[PartyId], otherwise: str = MORE_LOSSES) -> None:
         came = ", ".join(sorted(got)) or "nobody answered"
         super().__init__(
             f"{needed} replies are needed, {len(got)} came ({came}): wait for the silent parties, or "
-            "plan with a smaller ell, t or deviating to tolerate more losses"
+            f"{otherwise}"
         )
         self.needed, self.got = needed, tuple(sorted(got))
 

@@ -31,9 +31,9 @@ from secfc.data.resolution import (
 )
 from secfc.errors import FaultyServer, InputError
 from secfc.federated.columns import OwnColumns
-from secfc.federated.course import CourseEnd, Totals, allow_moves
+from secfc.federated.course import CourseEnd, Totals
 from secfc.federated.model import ClientRows, ExactLabeler, KnownCenters
-from secfc.federated.plan import FederatedPlan, RunKey, SharedTotals, make_plan
+from secfc.federated.plan import TRIES, FederatedPlan, RunKey, SharedTotals, make_plan
 from secfc.kmeans.elbow import Elbow, largest_k, parse_k
 from secfc.kmeans.splitting import Splitting
 from secfc.overlap.matching import match_at_client, match_at_server, uncovered_warnings
@@ -165,8 +165,9 @@ class FederatedLloyd:
     losses
         Clients that may vanish, by default as many as leave every shared feature two.
     floor
-        Rows beside those of any t clients that move between two clusters at least, if any do: 1 for no such
-        rule.  With one, labels depend on who holds which row.
+        Rows beside those of any t clients by which sums of clusters of any two questions differ at least, if
+        by any: 1 for no such rule.  With one, labels depend on who holds which row, and who is lost between
+        two questions ends the run.
     blind
         Whether the server opens totals under pads of the clients, so that it learns none.
     coarse
@@ -174,8 +175,9 @@ class FederatedLloyd:
 
     Warnings
     --------
-    Exact sums of successive steps tell clients rows, unless `floor` keeps those back that move alone.  Sums
-    of steps further apart, and of several runs over the same rows, tell single rows with a floor, too.
+    Differences of exact sums tell clients rows, unless `floor` keeps those back that any two questions would
+    tell.  Three questions together are not bounded, and several runs over the same rows tell single rows with
+    a floor, too.
 
     Notes
     -----
@@ -222,7 +224,8 @@ class FederatedLloyd:
             max_iter=self.max_iter,
             restarts=self.n_init,
             threshold=lambda clients: count_colluders(clients, self.committee, self.t),
-            losses=lambda plan: int(plan.sums.losses),
+            # With a floor no sum may lack rows that one before had.
+            losses=lambda plan: int(plan.sums.losses) * (plan.floor == 1),
             least=lambda plan: plan.floor * (plan.sums.code.t + 1) * largest_k(plan.k) * (plan.floor > 1),
             account=self.account,
         )
@@ -275,7 +278,8 @@ class FederatedLloyd:
         if reading is not None:
             next(reading)
         for question in itertools.count(ITERATE, STRIDE):
-            got = yield from receive_residues(plan.sums, question + 1)
+            due = counted[0] if counted and plan.floor > 1 else None
+            got = yield from receive_residues(plan.sums, question + 1, due=due)
             if got is None:
                 break
             counted.append(got.clients)
@@ -395,13 +399,17 @@ def share_key(plan: FederatedPlan, me: PartyId, coins: Coins) -> Role[bytes]:
 class ClientSums:
     """A client's part in the sums of a run, one after another, and what it hears of them.
 
-    number: the round of the next.  opened: how many there were.
+    number: the round of the next.  opened: how many there were.  trails: the clusters (trails, s) of rows of
+    mine in all labels opened so far, of which there were `sizes`; trail: that of each row (m_j,).
     """
 
     def __init__(self, plan: FederatedPlan, me: PartyId, rows: ClientRows, key: bytes, coins: Coins) -> None:
         self.plan, self.me, self.rows, self.key, self.coins = plan, me, rows, key, coins
         self.number, self.opened = ITERATE, 0
         self.heard: ToldDigests | None = None
+        self.counted: bytes | None = None
+        self.sizes, self.trails = [plan.first_clusters], np.zeros((1, 1), np.int64)
+        self.trail = np.zeros(rows.shape[0], np.int64)
 
     def __repr__(self) -> str:
         return f"ClientSums({self.me!r}, opened={self.opened})"
@@ -428,18 +436,44 @@ class ClientSums:
     def hold_moves(
         self, before: Mapping[int, Array], after: Mapping[int, Array], sizes: Mapping[int, int]
     ) -> Role[dict[int, Array]]:
-        """Labels (m_j,) after those moves that the floor lets through, see `allow_moves`, by run."""
-        plan = self.plan
-        own = [np.bincount(before[run] * c + after[run], minlength=c * c) for run, c in sizes.items()]
-        vector = np.concatenate([np.minimum(flow, cap) for flow in own for cap in plan.caps]).astype(np.int64)
-        values = yield from self.open_sum(vector, len(vector))
-        flows = plan.read_flows(self.me, values, tuple(sizes.values()))
+        """Labels (m_j,) after those moves that the floor lets through, by run: others keep their labels.
+
+        Rows of a light cell (`find_light`) of new labels with any opened before neither enter nor leave their
+        cluster; then the next labels are tried.
+        """
         held = {}
-        for run, flow in zip(sizes, flows, strict=True):
-            allowed = allow_moves(flow, plan.caps, plan.floor, plan.sums.code.t)
-            moves = allowed[before[run], after[run]]
-            held[run] = np.where(moves, after[run], before[run]).astype(np.int32)
+        for run, c in sizes.items():
+            old, stay = before[run], np.zeros(self.rows.shape[0], bool)
+            for _ in range(TRIES):
+                new = np.where(stay, old, after[run]).astype(np.int32)
+                found = yield from self.weigh_labels(new, c)
+                if not any(light.any() for light in found):
+                    break
+                light = np.any([cells[self.trails[:, at]] for at, cells in enumerate(found)], axis=0)
+                stay |= light[self.trail, new] | light[self.trail, old]
+            else:
+                new = old
+            held[run] = new
+            self.note_labels(new, c)
         return held
+
+    def weigh_labels(self, labels: Array, c: int) -> Role[list[Array]]:
+        """Light cells of labels (m_j,) with each opened before, see `FederatedPlan.find_held`."""
+        mine = np.bincount(self.trail * c + labels, minlength=len(self.trails) * c).reshape(-1, c)
+        flows = [np.zeros((b, c), np.int64) for b in self.sizes]
+        for at, flow in enumerate(flows):
+            np.add.at(flow, self.trails[:, at], mine)
+        vector = self.plan.pack_flows(flows)
+        values = yield from self.open_sum(vector, len(vector))
+        return self.plan.find_held(self.me, values, self.sizes, c)
+
+    def note_labels(self, labels: Array, c: int) -> None:
+        """Keep labels (m_j,) of c clusters that are opened next, to compare later ones with."""
+        cells = self.trail * c + labels
+        found = np.bincount(cells, minlength=len(self.trails) * c) > 0
+        kept, self.trail = np.flatnonzero(found), (np.cumsum(found) - 1)[cells]
+        self.trails = np.concatenate([self.trails[kept // c], kept[:, None] % c], axis=1)
+        self.sizes.append(c)
 
     def add_own(self, told: Totals, sums: Array, counts: Array) -> Totals:
         """Totals on all my features: what I alone observe, I alone sum."""
@@ -453,7 +487,7 @@ class ClientSums:
     def open_sum(self, vector: Array, length: int) -> Role[Array]:
         """The sum of all clients' vectors, on the places of mine (D_j,).  length: places of all."""
         plan, me, number, basis = self.plan, self.me, self.number, self.plan.sums.code.basis
-        pad = partial(plan.draw_pad, self.key, number, length) if plan.blind else None
+        pad = partial(self.pad_sum, number, length) if plan.blind or plan.floor > 1 else None
         yield from contribute_vector(
             plan.sums,
             me,
@@ -474,7 +508,19 @@ class ClientSums:
         if pad is None:
             return basis.lift_signed(told.values)
         hidden = np.ascontiguousarray(pad(told.counted)[:, plan.places(me)])
+        self.counted = told.counted
         return basis.lift_signed(basis.add(told.values, basis.negate(hidden)))
+
+    def pad_sum(self, number: int, length: int, counted: bytes) -> Array:
+        """The pad of a sum of these clients.  Raises FaultyServer for others than before, under a floor."""
+        if self.plan.floor > 1 and self.counted not in (None, counted):
+            raise FaultyServer(
+                SERVER,
+                "wants a sum of other clients than before: the difference would be rows below the floor",
+            )
+        if self.plan.blind:
+            return self.plan.draw_pad(self.key, number, length, counted)
+        return np.zeros((self.plan.sums.code.basis.lanes, length), self.plan.sums.code.basis.dtype)
 
 
 def server_view(plan: FederatedPlan, own: Mapping[PartyId, PartyOutcome]) -> KnownCenters:
@@ -528,8 +574,8 @@ def leakage_to_client(plan: FederatedPlan, party: PartyId, questions: int) -> st
         )
     whose = "its own" if plan.sums.code.t == 1 else f"those of any {plan.sums.code.t} clients"
     rows = (
-        f"beside {whose} at least {plan.floor} rows move between two clusters in one step, if any do; "
-        "steps further apart, and other runs, can tell single rows"
+        f"beside {whose} sums of clusters of any two questions differ by at least {plan.floor} rows, if by "
+        "any; three together, and other runs, can tell single rows"
         if plan.floor > 1
         else "differences of questions can tell single rows (floor=1)"
     )

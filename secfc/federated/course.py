@@ -116,24 +116,29 @@ def iterate_from_centers(known: KnownCenters, max_iter: int) -> Course:
     return (yield from iterate_from_labels(told, max_iter))
 
 
-def allow_moves(flows: Array, caps: Sequence[int], floor: int, t: int) -> Array:
-    """Between which clusters points may move, (c, c) bool, of how many would move from each to each.
+def find_light(flows: Array, caps: Sequence[int], floor: int, t: int) -> Array:
+    """Cells (b, c), bool, of few points between clusters of two openings, of how many points are in both.
 
-    flows: (caps, c, c); of each entry a client counts at most so many of its own points as the cap says, so
-    of those that t clients do not hold it has the total less t caps.  Between two clusters points move only
-    if surely `floor` do, both ways together; and none from or to a cluster that would not surely be left with
-    as many, unless with none.  Then of the points of all but any t clients none or at least `floor` enter or
-    leave any union of clusters, in all, and each has none or as many.
+    flows: (caps, b, c); of each cell a client counts at most so many of its own points as the cap says, so of
+    those that t clients do not hold it has the total less t caps.  Clusters of either opening are joined
+    while surely `floor` points are in cells between two groups of them; what has points between groups that
+    stay apart is light.  Without such cells each sum of clusters of both openings, of any weights, has
+    of the points of all but any t clients none or at least `floor` at weights other than 0: points that
+    separate weights are a cut between groups, and each cut parts two groups that were joined.
     """
-    stay, most = np.eye(flows.shape[1], dtype=bool), flows.max(axis=0)
     sure = np.max([flow - t * cap for flow, cap in zip(flows, caps, strict=True)], axis=0, initial=0)
-    allowed = (sure + sure.T >= floor) & ~stay
+    b, c = sure.shape
+    between, groups = np.zeros((b + c, b + c)), np.arange(b + c)
+    between[:b, b:] = sure  # doubles hold numbers of rows below 2**53 exactly
+    between += between.T
     while True:
-        left, least = ((x * ~allowed).sum(axis=1) + (x * allowed).sum(axis=0) for x in (most, sure))
-        few = allowed.any(axis=1) & (left > 0) & (least < floor)
-        if not few.any():
-            return np.asarray(allowed | stay)
-        allowed[few], allowed[:, few] = False, False
+        each = (groups == np.arange(b + c)[:, None]).astype(float)
+        heavy = each @ between @ each.T >= floor
+        np.fill_diagonal(heavy, True)
+        first = heavy.argmax(axis=1)  # what a group is joined with: two that join one meet at last
+        if (first == np.arange(b + c)).all():
+            return np.asarray((flows.max(axis=0) > 0) & (groups[:b, None] != groups[None, b:]))
+        groups = first[groups]
 
 
 class OpenedSums:

@@ -22,6 +22,7 @@ from secfc.federated.columns import Columns
 from secfc.federated.course import (
     Restarts,
     Totals,
+    find_light,
     iterate_from_centers,
     iterate_from_labels,
     split_and_iterate,
@@ -38,6 +39,8 @@ from secfc.roles.messages import Message, is_array, refuse_if
 from secfc.secure_sum.plan import count_colluders
 from secfc.secure_sum.protocol import SummandLayout, SumPlan, ToldDigests
 
+# With a floor labels are compared with those opened before, and rows held back, so often; then all stay.
+TRIES = 8
 # An automatic scale gives at least so many integer steps between 0 and the bound, in as few lanes as hold
 # them, and at most MOST: sums of 2**31 points of it stay below 2**62.
 LEAST, MOST = 1 << 15, 1 << 31
@@ -69,9 +72,10 @@ class RunKey(Message, tag=236):
 class FederatedPlan(DescribedPlan):
     """columns: who observes what.  quantizer: how values become integers.  sums: of the secure sum.
 
-    m: rows of all clients.  rows: no client has more.  floor: rows beside those of any t clients that move
-    between two clusters at least, if any do.  blind: whether the server opens totals under pads.  seed: of
-    directions and local clusterings, None for what follows from the run's key, and each client's own coins.
+    m: rows of all clients.  rows: no client has more.  floor: rows beside those of any t clients that sums
+    of clusters of any two openings differ by at least, if by any.  blind: whether the server opens totals
+    under pads.  seed: of directions and local clusterings, None for what follows from the run's key, and each
+    client's own coins.
     """
 
     columns: Columns
@@ -247,21 +251,38 @@ class FederatedPlan(DescribedPlan):
             {min(self.floor, -(-2 * self.floor // (len(self.clients) - self.sums.code.t))), self.floor}
         )
 
-    def read_flows(self, party: PartyId, values: Array, sizes: Sequence[int]) -> list[Array]:
-        """How many points would move from each cluster to each, (caps, c, c) of every run of c clusters.
+    @cached_property
+    def flow_digits(self) -> tuple[int, int]:
+        """What a number of points in a sum is below, and how many such digits one number of a sum has."""
+        base, fit = len(self.clients) * self.floor + 1, 1
+        while self.floor * (base ** (fit + 1) - 1) // (base - 1) <= self.sums.bound:
+            fit += 1
+        return base, fit
+
+    def pack_flows(self, flows: Sequence[Array]) -> Array:
+        """What a client adds for numbers of its points in cells (b, c) with each opening: (D,) int64."""
+        base, fit = self.flow_digits
+        capped = np.concatenate([np.minimum(flow, cap).reshape(-1) for flow in flows for cap in self.caps])
+        digits = np.concatenate([capped, np.zeros(-len(capped) % fit, np.int64)]).reshape(-1, fit)
+        return np.asarray(digits @ np.array([base**i for i in range(fit)], np.int64))
+
+    def find_held(self, party: PartyId, values: Array, before: Sequence[int], c: int) -> list[Array]:
+        """Light cells (b, c) of c clusters with openings of so many before, see `find_light`, of a sum (D,).
 
         Raises what `blame` says for what no points do.
         """
-        if len(values) != len(self.caps) * sum(c * c for c in sizes):
+        (base, fit), cells = self.flow_digits, len(self.caps) * c * sum(before)
+        if len(values) != -(-cells // fit):
             raise FaultyServer(
                 SERVER, f"sends {len(values)} numbers where others of points that move are due"
             )
-        if any(not 0 <= value <= len(self.clients) * self.floor for value in values.tolist()):
+        if any(not 0 <= value < base**fit for value in values.tolist()):
             raise self.blame(party)
-        cuts = np.cumsum([len(self.caps) * c * c for c in sizes])[:-1]
+        digits = np.stack([values.astype(np.int64) // base**i % base for i in range(fit)], axis=1)
+        cuts = np.cumsum([len(self.caps) * b * c for b in before])[:-1]
         return [
-            part.astype(np.int64).reshape(-1, c, c)
-            for c, part in zip(sizes, np.split(values, cuts), strict=True)
+            find_light(part.reshape(-1, b, c), self.caps, self.floor, self.sums.code.t)
+            for b, part in zip(before, np.split(digits.reshape(-1)[:cells], cuts), strict=True)
         ]
 
     def blame(self, party: PartyId) -> Exception:
@@ -306,14 +327,18 @@ class FederatedPlan(DescribedPlan):
 
     def follow_runs(self) -> Generator[None, Array, Restarts]:
         """What the server makes of totals that it may read, sent one sum after another: the runs, ended."""
-        values = yield
+        values, opened = (yield), [self.first_clusters]
         runs = self.begin_runs(
             self.read_totals(SERVER, values, [self.first_clusters], squares=self.priced)[0], bytes(32)
         )
         while runs.asked:
             sizes = [len(near.centers.counts) for near in runs.asked.values()]
-            if self.floor > 1:  # how many points would move: what a client falsified is not the server's
-                self.read_flows(SERVER, (yield), sizes)
+            for c in sizes if self.floor > 1 else ():
+                for _ in range(TRIES):
+                    # What a client falsified of how many points would move is not the server's.
+                    if not any(light.any() for light in self.find_held(SERVER, (yield), opened, c)):
+                        break
+                opened.append(c)
             values = yield
             runs.hear(dict(zip(tuple(runs.asked), self.read_totals(SERVER, values, sizes), strict=True)))
         return runs
@@ -373,7 +398,7 @@ def check_runs(way: Any, public: PublicFacts, columns: Columns) -> int | Elbow:
 
 
 def check_floor(way: Any, public: PublicFacts, k: int) -> None:
-    """Raises InputError for a floor below which k clusters could not but have rows, see `allow_moves`."""
+    """Raises InputError for a floor below which k clusters could not but have rows, see `find_light`."""
     t = count_colluders(public.clients, way.committee, way.t)
     needed, most = k * (t + 1) * way.floor, k * way.floor
     if way.floor > 1 and (there := sum(min(count, most) for count in public.counts)) < needed:

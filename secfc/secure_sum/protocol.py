@@ -424,12 +424,14 @@ def receive_sum(plan: SumPlan, length: int, number: int, *, phase: str = "sum") 
     return SecureSum(decode_sum(plan, values, length), names)
 
 
-def receive_residues(plan: SumPlan, number: int, *, phase: str = "sum") -> Role[SecureSum | None]:
+def receive_residues(
+    plan: SumPlan, number: int, *, phase: str = "sum", due: tuple[PartyId, ...] | None = None
+) -> Role[SecureSum | None]:
     """The server's part of a sum whose length members know, and where there may be none (`end_sums`): None.
 
-    total: residues (lanes, D).  Raises as `receive_sum`.
+    total: residues (lanes, D).  due: whose sum alone is taken, if given.  Raises as `receive_sum`.
     """
-    names, members = yield from settle_sum(plan, number, phase=phase, may_end=True)
+    names, members = yield from settle_sum(plan, number, phase=phase, may_end=True, due=due)
     if not names:
         return None
     values = yield from _receive_words(plan, members, number, phase)
@@ -455,11 +457,17 @@ def _receive_words(
 
 
 def settle_sum(
-    plan: SumPlan, number: int, *, phase: str = "sum", may_end: bool = False
+    plan: SumPlan,
+    number: int,
+    *,
+    phase: str = "sum",
+    may_end: bool = False,
+    due: tuple[PartyId, ...] | None = None,
 ) -> Role[tuple[tuple[PartyId, ...], tuple[PartyId, ...]]]:
     """The server's part where clients open the sum: whose vectors it is of, and which members add them.
 
     Of nobody's where there may be none (`may_end`) and all members say that there is none (`end_sums`).
+    due: who must be counted, and nobody else, if given.
 
     Raises TooFewReplies if too many of the committee, or of the clients, are lost.
     """
@@ -475,14 +483,22 @@ def settle_sum(
         counted = np.logical_and.reduce([message.complete for message in inbox.values()])
         names += itertools.compress(wave, counted.tolist())
         last = turn + 1 == len(plan.waves)
-        if last and len(names) < plan.least:
-            raise TooFewReplies(plan.least, names)
+        if last:
+            check_counted(plan, tuple(names), due)
         # Who was not heard is told so, lest it waits for an answer and misses the next sum as well.
         unheard = [c for c in members if c not in inbox]
         members = tuple(c for c in members if c in inbox)
         answers = to_all(members, Contributors(counted)) | to_all(unheard, Contributors(counted[:0]))
         yield Exchange(answers, round=number + 1 + turn, phase=phase)
     return tuple(names), members
+
+
+def check_counted(plan: SumPlan, names: tuple[PartyId, ...], due: tuple[PartyId, ...] | None) -> None:
+    """Raises TooFewReplies for a sum of too few clients, or of others than are due, if given."""
+    if len(names) < plan.least:
+        raise TooFewReplies(plan.least, names)
+    if due not in (None, names):
+        raise TooFewReplies(len(due or ()), names, "start again without them: no sum may lack their rows")
 
 
 def check_reports(reports: Mapping[PartyId, Contributors], wave: tuple[PartyId, ...]) -> None:

@@ -323,6 +323,8 @@ def spare_sentence(asked: Built) -> str:
     if spare:
         return f"of {of} the run can do without {spare}"
     alone = f"of {of} nobody can be done without, so while one is away all wait"
+    if (asked.asked.get("floor") or 1) > 1:
+        return f"{alone}: sums that lack its rows would tell these, below the floor"
     if t is None:
         return alone
     less = (

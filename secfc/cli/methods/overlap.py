@@ -50,9 +50,9 @@ class FederatedOptions(LocalClusters):
 
     # fmt: off
     floor: int = option(1, Whole(1), metavar="ROWS", group=PRIVACY, help=
-        "--disclosure centers: rows beside those of any t sites that move between two clusters at least, if "
-        "any do: fewer are kept back, as sites could tell single ones; steps further apart still can. 10 is "
-        "good, for twice the rounds.")
+        "--disclosure centers: rows beside those of any t sites that sums of any two steps differ by at "
+        "least, if by any: fewer are kept back, as sites could tell single ones; other runs still can. 10 is "
+        "good where clusters have thousands of rows: with fewer, costs and traffic can grow many times.")
     blind: bool = option(True, None, "--blind/--no-blind", group=PRIVACY, help=
         "--disclosure centers: whether the server adds up under pads of the clients, and sees no center.")
     # fmt: on

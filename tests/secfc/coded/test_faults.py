@@ -235,7 +235,7 @@ def plain_split(scenario, got):
             [p.points for p in scenario.federation.parties],
             way.floor,
             scenario.plan.sums.code.t,
-        )[1]
+        )[-1]
         return dataclasses.replace(got, labels=tuple(np.split(flat, ends)), centers=None)
     plain = plaintext(vary(BASE, k=way.k, init=secfc.Splitting(merge="any")), ())
     return dataclasses.replace(got, labels=tuple(plain.labels), history=plain.history, centers=None)

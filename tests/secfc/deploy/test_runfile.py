@@ -21,6 +21,7 @@ from secfc.cli.deploy.run_file import (
     carried_sentences,
     leakage_sentences,
     serving_sentences,
+    spare_sentence,
 )
 from secfc.cli.deploy.site import LoadedSite
 from secfc.cli.shell.errors import RefusedInput
@@ -232,11 +233,14 @@ def test_a_threshold_that_nobody_wrote_is_held_to_the_floor_of_a_site():
                 Floors(smallest_t=2).check(replace(asked.stakes, smallest=99, centers=False))
 
 
-def test_the_floor_of_totals_counts_as_the_points_of_the_smallest_center():
+def test_the_floor_of_totals_counts_as_the_points_of_the_smallest_center_and_spares_nobody():
     for options, smallest in (({}, 1), ({"floor": 10}, 10)):
         asked = build_run(runfile("federated-lloyd", options, {}))
         assert (asked.stakes.centers, asked.stakes.smallest) == (True, smallest)
         assert asked.stakes.policy == "federated-lloyd"
+        five = build_run(runfile("federated-lloyd", options, {}, identities=FIVE))
+        assert ("can do without 1" in spare_sentence(five)) == (smallest == 1)
+        assert ("below the floor" in spare_sentence(five)) == (smallest == 10)
     for blind, who in ((True, "every client, and not the server"), (False, "everybody")):
         first, _, last = leakage_sentences(
             build_run(runfile("federated-lloyd", {"bound": 9, "blind": blind}, {}))

@@ -138,7 +138,7 @@ def test_sites_share_centers_by_the_floor_that_init_writes_and_label_new_rows_al
             assert (run.labels(name) == want[name]).all()
             (said,) = run.report(name)["learned"]
             assert said.startswith("sums and numbers of all clients' points by cluster")
-            assert "at least 10 rows move between two clusters in one step, if any do; steps further" in said
+            assert "of any two questions differ by at least 10 rows, if by any; three together" in said
             assert len(run.report(name)["centers"]) == 2
         (said,) = run.report("server")["learned"]
         assert said.endswith("under pads: no sum, center or label")

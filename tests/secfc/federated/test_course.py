@@ -13,14 +13,16 @@ from hypothesis import strategies as st
 import secfc
 from secfc.attacks.views import View
 from secfc.data import inputs, row_tiles
-from secfc.errors import FaultyServer, InputError, SuspectedParties
+from secfc.errors import FaultyServer, InputError, SuspectedParties, TooFewReplies
 from secfc.federated import algorithm, model
+from secfc.federated import plan as plan_module
 from secfc.federated.algorithm import FederatedLloyd, added_values, others_sums, told_values
-from secfc.federated.course import Totals, allow_moves
+from secfc.federated.course import Totals, find_light
 from secfc.federated.model import nearest_offered, sum_of_squares, sums_of
+from secfc.federated.plan import FederatedPlan
 from secfc.kmeans.splitting import Splitting
 from secfc.roles.exchange import ITERATE, SERVER, STRIDE
-from tests.nightly import trials
+from tests.nightly import by_night, trials
 
 START = Splitting(merge="any")
 
@@ -195,7 +197,7 @@ def test_for_what_a_client_adds_that_no_rows_have_nobody_blames_the_server_alone
     def lying(plan, me, vector, number, *more, **others):
         # With a floor how many of its rows would move, else how many rows a cluster has.
         vector = vector.copy()
-        vector[-2] += 1000 * (me == "client-1" and number == told)
+        vector[-1 - (floor == 1)] -= plan.bound // 2 * (me == "client-1" and number == told)
         return add(plan, me, vector, number, *more, **others)
 
     monkeypatch.setattr(algorithm, "contribute_vector", lying)
@@ -258,33 +260,46 @@ def test_what_cannot_be_is_refused(values, message):
 # --- the floor
 
 
-def hold_by_rule(before, after, owners, c, caps, t):
+def light_cells(one, other, owners, caps, t):
+    """Cells of two labelings, row by row, whose rows part clusters that fewer than the floor connect."""
+    own, floor = Counter(zip(one, other, owners, strict=True)), caps[-1]
+    cells = {(a, h) for a, h, _ in own}
+
+    def surely(cell):
+        """Rows of a cell that are not of t clients, whichever, as far as capped counts tell."""
+        held = [n for (a, h, _), n in own.items() if (a, h) == cell]
+        return max(0, *(sum(min(n, cap) for n in held) - t * cap for cap in caps))
+
+    sure = {cell: surely(cell) for cell in cells}
+    groups = {(0, a): {(0, a)} for a, _ in cells} | {(1, h): {(1, h)} for _, h in cells}
+    joined = True
+    while joined:
+        joined = False
+        for x, y in itertools.combinations({frozenset(g) for g in groups.values()}, 2):
+            ends = [((0, a) in x and (1, h) in y) or ((0, a) in y and (1, h) in x) for a, h in sure]
+            if sum(itertools.compress(sure.values(), ends)) >= floor:
+                both, joined = set(x | y), True
+                groups |= dict.fromkeys(both, both)
+                break
+    return {(a, h) for a, h in cells if (1, h) not in groups[0, a]}
+
+
+def hold_by_rule(before, after, opened, owners, caps, t):
     """The rule of `floor`, row by row: labels after the moves that it lets through."""
-    rows, struck, floor = list(zip(before, after, owners, strict=True)), set(), caps[-1]
-
-    def surely(kind):
-        """Rows of a kind that are not of t clients, whichever, as far as capped counts tell."""
-        own = Counter(o for b, a, o in rows if (b, a) == kind)
-        return max(0, *(sum(min(n, cap) for n in own.values()) - t * cap for cap in caps))
-
-    sure = {kind: surely(kind) for kind in itertools.product(range(c), repeat=2)}
-
-    def move(b, a):
-        stays = b == a or {b, a} & struck or sure[b, a] + sure[a, b] < floor
-        return b if stays else a
-
-    while True:
-        now = [move(b, a) for b, a, _ in rows]
-        touched = {h for (b, _, _), a in zip(rows, now, strict=True) if b != a for h in (b, a)}
-        least = [sum(sure[kind] for kind in sure if move(*kind) == h) for h in range(c)]
-        few = {h for h in touched if h in now and least[h] < floor}
-        if not few:
+    held = [False] * len(before)
+    for _ in range(8):
+        now = [b if stays else a for b, a, stays in zip(before, after, held, strict=True)]
+        light = [light_cells(one, now, owners, caps, t) for one in opened]
+        if not any(light):
             return now
-        struck |= few
+        for i, (b, a) in enumerate(zip(before, now, strict=True)):
+            seen = zip(opened, light, strict=True)
+            held[i] |= any((one[i], a) in cells or (one[i], b) in cells for one, cells in seen)
+    return list(before)
 
 
 def play(plan, parts, floor, t):
-    """The run in plaintext: labels before and after every instruction, and the labels in the end."""
+    """The run in plaintext: the labels of every opening, of which the last are those in the end."""
     plan = dataclasses.replace(plan, floor=floor)
     whole = np.rint(np.concatenate(parts) * plan.quantizer.scale).astype(np.int64)
     owners = np.repeat(range(len(parts)), list(map(len, parts))).tolist()
@@ -294,140 +309,211 @@ def play(plan, parts, floor, t):
         many = np.repeat(counts[:, None], whole.shape[1], axis=1)
         return Totals(sums, many, counts > 0, int(changed))
 
-    labels, moves = np.zeros(len(whole), np.int32), []
-    runs = plan.begin_runs(totals(labels, 1, True), bytes(32))
+    opened = [np.zeros(len(whole), np.int32)]
+    runs = plan.begin_runs(totals(opened[0], 1, True), bytes(32))
     while runs.asked:
         (near,) = runs.asked.values()
-        before, c = near.number_labels(labels), len(near.centers.counts)
-        wanted = nearest_offered(whole, near.centers)
-        held = hold_by_rule(before.tolist(), wanted.tolist(), owners, c, plan.caps, t)
-        labels = np.array(held, np.int32)
-        moves.append((before, labels, c))
-        runs.hear({0: totals(labels, c, (labels != before).any())})
-    return moves, labels
+        before, c = near.number_labels(opened[-1]), len(near.centers.counts)
+        wanted, past = nearest_offered(whole, near.centers).tolist(), [labels.tolist() for labels in opened]
+        opened.append(np.array(hold_by_rule(before.tolist(), wanted, past, owners, plan.caps, t), np.int32))
+        runs.hear({0: totals(opened[-1], c, (opened[-1] != before).any())})
+    return opened
 
 
-def least_crossing(moves, owners, t):
-    """The fewest rows beside those of t clients, but none, that cross the border of any union of clusters in
-    one question, or are in a cluster after it.
-    """
-    found = [10**9]
-    for gone in itertools.combinations(range(max(owners) + 1), t):
-        others = ~np.isin(owners, gone)
-        for before, after, c in moves:
-            now, here = before[others], after[others]
-            sizes = np.bincount(here, minlength=c)
-            for union in range(1, 2 ** min(c, 12) - 1):
-                inside = union >> np.arange(c) & 1
-                found.append(int((inside[now] != inside[here]).sum()))
-            found += sizes.tolist()
-    return min(n for n in found if n)
+def least_difference(one, other):
+    """The fewest rows but none that separate a union of clusters of one labeling from one of another's."""
+    table = np.zeros((one.max() + 1, other.max() + 1), np.int64)
+    np.add.at(table, (one, other), 1)
+    b, c = table.shape
+    rows = np.arange(2**b)[:, None] >> np.arange(b) & 1
+    columns = np.arange(2**c)[:, None] >> np.arange(c) & 1
+    cut = rows @ table @ (1 - columns).T + (1 - rows) @ table @ columns.T
+    return int(cut[cut > 0].min(initial=10**9))
+
+
+def least_of_pairs(opened, owners, t):
+    """`least_difference` of any two openings, of the rows of all but any t clients."""
+    gone = itertools.combinations(range(max(owners) + 1), t)
+    others = [~np.isin(owners, some) for some in gone]
+    pairs = itertools.combinations(opened, 2)
+    return min(least_difference(a[kept], b[kept]) for a, b in pairs for kept in others)
 
 
 @pytest.mark.parametrize(
     ("seed", "cuts", "t"), [(0, (30, 60), 1), (1, (60, 75), 1), (2, range(15, 90, 15), 2)]
 )
-def test_with_a_floor_labels_follow_the_rule_and_no_union_changes_by_fewer(seed, cuts, t):
+def test_with_a_floor_labels_follow_the_rule_and_no_two_openings_differ_by_fewer(seed, cuts, t):
     points = np.random.default_rng(seed).normal(size=(90, 2))
     parts = np.split(points, cuts)
     owners = np.repeat(range(len(parts)), list(map(len, parts)))
     way = FederatedLloyd(3, floor=3, max_iter=20, t=t)
     result = secfc.fit(way, secfc.Federation.from_arrays(parts), seed=seed)
-    moves, labels = play(result.plan, parts, 3, t)
-    np.testing.assert_array_equal(result.flat, labels)
-    assert len(np.unique(labels)) == 3
-    assert len(moves) > 3
-    assert least_crossing(moves, owners, t) >= 3
-    # Controls: a floor of all rows leaves fewer beside a client's own, and without one single ones cross.
-    assert least_crossing(play(result.plan, parts, 3, 0)[0], owners, t) < 3
-    assert least_crossing(play(result.plan, parts, 1, 0)[0], owners, 0) == 1
+    opened = play(result.plan, parts, 3, t)
+    np.testing.assert_array_equal(result.flat, opened[-1])
+    assert len(np.unique(opened[-1])) == 3
+    assert len(opened) > 4
+    assert least_of_pairs(opened, owners, t) >= 3
+    # Controls: a floor of all rows leaves fewer beside a client's own, and without one single rows differ.
+    assert least_of_pairs(play(result.plan, parts, 3, 0), owners, t) < 3
+    assert least_of_pairs(play(result.plan, parts, 1, 0), owners, 0) == 1
 
 
-def rebuilt(parts, floor, *, targets=None, k=4, seed=0, faults=None):
-    """Rows of others that the first client rebuilds exactly from differences of totals, and false guesses.
+def opened_labels(monkeypatch, parts, way, **more):
+    """The labels of all rows in each opening of a run, and the result."""
+    heard, open_totals = [], algorithm.ClientSums.open_totals
 
-    Of any two clusters of any two questions, and unions in two of Lloyd's steps, that differ by one point
-    once the client has subtracted its own.
+    def noting(sums, labels, *rest, **others):
+        heard.extend((sums.number, run, sums.me, of) for run, of in labels.items())
+        return (yield from open_totals(sums, labels, *rest, **others))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(algorithm.ClientSums, "open_totals", noting)
+        result = secfc.fit(way, secfc.Federation.from_arrays(parts), **{"seed": 0, **more})
+    places = {(number, run): {} for number, run, _, _ in sorted(heard, key=lambda one: one[:2])}
+    for number, run, me, labels in heard:
+        places[number, run][me] = labels
+    return [np.concatenate([own[c] for c in result.plan.clients]) for own in places.values()], result
+
+
+def rebuilt(opened, points, targets=None):
+    """Rows, of these, that are rebuilt exactly from sums of clusters of any two openings, and false guesses.
+
+    Of any two clusters, and of groups of clusters that fewer than a row or two connect: what separates
+    these is one row.
     """
-    data = secfc.Federation.from_arrays(parts)
-    more = {} if faults is None else {"faults": faults}
-    result = secfc.fit(FederatedLloyd(k, floor=floor), data, seed=seed, keep_bodies=True, **more)
-    view, d = View.of(result, result.plan, "client-0"), parts[0].shape[1]
-    told, own = told_values(view), added_values(view, "client-0")
-    values = [next(iter(told[number].values())) - own[number] for number in sorted(told)]
-    values = values if floor == 1 else [values[0], *values[2::2]]
-    totals = [(v[: (c := (len(v) - 1) // (d + 1)) * d].reshape(c, d), v[c * d : -1]) for v in values]
-    others = np.concatenate(parts[1:] if targets is None else targets[1:])
-    aims = np.rint(others * result.plan.quantizer.scale).astype(np.int64)
-    truth, guesses = {row.tobytes() for row in aims}, set()
-
-    def guess(sums, counts):
-        for row in sums[np.abs(counts) == 1] * counts[np.abs(counts) == 1][:, None]:
-            if (np.abs(row) <= np.abs(aims).max(axis=0)).all():
-                guesses.add(row.tobytes())
-
-    sums, counts = (np.concatenate(parts) for parts in zip(*totals, strict=True))
-    guess(sums, counts)
-    for h in range(len(counts)):
-        guess(sums - sums[h], counts - counts[h])
-    steps = [pair for pair in totals[-result.n_iter :] if len(pair[1]) == k]
-    unions = np.arange(1, 2**k - 1)[:, None] >> np.arange(k) & 1
-    for a, b in itertools.combinations(steps, 2):
-        guess(unions @ (a[0] - b[0]), unions @ (a[1] - b[1]))
-    return len(guesses & truth), len(guesses - truth)
+    aims = {row.tobytes() for row in np.rint((points if targets is None else targets) * 2.0**10)}
+    whole, guesses = np.rint(points * 2.0**10), set()
+    for one, other in itertools.combinations(opened, 2):
+        table = np.zeros((one.max() + 1, other.max() + 1), np.int64)
+        np.add.at(table, (one, other), 1)
+        # A single row in a cell that alone connects two parts of the graph of cells, by depth.
+        for a, h in np.argwhere(find_light(table[None], [1], 2, 0)):
+            seen, ends = {(0, a)}, [(0, a)]
+            while ends:
+                side, at = ends.pop()
+                row = table[at] if side == 0 else table[:, at]
+                for to in np.flatnonzero(row).tolist():
+                    cell = (at, to) if side == 0 else (to, at)
+                    if cell != (a, h) and (1 - side, to) not in seen:
+                        seen.add((1 - side, to))
+                        ends.append((1 - side, to))
+            if (1, h) not in seen:
+                # Sums of the clusters on one side, of both openings, differ by that row.
+                mine = np.isin(one, [x for s, x in seen if s == 0])
+                theirs = np.isin(other, [x for s, x in seen if s == 1])
+                guesses.add((whole[mine].sum(axis=0) - whole[theirs].sum(axis=0)).tobytes())
+    return len(guesses & aims), len(guesses - aims)
 
 
 # One client has most rows, and subtracts them: of ten that move few are of others.
 @pytest.mark.parametrize("cuts", [(147, 294), (360, 400)], ids=["equal", "most"])
 def test_a_client_rebuilds_rows_without_a_floor_and_none_with_one(monkeypatch, cuts):
     points = np.random.default_rng(0).normal(size=(440, 6))
-    parts = np.split(points, cuts)
-    found, _ = rebuilt(parts, 1)
-    assert found >= 3
+    parts, rest = np.split(points, cuts), points[cuts[0] :]
+
+    def of_others(floor):
+        opened, result = opened_labels(monkeypatch, parts, FederatedLloyd(4, floor=floor), keep_bodies=True)
+        return [labels[cuts[0] :] for labels in opened], result
+
+    opened, result = of_others(1)
+    assert rebuilt(opened, rest)[0] >= 3
+    # A client that looks has these sums: what it is told, less its own.
+    view = View.of(result, result.plan, "client-0")
+    told, own = told_values(view), added_values(view, "client-0")
+    others = np.rint(rest * result.plan.quantizer.scale).astype(np.int64)
+    for number, labels in zip(sorted(told), opened, strict=True):
+        values = next(iter(told[number].values())) - own[number]
+        c = (len(values) - 1) // 7
+        np.testing.assert_array_equal(values[: 6 * c].reshape(c, 6), sums_of(others, labels, c)[0])
     # Control: of other rows, whose columns are permuted each for itself, none is found.
     rng = np.random.default_rng(1)
-    others = np.stack([rng.permutation(column) for column in points.T], axis=1)
-    assert rebuilt(parts, 1, targets=np.split(others, cuts))[0] == 0
-    assert rebuilt(parts, 10)[0] == 0
+    false = np.stack([rng.permutation(column) for column in rest.T], axis=1)
+    assert rebuilt(opened, rest, false)[0] == 0
+    assert rebuilt(of_others(10)[0], rest) == (0, 0)
     if cuts[0] == 360:  # Control: where the floor counts its own rows too, it rebuilds some.
         with monkeypatch.context() as patch:
-            patch.setattr(algorithm, "allow_moves", lambda *of: allow_moves(*of[:-1], 0))
-            assert rebuilt(parts, 10)[0] >= 1
-        # And a client that says that more of its rows would move does so unnoticed.
-        add = algorithm.contribute_vector
+            patch.setattr(plan_module, "find_light", lambda *of: find_light(*of[:-1], 0))
+            assert rebuilt(of_others(10)[0], rest)[0] >= 1
+        # And a client that says that more of its rows are in cells than are does so unnoticed.
+        pack = FederatedPlan.pack_flows
 
-        def lying(plan, me, vector, number, *more, **others):
-            of_moves = me == "client-0" and (number - 1 - ITERATE) // STRIDE % 2
-            vector = vector + 10 * ((vector > 0) & (vector < 10)) * of_moves
-            return add(plan, me, vector, number, *more, **others)
+        def lying(plan, flows):
+            mine = sum(int(flow.sum()) for flow in flows) == cuts[0] * len(flows)
+            more = [10 * ((flow > 0) & (flow < 10)) for flow in flows]
+            return pack(plan, flows) + mine * pack(plan, more)
 
-        monkeypatch.setattr(algorithm, "contribute_vector", lying)
-        assert rebuilt(parts, 10)[0] >= 1
+        monkeypatch.setattr(FederatedPlan, "pack_flows", lying)
+        pairs = itertools.combinations(of_others(10)[0], 2)
+        assert min(least_difference(*pair) for pair in pairs) < 10
 
 
-def test_who_is_lost_takes_its_rows_out_of_all_totals_below_any_floor():
-    """Of 440 rows, by a client of 180 whose messages are withheld after some questions."""
-    parts = np.split(np.random.default_rng(0).normal(size=(440, 6)), [250, 430, 436])
+def test_under_a_floor_who_is_lost_between_sums_ends_the_run():
+    """Its rows would leave all totals, below any floor; who is lost before the first sum is in none."""
+    parts = np.array_split(np.random.default_rng(0).normal(size=(440, 6)), 5)
+    data = secfc.Federation.from_arrays(parts)
+
+    def lose(since):
+        return lambda e: () if e.round >= since and "client-1" in (e.sender, e.recipient) else (e,)
+
+    late = ITERATE + 8 * STRIDE
+    result = secfc.fit(FederatedLloyd(4), data, seed=0, faults=lose(late))
+    assert result.excluded == ("client-1",)
+    for blind in (True, False):
+        with pytest.raises(TooFewReplies, match="start again without them: no sum may lack their rows"):
+            secfc.fit(FederatedLloyd(4, floor=10, blind=blind), data, seed=0, faults=lose(late))
+    assert secfc.fit(FederatedLloyd(4, floor=10), data, seed=0, faults=lose(ITERATE)).excluded == (
+        "client-1",
+    )
+
+
+@pytest.mark.parametrize("blind", [True, False])
+def test_members_add_no_sum_of_other_clients_under_a_floor_whatever_the_server_wants(monkeypatch, blind):
+    data = secfc.Federation.from_arrays(np.array_split(np.random.default_rng(0).normal(size=(440, 6)), 5))
+    receive, asked = algorithm.receive_residues, []
+
+    def forgetting(plan, number, *, due):
+        asked.append(due)
+        return receive(plan, number)
+
+    monkeypatch.setattr(algorithm, "receive_residues", forgetting)
 
     def lose(e):
         return () if e.round >= ITERATE + 8 * STRIDE and "client-1" in (e.sender, e.recipient) else (e,)
 
-    assert rebuilt(parts, 10) == (0, 0)
-    assert rebuilt(parts, 10, faults=lose) == (1, 0)
+    with pytest.raises(FaultyServer, match="a sum of other clients than before"):
+        secfc.fit(FederatedLloyd(4, floor=10, blind=blind), data, seed=0, faults=lose)
+    assert asked[1] == ("client-0", "client-1", "client-2", "client-3", "client-4")
 
 
-def test_with_a_floor_steps_further_apart_and_other_runs_tell_single_rows():
-    """What a floor does not keep back: of rows that move together most may return, and borders are chosen."""
-    points = np.random.default_rng(2).normal(size=(800, 2))
+@pytest.mark.parametrize("seed", [0, *by_night(*range(1, 12))])
+def test_with_a_floor_no_two_openings_of_any_steps_and_starts_tell_a_row(monkeypatch, seed):
+    points = np.random.default_rng(seed).normal(size=(800, 2))
     parts = np.array_split(points, 4)
-    assert rebuilt(parts, 10, k=12) == (2, 0)
-    # Control: of rows whose columns are permuted each for itself none is found.
-    rng = np.random.default_rng(1)
-    others = np.stack([rng.permutation(column) for column in points.T], axis=1)
-    assert rebuilt(parts, 10, k=12, targets=np.array_split(others, 4)) == (0, 2)
-    # One row of others lies between the borders of two runs.
-    at = np.sort(np.concatenate(parts[1:])[:, 0])[299:302]
-    heard = []
+    opened, _ = opened_labels(monkeypatch, parts, FederatedLloyd(12, floor=10), seed=seed)
+    assert rebuilt([labels[200:] for labels in opened], points[200:]) == (0, 0)
+    few = [part[:60] for part in parts]
+    for floor in (1, 5):
+        opened, _ = opened_labels(monkeypatch, few, FederatedLloyd(3, floor=floor, n_init=2), seed=seed)
+        found = rebuilt([labels[60:] for labels in opened], np.concatenate(few[1:]))
+        assert found[0] > 0 if floor == 1 else found == (0, 0)
+    # Control: compared with the last opening alone, as many rows move, and return but for a few.
+    find = FederatedPlan.find_held
+    with monkeypatch.context() as patch:
+
+        def compare_last(*of):
+            found = find(*of)
+            return [np.zeros_like(cells) for cells in found[:-1]] + found[-1:]
+
+        patch.setattr(FederatedPlan, "find_held", compare_last)
+        opened, _ = opened_labels(patch, parts, FederatedLloyd(12, floor=10), seed=seed)
+    assert seed or rebuilt([labels[200:] for labels in opened], points[200:])[0] >= 1
+
+
+def test_with_a_floor_other_runs_tell_single_rows():
+    """What a floor does not keep back: one row of others lies between the borders of two runs."""
+    points = np.random.default_rng(2).normal(size=(800, 2))
+    parts, heard = np.array_split(points, 4), []
+    at = np.sort(points[200:, 0])[299:302]
     for border in (at[:2].mean(), at[1:].mean()):
         way = FederatedLloyd(2, floor=10, max_iter=1, start=[[border - 1, 0], [border + 1, 0]])
         result = secfc.fit(way, secfc.Federation.from_arrays(parts), keep_bodies=True)
