@@ -361,7 +361,10 @@ def test_what_is_told_of_a_dealing_is_masked_whole_and_from_enough_clients(monke
     # A mask twice would tell a difference of sums: whoever announces that is named.
     twice = input_check._announced(bytes(32), chosen[1])
     input_check.check_hiding(plan, plan.clients[1], twice)
-    for masks, used in ((twice.masks - 1, twice.used), (twice.masks, np.ones_like(twice.used))):
+    for masks, used in (
+        (np.full_like(twice.masks, -1), twice.used),
+        (twice.masks, np.ones_like(twice.used)),
+    ):
         with pytest.raises(FaultyClient, match="masks that it did not deal, or one of them twice"):
             input_check.check_hiding(
                 plan, plan.clients[1], dataclasses.replace(twice, masks=masks, used=used)
