@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import ast
+import functools
+import inspect
 import re
 from pathlib import Path
 
 import secfc
 from docs.ways import POLICIES, TREE, Fork, columns_apart, federation, said, way_of
 from secfc.algorithm import PublicFacts
+from secfc.coded.queries import Operation
 from secfc.data.inputs import with_parameters
 from secfc.report.deviations import COLUMNS, TABLE, cells_of, kinds_of, rows_about
+from tests.loading import every_message
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -125,6 +129,37 @@ def deviations():
     return "\n".join(rows)
 
 
+# What the docstring of a message, or of the queries, says of it under policies: one paragraph for each.
+JUDGED = re.compile(
+    r"(?:`(\w+)` u|U)nder (.+?): (?:(.+?)\. Seen: (.+?)\. By deviating: (.+)|(as under [^:]+))\."
+)
+
+
+@functools.cache
+def judged():
+    """By table, the messages that its lines are about, by their cells."""
+    tables = {}
+    for kind in [*sorted(every_message(), key=lambda kind: kind.tag), Operation]:
+        for text in (inspect.getdoc(kind) or "").split("\n\n"):
+            if found := JUDGED.fullmatch(" ".join(text.split())):
+                name, titles, *cells, alike = found.groups()
+                for title in titles.split("; "):
+                    plain = title if title[0].isupper() else title.strip('"')
+                    lines = tables.setdefault(plain, {})
+                    lines.setdefault((alike,) * 3 if alike else tuple(cells), []).append(
+                        name or kind.__name__
+                    )
+    return tables
+
+
+def messages(title):
+    """What each message of a table shows, and what its sender can do: docstrings say it."""
+    rows = ["| message | from, to | a coalition sees | a sender that deviates can |", "|---|---|---|---|"]
+    for cells, names in judged()[title].items():
+        rows.append(f"| {', '.join(f'`{name}`' for name in names)} | {' | '.join(cells)} |")
+    return "\n".join(rows)
+
+
 def verdicts():
     """How many lines of the papers' page have each verdict."""
     counted = re.search(
@@ -142,10 +177,13 @@ TABLES = {
     ("docs/features.md", "features"): features,
     ("docs/benchmarks.md", "benchmarks"): benchmarks,
 }
+SECURITY = "secfc/disclosure/README.md"
+for name, title in re.findall(r"<!-- from code: (\w+: (.+)) -->", (ROOT / SECURITY).read_text()):
+    TABLES[SECURITY, name] = functools.partial(messages, title)
 
 
 def between(name):
-    return re.compile(rf"(<!-- from code: {name} -->\n).*?(\n<!-- end -->)", re.DOTALL)
+    return re.compile(rf"(<!-- from code: {re.escape(name)} -->\n).*?(\n<!-- end -->)", re.DOTALL)
 
 
 def main():

@@ -32,7 +32,8 @@ class Message:
 
     A message that travels as bytes says its tag where it is defined, `class Hello(Message, tag=26)`; a tag
     that another message has, or had, is refused there.  The first line of its docstring is what people read
-    of it: who says it to whom, and what.
+    of it: who says it to whom, and what.  Paragraphs that begin with "Under" are the lines about it in the
+    tables of secfc/disclosure/README.md.
     """
 
     tag: ClassVar[int | None] = None
@@ -122,7 +123,11 @@ def _residues(values: Array, ndim: int, what: str) -> None:
 
 
 class Offer(Message, tag=64):
-    """Client to all clients: its ephemeral X25519 key, signed with its identity key."""
+    """Client to all clients: its ephemeral X25519 key, signed with its identity key.
+
+    Under "with hidden membership": client, client.  Seen: a fresh key, signed.  By deviating: a signature
+    covers session and sender: another's or an old one is refused.
+    """
 
     sender: int
     ephemeral: bytes
@@ -135,7 +140,12 @@ class Offer(Message, tag=64):
 
 
 class KeyPacket(Message, tag=65):
-    """Client to client: the group key (from client 0) and keys of the common randomness, sealed."""
+    """Client to client: the group key (from client 0) and keys of the common randomness, sealed.
+
+    Under "with hidden membership": client 0 and committee, client.  Seen: common keys, sealed.  By
+    deviating: client 0: different group keys would show it whose pseudonyms are whose; clients compare
+    keys first. Unequal keys of the committee make the union fail, unnamed.
+    """
 
     sender: int
     recipient: int
@@ -146,7 +156,13 @@ class KeyPacket(Message, tag=65):
 
 
 class ShareBlock(Message, tag=66):
-    """Client to committee member: its share of one chunk of a sheet, sealed."""
+    """Client to committee member: its share of one chunk of a sheet, sealed.
+
+    Under "with hidden membership": client, member (threshold).  Seen: uniform at any `t` members, of its
+    table and, from `t = 6` on, of summands of the openings' coefficients.  By deviating: spoil a table:
+    the union ends without naming anybody; sizes and ranges are checked, and proof. Claim guessed IDs:
+    every client can test a guess anyway.
+    """
 
     sender: int
     recipient: int
@@ -159,7 +175,12 @@ class ShareBlock(Message, tag=66):
 
 
 class MaskedBlock(Message, tag=67):
-    """Client to server in server mode: one chunk of its table (rows, width) under masks that sum to zero."""
+    """Client to server in server mode: one chunk of its table (rows, width) under masks that sum to zero.
+
+    Under "with hidden membership": client, server (server mode).  Seen: uniform but for the sum:
+    pseudonyms, and a random number for each.  By deviating: spoil a table, or claim guessed IDs, as by
+    `ShareBlock`.
+    """
 
     sender: int
     sheet: str
@@ -176,6 +197,11 @@ class Turn(Message, tag=68):
 
     number counts openings and never repeats.  history is the digest of everything recovered so far.
     z, y: (K,) the IDs recovered in the round before; pure: (K,) uint8, bit k if its k-th cell held it alone.
+
+    Under "with hidden membership": server, member (threshold).  Seen: tags of the union recovered so far,
+    under a key that only clients have.  By deviating: the server: different words to members: openings
+    add up to nothing. Invent IDs or ask again: each answer is a fresh random vector that follows from the
+    union.
     """
 
     sheet: str
@@ -202,7 +228,14 @@ class Turn(Message, tag=68):
 
 
 class Opening(Message, tag=69):
-    """Committee member to relay: its masked summand of every active row, (A, opened) residues."""
+    """Committee member to relay: its masked summand of every active row, (A, opened) residues.
+
+    Under "with hidden membership": member, server (threshold).  Seen: a masked summand; with
+    `verify=True` other members have it too, and learn the sums that the server learns.  By deviating:
+    spoil an opening: the table stalls, or the union has IDs that nobody holds, unnamed. It cannot hide an
+    ID: its holder misses it. With `verify=True`: send members another summand than the server, which is
+    then blamed wrongly.
+    """
 
     sender: int
     sheet: str
@@ -215,7 +248,12 @@ class Opening(Message, tag=69):
 
 
 class Begin(Message, tag=70):
-    """Relay to every client: an attempt begins, with a table for a union of about `size`."""
+    """Relay to every client: an attempt begins, with a table for a union of about `size`.
+
+    Under "with hidden membership": server, client.  Seen: how large the table is.  By deviating: the
+    server: a size of its choice, up to the public bound; attempts are limited, each with fresh
+    randomness.
+    """
 
     attempt: int
     size: int
@@ -225,7 +263,13 @@ class Begin(Message, tag=70):
 
 
 class UnionTags(Message, tag=71):
-    """Relay to every client: the tags of the union in ascending order, (m,) each."""
+    """Relay to every client: the tags of the union in ascending order, (m,) each.
+
+    Under "with hidden membership": server, client.  Seen: the union's pseudonyms.  By deviating: the
+    server: different unions: confirmations differ, and all end. Rows that nobody holds: with
+    `merge=False` all end; when merging unnoticed, unless `verify=True`, by which members name it
+    (`FaultyServer`).
+    """
 
     z: Array
     y: Array
@@ -248,6 +292,11 @@ class HeldOnce(Message, tag=73):
     """Relay to every client: a residue, which is the clients' pad if every row has one holder.
 
     Else it is uniform (psu.disjoint).
+
+    Under "with hidden membership": server, client (`merge=False`).  Seen: whether every row has one
+    holder.  By deviating: the server: end the run by a false one; to hide shared rows it needs the pad,
+    which only clients know (2^-59). A client: hide that it shares a row, or learn whether the shared rows
+    are exactly a set that it names.
     """
 
     word: int
@@ -257,7 +306,11 @@ class HeldOnce(Message, tag=73):
 
 
 class Confirmation(Message, tag=72):
-    """Client to client: the digest of the group key it was dealt, or of the union it was told, sealed."""
+    """Client to client: the digest of the group key it was dealt, or of the union it was told, sealed.
+
+    Under "with hidden membership": client, client.  Seen: a digest of the group key, then of the union.
+    By deviating: a false or withheld one ends the union. Names are suspicion.
+    """
 
     sender: int
     recipient: int
@@ -268,7 +321,12 @@ class Confirmation(Message, tag=72):
 
 
 class EvaluationKey(Message, tag=83):
-    """Evaluator of oblivious tags to everybody: its public key, for this run alone."""
+    """Evaluator of oblivious tags to everybody: its public key, for this run alone.
+
+    Under "with hidden membership": evaluator, everybody (oblivious tags).  Seen: a public key of one run.
+    By deviating: different keys: signatures and channels are bound to all keys, so the union fails before
+    an ID is used.
+    """
 
     sender: int
     public: bytes
@@ -279,7 +337,13 @@ class EvaluationKey(Message, tag=83):
 
 
 class Blinded(Message, tag=84):
-    """Client to evaluator: one batch of as many blinded IDs as everybody asks for; sealed to a client."""
+    """Client to evaluator: one batch of as many blinded IDs as everybody asks for; sealed to a client.
+
+    Under "with hidden membership": client, evaluator (oblivious tags).  Seen: as many uniform elements as
+    the public quota, and one more, sealed to clients.  By deviating: ask for guesses: as many as the
+    quota in a run, in place of tags of its own IDs. Malformed, too many or changed ones are refused, and
+    proof.
+    """
 
     sender: int
     batch: int
@@ -290,7 +354,12 @@ class Blinded(Message, tag=84):
 
 
 class Evaluated(Message, tag=85):
-    """Evaluator to client: the same batch under its key, the last with a proof; sealed by a client."""
+    """Evaluator to client: the same batch under its key, the last with a proof; sealed by a client.
+
+    Under "with hidden membership": evaluator, client (oblivious tags).  Seen: the batch times its key,
+    sealed by clients; a proof.  By deviating: another key for one client, to know its pseudonyms apart:
+    the proof or the client's check fails (but for 2^-252) and names it. Silence ends the run.
+    """
 
     sender: int
     batch: int

@@ -3,8 +3,8 @@
     python -m tests.house                                   # of this checkout
     python -m tests.house --tree ../before --tree .         # a column each
 
-All but two are read from syntax trees; the files that a run enters and SecFC's parameters come from a
-process that imports the checkout.
+All but two are read from syntax trees and pages; the files that a run enters and SecFC's parameters come
+from a process that imports the checkout.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ ONE_WORD = re.compile(r"[a-z]+$")
 LAYOUT = {
     tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER,
 }  # fmt: skip
+MADE = re.compile(r"^ *```.*?^ *```\s*?$|<!-- from code.*?<!-- end -->", re.DOTALL | re.MULTILINE)
 Function = (ast.FunctionDef, ast.AsyncFunctionDef)
 BRANCHES = (ast.If, ast.For, ast.AsyncFor, ast.While, ast.ExceptHandler, ast.match_case)
 
@@ -181,6 +182,27 @@ def protocols(source: str) -> int:
     )
 
 
+def written(root: Path) -> list[str]:
+    """What people wrote in each page: no code, no tables from code, no pages that a program writes."""
+    made = {root / "docs/papers.md", root / "docs/nightly.md"}
+    folders = ("*.md", "docs/**/*.md", *(f"{package}/**/*.md" for package in (*PACKAGES, "benchmarks")))
+    files = {file for pattern in folders for file in root.glob(pattern)} - made
+    return [MADE.sub("", file.read_text()) for file in sorted(files)]
+
+
+def sentences(page: str) -> list[int]:
+    """Words of each sentence of a page; a cell, a title and an item of a list begin a new one."""
+    plain = re.sub(r"\]\([^)]*\)|<!--.*?-->", "]", page, flags=re.DOTALL)
+    parts = re.split(r"\n\s*\n|\n(?=\s*(?:[-*#>|]|\d+\.) ?)|\|", plain)
+    split = [sentence for part in parts for sentence in re.split(r"(?<=[.!?])\s+", part)]
+    return [count for count in map(words, split) if count]
+
+
+def words(text: str) -> int:
+    """Words with a letter between blanks."""
+    return sum(bool(re.search("[A-Za-z]", word)) for word in text.split())
+
+
 def of(part: int, whole: int) -> str:
     """`part of whole, with its share`."""
     return f"{part} of {whole} ({part / whole:.1%})"
@@ -239,6 +261,11 @@ def figures(root: Path) -> Iterator[tuple[str, str]]:
     yield "parameters of SecFC", str(parameters)
     yield "getattr with a default", str(sum(map(getattr_defaults, sources.values())))
     yield "protocol classes", str(sum(map(protocols, sources.values())))
+    pages = written(root)
+    counts = [count for page in pages for count in sentences(page)]
+    yield "words of pages, written by hand", str(sum(map(words, pages)))
+    yield "words a sentence of pages", f"{sum(counts) / len(counts):.1f}"
+    yield "sentences of more than 30 words", of(sum(count > 30 for count in counts), len(counts))
     yield "lines of tests", str(sum(len(text.splitlines()) for text in tests))
     yield "lines of code of tests", str(sum(map(code_lines, tests)))
 

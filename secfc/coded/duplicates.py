@@ -157,6 +157,10 @@ class DivisionShares(Message, tag=170):
     """Client to client, hidden merging: shares of the masks that it deals.
 
     low and high (lanes, rows, 1 + width), residues that are uniform to the recipient.
+
+    Under "with hidden membership": client, client (counts hidden).  Seen: shares of masks of the first `t
+    + 1` clients: uniform at any `t` clients.  By deviating: false masks make other rows: noticed before
+    anything is computed on them.
     """
 
     low: Array
@@ -171,6 +175,10 @@ class MaskedRows(Message, tag=171):
     """Client to server (and, to check it, to clients), hidden merging: its summand of rows, masked.
 
     values: (lanes, rows, 1 + width) residues, whose sums over clients are uniform.
+
+    Under "with hidden membership": client, server (counts hidden).  Seen: a summand of uniform numbers on
+    a uniform polynomial.  By deviating: a false summand makes other rows: noticed before anything is
+    computed on them.
     """
 
     values: Array
@@ -183,6 +191,11 @@ class DividedRows(Message, tag=172):
     """Server to every client, hidden merging: uniform residues, by which each computes its share of the rows.
 
     values: (lanes, ell * rows, width); inverse: (lanes, rows), 0 for rows that are dealt anew.
+
+    Under "with hidden membership": server, client (counts hidden).  Seen: the uniform sums of
+    `MaskedRows`, divided; whether chance (1 of 2^30 a lane and row) has a row dealt anew.  By deviating:
+    the server: false or different ones: noticed before anything is computed on rows. With `verify=True`
+    clients divide as it does, and name it.
     """
 
     values: Array

@@ -63,6 +63,10 @@ class MaskChoice(Message, tag=33):
 
     digest: 32 bytes, of the coins as the sender was told them.  masks: (blocks,) int32, used: (blocks, words)
     bool, see `field.code.range_check.MaskSelection`.  Independent of the sender's rows.
+
+    Under "every policy": client, client.  Seen: which mask words hide the sender's sums: independent of
+    its rows.  By deviating: name words that it did not deal, or one twice: `FaultyClient`. Different
+    words to receivers: as a dealing that is no polynomial.
     """
 
     digest: bytes
@@ -83,6 +87,10 @@ class ProjectedShares(Message, tag=34):
     complete: of whose rows it tells, one bool a client.  values, checks: what is opened of all blocks
     (`field.code.range_check.OpenedProjections`), residues (lanes, blocks, words), zeros for others.  They
     show whether what a client dealt lies on the code and is small, and nothing else.
+
+    Under "every policy": client, server and `t + 1` clients.  Seen: random sums of shares under the
+    dealer's masks: that they are small, and on the code.  By deviating: contradict a dealing: dealer and
+    sender are suspected. More than `(n - ell - t) // 2` that lie together can **frame a dealer**.
     """
 
     complete: Array
@@ -96,7 +104,12 @@ class ProjectedShares(Message, tag=34):
 
 
 class TossedSeed(Message, tag=163):
-    """Server to a client that does not work: the seed (32 bytes) that the workers tossed; public."""
+    """Server to a client that does not work: the seed (32 bytes) that the workers tossed; public.
+
+    Under "with workers": server, client that does not work.  Seen: what the coins of all workers give:
+    public.  By deviating: the server: another seed: the client's `MaskChoice` does not fit, and both are
+    suspected.
+    """
 
     value: bytes
 
@@ -105,7 +118,11 @@ class TossedSeed(Message, tag=163):
 
 
 class ContributorsDigest(Message, tag=164):
-    """Worker to worker: the digest (32 bytes) of whose rows count, as the server told it."""
+    """Worker to worker: the digest (32 bytes) of whose rows count, as the server told it.
+
+    Under "with workers": worker, worker.  Seen: a digest of whose rows count.  By deviating: another
+    digest: `SuspectedParties` names it and the server, one of whom lied.
+    """
 
     digest: bytes
 

@@ -69,7 +69,15 @@ MANY_MISSING = 0.3
 
 
 class KeptRows(Message, tag=237):
-    """Server to every client, after a union: of each row (m,) whether it has all columns; how many twice."""
+    """Server to every client, after a union: of each row (m,) whether it has all columns; how many twice.
+
+    Under "with hidden membership": server, client (joined columns).  Seen: which rows of the union have
+    all columns, and how many have one twice; the server: how many clients hold each, in all and of those
+    with the same columns.  By deviating: the server: different rows to clients: `PlanMismatch`; fewer
+    rows: named with `verify=True` (`FaultyServer`). A row that an owner lacks: that owner ends the run
+    (`UnionFailed`). A client: claim IDs that it lacks, and learn which of them all other owners hold, and
+    their labels.
+    """
 
     kept: Array
     twice: int = 0

@@ -122,6 +122,129 @@ class Operation(Enum):
     """What is asked: its byte in messages, its name in transcripts and reports, what its answer opens.
 
     Every one goes from the server to every client.
+
+    `DistanceQuery` under Distances(): server, client.  Seen: labels so far and the responders: public.
+    By deviating: the server: ask about labels of its choice, such as a cluster of one point: it decodes
+    distances to that center. More queries than the plan has steps, or another start, are refused.
+
+    `DistanceQuery` under Distances(dealt=True): server, client.  Seen: labels so far and who deals:
+    public.  By deviating: as under `Distances()`.
+
+    `DistanceQuery` under NoiseInShares(): server, client.  Seen: labels so far and who deals noise:
+    public.  By deviating: the server: ask about labels of its choice. Fewer dealers than the budget
+    needs, and more queries than were paid for, are refused (`BudgetSpent`). A repeated query carries the
+    same noise; other labels to some clients show in the digests of `NoiseShares`.
+
+    `HalfDistanceQuery` under Distances(): server, client.  Seen: while `Bisecting` draws: halves of
+    clusters, and which splits were accepted.  By deviating: the server: move points to other clusters,
+    choose halves (they follow from the seed), split by other than whole halves, or beyond `1.25 k`
+    clusters (`spare=0.25`): refused. Which splits it accepts is its word.
+
+    `HalfDistanceQuery` under Distances(dealt=True): as under `Distances()`.
+
+    `CompareQuery` under AssignmentsOnly(): server, client.  Seen: labels so far, responders, committee:
+    public.  By deviating: the server: other labels than those last opened, more queries than the plan has
+    steps, or another committee than the first clients that are not silent: refused. Call honest clients
+    silent, at most `n - threshold`, until **one that works with it** is a member: together they learn
+    every distance.
+
+    `CompareQuery` under AssignmentsOnly(dealer=None): server, client.  Seen: labels so far, responders,
+    committee: public.  By deviating: the server: other labels than those last opened, or more queries
+    than the plan has steps: refused. Whom it seats changes nothing while at most `t` clients work with
+    it.
+
+    `CompareHalvesQuery` under "with lost clients, several starts, or consent": server, client.  Seen:
+    halves of clusters so far, and who compares: public.  By deviating: as by `HalfDistanceQuery`, and as
+    by `CompareQuery`.
+
+    `CompareOwnQuery` under "where few points move": server, client.  Seen: labels so far, responders,
+    committee: public.  By deviating: as by `CompareQuery`. Its answer says which labels change. A false
+    bit keeps a point where it is, or has it compared once more: **a comparison of its sender's choice**,
+    as by false distances.
+
+    `CompareMovedQuery` under "where few points move": server, client.  Seen: labels so far, responders,
+    committee, and which points move: opened to all before.  By deviating: name other points: refused by
+    every client that has the first answer.
+
+    `CostQuery` under "with lost clients, several starts, or consent": server, client.  Seen: the labels
+    at the end of a start; with an `Elbow` also the clusters before the first start merges.  By deviating:
+    the server: other labels, more assignments than starts, more than one with an `Elbow`: refused.
+
+    `GainQuery` under "with lost clients, several starts, or consent": server, client.  Seen: the last
+    halves of a level, which were opened.  By deviating: the server: other halves than those last opened:
+    refused.
+
+    `LossQuery` under "with lost clients, several starts, or consent": server, client.  Seen: the
+    clusters, more than `k`, and which of them are neighbors (with an `Elbow` any two); with
+    `Release(dendrogram=True)` at the end any two final clusters.  By deviating: the server: other
+    clusters or pairs, or a second time: refused. Which whole clusters it merges to `k`, and which `k`
+    with an `Elbow`, is its word.
+
+    `LloydStepQuery` under OwnLabels(): server, client.  Seen: the first labels, the step's number, the
+    sizes so far, responders, committee: public.  By deviating: the server: other sizes than members sent
+    to all clients, another step than the next, another start: refused. Call members silent, so that
+    another committee starts again: with a member that **works with it** it learns every distance and
+    label.
+
+    `LloydStepQuery` under OwnLabels(dealer=None): server, client.  Seen: as under `OwnLabels()`.  By
+    deviating: as under `OwnLabels()`; whom it seats changes nothing while at most `t` clients work with
+    it.
+
+    `LloydStepQuery` under FinalLabelsOnly(dealer="server"): server, client.  Seen: the first labels, the
+    step's number, responders, committee: public.  By deviating: as under `OwnLabels()`; sizes after the
+    first labels: refused.
+
+    `LloydStepQuery` under FinalLabelsOnly(): server, client.  Seen: as under
+    `FinalLabelsOnly(dealer="server")`.  By deviating: as under `FinalLabelsOnly(dealer="server")`; whom
+    it seats changes nothing while at most `t` clients work with it.
+
+    `SplitQuery` under OwnLabels(): server, client.  Seen: while `Splitting` draws: the same, and
+    directions from the seed.  By deviating: the server: as by `LloydStepQuery`; other directions are
+    refused. Which splits it accepts, and which clusters become one again, is its word: whole halves that
+    have points, at most to `1.25 k`, pruned to exactly `k`.
+
+    `SplitQuery` under OwnLabels(dealer=None): as under `OwnLabels()`, committee members in place of
+    responders.  Seen: as under `OwnLabels()`.  By deviating: as under `OwnLabels()`.
+
+    `SplitGainQuery` under OwnLabels(): server, client.  Seen: while `Splitting` draws: the same, and
+    which clusters were cut from one another; with `Release(dendrogram=True)` at the end, of any two final
+    clusters.  By deviating: the server: other pairs than the halves of each cluster, in the end what was
+    cut on the way, or any two: refused.
+
+    `SplitGainQuery` under OwnLabels(dealer=None): as under `OwnLabels()`, committee members in place of
+    responders.  Seen: as under `OwnLabels()`.  By deviating: as under `OwnLabels()`.
+
+    `ClusterCostQuery` under "with lost clients, several starts, or consent": server, client.  Seen: under
+    `OwnLabels()`: the first labels, the number of the start, its steps and sizes: public.  By deviating:
+    the server: ask before a start is over (with an `Elbow`, before its clusters are all split), or twice:
+    refused. Whose labels owners get is its word, once, and of one start alone.
+
+    `DeliverLabels` under OwnLabels(): server, client.  Seen: the first labels, the step and the final
+    sizes: public.  By deviating: the server: end before the members said that no label changed: refused.
+
+    `DeliverLabels` under OwnLabels(dealer=None): as under `OwnLabels()`, committee members in place of
+    responders.  Seen: as under `OwnLabels()`.  By deviating: as under `OwnLabels()`.
+
+    `RevealLabels` under FinalLabelsOnly(dealer="server"): server, client.  Seen: the first labels, and
+    after how many steps: public.  By deviating: the server: end before the members said that no label
+    changed, and before `max_iter`: refused.
+
+    `RevealLabels` under FinalLabelsOnly(): as under `FinalLabelsOnly(dealer="server")`.
+
+    `PredictLabels` under "with lost clients, several starts, or consent": server, client.  Seen: under
+    `OwnLabels()`: that new points are labeled, responders, committee.  By deviating: the server: ask more
+    than once, but to other players, or for points beyond `predictions`: refused.
+
+    `NoisySumsQuery` under NoisySums(): server, client.  Seen: the query's number, centers, a radius, who
+    deals noise, responders, committee: public, and of what was opened before.  By deviating: the server:
+    centers and a radius of its choice, which the noise covers. More queries than are paid for, fewer who
+    deal noise, centers or radii beyond the rows': refused. Different ones to clients: their noise says so
+    (`SuspectedParties`). Call members silent: as by `LloydStepQuery`.
+
+    `WithinQuery` under DBSCAN(): server, client.  Seen: the square that squared distances are compared
+    with, responders, committee: public, all but who is there follows from the plan.  By deviating: the
+    server: ask for another square, or about some points alone: refused (`FaultyServer`). Ask again: the
+    same bits.
     """
 
     # The distances of all points to the centers of these clusters; of a point to both halves of its own.

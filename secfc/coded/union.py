@@ -83,7 +83,12 @@ class RoundCounter:
 
 
 class Introduction(Message, tag=2):
-    """Client to client, before a union: its public signing key (32 bytes)."""
+    """Client to client, before a union: its public signing key (32 bytes).
+
+    Under "with hidden membership": client, client.  Seen: a signing key.  By deviating: whoever carries
+    unsealed messages can replace every key, and **read everything**: pin identities, over sealed
+    transport.
+    """
 
     public: bytes
 
@@ -92,7 +97,14 @@ class Introduction(Message, tag=2):
 
 
 class Multiplicities(Message, tag=3):
-    """Server to every client, after a union: how many clients hold each row (m,), not which."""
+    """Server to every client, after a union: how many clients hold each row (m,), not which.
+
+    Under "with hidden membership": server, client (counts opened).  Seen: how many clients hold each row,
+    before any point is shared.  By deviating: the server: different counts to clients: `PlanMismatch`.
+    False counts to all, or a client that claims or hides rows: **wrong labels**, unnoticed (the server's
+    with `verify=True`: `FaultyServer`), and noise covers a point only as far as it is counted right;
+    nothing wraps. A large common multiple ends the run (`TooManyHolders`).
+    """
 
     held: Array
 
@@ -102,7 +114,12 @@ class Multiplicities(Message, tag=3):
 
 
 class Disputes(Message, tag=49):
-    """Server to every client, once rows are shared: those whose holders have different data, ascending."""
+    """Server to every client, once rows are shared: those whose holders have different data, ascending.
+
+    Under "with hidden membership": server, client (merging).  Seen: with `on_conflict="fail"`: which rows
+    have different data at their holders.  By deviating: the server: a false one ends the run; a hidden
+    dispute makes the row the mean of its versions. Either is named with `verify=True`.
+    """
 
     rows: Array
 

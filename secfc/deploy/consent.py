@@ -61,6 +61,13 @@ class SignedConsent(Message, tag=162):
     """Party to everyone, before the plan: the terms that it accepts, when, by which software, signed.
 
     key: 32 secret bytes, under which it tells what it decides later.
+
+    Under "sealed transport": party, everyone.  Seen: between organizations, before any row count: the
+    terms that it accepts (digest of the run file, session, policy, budget), a salted digest of its
+    floors, software, time, and where its audit ended, signed by its pinned key; and a key of its own for
+    what follows.  By deviating: sign other terms: `PlanMismatch`. Not its key's signature:
+    `FaultyClient`, `FaultyServer`. A false time, software, floors or end of audit: its word, which stays
+    in everybody's audit.
     """
 
     text: bytes
@@ -192,7 +199,14 @@ def differing_terms(mine: SignedConsent, party: PartyId, theirs: SignedConsent) 
 
 
 class SealedDecision(Message, tag=169):
-    """Party to everyone, beside all exchanges: that it goes on without clients, signed and encrypted."""
+    """Party to everyone, beside all exchanges: that it goes on without clients, signed and encrypted.
+
+    Under "sealed transport": party, everyone that it is connected with.  Seen: beside all exchanges: that
+    its operator goes on without these clients, signed for this run and its terms, and encrypted, so that
+    a hub sees size and time.  By deviating: decide falsely, or tell some only: each that receives it
+    keeps it, signed. A decision of another run, party or key, or beyond what can be spared, is dropped. A
+    hub that drops one changes no result: it lacks in reports.
+    """
 
     nonce: bytes
     ciphertext: bytes

@@ -63,6 +63,11 @@ class Arrival(Message, tag=160):
     of two that its values do not exceed.
 
     power: the exponent; LIMIT where a bound was agreed on, so that nothing is told.
+
+    Under "sealed transport": client, everyone.  Seen: between organizations, before the plan: its number
+    of rows, where the plan needs it; and the power of two that its values do not exceed, only if no bound
+    was agreed on and its site consents.  By deviating: different numbers to parties: `PlanMismatch`. A
+    wrong one to all: the run ends at once with its own error.
     """
 
     rows: int
@@ -247,6 +252,11 @@ class NewRows(Message, tag=161):
     """Party to everyone, before new points are labeled: how many it has, and its last prediction's number.
 
     rows: 0 from the server.
+
+    Under "sealed transport": party, everyone.  Seen: between organizations, before new rows are labeled:
+    how many each site has, and how many predictions there were.  By deviating: different numbers:
+    `PlanMismatch`. Too many: what the sites agreed to label is spent sooner, at all of them. A number
+    near the largest: no later prediction.
     """
 
     rows: int

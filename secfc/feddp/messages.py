@@ -17,6 +17,9 @@ class Project(Message, tag=58):
 
     projection (d, p); proxies (s, p), public points projected.  bounds: where a client's counts are
     clipped, if clients are the unit of privacy.
+
+    Under "secure sums and FedDP-KMeans": server, client.  Seen: a projection and public points.  By
+    deviating: the server: a projection of its choice; it gets a sum, within the budget.
     """
 
     projection: Array
@@ -37,6 +40,11 @@ class Choose(Message, tag=61):
     starts: (starts, k, d), centers of each; with the last one the others are compared.  cap: in integer steps
     squared, where a point's difference of squared distances is clipped.  bounds: where a client's differences
     are, if clients are the unit of privacy.
+
+    Under "secure sums and FedDP-KMeans": server, client.  Seen: two starts: public points, weighted by
+    noisy counts, or not; where noisy moments show a center between two clusters, also the first with each
+    cluster split; where the server has no points, centers and their mean.  By deviating: the server:
+    starts of its choice; it gets a noisy sum, within the budget.
     """
 
     starts: Array
@@ -58,6 +66,10 @@ class GroupAbout(Message, tag=59):
     centers: (k, p) projected, or (k, d); `projected` says which.  origins: (k, d), what is subtracted before
     points are clipped to `reach` integer steps.  bounds: where a client's vectors are clipped, if clients are
     the unit of privacy.
+
+    Under "secure sums and FedDP-KMeans": server, client.  Seen: centers, noisy.  By deviating: the
+    server: centers of its choice; it gets a noisy sum, within the budget. This, `Project`, `Choose` and
+    `Narrow` must be the same to all: members compare digests before they add.
     """
 
     centers: Array
@@ -79,6 +91,11 @@ class Narrow(Message, tag=62):
 
     ball: (d + 1,), its center and its radius in data units, from then on.  asks: for the sum of all rows
     about it and their number (MEAN), for how many lie in each shell about it (SHELLS), or for nothing.
+
+    Under "secure sums and FedDP-KMeans": server, client.  Seen: with `boxes=` alone: a ball about rows,
+    of noisy sums and counts.  By deviating: the server: a ball of its choice within the plan's radius; it
+    gets a noisy sum, or noisy numbers of rows by distance, within the budget. Nobody compares the last
+    ball: different ones to clients change what is summed, not how far a row moves it.
     """
 
     ball: Array
@@ -102,7 +119,11 @@ class Narrow(Message, tag=62):
 
 
 class NoisyCenters(Message, tag=60):
-    """Server to every client: the differentially private centers (k, d), about the plan's origin."""
+    """Server to every client: the differentially private centers (k, d), about the plan's origin.
+
+    Under "secure sums and FedDP-KMeans": server, client.  Seen: the result.  By deviating: the server:
+    false centers, unnoticed, also different ones to different clients.
+    """
 
     centers: Array
 
@@ -111,7 +132,13 @@ class NoisyCenters(Message, tag=60):
 
 
 class NoisyLabels(Message, tag=234):
-    """Client to server after the centers: the label of each of its rows, under randomized response."""
+    """Client to server after the centers: the label of each of its rows, under randomized response.
+
+    Under "secure sums and FedDP-KMeans": client, server.  Seen: with `labels=RandomizedResponse(epsilon)`
+    alone: a label of each row, and how many rows there are; with `slots` as many labels for every client.
+    Drawn once a run, so of a row they tell what epsilon allows.  By deviating: a client: any labels of
+    its own rows, unnoticed; one of no cluster ends the run and names it.
+    """
 
     labels: Array
 

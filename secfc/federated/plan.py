@@ -49,6 +49,16 @@ LEAST, MOST = 1 << 15, 1 << 31
 class SharedTotals(Message, tag=235):
     """Server to client, after each sum: the numbers of all clients together that it adds to, (lanes, D_j)
     residues, under a pad that clients know unless `blind=False`; and a digest of whom the sum counts.
+
+    Under "`FederatedLloyd`, and where clients observe different features": server, client.  Seen: exact
+    sums and numbers of points by cluster on features that the client shares; under pads the server sees
+    uniform residues, with `blind=False` these sums. Of a feature that one other client observes it can
+    subtract its own. Differences of sums tell rows that moved alone: with a `floor`, any two differ by so
+    many rows beside those of any `t` clients or by none, unless one of these lies about them; three
+    together, and other runs, can tell single rows.  By deviating: the server: under pads add numbers of
+    its choice to a total, unnoticed where some points could have the sums and all receive the same, else
+    refused (members compare digests, but not of the last sums). With `blind=False` it can choose centers
+    and so labels, and sees the sums that follow.
     """
 
     values: Array
@@ -60,7 +70,14 @@ class SharedTotals(Message, tag=235):
 
 
 class RunKey(Message, tag=236):
-    """First member of the committee to client, once: 32 bytes that pads and directions follow from."""
+    """First member of the committee to client, once: 32 bytes that pads and directions follow from.
+
+    Under "`FederatedLloyd`, and where clients observe different features": first member of the committee,
+    client.  Seen: 32 bytes from which pads and, where no seed is public, directions follow: a server that
+    has them, as from a client that joins it, reads all totals.  By deviating: the member: another key to
+    some clients, whose totals are then impossible (suspicion of all), or numbers of its choice for
+    directions.
+    """
 
     key: bytes
 

@@ -21,6 +21,11 @@ from secfc.roles.messages import (
 class LocalCentroids(Message, tag=110):
     """Client to server, for a start: the means (K_i, s_i) of its local clusters on features that others
     observe too, in data units, in the clear; and rows of each (K_i,).
+
+    Under "`FederatedLloyd`, and where clients observe different features": client, server.  Seen: means
+    of its local clusters on features that others observe too (of `Overlap1(send="medoids")` **rows of its
+    data**), **in the clear**, and rows of each; its own features are never sent.  By deviating: any
+    centroids: another start, unnoticed.
     """
 
     centers: Array
@@ -36,7 +41,12 @@ class LocalCentroids(Message, tag=110):
 
 
 class LocalGroups(Message, tag=111):
-    """Server to client, for a start: the global cluster in [-1, k) of each of its local ones (K_i,)."""
+    """Server to client, for a start: the global cluster in [-1, k) of each of its local ones (K_i,).
+
+    Under "`FederatedLloyd`, and where clients observe different features": server, client.  Seen: which
+    of its local clusters are of one cluster: public to that client.  By deviating: the server: match at
+    will; labels start elsewhere, unnoticed.
+    """
 
     k: int
     labels: Array
@@ -57,6 +67,9 @@ class GlobalCentroids(Message, tag=113):
     """Server to client in Overlap1: global centroids (k, s_i) on the features that it shares, in data units.
 
     NaN where none is known.  last: whether these are the final ones.
+
+    Under "`FederatedLloyd`, and where clients observe different features": server, client.  Seen: the
+    merged centroids on features that the client shares.  By deviating: the server: false ones, unnoticed.
     """
 
     centers: Array
@@ -71,6 +84,10 @@ class AlignedCentroids(Message, tag=114):
     the clear.
 
     weights: rows of each (k,), 0 and a row of NaN where it has none.
+
+    Under "`FederatedLloyd`, and where clients observe different features": client, server.  Seen: means
+    of its local clusters (with `send="medoids"` **rows of its data**), **in the clear**, and rows of
+    each, in every round of `Overlap1`.  By deviating: any centroids: other results, unnoticed.
     """
 
     centers: Array
@@ -90,6 +107,11 @@ class LocalGaussians(Message, tag=115):
 
     centers, variances: (K_i, s_i).  weights: rows of each.  factors: (K_i, r, s_i), whose Gram matrices are
     the covariances, r = 0 if these stay.  boxes: (K_i, 2, s_i), least and largest values, or (K_i, 0, s_i).
+
+    Under "`FederatedLloyd`, and where clients observe different features": client, server.  Seen: in
+    `Overlap2`, means, variances or covariances of local clusters, **in the clear**, on features that
+    others observe too; with `boxes` least and largest values, which are single rows'.  By deviating: any
+    description: other matches, unnoticed.
     """
 
     centers: Array
@@ -123,6 +145,10 @@ class CentroidShares(Message, tag=116):
 
     values: (lanes, K_i, s_i) residues, centroids on features that others observe too.  zeros: (lanes, p_i, k,
     k), one for each distance that there may be, by pair of clients.  Uniform to any t members together.
+
+    Under "`FederatedLloyd`, and where clients observe different features": client, member.  Seen: with
+    `Synchronized(over="distances")`: uniform at any `t` members, and how many local clusters the client
+    has.  By deviating: any centroids: another start, unnoticed; other shapes are refused, naming it.
     """
 
     values: Array
@@ -136,6 +162,13 @@ class CentroidShares(Message, tag=116):
 class CodedPairDistances(Message, tag=117):
     """Member of the committee to server: its shares (lanes, P) of squared distances between local centroids
     of any two clients that share a feature, and how many local clusters each client has (n,).
+
+    Under "`FederatedLloyd`, and where clients observe different features": member, server.  Seen: blinded
+    shares of squared distances between local centroids of different clients, which the server learns.
+    They may fix centroids up to shift, rotation and reflection; a client that joins it places those of
+    others by its own.  By deviating: of `w` shares `w - 2 t - 1` false ones are noticed
+    (`SuspectedParties`), more make another start, **unnoticed**; numbers of clusters that differ between
+    members end the run, suspicion of all.
     """
 
     values: Array

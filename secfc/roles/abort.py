@@ -32,6 +32,11 @@ class Abort(Message, tag=27):
 
     error: its class, INTERNAL for a mistake in the program; no text.  party: whom it names, "" for nobody.
     number: the round in which it arose.
+
+    Under "sealed transport": party, party.  Seen: that the sender ended the run, the class of its error,
+    whom that names, and the round, which may depend on data: no text, no row, no ID.  By deviating: end a
+    run, by name, with a claim about anybody: it is called that (`Ended`). Where liars are planned for,
+    only the server is heeded.
     """
 
     error: str

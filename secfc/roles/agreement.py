@@ -144,7 +144,11 @@ SIZE = 32
 
 
 class Commitment(Message, tag=46):
-    """Client to server: the digest (32 bytes) of a coin that it opens once all have committed."""
+    """Client to server: the digest (32 bytes) of a coin that it opens once all have committed.
+
+    Under "every policy": client, server.  Seen: hides 32 random bytes.  By deviating: commit and not
+    open: it is left out and the others toss anew, at most `n - needed` times.
+    """
 
     digest: bytes
 
@@ -153,7 +157,11 @@ class Commitment(Message, tag=46):
 
 
 class Coin(Message, tag=47):
-    """Client to server: the coin (32 bytes) that it committed to; random, and public from now on."""
+    """Client to server: the coin (32 bytes) that it committed to; random, and public from now on.
+
+    Under "every policy": client, server.  Seen: 32 random bytes, public from now on.  By deviating: send
+    another than it committed to: `FaultyClient`.
+    """
 
     value: bytes
 
@@ -162,7 +170,12 @@ class Coin(Message, tag=47):
 
 
 class TossedCoins(Message, tag=48):
-    """Server to clients: who committed, or opened, (n,) bool, and what, (count, 32) uint8 in their order."""
+    """Server to clients: who committed, or opened, (n,) bool, and what, (count, 32) uint8 in their order.
+
+    Under "every policy": server, client.  Seen: all commitments, then all coins.  By deviating: the
+    server: leave out a coin, or add one that nobody committed to: `FaultyServer`. Different coins to
+    clients: a dealer's `MaskChoice` does not fit (`SuspectedParties`).
+    """
 
     there: Array
     values: Array

@@ -151,6 +151,10 @@ class Hello(Message, tag=26):
     """Everyone to everyone, first: the description of the plan the sender agreed to.
 
     Only its size is checked here: that of another version of the protocol shall be told apart, not refused.
+
+    Under "every policy": all, all.  Seen: the public plan: every parameter and its value.  By deviating:
+    describe another plan: `PlanMismatch` names it and the difference, before a share leaves. Whoever
+    carries unauthenticated links can lie on them: pin identities.
     """
 
     description: bytes
@@ -161,7 +165,12 @@ class Hello(Message, tag=26):
 
 
 class PlanDigest(Message, tag=165):
-    """Everyone to workers, and they to everyone: the digest (32 bytes) of the plan the sender agreed to."""
+    """Everyone to workers, and they to everyone: the digest (32 bytes) of the plan the sender agreed to.
+
+    Under "with workers": all, workers and the server; these, all.  Seen: the digest of the public plan,
+    in place of `Hello`, which follows where digests differ.  By deviating: another digest: `PlanMismatch`
+    names it before a share leaves.
+    """
 
     digest: bytes
 
@@ -174,6 +183,13 @@ class InputPartyResult(Message, tag=166):
     they do not count; sizes (k,) points of each cluster; centers (k, d) only if they were revealed.
 
     The center of an empty cluster is a row of NaN.
+
+    Under DBSCAN(): server, client.  Seen: the labels of the client's own rows, the number of points of
+    each cluster and of noise.  By deviating: the server: false labels; only their form is checked.
+
+    Under "with workers": server, client that does not work.  Seen: labels of the client's own rows,
+    sizes, and centers if they are opened.  By deviating: the server: false labels, sizes or centers: only
+    their form is checked.
     """
 
     labels: Array
@@ -197,6 +213,11 @@ class Contributors(Message, tag=14):
 
     Client to server, where clients deal for a question: whose shares I have completely, one bool a dealer; of
     dealers then one bool a client, whose key never came to me.
+
+    Under "every policy": server, client; under dealt blinding client, server.  Seen: whose rows count;
+    whose dealings and keys arrived.  By deviating: the server: count rows that a client lacks
+    (`FaultyServer`), or that a verifying client refuses (it names the dealer, and stops). A client: claim
+    that shares or keys are missing; each dealer is replaced, once.
     """
 
     complete: Array
@@ -209,6 +230,9 @@ class FinalResult(Message, tag=9):
     """Server to every client: the result.  labels (m,) in [0, k); centers (k, d) only if they were revealed.
 
     The center of an empty cluster is a row of NaN.
+
+    Under "every policy": server, client.  Seen: the result: labels, and centers if enough consented.  By
+    deviating: the server: publish false labels or centers; only their form is checked.
     """
 
     k: int

@@ -63,7 +63,12 @@ WIDE = 1 << 40
 
 
 class OpenedSumsDigest(Message, tag=90):
-    """Client to client, before a clustering: a digest of the sums that it opened to scale features."""
+    """Client to client, before a clustering: a digest of the sums that it opened to scale features.
+
+    Under "secure sums and FedDP-KMeans": client, client.  Seen: where [features are
+    scaled](../scaling/README.md): a digest of the sums, which every client has.  By deviating: another
+    digest: the run ends before a point is shared, suspicion of the committee.
+    """
 
     digest: bytes
 

@@ -522,6 +522,13 @@ class SumShares(Message, tag=56):
     Uniform to the recipient, and to any t members together.  Where noise is in layers, the shares of what is
     added only if a client is missing stand beside them, (lanes, 2 width).  told: digests of 16 bytes of what
     the server told both before this sum.
+
+    Under "secure sums and FedDP-KMeans": client, member.  Seen: uniform at any `t` members, also of spare
+    noise for losses; nothing of numbers to which the client publicly adds nothing.  By deviating: share
+    any vector, also beyond the bound: **one client can make the sum anything, unnoticed**, but learns no
+    more than the sum (where a scale is found by quartiles, it chooses of which numbers later sums count).
+    No polynomial: noticed as `CodedSum`. A false digest of what the server sent both ends the sum and
+    names it and the server, of whom one lied.
     """
 
     values: Array
@@ -535,7 +542,13 @@ class SumShares(Message, tag=56):
 
 
 class SumDigest(Message, tag=167):
-    """Member to member of a committee: the digest (32 bytes) of whose vectors it adds; of nobody's, none."""
+    """Member to member of a committee: the digest (32 bytes) of whose vectors it adds; of nobody's, none.
+
+    Under "secure sums and FedDP-KMeans": member, member.  Seen: a digest of whose vectors it adds:
+    public.  By deviating: a false one ends the sum and names it and the server (`SuspectedParties`), of
+    whom one lied; so members notice a server that sent them different clients. One that carries all
+    messages can keep digests back: useless with `SumPlan(quorum=)` above `(c + t) / 2`.
+    """
 
     digest: bytes
 
@@ -547,6 +560,11 @@ class CodedSum(Message, tag=57):
     """Member of the committee to server: its share of the sum of vectors, (lanes, width) residues.
 
     Where clients open the sum (`open_sum`), to every client instead, and of no width from who adds nothing.
+
+    Under "secure sums and FedDP-KMeans": member, server; where features are scaled member, client.  Seen:
+    a share of the sum.  By deviating: a false share: refused as on no polynomial (`SuspectedParties`), if
+    `ell + 2t` shares came. `w` shares notice `w - ell - t` false ones, so `ell + t` none: **one member
+    then makes the sum anything**; where features are scaled, sums that differ among clients are noticed.
     """
 
     values: Array

@@ -49,7 +49,12 @@ class HandshakeRefused(Exception):  # noqa: N818 - named for what happened
 
 
 class Greeting(Message, tag=131):
-    """Party to party, first: the digest of its plan, its identity, a nonce and an ephemeral key, signed."""
+    """Party to party, first: the digest of its plan, its identity, a nonce and an ephemeral key, signed.
+
+    Under "sealed transport": party, party.  Seen: a fresh key and nonce, signed, and a digest of the
+    plan.  By deviating: a signature that does not fit the pinned identity is refused. Without pins
+    whoever carries all messages can take anybody's place.
+    """
 
     digest: bytes
     identity: bytes
@@ -69,7 +74,12 @@ class Greeting(Message, tag=131):
 
 
 class Countersign(Message, tag=132):
-    """Party to party, second: that it got these greetings, signed, and its plan; encrypted to the peer."""
+    """Party to party, second: that it got these greetings, signed, and its plan; encrypted to the peer.
+
+    Under "sealed transport": party, party.  Seen: ciphertext: the hashes of all greetings, signed for
+    this peer, and the plan.  By deviating: an old journal is not enough to sign it. Different greetings
+    to different parties are noticed by both, as suspicion; another plan is a `PlanMismatch`.
+    """
 
     ciphertext: bytes
 

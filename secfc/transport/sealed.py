@@ -56,7 +56,11 @@ PIECE = 1 << 26
 
 
 class Sealed(Message, tag=130):
-    """Party to party: the message of a round, encrypted and authenticated; says nothing but its size."""
+    """Party to party: the message of a round, encrypted and authenticated; says nothing but its size.
+
+    Under "sealed transport": party, party.  Seen: sizes and times.  By deviating: bytes that do not open
+    end the run (`TamperedMessage`), naming the peer or whoever carries them.
+    """
 
     number: int
     ciphertext: bytes

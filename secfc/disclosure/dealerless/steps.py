@@ -33,7 +33,16 @@ R = TypeVar("R")
 
 
 class SetKeys(Message, tag=50):
-    """Client to client: keys (keys, 16) uint8 of the sets of clients that both belong to, which it drew."""
+    """Client to client: keys (keys, 16) uint8 of the sets of clients that both belong to, which it drew.
+
+    Under AssignmentsOnly(dealer=None): client, client.  Seen: keys of sets of `t + 1`: the clients
+    outside any `t` share one that these lack.  By deviating: give members of a set different keys: wrong
+    labels, unnoticed.
+
+    Under OwnLabels(dealer=None): as under `AssignmentsOnly(dealer=None)`.
+
+    Under FinalLabelsOnly(): as under `OwnLabels(dealer=None)`.
+    """
 
     keys: Array
 
@@ -47,6 +56,11 @@ class SeatDigest(Message, tag=221):
     """Client to client: a digest (32 bytes) of keys of sets that both belong to, as the sender was told them.
 
     To who plays the same part also of this part.
+
+    Under "without a dealer, with parts played by two": client, client of the committee.  Seen: a digest
+    of keys of common sets, and between the two of a part of their replies: of what the receiver has.  By
+    deviating: another one ends the run. So different keys or replies to two are noticed before anything
+    is computed with them.
     """
 
     digest: bytes
@@ -60,6 +74,11 @@ class WitnessedBits(Message, tag=222):
 
     words: (groups, rows, words) uint64, uniform to any t recipients.  vouched: 16 bytes; none if it vouches
     for nothing.
+
+    Under "without a dealer, with parts played by two": client, client of the committee.  Seen: words of
+    shared bits under masks that the coalition lacks, and a tag of words that another sends, under a key
+    of two.  By deviating: false words, or a false tag: noticed by each receiver before it computes on
+    them, but for `2**-100`.
     """
 
     words: Array

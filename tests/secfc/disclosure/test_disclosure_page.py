@@ -1,6 +1,7 @@
 """The security argument names exactly the messages that runs under each policy send."""
 
 import functools
+import inspect
 import re
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 
 import psu
 import secfc
+from docs.tables import JUDGED, judged
 from secfc.coded.membership import Open, Private
 from secfc.coded.queries import Operation
 from secfc.privacy import Bound, Budget
@@ -28,13 +30,13 @@ def names_of(table):
 
 TABLES = {
     title: set(names_of(table))
-    for title, table in re.findall(r"<!-- messages: (.*?) -->\n((?:\|.*\n)+)", PAGE)
+    for title, table in re.findall(r"<!-- from code: messages: (.*?) -->\n\n((?:\|.*\n)+)", PAGE)
 }
 ALWAYS = TABLES.pop("every policy")
 SEVERAL = set(
     re.findall(
         r"^\| `(\w+)`",
-        re.search(r"<!-- also: with parts played by several -->\n((?:\|.*\n)+)", PAGE)[1],
+        re.search(r"<!-- from code: also: with parts played by several -->\n\n((?:\|.*\n)+)", PAGE)[1],
         re.M,
     )
 )
@@ -125,7 +127,7 @@ MEMBERSHIPS = {
 
 @pytest.mark.parametrize("has", MEMBERSHIPS)
 def test_the_table_of_hidden_membership_names_its_messages(has):
-    table = re.search(r"<!-- also: with hidden membership -->\n((?:\|.*\n)+)", PAGE)[1]
+    table = re.search(r"<!-- from code: also: with hidden membership -->\n\n((?:\|.*\n)+)", PAGE)[1]
     lines = re.findall(r"^\| `(\w+)` \| [^(|]*(?:\(`?([^)`]*)`?\) )?\|", table, re.MULTILINE)
     assert {where for _, where in lines} == {
         "", "threshold", "server mode", "merging", "counts hidden", "counts opened", "merge=False",
@@ -157,6 +159,20 @@ def test_every_message_says_what_its_sender_can_do_by_deviating():
     known = {kind.__name__ for kind in every_message()} - {"Query"} | {asked.kind for asked in Operation}
     assert known - ELSEWHERE <= named, "a message that the security page does not judge"
     assert named <= known, "a message that is gone"
+
+
+def test_what_docstrings_say_of_messages_is_in_a_table_of_the_page():
+    """A paragraph that its form or its title keeps out of the tables is lost there."""
+    paragraphs = [
+        " ".join(text.split())
+        for kind in (*every_message(), Operation)
+        for text in inspect.getdoc(kind).split("\n\n")
+    ]
+    about = [text for text in paragraphs if re.search(r"Under |By deviating", text)]
+    assert len(about) > 150
+    assert [text for text in about if not JUDGED.fullmatch(text)] == []
+    assert not JUDGED.fullmatch("Under OwnLabels(): member, all. Seen: nothing.")
+    assert set(re.findall(r"<!-- from code: \w+: (.+) -->", PAGE)) == set(judged())
 
 
 def test_the_default_is_what_the_page_and_the_readme_say():
