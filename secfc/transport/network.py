@@ -137,8 +137,9 @@ async def _exchange_all(
             meter.computed(now() - begin)
         if exchange is None:
             return results[0]
-        # Whatever the role keeps on file is there now: peers need not keep it any longer.
-        await post.wait(exchange, inbox.rounds if inbox else {})
+        # Whatever the role keeps on file is there now: peers need not keep it any longer.  A sealed role has
+        # emptied the inbox by now, so that what came is held once.
+        await post.wait(exchange, {} if inbox is None else inbox.rounds)
         post.begin.set()
         for peer, message in exchange.send.items():
             post.send(peer, exchange.round, message)

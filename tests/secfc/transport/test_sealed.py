@@ -1,5 +1,6 @@
 """Sealed transport: the same results, nothing but ciphertext between clients, and tampering is refused."""
 
+import asyncio
 import dataclasses
 import functools
 from collections import Counter
@@ -22,10 +23,11 @@ from secfc.roles.exchange import GREET, SERVER, Exchange
 from secfc.roles.messages import Hello
 from secfc.transport import wire
 from secfc.transport.handshake import Countersign, Greeting
+from secfc.transport.network import run_party
 from secfc.transport.sealed import OVERHEAD, Sealed, SealedLine, seal_role
 from secfc.transport.simulate import simulate
 from tests.nightly import short
-from tests.secfc.transport.test_wire import over_sockets
+from tests.secfc.transport.test_wire import mesh, over_sockets
 from tests.small import clustered
 
 OPEN = secfc.SecFC(k=3, threshold=secfc.Threshold(1, 2), init=RandomPoints(), disclosure=secfc.Distances())
@@ -102,6 +104,24 @@ def test_sockets_carry_a_sealed_run():
     for name, result in plain.results.items():
         if name != SERVER:
             assert (got[name].labels == result.labels).all()
+
+
+def test_what_a_peer_has_taken_is_kept_no_longer_sealed_or_not():
+    async def most_kept(sealed):
+        links, most = await mesh(["a", "b"]), []
+
+        def talks(me, peer):
+            for number in range(GREET + 2, GREET + 20):
+                most.append(len(links[me][peer].kept))
+                yield Exchange({peer: Hello(b"x")}, (peer,), round=number)
+
+        roles = {me: talks(me, peer) for me, peer in ("ab", "ba")}
+        if sealed:
+            roles = {me: seal_role(roles[me], me, ("a", "b"), DIGEST, SystemCoins()) for me in roles}
+        await asyncio.gather(*(run_party(role, links[me], rejoin=0.0) for me, role in roles.items()))
+        return max(most)
+
+    assert all(asyncio.run(most_kept(sealed)) <= 2 for sealed in (False, True))
 
 
 def test_pinned_identities():
