@@ -10,9 +10,11 @@ from pathlib import Path
 
 import secfc
 from docs.ways import POLICIES, TREE, Fork, columns_apart, federation, said, way_of
+from secfc import errors
 from secfc.algorithm import PublicFacts
 from secfc.coded.queries import Operation
 from secfc.data.inputs import with_parameters
+from secfc.deploy import floors, reconnect
 from secfc.report.deviations import COLUMNS, TABLE, cells_of, kinds_of, rows_about
 from tests.loading import every_message
 
@@ -168,6 +170,21 @@ def verdicts():
     return counted[0].strip()
 
 
+def problems():
+    """Each problem by its number: what its error's docstring says of it."""
+    rows = [
+        "| problem | error | what happened | who may have done it | what to do |",
+        "|---|---|---|---|---|",
+    ]
+    homes = (errors, floors, reconnect)
+    for name, number in errors.PROBLEMS.items():
+        kind = next(getattr(home, name) for home in homes if hasattr(home, name))
+        what, more, *_ = (" ".join(text.split()) for text in inspect.getdoc(kind).split("\n\n"))
+        by, remedy = re.fullmatch(r"By: (.+?)\. What to do: (.+)\.", more).groups()
+        rows.append(f"| SECFC-{number} | `{name}` | {what.removesuffix('.')} | {by} | {remedy} |")
+    return "\n".join(rows)
+
+
 TABLES = {
     ("paper.md", "verdicts"): verdicts,
     ("README.md", "deviations"): deviations_in_short,
@@ -176,6 +193,7 @@ TABLES = {
     ("docs/choose.md", "tree"): tree,
     ("docs/features.md", "features"): features,
     ("docs/benchmarks.md", "benchmarks"): benchmarks,
+    ("secfc/deploy/problems.md", "problems"): problems,
 }
 SECURITY = "secfc/disclosure/README.md"
 for name, title in re.findall(r"<!-- from code: (\w+: (.+)) -->", (ROOT / SECURITY).read_text()):

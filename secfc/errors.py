@@ -175,6 +175,9 @@ MORE_LOSSES = "plan with a smaller ell, t or deviating to tolerate more losses"
 class TooFewReplies(ProtocolError):  # noqa: N818 - named for what happened
     """Fewer peers answered than the code needs.
 
+    By: nobody: a line, a machine, or a clock that is too short.  What to do: see which site is silent,
+    start it again, and the same command here; or plan with a smaller `t` or `ell`.
+
     Parameters
     ----------
     needed
@@ -197,6 +200,9 @@ class TooFewReplies(ProtocolError):  # noqa: N818 - named for what happened
 class Ended(ProtocolError):  # noqa: N818
     """Another party, `by`, ended the run with an error of class `error`, in its exchange of this round.
 
+    By: the text says its error, whom it names and when; it is a claim of that party.  What to do: read that
+    party's own log.
+
     party: whom that error names, if anybody.  Suspicion only: it is what `by` says.
     """
 
@@ -210,7 +216,10 @@ class Ended(ProtocolError):  # noqa: N818
 
 
 class Indispensable(TooFewReplies):
-    """`party` fell silent, and nobody can take its place: the server, or a client that deals."""
+    """`party`, the server or a client that deals, fell silent for good, and nobody can take its place.
+
+    By: nobody.  What to do: start that party again, then the same command here.
+    """
 
     def __init__(self, party: PartyId, why: str) -> None:
         ProtocolError.__init__(
@@ -222,7 +231,13 @@ class Indispensable(TooFewReplies):
 
 
 class PartiesAway(TooFewReplies):
-    """`parties` were awaited in vain, and may come back: nothing was decided without them."""
+    """`parties` were away, or silent, for longer than is waited for, and may come back: nothing was decided
+    without them.
+
+    By: nobody: a line, a machine, a reboot.  What to do: start the same command again, here and there, in
+    any order: the run goes on. Or go on without them (`secfc deploy go-on`), or end it (`secfc deploy
+    abort`).
+    """
 
     def __init__(self, parties: Collection[PartyId]) -> None:
         names = ", ".join(sorted(parties))
@@ -249,7 +264,10 @@ class FaultyParty(ProtocolError):  # noqa: N818
 
 
 class FaultyClient(FaultyParty):
-    """A client broke the protocol; the blame is proof, given an honest transport.
+    """A client sent what no honest client sends.
+
+    By: that client: this is proof, given an honest line.  What to do: speak with that site; its log and
+    software; a new run without it.
 
     Parameters
     ----------
@@ -261,7 +279,9 @@ class FaultyClient(FaultyParty):
 
 
 class FaultyServer(FaultyParty):
-    """The server broke the protocol, for example by asking for what the plan does not allow.
+    """The server asked for what the plan does not allow, or sent what no honest server sends.
+
+    By: the server.  What to do: another server.
 
     Parameters
     ----------
@@ -273,7 +293,10 @@ class FaultyServer(FaultyParty):
 
 
 class SuspectedParties(ProtocolError):  # noqa: N818
-    """One of `parties`, at least, broke the protocol, and nobody can tell which."""
+    """One of `parties`, at least, broke the protocol, and nobody can tell which.
+
+    By: one of them.  What to do: speak with all of them.
+    """
 
     def __init__(self, parties: Collection[PartyId], why: str) -> None:
         self.parties = tuple(parties)
@@ -286,7 +309,11 @@ class SuspectedParties(ProtocolError):  # noqa: N818
 
 
 class RowsRefused(ProtocolError):  # noqa: N818
-    """Some client shared what no honest client shares, and as rows are merged nobody can be named."""
+    """Some client shared rows far beyond the bound, or off the code; as rows are merged nobody can be named.
+
+    By: a client, perhaps by a mistake in its data.  What to do: every site checks its bound; without
+    merging, the client is named.
+    """
 
     def __init__(self) -> None:
         super().__init__(
@@ -296,7 +323,10 @@ class RowsRefused(ProtocolError):  # noqa: N818
 
 
 class MasksSpent(ProtocolError):  # noqa: N818
-    """An honest client could not hide the test of its rows: bad luck, of probability below 2**-40."""
+    """An honest client could not hide the test of its rows: bad luck, of probability below 2**-40.
+
+    By: nobody.  What to do: start anew.
+    """
 
     def __init__(self) -> None:
         super().__init__("no mask hides the test of this client's rows, by bad luck: start again")
@@ -304,6 +334,8 @@ class MasksSpent(ProtocolError):  # noqa: N818
 
 class LiarsExceeded(ProtocolError):  # noqa: N818
     """More clients lie than the plan can tell from honest ones.
+
+    By: clients.  What to do: a new run without them.
 
     Parameters
     ----------
@@ -323,7 +355,10 @@ class LiarsExceeded(ProtocolError):  # noqa: N818
 
 
 class TamperedMessage(ProtocolError):  # noqa: N818 - named for what happened
-    """A message that claims to be from a party is not the one that was due; suspicion only.
+    """A message was altered, repeated, or is another party's, though both ends had proved who they are.
+
+    By: whoever carries messages, or that party: suspicion only.  What to do: check the hub, the line and
+    the pinned identities.
 
     Parameters
     ----------
@@ -350,6 +385,10 @@ class TamperedMessage(ProtocolError):  # noqa: N818 - named for what happened
 
 class PlanMismatch(ProtocolError):  # noqa: N818
     """Parties agreed to other public parameters than this one, so no share has been sent.
+
+    By: a mistake, mostly: sites hold different run files, or a client told sites different numbers of
+    rows.  What to do: the text names the field and both values: correct the file, compare digests (`secfc
+    deploy check`), and start the same commands again.
 
     Parameters
     ----------
@@ -382,6 +421,8 @@ class PlanMismatch(ProtocolError):  # noqa: N818
 class RowsLost(ProtocolError):  # noqa: N818
     """Clients vanished while they shared their rows, and the run cannot go on without those.
 
+    By: nobody.  What to do: start anew, with all sites or without those.
+
     Parameters
     ----------
     parties
@@ -397,6 +438,8 @@ class RowsLost(ProtocolError):  # noqa: N818
 
 class RangeExceeded(ProtocolError):  # noqa: N818
     """A cluster grew beyond what the plan's modulus holds, so its distances would not be exact.
+
+    By: nobody: `largest` was set too low.  What to do: leave `largest` out.
 
     Parameters
     ----------
@@ -415,7 +458,10 @@ class RangeExceeded(ProtocolError):  # noqa: N818
 
 
 class BudgetSpent(ProtocolError):  # noqa: N818
-    """More was asked for than parties agreed to give away: `asked` beyond what is `left` of `limit`."""
+    """More was asked for than parties agreed to give away: `asked` beyond what is `left` of `limit`.
+
+    By: nobody, or whoever asks too often.  What to do: agree on more, in a new run.
+    """
 
     def __init__(self, what: str, asked: int, left: int, limit: int, remedy: str) -> None:
         super().__init__(f"{asked} {what}: {left} of {limit} are left. {remedy}")
@@ -424,6 +470,8 @@ class BudgetSpent(ProtocolError):  # noqa: N818
 
 class UnionFailed(ProtocolError):  # noqa: N818
     """The private set union ended without a result.
+
+    By: the text says whom it points at.  What to do: start anew.
 
     Parameters
     ----------
@@ -442,6 +490,8 @@ class UnionFailed(ProtocolError):  # noqa: N818
 
 class DisputedRows(ProtocolError):  # noqa: N818
     """Holders of one ID have different data for it.
+
+    By: a site's data.  What to do: compare the data of these IDs at home.
 
     Parameters
     ----------
@@ -472,6 +522,8 @@ class DisputedRows(ProtocolError):  # noqa: N818
 class TooManyHolders(ProtocolError):  # noqa: N818
     """Rows have so many different numbers of holders that merging them leaves no room in the modulus.
 
+    By: nobody.  What to do: fewer sites, or `merge = false`.
+
     Parameters
     ----------
     counts
@@ -496,6 +548,8 @@ class TooManyHolders(ProtocolError):  # noqa: N818
 
 class SharedIds(ProtocolError):  # noqa: N818
     """IDs had to be disjoint, and several clients hold some.
+
+    By: a site's data, or a false count.  What to do: merge them, or find the row.
 
     Parameters
     ----------

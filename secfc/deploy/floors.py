@@ -24,7 +24,12 @@ MONTH = 30
 
 
 class BelowFloor(InputError):  # noqa: N818 - named for what happened
-    """A run asks for more than the site gives.  floor: which of its demands.  spared: what did not happen."""
+    """A run asks for more than this site gives; no share of a row was sent.
+
+    By: nobody.  What to do: agree on other terms, or change this site's floors.
+
+    floor: which of its demands.  spared: what did not happen.
+    """
 
     exit_code = 4  # of commands
 

@@ -29,7 +29,12 @@ LOOK = 1.0
 
 
 class NotAdmitted(OSError):  # noqa: N818 - named for what happened
-    """Whoever joins the ends of pairs does not know this run, or this party: to ask again is of no use."""
+    """The hub does not know this run, this party or this key, or has a certificate that this site does not
+    trust: to ask again is of no use.
+
+    By: a mistake, mostly.  What to do: compare the digest of the run file, and the `authority` in it,
+    with whoever runs the hub.
+    """
 
 
 class UnconnectedChannel:
