@@ -247,6 +247,20 @@ def deal_blinding(
     return [shares[:, j].reshape(lanes, *shape) for j in range(code.n)]
 
 
+def deal_values(code: LagrangeCode, values: Array, coins: Coins) -> list[Array]:
+    """n secret shares (lanes, *shape) of polynomials of these residues (lanes, ell, *shape) at data points.
+
+    Of degree 2 (ell + t - 1), and otherwise uniform: as `deal_blinding` has it with a total, but of each.
+    """
+    basis, points = code.basis.prefix(len(values)), (*code.betas, *code.alphas)[: code.threshold(2)]
+    matrix = transfer_matrix(basis, points, code.alphas)
+    fixed, free = (np.ascontiguousarray(each) for each in np.split(matrix, [code.ell], axis=2))
+    flat = np.ascontiguousarray(values).reshape(basis.lanes, code.ell, -1)
+    shares = _expanded(basis, [coins] * free.shape[2], free, flat.shape[2])
+    shares = basis.add(shares, basis.matmul(fixed, flat))
+    return [shares[:, j].reshape(basis.lanes, *values.shape[2:]) for j in range(code.n)]
+
+
 def seeded_clients(code: LagrangeCode, dealer: int, lanes: int) -> tuple[int, ...]:
     """The R - 1 clients whose shares of a dealer's blinding are expanded from seeds, sorted.
 

@@ -34,7 +34,8 @@ class ArgminContest:
     literals, wanted: (outcomes, f): outcome h, mostly cluster h, wins where all comparisons literals[h] equal
     wanted[h].  At most one outcome wins a point.  labels: (codes,) what each code means; outcome h has code
     h + first.
-    shift: what was added to rows at most, in absolute value.
+    shift: what was added to rows at most, in absolute value.  known: further rows, behind those that are
+    secret, that are the same for all points.
     """
 
     sizes: tuple[int, ...]
@@ -44,6 +45,7 @@ class ArgminContest:
     labels: Array
     first: int = 0
     shift: int = 0
+    known: tuple[int, ...] = ()
 
     @classmethod
     def nearest(cls, clusters: Array) -> ArgminContest:

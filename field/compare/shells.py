@@ -79,6 +79,7 @@ def shell_contest(k: int, radius: int) -> ArgminContest:
     return ArgminContest(
         (1,) * (k + SHELLS), (*pairs, *beyond), np.array(literals, np.int64), np.array(wanted, np.bool_),
         np.arange(len(literals), dtype=np.int32), shift=shell_squares(radius)[-1],
+        known=shell_squares(radius),
     )  # fmt: skip
 
 

@@ -17,9 +17,9 @@ from secfc.coded.plan import CodedPlan
 from secfc.coded_kmeans.parameters import DISCLOSURES, MEMBERSHIPS, LloydSettings, SecFCSettings, word_for
 from secfc.data.federation import Federation
 from secfc.data.inputs import names_listed
-from secfc.disclosure import AssignmentsOnly, FinalLabelsOnly, OwnLabels
+from secfc.disclosure import OwnLabels
 from secfc.kmeans.starts import STARTS
-from secfc.run_summary import NoisyReleaseSummary, RunSummary
+from secfc.run_summary import CentersSummary, NoisyReleaseSummary, RunSummary
 
 
 def summarize_secfc(
@@ -55,6 +55,9 @@ def summarize_secfc(
         delta=None if exact else budget_parameters(way)["delta"],
         **({} if exact else noise_sentences(way.disclosure, plan)),
     )
+    if way.disclosure.capabilities.sums:
+        # Labels follow from centers and a row: whoever has the row has its label, and no budget has paid.
+        found = replace(found, follows=False, centers=placed_centers(way.disclosure, plan, result.details))
     if isinstance(membership, Joined):
         notes = *deviation_note(way, plan), *center_rounding_note(way, plan)
         of_columns = ("Membership", joined_owners(federation, plan))
@@ -121,8 +124,8 @@ def privacy_parameters(way: SecFCSettings, plan: CodedPlan, ids: str | None) -> 
         found["disclosure"] = "noisy-sums"
     if not policy.capabilities.exact:
         found |= budget_parameters(way)
-    if isinstance(policy, AssignmentsOnly | OwnLabels | FinalLabelsOnly):
-        found["dealer"] = policy.dealer or "none"
+    if policy.capabilities.compares:
+        found["dealer"] = policy.capabilities.dealer or "none"
     if isinstance(policy, OwnLabels):
         found["sizes"] = policy.sizes
     basis = plan.code.basis
@@ -172,6 +175,24 @@ def noise_sentences(policy: Any, plan: CodedPlan) -> dict[str, Any]:
         "assumed": assumed,
         "notes": policy.notes(plan),
     }
+
+
+def placed_centers(policy: Any, plan: CodedPlan, details: Any) -> CentersSummary | None:
+    """How sure centers of noisy sums are, and whom they leave out.  details: as of `Trace.placed`."""
+    found, placed = details
+    if len(found.counts) != plan.k:
+        return None
+    scale, lost = float(plan.scale), int((found.counts < placed.least).sum())
+    bias = (
+        f"A cluster of fewer than {placed.least:,.0f} rows is within the noise: it keeps the center that it "
+        f"had, so small groups are not seen ({lost} of {plan.k} here).",
+        f"Clipping: rows longer than {policy.radius.value:.6g} are shortened to it, and one farther than "
+        f"{found.reach / scale:.6g} from its center counts for less the farther it is, also as a row. How "
+        "many rows these are is not released: each client knows its own, and a count would take a part of "
+        "the budget.",
+    )
+    moved = (placed.blur / scale).tolist()
+    return CentersSummary(found.counts.tolist(), found.miscounted, moved, placed.least, bias)
 
 
 def leakage_under_policy(way: SecFCSettings) -> str:

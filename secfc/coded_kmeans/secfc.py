@@ -367,7 +367,7 @@ class SecFC:
             liars=result.standing.liars,
             disputes=result.standing.disputes,
             ledger=self.disclosure.ledger(plan),
-            details=result.standing,
+            details=trace.placed or result.standing,
             curve=None if result.curve is None else result.curve.over(plan.scale**2),
             dendrogram=result.dendrogram and result.dendrogram.over(plan.scale**2),
         )
@@ -390,7 +390,7 @@ class SecFC:
         if self.disclosure.capabilities.sums and centers is not None:
             known = CentersModel(centers)
         result = join_outcomes(outcomes, run, counts, k=plan.k, model=known)
-        return replace(result, details=None)
+        return result if self.disclosure.capabilities.sums else replace(result, details=None)
 
 
 # --------------------------------------------------------------------------------------------------

@@ -291,6 +291,7 @@ class Trace:
     sizes: (k,) points of each cluster before the first step and after every one, where nobody knows all
     labels: then the history is empty.  run: its number among the runs of a source, there.  last: the labels
     in the end, if all know them without knowing those of all steps.  stability: see `measure_stability`.
+    placed: of noisy sums the last ones, and how they placed the centers (`secfc.feddp.server_estimates`).
     """
 
     k: int
@@ -302,6 +303,7 @@ class Trace:
     run: int = 0
     last: Array | None = None
     stability: float | None = None
+    placed: Any = None
 
     @property
     def labels(self) -> Array:

@@ -436,9 +436,9 @@ def title_of(policy: Any) -> str:
     dealer = policy.capabilities.dealer
     if isinstance(policy, FinalLabelsOnly):
         return "FinalLabelsOnly()" if dealer is None else 'FinalLabelsOnly(dealer="server")'
-    if isinstance(policy, AssignmentsOnly | OwnLabels):
+    if isinstance(policy, AssignmentsOnly | OwnLabels | NoisySums):
         return f"{name}(dealer=None)" if dealer is None else f"{name}()"
-    if isinstance(policy, NoiseInShares | NoisySums):
+    if isinstance(policy, NoiseInShares):
         return f"{name}()"
     return "Distances(dealt=True)" if isinstance(policy, Distances) and policy.dealt else "Distances()"
 

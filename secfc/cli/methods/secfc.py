@@ -395,10 +395,6 @@ def noise_policy(asked: AskedOptions, dealer: str | None) -> Disclosure:
         )
     if asked["disclosure"] != "noisy-sums":
         return NoiseInShares(budget, radius, neighbors)
-    if dealer is None:
-        raise click.UsageError(
-            "--dealer none: noisy sums are compared under what somebody deals. Leave it out."
-        )
     return NoisySums(budget, radius, asked["max_iter"], dealer, neighbors)
 
 

@@ -388,6 +388,10 @@ def winner_bits(
         chosen = [(b, a) for a, b, _, _ in contest.comparisons]
         factors = [(u, -v) for _, _, u, v in contest.comparisons]
         first = joint.seats.place in joint.seats.committee.first
+        if contest.known:
+            # A part of rows that all know: the first is all of them.
+            known = basis.reduce(np.array(contest.known, object) * first)[:, :, None]
+            part = np.concatenate([part, np.repeat(known, m, axis=2).astype(part.dtype)], axis=1)
         planes = signs.share_fractions(basis, t, part, chosen, factors, first=first).reshape(shape)
     dealt = yield from joint.deal(planes, shape)
     bits = yield from joint.run(top_bit(dealt))

@@ -21,7 +21,7 @@ import numpy as np
 
 from field.arrays import Array
 from field.code.lagrange_code import transfer_matrix
-from field.code.masking import deal_blinding
+from field.code.masking import deal_values
 from field.code.rows import ClusterSums, CodedRows
 from field.compare.assignment_step import AssignmentStep, SharedLabels
 from field.compare.shells import UNIT, residual_sums, shell_contest, shell_sensitivity, shell_weights
@@ -46,6 +46,7 @@ from secfc.disclosure.checked.messages import CheckedPart
 from secfc.disclosure.checked.products import checking_steps, one_hot_claim
 from secfc.disclosure.compare.server import CommitteeServer, TrustedDealer
 from secfc.disclosure.compare.session import ComparisonSession, Rule, refuse_broken
+from secfc.disclosure.dealerless.policy import Dealerless
 from secfc.disclosure.dealerless.steps import AnswerRounds, StalledStep
 from secfc.disclosure.decoded.distances import CheckedQuorum
 from secfc.disclosure.noise.in_shares import NoiseDealer
@@ -107,7 +108,8 @@ class NoisySums(ExactPolicy):
         How often sums are opened, from 1 on; all are paid for.  From 3 on the first two find a start among
         the server's points.  Without these the first finds the mean of all rows, about which others start.
     dealer
-        Who deals masks and tables, as under `OwnLabels`: the server or a client.
+        Who deals masks and tables, as under `OwnLabels`: the server or a client; None for nobody, which takes
+        ell = 1 and t at most 3.
     neighbors
         Replace the row of one person, who may have it at several clients.
     absent
@@ -126,7 +128,7 @@ class NoisySums(ExactPolicy):
     budget: Budget
     radius: Bound
     steps: int = 4
-    dealer: PartyId = SERVER
+    dealer: PartyId | None = SERVER
     neighbors: Neighbors = field(default_factory=lambda: Neighbors("replace"))
     absent: int = 0
 
@@ -150,10 +152,9 @@ class NoisySums(ExactPolicy):
             "noisy sums", dealer=self.dealer, exact=False, checks_words=True, sums=self.steps
         )
 
-    @property
-    def how(self) -> TrustedDealer:
+    def how(self, plan: CodedPlan) -> TrustedDealer | Dealerless:
         """How committees compare."""
-        return TrustedDealer(self.dealer)
+        return Dealerless(deviating=plan.deviating) if self.dealer is None else TrustedDealer(self.dealer)
 
     def clip_quantizer(self, quantizer: Quantizer) -> Quantizer:
         scale = min(quantizer.scale, STEPS / self.radius.value)
@@ -245,14 +246,17 @@ class NoisySums(ExactPolicy):
 
     def check(self, plan: CodedPlan) -> None:
         """Raises PrivacyError or ValueError for a run that this noise does not cover."""
-        self.how.check(plan)
+        self.how(plan).check(plan)
         widest, basis = 2 * plan.radius, plan.code.basis
         one = math.ceil(self.deviation_within(plan, widest))
         sums = 2 * (plan.m * UNIT * max(widest, count_unit(widest, plan.d)) + plan.code.n * REACH * one)
         needed = max(sums, shell_contest(plan.k, widest).needed(plan.d, plan.proven))
         refuse_broken(
             self,
-            Rule(plan.code.ell != 1, "ell", plan.code.ell, "noise is dealt on whole rows", (("ell", 1),)),
+            Rule(
+                self.dealer is None and plan.code.ell != 1, "ell", plan.code.ell,
+                "without a dealer labels multiply whole points", (("ell", 1), ("dealer", SERVER)),
+            ),
             Rule(
                 plan.n_init != 1, "n_init", plan.n_init, "of restarts nobody knows the cost", (("n_init", 1),)
             ),
@@ -271,13 +275,13 @@ class NoisySums(ExactPolicy):
 
     def client(self, plan: CodedPlan, name: PartyId, *, coins: Coins) -> Role[ClientPolicy]:
         sharing = LabelSharing(hidden=True)
-        keeper = yield from sharing_client(self.how, sharing, plan, name, coins)
+        keeper = yield from sharing_client(self.how(plan), sharing, plan, name, coins)
         return NoisySumsClient(keeper, self.noise(plan.code.n, plan.code.t), coins, self.steps)
 
     def server(
         self, plan: CodedPlan, screening: CheaterIdentification, *, coins: Coins, threads: int
     ) -> Role[CodedSource]:
-        committees = yield from self.how.committees(plan, screening)
+        committees = yield from self.how(plan).committees(plan, screening)
         steps = NoisySumsServer(committees, self.noise(plan.code.n, plan.code.t), self.steps)
         return CodedSource(CheckedQuorum(committees.quorum), committees, steps, steps)
 
@@ -293,7 +297,8 @@ class NoisySums(ExactPolicy):
 
     def ledger(self, plan: CodedPlan) -> Ledger:
         event = NonPrivate() if self.radius.private else self.released(plan)
-        who = f"for any t={plan.code.t} of the clients, with the server if outside the committee"
+        server = "or without the server" if self.dealer is None else "the server if outside the committee"
+        who = f"for any t={plan.code.t} of the clients, with {server}"
         how = f"noise in the shares, also {who}"
         what = f"centers of {self.steps} steps, {how}"
         return Ledger(self.neighbors).record(event, what=what, seen_by=EVERYBODY)
@@ -369,11 +374,25 @@ class SumsQuestion:
 def public_shares(plan: CodedPlan, me: int, values: Array) -> Array:
     """Client me's shares (lanes, k, width) of whole numbers (k, d) that all know, without noise."""
     code, basis, width = plan.code, plan.code.basis, plan.code.width(plan.d)
-    padded = np.zeros((len(values), code.ell * width), np.int64)
-    padded[:, : plan.d] = values
-    pieces = padded.reshape(-1, code.ell, width).transpose(1, 0, 2).reshape(code.ell, -1).copy()
+    pieces = cut_segments(plan, basis.reduce(values)).reshape(basis.lanes, code.ell, -1)
     at = transfer_matrix(basis, code.betas[: code.ell], (code.alphas[me],))
-    return basis.matmul(at, basis.reduce(pieces)).reshape(basis.lanes, -1, width)
+    return basis.matmul(at, pieces).reshape(basis.lanes, -1, width)
+
+
+def cut_segments(plan: CodedPlan, values: Array) -> Array:
+    """Residues (lanes, k, d) as the code has them at its data points, (lanes, ell, k, width)."""
+    lanes, k, d = values.shape
+    width = plan.code.width(d)
+    padded = np.zeros((lanes, k, plan.code.ell * width), values.dtype)
+    padded[:, :, :d] = values
+    return np.ascontiguousarray(padded.reshape(lanes, k, -1, width).swapaxes(1, 2))
+
+
+def opened_numbers(plan: CodedPlan, values: Array) -> Array:
+    """Integers (k, d + 1), sums and weights, of residues (lanes, ell, k, width + 1) at data points."""
+    whole = plan.code.basis.lift_signed(values)
+    sums = whole[..., :-1].swapaxes(0, 1).reshape(whole.shape[1], -1)[:, : plan.d]
+    return np.concatenate([sums, whole[0, :, -1:]], axis=1)
 
 
 # --- client --------------------------------------------------------------------------------------
@@ -482,7 +501,7 @@ class NoisySumsClient:
         yield from products.verify(match, steps, verifier, [one_hot_claim(code.basis, one_hot)])
 
     def sums(self, asked: SumsQuestion, rows: CodedRows, one_hot: Array) -> Array:
-        """My share (lanes, k, d + 1) of the sums without noise."""
+        """My share (lanes, k, width + 1) of the sums without noise."""
         basis, weights = self.plan.code.basis, shell_weights(self.plan.code.basis, one_hot)
         about = public_shares(self.plan, self.me, asked.centers)
         return residual_sums(basis, rows.weighted_sums(weights), weights, about, asked.unit)
@@ -497,7 +516,9 @@ class NoisySumsClient:
         return hashlib.sha256(question.detail[: -len(self.plan.clients)].tobytes()).digest()
 
     def deal(self, question: Query, asked: SumsQuestion) -> Sequence[Array]:
-        """Shares (lanes, k, d + 1) of my noise, for every client; nothing if I deal none.
+        """Shares (lanes, k, width + 1) of my noise, for every client; nothing if I deal none.
+
+        At the first data point weights have noise, and at others values that say nothing.
 
         Raises BudgetSpent.
         """
@@ -508,8 +529,11 @@ class NoisySumsClient:
         names = frozenset(self.plan.clients[j] for j in asked.dealers)
         seed = self.paid.seed(self.about(question), names)
         noise = wide_noise(discrete_gaussian, sigma, (k, d + 1), code.basis, coins=StoredCoins(seed))
+        weighed = code.basis.sample((code.ell, k, 1), self.coins)
+        weighed[:, 0] = noise[:, :, d:]
+        noise = np.concatenate([cut_segments(self.plan, noise[:, :, :d]), weighed], axis=3)
         # The polynomials are fresh where the noise is not.
-        return deal_blinding(code, code.basis.lanes, (k, d + 1), self.coins, noise)
+        return deal_values(code, noise, self.coins)
 
     def noised(
         self, total: Array, subject: bytes, own: Sequence[Array], received: dict[int, NoiseShares]
@@ -549,11 +573,12 @@ class NoisySumsServer:
         for number in range(asked, self.steps):
             anchors, found = yield from self.ask(number, anchors, self.reach(points, anchors))
             shrunk = plan.d > 2
-            anchors = place_centers(found, anchors, anchors, plan.radius, cleaned=True, shrunk=shrunk).centers
+            placed = place_centers(found, anchors, anchors, plan.radius, cleaned=True, shrunk=shrunk)
+            anchors = placed.centers
             if len(anchors) < k and number + 1 < self.steps:
                 anchors = self.spread_about(anchors[0], k)
         self.centers = np.resize(anchors, (k, plan.d)) / float(plan.scale)
-        return Trace(k, (), None, False, self.steps)
+        return Trace(k, (), None, False, self.steps, placed=(found, placed))
 
     def public_points(self, k: int) -> Array | None:
         """The server's points (s, d), in steps; None if it has fewer than centers."""
@@ -628,9 +653,10 @@ class NoisySumsServer:
             match = asked.match(plan, committees.seats().asked(subject), committees.seating)
             game = AssignmentStep(match.schedule, plan.code.basis, tested=False)
             who = {*there, *match.players}
-            shares = yield from collect_shares(committees, match, who, game, CodedCenters, (k, d + 1))
+            shape = k, plan.code.width(d) + 1
+            shares = yield from collect_shares(committees, match, who, game, CodedCenters, shape)
             if shares is not None:
-                return plan.code.basis.lift_signed(shares), asked
+                return opened_numbers(plan, shares), asked
 
     def finish_fit(self, source: CodedSource, plan: CodedPlan, trace: Trace) -> Role[Array | None]:
         """Tell everybody the centers, by which owners label their own rows."""

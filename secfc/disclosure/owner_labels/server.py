@@ -266,6 +266,8 @@ def collect_shares(
 ) -> Role[Array | None]:
     """What responders' shares decode to, residues (lanes, *shape); None if one of these players was lost.
 
+    Of sums it is the values at all data points, (lanes, ell, *shape).
+
     game: what the committee is dealt for.
     """
     awaited = tuple(c for c in committees.plan.clients if c in players)
@@ -275,6 +277,8 @@ def collect_shares(
     if set(match.responders) <= set(replies):
         code = committees.plan.code
         words = committees.desk.believed(replies, kind, code.basis, shape, 2)
+        if kind is CodedCenters:
+            return code.interpolate(words, 2)
         if kind is not CodedGains or not checks_squares(committees.plan):
             return code.decode(words, 2)
         try:

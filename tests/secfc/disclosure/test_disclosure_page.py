@@ -3,6 +3,7 @@
 import functools
 import inspect
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -67,11 +68,11 @@ SUMS = secfc.NoisySums(Budget(8.0, 1e-6), Bound.given(4.0))
 HIDDEN = Private(counts="hidden")
 
 
-def sent_of_people():
+def sent_of_people(policy=SUMS, own=(), **options):
     """What noisy sums send beside what hidden membership does; who hides owners tells no `FinalResult`."""
     membership = sent(secfc.AssignmentsOnly(), HIDDEN) - sent(secfc.AssignmentsOnly())
-    membership -= {"CheckedPart", "ProductWords"}
-    return sent(SUMS, HIDDEN, bound=4.0) - membership - SEVERAL | {"FinalResult"}
+    membership -= {"CheckedPart", "ProductWords", *own}
+    return sent(policy, HIDDEN, bound=4.0, **options) - membership - SEVERAL | {"FinalResult"}
 
 
 def sent_of_pairs():
@@ -82,6 +83,9 @@ def sent_of_pairs():
 
 EXPECTED = {
     "NoisySums()": sent_of_people,
+    "NoisySums(dealer=None)": lambda: sent_of_people(
+        replace(SUMS, dealer=None), {"ResharedPart"}, threshold=ALONE
+    ),
     "NoiseInShares()": lambda: sent(NOISE, bound=4.0),
     "Distances()": lambda: sent(secfc.Distances()),
     "Distances(dealt=True)": lambda: sent(secfc.Distances(dealt=True)),

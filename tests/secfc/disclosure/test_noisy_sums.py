@@ -12,9 +12,11 @@ import numpy as np
 import pytest
 
 import secfc
+from field.code.lagrange_code import LagrangeCode
 from field.compare.shells import UNIT, shell_sensitivity
-from field.ring.noise import Deviation, discrete_gaussian
+from field.ring.basis import Basis
 from field.secrets.coins import SeededCoins
+from secfc.coded_kmeans.run_summary import placed_centers
 from secfc.disclosure.noise import sums
 from secfc.errors import (
     BudgetSpent,
@@ -64,7 +66,7 @@ def opened(result, points):
     """Of each question what was opened, what it would be without noise, both (k, d + 1), and its entries'
     declared deviation."""
     plan, d, n = result.plan, result.plan.d, len(result.plan.clients)
-    basis, replies, found = plan.code.basis, {}, []
+    replies, found = {}, []
     rows = plan.quantizer(points) * plan.layout.multiple
     for e in result.transcript.envelopes:
         if e.kind == "CodedCenters":
@@ -77,8 +79,7 @@ def opened(result, points):
         radius = int(detail[1])
         unit = sums.count_unit(radius, d)
         expected, _ = plain_step(rows, detail[2:-n].reshape(k, d), radius, unit)
-        flat = {j: v.reshape(basis.lanes, -1) for j, v in each.items()}
-        got = basis.lift_signed(plan.code.decode(flat, 2)).reshape(k, d + 1)
+        got = sums.opened_numbers(plan, plan.code.interpolate(each, 2))
         found.append((got, expected, shell_sensitivity(radius, unit)))
     return found
 
@@ -92,20 +93,36 @@ def usual():
     return run_sums(policy(), data), data, points
 
 
-@pytest.mark.parametrize("more", [{}, {"threshold": 2, "n": 5}, *by_night({"deals": "client-3"})])
+ALONE = secfc.Threshold(1, deviating=0)  # one plays each part
+SEGMENTS = secfc.Threshold(1, ell=2, deviating=0)
+WAYS = (
+    {},
+    {"threshold": SEGMENTS, "n": 5, "d": 5},  # of which the last is padded
+    {"threshold": ALONE, "deals": None},
+    *by_night(
+        {"threshold": 2, "n": 5},
+        {"deals": "client-3"},
+        {"threshold": secfc.Threshold(2, ell=3), "n": 9, "d": 4},
+        {"threshold": 2, "n": 6, "deals": None},
+        {"deals": None},
+    ),
+)
+
+
+@pytest.mark.parametrize("more", WAYS)
 def test_without_noise_the_sums_of_integers_are_opened_bit_for_bit(monkeypatch, more):
     monkeypatch.setattr(
         sums, "wide_noise", lambda s, d, shape, basis, coins: basis.reduce(np.zeros(shape, int))
     )
-    data, points = people(n=more.get("n", 4))
+    data, points = people(n=more.get("n", 4), d=(d := more.get("d", 2)))
     result = run_sums(policy(dealer=more.get("deals", "server")), data, threshold=more.get("threshold", 1))
     found = opened(result, points)
-    assert [got.shape for got, _, _ in found] == [(1, 3), (3, 3)]
+    assert [got.shape for got, _, _ in found] == [(1, d + 1), (3, d + 1)]
     for got, expected, _ in found:
         assert (got == expected).all()
         assert expected[:, -1].any()
     # Each person is counted once, whoever holds the row.
-    assert found[0][1][0, -1] <= UNIT * sums.count_unit(result.plan.radius, 2) * len(points)
+    assert found[0][1][0, -1] <= UNIT * sums.count_unit(result.plan.radius, d) * len(points)
 
 
 def test_noise_lies_on_all_that_is_opened(usual):
@@ -117,28 +134,42 @@ def test_noise_lies_on_all_that_is_opened(usual):
         assert np.abs(apart).max() < 5
 
 
-def test_noise_that_is_dealt_has_the_declared_deviation_and_is_the_same_when_a_question_is_repeated(usual):
-    plan, way, names = usual[0].plan, policy(absent=1), usual[0].plan.clients
-    noise, code, totals = way.noise(4, 1), plan.code, []
-    asked = sums.SumsQuestion(0, 1000, np.zeros((1700, 2), np.int64), tuple(range(4)))
-    question = SimpleNamespace(detail=asked.detail(4))
+def noise_of(code, way, k, *, who=None, party=coins):
+    """Noise (k, 3) on sums about centers in two columns, as so many clients deal it and it is opened; the
+    question, and how to deal for it, or for another, once more."""
+    names = tuple(f"client-{j}" for j in range(code.n))
+    plan = SimpleNamespace(code=code, clients=names, d=2, digest=lambda: bytes(32))
+    asked = sums.SumsQuestion(0, 1000, np.zeros((k, 2), np.int64), tuple(range(code.n)))
     clients = [
-        sums.NoisySumsClient(SimpleNamespace(plan=plan, name=name, me=j), noise, coins(name), 1)
+        sums.NoisySumsClient(SimpleNamespace(plan=plan, name=name, me=j), way, party(name), 1)
         for j, name in enumerate(names)
     ]
-    for _ in range(2):
-        dealt = [client.deal(question, asked) for client in clients]
+
+    def deal(asked=asked):
+        question = SimpleNamespace(detail=asked.detail(code.n))
+        dealt = [client.deal(question, asked) for client in clients[:who]]
         shares = [functools.reduce(code.basis.add, each) for each in zip(*dealt, strict=True)]
-        chosen = {j: shares[j].reshape(code.basis.lanes, -1) for j in range(code.threshold(2))}
-        totals.append(code.basis.lift_signed(code.decode(chosen, 2)).astype(float))
-    assert (totals[0] == totals[1]).all()
-    # All four clients deal where two must suffice.
-    assert noise.honest == 2
+        values = code.interpolate(dict(enumerate(shares[: code.threshold(2)])), 2)
+        return sums.opened_numbers(plan, values).astype(float)
+
+    return deal(), asked, deal
+
+
+@pytest.mark.parametrize(("n", "ell"), [(4, 1), (6, 2)])
+def test_noise_that_is_dealt_has_the_declared_deviation_and_is_the_same_when_a_question_is_repeated(n, ell):
+    code = LagrangeCode(Basis.for_bound(1 << 80), n, ell, 1)
+    noise = policy(absent=1).noise(n, 1)
+    total, asked, again = noise_of(code, noise, 6000)
+    assert (again() == total).all()
+    # All clients deal where two fewer must suffice.
+    assert noise.honest == n - 2
     declared = noise.sums * asked.sensitivity
-    assert np.std(totals[0]) * math.sqrt(2 / 4) == pytest.approx(declared, rel=0.03)
-    assert abs(totals[0].mean()) < 5 * np.std(totals[0]) / math.sqrt(totals[0].size)
+    # Of each column, so also of what stands at the second data point, and of the weights.
+    assert np.std(total, axis=0) * math.sqrt(noise.honest / n) == pytest.approx([declared] * 3, rel=0.03)
+    assert abs(total.mean()) < 5 * np.std(total) / math.sqrt(total.size)
+    assert abs(np.corrcoef(total.T)[np.triu_indices(3, 1)]).max() < 5 / math.sqrt(len(total))
     with pytest.raises(BudgetSpent):
-        clients[0].deal(SimpleNamespace(detail=dataclasses.replace(asked, radius=999).detail(4)), asked)
+        again(dataclasses.replace(asked, radius=999))
 
 
 def test_nothing_else_is_opened(usual):
@@ -168,13 +199,27 @@ def test_centers_find_the_clusters_with_points_of_the_server():
     """Of so few people with much budget: what noise leaves."""
     start = CENTERS + 0.4
     public = np.repeat(start, 3, axis=0) + 0.2 * np.random.default_rng(2).normal(size=(9, 2))
-    data, _ = people(m=60, server_points=public)
+    data, data_points = people(m=60, server_points=public)
     result = run_sums(policy(400.0, steps=3), data)
     asked = [e.body.k for e in result.transcript.envelopes if e.kind == "NoisySumsQuery"]
     assert asked == [4] * 8 + [3] * 4  # two questions about means of more groups find a start
     near = np.linalg.norm(result.centers[:, None] - CENTERS[None], axis=2).min(axis=0)
     before = np.linalg.norm(start - CENTERS, axis=1)
     assert (near < before / 2).all()
+    check_errors_that_are_told(result, *opened(result, data_points)[-1][:2])
+
+
+def check_errors_that_are_told(result, got, expected):
+    """In data units, and of the last question: as far as its noise moved the centers."""
+    told = placed_centers(policy(), result.plan, result.details)
+    found, counts = result.details[0], expected[:, -1] / expected[:, -1].max()
+    assert told.sizes == pytest.approx(found.counts)
+    assert abs(np.array(told.sizes) / max(told.sizes) - counts).max() < 0.2
+    noise = (got - expected)[:, :-1] / UNIT / np.array(told.sizes)[:, None] / float(result.plan.scale)
+    moved = np.linalg.norm(noise.astype(float), axis=1)
+    assert 0.3 < math.sqrt((moved**2).mean() / np.square(told.moved).mean()) < 2
+    assert all(0 < each < 0.5 for each in told.moved)
+    assert told.least == max(1.0, 2 * told.error)
 
 
 # --- what it costs -----------------------------------------------------------------------------------
@@ -320,23 +365,29 @@ def test_a_member_that_counts_a_row_more_often_than_once_ends_the_run(monkeypatc
     assert abs(int(got[0, -1] - expected[0, -1])) > 100 * sensitivity
 
 
-def lose(client, after=0):
-    """The client falls silent so many of its messages after the first question."""
-    seen = {"asked": False, "sent": 0}
+def lose(client, after=0, question=1):
+    """The client falls silent so many of its messages after a question."""
+    asked, seen = set(), {"sent": 0}
 
     def faults(e):
-        seen["asked"] = seen["asked"] or e.kind == "NoisySumsQuery"
-        seen["sent"] += seen["asked"] and e.sender == client
-        return () if seen["asked"] and seen["sent"] > after and client in (e.sender, e.recipient) else (e,)
+        asked.update([e.round] * (e.kind == "NoisySumsQuery"))
+        due = len(asked) >= question
+        seen["sent"] += due and e.sender == client
+        return () if due and seen["sent"] > after and client in (e.sender, e.recipient) else (e,)
 
     return faults
 
 
-@pytest.mark.parametrize("client", ["client-4", *by_night("client-0", "client-2")])
-def test_a_client_may_vanish_where_the_noise_of_the_others_suffices(client):
+@pytest.mark.parametrize(
+    ("client", "dealer"),
+    [("client-4", "server"), *by_night(("client-0", "server"), ("client-2", "server"), ("client-1", None))],
+)
+def test_a_client_may_vanish_where_the_noise_of_the_others_suffices(client, dealer):
     data, points = people(n=5)
     for after in short((0,), nightly=range(0, 30, 3)):
-        result = run_sums(policy(absent=1), data, faults=lose(client, after))
+        # Where nobody deals, clients agree on keys while they are asked first.
+        faults = lose(client, after, 1 + (dealer is None))
+        result = run_sums(policy(absent=1, dealer=dealer), data, faults=faults)
         assert len(opened(result, points)) == 2
         assert np.isfinite(result.centers).all()
 
@@ -392,12 +443,15 @@ def test_the_shell_runs_it_and_says_what_it_needs(tmp_path, monkeypatch):
     report = json.loads((tmp_path / "secfc-report.json").read_text())
     assert report["parameters"]["disclosure"] == "noisy-sums"
     assert report["privacy"]["epsilon"]["everybody"] <= 8
+    # Neither exact sizes nor digests of labels: no budget has paid for them.
+    assert report["cluster_sizes"] is report["labels_digest"] is None
+    assert re.search(r"^Clusters +3$", done.output, re.MULTILINE)
+    assert len(report["privacy"]["centers"]["moved"]) == 3
     assert report["clients_learned"][-1] == "the size of the union of all IDs"  # not how many hold each row
     assert "the noise of 3 suffices" in report["privacy"]["assumed"]["honest clients"]
     for options, needs in (
         (paid, "--membership private --counts hidden"),
         (("--membership", "private"), "--epsilon and --radius"),
-        ((*paid, "--membership", "private", "--dealer", "none"), "Leave it out"),
     ):
         refused = invoke("run", *asked, *options)
         assert refused.exit_code == 2
@@ -428,28 +482,35 @@ def found_by(scores, runs):
     return many_gaussian_runs(*seen, alarm=1e-4)
 
 
-def test_an_audit_of_a_step_confirms_the_claim_and_catches_half_the_noise(usual):
-    """A person's row at one end of the ball or the other, under the noise of the honest alone."""
-    plan, stream, unit = usual[0].plan, coins("audit"), sums.count_unit(4096, 2)
-    claim = policy(4.0, steps=1).released(plan)
+@pytest.mark.parametrize("ell", [1, 2])
+def test_an_audit_of_a_step_confirms_the_claim_and_catches_half_the_noise(ell):
+    """A person's row at one end of the ball or the other, under the noise that the honest alone deal."""
+    code = LagrangeCode(Basis.for_bound(1 << 80), 6, ell, 1)
+    claim = policy(4.0, steps=1).releases(6, 1, 3, 2)
     for factor, caught in ((1, False), (2, True)):
-        noise = sparing(factor).noise(plan.code.n, plan.code.t)
-        sigma = Deviation.at_least(noise.client_deviation(shell_sensitivity(4096, unit), noise.sums, 3))
+        noise = sparing(factor).noise(6, 1)
+        # Every number has noise of its own: those about 3000 centers are of as many runs.
+        total, asked, _ = noise_of(code, noise, 3000, who=noise.honest)
+        row = np.array([[1000, 0]])
+        exact, _ = plain_step(row, np.zeros((1, 2), int), 1000, asked.unit)
 
-        def scores(side, number, sigma=sigma, honest=noise.honest):
-            exact, _ = plain_step(np.array([[side * 4096, 0]]), np.zeros((1, 2), int), 4096, unit)
-            return float(exact[0, 0] + discrete_gaussian(sigma, (honest,), coins=stream).sum())
+        def scores(side, number, total=total, shift=float(exact[0, 0])):
+            return side * shift + total[number, (1 - side) // 2]
 
         assert found_by(scores, 3000).refutes(claim) == caught
 
 
 @pytest.mark.nightly
-def test_an_audit_of_whole_runs_confirms_the_claim_and_catches_half_the_noise():
-    """The person's row lies at three clients, of whom one may collude, so its noise is taken off."""
+@pytest.mark.parametrize(
+    ("holders", "dealer", "threshold"), [(3, "server", 1), (4, None, ALONE), (5, "server", SEGMENTS)]
+)
+def test_an_audit_of_whole_runs_confirms_the_claim_and_catches_half_the_noise(holders, dealer, threshold):
+    """The person's row lies at all clients, of whom one may collude, so its noise is taken off."""
     ends, claims = {}, set()
     for side in (1, -1):
         rows = np.array([[6.0 * side, 0], [0, 0], [0, 1]])
         arrays, ids = [rows, rows[:2], rows[[0, 2]]], [["a", "b", "c"], ["a", "b"], ["a", "c"]]
+        arrays, ids = arrays + [rows] * (holders - 3), ids + [["a", "b", "c"]] * (holders - 3)
         ends[side] = secfc.Federation.from_arrays(arrays, ids=ids), rows
     for factor, caught in ((1, False), (2, True)):
 
@@ -458,12 +519,14 @@ def test_an_audit_of_whole_runs_confirms_the_claim_and_catches_half_the_noise():
                 return SeededCoins(number, f"{side} {factor} {party}")
 
             data, rows = ends[side]
-            result = run_sums(sparing(factor), data, k=1, coins=who)
+            way = dataclasses.replace(sparing(factor), dealer=dealer)
+            result = run_sums(way, data, k=1, coins=who, threshold=threshold)
             claims.add(result.ledger.entries[0].event)
             ((got, _, _),) = opened(result, rows)
             return float(got[0, 0])
 
         found = found_by(scores, 400)
         (claim,) = claims
-        # All three clients deal where two must suffice: what is opened has so much less of a shift.
-        assert dataclasses.replace(found, mu=found.mu * math.sqrt(3 / 2)).refutes(claim) == caught
+        # All clients deal where one fewer must suffice: what is opened has so much less of a shift.
+        whole = dataclasses.replace(found, mu=found.mu * math.sqrt(holders / (holders - 1)))
+        assert whole.refutes(claim) == caught
