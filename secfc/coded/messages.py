@@ -267,8 +267,8 @@ class MaskedDistances(Message, tag=18):
 
     Under FinalLabelsOnly(): responder, member.  Seen: as under `OwnLabels(dealer=None)`.  By deviating:
     noticed before a bit leaves, if the sender is none of the `t + 1` members that have parts of replies,
-    or two play each part; **else which points are nearer to what it chooses**, from the last labels,
-    unnoticed.
+    or two play each part; **else which points are nearer to what it chooses**, from the last labels
+    and the number of steps, unnoticed.
 
     Under NoisySums(): responder, member.  Seen: as under `OwnLabels()`, of distances to public centers.
     By deviating: noticed before labels are dealt.

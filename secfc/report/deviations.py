@@ -53,6 +53,7 @@ CLUSTERS = "tests/secfc/active/test_a11_more_clusters.py"
 VALIDITY = "tests/secfc/active/test_a1_input_validity.py"
 PAIRS = "tests/secfc/test_pairs.py"
 SUMS = "tests/secfc/secure_sum/test_aggregate.py"
+FINAL = "tests/secfc/active/test_a12_final_labels.py"
 
 TABLE = (
     DeviationRow(
@@ -191,10 +192,11 @@ TABLE = (
         "one of the `t + 1` members that have parts of replies, without a dealer, by other bits of its part "
         "than it answers for, where it alone has it", "labels",
         "**every row from labels, chosen rows to the last bit from sizes**; where neither is told, which "
-        "points are nearer to what it chooses, from the last labels",
+        "points are nearer to what it chooses, from the last labels and the number of steps",
         "`Threshold(deviating=1)`, the default of `2 t + 2` clients, by which another knows its part: three "
         "cannot have it",
         "unnoticed", "labels+dealerless+alone|owners+dealerless+alone|final+dealerless+alone",
+        (f"{FINAL}::test_without_checks_the_number_of_steps_says_on_which_side_of_a_threshold_a_row_is",),
     ),
     DeviationRow(
         "the dealer: the server by false tables, the client of `dealer=` also by false replies of its own",

@@ -38,6 +38,7 @@ class Stage:
         facts = PublicFacts.of(self.federation, bound)
         self.plan = way.plan(replace(facts, session=bytes(32), seed=5))
         self.X = np.concatenate([self.plan.quantizer(x) for x in arrays])
+        self.results = None  # of all parties, where a run ended
 
     def run(self, me, deviate, kind):
         """Rounds in which anybody said messages of this kind, and the suspicion that ended the run, or None.
@@ -62,7 +63,8 @@ class Stage:
         roles = {name: listening(role) for name, role in (roles | {me: deviate(roles[me])}).items()}
         roles[SERVER] = self.way.server(self.plan, rng=np.random.default_rng(0), coins=SystemCoins())
         try:
-            assert len(simulate(roles).results) == len(roles)
+            self.results = simulate(roles).results
+            assert len(self.results) == len(roles)
         except SuspectedParties as error:
             return rounds, error
         return rounds, None

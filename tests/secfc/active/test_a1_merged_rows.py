@@ -520,6 +520,25 @@ def opened(plan, kept):
     return plan.code.basis.lift_signed(flat)[:, : plan.d]
 
 
+def test_who_adds_to_a_foreign_row_is_noticed_by_its_holders_where_counts_are_hidden():
+    """With the positive control: where they are opened nobody holds what became of a row against its data."""
+    federation, _ = holding([1] * 12)
+
+    def add(plan, mine):
+        out = mine.read(0, plan.m).astype(object)
+        out[np.setdiff1d(np.arange(plan.m), mine.rows)[0], FEATURE] += 5
+        return out
+
+    for counts in ("opened", "hidden"):
+        membership = Private(sized=False, bound=64, counts=counts)
+        algorithm = secfc.SecFC(2, threshold=1, membership=membership, init=secfc.RandomLabels(), max_iter=1)
+        if counts == "opened":
+            assert len(cheat(algorithm, federation, add, cheater="client-0").results) == N + 1
+        else:
+            with pytest.raises(SuspectedParties, match="rows that clients say they hold do not fit"):
+                cheat(algorithm, federation, add, cheater="client-0")
+
+
 @pytest.mark.parametrize("together", [True, False])
 def test_two_that_deviate_hold_a_row_of_theirs_as_half_of_an_odd_number(together):
     """What is not stopped: N passes the test of rows, and both say sums of N / 2, a residue of any size.
