@@ -388,7 +388,7 @@ def argument_tables() -> Mapping[str, Mapping[str, MessageArgument]]:
     """By title, in the order of the page; what says "as above" is said again."""
     page = files("secfc.disclosure").joinpath("README.md").read_text(encoding="utf-8")
     found: dict[str, dict[str, MessageArgument]] = {}
-    for title, text in re.findall(r"<!-- (?:messages|also): (.*?) -->\n((?:\|.*\n)+)", page):
+    for title, text in re.findall(r"<!-- from code: (?:messages|also): (.*?) -->\n+((?:\|.*\n)+)", page):
         table = found.setdefault(title, {})
         above = MessageArgument("", "")
         for line in text.splitlines()[2:]:

@@ -41,7 +41,8 @@ from tests.small import federation
 M, N = 200, 5
 PAGE = (Path(secfc.__file__).parent / "disclosure" / "README.md").read_text()
 # What the security page says that portions add.
-ADDED = set(re.findall(r"\| `(\w+)`", re.search(r"<!-- also: in portions -->\n((?:\|.*\n)+)", PAGE)[1]))
+TABLE = re.search(r"<!-- from code: also: in portions -->\n+((?:\|.*\n)+)", PAGE)
+ADDED = set(re.findall(r"\| `(\w+)`", TABLE[1]))
 DEALT = [
     secfc.AssignmentsOnly(), secfc.AssignmentsOnly("client-0"), secfc.AssignmentsOnly("client-4"),
     secfc.OwnLabels(), secfc.OwnLabels("client-0"), secfc.FinalLabelsOnly(dealer=SERVER),
