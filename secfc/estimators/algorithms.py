@@ -17,6 +17,7 @@ from secfc.algorithm import Algorithm, Clustering
 from secfc.coded.parameters import Quantization, Release, Runtime, Threshold
 from secfc.coded_kmeans.secfc import SecFC
 from secfc.data.inputs import as_rows, checked_points, names_listed, names_of, read_all
+from secfc.disclosure import NoisySums
 from secfc.errors import InputError
 from secfc.estimators.base import (
     ClientTables,
@@ -57,14 +58,14 @@ if TYPE_CHECKING:
 class SecFCKMeans(Federated):
     """Exact secure k-means (`secfc.SecFC`): labels are those of plaintext Lloyd on the quantized points.
 
-    n_clusters: also "auto" or "2..12", to be chosen at an elbow.  init, n_init, max_iter, disclosure,
-    membership: as in `SecFC`, in its words; init may also be centers (k, d) in data units, which all know:
-    each row begins in the cluster of the nearest, found in floating point; n_init="auto" is 1.  tol: 0, as
-    steps end when no label changes.  t, ell: as in `Threshold`; scale, coarse, centers: as in `Quantization`;
-    threads: as in `Runtime`; reveal_centers, dendrogram: as in `Release`; t=None is the most that the
-    clients allow, up to a third of them.  bound: a public bound on absolute values, in data units; read off
-    the data, and so public, if None: new rows beyond it cannot be labeled.  scale_features: None, "standard",
-    "robust" or "range".
+    n_clusters: also "auto" or "2..12", to be chosen at an elbow. init, n_init, max_iter, disclosure,
+    membership: as in `SecFC`, in its words, or values, such as `NoisySums(budget, radius)`; init may also
+    be centers (k, d) in data units, which all know: each row begins in the cluster of the nearest, found in
+    floating point; n_init="auto" is 1. tol: 0, as steps end when no label changes. t, ell: as in
+    `Threshold`; scale, coarse, centers: as in `Quantization`; threads: as in `Runtime`; reveal_centers,
+    dendrogram: as in `Release`; t=None is the most that the clients allow, up to a third of them. bound: a
+    public bound on absolute values, in data units; read off the data, and so public, if None: new rows
+    beyond it cannot be labeled. scale_features: None, "standard", "robust" or "range".
     missing: what becomes of NaN: "refuse", "drop" such rows (label -1), or the "mean" over all clients, which
     they learn.  n_clients: to whom a single table without groups is dealt; it changes neither labels nor
     centers as long as the automatic scale is the same.  random_state: an integer for starts as of
@@ -74,7 +75,7 @@ class SecFCKMeans(Federated):
     labels_: (m,) int32 in the order of the rows of X.  Public under "assignments" and "distances", and at
     the end under "final-labels"; owners' under "own-labels".
     cluster_centers_: (k, d), with `reveal_centers` only, and public then; NaN for a cluster of fewer than
-    three points, or an empty one.  Otherwise an AttributeError.
+    three points, or an empty one.  Noisy ones under `NoisySums`.  Otherwise an AttributeError.
     linkage_: Ward's hierarchy of the clusters with points, in scipy's form, with `dendrogram` only; the
     server's.  Otherwise an AttributeError.
     n_iter_: steps of Lloyd's heuristic, public.
@@ -155,7 +156,7 @@ class SecFCKMeans(Federated):
         return found
 
     def _check_opened(self) -> None:
-        if not self.reveal_centers:
+        if not self.reveal_centers and not isinstance(self.disclosure, NoisySums):
             raise AttributeError(
                 f"reveal_centers={self.reveal_centers!r}: nobody opened the centers of this SecFCKMeans, so "
                 "it has no "
@@ -171,14 +172,15 @@ class SecFCKMeans(Federated):
 class DPKMeans(Federated):
     """Differentially private federated k-means (`secfc.FedDPKMeans`), with points that the server holds.
 
-    n_clusters: also "auto" or "2..12".  epsilon, delta: the budget of all that is released.  protect: "point"
-    or "client", whose presence noise hides.  noise: "shares", where clients add it and nobody sees exact
-    sums, or "server", which sees them. steps, t, rows_per_client: as there.  labels_epsilon, labels_slots:
-    `RandomizedResponse` of all labels, for a budget of its own; without slots the budget is for one row
-    replaced, not one more or less.  radius: where rows are clipped, from the server's points if None.
-    bound: a public bound on absolute values.  server_share: where `fit` is given no server_points, the part
-    of X's rows, evenly spread, that stand for public points of the server; they are clustered as well.  Noise
-    comes from the operating system: no random_state repeats it.
+    n_clusters: also "auto" or "2..12". epsilon, delta: the budget of all that is released. protect: whose
+    presence noise hides, "point", "client", "person:6" (of at most 6 rows over all clients) or
+    "person-at-client:2"; of persons `fit` is told whose each row is. noise: "shares", where clients add it
+    and nobody sees exact sums, or "server", which sees them. steps, t, rows_per_client: as there.
+    labels_epsilon, labels_slots: `RandomizedResponse` of all labels, for a budget of its own; without slots
+    the budget is for one row replaced, not one more or less. radius: where rows are clipped, from the
+    server's points if None. bound: a public bound on absolute values. server_share: where `fit` is given no
+    server_points, the part of X's rows, evenly spread, that stand for public points of the server; they are
+    clustered as well. Noise comes from the operating system: no random_state repeats it.
 
     Attributes, and who has them where organizations run the protocol:
     cluster_centers_: (k, d), public and noised: they are what the budget pays for.
@@ -196,7 +198,7 @@ class DPKMeans(Federated):
     _: KW_ONLY
     epsilon: float = 1.0
     delta: float = 1e-6
-    protect: Literal["point", "client"] = "point"
+    protect: str = "point"
     noise: Literal["shares", "server"] = "shares"
     steps: int | None = None
     radius: float | None = None
@@ -216,13 +218,20 @@ class DPKMeans(Federated):
         *,
         groups: ArrayLike | None = None,
         server_points: ArrayLike | None = None,
+        persons: ArrayLike | None = None,
     ) -> Self:
         """Run the protocol: X, y, groups as elsewhere.  server_points: (s, d) public points of the server.
+
+        persons: (m,) whose each row of X is, where persons are protected; known to its client alone.
 
         Raises InputError, and what `secfc.fit` raises.
         """
         dealt, whole = self._dealt_to_fit(X, groups)
-        if server_points is None:
+        if persons is not None:
+            dealt = _of_persons(dealt, np.asarray(persons), len(whole))
+        if server_points is None and dealt.federation.server_points is not None:
+            held = dealt.federation.server_points
+        elif server_points is None:
             held = whole[self._shared(len(whole))]
         else:
             held = read_all(checked_points(as_rows(np.asarray(server_points)), "the server"), "the server")
@@ -250,14 +259,9 @@ class DPKMeans(Federated):
 
     def _algorithm(self, seed: int | None, points: Iterable[Array]) -> Algorithm:
         noises: Mapping[str, type[NoisePlacement]]
-        units, noises = (
-            {"point": "data point", "client": "client"},
-            {"server": ServerNoise, "shares": SharedNoise},
-        )
-        for name, table in (("protect", units), ("noise", noises)):
-            if getattr(self, name) not in table:
-                words = " or ".join(map(repr, table))
-                raise InputError(f"{name}={getattr(self, name)!r} is unknown: use the word {words}")
+        noises = {"server": ServerNoise, "shares": SharedNoise}
+        if self.noise not in noises:
+            raise InputError(f"noise={self.noise!r} is unknown: use the word 'server' or 'shares'")
         labels = None
         if self.labels_epsilon is not None:
             labels = RandomizedResponse(self.labels_epsilon, self.labels_slots)
@@ -265,10 +269,23 @@ class DPKMeans(Federated):
             raise InputError(f"labels_slots={self.labels_slots} without labels_epsilon: no label is released")
         relation: Relation = "add/remove" if labels is None or labels.slots else "replace"
         return FedDPKMeans(
-            self.n_clusters, self.epsilon, self.delta, Neighbors(relation, units[self.protect]), self.steps,  # type: ignore[arg-type]
+            self.n_clusters, self.epsilon, self.delta, Neighbors.of_word(relation, self.protect), self.steps,  # type: ignore[arg-type]
             noise=noises[self.noise](), bound=self.radius, rows_per_client=self.rows_per_client, t=self.t,
             labels=labels,
         )  # fmt: skip
+
+
+def _of_persons(dealt: DealtFederation, persons: Array, m: int) -> DealtFederation:
+    """Rows dealt to clients, who know whose they are.  Raises InputError for other than one name a row."""
+    if persons.shape != (m,):
+        raise InputError(
+            f"persons have shape {persons.shape} for {m} rows: each row needs its person. Pass ({m},)"
+        )
+    parties = tuple(
+        replace(own, persons=persons[rows].tolist())
+        for own, rows in zip(dealt.federation.parties, dealt.rows, strict=True)
+    )
+    return replace(dealt, federation=replace(dealt.federation, parties=parties))
 
 
 # --------------------------------------------------------------------------------------------------

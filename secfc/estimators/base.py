@@ -86,12 +86,12 @@ class Federated(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
         """Run the protocol on all clients' points.
 
         X: rows of points (m, d), an array or a data frame, or one such table a client: a list, a mapping
-        from a client's name, or a `secfc.Federation`.  Columns of frames are matched by name, and come in
-        the order of the first.  y: ignored.  groups: (m,) for a single table, the client of each row;
-        without it, X is dealt out to `n_clients` in runs of consecutive rows, as a simulation needs
-        somebody to own them.  sample_weight: (m,) whole numbers of at least 0, or such an array a client: a
-        row of weight w is w equal rows, exactly and at that price; one of weight 0 takes no part, and its
-        label is -1.
+        from a client's name, or a `secfc.Federation`, whose IDs, persons and server's points count too.
+        Columns of frames are matched by name, and come in the order of the first. y: ignored. groups: (m,)
+        for a single table, the client of each row; without it, X is dealt out to `n_clients` in runs of
+        consecutive rows, as a simulation needs somebody to own them. sample_weight: (m,) whole numbers of
+        at least 0, or such an array a client: a row of weight w is w equal rows, exactly and at that price;
+        one of weight 0 takes no part, and its label is -1.
 
         Raises InputError (a ValueError), and what `secfc.fit` raises.
         """
@@ -268,7 +268,15 @@ class Federated(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
                     )
                 names, rows = None, consecutive_blocks(len(whole), int(n))
         self._check_k(len(whole))
-        return self._federation(whole, names, rows), whole
+        dealt = self._federation(whole, names, rows)
+        if isinstance(X, Federation):
+            parties = tuple(
+                replace(own, ids=given.ids, persons=given.persons)
+                for own, given in zip(dealt.federation.parties, X.parties, strict=True)
+            )
+            known = replace(dealt.federation, parties=parties, server_points=X.server_points)
+            dealt = replace(dealt, federation=known)
+        return dealt, whole
 
     def _federation(
         self, whole: Array, names: Sequence[str] | None, rows: Sequence[Array]

@@ -211,7 +211,7 @@ def own_rows(party: Party, most: int | None) -> Array:
     if party.persons is None:
         raise InputError(
             f"client {party.name!r} does not say whose each of its rows is, and persons are to be protected: "
-            "give Party.persons, in the shell an ID column, or protect data points"
+            "give Party.persons, in the shell an ID column, DPKMeans fit(persons=...); or protect data points"
         )
     return first_rows(np.asarray(party.persons), most)
 

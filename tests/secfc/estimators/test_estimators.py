@@ -22,6 +22,7 @@ import secfc
 from field.ring.errors import install_command
 from secfc.algorithm import PublicFacts
 from secfc.estimators import DPKMeans, FederatedKMeans, KFedKMeans, SecFCKMeans
+from secfc.privacy import Bound, Budget
 from tests.nightly import NIGHTLY
 from tests.small import invoke
 
@@ -285,8 +286,39 @@ def test_noised_centers_need_points_of_the_server(sites):
         assert told.result_.ledger.neighbors.relation == relation
     with pytest.raises(secfc.InputError, match="labels_slots=9 without labels_epsilon"):
         DPKMeans(3, labels_slots=9).fit(sites, server_points=held)
-    with pytest.raises(secfc.InputError, match="'point' or 'client'"):
+    with pytest.raises(secfc.InputError, match=r"'row' is no unit.*point, client, person:6"):
         DPKMeans(3, protect="row", server_share=0.5).fit(sites)
+
+
+def test_persons_of_several_rows_are_protected_together(sites):
+    """So the same sums carry noise for as many rows, whoever has them."""
+    rows = sum(map(len, sites))
+    whose = np.arange(rows) % 30
+    way = DPKMeans(3, epsilon=50.0, protect="person:8", server_share=0.3, bound=20.0)
+    found = way.fit(sites, persons=whose).result_
+    assert str(found.ledger.neighbors) == "add/remove one person, of at most 8 rows"
+    alone = DPKMeans(3, epsilon=50.0, server_share=0.3, bound=20.0).fit(sites).result_
+    first, of_rows = (each.details.server.released[0].noise for each in (found, alone))
+    assert first == pytest.approx(8 * of_rows, rel=1e-6)
+    with pytest.raises(secfc.InputError, match=r"fit\(persons=\.\.\.\)"):
+        way.fit(sites)
+    with pytest.raises(secfc.InputError, match=r"shape \(3,\) for 85 rows"):
+        way.fit(sites, persons=[1, 2, 3])
+
+
+def test_a_federation_keeps_its_ids_and_the_points_of_its_server():
+    """So people at several clients count once, and their noisy centers are public."""
+    points = np.repeat([[0.0, 4], [4, 0], [-4, -4]], 6, axis=0) + np.linspace(-0.2, 0.2, 18)[:, None]
+    held = [np.r_[:12], np.r_[6:18], np.r_[:18:2], np.r_[1:18:2]]
+    federation = secfc.Federation.from_arrays(
+        [points[own] for own in held], ids=[own.tolist() for own in held], server_points=points[::2] + 0.3
+    )
+    policy = secfc.NoisySums(Budget(400.0, 1e-6), Bound.given(6.0), steps=3)
+    model = SecFCKMeans(3, t=1, membership=secfc.Private(counts="hidden"), disclosure=policy, bound=6.0)
+    model.fit(federation)
+    assert model.result_.plan.m == 18
+    assert model.score(points) > -18
+    np.testing.assert_array_equal(model.transform(points[held[0]]).argmin(axis=1), model.labels_[:12])
 
 
 @pytest.mark.parametrize(
