@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
 from field.arrays import Array
 from field.code.masking import PairKeys
 from field.compare import dealer_protocol
+from field.compare.correlated_randomness import PartyRandomness
+from field.compare.dealer_protocol import Moves
 from field.secrets.coins import Coins
 from secfc.coded.messages import Corrections, LabelShare, MaskedDistances, MaskedSum, MissingMessages
 from secfc.coded.plan import CodedPlan
@@ -86,21 +89,31 @@ class ComputingParty:
         begun = yield from self.begin(match, measured)
         if not isinstance(begun, StartedComparison):
             return begun
-        number, missing = match.question.round + match.begun, begun.missing
-        if self.name not in match.committee:
-            send = self.masked_distances(match, begun.measured, begun.checking)
-            yield Exchange(dict(send), round=number + SEND, phase="distances")
-            try:
-                yield from self.tell_further(match, begun)
-                yield from self.check_replies(match, begun)
-            except MissingMessageError as silence:
-                return (yield from self.gone(match, silence))
-            yield from continue_dealing(match, begun.left)
-            return MissingMessages(0, missing)
         try:
-            return (yield from self.judge(match, begun))
+            if self.name in match.committee:
+                return (yield from self.judge(match, begun))
+            yield from self.respond(match, begun)
+            return MissingMessages(0, begun.missing)
         except MissingMessageError as silence:
             return (yield from self.gone(match, silence))
+
+    def respond(self, match: ComparisonSession, begun: StartedComparison) -> Role[None]:
+        """Send masked distances, and deal, as far as these are the roles of a client that compares nothing.
+
+        Raises SuspectedParties if replies do not fit, MissingMessageError.
+        """
+        yield from self.deal_row(match, begun)
+        send = self.masked_distances(match, begun.measured, begun.checking)
+        number = match.question.round + match.begun
+        yield Exchange(dict(send), round=number + SEND, phase="distances")
+        yield from self.tell_further(match, begun)
+        yield from self.check_replies(match, begun)
+        yield from continue_dealing(match, begun.left)
+
+    def deal_row(self, match: ComparisonSession, begun: StartedComparison) -> Role[None]:
+        """Deal what hides the check of replies, where that is done when these are due."""
+        if begun.checking is not None and match.follows:
+            yield from begun.checking.deal()
 
     def begin(
         self, match: ComparisonSession, measured: DistanceOracle
@@ -139,7 +152,8 @@ class ComputingParty:
         self, match: ComparisonSession, nonce: int, openings: int
     ) -> Role[tuple[SumsChecking | None, CheckingClient | None, CommitteeWords | None]]:
         """My part in the checks of sums and of replies, if they are checked: what hides them is dealt; and,
-        at a member in that of words, also of what is said of sums.
+        at a member in that of words, also of what is said of sums.  Where replies do not wait, `deal_row`
+        deals.
 
         nonce: of its streams with other clients.  openings: how often members open something.
         Raises MissingMessageError.
@@ -155,12 +169,11 @@ class ComputingParty:
             (None, None) if asked is None else self.start_check(match, asked, opened, streams)
             for asked, opened in zip(wanted, (rounds, openings), strict=True)
         ]
-        for client, _ in checks:
+        for client, _ in () if match.follows else checks:
             if client is not None:
                 yield from client.deal()
-        for client, words in checks:
-            if not match.follows:
-                yield from take_dealt(client, words)
+        for client, words in () if match.follows else checks:
+            yield from take_dealt(client, words)
         (sums, divided), (replies, spoken) = checks
         return None if sums is None else SumsChecking(sums, divided), replies, spoken
 
@@ -234,23 +247,40 @@ class ComputingParty:
         }
 
     def judge(self, match: ComparisonSession, begun: StartedComparison) -> Role[LabelShare]:
-        """A member's part: what I tell of the labels' digits, re-randomized.
+        """A member's part: what I tell of the labels' digits, re-randomized.  Raises what `play` does."""
+        schedule, spoken = match.schedule, begun.words_of_member
 
+        def compete(masked: Array, hand: PartyRandomness, part: int) -> Moves:
+            return schedule.compete(masked, hand, lead=part == 0)
+
+        shares = yield from self.play(match, begun, compete, schedule.portions)
+        hidden = spoken.keys.hide(match.context, shares)
+        return LabelShare(*tell_shares(match.blocks, spoken.at, match.context, hidden))
+
+    def play(
+        self,
+        match: ComparisonSession,
+        begun: StartedComparison,
+        game: Callable[[Array, PartyRandomness, int], Moves],
+        portions: tuple[int, ...],
+    ) -> Role[dict[int, Any]]:
+        """A member's part: the results, by number, of a game of each part that it plays, all words of which
+        are checked, as are replies.
+
+        game: of masked distances (lanes, k, m), what the dealer made for a part, and its number.  portions:
+        words of each.
         Raises SuspectedParties if replies, or what the committee said, do not fit, MissingMessageError.
         """
-        spoken = begun.spoken
-        if spoken is None:
-            raise RuntimeError("a member takes part in the check of replies and words")
-        schedule, number = match.schedule, match.question.round + match.begun
+        spoken, number = begun.words_of_member, match.question.round + match.begun
         others = tuple(c for c in match.committee if c != self.name)
         # What was sent and summed is let go before the contest, of which much is held.
-        masked, further, corrections = yield from self.summed(match, begun, others)
+        masked, further, corrections = yield from self.summed(match, begun, others, portions[0])
         checks = self.check_replies(match, begun, (masked, further))
-        spoken.begin(schedule.basis, masked, further[:, :0] if match.follows else further)
+        spoken.begin(match.schedule.basis, masked, further[:, :0] if match.follows else further)
         hands = part_tables(match, self.mine, spoken.seeds, spoken.parts, corrections)
-        games = {q: schedule.compete(masked, hand, lead=q == 0) for q, hand in hands.items()}
+        games = {q: game(masked, hand, q) for q, hand in hands.items()}
         hand = hands.get(match.question.corrected)
-        feed = CorrectionStream(match, self.name, self.dealer, schedule.portions, hand)
+        feed = CorrectionStream(match, self.name, self.dealer, portions, hand)
         del masked, further, corrections
         woven = checks, match.interleaved
         talk = CommitteeRounds(number + match.opening, match.begun + match.opening, others, spoken, woven)
@@ -260,23 +290,23 @@ class ComputingParty:
             yield from feed(talk.step - 1)
 
         threads = begun.measured.rows.threads
-        shares = yield from play_games(match, spoken, games, talk, fed, threads)
+        results = yield from play_games(match, spoken, games, talk, fed, threads)
         yield from conclude_words(spoken, talk)
-        hidden = spoken.keys.hide(match.context, shares)
-        return LabelShare(*tell_shares(match.blocks, spoken.at, match.context, hidden))
+        return results
 
     def summed(
-        self, match: ComparisonSession, begun: StartedComparison, others: tuple[PartyId, ...]
+        self, match: ComparisonSession, begun: StartedComparison, others: tuple[PartyId, ...], due: int
     ) -> Role[tuple[Array, Array, Array | None]]:
         """All masked distances (lanes, k, m), and further replies; for the corrected member also what the
-        dealer sent.
+        dealer sent, so many words.
 
-        begun.words: these, where they came with those of rounding.
+        begun.words: these, where they were heard before.
         """
         first, number = match.begun, match.question.round + match.begun
+        yield from self.deal_row(match, begun)
         mine = self.masked_distances(match, begun.measured, begun.checking)
         parts = {c: mine.pop(c) for c in (self.name,) if c in mine}
-        corrections = yield from self.hear_dealer(match, begun, mine)
+        corrections = yield from self.hear_dealer(match, begun, mine, due)
         behind = yield from self.tell_further(match, begun)
         awaited = tuple(c for c in match.responders if c != self.name) if self.name in match.parts else ()
         wait = Exchange({}, awaited, 0, round=number + SEND, phase="distances")
@@ -294,18 +324,18 @@ class ComputingParty:
         return masked, further, corrections
 
     def hear_dealer(
-        self, match: ComparisonSession, begun: StartedComparison, send: Mapping[PartyId, Message]
+        self, match: ComparisonSession, begun: StartedComparison, send: Mapping[PartyId, Message], due: int
     ) -> Role[Array | None]:
-        """What the dealer sent, at a corrected member; and send my replies."""
+        """What the dealer sent, so many words, at a corrected member; and send my replies."""
         number, heard = match.question.round + match.begun, begun.words is not None
         waits = self.name in match.correctors and not heard
         wait = Exchange(
-            dict(send), (self.dealer,) if waits else (), 0, round=number + SEND, accept=number + DEAL,
-            phase="distances",
+            dict(send), (self.dealer,) if waits else (), 0, round=number + SEND,
+            accept=match.question.round + DEAL, phase="distances",
         )  # fmt: skip
         told = yield from receive_all(wait, Corrections, DEAL)
         if waits:
-            return check_words(self.dealer, told[self.dealer].words, (match.schedule.portions[0],))
+            return check_words(self.dealer, told[self.dealer].words, (due,))
         return begun.words if self.name in match.correctors else None
 
     def tell_further(self, match: ComparisonSession, begun: StartedComparison) -> Role[Array | None]:

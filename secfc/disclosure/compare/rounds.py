@@ -40,6 +40,13 @@ class StartedComparison:
     checking: CheckingClient | None = None
     spoken: CommitteeWords | None = None
 
+    @property
+    def words_of_member(self) -> CommitteeWords:
+        """A member's part in what the committee says."""
+        if self.spoken is None:
+            raise RuntimeError("a member takes part in the check of replies and words")
+        return self.spoken
+
 
 class InterleavedRole:
     """A fragment whose exchanges go between those of another: each is said beside one of that, and waited for

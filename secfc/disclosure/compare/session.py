@@ -290,19 +290,22 @@ class ComparisonSession:
         exact = self.plan.fraction is None and not self.before
         exact = exact and np.array_equal(cluster_sizes(self.question.labels, self.question.k), self.sizes)
         check = self.rivals.reply_check(self.question.labels, exact)
+        dealt = self.begun + DEAL if self.follows else DEAL_ROW + (self.checked_sums is not None)
         return CheckedReplies(
-            self.plan, check, self.schedule.basis, self.context, self.question.round,
-            self.before + self.begun, self.responders, adding, dealer,
-            dealt=DEAL_ROW if self.checked_sums is None else DEAL_ROW + 1, alike=alike,
-            woven=dealer is not None and operation.opens in ("labels", "pairs"),
+            self.plan, check, self.schedule.basis, self.context, self.question.round, self.begun,
+            self.responders, adding, dealer, dealt=dealt, alike=alike, woven=self.woven,
             adder=self.corrected if self.follows else None,
         )  # fmt: skip
 
     @property
+    def woven(self) -> bool:
+        """Whether members compare, under what somebody dealt, while replies are checked."""
+        return self.seating.dealer is not None and self.question.operation.compares
+
+    @property
     def follows(self) -> bool:
-        """Whether what replies are checked by follows them: they do not wait for the dealing of row 0."""
-        compared = self.question.operation.opens in ("labels", "pairs")
-        return self.seating.dealer is not None and compared and self.rounding is None
+        """Whether row 0, and what replies are checked by, follow them: they do not wait for its dealing."""
+        return self.woven and self.rounding is None
 
     @property
     def interleaved(self) -> int:
@@ -317,7 +320,8 @@ class ComparisonSession:
         at = self.question.subject.shared
         if at is None or at.step == 0:
             return 0
-        return (4 if self.hidden else 2) + checking_steps(self.plan)
+        # And one in which row 0 is dealt, where that waits for sums.
+        return (4 if self.hidden else 2) + checking_steps(self.plan) + self.follows
 
     @cached_property
     def checked_sums(self) -> CheckedReplies | None:
@@ -358,7 +362,7 @@ class ComparisonSession:
     @property
     def begun(self) -> int:
         """How many steps later the comparison begins, whose steps are numbered as ever."""
-        return max(0, self.shared - 1)
+        return self.before + max(0, self.shared - 1)
 
     @cached_property
     def schedule(self) -> DealerSchedule | Tournament | BlockwiseContest:

@@ -443,8 +443,7 @@ class NoisySumsClient:
         dealt, subject = self.deal(match.question, asked), self.subject(match.question)
         steps = self.keeper.steps(match)
         labels = yield from self.compare(match, steps, asked, measured)
-        keys = None if labels is None else labels.keys
-        one_hot = yield from self.keeper.products.labeled(match, steps, labels, keys)
+        one_hot = yield from self.keeper.products.labeled(match, steps, labels)
         yield from self.check_labels(match, steps, one_hot)
         total = None if one_hot is None else self.sums(asked, measured.rows, one_hot)
         responders = match.question.responders.tolist()

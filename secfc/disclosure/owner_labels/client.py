@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar, TypeVar, cast
 
 import numpy as np
 
@@ -38,7 +38,7 @@ from secfc.coded.queries import Operation, Query
 from secfc.coded.quorum import NOBODY_MISSED
 from secfc.disclosure.checked.parts import tell_shares
 from secfc.disclosure.checked.products import STEPS
-from secfc.disclosure.checked.steps import stop_checking
+from secfc.disclosure.checked.steps import DIGESTS, stop_checking
 from secfc.disclosure.compare.client import ComparisonClient, label_check_round
 from secfc.disclosure.compare.rounds import stop_requesting
 from secfc.disclosure.compare.server import TrustedDealer
@@ -73,6 +73,8 @@ from secfc.errors import FaultyServer
 from secfc.roles.exchange import SERVER, Exchange, PartyId, Role, expect_messages, to_all
 from secfc.roles.messages import Message
 
+R = TypeVar("R")
+
 # Whoever goes no further says so for so many steps: somebody whom all hear listens in one of them, if only
 # after responders checked what others have no part in.
 HEARD_BY_ALL = 4 + 2 * STEPS
@@ -99,6 +101,7 @@ class OwnerLabelsClient:
         self.products = SecureMultiplication(self.plan, self.me, way.peers, coins, way.held)
         self.rows: Array = np.empty(0, np.int64)  # of my points; secret if owners are hidden
         self.read: Callable[[int, int], Array] | None = None  # my integers at rows; secret
+        self.said: dict[PartyId, int] = {}  # in which round I said something to each party last
 
     def __repr__(self) -> str:
         return f"Keeper({self.name!r}, secret)"
@@ -199,14 +202,14 @@ class OwnerLabelsClient:
         begun = yield from self.way.begin(match, steps, step_continuation(match, self.sharing))
         sums = None
         if question.at.step:
-            one_hot = yield from self.products.labeled(match, steps, old, begun.keys)
+            one_hot = yield from self.products.labeled(match, steps, old)
             to = question.responders.tolist()
             sums = yield from self.centers(match, steps, measured.rows, one_hot, to)
         measured = self.centered(match, measured, sums)
-        hide = None if old is None else self.way.hiding(match, begun.keys)
         moved = yield from self.way.moved(match, steps, begun, measured, None if old is None else old.parts)
-        if moved is None or hide is None:
+        if moved is None:
             return MissingMessages(0, begun.missing)
+        hide = self.way.hiding(match, begun.keys)
         (new, same), first, run = moved, self.plan.code.basis.prefix(1), self.run(question)
         step = question.at.step
         held = run.states[step]
@@ -385,10 +388,10 @@ class OwnerLabelsClient:
         def answer() -> Role[tuple[Mapping[int, Message] | None, None]]:
             steps = self.steps(match)
             begun = yield from self.way.begin(match, steps, SharedContest(match.schedule))
-            hide = self.way.hiding(match, begun.keys) if self.name in match.committee else None
             bits = yield from self.way.won(match, steps, begun, measured)
-            if bits is None or hide is None:
+            if bits is None:
                 return None, None
+            hide = self.way.hiding(match, begun.keys)
             return owners.told(match, hide(self.digits(match, bits), None)), None
 
         return self.to_owners(match, len(match.sizes), owners, answer())
@@ -406,7 +409,7 @@ class OwnerLabelsClient:
         """
         told, sums, report = None, None, MissingMessages(0, NOBODY_MISSED)
         try:
-            told, sums = yield from answer
+            told, sums = yield from note_rounds(answer, self.said)
         except StalledStep as stalled:
             yield from self.give_up(match, stalled)
             report = stalled.report
@@ -435,7 +438,7 @@ class OwnerLabelsClient:
     def unless_stalled(self, match: ComparisonSession, answer: Role[Message | None]) -> Role[Message | None]:
         """An answer, or whose silence prevents it."""
         try:
-            return (yield from answer)
+            return (yield from note_rounds(answer, self.said))
         except StalledStep as stalled:
             yield from self.give_up(match, stalled)
             return stalled.report
@@ -446,9 +449,12 @@ class OwnerLabelsClient:
         told = MissingMessages(stalled.report.step, NOBODY_MISSED)
         steps = set(range(stalled.step + 1, stalled.step + 1 + HEARD_BY_ALL))
         for step in sorted(steps | ({stalled.later} if stalled.later > stalled.step else set())):
-            yield Exchange(to_all(others, told), round=match.question.round + DEAL + step, phase="compare")
+            # What a check says beside an opening was said before that was waited for.
+            number = match.question.round + DEAL + step
+            unheard = (c for c in others if self.said.get(c, -1) < number)
+            yield Exchange(to_all(unheard, told), round=number, phase="compare")
         for checked in (match.checked_sums, match.checked):
-            if checked is not None:
+            if checked is not None and self.said.get(SERVER, -1) < checked.round(DIGESTS, SERVER):
                 yield from stop_checking(checked, self.name, stalled.step + DEAL)
         yield from stop_requesting(match, self.name)
 
@@ -478,6 +484,18 @@ class OwnerLabelsClient:
             same, sizes = sizes_from_shares(match, shares, self.sharing)
             run.opened(question.at.step + 1, sizes.tolist(), match.committee)
             self.opened = np.array([same, *sizes.tolist()])
+
+
+def note_rounds(answer: Role[R], said: dict[PartyId, int]) -> Role[R]:
+    """An answer, of which the round is noted in which something was said to each party last."""
+    try:
+        exchange = next(answer)
+        while True:
+            said.update(dict.fromkeys(exchange.send, exchange.round))
+            exchange = answer.send((yield exchange))
+    except StopIteration as done:
+        result: R = done.value
+        return result
 
 
 def sharing_client(

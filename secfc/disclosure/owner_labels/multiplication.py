@@ -24,7 +24,7 @@ from secfc.coded.plan import CodedPlan
 from secfc.coded.policy import LabelSharing
 from secfc.coded.queries import Operation, Query
 from secfc.disclosure.checked.messages import CheckedPart, PartShares, ResharedPart
-from secfc.disclosure.checked.parts import PartDealing, PartKeys, split_shares
+from secfc.disclosure.checked.parts import PartDealing, split_shares
 from secfc.disclosure.checked.products import (
     CheckedProducts,
     Claim,
@@ -274,11 +274,10 @@ class SecureMultiplication:
         match: ComparisonSession,
         steps: AnswerRounds,
         state: HeldLabels | None,
-        keys: PartKeys | None = None,
     ) -> Role[Array | None]:
         """My share of the labels (lanes, K, m), one-hot among the clusters with points, if I respond.
 
-        state: what I hold of them, if I am in the committee.  keys: that deal it, if not those that are held.
+        state: what I hold of them, if I am in the committee.
         Raises SuspectedParties where clients of a part deal different shares.
         """
         plan, me, code = self.plan, self.me, self.plan.code
@@ -301,8 +300,7 @@ class SecureMultiplication:
         )
         send, own = dict[int, PartShares](), dict[int, Array]()
         if state is not None:
-            keys = keys or state.keys
-            if keys is None:
+            if (keys := state.keys) is None:
                 raise FaultyServer(SERVER, "asked for sums by labels that all know")
             flat = {q: each.parts.reshape(code.basis.lanes, -1) for q, each in state.parts.items()}
             send, own = dealing.deal(me, keys, flat)

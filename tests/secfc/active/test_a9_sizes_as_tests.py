@@ -128,7 +128,8 @@ def attack(seed, dealer=SERVER, n=4, rows=6, d=2, victim=3, member=False, deviat
             while True:
                 send = dict(out.send)
                 for to, body in send.items():
-                    if isinstance(body, MaskedDistances) and reader.offsets is not None and not member:
+                    false = isinstance(body, MaskedDistances) and body.values.size and not member
+                    if false and reader.offsets is not None:
                         send[to] = reader.falsify(body, last)
                         reader.lied_in = reader.lied_in or last.round
                 inbox = yield replace(out, send=send)

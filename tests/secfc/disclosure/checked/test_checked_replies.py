@@ -9,6 +9,7 @@ import pytest
 
 import secfc
 from secfc.coded.messages import LabelShare, MaskedCenters, MaskedDistances, MaskedSum
+from secfc.coded.queries import Operation
 from secfc.disclosure.checked import steps
 from secfc.disclosure.checked.messages import (
     CheckCoin,
@@ -61,6 +62,7 @@ WAYS = {
 # By default two play each part where nobody deals, too, and notice lies before a check does.  Two clients
 # are to spare: of 2 t + 2 none may fall silent.
 PAIRED = {"two play each part": {**WAYS["nobody deals"], "threshold": secfc.Threshold(t=1)}}
+PAIRED["labels stay shared"] = dict(k=3, init=RandomPoints(), disclosure=secfc.OwnLabels())
 # Where nobody deals each member has a part of all replies, and nobody adds up all of them.
 APART = (MaskedSum, MaskSums)
 CASES = [(way, *lie) for way in WAYS for lie in LIES if way != "nobody deals" or lie[0] not in APART]
@@ -494,20 +496,24 @@ def fit_to_coins(asked, seed, false):
     return found
 
 
+@pytest.mark.parametrize("way", ["bisecting", "labels stay shared"])
 @pytest.mark.parametrize("early", [False, True])
-def test_further_replies_that_wait_for_coins_are_left_out(early, monkeypatch):
+def test_further_replies_that_wait_for_coins_are_left_out(early, way, monkeypatch):
     """Replies do not wait for row 0, so what they are checked by is behind them, and must precede coins.
 
     Who adds it up lies in a sum of replies, and waits for coins with that of further ones.  early: positive
     control: were coins opened beside the first opening, before that sum is told, the lie would fit.
     """
-    honest, liars, lies = undisturbed("bisecting"), [], {}
+    honest, liars, lies = undisturbed(way), [], {}
     fixed, hear, added = steps.CheckingClient._fixed, steps.hear_coins, ComputingParty.added_up
 
     def added_up(self, match, parts):
         total = added(self, match, parts)
         # Of a step whose labels nobody chose: the answer to the first one is what changes.
-        if self.name != match.corrected or match.question.operation.kind != "CompareQuery":
+        if self.name != match.corrected or match.question.operation not in (
+            Operation.COMPARE,
+            Operation.LLOYD_STEP,
+        ):
             return total
         liars[:] = [*liars, self.name][:1]
         if self.name != liars[0] or lies:
@@ -540,7 +546,8 @@ def test_further_replies_that_wait_for_coins_are_left_out(early, monkeypatch):
         monkeypatch.setattr(steps.CheckedReplies, "at", lambda self, x: at(self, x) - 2 * (x in two))
         late = property(lambda self: (self.begun + steps.COINS, self.at(steps.DIGESTS) + 2))
         monkeypatch.setattr(steps.CheckedReplies, "behind", late)
-    result = cluster_way("bisecting")
+    result = cluster_way(way)
     assert lies
     assert bool(seeds) == early
-    assert same_runs(result, honest) != early
+    sizes = [[each.tolist() for each in run.sizes] for run in (result, honest)]
+    assert (same_runs(result, honest) and sizes[0] == sizes[1]) != early
