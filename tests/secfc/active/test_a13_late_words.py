@@ -1,0 +1,295 @@
+"""A13: who speaks last.  A party withholds a word until all others said theirs, and is asked for it again.
+
+What it then says may follow from theirs: a key or a coin that it copies, a share that makes labels what it
+likes.  Or it lies, looks at what comes of that, and falls silent for good before its lie is held against it.
+"""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import secfc
+from field import SeededCoins
+from field.code.lagrange_code import transfer_matrix
+from secfc.coded import sharing
+from secfc.coded.messages import LabelShare, MaskedDistances, PublicKey
+from secfc.disclosure.checked.messages import CheckCoin, CheckDealing
+from secfc.disclosure.checked.steps import CheckedReplies, CheckingClient
+from secfc.disclosure.compare.computing_party import ComputingParty
+from secfc.disclosure.dealerless.policy import DealerlessParty
+from secfc.errors import FaultyClient, ProtocolError, SuspectedParties
+from secfc.roles.exchange import SERVER
+from secfc.transport.simulate import simulate
+from tests.nightly import by_night
+from tests.secfc.active.adaptive import Stage, grouped_rows
+
+ME = "client-0"
+
+
+def late(me, kind, say):
+    """A network in which this party says words of a kind when asked again, after all it could hear.
+
+    say(envelope, heard) is the word; heard: what it was told until then.
+    """
+    heard, asked = [], set()
+
+    def faults(e):
+        if e.recipient == me:
+            heard.append(e)
+        if e.sender != me or not isinstance(e.body, kind):
+            return (e,)
+        if (e.recipient, e.round) not in asked:
+            asked.add((e.recipient, e.round))
+            return ()
+        body = say(e, heard)
+        return () if body is None else (replace(e, body=body),)
+
+    return faults
+
+
+def deaf(role):
+    """A role that says nothing of what it finds wrong."""
+    try:
+        return (yield from role)
+    except ProtocolError:
+        return None
+
+
+def run_stage(stage, faults, me=None):
+    """Results of all parties, where each is asked again for what did not come.  me: whose role is deaf."""
+    way, plan = stage.way, stage.plan
+    roles = {p.name: way.client(plan, p, coins=SeededCoins(0, p.name)) for p in stage.federation.parties}
+    roles[SERVER] = way.server(plan, rng=np.random.default_rng(0), coins=SeededCoins(0, SERVER))
+    roles |= {me: deaf(roles[me])} if me else {}
+    return simulate(roles, faults=faults, again=True).results
+
+
+# --- a key that is copied --------------------------------------------------------------------------
+
+
+def copy_key(monkeypatch):
+    """Client 0 tells client 1 the key of client 2, and has client 1's replies: what it reads of rows.
+
+    Of each point and cluster the number s x - S that fits, or None; and what it is.
+    """
+    plain = secfc.Quantization(scale=4.0, coarse="allow")
+    way = secfc.SecFC(2, 1, secfc.RandomLabels(), disclosure=secfc.AssignmentsOnly(None), quantization=plain)
+    stage, mine, told = Stage(way, grouped_rows(0, 4, 6, 1, 2), 16.0), [], []
+    blinded = DealerlessParty.blinded
+
+    def noting(self, match, checking, measured, *rest):
+        if self.name == ME and not mine:
+            shares = measured.rows.read_rows(0, self.plan.m), measured.rows.residues(measured.sums)
+            mine.append((match.question.labels.astype(int), *(np.array(x, object) for x in shares)))
+        return blinded(self, match, checking, measured, *rest)
+
+    def say(e, heard):
+        copied = [h.body for h in heard if h.sender == "client-2" and isinstance(h.body, PublicKey)]
+        return copied[0] if e.recipient == "client-1" else e.body
+
+    withheld = late(ME, PublicKey, say)
+
+    def faults(e):
+        if isinstance(e.body, MaskedDistances) and (e.sender, e.recipient) == ("client-1", ME):
+            told.append(e.body.values.astype(object))
+        return withheld(e)
+
+    monkeypatch.setattr(DealerlessParty, "blinded", noting)
+    with pytest.raises(SuspectedParties):
+        run_stage(stage, faults)
+    labels, rows, sums = mine[0]
+    return read_numbers(stage, labels, rows, sums, told[0])
+
+
+def read_numbers(stage, labels, rows, sums, replies):
+    """The share of client 1 follows from s x - S and that of client 0; its reply is the square of it."""
+    code, sizes = stage.plan.code, np.bincount(labels, minlength=2)
+    at = transfer_matrix(code.basis, (code.betas[0], code.alphas[0]), (code.alphas[1],)).astype(object)
+    reach, found, truth = 4 * len(labels) * int(stage.plan.quantizer.max_int), [], []
+    guess = np.arange(-reach, reach + 1).astype(object)
+    for i in range(0, len(labels), 5):
+        for h in (0, 1):
+            fits = np.ones(len(guess), bool)
+            for lane, p in enumerate(code.basis.primes[: len(replies)]):
+                own = (int(sizes[h]) * rows[lane, i, 0] - sums[lane, h, 0]) % p
+                share = (at[lane, 0, 0] * guess + at[lane, 0, 1] * own) % p
+                fits &= (share * share - replies[lane, h, i]) % p == 0
+            found.append(guess[fits].tolist())
+            truth.append([int(sizes[h] * stage.X[i, 0] - stage.X[labels == h, 0].sum())])
+    return found, truth
+
+
+def test_a_copied_key_gives_no_reply_away(monkeypatch):
+    """It would cancel the masks of client 1, whose pairs have one key: rows follow from its bare reply."""
+    found, truth = copy_key(monkeypatch)
+    assert not any(each == known for each, known in zip(found, truth, strict=True))
+    # Positive control: where keys do not say whose they are.
+    derived = sharing.HKDF
+    monkeypatch.setattr(sharing, "HKDF", lambda info, **rest: derived(info=b"", **rest))
+    found, truth = copy_key(monkeypatch)
+    assert found == truth
+
+
+# --- coins that are copied -------------------------------------------------------------------------
+
+
+def copy_coins():
+    """Client 1 commits as client 0 does, and opens the coin of client 0.  What all coins gave."""
+    way = secfc.SecFC(2, secfc.Threshold(1, deviating=0), secfc.RandomLabels(), max_iter=3)
+    stage, seeds, join = Stage(way, grouped_rows(0, 3, 6, 1, 2)), [], CheckedReplies.join_coins
+
+    def say(e, heard):
+        theirs = [h.body for h in heard if h.sender == ME and h.round == e.round]
+        if isinstance(e.body, CheckDealing):
+            return replace(e.body, commitment=theirs[0].commitment)
+        return theirs[0]
+
+    def noting(self, coins):
+        # Its own part takes the copy for its coin as well.
+        seeds.append(join(self, {**coins, "client-1": coins[ME]}))
+        return seeds[-1]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(CheckedReplies, "join_coins", noting)
+        run_stage(stage, late("client-1", (CheckDealing, CheckCoin), say))
+    return seeds
+
+
+def test_a_witness_that_copies_a_coin_is_named_and_would_know_no_coins_before(monkeypatch):
+    with pytest.raises(FaultyClient, match="opened another coin than it committed to") as caught:
+        copy_coins()
+    assert caught.value.party == "client-1"
+    # Where commitments are anybody's a copy is taken, and all coins still give what nobody foresees.
+    real = CheckedReplies.commitment
+    monkeypatch.setattr(CheckedReplies, "commitment", lambda self, member, coin: real(self, ME, coin))
+    assert len(set(copy_coins())) > 1
+
+    # Positive control: added up, a coin and its copy are nothing, in every question.
+    def added(self, coins):
+        return (
+            np.bitwise_xor.reduce([np.frombuffer(coins[c], np.uint8) for c in self.witnesses])[:16]
+        ).tobytes()
+
+    monkeypatch.setattr(CheckedReplies, "join_coins", added)
+    assert set(copy_coins()) == {bytes(16)}
+
+
+# --- labels that are chosen last -------------------------------------------------------------------
+
+
+def choose_labels(dealer, deviating, last):
+    """The last member tells the share that makes all final labels 1, once it heard those of the others.
+
+    Returns what the server has, and what the first client was told.
+    """
+    policy = secfc.FinalLabelsOnly(dealer=dealer)
+    way = secfc.SecFC(
+        2, secfc.Threshold(1, deviating=deviating), secfc.RandomLabels(), 1, 2, disclosure=policy
+    )
+    stage = Stage(way, grouped_rows(0, 4, 6, 1, 2))
+
+    def say(e, heard):
+        told = {h.sender: h.body for h in heard if isinstance(h.body, LabelShare)}
+        if not e.body.words.size:
+            return e.body
+        others = [words for body in told.values() for words in body.words]
+        mine = np.bitwise_xor.reduce(np.stack([*others, *e.body.words[1:]]), axis=0)
+        words = np.concatenate([~mine[None], e.body.words[1:]])
+        return replace(e.body, words=words)
+
+    results = run_stage(stage, late(last, LabelShare, say), last)
+    return results[SERVER].trace.labels, results["client-0"].labels
+
+
+@pytest.mark.parametrize(("dealer", "member"), [(SERVER, "client-1"), (None, "client-2")])
+def test_who_tells_its_share_of_final_labels_last_chooses_them_only_where_it_plays_its_part_alone(
+    dealer, member
+):
+    with pytest.raises(SuspectedParties, match="play one part, and do not say the same of labels"):
+        choose_labels(dealer, 1, member)
+    # Positive control.
+    assert all((labels == 1).all() for labels in choose_labels(dealer, 0, "client-1"))
+
+
+# --- who lies, looks, and leaves -------------------------------------------------------------------
+
+POLICIES = {
+    "labels": secfc.AssignmentsOnly(),
+    "labels, nobody deals": secfc.AssignmentsOnly(None),
+    "own labels": secfc.OwnLabels(),
+    "own labels, nobody deals": secfc.OwnLabels(None),
+    "final labels": secfc.FinalLabelsOnly(dealer=SERVER),
+    "final labels, nobody deals": secfc.FinalLabelsOnly(),
+}
+LIAR = "client-2"
+
+
+def leave(way, before):
+    """Client 2 lies in its replies of the second question, and says nothing any more from that message on.
+
+    Returns the results; how many told labels or sizes of that question until then; results without it.
+    """
+    settings = secfc.SecFC(2, 1, secfc.RandomLabels(), max_iter=4, disclosure=POLICIES[way])
+    stage, asked, told, left = Stage(settings, grouped_rows(3, 5, 6, 2, 2)), [], [], []
+    honest, blinded = run_stage(stage, lambda e: (e,)), DealerlessParty.blinded
+    reply = ComputingParty.masked_distances
+
+    def false(values):
+        out = values.copy()
+        out[:, 0] ^= np.uint32(1 << 20)
+        return out
+
+    def lie(self, *rest):
+        values, further = blinded(self, *rest)
+        return (false(values) if self.name == LIAR and len(asked) == 2 else values), further
+
+    def lie_to_members(self, *rest):
+        found = reply(self, *rest)
+        if self.name != LIAR or len(asked) != 2:
+            return found
+        return {c: replace(body, values=false(body.values)) for c, body in found.items()}
+
+    def faults(e):
+        if e.kind in ("CompareQuery", "LloydStepQuery") and e.round not in asked:
+            asked.append(e.round)
+        if len(asked) == 2 and e.kind in ("LabelShare", "SizeShare") and e.sender != LIAR:
+            told.append(e)
+        if len(asked) == 2 and (e.sender, e.kind) == (LIAR, before):
+            left.append(e.round)
+        return () if left and e.sender == LIAR else (e,)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(DealerlessParty, "blinded", lie)
+        patch.setattr(ComputingParty, "masked_distances", lie_to_members)
+        results = run_stage(stage, faults, LIAR)
+    assert left
+    return results, told, honest
+
+
+def same_labels(results, honest):
+    """Whether all but the liar have the labels that they would have without it."""
+    return all((results[c].labels == honest[c].labels).all() for c in honest if c not in (SERVER, LIAR))
+
+
+@pytest.mark.parametrize(
+    "way",
+    [
+        "labels, nobody deals",
+        "final labels",
+        *by_night("labels", "own labels", "own labels, nobody deals", "final labels, nobody deals"),
+    ],
+)
+def test_who_lies_and_falls_silent_before_it_is_found_out_has_seen_nothing_of_its_lie(way, monkeypatch):
+    results, told, honest = leave(way, "MaskedProducts")
+    assert not told
+    assert same_labels(results, honest)
+
+    # Positive control: what it made of labels is told it, and the run goes on as if it never lied.
+    def unchecked(self, *_):
+        yield from ()
+
+    monkeypatch.setattr(CheckingClient, "verify", unchecked)
+    results, told, honest = leave(way, "LabelShare" if way[0] == "l" else "SizeShare")
+    assert told
+    assert same_labels(results, honest)
