@@ -16,6 +16,8 @@ from secfc.coded.queries import Operation
 from secfc.data.inputs import with_parameters
 from secfc.deploy import floors, reconnect
 from secfc.report.deviations import COLUMNS, TABLE, cells_of, kinds_of, rows_about
+from secfc.roles.blame import TABLE as BLAME
+from secfc.roles.blame import Absence
 from tests.loading import every_message
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -162,6 +164,16 @@ def messages(title):
     return "\n".join(rows)
 
 
+def blame():
+    """What follows where a message does not come, and whom contents that contradict others make suspects."""
+    rows = ["| without one the run | messages | suspects, and by what |", "|---|---|---|"]
+    for row in sorted(BLAME, key=lambda row: [*Absence].index(row.absence)):
+        kinds = ", ".join(f"`{kind}`" for kind in row.kinds)
+        doubts = "; ".join(f"*{roles}*: {why}" for roles, why in row.doubts.items())
+        rows.append(f"| {row.absence.value} | {kinds} | {doubts or '-'} |")
+    return "\n".join(rows)
+
+
 def verdicts():
     """How many lines of the papers' page have each verdict."""
     counted = re.search(
@@ -189,6 +201,7 @@ TABLES = {
     ("paper.md", "verdicts"): verdicts,
     ("README.md", "deviations"): deviations_in_short,
     ("docs/threats.md", "deviations"): deviations,
+    ("secfc/disclosure/README.md", "blame"): blame,
     ("docs/who_learns_what.md", "policies"): who_learns_what,
     ("docs/choose.md", "tree"): tree,
     ("docs/features.md", "features"): features,

@@ -52,8 +52,9 @@ from secfc.data.resolution import check_resolution_at_site
 from secfc.disclosure import AssignmentsOnly, Distances
 from secfc.disclosure.compare.client import ComparisonClient
 from secfc.disclosure.compare.session import CommitteeChoice
-from secfc.errors import Caution, FaultyServer, InputError, SuspectedParties
+from secfc.errors import Caution, FaultyServer, InputError
 from secfc.kmeans.starts import RandomLabels
+from secfc.roles.blame import suspect_parties
 from secfc.roles.description import LOCAL, RunTerms
 from secfc.roles.exchange import ITERATE, SERVER, Exchange, PartyId, Role, SimulatedRun
 from secfc.roles.messages import InputPartyResult, Message, compact_labels
@@ -541,7 +542,9 @@ class Precomputed(PairClusterer):
         squares = found.low
         # What the check of replies misses is one number a point, added to all of its distances.
         if found.high.any() or (squares != squares.T).any() or squares.diagonal().any():
-            raise SuspectedParties(plan.clients, "distances were told that no points have")
+            raise suspect_parties(
+                "CodedDistances", "distances were told that no points have", clients=plan.clients
+            )
         return np.asarray(np.sqrt(squares.astype(np.float64)) / float(plan.scale))
 
     def label_points(self, pairs: Array) -> Array:

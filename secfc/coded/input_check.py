@@ -41,8 +41,9 @@ from field.secrets.coins import Coins
 from secfc.coded.membership import RowContribution
 from secfc.coded.plan import CodedPlan, RowBatch
 from secfc.coded.quorum import WORDS, CheaterIdentification
-from secfc.errors import FaultyClient, FaultyServer, MasksSpent, RowsRefused, SuspectedParties, TooFewReplies
+from secfc.errors import FaultyClient, FaultyServer, MasksSpent, RowsRefused, TooFewReplies
 from secfc.roles.agreement import CoinToss, derive_seed, toss_coins_at_server, toss_coins_with_parties
+from secfc.roles.blame import suspect_parties
 from secfc.roles.exchange import SERVER, SHARE, Exchange, PartyId, Role, expect_messages, expect_one, to_all
 from secfc.roles.messages import (
     Contributors,
@@ -374,9 +375,8 @@ def receive_mask_choices(
         if message.digest != seed_echo(seed):
             if plan.liars:
                 continue
-            raise SuspectedParties(
-                (sender, SERVER), f"{sender} says that it was told other coins than were told here"
-            )
+            why = f"{sender} says that it was told other coins than were told here"
+            raise suspect_parties("MaskChoice", why, sender=sender, server=SERVER)
         out[j] = _parts(plan, j, message)
     return out
 
@@ -505,11 +505,11 @@ def refuse_invalid_rows(
         if not finding.on_code:
             # Of so few words a single false one looks like a false dealing.
             told_by = (plan.computing[j] for j in words)
-            raise SuspectedParties(tuple(dict.fromkeys((dealer, *told_by))), FALSE)
+            raise suspect_parties("ProjectedShares", FALSE, dealer=dealer, tellers=told_by)
         if not finding.small:
             raise FaultyClient(dealer, TOO_LARGE)
         receivers = tuple(plan.computing[j] for j in finding.receivers)
-        raise SuspectedParties(tuple(dict.fromkeys((dealer, *receivers))), FALSE)
+        raise suspect_parties("ProjectedShares", FALSE, dealer=dealer, tellers=receivers)
 
 
 def judge_at_server(plan: CodedPlan, screening: CheaterIdentification) -> Role[Array]:

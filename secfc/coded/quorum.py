@@ -29,7 +29,8 @@ from secfc.coded.messages import (
 )
 from secfc.coded.plan import CodedPlan
 from secfc.coded.queries import Operation, Query, Subject
-from secfc.errors import LiarsExceeded, SuspectedParties, TooFewReplies
+from secfc.errors import LiarsExceeded, TooFewReplies
+from secfc.roles.blame import suspect_parties
 from secfc.roles.exchange import (
     ITERATE,
     STRIDE,
@@ -299,7 +300,7 @@ class Quorum(ABC):
         if off_polynomial(plan.code, table, who, 1).any():
             why = "shares of the centers lie on no polynomial; none were opened"
             told = (plan.clients[j] for j in who)
-            raise SuspectedParties(tuple(dict.fromkeys((*told, *plan.clients))), why)
+            raise suspect_parties("CodedCenters", why, tellers=told, dealers=plan.clients)
         segments = plan.code.basis.lift_signed(plan.code.interpolate(values, 1))
         return np.concatenate(list(segments), axis=-1)[:, : plan.d]
 

@@ -32,7 +32,8 @@ from secfc.coded.membership import RowContribution
 from secfc.coded.messages import PublicKey, RowShares
 from secfc.coded.plan import CodedPlan
 from secfc.coded.quorum import BlameState, CheaterIdentification
-from secfc.errors import FaultyClient, SuspectedParties, TooFewReplies
+from secfc.errors import FaultyClient, TooFewReplies
+from secfc.roles.blame import suspect_parties
 from secfc.roles.exchange import (
     PAIR,
     SERVER,
@@ -186,9 +187,8 @@ def confirm_contributors(plan: CodedPlan, name: PartyId, contributors: Array) ->
     inbox = yield Exchange(to_all(others, mine), others, 0, round=projection_round(plan) + 2, phase="share")
     for sender, message in expect_messages(inbox, ContributorsDigest).items():
         if message.digest != mine.digest:
-            raise SuspectedParties(
-                (SERVER, sender), f"{sender} says that it was told other contributors than were told here"
-            )
+            why = f"{sender} says that it was told other contributors than were told here"
+            raise suspect_parties("ContributorsDigest", why, server=SERVER, sender=sender)
     if len(inbox) + 1 < plan.code.threshold(2):
         raise TooFewReplies(plan.code.threshold(2), (name, *inbox))
 

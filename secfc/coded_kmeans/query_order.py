@@ -29,7 +29,7 @@ from secfc.coded.queries import Operation, Query, Subject
 from secfc.disclosure.compare.candidates import candidates_in, moved_points
 from secfc.disclosure.compare.session import CommitteeChoice, should_prune
 from secfc.disclosure.owner_labels.run_state import PublicRunState
-from secfc.errors import FaultyServer, SuspectedParties
+from secfc.errors import FaultyServer
 from secfc.kmeans.bisecting import number_clusters, pair_sides
 from secfc.kmeans.loop import (
     CostRequest,
@@ -47,6 +47,7 @@ from secfc.kmeans.loop import (
     measure_stability,
 )
 from secfc.kmeans.starts import RestartLabels, restart_generators
+from secfc.roles.blame import suspect_parties
 from secfc.roles.exchange import SERVER, PartyId, Role
 
 
@@ -351,8 +352,10 @@ class QueryValidator:
         if self.is_due(question):
             # Put again to the same: one of them may have told the server another word than the due one.
             asked = (self.plan.clients[j] for j in question.responders.tolist())
-            parties = dict.fromkeys((SERVER, *asked, *self.members(question)))
-            raise SuspectedParties(tuple(parties), f"the server {why}")
+            members = self.members(question)
+            raise suspect_parties(
+                "Query", f"the server {why}", server=SERVER, responders=asked, committee=members
+            )
         self.refuse(True, why)
 
     def starts_again(self, question: Query) -> bool:
@@ -480,7 +483,7 @@ class QueryValidator:
     def refuse(self, wrong: bool, why: str) -> None:
         if wrong and self.opened is not None:
             # What a member told me may be another share than it told the server.
-            raise SuspectedParties((SERVER, *self.committee), f"the server {why}")
+            raise suspect_parties("Query", f"the server {why}", server=SERVER, committee=self.committee)
         if wrong:
             raise FaultyServer(SERVER, why)
 

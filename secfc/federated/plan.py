@@ -17,7 +17,7 @@ from field.ring.quantize import Quantizer
 from field.secrets.coins import Coins
 from secfc.algorithm import PublicFacts
 from secfc.data.inputs import require_library
-from secfc.errors import FaultyServer, InputError, SuspectedParties
+from secfc.errors import FaultyServer, InputError
 from secfc.federated.columns import Columns
 from secfc.federated.course import (
     Restarts,
@@ -33,6 +33,7 @@ from secfc.kmeans.splitting import Splitting
 from secfc.kmeans.starts import restart_generators
 from secfc.overlap.plan import check_k
 from secfc.overlap.starts import Automatic
+from secfc.roles.blame import suspect_parties
 from secfc.roles.description import LOCAL, DescribedPlan, RunTerms
 from secfc.roles.exchange import SERVER, PartyId
 from secfc.roles.messages import Message, is_array, refuse_if
@@ -305,7 +306,8 @@ class FederatedPlan(DescribedPlan):
     def blame(self, party: PartyId) -> Exception:
         """The error for totals that no points have: the server's, where it checked what it tells."""
         if party == SERVER or self.blind:
-            return SuspectedParties((*self.clients, SERVER), "no points have the sums that were added up")
+            why = "no points have the sums that were added up"
+            return suspect_parties("SharedTotals", why, clients=self.clients, server=SERVER)
         return FaultyServer(SERVER, "sends sums that no points have")
 
     def draw_pad(self, key: bytes, number: int, length: int, counted: bytes) -> Array:

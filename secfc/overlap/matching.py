@@ -31,12 +31,13 @@ from field.code.masking import deal_blinding
 from field.code.reed_solomon import off_polynomial
 from field.ring.basis import Basis
 from field.secrets.coins import Coins
-from secfc.errors import FaultyClient, FaultyServer, InputError, SuspectedParties, TooFewReplies
+from secfc.errors import FaultyClient, FaultyServer, InputError, TooFewReplies
 from secfc.federated.columns import Columns
 from secfc.overlap.local import Affinity, Centroids, Local, find_mean, renumber_labels
 from secfc.overlap.messages import CentroidShares, CodedPairDistances, LocalCentroids, LocalGroups
 from secfc.overlap.plan import local_seed
 from secfc.overlap.starts import MatchedGroups, MatchingStart
+from secfc.roles.blame import suspect_parties
 from secfc.roles.exchange import (
     SERVER,
     SHARE,
@@ -232,7 +233,9 @@ def receive_distances(plan: Any) -> Role[PairwiseDistances]:
         raise TooFewReplies(needed, tuple(inbox))
     counts = next(iter(inbox.values())).counts
     if any(not np.array_equal(message.counts, counts) for message in inbox.values()):
-        raise SuspectedParties(tuple(inbox), "they count different local clusters of the same clients")
+        raise suspect_parties(
+            "CodedPairDistances", "they count different local clusters of the same clients", tellers=inbox
+        )
     if counts.shape != (len(plan.clients),) or counts.max() > plan.k:
         raise FaultyClient(
             next(iter(inbox)), f"counts local clusters of {len(counts)} clients, up to {counts.max()}"
@@ -244,7 +247,7 @@ def receive_distances(plan: Any) -> Role[PairwiseDistances]:
     numbers = tuple(sorted(seats))
     if off_polynomial(measure.code, np.stack([seats[j] for j in numbers], axis=1), numbers, 2).any():
         why = "shares of distances lie on no polynomial: told falsely, or dealt falsely by a client"
-        raise SuspectedParties(tuple(dict.fromkeys((*inbox, *plan.clients))), why)
+        raise suspect_parties("CodedPairDistances", why, tellers=inbox, dealers=plan.clients)
     return reconstruct_distances(
         measure, {c: message.values for c, message in inbox.items()}, counts.tolist()
     )

@@ -14,7 +14,7 @@ from psu.messages import TAGS as TAGS
 from psu.messages import Message as Message
 from secfc.errors import FaultyClient
 from secfc.roles.description import MAXIMUM
-from secfc.roles.exchange import PartyId, expect_messages
+from secfc.roles.exchange import PartyId, blame_error, expect_messages
 
 # --------------------------------------------------------------------------------------------------
 # What messages check when they are built: cheap first, and in less memory than the message takes.
@@ -98,11 +98,11 @@ TOGETHER = 32
 
 
 def check_residues(basis: Basis, sender: PartyId, values: Array, shape: tuple[int, ...]) -> None:
-    """Raises FaultyClient naming the sender of anything but (lanes, *shape) canonical residues."""
+    """Raises FaultyClient or FaultyServer naming who sent other than canonical residues (lanes, *shape)."""
     try:
         basis.check(values, shape)
     except ValueError as error:
-        raise FaultyClient(sender, f"sent a malformed message ({error})") from error
+        raise blame_error(sender, f"sent a malformed message ({error})") from error
 
 
 def check_all_residues(basis: Basis, shares: Mapping[PartyId, Array], shape: tuple[int, ...]) -> None:

@@ -29,8 +29,9 @@ from field.secrets.coins import Coins
 from secfc.algorithm import PublicFacts
 from secfc.data.federation import Federation
 from secfc.data.party import Party, raw_blocks
-from secfc.errors import Caution, InputError, SuspectedParties
+from secfc.errors import Caution, InputError
 from secfc.roles.agreement import agree
+from secfc.roles.blame import suspect_parties
 from secfc.roles.description import LOCAL, DescribedPlan, RunTerms, description_digest
 from secfc.roles.exchange import PREPARE, SERVER, Exchange, PartyId, Role, expect_messages, to_all
 from secfc.roles.messages import Message, refuse_if
@@ -259,7 +260,9 @@ def open_counts(
     opened = yield from open_sum(sums, me, residues, number, coins, phase=PHASE)
     found = np.asarray(sums.code.basis.lift_signed(opened)).reshape(own.shape)
     if not are_counts(found, plan.most_rows):
-        raise SuspectedParties((*plan.clients, SERVER), "no rows have the counts that were opened")
+        raise suspect_parties(
+            "CodedSum", "no rows have the counts that were opened", clients=plan.clients, server=SERVER
+        )
     return found.astype(np.int64)
 
 
@@ -310,7 +313,9 @@ def check_possible(plan: ScaledPlan, degree: int, totals: Array) -> None:
         if degree == 2:
             possible = possible and total * total <= count * squares <= count * count << 2 * plan.bits
         if not possible:
-            raise SuspectedParties((*plan.clients, SERVER), "no rows have the sums that were opened")
+            raise suspect_parties(
+                "CodedSum", "no rows have the sums that were opened", clients=plan.clients, server=SERVER
+            )
 
 
 def compare_digests(
@@ -323,7 +328,8 @@ def compare_digests(
     sent = to_all(others, OpenedSumsDigest(state.digest()))
     inbox = expect_messages((yield Exchange(sent, others, 0, round=number, phase=PHASE)), OpenedSumsDigest)
     if any(message.digest != state.digest() for message in inbox.values()):
-        raise SuspectedParties((*committee, SERVER), "clients opened different sums of the same features")
+        why = "clients opened different sums of the same features"
+        raise suspect_parties("OpenedSumsDigest", why, committee=committee, server=SERVER)
 
 
 def help_to_scale(plan: ScaledPlan) -> Role[None]:

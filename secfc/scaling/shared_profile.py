@@ -35,10 +35,11 @@ from secfc.algorithm import Capabilities, Clustering, PartyOutcome, PublicFacts,
 from secfc.data.clusters import ClusterProfile
 from secfc.data.federation import Federation
 from secfc.data.party import Party
-from secfc.errors import InputError, SuspectedParties
+from secfc.errors import InputError
 from secfc.privacy.events import NonPrivate
 from secfc.privacy.ledger import Ledger
 from secfc.roles.agreement import agree
+from secfc.roles.blame import suspect_parties
 from secfc.roles.description import LOCAL, DescribedPlan, RunTerms
 from secfc.roles.exchange import PREPARE, SERVER, PartyId, Role, SimulatedRun
 from secfc.scaling import moments
@@ -139,7 +140,9 @@ class SharedProfile:
         own = np.bincount(labels + 1, minlength=plan.k + 1)
         sizes = yield from _open(plan, me, own, MAGNITUDES, coins)
         if min(sizes) < 0 or sum(sizes) > plan.terms.public.m:
-            raise SuspectedParties((*plan.clients, SERVER), "no rows have the sizes that were opened")
+            raise suspect_parties(
+                "CodedSum", "no rows have the sizes that were opened", clients=plan.clients, server=SERVER
+            )
         told = told_clusters(sizes[1:].astype(np.int64), int(sum(sizes)), plan.smallest)
         exponents, totals = np.full(plan.d, plan.exponent), np.zeros((plan.k, plan.d, 3), object)
         for h in np.flatnonzero(told).tolist():
@@ -191,7 +194,9 @@ def profile_of_sums(plan: ProfilePlan, sizes: Array, told: Array, totals: Array)
     for h in np.flatnonzero(told).tolist():
         for f, (count, total, squares) in enumerate(totals[h].tolist()):
             if count != sizes[h] or not 0 <= total * total <= count * squares <= count**2 << 2 * plan.bits:
-                raise SuspectedParties((*plan.clients, SERVER), "no rows have the sums that were opened")
+                raise suspect_parties(
+                    "CodedSum", "no rows have the sums that were opened", clients=plan.clients, server=SERVER
+                )
             means[h, f], deviations[h, f] = _figures(plan, count, total, squares)
     whole = totals[told].sum(axis=0) if told.any() else np.zeros((plan.d, 3), object)
     every = [_figures(plan, *row) if row[0] else (math.nan, math.nan) for row in whole.tolist()]

@@ -56,7 +56,8 @@ import numpy as np
 from field.arrays import Array
 from field.code.reed_solomon import TooManyLiars, locate_words, off_polynomial
 from field.secrets.coins import Coins
-from secfc.errors import FaultyClient, FaultyServer, SuspectedParties, TooFewReplies
+from secfc.errors import FaultyClient, FaultyServer, TooFewReplies
+from secfc.roles.blame import suspect_parties
 from secfc.roles.exchange import SERVER, Envelope, Exchange, PartyId, Role, expect_messages, to_all
 from secfc.roles.messages import (
     TOGETHER,
@@ -187,10 +188,8 @@ def check_words(plan: SumPlan, words: Mapping[PartyId, Array], dealers: Iterable
             false = {j: np.ascontiguousarray(table[:, i, off]) for i, j in enumerate(numbers)}
             named = tuple(seats[j] for j in locate_words(code, false, 1, tellable))
     whose = f"the shares of a sum that {', '.join(named)} told are" if named else "shares of a sum are"
-    raise SuspectedParties(
-        tuple(dict.fromkeys((*(named or words), *dealers))),
-        f"{whose} on no polynomial with the others: added falsely, or dealt falsely by a client",
-    )
+    why = f"{whose} on no polynomial with the others: added falsely, or dealt falsely by a client"
+    raise suspect_parties("CodedSum", why, tellers=named or words, dealers=dealers)
 
 
 def visible_sums(plan: SumPlan, messages: Iterable[Envelope]) -> dict[int, Array]:
@@ -384,10 +383,8 @@ def compare_told(told: ToldDigests | None, me: PartyId, dealt: Mapping[PartyId, 
     """Raises SuspectedParties, the server and a client, if that says that it was told something else."""
     for sender, message in dealt.items():
         if message.told != (b"" if told is None else told.shown(me, sender)):
-            raise SuspectedParties(
-                (SERVER, sender),
-                f"{sender} says that it was told something else before a sum than was told here",
-            )
+            why = f"{sender} says that it was told something else before a sum than was told here"
+            raise suspect_parties("SumShares", why, server=SERVER, sender=sender)
 
 
 def confirm_counted(plan: SumPlan, me: PartyId, counted: Array, number: int, phase: str) -> Role[None]:
@@ -402,9 +399,8 @@ def confirm_counted(plan: SumPlan, me: PartyId, counted: Array, number: int, pha
     }
     for member, message in heard.items():
         if message.digest != mine.digest:
-            raise SuspectedParties(
-                (SERVER, member), f"{member} says that it was told to add other clients than were told here"
-            )
+            why = f"{member} says that it was told to add other clients than were told here"
+            raise suspect_parties("SumDigest", why, server=SERVER, sender=member)
     if len(heard) + 1 < plan.confirming_members:
         raise TooFewReplies(plan.confirming_members, (me, *heard))
 
@@ -437,7 +433,7 @@ def receive_residues(
     values = yield from _receive_words(plan, members, number, phase)
     widths = {word.shape[1] for word in values.values()}
     if len(widths) > 1:
-        raise SuspectedParties(tuple(values), "members add sums of different lengths")
+        raise suspect_parties("CodedSum", "members add sums of different lengths", tellers=values)
     for sender, word in values.items():
         check_residues(plan.code.basis, sender, word, tuple(widths))
     check_words(plan, values, names)

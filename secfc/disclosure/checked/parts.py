@@ -23,6 +23,7 @@ from field.secrets.coins import Coins
 from secfc.disclosure.checked.blocks import Blocks
 from secfc.disclosure.checked.messages import SIZE, PartShares
 from secfc.errors import SuspectedParties
+from secfc.roles.blame import suspect_parties
 from secfc.roles.exchange import PartyId, blame_error
 from secfc.roles.messages import check_residues
 
@@ -109,7 +110,7 @@ def split_shares(
         check_vouched(c, digests[c], silent, what)
         for x, q in enumerate(silent):
             if digest_share(context, q, shares[q]) != digests[c][SIZE * x : SIZE * (x + 1)]:
-                raise suspects_of_part([committee[j] for j in blocks.parts[q]], what)
+                raise suspects_of_part("LabelShare", [committee[j] for j in blocks.parts[q]], what)
     return [shares[q] for q in range(len(blocks.parts))]
 
 
@@ -119,10 +120,10 @@ def check_vouched(sender: PartyId, digests: bytes, parts: Sequence[int], what: s
         raise blame_error(sender, f"told {len(digests)} bytes of {len(parts)} shares of {what}")
 
 
-def suspects_of_part(clients: Sequence[PartyId], what: str) -> SuspectedParties:
+def suspects_of_part(kind: str, clients: Sequence[PartyId], what: str) -> SuspectedParties:
     """The error that ends a run in which clients of a part say different things."""
     why = f"{', '.join(clients)} play one part, and do not say the same of {what}"
-    return SuspectedParties(tuple(clients), f"{why}: those of this step are not used")
+    return suspect_parties(kind, f"{why}: those of this step are not used", players=clients)
 
 
 @dataclass(frozen=True, eq=False)
@@ -203,7 +204,7 @@ class PartDealing:
             vouched += [(q, message.digests[SIZE * x : SIZE * (x + 1)]) for x, q in enumerate(silent)]
         for q, digest in vouched:
             if digest_share(self.context, q, shares[q]) != digest:
-                raise suspects_of_part([self.clients[i] for i in self.players(q)], self.what)
+                raise suspects_of_part("PartShares", [self.clients[i] for i in self.players(q)], self.what)
         return [shares[q] for q in sorted(shares)]
 
     def _read(self, me: int, sender: int, first: Sequence[int], message: PartShares) -> dict[int, Array]:

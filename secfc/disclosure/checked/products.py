@@ -57,6 +57,7 @@ from secfc.disclosure.checked.messages import (
     ResharedPart,
 )
 from secfc.errors import SuspectedParties
+from secfc.roles.blame import suspect_parties
 from secfc.roles.exchange import SERVER, Exchange, PartyId, Role, blame_error, expect_all, expect_messages
 from secfc.roles.messages import Message, check_residues
 
@@ -113,10 +114,10 @@ class CheckedProducts:
         free = min(self.basis.primes) - 2 * self.check.q - 1
         return 2 * self.check.q + 1 + int.from_bytes(coins.bytes(16), "little") % free
 
-    def suspected(self, why: str, *others: PartyId) -> SuspectedParties:
+    def suspected(self, kind: str, why: str, **others: PartyId) -> SuspectedParties:
         """The error that ends the run."""
         names = (self.plan.clients[j] for j in self.responders)
-        return SuspectedParties(tuple(dict.fromkeys((*names, *self.others, *others))), why)
+        return suspect_parties(kind, why, responders=names, dealers=self.others, **others)
 
     def accept(self, words: Mapping[int, Array]) -> None:
         """Raises SuspectedParties unless the words (lanes, 3 repetitions) of all responders fit."""
@@ -124,13 +125,15 @@ class CheckedProducts:
             opened = open_words(self.plan.code, self.basis, words)  # (lanes, ell, 3 repetitions)
         except OffPolynomial:
             raise self.suspected(
-                "what responders said of products lies on no polynomial; nothing of this step was opened"
+                "ProductWords",
+                "what responders said of products lies on no polynomial; nothing of this step was opened",
             ) from None
         triples, zeros = np.split(opened, [3 * self.repetitions], axis=2)
         u, v, h = (np.ascontiguousarray(triples[:, :, i::3]) for i in range(3))
         if not self.check.fits((u, v, h)) or add_segments(self.basis, zeros).any():
             raise self.suspected(
-                f"{self.what} do not fit the shares of labels and rows; nothing of this step was opened"
+                "ProductWords",
+                f"{self.what} do not fit the shares of labels and rows; nothing of this step was opened",
             )
 
 
@@ -311,7 +314,7 @@ class ProductVerifier:
         received = yield from talk(told, self.others, CheckDigest)
         if any(message.digest != mine for message in received.values()):
             why = "responders heard different coins, or questions; nothing was told under them"
-            raise self.asked.suspected(why, SERVER)
+            raise self.asked.suspected("CheckDigest", why, server=SERVER)
 
     def _digest(self, person: bytes) -> bytes:
         """Digest (32 bytes) of the question, all commitments and coins so far, in the order of responders."""

@@ -88,6 +88,7 @@ from secfc.disclosure.checked.messages import (
     PartSums,
 )
 from secfc.errors import SuspectedParties
+from secfc.roles.blame import suspect_parties
 from secfc.roles.exchange import SERVER, Exchange, PartyId, Role, blame_error, to_all
 from secfc.roles.messages import Message, check_residues
 
@@ -244,17 +245,21 @@ class CheckedReplies:
                 raise self.out_of_range(self.plan.clients)
             why = f"{self.what} to question {self.number} do not fit the shares of the rows"
             # The dealer's masks may not be those that it told of.
-            raise self.suspected(why, *(() if self.dealer is None or self.judges else (self.dealer,)))
+            if self.dealer is None or self.judges:
+                raise self.suspected(why)
+            raise self.suspected(why, dealer=self.dealer)
 
     def out_of_range(self, owners: Sequence[PartyId]) -> SuspectedParties:
         """The error that ends the run where rows of these clients are out of range, or replies false."""
         why = f"{self.what} to question {self.number} are not within the range of what honest rows give"
-        return self.suspected(why, *owners)
+        return self.suspected(why, owners=owners)
 
-    def suspected(self, why: str, *others: PartyId) -> SuspectedParties:
+    def suspected(self, why: str, **others: PartyId | Sequence[PartyId]) -> SuspectedParties:
         """The error that ends the run.  others: who may have lied beside responders and members."""
-        parties = tuple(dict.fromkeys((*self.responders, *self.committee, *others)))
-        return SuspectedParties(parties, f"{why}; nothing of this step was opened")
+        why = f"{why}; nothing of this step was opened"
+        return suspect_parties(
+            "MaskedProducts", why, responders=self.responders, committee=self.committee, **others
+        )
 
 
 def deal_all(checks: Sequence[CheckingClient]) -> Role[None]:
@@ -554,7 +559,7 @@ def hear_coins(
     joined = (mine or digests[others[0]].digest)[:SEED]
     if any(message.digest != asked.digest(joined) for message in digests.values()):
         why = "members heard different coins, or questions; nothing was told under them"
-        raise SuspectedParties(dict.fromkeys((*asked.committee, SERVER)), why)
+        raise suspect_parties("CheckDigest", why, committee=asked.committee, server=SERVER)
     return asked.seed(joined)
 
 

@@ -36,7 +36,7 @@ from secfc.coded.messages import MaskedBits
 from secfc.disclosure.checked.blocks import Blocks
 from secfc.disclosure.checked.messages import SIZE, PartDigests
 from secfc.disclosure.checked.parts import SEED, PartKeys
-from secfc.errors import SuspectedParties
+from secfc.roles.blame import suspect_parties
 from secfc.roles.exchange import PartyId, blame_error
 
 
@@ -212,12 +212,8 @@ class CommitteeWords:
 
     def _agree(self, heard: Mapping[PartyId, bytes]) -> None:
         if any(digest != self.heard for digest in heard.values()):
-            raise self._suspected(
-                (*self.committee, *self.dealers), "members of the committee heard different words"
-            )
-
-    def _suspected(self, parties: Sequence[PartyId], why: str) -> SuspectedParties:
-        return SuspectedParties(tuple(parties), f"{why}; nothing of this step was opened")
+            why = f"members of the committee heard different words{UNOPENED}"
+            raise suspect_parties("MaskedBits", why, committee=self.committee, dealers=self.dealers)
 
     # --- at the end -----------------------------------------------------------------------------------
 
@@ -242,13 +238,16 @@ class CommitteeWords:
         whole = DigestSum(self.basis)
         for _, by in sorted(found.items()):
             if len(set(by.values())) > 1:
-                raise self._suspected(
-                    (*by, *self.dealers),
-                    f"{', '.join(sorted(by))} play one part, and do not compute the same",
-                )
+                why = f"{', '.join(sorted(by))} play one part, and do not compute the same{UNOPENED}"
+                raise suspect_parties("PartDigests", why, players=by, dealers=self.dealers)
             whole.join(read_digest(self.basis, next(iter(by.values()))))
         if bytes(whole) != bytes(self.total):
-            raise self._suspected(self.committee, "what was opened is not what the parts add up to")
+            why = f"what was opened is not what the parts add up to{UNOPENED}"
+            raise suspect_parties("PartDigests", why, committee=self.committee)
+
+
+# Of errors that end a step.
+UNOPENED = "; nothing of this step was opened"
 
 
 def _as_words(array: Array) -> Array:

@@ -52,8 +52,9 @@ from secfc.disclosure.compare.candidates import (
     OwnCenterWins,
     candidates_in,
 )
-from secfc.errors import IncompatibleOptions, SuspectedParties
+from secfc.errors import IncompatibleOptions
 from secfc.remedies import Remedy
+from secfc.roles.blame import suspect_parties
 from secfc.roles.exchange import SERVER, STRIDE, PartyId, blame_error
 from secfc.roles.messages import check_residues
 
@@ -495,7 +496,8 @@ def labels_from_shares(match: ComparisonSession, shares: Mapping[PartyId, LabelS
         )
     except ValueError:
         why = "the shares of the labels add up to clusters that are not there"
-        raise SuspectedParties((*match.committee, *match.seating.dealers), why) from None
+        dealers = match.seating.dealers
+        raise suspect_parties("LabelShare", why, committee=match.committee, dealers=dealers) from None
 
 
 def check_opening(basis: Basis, sender: PartyId, share: Array, mine: Array) -> Array:

@@ -21,7 +21,8 @@ from field.compare.replicated import ReplicatedCommittee, ReplicatedPlayer, Scra
 from field.compare.witnessed import FalseWords, Shared, Told, WitnessedCommittee, WitnessedPlayer
 from field.secrets.coins import Coins
 from secfc.coded.messages import MaskedBits, MissingMessages
-from secfc.errors import FaultyClient, SuspectedParties
+from secfc.errors import FaultyClient
+from secfc.roles.blame import suspect_parties
 from secfc.roles.exchange import Exchange, PartyId, Role, expect_messages
 from secfc.roles.messages import Message, is_array, refuse_if
 
@@ -191,7 +192,7 @@ class SharedKeySeats:
             why = (
                 "two were told different keys, or different parts of replies; nothing was computed with them"
             )
-            raise SuspectedParties(tuple(suspects), why)
+            raise suspect_parties("SeatDigest", why, players=suspects)
 
     def play(
         self, steps: AnswerRounds, keys: PairKeys, rooms: ScratchArrays
@@ -342,7 +343,7 @@ class WitnessedComputation:
         except FalseWords as false:
             names = [self.steps.clients[numbers[p]] for p in false.players]
             why = "two that compute the same bits told different ones; nothing of this step was opened"
-            raise SuspectedParties(names, why) from None
+            raise suspect_parties("WitnessedBits", why, players=names) from None
 
 
 Computation = CommitteeComputation | WitnessedComputation

@@ -44,13 +44,13 @@ from secfc.errors import (
     FaultyServer,
     InputError,
     PrivacyError,
-    SuspectedParties,
     TooFewReplies,
 )
 from secfc.kmeans.starts import GivenLabels, RandomLabels, Start
 from secfc.privacy.calibration import Bound, Budget, delta_warning, discrete_multiplier
 from secfc.privacy.events import Composed, DistributedDiscreteGaussian, Event, Neighbors, NonPrivate
 from secfc.privacy.ledger import EVERYBODY, Ledger
+from secfc.roles.blame import suspect_parties
 from secfc.roles.exchange import SERVER, Exchange, PartyId, Role, expect_messages, to_all
 from secfc.roles.messages import Contributors, check_all, check_residues, compact_labels
 
@@ -451,7 +451,8 @@ def exchange_noise_shares(
     total = mine
     for sender, message in expect_messages(inbox, NoiseShares).items():
         if message.asked != asked:
-            raise SuspectedParties((SERVER, sender), f"{sender} dealt noise for another question than mine")
+            why = f"{sender} dealt noise for another question than mine"
+            raise suspect_parties("NoiseShares", why, server=SERVER, sender=sender)
         check_residues(basis, sender, message.values, mine.shape[1:])
         total = basis.add(total, message.values)
     return total, set(others) - set(inbox)

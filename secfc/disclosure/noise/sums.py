@@ -59,7 +59,6 @@ from secfc.errors import (
     IncompatibleOptions,
     InputError,
     PrivacyError,
-    SuspectedParties,
     TooFewReplies,
 )
 from secfc.feddp.server_estimates import (
@@ -77,6 +76,7 @@ from secfc.kmeans.starts import RandomLabels, Start
 from secfc.privacy.calibration import Bound, Budget, delta_warning, discrete_multiplier
 from secfc.privacy.events import Composed, DistributedDiscreteGaussian, Event, Neighbors, NonPrivate
 from secfc.privacy.ledger import EVERYBODY, Ledger
+from secfc.roles.blame import suspect_parties
 from secfc.roles.exchange import SERVER, STRIDE, Exchange, PartyId, Role, to_all
 from secfc.roles.messages import Message, check_residues, compact_labels
 
@@ -544,9 +544,8 @@ class NoisySumsClient:
         for j, message in received.items():
             sender = self.plan.clients[j]
             if message.asked != subject:
-                raise SuspectedParties(
-                    (SERVER, sender), f"{sender} dealt noise for another question than mine"
-                )
+                why = f"{sender} dealt noise for another question than mine"
+                raise suspect_parties("NoiseShares", why, server=SERVER, sender=sender)
             check_residues(basis, sender, message.values, total.shape[1:])
             total = basis.add(total, message.values)
         return np.asarray(total)

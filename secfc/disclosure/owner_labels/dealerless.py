@@ -56,7 +56,8 @@ from secfc.disclosure.dealerless.policy import DealerlessParty, winner_bits
 from secfc.disclosure.dealerless.steps import AnswerRounds, Computation, StalledStep
 from secfc.disclosure.owner_labels.backend import Hiding, StartedQuery
 from secfc.disclosure.owner_labels.multiplication import question_streams
-from secfc.errors import FaultyClient, SuspectedParties
+from secfc.errors import FaultyClient
+from secfc.roles.blame import suspect_parties
 from secfc.roles.exchange import Role
 from secfc.roles.messages import check_residues
 
@@ -298,7 +299,7 @@ class Resharing:
             return open_words(self.plan.code, self.basis, words)
         except OffPolynomial:
             why = "what members said of whether labels changed lies on no polynomial"
-            raise SuspectedParties(self.match.committee, why) from None
+            raise suspect_parties("ProductWords", why, committee=self.match.committee) from None
 
     # --- products
 

@@ -37,7 +37,8 @@ from secfc.disclosure.compare.rounds import add_residues
 from secfc.disclosure.compare.session import CommitteeChoice, ComparisonSession
 from secfc.disclosure.dealerless.steps import AnswerRounds, StalledStep
 from secfc.disclosure.owner_labels.run_state import HeldLabels
-from secfc.errors import FaultyServer, SuspectedParties
+from secfc.errors import FaultyServer
+from secfc.roles.blame import suspect_parties
 from secfc.roles.exchange import SERVER, PartyId, Role
 from secfc.roles.messages import Message, check_residues
 
@@ -106,7 +107,7 @@ def sizes_from_shares(
         said = {not found[count:].any()}
     if len(said) > 1 or found is None or int(sizes.max()) > match.plan.m or int(sizes.min()) < 0:
         why = "the shares of a step's sizes add up to what no labels have, or contradict one another"
-        raise SuspectedParties((*match.committee, *match.seating.dealers), why)
+        raise suspect_parties("SizeShare", why, committee=match.committee, dealers=match.seating.dealers)
     return said.pop(), sizes
 
 

@@ -39,6 +39,7 @@ from secfc.disclosure.compare.session import ComparisonSession, check_words
 from secfc.disclosure.dealerless.steps import AnswerRounds
 from secfc.disclosure.owner_labels.multiplication import SecureMultiplication, label_bits
 from secfc.errors import SuspectedParties
+from secfc.roles.blame import suspect_parties
 from secfc.roles.exchange import STRIDE, Exchange, PartyId, Role, expect_messages
 from secfc.roles.messages import Message, check_residues
 
@@ -232,7 +233,7 @@ def check_owner_labels(match: ComparisonSession, k: int, found: Array) -> Array:
 def suspects_of_false_labels(match: ComparisonSession) -> SuspectedParties:
     """Those who may have told false labels."""
     why = "the shares of my labels add up to clusters that are not there"
-    return SuspectedParties((*match.committee, *match.seating.dealers), why)
+    return suspect_parties("OwnShare", why, committee=match.committee, dealers=match.seating.dealers)
 
 
 # --------------------------------------------------------------------------------------------------

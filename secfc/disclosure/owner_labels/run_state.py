@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Mapping
+from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -15,8 +15,8 @@ from secfc.coded.policy import LabelSharing
 from secfc.coded.queries import Operation, SharedStep, Subject
 from secfc.disclosure.checked.parts import PartKeys
 from secfc.disclosure.compare.session import ComparisonSession
-from secfc.errors import SuspectedParties
 from secfc.kmeans.loop import Moves
+from secfc.roles.blame import suspect_parties
 from secfc.roles.exchange import SERVER, PartyId
 from secfc.roles.messages import compact_labels
 
@@ -63,7 +63,7 @@ class ClientRunState:
         """These sizes were opened.  Raises SuspectedParties if others were when the step was taken before."""
         before, _ = self.sizes.get(step, (None, ()))
         if before is not None and before != sizes:
-            raise contradicting_players(dict.fromkeys((*self.players, SERVER)))
+            raise suspect_parties("SizeShare", OTHER_SIZES, players=self.players, server=SERVER)
         self.sizes[step] = sizes, members
 
     def check(self, step: int, sizes: list[int]) -> None:
@@ -74,12 +74,10 @@ class ClientRunState:
             # committees took I may have heard another one.
             who = members if len(self.seated) == 1 else self.players
             why = "the server told other sizes than those that were opened"
-            raise SuspectedParties(tuple(dict.fromkeys((SERVER, *who))), why)
+            raise suspect_parties("Query", why, server=SERVER, players=who)
 
 
-def contradicting_players(players: Iterable[PartyId]) -> SuspectedParties:
-    """Whoever played when a step that was taken again, from the same labels, opened other sizes."""
-    return SuspectedParties(tuple(players), "a step that others took again opened other sizes than before")
+OTHER_SIZES = "a step that others took again opened other sizes than before"
 
 
 # --------------------------------------------------------------------------------------------------
@@ -171,7 +169,7 @@ class PublicRunState:
         self.at += 1
         after = self.trail[self.at] if self.at < len(self.trail) else asked
         if not np.array_equal(sizes, after.at.sizes):
-            raise contradicting_players(self.players)
+            raise suspect_parties("SizeShare", OTHER_SIZES, players=self.players)
 
     def moved(self, asked: Subject, sizes: Array) -> None:
         """After a step that opened these sizes."""

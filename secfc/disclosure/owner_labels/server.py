@@ -37,7 +37,6 @@ from secfc.disclosure.owner_labels.multiplication import (
     step_continuation,
 )
 from secfc.disclosure.owner_labels.run_state import PublicRunState
-from secfc.errors import SuspectedParties
 from secfc.kmeans.bisecting import Dendrogram, pair_sides
 from secfc.kmeans.loop import (
     CostRequest,
@@ -50,6 +49,7 @@ from secfc.kmeans.loop import (
     Trace,
     scaled_costs,
 )
+from secfc.roles.blame import suspect_parties
 from secfc.roles.exchange import Exchange, PartyId, Role, expect_messages, to_all
 from secfc.roles.messages import compact_labels
 
@@ -285,7 +285,7 @@ def collect_shares(
             return add_segments(code.basis, open_words(code, code.basis, words))
         except OffPolynomial:
             why = "what responders said of gains lies on no polynomial; they are not used"
-            raise SuspectedParties(match.responders, why) from None
+            raise suspect_parties("CodedGains", why, responders=match.responders) from None
     failed = {c: report for c, report in reports.items() if report.step or report.missing.size}
     committees.quorum.silent |= committees.lost(match, gone, failed)
     return None

@@ -1,0 +1,201 @@
+"""Who is blamed, suspected, or merely lost: one table over exchanges, which roles read and a page prints.
+
+Three rules hold of every exchange.
+
+* What is missing is no fault: a run goes on, or ends by an error that names nobody as faulty.  The row says
+  which (`Absence`); who is indispensable and not heard ends every run.
+* What no honest party sends, by its form, kind or place, is proof against its sender
+  (`secfc.roles.exchange.blame_error`).
+* What has the right form and contradicts something else is suspicion of all whose words enter: the row says
+  of whom, and by what (`suspect_parties`).  A row without doubts is of contents that nobody can compare.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+
+from secfc.errors import PartyId, SuspectedParties
+
+
+class Absence(Enum):
+    """What becomes of a run in which a message does not come, from the least to the most."""
+
+    SPARED = "goes on: whoever waited does without, or alone has no result"
+    REPEATED = "goes on: one of two who did not hear each other is left out, and the question asked anew"
+    EXCLUDED = "goes on, without rows of who was not heard, or did not hear; ends if IDs were united"
+    ENDS = "ends, if nobody comes back"
+
+
+@dataclass(frozen=True)
+class BlameRow:
+    """What follows where messages of these kinds are missing, or contradict others.
+
+    kinds: names of classes of messages.  doubts: whom contradictions make suspects, as roles in the order in
+    which they are named, joined by " + "; and what contradicts what.
+    """
+
+    kinds: tuple[str, ...]
+    absence: Absence
+    doubts: Mapping[str, str] = field(default_factory=dict)
+
+
+TOLD = "what the server told one client is not what it told another"
+DEALT = "shares are on no polynomial, by who told them or who dealt them"
+UNFIT = "what was told is on no polynomial, or does not fit shares of rows"
+PART = "clients that play one part say different things of it"
+COINS = "clients heard different coins, or questions"
+
+TABLE = (
+    BlameRow(
+        ("Hello", "Greeting", "Countersign", "Sealed", "Arrival", "SignedConsent", "NewRows"), Absence.ENDS
+    ),
+    BlameRow(("PlanDigest", "SealedDecision", "Abort"), Absence.SPARED),
+    # Unions of IDs: `psu` says whom they name, and whether that is proof.
+    BlameRow(
+        (
+            "Introduction", "Offer", "KeyPacket", "ShareBlock", "MaskedBlock", "Opening", "Turn", "Begin",
+            "UnionTags", "HeldOnce", "Confirmation", "Blinded", "Evaluated", "EvaluationKey",
+            "Multiplicities", "KeptRows", "Disputes", "DividedRows", "DivisionShares",
+        ),
+        Absence.ENDS,
+    ),
+    BlameRow(("MaskedRows",), Absence.SPARED),
+    # Rows, and the test of them.
+    BlameRow(
+        ("RowShares", "Commitment", "Coin", "TossedCoins", "TossedSeed", "Contributors"), Absence.EXCLUDED
+    ),
+    BlameRow(("MaskChoice",), Absence.EXCLUDED, {"sender + server": TOLD}),
+    BlameRow(
+        ("ProjectedShares",),
+        Absence.SPARED,
+        {"dealer + tellers": "so few words say that a dealing is false that one false word would do"},
+    ),
+    BlameRow(("ContributorsDigest",), Absence.SPARED, {"server + sender": TOLD}),
+    # Questions, and answers that are decoded.
+    BlameRow(
+        ("Query",),
+        Absence.SPARED,
+        {
+            "server + committee": "it does not follow from what members opened to this client",
+            "server + responders + committee": "it is put again to the same, one of whom may have caused it",
+            "server + players": "it tells other sizes than members opened to this client",
+        },
+    ),
+    BlameRow(("CodedDistances", "CheckedDistances"), Absence.SPARED, {"clients": "no points have them"}),
+    BlameRow(("CodedGains",), Absence.SPARED, {"responders": "they are on no polynomial"}),
+    BlameRow(("CodedCenters",), Absence.SPARED, {"tellers + dealers": DEALT}),
+    BlameRow(("NoiseShares",), Absence.SPARED, {"server + sender": TOLD}),
+    BlameRow(
+        (
+            "PublicKey", "BlindingShares", "DealingChallenge", "CodedCosts", "RevealCenters", "RevealSums",
+            "FinalResult", "InputPartyResult", "RunEnded",
+        ),
+        Absence.SPARED,
+    ),
+    # Comparisons, and the check of replies.
+    BlameRow(
+        (
+            "MaskedDistances", "MaskedSum", "MaskedRow", "MaskedProducts", "MaskSums", "PartSums",
+            "CheckDealing",
+        ),
+        Absence.REPEATED,
+        {
+            "responders + committee": UNFIT,
+            "responders + committee + dealer": UNFIT + ", and a dealer told of masks",
+            "responders + committee + owners": "replies are beyond what rows within the bound give",
+        },
+    ),
+    BlameRow(
+        ("CheckCoin", "CheckDigest"),  # of steps, which are taken again, and of merged rows
+        Absence.ENDS,
+        {"committee + server": COINS, "responders + dealers + server": COINS},
+    ),
+    BlameRow(
+        (
+            "SetKeys", "MaskSeed", "Corrections", "RequestCorrections", "MaskedCenters", "RepliesFixed",
+            "MissingMessages",
+        ),
+        Absence.REPEATED,
+    ),
+    BlameRow(
+        ("MaskedBits", "PartDigests"),
+        Absence.REPEATED,
+        {
+            "committee + dealers": "members heard different words",
+            "players + dealers": PART,
+            "committee": "what was opened is not what parts add up to",
+        },
+    ),
+    BlameRow(("PartShares", "SeatDigest", "WitnessedBits"), Absence.REPEATED, {"players": PART}),
+    BlameRow(
+        ("LabelShare", "OwnShare", "SizeShare"),
+        Absence.REPEATED,
+        {
+            "players": PART + ", or a step that is taken again opens other sizes",
+            "players + server": "a step that is taken again opens other sizes",
+            "committee + dealers": "they add up to what no labels have",
+        },
+    ),
+    # Labels that stay shared.
+    BlameRow(("OwnersHeard", "SelectedRowShare"), Absence.REPEATED),
+    BlameRow(
+        ("CheckedPart", "ResharedPart", "ProductWords"),  # of both as well
+        Absence.ENDS,
+        {"responders + dealers": UNFIT, "committee": "shares of a change of labels are on no polynomial"},
+    ),
+    # Secure sums.
+    BlameRow(("SumShares",), Absence.EXCLUDED, {"server + sender": TOLD}),
+    BlameRow(("SumDigest",), Absence.SPARED, {"server + sender": TOLD}),
+    BlameRow(
+        ("CodedSum",),
+        Absence.SPARED,
+        {
+            "tellers + dealers": DEALT,
+            "tellers": "they have different lengths",
+            "clients + server": "no rows have the sums that were opened",
+        },
+    ),
+    BlameRow(("SharedTotals",), Absence.EXCLUDED, {"clients + server": "no points have these sums"}),
+    BlameRow(("RunKey",), Absence.ENDS),
+    BlameRow(("OpenedSumsDigest",), Absence.EXCLUDED, {"committee + server": "clients opened others"}),
+    BlameRow(("Project", "Choose", "GroupAbout", "Narrow"), Absence.EXCLUDED),
+    BlameRow(("NoisyCenters", "NoisyLabels"), Absence.SPARED),
+    # Columns that overlap, and baselines.
+    BlameRow(
+        ("CodedPairDistances",),
+        Absence.SPARED,
+        {"tellers": "members count different local clusters", "tellers + dealers": DEALT},
+    ),
+    BlameRow(("CentroidShares", "LocalGroups"), Absence.EXCLUDED),
+    BlameRow(("CenterLabels", "PointLabels"), Absence.SPARED),
+    BlameRow(
+        (
+            "LocalCentroids", "LocalGaussians", "GlobalCentroids", "AlignedCentroids", "RawPoints",
+            "LocalCenters",
+        ),
+        Absence.ENDS,
+    ),
+)  # fmt: skip
+
+
+def find_row(kind: str) -> BlameRow:
+    """The row of a kind of message.  Raises LookupError if there is none."""
+    for row in TABLE:
+        if kind in row.kinds:
+            return row
+    raise LookupError(f"no row of the table says what follows of {kind}: add one")
+
+
+def suspect_parties(kind: str, why: str, **roles: PartyId | Iterable[PartyId]) -> SuspectedParties:
+    """The error for a message that contradicts others, about all whom its row suspects of it.
+
+    roles: the parties of each role that the row names.  Raises LookupError if no doubt of the row is of
+    exactly these roles.
+    """
+    for doubt in find_row(kind).doubts:
+        if (names := doubt.split(" + ")) and {*names} == {*roles}:
+            groups = ((who,) if isinstance(who, str) else who for who in map(roles.__getitem__, names))
+            return SuspectedParties(tuple(dict.fromkeys(c for group in groups for c in group)), why)
+    raise LookupError(f"no doubt about {kind} is of {', '.join(roles)}")

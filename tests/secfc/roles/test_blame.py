@@ -1,0 +1,158 @@
+"""One table decides loss or lie: every exchange has a row, roles doubt and runs end as it says."""
+
+import ast
+import dataclasses
+import itertools
+import json
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from secfc.errors import FaultyParty
+from secfc.roles.agreement import Coin
+from secfc.roles.blame import TABLE, Absence, find_row, suspect_parties
+from secfc.roles.messages import Hello
+from tests.house import nodes
+from tests.loading import every_message
+from tests.nightly import by_night
+from tests.secfc.campaign import SCENARIOS, Fault, M, Network, judge
+from tests.secfc.queries import OPERATIONS
+from tests.test_house import SOURCES
+
+VECTORS = Path(__file__).parents[2] / "vectors"
+# How bad a row lets it become when a message is lost: all rows count, some do, the run ends.
+WORST = {Absence.SPARED: 0, Absence.REPEATED: 0, Absence.EXCLUDED: 1, Absence.ENDS: 2}
+# Who is indispensable and not heard ends every run.
+ENDS = {"exact": 0, "Indispensable": 0, "exact on fewer rows": 1, "RowsLost": 1}
+# The scenarios whose messages are of nearly all kinds.
+SWEPT = [
+    "noise in shares", "overlapping, distances", "lloyd",
+    *by_night(
+        "workers", "own labels, private", "a liar", "bisecting, nobody deals", "private centers",
+        "private centers, shared noise", "private, oblivious tags", "own labels, nobody deals", "k-fed",
+        "overlapping", "labels only, in blocks", "scaled", "final labels, the server deals", "own labels",
+        "own labels, rounded centers, a client deals", "private, server", "k chosen, distances",
+        "own labels, predict",
+    ),
+]  # fmt: skip
+
+
+def row_of(kind):
+    """Transcripts name a question by what it asks."""
+    return find_row("Query" if kind in OPERATIONS else kind)
+
+
+def golden_kinds():
+    runs = json.loads((VECTORS / "run.json").read_text())["runs"].values()
+    encoded = json.loads((VECTORS / "wire.json").read_text())["encodings"]
+    return {m[3] for run in runs for m in run["messages"]} | {text.partition("(")[0] for text, _ in encoded}
+
+
+def test_every_exchange_has_one_row():
+    counted = Counter(kind for row in TABLE for kind in row.kinds)
+    assert {*counted.values()} == {1}
+    assert {*counted} == {kind.__name__ for kind in every_message()}
+    assert all(row_of(kind) in TABLE for kind in golden_kinds())
+    with pytest.raises(LookupError, match="no row of the table says what follows of Heard"):
+        find_row("Heard")
+
+
+def doubts_in(source):
+    """The kind and the roles of every suspicion of a file: of what doubts by the table, or hands roles on."""
+    for node in nodes(source):
+        if not isinstance(node, ast.Call):
+            continue
+        name = getattr(node.func, "id", getattr(node.func, "attr", ""))
+        if name == "SuspectedParties":
+            yield "made elsewhere", frozenset()
+        if name == "suspect_parties" and isinstance(node.args[0], ast.Constant):
+            yield node.args[0].value, frozenset(word.arg or "others" for word in node.keywords)
+        if name in ("suspected", "suspects_of_part") and node.args:
+            kind = node.args[0].value if isinstance(node.args[0], ast.Constant) else ""
+            more = {word.arg for word in node.keywords}
+            if name == "suspects_of_part":
+                yield kind, frozenset({"players"})
+            elif kind in ("ProductWords", "CheckDigest"):
+                yield kind, frozenset({"responders", "dealers", *more})
+            else:
+                yield "MaskedProducts", frozenset({"responders", "committee", *more})
+
+
+def test_nobody_is_suspected_but_by_the_table_and_all_of_it_is_in_use():
+    said = {
+        (row_of(kind).kinds, roles)
+        for path, source in SOURCES.items()
+        if path not in ("secfc/roles/blame.py", "secfc/errors.py")
+        for kind, roles in doubts_in(source)
+        if "others" not in roles
+    }
+    held = {(row.kinds, frozenset(doubt.split(" + "))) for row in TABLE for doubt in row.doubts}
+    assert said == held
+
+
+@pytest.mark.parametrize(
+    "source",
+    ["raise SuspectedParties(names, why)", "raise suspect_parties('Heard', why, server=SERVER)"],
+)
+def test_a_decision_that_is_made_elsewhere_is_noticed(source):
+    with pytest.raises(LookupError):
+        [row_of(kind) for kind, _ in doubts_in(source)]
+
+
+def test_suspects_stand_in_the_order_of_the_row_once_each():
+    found = suspect_parties("CodedSum", "shares lie", dealers=iter("bca"), tellers=("c", "d"))
+    assert found.parties == ("c", "d", "b", "a")
+    assert suspect_parties("SumDigest", "digests differ", sender="b", server="server").parties == (
+        "server",
+        "b",
+    )
+    with pytest.raises(LookupError, match="no doubt about CodedSum is of committee"):
+        suspect_parties("CodedSum", "shares lie", committee="ab")
+
+
+@dataclasses.dataclass
+class Replaced(Network):
+    """A message of another kind comes in place of one."""
+
+    def befall(self, e, fault, now):
+        body = Hello(b"") if e.kind == "Coin" else Coin(bytes(32))
+        self.corrupters.add(e.sender)
+        return [dataclasses.replace(e, body=body, kind=body.kind)]
+
+
+def first_of_each_kind(scenario):
+    network = Network({}, scenario.sealed)
+    scenario.run(network)
+    return {e.kind: (i, e) for i, e in reversed([*enumerate(network.passed)])}
+
+
+@pytest.fixture
+def chunks(monkeypatch):
+    monkeypatch.setattr("field.compare.blockwise.LEAST", 64)
+    monkeypatch.setattr("psu.oblivious.BATCH", 4)
+    return lambda scenario: monkeypatch.setattr(
+        "secfc.coded.plan.CHUNK_RESIDUES", 40 if scenario.m > M else 4
+    )
+
+
+def named_by(scenario, network):
+    """Who is named where a run ends, or in its result where liars are planned for."""
+    try:
+        got = scenario.run(network)
+    except FaultyParty as error:
+        return {error.party}
+    return {*got.liars, *itertools.chain(*got.disputes)}
+
+
+@pytest.mark.parametrize("name", SWEPT)
+def test_what_is_lost_blames_nobody_and_what_no_honest_party_sends_its_sender(name, chunks):
+    scenario = SCENARIOS[name].with_clusters(2)
+    chunks(scenario)
+    for kind, (at, e) in first_of_each_kind(scenario).items():
+        end = judge(scenario, {at: Fault("drop")})
+        assert ENDS.get(end, 2) <= WORST[row_of(kind).absence], f"{kind} lost: {end}"
+        named = named_by(scenario, Replaced({at: Fault("replace")}, False))
+        # Where liars are planned for, one may count as a client that said nothing, or be half of a dispute.
+        right = not named or e.sender in named if scenario.liars else named == {e.sender}
+        assert right, f"{kind}: {named}"
