@@ -94,7 +94,7 @@ class PublicKey(Message, tag=15):
 
     Under FinalLabelsOnly(dealer="server"); NoisySums(): as under `OwnLabels()`.
 
-    Under FinalLabelsOnly(): as under `OwnLabels(dealer=None)`.
+    Under FinalLabelsOnly(); NoisySums(dealer=None): as under `OwnLabels(dealer=None)`.
     """
 
     key: bytes
@@ -210,6 +210,8 @@ class NoiseShares(Message, tag=32):
     products: uniform.  By deviating: less noise: the noise of `t` clients counts for nothing. More:
     centers are off, unnoticed. For another query: `SuspectedParties`.
 
+    Under NoisySums(dealer=None): as under `NoisySums()`.
+
     Under NoiseInShares(): client, client.  Seen: uniform at any `t` clients, and a digest of the query:
     public.  By deviating: another digest: sender and server are suspected (`SuspectedParties`). No noise:
     the claim counts the noise of `n - t - absent` clients. Too much makes labels useless, unnoticed.
@@ -272,6 +274,11 @@ class MaskedDistances(Message, tag=18):
 
     Under NoisySums(): responder, member.  Seen: as under `OwnLabels()`, of distances to public centers.
     By deviating: noticed before labels are dealt.
+
+    Under NoisySums(dealer=None): responder, member.  Seen: as under `OwnLabels(dealer=None)`, of distances
+    to public centers.  By deviating: noticed before labels are shared, if the sender is none of the `t + 1`
+    members that have parts of replies, or two play each part; **else a far row in a near shell**, as by
+    `MaskedBits`.
 
     Under DBSCAN(): responder, member.  Seen: of each pair a residue under a mask of responder and dealer:
     uniform without the dealer.  By deviating: a false one is noticed before a bit leaves the committee,
@@ -350,6 +357,10 @@ class MaskedBits(Message, tag=21):
     under fresh ones.  By deviating: put rows into other shells, unnoticed: **a far row in a near one
     moves the sums by up to its length**, as by false tables.
 
+    Under NoisySums(dealer=None): member, member.  Seen: as under `OwnLabels(dealer=None)`, of which shell
+    wins.  By deviating: where one plays each part, put rows into other shells, unnoticed: **a far row in a
+    near one moves the sums by up to its length**, beyond what noise covers.
+
     Under DBSCAN(): member, member.  Seen: as under `AssignmentsOnly()`.  By deviating: wrong bits: with
     `Threshold(deviating=1)` noticed before a bit leaves, else **a flipped inner bit changes who is near,
     by how far**.
@@ -406,6 +417,8 @@ class MissingMessages(Message, tag=23):
 
     Under OwnLabels(dealer=None): as under `OwnLabels()`, committee members in place of responders.  Seen:
     as under `OwnLabels()`.  By deviating: as under `OwnLabels()`.
+
+    Under NoisySums(dealer=None): as under `OwnLabels(dealer=None)`.
 
     Under FinalLabelsOnly(dealer="server"); NoisySums(): as under `OwnLabels()`.
 
@@ -493,6 +506,8 @@ class CodedCenters(Message, tag=8):
     the noise of all who deal it, and nothing else.  By deviating: a false one: other centers, unnoticed,
     for which the noise pays as well.
 
+    Under NoisySums(dealer=None): as under `NoisySums()`.
+
     Under "with lost clients, several starts, or consent": client, server.  Seen: a share of the centers:
     `ell + t` give them.  By deviating: a false one: noticed before centers are opened; `w` shares notice
     `w - ell - t` false ones. With `max_cheaters` located and named.
@@ -532,6 +547,8 @@ class RunEnded(Message, tag=141):
 
     Under NoisySums(): server, client.  Seen: the centers, which follow from what was opened.  By
     deviating: the server: false centers, unnoticed, also different ones to different clients.
+
+    Under NoisySums(dealer=None): as under `NoisySums()`.
     """
 
     sizes: Array

@@ -241,6 +241,10 @@ class Operation(Enum):
     deal noise, centers or radii beyond the rows': refused. Different ones to clients: their noise says so
     (`SuspectedParties`). Call members silent: as by `LloydStepQuery`.
 
+    `NoisySumsQuery` under NoisySums(dealer=None): server, client.  Seen: as under `NoisySums()`.  By
+    deviating: as under `NoisySums()`; whom it seats changes nothing while at most `t` clients work with the
+    server.
+
     `WithinQuery` under DBSCAN(): server, client.  Seen: the square that squared distances are compared
     with, responders, committee: public, all but who is there follows from the plan.  By deviating: the
     server: ask for another square, or about some points alone: refused (`FaultyServer`). Ask again: the

@@ -34,7 +34,7 @@ class CheckDealing(Message, tag=190):
 
     Under FinalLabelsOnly(dealer="server"); NoisySums(): as under `OwnLabels()`.
 
-    Under FinalLabelsOnly(): as under `OwnLabels(dealer=None)`.
+    Under FinalLabelsOnly(); NoisySums(dealer=None): as under `OwnLabels(dealer=None)`.
     """
 
     commitment: bytes
@@ -67,7 +67,7 @@ class CheckCoin(Message, tag=191):
 
     Under FinalLabelsOnly(dealer="server"); NoisySums(): as under `OwnLabels()`.
 
-    Under FinalLabelsOnly(): as under `OwnLabels(dealer=None)`.
+    Under FinalLabelsOnly(); NoisySums(dealer=None): as under `OwnLabels(dealer=None)`.
     """
 
     value: bytes
@@ -106,7 +106,7 @@ class CheckDigest(Message, tag=192):
 
     Under FinalLabelsOnly(dealer="server"); NoisySums(): as under `OwnLabels()`.
 
-    Under FinalLabelsOnly(): as under `OwnLabels(dealer=None)`.
+    Under FinalLabelsOnly(); NoisySums(dealer=None): as under `OwnLabels(dealer=None)`.
     """
 
     digest: bytes
@@ -139,7 +139,7 @@ class MaskedRow(Message, tag=193):
 
     Under FinalLabelsOnly(dealer="server"); NoisySums(): as under `OwnLabels()`.
 
-    Under FinalLabelsOnly(): as under `OwnLabels(dealer=None)`.
+    Under FinalLabelsOnly(); NoisySums(dealer=None): as under `OwnLabels(dealer=None)`.
 
     Under DBSCAN(): as under `AssignmentsOnly()`.
     """
@@ -176,7 +176,7 @@ class MaskedProducts(Message, tag=194):
 
     Under FinalLabelsOnly(dealer="server"); NoisySums(): as under `OwnLabels()`.
 
-    Under FinalLabelsOnly(): as under `OwnLabels(dealer=None)`.
+    Under FinalLabelsOnly(); NoisySums(dealer=None): as under `OwnLabels(dealer=None)`.
 
     Under DBSCAN(): as under `AssignmentsOnly()`.
     """
@@ -198,7 +198,7 @@ class PartSums(Message, tag=220):
 
     Under OwnLabels(dealer=None): as under `AssignmentsOnly(dealer=None)`.
 
-    Under FinalLabelsOnly(): as under `OwnLabels(dealer=None)`.
+    Under FinalLabelsOnly(); NoisySums(dealer=None): as under `OwnLabels(dealer=None)`.
     """
 
     values: Array
@@ -245,6 +245,10 @@ class ResharedPart(Message, tag=52):
 
     Under FinalLabelsOnly(): as under `OwnLabels(dealer=None)`.
 
+    Under NoisySums(dealer=None): member, member or responder.  Seen: any `t` shares of a fresh polynomial
+    of degree `t`: uniform.  By deviating: where two play each part, noticed before anything is opened; so
+    are parts that put a row into more than one shell, or twice. Else rows in other shells, unnoticed.
+
     Under "with hidden membership": client, client (counts hidden).  Seen: any `t` shares of fresh
     polynomials, of products for the same check: uniform.  By deviating: a false one: noticed before
     anything is computed on rows.
@@ -272,7 +276,7 @@ class CheckedPart(Message, tag=230):
 
     Under FinalLabelsOnly(dealer="server"); NoisySums(): as under `OwnLabels()`.
 
-    Under FinalLabelsOnly(): as under `OwnLabels(dealer=None)`.
+    Under FinalLabelsOnly(); NoisySums(dealer=None): as under `OwnLabels(dealer=None)`.
 
     Under "with hidden membership": client, client (counts hidden).  Seen: any `t` shares of which rows it
     holds, of sums of their features, and of the check's masks: uniform; what hides three coins.  By
@@ -308,7 +312,7 @@ class ProductWords(Message, tag=231):
 
     Under FinalLabelsOnly(dealer="server"); NoisySums(): as under `OwnLabels()`.
 
-    Under FinalLabelsOnly(): as under `OwnLabels(dealer=None)`.
+    Under FinalLabelsOnly(); NoisySums(dealer=None): as under `OwnLabels(dealer=None)`.
 
     Under "with hidden membership": client, client (counts hidden).  Seen: two uniform numbers a
     repetition and segment, and their product.  By deviating: lies on no polynomial with the honest ones:

@@ -42,7 +42,7 @@ class SetKeys(Message, tag=50):
 
     Under OwnLabels(dealer=None): as under `AssignmentsOnly(dealer=None)`.
 
-    Under FinalLabelsOnly(): as under `OwnLabels(dealer=None)`.
+    Under FinalLabelsOnly(); NoisySums(dealer=None): as under `OwnLabels(dealer=None)`.
     """
 
     keys: Array
