@@ -54,6 +54,8 @@ class Setting:
         from secfc.feddp import ServerNoise
         from secfc.privacy import Bound, Budget
 
+        if self.policy == "DBSCAN":
+            return secfc.DBSCAN(BOUND / 4, 4, threshold=self.t)
         if self.policy == "k-FED":
             return secfc.KFed(self.k, k_local=2)
         if self.policy == "FedDP":

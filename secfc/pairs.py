@@ -19,7 +19,7 @@ import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from copy import deepcopy
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from fractions import Fraction
 from functools import partial
 from typing import Any, ClassVar, cast
@@ -45,6 +45,7 @@ from secfc.coded_kmeans.algorithm1 import (
     share_rows_and_await,
     share_rows_in_storage,
 )
+from secfc.coded_kmeans.run_summary import deviation_note, threat_model
 from secfc.coded_kmeans.secfc import SecFC
 from secfc.data.inputs import REAL, SWITCH, WHOLE, check_fields, format_value, instance_of
 from secfc.data.party import Party
@@ -58,9 +59,11 @@ from secfc.roles.blame import suspect_parties
 from secfc.roles.description import LOCAL, RunTerms
 from secfc.roles.exchange import ITERATE, SERVER, Exchange, PartyId, Role, SimulatedRun
 from secfc.roles.messages import InputPartyResult, Message, compact_labels
+from secfc.run_summary import RunSummary
 
 # Points whose pairs are compared in one question: 33 million of them.
 MOST = 1 << 13
+TOLD = "how many points each cluster has, and how many are in none; of other points no label"
 # Integers from 0 to eps below which rounding decides.
 STEPS = 16
 
@@ -140,7 +143,7 @@ class PairClusterer(ABC):
 
     @property
     @abstractmethod
-    def policy(self) -> Any:
+    def disclosure(self) -> Any:
         """What the server may see."""
 
     @abstractmethod
@@ -183,14 +186,19 @@ class PairClusterer(ABC):
         """How rows are shared and compared: as for clusters of one point each."""
         rows = replace(self.quantization, largest=1)
         start = RandomLabels()
-        return SecFC(1, self.threshold, start, 1, 1, rows, disclosure=self.policy, runtime=self.runtime)
+        return SecFC(1, self.threshold, start, 1, 1, rows, disclosure=self.disclosure, runtime=self.runtime)
 
     @property
     def capabilities(self) -> Capabilities:
         way = self.way
         can = way.capabilities
         return Capabilities(
-            policy=way.disclosure, coarse=can.coarse, threshold=can.threshold, losses=self.count_losses
+            pairs=True,
+            policy=way.disclosure,
+            coarse=can.coarse,
+            threshold=can.threshold,
+            losses=self.count_losses,
+            account=self.account,
         )
 
     def count_losses(self, plan: CodedPlan) -> int:
@@ -203,8 +211,9 @@ class PairClusterer(ABC):
         if public.m > self.most:
             raise InputError(
                 f"m={public.m} points: all {public.m * (public.m - 1) // 2:,} pairs are asked at once, so at "
-                f"most {self.most} are taken. Take fewer points, or many small clusters of SecFC(k=100, "
-                "release=Release(dendrogram=True)) joined by result.cut(3, 'single')"
+                f"most {self.most} are taken. Take fewer points, or join many small clusters of k-means: "
+                "SecFC(k=100, release=Release(dendrogram=True)) and result.cut(3, 'single'), in the shell -k "
+                "100 --linkage single --cut 3"
             )
         return replace(cast(CodedPlan, self.way.plan(public)), terms=RunTerms(self, public))
 
@@ -224,7 +233,7 @@ class PairClusterer(ABC):
         kept, rows = yield from settle_contributors(plan, mine, received, coins)
         rows.finish_rows()
         work = kept.at_work
-        part = yield from self.policy.client(work, name, coins=coins)
+        part = yield from self.disclosure.client(work, name, coins=coins)
         due, sizes = self.ask_pairs(work), np.ones(work.m, np.int64)
         sums = partial(RunningSums(rows).of, due.labels.astype(np.int32), work.m)
         wait = Exchange({}, (SERVER,), round=ITERATE, phase="share")
@@ -252,7 +261,7 @@ class PairClusterer(ABC):
         yield from agree_on_plan(plan, SERVER)
         kept, screening = yield from settle_contributors_at_server(plan, coins)
         work = kept.at_work
-        source = yield from self.policy.server(work, screening, coins=coins, threads=self.runtime.threads)
+        source = yield from self.disclosure.server(work, screening, coins=coins, threads=self.runtime.threads)
         labels = self.label_points((yield from self.read_pairs(work, source)))
         yield from send_labels(kept, labels, next(source.rounds))
         return PairsServerResult(kept, kept.excluded(plan), labels, screening.standing)
@@ -264,15 +273,31 @@ class PairClusterer(ABC):
     ) -> PartyOutcome:
         """A client's own labels; the server's sizes, and whom it left out."""
         if isinstance(returned, PairsClientResult):
-            told = ("how many points each cluster has, and how many are in none; of other points no label",)
             return PartyOutcome(
-                party, returned.plan, labels=returned.labels, sizes=(returned.sizes,), learned=told,
+                party, returned.plan, labels=returned.labels, sizes=(returned.sizes,), learned=(TOLD,),
                 excluded=returned.plan.excluded(plan), n_iter=0, converged=True,
             )  # fmt: skip
         return PartyOutcome(
             party, returned.plan, sizes=(count_labels(returned.labels)[:-1],), n_iter=0, converged=True,
             learned=self.server_learned(returned.plan), excluded=returned.excluded,
             liars=returned.standing.liars, disputes=returned.standing.disputes,
+        )  # fmt: skip
+
+    def account(self, result: Clustering, federation: Any, *, ids: str | None = None) -> RunSummary:
+        """What reports say of a run."""
+        plan, way, name = result.plan, self.way, type(self).__name__
+        shared = {one.name for one in fields(PairClusterer)}
+        own = {one.name: getattr(self, one.name) for one in fields(self) if one.name not in shared}
+        told = {key: value for key, value in own.items() if isinstance(value, bool | int | float | str)}
+        code = {"t": plan.code.t, "ell": plan.code.ell, "lanes": plan.code.basis.lanes}
+        more = ", ".join(f"{key} = {value}" for key, value in told.items())
+        own_labels = zip(plan.clients, result.labels, strict=True)
+        lost = sum((labels < 0).sum() for party, labels in own_labels if party not in result.excluded)
+        return RunSummary(
+            name.lower(), f"{name}: a clustering of pairs on shares", {**told, **code},
+            "Not compared with plaintext: labels are those of the same clusterer on points as whole numbers.",
+            (more,), threat_model(plan, "the sizes of clusters", *deviation_note(way, plan)), heard=(TOLD,),
+            outside=int(lost),
         )  # fmt: skip
 
     def collect(
@@ -335,7 +360,7 @@ class NearClusterer(PairClusterer):
             )
 
     @property
-    def policy(self) -> PairBits:
+    def disclosure(self) -> PairBits:
         return PairBits(self.dealer)
 
     def plan(self, public: PublicFacts) -> CodedPlan:
@@ -376,7 +401,7 @@ class NearClusterer(PairClusterer):
             f"of every two points whether they are within eps={self.eps:g} of one another, with whose they "
             "are, and so all labels: of points with a dozen neighbors in few features that is nearly all of "
             "their shape",
-            *self.policy.learned(plan),
+            *self.disclosure.learned(plan),
         )
 
 
@@ -521,7 +546,7 @@ class Precomputed(PairClusterer):
             check_clusterer(self.clusterer)
 
     @property
-    def policy(self) -> Distances:
+    def disclosure(self) -> Distances:
         return Distances()
 
     def ask_pairs(self, plan: CodedPlan) -> Subject:

@@ -70,6 +70,7 @@ class RunSummary:
     hidden, opened: what private membership hides and what it opens, in sentences; empty if it is open.
     heard: what every client learned of others' points, in sentences, where no policy says it.
     dendrogram: what merging clusters would cost (`Clustering.dendrogram`), None if that was not opened.
+    outside: how many of the points that were clustered are in no cluster.
     noise: what carried noise, and how much.  labels: what was released of them.  centers: how sure they are.
     assumed: by name, what was taken for public, on which the promise of differential privacy rests, in plain
     values.  notes: what whoever reads the report should know; they may be published, so they follow from what
@@ -93,6 +94,7 @@ class RunSummary:
     assumed: Mapping[str, Any] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     dendrogram: Any = None
+    outside: int = 0
 
 
 # --------------------------------------------------------------------------------------------------

@@ -80,7 +80,7 @@ ROOMS = {
     "secfc.data secfc.privacy secfc.algorithm secfc.run_summary secfc.kmeans secfc.attacks secfc.coded "
     "secfc.disclosure secfc.disclosure.checked secfc.disclosure.compare secfc.disclosure.owner_labels",
     "secfc.pairs": "secfc.errors field.secrets field.ring field.code secfc.roles secfc.data secfc.algorithm "
-    "secfc.kmeans secfc.coded secfc.disclosure secfc.disclosure.compare secfc.coded_kmeans",
+    "secfc.run_summary secfc.kmeans secfc.coded secfc.disclosure secfc.disclosure.compare secfc.coded_kmeans",
     "secfc.pipeline": "secfc.errors field.secrets secfc.roles secfc.data secfc.privacy secfc.transport "
     "secfc.algorithm secfc.scaling secfc.logs",
     "secfc.tiny_runs": "secfc.errors field.kernels field.ring field.compare psu secfc.roles secfc.data "
@@ -109,6 +109,7 @@ ROOMS = {
     "secfc.data secfc.privacy secfc.transport secfc.algorithm secfc.kmeans secfc.attacks secfc.kfed "
     "secfc.feddp secfc.overlap secfc.federated secfc.coded secfc.disclosure secfc.coded_kmeans "
     "secfc.pipeline secfc.report secfc.scaling secfc.deploy secfc.logs secfc.grids secfc.planning "
+    "secfc.pairs "
     "secfc.tiny_runs secfc.attack_runs secfc.kept_models secfc.cli.shell",
 }
 # Packages that only name what they offer, what checks them, and a word of Python's that is repaired.

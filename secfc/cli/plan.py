@@ -288,10 +288,11 @@ def asked_of(context: click.Context, method: Method, given: PlanOptions) -> Aske
     """What is asked, looked at as `secfc run` does."""
     settings = select_fields(
         Settings, {name: context.params[name] for name in PREPARING.split()},
-        files=(Path(),), k=given.k or 4, seed=given.seed, id_column="the same people's",
+        files=(Path(),), k=given.k or (None if method.finds else 4), seed=given.seed,
+        id_column="the same people's",
     )  # fmt: skip
     check_split(settings, method.name, [name for name in method.names if was_given(context, name)])
-    check_choice(settings, method.name, method.chooses)
+    check_choice(settings, method)
     asked = AskedOptions.of(context, method, settings)
     if method.name == "feddp" and asked["server_file"] is None:
         asked = asked.with_values(server_file=MADE_UP)

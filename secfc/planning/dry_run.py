@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from field.arrays import Array
 from field.kernels.compiling import working_clock
 from secfc.algorithm import Clustering, PartyOutcome, PublicFacts
 from secfc.coded.joined import Joined
@@ -236,7 +237,9 @@ class CostRecorder:
 
 
 def query_of(question: Any) -> Asked:
-    """What a message asks."""
+    """What a message asks; of no number of clusters where every point is one of its own."""
+    if isinstance(question, Query) and question.k == len(question.labels) > 1:
+        return (question.kind, 0)
     counts = isinstance(question, Query) and question.operation.opens == "numbers"
     pairs = len(question.detail) if counts and question.subject.detail is not None else 0
     return (question.kind, clusters_of(question), *([pairs] if pairs else []))
@@ -349,6 +352,14 @@ def sentences_for_clients(algorithm: Any, told: Any, result: Clustering) -> tupl
     return tuple(told.heard) if isinstance(told, LeakageRecorder) else ()
 
 
+class OneCluster:
+    """What stands for a clusterer that the server alone knows."""
+
+    def fit_predict(self, distances: Array) -> Array:
+        """Labels (m,) of one cluster, by distances (m, m)."""
+        return np.zeros(len(distances), np.int64)
+
+
 def shrink_algorithm(algorithm: Any, plan: Any, m: int, real: int) -> Any:
     """The algorithm for m rows in place of the real ones, at the modulus of their plan."""
     if algorithm.capabilities.coarse is not None:
@@ -356,6 +367,10 @@ def shrink_algorithm(algorithm: Any, plan: Any, m: int, real: int) -> Any:
     if algorithm.capabilities.level:  # sums of as many bits, of values that are floats
         finer = min(real / m, 2**51 / plan.quantizer.max_int)
         return with_parameters(algorithm, scale=plan.quantizer.scale * finer)
+    if algorithm.capabilities.pairs:  # of whose range the number of rows is no part
+        if get_parameter(algorithm, "clusterer", ...) is None:
+            algorithm = with_parameters(algorithm, clusterer=OneCluster())
+        return with_parameters(algorithm, basis=plan.code.basis, scale=plan.quantizer.scale)
     if not (isinstance(algorithm, SecFC) and isinstance(plan, CodedPlan)):
         return algorithm
     largest = algorithm.quantization.largest

@@ -21,7 +21,7 @@ from field.compare.bitslice import WIDTH, WORD
 from field.compare.blockwise import BlockwiseContest
 from secfc.algorithm import PublicFacts
 from secfc.coded.plan import CodedPlan
-from secfc.coded.queries import Operation, Query
+from secfc.coded.queries import Operation, Query, Subject
 from secfc.disclosure.compare.session import CommitteeChoice, ComparisonSession, committee_size
 from secfc.planning.dry_run import (
     STEPS,
@@ -37,6 +37,7 @@ from secfc.planning.dry_run import (
     total_cost,
 )
 from secfc.planning.feasibility import count_rows
+from secfc.roles.messages import compact_labels
 
 # --------------------------------------------------------------------------------------------------
 # Comparisons of many rows go in blocks, which a rehearsal of few rows never sees: what that adds and saves.
@@ -87,6 +88,8 @@ class BlockCount:
 # these bytes if all of them grew with rows: never of what a clock says, so that a plan says the same again.
 LEAST, WORK, COMPARED = 64, 2.5e7, 4800
 BYTES, MORE = 8e7, (2, 16)
+# Rows of the second and third of an algorithm that asks about pairs, which work and bytes grow with.
+PAIRED = (256, 768)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -147,6 +150,17 @@ def rehearsal_sizes(public: PublicFacts, m: int, k: int, least: int) -> tuple[in
     return min(first, m), min(second, m)
 
 
+def rehearsals_of(
+    algorithm: Any, public: PublicFacts, plan: Any, m: int, k: int
+) -> tuple[int, int, int | None]:
+    """Rows of three rehearsals, of m; None where the second says how many the third has."""
+    first, second = rehearsal_sizes(public, m, k, algorithm.capabilities.least(plan))
+    if not algorithm.capabilities.pairs:
+        return first, second, None
+    second, third = (min(m, max(first, rows)) for rows in PAIRED)
+    return first, second, third
+
+
 def next_size(low: DryRun, m: int) -> int:
     """Rows of the rehearsal after one, of m: all, or as many as fill the layout of compared bits."""
     least, most = MORE
@@ -157,8 +171,8 @@ def next_size(low: DryRun, m: int) -> int:
 def price_queries(algorithm: Any, public: PublicFacts, plan: Any) -> QueryPrices:
     """What questions of this algorithm cost on this machine."""
     m = count_rows(algorithm, public)
-    k = _most(getattr(plan, "k", algorithm.k), m)
-    first, second = rehearsal_sizes(public, m, k, algorithm.capabilities.least(plan))
+    k = _most(plan if hasattr(plan, "k") else algorithm, m)
+    first, second, third = rehearsals_of(algorithm, public, plan, m, k)
     points = 0 if public.server_points is None else len(public.server_points)
 
     def rehearsed(rows: int) -> DryRun:
@@ -166,10 +180,10 @@ def price_queries(algorithm: Any, public: PublicFacts, plan: Any) -> QueryPrices
 
     rehearsed(first)
     low = rehearsed(second)
-    high = low if second == m else rehearsed(next_size(low, m))
+    high = low if second == m else rehearsed(third or next_size(low, m))
     kinds, held = _lines(algorithm, plan, low, high, m)
     order = tuple(asked for asked, _ in high.questions)
-    steps = [asked for asked in order if asked and asked[0] in STEPS]
+    steps = [asked for asked in order if asked and asked[0] in STEPS and asked[1]]
     last = steps[-1] if steps else None
     step, taken = RunCost(), 0
     if last is not None:
@@ -189,8 +203,10 @@ def _lines(
     found = large
     if low.m != high.m:
         small = {asked: mean_cost(costs) for asked, costs in low.by_kind.items()}
-        at = Fraction(m - low.m, high.m - low.m)
-        both = {asked: extrapolate_cost(small[asked], large[asked], at) for asked in large if asked in small}
+        both = {
+            asked: extrapolate_cost(small[asked], large[asked], growth_to(m, low.m, high.m, asked))
+            for asked in large if asked in small
+        }  # fmt: skip
         found = both | {
             asked: _grown(asked, large, both, m / high.m) for asked in large if asked not in small
         }
@@ -200,6 +216,13 @@ def _lines(
     blocks = {asked: BlockCount(*count_blocks(policy, plan, high.bodies.get(asked))) for asked in found}
     held = {asked: blocks[asked].held(cost) for asked, cost in found.items()}
     return {asked: blocks[asked].priced(cost) for asked, cost in found.items()}, held
+
+
+def growth_to(m: int, low: int, high: int, asked: Asked) -> Fraction:
+    """Where m lies on the line from 0, what low rows cost, to 1; of a question about pairs, by these."""
+    if asked[1:] == (0,):
+        m, low, high = (rows * (rows - 1) // 2 for rows in (m, low, high))
+    return Fraction(m - low, high - low)
 
 
 def _grown(
@@ -242,9 +265,11 @@ def _memory(kinds: Mapping[Asked, RunCost], held: Mapping[Asked, float]) -> tupl
     return round(1.5 * (shares + most)), resident_memory()
 
 
-def _most(k: Any, m: int) -> int:
+def _most(way: Any, m: int) -> int:
+    """The most clusters that a plan or an algorithm has of m rows."""
     from secfc.kmeans.elbow import largest_k
 
+    k = way.k
     return k if isinstance(k, int) else largest_k(k.among(m))
 
 
@@ -352,6 +377,9 @@ def count_blocks(policy: Any, plan: Any, question: Any) -> tuple[int, int]:
         return 1, 0
     if policy.capabilities.exposes == "steps" and question.operation.shared and question.at.step:
         return 1, 0
+    if question.operation is Operation.WITHIN:
+        alone, square = compact_labels(np.arange(plan.m)), question.subject.detail
+        question = replace(question, subject=Subject(Operation.WITHIN, plan.m, alone, detail=square))
     rivals = 2 * question.k if question.operation is Operation.SPLIT else question.k
     sizes = np.maximum(1, plan.m // rivals - np.arange(rivals))
     seating = CommitteeChoice(committee_size(plan.code.t), dealer)

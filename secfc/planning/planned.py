@@ -112,11 +112,12 @@ class Planned:
     @property
     def facts(self) -> dict[str, Any]:
         """By name, in plain values: of the code, if there is one."""
-        k = getattr(self.plan, "k", None) or self.algorithm.k
+        alone = self.algorithm.capabilities.pairs
+        k = None if alone else getattr(self.plan, "k", None) or self.algorithm.k
         found: dict[str, Any] = {
             "algorithm": type(self.algorithm).__name__, "n": len(self.public.clients),
             "m": count_rows(self.algorithm, self.public),
-            "d": self.public.d, "k": k if isinstance(k, int) else str(k), "losses": self.losses,
+            "d": self.public.d, "k": k if isinstance(k, int | None) else str(k), "losses": self.losses,
             "workers": len(self.computing), "start": start_name(self.algorithm),
         }  # fmt: skip
         if isinstance(self.plan, CodedPlan):

@@ -95,6 +95,8 @@ def algorithm_name(planned: Any) -> str:
 
 def clusters_in_words(k: Any) -> str:
     """How many."""
+    if k is None:
+        return "as many clusters as are found"
     return pluralize(k, "cluster") if isinstance(k, int) else f"k = {k}"
 
 

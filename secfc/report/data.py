@@ -377,9 +377,8 @@ class RowCounts:
         # Numbers of clients add up to what all hold, so they would tell how many rows lie at several.
         held = None if self.held is None or tells_of_few(self.held - self.m) else self.held
         clients = self.clients if held is not None and not _any_few(self.clients) else None
-        clusters = (
-            None if self.clusters is None or _any_few(dict(enumerate(self.clusters))) else self.clusters
-        )
+        sizes = self.clusters or ()
+        clusters = None if _any_few(dict(enumerate((*sizes, self.m - sum(sizes))))) else self.clusters
         return RowCounts(self.m, held, clients, clusters)
 
 
@@ -599,7 +598,7 @@ def make_report(
         origin=origin,
         evaluated=evaluate,
         cost_known=result.cost is not None,
-        counts=row_counts(result, federation, labels),
+        counts=row_counts(result, federation, labels, account.outside),
         cost=clustering_cost(result, federation, labels) if told else None,
         scores=truth_scores(result, federation, labels) if told else None,
         seconds=phase_seconds(result) if told else None,
@@ -655,16 +654,16 @@ def account_of(algorithm: Any, result: Clustering, federation: Federation, ids: 
     return RunSummary(kind.__name__, title, plain, delta=DELTA if private else None, follows=False)
 
 
-def row_counts(result: Clustering, federation: Federation, labels: Array) -> RowCounts:
-    """Numbers of points, of which labels (m,) stand for each once; those of no cluster are -1."""
+def row_counts(result: Clustering, federation: Federation, labels: Array, outside: int) -> RowCounts:
+    """Numbers of points, of which labels (m,) stand for each once; -1 for lost ones and `outside` others."""
     clients = dict(zip(federation.names, federation.counts, strict=True))
-    own = labels[labels >= 0]
-    return RowCounts(len(own), federation.m, clients, tuple(np.bincount(own, minlength=result.k).tolist()))
+    sizes = np.bincount(labels[labels >= 0], minlength=result.k).tolist()
+    return RowCounts(sum(sizes) + outside, federation.m, clients, tuple(sizes))
 
 
-def clustering_cost(result: Clustering, federation: Federation, labels: Array) -> float:
-    """Sum of squared distances to the cluster means; computed on the pooled data if hidden."""
-    if result.cost is not None:
+def clustering_cost(result: Clustering, federation: Federation, labels: Array) -> float | None:
+    """Sum of squared distances to the cluster means, on pooled data if hidden; None without clusters."""
+    if result.cost is not None or not (labels >= 0).any():
         return result.cost
     if federation.observed is not None and result.rows is None:
         return metrics.observed_cost(federation.stacked(), np.concatenate(result.labels), result.k)
@@ -675,7 +674,7 @@ def clustering_cost(result: Clustering, federation: Federation, labels: Array) -
 def truth_scores(result: Clustering, federation: Federation, labels: Array) -> dict[str, float] | None:
     """How well labels (m,) match the truth, None if there is none."""
     parts = [party.truth for party in federation.parties if party.truth is not None]
-    if len(parts) < federation.n:
+    if len(parts) < federation.n or not (labels >= 0).any():
         return None
     truth, labels = in_row_order(result, parts)[labels >= 0], labels[labels >= 0]
     return {

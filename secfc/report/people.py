@@ -422,6 +422,8 @@ def _sizes(found: Report) -> list[tuple[str, str]]:
     if found.counts is None or (sizes := found.counts.clusters) is None:
         return []
     shown = ", ".join(f"{size:,}" for size in sizes[:12]) + (", ..." if len(sizes) > 12 else "")
+    if (outside := found.counts.m - sum(sizes)) > 0:
+        shown += f" and {outside:,} in no cluster"
     empty = sizes.count(0)
     lines = [("Sizes", shown + (f" ({terminal.pluralize(empty, 'cluster')} empty)" if empty else ""))]
     if found.withheld:
@@ -507,8 +509,9 @@ def _summary_clusters(found: Report) -> str:
     k = f"{found.parameters['k']}{among}"
     if (known := _known_sizes(found)) is None:
         return k
-    sizes = [f"{size:,}" for size in known]
-    return f"{k}, of {', '.join(sizes[:SIZES])}{', ...' if len(sizes) > SIZES else ''} points"
+    sizes, outside = [f"{size:,}" for size in known], (found.counts.m if found.counts else 0) - sum(known)
+    of = f", of {', '.join(sizes[:SIZES])}{', ...' if len(sizes) > SIZES else ''} points" * bool(sizes)
+    return k + of + f", {outside:,} in none" * (outside > 0)
 
 
 def _labels(found: Report) -> list[tuple[str, str]]:

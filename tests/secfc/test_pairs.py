@@ -1,10 +1,12 @@
 """Clusterings of pairs: exact, told to nobody but the server, false replies refused; another clusterer."""
 
+import json
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 from sklearn.base import clone
 from sklearn.cluster import DBSCAN, HDBSCAN, OPTICS, AgglomerativeClustering, KMeans
 
@@ -13,7 +15,11 @@ from field.code.reply_check import CheckWeights
 from secfc.algorithm import PublicFacts
 from secfc.attacks.geometry import place_by_distances, place_by_neighbors
 from secfc.attacks.judging import judge_guess
+from secfc.cli.deploy.run_file import build_run, leakage_sentences
+from secfc.cli.shell.program import main
 from secfc.coded.queries import Operation, Query
+from secfc.deploy.floors import BelowFloor, Floors
+from secfc.deploy.runfile import RunFile
 from secfc.errors import FaultyServer, SuspectedParties, TooFewReplies
 from secfc.pairs import MOST, NearClusterer
 from secfc.roles.exchange import SERVER
@@ -282,6 +288,71 @@ def test_what_is_refused(make, message):
 def test_an_eps_of_few_steps_is_said():
     with pytest.warns(secfc.Caution, match="eps=0.01 is 1 step of the integers"):
         secfc.fit(secfc.DBSCAN(0.01, 2, quantization=secfc.Quantization(scale=100.0)), DATA)
+
+
+# --- in the shell ---------------------------------------------------------------------------------
+
+
+def run_shell(folder, *words, code=0):
+    """What `secfc run --algorithm dbscan` says of DATA, run in this folder."""
+    for party in DATA.parties:
+        text = "".join(f"{x!r},{y!r}\n" for x, y in party.read().tolist())
+        (folder / f"{party.name}.csv").write_text("x,y\n" + text)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        files = [f"{name}.csv" for name in DATA.names]
+        done = CliRunner().invoke(main, ["run", *files, "--algorithm", "dbscan", "--force", *words])
+    assert done.exit_code == code, done.output
+    return done.output
+
+
+def test_the_shell_writes_the_labels_of_scikit_learn_and_a_report_that_tells_of_noise(tmp_path):
+    said = run_shell(tmp_path, "--eps", "0.6", "--min-samples", "4", "--bound", "8", "--report", "r.json")
+    plan = secfc.fit(WAY, DATA, bound=8.0).plan
+    truth = expected(WAY, plan, whole(DATA))
+    lines = (tmp_path / "secfc-labels.csv").read_text().splitlines()
+    np.testing.assert_array_equal([int(line.rpartition(",")[2]) for line in lines[1:]], truth)
+    noise = int((truth < 0).sum())
+    assert 0 < noise < 40
+    assert f"{noise} in none" in said
+    found = json.loads((tmp_path / "r.json").read_text())
+    assert (found["parameters"]["k"], found["parameters"]["eps"]) == (truth.max() + 1, 0.6)
+    assert any("whether they are within eps=0.6" in fact for fact in found["learned"])
+    # All points may be noise, and reports are written too.
+    assert "40 in none" in run_shell(tmp_path, "--eps", "1e-3", "--coarse", "allow")
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        ((), "needs --eps, the distance"),
+        (("--eps", "1", "-k", "3"), "finds how many clusters there are. Leave it out"),
+        (("--eps", "1", "-k", "2..5"), "finds how many clusters there are. Leave it out"),
+        (("--eps", "0"), "0 is not a positive finite number"),
+        (("--eps", "1", "--min-samples", "0"), "0 is not in the range"),
+        (("--eps", "1", "--model", "m.npz"), "keeps none that labels new rows. Leave it out"),
+        (("--eps", "1", "--plot", "p.png"), "or a tree of clusters: leave it out"),
+        (("--eps", "1", "--membership", "private"), "--membership has no meaning for --algorithm dbscan"),
+        (("--eps", "1", "--split", "columns"), "joined by secfc alone"),
+        (("--eps", "1", "--epsilon", "1"), "--epsilon has no meaning for --algorithm dbscan"),
+    ],
+)
+def test_what_the_shell_refuses(tmp_path, words, says):
+    assert says in run_shell(tmp_path, *words, code=2)
+
+
+def test_a_run_file_of_one_algorithm_that_finds_k_says_auto():
+    identities = {name: bytes([i]) * 32 for i, name in enumerate(("a", "b", "c", "server"))}
+    run = RunFile("r", bytes(32), "ws://h", identities, ("x",), "dbscan", "auto", {"eps": 1.0, "bound": 9.0})
+    built = build_run(run)
+    stakes = built.stakes
+    assert (stakes.policy, stakes.centers, stakes.sizes, stakes.deviating) == ("dbscan", False, True, 1)
+    assert stakes.largest_k == np.inf
+    assert any("of every two rows whether they are near" in said for said in leakage_sentences(built))
+    with pytest.raises(secfc.InputError, match='in a run file write k = "auto"'):
+        build_run(replace(run, k=4))
+    with pytest.raises(BelowFloor, match="policies"):
+        Floors(policies=("own-labels",)).check(stakes)
 
 
 # --- another clusterer: a dataclass with one pure function ----------------------------------------

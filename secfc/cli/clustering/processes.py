@@ -148,7 +148,7 @@ def lay_out(folder: Path, method: Method, asked: AskedOptions, federation: Feder
         keys,
         features,
         method.name,
-        clusters_in_words(asked),
+        clusters_in_words(method, asked),
         run_file_options(method, asked),
         run_file_preparing(asked.settings),
         columns,
@@ -176,9 +176,11 @@ def write_rows(path: Path, party: Any, columns: tuple[str, ...], linkage: Any = 
                 row += 1
 
 
-def clusters_in_words(asked: AskedOptions) -> int | str:
+def clusters_in_words(method: Method, asked: AskedOptions) -> int | str:
     """How many, in words of the shell."""
     k = asked.k
+    if method.finds:
+        return "auto"
     if isinstance(k, int):
         return k
     return f"{k.least}..{k.most}" if k.most else "auto"

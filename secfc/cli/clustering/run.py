@@ -329,10 +329,10 @@ def check_options(context: click.Context, method: Method, settings: Settings) ->
     """
     others = [name for name in options() if name not in method.names]
     refuse_idle_options(context, method, others)
-    check_k(settings)
+    check_k(settings, method.finds)
     taken = [name for name in method.names if was_given(context, name)]
     check_split(settings, method.name, taken)
-    check_choice(settings, method.name, method.chooses, tree="linkage" in taken)
+    check_choice(settings, method, tree="linkage" in taken)
     if not settings.files:
         columns = (
             "client_column", "columns", "features", "id_column", "label_column",

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 
 import click
 
+from secfc.cli.methods import methods
 from secfc.cli.shell.errors import bad_input, cautions_noted
 from secfc.cli.shell.options import Whole, argument, command, option, parse_names
 from secfc.cli.shell.outputs import check_output, explaining_writes, write_all
@@ -40,7 +41,7 @@ results = "results"             # where labels and the report go
 # What this site takes part in at all. A run that asks for more is refused before any data are opened.
 [floors]
 policies = {policies}   # of: assignments, own-labels, final-labels, distances, noise,
-                                # noisy-sums, feddp, federated-lloyd, k-fed, ...
+                                # noisy-sums, dbscan, feddp, federated-lloyd, k-fed, ...
 smallest_t = 1                  # so many colluding clients must learn nothing
 open_centers = {centers}            # may centers be opened at all,
 smallest_center = 10            # and of clusters of how many points at least?
@@ -168,7 +169,8 @@ class InitOptions(TextFiles, Overwriting):
     features: tuple[str, ...] = option((), many=True, parse=parse_features, metavar="[CLIENT:]A,B,...", help=
         "The columns that are clustered. CLIENT:A,B for each client's own: columns of the same people, whom "
         "IDs name; a client of whom none is told has no data, and computes.")
-    k: str = option("4", None, "-k", metavar="K", help="Clusters, or among how many, as 2..12.")
+    k: str | None = option(None, None, "-k", metavar="K", help=
+        "Clusters, or among how many, as 2..12. Default: 4, or as many as the algorithm finds.")
     algorithm: str = option("secfc", help="As for `secfc run`.")
     options: Mapping[str, object] = option({}, None, "--set", many=True, parse=parse_options,
         metavar="OPTION=VALUE", help="An option of `secfc run`, as disclosure=own-labels; repeatable.")
@@ -236,7 +238,7 @@ def _run(given: InitOptions) -> str:
     features, columns = divide_features(given.features, given.clients)
     made = RunFile(
         given.name, new_session(), str(given.hub), {**given.clients, SERVER: public}, features,
-        algorithm, int(given.k) if given.k.isdecimal() else given.k, given_options, given.preparing,
+        algorithm, _asked_k(given.k, algorithm), given_options, given.preparing,
         columns, "columns" if columns and algorithm == "secfc" else "people", given.seed, given.served_by,
         linkage, authority=pem,
     )  # fmt: skip
@@ -262,6 +264,14 @@ def _run(given: InitOptions) -> str:
         f"digest."
     )
     return HEAD + made.toml()
+
+
+def _asked_k(k: str | None, algorithm: str) -> int | str:
+    """How many clusters, as a run file says it."""
+    if k is None:
+        method = methods().get(algorithm)
+        return "auto" if method is not None and method.finds else 4
+    return int(k) if k.isdecimal() else k
 
 
 HEAD = """\

@@ -166,6 +166,9 @@ def estimate_bytes(asked: Built, public: PublicFacts, *, settling: bool) -> tupl
     lanes = inner.code.basis.lanes if isinstance(inner, CodedPlan) else 2
     m, k = sum(public.counts), int(getattr(inner, "k", 8) or 8)
     shares = 4 * lanes * m * (len(asked.public.features or ()) + 1)
+    if asked.algorithm.capabilities.pairs:
+        many = m * (m - 1) // 2
+        return LOADED + 2 * shares + HELD * many, shares + KEPT * many
     if asked.stakes.policy not in ("assignments", "own-labels", "final-labels"):
         told = 4 * lanes * m * k if asked.stakes.policy not in ("feddp", "k-fed") else 1 << 16
         return LOADED + 2 * shares + 24 * lanes * m * k, shares + STEPS * told

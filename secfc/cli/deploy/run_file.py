@@ -159,7 +159,7 @@ def _asked(run: RunFile, method: Method) -> AskedOptions:
     )  # fmt: skip
     if file := words[0].get("server_file"):
         words[0]["server_file"] = run.folder / file
-    check_choice(settings, method.name, method.chooses)
+    check_choice(settings, method)
     check_split(settings, method.name, tuple(words[1]))
     asked = method.settle(AskedOptions(settings, words[0], words[1]))
     check_preparing(asked)
@@ -226,11 +226,11 @@ def _observed(run: RunFile) -> tuple[tuple[int, ...], ...] | None:
 
 def _stakes(run: RunFile, algorithm: Any, asked: AskedOptions) -> Stakes:
     """What the run would show.  Algorithms without secret centers open them, of clusters of any size."""
-    secret = run.algorithm == "secfc"
+    secret = run.algorithm in ("secfc", "dbscan")
     policy = _policy_word(run, asked)
     sums = policy == "noisy-sums"
     k, promise = parse_k(run.k), algorithm.capabilities.promise()
-    hidden = secret and asked.get("sizes") == "hidden" and asked["disclosure"] == "own-labels"
+    hidden = asked.get("sizes") == "hidden" and asked["disclosure"] == "own-labels"
     return Stakes(
         policy=policy,
         t=algorithm.capabilities.threshold(run.clients),
@@ -398,6 +398,8 @@ def shown_by(policy: str, sizes: bool = True) -> str:
         "federated-lloyd": "every client: sums and numbers of the rows of each cluster in every step, on the "
         "columns that it has; each site: the labels of its own rows",
         "noisy-sums": "everybody: noisy sums of clusters, in every step; each site: labels of its rows",
+        "dbscan": "the server: of every two rows whether they are near, and whose they are; each site: the "
+        "labels of its own rows; everybody: sizes of clusters",
     }.get(policy, "what the page of this algorithm says; `secfc run` tells it at the end")
 
 

@@ -16,7 +16,7 @@ from secfc.cli.shell.method import Method
 from secfc.cli.shell.options import Option, refuse_options
 
 # The first is the default; help is in this order.
-NAMES = ("secfc", "feddp", "overlap", "baselines")
+NAMES = ("secfc", "pairs", "feddp", "overlap", "baselines")
 
 
 @cache

@@ -31,6 +31,7 @@ from secfc.cli.shell.options import CLUSTERS, PRIVACY, RUN, Number, Whole, Worke
 if TYPE_CHECKING:
     from secfc.algorithm import PublicFacts
     from secfc.coded.membership import Membership
+    from secfc.coded.parameters import Runtime
     from secfc.coded_kmeans.secfc import SecFC
     from secfc.data.federation import Federation
     from secfc.disclosure import Disclosure
@@ -301,7 +302,7 @@ def choose(asked: AskedOptions, public: PublicFacts) -> ChosenAlgorithm:
     Raises InputError if the clients are too few to hide anything.
     """
     from secfc.coded.membership import Open
-    from secfc.coded.parameters import Network, Release, Runtime, Threshold
+    from secfc.coded.parameters import Release, Threshold
     from secfc.coded_kmeans.parameters import committee_cautions
     from secfc.coded_kmeans.secfc import SecFC
     from secfc.roles.exchange import SERVER
@@ -325,17 +326,9 @@ def choose(asked: AskedOptions, public: PublicFacts) -> ChosenAlgorithm:
             "the server sees the distance of every point to every center, and over iterations these fix the "
             "shape of the data; --disclosure assignments shows it labels only",
         )
-    derived = (
-        f"the bound {public.bound:g} was read off the data and counts as public; --bound sets one without "
-        "looking at the data"
-    )
-    remarks = (derived,) if bound_from_data(asked) else ()
     algorithm = SecFC(
         asked.k, Threshold(t, ell, asked["liars"], asked["deviating"]), membership=membership,
-        runtime=Runtime(
-            asked["threads"], Network(asked["latency"] / 1e3, asked["bandwidth"] * 1e6 / 8), asked["workers"],
-            asked["scratch"],
-        ),
+        runtime=runtime_from_options(asked),
         release=Release(
             asked["reveal_centers"], asked["smallest_center"], dendrogram=asked["linkage"] is not None
         ),
@@ -344,10 +337,27 @@ def choose(asked: AskedOptions, public: PublicFacts) -> ChosenAlgorithm:
     notes += committee_cautions(algorithm, public.clients, t)
     verified = asked["verify"] and algorithm.disclosure.capabilities.exact
     return ChosenAlgorithm(
-        algorithm, {"bound_from_data": bound_from_data(asked)}, notes, remarks,
+        algorithm, {"bound_from_data": bound_from_data(asked)}, notes, derived_remark(asked, public),
         twin=plaintext_twin(algorithm) if verified else None,
         policy=algorithm.disclosure if asked["attack"] and asked.settings.split == "people" else None,
     )  # fmt: skip
+
+
+def runtime_from_options(asked: AskedOptions) -> Runtime:
+    """Who computes, and with what."""
+    from secfc.coded.parameters import Network, Runtime
+
+    between = Network(asked["latency"] / 1e3, asked["bandwidth"] * 1e6 / 8)
+    return Runtime(asked["threads"], between, asked["workers"], asked["scratch"])
+
+
+def derived_remark(asked: AskedOptions, public: PublicFacts) -> tuple[str, ...]:
+    """What a bound that was read off the data makes public; nothing of one that was given."""
+    derived = (
+        f"the bound {public.bound:g} was read off the data and counts as public; --bound sets one without "
+        "looking at the data"
+    )
+    return (derived,) if bound_from_data(asked) else ()
 
 
 def choose_threshold(

@@ -151,7 +151,8 @@ class Method:
     extend: adds what else the method reads to the federation.  Raises InputError, OSError.
     inspect: raises InputError for data that do not fit a plan.
     foresee: the plan as far as it is known before the parties talk.  Raises ValueError.
-    chooses: whether it can choose k.  refines: whether with --features common it takes all columns, of which
+    chooses: whether it can choose k.  finds: whether it finds how many clusters there are, so that nobody
+    says k.  refines: whether with --features common it takes all columns, of which
     clients use their others at home.  needs: the extra whose libraries it computes with.
     """
 
@@ -164,6 +165,7 @@ class Method:
     inspect: Callable[[AskedOptions, Federation, Any], None] = accept_data
     foresee: Callable[[Any, PublicFacts], Any] = make_plan
     chooses: bool = True
+    finds: bool = False
     refines: bool = False
     needs: str | None = None
 

@@ -286,8 +286,8 @@ class Settings(
     helper: bool = option(False, group=DATA, help=
         "With --split columns: a client more, which has no data and computes for two that have.")
     k: Any = option(None, Clusters(), "-k", metavar="K", group=CLUSTERS, common=True, help=
-        "Number of clusters, required with files; 2..12 chooses it among these, and auto among 1 to 20 or "
-        "fewer, by the elbow of the costs.")
+        "Number of clusters, required with files but for dbscan; 2..12 chooses it among these, auto among "
+        "1 to 20 or fewer, by the elbow of the costs.")
     sealed: bool = option(False, group=RUN, help=
         "Encrypt and authenticate every message from party to party, as over a network. Changes no result.")
     checkpoint: Path | None = option(None, click.Path(file_okay=False, path_type=Path), metavar="DIR",
@@ -354,23 +354,38 @@ def check_split(settings: Settings, method: str, given: Collection[str]) -> None
         raise click.UsageError(f"--split columns and {why}.")
 
 
-def check_k(settings: Settings) -> None:
-    """Raise UsageError if nobody said how many clusters files are to have."""
-    if settings.files and settings.k is None:
+def check_k(settings: Settings, finds: bool = False) -> None:
+    """Raise UsageError if neither a user nor the algorithm (finds) says how many clusters files have."""
+    if settings.files and settings.k is None and not finds:
         raise click.UsageError("-k is missing: say how many clusters to look for, for example -k 4.")
 
 
-def check_choice(settings: Settings, name: str, chooses: bool, tree: bool = False) -> None:
-    """Raise UsageError for an algorithm of this name that cannot choose k, and for a picture of nothing.
+def check_choice(settings: Settings, method: Any, tree: bool = False) -> None:
+    """Raise UsageError for an algorithm that cannot choose k, and for a picture of nothing.
 
-    tree: whether there is a tree of clusters to draw.
+    method: `secfc.cli.shell.method.Method`.  tree: whether there is a tree of clusters to draw.
     """
+    name = method.name
     chosen = settings.k is not None and not isinstance(settings.k, int)
-    if chosen and not chooses:
+    if method.finds:
+        chosen = _refuse_k(settings, name)
+    if chosen and not method.chooses:
         raise click.UsageError(f"--algorithm {name} cannot choose k: give a number, for example -k 4.")
     if settings.plot is not None and not chosen and not tree:
-        ways = " or ".join(["-k auto"] * chooses + ["--linkage"] * (name == "secfc"))
+        ways = " or ".join(["-k auto"] * method.chooses + ["--linkage"] * (name == "secfc"))
         raise click.UsageError(
             "--plot draws the costs by which k is chosen, or a tree of clusters: "
             f"{f'add {ways}, or ' if ways else ''}leave it out."
         )
+
+
+def _refuse_k(settings: Settings, name: str) -> bool:
+    """Raise UsageError for a k of an algorithm that finds how many clusters there are; else False."""
+    from secfc.kmeans.elbow import parse_k
+
+    if settings.k not in (None, parse_k("auto")):
+        raise click.UsageError(
+            f"-k: --algorithm {name} finds how many clusters there are. Leave it out; in a run file write "
+            'k = "auto".'
+        )
+    return False

@@ -41,8 +41,8 @@ IDENTITIES = {name: bytes([i]) * 32 for i, name in enumerate(("b", "a", "c", "se
 
 def runfile(algorithm="secfc", options=None, preparing=None, **more):
     return RunFile(
-        "a run", bytes(32), "ws://hub", more.pop("identities", IDENTITIES), ("age", "weight"), algorithm, 4,
-        options or {}, preparing or {}, **more,
+        "a run", bytes(32), "ws://hub", more.pop("identities", IDENTITIES), ("age", "weight"), algorithm,
+        "auto" if algorithm == "dbscan" else 4, options or {}, preparing or {}, **more,
     )  # fmt: skip
 
 
@@ -54,6 +54,7 @@ ASKED = [
     ("secfc", {}, {}), ("secfc", {"disclosure": "own-labels", "sizes": "hidden", "t": 1}, {}),
     ("secfc", {"membership": "private", "merge": False}, {"standardize": True, "limit": 8.0}),
     ("secfc", {"epsilon": 5.0, "radius": 3.0}, {}), ("k-fed", {"k_local": 2}, {}),
+    ("dbscan", {"eps": 2.0, "dealer": "none", "t": 1}, {}), ("dbscan", {"eps": 0.5}, {"standardize": True}),
     ("federated-lloyd", {}, {}), ("federated-lloyd", {"floor": 10, "n_init": 2}, {}),
     ("lloyd", {"bound": 20.0}, {}), ("overlap-1", {}, {}), ("overlap-2", {}, {}),
     ("lloyd", {}, {"standardize": "robust"}), ("profile", {"bound": 99.0, "reveal_centers": True}, {}),

@@ -62,6 +62,7 @@ CASES = {
     "final labels": (secfc.SecFC(k=3, threshold=1, disclosure=secfc.FinalLabelsOnly(), max_iter=3), FED),
     "scaled": (Scaled(secfc.SecFC(k=3, threshold=1)), FED),
     "k-fed": (secfc.KFed(3, 2), FED),
+    "dbscan": (secfc.DBSCAN(2.0, 3), FED),
     "masked": (secfc.FederatedLloyd(3), FED),
     "lloyd": (secfc.Lloyd(3), FED),
 }

@@ -81,6 +81,12 @@ MORE = {
     ),
     "chosen k": case(BASE, secfc.SecFC("2..4", 1), k="2..4"),
     "k-fed": case({"k_local": 2}, secfc.KFed(3, 2, seed=3), algorithm="k-fed"),
+    "dbscan": case(
+        {**BASE, "eps": 4.0, "min_samples": 3},
+        secfc.DBSCAN(4.0, 3, threshold=1),
+        k="auto",
+        algorithm="dbscan",
+    ),
     "lloyd": case({"bound": 32.0}, secfc.Lloyd(3), algorithm="lloyd"),
     "masked": case({"bound": 32.0}, secfc.FederatedLloyd(3), algorithm="federated-lloyd"),
 }

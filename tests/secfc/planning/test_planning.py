@@ -53,6 +53,7 @@ CASES = [
     benchmark.Setting("Distances()", 5, 600, 6, 2, 2, 0),
     benchmark.Setting("AssignmentsOnly()", 5, 600, 6, 2, 1, 1),
     benchmark.Setting("k-FED", 5, 600, 6, 2, 1, 2),
+    benchmark.Setting("DBSCAN", 5, 900, 6, 2, 1, 3),
 ]
 
 
