@@ -171,6 +171,7 @@ class ClientSteps:
         """A reply to each query, until the run ends."""
         wait = Exchange({}, (SERVER,), round=ITERATE, phase="share")
         while True:
+            wait = replace(wait, settles=self.answer.settled is not None)
             request, missed = yield from receive_query(self.plan, self.plan.k, wait)
             match request:
                 case Query():

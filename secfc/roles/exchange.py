@@ -53,6 +53,9 @@ class Exchange:
     heed: whose word that it ended by an error ends the waiting, whoever is awaited.
     taken: set when this exchange repeats one from before a crash: the last round that was taken then from
     each sender.  A driver drops that one and older ones.
+    again: by peer, the last round that it may forget although this party has taken later ones: it may ask for
+    those once more.  A driver tells the peer.
+    settles: of one that awaits the server's next word: whether the role can do with what comes of that.
     settled: what came of all since the exchange before that awaited the server's next word, if a resumed role
     can do with that (`Settled`); asked at once, or never.
     """
@@ -67,6 +70,8 @@ class Exchange:
     phase: str = ""
     taken: Mapping[PartyId, int] | None = None
     heed: tuple[PartyId, ...] = ()
+    again: Mapping[PartyId, int] = field(default_factory=dict)
+    settles: bool = False
     settled: Callable[[], Settled] | None = None
 
     @property

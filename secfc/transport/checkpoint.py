@@ -11,8 +11,10 @@ digest, else it stops before it sends: its data, coins, parameters or software a
 
 Resuming costs the computing time of what is repeated, not the waiting.  A journal holds all that its party
 was told: the server's grows by all replies of every iteration.  Of a request that is over for all, what a
-client was told and said is dropped where it says what came of it (`Exchange.settled`).  Sealed roles are
-wrapped outside of `secfc.transport.sealed`, so that greetings and ciphertexts repeat as well.
+client was told and said is dropped where it says what came of it (`Exchange.settled`).  Until then a large
+word of the server stands there as its digest: the server keeps it in memory, or makes it anew
+(`Exchange.again`).  Sealed roles are wrapped outside of `secfc.transport.sealed`, so that greetings and
+ciphertexts repeat as well.
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ from urllib.parse import quote
 
 from field.secrets.coins import Coins, SystemCoins
 from secfc.errors import JournalError, ProtocolError, TooFewReplies
-from secfc.roles.exchange import Exchange, Inbox, PartyId, Role, Settled
+from secfc.roles.exchange import SERVER, Exchange, Inbox, PartyId, Role, Settled
 from secfc.transport.journal import Journal, Place, SettledStep, exchange_digest, settled_path
 from secfc.transport.journal import parameters_fingerprint as parameters_fingerprint
 
@@ -81,10 +83,10 @@ def keep_journal(
             steps.note_sent(exchange, write_or_compare(journal, exchange, harmless))
             inbox = journal.next_took()
             if live := inbox is None:
-                inbox = yield exchange
-                journal.write_took(inbox)
+                inbox = yield exchange.change(again=journal.again)
+                journal.write_took(inbox, (SERVER,) if steps.told_again(exchange) else ())
             else:
-                yield resend_exchange(exchange, journal)
+                inbox = journal.take_again(inbox, (yield resend_exchange(exchange, journal, inbox)))
             steps.note_taken(inbox, live=live)
     finally:
         role.close()
@@ -119,6 +121,8 @@ class OpenSteps:
         self.journal, self.settling = journal, settling
         self.over: list[tuple[SettledStep, dict[PartyId, int]]] = []  # each with the last round that was sent
         self.begin: Place | None = None  # of the step that goes on
+        self.settles = False  # whether the role can do with what comes of that
+        self.since = -1  # the round of the server's first word in it
         self.taken: dict[PartyId, int] = {}
         self.sent: dict[PartyId, int] = {}
 
@@ -129,12 +133,21 @@ class OpenSteps:
             return
         here = self.journal.next_place
         if self.begin is not None and exchange.settled is not None:
-            step = SettledStep(self.begin, here, exchange.settled(), self.taken, digest)
+            step = SettledStep(self.begin, here, exchange.settled(), self.since, self.taken, digest)
             self.over.append((step, self.sent))
-        self.begin, self.taken, self.sent = here, {}, {}
+        self.begin, self.taken, self.sent, self.settles, self.since = here, {}, {}, exchange.settles, -1
+
+    def told_again(self, exchange: Exchange) -> bool:
+        """Whether a journal need not hold what the server says here, who can say it again.
+
+        The server's journal has all of a run, so it says again whatever it said, without any client's help.
+        """
+        return self.begin is not None and self.settles and exchange.step == 1
 
     def note_taken(self, inbox: Inbox, *, live: bool) -> None:
         """This was taken; what is over for all by now is settled.  live: whether it came just now."""
+        if not self.taken:
+            self.since = inbox.rounds.get(SERVER, -1)
         self.taken |= inbox.rounds
         if any(isinstance(message, Settled) for message in inbox.values()):
             self.begin = None  # it is settled already
@@ -163,9 +176,14 @@ def replay(role: Role[R]) -> R:
             return result
 
 
-def resend_exchange(exchange: Exchange, journal: Journal) -> Exchange:
-    """The exchange as it is sent again: its answers are on file."""
-    return replace(exchange, expect=(), enough=None, taken=journal.taken)
+def resend_exchange(exchange: Exchange, journal: Journal, inbox: Inbox) -> Exchange:
+    """The exchange as it is sent again: its answers are on file, but for what is left out of this one."""
+    asked, again = tuple(journal.left_out), journal.again
+    accept = max((inbox.rounds[peer] for peer in asked), default=None)
+    taken = {**journal.taken, **again}
+    return exchange.change(
+        expect=asked, enough=None, accept=accept, exact=True, step=1, taken=taken, again=again, settled=None
+    )
 
 
 @dataclass(frozen=True, repr=False)

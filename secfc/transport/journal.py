@@ -5,17 +5,20 @@
     header   format version (1)  digest of the run (32)  secret seed (32)  the party's name in UTF-8
     sent     digest of one exchange: its round, and every message with its recipient (16)
     took     messages (4), for each: length of the sender's name (4), size (8), round (8, signed); then
-             for each: the sender's name, the message as `secfc.transport.wire` encodes it
+             for each: the sender's name, the message as `secfc.transport.wire` encodes it; where the highest
+             bit of its size is set, a digest (32) in place of a message that its sender says again
     settled  in place of all that was taken for a request, and sent, once it is over for everybody: names and
              rounds as above, of all senders and without messages; then deflated: how many numbers (4), they
              (8 each, signed), size of the request (8), the request and the labels that came of it (int32),
              both as what differs from those of the settled record before where they are as long
-    done     nothing: after what it took last, the party had its result
+    done     after what it took last, the party had its result: messages as above that were left out before,
+             so that the file alone leads to the result
     over     the class of the error that ended the run; nothing but a header without seed is before it
 
 Little-endian.  `checksum` is over the previous record's, so records cannot change places or vanish from the
 middle; `check` is over kind, size and that same one, so a wrong size is noticed before it is believed.  All
-are XXH3: they find accidents, at the speed of memory, and stop nobody who can write the file.
+are XXH3: they find accidents, at the speed of memory, and stop nobody who can write the file.  `digest` is
+BLAKE2b: whoever says a message again may have chosen both.
 
 A process that dies while it writes leaves a torn last record, which is dropped: nothing followed from it
 yet.  Any other fault is refused, since to go on from an earlier state than the others have seen could put
@@ -36,24 +39,26 @@ import hashlib
 import io
 import os
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import numpy as np
 import xxhash
 from filelock import lock_descriptor
 
 from field.secrets.coins import StoredCoins, SystemCoins
-from secfc.errors import JournalError
+from secfc.errors import Indispensable, JournalError
 from secfc.roles.exchange import SERVER, Inbox, PartyId, Settled, blame_error
 from secfc.transport import wire
 
-VERSION = 3
+VERSION = 4
 HEADER, SENT, TOOK, OVER, DONE, SETTLED = 1, 2, 3, 4, 5, 6
 FRAME, DIGEST, SUM = 33, 32, 16
+# Of a size: the message is left out.  Bytes of a message that is worth that.
+LEFT_OUT, LARGE = 1 << 63, 1 << 10
 START = b"secfc journal".ljust(SUM, b"\0")  # what the header is chained to
 
 # Of files that no other program of this process inherits, and no link stands for; as far as a system knows.
@@ -62,11 +67,21 @@ SAFELY = sum(getattr(os, name, 0) for name in ("O_CLOEXEC", "O_NOFOLLOW", "O_BIN
 OTHER_TERMS = "belongs to a run with other parameters or data"
 
 Part = bytes | memoryview
+# Of a message: its sender, its round, its parts, and what is set beside its size.
+_Entry = tuple[PartyId, int, list[Part], int]
 
 
 def checksum(*parts: Part) -> bytes:
     """16 bytes that differ wherever the bytes in sequence do, but for accidents of probability 2**-128."""
     state = xxhash.xxh3_128()
+    for part in parts:
+        state.update(part)
+    return state.digest()
+
+
+def word_digest(parts: Sequence[Part]) -> bytes:
+    """32 bytes that nobody can find two messages for, whoever chose them."""
+    state = hashlib.blake2b(digest_size=DIGEST, person=b"secfc word")
     for part in parts:
         state.update(part)
     return state.digest()
@@ -84,12 +99,14 @@ class Place:
 class SettledStep:
     """What stands between two places of a journal, but for what the party sent last: `sends`, its digest.
 
-    came: what came of it.  taken: the last round that was taken from each sender until then.
+    came: what came of it.  since: the round of the server's first word in it.  taken: the last round that was
+    taken from each sender until then.
     """
 
     begin: Place
     end: Place
     came: Settled
+    since: int
     taken: Mapping[PartyId, int]
     sends: bytes
 
@@ -99,12 +116,16 @@ class Journal:
 
     taken: the last round that was taken from each sender, by all that is on file.
     created: whether there was no file before.  done: whether the party had its result, so that all that leads
-    to it is on file.
+    to it is on file.  left_out: of what was read last, by sender the digest of a message that is left out.
+    missing: all of the server's messages that are left out, by round; None until it has said one again.
     """
 
     def __init__(self, path: Path, file: BinaryIO, party: PartyId, run: bytes) -> None:
         self.path, self._file, self.party = path, file, party
         self.taken: dict[PartyId, int] = {}
+        self.left_out: dict[PartyId, bytes] = {}
+        self.missing: dict[int, Any] = {}
+        self._added: dict[int, tuple[int, int]] = {}  # where they are, and their size, once there is a result
         self._end, self._chain, self._last = 0, START, HEADER
         self._before = self._end, self._chain  # the same before the last record
         self._known = b"", b""  # request and labels of the settled record that was read or written last
@@ -194,14 +215,53 @@ class Journal:
         kind, _ = self._frame()
         messages: dict[PartyId, object] = {}
         rounds = {}
+        self.left_out = {}
         for length, size, number in _table(self._file):
             sender = self._file.read(length).decode()
             rounds[sender] = number
-            if kind == TOOK:
+            if size & LEFT_OUT:
+                messages[sender] = self._message_added(number, sender, self._file.read(DIGEST))
+            elif kind == TOOK:
                 messages[sender] = wire.decode(self._file.read(size))
         if kind == SETTLED:
             messages[SERVER] = self._unpacked(self._file.read(self._at - self._file.tell()))
         return Inbox(messages, rounds)
+
+    def _message_added(self, number: int, sender: PartyId, digest: bytes) -> object:
+        """A message that was left out, as it was put on file in the end; None, and noted, if it was not."""
+        if number not in self._added:
+            self.left_out[sender] = digest
+            return None
+        here, (at, size) = self._file.tell(), self._added[number]
+        self._file.seek(at)
+        message = wire.decode(self._file.read(size))
+        self._file.seek(here)
+        return message
+
+    @property
+    def again(self) -> Mapping[PartyId, int]:
+        """The last round that the server may forget, where messages of later ones are left out here."""
+        return {SERVER: min(self.missing) - 1} if self.missing else {}
+
+    def take_again(self, inbox: Inbox, came: Mapping[PartyId, Any]) -> Mapping[PartyId, Any]:
+        """What was taken, with what was left out of it and has come again; or the word that a peer ended.
+
+        Raises JournalError where something else came than before, Indispensable where nothing did.
+        """
+        for sender, digest in self.left_out.items():
+            number = inbox.rounds[sender]
+            if not came:
+                raise Indispensable(sender, "it has to say again what this party's journal does not hold")
+            if not isinstance(came, Inbox) or came.rounds.get(sender) != number:
+                return came
+            if word_digest(_encoded(sender, came[sender])) != digest:
+                raise JournalError(
+                    f"{sender} does not say again what it said in round {number}, as {self.path} has it: its "
+                    f"journal is another. Put that back at {sender}, and the same command goes on; or end "
+                    "this run at all parties, and start again in another directory"
+                )
+            inbox[sender] = self.missing[number] = came[sender]
+        return inbox
 
     def _unpacked(self, data: bytes) -> Settled:
         plain = zlib.decompress(data)
@@ -233,7 +293,7 @@ class Journal:
         while not self.done and (contents := self._check(*self._due)) is not None:
             if self._last != SENT:
                 self._note(contents)
-                self.done = self._next_is(DONE) and self._check(DONE) is not None
+                self._scan_done()
         self._file.truncate(self._end)
         return seed
 
@@ -302,7 +362,19 @@ class Journal:
         file = io.BytesIO(contents)
         for length, size, number in _table(file):
             self.taken[file.read(length).decode()] = number
-            file.seek(size, io.SEEK_CUR)
+            if size & LEFT_OUT:
+                self.missing[number] = None
+            file.seek(DIGEST if size & LEFT_OUT else size, io.SEEK_CUR)
+
+    def _scan_done(self) -> None:
+        """Whether the party had its result then, and where what had been left out stands."""
+        begin = self._end + FRAME
+        if not self._next_is(DONE) or (contents := self._check(DONE)) is None:
+            return
+        self.done, self.missing, file = True, {}, io.BytesIO(contents)
+        for length, size, number in _table(file):
+            self._added[number] = begin + file.tell() + length, size
+            file.seek(length + size, io.SEEK_CUR)
 
     def _damaged(self) -> JournalError:
         return JournalError(
@@ -341,25 +413,26 @@ class Journal:
         self._write(SENT, [digest])
         self.sync()
 
-    def write_took(self, inbox: Inbox) -> None:
-        """Put on file what was taken.
+    def write_took(self, inbox: Inbox, left_out: Collection[PartyId] = ()) -> None:
+        """Put on file what was taken; of what is large, from some, its digest.
 
         It survives the end of this process at once, and a loss of power from the next `write_sent` on, before
         which nothing that follows from it leaves.  Raises FaultyParty for what is no message.
         """
-        table: list[Part] = [len(inbox).to_bytes(4, "little")]
-        bodies: list[Part] = []
+        entries = []
         for sender, message in inbox.items():
-            name, parts = sender.encode(), _encoded(sender, message)
-            table.append(len(name).to_bytes(4, "little") + sum(map(len, parts)).to_bytes(8, "little"))
-            table.append(inbox.rounds[sender].to_bytes(8, "little", signed=True))
-            bodies += [name, *parts]
-        self._write(TOOK, [*table, *bodies])
+            parts, flag = _encoded(sender, message), 0
+            if sender in left_out and sum(map(len, parts)) > LARGE:
+                self.missing[inbox.rounds[sender]] = message
+                parts, flag = [word_digest(parts)], LEFT_OUT
+            entries.append((sender, inbox.rounds[sender], parts, flag))
+        self._write(TOOK, _listed(entries))
 
     def write_done(self) -> None:
         """Put on file that the party has its result, and wait until all is on the disk itself."""
         if not self.done:
-            self._write(DONE, [])
+            kept = [(SERVER, number, _encoded(SERVER, one), 0) for number, one in self.missing.items()]
+            self._write(DONE, _listed(kept))
             self.done = True
         self.sync()
 
@@ -371,6 +444,12 @@ class Journal:
         A crash at any time leaves the file as it was, or as it shall be.
         """
         begin, at = steps[0].begin, steps[-1].end.at
+        spans = [(step.since, step.taken.get(SERVER, -1)) for step in steps]
+        self.missing = {
+            number: message
+            for number, message in self.missing.items()
+            if not any(first <= number <= last for first, last in spans)
+        }
         moved, size, chain = {}, begin.at, begin.chain
         with self._beside(os.O_CREAT | os.O_TRUNC) as file:
             state = xxhash.xxh3_128()
@@ -389,7 +468,8 @@ class Journal:
 
             put_parts(begin.at.to_bytes(8, "little"), begin.chain)
             for step in steps:
-                put_record(SETTLED, _names(step.taken), self._packed(step.came))
+                names: list[_Entry] = [(sender, number, [], 0) for sender, number in step.taken.items()]
+                put_record(SETTLED, *_listed(names), self._packed(step.came))
                 put_record(SENT, step.sends)
             moved[at] = Place(size, chain)
             while at < self._end:
@@ -485,15 +565,16 @@ def _frame_of(kind: int, parts: Sequence[Part], before: bytes) -> tuple[bytes, b
     return frame + checksum(frame, before)[:8] + chain, chain
 
 
-def _names(rounds: Mapping[PartyId, int]) -> bytes:
-    """Senders and rounds as `_table` reads them, without messages."""
-    table, names = [len(rounds).to_bytes(4, "little")], []
-    for sender, number in rounds.items():
-        names.append(sender.encode())
-        table.append(
-            len(names[-1]).to_bytes(4, "little") + bytes(8) + number.to_bytes(8, "little", signed=True)
-        )
-    return b"".join((*table, *names))
+def _listed(entries: Sequence[_Entry]) -> list[Part]:
+    """Senders, rounds and contents as `_table` reads them, each with what is set beside its size."""
+    table: list[Part] = [len(entries).to_bytes(4, "little")]
+    bodies: list[Part] = []
+    for sender, number, parts, flag in entries:
+        size, name = sum(map(len, parts)) | flag, sender.encode()
+        table.append(len(name).to_bytes(4, "little") + size.to_bytes(8, "little"))
+        table.append(number.to_bytes(8, "little", signed=True))
+        bodies += [name, *parts]
+    return [*table, *bodies]
 
 
 def _differing(parts: tuple[bytes, bytes], known: tuple[bytes, bytes]) -> tuple[bytes, bytes]:

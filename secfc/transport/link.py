@@ -4,9 +4,10 @@ A frame is the length of a message (8 bytes), the round of its exchange (8, sign
 `secfc.transport.wire` encodes it, all little-endian.  With a length of 0 the round says how far the sender
 took what it was sent, first when a connection begins and then after every exchange; GOODBYE there is a
 goodbye, BEAT says only that the sender is there, and AGAIN asks for what the peer said and the sender did
-not take.  NOTE is the round of a message beside all exchanges:
-what a party that waits has to say, the last of it again on each connection.  Any byte that arrives is a sign
-of life, also of a frame that takes long.
+not take.  KEEP less a round says that the sender, once resumed, will ask for what is newer than that round
+again, however much of it was taken.  NOTE is the round of a message beside all exchanges: what a party that
+waits has to say, the last of it again on each connection.  Any byte that arrives is a sign of life, also of a
+frame that takes long.
 
 Messages are written piece by piece as the connection takes them, and read into memory that is committed only
 as bytes arrive: neither end holds a second copy.  What is short leaves together.
@@ -22,10 +23,11 @@ from typing import Any
 
 import numpy as np
 
+from secfc.roles.exchange import END
 from secfc.transport import wire
 from secfc.transport.channel import Channel, channel_of
 
-GOODBYE, BEAT, AGAIN, NOTE = -2, -3, -4, -5
+GOODBYE, BEAT, AGAIN, NOTE, KEEP = -2, -3, -4, -5, -8
 # Bytes of a note, at most.
 SHORT = 1 << 15
 # Bytes that are written, or read, at a time; and what is gathered to leave together.
@@ -48,6 +50,7 @@ class Link:
         self.kept: dict[int, Any] = {}  # what was sent, by round, until the peer took it
         self.heard = -1  # the last round that the peer took
         self.repeated = -1  # the last round that was said again because the peer asked
+        self.until = END  # the last round of which the peer needs nothing once it is resumed
         self.ready = False  # whether the peer has said, on this connection, how far it is
         self.leaving = False  # whether nothing will be sent any more but what is kept
         self.renewed = asyncio.Event()
@@ -158,31 +161,44 @@ class Link:
 
     def hear(self, number: int) -> None:
         """The peer has taken what it was sent up to this round; on a new connection, send it the rest."""
-        self.heard = max(self.heard, number)
-        for known in [r for r in self.kept if r <= self.heard]:
-            del self.kept[known]
+        # A peer that is resumed may ask for what it took before.
+        self.heard = max(self.heard, number) if self.ready else number
+        self.forget_messages()
         if not self.ready:
             self.ready = True
             if self.note is not None:
                 self.put(NOTE, self.note)
-            for number, message in sorted(self.kept.items(), key=lambda item: item[0]):
-                self.put(number, message)
+            for later, message in sorted(self.kept.items(), key=lambda item: item[0]):
+                if later > self.heard:
+                    self.put(later, message)
             if self.leaving:
                 self.put(GOODBYE)
 
     def take_word(self, number: int) -> None:
-        """A frame without a message: how far the peer is, or that it asks for more, or a sign of life."""
+        """A frame without a message: how far the peer is, or what it asks for, or a sign of life."""
         if number >= -1:
             self.hear(number)
         elif number == AGAIN:
             self.repeat_kept()
+        elif number < NOTE:
+            self.keep_after(KEEP - number)
+
+    def keep_after(self, number: int) -> None:
+        """Keep what is newer than this round, though the peer has taken it: once resumed it needs that."""
+        self.until = number
+        self.forget_messages()
+
+    def forget_messages(self) -> None:
+        """Drop what the peer has taken and never needs again."""
+        for known in [r for r in self.kept if r <= min(self.heard, self.until)]:
+            del self.kept[known]
 
     def repeat_kept(self) -> None:
         """Say once more what the peer, which asks for it, has not taken: each message once, however often it
         asks.  The same bytes to the same peer tell nobody more than before.
         """
         for number, message in sorted(self.kept.items(), key=lambda item: item[0]):
-            if number > self.repeated:
+            if number > max(self.repeated, self.heard):
                 self.repeated = number
                 self.put(number, message)
 

@@ -37,7 +37,7 @@ from secfc.logs import log_event
 from secfc.roles.abort import is_loss
 from secfc.roles.exchange import END, Exchange, Inbox, Mailbox, PartyId, Role
 from secfc.transport import wire
-from secfc.transport.link import AGAIN, GOODBYE, NOTE, SHORT, Link
+from secfc.transport.link import AGAIN, GOODBYE, KEEP, NOTE, SHORT, Link
 
 __all__ = ["Link", "run_party"]
 
@@ -187,6 +187,7 @@ class _Post:
         self.begin = asyncio.Event()
         self.leaving = False
         self.kept: dict[PartyId, int] = {}  # by sender, the last round that this party took for good
+        self.again: Mapping[PartyId, int] = {}  # of the exchange that it waits for
 
     async def receive(self, peer: PartyId) -> None:
         """Read frames of a peer until it says goodbye, or is lost."""
@@ -196,6 +197,8 @@ class _Post:
             while not link.given_up:
                 link.renewed.clear()
                 link.away = False
+                if peer in self.again:
+                    link.put(KEEP - self.again[peer])
                 link.put(self.kept.get(peer, -1))
                 with contextlib.suppress(EOFError, OSError, wire.WireError):
                     await self.read(peer, link)
@@ -225,7 +228,7 @@ class _Post:
             if size and number == NOTE:
                 await self.read_note(link, size)
                 continue
-            if size > self.maximum or number < (0 if size else AGAIN):
+            if size > self.maximum or (number < 0 and (size or NOTE >= number > KEEP + 1)):
                 raise wire.WireError(f"{size} bytes are announced, {self.maximum} are allowed")
             if not size:
                 link.sane = True
@@ -268,6 +271,11 @@ class _Post:
         """This party waits for this now, and has taken messages of these rounds for good: say so."""
         async with self.news:
             self.mailbox.wait(exchange)
+            for peer in {*self.again, *exchange.again}:
+                number = exchange.again.get(peer, END)
+                if number != self.again.get(peer, END) and self.links[peer].ready:
+                    self.links[peer].put(KEEP - number)
+            self.again = exchange.again
             for peer, number in {**(exchange.taken or {}), **rounds}.items():
                 self.kept[peer] = number
                 if self.links[peer].ready:
@@ -278,7 +286,7 @@ class _Post:
         if peer not in self.links:
             raise ProtocolError(f"a message is due to {peer!r}, to whom there is no link")
         link = self.links[peer]
-        if number <= link.heard or number in link.kept or link.closed:
+        if number <= min(link.heard, link.until) or number in link.kept or link.closed:
             return
         # What is far from the limit need not be measured.
         size = wire.encoded_size(message) if message.nbytes + FRAMING > self.maximum else 0
@@ -288,7 +296,7 @@ class _Post:
                 "message: allow more, here and at the peer (run_party's maximum), or cluster fewer points"
             )
         link.kept[number] = message
-        if link.ready:
+        if link.ready and number > link.heard:
             link.put(number, message)
 
     async def collect(self, patience: float, grace: float, suspend: bool = False) -> Inbox:

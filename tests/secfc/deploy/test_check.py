@@ -124,10 +124,12 @@ def test_what_earlier_runs_over_the_same_rows_have_opened_is_said(site):
     assert list(earlier_runs(later, later.agreed(), Party("site-0", ROWS["site-1"]))) == []
 
 
-# The most megabytes of a client's journal, five of 50,000 rows, by `deviating` and clusters, beyond four from
-# runs of a fifth of the rows: all that it was told is more.
-@pytest.mark.parametrize(("deviating", "k", "most"), [(0, 4, 248), (1, 4, 245), (0, 8, 418), (0, 16, 868)])
-def test_room_for_a_journal_is_that_of_what_is_not_settled(tmp_path, deviating, k, most):
+# The most megabytes of a client's journal and memory, five of 50,000 rows, by `deviating` and clusters; a last
+# step compares all rows; 281 was measured, journals of others are by count: all that it was told is more.
+@pytest.mark.parametrize(("deviating", "k", "most", "held"), [
+    (0, 4, 281, 837), (1, 4, 281, 843), (0, 8, 462, 1301), (0, 16, 795, 2187),
+])  # fmt: skip
+def test_room_for_a_journal_is_that_of_what_is_not_settled(tmp_path, deviating, k, most, held):
     features = tuple(f"f{i}" for i in range(20))
     options = {"bound": 32.0, "t": 1, "deviating": deviating}
     Sites(tmp_path, blobs((12,) * 5, d=20), k=k, features=features, options=options)
@@ -135,7 +137,8 @@ def test_room_for_a_journal_is_that_of_what_is_not_settled(tmp_path, deviating, 
     facts = asked.guessed(50_000, 50_000)
     bytes_of = {kept: estimate_bytes(asked, facts, settling=kept)[1] / 1e6 for kept in (True, False)}
     assert most < bytes_of[True] < 1.5 * most
-    assert bytes_of[False] > 10 * most
+    assert bytes_of[False] > 9 * most
+    assert held < estimate_bytes(asked, facts, settling=True)[0] / 2**20 < 1.5 * held
 
 
 def test_a_record_that_was_altered_is_said_before_a_run(site):

@@ -25,6 +25,7 @@ from secfc.coded.membership import Private
 from secfc.data.inputs import get_parameter, with_parameters
 from secfc.errors import (
     FaultyClient,
+    Indispensable,
     JournalError,
     PartiesAway,
     ProtocolError,
@@ -215,10 +216,10 @@ def test_all_crash_before_and_after_each_record(method, late, tmp_path, monkeypa
     for crash in itertools.count(0, short(38, nightly=1)):
         calls = itertools.count()
 
-        def dying(self, what, calls=calls, crash=crash):
+        def dying(self, *what, calls=calls, crash=crash):
             last = next(calls) == crash
             if not last or late:
-                write(self, what)
+                write(self, *what)
             if last:
                 raise Crash
 
@@ -297,6 +298,7 @@ def settling(monkeypatch):
 
     monkeypatch.setattr(Checkpoint, "role", role)
     monkeypatch.setattr(Journal, "_write", write)
+    monkeypatch.setattr("secfc.transport.journal.LARGE", -1)  # whatever the server may have to say again
     return sizes
 
 
@@ -437,6 +439,49 @@ def test_a_step_is_settled_once_every_peer_has_taken_what_it_was_sent_in_it(b, s
     assert (tmp_path / "a").stat().st_size // 3000 == len(left)
 
 
+def test_a_journal_with_a_result_holds_what_was_left_out_before(tmp_path, monkeypatch):
+    monkeypatch.setattr("secfc.transport.journal.LARGE", 100)
+
+    def asked():
+        yield Exchange({}, (SERVER,), 1, 0, 10, False, 10, settles=True)
+        heard = (yield Exchange({"b": Hello(b"to b")}, (SERVER,), round=11, accept=12))[SERVER]
+        yield Exchange({}, (SERVER,), round=13, accept=20, exact=False, step=10)
+        return heard.description
+
+    path, word = tmp_path / "a.journal", Hello(bytes(2000))
+    told = [Inbox({SERVER: Hello(b"x")}, {SERVER: 10}), Inbox({SERVER: word}, {SERVER: 12})]
+
+    def resume(word):
+        with Journal.open(path, "a", RUN) as journal:
+            role, exchanges = keep_journal(asked(), journal, settling=True), []
+            exchange = next(role)
+            try:
+                while True:
+                    exchanges.append(exchange)
+                    asks = exchange.expect and exchange.taken is not None
+                    came = Inbox({SERVER: word}, {SERVER: 12}) if asks and word else Inbox({}, {})
+                    exchange = role.send(came if exchange.taken is not None else told[len(exchanges) - 1])
+            except (StopIteration, IndexError) as done:
+                role.close()
+                return getattr(done, "value", None), exchanges
+
+    _, exchanges = resume(None)
+    assert exchanges[-1].again == {SERVER: 11}
+    assert path.stat().st_size < 1000
+    for wrong, error in ((None, Indispensable), (Hello(bytes(1999) + b"x"), JournalError)):
+        with pytest.raises(error, match="again"):
+            resume(wrong)
+    _, exchanges = resume(word)
+    assert [exchange.expect for exchange in exchanges[:2]] == [(), (SERVER,)]
+    assert (exchanges[1].taken[SERVER], exchanges[1].accept) == (11, 12)
+    told.append(Inbox({SERVER: Hello(b"y")}, {SERVER: 20}))
+    assert resume(word)[0] == word.description
+    # From the file alone: the server may have gone.
+    with Journal.open(path, "a", RUN) as journal:
+        assert journal.done
+        assert replay(keep_journal(asked(), journal, settling=True)) == word.description
+
+
 def test_a_file_beside_a_journal_that_is_gone_or_torn_changes_nothing(tmp_path):
     path = interrupted(tmp_path)
     good = path.read_bytes()
@@ -537,7 +582,7 @@ def test_journals_of_a_run_that_never_began_may_be_missing(tmp_path):
 # --- one party crashes -------------------------------------------------------------------------------
 
 
-def builders(algorithm, fed, directory, sealed=False, telling=False):
+def builders(algorithm, fed, directory, sealed=False, telling=False, settling=False):
     """For each party: makes its role anew, from its journal.  telling: peers, if it ends by an error."""
     plan = algorithm.plan(dataclasses.replace(PublicFacts.of(fed), session=bytes(32)))
     open_now = {}
@@ -555,7 +600,7 @@ def builders(algorithm, fed, directory, sealed=False, telling=False):
             role = seal(role, name, fed.names, plan.description, coins) if sealed else role
         if telling:
             role = broadcast_abort(role, name, tuple(p for p in (*fed.names, SERVER) if p != name))
-        return keep_journal(role, journal)
+        return keep_journal(role, journal, settling=settling)
 
     def close():
         for journal in open_now.values():
@@ -655,7 +700,10 @@ async def reviving(make, names, victim, at, told, **options):
                 links[peer][victim].renew_connection(other.channel)
         role = noting(make(victim), victim, network)
         tasks[victim] = asyncio.create_task(run_party(role, fresh, **options))
-    return died, dict(zip(tasks, await asyncio.gather(*tasks.values()), strict=True))
+    try:
+        return died, dict(zip(tasks, await asyncio.gather(*tasks.values()), strict=True))
+    finally:
+        await asyncio.gather(*tasks.values(), return_exceptions=True)
 
 
 @pytest.mark.parametrize("told", [False, True])
@@ -691,7 +739,46 @@ def test_a_sealed_party_crashes_over_sockets(name, tmp_path):
             assert (results[party].labels == labels[results[party].rows]).all()
 
 
-def test_all_crash_over_sockets_and_resume(tmp_path):
+# The server has 29 exchanges, client-1 some 100, of which it answers a question in 34 and later ones.
+@pytest.mark.parametrize(("victim", "last"), [("client-1", 100), (SERVER, 28)])
+def test_what_a_journal_leaves_out_the_server_says_again(victim, last, tmp_path, monkeypatch):
+    monkeypatch.setattr("secfc.transport.journal.LARGE", -1)
+    fed, asked, take_again = serve_some(), [], Journal.take_again
+
+    def noted(self, inbox, came):
+        asked.extend(self.left_out)
+        return take_again(self, inbox, came)
+
+    monkeypatch.setattr(Journal, "take_again", noted)
+
+    def revive(at, **options):
+        algorithm, folder = with_parameters(STEPS, max_iter=3), tmp_path / f"{at} {len(options)}"
+        make, close = builders(algorithm, fed, folder, settling=True)
+        try:
+            return asyncio.run(
+                asyncio.wait_for(reviving(make, (*fed.names, SERVER), victim, at, True, **options), 60)
+            )
+        finally:
+            close()
+
+    for at in short((7 * last // 10,), nightly=range(last // 3, last + 1)):
+        died, results = revive(at)
+        assert died
+        checked(results, fed)
+    assert bool(asked) == (victim != SERVER)
+    # The control: a server that keeps nothing longer cannot say it.
+    if asked:
+        monkeypatch.setattr("secfc.transport.link.Link.keep_after", lambda self, number: None)
+        with pytest.raises(TooFewReplies):
+            revive(70, patience=0.2, rejoin=0.2)
+
+
+@pytest.mark.parametrize(("algorithm", "settling", "crashes"), [
+    (OPEN, False, (1, 2, 2, 2, 3)),
+    (with_parameters(STEPS, max_iter=3), True, (18, 3, 2)),  # in answers to questions
+])  # fmt: skip
+def test_all_crash_over_sockets_and_resume(algorithm, settling, crashes, tmp_path, monkeypatch):
+    monkeypatch.setattr("secfc.transport.journal.LARGE", -1)
     fed, names = serve_some(), (*serve_some().names, SERVER)
 
     async def converse(make, at):
@@ -709,8 +796,8 @@ def test_all_crash_over_sockets_and_resume(tmp_path):
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
-    make, close = builders(OPEN, fed, tmp_path)
-    for at in (1, 2, 2, 2, 3):
+    make, close = builders(algorithm, fed, tmp_path, settling=settling)
+    for at in crashes:
         with pytest.raises(Crash):
             asyncio.run(asyncio.wait_for(converse(make, at), 60))
     checked(asyncio.run(asyncio.wait_for(converse(make, None), 60)), fed)
@@ -952,8 +1039,8 @@ def test_other_parties_runs_and_versions_are_refused(tmp_path, monkeypatch):
         Journal.open(path, "a", bytes(31) + b"x")
     with pytest.raises(ValueError, match="32"):
         Journal.open(path, "a", b"short")
-    monkeypatch.setattr("secfc.transport.journal.VERSION", 4)
-    with pytest.raises(JournalError, match="version 3, this software writes version 4"):
+    monkeypatch.setattr("secfc.transport.journal.VERSION", 5)
+    with pytest.raises(JournalError, match="version 4, this software writes version 5"):
         Journal.open(path, "a", RUN)
 
 
