@@ -124,7 +124,7 @@ def test_what_earlier_runs_over_the_same_rows_have_opened_is_said(site):
     assert list(earlier_runs(later, later.agreed(), Party("site-0", ROWS["site-1"]))) == []
 
 
-# The most megabytes of a client's journal and memory, five of 50,000 rows, by `deviating` and clusters; a last
+# Most megabytes of a client's journal and memory, five of 50,000 rows, by `deviating` and clusters; a last
 # step compares all rows; 281 was measured, journals of others are by count: all that it was told is more.
 @pytest.mark.parametrize(("deviating", "k", "most", "held"), [
     (0, 4, 281, 837), (1, 4, 281, 843), (0, 8, 462, 1301), (0, 16, 795, 2187),
