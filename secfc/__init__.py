@@ -147,9 +147,27 @@ def __getattr__(name: str) -> Any:
         near = difflib.get_close_matches(name.lower(), [known.lower() for known in _HOME], n=3, cutoff=0.7)
         meant = " or ".join(known for known in _HOME if known.lower() in near)
         hint = f": did you mean {meant}?" if meant else ": dir(secfc) lists what there is"
+        if name[0] != "_" and (place := _place_of(name)):
+            hint = f": import it, from {place} import {name}"
         raise AttributeError(f"module 'secfc' has no attribute {name!r}{hint}")
     globals()[name] = found = getattr(importlib.import_module(_HOME[name]), name)
     return found
+
+
+def _place_of(name: str) -> str | None:
+    """The package, of those that users import from, which has this name or a module of this name."""
+    import importlib
+    import importlib.util
+
+    if importlib.util.find_spec(f"secfc.{name}"):
+        return "secfc"
+    for package in ("secfc.privacy", "secfc.report", "secfc.estimators"):
+        try:
+            if hasattr(importlib.import_module(package), name):
+                return package
+        except ImportError:  # an extra that is not installed
+            continue
+    return None
 
 
 def __dir__() -> list[str]:

@@ -117,7 +117,7 @@ def check_bound(bound: float) -> None:
     """Raise InputError for a bound whose squares, and sums of them, leave the range of floats."""
     REAL.of("bound", bound)
     if not (math.isfinite(bound) and bound > 0):
-        raise InputError(f"bound={bound}: the public bound on the data must be positive and finite")
+        raise InputError(f"bound={bound}: the public bound on the data must be positive and finite, as 10.0")
     if not -LIMIT < math.frexp(bound)[1] < LIMIT:
         raise InputError(
             f"bound={bound:g} is outside 2**-{LIMIT} to 2**{LIMIT} (about 1e-120 to 1e120), beyond which "
@@ -614,7 +614,8 @@ class Clustering:
 
     def __getattr__(self, name: str) -> Any:
         # Only names that a result does not have come here.
-        meant = f": it is called {MEANT[name]!r} here" if name in MEANT else ""
+        known = MEANT.get(name, name.rstrip("_"))
+        meant = f": it is called {known!r} here" if name in MEANT or known in self.__dict__ else ""
         raise AttributeError(f"a Clustering has no attribute {name!r}{meant}", name=name, obj=self)
 
 

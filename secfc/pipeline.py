@@ -307,6 +307,7 @@ class Simulation:
                     "Leave it out"
                 )
         SWITCH.of("sealed", self.sealed)
+        SWITCH.of("keep_bodies", self.keep_bodies)
         DIRECTORY.of("checkpoint", self.checkpoint)
 
 
@@ -325,7 +326,14 @@ def open_journals(experiment: Experiment, simulation: Simulation) -> Checkpoint:
         return Checkpoint({})
     # The session is drawn, and differs in a run that resumes until its coins are restored: not a parameter.
     run = parameters_fingerprint(experiment.algorithm, experiment.public, experiment.seed, simulation.sealed)
-    return Checkpoint.open(simulation.checkpoint, experiment.parties, run)
+    try:
+        return Checkpoint.open(simulation.checkpoint, experiment.parties, run)
+    except (FileNotFoundError, NotADirectoryError, FileExistsError, PermissionError) as error:
+        raise InputError(
+            f"{error.strerror}: a directory is needed in which files can be written",
+            [("checkpoint", ..., "name another")],
+            {"checkpoint": str(simulation.checkpoint)},
+        ) from error
 
 
 def draw_secrets(experiment: Experiment, simulation: Simulation, journals: Checkpoint) -> RunSecrets:

@@ -327,8 +327,11 @@ class CodedPlan(DescribedPlan):
             self.elbow.among(self.m)
         strangers = set(self.revealing) - set(self.computing)
         if strangers:
-            what = "worker: name workers, who hold the shares" if self.workers else "client"
-            raise InputError(f"{', '.join(sorted(strangers))} cannot reveal centers: not a {what}")
+            what = "worker, who holds shares" if self.workers else "client"
+            raise InputError(
+                f"{', '.join(sorted(strangers))} cannot reveal centers: not a {what}. Name some of "
+                f"{', '.join(self.computing[:3])}{', ...' * (len(self.computing) > 3)}"
+            )
         if self.revealing and len(self.revealing) < self.code.threshold(1):
             raise InputError(
                 f"{len(self.revealing)} clients cannot reveal the centers: ell+t = "

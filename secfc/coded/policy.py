@@ -17,6 +17,7 @@ from secfc.coded.plan import CodedPlan, RowLayout
 from secfc.coded.queries import Query
 from secfc.coded.quorum import CheaterIdentification
 from secfc.coded.source import CodedSource
+from secfc.data.inputs import check_fields
 from secfc.kmeans.bisecting import Bisecting
 from secfc.kmeans.starts import Start
 from secfc.privacy.ledger import EXACT, Ledger
@@ -280,6 +281,9 @@ class Disclosure(Protocol):
 
 class ExactPolicy:
     """What policies without noise share: rows as they come, exact centers, no differential privacy."""
+
+    def __post_init__(self) -> None:
+        check_fields(self)
 
     @property
     def start(self) -> Start:

@@ -85,7 +85,8 @@ class CodedModel:
         if federation.names != self.plan.clients or federation.d != d:
             raise InputError(
                 f"prediction needs the {len(self.plan.clients)} clients of the fit and d={d} features, got "
-                f"{federation.n} clients and d={federation.d}"
+                f"{federation.n} clients and d={federation.d}: give each of them, with "
+                "at least one row"
             )
         if all(kept is None for kept in self.centers.values()):
             raise InputError("no client heard the result of the fit: fit again to predict")

@@ -165,6 +165,7 @@ class Dialect:
                 {"delimiter": ",", "decimal": ","}, "one comma cannot be both",
                 [("delimiter", ";"), ("decimal", ".")],
             )  # fmt: skip
+        _check_switches(header=self.header is not None and self.header, visible_only=self.visible_only)
         object.__setattr__(self, "skip", parse_lines(self.skip))
         if isinstance(self.absent, str) or any(not str(word).rpartition("=")[2] for word in self.absent):
             raise InputError(
@@ -277,10 +278,17 @@ class RowStream:
         return [(line, row) for line, row in self._ahead[:count] if any(cell.strip() for cell in row)]
 
 
+def _check_switches(**switches: Any) -> None:
+    """Raises InputError for the first that is neither True nor False."""
+    for name, value in switches.items():
+        if not isinstance(value, bool):
+            raise InputError("True or False is needed", [(name, True)], {name: value})
+
+
 def parse_lines(lines: Any) -> tuple[int, ...]:
     """Numbers of lines, ascending, from numbers or text as "1-3,36".  Raises InputError."""
     parts: Any = lines.split(",") if isinstance(lines, str) else lines
-    parts = [parts] if isinstance(parts, int) else parts
+    parts = parts if isinstance(parts, Iterable) else [parts]
     found: set[int] = set()
     for part in parts:
         span = re.fullmatch(r"\s*(\d{1,9})(?:\s*-\s*(\d{1,9}))?\s*", str(part))
@@ -327,7 +335,8 @@ def check_paths(files: Iterable[Path], known: Collection[str]) -> None:
         if path.is_dir():
             raise InputError(f"{path} is a directory: files are needed. Pass the files in it.")
         if not path.exists():
-            raise MissingFileError(f"{path} does not exist. Check the path.")
+            several = "Name each file by itself" if {*"*?,;"} & {*path.name} else "Check the path"
+            raise MissingFileError(f"{path} does not exist. {several}.")
         if not os.access(path, os.R_OK):
             raise InputError(f"{path} may not be read. Change its permissions.")
         refuse_page(path)

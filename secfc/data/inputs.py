@@ -19,6 +19,7 @@ from decimal import Decimal
 from fractions import Fraction
 from importlib.util import find_spec
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Protocol
 
 import numpy as np
@@ -438,6 +439,11 @@ NATURAL = ValueKind(
     lambda v: n if (n := _whole(v)) is not None and n >= 0 else None,
 )
 REAL = ValueKind("a number", "Pass a float or an integer, such as 2.5", _real)
+COLUMN_NAMES = ValueKind(
+    "names or numbers of columns, in a list,",
+    'Pass ["age", 3], for example',
+    lambda v: None if isinstance(v, str) or not isinstance(v, Sequence) else tuple(v),
+)
 SWITCH = ValueKind(
     "True or False", "Pass one of the two", lambda v: bool(v) if isinstance(v, bool | np.bool_) else None
 )
@@ -464,12 +470,14 @@ def optional_kind(kind: ValueKind, meaning: str) -> ValueKind:
     return ValueKind(f"{kind.rule}, or None ({meaning}),", kind.remedy, kind.taken, none=True)
 
 
-def check_fields(owner: Any, kinds: Mapping[str, ValueKind]) -> None:
+def check_fields(owner: Any, kinds: Mapping[str, ValueKind] = MappingProxyType({})) -> None:
     """Check fields of a frozen dataclass that is being built, and keep numbers of NumPy as Python's.
 
+    Fields that are a bool by their annotation are always checked: a word such as "no" would be true.
     Raises InputError for the first that is of another kind.
     """
-    for name, kind in kinds.items():
+    switches = {one.name: SWITCH for one in fields(owner) if one.init and one.type in ("bool", bool)}
+    for name, kind in {**switches, **kinds}.items():
         value = getattr(owner, name)
         taken = kind.of(name, value)
         if taken is not value:

@@ -240,7 +240,15 @@ def _refuse_other_columns(path: Path, features: Sequence[str], expected: Sequenc
 
 
 def _unknown(path: Path, name: str, known: Sequence[str]) -> InputError:
-    return InputError(f"{path} has no column {name!r}: its columns are {names_listed(known)}. Correct it.")
+    """The error for a column that a file lacks, with what it may be that was read otherwise than meant."""
+    rule = f"{path} has no column {name!r}: its columns are {names_listed(known)}"
+    if len(known) == 1 and {*",;|\t"} & {*known[0]}:
+        return InputError(rule, [("delimiter", None), "correct the name"])
+    if [str(column) for column in known] == [str(i) for i in range(len(known))]:
+        return InputError(
+            rule, [("header", True, "take names from its first line"), "name a column by its number"]
+        )
+    return InputError(rule, ["correct it"])
 
 
 def _set_apart(table: FileTable, wanted: WantedColumns, apart: dict[str, list[Any]]) -> FileTable:

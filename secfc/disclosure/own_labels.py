@@ -86,6 +86,7 @@ class OwnLabels(ExactPolicy):
     sizes: Literal["open", "hidden"] = "open"
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.sizes not in ("open", "hidden"):
             raise InvalidValue(f'sizes={self.sizes!r} of clusters are "open" to all, or "hidden": name one')
 

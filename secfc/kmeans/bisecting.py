@@ -79,7 +79,7 @@ class Bisecting:
         if self.settle < 0:
             raise InputError(f"settle={self.settle} is negative: it counts steps of k-means")
         if not 0 <= self.spare <= 1:
-            raise InputError(f"spare={self.spare} must be in [0, 1]: clusters to merge, as a part of k")
+            raise InputError(f"spare={self.spare} must be in [0, 1], a part of k to merge: give 0.25")
 
     def check_sizes(self, m: int, k: int) -> None:
         """Fits always: k <= m is checked with the plan."""

@@ -84,7 +84,7 @@ class Splitting:
         if self.steps < 0 or self.settle < 0:
             raise InputError(f"steps={self.steps}, settle={self.settle} count steps of k-means: at least 0")
         if not 0 <= self.spare <= 1:
-            raise InputError(f"spare={self.spare} must be in [0, 1]: clusters to merge, as a part of k")
+            raise InputError(f"spare={self.spare} must be in [0, 1], a part of k to merge: give 0.25")
         if self.merge not in ("cut", "any"):
             raise InputError(f'merge={self.merge!r} is no way to merge: choose "cut" or "any"')
 

@@ -15,7 +15,7 @@ import numpy as np
 from field.arrays import Array
 from field.code.rows import cluster_sizes
 from field.ring.uint128 import UInt128
-from secfc.data.inputs import WHOLE, check_fields, kind_name, optional_kind
+from secfc.data.inputs import WHOLE, check_fields, kind_name, optional_kind, refuse_without_method
 from secfc.errors import IncompatibleOptions, InputError
 from secfc.kmeans.bisecting import Bisecting
 from secfc.kmeans.elbow import CostCurve, Elbow
@@ -203,6 +203,8 @@ class GivenLabels:
             raise InputError(
                 f"starting label {int(flat[i])} of point {i} is outside [-1, {k}): use labels below k"
             )
+        if (flat < 0).all():
+            raise InputError("starting labels are all -1: no point is in a cluster. Give some from 0 on")
 
     def draw_labels(self, m: int, k: int, rng: np.random.Generator, source: Source) -> Role[Array]:
         yield from ()
@@ -297,6 +299,9 @@ class CenterSeparation:
 
     base: Start = RandomLabels()
     factor = 9
+
+    def __post_init__(self) -> None:
+        check_fields(self, {"base": refuse_without_method("draw_labels", "a start", "RandomLabels()")})
 
     @property
     def reveals(self) -> str:

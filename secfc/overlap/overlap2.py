@@ -33,7 +33,7 @@ from secfc.overlap.matching import find_local_clusters, gather_centroids
 from secfc.overlap.messages import LocalGaussians, LocalGroups
 from secfc.overlap.overlap1 import OverlapResult, PaperAlgorithm, centers_of
 from secfc.overlap.plan import OpenPlan
-from secfc.overlap.starts import check_enough, leftover_sentence
+from secfc.overlap.starts import LOCAL_KIND, check_enough, leftover_sentence
 from secfc.roles.agreement import agree_with_server
 from secfc.roles.description import LOCAL
 from secfc.roles.exchange import (
@@ -130,7 +130,7 @@ class Overlap2(PaperAlgorithm):
     def __post_init__(self) -> None:
         for name in ("points", "most") if self.k is None else ("k", "points", "most"):
             positive_integer(name, getattr(self, name))
-        check_fields(self, {"w": REAL})
+        check_fields(self, {"w": REAL} if self.local is None else {"w": REAL, **LOCAL_KIND})
         if self.proxies not in get_args(Proxies):
             words = ", ".join(map(repr, get_args(Proxies)))
             raise InputError(f"proxies={self.proxies!r}: it says how clusters are compared, one of {words}")

@@ -9,6 +9,7 @@ from typing import Any, Literal, Protocol
 import numpy as np
 
 from field.arrays import Array
+from secfc.data.inputs import NATURAL, check_fields, refuse_without_method
 from secfc.errors import Caution, InputError
 from secfc.overlap.local import Centroids, Local, LocalKMeans
 from secfc.roles.description import LOCAL
@@ -82,12 +83,22 @@ def to_groups(found: Centroids, values: Array, centers: Array) -> Array:
     return np.where(np.isnan(apart), np.inf, apart)
 
 
+LOCAL_KIND = {"local": refuse_without_method("label_points", "a way to cluster a client", "LocalKMeans()")}
+
+
+class LocalStart:
+    """What starts by local centroids share: how a client finds its own."""
+
+    def __post_init__(self) -> None:
+        check_fields(self, LOCAL_KIND)
+
+
 # --------------------------------------------------------------------------------------------------
 # Agglomeration of local clusters, no two of one client into one group.
 
 
 @dataclass(frozen=True)
-class Constrained:
+class Constrained(LocalStart):
     """Start that merges the two nearest groups without a client in common until k are left.
 
     Parameters
@@ -157,7 +168,7 @@ def keep_k_groups(
 
 
 @dataclass(frozen=True)
-class MaxMin:
+class MaxMin(LocalStart):
     """Start from the two farthest centroids; k - 2 more follow, each farthest from the nearest.
 
     Parameters
@@ -176,6 +187,9 @@ class MaxMin:
 
     local: Local = field(default=LocalKMeans(), metadata=LOCAL)
     max_iter: int = 100
+
+    def __post_init__(self) -> None:
+        check_fields(self, {**LOCAL_KIND, "max_iter": NATURAL})
 
     def group_centroids(self, found: Centroids, k: int) -> MatchedGroups:
         check_enough(found, k)
@@ -214,7 +228,7 @@ def cluster_centroids(found: Centroids, centers: Array, max_iter: int) -> tuple[
 
 
 @dataclass(frozen=True)
-class NearestMerge:
+class NearestMerge(LocalStart):
     """Start with the client of most local clusters, into whose groups the nearest centroids are merged.
 
     Parameters
@@ -332,7 +346,7 @@ FAR = 1e3  # in place of a distance that is not known: rescaled ones are about 1
 
 
 @dataclass(frozen=True)
-class Synchronized:
+class Synchronized(LocalStart):
     """Start that matches local clusters along the tree of largest overlap.
 
     Parameters
@@ -362,6 +376,7 @@ class Synchronized:
     over: Literal["centroids", "distances"] = "centroids"
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.over not in ("centroids", "distances"):
             raise InputError(
                 f"over={self.over!r}: clients are matched by what the server sees, 'centroids' or 'distances'"
@@ -416,7 +431,7 @@ def check_some_client(found: Any, k: int) -> None:
 
 
 @dataclass(frozen=True)
-class Automatic:
+class Automatic(LocalStart):
     """Start by `Synchronized` where every client has k local clusters, else by `Constrained`.
 
     Parameters

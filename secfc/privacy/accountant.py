@@ -231,7 +231,7 @@ def _apart(cost: CompositionCost, delta: float, ideal: Callable[[float], float])
     If M is (e, d)-DP, all within distance u of M is (e, d + (1 + exp(e)) u)-DP.
     """
     if not 0 <= delta < 1:
-        raise InputError(f"delta={delta} must be in [0, 1): the probability that the claim fails")
+        raise InputError(f"delta={delta} must be in [0, 1), as 1e-6: the probability that the claim fails")
     if not cost.private:
         return math.inf
     if not cost.distance:

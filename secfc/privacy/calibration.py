@@ -48,7 +48,9 @@ class Budget:
         if math.isinf(self.epsilon):
             raise InputError("epsilon=inf promises nothing: leave the noise out, as FederatedLloyd does")
         if not 0 <= self.delta < 1:
-            raise InputError(f"delta={self.delta} must be in [0, 1): the probability that the claim fails")
+            raise InputError(
+                f"delta={self.delta} must be in [0, 1), as 1e-6: the probability that the claim fails"
+            )
 
     def check_provable(self) -> Budget:
         """This budget, if noise proves it which is sampled close to its law, not from it.
@@ -183,7 +185,7 @@ class Bound:
     def __post_init__(self) -> None:
         check_fields(self, {"value": REAL})
         if not 0 < self.value < math.inf:
-            raise InputError(f"a bound of {self.value} must be positive and finite")
+            raise InputError(f"a bound of {self.value} must be positive and finite: give one such as 8.0")
         if self.source not in get_args(Source):
             raise InputError(
                 f"source={self.source!r} must be one of {', '.join(map(repr, get_args(Source)))}"
@@ -192,7 +194,7 @@ class Bound:
     @classmethod
     def given(cls, value: float) -> Bound:
         """A number that the caller knows without looking at private data."""
-        return cls(float(value), "given")
+        return cls(value, "given")
 
     @classmethod
     def from_public(cls, points: Array, quantile: float = 0.9, center: Array | None = None) -> Bound:

@@ -34,6 +34,7 @@ from field.cached import cached_property
 from field.ring.noise import Deviation, discrete_gaussian
 from field.secrets.coins import Coins
 from secfc.algorithm import PublicFacts, SplittableBudget
+from secfc.data.inputs import COLUMN_NAMES, REAL, check_fields
 from secfc.errors import InputError, PrivacyError
 from secfc.privacy import accountant
 from secfc.privacy.calibration import Budget, discrete_multiplier
@@ -99,7 +100,7 @@ class NoisyStandardize:
     def __post_init__(self) -> None:
         check_scaler_value(self.limit, "clip", self.missing)
         object.__setattr__(self, "ranges", range_pairs(self.ranges))
-        object.__setattr__(self, "keep", tuple(self.keep))
+        check_fields(self, {"keep": COLUMN_NAMES, "share": REAL})
         if not 0 < self.share < 1:
             raise InputError(f"share={self.share} must be in (0, 1): the part of the budget for the scale")
 

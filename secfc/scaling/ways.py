@@ -12,7 +12,7 @@ import numpy as np
 from field.arrays import Array
 from secfc.algorithm import power_of_two
 from secfc.data.federation import Federation
-from secfc.data.inputs import REAL, format_value, kind_name
+from secfc.data.inputs import COLUMN_NAMES, REAL, check_fields, format_value, kind_name
 from secfc.data.party import raw_blocks
 from secfc.errors import IncompatibleOptions, InputError
 from secfc.scaling import moments
@@ -69,7 +69,7 @@ class Standardize:
 
     def __post_init__(self) -> None:
         check_scaler_value(self.limit, self.outside, self.missing)
-        object.__setattr__(self, "keep", tuple(self.keep))
+        check_fields(self, {"keep": COLUMN_NAMES})
         if self.by not in get_args(Measure):
             words = " or ".join(map(repr, get_args(Measure)))
             raise InputError(f"by={self.by!r}: features are scaled by {words}")

@@ -40,7 +40,7 @@ ELSEWHERE_CALLED: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("--n-clusters", "--clusters", "--k"), ("-k",)),
     **dict.fromkeys(("--normalize", "--standardise", "--scale-features"), ("--standardize",)),
     **dict.fromkeys(("--out", "--output"), ("--labels",)),
-    **dict.fromkeys(("--tol", "--n-iter"), ("--max-iter",)),
+    **dict.fromkeys(("--n-iter", "--iterations"), ("--max-iter",)),
     **dict.fromkeys(("--id", "--ids"), ("--id-column",)),
     **dict.fromkeys(("--site-column", "--group-column"), ("--client-column",)),
     "--bound": ("--radius",),
@@ -48,6 +48,12 @@ ELSEWHERE_CALLED: dict[str, tuple[str, ...]] = {
     "--threshold": ("-t",), "--features": ("--columns",), "--sep": ("--delimiter",),
     "--restarts": ("--n-init",), **{f"-{name}": (f"--{name}",) for name in "kmndt"},
 }  # fmt: skip
+# And those that nothing stands for.
+NOWHERE = {
+    "--tol": "steps end once no label changes: leave it out",
+    "--metric": "distances are Euclidean: leave it out",
+    "--batch-size": "every step has all rows: leave it out",
+}
 CLUSTERING = ("run", "dp", "overlap")  # commands whose options people try elsewhere
 
 # --------------------------------------------------------------------------------------------------
@@ -353,10 +359,18 @@ class Command(click.Command):
             if said is None:
                 raise
             raise click.UsageError(f"No such option '{error.option_name}': {said}.", ctx) from error
+        except click.MissingParameter as error:
+            if not isinstance(lacks := error.param, click.Option) or not lacks.help:
+                raise
+            flag, about = lacks.opts[0], lacks.help.partition(". ")[0].rstrip(".")
+            said = f"Missing option '{flag}': {about}. Add {flag} {lacks.make_metavar(ctx)}."
+            raise click.UsageError(said, ctx) from error
 
     def _say_where(self, error: click.NoSuchOption, ctx: click.Context, args: list[str]) -> str | None:
         """Which command has an option that this one lacks, if it is known."""
         flag = error.option_name
+        if flag in NOWHERE:
+            return NOWHERE[flag]
         if flag == "--set":
             name, _, value = next(iter(args[args.index(flag) + 1 :]), "NAME=VALUE").partition("=")
             return f"options stand for themselves here, as --{name.replace('_', '-')} {value}".rstrip()

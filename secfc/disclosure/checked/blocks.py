@@ -123,7 +123,9 @@ def largest_deviating(n: int, t: int, dealer: PartyId | None, *, most: int) -> i
 
 def check_deviating(n: int, t: int, deviating: int, dealer: PartyId | None) -> None:
     """Raises ValueError for more clients that deviate than can be told from honest ones among n clients."""
-    if not 0 <= deviating <= t:
+    if deviating < 0:
+        raise InvalidValue(f"deviating={deviating} is negative: use 0 for none, or leave deviating out")
+    if deviating > t:
         raise InvalidValue(
             f"deviating={deviating}, t={t}: at most t liars can be told from honest clients: lower deviating "
             "or raise t"

@@ -36,7 +36,7 @@ from secfc.coded.policy import ClientPolicy, DecodedAnswers, DistanceOracle, Pol
 from secfc.coded.queries import Operation, Query, Subject
 from secfc.coded.quorum import CheaterIdentification, Quorum, ServerContext
 from secfc.coded.source import CodedSource, decoding_source
-from secfc.data.inputs import REAL, check_fields, instance_of
+from secfc.data.inputs import NATURAL, REAL, check_fields, instance_of
 from secfc.disclosure.noise.noise import REACH, Noise, unit_parts
 from secfc.errors import (
     BudgetSpent,
@@ -82,6 +82,7 @@ KINDS = {
     "radius": instance_of(Bound, "Bound.given(8.0)"),
     "neighbors": instance_of(Neighbors, 'Neighbors("replace")'),
     "center_share": REAL,
+    "absent": NATURAL,
 }
 
 

@@ -174,7 +174,32 @@ describe -> Missing argument 'LABELS.csv'
 describe nope.csv an.csv -> nope.csv: No such file
 describe an.csv bn.csv -> is no file of labels | `secfc predict`
 check an.csv --standardize --to-range -> are two scales: choose one
-check-ids a.csv -> Missing option '--schema'
+check-ids a.csv -> Missing option '--schema': The linkage schema | Add --schema SCHEMA.toml
+table nowhere.jsonl -> Missing option '--row': The parameter down the side. Add --row TEXT
+plot nowhere.jsonl --x n -> Missing option '--y': The column of numbers | Add --y TEXT
+run FILES -k 2 --tol 0.1 -> No such option '--tol': steps end once no label changes: leave it out
+run FILES -k 2 --metric cosine -> No such option '--metric': distances are Euclidean: leave it out
+run *.csv -k 2 -> *.csv does not exist. Name each file by itself
+run an.csv,bn.csv,cn.csv -k 2 -> does not exist. Name each file by itself
+run a.csv b.csv c.csv -k 2 --id-column id --delimiter ; -> 'id,site,x,y'. Leave --delimiter out
+run a.csv b.csv c.csv -k 2 --id-column id --no-header -> '3'. Take names from its first line (--header)
+run a.csv b.csv c.csv -k 2 --id-column id --exclude z -> no column 'z' | Correct it
+run a.csv b.csv c.csv -k 2 --id-column id --exclude id -> 'id' is to be left out, and has a use
+run FILES -k 2 --linkage single --cut 9 -> --cut 9 of k=2 clusters: lower --cut, or raise -k
+run FILES -k 2 --cut 2 -> where to cut a tree of clusters: add --linkage single
+run FILES -k 1..1 -> an elbow needs at least three candidates. Raise most to 3, or give k as a number
+run FILES -k 2 --checkpoint /proc/nothing -> needed in which files can be written. Name another (--checkpoint)
+run FILES -k 2 --checkpoint an.csv -> Directory 'an.csv' is a file
+run FILES -k 2 --workers 9 -> workers=9 of n=3 clients: take a number in [1, 3]
+run FILES -k 2 --workers a,z -> is no client: name clients of the run (an, bn, cn)
+run FILES -k 2 --floor 3 -> --floor has no meaning | leave it out
+run FILES -k 2 --preset centers --floor 1000000 -> Lower the floor (--floor), or ask for fewer clusters (-k)
+run FILES -k 2 --preset nope -> 'nope' is not one of 'default', 'fast', 'paper'
+run FILES -k 2 --quota 3 -> add --membership private, or leave it out
+run FILES -k 2 --skip 1- -> counted from 1, as 1-3,36. Use --skip 1-3
+dp FILES -k 2 --epsilon 1 --radius 3 --protect persons -> no unit to protect: write person:6
+grid --n 3,x -> n='x': a number of 1 or more is needed, as n=10
+deploy audit verify an.csv -> is neither an audit.jsonl nor a report.json: name files that a site wrote
 check-ids a.csv --schema nope.toml -> nope.toml
 psu a.txt b.txt c.txt -t x -> 'x' is no whole number
 psu latin.csv b.csv c.csv --id-column id -> is not UTF-8 | --encoding
@@ -394,6 +419,22 @@ def test_a_bad_line_is_answered_with_value_rule_and_remedy(place, line, pieces):
     # In backquotes stand other commands with their options; what was asked for may not exist.
     offered = set(re.findall(r"(?<![\w'-])--[a-z][a-z-]*", re.sub("`[^`]*`|No such option.*", "", said)))
     assert offered <= options_of(line.split()), "an option that the command does not have"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "run a.csv b.csv c.csv -k 2 --id-column id --exclude site --header",
+        "run FILES -k 2 --workers 3",
+        "run FILES -k 1..3",
+        "run FILES -k 2 --linkage single --cut 2",
+        "run FILES -k 2 --preset centers --floor 3",
+        "run FILES -k 2 --skip 3-4",
+    ],
+)
+def test_what_a_bad_line_is_told_works(place, line):
+    done = shell(filled(line, place))
+    assert done.exit_code == 0, done.output
 
 
 def test_every_command_is_in_the_table():

@@ -330,7 +330,7 @@ def test_what_cannot_be_is_refused_with_value_rule_and_remedy(text):
 
 
 def test_who_rests_cannot_open_centers_and_cannot_deal_masks():
-    with pytest.raises(ValueError, match="client-1 cannot reveal centers: not a worker: name workers"):
+    with pytest.raises(ValueError, match="client-1 cannot reveal centers: not a worker, who holds shares"):
         roles(reveal_centers=("client-0", "client-1"))
     with pytest.raises(ValueError, match="dealer='client-1' takes no part"):
         roles(disclosure=secfc.AssignmentsOnly("client-1"))
