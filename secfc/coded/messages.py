@@ -441,9 +441,9 @@ class CodedCosts(Message, tag=25):
     values: (lanes, k) residues.
 
     Under "with lost clients, several starts, or consent": client, server.  Seen: blinded: the cost of
-    each cluster.  By deviating: under `AssignmentsOnly()` not checked: a false cost chooses another
-    planned start, or another `k`, unnoticed, and which one tells the liar log2(`n_init`) bits a run
-    (log2(`most - least`) of an `Elbow`). Under `OwnLabels()` squares of rows are checked before.
+    each cluster.  By deviating: a false cost chooses another planned start, or another `k`, unnoticed, and
+    which one tells the liar log2(`n_init`) bits a run (log2(`most - least`) of an `Elbow`). Under
+    `OwnLabels()` squares of rows are checked before, the costs themselves are not.
     """
 
     values: Array

@@ -17,12 +17,15 @@ from secfc.coded.messages import LabelShare, MaskedDistances, PublicKey
 from secfc.disclosure.checked.messages import CheckCoin, CheckDealing
 from secfc.disclosure.checked.steps import CheckedReplies, CheckingClient
 from secfc.disclosure.compare.computing_party import ComputingParty
+from secfc.disclosure.dealerless import policy
 from secfc.disclosure.dealerless.policy import DealerlessParty
+from secfc.disclosure.owner_labels import dealerless
 from secfc.errors import FaultyClient, ProtocolError, SuspectedParties
 from secfc.roles.exchange import SERVER
 from secfc.transport.simulate import simulate
 from tests.nightly import by_night
 from tests.secfc.active.adaptive import Stage, grouped_rows
+from tests.small import federation
 
 ME = "client-0"
 
@@ -293,3 +296,49 @@ def test_who_lies_and_falls_silent_before_it_is_found_out_has_seen_nothing_of_it
     results, told, honest = leave(way, "LabelShare" if way[0] == "l" else "SizeShare")
     assert told
     assert same_labels(results, honest)
+
+
+# --- new points ------------------------------------------------------------------------------------
+
+
+def force_new_labels(disclosure, deviating, n):
+    """Client 0 has a part of all distances of new points, and raises those to the first center.
+
+    Returns labels of these points with that and without it.
+    """
+    data, way = federation(n, 24, 2), secfc.Threshold(1, deviating=deviating)
+    model = secfc.fit(
+        secfc.SecFC(2, way, secfc.RandomLabels(), 1, 3, disclosure=disclosure), data, seed=1
+    ).model
+
+    def predict():
+        drive, coins = (lambda roles, *_: simulate(roles)), (lambda party: SeededCoins(1, party))
+        return np.concatenate(model.predict(data, coins=coins, drive=drive))
+
+    def lying(real):
+        def deal(joint, contest, basis, part, m):
+            if joint.player.me == 0 and part is not None:
+                big = np.array([basis.modulus // 4 % p for p in basis.primes], part.dtype)
+                part = part.copy()
+                part[:, 0] = basis.add(part[:, 0], big[:, None] + np.zeros_like(part[:, 0]))
+            return (yield from real(joint, contest, basis, part, m))
+
+        return deal
+
+    honest = predict()
+    with pytest.MonkeyPatch.context() as patch:
+        for module, name in ((policy, "nearest_digits"), (dealerless, "winner_bits")):
+            patch.setattr(module, name, lying(getattr(module, name)))
+        return predict(), honest
+
+
+@pytest.mark.parametrize(
+    "disclosure", [secfc.FinalLabelsOnly(), *by_night(secfc.AssignmentsOnly(None), secfc.OwnLabels(None))]
+)
+def test_a_member_chooses_labels_of_new_points_only_where_it_has_its_part_alone(disclosure):
+    with pytest.raises(SuspectedParties, match="two that compute the same bits told different ones"):
+        force_new_labels(disclosure, 1, 4)
+    # Positive control.
+    forced, honest = force_new_labels(disclosure, 0, 3)
+    assert (forced == 1).all()
+    assert not honest.all()
