@@ -2,11 +2,15 @@
 
     python -m benchmarks.shared --quick
     python -m benchmarks.shared --out shared.jsonl --picture docs/pictures/bytes.svg
+    python -m benchmarks.shared --floors
 
 Three clients, k=5; rows are the planner's, of a mixture.  Up to `most` rows a run is measured: bytes of all
 its messages, processor seconds of all parties in this one process, cost over the best of ten starts of
 scikit-learn; beyond that, `computed` rows have the bytes of `secfc.plan`, and stand beside the last
 measured ones to be compared.  Published and other figures are constants, each with its source.
+
+With --floors, the price of `floor=10` instead: five clients, t=1, rows of Gaussians around k places that
+are `apart` deviations of a row from one another, beside the same run without a floor.
 """
 
 from __future__ import annotations
@@ -18,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+import numpy as np
 
 import secfc
 from benchmarks.common import Row, require, run_grid, show
@@ -92,6 +97,50 @@ def measure(cell: Row) -> Iterator[Row]:
     }
 
 
+def floor_grid(quick: bool) -> Iterator[Row]:
+    """Cells that each compare a run with a floor with one without."""
+    sizes = ((400, 2), (1000, 6), (2000, 10), (20_000, 10))
+    for (m, d), apart, k, seed in itertools.product(sizes, (0.0, 2.0, 6.0), (4, 8, 12), range(3)):
+        if (m, k, seed) == (400, 4, 0) or (not quick and (seed == 0 or m < 20_000)):
+            yield {"script": "floors", "m": m, "d": d, "apart": apart, "k": k, "seed": seed}
+
+
+def compare_floor(cell: Row) -> Iterator[Row]:
+    """How many times the sums and the cost of a run a floor takes, its bytes, and the rows that it held."""
+    m, d, k = cell["m"], cell["d"], cell["k"]
+    rng = np.random.default_rng(cell["seed"])
+    points = (cell["apart"] * rng.normal(size=(k, d)))[rng.integers(0, k, m)] + rng.normal(size=(m, d))
+    data = secfc.Federation.from_arrays(np.array_split(points, 5))
+    found, plain = (
+        secfc.fit(secfc.FederatedLloyd(k, floor=floor, t=1), data, seed=cell["seed"]) for floor in (10, 1)
+    )
+    yield {
+        "sums": len(found.details.counted) / len(plain.details.counted),
+        "cost": cost(points, found.flat, k) / cost(points, plain.flat, k),
+        "mb": found.transcript.nbytes() / 1e6,
+        "mb_without": plain.transcript.nbytes() / 1e6,
+        "held": found.held / m,
+    }
+
+
+def show_floors(rows: list[Row]) -> None:
+    """Ranges by size and distance of clusters: least, median and most."""
+
+    def spell_range(values: list[float]) -> str:
+        return " / ".join(f"{value:.3g}" for value in np.quantile(values, (0, 0.5, 1)))
+
+    names = ("sums", "cost", "mb", "mb_without", "held")
+    cells = {(r["cell"]["m"], r["cell"]["d"], r["cell"]["apart"]): [] for r in rows}
+    for r in rows:
+        cells[r["cell"]["m"], r["cell"]["d"], r["cell"]["apart"]].append(r)
+    lines = (
+        [f"{m:,}", f"{d}", f"{apart:g}", f"{len(own)}", *(spell_range([r[n] for r in own]) for n in names)]
+        for (m, d, apart), own in cells.items()
+    )
+    columns = ["rows", "d", "apart", "runs", "times the sums", "times the cost", "MB", "without", "part held"]
+    show("The price of floor=10: least / median / most", columns, lines)
+
+
 def spell_bytes(mb: float) -> str:
     """So many megabytes, for people."""
     if mb < 0:
@@ -130,10 +179,15 @@ def draw_bytes(rows: list[Row], path: Path) -> None:
 @click.command(help=__doc__.split("\n")[0])
 @click.option("--most", default=10**6, show_default=True, help="Rows of the largest run that is measured.")
 @click.option("--quick", is_flag=True, help="A small grid, to try the script.")
+@click.option("--floors", is_flag=True, help="What a floor costs, instead of bytes over rows.")
 @click.option("--picture", type=click.Path(dir_okay=False, path_type=Path), help="Draw bytes over rows.")
 @click.option("--out", type=click.Path(dir_okay=False, path_type=Path), help="Append rows to this file.")
-def main(most: int, quick: bool, picture: Path | None, out: Path | None) -> None:
+def main(most: int, quick: bool, floors: bool, picture: Path | None, out: Path | None) -> None:
     """Run the grid, print it beside published figures, draw it."""
+    if floors:
+        with click.progressbar(list(floor_grid(quick)), label="floors") as cells:
+            show_floors(list(run_grid(cells, compare_floor, out)))
+        return
     with click.progressbar(list(grid(1000 if quick else most, quick)), label="shared") as cells:
         rows = list(run_grid(cells, measure, out))
     show(

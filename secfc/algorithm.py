@@ -185,6 +185,7 @@ class PartyOutcome:
     cost: float | None = None
     n_iter: int | None = None
     converged: bool | None = None
+    held: int | None = None
     history: tuple[Array, ...] = ()
     sizes: tuple[Array, ...] = ()
     learned: tuple[str, ...] = ()
@@ -332,12 +333,12 @@ class Clustering:
     labels
         One (m_j,) int32 array a client, in its own row order.
     cost
-        Sum of squared distances of points to the means of their clusters, in squared data units; None if no
-        party may know it, or only with noise.
+        Sum of squared distances of points to the means of their clusters, in squared data units; of clusters
+        as sums have them under a floor.  None if no party may know it, or only with noise.
     n_iter
         Steps of Lloyd's heuristic, of the best restart.
     converged
-        Whether the last step changed no label, as far as anybody knows.
+        Whether the last step changed no label, as far as anybody knows and a floor lets it.
     history
         Flat labels (m,) before the first step and after each; empty if there were none, or nobody knows those
         of all points.
@@ -382,6 +383,8 @@ class Clustering:
         (`secfc.kmeans.bisecting.Dendrogram`), if that was opened (`Release(dendrogram=True)`), else None.
     sizes
         Points (k,) of every cluster before the first step and after each, where they are known.
+    held
+        Rows that a floor kept in another cluster's sums than of their nearest center, None without a floor.
     stability
         Mean adjusted Rand index of the labels of each restart and those of the one that is kept: 1 if all
         found the same clusters, 0 if by chance alone.  None of a single start (`n_init=1`), and where labels
@@ -421,6 +424,7 @@ class Clustering:
     curve: Any = None
     dendrogram: Any = None
     sizes: tuple[Array, ...] = ()
+    held: int | None = None
     stability: float | None = None
     released_labels: list[Array] | None = None
     released_sizes: tuple[Array, Array] | None = None
@@ -432,10 +436,9 @@ class Clustering:
 
     def __repr__(self) -> str:
         cost = "hidden" if self.cost is None else f"{self.cost:.6g}"
-        return (
-            f"Clustering(k={self.k}, m={sum(map(len, self.labels))}, cost={cost}, "
-            f"n_iter={self.n_iter}, converged={self.converged})"
-        )
+        held = f", held={self.held}" if self.held else ""
+        facts = f"cost={cost}, n_iter={self.n_iter}, converged={self.converged}{held}"
+        return f"Clustering(k={self.k}, m={sum(map(len, self.labels))}, {facts})"
 
     def _repr_html_(self) -> str:
         """What notebooks show: facts of the run and what the server learned; no label and no point."""
@@ -450,7 +453,8 @@ class Clustering:
             "clusters": self.k,
             "points": f"{len(labels)} of {len(self.labels)} clients ({named})",
             "points by cluster": ", ".join(map(str, sizes.tolist())),
-            "steps": f"{self.n_iter}, {'converged' if self.converged else 'stopped before it converged'}",
+            "steps": f"{self.n_iter}, {'converged' if self.converged else 'stopped before it converged'}"
+            + (f", but the floor held {self.held:,} rows" if self.held else ""),
             "cost": hidden if self.cost is None else f"{self.cost:.6g}",
             "centers": opened,
         }
@@ -524,7 +528,7 @@ class Clustering:
                 "out"
             )
         drive = partial(self.drive, sealed=sealed)
-        labels = self.model.predict(federation, coins=coins or _system_coins, drive=drive)
+        labels = self.model.predict(federation, coins=coins or (lambda party: SystemCoins()), drive=drive)
         self._note_far(federation)
         return labels
 
@@ -694,7 +698,3 @@ def heard_labels(run: SimulatedRun, clients: tuple[PartyId, ...], counts: tuple[
     """The labels each client returned, (m_j,); -1 for one that was cut off before it heard the result."""
     nothing = (np.full(count, -1, np.int32) for count in counts)
     return [run.results.get(c, nobody) for c, nobody in zip(clients, nothing, strict=True)]
-
-
-def _system_coins(party: PartyId) -> Coins:
-    return SystemCoins()

@@ -33,7 +33,7 @@ from secfc.errors import FaultyServer, InputError
 from secfc.federated.columns import OwnColumns
 from secfc.federated.course import CourseEnd, Totals
 from secfc.federated.model import ClientRows, ExactLabeler, KnownCenters
-from secfc.federated.plan import TRIES, FederatedPlan, RunKey, SharedTotals, make_plan
+from secfc.federated.plan import FederatedPlan, RunKey, SharedTotals, make_plan
 from secfc.kmeans.elbow import Elbow, largest_k, parse_k
 from secfc.kmeans.splitting import Splitting
 from secfc.overlap.matching import match_at_client, match_at_server, uncovered_warnings
@@ -102,12 +102,13 @@ def round_rows(plan: FederatedPlan, party: Party, coarse: Coarse) -> ClientRows:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class FederatedClientResult:
-    """What a client has in the end: its labels before the first step of Lloyd's and after every one, and the
-    centers that it knows.
+    """What a client has in the end: its labels, those that sums are of before the first step of Lloyd's and
+    after every one, and the centers that it knows.
 
     questions: how many sums were opened.  end: of the run that is kept.
     """
 
+    labels: Array
     history: tuple[Array, ...]
     known: KnownCenters
     end: CourseEnd
@@ -251,18 +252,21 @@ class FederatedLloyd:
             sizes = {run: len(near.centers.counts) for run, near in runs.asked.items()}
             before = {run: near.number_labels(current[run]) for run, near in runs.asked.items()}
             after = {run: rows.label_rows(near.centers) for run, near in runs.asked.items()}
+            held: dict[int, int] = {}
             if plan.floor > 1:
-                after = yield from sums.hold_moves(before, after, sizes)
+                after, held, sizes = yield from sums.hold_moves(before, after, sizes)
             changed = {run: not np.array_equal(before[run], after[run]) for run in sizes}
             for run, near in runs.asked.items():
                 history = histories[run]
                 if near.step:
                     history += map(compact_labels, (before[run], after[run])[bool(history) :])
             current |= after
-            runs.hear((yield from sums.open_totals(after, sizes, changed)))
+            runs.hear((yield from sums.open_totals(after, sizes, changed)) if sizes else {}, held)
         yield from end_sums(plan.sums, me, sums.number + 1)
-        end = runs.ends[runs.best]
-        return FederatedClientResult(tuple(histories[runs.best]), end.centers, end, sums.opened)
+        end, kept = runs.ends[runs.best], tuple(histories[runs.best])
+        # Labels stay here, so rows that a floor keeps in another cluster's sums have that of the nearest.
+        labels = kept[-1].astype(np.int32) if plan.floor == 1 else rows.label_rows(end.centers)
+        return FederatedClientResult(labels, kept, end.centers, end, sums.opened)
 
     def server(
         self, plan: FederatedPlan, *, rng: np.random.Generator, coins: Coins
@@ -310,6 +314,7 @@ class FederatedLloyd:
                 cost=None if end.cost is None else float(end.cost / Fraction(unit) ** 2),
                 n_iter=end.n_iter,
                 converged=end.converged,
+                held=end.held if plan.floor > 1 else None,
                 curve=None if end.curve is None else end.curve.over(Fraction(unit) ** 2),
                 share=end.centers,
             )
@@ -318,7 +323,7 @@ class FederatedLloyd:
             return replace(found, learned=federated_leakage(plan, returned), excluded=tuple(lost))
         return replace(
             found,
-            labels=returned.history[-1].astype(np.int32),
+            labels=returned.labels,
             history=returned.history,
             learned=(leakage_to_client(plan, party, returned.questions),),
         )
@@ -330,6 +335,22 @@ class FederatedLloyd:
         partial = "where clients observe different features, " * plan.partial
         questions = len(result.details.counted)
         first = "matched local clusters; nothing was compared" if plan.partial else f"the start {start}"
+        claim = (
+            f"Labels are those of Lloyd's heuristic {'with missing features ' * plan.partial}on the rounded "
+            f"points, from {first}."
+        )
+        if plan.floor > 1:
+            claim = (
+                f"Labels are of the nearest center. Centers are those of Lloyd's heuristic from {first}, as "
+                f"far as floor={plan.floor} lets rows move."
+            )
+        held: tuple[str, ...] = ()
+        if result.held:
+            held = (
+                f"floor={plan.floor} kept {result.held:,} of {plan.m:,} rows in the sums of another cluster "
+                "than that of their nearest center, so centers are off by these, and the cost may be higher "
+                "than without a floor: take fewer clusters, or a lower floor",
+            )
         return RunSummary(
             "federated-lloyd",
             f"FederatedLloyd: k-means {partial}over secure sums",
@@ -337,11 +358,11 @@ class FederatedLloyd:
                 "start": start, "n_init": self.n_init, "max_iter": self.max_iter, "floor": self.floor,
                 "blind": self.blind, "t": plan.sums.code.t,
             },
-            f"Labels are those of Lloyd's heuristic {'with missing features ' * plan.partial}on the rounded "
-            f"points, from {first}.",
+            claim,
             task=(f"start {start}",),
             setup=tuple(("Features", sentence) for sentence in plan.columns.sentences()),
             heard=tuple(dict.fromkeys(leakage_to_client(plan, c, questions) for c in plan.clients)),
+            notes=held,
         )  # fmt: skip
 
     def collect(
@@ -361,7 +382,7 @@ class FederatedLloyd:
         result = complete_clustering(outcomes, run, counts, k=len(known.there), labelers=labelers)
         return replace(
             result, history=join_labels(plan, own, counts), cost=one.cost, n_iter=one.n_iter or 0,
-            converged=bool(one.converged), curve=one.curve,
+            converged=bool(one.converged), curve=one.curve, held=one.held,
         )  # fmt: skip
 
 
@@ -435,37 +456,44 @@ class ClientSums:
 
     def hold_moves(
         self, before: Mapping[int, Array], after: Mapping[int, Array], sizes: Mapping[int, int]
-    ) -> Role[dict[int, Array]]:
+    ) -> Role[tuple[dict[int, Array], dict[int, int], dict[int, int]]]:
         """Labels (m_j,) after those moves that the floor lets through, by run: others keep their labels.
 
         Rows of a light cell (`find_light`) of new labels with any opened before neither enter nor leave their
-        cluster; then the next labels are tried.
+        cluster; then the next labels are tried.  Besides, how many rows of all clients were held by each run,
+        and the sizes of those runs in which any moves.
         """
-        held = {}
+        labels, held, moved = dict[int, Array](), dict[int, int](), dict[int, int]()
         for run, c in sizes.items():
             old, stay = before[run], np.zeros(self.rows.shape[0], bool)
-            for _ in range(TRIES):
-                new = np.where(stay, old, after[run]).astype(np.int32)
-                found = yield from self.weigh_labels(new, c)
-                if not any(light.any() for light in found):
+            new, judging = after[run], self.plan.judge_moves(self.me, self.sizes, c)
+            next(judging)
+            while True:
+                values = yield from self.count_cells(old, new, c)
+                try:
+                    found = judging.send(values)
+                except StopIteration as done:
+                    moving, held[run] = done.value
                     break
                 light = np.any([cells[self.trails[:, at]] for at, cells in enumerate(found)], axis=0)
                 stay |= light[self.trail, new] | light[self.trail, old]
-            else:
-                new = old
-            held[run] = new
-            self.note_labels(new, c)
-        return held
+                new = np.where(stay, old, new).astype(np.int32)
+            labels[run] = new if moving else old
+            if moving:
+                self.note_labels(new, c)
+                moved[run] = c
+        return labels, held, moved
 
-    def weigh_labels(self, labels: Array, c: int) -> Role[list[Array]]:
-        """Light cells of labels (m_j,) with each opened before, see `FederatedPlan.find_held`."""
-        mine = np.bincount(self.trail * c + labels, minlength=len(self.trails) * c).reshape(-1, c)
+    def count_cells(self, old: Array, new: Array, c: int) -> Role[Array]:
+        """The sum of all clients' rows in cells of new labels (m_j,) with each opened before, as
+        `FederatedPlan.find_held` reads it.
+        """
+        mine = np.bincount(self.trail * c + new, minlength=len(self.trails) * c).reshape(-1, c)
         flows = [np.zeros((b, c), np.int64) for b in self.sizes]
         for at, flow in enumerate(flows):
             np.add.at(flow, self.trails[:, at], mine)
-        vector = self.plan.pack_flows(flows)
-        values = yield from self.open_sum(vector, len(vector))
-        return self.plan.find_held(self.me, values, self.sizes, c)
+        vector = self.plan.pack_flows(flows, int((old != new).sum()))
+        return (yield from self.open_sum(vector, len(vector)))
 
     def note_labels(self, labels: Array, c: int) -> None:
         """Keep labels (m_j,) of c clusters that are opened next, to compare later ones with."""

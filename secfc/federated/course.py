@@ -29,7 +29,7 @@ class Totals:
 
     sums: (c, d_j) int64.  counts: points that have a value there, (c, d_j) int64.  there: clusters that have
     points anywhere, (c,).  changed: clients any of whose labels changed.  square: the sum of squared norms of
-    all points, None if it is not asked for.
+    all points, None if it is not asked for.  held: points that a floor kept where they were.
     """
 
     sums: Array
@@ -37,14 +37,18 @@ class Totals:
     there: Array
     changed: int
     square: int | None = None
+    held: int = 0
 
-    def group_clusters(self, groups: Array) -> Totals:
-        """Totals after clusters got these numbers (c,), -1 for one without points; several may become one."""
-        c, kept = int(groups.max()) + 1, groups >= 0
+    def group_clusters(self, groups: Array, least: int = 0) -> Totals:
+        """Totals after clusters got these numbers (c,), -1 for one without points; several may become one.
+
+        least: how many clusters there are at least.
+        """
+        c, kept = max(least, int(groups.max()) + 1), groups >= 0
         sums, counts = np.zeros((2, c, self.sums.shape[1]), np.int64)
         np.add.at(sums, groups[kept], self.sums[kept])
         np.add.at(counts, groups[kept], self.counts[kept])
-        return Totals(sums, counts, np.asarray(counts.any(axis=1)), self.changed)
+        return Totals(sums, counts, np.asarray(counts.any(axis=1)), 0)
 
     @property
     def sizes(self) -> Array:
@@ -69,13 +73,16 @@ class Near:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class CourseEnd:
-    """Where a course ends.  cost: in squared integer steps, exact; None without `Totals.square`."""
+    """Where a course ends.  cost: in squared integer steps, exact; None without `Totals.square`.  held: as in
+    the last totals.
+    """
 
     centers: KnownCenters
     n_iter: int
     converged: bool
     cost: Fraction | None = None
     curve: CostCurve | None = None
+    held: int = 0
 
 
 Course = Generator[Near, Totals, CourseEnd]
@@ -100,7 +107,7 @@ def iterate_lloyd(known: KnownCenters, groups: Array, max_iter: int, square: int
         step += 1
         if not told.changed or step == max_iter:
             cost = None if square is None else cost_of_totals(told, square)
-            return CourseEnd(known, step, not told.changed, cost)
+            return CourseEnd(known, step, not told.changed, cost, held=told.held)
 
 
 def iterate_from_labels(told: Totals, max_iter: int) -> Course:
@@ -208,19 +215,26 @@ def split_and_iterate(
 
 
 class Restarts:
-    """Runs side by side, each with a course of its own.
+    """Runs side by side, each with a course of its own, from labels of which `first` are the totals.
 
     asked: what each that goes on asks for, by its number.  ends: of those that ended.
     """
 
-    def __init__(self, courses: Sequence[Course]) -> None:
+    def __init__(self, courses: Sequence[Course], first: Totals) -> None:
         self.courses = dict(enumerate(courses))
         self.asked = {number: next(course) for number, course in self.courses.items()}
+        self.told = dict.fromkeys(self.courses, first)
         self.ends: dict[int, CourseEnd] = {}
 
-    def hear(self, told: Mapping[int, Totals]) -> None:
-        """Totals of what was asked for, by number."""
-        for number, totals in told.items():
+    def hear(self, told: Mapping[int, Totals], held: Mapping[int, int]) -> None:
+        """Totals of what was asked for, by number, without those in which no point moves: these follow from
+        the ones before.  held: of each run, as in `Totals`; 0 where it is not said.
+        """
+        for number, near in tuple(self.asked.items()):
+            totals = told.get(number) or self.told[number].group_clusters(
+                near.groups, len(near.centers.counts)
+            )
+            self.told[number] = totals = replace(totals, held=held.get(number, 0))
             try:
                 self.asked[number] = self.courses[number].send(totals)
             except StopIteration as done:

@@ -41,7 +41,7 @@ from secfc.secure_sum.plan import count_colluders
 from secfc.secure_sum.protocol import SummandLayout, SumPlan, ToldDigests
 
 # With a floor labels are compared with those opened before, and rows held back, so often; then all stay.
-TRIES = 8
+TRIES = 4
 # An automatic scale gives at least so many integer steps between 0 and the bound, in as few lanes as hold
 # them, and at most MOST: sums of 2**31 points of it stay below 2**62.
 LEAST, MOST = 1 << 15, 1 << 31
@@ -56,8 +56,9 @@ class SharedTotals(Message, tag=235):
     uniform residues, with `blind=False` these sums. Of a feature that one other client observes it can
     subtract its own. Differences of sums tell rows that moved alone: with a `floor`, any two differ by so
     many rows beside those of any `t` clients or by none, unless one of these lies about them; three
-    together, and other runs, can tell single rows.  By deviating: the server: under pads add numbers of
-    its choice to a total, unnoticed where some points could have the sums and all receive the same, else
+    together, and other runs, can tell single rows. Totals before these tell how many rows clusters of two
+    steps share, capped, and how many would move.  By deviating: the server: under pads add numbers of its
+    choice to a total, unnoticed where some points could have the sums and all receive the same, else
     refused (members compare digests, but not of the last sums). With `blind=False` it can choose centers
     and so labels, and sees the sums that follow.
     """
@@ -127,7 +128,11 @@ class FederatedPlan(DescribedPlan):
     def start(self) -> Any:
         """The start: by splitting where all observe all features, else by matching local clusters."""
         given = self.terms.way.start
-        return (Automatic() if self.partial else Splitting(merge="any")) if given is None else given
+        if given is not None:
+            return given
+        # Under a floor what was opened binds all that follows, so a start opens cuts alone.
+        cuts = {"steps": 0, "settle": 0} if self.floor > 1 else {}
+        return Automatic() if self.partial else Splitting(merge="any", **cuts)
 
     @property
     def matches(self) -> bool:
@@ -277,31 +282,56 @@ class FederatedPlan(DescribedPlan):
             fit += 1
         return base, fit
 
-    def pack_flows(self, flows: Sequence[Array]) -> Array:
-        """What a client adds for numbers of its points in cells (b, c) with each opening: (D,) int64."""
+    def pack_flows(self, flows: Sequence[Array], moving: int) -> Array:
+        """What a client adds for numbers of its points in cells (b, c) with each opening: (D,) int64.
+
+        moving: how many of its points change their cluster, which is not capped.
+        """
         base, fit = self.flow_digits
         capped = np.concatenate([np.minimum(flow, cap).reshape(-1) for flow in flows for cap in self.caps])
         digits = np.concatenate([capped, np.zeros(-len(capped) % fit, np.int64)]).reshape(-1, fit)
-        return np.asarray(digits @ np.array([base**i for i in range(fit)], np.int64))
+        flat = digits @ np.array([base**i for i in range(fit)], np.int64)
+        return np.append(np.asarray(flat), moving)
 
-    def find_held(self, party: PartyId, values: Array, before: Sequence[int], c: int) -> list[Array]:
-        """Light cells (b, c) of c clusters with openings of so many before, see `find_light`, of a sum (D,).
+    def find_held(
+        self, party: PartyId, values: Array, before: Sequence[int], c: int
+    ) -> tuple[list[Array], int]:
+        """Light cells (b, c) of c clusters with openings of so many before, see `find_light`, of a sum (D,);
+        and how many points change their cluster.
 
         Raises what `blame` says for what no points do.
         """
         (base, fit), cells = self.flow_digits, len(self.caps) * c * sum(before)
-        if len(values) != -(-cells // fit):
+        if len(values) != -(-cells // fit) + 1:
             raise FaultyServer(
                 SERVER, f"sends {len(values)} numbers where others of points that move are due"
             )
-        if any(not 0 <= value < base**fit for value in values.tolist()):
+        *packed, moving = values.tolist()
+        if not 0 <= moving <= self.m or any(not 0 <= value < base**fit for value in packed):
             raise self.blame(party)
-        digits = np.stack([values.astype(np.int64) // base**i % base for i in range(fit)], axis=1)
+        whole = np.array(packed, np.int64)
+        digits = np.stack([whole // base**i % base for i in range(fit)], axis=1)
         cuts = np.cumsum([len(self.caps) * b * c for b in before])[:-1]
         return [
             find_light(part.reshape(-1, b, c), self.caps, self.floor, self.sums.code.t)
             for b, part in zip(before, np.split(digits.reshape(-1)[:cells], cuts), strict=True)
-        ]
+        ], moving
+
+    def judge_moves(
+        self, party: PartyId, before: Sequence[int], c: int
+    ) -> Generator[list[Array], Array, tuple[int, int]]:
+        """How many points move to labels of c clusters, and how many a floor keeps where they are.
+
+        Yields light cells, at first none, and is sent sums as `find_held` has them of labels in which points
+        of these cells stay.  If that leaves light cells again and again, no point moves.
+        """
+        found, wanted = list[Array](), list[int]()
+        for _ in range(TRIES):
+            found, moving = self.find_held(party, (yield found), before, c)
+            wanted.append(moving)
+            if not moving or not any(light.any() for light in found):
+                return moving, max(0, wanted[0] - moving)
+        return 0, wanted[0]
 
     def blame(self, party: PartyId) -> Exception:
         """The error for totals that no points have: the server's, where it checked what it tells."""
@@ -322,15 +352,16 @@ class FederatedPlan(DescribedPlan):
     def begin_runs(self, first: Totals, key: bytes) -> Restarts:
         """The courses of all restarts, from the totals of the labels that clients begin with."""
         if self.matches:
-            return Restarts([iterate_from_labels(first, self.max_iter)])
+            return Restarts([iterate_from_labels(first, self.max_iter)], first)
         if isinstance(self.start, tuple):
-            return Restarts([iterate_from_centers(self.given_centers, self.max_iter)])
+            return Restarts([iterate_from_centers(self.given_centers, self.max_iter)], first)
         seed = int.from_bytes(key, "little") if self.seed is None else self.seed
         return Restarts(
             [
                 split_and_iterate(first, self.columns.places, self.start, self.m, self.k, self.max_iter, rng)
                 for rng in restart_generators(np.random.default_rng(seed), self.n_init)
-            ]
+            ],
+            first,
         )
 
     @property
@@ -344,22 +375,23 @@ class FederatedPlan(DescribedPlan):
         whole = self.quantizer(np.array(self.start), owner="the start", first_row=0)[:, self.columns.places]
         return KnownCenters(whole, np.ones(whole.shape, np.int64), np.ones(len(whole), bool))
 
-    def follow_runs(self) -> Generator[None, Array, Restarts]:
+    def follow_runs(self) -> Generator[Any, Array, Restarts]:
         """What the server makes of totals that it may read, sent one sum after another: the runs, ended."""
         values, opened = (yield), [self.first_clusters]
         runs = self.begin_runs(
             self.read_totals(SERVER, values, [self.first_clusters], squares=self.priced)[0], bytes(32)
         )
         while runs.asked:
-            sizes = [len(near.centers.counts) for near in runs.asked.values()]
-            for c in sizes if self.floor > 1 else ():
-                for _ in range(TRIES):
-                    # What a client falsified of how many points would move is not the server's.
-                    if not any(light.any() for light in self.find_held(SERVER, (yield), opened, c)):
-                        break
-                opened.append(c)
-            values = yield
-            runs.hear(dict(zip(tuple(runs.asked), self.read_totals(SERVER, values, sizes), strict=True)))
+            sizes, held = {run: len(near.centers.counts) for run, near in runs.asked.items()}, {}
+            for run, c in tuple(sizes.items()) if self.floor > 1 else ():
+                # What a client falsified of how many points would move is not the server's.
+                moving, held[run] = yield from self.judge_moves(SERVER, opened, c)
+                if moving:
+                    opened.append(c)
+                else:
+                    del sizes[run]
+            found = self.read_totals(SERVER, (yield), tuple(sizes.values())) if sizes else []
+            runs.hear(dict(zip(sizes, found, strict=True)), held)
         return runs
 
 

@@ -28,6 +28,8 @@ from secfc.kmeans.loop import (
 )
 from secfc.roles.exchange import Role
 
+# Cuts that no steps of k-means follow differ by their directions alone: so many in turn may split nothing.
+FEW_CUTS = 3
 # Where a cluster came from: which half of which half of all points.
 Path = tuple[int, ...]
 
@@ -144,8 +146,9 @@ class Splitting:
     ) -> Generator[Any, Any, tuple[SplitTree, Array, Array]]:
         """At most so many clusters: where they came from, their groups, and their sizes (c,)."""
         tree, groups, sizes, idle = SplitTree(((),)), np.zeros(1, np.int64), np.array([m]), 0
+        patience = (FEW_CUTS, PATIENCE)[self.steps > 0]
         for _ in range(most - 1 + PATIENCE):  # clusters that get lost might go on for ever
-            if tree.count >= most or idle == PATIENCE:
+            if tree.count >= most or idle == patience:
                 break
             c = tree.count
             directions = (2 * rng.integers(0, 2, (c, d)) - 1).astype(np.int8)

@@ -401,9 +401,8 @@ class Report:
     k-means on the unrounded points, None if that was not compared.  resolution: steps of rounding within the
     spread of each feature, None if not judged.  quantizer: how points became integers, None if they did not.
     digests: of every client's labels, by name, and of all under "" (`secfc.metrics.labels_digest`); None
-    where no budget paid for labels.
-    curve: the costs by which k was chosen, None if it was given; of what a policy opens, so under a budget
-    they are paid for.
+    where no budget paid for labels.  curve: the costs by which k was chosen, None if it was given; of what a
+    policy opens, so under a budget they are paid for.  held: by a floor, as in `Clustering`.
     withheld: clusters with points whose centers stay closed where others are open.
     changes: how many labels every iteration changed, None if nobody knows.
     steps: how often distances were asked for.  moved: whether labels were improved step by step.
@@ -430,6 +429,7 @@ class Report:
     quantizer: Quantizer | None
     n_iter: int
     converged: bool
+    held: int | None
     digests: Mapping[str, str] | None
     curve: CostCurve | None
     moved: bool
@@ -581,6 +581,7 @@ def make_report(
         quantizer=quantizer if rounding else None,
         n_iter=result.n_iter,
         converged=result.converged,
+        held=result.held,
         digests=label_digests(result, federation),
         curve=result.curve,
         moved=bool(result.history or result.sizes),

@@ -59,6 +59,7 @@ def _whole(found: Report) -> dict[str, Any]:
         "dendrogram": _tree(account.dendrogram),
         "n_iter": found.n_iter,
         "converged": found.converged,
+        "held_by_floor": found.held,
         "labels_digest": None if found.digests is None else found.digests[""],
         "labels_digests": _of_clients(found.digests),
         "cluster_sizes": counts.get("clusters"),

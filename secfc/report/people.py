@@ -400,6 +400,7 @@ def _iterations(found: Report) -> list[tuple[str, str]]:
     lines = [] if found.curve is None else [("Choice of k", f"{found.curve.words}.")]
     if found.moved:
         end = "converged" if found.converged else "NOT converged: raise --max-iter"
+        end += f", but the floor held {found.held:,} rows" if found.held else ""
         if found.noisy:
             end = "paid for one by one, and for one more"
         lines.append(("Iterations", f"{found.n_iter} ({end})"))

@@ -192,6 +192,7 @@ def test_bytes_of_plans_are_those_of_runs_and_grow_with_no_row_where_centers_are
     assert measured["FederatedLloyd", 1000]["mb"] < 1.2 * measured["FederatedLloyd", 100]["mb"]
     assert measured["FederatedLloyd", 100]["mb"] < measured["the default", 100]["mb"] / 10
     assert "73 MB" in written[1]["shared"]
+    assert "part held" in invoke("shared", "--floors", "--quick")
 
 
 def test_targets_are_printed(written):

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import secfc
+from secfc import report
 from secfc.attacks.views import View
 from secfc.data import inputs, row_tiles
 from secfc.errors import FaultyServer, InputError, SuspectedParties, TooFewReplies
@@ -287,10 +288,10 @@ def light_cells(one, other, owners, caps, t):
 def hold_by_rule(before, after, opened, owners, caps, t):
     """The rule of `floor`, row by row: labels after the moves that it lets through."""
     held = [False] * len(before)
-    for _ in range(8):
+    for _ in range(4):
         now = [b if stays else a for b, a, stays in zip(before, after, held, strict=True)]
         light = [light_cells(one, now, owners, caps, t) for one in opened]
-        if not any(light):
+        if now == list(before) or not any(light):
             return now
         for i, (b, a) in enumerate(zip(before, now, strict=True)):
             seen = zip(opened, light, strict=True)
@@ -299,7 +300,7 @@ def hold_by_rule(before, after, opened, owners, caps, t):
 
 
 def play(plan, parts, floor, t):
-    """The run in plaintext: the labels of every opening, of which the last are those in the end."""
+    """The run in plaintext: the labels of every opening, labels in the end, and how many rows are held."""
     plan = dataclasses.replace(plan, floor=floor)
     whole = np.rint(np.concatenate(parts) * plan.quantizer.scale).astype(np.int64)
     owners = np.repeat(range(len(parts)), list(map(len, parts))).tolist()
@@ -309,15 +310,19 @@ def play(plan, parts, floor, t):
         many = np.repeat(counts[:, None], whole.shape[1], axis=1)
         return Totals(sums, many, counts > 0, int(changed))
 
-    opened = [np.zeros(len(whole), np.int32)]
-    runs = plan.begin_runs(totals(opened[0], 1, True), bytes(32))
+    now = np.zeros(len(whole), np.int32)
+    opened, held = [now], 0
+    runs = plan.begin_runs(totals(now, 1, True), bytes(32))
     while runs.asked:
         (near,) = runs.asked.values()
-        before, c = near.number_labels(opened[-1]), len(near.centers.counts)
-        wanted, past = nearest_offered(whole, near.centers).tolist(), [labels.tolist() for labels in opened]
-        opened.append(np.array(hold_by_rule(before.tolist(), wanted, past, owners, plan.caps, t), np.int32))
-        runs.hear({0: totals(opened[-1], c, (opened[-1] != before).any())})
-    return opened
+        before, c = near.number_labels(now), len(near.centers.counts)
+        wanted, past = nearest_offered(whole, near.centers), [labels.tolist() for labels in opened]
+        kept = hold_by_rule(before.tolist(), wanted.tolist(), past, owners, plan.caps, t)
+        now, held = np.array(kept, np.int32), int((kept != wanted).sum())
+        told = totals(now, c, (now != before).any())
+        opened += [now] * told.changed  # what moves no row is not opened
+        runs.hear({0: told}, {0: held})
+    return opened, nearest_offered(whole, runs.ends[0].centers), held
 
 
 def least_difference(one, other):
@@ -340,22 +345,24 @@ def least_of_pairs(opened, owners, t):
 
 
 @pytest.mark.parametrize(
-    ("seed", "cuts", "t"), [(0, (30, 60), 1), (1, (60, 75), 1), (2, range(15, 90, 15), 2)]
+    ("seed", "cuts", "t", "start"),
+    [(0, (30, 60), 1, START), (1, (60, 75), 1, START), (2, range(15, 90, 15), 2, None)],
 )
-def test_with_a_floor_labels_follow_the_rule_and_no_two_openings_differ_by_fewer(seed, cuts, t):
+def test_with_a_floor_labels_follow_the_rule_and_no_two_openings_differ_by_fewer(seed, cuts, t, start):
     points = np.random.default_rng(seed).normal(size=(90, 2))
     parts = np.split(points, cuts)
     owners = np.repeat(range(len(parts)), list(map(len, parts)))
-    way = FederatedLloyd(3, floor=3, max_iter=20, t=t)
+    way = FederatedLloyd(3, start, floor=3, max_iter=20, t=t)
     result = secfc.fit(way, secfc.Federation.from_arrays(parts), seed=seed)
-    opened = play(result.plan, parts, 3, t)
-    np.testing.assert_array_equal(result.flat, opened[-1])
-    assert len(np.unique(opened[-1])) == 3
-    assert len(opened) > 4
+    opened, labels, held = play(result.plan, parts, 3, t)
+    np.testing.assert_array_equal(result.flat, labels)
+    assert result.held == held > 0
+    assert len(np.unique(labels)) == 3
+    assert len(opened) >= 3
     assert least_of_pairs(opened, owners, t) >= 3
     # Controls: a floor of all rows leaves fewer beside a client's own, and without one single rows differ.
-    assert least_of_pairs(play(result.plan, parts, 3, 0), owners, t) < 3
-    assert least_of_pairs(play(result.plan, parts, 1, 0), owners, 0) == 1
+    assert least_of_pairs(play(result.plan, parts, 3, 0)[0], owners, t) < 3
+    assert least_of_pairs(play(result.plan, parts, 1, 0)[0], owners, 0) == 1
 
 
 def opened_labels(monkeypatch, parts, way, **more):
@@ -437,10 +444,10 @@ def test_a_client_rebuilds_rows_without_a_floor_and_none_with_one(monkeypatch, c
         # And a client that says that more of its rows are in cells than are does so unnoticed.
         pack = FederatedPlan.pack_flows
 
-        def lying(plan, flows):
+        def lying(plan, flows, moving):
             mine = sum(int(flow.sum()) for flow in flows) == cuts[0] * len(flows)
             more = [10 * ((flow > 0) & (flow < 10)) for flow in flows]
-            return pack(plan, flows) + mine * pack(plan, more)
+            return pack(plan, flows, moving) + mine * pack(plan, more, 0)
 
         monkeypatch.setattr(FederatedPlan, "pack_flows", lying)
         pairs = itertools.combinations(of_others(10)[0], 2)
@@ -489,24 +496,46 @@ def test_members_add_no_sum_of_other_clients_under_a_floor_whatever_the_server_w
 def test_with_a_floor_no_two_openings_of_any_steps_and_starts_tell_a_row(monkeypatch, seed):
     points = np.random.default_rng(seed).normal(size=(800, 2))
     parts = np.array_split(points, 4)
-    opened, _ = opened_labels(monkeypatch, parts, FederatedLloyd(12, floor=10), seed=seed)
-    assert rebuilt([labels[200:] for labels in opened], points[200:]) == (0, 0)
+
+    def found(parts, way):
+        opened, _ = opened_labels(monkeypatch, parts, way, seed=seed)
+        of_others = np.concatenate(parts[1:])
+        return rebuilt([labels[len(parts[0]) :] for labels in opened], of_others)
+
     few = [part[:60] for part in parts]
-    for floor in (1, 5):
-        opened, _ = opened_labels(monkeypatch, few, FederatedLloyd(3, floor=floor, n_init=2), seed=seed)
-        found = rebuilt([labels[60:] for labels in opened], np.concatenate(few[1:]))
-        assert found[0] > 0 if floor == 1 else found == (0, 0)
-    # Control: compared with the last opening alone, as many rows move, and return but for a few.
+    assert found(parts, FederatedLloyd(12, floor=10)) == (0, 0)
+    way = FederatedLloyd(3, START, floor=5, n_init=2)
+    assert found(few, way) == (0, 0)
+    # Controls: without a floor, and where labels are compared with those opened last alone.
+    assert found(few, dataclasses.replace(way, floor=1))[0] >= 3
     find = FederatedPlan.find_held
-    with monkeypatch.context() as patch:
 
-        def compare_last(*of):
-            found = find(*of)
-            return [np.zeros_like(cells) for cells in found[:-1]] + found[-1:]
+    def compare_last(*of):
+        found, moving = find(*of)
+        return [np.zeros_like(cells) for cells in found[:-1]] + found[-1:], moving
 
-        patch.setattr(FederatedPlan, "find_held", compare_last)
-        opened, _ = opened_labels(patch, parts, FederatedLloyd(12, floor=10), seed=seed)
-    assert seed or rebuilt([labels[200:] for labels in opened], points[200:])[0] >= 1
+    monkeypatch.setattr(FederatedPlan, "find_held", compare_last)
+    assert found(few, way)[0] >= 3
+
+
+def test_a_floor_asks_few_questions_and_says_how_many_rows_it_held():
+    points, _ = blobs(600, 4, 4, 0)
+    data = secfc.Federation.from_arrays(np.array_split(points, 5))
+    plain, held = (secfc.fit(FederatedLloyd(8, floor=floor, t=1), data, seed=0) for floor in (1, 10))
+    assert len(held.details.counted) <= 1.5 * len(plain.details.counted)
+    assert plain.held is None
+    assert held.held > 0
+    assert f"converged=True, held={held.held})" in repr(held)
+    assert f"converged, but the floor held {held.held:,} rows" in held._repr_html_()
+    # Labels, which stay at home, are of the nearest center: held rows cost more where sums have them.
+    assert (np.concatenate(held.predict(data)) == held.flat).all()
+    assert (held.history[-1] != held.flat).any()
+    assert secfc.metrics.cost(points, held.flat, 8) < 0.9 * secfc.metrics.cost(points, held.history[-1], 8)
+    found = report.make_report(held, federation=data, algorithm=FederatedLloyd(8, floor=10, t=1))
+    said = " ".join(report.as_text(found).split())
+    assert f"(converged, but the floor held {held.held:,} rows)" in said
+    assert f"floor=10 kept {held.held:,} of 600 rows in the sums of another cluster" in said
+    assert report.as_json(found)["held_by_floor"] == held.held
 
 
 def test_with_a_floor_other_runs_tell_single_rows():
@@ -546,5 +575,4 @@ def test_rows_that_are_not_in_memory_have_the_labels_of_those_that_are(monkeypat
     assert_same(result, expected)
     assert result.cost == expected.cost
     assert (np.concatenate(plain.predict(data)) == plain.flat).all()
-    if floor == 1:  # else rows stay behind that are nearer to another center
-        assert (np.concatenate(result.predict(data)) == result.flat).all()
+    assert (np.concatenate(result.predict(data)) == result.flat).all()
