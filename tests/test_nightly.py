@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from threadpoolctl import threadpool_info
 
 from tests import night
+from tests.mutation.__main__ import TARGETS
 from tests.night import ShardRecord, due_shards, read_record, summarize, write_record
 from tests.nightly import NIGHTLY
 
@@ -39,6 +40,11 @@ def test_a_matrix_product_takes_one_thread_by_day():
     threads = {found["num_threads"] for found in threadpool_info() if found["user_api"] == "blas"}
     assert threads
     assert NIGHTLY or threads == {1}
+
+
+def test_files_that_are_mutated_and_the_tests_that_hold_them_are_there():
+    named = {*TARGETS, *(test for tests in TARGETS.values() for test in tests)}
+    assert not [name for name in named if not (night.ROOT / name).exists()]
 
 
 # --- shards, and the record of them ----------------------------------------------------------------

@@ -49,6 +49,7 @@ LABELS = [
     "tests/secfc/disclosure/test_committees.py",
     "tests/secfc/roles/test_protocol.py",
 ]
+SOUNDNESS = "tests/secfc/disclosure/checked/test_soundness.py"
 UNION = ["tests/psu/test_steps.py", "tests/psu/test_union.py", "tests/psu/test_privacy.py"]
 # For each file the tests that hold it, the quick ones first.
 TARGETS = {
@@ -56,18 +57,47 @@ TARGETS = {
     "field/compare/tournament.py": ["tests/field/compare/test_dealt.py"],
     "field/compare/correlated_randomness.py": ["tests/field/compare/test_dealt.py"],
     "field/compare/argmin.py": ["tests/field/compare/test_dealt.py"],
-    "field/code/masking.py": ["tests/field/code/test_blind.py"],
+    "field/code/masking.py": [
+        f"tests/field/code/test_{name}.py" for name in ("blind", "parts", "linear_digest")
+    ],
+    "field/code/product_check.py": ["tests/field/code/test_product_check.py", SOUNDNESS],
+    "field/code/range_check.py": [SOUNDNESS, "tests/field/code/test_projections.py"],
+    "field/code/consistency.py": [
+        SOUNDNESS,
+        "tests/field/code/test_linear_digest.py",
+        "tests/field/code/test_correct.py",
+    ],
+    "field/compare/rounding.py": ["tests/field/compare/test_rounding.py"],
+    "field/compare/shells.py": ["tests/field/compare/test_shells.py"],
+    "field/compare/signs.py": ["tests/field/compare/test_signs.py"],
+    "field/compare/witnessed.py": ["tests/field/compare/test_witnessed.py"],
     "field/compare/replicated.py": ["tests/field/compare/test_replicated.py"],
     "field/compare/shared_step.py": ["tests/field/compare/test_hidden.py"],
     "psu/opening.py": UNION,
     "psu/masked.py": UNION,
     "psu/together.py": UNION,
     "psu/tables.py": UNION,
+    "psu/identify.py": ["tests/psu/test_identify.py"],
+    "psu/merge.py": ["tests/psu/test_merge.py"],
+    "psu/oblivious.py": ["tests/psu/test_oblivious.py"],
     "secfc/transport/journal.py": [A8, "tests/secfc/transport/test_checkpoint.py"],
     "secfc/transport/checkpoint.py": [A8, "tests/secfc/transport/test_checkpoint.py"],
     "secfc/disclosure/noise/noise.py": [A8, "tests/secfc/disclosure/test_noise.py"],
     "secfc/disclosure/noise/in_shares.py": ["tests/secfc/disclosure/test_noise.py"],
-    "secfc/disclosure/noise/at_server.py": ["tests/secfc/disclosure/test_noise.py"],
+    "secfc/disclosure/checked/parts.py": ["tests/secfc/disclosure/checked/test_blocks.py"],
+    "secfc/coded_kmeans/query_order.py": ["tests/secfc/active/test_a3_questions.py"],
+    "secfc/privacy/accountant.py": ["tests/secfc/privacy/test_accounting.py"],
+    "secfc/privacy/mechanisms.py": ["tests/secfc/privacy/test_mechanisms.py"],
+    "secfc/privacy/events.py": [
+        "tests/secfc/privacy/test_accounting.py",
+        "tests/secfc/privacy/test_mechanisms.py",
+    ],
+    "secfc/deploy/consent.py": ["tests/secfc/deploy/test_consent.py"],
+    "secfc/deploy/history.py": ["tests/secfc/deploy/test_history.py"],
+    "secfc/scaling/moments.py": ["tests/secfc/scaling/test_scaling.py"],
+    "secfc/scaling/quartiles.py": ["tests/secfc/scaling/test_quartiles.py"],
+    "secfc/scaling/shared_profile.py": ["tests/secfc/scaling/test_shared_profile.py"],
+    "secfc/roles/blame.py": ["tests/secfc/roles/test_blame.py"],
     "secfc/disclosure/compare/computing_party.py": LABELS,
     "secfc/disclosure/decoded/polynomials.py": LABELS,
     "secfc/disclosure/compare/session.py": LABELS,

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from field.code.lagrange_code import LagrangeCode, transfer_rows
-from field.code.masking import deal_part, expand_share, seeded_receivers, weighted_part
+from field.code.masking import deal_part, expand_share, seeded_receivers, uniform_receivers, weighted_part
 from field.ring.basis import LANE_PRIMES, Basis
 from field.secrets.coins import SeededCoins
 
@@ -75,6 +75,13 @@ def test_any_t_shares_of_a_part_are_uniform(ell, t):
     if (ell, t) == (2, 1):
         line = np.array(transfer_rows(code.betas[:2], code.alphas, p))
         assert {tuple(line @ [part, part] % p) for part in (0, 1)} == {(0,) * code.n, (1,) * code.n}
+
+
+def test_seeds_go_to_those_after_a_holder_or_to_the_first_where_it_receives_nothing():
+    code, receivers = LagrangeCode(Basis(LANE_PRIMES[:1]), 20, 2, 2), (3, 5, 7, 9, 11)
+    assert [seeded_receivers(code, j, receivers) for j in (7, 11, 4)] == [(9, 11), (3, 5), (3, 5)]
+    uniform = [uniform_receivers(code, j, receivers) for j in (7, 11, 4)]
+    assert uniform == [(9, 11, 3), (3, 5, 7), (3, 5, 7, 9)]
 
 
 @pytest.mark.parametrize("t", range(1, 6))

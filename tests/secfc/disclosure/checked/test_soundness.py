@@ -1,0 +1,142 @@
+"""Constants of soundness: the number, the formula, the bound; and one less does not keep the bound."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from field.code import consistency, product_check, range_check, reply_check
+from field.compare import assignment_step, witnessed
+from field.ring.basis import LANE_PRIMES, MERSENNE_61, Basis
+from psu.kernels import CHECK_BITS
+from secfc.disclosure.checked import parts, products
+
+ROOT = Path(__file__).parents[4]
+P = min(LANE_PRIMES)
+LANES, WHOLE = Basis(LANE_PRIMES[:3]), Basis((MERSENNE_61,))
+ODDS = range_check.rejection_odds()
+BLOCKS = 64
+
+
+@dataclass(frozen=True)
+class Soundness:
+    """A lie passes with probability 2**missed(number), which is below 2**bound; `page` says so in `words`.
+
+    least: step by which the number could be less.
+    """
+
+    number: int
+    missed: Callable[[int], float]
+    bound: float
+    page: str
+    words: str
+    step: int = 1
+
+
+def parity(basis, liars):
+    p = min(basis.primes)
+    return lambda count: math.log2(p**-count + liars * p ** -(count + 1))
+
+
+def words_skipped(spare):
+    """That a mask does not serve, with as many rows as that many skips take."""
+    rows = 4
+    while range_check.RejectionOdds(rows, spare, ODDS.reach).miss_bits() < range_check.BITS:
+        rows += 4
+    return math.log2(range_check.RejectionOdds(rows, spare, ODDS.reach).failing)
+
+
+def masks_short(number):
+    """That fewer than BLOCKS of so many masks serve, by Chernoff's bound in relative entropy."""
+    a, q = (BLOCKS - 1) / number, 1 - ODDS.failing
+    if a >= q:
+        return 0.0
+    return -number * (a * math.log2(a / q) + (1 - a) * math.log2((1 - a) / (1 - q)))
+
+
+def repeated(m):
+    return lambda count: float(math.log2(product_check.miss_bound(P, m, count)))
+
+
+TABLE = {
+    "replies, checked under coins of their own": Soundness(
+        reply_check.REPETITIONS, lambda r: r * math.log2(2 / P), -57, "field/code/reply_check.py", "2**-57"
+    ),
+    "products of labels and rows": Soundness(
+        product_check.least_repetitions(P, 16384), repeated(16384), -60,
+        "field/code/product_check.py", "Fraction(1, 2**60)",
+    ),
+    "products of a million": Soundness(
+        product_check.least_repetitions(P, 1 << 20), repeated(1 << 20), -60,
+        "field/code/product_check.py", "Fraction(1, 2**60)",
+    ),
+    "numbers of a change of labels": Soundness(
+        assignment_step.TESTS, lambda r: 1 - r * math.log2(P), -88,
+        "field/compare/assignment_step.py", "2 p**-3 < 2**-88",
+    ),
+    "sums that a holder of a row knows": Soundness(
+        products.PROOFS, lambda r: -r * math.log2(P), -59, "secfc/disclosure/checked/products.py", "30 bits"
+    ),
+    "digests of residues": Soundness(
+        consistency.SUMS, lambda r: r * math.log2(2 / P), -57, "field/code/consistency.py", "(2 / p)**2"
+    ),
+    "replies of liars, 30-bit primes": Soundness(
+        consistency.checks_needed(LANES, 3), parity(LANES, 3), -consistency.BITS,
+        "field/code/consistency.py", "2 for 30-bit lanes",
+    ),
+    "replies of liars, one prime of 61 bits": Soundness(
+        consistency.checks_needed(WHOLE, 3), parity(WHOLE, 3), -consistency.BITS,
+        "field/code/consistency.py", "1 for 2**61 - 1",
+    ),
+    "words of a test of rows": Soundness(
+        consistency.checks_needed(LANES, 3, range_check.CHECKED), parity(LANES, 3), -40,
+        "field/code/range_check.py", "2**-CHECKED",
+    ),
+    "sums of a block of rows": Soundness(
+        ODDS.rows, lambda rows: -range_check.RejectionOdds(rows, ODDS.spare, ODDS.reach).miss_bits(), -40,
+        "field/code/range_check.py", "120 rows for one dealer", 4,
+    ),
+    "words of a mask that may be skipped": Soundness(
+        ODDS.spare, words_skipped, math.log2(range_check.FAILING), "field/code/range_check.py", "FAILING"
+    ),
+    "masks of a message": Soundness(
+        range_check.spare_masks(BLOCKS, ODDS.failing), masks_short, -50,
+        "field/code/range_check.py", "2**-RUN_OUT",
+    ),
+    "pseudonyms of IDs": Soundness(
+        61 + 61 - int(CHECK_BITS), lambda bits: -bits, -81.9, "psu/identify.py", "probability 2**-82"
+    ),
+    "disjoint IDs": Soundness(
+        MERSENNE_61.bit_length(), lambda bits: 1 - math.log2(2**bits - 1), -59,
+        "psu/disjoint.py", "2/q < 2**-59",
+    ),
+    "bytes of a tag of bits": Soundness(
+        witnessed.TAG_SIZE, lambda size: -8 * size, -127, "field/compare/witnessed.py", "TAG_SIZE = 16"
+    ),
+    "bytes of what coins give": Soundness(
+        parts.SEED, lambda size: -8 * size, -127, "secfc/disclosure/checked/parts.py", "SEED = 16"
+    ),
+}  # fmt: skip
+FIXED = {
+    reply_check.REPETITIONS: 2, assignment_step.TESTS: 3, consistency.BITS: 59,
+    range_check.BITS: 40, range_check.RUN_OUT: 50, ODDS.rows: 120,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", TABLE)
+def test_a_number_keeps_its_bound_and_one_less_does_not(name):
+    row = TABLE[name]
+    assert row.missed(row.number) < row.bound
+    assert row.missed(row.number + row.step) < row.missed(row.number)
+    less = row.number - row.step
+    assert not less or row.missed(less) >= row.bound
+    assert row.words in (ROOT / row.page).read_text()
+
+
+def test_the_bounds_are_those_of_the_claims():
+    assert all(number == claimed for number, claimed in FIXED.items())
+    assert product_check.MISSED == 2**-60
+    assert range_check.CHECKED == 40
+    assert float(consistency.miss_bound(LANES, 3)) <= 2**-60 * (1 + 2**-21)
