@@ -465,7 +465,8 @@ class Scenario:
     def with_clusters(self, k: int) -> Scenario:
         """The same with another number of clusters, always the same object; itself where k is given."""
         fixed = isinstance(getattr(self.algorithm, "start", None), GivenCenters)
-        return self if fixed or k == inner(self.algorithm).k else _with_clusters(self, k)
+        given = fixed or self.expected is over_pairs
+        return self if given or k == inner(self.algorithm).k else _with_clusters(self, k)
 
     @property
     def liars(self) -> int:
@@ -642,6 +643,30 @@ def over_rows(scenario: Scenario, got: Outcome) -> Outcome:
     return Outcome(labels, got.excluded, None if want.centers is None else plain.centers, plain.history)
 
 
+def over_pairs(scenario: Scenario, got: Outcome) -> Outcome:
+    """What a clusterer of pairs finds among the rows that count, by their exact distances."""
+    way, fed = scenario.algorithm, scenario.federation
+    counts = np.repeat([name not in got.excluded for name in fed.names], fed.counts)
+    rows = np.rint(np.concatenate([p.read() for p in fed.parties])[counts] * SCALE).astype(np.int64)
+    squares = ((rows[:, None] - rows) ** 2).sum(2)
+    near = isinstance(way, secfc.DBSCAN)
+    labels = np.full(len(counts), -1)
+    labels[counts] = way.label_points(
+        squares <= way.square(scenario.plan) if near else np.sqrt(squares) / SCALE
+    )
+    sizes = np.bincount(labels[labels >= 0], minlength=labels.max() + 1)
+    ends = np.cumsum(fed.counts)[:-1]
+    return Outcome(tuple(np.split(labels, ends)), got.excluded, None, (sizes,))
+
+
+@dataclass(frozen=True)
+class FarthestPairs:
+    """A clusterer by a table of distances: what is within 4 of the first point, and all else."""
+
+    def fit_predict(self, distances: Any) -> Any:
+        return (distances[0] > 4.0).astype(np.int64)
+
+
 def over_scaled_rows(scenario: Scenario, got: Outcome) -> Outcome:
     """Plaintext Lloyd over the rows that count, by a scale that some of the clients have together."""
     (scaling,) = got.scalings
@@ -749,6 +774,11 @@ NOISY = Silent(Budget(1e5, 1e-6), radius=Bound.given(16.0), neighbors=Neighbors(
 PRIVATE_CENTERS = FedDPKMeans(K, 4.0, 1e-6, steps=1, noise=ServerNoise())
 MASKED = secfc.FederatedLloyd(K, start=Turned(), max_iter=4, scale=SCALE, committee=4, t=1, coarse="allow")
 SHARED = vary(MASKED, start=None, n_init=2)  # all observe all: starts by splitting, whose costs are compared
+# No point is noise where each is a core point, as a client without labels has none but -1.
+PAIRS = secfc.DBSCAN(2.5, 1, threshold=1, quantization=secfc.Quantization(scale=SCALE))
+DISTANCES = secfc.Precomputed(
+    FarthestPairs(), consent=True, threshold=1, quantization=secfc.Quantization(scale=SCALE)
+)
 # Bytes cost all, rounds nothing: steps in which few points move take two questions.
 IN_TWO = vary(BASE, init=secfc.RandomLabels(), network=Link(0.0, 1.0), max_iter=6)
 # Where labels are opened two play each part by default, at twice the messages; some scenarios are about
@@ -884,6 +914,8 @@ SCENARIOS = {
         ),
         expected=over_sums,
     ),
+    "pairs": Scenario(PAIRS, expected=over_pairs),
+    "all distances": Scenario(DISTANCES, expected=over_pairs),
     "lloyd": Scenario(secfc.Lloyd(k=K, quantization=secfc.Quantization(scale=SCALE), init=RandomPoints())),
     "overlapping": Scenario(MASKED, expected=over_own_sums),
     "overlapping, distances": Scenario(
@@ -971,7 +1003,8 @@ class Deviation:
 def deviations(scenario: Scenario, said: tuple[str, ...] = OF_COMMITTEES) -> st.SearchStrategy[Deviation]:
     """Of any client that does not deal, in messages of these kinds."""
     way = inner(scenario.algorithm)
-    dealer = way.disclosure.dealer if isinstance(way, secfc.SecFC) and said is not OF_SUMS else None
+    compares = isinstance(way, secfc.SecFC | secfc.DBSCAN)
+    dealer = way.disclosure.dealer if compares and said is not OF_SUMS else None
     clients = [j for j, c in enumerate(scenario.federation.names) if c != dealer]
     kinds = st.frozensets(st.sampled_from(said), min_size=1, max_size=3)
     chances = st.sampled_from((1.0, 0.3, 0.02))

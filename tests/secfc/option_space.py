@@ -21,7 +21,7 @@ import secfc
 from field.ring.basis import Basis
 from secfc.coded.membership import Open, Private
 from secfc.privacy import Bound, Budget, Neighbors
-from tests.secfc.campaign import BASE, K, Outcome, Scenario, vary
+from tests.secfc.campaign import BASE, DISTANCES, PAIRS, K, Outcome, Scenario, over_pairs, vary
 
 HIDDEN = Private(bound=64, counts="hidden")
 BUDGET = Budget(1e5, 1e-6)
@@ -80,6 +80,8 @@ BASES: dict[type, tuple[Any, Callable[[Any], Any]]] = {
     secfc.Overlap1: (secfc.Overlap1(2, rounds=2), lambda x: x),
     secfc.Overlap2: (secfc.Overlap2(2, points=6), lambda x: x),
     secfc.CommonFeatures: (secfc.CommonFeatures(COMMON), lambda x: x),
+    secfc.DBSCAN: (PAIRS, lambda x: x),
+    secfc.Precomputed: (DISTANCES, lambda x: x),
 }  # fmt: skip
 CLASSES = {kind.__name__: kind for kind in (*BASES, Open, secfc.RandomLabels, secfc.RandomPoints)}
 
@@ -158,6 +160,9 @@ OTHERS: dict[tuple[str, str], tuple[Any, ...]] = {
     ("Overlap2", "local"): (),
     ("CommonFeatures", "home"): (1,),
     ("CommonFeatures", "algorithm"): (secfc.Lloyd(k=K),),
+    ("DBSCAN", "eps"): (1.5,),
+    ("DBSCAN", "min_samples"): (2,),
+    ("DBSCAN", "dealer"): ("client-4",),
 }  # fmt: skip
 OTHERS |= {("Splitting", name): OTHERS["Bisecting", name] for name in ("keep", "steps", "settle", "spare")}
 OTHERS["Splitting", "merge"] = ("any",)
@@ -196,6 +201,16 @@ NOT_RUN = {
     ("NoiseInShares", "neighbors"): "replaced, its only kind",
     ("NoiseInShares", "repeats"): "ignored, and going",
     ("Lloyd", "disclosure"): "plaintext has none",
+    ("Precomputed", "clusterer"): "computed by the server alone",
+    ("Precomputed", "consent"): "the only value with which there is a run",
+    **dict.fromkeys(
+        (
+            (way, name)
+            for way in ("DBSCAN", "Precomputed")
+            for name in ("threshold", "quantization", "runtime")
+        ),
+        "a group, whose fields are values of their own",
+    ),
     ("Overlap1", "refiner"): "computed by the server alone",
     ("Overlap2", "local"): "computed by a client alone",
 }
@@ -271,6 +286,8 @@ def scenario_of(kind: type, name: str, value: Any) -> Scenario:
     noisy = kind in (secfc.NoisySums, secfc.NoiseInShares)
     exact = kind in (secfc.SecFC, secfc.Threshold, secfc.Release, Private, secfc.Distances, secfc.KFed)
     scenario = Scenario(algorithm, sealed=True, expected=whole_alone if exact and not noisy else as_came)
+    if kind is secfc.DBSCAN and name != "min_samples":  # which makes noise, that looks as if unheard
+        return dataclasses.replace(scenario, expected=over_pairs)
     if kind is secfc.Joined:
         return dataclasses.replace(scenario, data=held_columns)
     overlaps = kind in (secfc.Overlap1, secfc.Overlap2, secfc.CommonFeatures)

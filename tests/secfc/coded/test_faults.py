@@ -63,6 +63,7 @@ from tests.secfc.campaign import (
     hold_rounded,
     judge,
     judge_deviation,
+    over_pairs,
     plaintext,
     schedules,
     vary,
@@ -127,6 +128,7 @@ DEVIATING = [
     ("own labels, private", OF_SHARED_LABELS),
     ("overlapping", OF_SUMS),
     ("shared centers, a floor", OF_SUMS),
+    ("pairs", OF_COMMITTEES),
     *by_night(
         ("labels only, in blocks", OF_COMMITTEES),
         ("labels only, restarts, a client deals", OF_COMMITTEES),
@@ -192,6 +194,10 @@ def test_undisturbed_runs_are_those_of_plaintext_lloyd(name):
         way, plan = scenario.algorithm.scaling, scenario.plan
         assert got.scalings == {plaintext_scaling(way, plan, scenario.federation)}
         check(scenario, Network({}, scenario.sealed), got)  # against plaintext on points of that scale
+        return
+    if scenario.expected is over_pairs:
+        assert len(got.history[0]) > 1
+        check(scenario, Network({}, scenario.sealed), over_pairs(scenario, got))
         return
     plain = plaintext(scenario.algorithm, (), scenario.n, m=scenario.m)
     if scenario.predict:
@@ -915,10 +921,6 @@ NO_OPTIONS = {
     "MaxMin", "NearestMerge", "CenterSeparation", "GivenLabels", "Scaling",
 }  # fmt: skip
 BY_DAY = ["Private.merge=False", "Overlap1.send='medoids'", "CommonFeatures.home=1"]
-
-
-# Algorithms of pairs, whose losses `tests/secfc/test_pairs.py` tries: not in the campaign yet.
-NO_OPTIONS |= {"DBSCAN", "Precomputed"}
 
 
 def classes_in(value):
