@@ -159,7 +159,7 @@ def reveal_early(policy, n, monkeypatch):
     return secfc.fit(way, federation(n, 60, 2), seed=1, faults=faults)
 
 
-@pytest.mark.parametrize("policy", [secfc.FinalLabelsOnly(), *by_night(secfc.FinalLabelsOnly(SERVER))])
+@pytest.mark.parametrize("policy", [secfc.FinalLabelsOnly(), *by_night(secfc.FinalLabelsOnly(dealer=SERVER))])
 def test_a_server_that_lets_nobody_hear_of_a_step_reads_no_labels_of_it(policy, monkeypatch):
     with pytest.raises(TooFewReplies):
         reveal_early(policy, 5, monkeypatch)

@@ -16,6 +16,8 @@ from secfc.coded import sharing
 from secfc.coded.messages import LabelShare, MaskedDistances, PublicKey
 from secfc.disclosure.checked.messages import CheckCoin, CheckDealing
 from secfc.disclosure.checked.steps import CheckedReplies, CheckingClient
+from secfc.disclosure.checked.words import CommitteeWords
+from secfc.disclosure.compare import rounds
 from secfc.disclosure.compare.computing_party import ComputingParty
 from secfc.disclosure.dealerless import policy
 from secfc.disclosure.dealerless.policy import DealerlessParty
@@ -225,18 +227,21 @@ POLICIES = {
     "final labels": secfc.FinalLabelsOnly(dealer=SERVER),
     "final labels, nobody deals": secfc.FinalLabelsOnly(),
 }
-LIAR = "client-2"
+RESPONDER, MEMBER = "client-2", "client-0"
 
 
-def leave(way, before):
-    """Client 2 lies in its replies of the second question, and says nothing any more from that message on.
+def leave(way, before, liar=RESPONDER):
+    """A party lies in the second question, and says nothing any more from that message on.
 
-    Returns the results; how many told labels or sizes of that question until then; results without it.
+    It lies in its replies; client 0, a member where somebody deals, in what one of its parts opens first.
+    Returns who told labels or sizes of that question until then, and whether all others have the labels that
+    they would have without it.
     """
     settings = secfc.SecFC(2, 1, secfc.RandomLabels(), max_iter=4, disclosure=POLICIES[way])
-    stage, asked, told, left = Stage(settings, grouped_rows(3, 5, 6, 2, 2)), [], [], []
+    stage = Stage(settings, grouped_rows(3, 5, 6, 2, 2))
+    asked, told, lied, left = [], [], [], []
     honest, blinded = run_stage(stage, lambda e: (e,)), DealerlessParty.blinded
-    reply = ComputingParty.masked_distances
+    reply, reconstruct = ComputingParty.masked_distances, rounds.reconstruct_parts
 
     def false(values):
         out = values.copy()
@@ -245,34 +250,39 @@ def leave(way, before):
 
     def lie(self, *rest):
         values, further = blinded(self, *rest)
-        return (false(values) if self.name == LIAR and len(asked) == 2 else values), further
+        return (false(values) if self.name == RESPONDER == liar and len(asked) == 2 else values), further
 
     def lie_to_members(self, *rest):
         found = reply(self, *rest)
-        if self.name != LIAR or len(asked) != 2:
+        if not self.name == RESPONDER == liar or len(asked) != 2:
             return found
         return {c: replace(body, values=false(body.values)) for c, body in found.items()}
+
+    def open_others(basis, blocks, members, me, mine, talk):
+        first = next(iter(blocks.told_by(members.index(me))), None)
+        if me == MEMBER == liar and len(asked) == 2 and mine[first].dtype == np.uint64 and not lied:
+            lied.append(talk.number)
+            mine = {**mine, first: ~mine[first]}
+        return (yield from reconstruct(basis, blocks, members, me, mine, talk))
 
     def faults(e):
         if e.kind in ("CompareQuery", "LloydStepQuery") and e.round not in asked:
             asked.append(e.round)
-        if len(asked) == 2 and e.kind in ("LabelShare", "SizeShare") and e.sender != LIAR:
-            told.append(e)
-        if len(asked) == 2 and (e.sender, e.kind) == (LIAR, before):
+        if len(asked) == 2 and e.kind in ("LabelShare", "SizeShare") and e.sender != liar:
+            told.append(e.sender)
+        late = liar == RESPONDER or (lied and e.round > lied[0])
+        if late and len(asked) == 2 and (e.sender, e.kind) == (liar, before):
             left.append(e.round)
-        return () if left and e.sender == LIAR else (e,)
+        return () if left and e.sender == liar else (e,)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(DealerlessParty, "blinded", lie)
         patch.setattr(ComputingParty, "masked_distances", lie_to_members)
-        results = run_stage(stage, faults, LIAR)
+        patch.setattr(rounds, "reconstruct_parts", open_others)
+        results = run_stage(stage, faults, liar)
     assert left
-    return results, told, honest
-
-
-def same_labels(results, honest):
-    """Whether all but the liar have the labels that they would have without it."""
-    return all((results[c].labels == honest[c].labels).all() for c in honest if c not in (SERVER, LIAR))
+    others = honest.keys() - {SERVER, liar}
+    return told, all((results[c].labels == honest[c].labels).all() for c in others)
 
 
 @pytest.mark.parametrize(
@@ -284,18 +294,27 @@ def same_labels(results, honest):
     ],
 )
 def test_who_lies_and_falls_silent_before_it_is_found_out_has_seen_nothing_of_its_lie(way, monkeypatch):
-    results, told, honest = leave(way, "MaskedProducts")
-    assert not told
-    assert same_labels(results, honest)
+    assert leave(way, "MaskedProducts") == ([], True)
 
     # Positive control: what it made of labels is told it, and the run goes on as if it never lied.
     def unchecked(self, *_):
         yield from ()
 
     monkeypatch.setattr(CheckingClient, "verify", unchecked)
-    results, told, honest = leave(way, "LabelShare" if way[0] == "l" else "SizeShare")
+    told, alike = leave(way, "LabelShare" if way[0] == "l" else "SizeShare")
     assert told
-    assert same_labels(results, honest)
+    assert alike
+
+
+@pytest.mark.parametrize("way", ["labels", *by_night("own labels", "final labels")])
+def test_a_member_that_lies_and_falls_silent_has_seen_nothing_of_it_either(way, monkeypatch):
+    assert leave(way, "MaskedBits", MEMBER) == ([], True)
+    # Positive control, as above.
+    monkeypatch.setattr(CommitteeWords, "conclude", lambda *_: None)
+    monkeypatch.setattr(CommitteeWords, "_agree", lambda *_: None)
+    told, alike = leave(way, "LabelShare" if way == "labels" else "SizeShare", MEMBER)
+    assert told
+    assert alike
 
 
 # --- new points ------------------------------------------------------------------------------------
