@@ -4,7 +4,10 @@ SVG with nothing from elsewhere: a panel with its own background, so it reads on
 other colors where the reader's system is dark.
 """
 
+import re
+from contextlib import redirect_stdout
 from html import escape
+from io import StringIO
 from pathlib import Path
 
 from docs.ways import TREE, Fork
@@ -120,6 +123,24 @@ def who_has_columns():
     return svg(640, 492, "Columns at different parties: who sends what to whom", "\n".join(parts))
 
 
+def density():
+    """Points of tutorial 13, by the labels of k-means and of DBSCAN."""
+    page = (PLACE.parent / "tutorials" / "13_clusters_of_any_shape.md").read_text()
+    ran = {}
+    with redirect_stdout(StringIO()):
+        exec(re.search(r"```python\n(.*?)```", page, re.DOTALL)[1], ran)
+    parts = []
+    for left, result, name in ((10, ran["means"], "k-means, k = 2"), (330, ran["result"], "DBSCAN")):
+        parts.append(f'<text class="bold" x="{left + 155}" y="34" text-anchor="middle">{name}</text>')
+        for own, labels in zip(ran["sites"].values(), result.labels, strict=True):
+            for (x, y), label in zip(own.tolist(), labels.tolist(), strict=True):
+                fill, line = {-1: ("none", "#8a8f98"), 0: ("#00897b", "none"), 1: ("#e07b39", "none")}[label]
+                at = f'cx="{left + 125 + 68 * x:.0f}" cy="{172 - 68 * y:.0f}"'
+                parts.append(f'<circle {at} r="3.5" fill="{fill}" stroke="{line}"/>')
+    parts.append('<text class="small" x="325" y="296" text-anchor="middle">rings: noise, in no cluster</text>')
+    return svg(650, 312, "The same points in two clusters of k-means, and in those of DBSCAN", "\n".join(parts))
+
+
 def choose(node=TREE):
     """The decision tree, a row a question or an end, each below the one that led to it."""
     parts, at = [], [30.0]
@@ -151,6 +172,7 @@ def main():
     PLACE.mkdir(exist_ok=True)
     (PLACE / "choose.svg").write_text(choose())
     (PLACE / "columns.svg").write_text(who_has_columns())
+    (PLACE / "density.svg").write_text(density())
     (PLACE / "who_sends_what.svg").write_text(who_sends_what())
 
 

@@ -96,6 +96,7 @@ def test_pictures_are_drawn_from_what_they_show():
     drawn = {
         "choose": pictures.choose(),
         "columns": pictures.who_has_columns(),
+        "density": pictures.density(),
         "who_sends_what": pictures.who_sends_what(),
     }
     for name, svg in drawn.items():
