@@ -137,8 +137,8 @@ def density():
                 fill, line = {-1: ("none", "#8a8f98"), 0: ("#00897b", "none"), 1: ("#e07b39", "none")}[label]
                 at = f'cx="{left + 125 + 68 * x:.0f}" cy="{172 - 68 * y:.0f}"'
                 parts.append(f'<circle {at} r="3.5" fill="{fill}" stroke="{line}"/>')
-    parts.append('<text class="small" x="325" y="296" text-anchor="middle">rings: noise, in no cluster</text>')
-    return svg(650, 312, "The same points in two clusters of k-means, and in those of DBSCAN", "\n".join(parts))
+    parts.append('<text class="small" x="325" y="296" text-anchor="middle">rings: noise</text>')
+    return svg(650, 312, "The same points in clusters of k-means and of DBSCAN", "\n".join(parts))
 
 
 def choose(node=TREE):
