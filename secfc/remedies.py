@@ -112,6 +112,8 @@ def changed_fields(value: Any) -> dict[str, Any]:
 
 def word_of(parameter: str, value: Any) -> str | None:
     """The shell's word for a value of a class, None if it has none."""
+    if parameter == "neighbors":
+        return str(value.word)
     name = type(value).__name__
     return next((word for (p, word), kind in CLASSES.items() if (p, kind) == (parameter, name)), None)
 

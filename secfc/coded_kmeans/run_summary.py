@@ -263,9 +263,9 @@ def hidden_from_coalition(t: int, but: str) -> str:
 # --- private membership --------------------------------------------------------------------------
 
 
-def rows_are_ids(federation: Federation) -> bool:
+def rows_are_ids(federation: Federation | None) -> bool:
     """Whether points have no names, so that equal rows are one point."""
-    return federation.parties[0].ids is None
+    return federation is not None and federation.parties[0].ids is None
 
 
 def joined_owners(federation: Federation, plan: CodedPlan) -> str:
@@ -279,8 +279,10 @@ def joined_owners(federation: Federation, plan: CodedPlan) -> str:
     )
 
 
-def row_identity(federation: Federation, ids: str | None) -> str:
-    """What makes two rows the same point."""
+def row_identity(federation: Federation | None, ids: str | None) -> str:
+    """What makes two rows the same point.  federation: None at a server, which knows no site's columns."""
+    if federation is None:
+        return "rows with equal IDs are one point, or equal rows of sites that name no column of IDs"
     if rows_are_ids(federation):
         return "no ID column was named, so the rows themselves are the IDs: equal rows are one point"
     return f"rows with equal IDs{'' if ids is None else f' (column {ids!r})'} are one point"
@@ -315,7 +317,7 @@ def never_revealed(membership: Private, plan: CodedPlan) -> tuple[str, ...]:
 
 
 def opened_by_private_membership(
-    membership: Private, plan: CodedPlan, federation: Federation
+    membership: Private, plan: CodedPlan, federation: Federation | None
 ) -> tuple[str, ...]:
     """What is opened that open membership does not need."""
     whole = "; an ID is a whole row here, so that is a test of a guessed row"

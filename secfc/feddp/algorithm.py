@@ -400,8 +400,15 @@ class FedDPKMeans:
         rows = self.neighbors.rows
         if self.neighbors.unit == "person" and rows < n:
             raise InputError(
-                f"rows={rows} of one person at n={n} clients, each of which takes its part of them: give "
-                f'rows={n} or more, or unit="person at one client", which protects at each client alone'
+                f"rows={rows} of one person at n={n} clients, each of which takes its part of them: too few",
+                [
+                    ("neighbors", replace(self.neighbors, rows=n), "have a row at each"),
+                    (
+                        "neighbors",
+                        replace(self.neighbors, unit="person at one client"),
+                        "protect at each client alone",
+                    ),
+                ],
             )
 
     def _checked_steps(self, held: int) -> tuple[int | Elbow, int]:

@@ -139,7 +139,10 @@ def build_run(run: RunFile) -> Built:
         from secfc.data.files import load_points
 
         public = replace(public, server_points=load_points(file, names))
-    choice = method.choose(asked, public)
+    try:
+        choice = method.choose(asked, public)
+    except InputError as error:
+        raise InputError(error.text(RUN_FILE)) from error
     together = way is not None and not choice.algorithm.capabilities.joins  # else each owner does it alone
     algorithm = Scaled(choice.algorithm, way) if together else choice.algorithm
     return Built(
@@ -410,7 +413,9 @@ def leakage_sentences(asked: Built) -> Iterator[str]:
     if stakes.t is not None:
         yield f"any t={stakes.t} clients together: nothing beyond that, if they follow the protocol"
     if stakes.epsilon is not None:
-        yield f"a budget of epsilon={stakes.epsilon:g}, delta={stakes.delta:g} covers what is released"
+        promise = asked.algorithm.capabilities.promise()
+        whom = "" if promise is None else f", if neighbors {promise.neighbors}"
+        yield f"a budget of epsilon={stakes.epsilon:g}, delta={stakes.delta:g} covers what is released{whom}"
     if (labels := get_parameter(unscaled_algorithm(asked), "labels", None)) is not None:
         yield f"everybody: {labels.sentence(int(min(stakes.largest_k, MOST_CLUSTERS)))}"
     if asked.asked.settings.split == "columns":

@@ -287,6 +287,10 @@ class LoadedSite:
         )
         tell_notes(dropped)
         one = replace(left.parties[0], name=self.file.party)
+        if asked.asked.persons and one.persons is None:
+            raise InputError(
+                "persons are protected, and whose each row is is not said: add id_column to [data]"
+            )
         if settings.split == "columns" and one.ids is None:
             raise InputError(
                 "columns of the same people are joined by IDs: add id_column to [data], or agree on a "

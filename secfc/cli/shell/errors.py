@@ -71,7 +71,7 @@ class Lazily(click.Group):
 # Parameters of the library whose options are called otherwise than they are.
 FLAGS = {
     "t": "-t", "k": "-k", "basis": "--field", "max_cheaters": "--liars", "deviating": "--deviating",
-    "dendrogram": "--linkage",
+    "dendrogram": "--linkage", "neighbors": "--protect",
 }  # fmt: skip
 # Values that are options of their own, or of other names.
 PHRASES = {
@@ -119,6 +119,8 @@ class ShellInterface:
             return f"--no-{flag[2:]}"
         if parameter == "basis":
             return f"{flag} mersenne61"
+        if parameter == "neighbors":
+            return f"{flag} {value.word}"
         if is_dataclass(value) and (word := word_of(parameter, value)) is not None:
             return " ".join((f"{flag} {word}", *self.field_settings(value)))
         if parameter == "disclosure" and not isinstance(value, str):

@@ -193,7 +193,7 @@ def test_persons_are_protected_by_their_ids(files):
     assert report["parameters"]["protect"] == f"person:{2 * n}"
     for unit, more, said in (
         (f"person:{n}", (), "(--id-column)"),
-        (f"person:{n - 1}", ("--id-column", "who"), f"give rows={n} or more"),
+        (f"person:{n - 1}", ("--id-column", "who"), f"(--protect person:{n})"),
         ("person", (), "write person:6 for one of"),
         ("person-at-client:2", ("--id-column", "who", "--labels-epsilon", 2), "a person has many"),
     ):

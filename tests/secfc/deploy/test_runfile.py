@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 import sqlite3
 import tomllib
 from dataclasses import fields, replace
@@ -12,9 +13,10 @@ import pytest
 from click.testing import CliRunner
 
 import secfc
+from secfc.algorithm import PartyOutcome
 from secfc.cli.deploy.init import write_text_file
 from secfc.cli.deploy.readiness import facts_to_judge
-from secfc.cli.deploy.results import Results
+from secfc.cli.deploy.results import Results, publishable_report
 from secfc.cli.deploy.run_file import (
     build_run,
     carried_rows,
@@ -26,6 +28,7 @@ from secfc.cli.deploy.run_file import (
 from secfc.cli.deploy.site import LoadedSite
 from secfc.cli.shell.errors import RefusedInput
 from secfc.cli.shell.program import main
+from secfc.coded_kmeans.run_summary import row_identity
 from secfc.data.dialects import Dialect
 from secfc.data.linkage import Linkage, LinkageField
 from secfc.deploy.floors import BelowFloor, Floors, Stakes
@@ -34,6 +37,7 @@ from secfc.deploy.runfile import RunFile, identity_problems
 from secfc.deploy.site import SiteFile
 from secfc.deploy.toml_tables import TomlTable
 from secfc.errors import InputError
+from secfc.report.json import as_json
 from secfc.roles.description import describe_differences
 
 IDENTITIES = {name: bytes([i]) * 32 for i, name in enumerate(("b", "a", "c", "server"), 1)}
@@ -97,6 +101,23 @@ def test_text_by_the_categories_of_the_run_file_comes_from_a_query_and_what_lies
     (tmp_path / "a.sql").write_text("-- source: sqlite:h.db\nselect age, 'x' as sex, stage from v")
     with pytest.raises(InputError, match="none of the 2 categories that were listed"):
         site.party(asked)
+
+
+def test_where_persons_are_protected_a_site_says_whose_rows_are(tmp_path):
+    run = runfile("feddp", {"epsilon": 1.0, "radius": 9.0, "protect": "person:3"})
+    (tmp_path / "rows.csv").write_text("who,age,weight\nx,1,2\nx,3,4\ny,5,6\n")
+    create_key_file(tmp_path / "site.key")
+    for named in (True, False):
+        data = '[data]\npath = "rows.csv"\n' + 'id_column = "who"\n' * named
+        (tmp_path / "site.toml").write_text(
+            f'[site]\nparty = "a"\nrun = "run.toml"\nkey = "site.key"\n{data}'
+        )
+        site = LoadedSite(SiteFile.read(tmp_path / "site.toml"), run, None, tmp_path)
+        if named:
+            assert site.party(build_run(run))[0].persons.tolist() == [0, 0, 1]
+            continue
+        with pytest.raises(InputError, match=r"add id_column to \[data\]"):
+            site.party(build_run(run))
 
 
 def test_a_profile_of_all_sites_is_held_to_the_floors_that_open_centers_are():
@@ -214,9 +235,10 @@ def test_mistakes_in_the_file(text, why):
     ("secfc", {"liars": 1}, {}, "liars = 1 with disclosure"), ("secfc", {}, {"limit": 3.0}, "--limit"),
     ("secfc", {}, {"categorical": "weight"}, "lists no categories.*weight=north"),
     ("secfc", {}, {"categorical": "sex=f|m"}, "names 'sex', which is none of features"),
+    ("feddp", {"epsilon": 1.0, "radius": 9.0, "protect": "person:2"}, {}, '(protect = "person:3")'),
 ])  # fmt: skip
 def test_words_that_the_shell_refuses_as_well(algorithm, options, preparing, why):
-    with pytest.raises(InputError, match=why):
+    with pytest.raises(InputError, match=re.escape(why) if why.startswith("(") else why):
         build_run(runfile(algorithm, options, preparing))
 
 
@@ -314,6 +336,24 @@ def test_the_server_of_a_run_with_a_budget_writes_what_may_be_published(tmp_path
         Results(tmp_path, force=False, published=tmp_path / "told.txt").check_published(asked)
     with pytest.raises(RefusedInput, match="exists already"):
         results.check_published(asked)
+
+
+def test_the_server_of_a_run_by_noisy_sums_writes_how_sure_centers_are_and_no_size():
+    """It knows no row and no column of IDs."""
+    words = {"disclosure": "noisy-sums", "epsilon": 8.0, "radius": 3.0, "max_iter": 1, "counts": "hidden"}
+    run = replace(runfile(options={**words, "membership": "private", "t": 1}), k=1)
+    asked, parts = build_run(run), [np.full((6, 2), 0.5)] * 3
+    held = secfc.Federation.from_arrays(parts, names=run.clients, ids=[range(6)] * 3)
+    result = secfc.fit(asked.algorithm, held, bound=3.0)
+    outcome = PartyOutcome(
+        "server", result.plan, centers=result.centers, ledger=result.ledger, details=result.details
+    )
+    told = as_json(publishable_report(SimpleNamespace(run=run), asked, outcome))
+    assert len(told["privacy"]["centers"]["moved"]) == 1
+    assert told["privacy"]["epsilon"]["everybody"] <= 8.0
+    assert told["cluster_sizes"] is told["labels_digest"] is None
+    assert "equal rows" in row_identity(None, None)
+    assert any("if neighbors replace one data point" in line for line in leakage_sentences(asked))
 
 
 # --- floors ------------------------------------------------------------------------------------------
