@@ -513,9 +513,12 @@ class ClientSums:
         return replace(told, sums=wide, counts=many)
 
     def open_sum(self, vector: Array, length: int) -> Role[Array]:
-        """The sum of all clients' vectors, on the places of mine (D_j,).  length: places of all."""
+        """The sum of all clients' vectors, on the places of mine (D_j,) and zeros that fill its last share.
+
+        length: places of all.
+        """
         plan, me, number, basis = self.plan, self.me, self.number, self.plan.sums.code.basis
-        pad = partial(self.pad_sum, number, length) if plan.blind or plan.floor > 1 else None
+        pad = partial(self.pad_sum, number, plan.pad_length(length)) if plan.blind or plan.floor > 1 else None
         yield from contribute_vector(
             plan.sums,
             me,
@@ -529,7 +532,7 @@ class ClientSums:
         inbox = yield Exchange({}, (SERVER,), round=number + STRIDE, phase="listen")
         told: SharedTotals = expect_one(expect_messages(inbox, SharedTotals), SERVER)
         try:
-            basis.check(told.values, vector.shape)
+            basis.check(told.values, (plan.pad_length(len(vector)),))
         except ValueError as error:
             raise FaultyServer(SERVER, f"sent totals that are none ({error})") from error
         self.heard, self.number, self.opened = plan.digests(me, told), number + STRIDE, self.opened + 1
@@ -622,13 +625,9 @@ def others_sums(view: View) -> KnownSums:
     """
     plan: FederatedPlan = view.plan
     columns, told = plan.columns, told_values(view)
-    k, rounds = 0, list[int]()
-    for number in sorted(told, reverse=True):
-        client, values = next(iter(told[number].items()))
-        each = len(columns.mine(client).shared) + len(columns.mine(client).patterns) + plan.partial
-        k = k or (len(values) - 1) // each
-        if len(values) == k * each + 1:
-            rounds.insert(0, number)
+    clusters = plan.count_clusters({number: next(iter(heard.values())) for number, heard in told.items()})
+    k = clusters[max(clusters)] if clusters else 0
+    rounds = [number for number, c in clusters.items() if c == k]
     sums = np.zeros((len(rounds), k, len(columns.shared)), np.int64)
     counts = np.zeros((len(rounds), k, len(columns.patterns)), np.int64)
     for t, number in enumerate(rounds):
@@ -687,6 +686,6 @@ def added_values(view: View, client: PartyId) -> dict[int, Array]:
             # Shares go in the first round of a sum, and its sums are told one stride after the question.
             dealt.setdefault(e.round - 1 + STRIDE, {})[e.recipient] = e.body.values
     return {
-        number: decode_sum(plan.sums, shares, next(iter(shares.values())).shape[1])
+        number: decode_sum(plan.sums, shares, plan.sums.code.ell * next(iter(shares.values())).shape[1])
         for number, shares in dealt.items()
     }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Generator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -44,7 +44,7 @@ from secfc.secure_sum.protocol import SummandLayout, SumPlan, ToldDigests
 TRIES = 4
 # An automatic scale gives at least so many integer steps between 0 and the bound, in as few lanes as hold
 # them, and at most MOST: sums of 2**31 points of it stay below 2**62.
-LEAST, MOST = 1 << 15, 1 << 31
+LEAST, MOST = 1 << 14, 1 << 31
 
 
 class SharedTotals(Message, tag=235):
@@ -163,6 +163,16 @@ class FederatedPlan(DescribedPlan):
         """Numbers in a sum of one run of k clusters."""
         return self.block_length(largest_k(self.k)) + 1
 
+    def pad_length(self, length: int) -> int:
+        """Numbers that shares of so many decode to: more where they fill no share."""
+        return self.sums.code.ell * self.sums.code.width(length)
+
+    def trim_numbers(self, values: Array, length: int, what: str) -> Array:
+        """The numbers (length,) that are due of those that shares decode to.  Raises FaultyServer."""
+        if len(values) != self.pad_length(length):
+            raise FaultyServer(SERVER, f"sends {len(values)} numbers, {what}: {length} are due")
+        return values[:length]
+
     @cached_property
     def summand_layout(self) -> SummandLayout | None:
         """Who adds to which numbers of a sum: a client to those of features that it shares, and of its
@@ -243,10 +253,7 @@ class FederatedPlan(DescribedPlan):
         mine, found, at = self.columns.seen_by(party), list[Totals](), 0
         s, p = len(mine.shared), len(mine.patterns)
         wanted = sum(c * (s + p + self.partial) + 1 for c in sizes) + squares * self.digit_bits[1]
-        if len(values) != wanted:
-            raise FaultyServer(
-                SERVER, f"sends {len(values)} numbers, of other features or clusters: {wanted} are due"
-            )
+        values = self.trim_numbers(values, wanted, "of other features or clusters")
         if values.dtype == object and max(map(abs, values.tolist())) >= 2**62:
             raise self.blame(party)
         values = values.astype(np.int64)
@@ -302,11 +309,8 @@ class FederatedPlan(DescribedPlan):
         Raises what `blame` says for what no points do.
         """
         (base, fit), cells = self.flow_digits, len(self.caps) * c * sum(before)
-        if len(values) != -(-cells // fit) + 1:
-            raise FaultyServer(
-                SERVER, f"sends {len(values)} numbers where others of points that move are due"
-            )
-        *packed, moving = values.tolist()
+        wanted = -(-cells // fit) + 1
+        *packed, moving = self.trim_numbers(values, wanted, "others than of points that move").tolist()
         if not 0 <= moving <= self.m or any(not 0 <= value < base**fit for value in packed):
             raise self.blame(party)
         whole = np.array(packed, np.int64)
@@ -376,8 +380,12 @@ class FederatedPlan(DescribedPlan):
         return KnownCenters(whole, np.ones(whole.shape, np.int64), np.ones(len(whole), bool))
 
     def follow_runs(self) -> Generator[Any, Array, Restarts]:
-        """What the server makes of totals that it may read, sent one sum after another: the runs, ended."""
-        values, opened = (yield), [self.first_clusters]
+        """What totals that may be read mean, sent one sum after another: the runs, ended.
+
+        Yields what the next sum is of: the clusters of each run by its number, or, for a floor, light cells
+        before (`judge_moves`).
+        """
+        values, opened = (yield {0: self.first_clusters}), [self.first_clusters]
         runs = self.begin_runs(
             self.read_totals(SERVER, values, [self.first_clusters], squares=self.priced)[0], bytes(32)
         )
@@ -390,9 +398,26 @@ class FederatedPlan(DescribedPlan):
                     opened.append(c)
                 else:
                     del sizes[run]
-            found = self.read_totals(SERVER, (yield), tuple(sizes.values())) if sizes else []
+            found = self.read_totals(SERVER, (yield sizes), tuple(sizes.values())) if sizes else []
             runs.hear(dict(zip(sizes, found, strict=True)), held)
         return runs
+
+    def count_clusters(self, told: Mapping[int, Array]) -> dict[int, int]:
+        """The clusters of the first run of totals (D,) by round, without rounds that told how many rows would
+        move for a floor, which the course tells apart and no number's form does.
+        """
+        if self.matches:
+            return dict.fromkeys(sorted(told), self.first_clusters)
+        reading, found = self.follow_runs(), dict[int, int]()
+        due = next(reading)
+        for number in sorted(told):
+            if isinstance(due, dict):
+                found[number] = next(iter(due.values()))
+            try:
+                due = reading.send(told[number])
+            except StopIteration:
+                break
+        return found
 
 
 def make_plan(way: Any, public: PublicFacts) -> FederatedPlan:
@@ -423,6 +448,11 @@ def make_plan(way: Any, public: PublicFacts) -> FederatedPlan:
             f"lost its sum could be one client's own. Tolerate at most {spare} losses"
         )
     sums = SumPlan.of(public.clients, rows * quantizer.max_int, committee=way.committee, t=way.t, losses=most)
+    if n > sums.code.n and columns.mask.all():
+        # t + 1 members read a summand however many numbers share a polynomial, and of a committee of many
+        # clients enough members are left.
+        code = replace(sums.code, ell=(sums.code.n + 1) // 2 - sums.code.t)
+        sums = replace(sums, code=code)
     return FederatedPlan(
         columns, quantizer, sums, k, public.m, way.max_iter, way.n_init, way.floor, way.blind, rows,
         public.seed, RunTerms(way, public),

@@ -13,8 +13,9 @@ What a party learns, if all follow the protocol: t members of the committee, wit
 the server, learn the sum and what follows from it and their own vectors; t + 1 members together can learn
 every vector.  (ell > 1 raises how many shares a decoder needs, not how many clients are needed to cheat:
 t + 1 shares and ell small numbers satisfy a linear relation with small coefficients, which often has one
-solution.  So a plan packs ell = 1 number into a share unless it is told to pack more.)  Who sits on the
-committee is public, so it must not be chosen by somebody who can corrupt it.
+solution.  So a plan packs ell = 1 number into a share unless it is told to pack more, with which fewer
+members may vanish.)  Who sits on the committee is public, so it must not be chosen by somebody who can
+corrupt it.
 Before a member adds, it tells the others whose vectors, by a digest: members that a server told different
 clients notice, and stop.  A server that carries what members say could keep it back as well, and with t of
 them have two sums that differ by one client; where that is to be excluded, `quorum` says how many members
@@ -54,6 +55,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from field.arrays import Array
+from field.code.lagrange_code import transfer_matrix
 from field.code.reed_solomon import TooManyLiars, locate_words, off_polynomial
 from field.secrets.coins import Coins
 from secfc.errors import FaultyClient, FaultyServer, TooFewReplies
@@ -147,6 +149,17 @@ def sum_with_spare(plan: SumPlan, total: Array, counted: Array) -> Array:
     return reduce_total(plan, vectors.astype(np.uint64) + spare)  # below 2**32
 
 
+def pad_share(plan: SumPlan, me: PartyId, pad: Array) -> Array:
+    """A member's share of a pad (lanes, ell width) that all members know: (lanes, width).
+
+    Of the polynomial of degree below ell that has the pad at the numbers' places, without noise.
+    """
+    code = plan.code
+    segments = pad.reshape(len(pad), code.ell, -1)
+    matrix = transfer_matrix(code.basis, code.betas[: code.ell], (code.alphas[plan.seats[me]],))
+    return np.ascontiguousarray(code.basis.matmul(matrix, segments)[:, 0])
+
+
 def digest_of_counted(counted: Array) -> bytes:
     """32 bytes that are equal exactly when the same clients, (n,) bool, are counted."""
     told = len(counted).to_bytes(8, "little") + np.packbits(counted).tobytes()
@@ -229,9 +242,9 @@ def contribute_vector(
     vector is (D,) int64, secret; the same D for all, unless `spread` says to which numbers each one adds.
     spare: (D,) int64, secret, from every client or from none: added to the sum if a client is missing in it,
     and else by nobody.  told: what the server said before this sum, which members compare with what it said
-    to whoever deals them shares.  pad: of a digest of the counted clients (lanes, D) residues that members
-    know and the server does not: it opens the sum and the pad together.  Whom the server does not hear goes
-    on without adding.
+    to whoever deals them shares.  pad: of a digest of the counted clients (lanes, ell width) residues that
+    members know and the server does not: it opens the sum and the pad together.  Whom the server does not
+    hear goes on without adding.
 
     Raises ValueError for a number beyond the plan's bound; for a spare where two sums are not excluded, as
     one with it and one without it would tell it.  SuspectedParties if others were told something else.
@@ -342,8 +355,8 @@ def _add(
         raise FaultyServer(SERVER, f"wants a sum of fewer than {plan.least} clients")
     yield from confirm_counted(plan, me, counted, last_round(plan, number) - 1, phase)
     added = reduce_total(plan, total)
-    if pad is not None:  # a constant polynomial, as one number is in a share
-        added = plan.code.basis.add(added, pad(digest_of_counted(counted)))
+    if pad is not None:
+        added = plan.code.basis.add(added, pad_share(plan, me, pad(digest_of_counted(counted))))
     return sum_with_spare(plan, added, counted) if spared else added
 
 

@@ -163,6 +163,44 @@ def test_under_pads_the_server_sees_uniform_residues_and_else_sums():
     assert (outcome.centers, outcome.n_iter, outcome.share, outcome.cost) == (None, None, None, None)
 
 
+def test_with_more_clients_than_members_three_numbers_travel_in_one_under_pads_all_the_same():
+    from scipy.stats import chi2
+
+    data = secfc.Federation.from_arrays(np.array_split(blobs(36, 6, 2, 5)[0], 18))
+
+    def told_by_server(blind):
+        result = secfc.fit(FederatedLloyd(2, blind=blind, coarse="allow"), data, seed=0, keep_bodies=True)
+        view = View.of(result, result.plan, SERVER)
+        told = [e.body.values for e in view.messages if e.kind == "SharedTotals"]
+        whole = View.of(result, result.plan, ("client-0",))
+        widths = {e.body.values.shape[1] for e in whole.messages if e.kind == "SumShares"}
+        assert result.plan.sums.code.ell == 3
+        assert {3 * width for width in widths} == {values.shape[1] for values in told}
+        values = np.concatenate([v[0] for v in told[::18]]) / result.plan.sums.code.basis.primes[0]
+        found = np.bincount((values * 16).astype(int), minlength=16)
+        return float(((found - len(values) / 16) ** 2).sum() / (len(values) / 16)), result
+
+    uniform, under_pads = told_by_server(True)
+    plain, opened = told_by_server(False)
+    assert uniform < chi2.isf(1e-6, 15) < plain
+    assert (under_pads.flat == opened.flat).all()
+
+
+def test_the_course_tells_totals_and_numbers_of_moving_rows_apart(monkeypatch):
+    points = np.random.default_rng(0).normal(size=(120, 2))
+    way = FederatedLloyd(3, START, floor=5)
+    opened, result = opened_labels(monkeypatch, np.array_split(points, 4), way, keep_bodies=True)
+    told = {
+        n: next(iter(heard.values()))
+        for n, heard in told_values(View.of(result, result.plan, "client-0")).items()
+    }
+    found = result.plan.count_clusters(told)
+    assert len(found) == len(opened) < len(told)
+    whole = np.rint(points * result.plan.quantizer.scale).astype(np.int64)
+    for (number, c), labels in zip(found.items(), opened, strict=True):
+        np.testing.assert_array_equal(told[number][: 2 * c].reshape(c, 2), sums_of(whole, labels, c)[0])
+
+
 def test_no_two_pads_are_alike_and_none_is_of_other_clients():
     plan = seen(blobs(40, 2, 3, 0)[0])[0].plan
     key = bytes(range(32))
