@@ -397,18 +397,13 @@ class FedDPKMeans:
 
     def _check_rows_of_persons(self, n: int) -> None:
         """Raises InputError where a client could take no row of a person."""
-        rows = self.neighbors.rows
-        if self.neighbors.unit == "person" and rows < n:
+        who = self.neighbors
+        if who.unit == "person" and who.rows < n:
+            apart = replace(who, unit="person at one client")
+            more: Remedy = ("neighbors", replace(who, rows=n), "have a row at each")
             raise InputError(
-                f"rows={rows} of one person at n={n} clients, each of which takes its part of them: too few",
-                [
-                    ("neighbors", replace(self.neighbors, rows=n), "have a row at each"),
-                    (
-                        "neighbors",
-                        replace(self.neighbors, unit="person at one client"),
-                        "protect at each client alone",
-                    ),
-                ],
+                f"rows={who.rows} of one person at n={n} clients, each of which takes its part: too few",
+                [more, ("neighbors", apart, "protect at each client alone")],
             )
 
     def _checked_steps(self, held: int) -> tuple[int | Elbow, int]:
