@@ -4,6 +4,7 @@ What it then says may follow from theirs: a key or a coin that it copies, a shar
 likes.  Or it lies, looks at what comes of that, and falls silent for good before its lie is held against it.
 """
 
+import itertools
 from dataclasses import replace
 
 import numpy as np
@@ -27,6 +28,8 @@ from secfc.roles.exchange import SERVER
 from secfc.transport.simulate import simulate
 from tests.nightly import by_night
 from tests.secfc.active.adaptive import Stage, grouped_rows
+from tests.secfc.disclosure.test_noisy_sums import people, run_sums
+from tests.secfc.disclosure.test_noisy_sums import policy as policy_of_sums
 from tests.small import federation
 
 ME = "client-0"
@@ -320,6 +323,19 @@ def test_a_member_that_lies_and_falls_silent_has_seen_nothing_of_it_either(way, 
 # --- new points ------------------------------------------------------------------------------------
 
 
+def raising(real):
+    """How client 0 deals the bits of its part, once it raised distances to the first center."""
+
+    def deal(joint, contest, basis, part, m):
+        if joint.player.me == 0 and part is not None:
+            big = np.array([basis.modulus // 4 % p for p in basis.primes], part.dtype)
+            part = part.copy()
+            part[:, 0] = basis.add(part[:, 0], big[:, None] + np.zeros_like(part[:, 0]))
+        return (yield from real(joint, contest, basis, part, m))
+
+    return deal
+
+
 def force_new_labels(disclosure, deviating, n):
     """Client 0 has a part of all distances of new points, and raises those to the first center.
 
@@ -334,20 +350,10 @@ def force_new_labels(disclosure, deviating, n):
         drive, coins = (lambda roles, *_: simulate(roles)), (lambda party: SeededCoins(1, party))
         return np.concatenate(model.predict(data, coins=coins, drive=drive))
 
-    def lying(real):
-        def deal(joint, contest, basis, part, m):
-            if joint.player.me == 0 and part is not None:
-                big = np.array([basis.modulus // 4 % p for p in basis.primes], part.dtype)
-                part = part.copy()
-                part[:, 0] = basis.add(part[:, 0], big[:, None] + np.zeros_like(part[:, 0]))
-            return (yield from real(joint, contest, basis, part, m))
-
-        return deal
-
     honest = predict()
     with pytest.MonkeyPatch.context() as patch:
         for module, name in ((policy, "nearest_digits"), (dealerless, "winner_bits")):
-            patch.setattr(module, name, lying(getattr(module, name)))
+            patch.setattr(module, name, raising(getattr(module, name)))
         return predict(), honest
 
 
@@ -361,3 +367,67 @@ def test_a_member_chooses_labels_of_new_points_only_where_it_has_its_part_alone(
     forced, honest = force_new_labels(disclosure, 0, 3)
     assert (forced == 1).all()
     assert not honest.all()
+
+
+# --- sums under noise ------------------------------------------------------------------------------
+
+
+def noisy_centers(deviating):
+    settings = dict(threshold=secfc.Threshold(1, deviating=deviating))
+    return run_sums(policy_of_sums(steps=1, dealer=None), people()[0], **settings).centers
+
+
+@pytest.mark.nightly
+def test_a_member_puts_rows_into_other_shells_only_where_it_has_its_part_alone(monkeypatch):
+    """By its part of distances to one center, moved as above."""
+    honest = noisy_centers(0)
+    monkeypatch.setattr(dealerless, "winner_bits", raising(dealerless.winner_bits))
+    with pytest.raises(SuspectedParties, match="two that compute the same bits told different ones"):
+        noisy_centers(1)
+    assert (noisy_centers(0) != honest).any()  # positive control: under the same noise
+
+
+# --- what is said after a restart ------------------------------------------------------------------
+
+RESTARTED = {
+    "pairs": secfc.DBSCAN(0.7, 3, dealer=None),
+    **{
+        name: secfc.SecFC(2, 1, secfc.RandomLabels(), 1, 3, disclosure=each)
+        for name, each in POLICIES.items()
+    },
+}
+
+
+def restart(way, deviating, at, path):
+    """All parties die at that exchange and resume; from then on client 0 opens other words.
+
+    Returns the run, the honest one, and whether it said any.
+    """
+    settings = replace(RESTARTED[way], threshold=secfc.Threshold(1, deviating=deviating))
+    data, count, said = federation(4, 12, 2), itertools.count(1), []
+
+    def die(party, exchange):
+        if next(count) == at:
+            raise KeyboardInterrupt
+
+    def faults(e):
+        words = getattr(e.body, "words", np.empty(0))
+        if e.sender != ME or words.dtype != np.uint64 or not words.size or e.kind == "LabelShare":
+            return (e,)
+        said.append(e.kind)
+        return (replace(e, body=replace(e.body, words=~words)),)
+
+    with pytest.raises(KeyboardInterrupt):
+        secfc.fit(settings, data, seed=1, checkpoint=path, watch=die)
+    result = secfc.fit(settings, data, seed=1, checkpoint=path, faults=faults)
+    return result, secfc.fit(settings, data, seed=1), said
+
+
+@pytest.mark.parametrize("way", ["pairs", *by_night(*POLICIES)])
+def test_who_resumes_and_says_something_else_is_noticed_as_ever(way, tmp_path):
+    with pytest.raises(SuspectedParties, match=r"told different ones|heard different words"):
+        restart(way, 1, 60, tmp_path / "two")
+    if way == "pairs":  # positive control: who is near changes, and nobody notices
+        result, honest, said = restart(way, 0, 60, tmp_path / "one")
+        assert said
+        assert (result.flat != honest.flat).any()
