@@ -110,6 +110,8 @@ class CheckedReplies:
     what: is checked, for errors.  judges: who hears V, the members if nobody else.  earlier: by so much a
     server's rounds precede.  alike: where nobody deals so many neighbors in a committee add up the same.
     woven: whether all steps from coins on follow one step of a comparison each, which so goes on meanwhile.
+    spacing: rounds between two steps of that.  later: so many of these later come 7 and 8, as words for V
+    wait for another check.
     adder: who adds up further replies that come behind the others; None where they come with these.
     """
 
@@ -128,6 +130,8 @@ class CheckedReplies:
     earlier: int = EARLIER
     alike: int = 1
     woven: bool = False
+    spacing: int = 2
+    later: int = 0
     adder: PartyId | None = None
 
     @property
@@ -176,13 +180,20 @@ class CheckedReplies:
 
     def at(self, step: int) -> int:
         """A step of this check, as those of the whole answer are counted."""
-        late = 0 if self.adder is None else 3
-        return self.begun + step + (1 + step - COINS + late if self.woven and step >= COINS else 0)
+        if not self.woven or step < COINS:
+            return self.begun + step
+        opening = step - COINS + (self.adder is not None) + self.later * (step >= PRODUCTS)
+        return self.beside(opening)
+
+    def beside(self, opening: int) -> int:
+        """The step beside so many openings of a comparison after the first one."""
+        first = COINS + (self.adder is not None)
+        return self.begun + first + self.spacing * (opening + 1) - 1
 
     @property
     def behind(self) -> tuple[int, int]:
         """The steps in which responders tell further replies, behind the others, and their adder the sum."""
-        return self.begun + COINS, self.begun + COINS + 2
+        return self.begun + COINS, self.beside(0)
 
     def round(self, step: int, to: PartyId | None = None) -> int:
         """Round of a step, to a server or to a client."""

@@ -35,6 +35,7 @@ from secfc.disclosure.compare.dealer import (
 from secfc.disclosure.compare.rounds import (
     CommitteeRounds,
     CorrectionStream,
+    InterleavedRole,
     StartedComparison,
     add_residues,
     conclude_words,
@@ -106,9 +107,19 @@ class ComputingParty:
         send = self.masked_distances(match, begun.measured, begun.checking)
         number = match.question.round + match.begun
         yield Exchange(dict(send), round=number + SEND, phase="distances")
+        yield from self.hear_proof(match, begun)
         yield from self.tell_further(match, begun)
-        yield from self.check_replies(match, begun)
+        yield from InterleavedRole.finish(self.beside(begun, self.check_replies(match, begun)), match.spacing)
         yield from continue_dealing(match, begun.left)
+
+    def hear_proof(self, match: ComparisonSession, begun: StartedComparison) -> Role[None]:
+        """Hear the first step of the check of sums, where that goes on beside: it precedes replies."""
+        if begun.proof is not None:
+            yield from begun.proof.hear(match.question.round + match.begun + 1)
+
+    def beside(self, begun: StartedComparison, checks: Role[None]) -> list[InterleavedRole]:
+        """What goes on beside a comparison: the check of sums, if that does, and that of replies."""
+        return [*([] if begun.proof is None else [begun.proof]), InterleavedRole(checks)]
 
     def deal_row(self, match: ComparisonSession, begun: StartedComparison) -> Role[None]:
         """Deal what hides the check of replies, where that is done when these are due."""
@@ -282,8 +293,8 @@ class ComputingParty:
         hand = hands.get(match.question.corrected)
         feed = CorrectionStream(match, self.name, self.dealer, portions, hand)
         del masked, further, corrections
-        woven = checks, match.interleaved
-        talk = CommitteeRounds(number + match.opening, match.begun + match.opening, others, spoken, woven)
+        woven, step = (self.beside(begun, checks), match.interleaved), match.opening
+        talk = CommitteeRounds(number + step, match.begun + step, others, spoken, woven, match.spacing)
 
         def fed() -> Role[None]:
             yield from talk.finish_check()
@@ -307,6 +318,7 @@ class ComputingParty:
         mine = self.masked_distances(match, begun.measured, begun.checking)
         parts = {c: mine.pop(c) for c in (self.name,) if c in mine}
         corrections = yield from self.hear_dealer(match, begun, mine, due)
+        yield from self.hear_proof(match, begun)
         behind = yield from self.tell_further(match, begun)
         awaited = tuple(c for c in match.responders if c != self.name) if self.name in match.parts else ()
         wait = Exchange({}, awaited, 0, round=number + SEND, phase="distances")

@@ -31,7 +31,7 @@ class StartedComparison:
     """What precedes a comparison is done: what my rows are measured to; whom the dealer missed; words (n,)
     that are left of the dealer's first, None if they are still to come; at a dealer, what is left to deal;
     checking: my part in the check of replies, if these are checked; spoken: at a member, its part in what the
-    committee says."""
+    committee says.  proof: at a responder the check of sums that goes on beside, which began."""
 
     measured: DistanceOracle
     missing: Array
@@ -39,6 +39,7 @@ class StartedComparison:
     left: Dealt = field(default_factory=Dealt)
     checking: CheckingClient | None = None
     spoken: CommitteeWords | None = None
+    proof: InterleavedRole | None = None
 
     @property
     def words_of_member(self) -> CommitteeWords:
@@ -68,6 +69,20 @@ class InterleavedRole:
         """Wait for what is due before this round."""
         if self.next is not None and self.said and self.next.first < before:
             self._go_on((yield self.next.change(send={})))
+
+    @staticmethod
+    def take_turns(lanes: Sequence[InterleavedRole], before: int) -> Role[None]:
+        """Send what is due of several before this round, then wait for it, in the order of rounds."""
+        for lane in lanes:
+            yield from lane.say(before)
+        for lane in lanes:
+            yield from lane.hear(before)
+
+    @staticmethod
+    def finish(lanes: Sequence[InterleavedRole], spacing: int) -> Role[None]:
+        """Run several to their ends, whose steps of one turn lie within so many rounds."""
+        while due := [lane.next.round for lane in lanes if lane.next is not None]:
+            yield from InterleavedRole.take_turns(lanes, min(due) + spacing)
 
     def _go_on(self, inbox: Mapping[PartyId, Any]) -> None:
         self.said = False
@@ -106,7 +121,8 @@ class CommitteeRounds(SpokenExchanges):
     """One exchange after the other with the other members, all of whom are heard.
 
     number: the round of the first.  step: its step after the question, which errors name.  checks: a check
-    that goes on beside, one step after each of so many exchanges.
+    that goes on beside, one step after each of so many exchanges; of several in this order.  spacing: rounds
+    from one of these exchanges to the next.
     """
 
     def __init__(
@@ -115,39 +131,37 @@ class CommitteeRounds(SpokenExchanges):
         step: int,
         others: tuple[PartyId, ...],
         spoken: CommitteeWords | None = None,
-        checks: tuple[Role[None], int] | None = None,
+        checks: tuple[Sequence[InterleavedRole], int] = ((), 0),
+        spacing: int = 2,
     ) -> None:
         super().__init__(spoken)
-        self.number, self.step, self.others = number, step, others
-        self.beside = None if checks is None else InterleavedRole(checks[0])
-        self.left = 0 if checks is None else checks[1]
+        self.number, self.step, self.others, self.spacing = number, step, others, spacing
+        self.beside, self.left = checks
 
     def exchange(self, send: Mapping[PartyId, Any], kind: type[Any]) -> Role[dict[PartyId, Any]]:
         """What all others say, of this kind.  Raises MissingMessageError, and what the check beside does."""
         wait = Exchange(dict(send), self.others, 0, round=self.number, phase="compare")
-        if self.beside is not None and self.left:
+        if self.left:
             yield wait.change(expect=())
-            yield from self.beside.say(self.number + 2)
+            for lane in self.beside:
+                yield from lane.say(self.number + self.spacing)
             wait = wait.change(send={})
         heard: dict[PartyId, Any] = yield from receive_all(wait, kind, self.step)
-        if self.beside is not None and self.left:
-            yield from self.beside.hear(self.number + 2)
+        if self.left:
+            for lane in self.beside:
+                yield from lane.hear(self.number + self.spacing)
         self._turn()
         return heard
 
     def finish_check(self) -> Role[None]:
         while self.left:
-            if self.beside is not None:
-                yield from self.beside.say(self.number + 2)
-                yield from self.beside.hear(self.number + 2)
+            yield from InterleavedRole.take_turns(self.beside, self.number + self.spacing)
             self._turn()
-        while self.beside is not None and self.beside.next is not None:
-            # Nothing leaves before all of it is done, in whatever rounds it is.
-            yield from self.beside.say(self.number + STRIDE)
-            yield from self.beside.hear(self.number + STRIDE)
+        # Nothing leaves before all of it is done, in whatever rounds it is.
+        yield from InterleavedRole.finish(self.beside, STRIDE)
 
     def _turn(self) -> None:
-        more = 1 + (self.left > 0)
+        more = self.spacing if self.left else 1
         self.number, self.step, self.left = self.number + more, self.step + more, max(0, self.left - 1)
 
 

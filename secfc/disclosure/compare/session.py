@@ -32,6 +32,7 @@ from secfc.coded.policy import DistanceOracle
 from secfc.coded.queries import Operation, Query
 from secfc.disclosure.checked.blocks import Blocks, Traffic, cheapest_blocks, shapes
 from secfc.disclosure.checked.parts import split_shares
+from secfc.disclosure.checked.products import STEPS as PROVING
 from secfc.disclosure.checked.products import checking_steps
 from secfc.disclosure.checked.steps import (
     COINS,
@@ -62,6 +63,9 @@ from secfc.roles.messages import check_residues
 WORTH_SPLITTING = 1 << 14
 # Rounds after the question's; where centers are rounded, of that, and all but the first once more.
 DEAL, SEND, SUM, OPEN = range(1, 5)
+# Beside so many openings more than others words for V are told where sums are checked meanwhile, as these
+# wait for that: six steps go beside openings.
+LATER = 2
 # Portions of what is dealt have rounds of their own, above those of a question's steps; so many at most.
 GIVEN, PORTIONS = STRIDE - 64, 32
 
@@ -295,7 +299,7 @@ class ComparisonSession:
         return CheckedReplies(
             self.plan, check, self.schedule.basis, self.context, self.question.round, self.begun,
             self.responders, adding, dealer, dealt=dealt, alike=alike, woven=self.woven,
-            adder=self.corrected if self.follows else None,
+            spacing=self.spacing, later=LATER * self.proves, adder=self.corrected if self.follows else None,
         )  # fmt: skip
 
     @property
@@ -313,7 +317,25 @@ class ComparisonSession:
         """How many steps of a check go beside the first openings of a comparison."""
         if self.checked is None or not self.checked.woven:
             return 0
-        return STEPS + self.follows
+        return STEPS + self.follows + LATER * self.proves
+
+    @property
+    def proves(self) -> bool:
+        """Whether sums by labels that stay shared are checked while members compare, too."""
+        step = self.question.subject.shared
+        sizes = self.follows and self.question.operation.opens == "sizes"
+        return sizes and step is not None and step.step > 0 and checking_steps(self.plan) > 0
+
+    @property
+    def spacing(self) -> int:
+        """Rounds between two openings beside which checks go on."""
+        return 2 + self.proves
+
+    @property
+    def proving(self) -> list[int]:
+        """The steps in which sums are checked while members compare: before replies, then beside openings."""
+        first = self.begun + self.opening + 1
+        return [self.begun, *range(first, first + 3 * (PROVING - 1), 3)]
 
     @property
     def before(self) -> int:
@@ -322,7 +344,8 @@ class ComparisonSession:
         if at is None or at.step == 0:
             return 0
         # And one in which row 0 is dealt, where that waits for sums.
-        return (4 if self.hidden else 2) + checking_steps(self.plan) + self.follows
+        checking = 1 if self.proves else checking_steps(self.plan)
+        return (4 if self.hidden else 2) + checking + self.follows
 
     @cached_property
     def checked_sums(self) -> CheckedReplies | None:

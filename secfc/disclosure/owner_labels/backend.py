@@ -37,6 +37,7 @@ class StartedQuery:
     seats: of a committee without a dealer, at a member.  left: at a dealer, what is left to deal.
     checking: my part in the check of replies, if these are checked; sums: in that of sums whose centers are
     rounded.  spoken: at a member of a committee with a dealer, its part in what the committee says.
+    proof: at a responder the check of sums by shared labels, where that goes on beside a comparison.
     """
 
     game: AssignmentStep | SharedContest | None
@@ -47,6 +48,7 @@ class StartedQuery:
     checking: CheckingClient | None = None
     sums: SumsChecking | None = None
     spoken: CommitteeWords | None = None
+    proof: Role[None] | None = None
 
     @property
     def keys(self) -> PartKeys | None:

@@ -204,7 +204,9 @@ class OwnerLabelsClient:
         if question.at.step:
             one_hot = yield from self.products.labeled(match, steps, old)
             to = question.responders.tolist()
-            sums = yield from self.centers(match, steps, measured.rows, one_hot, to)
+            proofs: list[Role[None]] | None = [] if match.proves else None
+            sums = yield from self.centers(match, steps, measured.rows, one_hot, to, proofs)
+            begun = replace(begun, proof=proofs[0] if proofs else None)
         measured = self.centered(match, measured, sums)
         moved = yield from self.way.moved(match, steps, begun, measured, None if old is None else old.parts)
         if moved is None:
@@ -232,10 +234,14 @@ class OwnerLabelsClient:
         rows: CodedRows,
         one_hot: Array | None,
         to: Sequence[int],
+        proofs: list[Role[None]] | None = None,
     ) -> Role[Array]:
-        """Shares of the sums of clusters, or if sizes are hidden of what tells their sides, for these."""
+        """Shares of the sums of clusters, or if sizes are hidden of what tells their sides, for these.
+
+        proofs: see `SecureMultiplication.verify`.
+        """
         share = self.products.sides if match.hidden else self.products.sums
-        return share(match, steps, rows, one_hot, to)
+        return share(match, steps, rows, one_hot, to, proofs)
 
     def kept_of(self, match: ComparisonSession, rows: CodedRows, sums: Array) -> ClusterSums:
         """Sums of clusters, as distances are measured to them or numbers made of them."""

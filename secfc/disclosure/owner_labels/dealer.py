@@ -21,7 +21,7 @@ from secfc.coded.quorum import NOBODY_MISSED, MissingMessageError
 from secfc.disclosure.checked.parts import PartKeys
 from secfc.disclosure.compare.computing_party import ComputingParty
 from secfc.disclosure.compare.dealer import Dealt, players_without_seed, start_dealing
-from secfc.disclosure.compare.rounds import StartedComparison
+from secfc.disclosure.compare.rounds import InterleavedRole, StartedComparison
 from secfc.disclosure.compare.session import DEAL, CommitteeChoice, ComparisonSession, check_words
 from secfc.disclosure.dealerless.steps import AnswerRounds, StalledStep
 from secfc.disclosure.owner_labels.backend import Hiding, StartedQuery
@@ -148,8 +148,11 @@ class DealerBackend:
         Of distances to rounded centers, if these are.  Who is no member responds, and deals.
         """
         measured, begun = yield from self.rounded(match, steps, begun, measured)
+        proof = None if begun.proof is None else InterleavedRole(begun.proof)
+        if proof is not None:
+            yield from proof.say(match.question.round + match.begun + 1)
         about = StartedComparison(
-            measured, begun.missing, begun.corrections, begun.left, begun.checking, begun.spoken
+            measured, begun.missing, begun.corrections, begun.left, begun.checking, begun.spoken, proof
         )
         if self.name not in match.committee or begun.game is None:
             yield from self.unless_missing(self.member.respond(match, about))

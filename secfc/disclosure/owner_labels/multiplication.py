@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial, reduce
+from typing import Any
 
 import numpy as np
 
@@ -34,7 +35,7 @@ from secfc.disclosure.checked.products import (
     square_claim,
 )
 from secfc.disclosure.compare.rounds import add_residues
-from secfc.disclosure.compare.session import CommitteeChoice, ComparisonSession
+from secfc.disclosure.compare.session import DEAL, CommitteeChoice, ComparisonSession
 from secfc.disclosure.dealerless.steps import AnswerRounds, StalledStep
 from secfc.disclosure.owner_labels.run_state import HeldLabels
 from secfc.errors import FaultyServer
@@ -318,6 +319,7 @@ class SecureMultiplication:
         rows: CodedRows,
         one_hot: Array | None,
         to: Sequence[int],
+        proofs: list[Role[None]] | None = None,
     ) -> Role[Array]:
         """My share of the sums of clusters with points (lanes, K, width); of none, if none is dealt to me.
 
@@ -333,7 +335,7 @@ class SecureMultiplication:
         if one_hot is not None:
             sizes = None if match.hidden else now[now > 0]
             claims = label_claims(self.plan.code.basis, one_hot, rows, sums, sizes)
-        yield from self.verify(match, steps, verifier, claims)
+        yield from self.verify(match, steps, verifier, claims, proofs)
         return sums
 
     def verify(
@@ -342,13 +344,33 @@ class SecureMultiplication:
         steps: AnswerRounds,
         verifier: ProductVerifier | None,
         claims: Sequence[Claim],
+        proofs: list[Role[None]] | None = None,
     ) -> Role[None]:
-        """Check what was dealt anew, if I respond; else these steps are of others."""
-        if verifier is None:
-            steps.step += checking_steps(self.plan)
-            return
+        """Check what was dealt anew, if I respond; else these steps are of others.
 
+        proofs: where this goes, if it goes on beside what follows (`ComparisonSession.proving`).
+        """
+        if verifier is None:
+            steps.step += 0 if proofs is not None else checking_steps(self.plan)
+            return
+        if proofs is not None:
+            proofs.append(self.prove_beside(match, verifier, claims))
+            return
         yield from verifier.verify(steps.exchange, claims)
+
+    def prove_beside(
+        self, match: ComparisonSession, verifier: ProductVerifier, claims: Sequence[Claim]
+    ) -> Role[None]:
+        """The check of products in steps of their own, beside those of a comparison."""
+        steps, due = AnswerRounds(self.plan.clients, match.question.round + DEAL), iter(match.proving)
+
+        def talk(
+            send: Mapping[int, Message], awaited: Collection[int], kind: type[Any]
+        ) -> Role[dict[int, Any]]:
+            steps.step = next(due) - DEAL - 1
+            return steps.exchange(send, awaited, kind)
+
+        yield from verifier.verify(talk, claims)
 
     def verifier(
         self,
@@ -395,6 +417,7 @@ class SecureMultiplication:
         rows: CodedRows,
         one_hot: Array | None,
         to: Sequence[int],
+        proofs: list[Role[None]] | None = None,
     ) -> Role[Array]:
         """Share of bisectors of clusters of secret sizes (lanes, pairs, 1 + width), as `sums`.
 
@@ -425,7 +448,7 @@ class SecureMultiplication:
                 partial(maths.pair_claims, basis, sums, sizes, squares, pairs),
                 partial(maths.bisector_claims, basis, squares, sizes, pairs, m, code.ell, planes),
             ]
-        yield from self.verify(match, steps, verifier, claims)
+        yield from self.verify(match, steps, verifier, claims, proofs)
         return planes
 
     def reduced(

@@ -14,9 +14,12 @@ import secfc
 from field.code.lagrange_code import transfer_matrix
 from secfc.coded.messages import SizeShare
 from secfc.disclosure.checked.parts import PartDealing, PartKeys
+from secfc.disclosure.compare.rounds import InterleavedRole
+from secfc.disclosure.compare.session import ComparisonSession
 from secfc.disclosure.owner_labels.multiplication import SecureMultiplication
 from secfc.errors import SuspectedParties
 from secfc.kmeans.starts import RandomPoints
+from secfc.roles.exchange import STRIDE
 from tests.nightly import by_night, short
 from tests.small import federation
 
@@ -99,6 +102,28 @@ def test_it_is_refused_before_a_size_depends_on_it(way):
             cluster_pairs(way, 2, faults=noting)
         assert told
         assert max(told) < moved[0]
+
+
+def test_sizes_wait_for_the_check_of_sums_that_goes_on_while_members_compare(monkeypatch):
+    """Words that fix replies, without which no member goes on, are told when a responder accepted sums."""
+    run = cluster_pairs("server", 2, keep_bodies=True)
+    question = max(e.round for e in run.transcript.envelopes if e.kind == "MaskedProducts") // STRIDE
+    told = [e for e in run.transcript.envelopes if e.round // STRIDE == question]
+    for responder in {e.sender for e in told if e.kind == "MaskedProducts"}:
+        heard = [i for i, e in enumerate(told) if (e.kind, e.recipient) == ("ProductWords", responder)]
+        said = [i for i, e in enumerate(told) if (e.kind, e.sender) == ("MaskedProducts", responder)]
+        assert len(heard) == 2
+        assert max(heard) < min(said)
+    # Positive control: where nobody waits for that, sizes are told, and count rows as without the check.
+    late = property(lambda self: [self.begun, *range(self.begun + 300, self.begun + 306)])
+    monkeypatch.setattr(ComparisonSession, "proving", late)
+    finish = InterleavedRole.finish
+    monkeypatch.setattr(InterleavedRole, "finish", lambda lanes, spacing: finish(lanes[-1:], spacing))
+    lie, moved = moving((1 << 25, 0))
+    with lie:
+        sizes = cluster_pairs("server", 2).sizes
+    assert moved
+    assert sizes[2][0] == counted(cluster_pairs("server", 1), (1 << 25, 0))
 
 
 def relabeling(factor):

@@ -543,8 +543,10 @@ def test_further_replies_that_wait_for_coins_are_left_out(early, way, monkeypatc
     monkeypatch.setattr(steps, "hear_coins", heard)
     if early:
         at, two = steps.CheckedReplies.at, (steps.COINS, steps.DIGESTS)
-        monkeypatch.setattr(steps.CheckedReplies, "at", lambda self, x: at(self, x) - 2 * (x in two))
-        late = property(lambda self: (self.begun + steps.COINS, self.at(steps.DIGESTS) + 2))
+        monkeypatch.setattr(
+            steps.CheckedReplies, "at", lambda self, x: at(self, x) - self.spacing * (x in two)
+        )
+        late = property(lambda self: (self.begun + steps.COINS, self.at(steps.DIGESTS) + self.spacing))
         monkeypatch.setattr(steps.CheckedReplies, "behind", late)
     result = cluster_way(way)
     assert lies
