@@ -456,6 +456,24 @@ def test_a_step_takes_two_messages_more_than_without_checks(deviating, monkeypat
     assert depths[1].longest - depths[0].longest == plain + 1 + deviating
 
 
+@pytest.mark.parametrize("deviating", [0, 1])
+def test_a_step_on_shared_labels_takes_two_messages_more_than_without_checks(deviating, monkeypatch):
+    """As above, and labels and sums that are dealt anew; of openings one of labels' bits, one of changes."""
+    matches, depths, play = [], [], ComputingParty.play
+
+    def played(self, match, *rest):
+        matches.append(match)
+        return play(self, match, *rest)
+
+    monkeypatch.setattr(ComputingParty, "play", played)
+    for last in (2, 3):
+        depths.append(MessageChains())
+        options = dict(deviating=deviating, max_iter=last, watch=depths[-1])
+        cluster_way("labels stay shared", **options)
+    plain = 6 + len(matches[-1].schedule.openings) + 2
+    assert depths[1].longest - depths[0].longest == plain + 1 + deviating
+
+
 def unchecked(*_):
     yield from ()
 
