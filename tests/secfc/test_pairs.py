@@ -442,6 +442,39 @@ class Keeping:
         return np.zeros(len(distances), np.int64)
 
 
+def raised(m, lie):
+    """Which distances (m, m) another geometry of m points has larger by one number, all of them possible."""
+    alone = np.arange(m) == 3
+    apart = alone if lie == "a coordinate of one point" else np.arange(m) % 2 == 1
+    return apart[:, None] != apart
+
+
+@pytest.mark.parametrize("lie", ["a coordinate of one point", "two groups apart"])
+def test_distances_that_other_points_could_have_are_refused_as_well(lie, monkeypatch):
+    """No form gives them away: they are those of points with a feature more."""
+    more = raised(40, lie)
+    near = secfc.DBSCAN(1.0, 3, dealer=None, threshold=secfc.Threshold(1, deviating=0))
+    code = secfc.fit(near, DATA).plan.code
+
+    def push(e):
+        if (e.sender, e.kind) not in (("client-1", "CodedDistances"), ("client-2", "MaskedDistances")):
+            return [e]
+        add = more if e.kind == "CodedDistances" else more[np.triu_indices(40, 1)]
+        values, number = e.body.values.copy(), int(e.sender[-1])
+        for lane, p in zip(values, code.basis.primes, strict=False):
+            weight = code.decoding_weights((0, 1, 2), 2)[1][code.basis.primes.index(p), number]
+            lane[...] = (lane.astype(np.int64) + add * (100 * pow(int(weight), -1, p) % p)) % p
+        return [replace(e, body=replace(e.body, values=values))]
+
+    ways = secfc.Precomputed(Keeping(), consent=True, threshold=1), near
+    for way in ways:
+        with pytest.raises(SuspectedParties, match="do not fit the shares of the rows"):
+            secfc.fit(way, DATA, faults=push)
+    monkeypatch.setattr(CheckWeights, "fits", lambda *_: True)
+    for way in ways:
+        secfc.fit(way, DATA, faults=push)  # and nobody notices
+
+
 def test_from_all_distances_the_server_places_every_point():
     points = np.random.default_rng(0).normal(size=(40, 3))
     plan = secfc.fit(secfc.Precomputed(Keeping(), consent=True), split(points, 3)).plan
