@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from typing import Any, TypeVar
 
 import pytest
@@ -20,6 +21,13 @@ def short(value: T, nightly: T) -> T:
 def trials(count: int, nightly: int = 1000) -> settings:
     """So many examples of a property whose examples are costly."""
     return settings(deadline=None, max_examples=short(count, nightly))
+
+
+def in_turns(first: Sequence[Any], second: Sequence[Any]) -> list[Any]:
+    """All pairs of two values that `pytest.mark.parametrize` varies: by day every other one, each value in
+    half of its own."""
+    pairs = [(i + j, (a, b)) for i, a in enumerate(first) for j, b in enumerate(second)]
+    return [*(pair for at, pair in pairs if not at % 2), *by_night(*(pair for at, pair in pairs if at % 2))]
 
 
 def by_night(*cases: Any) -> list[Any]:

@@ -82,9 +82,9 @@ def dies(name, client, number):
 
 @pytest.mark.parametrize("name", CASES)
 def test_a_client_may_die_at_every_kind_of_message(name):
-    # By day every fifth moment of one client, and others of another.
+    # By day every eighth moment of one client, and others of another.
     for first, client in enumerate(("client-0", "client-3")):
-        for number in kinds_of(name, client)[short(2 * first, nightly=0) :: short(5, nightly=1)]:
+        for number in kinds_of(name, client)[short(4 * first, nightly=0) :: short(8, nightly=1)]:
             dies(name, client, number)
 
 
@@ -109,7 +109,7 @@ def test_as_many_as_are_to_spare_may_die_at_once(name):
     messages = sent(name)
     kinds = [e.kind for e in messages]
     firsts = [kinds.index(kind) for kind in dict.fromkeys(kinds)]
-    for number, group in zip(firsts[:: short(5, nightly=1)], itertools.cycle(spare(name)[::4]), strict=False):
+    for number, group in zip(firsts[:: short(7, nightly=1)], itertools.cycle(spare(name)[::4]), strict=False):
         survives(name, Deaths({}, group, number + 3))
 
 

@@ -75,7 +75,7 @@ from tests.secfc.option_space import BASES, NOT_RUN, option_scenarios, values_du
 from tests.secfc.queries import altered, query
 
 EVERY = {**SCENARIOS, **SEALED}
-SCHEDULES = {"ci": 6, "nightly": 1000}  # of each scenario, by profile
+SCHEDULES = {"ci": 5, "nightly": 1000}  # of each scenario, by profile
 # Bytes of a message that are flipped one after the other; every one of short messages by night.
 FLIPPED = short(20, nightly=300)
 

@@ -29,7 +29,7 @@ from secfc.kmeans.bisecting import Bisecting
 from secfc.kmeans.starts import CenterSeparation, RandomPoints
 from secfc.planning.dry_run import MessageChains
 from secfc.roles.exchange import SERVER, STRIDE
-from tests.nightly import by_night, short
+from tests.nightly import by_night, in_turns, short
 from tests.small import federation, same_runs
 
 # Lies of one party, in each message that has numbers in it; and whom the error names if it proves something.
@@ -257,8 +257,7 @@ def undisturbed(way):
     return cluster_way(way)
 
 
-@pytest.mark.parametrize("kind", CHECKS[:-1])
-@pytest.mark.parametrize("client", ["client-1", "client-4"])
+@pytest.mark.parametrize(("client", "kind"), in_turns(["client-1", "client-4"], CHECKS[:-1]))
 @pytest.mark.parametrize("way", ["bisecting", "nobody deals", *by_night("a client deals", "rounded")])
 def test_a_client_that_is_lost_at_any_message_changes_no_label(way, client, kind):
     if client == "client-4" and kind.startswith("Check"):

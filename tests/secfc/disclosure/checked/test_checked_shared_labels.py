@@ -1,6 +1,7 @@
 """Replies are checked where labels stay shared: nothing of a false step is told, honest runs are as ever."""
 
 import dataclasses
+import itertools
 from functools import cache, reduce
 
 import numpy as np
@@ -32,7 +33,7 @@ from secfc.errors import FaultyClient, SuspectedParties, TooFewReplies
 from secfc.kmeans.starts import RandomLabels, RandomPoints
 from secfc.roles.exchange import ITERATE, SERVER, Exchange
 from secfc.transport.simulate import simulate
-from tests.nightly import by_night, short
+from tests.nightly import by_night, in_turns, short
 from tests.secfc.disclosure.checked import test_checked_replies as replies
 from tests.secfc.disclosure.checked.test_checked_replies import CHECKS, LIES, gone, lying
 from tests.secfc.disclosure.decoded import test_verification as decoded
@@ -152,9 +153,11 @@ def test_new_points_are_compared_with_kept_centers_under_the_same_check(way, mon
     assert told
 
 
-@pytest.mark.parametrize("kind", ["MaskedDistances", "MaskedSum", *CHECKS[:-1], "PartSums"])
+LOST = ["MaskedDistances", "MaskedSum", *CHECKS[:-1], "PartSums"]
+
+
 @pytest.mark.parametrize("client", ["client-1", *by_night("client-4")])
-@pytest.mark.parametrize("way", MOST)
+@pytest.mark.parametrize(("way", "kind"), [*in_turns(SHORT, LOST), *by_night(*itertools.product(LONG, LOST))])
 def test_a_client_that_is_lost_at_any_message_changes_no_label(way, client, kind):
     if client == "client-4" and kind in ("MaskedSum", "CheckDealing", "CheckCoin", "CheckDigest", "PartSums"):
         pytest.skip("it is not in the committee")
@@ -173,8 +176,10 @@ def told_alike(a, b, but):
     return alike and sizes[0] == sizes[1] and (a.n_iter, a.converged) == (b.n_iter, b.converged)
 
 
-@pytest.mark.parametrize("kind", ["MaskedDistances", "MaskedSum", *CHECKS, "PartSums"])
-@pytest.mark.parametrize("way", MOST)
+@pytest.mark.parametrize(
+    ("way", "kind"),
+    [*in_turns(SHORT, [*LOST, CHECKS[-1]]), *by_night(*itertools.product(LONG, [*LOST, CHECKS[-1]]))],
+)
 def test_one_lost_message_changes_no_label(way, kind):
     if kind in (("MaskedSum", "MaskSums") if "nobody deals" in way else ("PartSums",)):
         pytest.skip("nobody says it")

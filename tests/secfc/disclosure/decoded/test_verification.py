@@ -14,7 +14,7 @@ from secfc.errors import FaultyClient, SuspectedParties
 from secfc.kmeans.bisecting import Bisecting
 from secfc.kmeans.starts import CenterSeparation, KMeansPlusPlus, RandomLabels, RandomPoints
 from secfc.roles.exchange import SERVER, STRIDE
-from tests.nightly import by_night, short
+from tests.nightly import by_night, in_turns, short
 from tests.secfc.active.adaptive import forget_ranges
 from tests.small import federation, same_runs
 
@@ -168,8 +168,7 @@ def gone(client, kind, turn):
 KINDS = ("CheckDealing", "CodedDistances", "CheckCoin", "CheckDigest", "MaskedRow", "MaskedProducts")
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("client", ["client-1", "client-4"])
+@pytest.mark.parametrize(("client", "kind"), in_turns(["client-1", "client-4"], KINDS))
 def test_a_client_that_is_lost_at_any_message_changes_no_label(client, kind):
     if client == "client-4" and kind.startswith("Check"):
         pytest.skip("it does not deal")
