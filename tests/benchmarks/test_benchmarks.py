@@ -27,6 +27,7 @@ SCRIPTS = {
     "scaling": ["--quick"],
     "reading": ["--quick"],
     "shared": ["--quick"],
+    "pairs": ["--quick"],
     "crowd": [
         "--sums",
         "40",
