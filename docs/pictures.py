@@ -1,18 +1,24 @@
 """Who sends what to whom, and the decision tree of policies: `python -m docs.pictures` draws them anew.
+`python -m docs.pictures --screens` takes pictures of a report's page, with Chromium.
 
 SVG with nothing from elsewhere: a panel with its own background, so it reads on light and dark pages, and
 other colors where the reader's system is dark.
 """
 
 import re
+import subprocess
+import sys
+import tempfile
 from contextlib import redirect_stdout
 from html import escape
 from io import StringIO
 from pathlib import Path
 
 from docs.ways import TREE, Fork
+from tests.browser import CHROMIUM, QUIET
 
 PLACE = Path(__file__).parent / "pictures"
+EXAMPLE = ["-k", "3", "--id-column", "patient", "--standardize", "--seed", "0"]
 
 STYLE = """
   .panel{fill:#f7faf9;stroke:#c9d6d3}.box{fill:#fff;stroke:#00796b;stroke-width:1.6}.committee{fill:#e0f2f1}
@@ -168,8 +174,31 @@ def choose(node=TREE):
     return svg(800, int(at[0]) + 4, "Which policy: a tree of questions", "\n".join(parts))
 
 
+# Of a report's page: width and height in CSS pixels, pixels of the picture for each, and the reader's colors.
+SCREENS = {"report_wide": (860, 1150, 0.5, "light"), "report_narrow": (420, 1150, 0.62, "dark")}
+
+
+def take_screens():
+    """What a browser shows of the page that `secfc run --report` writes of the example's rows, as PNG."""
+    with tempfile.TemporaryDirectory() as place:
+        secfc = [sys.executable, "-m", "secfc.cli"]
+        subprocess.run([*secfc, "example", "rows"], cwd=place, check=True)
+        files = sorted(str(file.relative_to(place)) for file in Path(place, "rows").glob("*.csv"))
+        made = ["--report", "report.html", "--readers", "holders"]
+        subprocess.run([*secfc, "run", *files, *EXAMPLE, *made], cwd=place, check=True)
+        for name, (width, height, scale, colors) in SCREENS.items():
+            dark = ["--blink-settings=preferredColorScheme=0"] if colors == "dark" else []
+            window = [f"--window-size={width},{height}", f"--force-device-scale-factor={scale}"]
+            shot = [f"--screenshot={PLACE / name}.png", Path(place, "report.html").as_uri()]
+            command = [CHROMIUM, *QUIET, f"--user-data-dir={place}/profile", *window, *dark, *shot]
+            subprocess.run(command, check=True, capture_output=True)
+
+
 def main():
     PLACE.mkdir(exist_ok=True)
+    if sys.argv[1:] == ["--screens"]:
+        take_screens()
+        return
     (PLACE / "choose.svg").write_text(choose())
     (PLACE / "columns.svg").write_text(who_has_columns())
     (PLACE / "density.svg").write_text(density())

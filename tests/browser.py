@@ -1,4 +1,4 @@
-"""Pages in a headless browser: how wide they come out, which pictures are broken, what they fetch."""
+"""Pages in a headless browser: their width, broken pictures, commands that are cut off, what they fetch."""
 
 from __future__ import annotations
 
@@ -28,6 +28,8 @@ PROBE = """<!doctype html><iframe id=f style="width:{width}px;height:900px;borde
     await new Promise((done) => {{ frame.onload = done; frame.src = page; }});
     const found = frame.contentDocument;
     const broken = [...found.images].filter((i) => i.complete && !i.naturalWidth).map((i) => i.src);
+    const boxes = [...found.querySelectorAll(".language-sh pre > code")];
+    broken.push(...boxes.filter((b) => b.scrollWidth > b.clientWidth + 1).map((b) => b.textContent));
     const asked = frame.contentWindow.performance.getEntriesByType("resource").map((entry) => entry.name);
     const away = asked.filter((name) => !name.startsWith(location.origin));
     rows.push([page, found.documentElement.scrollWidth, broken, away]);

@@ -104,6 +104,12 @@ def test_pictures_are_drawn_from_what_they_show():
         assert "http" not in svg.replace("http://www.w3.org/2000/svg", "")
 
 
+def test_pictures_of_screens_are_small():
+    """If this fails: python -m docs.pictures --screens."""
+    assert {path.stem for path in pictures.PLACE.glob("*.png")} == set(pictures.SCREENS)
+    assert all(path.stat().st_size < 60_000 for path in pictures.PLACE.glob("*.png"))
+
+
 def test_every_page_is_in_the_navigation():
     """A page that is new has its line in mkdocs.yml."""
     assert sorted(PAGES) == sorted(re.findall(r"[\w/.]+\.md$", SITE, re.MULTILINE))

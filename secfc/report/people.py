@@ -78,7 +78,7 @@ def report_sections(found: Report, sketch: Dots | None = None) -> tuple[Section,
 
 
 def _notes(said: tuple[str, ...]) -> list[Words]:
-    return [Words(f"Note: {note}", CAUTION) for note in said]
+    return [Words(note, CAUTION) for note in said]
 
 
 def _result(found: Report) -> Section:
@@ -89,7 +89,7 @@ def _result(found: Report) -> Section:
     if found.ordinary is not None and found.verified is not False:
         said.append(Words(unrounded_sentence(found.ordinary), tone))
     changes = [(f"step {number}", many) for number, many in enumerate(found.changes or (), 1)]
-    moved = Bars("points that changed their cluster, by step", changes[:MOST])
+    moved = Bars("points that changed their cluster, by step", changes[:MOST] * (len(changes) > 1))
     return Section("Result", (*said, Pairs(_iterations(found)), moved))
 
 

@@ -266,7 +266,7 @@ def test_the_text_says_what_is_true(labeled: secfc.Federation, fitted: Clusterin
         "k = 3 clusters, start random, best of 2 starts",
         "t = 1: no client learns",
         "ell = 2: each point is cut into 2 segments",
-        "Note: a note",
+        "\nNotes\na note",
         f"{fitted.n_iter} (converged)",
         "1.5 s",
         *fitted.learned[:1],
