@@ -83,7 +83,7 @@ class PublicKey(Message, tag=15):
     Under Distances(dealt=True): as under `Distances()`.
 
     Under AssignmentsOnly(): client, client.  Seen: a fresh X25519 key.  By deviating: a false key spoils
-    its own masks: wrong labels, unnoticed.
+    its own masks: noticed as a false reply; another's, copied, as keys are of two names.
 
     Under AssignmentsOnly(dealer=None): as under `AssignmentsOnly()`; `t + 1` of the committee are members
     here.  Seen: as under `AssignmentsOnly()`.  By deviating: as under `AssignmentsOnly()`.
@@ -229,7 +229,7 @@ class MaskSeed(Message, tag=17):
     """Client to the dealer: the secret (32 bytes) from which both expand the client's masks and tables.
 
     Under AssignmentsOnly(): client, dealer.  Seen: 32 random bytes, from which masks and correlated
-    randomness follow.  By deviating: a false seed spoils its own masks: wrong labels, unnoticed.
+    randomness follow.  By deviating: a false seed spoils its own masks: noticed as a false reply.
 
     Under OwnLabels(); DBSCAN(): as under `AssignmentsOnly()`.
 

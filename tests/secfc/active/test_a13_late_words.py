@@ -14,7 +14,7 @@ import secfc
 from field import SeededCoins
 from field.code.lagrange_code import transfer_matrix
 from secfc.coded import sharing
-from secfc.coded.messages import LabelShare, MaskedDistances, PublicKey
+from secfc.coded.messages import LabelShare, MaskedDistances, MaskSeed, PublicKey
 from secfc.disclosure.checked.messages import CheckCoin, CheckDealing
 from secfc.disclosure.checked.steps import CheckedReplies, CheckingClient
 from secfc.disclosure.checked.words import CommitteeWords
@@ -79,7 +79,7 @@ def run_stage(stage, faults, me=None):
 def copy_key(monkeypatch):
     """Client 0 tells client 1 the key of client 2, and has client 1's replies: what it reads of rows.
 
-    Of each point and cluster the number s x - S that fits, or None; and what it is.
+    Of some points and each cluster the numbers s x - S that fit; and that which it is.
     """
     plain = secfc.Quantization(scale=4.0, coarse="allow")
     way = secfc.SecFC(2, 1, secfc.RandomLabels(), disclosure=secfc.AssignmentsOnly(None), quantization=plain)
@@ -137,6 +137,33 @@ def test_a_copied_key_gives_no_reply_away(monkeypatch):
     monkeypatch.setattr(sharing, "HKDF", lambda info, **rest: derived(info=b"", **rest))
     found, truth = copy_key(monkeypatch)
     assert found == truth
+
+
+@pytest.mark.parametrize(
+    "disclosure", [secfc.AssignmentsOnly(), *by_night(secfc.OwnLabels(), secfc.FinalLabelsOnly())]
+)
+def test_a_false_key_or_seed_ends_the_run_before_a_label(disclosure, monkeypatch):
+    told = []
+
+    def replaced(kind, field):
+        def faults(e):
+            told.extend([e.round] if e.kind in ("LabelShare", "SizeShare") else [])
+            false = isinstance(e.body, kind) and e.sender == ME and e.recipient in ("client-1", SERVER)
+            return (replace(e, body=replace(e.body, **{field: bytes([7] * 32)})) if false else e,)
+
+        return faults
+
+    lies = [replaced(PublicKey, "key"), *[replaced(MaskSeed, "seed")] * (disclosure.dealer is not None)]
+    settings = secfc.SecFC(2, secfc.Threshold(1, deviating=0), secfc.RandomLabels(), disclosure=disclosure)
+    for faults in lies:
+        with pytest.raises(SuspectedParties, match=r"fit the shares of the rows|lies on no polynomial"):
+            secfc.fit(settings, federation(4, 24, 2), faults=faults)
+    assert not told
+    # Positive control: without the check labels are made of masks that do not cancel, and nobody notices.
+    monkeypatch.setattr("field.code.reply_check.CheckWeights.fits", lambda *_: True)
+    if disclosure == secfc.AssignmentsOnly():
+        secfc.fit(settings, federation(4, 24, 2), faults=lies[1])
+        assert told
 
 
 # --- coins that are copied -------------------------------------------------------------------------
