@@ -15,6 +15,7 @@ from secfc.algorithm import PublicFacts
 from secfc.coded.queries import Operation
 from secfc.data.inputs import with_parameters
 from secfc.deploy import floors, reconnect
+from secfc.pairs import TOLD
 from secfc.report.deviations import COLUMNS, TABLE, cells_of, kinds_of, rows_about
 from secfc.roles.blame import TABLE as BLAME
 from secfc.roles.blame import Absence
@@ -42,6 +43,16 @@ def who_learns_what():
         rows.append(
             f"| {code} | {policy.capabilities.exposes} | {sentences(server)} | {sentences(clients)} |"
         )
+    for code, way, once in (
+        ("`DBSCAN(eps=1)`", secfc.DBSCAN(1.0, threshold=1), "which points are near, once"),
+        (
+            "`Precomputed(consent=True)`",
+            secfc.Precomputed(None, consent=True, threshold=1),
+            "distances of points, once",
+        ),
+    ):
+        server = way.server_learned(way.plan(PublicFacts.of(federation(), 4.0)))
+        rows.append(f"| {code} | {once} | {sentences(server)} | {sentences([TOLD])} |")
     return "\n".join(rows)
 
 

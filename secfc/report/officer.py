@@ -152,11 +152,15 @@ def practice_summary(practice: Practice) -> list[tuple[str, str]]:
 
 def _task(practice: Practice) -> list[tuple[str, str]]:
     rows = "" if practice.m is None else f", {practice.m:,} rows in total"
-    k = practice.plan.k if isinstance(getattr(practice.plan, "k", None), int) else practice.algorithm.k
+    k = getattr(practice.plan, "k", None)
+    k = k if isinstance(k, int) else practice.algorithm.k
     many = pluralize(k, "cluster") if isinstance(k, int) else "clusters"
+    how = f"{many} of similar rows (k-means)"
+    if practice.algorithm.capabilities.pairs:
+        how = "as many clusters as are found, by how far each two are apart"
     fill = practice.fill
     return [
-        ("Operation", f"{practice.named}: rows are put into {many} of similar rows (k-means)"),
+        ("Operation", f"{practice.named}: rows are put into {how}"),
         (
             "Parties",
             f"{pluralize(practice.clients, 'client')} that hold rows{rows}; a server that holds none",
@@ -434,6 +438,8 @@ def title_of(policy: Any) -> str:
     """Title of the table of a policy."""
     name = type(policy).__name__
     dealer = policy.capabilities.dealer
+    if name == "PairBits":
+        return "DBSCAN()"
     if isinstance(policy, FinalLabelsOnly):
         return "FinalLabelsOnly()" if dealer is None else 'FinalLabelsOnly(dealer="server")'
     if isinstance(policy, AssignmentsOnly | OwnLabels | NoisySums):

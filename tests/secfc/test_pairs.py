@@ -307,7 +307,8 @@ def run_shell(folder, *words, code=0):
 
 
 def test_the_shell_writes_the_labels_of_scikit_learn_and_a_report_that_tells_of_noise(tmp_path):
-    said = run_shell(tmp_path, "--eps", "0.6", "--min-samples", "4", "--bound", "8", "--report", "r.json")
+    said = run_shell(tmp_path, "--eps", "0.6", "--min-samples", "4", "--bound", "8", "--report", "r.json",
+                     "--officer", "o.html")  # fmt: skip
     plan = secfc.fit(WAY, DATA, bound=8.0).plan
     truth = expected(WAY, plan, whole(DATA))
     lines = (tmp_path / "secfc-labels.csv").read_text().splitlines()
@@ -318,6 +319,10 @@ def test_the_shell_writes_the_labels_of_scikit_learn_and_a_report_that_tells_of_
     found = json.loads((tmp_path / "r.json").read_text())
     assert (found["parameters"]["k"], found["parameters"]["eps"]) == (truth.max() + 1, 0.6)
     assert any("whether they are within eps=0.6" in fact for fact in found["learned"])
+    page = (tmp_path / "o.html").read_text()
+    assert "as many clusters as are found" in page
+    assert "uniform subject to their sum, a bit a pair" in page
+    assert "k-means" not in page
     # All points may be noise, and reports are written too.
     assert "40 in none" in run_shell(tmp_path, "--eps", "1e-3", "--coarse", "allow")
 
