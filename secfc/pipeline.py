@@ -11,7 +11,7 @@ import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -44,9 +44,20 @@ from secfc.privacy.ledger import Promise
 from secfc.roles.exchange import SERVER, PartyId, Role, SimulatedRun
 from secfc.scaling.algorithm import Scaled
 from secfc.scaling.scaling import missing_sentence
-from secfc.scaling.ways import filling_scaler, limits_of_missing, scaler_of
+from secfc.scaling.ways import (
+    Missing,
+    Range,
+    ScaleWord,
+    Standardize,
+    filling_scaler,
+    limits_of_missing,
+    scaler_of,
+)
 from secfc.transport.checkpoint import Checkpoint, parameters_fingerprint
 from secfc.transport.simulate import Faults, Watch, deliver_all, simulate
+
+if TYPE_CHECKING:
+    from secfc.scaling.noisy import NoisyStandardize
 
 
 def fit(
@@ -61,8 +72,8 @@ def fit(
     watch: Watch | None = None,
     sealed: bool = False,
     checkpoint: Path | str | None = None,
-    scale_features: Any = None,
-    missing: str = "refuse",
+    scale_features: ScaleWord | Standardize | Range | NoisyStandardize | None = None,
+    missing: Missing | Literal["drop"] = "refuse",
 ) -> Clustering:
     """Run an algorithm on a federation in this process.
 

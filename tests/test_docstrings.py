@@ -98,6 +98,9 @@ secfc.SecFC(k="2..5", quantization=secfc.Quantization(centers="rounded", coarse=
 secfc.Lloyd(3, init="bisecting")
 SecFCKMeans("auto", disclosure="own-labels", missing="drop", scale_features="robust").fit(np.zeros((3, 2)))
 DPKMeans(3, noise="server")
+secfc.FederatedLloyd(3, start="max-min")
+secfc.Overlap1(3, start="constrained")
+secfc.fit(secfc.SecFC(k=3), [np.zeros((3, 2))], scale_features="robust", missing="mean")
 """
 WRONG = """
 import secfc
@@ -106,13 +109,16 @@ secfc.SecFC(k=3, disclosure="own_labels")
 secfc.SecFC(k=3, init="kmeans++")
 SecFCKMeans(3, disclosure="secret")
 SecFCKMeans(3, missing="fill")
+secfc.FederatedLloyd(3, start="min-max")
+secfc.fit(secfc.SecFC(k=3), [[[0.0]]], scale_features="zscore")
+secfc.fit(secfc.SecFC(k=3), [[[0.0]]], missing="fill")
 """
 
 
 @pytest.mark.nightly
 def test_words_that_stand_for_values_pass_type_checkers_and_others_do_not(tmp_path):
     api = pytest.importorskip("mypy.api")
-    for name, text, wrong in (("typed.py", TYPED, 0), ("wrong.py", WRONG, 4)):
+    for name, text, wrong in (("typed.py", TYPED, 0), ("wrong.py", WRONG, 7)):
         (tmp_path / name).write_text(text)
         said, _, code = api.run(["--strict", "--config-file", "pyproject.toml", str(tmp_path / name)])
         assert (said.count("error:"), code) == (wrong, int(wrong > 0)), said

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -38,7 +38,7 @@ from secfc.kmeans.elbow import Elbow, largest_k, parse_k
 from secfc.kmeans.splitting import Splitting
 from secfc.overlap.matching import match_at_client, match_at_server, uncovered_warnings
 from secfc.overlap.plan import complete_clustering, scatter_features
-from secfc.overlap.starts import MatchingStart, parse_matching_start
+from secfc.overlap.starts import MatchingStart, MatchingWord, parse_matching_start
 from secfc.roles.agreement import agree_with_workers
 from secfc.roles.description import LOCAL
 from secfc.roles.exchange import (
@@ -194,7 +194,7 @@ class FederatedLloyd:
     """
 
     k: int | Elbow
-    start: Splitting | MatchingStart | GivenRows | None = None
+    start: Splitting | MatchingStart | MatchingWord | Literal["splitting"] | GivenRows | None = None
     n_init: int = 1
     max_iter: int = 300
     scale: float | None = None

@@ -7,7 +7,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, cast
 
 import numpy as np
 
@@ -32,7 +32,7 @@ from secfc.overlap.local import (
 from secfc.overlap.matching import match_at_client, match_at_server
 from secfc.overlap.messages import AlignedCentroids, GlobalCentroids
 from secfc.overlap.plan import OpenPlan, complete_clustering, scatter_features
-from secfc.overlap.starts import Automatic, MatchingStart, parse_matching_start
+from secfc.overlap.starts import Automatic, MatchingStart, MatchingWord, parse_matching_start
 from secfc.roles.agreement import agree_with_server
 from secfc.roles.description import LOCAL
 from secfc.roles.exchange import (
@@ -137,7 +137,7 @@ class Overlap1(PaperAlgorithm):
     """
 
     k: int
-    start: MatchingStart = field(default_factory=lambda: Automatic(paper=True))
+    start: MatchingStart | MatchingWord = field(default_factory=lambda: Automatic(paper=True))
     rounds: int = 3
     alpha: float = 0.8
     refiner: Refiner = field(default=KMeansSteps(), metadata=LOCAL)
@@ -179,7 +179,9 @@ class Overlap1(PaperAlgorithm):
         """Lines 2, 3 and 13 to 19: cluster, and in each round improve what is compatible, and align it."""
         yield from agree_with_server(plan, party.name)
         points = plan.columns.rows(party).astype(np.float64)
-        labels = yield from match_at_client(plan, self.start, party.name, points, coins, self.find_center)
+        labels = yield from match_at_client(
+            plan, cast(MatchingStart, self.start), party.name, points, coins, self.find_center
+        )
         mine = plan.columns.mine(party.name)
         whole = centers_of(points, labels, plan.k, self.find_center)
         reply: dict[PartyId, Any] = {}
@@ -232,7 +234,7 @@ class Overlap1(PaperAlgorithm):
     def server(self, plan: OpenPlan, *, rng: np.random.Generator, coins: Coins) -> Role[OverlapResult]:
         """Lines 4 to 11 and 21: match local clusters, then merge what clients aligned, step by step."""
         yield from agree_with_server(plan, SERVER)
-        matched = yield from match_at_server(plan, self.start, self.affinity)
+        matched = yield from match_at_server(plan, cast(MatchingStart, self.start), self.affinity)
         found, columns = matched.found, plan.columns
         centers = np.stack([found.merged(np.flatnonzero(matched.groups.labels == h)) for h in range(plan.k)])
         for number in range(self.rounds + 1):

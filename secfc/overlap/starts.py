@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, get_args
 
 import numpy as np
 
@@ -483,9 +483,10 @@ class Automatic(LocalStart):
 # --------------------------------------------------------------------------------------------------
 # The words for starts, as the shell spells them.
 
-WORDS = (
-    "automatic", "paper", "synchronized", "synchronized-distances", "constrained", "nearest-merge", "max-min",
-)  # fmt: skip
+MatchingWord = Literal[
+    "automatic", "paper", "synchronized", "synchronized-distances", "constrained", "nearest-merge", "max-min"
+]  # fmt: skip
+WORDS = get_args(MatchingWord)
 
 
 def parse_matching_start(word: str) -> MatchingStart:

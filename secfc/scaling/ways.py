@@ -20,6 +20,7 @@ from secfc.scaling.quartiles import CUTS, FINE, STEPS, QuantileSearch, search_qu
 from secfc.scaling.scaling import Outside, Scaling, check_outside, names_of
 
 Missing = Literal["refuse", "mean"]
+ScaleWord = Literal["standard", "robust", "range"]
 Measure = Literal["deviation", "quartiles"]
 
 POWERS = "of every feature the least power of two that none of its values exceeds"
