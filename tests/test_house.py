@@ -23,6 +23,9 @@ from tests.house import (
     parse,
     protocols,
     public_functions,
+    sentences,
+    words,
+    written,
 )
 from tests.test_architecture import PACKAGES, ROOT, SOURCES
 
@@ -36,6 +39,8 @@ VAGUE_DOCSTRINGS = 29
 LONG, BRANCHED, PROTOCOLS = 5, 28, 28
 # Files that a default run enters: 104 once.
 ENTERED = 70
+# Words that people wrote in pages, tables from code apart (76,180 once), and the share of long sentences.
+WORDS, LONG_SENTENCES = 45_500, 0.035
 # Calls of getattr with a default, which ask an object what its type should say.
 PROBES = 57
 VAGUE = re.compile(
@@ -130,6 +135,14 @@ def test_long_and_branched_functions_protocols_and_probes_only_become_fewer():
     assert len(branched_functions(SOURCES)) <= BRANCHED
     assert len(protocol_files(SOURCES)) <= PROTOCOLS
     assert len(probing_files(SOURCES)) <= PROBES
+
+
+def test_pages_have_no_more_words_than_they_had():
+    """A fact that stands on another page is a link; what code says is a table from code."""
+    counts = [count for page in written(ROOT) for count in sentences(page)]
+    assert sum(map(words, written(ROOT))) <= WORDS
+    assert sum(count > 30 for count in counts) <= LONG_SENTENCES * len(counts)
+    assert sentences("One two. | three 4 |\n- five six") == [2, 1, 2]
 
 
 @pytest.mark.nightly
