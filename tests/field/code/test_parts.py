@@ -7,7 +7,15 @@ import numpy as np
 import pytest
 
 from field.code.lagrange_code import LagrangeCode, transfer_rows
-from field.code.masking import deal_part, expand_share, seeded_receivers, uniform_receivers, weighted_part
+from field.code.masking import (
+    deal_part,
+    deal_values,
+    expand_share,
+    seeded_receivers,
+    uniform_receivers,
+    weighted_part,
+)
+from field.code.reed_solomon import off_polynomial
 from field.ring.basis import LANE_PRIMES, Basis
 from field.secrets.coins import SeededCoins
 
@@ -82,6 +90,16 @@ def test_seeds_go_to_those_after_a_holder_or_to_the_first_where_it_receives_noth
     assert [seeded_receivers(code, j, receivers) for j in (7, 11, 4)] == [(9, 11), (3, 5), (3, 5)]
     uniform = [uniform_receivers(code, j, receivers) for j in (7, 11, 4)]
     assert uniform == [(9, 11, 3), (3, 5, 7), (3, 5, 7, 9)]
+
+
+@pytest.mark.parametrize(("ell", "t"), [(1, 1), (2, 2)])
+def test_shares_of_values_have_the_degree_of_a_product_and_no_more(ell, t):
+    code, coins = LagrangeCode(Basis(LANE_PRIMES[:2]), 9, ell, t), SeededCoins(4, "values")
+    values = code.basis.sample((ell, 5), coins)
+    told = np.stack(deal_values(code, values, coins), axis=1)
+    assert not off_polynomial(code, told, tuple(range(9)), 2).any()
+    few = dict(enumerate(np.moveaxis(told, 1, 0)[: code.threshold(2)]))
+    assert (code.interpolate(few, 2) == values).all()
 
 
 @pytest.mark.parametrize("t", range(1, 6))

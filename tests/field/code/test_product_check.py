@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections import Counter
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -169,6 +170,11 @@ def test_the_table_of_soundness(m, repetitions, bits):
     assert -math.log2(miss_bound(p, m, repetitions)) >= bits
     assert -math.log2(miss_bound(p, m, repetitions)) < bits + 2
     assert -math.log2(miss_bound(p, m, 2)) < 57
+
+
+def test_the_bound_counts_the_points_that_coins_avoid():
+    assert miss_bound(101, 9) == Fraction(3, 101) + Fraction(10, 101 - 7)
+    assert miss_bound(101, 9, 2) == miss_bound(101, 9) ** 2
 
 
 def test_blocks_are_as_short_as_they_can_be():

@@ -16,6 +16,7 @@ from field.code.lagrange_code import LagrangeCode
 from field.code.range_check import (
     BITS,
     FAVORS,
+    FOUR,
     LARGEST,
     SPARED,
     MaskSelection,
@@ -150,6 +151,13 @@ def test_signs_have_their_probabilities():
     share = [float((signs == s).mean()) for s in (-1, 0, 1)]
     # Half a million signs: six standard deviations of 0.0007.
     np.testing.assert_allclose(share, [0.25, 0.5, 0.25], atol=0.0045)
+
+
+def test_the_four_signs_of_an_octet_are_independent():
+    counted = Counter(map(tuple, FOUR.view(np.int16).reshape(256, 4).tolist()))
+    chances = {0: 2, 1: 1, -1: 1}
+    drawn = itertools.product(chances, repeat=4)
+    assert counted == {signs: math.prod(chances[s] for s in signs) for signs in drawn}
 
 
 # --- what passes ----------------------------------------------------------------------------------------
@@ -430,3 +438,13 @@ def test_small_is_decided_at_its_edge_in_all_lanes(basis, max_int):
         assert within_bound(code, pattern, opened(value))
     for value in (edge + 1, -edge - 1, basis.modulus // 2):
         assert not within_bound(code, pattern, opened(value))
+
+
+def test_as_many_receivers_as_may_lie_are_named_and_one_more_is_a_dealing_that_is_false():
+    code, pattern, values, secret, choice = example(LANES)
+    told = dealt(code, pattern, choice, values, secret, 3, 4)
+    lying = moved(told, 2, "sums", (0, 0, 0), 5, LANES.primes[0])
+    finding = judge_projections(code, pattern, lying, 1)
+    assert (finding.on_code, finding.receivers) == (True, (2,))
+    lying = moved(lying, 5, "checks", (0, 1, 1), 5, LANES.primes[1])
+    assert not judge_projections(code, pattern, lying, 1).on_code

@@ -137,8 +137,9 @@ def test_as_many_terms_are_added_as_the_kernel_holds_and_no_more(basis):
     found = signs.share_fractions(basis, 1, values, [range(most)], [[factor] * most], first=False)
     sums = np.array([[[most * (basis.modulus // p) % p]] for p in basis.primes], np.uint32)
     assert (found == signs.share_fractions(basis, 1, sums, [(0,)], [[1]], first=False)).all()
+    factors = [[factor] * (most + 1), [1]]
     with pytest.raises(ValueError, match="4 terms of one combination"):
-        signs.share_fractions(basis, 1, values, [range(most + 1)], [[factor] * (most + 1)], first=False)
+        signs.share_fractions(basis, 1, values, [range(most + 1), (0,)], factors, first=False)
 
 
 def test_fewer_digits_would_err():

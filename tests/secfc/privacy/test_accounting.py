@@ -27,7 +27,14 @@ from secfc.privacy import (
     least_factor,
     split_budget,
 )
-from secfc.privacy.accountant import SMOOTH, CompositionCost, epsilon, pld_epsilon, rdp_epsilon
+from secfc.privacy.accountant import (
+    SMOOTH,
+    CompositionCost,
+    _pure_divergence,
+    epsilon,
+    pld_epsilon,
+    rdp_epsilon,
+)
 from secfc.privacy.events import _ripple
 
 DELTA = 1e-6
@@ -82,6 +89,14 @@ def test_the_two_accountants_agree_as_far_as_they_can(event, count):
         assert tight <= loose * (1 + 1e-3)
         assert loose <= 1.7 * tight
         assert epsilon(many, DELTA) <= tight * (1 + 1e-5)
+
+
+@pytest.mark.parametrize(("size", "excess"), [(0.1, 0.5), (1.0, 1.0), (3.0, 7.0)])
+def test_divergences_of_pure_privacy_are_those_of_randomized_response(size, excess):
+    p, order = 1 / (1 + math.exp(-size)), 1 + excess
+    q = 1 - p
+    expected = math.log(p**order * q**-excess + q**order * p**-excess) / excess
+    assert _pure_divergence(size, excess) == pytest.approx(expected, rel=1e-12)
 
 
 def test_nothing_costs_nothing_and_an_exact_release_everything():
