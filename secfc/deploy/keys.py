@@ -178,7 +178,7 @@ def read_passphrase(path: Path, variable: str = VARIABLE) -> str:
         return os.environ[variable]
     if (named := os.environ.get(f"{variable}_FILE")) is None:
         raise InputError(
-            f"{path} is under a passphrase, and nobody is there to ask: start this command at a terminal, or "
+            f"{path} needs a passphrase, and nobody is there to ask: start this command at a terminal, or "
             f"let {variable}_FILE name a file that holds it"
         )
     refuse_readable(Path(named), "a passphrase")

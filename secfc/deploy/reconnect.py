@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import ssl
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import Any, TypeVar
 
@@ -102,9 +103,14 @@ async def run_with_reconnect(
                 channel = await meet(peer)
                 if keys is not None:
                     channel = await keys.protect(channel, peer, pulse)
-            except NotAdmitted:
-                raise
             except OSError as error:
+                # A hub that was known shall renew its certificate, or somebody is in between: neither is told
+                # anything, and both pass.
+                expired = peer in links and isinstance(error.__cause__, ssl.SSLCertVerificationError)
+                if isinstance(error, NotAdmitted) and not expired:
+                    raise
+                if expired and why.get(peer) != str(error):
+                    log_event("deploy", "not-trusted", logging.WARNING, peer=peer, note=str(error))
                 if not links and not why:  # nobody was met yet, so it is no matter of this peer
                     watch(peer, "cannot be met yet")
                 why[peer] = str(error)

@@ -19,6 +19,7 @@ from secfc.cli.deploy.readiness import (
     facts_to_judge,
     prepare_kernels,
 )
+from secfc.cli.deploy.results import existing_results
 from secfc.cli.deploy.run_file import (
     Built,
     leakage_sentences,
@@ -100,6 +101,8 @@ def check_lines(site: LoadedSite, *, offline: bool) -> Iterator[CheckResult]:
         site.remembered.check_rows(party, site.file.floors.changed_rows)
         yield from earlier_runs(site, asked, party)
     yield check_audit(site)
+    if not site.has_results and (said := existing_results(site.file.results)) is not None:
+        yield CheckResult("warn", "results", said)
     yield from check_machine(site, asked, rows)
     if not offline:
         ends: list[CheckResult] = []

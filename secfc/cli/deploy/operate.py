@@ -99,8 +99,7 @@ def status_lines(site: LoadedSite) -> Iterator[str]:
     if site.journal.exists():
         yield f"journal   {site.journal}, {site.journal.stat().st_size:,} bytes: {journal_state(site)}"
     else:
-        state = "this site's part in it is over" if site.has_spent else "nothing of the run was said here"
-        yield f"journal   none: {state}"
+        yield f"journal   none: {missing_state(site)}"
     if site.board.exists():
         yield from site.board.read_text(encoding="utf-8").splitlines()
     left, heard = site.without(), kept_decisions(site)
@@ -108,6 +107,20 @@ def status_lines(site: LoadedSite) -> Iterator[str]:
         yield f"decided   {party}: to go on without {', '.join(decided_without(record))}"
     if rest := [party for party in site.run.parties if left and party not in (*left, *heard)]:
         yield f"decided   not yet heard of: {', '.join(rest)}"
+
+
+def missing_state(site: LoadedSite) -> str:
+    """Why there is no journal."""
+    if not site.has_spent:
+        return "nothing of the run was said here"
+    ended = ("finished", "amended", "failed", "decided")
+    session = site.run.session.hex()
+    if any(said.get("session") == session and said["outcome"] in ended for said in site.audit.entries()):
+        return "this site's part in it is over"
+    return (
+        "it was deleted or moved, as no end is on record. A process that runs can still finish; none can go "
+        f"on without it. Put {site.journal} back; or abort at all sites, and take a new session (init)"
+    )
 
 
 def journal_state(site: LoadedSite) -> str:

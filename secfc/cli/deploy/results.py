@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import platform
 import shutil
 from contextlib import suppress
@@ -121,6 +122,17 @@ PUBLISHABLE = "publishable.json"
 LINE, SMALL = 40, 1 << 16
 
 
+def existing_results(folder: Path) -> str | None:
+    """What is to be done about results that are there already; None if there are none."""
+    there = [folder / name for name in (LABELS, REPORT, RELEASED, PUBLISHABLE) if (folder / name).exists()]
+    return (
+        f"{there[0]} exists already: this run, or another, ended. Move it away, name another directory "
+        "(results) in the site file, or overwrite it with --force."
+        if there
+        else None
+    )
+
+
 @dataclass(frozen=True)
 class Results:
     """Files of one directory, looked at before anything is computed."""
@@ -138,12 +150,10 @@ class Results:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         except OSError as error:
             raise RefusedInput(f"results = {folder}: {error.strerror}. Name another directory.") from error
-        for name in (LABELS, REPORT, RELEASED, PUBLISHABLE):
-            if (folder / name).exists() and not force:
-                raise RefusedInput(
-                    f"{folder / name} exists already: this run, or another, ended. Move it away, name "
-                    "another directory (results) in the site file, or overwrite it with --force."
-                )
+        if not os.access(folder, os.W_OK):
+            raise RefusedInput(f"results = {folder} may not be written to: change that, or name another.")
+        if not force and (said := existing_results(folder)) is not None:
+            raise RefusedInput(said)
         return cls(folder, force, published)
 
     def check_published(self, asked: Built) -> None:

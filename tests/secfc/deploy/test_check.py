@@ -2,16 +2,20 @@
 
 import asyncio
 import contextlib
+import itertools
 
 import numpy as np
 import pytest
 
 pytest.importorskip("websockets")
 
-from secfc.cli.deploy.check import check_audit, earlier_runs
+from secfc.cli.deploy.check import check_audit, check_lines, earlier_runs
+from secfc.cli.deploy.operate import missing_state
 from secfc.cli.deploy.readiness import check_bound, check_hub, estimate_bytes, proxy_for
+from secfc.cli.deploy.results import Results
 from secfc.cli.deploy.run_file import build_run
 from secfc.cli.deploy.site import LoadedSite
+from secfc.cli.shell.errors import RefusedInput
 from secfc.data.party import Party
 from secfc.errors import InputError
 from tests.secfc.deploy.sites import Sites, blobs, free_port
@@ -139,6 +143,40 @@ def test_room_for_a_journal_is_that_of_what_is_not_settled(tmp_path, deviating, 
     assert most < bytes_of[True] < 1.5 * most
     assert bytes_of[False] > 9 * most
     assert held < estimate_bytes(asked, facts, settling=True)[0] / 2**20 < 1.5 * held
+
+
+def test_status_tells_a_journal_that_is_lost_from_a_run_that_is_over(site):
+    here = site()
+    session = here.run.session.hex()
+    assert missing_state(here) == "nothing of the run was said here"
+    here.charge(here.agreed(), Party("site-0", ROWS["site-0"]), bytes(16))
+    assert missing_state(here).startswith("it was deleted or moved")
+    here.audit.append("join", "suspended", session=session)
+    here.audit.append("join", "finished", session=bytes(32).hex())  # of another run
+    assert f"Put {here.journal} back" in missing_state(here)
+    here.audit.append("join", "finished", session=session)
+    assert missing_state(here) == "this site's part in it is over"
+
+
+def test_results_that_are_there_or_cannot_be_written_are_said_before_a_run(site, monkeypatch):
+    here = site()
+    folder = here.file.results
+
+    def said():  # but for the machine, which takes long
+        lines = itertools.takewhile(lambda line: line.what != "versions", check_lines(here, offline=True))
+        return [line for line in lines if line.what == "results"]
+
+    assert said() == []
+    Results.at(folder, force=False)
+    (folder / "labels.csv").write_text("")
+    (line,) = said()
+    assert (line.state, "labels.csv exists already" in line.more) == ("warn", True)
+    with pytest.raises(RefusedInput, match="exists already"):
+        Results.at(folder, force=False)
+    Results.at(folder, force=True)
+    monkeypatch.setattr("os.access", lambda path, mode: path != folder)  # whoever is root may write anywhere
+    with pytest.raises(RefusedInput, match="may not be written to"):
+        Results.at(folder, force=True)
 
 
 def test_a_record_that_was_altered_is_said_before_a_run(site):

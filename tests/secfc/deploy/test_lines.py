@@ -1,6 +1,7 @@
 """Lines between processes: certificates, proxies, what a hub holds, and which sockets are open."""
 
 import asyncio
+import contextlib
 import datetime
 import ipaddress
 import os
@@ -26,6 +27,7 @@ from cryptography.x509.oid import NameOID
 import secfc
 from field.secrets.coins import SystemCoins
 from secfc.deploy.keys import load_key_file
+from secfc.deploy.reconnect import NotAdmitted, UnconnectedChannel, run_with_reconnect
 from secfc.deploy.rendezvous import take_part_at_hub
 from secfc.roles.exchange import Exchange
 from secfc.roles.messages import Hello
@@ -122,6 +124,41 @@ def test_a_hub_is_known_by_the_certificate_of_the_run_file(tmp_path, nursery):
         for name in (*ROWS, "server"):
             run.start(name)
         right(run)
+
+
+class Broken(UnconnectedChannel):
+    def __init__(self):
+        self.ended = asyncio.Event()
+        self.ended.set()
+
+
+@pytest.mark.parametrize(("before", "cause", "ends"), [
+    (1, ssl.SSLCertVerificationError("expired"), False),
+    (1, None, True),  # the hub does not know the party any more
+    (0, ssl.SSLCertVerificationError("expired"), True),  # nor was it known before
+])  # fmt: skip
+def test_a_certificate_that_is_not_trusted_any_more_is_waited_for_in_a_run(before, cause, ends):
+    async def meet_again():
+        meetings = 0
+
+        async def meet(peer):
+            nonlocal meetings
+            meetings += 1
+            if before < meetings <= before + 2:
+                raise NotAdmitted("not trusted") from cause
+            return Broken()
+
+        role = (exchange for exchange in [Exchange({}, ("b",), round=1)])
+        running = asyncio.create_task(run_with_reconnect(role, meet, ("b",), None, rejoin=20.0))
+        while meetings < 5 and not running.done():
+            await asyncio.sleep(0.01)
+        if running.done():
+            await running
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+
+    with pytest.raises(NotAdmitted) if ends else contextlib.nullcontext():
+        asyncio.run(asyncio.wait_for(meet_again(), 20))
 
 
 @pytest.mark.nightly
