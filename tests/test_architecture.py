@@ -92,7 +92,7 @@ ROOMS = {
     "secfc.kmeans secfc.attacks secfc.kfed secfc.feddp secfc.federated secfc.coded_kmeans secfc.pipeline",
     "secfc.estimators": "secfc.errors field.secrets secfc.data secfc.metrics secfc.privacy "
     "secfc.algorithm secfc.kfed secfc.feddp secfc.federated secfc.coded secfc.coded_kmeans secfc.kmeans "
-    "secfc.kept_models secfc.pipeline secfc.disclosure secfc.scaling secfc.overlap",
+    "secfc.kept_models secfc.pipeline secfc.disclosure secfc.scaling secfc.overlap secfc.pairs",
     "secfc.deploy": "secfc.errors field.secrets secfc.roles secfc.data secfc.transport secfc.algorithm "
     "secfc.logs",
     "secfc.report": "secfc.errors field.ring secfc.roles secfc.data secfc.metrics "

@@ -24,6 +24,6 @@ except ImportError as error:
         "use secfc.fit, which does without"
     ) from error
 
-from secfc.estimators.algorithms import DPKMeans, FederatedKMeans, KFedKMeans, SecFCKMeans
+from secfc.estimators.algorithms import DPKMeans, FederatedKMeans, KFedKMeans, SecFCDBSCAN, SecFCKMeans
 
-__all__ = ["DPKMeans", "KFedKMeans", "FederatedKMeans", "SecFCKMeans"]
+__all__ = ["DPKMeans", "KFedKMeans", "FederatedKMeans", "SecFCDBSCAN", "SecFCKMeans"]

@@ -1,4 +1,4 @@
-"""The estimators: `SecFC`, `FedDPKMeans`, `KFed` and `FederatedLloyd` as scikit-learn has them."""
+"""The estimators: the algorithms as scikit-learn has them."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from secfc.data.inputs import as_rows, checked_points, names_listed, names_of, r
 from secfc.disclosure import NoisySums
 from secfc.errors import InputError
 from secfc.estimators.base import (
+    AvailableIfPublished,
     ClientTables,
     Clusters,
     DealtFederation,
@@ -36,6 +37,7 @@ from secfc.federated.algorithm import FederatedLloyd
 from secfc.kfed import KFed
 from secfc.kmeans.centers import nearest_center
 from secfc.kmeans.starts import GivenLabels
+from secfc.pairs import DBSCAN
 from secfc.privacy.events import Neighbors, Relation
 from secfc.privacy.mechanisms import RandomizedResponse
 
@@ -425,3 +427,56 @@ def _spread_columns(table: Any, names: Sequence[str], place: Mapping[str, int]) 
     spread = np.full((len(values), len(place)), np.nan)
     spread[:, [place[name] for name in names]] = values
     return spread
+
+
+# --------------------------------------------------------------------------------------------------
+# DBSCAN as an estimator.
+
+
+@dataclass(eq=False, repr=False)
+class SecFCDBSCAN(Federated):
+    """Density clusters (`secfc.DBSCAN`): labels are scikit-learn's, on points as whole numbers.
+
+    eps, min_samples, dealer: as there.  t, ell: as in `Threshold`; scale, coarse: as in `Quantization`;
+    threads: as in `Runtime`.  bound, scale_features, missing, n_clients, random_state: as in `SecFCKMeans`.
+    There is no predict: cluster old and new rows together.
+
+    Attributes, and who has them where organizations run the protocol:
+    labels_: (m,) int32 in the order of the rows of X, -1 for noise.  Owners', and the server's, which
+    learns which two points are near.
+    clients_: names, public.  n_features_in_, feature_names_in_: public.
+    result_: everything of all parties (`secfc.Clustering`), nobody's.
+    """
+
+    eps: float = 0.5
+    min_samples: int = 5
+    _: KW_ONLY
+    dealer: str | None = "server"
+    t: int | None = None
+    ell: int = 1
+    scale: float | None = None
+    bound: float | None = None
+    scale_features: ScaleWord | Scaler | None = None
+    missing: Gaps = "refuse"
+    coarse: Coarse = "refuse"
+    threads: int = 1
+    n_clients: int = 3
+    random_state: Seed = 0
+
+    def _algorithm(self, seed: int | None, points: Iterable[Array]) -> Algorithm:
+        return DBSCAN(
+            self.eps, self.min_samples, threshold=Threshold(self.t, self.ell),
+            quantization=Quantization(self.scale, coarse=self.coarse), runtime=Runtime(self.threads),
+            dealer=self.dealer,
+        )  # fmt: skip
+
+    def _check_opened(self) -> None:
+        raise AttributeError(
+            "SecFCDBSCAN has no centers, so no cluster_centers_, transform, score, predict. Cluster old and "
+            "new rows together"
+        )
+
+    def _check_k(self, m: int) -> None:
+        """Any number of rows will do."""
+
+    predict = AvailableIfPublished(Federated.predict)

@@ -21,7 +21,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import secfc
 from field.ring.errors import install_command
 from secfc.algorithm import PublicFacts
-from secfc.estimators import DPKMeans, FederatedKMeans, KFedKMeans, SecFCKMeans
+from secfc.estimators import DPKMeans, FederatedKMeans, KFedKMeans, SecFCDBSCAN, SecFCKMeans
 from secfc.privacy import Bound, Budget
 from tests.nightly import NIGHTLY
 from tests.small import invoke
@@ -34,6 +34,7 @@ CHECKED = [
     KFedKMeans(3),
     DPKMeans(3, epsilon=1e4, server_share=0.5),
     FederatedKMeans(3),
+    SecFCDBSCAN(),
     *([SecFCKMeans(3), SecFCKMeans(3, reveal_centers=True)] if NIGHTLY else []),
 ]
 
@@ -67,6 +68,15 @@ def test_labels_are_those_of_fit_and_of_plaintext_lloyd(sites):
         ("client-0", "client-1", "client-2", "client-3"),
     )
     assert model.inertia_ == pytest.approx(secfc.metrics.cost(np.concatenate(sites), result.flat, 3))
+
+
+def test_density_clusters_are_those_of_fit_and_label_nothing_new(sites):
+    model = SecFCDBSCAN(eps=1.2, min_samples=4).fit(sites)
+    np.testing.assert_array_equal(model.labels_, secfc.fit(secfc.DBSCAN(1.2, 4), sites).flat)
+    assert {-1, 0} < {*model.labels_.tolist()}
+    for name in ("predict", "transform", "cluster_centers_"):
+        with pytest.raises(AttributeError, match="has no centers"):
+            getattr(model, name)
 
 
 @pytest.mark.parametrize("kind", [SecFCKMeans, FederatedKMeans])
