@@ -1074,7 +1074,7 @@ NOISE = {
     "too large": (101).to_bytes(8, "little") + bytes(8),
     "no message": (3).to_bytes(8, "little") + bytes(8) + b"abc",
     "no round": (3).to_bytes(8, "little") + (-7).to_bytes(8, "little", signed=True),
-    "no word": bytes(8) + (-7).to_bytes(8, "little", signed=True),
+    "no word": bytes(8) + (-6).to_bytes(8, "little", signed=True),
 }
 
 
