@@ -163,6 +163,22 @@ def test_secfc_refuses_thousands_of_clients(tmp_path):
     assert "101 are too many" in outcome.output
 
 
+def test_scales_come_from_the_servers_rows_alone(monkeypatch):
+    """A far row of a client moves no scale, of which the server's rows would tell."""
+    from sklearn import datasets
+
+    points = datasets.load_breast_cancer().data
+    order = np.random.default_rng(0).permutation(len(points))
+    far = points.copy()
+    far[order[100:]] *= 1000
+    make, found = dp_data.shipped("breast_cancer", 100), []
+    for given in (points, far):
+        monkeypatch.setattr(datasets, "load_breast_cancer", lambda given=given: SimpleNamespace(data=given))
+        found.append(make(None, np.random.default_rng(0)))
+    np.testing.assert_array_equal(found[0].server, found[1].server)
+    assert found[1].points.max() == pytest.approx(1000 * found[0].points.max())
+
+
 @pytest.mark.nightly
 def test_the_matrix_marks_what_is_lost(tmp_path, monkeypatch):
     file = tmp_path / "matrix.jsonl"
