@@ -226,7 +226,7 @@ def test_the_shell_refuses_warns_and_says_how_far_labels_are_those_of_ordinary_k
     allowed = run(*files, *coarse, "--coarse", "allow")
     assert allowed.exit_code == 0, allowed.output
     shown = " ".join(allowed.stdout.split())
-    assert "Note: rounding loses much of the data: the spread of 5 of 5 features" in shown
+    assert "rounding loses much of the data: the spread of 5 of 5 features" in shown
     found = json.loads(Path("secfc-report.json").read_text())
     equal = found["unrounded"]["equal"]
     assert equal < 900
