@@ -21,6 +21,7 @@ from secfc.cli.deploy.record import decided_without
 from secfc.cli.shell.program import main
 from secfc.data.model_file import ModelFile
 from secfc.deploy.keys import create_key_file
+from secfc.pairs import TOLD
 from tests.nightly import by_night, short
 from tests.secfc.deploy.sites import QUICK, blobs, sites
 
@@ -178,6 +179,26 @@ def test_whoever_is_killed_and_started_again_loses_nothing(tmp_path, nursery, vi
         want = wanted(secfc.SecFC(k=3, threshold=1, init=secfc.RandomLabels(), n_init=4), SOME)
         for client in SOME:
             assert (run.labels(client) == want[client]).all()
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("phase", ["comparing the plan", "clustering"])
+def test_density_clusters_go_on_where_a_site_and_the_server_were_killed(tmp_path, nursery, phase):
+    rows = blobs((400, 300, 500))
+    options = {**BASE, "eps": 2.0, "min_samples": 4}
+    with sites(tmp_path, rows, k="auto", algorithm="dbscan", options=options, nursery=nursery) as run:
+        run.start_all()
+        run.until("site-1", phase)
+        for name in ("site-1", "server"):
+            run.kill(name)
+        for name in ("site-1", "server"):
+            run.start(name)
+        assert set(run.everybody().values()) == {0}, run.log("server")
+        want = wanted(secfc.DBSCAN(2.0, 4, threshold=1), rows)
+        for name in rows:
+            assert (run.labels(name) == want[name]).all()
+            assert run.report(name)["learned"] == [TOLD]
+        assert any("of every two points whether" in said for said in run.report("server")["learned"])
 
 
 def site_file(folder, name):
