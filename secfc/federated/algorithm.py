@@ -150,9 +150,10 @@ class FederatedLloyd:
         Clusters; "auto", "2..12" or `Elbow` to choose by the costs of merging, where all clients observe all
         features.
     start
-        None for `Splitting(merge="any")` where all clients observe all features, and else `Automatic()`,
-        which matches local clusters; or a value, or its word in the shell, as "max-min"; or centers (k, d) in
-        data units, as those of an earlier run, which the server then knows too.
+        None for `Splitting(merge="any")` where all clients observe all features, of cuts alone under a floor
+        (`steps=0, settle=0`), and else `Automatic()`, which matches local clusters; or a value, or its word
+        in the shell, as "max-min"; or centers (k, d) in data units, as those of an earlier run, which the
+        server then knows too.
     n_init
         Starts by splitting, side by side, of which the one of least cost is kept.
     max_iter
@@ -606,7 +607,8 @@ def leakage_to_client(plan: FederatedPlan, party: PartyId, questions: int) -> st
     whose = "its own" if plan.sums.code.t == 1 else f"those of any {plan.sums.code.t} clients"
     rows = (
         f"beside {whose} sums of clusters of any two questions differ by at least {plan.floor} rows, if by "
-        "any; three together, and other runs, can tell single rows"
+        "any; three together, and other runs, can tell single rows; how many rows clusters of two questions "
+        "share, capped, and how many would move"
         if plan.floor > 1
         else "differences of questions can tell single rows (floor=1)"
     )

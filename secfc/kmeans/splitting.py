@@ -43,7 +43,8 @@ class Splitting:
     keep
         Part of the largest gain, in [0, 1], that a split must have to be accepted.
     steps
-        Steps of k-means, at most, among all halves.
+        Steps of k-means, at most, among all halves; without, three cuts in turn that split nothing end the
+        start.
     settle
         Steps of k-means, at most, over the clusters so far before the next level.
     spare
