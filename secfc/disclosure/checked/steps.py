@@ -1,6 +1,7 @@
 """Replies to a comparison are checked before anything of it leaves the committee (`field.code.reply_check`).
 
-Sums of clusters whose centers are rounded are checked in the same way, without 6, before they are divided.
+Sums of clusters whose centers are rounded are checked in the same way, without 6, while members divide and
+before they deal quotients.
 
 Steps are rounds after the question, counted on from what precedes replies:
 

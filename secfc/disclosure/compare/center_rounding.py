@@ -2,10 +2,10 @@
 
 Before a comparison (`field.compare.rounding`) every responder sends one member its weighted shares of the
 sums of all clusters, under a mask that the dealer knows; this member tells the others what they add up to, M.
-These sums are checked first (`secfc.disclosure.checked.steps`).  Then the members
-find shares of the rounded centers that add up, part by part, and check what they said.  They deal each part
-to all responders by the plan's code (`secfc.disclosure.checked.parts`): so a responder holds shares of
-rounded centers as it holds those of points.
+The members find shares of the rounded centers that add up, part by part, while these sums are checked
+(`secfc.disclosure.checked.steps`), and check what they said.  Then they deal each part to all responders by
+the plan's code (`secfc.disclosure.checked.parts`): so a responder holds shares of rounded centers as it holds
+those of points.
 
 Who sees what: a member M, which is uniform, and masked bits; a responder dealings that are uniform to any t
 clients, also to those that know what the other members dealt; the dealer nothing, but as a responder.
@@ -27,11 +27,17 @@ from secfc.coded.policy import DistanceOracle
 from secfc.coded.quorum import MissingMessageError, receive_all
 from secfc.disclosure.checked.messages import PartShares
 from secfc.disclosure.checked.parts import PartDealing
-from secfc.disclosure.checked.steps import CheckingClient, check_further
+from secfc.disclosure.checked.steps import STEPS, CheckingClient, check_further
 from secfc.disclosure.checked.words import CommitteeWords
 from secfc.disclosure.compare.dealer import mask_streams, part_tables
-from secfc.disclosure.compare.rounds import CommitteeRounds, add_residues, conclude_words, play_games
-from secfc.disclosure.compare.session import DEAL, SEND, SUM, ComparisonSession, check_words
+from secfc.disclosure.compare.rounds import (
+    CommitteeRounds,
+    InterleavedRole,
+    add_residues,
+    conclude_words,
+    play_games,
+)
+from secfc.disclosure.compare.session import DEAL, OPEN, SEND, SUM, ComparisonSession, check_words
 from secfc.roles.exchange import Exchange, PartyId, Role
 from secfc.roles.messages import Message, check_residues
 
@@ -73,8 +79,8 @@ class CenterRounder:
             if words is not None:
                 words, left = np.split(words, [rounding.dealt])
             total = yield from self.summed(match, rounding, mine, at)
-            yield from checking.verify(measured, columns, total)
-            parts = yield from self.divided(match, rounding, checking.words, total, words, at)
+            checks = checking.verify(measured, columns, total)
+            parts = yield from self.divided(match, rounding, checking.words, total, words, at, checks)
         else:
             if mine is not None:
                 send = {match.corrected: mine}
@@ -140,18 +146,19 @@ class CenterRounder:
         total: tuple[Array, Array],
         words: Array | None,
         at: int,
+        checks: Role[None],
     ) -> Role[dict[int, Array]]:
         """The rounded centers of the parts that I play, (lanes, K, ell * width) by number.
 
-        total: see `summed`.  words: of the dealer, if to me.  Raises SuspectedParties if what members said
-        does not fit.
+        total: see `summed`.  words: of the dealer, if to me.  checks: of sums, beside.  Raises
+        SuspectedParties if sums, or what members said, do not fit.
         """
-        number, step = match.question.round + at, match.opening_sums
+        number, step = match.question.round + at, OPEN
         others = tuple(c for c in match.committee if c != self.name)
         spoken.begin(rounding.basis, *total)
         tables = part_tables(match, self.mine, spoken.seeds, spoken.parts, words, sums=True)
         games = {q: rounding.compete(total[0], hand, lead=q == 0) for q, hand in tables.items()}
-        talk = CommitteeRounds(number + step, step, others, spoken)
+        talk = CommitteeRounds(number + step, step, others, spoken, ([InterleavedRole(checks)], STEPS))
         parts = yield from play_games(match, spoken, games, talk)
         yield from conclude_words(spoken, talk)
         return parts

@@ -206,8 +206,8 @@ class ComparisonSession:
         # Opening among three and more takes two steps where much is opened.
         if self.rounding is None:
             return 0
-        # And checking words two, where several play each part.
-        return self.opening_sums + 2 * self.rounding.openings + 2 * (self.blocks.deviating > 0)
+        # And checking words two, where several play each part; each step of a check goes beside one of these.
+        return OPEN + 2 * self.rounding.openings + 2 * (self.blocks.deviating > 0) + 2 * STEPS
 
     @property
     def numbered(self) -> int:
@@ -227,7 +227,7 @@ class ComparisonSession:
             if checked is not None:
                 waits |= self.awaiting_check(name, checked) | self.awaiting_further(name, checked)
         if self.rounding is not None:
-            waits |= dict.fromkeys((SUM, self.opening_sums), members)
+            waits |= dict.fromkeys((SUM, OPEN), members)
             waits[self.shared] = tuple(c for c in self.responders if c != name)
             waits[self.begun + SEND] = tuple(c for c in self.parts if c != name)
             if step == 0:
@@ -360,7 +360,7 @@ class ComparisonSession:
         check = SumCheck(len(rounding.sizes), code.ell, code.width(self.plan.d))
         return CheckedReplies(
             self.plan, check, rounding.basis, context, self.question.round, begun, self.responders,
-            self.committee, dealer, what="sums of clusters in reply",
+            self.committee, dealer, what="sums of clusters in reply", woven=True,
         )  # fmt: skip
 
     @property
@@ -370,13 +370,11 @@ class ComparisonSession:
 
     def following(self, step: int) -> int:
         """The step in which somebody may wait for what follows this one: the next opening."""
-        opened = step - self.begun - self.opening
-        return step + 2 - opened % 2 if 0 <= opened < 2 * self.interleaved else step + 1
-
-    @property
-    def opening_sums(self) -> int:
-        """The step in which the rounding of centers opens its first words."""
-        return OPEN if self.checked_sums is None else OPEN + STEPS
+        beside = ((OPEN, STEPS if self.shared else 0), (self.begun + self.opening, self.interleaved))
+        for first, turns in beside:
+            if first <= step < first + 2 * turns:
+                return step + 2 - (step - first) % 2
+        return step + 1
 
     def columns(self, measured: DistanceOracle) -> Array:
         """A responder's shares of the sums that take part, (lanes, clusters, width)."""

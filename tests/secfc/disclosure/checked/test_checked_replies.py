@@ -22,9 +22,11 @@ from secfc.disclosure.checked.messages import (
     PartSums,
 )
 from secfc.disclosure.checked.words import CommitteeWords
+from secfc.disclosure.compare import center_rounding
 from secfc.disclosure.compare.center_rounding import CenterRounder
 from secfc.disclosure.compare.computing_party import ComputingParty
-from secfc.errors import FaultyClient, SuspectedParties
+from secfc.disclosure.compare.rounds import CommitteeRounds
+from secfc.errors import FaultyClient, SuspectedParties, TooFewReplies
 from secfc.kmeans.bisecting import Bisecting
 from secfc.kmeans.starts import CenterSeparation, RandomPoints
 from secfc.planning.dry_run import MessageChains
@@ -471,6 +473,24 @@ def test_a_step_on_shared_labels_takes_two_messages_more_than_without_checks(dev
         cluster_way("labels stay shared", **options)
     plain = 6 + len(matches[-1].schedule.openings) + 2
     assert depths[1].longest - depths[0].longest == plain + 1 + deviating
+
+
+@pytest.mark.parametrize("waits", [True, False])
+def test_rounded_centers_are_dealt_once_their_sums_are_checked(waits, monkeypatch):
+    """Members divide while sums are checked.  waits: else, as positive control, they do not wait for it."""
+    lie, _ = lying(MaskedCenters, "values", "client-3", 0, turn=0)
+    dealt = []
+
+    def faults(e):
+        dealt.extend([e.round] * isinstance(e.body, PartShares))
+        return lie(e)
+
+    if not waits:
+        monkeypatch.setattr(center_rounding, "STEPS", 0)
+        monkeypatch.setattr(CommitteeRounds, "finish_check", unchecked)
+    with pytest.raises(SuspectedParties if waits else TooFewReplies):
+        cluster_way("rounded", faults=faults)
+    assert bool(dealt) != waits
 
 
 def unchecked(*_):
