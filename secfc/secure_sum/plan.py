@@ -19,7 +19,8 @@ from field.ring.basis import Basis
 from field.ring.errors import InvalidValue
 from secfc.roles.exchange import PartyId
 
-# A committee of 15 has t = 5 masks in a share, and does without any 9 members.
+# A committee of 15 has t = 5 masks in a share, and does without any 9 members, or
+# any 7 where shares pack three numbers.
 COMMITTEE = 15
 # Clients in a wave; more where there would be more than so many waves.
 WAVE, WAVES = 512, 500

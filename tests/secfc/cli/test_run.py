@@ -725,7 +725,7 @@ def test_progress_counts_shares_and_steps_of_the_server() -> None:
     assert "of" not in out.getvalue()
     assert "Clustering, step 3" in out.getvalue()
     assert "step 6" not in out.getvalue()
-    assert "at most 0:00:01 left" in out.getvalue()
+    assert re.search(r"at most 0:\d\d:\d\d left", out.getvalue())
     with screen.Screen(shown.console, quiet=True).show_run() as watch:
         assert watch is None
 
@@ -739,7 +739,7 @@ def test_progress_of_sharing_says_what_is_left_and_that_points_are_tested() -> N
             watch("a", Exchange({"b": None}, round=SHARE + number, phase="share"))
             time.sleep(0.15)
     assert "Sharing points, part 1 of 3" in out.getvalue()
-    assert "about 0:00:01 left" in out.getvalue()
+    assert re.search(r"about 0:\d\d:\d\d left", out.getvalue())
     assert "Testing points" in out.getvalue()
 
 
