@@ -236,12 +236,8 @@ def plain_split(scenario, got):
     """The labels of plaintext Lloyd from a start by splitting, or those in the end by the rule of a floor."""
     way, ends = scenario.algorithm, np.cumsum(scenario.federation.counts)[:-1]
     if way.floor > 1:
-        flat = play(
-            scenario.plan,
-            [p.points for p in scenario.federation.parties],
-            way.floor,
-            scenario.plan.sums.code.t,
-        )[-1]
+        points, t = [p.points for p in scenario.federation.parties], scenario.plan.sums.code.t
+        _, flat, _ = play(scenario.plan, points, way.floor, t)
         return dataclasses.replace(got, labels=tuple(np.split(flat, ends)), centers=None)
     plain = plaintext(vary(BASE, k=way.k, init=secfc.Splitting(merge="any")), ())
     return dataclasses.replace(got, labels=tuple(plain.labels), history=plain.history, centers=None)
