@@ -384,7 +384,7 @@ class TamperedMessage(ProtocolError):  # noqa: N818 - named for what happened
 
 
 class PlanMismatch(ProtocolError):  # noqa: N818
-    """Parties agreed to other public parameters than this one, so no share has been sent.
+    """Parties agreed to other public parameters than this one, so no share of a row has been sent.
 
     By: a mistake, mostly: sites hold different run files, or a client told sites different numbers of
     rows.  What to do: the text names the field and both values: correct the file, compare digests (`secfc
@@ -458,7 +458,8 @@ class RangeExceeded(ProtocolError):  # noqa: N818
 
 
 class BudgetSpent(ProtocolError):  # noqa: N818
-    """More was asked for than parties agreed to give away: `asked` beyond what is `left` of `limit`.
+    """More predictions, or repeats, were asked for than parties agreed to give away: `asked` beyond what is
+    `left` of `limit`.
 
     By: nobody, or whoever asks too often.  What to do: agree on more, in a new run.
     """

@@ -31,7 +31,7 @@ LOOK = 1.0
 
 class NotAdmitted(OSError):  # noqa: N818 - named for what happened
     """The hub does not know this run, this party or this key, or has a certificate that this site does not
-    trust: to ask again is of no use.
+    trust: to ask again is of no use, but a site in a run waits for a certificate to be mended.
 
     By: a mistake, mostly.  What to do: compare the digest of the run file, and the `authority` in it,
     with whoever runs the hub.
