@@ -177,13 +177,17 @@ def replay(role: Role[R]) -> R:
 
 
 def resend_exchange(exchange: Exchange, journal: Journal, inbox: Inbox) -> Exchange:
-    """The exchange as it is sent again: its answers are on file, but for what is left out of this one."""
+    """The exchange as it is sent again: its answers are on file, but for what is left out of this one.
+
+    If nothing is left out, a word that the run ended waits for an exchange that hears it.
+    """
     asked, again = tuple(journal.left_out), journal.again
     accept = max((inbox.rounds[peer] for peer in asked), default=None)
     taken = {**journal.taken, **again}
     return exchange.change(
-        expect=asked, enough=None, accept=accept, exact=True, step=1, taken=taken, again=again, settled=None
-    )
+        expect=asked, enough=None, accept=accept, exact=True, step=1, taken=taken, again=again, settled=None,
+        heed=exchange.heed if asked else (),
+    )  # fmt: skip
 
 
 @dataclass(frozen=True, repr=False)

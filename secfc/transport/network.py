@@ -188,6 +188,7 @@ class _Post:
         self.leaving = False
         self.kept: dict[PartyId, int] = {}  # by sender, the last round that this party took for good
         self.again: Mapping[PartyId, int] = {}  # of the exchange that it waits for
+        self.said: dict[PartyId, int] = {}  # what of it peers were told on the connection that they have
 
     async def receive(self, peer: PartyId) -> None:
         """Read frames of a peer until it says goodbye, or is lost."""
@@ -197,8 +198,9 @@ class _Post:
             while not link.given_up:
                 link.renewed.clear()
                 link.away = False
-                if peer in self.again:
-                    link.put(KEEP - self.again[peer])
+                if peer in self.again or peer in self.said:
+                    self.said[peer] = self.again.get(peer, END)
+                    link.put(KEEP - self.said[peer])
                 link.put(self.kept.get(peer, -1))
                 with contextlib.suppress(EOFError, OSError, wire.WireError):
                     await self.read(peer, link)
@@ -271,11 +273,13 @@ class _Post:
         """This party waits for this now, and has taken messages of these rounds for good: say so."""
         async with self.news:
             self.mailbox.wait(exchange)
-            for peer in {*self.again, *exchange.again}:
-                number = exchange.again.get(peer, END)
-                if number != self.again.get(peer, END) and self.links[peer].ready:
-                    self.links[peer].put(KEEP - number)
             self.again = exchange.again
+            for peer in {*self.said, *self.again}:
+                number = self.again.get(peer, END)
+                # Before what was taken: a peer that heard of that alone would forget what is asked for again.
+                if number != self.said.get(peer, END) and self.links[peer].ready:
+                    self.said[peer] = number
+                    self.links[peer].put(KEEP - number)
             for peer, number in {**(exchange.taken or {}), **rounds}.items():
                 self.kept[peer] = number
                 if self.links[peer].ready:

@@ -15,6 +15,7 @@ from field.secrets.channels import Identity
 from secfc.errors import TooFewReplies
 from secfc.roles import messages as shared
 from secfc.roles.exchange import SERVER, Exchange
+from secfc.transport import network
 from secfc.transport.channel import AsyncioStream, ConnectionKeys
 from secfc.transport.link import Link
 from secfc.transport.network import run_party
@@ -560,3 +561,32 @@ def test_a_local_socket_is_a_stream_too():
         return got[1]["a"].description
 
     assert asyncio.run(converse()) == b"x"
+
+
+def test_what_is_asked_for_again_is_said_before_what_was_taken_on_a_renewed_connection():
+    """The server forgot words that a journal holds as digests, if they were settled between connections."""
+
+    async def say_all():
+        one, other = Pipe.pair()
+        client, server = network._Post({"server": Link(one)}, 1 << 20, 1.0), Link(other)
+        link = client.links["server"]
+
+        def deliver():
+            while link.frames:
+                server.take_word(link.frames.popleft()[0])
+
+        link.ready = True
+        await client.wait(Exchange({}, ("server",), round=10), {})
+        server.kept.update({11: b"", 12: b""})
+        link.ready = False  # renewed, and the server has not said yet how far it is
+        await client.wait(Exchange({}, ("server",), round=12, again={"server": 10}), {"server": 11})
+        deliver()
+        link.ready = True
+        await client.wait(Exchange({}, ("server",), round=13, again={"server": 10}), {"server": 12})
+        deliver()
+        kept = sorted(server.kept)
+        await client.wait(Exchange({}, ("server",), round=14), {"server": 13})
+        deliver()
+        return kept, sorted(server.kept)
+
+    assert asyncio.run(say_all()) == ([11, 12], [])

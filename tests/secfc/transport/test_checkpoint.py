@@ -24,6 +24,7 @@ from secfc.algorithm import PublicFacts
 from secfc.coded.membership import Private
 from secfc.data.inputs import get_parameter, with_parameters
 from secfc.errors import (
+    Ended,
     FaultyClient,
     Indispensable,
     JournalError,
@@ -34,7 +35,7 @@ from secfc.errors import (
 )
 from secfc.feddp import FedDPKMeans, SharedNoise
 from secfc.kmeans.starts import RandomPoints
-from secfc.roles.abort import broadcast_abort
+from secfc.roles.abort import Abort, broadcast_abort
 from secfc.roles.exchange import END, SERVER, Exchange, Inbox, Settled
 from secfc.roles.messages import Hello
 from secfc.transport import wire
@@ -1226,3 +1227,33 @@ def test_a_directory_that_cannot_be_used_is_refused(tmp_path):
     result = CliRunner().invoke(cli.main, ["run", "--checkpoint", str(tmp_path / "file")])
     assert result.exit_code == 2
     assert "--checkpoint" in result.output
+
+
+def test_a_replay_does_not_swallow_the_word_that_the_run_ended(tmp_path):
+    """It said that those who had left for good were away, and to start again from the journal."""
+    others = ("b", SERVER)
+
+    def speak():
+        for number in range(12):
+            yield Exchange(dict.fromkeys(others, Hello(bytes([number]) * 40)), others, round=number)
+
+    def end():
+        yield Exchange({"a": Abort("FaultyClient", "b", 9)}, round=END, phase="end")
+
+    def answer():
+        for number in range(5):
+            yield Exchange({"a": Hello(b"x")}, ("a",), round=number)
+
+    async def resume(others_do):
+        links = await mesh(["a", *others])
+        with Journal.open(tmp_path / "a", "a", RUN) as journal:
+            mine = keep_journal(broadcast_abort(speak(), "a", others), journal)
+            roles = {"a": mine, **{peer: others_do() for peer in others}}
+            runs = (
+                run_party(role, links[me], rejoin=0.2, patience=1, suspend=me == "a")
+                for me, role in roles.items()
+            )
+            return (await asyncio.gather(*runs, return_exceptions=True))[0]
+
+    assert isinstance(asyncio.run(resume(answer)), PartiesAway)
+    assert isinstance(asyncio.run(resume(end)), Ended)
