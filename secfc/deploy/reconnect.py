@@ -34,7 +34,7 @@ class NotAdmitted(OSError):  # noqa: N818 - named for what happened
     trust: to ask again is of no use, but a site in a run waits for a certificate to be mended.
 
     By: a mistake, mostly.  What to do: compare the digest of the run file, and the `authority` in it,
-    with whoever runs the hub.
+    with whoever runs the hub, who renews a certificate that ran out.
     """
 
 
