@@ -1257,3 +1257,35 @@ def test_a_replay_does_not_swallow_the_word_that_the_run_ended(tmp_path):
 
     assert isinstance(asyncio.run(resume(answer)), PartiesAway)
     assert isinstance(asyncio.run(resume(end)), Ended)
+
+
+@pytest.mark.parametrize("beside", [True, False])
+def test_a_word_that_is_asked_again_does_not_swallow_that_a_peer_ended(beside, tmp_path, monkeypatch):
+    """It was taken with the word that came beside it, and nobody says it twice: the party waited for it."""
+    monkeypatch.setattr("secfc.transport.journal.LARGE", -1)
+
+    def listen():
+        yield Exchange({}, (SERVER,), 1, 0, 10, False, 10, settles=True)
+        yield Exchange({"b": Hello(b"to b")}, (SERVER,), round=11, accept=12)
+        yield Exchange({}, ("b",), round=13)
+
+    word, ended = Hello(bytes(40)), Abort("FaultyClient", SERVER, 9)
+    told = [Inbox({SERVER: Hello(b"x")}, {SERVER: 10}), Inbox({SERVER: word}, {SERVER: 12})]
+    again = Inbox({SERVER: word}, {SERVER: 12}) if beside else Inbox({}, {})
+    again["b"] = ended
+    again.rounds["b"] = END
+
+    def resume(answers):
+        with Journal.open(tmp_path / "a", "a", RUN) as journal:
+            role = keep_journal(broadcast_abort(listen(), "a", ("b", SERVER)), journal, settling=True)
+            exchange = next(role)
+            for answer in answers:
+                exchange = role.send(answer)
+            role.close()
+            return exchange
+
+    resume(told)
+    exchange = resume([Inbox({}, {})])  # what was left out is asked for
+    assert (exchange.expect, exchange.heed) == ((SERVER,), ("b", SERVER))
+    with pytest.raises(Ended):
+        resume([Inbox({}, {}), again])
