@@ -38,6 +38,8 @@ SIZE, SALT, NONCE = 32, 16, 12
 COST = 1 << 17
 # Where a passphrase is found by commands that nobody sits at.
 VARIABLE = "SECFC_PASSPHRASE"
+# Characters that a new passphrase has, and how many different ones: of less, whoever has the file tries all.
+SHORTEST, DIFFERENT = 12, 6
 
 # The passphrase of the key file at this path.
 Ask = Callable[[Path], str]
@@ -62,9 +64,10 @@ def draw_identity() -> Identity:
 def create_key_file(path: Path, passphrase: str | None = None) -> Identity:
     """A new identity, in a new file of mode 0600, as it is or under a passphrase.
 
-    Raises InputError for a file that is there; OSError.
+    Raises InputError for a file that is there, and a passphrase that is short; OSError.
     """
     secret = SystemCoins().bytes(SIZE)
+    text = key_text(secret, passphrase)
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
     try:
         descriptor = os.open(path, flags, 0o600)
@@ -74,16 +77,25 @@ def create_key_file(path: Path, passphrase: str | None = None) -> Identity:
             "file, or move this one away"
         ) from None
     with os.fdopen(descriptor, "w", encoding="ascii") as file:
-        file.write(key_text(secret, passphrase))
+        file.write(text)
         file.flush()
         os.fsync(file.fileno())
     return Identity(secret)
 
 
 def key_text(secret: bytes, passphrase: str | None) -> str:
-    """What a key file holds.  Under a passphrase the secret is AES-256-GCM of a key that scrypt derives."""
+    """What a key file holds.  Under a passphrase the secret is AES-256-GCM of a key that scrypt derives.
+
+    Raises InputError for a passphrase that is short.
+    """
     if passphrase is None:
         return f"{HEAD}{secret.hex()}\n"
+    if len(passphrase) < SHORTEST or len(set(passphrase)) < DIFFERENT:
+        raise InputError(
+            f"a passphrase of {len(passphrase)} characters, {len(set(passphrase))} of them different, was "
+            f"chosen: {SHORTEST} are needed, {DIFFERENT} of them different, as whoever has the file can try "
+            "as often as it likes. Choose a longer one, as five words drawn at random; or --no-passphrase"
+        )
     public, drawn = Identity(secret).public, SystemCoins().bytes(SALT + NONCE)
     sealed = _cipher(passphrase, drawn[:SALT]).encrypt(drawn[SALT:], secret, public)
     return f"{PUBLIC}{public.hex()}\n{PROTECTED}{(drawn + sealed).hex()}\n"

@@ -39,7 +39,7 @@ A, B, C, D = (Identity(SeededCoins(7, name).bytes(32)) for name in "abcd")
 NOON = "2026-03-01T12:00:00+00:00"
 LAST = date(2026, 6, 30)
 OPTIONS = {"bound": 32.0, "t": 1, "init": "random", "n_init": 8}
-PHRASE = "correct horse battery"
+PHRASE, NEXT = "correct horse battery", "abcdefabcdef"
 
 
 @pytest.fixture(autouse=True)
@@ -96,16 +96,23 @@ def test_an_operator_puts_a_key_under_a_passphrase_changes_it_and_takes_it_away(
     assert say("key", path) == (0, first)  # the second command typed shows it, and asks for nothing
     phrase = tmp_path / "phrase"
     phrase.write_text(f"{PHRASE}\n")
-    code, said = say("key", path, "--passphrase", SECFC_PASSPHRASE_FILE=str(phrase), SECFC_NEW_PASSPHRASE="2")
+    code, said = say(
+        "key", path, "--passphrase", SECFC_PASSPHRASE_FILE=str(phrase), SECFC_NEW_PASSPHRASE=NEXT
+    )
     assert (code, "may be read by others: a passphrase is its owner's alone" in said) == (2, True)
     phrase.chmod(0o600)
-    assert (
-        say("key", path, "--passphrase", SECFC_PASSPHRASE_FILE=str(phrase), SECFC_NEW_PASSPHRASE="2")[0] == 0
-    )
+    with_file = {"SECFC_PASSPHRASE_FILE": str(phrase)}
+    for short in ("2", "elevenchars", "a" * 60, "abcdeabcdeabcde"):
+        code, said = say("key", path, "--passphrase", SECFC_NEW_PASSPHRASE=short, **with_file)
+        assert (code, "12 are needed, 6 of them different" in said, short in said) == (2, True, short == "2")
+        code, said = say("key", tmp_path / "short.key", "--passphrase", SECFC_PASSPHRASE=short)
+        assert (code, (tmp_path / "short.key").exists()) == (2, False), said
+    assert load_key_file(path, lambda _: PHRASE).public.hex() in first  # it is as it was
+    assert say("key", path, "--passphrase", SECFC_NEW_PASSPHRASE=NEXT, **with_file)[0] == 0
     code, said = say("key", path, "--no-passphrase", SECFC_PASSPHRASE=PHRASE)
     assert (code, "does not open" in said, PHRASE in said) == (2, True, False)
-    assert say("key", path, "--passphrase", SECFC_PASSPHRASE="2", SECFC_NEW_PASSPHRASE="")[0] == 2
-    assert say("key", path, "--no-passphrase", SECFC_PASSPHRASE="2") == (0, first)
+    assert say("key", path, "--passphrase", SECFC_PASSPHRASE=NEXT, SECFC_NEW_PASSPHRASE="")[0] == 2
+    assert say("key", path, "--no-passphrase", SECFC_PASSPHRASE=NEXT) == (0, first)
     assert path.read_text().startswith(keys.HEAD)
     assert load_key_file(path).public.hex() in first
 
