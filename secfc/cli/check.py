@@ -107,9 +107,11 @@ def settings_of(context: click.Context, given: CheckOptions) -> Settings:
 
 def check_files(settings: Settings, bound: float | None) -> CheckedFiles:
     """All that is wrong with the files, and what they hold.  Raises UsageError for options that clash."""
+    from secfc.data.dialects import refuse_unused
     from secfc.data.profiles import column_notes, unit_notes
 
     wanted, interface = wanted_columns(settings), options_here()
+    refuse_unused(wanted.dialect, settings.files)
     refused, notes = refusals(settings, bound)
     sites, tried = profile_files(settings.files, wanted)
     repeated = {c.name for site in sites for c in site.columns if not c.id_like}

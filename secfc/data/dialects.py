@@ -328,8 +328,11 @@ def file_stem(path: Path) -> str:
     return path.name[: len(path.name) - len(file_extension(path))]
 
 
-def check_paths(files: Iterable[Path], known: Collection[str]) -> None:
-    """Raise InputError unless all are files of known extensions that can be read, each once."""
+def check_paths(files: Collection[Path], known: Collection[str], dialect: Dialect | None = None) -> None:
+    """Raise InputError unless all are files of known extensions that can be read, each once.
+
+    dialect: how they are written (`refuse_unused`).
+    """
     seen: set[Path] = set()
     for path in files:
         if path.is_dir():
@@ -349,6 +352,15 @@ def check_paths(files: Iterable[Path], known: Collection[str]) -> None:
         if path.resolve() in seen:
             raise InputError(f"{path} is given twice: each client has its own file. Drop one.")
         seen.add(path.resolve())
+    refuse_unused(dialect or Dialect(), files)
+
+
+def refuse_unused(dialect: Dialect, files: Collection[Path]) -> None:
+    """Raise InputError for what a dialect says of workbooks, where no file is one."""
+    said = {name: getattr(dialect, name) for name in ("sheet", "visible_only") if getattr(dialect, name)}
+    if said and not any(file_extension(path) == ".xlsx" for path in files):
+        rule = "no file is a workbook (.xlsx), so it has no effect"
+        raise InputError(rule, [(name, None) for name in said], said)
 
 
 def refuse_page(path: Path) -> None:

@@ -193,7 +193,7 @@ def load_parties(
         chosen, client_column, id_column, label_column, union, gaps, dict(categorical or {}),
         dialect or Dialect(), () if linkage is None else linkage.columns, tuple(exclude),
     )  # fmt: skip
-    tables = _read_all(_checked_paths(paths), wanted)
+    tables = _read_all(_checked_paths(paths, dialect), wanted)
     tables = _by_client(tables[0]) if tables[0].clients is not None else _renamed(tables)
     if union:
         tables = _in_union(tables, chosen)
@@ -375,7 +375,7 @@ def _check_first_rows(tables: Sequence[FileTable], wanted: WantedColumns) -> Non
         )
 
 
-def _checked_paths(paths: Any) -> list[Path]:
+def _checked_paths(paths: Any, dialect: Dialect | None = None) -> list[Path]:
     listed = (
         [paths] if isinstance(paths, str | PathLike) else list(paths) if isinstance(paths, Iterable) else None
     )
@@ -387,7 +387,7 @@ def _checked_paths(paths: Any) -> list[Path]:
     files = [Path(path) for path in listed]
     if not files:
         raise InputError("no files are given: at least one is needed. Pass a path.")
-    check_paths(files, READERS)
+    check_paths(files, READERS, dialect)
     for path in files:
         if extra := NEEDS.get(file_extension(path)):
             require_library(f"{path}", extra)

@@ -67,7 +67,7 @@ def load_ids(
             "whose an ID is can be told only of IDs in a column",
             [("id_column", ..., "name the column that holds the IDs")],
         )
-    check_paths(files, SUFFIXES)
+    check_paths(files, SUFFIXES, dialect)
     columns = [_read(path, id_column, client_column, dialect or Dialect()) for path in files]
     _check_alike(files, columns)
     if client_column is None:
@@ -274,7 +274,7 @@ def make_keys(
 
     drop: leave rows out that cannot take part.  Raises InputError, OSError; if not drop, also for such rows.
     """
-    check_paths(files, SUFFIXES)
+    check_paths(files, SUFFIXES, dialect)
     clients, left = [], []
     for path, name in zip(files, names_of(files), strict=True):
         keys, quality = linkage_keys(linkage, read_fields(path, linkage.columns, dialect))

@@ -252,6 +252,30 @@ def test_a_workbook_is_read_by_sheet_and_what_it_hides_is_told(tmp_path: Path) -
     assert read.stacked().tolist() == [[0.25, 0.5], [0.75, 1.5]]
 
 
+@pytest.mark.parametrize("words", [{"sheet": "data"}, {"visible_only": True}])
+def test_what_is_said_of_workbooks_is_refused_where_none_is_one(tmp_path: Path, words: Any) -> None:
+    (tmp_path / "a.csv").write_text("id,x,y\n1,1,2\n2,3,4\n")
+    (name,) = words
+    for read in (
+        lambda: Federation.from_files(tmp_path / "a.csv", dialect=Dialect(**words)),
+        lambda: load_ids([tmp_path / "a.csv"], id_column="id", client_column=None, dialect=Dialect(**words)),
+    ):
+        with pytest.raises(InputError, match=rf"{name}=.*no file is a workbook.*Leave {name} out"):
+            read()
+    book = openpyxl_book(tmp_path / "b.xlsx")
+    both = Federation.from_files([tmp_path / "a.csv", book], columns=["x", "y"], dialect=Dialect(**words))
+    assert both.counts == (2, 1)  # one workbook among them is what it is about
+
+
+def openpyxl_book(path: Path) -> Path:
+    book = pytest.importorskip("openpyxl").Workbook()
+    book.active.title = "data"
+    for row in (["x", "y"], [5, 6]):
+        book.active.append(row)
+    book.save(path)
+    return path
+
+
 @given(st.sets(st.integers(1, 60), min_size=1))
 def test_lines_are_written_as_they_are_read(lines: set[int]) -> None:
     assert parse_lines(format_lines(sorted(lines))) == tuple(sorted(lines))
