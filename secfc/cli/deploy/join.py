@@ -230,10 +230,14 @@ def run_at(
         role = consent_first(role, site.file.party, mine, site.run.identities, keep)
         return log.watched(charge_first(role, lambda: site.charge(asked, party, journal)))
 
-    with problems_told(site.journal, log), disputes_kept(site):
+    with problems_told(site.journal, log, site.has_spent), disputes_kept(site):
         asyncio.run(
             run_from_journal(work, site.file.party, make, site.identity, site.journal, carrier, finished)
         )
+
+
+# What OpenSSL says of a certificate that is not valid yet, or no more.
+OUT_OF_DATE = 9, 10
 
 
 @contextmanager
@@ -266,18 +270,23 @@ def disputes_kept(site: LoadedSite) -> Iterator[None]:
 
 
 @contextmanager
-def problems_told(journal: Path, log: Log) -> Iterator[None]:
+def problems_told(journal: Path, log: Log, begun: bool = False) -> Iterator[None]:
     """Within the body, what the protocol and the network do wrong is logged, and named by its number.
 
     Where it left no journal nothing of rows was said: a mistake to be mended, after which the same command
-    runs, as any other that is found before.
+    runs, as any other that is found before.  begun: whether this site spoke of its rows before; then a hub
+    whose certificate is not trusted is waited for, as in a run.  One that is out of date always is.
     """
     from secfc.deploy.rendezvous import NotAdmitted
 
     try:
         yield
     except NotAdmitted as error:
-        raise Failed(f"{error} [{problem_id(error)}]") from error
+        cause, told = error.__cause__, f"{error} [{problem_id(error)}]"
+        if isinstance(cause, ssl.SSLCertVerificationError) and (begun or cause.verify_code in OUT_OF_DATE):
+            log.say("suspended", logging.WARNING, problem=problem_id(error), error=type(error).__name__)
+            raise Suspended(f"{told}. The hub can mend that, and the same command goes on") from error
+        raise Failed(told) from error
     except TooFewReplies as error:
         log.say("suspended", logging.WARNING, problem=problem_id(error), error=type(error).__name__)
         raise Suspended(f"the run is suspended, not over: {error} [{problem_id(error)}]") from error

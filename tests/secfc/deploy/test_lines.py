@@ -26,6 +26,9 @@ from cryptography.x509.oid import NameOID
 
 import secfc
 from field.secrets.coins import SystemCoins
+from secfc.cli.deploy.join import problems_told
+from secfc.cli.deploy.logs import Log
+from secfc.cli.shell.errors import Failed, Suspended
 from secfc.deploy.keys import load_key_file
 from secfc.deploy.reconnect import NotAdmitted, UnconnectedChannel, run_with_reconnect
 from secfc.deploy.rendezvous import take_part_at_hub
@@ -121,6 +124,16 @@ def test_a_hub_is_known_by_the_certificate_of_the_run_file(tmp_path, nursery):
         assert run.start("site-0").wait(20) == 1
         assert "localhost" in run.log("site-0")
         run.change(hub=f"wss://127.0.0.1:{run.port}")
+        # One that ran out is renewed by others: who starts meanwhile is started again by its service.
+        for hours, code in ((-0.5, 75), (1.0, None)):
+            run.kill("hub")
+            with_tls(run, trusted, hours)
+            (tmp_path / "hub.log").unlink()
+            run.start("hub")
+            run.until_said("hub", "listens: wss://")
+            assert code is None or run.start("site-0").wait(20) == code
+        assert "certificate has expired" in run.log("site-0")
+        assert "the same command goes on" in run.log("site-0")
         for name in (*ROWS, "server"):
             run.start(name)
         right(run)
@@ -159,6 +172,24 @@ def test_a_certificate_that_is_not_trusted_any_more_is_waited_for_in_a_run(befor
 
     with pytest.raises(NotAdmitted) if ends else contextlib.nullcontext():
         asyncio.run(asyncio.wait_for(meet_again(), 20))
+
+
+@pytest.mark.parametrize("out_of_date", [False, True])
+@pytest.mark.parametrize("begun", [False, True])
+@pytest.mark.parametrize("trusted", [False, True])
+def test_a_site_that_resumes_waits_for_any_certificate_and_a_new_one_for_a_date(
+    out_of_date, begun, trusted, tmp_path
+):
+    cause = None if trusted else ssl.SSLCertVerificationError("not trusted")
+    if cause is not None:
+        cause.verify_code = 10 if out_of_date else 19
+    waits = not trusted and (begun or out_of_date)
+    with (
+        Log.open("a") as log,
+        pytest.raises(Suspended if waits else Failed),
+        problems_told(tmp_path, log, begun),
+    ):
+        raise NotAdmitted("not admitted") from cause
 
 
 @pytest.mark.nightly
