@@ -185,11 +185,4 @@ def ascending(z: Array, y: Array) -> Array:
     from psu import kernels
 
     order = np.asarray(kernels.ascending(z, y))
-    if len(order) == len(z):
-        return order
-    order = np.argsort(z)
-    ranked = z[order]
-    # Equal z are nearly always the same ID, and then of equal y too; only then is a second key needed.
-    if (ranked[1:] == ranked[:-1]).any():
-        return np.lexsort((y, z))
-    return order
+    return order if len(order) == len(z) else np.lexsort((y, z))

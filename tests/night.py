@@ -1,4 +1,4 @@
-"""The nightly set, shard by shard: a shard is a file of tests, or ten mutants of a file of the packages.
+"""The nightly set, shard by shard: a shard is a file of tests, or five mutants of a file of the packages.
 
     .ci/nightly                              # what has no record of this state of the files, the oldest first
     .ci/nightly --minutes 60 secfc/deploy    # shards with this in their names, for an hour
@@ -23,7 +23,7 @@ from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
 
-from tests.mutation.__main__ import TARGETS
+from tests.mutation.__main__ import mutated_files
 
 ROOT = Path(__file__).resolve().parents[1]
 RECORD = ROOT / "docs" / "nightly.md"
@@ -33,7 +33,7 @@ COUNT = re.compile(r"(\d+) (passed|failed|errors?|skipped|xfailed|xpassed)\b")
 LIVES = re.compile(r"^\S+: (\d+) mutants in \d+ s, (\{.*\})$", re.MULTILINE)
 HEAD = """# Nightly runs
 
-What `.ci/nightly` ran, one line a shard, as it was last run: the nightly set of a file of tests, or ten
+What `.ci/nightly` ran, one line a shard, as it was last run: the nightly set of a file of tests, or five
 mutants of a file. A shard that has no line has not run by this command. `seed` is that of Hypothesis, and
 chooses mutants. A mutant that lived is no fault, but a rule that no test holds, and counts as failed.
 Lines of an older commit are of other files than now: the command begins with the oldest.
@@ -81,7 +81,7 @@ def write_record(rows: dict[str, ShardRecord], path: Path = RECORD) -> None:
 def shard_names() -> Iterator[str]:
     """All there are."""
     yield from (str(path.relative_to(ROOT)) for path in sorted((ROOT / "tests").rglob("test_*.py")))
-    yield from (MUTANTS + file for file in TARGETS)
+    yield from (MUTANTS + file for file in mutated_files())
 
 
 def call_git(*words: str) -> str:
@@ -130,7 +130,7 @@ def run_shard(name: str, seed: int) -> ShardRecord:
     words = [sys.executable, "-m", "pytest", name, "-o", "timeout=3600", f"--hypothesis-seed={seed}"]
     if name.startswith(MUTANTS):
         file = name.removeprefix(MUTANTS)
-        words = [sys.executable, "-m", "tests.mutation", file, "-n", "10", "--seed", str(seed)]
+        words = [sys.executable, "-m", "tests.mutation", file, "-n", "5", "--seed", str(seed)]
     env, begun = {**os.environ, "HYPOTHESIS_PROFILE": "nightly"}, time.monotonic()
     if name.startswith(MUTANTS):
         del env["HYPOTHESIS_PROFILE"]

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from threadpoolctl import threadpool_info
 
 from tests import night
-from tests.mutation.__main__ import TARGETS
+from tests.mutation.__main__ import TARGETS, importing_tests, mutated_files
 from tests.night import ShardRecord, due_shards, read_record, summarize, write_record
 from tests.nightly import NIGHTLY
 
@@ -45,6 +45,14 @@ def test_a_matrix_product_takes_one_thread_by_day():
 def test_files_that_are_mutated_and_the_tests_that_hold_them_are_there():
     named = {*TARGETS, *(test for tests in TARGETS.values() for test in tests)}
     assert not [name for name in named if not (night.ROOT / name).exists()]
+    assert not [file for file in mutated_files() if not (TARGETS.get(file) or importing_tests(file))]
+
+
+def test_what_lives_a_files_own_tests_is_tried_by_those_that_import_it():
+    found = importing_tests("field/compare/shared_step.py")
+    assert found[0].startswith("tests/field/compare/")
+    assert "tests/secfc/disclosure/checked/test_checked_products.py" in found
+    assert "tests/field/compare/test_signs.py" not in found
 
 
 # --- shards, and the record of them ----------------------------------------------------------------

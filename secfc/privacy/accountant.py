@@ -239,10 +239,10 @@ def _apart(cost: CompositionCost, delta: float, ideal: Callable[[float], float])
     guess = ideal(delta)
     for _ in range(20):
         if guess > 700:
-            break
+            return math.inf
         left = delta - (1 + math.exp(guess)) * cost.distance
         if left <= 0:
-            break
+            return math.inf
         if (found := ideal(left)) <= guess:
             return guess
         guess = found * (1 + 1e-9) + 1e-12

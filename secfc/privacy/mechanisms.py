@@ -250,11 +250,11 @@ class RandomizedResponse:
 
     def sentence(self, k: int) -> str:
         """What is released, for reports."""
-        of = (
-            "row" if self.slots is None else f"of {self.slots:,} places of each client, with a row or without"
-        )
+        of = "every row"
+        if self.slots is not None:
+            of = f"each of {self.slots:,} places of every client, with a row or without"
         return (
-            f"a label of every {of}, drawn by its owner under randomized response of "
+            f"a label of {of}, drawn by its owner under randomized response of "
             f"epsilon={self.epsilon:g}: of k={k} clusters it is the row's own with probability "
             f"{self.probability(k):.2f}"
         )

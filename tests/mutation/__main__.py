@@ -1,12 +1,15 @@
 """Change one thing at a time in a file, and see whether the tests of that file notice.
 
-    python -m tests.mutation                              # all files of `TARGETS`: hours
+    python -m tests.mutation                              # all files of `mutated_files`: hours
     python -m tests.mutation secfc/transport/journal.py -n 40       # forty of that file's mutants
     python -m tests.mutation secfc/transport/journal.py --list      # only name them
 
 A mutant that no test notices (a survivor) is a rule that no test holds.  It gets a test; or, where it changes
 nothing that anybody could see, an entry with the reason in `equivalent.toml`, beside this file.  Exits with 1
 if there are others, or entries that match no mutant any more.
+
+What lives its file's own tests is tried by those that import the file, a dozen at most, those in the folder
+of the same name first.
 
 Files are changed in a copy of the tree, never in place.  Each mutant is tried in a fork of a process that has
 the libraries loaded already, so it costs what its tests take.  Kernels are not mutated: their twins in plain
@@ -16,6 +19,7 @@ Python (`tests.oracles.field`) hold them, and every mutant would be compiled ane
 from __future__ import annotations
 
 import argparse
+import ast
 import os
 import random
 import shutil
@@ -25,6 +29,7 @@ import tempfile
 import time
 import tomllib
 from collections import Counter
+from functools import cache
 from pathlib import Path
 
 from tests.mutation.mutants import Mutant, mutants
@@ -50,6 +55,7 @@ LABELS = [
     "tests/secfc/roles/test_protocol.py",
 ]
 SOUNDNESS = "tests/secfc/disclosure/checked/test_soundness.py"
+OWN = [f"tests/secfc/disclosure/test_owner_labels{more}.py" for more in ("", "_dealerless", "_hidden")]
 UNION = ["tests/psu/test_steps.py", "tests/psu/test_union.py", "tests/psu/test_privacy.py"]
 # For each file the tests that hold it, the quick ones first.
 TARGETS = {
@@ -125,22 +131,73 @@ TARGETS = {
     ],
     "secfc/transport/channel.py": ["tests/secfc/transport/test_channels.py"],
     "secfc/transport/sealed.py": ["tests/secfc/transport/test_sealed.py"],
+    "field/compare/tournament_rounds.py": ["tests/field/compare/test_tournament.py"],
+    "secfc/coded/policy.py": LABELS[1:],
+    "secfc/coded/tags.py": ["tests/secfc/coded/test_membership.py"],
+    "secfc/coded_kmeans/secfc.py": ["tests/secfc/coded_kmeans/test_exactness.py"],
+    "secfc/deploy/flare/job.py": ["tests/secfc/deploy/test_flare_bridge.py"],
+    "secfc/deploy/flare/pieces.py": ["tests/secfc/deploy/test_flare_bridge.py"],
+    "secfc/disclosure/assignments.py": ["tests/secfc/disclosure/test_assignments.py"],
+    "secfc/disclosure/own_labels.py": OWN,
+    "secfc/disclosure/owner_labels/backend.py": OWN,
+    "secfc/disclosure/owner_labels/dealer.py": OWN,
+    "secfc/disclosure/owner_labels/run_state.py": OWN,
+    "secfc/disclosure/owner_labels/server.py": OWN,
+    "secfc/federated/columns.py": ["tests/secfc/federated/test_course.py"],
+    "secfc/secure_sum/plan.py": ["tests/secfc/secure_sum/test_aggregate.py"],
 }
+# What else is mutated: all of these, by the tests that import it.
+FOLDERS = (
+    "field/code", "field/compare", "psu", "secfc/coded", "secfc/coded_kmeans", "secfc/deploy",
+    "secfc/disclosure", "secfc/federated", "secfc/pairs.py", "secfc/privacy", "secfc/roles", "secfc/scaling",
+    "secfc/secure_sum", "secfc/transport",
+)  # fmt: skip
+COMPILED = {"psu/hashing.py", "psu/kernels.py"}
+
+
+def mutated_files() -> list[str]:
+    """All files that are mutated, sorted."""
+    found = {*TARGETS}
+    for folder in FOLDERS:
+        path = ROOT / folder
+        found |= {str(each.relative_to(ROOT)) for each in ([path] if path.is_file() else path.rglob("*.py"))}
+    return sorted(file for file in found - COMPILED if not file.endswith("__init__.py"))
+
+
+def importing_tests(file: str, most: int = 12) -> list[str]:
+    """Test files that import a file, or names of it; those in the folder of the same name first."""
+    module = file.removesuffix(".py").replace("/", ".")
+    found = [test for test, names in imported_names().items() if module in names]
+    return sorted(found, key=lambda test: Path(test).parent != Path("tests", file).parent)[:most]
+
+
+@cache
+def imported_names() -> dict[str, set[str]]:
+    """Of each test file the modules, and names of modules, that it imports."""
+    found: dict[str, set[str]] = {}
+    for path in sorted((ROOT / "tests").rglob("test_*.py")):
+        names = found.setdefault(str(path.relative_to(ROOT)), set())
+        for node in ast.walk(ast.parse(path.read_bytes())):
+            if isinstance(node, ast.Import):
+                names |= {each.name for each in node.names}
+            elif isinstance(node, ast.ImportFrom) and node.module:
+                names |= {node.module, *(f"{node.module}.{each.name}" for each in node.names)}
+    return found
 
 
 def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.mutation", description=__doc__.split("\n")[0])
-    parser.add_argument("files", nargs="*", metavar="file", help="some of TARGETS, all by default")
+    parser.add_argument("files", nargs="*", metavar="file", help="all of `mutated_files` by default")
     parser.add_argument("-n", type=int, help="try that many mutants of each file, drawn at random")
     parser.add_argument("--seed", type=int, default=0, help="of the draw")
     parser.add_argument("--lines", help="only mutants in these lines, as 10-90")
     parser.add_argument("--tests", nargs="+", help="run these instead of the file's own")
     parser.add_argument("--list", action="store_true", help="name the mutants and run nothing")
     options = parser.parse_args(argv)
-    files = options.files or list(TARGETS)
-    strangers = [f for f in files if f not in TARGETS and not options.tests]
+    files = options.files or mutated_files()
+    strangers = [f for f in files if not (options.tests or TARGETS.get(f) or importing_tests(f))]
     if strangers:
-        parser.error(f"{', '.join(strangers)}: no tests are named in TARGETS, so name them with --tests")
+        parser.error(f"{', '.join(strangers)}: no test imports it or is named in TARGETS: name --tests")
     first, last = (int(x) for x in (options.lines or "0-1000000").split("-"))
     known = tomllib.loads(KNOWN.read_text())["mutant"]
     bad = 0
@@ -161,7 +218,8 @@ def main(argv: list[str] | None = None) -> int:
             if options.list:
                 print(*(f"{file}:{m}" for m in chosen), sep="\n")
                 continue
-            bad += len(stale) + survivors(tree, file, chosen, options.tests or TARGETS[file], mine)
+            tries = [options.tests] if options.tests else [TARGETS.get(file, []), importing_tests(file)]
+            bad += len(stale) + survivors(tree, file, chosen, tries, mine)
     return int(bad > 0)
 
 
@@ -186,26 +244,29 @@ def copy(tree: Path) -> None:
 
 
 def survivors(
-    tree: Path, file: str, chosen: list[Mutant], tests: list[str], known: list[dict[str, str]]
+    tree: Path, file: str, chosen: list[Mutant], tries: list[list[str]], known: list[dict[str, str]]
 ) -> int:
     """Try each mutant of one file, and say which lived; how many of these are not explained."""
     path, original = tree / file, (ROOT / file).read_bytes()
     start = time.monotonic()
-    outcome = attempt(tree, tests, 3600.0)
-    if outcome != "lived":
-        raise SystemExit(f"the tests of {file} fail without any mutant: {' '.join(tests)}")
-    patience = 20 + 4 * (time.monotonic() - start)
-    count: Counter[str] = Counter()
-    for mutant in chosen:
-        path.write_bytes(mutant.apply(original))
-        outcome = attempt(tree, tests, patience)
-        if outcome == "lived" and any(explains(entry, mutant) for entry in known):
-            outcome = "equivalent"
-        count[outcome] += 1
-        if outcome == "lived":
-            print(f"{file}:{mutant}", flush=True)
+    left = {mutant: "equivalent" for mutant in chosen if any(explains(entry, mutant) for entry in known)}
+    for asked in tries:
+        trying = [mutant for mutant in chosen if left.get(mutant, "lived") == "lived"]
+        if not trying or not asked:
+            continue
+        path.write_bytes(original)
+        begun = time.monotonic()
+        if attempt(tree, asked, 3600.0) != "lived":
+            raise SystemExit(f"the tests of {file} fail without any mutant: {' '.join(asked)}")
+        patience = 20 + 4 * (time.monotonic() - begun)
+        for mutant in trying:
+            path.write_bytes(mutant.apply(original))
+            left[mutant] = attempt(tree, asked, patience)
     path.write_bytes(original)
-    took = time.monotonic() - start
+    for mutant in chosen:
+        if left[mutant] == "lived":
+            print(f"{file}:{mutant}", flush=True)
+    count, took = Counter(left.values()), time.monotonic() - start
     print(f"{file}: {len(chosen)} mutants in {took:.0f} s, {dict(count)}", flush=True)
     return count["lived"]
 

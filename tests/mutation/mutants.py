@@ -87,6 +87,9 @@ def _parts(node: ast.AST) -> list[ast.AST]:
         case ast.Call(func=ast.Name(id="refuse" | "isinstance" | "cast" | "TypeVar")):
             # What is refused may change, its text not.
             out.args = out.args[:1]
+        case ast.Call(func=ast.Attribute(attr="reshape")):
+            # Of a shape, -1 is whatever is left, and so is any negative number.
+            out.args = [arg for arg in out.args if not isinstance(arg, ast.UnaryOp)]
     return [out]
 
 

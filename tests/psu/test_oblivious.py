@@ -274,6 +274,21 @@ def test_a_union_is_the_same_as_with_a_shared_key(mode: Any) -> None:
     assert evaluators == {"server", *(f"client {j}" for j in range(t + 1))}
 
 
-def test_batches_are_those_of_one_question(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("quota", [QUOTA, QUOTA + 1, QUOTA + 2])
+def test_batches_are_those_of_one_question(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, quota: int
+) -> None:
     monkeypatch.setattr(oblivious, "BATCH", 4)
-    assert psu.union([range(7), range(4, 11), []], t=1, quota=7).m == 11
+    caplog.set_level("INFO", "secfc.psu")
+    plan = UnionPlan(3, psu.Committee(1), bytes(16), quota=quota)
+    elements = list(range(quota + 1))  # and one that checks the others
+    batches = [elements[oblivious.batch_span(plan, b)] for b in range(oblivious.count_batches(plan))]
+    assert [x for batch in batches for x in batch] == elements
+    assert {len(batch) for batch in batches[:-1]} == {4}
+    assert batches[-1]
+    assert max(oblivious.batch_span(plan, len(batches) - 1).indices(10**6)) == quota + 1
+    assert psu.union([range(quota), range(4, 11), []], t=1, quota=max(quota, 7)).m == 11
+    # Long work says how far it is, after each batch and in the end.
+    said = {tuple(record.args or ()) for record in caplog.records if record.msg.startswith("tags: ")}
+    steps = {(4, max(quota, 7)), (max(quota, 7), max(quota, 7))}
+    assert {(what, *step) for what in ("blinded", "checked", "unblinded") for step in steps} <= said

@@ -47,6 +47,20 @@ def test_the_numbers_compare_centers(k):
     assert (found == np.where(np.array(true_sizes)[pairs.second][:, None] == 0, 0, expected)).all()
 
 
+@pytest.mark.parametrize("segments", [1, 3])
+def test_signs_decide_ties_and_empty_clusters_once_however_many_points_they_are_added_over(segments):
+    sizes, pairs, m, d = [0, 4, 1], hidden.ClusterPairs(3), 9, 2
+    Z = one_hot(np.repeat(np.arange(3), sizes), 3)
+    sums, counts = BASIS.sample((3, d), SeededCoins(3, "sums")), hidden.one_hot_sizes(BASIS, Z)
+    squares = hidden.pair_products(BASIS, sums, counts, pairs)
+    signed = hidden.signed_bisectors(BASIS, squares, counts, d, pairs, m, segments)[:, :, 0].astype(object)
+    plain = hidden.bisector_shares(BASIS, squares, d, pairs)[:, :, 0].astype(object)
+    more = segments * (signed + hidden.side_margin(m) * plain) % BASIS.column(2, object)
+    more = BASIS.lift_signed(more.astype(BASIS.dtype))
+    expected = [-sizes[b] * (sizes[a] - 1) for a, b in zip(pairs.first, pairs.second, strict=True)]
+    assert more.tolist() == expected
+
+
 @pytest.mark.parametrize("k", [2, 5])
 def test_the_last_row_of_one_hot_labels_follows_from_the_others(k):
     # Of shares too: the rows of one-hot shares sum to shares of 1, here to 1 themselves.

@@ -76,7 +76,12 @@ def test_a_contest_finds_the_shell_about_the_nearest_center(k, levels):
     one_hot, _ = compete(contest, BASIS, squares, shells.shell_squares(radius), levels=levels)
     _, outcomes = plain_step(points, centers, radius, 1)
     assert len(set(outcomes.tolist())) > 4
-    assert (BASIS.lift(one_hot) == (outcomes == np.arange(6 * k + 1)[:, None])).all()
+    won = outcomes == np.arange(6 * k + 1)[:, None]
+    assert (BASIS.lift(one_hot) == won).all()
+    # And so say its own bits, where members play it in one level.
+    rows = [*squares, *contest.known]
+    bits = np.array([v * rows[a] > u * rows[b] for a, b, u, v in contest.comparisons])
+    assert ((bits[contest.literals] == contest.wanted[:, :, None]).all(axis=1)[:-1] == won[:-1]).all()
 
 
 @pytest.mark.parametrize("much", [0, 1])

@@ -238,6 +238,10 @@ def test_a_flipped_bit_is_noticed_in_its_round_whoever_tells_it(t):
         deal(players(committee), planes, flipping(0, committee.receivers(committee.parts[0])[0], 0))
 
 
+def test_players_in_question_are_named_once_in_order():
+    assert FalseWords([8, 1, 8]).players == (1, 8)
+
+
 def test_it_is_the_tags_that_notice(monkeypatch):
     """Positive control: without them a flipped inner bit is a wrong result."""
     monkeypatch.setattr("field.compare.witnessed._tag", lambda key, arrays: bytes(16))

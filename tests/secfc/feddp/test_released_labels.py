@@ -179,5 +179,7 @@ def test_a_report_says_what_labels_are_worth(data, result):
     assert sentence.startswith(
         "a label of every row, drawn by its owner under randomized response of epsilon=3.6"
     )
+    hidden = RandomizedResponse(3.6, slots=1000).sentence(3)
+    assert hidden.startswith("a label of each of 1,000 places of every client, with a row or without, drawn")
     assert page.count(sentence) >= 2  # of the server, and of everybody
     assert "released labels wherever they are published for good" in page

@@ -137,6 +137,26 @@ def test_one_discrete_laplace_mechanism_as_computed_by_hand():
     assert np.maximum(0, p[1:] - math.exp(0.98 * e) * p[:-1]).sum() > 0.01
 
 
+def test_many_laplace_mechanisms_cost_what_coins_of_their_losses_do():
+    """Each loss of a sensitivity of 1 is 1 / scale or minus that: of n in all, a binomial sum."""
+    n, scale = 400, 30.0
+    p = 1 / (1 + math.exp(-1 / scale))
+    wins = np.arange(n + 1)
+    chances, losses = stats.binom.pmf(wins, n, p), (2 * wins - n) / scale
+
+    def delta(e):
+        return float((chances * np.maximum(0, -np.expm1(e - losses))).sum())
+
+    found = pld_epsilon(several(*[DiscreteLaplace(scale, 1)] * n), DELTA)
+    assert delta(found) <= DELTA * (1 + 1e-6)
+    assert delta(0.999 * found) > DELTA
+
+
+def test_a_tiny_epsilon_is_not_rounded_to_more_than_losses_add_up_to():
+    few = several(*[DiscreteLaplace(300.0, 1)] * 3)
+    assert pld_epsilon(few, DELTA) <= 3 / 300
+
+
 def test_a_sampler_that_is_only_close_pays_for_it():
     exact, close = RoundedGaussian(1.0, 0.0), RoundedGaussian(1.0, 1e-10)
     e = epsilon(close, DELTA)

@@ -170,13 +170,14 @@ def test_repetitions_are_as_few_as_the_bound_allows(p):
     assert [least_repetitions(p, m) for m in (1000, 16_384, 10**6)] == [3, 3, 4]
 
 
-def test_claims_of_products_hold_and_no_other_number_does():
+@pytest.mark.parametrize("segments", [1, 3])
+def test_claims_of_products_hold_and_no_other_number_does(segments):
     """Of hidden sizes, on plain residues: what is reduced, and planes, with one number changed anywhere."""
     basis, coins = Basis(LANE_PRIMES[:2]), SeededCoins(2, "x")
     pairs, d, m = shared_step.ClusterPairs(3), 2, 9
     sums, sizes = basis.sample((3, d), coins), basis.sample((3,), coins)
     reduced = shared_step.pair_products(basis, sums, sizes, pairs)
-    planes = shared_step.signed_bisectors(basis, reduced, sizes, d, pairs, m, 1)
+    planes = shared_step.signed_bisectors(basis, reduced, sizes, d, pairs, m, segments)
 
     def holds(claim):
         left, right, total = claim
@@ -184,15 +185,17 @@ def test_claims_of_products_hold_and_no_other_number_does():
 
     def both(reduced, planes):
         return holds(shared_step.pair_claims(basis, sums, sizes, reduced, pairs, SeededCoins(1, "c"))), holds(
-            shared_step.bisector_claims(basis, reduced, sizes, pairs, m, 1, planes, SeededCoins(1, "c"))
+            shared_step.bisector_claims(
+                basis, reduced, sizes, pairs, m, segments, planes, SeededCoins(1, "c")
+            )
         )
 
     assert both(reduced, planes) == (True, True)
     lengths = [
         shared_step.pair_claims(basis, sums, sizes, reduced, pairs, SeededCoins(1, "c"))[0].shape[1],
-        shared_step.bisector_claims(basis, reduced, sizes, pairs, m, 1, planes, SeededCoins(1, "c"))[0].shape[
-            1
-        ],
+        shared_step.bisector_claims(basis, reduced, sizes, pairs, m, segments, planes, SeededCoins(1, "c"))[
+            0
+        ].shape[1],
     ]
     assert sum(lengths) == shared_step.count_pair_claims(pairs, d)
     for array, which in ((reduced, 0), (planes, 1)):
