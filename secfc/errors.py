@@ -198,12 +198,13 @@ class TooFewReplies(ProtocolError):  # noqa: N818 - named for what happened
 
 
 class Ended(ProtocolError):  # noqa: N818
-    """Another party, `by`, ended the run with an error of class `error`, in its exchange of this round.
+    """Another party ended the run with an error of its own, and says the class, whom it names and the round.
 
     By: the text says its error, whom it names and when; it is a claim of that party.  What to do: read that
     party's own log.
 
-    party: whom that error names, if anybody.  Suspicion only: it is what `by` says.
+    by: who ended it.  error: the class of its error.  party: whom that error names, if anybody.  Suspicion
+    only: it is what `by` says.  round: of its exchange.
     """
 
     def __init__(self, by: PartyId, error: str, party: PartyId | None, number: int) -> None:
@@ -216,9 +217,11 @@ class Ended(ProtocolError):  # noqa: N818
 
 
 class Indispensable(TooFewReplies):
-    """`party`, the server or a client that deals, fell silent for good, and nobody can take its place.
+    """The server, or a client that deals, fell silent for good, and nobody can take its place.
 
     By: nobody.  What to do: start that party again, then the same command here.
+
+    party: who fell silent.
     """
 
     def __init__(self, party: PartyId, why: str) -> None:
@@ -231,12 +234,14 @@ class Indispensable(TooFewReplies):
 
 
 class PartiesAway(TooFewReplies):
-    """`parties` were away, or silent, for longer than is waited for, and may come back: nothing was decided
+    """Parties were away, or silent, for longer than is waited for, and may come back: nothing was decided
     without them.
 
     By: nobody: a line, a machine, a reboot.  What to do: start the same command again, here and there, in
     any order: the run goes on. Or go on without them (`secfc deploy go-on`), or end it (`secfc deploy
     abort`).
+
+    parties: who were away.
     """
 
     def __init__(self, parties: Collection[PartyId]) -> None:
@@ -293,9 +298,11 @@ class FaultyServer(FaultyParty):
 
 
 class SuspectedParties(ProtocolError):  # noqa: N818
-    """One of `parties`, at least, broke the protocol, and nobody can tell which.
+    """One of several parties, at least, broke the protocol, and nobody can tell which.
 
-    By: one of them.  What to do: speak with all of them.
+    By: one of those that the text names.  What to do: speak with all of them.
+
+    parties: of whom one did.
     """
 
     def __init__(self, parties: Collection[PartyId], why: str) -> None:
@@ -458,10 +465,11 @@ class RangeExceeded(ProtocolError):  # noqa: N818
 
 
 class BudgetSpent(ProtocolError):  # noqa: N818
-    """More predictions, or repeats, were asked for than parties agreed to give away: `asked` beyond what is
-    `left` of `limit`.
+    """More predictions, or repeats, were asked for than parties agreed to give away.
 
     By: nobody, or whoever asks too often.  What to do: agree on more, in a new run.
+
+    asked: beyond what is left of limit.
     """
 
     def __init__(self, what: str, asked: int, left: int, limit: int, remedy: str) -> None:
