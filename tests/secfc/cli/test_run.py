@@ -785,11 +785,10 @@ def test_warmup_compiles_every_kernel_that_a_run_needs() -> None:
 
     Of the demonstration by night, by day of few points and few features.
     """
-    for name in range(9):
+    for name in range(4):
         np.save(f"few-{name}.npy", np.random.default_rng(name).normal(size=(40, 3)))
-    others = " ".join(f"few-{name}.npy" for name in range(4, 9)) * short(1, nightly=0)
     options = [
-        "", f"{others} -k 12 --reveal-centers -t 4", "--disclosure distances --init random-points -k 70",
+        "", "-k 12 --reveal-centers", "--disclosure distances --init random-points -k 70",
         "--membership private", "--centers rounded --latency 0 -k 6",
     ]  # fmt: skip
     more = [
