@@ -66,9 +66,8 @@ def share_fractions(
     primes, limbs = _limbs(basis, places)
     offset = _split((t + 2) * first << (32 * limbs.shape[1] - places), limbs.shape[1])
     number, width = block_shape(word_count(m))
-    padded = values
-    if missing := number * width * WORD - m:
-        padded = np.pad(values, ((0, 0), (0, 0), (0, missing)))
+    padded = np.zeros((*values.shape[:2], number * width * WORD), np.uint32)
+    padded[:, :, :m] = values
     out = np.empty((places, len(chosen), word_count(m)), np.uint64)
     part = np.empty((places, number, width), np.uint64)
     for c, rows in enumerate(np.asarray(chosen, np.int64)):

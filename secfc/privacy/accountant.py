@@ -155,7 +155,7 @@ def _by_distributions(cost: CompositionCost, delta: float) -> float:
     if not (cost.gaussian or cost.laplace or cost.pure):
         return _apart(cost, delta, lambda left: 0.0)
     # Ten thousand cells up to about epsilon, so that neither tiny nor huge epsilons get slow or coarse.
-    rough = _by_divergences(cost, delta) if delta > 0 else 1.0
+    rough = _by_divergences(cost, delta)  # infinite without any delta
     distribution = _distribution(cost, max(rough, 1e-6) * 1e-4 if rough < math.inf else 1e-4)
     return _apart(cost, delta, lambda left: float(distribution.get_epsilon_for_delta(left)))
 

@@ -291,4 +291,4 @@ def test_batches_are_those_of_one_question(
     # Long work says how far it is, after each batch and in the end.
     said = {tuple(record.args or ()) for record in caplog.records if record.msg.startswith("tags: ")}
     steps = {(4, max(quota, 7)), (max(quota, 7), max(quota, 7))}
-    assert {(what, *step) for what in ("blinded", "checked", "unblinded") for step in steps} <= said
+    assert said == {(what, *step) for what in ("blinded", "checked", "unblinded") for step in steps}
