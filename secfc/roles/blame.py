@@ -168,12 +168,12 @@ TABLE = (
         Absence.SPARED,
         {"tellers": "members count different local clusters", "tellers + dealers": DEALT},
     ),
-    BlameRow(("CentroidShares", "LocalGroups"), Absence.EXCLUDED),
+    BlameRow(("CentroidShares",), Absence.EXCLUDED),
     BlameRow(("CenterLabels", "PointLabels"), Absence.SPARED),
     BlameRow(
         (
-            "LocalCentroids", "LocalGaussians", "GlobalCentroids", "AlignedCentroids", "RawPoints",
-            "LocalCenters",
+            "LocalGroups", "LocalCentroids", "LocalGaussians", "GlobalCentroids", "AlignedCentroids",
+            "RawPoints", "LocalCenters",
         ),
         Absence.ENDS,
     ),

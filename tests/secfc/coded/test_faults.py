@@ -34,6 +34,7 @@ from secfc.errors import (
 )
 from secfc.feddp import FedDPKMeans
 from secfc.kfed import PointLabels
+from secfc.kmeans.bisecting import Bisecting
 from secfc.roles.exchange import ITERATE, SERVER, STRIDE, Exchange
 from secfc.roles.messages import Contributors, FinalResult
 from secfc.scaling.roles import plaintext_scaling as plaintext_scaling
@@ -57,6 +58,7 @@ from tests.secfc.campaign import (
     M,
     N,
     Network,
+    Scenario,
     check,
     coins,
     deviations,
@@ -75,6 +77,8 @@ from tests.secfc.option_space import BASES, NOT_RUN, option_scenarios, values_du
 from tests.secfc.queries import altered, query
 
 EVERY = {**SCENARIOS, **SEALED}
+OPTIONS = option_scenarios()
+OPTIONS |= {f"{name}, open": scenario for name, scenario in option_scenarios(sealed=False).items()}
 SCHEDULES = {"ci": 5, "nightly": 1000}  # of each scenario, by profile
 # Bytes of a message that are flipped one after the other; every one of short messages by night.
 FLIPPED = short(20, nightly=300)
@@ -179,9 +183,13 @@ def test_the_campaign_notices_a_committee_in_which_a_client_deviates(monkeypatch
         search()
 
 
-@pytest.mark.parametrize("name", EVERY)
+# Of values, those under which labels are plaintext Lloyd's over the rows that count.
+EXACT = [name for name, s in OPTIONS.items() if s.expected is Scenario.expected and not s.sealed]
+
+
+@pytest.mark.parametrize("name", [*EVERY, *by_night(*EXACT)])
 def test_undisturbed_runs_are_those_of_plaintext_lloyd(name):
-    scenario = EVERY[name]
+    scenario = (EVERY | OPTIONS)[name]
     got, _ = scenario.clean
     assert not any((labels == -1).any() for labels in got.labels)
     if isinstance(scenario.algorithm, secfc.KFed | FedDPKMeans):
@@ -208,7 +216,7 @@ def test_undisturbed_runs_are_those_of_plaintext_lloyd(name):
         expected = secfc.fit(twin, fed, bound=8.0, seed=3).predict(fed)
         assert all((a == b).all() for a, b in zip(got.labels, expected, strict=True))
         return
-    if "private" not in name:
+    if "rivate" not in name:
         assert all((a == b).all() for a, b in zip(got.labels, plain.labels, strict=True))
         return
     # Rows of a union are in another order, and starts are drawn by row.
@@ -244,15 +252,16 @@ def plain_split(scenario, got):
 
 
 # Of unions, where a client often waits for whatever the server says next; by night of every run.
-PRIVATE_RUNS = [name for name in EVERY if "private" in name and "centers" not in name]
-WAITING = EVERY if NIGHTLY else PRIVATE_RUNS
+RUNS = {**EVERY, **{name: s for name, s in OPTIONS.items() if name.startswith("Private.") and not s.sealed}}
+PRIVATE_RUNS = [name for name in RUNS if "rivate" in name and "centers" not in name]
+WAITING = RUNS if NIGHTLY else [name for name in PRIVATE_RUNS if name in EVERY]
 
 
 @LONG
 @pytest.mark.parametrize("name", WAITING)
 def test_one_lost_message_is_no_proof_against_anybody(name, monkeypatch):
     monkeypatch.setattr("psu.oblivious.BATCH", 4)  # a client asks for its tags in two messages
-    scenario, network = EVERY[name].with_clusters(2), Network({}, EVERY[name].sealed)
+    scenario, network = RUNS[name].with_clusters(2), Network({}, RUNS[name].sealed)
     if scenario.m > M:
         monkeypatch.setattr("secfc.coded.plan.CHUNK_RESIDUES", 40)
     scenario.run(network)
@@ -268,7 +277,7 @@ def test_one_lost_message_is_no_proof_against_anybody(name, monkeypatch):
 def test_of_single_losses_in_private_runs_nine_in_ten_end_exact(name, monkeypatch):
     """Every message of every kind and direction is lost once in turn (by day a few), and asked for again."""
     monkeypatch.setattr("psu.oblivious.BATCH", 4)
-    scenario = EVERY[name].with_clusters(2)
+    scenario = RUNS[name].with_clusters(2)
     network = Network({}, scenario.sealed)
     scenario.run(network)
     tried = range(7, len(network.passed), short(len(network.passed) // 6, nightly=1))
@@ -303,7 +312,7 @@ def test_the_campaign_notices_an_answer_taken_for_a_lost_one(monkeypatch):
         return Exchange({}, (SERVER,), accept=clock.phase + 1, exact=False, phase="align")
 
     monkeypatch.setattr("psu.oblivious.BATCH", 4)
-    scenario, network = SCENARIOS["private, oblivious tags"], Network({}, False)
+    scenario, network = OPTIONS["Private.tags='oblivious', open"], Network({}, False)
     scenario.run(network)
     monkeypatch.setattr("secfc.coded.tags._await_server", await_any)
     answers = [i for i, e in enumerate(network.passed) if e.kind == "Evaluated" and e.sender == SERVER]
@@ -858,14 +867,14 @@ def test_of_two_questions_that_ask_the_same_one_may_be_missed():
     # Halves that a step left as they were are asked about twice; who missed the second, and hears it again
     # put to others, cannot know which it is, and had blamed the server for the next.
     schedule = {131: Fault("drop"), 0: Fault("cut")}
-    assert judge(SCENARIOS["bisecting, distances"], schedule) == "exact on fewer rows"
+    assert judge(Scenario(vary(BASE, init=Bisecting())), schedule) == "exact on fewer rows"
 
 
 def test_a_server_that_a_liar_has_draw_a_point_twice_is_not_blamed():
     # A false reply, that a point is far from itself, had k-means++ choose it again: fewer points than k.
     # Replies of which points are drawn are not checked.
     schedule = {133: Fault("alter", 0, 0)}
-    assert judge(SCENARIOS["k-means++"].with_clusters(5), schedule) == "lie"
+    assert judge(Scenario(vary(BASE, k=5, init=secfc.KMeansPlusPlus())), schedule) == "lie"
 
 
 @pytest.mark.parametrize("k", CLUSTERS)
@@ -910,13 +919,12 @@ def test_messages_refuse_what_no_honest_party_sends():
 
 # --- every value of every option, and networks that heal --------------------------------------------
 
-OPTIONS = option_scenarios()
 # Of what `import secfc` offers, what is no part of a run, or computed by one party alone.
 NO_OPTIONS = {
     "ArrowRows", "Clustering", "Dialect", "Federation", "NoisyStandardize", "Party", "Range", "Runtime",
     "MaxMin", "NearestMerge", "CenterSeparation", "GivenLabels", "Scaling",
 }  # fmt: skip
-BY_DAY = ["Private.merge=False", "Overlap1.send='medoids'", "CommonFeatures.home=1"]
+BY_DAY = ["Private.tags='oblivious', open", "Private.merge=False", "Overlap1.send='medoids'"]
 
 
 def classes_in(value):
@@ -957,7 +965,7 @@ def test_under_every_value_a_run_under_faults_is_exact_or_blames_rightly(name):
     scenario = OPTIONS[name]
     messages = scenario.clean[1]
 
-    @trials(1, 30)
+    @trials(1, 15)
     @given(schedules(messages))
     def law(schedule):
         event(judge(scenario, schedule))

@@ -1,6 +1,7 @@
 """One table decides loss or lie: every exchange has a row, roles doubt and runs end as it says."""
 
 import ast
+import contextlib
 import dataclasses
 import itertools
 import json
@@ -9,14 +10,21 @@ from pathlib import Path
 
 import pytest
 
-from secfc.errors import FaultyParty
+from secfc.algorithm import PublicFacts
+from secfc.deploy import session
+from secfc.deploy.consent import consent_first
+from secfc.errors import FaultyParty, TamperedMessage, TooFewReplies
 from secfc.roles.agreement import Coin
 from secfc.roles.blame import TABLE, Absence, find_row, suspect_parties
+from secfc.roles.exchange import SERVER
 from secfc.roles.messages import Hello
+from secfc.transport.simulate import simulate
 from tests.house import nodes
 from tests.loading import every_message
 from tests.nightly import by_night
-from tests.secfc.campaign import SCENARIOS, Fault, M, Network, judge
+from tests.secfc.campaign import SCENARIOS, SEALED, Fault, M, Network, judge
+from tests.secfc.deploy.test_consent import PARTIES, PINS, consents
+from tests.secfc.option_space import option_scenarios
 from tests.secfc.queries import OPERATIONS
 from tests.test_house import SOURCES
 
@@ -25,17 +33,27 @@ VECTORS = Path(__file__).parents[2] / "vectors"
 WORST = {Absence.SPARED: 0, Absence.REPEATED: 0, Absence.EXCLUDED: 1, Absence.ENDS: 2}
 # Who is indispensable and not heard ends every run.
 ENDS = {"exact": 0, "Indispensable": 0, "exact on fewer rows": 1, "RowsLost": 1}
-# The scenarios whose messages are of nearly all kinds.
+# The scenarios whose messages are of all kinds.
+RUNS = {**SCENARIOS, **SEALED, **option_scenarios(sealed=False)}
 SWEPT = [
-    "noise in shares", "overlapping, distances", "lloyd",
+    "noise in shares", "overlapping, distances", "lloyd", "Overlap1.rounds=1", "Overlap2.points=8",
     *by_night(
         "workers", "own labels, private", "a liar", "bisecting, nobody deals", "private centers",
-        "private centers, shared noise", "private, oblivious tags", "own labels, nobody deals", "k-fed",
-        "overlapping", "labels only, in blocks", "scaled", "final labels, the server deals", "own labels",
-        "own labels, rounded centers, a client deals", "private, server", "k chosen, distances",
-        "own labels, predict",
+        "private centers, shared noise", "private centers, within a ball", "Private.tags='oblivious'",
+        "own labels, nobody deals", "k-fed", "overlapping", "labels only, in blocks", "scaled", "pairs",
+        "final labels, the server deals", "own labels", "own labels, rounded centers, a client deals",
+        "Private.mode=Server()", "Private.merge=False", "Joined.mode=Server()", "k chosen",
+        "own labels, predict", "k-fed, sealed",
     ),
 ]  # fmt: skip
+# What no run of these is made of, and where it is lost.
+ELSEWHERE = {
+    "Arrival": "between organizations, below",
+    "SignedConsent": "the same",
+    "NewRows": "the same",
+    "SealedDecision": "beside all exchanges, when an operator says so: tests/secfc/deploy/test_consent.py",
+    "Abort": "where a run ends by an error: tests/secfc/roles/test_abort.py",
+}
 
 
 def row_of(kind):
@@ -137,17 +155,17 @@ def chunks(monkeypatch):
 
 
 def named_by(scenario, network):
-    """Who is named where a run ends, or in its result where liars are planned for."""
+    """Who is named, or sealed suspected, where a run ends, or in its result where liars are planned for."""
     try:
         got = scenario.run(network)
-    except FaultyParty as error:
+    except (FaultyParty, TamperedMessage) as error:
         return {error.party}
     return {*got.liars, *itertools.chain(*got.disputes)}
 
 
 @pytest.mark.parametrize("name", SWEPT)
 def test_what_is_lost_blames_nobody_and_what_no_honest_party_sends_its_sender(name, chunks):
-    scenario = SCENARIOS[name].with_clusters(2)
+    scenario = RUNS[name].with_clusters(2)
     chunks(scenario)
     for kind, (at, e) in first_of_each_kind(scenario).items():
         end = judge(scenario, {at: Fault("drop")})
@@ -156,3 +174,66 @@ def test_what_is_lost_blames_nobody_and_what_no_honest_party_sends_its_sender(na
         # Where liars are planned for, one may count as a client that said nothing, or be half of a dispute.
         right = not named or e.sender in named if scenario.liars else named == {e.sender}
         assert right, f"{kind}: {named}"
+
+
+@pytest.mark.nightly
+def test_every_kind_of_message_is_lost_in_the_sweep(chunks):
+    kinds = {"Query", *ELSEWHERE}
+    for name in itertools.chain(*(getattr(name, "values", [name]) for name in SWEPT)):
+        scenario = RUNS[name].with_clusters(2)
+        chunks(scenario)
+        kinds |= {*first_of_each_kind(scenario)}
+    assert {kind.__name__ for kind in every_message()} <= kinds
+
+
+# --- what organizations say before a run, and before points are labeled ----------------------------
+
+
+def arrive(me):
+    """What is public once all have said how many rows they have."""
+    needs, public = session.Needs(rows=True, power=True), PublicFacts(PARTIES[:-1], (1, 1), 1, 1.0)
+    facts = yield from session.introduce_parties(
+        public, needs, me, None if me == SERVER else needs.told(3, 2)
+    )
+    return facts.counts, facts.bound
+
+
+def label(me):
+    """The numbers of new rows, and the name of the prediction of them."""
+    mine = session.NewRows(0 if me == SERVER else 2, 4)
+
+    def count(counts, name):
+        yield from ()
+        return counts, name
+
+    return (
+        yield from session.predict_together(bytes(32), PARTIES[:-1], me, mine, lambda *spent: None, count)
+    )
+
+
+def meet(role, network):
+    """What each party has in the end, of all that sign consents first."""
+    roles = {
+        name: consent_first(role(name), name, one, PINS, lambda found: None)
+        for name, one in consents().items()
+    }
+    return simulate(roles, faults=network, again=True)
+
+
+@pytest.mark.parametrize(("role", "kind"), [(arrive, "Arrival"), (label, "NewRows")])
+def test_what_organizations_say_beforehand_is_asked_for_again_and_its_loss_blames_nobody(role, kind):
+    quiet = Network({}, False)
+    want = meet(role, quiet).results
+    assert {*want} == {*PARTIES}
+    assert len({*want.values()}) == 1
+    firsts = {(e.kind, e.sender): at for at, e in reversed([*enumerate(quiet.passed)])}
+    assert {said for said, _ in firsts} == {"SignedConsent", kind} < {*ELSEWHERE}
+    for (said, sender), at in firsts.items():
+        assert row_of(said).absence == Absence.ENDS
+        assert meet(role, Network({at: Fault("lose")}, False)).results == want
+        # For good: nobody is blamed, and who lacks it has no result.
+        with contextlib.suppress(TooFewReplies):
+            assert meet(role, Network({at: Fault("drop")}, False)).silent
+        with pytest.raises(FaultyParty) as caught:
+            meet(role, Replaced({at: Fault("replace")}, False))
+        assert caught.value.party == sender
