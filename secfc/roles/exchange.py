@@ -55,6 +55,8 @@ class Exchange:
     each sender.  A driver drops that one and older ones.
     again: by peer, the last round that it may forget although this party has taken later ones: it may ask for
     those once more.  A driver tells the peer.
+    meets: peers of whom the party first hears how far they took what it said before it resumed, unless they
+    are lost.
     settles: of one that awaits the server's next word: whether the role can do with what comes of that.
     settled: what came of all since the exchange before that awaited the server's next word, if a resumed role
     can do with that (`Settled`); asked at once, or never.
@@ -71,6 +73,7 @@ class Exchange:
     taken: Mapping[PartyId, int] | None = None
     heed: tuple[PartyId, ...] = ()
     again: Mapping[PartyId, int] = field(default_factory=dict)
+    meets: tuple[PartyId, ...] = ()
     settles: bool = False
     settled: Callable[[], Settled] | None = None
 

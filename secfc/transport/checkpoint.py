@@ -13,15 +13,16 @@ Resuming costs the computing time of what is repeated, not the waiting.  A journ
 was told: the server's grows by all replies of every iteration.  Of a request that is over for all, what a
 client was told and said is dropped where it says what came of it (`Exchange.settled`).  Until then a large
 word of the server stands there as its digest: the server keeps it in memory, or makes it anew
-(`Exchange.again`).  Sealed roles are wrapped outside of `secfc.transport.sealed`, so that greetings and
-ciphertexts repeat as well.
+(`Exchange.again`).  What came of a request that is over here alone is on file beside that: who resumes asks
+its peers whether they lack what it said for it, and repeats it only then (`Exchange.meets`).  Sealed roles
+are wrapped outside of `secfc.transport.sealed`, so that greetings and ciphertexts repeat as well.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import takewhile
 from pathlib import Path
 from types import MappingProxyType
@@ -31,8 +32,9 @@ from urllib.parse import quote
 from field.secrets.coins import Coins, SystemCoins
 from secfc.errors import JournalError, ProtocolError, TooFewReplies
 from secfc.roles.exchange import SERVER, Exchange, Inbox, PartyId, Role, Settled
-from secfc.transport.journal import Journal, Place, SettledStep, exchange_digest, settled_path
+from secfc.transport.journal import Journal, exchange_digest, settled_path
 from secfc.transport.journal import parameters_fingerprint as parameters_fingerprint
+from secfc.transport.records import Place, SettledStep
 
 R = TypeVar("R")
 NONE: Mapping[str, str] = MappingProxyType({})
@@ -80,7 +82,10 @@ def keep_journal(
                     journal.end(type(error).__name__)
                 raise
             said = said or exchange.phase not in harmless
+            steps.note_over(exchange)
             steps.note_sent(exchange, write_or_compare(journal, exchange, harmless))
+            if (inbox := (yield from steps.skip_over(exchange))) is not None:
+                continue
             inbox = journal.next_took()
             if live := inbox is None:
                 inbox = yield exchange.change(again=journal.again)
@@ -119,12 +124,38 @@ class OpenSteps:
 
     def __init__(self, journal: Journal, settling: bool) -> None:
         self.journal, self.settling = journal, settling
-        self.over: list[tuple[SettledStep, dict[PartyId, int]]] = []  # each with the last round that was sent
+        self.over: list[SettledStep] = []
+        self.came: tuple[Settled, Place] | None = None  # of the step that is over, and where that stands
         self.begin: Place | None = None  # of the step that goes on
         self.settles = False  # whether the role can do with what comes of that
         self.since = -1  # the round of the server's first word in it
         self.taken: dict[PartyId, int] = {}
         self.sent: dict[PartyId, int] = {}
+
+    def note_over(self, exchange: Exchange) -> None:
+        """A step ends before this exchange, if that awaits a request: what came of it is on file."""
+        self.came, journal = None, self.journal
+        if exchange.step == 1 or self.begin is None or exchange.settled is None:
+            return
+        came, sent = exchange.settled(), {**self.sent, **dict.fromkeys(exchange.send, exchange.round)}
+        if not journal.skip_outcome():
+            journal.write_outcome(self.begin, came, self.since, sent, self.taken)
+        self.came = came, journal.next_place
+
+    def skip_over(self, exchange: Exchange) -> Role[Inbox | None]:
+        """What came of the step that begins here, if it was over before this party resumed and nobody lacks
+        what was said in it; without any peer nobody does.
+        """
+        journal, begin = self.journal, self.begin
+        if begin is None or begin.at != journal.next_place.at or begin.at not in journal.over:
+            return None
+        step = journal.over[begin.at]
+        met: Any = yield meet_exchange(exchange, journal, step)
+        if met is not None and any(met.heard(p) < step.sent[p] for p in find_unsure_peers(journal, step)):
+            return None
+        self.over.append(step)
+        self.begin = None
+        return journal.skip_step(step)
 
     def note_sent(self, exchange: Exchange, digest: bytes) -> None:
         """This exchange is on file; a step ends with it, and the next one begins, if it awaits a request."""
@@ -132,9 +163,11 @@ class OpenSteps:
         if exchange.step == 1 or not self.settling:
             return
         here = self.journal.next_place
-        if self.begin is not None and exchange.settled is not None:
-            step = SettledStep(self.begin, here, exchange.settled(), self.since, self.taken, digest)
-            self.over.append((step, self.sent))
+        if self.begin is not None and self.came is not None:
+            came, over = self.came
+            step = SettledStep(self.begin, over, here, came, self.since, self.sent, self.taken, digest)
+            self.over.append(step)
+            self.journal.note_over(step)
         self.begin, self.taken, self.sent, self.settles, self.since = here, {}, {}, exchange.settles, -1
 
     def told_again(self, exchange: Exchange) -> bool:
@@ -154,16 +187,27 @@ class OpenSteps:
         if not (live and self.over and self.begin):
             return
 
-        def is_over(item: tuple[SettledStep, dict[PartyId, int]]) -> bool:
-            return all(inbox.heard(peer) >= number for peer, number in item[1].items())
+        def is_over(step: SettledStep) -> bool:
+            return all(inbox.heard(peer) >= number for peer, number in step.sent.items())
 
-        if done := [step for step, _ in takewhile(is_over, self.over)]:
-            moved = self.journal.settle_steps(done)
-            self.begin = moved[self.begin.at]
-            self.over = [
-                (replace(step, begin=moved[step.begin.at], end=moved[step.end.at]), sent)
-                for step, sent in self.over[len(done) :]
-            ]
+        if done := list(takewhile(is_over, self.over)):
+            self.begin = self.journal.settle_steps(done)[self.begin.at]
+            self.over = list(self.journal.over.values())
+
+
+def find_unsure_peers(journal: Journal, step: SettledStep) -> tuple[PartyId, ...]:
+    """Peers that may lack what this party sent in a step: all that said nothing later, as it has on file."""
+    last = max(step.sent.values(), default=-1)
+    return tuple(peer for peer in step.sent if journal.taken.get(peer, -1) <= last)
+
+
+def meet_exchange(exchange: Exchange, journal: Journal, step: SettledStep) -> Exchange:
+    """The exchange as it is sent again before a step that was over, to hear who lacks something of that."""
+    taken, again = {**journal.taken, **journal.again}, journal.again
+    return exchange.change(
+        expect=(), enough=None, step=1, taken=taken, again=again, settled=None, heed=(),
+        meets=find_unsure_peers(journal, step),
+    )  # fmt: skip
 
 
 def replay(role: Role[R]) -> R:

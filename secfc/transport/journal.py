@@ -11,8 +11,12 @@
              rounds as above, of all senders and without messages; then deflated: how many numbers (4), they
              (8 each, signed), size of the request (8), the request and the labels that came of it (int32),
              both as what differs from those of the settled record before where they are as long
+    outcome  before what is sent next, what came of a request that is over here: how many bytes before this
+             record its first one is (8), the round of the server's first word in it (8, signed), names and
+             rounds of what was sent last to each peer, those of what was taken last from each, and the rest
+             as of a settled one, whole
     done     after what it took last, the party had its result: messages as above that were left out before,
-             so that the file alone leads to the result
+             of requests without outcome, so that the file alone leads to the result
     over     the class of the error that ended the run; nothing but a header without seed is before it
 
 Little-endian.  `checksum` is over the previous record's, so records cannot change places or vanish from the
@@ -38,14 +42,12 @@ from __future__ import annotations
 import hashlib
 import io
 import os
-import zlib
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, BinaryIO
 
-import numpy as np
 import xxhash
 from filelock import lock_descriptor
 
@@ -53,10 +55,25 @@ from field.secrets.coins import StoredCoins, SystemCoins
 from secfc.errors import Indispensable, JournalError
 from secfc.roles.exchange import END, SERVER, Inbox, PartyId, Settled, blame_error
 from secfc.transport import wire
+from secfc.transport.records import (
+    FRAME,
+    SUM,
+    Entry,
+    Part,
+    Place,
+    RecordCopy,
+    SettledStep,
+    checksum,
+    frame_of,
+    listed_messages,
+    message_table,
+    pack_outcome,
+    unpack_outcome,
+)
 
-VERSION = 4
-HEADER, SENT, TOOK, OVER, DONE, SETTLED = 1, 2, 3, 4, 5, 6
-FRAME, DIGEST, SUM = 33, 32, 16
+VERSION = 5
+HEADER, SENT, TOOK, OVER, DONE, SETTLED, OUTCOME = 1, 2, 3, 4, 5, 6, 7
+DIGEST = 32
 # Of a size: the message is left out.  Bytes of a message that is worth that.
 LEFT_OUT, LARGE = 1 << 63, 1 << 10
 START = b"secfc journal".ljust(SUM, b"\0")  # what the header is chained to
@@ -65,18 +82,6 @@ START = b"secfc journal".ljust(SUM, b"\0")  # what the header is chained to
 SAFELY = sum(getattr(os, name, 0) for name in ("O_CLOEXEC", "O_NOFOLLOW", "O_BINARY"))
 
 OTHER_TERMS = "belongs to a run with other parameters or data"
-
-Part = bytes | memoryview
-# Of a message: its sender, its round, its parts, and what is set beside its size.
-_Entry = tuple[PartyId, int, list[Part], int]
-
-
-def checksum(*parts: Part) -> bytes:
-    """16 bytes that differ wherever the bytes in sequence do, but for accidents of probability 2**-128."""
-    state = xxhash.xxh3_128()
-    for part in parts:
-        state.update(part)
-    return state.digest()
 
 
 def word_digest(parts: Sequence[Part]) -> bytes:
@@ -87,37 +92,15 @@ def word_digest(parts: Sequence[Part]) -> bytes:
     return state.digest()
 
 
-@dataclass(frozen=True, repr=False)
-class Place:
-    """Between two records: bytes before it, and the checksum of the record before."""
-
-    at: int
-    chain: bytes
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class SettledStep:
-    """What stands between two places of a journal, but for what the party sent last: `sends`, its digest.
-
-    came: what came of it.  since: the round of the server's first word in it.  taken: the last round that was
-    taken from each sender until then.
-    """
-
-    begin: Place
-    end: Place
-    came: Settled
-    since: int
-    taken: Mapping[PartyId, int]
-    sends: bytes
-
-
 class Journal:
     """One party's journal, open and locked.  Use `Journal.open`, and close it.
 
     taken: the last round that was taken from each sender, by all that is on file.
     created: whether there was no file before.  done: whether the party had its result, so that all that leads
     to it is on file.  left_out: of what was read last, by sender the digest of a message that is left out.
-    missing: all of the server's messages that are left out, by round; None until it has said one again.
+    missing: all of the server's messages that are left out, by round; None until it has said one again, and
+    once nothing but the words of peers may need it.
+    over: steps that have an outcome on file, by the bytes before them, until they are settled.
     """
 
     def __init__(self, path: Path, file: BinaryIO, party: PartyId, run: bytes) -> None:
@@ -126,6 +109,7 @@ class Journal:
         self.left_out: dict[PartyId, bytes] = {}
         self.missing: dict[int, Any] = {}
         self._added: dict[int, tuple[int, int]] = {}  # where they are, and their size, once there is a result
+        self.over: dict[int, SettledStep] = {}
         self._end, self._chain, self._last = 0, START, HEADER
         self._before = self._end, self._chain  # the same before the last record
         self._known = b"", b""  # request and labels of the settled record that was read or written last
@@ -200,6 +184,19 @@ class Journal:
         """Where the next record is read, or written."""
         return Place(self._at, self._read_chain)
 
+    def skip_step(self, step: SettledStep) -> Inbox:
+        """What came of a step that begins here, in place of all that was taken in it."""
+        self._at, self._read_chain = step.over.at, step.over.chain
+        return Inbox({SERVER: step.came}, step.taken)
+
+    def skip_outcome(self) -> bool:
+        """Whether an outcome is read next, which is passed over then."""
+        self._file.seek(self._at)
+        found = self._at < self._end and self._file.read(1) == bytes([OUTCOME])
+        if found:
+            self._frame()
+        return found
+
     def _frame(self) -> tuple[int, int]:
         """Kind and size of the next record, the contents of which are read next."""
         self._file.seek(self._at)
@@ -216,7 +213,7 @@ class Journal:
         messages: dict[PartyId, object] = {}
         rounds = {}
         self.left_out = {}
-        for length, size, number in _table(self._file):
+        for length, size, number in message_table(self._file):
             sender = self._file.read(length).decode()
             rounds[sender] = number
             if size & LEFT_OUT:
@@ -224,7 +221,8 @@ class Journal:
             elif kind == TOOK:
                 messages[sender] = wire.decode(self._file.read(size))
         if kind == SETTLED:
-            messages[SERVER] = self._unpacked(self._file.read(self._at - self._file.tell()))
+            rest = self._file.read(self._at - self._file.tell())
+            messages[SERVER], self._known = unpack_outcome(rest, self._known)
         return Inbox(messages, rounds)
 
     def _message_added(self, number: int, sender: PartyId, digest: bytes) -> object:
@@ -263,16 +261,6 @@ class Journal:
             inbox[sender] = self.missing[number] = came[sender]
         return inbox
 
-    def _unpacked(self, data: bytes) -> Settled:
-        plain = zlib.decompress(data)
-        count = int.from_bytes(plain[:4], "little")
-        *spent, size = np.frombuffer(plain, "<i8", count + 1, offset=4).tolist()
-        begin = 4 + 8 * (count + 1)
-        parts = plain[begin : begin + size], plain[begin + size :]
-        self._known = request, labels = _differing(parts, self._known)
-        opened = np.frombuffer(labels, "<i4").astype(np.int32) if labels else None
-        return Settled(wire.decode(request), opened, tuple(spent))
-
     def _scan(self, run: bytes) -> bytes:
         """Check every record, cut off a torn last one, and return the seed."""
         self._size = os.fstat(self._file.fileno()).st_size
@@ -290,8 +278,16 @@ class Journal:
         self._first, self._first_chain = self._end, self._chain
         self._refuse_if_over()
         self.done = False
+        places, open_step = {self._end: self._chain}, b""
         while not self.done and (contents := self._check(*self._due)) is not None:
-            if self._last != SENT:
+            places[self._end] = self._chain
+            if self._last == OUTCOME:
+                open_step = contents
+            elif self._last == SENT:
+                if open_step:
+                    self._note_over(open_step, places, contents)
+                open_step = b""
+            else:
                 self._note(contents)
                 self._scan_done()
         self._file.truncate(self._end)
@@ -299,7 +295,8 @@ class Journal:
 
     @property
     def _due(self) -> tuple[int, ...]:
-        return (TOOK, SETTLED) if self._last == SENT else (SENT,)
+        after = {SENT: (TOOK, SETTLED), TOOK: (SENT, OUTCOME)}
+        return after.get(self._last, (SENT,))
 
     def _check(self, *due: int) -> bytes | None:
         """The contents of the next record, None if there is none or only the beginning of one."""
@@ -360,20 +357,34 @@ class Journal:
 
     def _note(self, contents: bytes) -> None:
         file = io.BytesIO(contents)
-        for length, size, number in _table(file):
+        for length, size, number in message_table(file):
             self.taken[file.read(length).decode()] = number
             if size & LEFT_OUT:
                 self.missing[number] = None
             file.seek(DIGEST if size & LEFT_OUT else size, io.SEEK_CUR)
+
+    def _note_over(self, outcome: bytes, places: Mapping[int, bytes], sends: bytes) -> None:
+        """A step whose outcome is on file, and what was sent after it."""
+        file, over = io.BytesIO(outcome), Place(*self._before)
+        begin = over.at - FRAME - len(outcome) - int.from_bytes(file.read(8), "little")
+        since = int.from_bytes(file.read(8), "little", signed=True)
+        sent, taken = (
+            {file.read(length).decode(): number for length, _, number in message_table(file)}
+            for _ in range(2)
+        )
+        came, _ = unpack_outcome(file.read(), (b"", b""))
+        first, end = Place(begin, places[begin]), Place(self._end, self._chain)
+        self.over[begin] = SettledStep(first, over, end, came, since, sent, taken, sends)
 
     def _scan_done(self) -> None:
         """Whether the party had its result then, and where what had been left out stands."""
         begin = self._end + FRAME
         if not self._next_is(DONE) or (contents := self._check(DONE)) is None:
             return
-        self.done, self.missing, file = True, {}, io.BytesIO(contents)
-        for length, size, number in _table(file):
+        self.done, file = True, io.BytesIO(contents)
+        for length, size, number in message_table(file):
             self._added[number] = begin + file.tell() + length, size
+            self.missing.pop(number, None)
             file.seek(length + size, io.SEEK_CUR)
 
     def _damaged(self) -> JournalError:
@@ -426,75 +437,75 @@ class Journal:
                 self.missing[inbox.rounds[sender]] = message
                 parts, flag = [word_digest(parts)], LEFT_OUT
             entries.append((sender, inbox.rounds[sender], parts, flag))
-        self._write(TOOK, _listed(entries))
+        self._write(TOOK, listed_messages(entries))
+
+    def write_outcome(self, begin: Place, came: Settled, since: int, sent: Any, taken: Any) -> None:
+        """Put on file what came of a step that begins there and is over here: see `SettledStep`.
+
+        It is on the disk itself with what is sent next.
+        """
+        rounds: list[list[Entry]] = [[(p, r, [], 0) for p, r in said.items()] for said in (sent, taken)]
+        head = (self._end - begin.at).to_bytes(8, "little") + since.to_bytes(8, "little", signed=True)
+        packed = pack_outcome(came, (b"", b""))[0]
+        self._write(OUTCOME, [head, *(part for said in rounds for part in listed_messages(said)), packed])
+
+    def note_over(self, step: SettledStep) -> None:
+        """This step has its outcome on file: the party needs none of its words for its own sake."""
+        self.over[step.begin.at] = step
+        for number in filter(step.has, self.missing):
+            self.missing[number] = None
 
     def write_done(self) -> None:
         """Put on file that the party has its result, and wait until all is on the disk itself."""
         if not self.done:
-            kept = [(SERVER, number, _encoded(SERVER, one), 0) for number, one in self.missing.items()]
-            self._write(DONE, _listed(kept))
+            kept: list[Entry] = [
+                (SERVER, number, _encoded(SERVER, one), 0)
+                for number, one in self.missing.items()
+                if not any(step.has(number) for step in self.over.values())
+            ]
+            self._write(DONE, listed_messages(kept))
             self.done = True
         self.sync()
 
     def settle_steps(self, steps: Sequence[SettledStep]) -> dict[int, Place]:
-        """Keep of these steps, one after the other, what came of them alone.
+        """Keep of these steps, in their order, what came of them alone.
 
         Returns where each place behind them is now, by the bytes that were before it.
 
         A crash at any time leaves the file as it was, or as it shall be.
         """
-        begin, at = steps[0].begin, steps[-1].end.at
-        spans = [(step.since, step.taken.get(SERVER, -1)) for step in steps]
+        begin = steps[0].begin
         self.missing = {
             number: message
             for number, message in self.missing.items()
-            if not any(first <= number <= last for first, last in spans)
+            if not any(step.has(number) for step in steps)
         }
-        moved, size, chain = {}, begin.at, begin.chain
         with self._beside(os.O_CREAT | os.O_TRUNC) as file:
-            state = xxhash.xxh3_128()
-
-            def put_parts(*parts: Part) -> None:
-                for part in parts:
-                    state.update(part)
-                    file.write(part)
-
-            def put_record(kind: int, *parts: Part) -> None:
-                nonlocal size, chain
-                self._before, self._last = (size, chain), kind
-                frame, chain = _frame_of(kind, parts, chain)
-                put_parts(frame, *parts)
-                size += FRAME + sum(map(len, parts))
-
-            put_parts(begin.at.to_bytes(8, "little"), begin.chain)
+            copy = RecordCopy(self._file, file, begin)
             for step in steps:
-                names: list[_Entry] = [(sender, number, [], 0) for sender, number in step.taken.items()]
-                put_record(SETTLED, *_listed(names), self._packed(step.came))
-                put_record(SENT, step.sends)
-            moved[at] = Place(size, chain)
-            while at < self._end:
-                self._file.seek(at)
-                frame = self._file.read(FRAME)
-                length = int.from_bytes(frame[1:9], "little")
-                put_record(frame[0], self._file.read(length))
-                at += FRAME + length
-                moved[at] = Place(size, chain)
-            file.write(state.digest())
+                copy.copy_until(step.begin.at)
+                names: list[Entry] = [(sender, number, [], 0) for sender, number in step.taken.items()]
+                packed, self._known = pack_outcome(step.came, self._known)
+                copy.put_record(SETTLED, *listed_messages(names), packed)
+                copy.put_record(SENT, step.sends)
+                copy.skip_to(step.end.at)
+            copy.copy_until(self._end)
+            moved, here = copy.moved, copy.here
+            file.write(copy.state.digest())
             file.flush()
             self.sync(file)
         self._sync_directory()
         self._replace_settled()
-        self._at = self._end = size
-        self._chain = self._read_chain = chain
+        self._before, self._last = (copy.before.at, copy.before.chain), copy.last
+        self._at = self._end = here.at
+        self._chain = self._read_chain = here.chain
+        for step in steps:
+            self.over.pop(step.begin.at, None)
+        self.over = {
+            moved[at].at: replace(step, begin=moved[at], over=moved[step.over.at], end=moved[step.end.at])
+            for at, step in self.over.items()
+        }
         return moved
-
-    def _packed(self, came: Settled) -> bytes:
-        """See `_unpacked`."""
-        labels = b"" if came.opened is None else came.opened.astype("<i4").tobytes()
-        plain = wire.encode(came.request), labels
-        parts, self._known = _differing(plain, self._known), plain
-        numbers = np.array([*came.spent, len(parts[0])], "<i8").tobytes()
-        return zlib.compress(b"".join((len(came.spent).to_bytes(4, "little"), numbers, *parts)), 1)
 
     def _beside(self, more: int = 0) -> BinaryIO:
         path = settled_path(self.path)
@@ -533,7 +544,7 @@ class Journal:
 
     def _write(self, kind: int, parts: list[Part]) -> None:
         self._before = self._end, self._chain
-        frame, self._chain = _frame_of(kind, parts, self._chain)
+        frame, self._chain = frame_of(kind, parts, self._chain)
         self._last, self._read_chain = kind, self._chain
         self._file.seek(self._end)
         for part in (frame, *parts):
@@ -558,36 +569,6 @@ def settled_path(journal: Path) -> Path:
     return journal.with_name(f".{journal.name}.tmp")
 
 
-def _frame_of(kind: int, parts: Sequence[Part], before: bytes) -> tuple[bytes, bytes]:
-    """The frame of a record, and its checksum.  before: that of the record before."""
-    frame = bytes([kind]) + sum(map(len, parts)).to_bytes(8, "little")
-    chain = checksum(frame, before, *parts)
-    return frame + checksum(frame, before)[:8] + chain, chain
-
-
-def _listed(entries: Sequence[_Entry]) -> list[Part]:
-    """Senders, rounds and contents as `_table` reads them, each with what is set beside its size."""
-    table: list[Part] = [len(entries).to_bytes(4, "little")]
-    bodies: list[Part] = []
-    for sender, number, parts, flag in entries:
-        size, name = sum(map(len, parts)) | flag, sender.encode()
-        table.append(len(name).to_bytes(4, "little") + size.to_bytes(8, "little"))
-        table.append(number.to_bytes(8, "little", signed=True))
-        bodies += [name, *parts]
-    return [*table, *bodies]
-
-
-def _differing(parts: tuple[bytes, bytes], known: tuple[bytes, bytes]) -> tuple[bytes, bytes]:
-    """Where these differ from known ones that are as long; the same again gives them back."""
-    a, b = (
-        (np.frombuffer(part, np.uint8) ^ np.frombuffer(before, np.uint8)).tobytes()
-        if len(part) == len(before)
-        else part
-        for part, before in zip(parts, known, strict=True)
-    )
-    return a, b
-
-
 def _pieces(file: BinaryIO, begin: int, end: int) -> Iterator[bytes]:
     """The bytes of a file from one to another, a MiB at a time."""
     file.seek(begin)
@@ -597,16 +578,6 @@ def _pieces(file: BinaryIO, begin: int, end: int) -> Iterator[bytes]:
             return
         begin += len(piece)
         yield piece
-
-
-def _table(file: BinaryIO) -> list[tuple[int, int, int]]:
-    """Length of the name, size of the message, and round, of all messages of a record."""
-    entries = [file.read(20) for _ in range(int.from_bytes(file.read(4), "little"))]
-    little = int.from_bytes
-    return [
-        (little(e[:4], "little"), little(e[4:12], "little"), little(e[12:], "little", signed=True))
-        for e in entries
-    ]
 
 
 def _encoded(sender: PartyId, message: object) -> list[Part]:

@@ -237,6 +237,9 @@ class _Post:
                 if number == GOODBYE:
                     return
                 link.take_word(number)
+                if self.mailbox.awaited.meets:
+                    async with self.news:
+                        self.news.notify_all()
                 continue
             if number != END:
                 await self.room(peer)
@@ -314,8 +317,10 @@ class _Post:
 
         def complete() -> bool:
             due = self.mailbox.due
-            return bool(self.mailbox.ended()) or all(
-                due(peer) is not None or link.closed for peer, link in links.items()
+            met = (self.links[peer] for peer in exchange.meets)
+            return bool(self.mailbox.ended()) or (
+                all(due(peer) is not None or link.closed for peer, link in links.items())
+                and all(link.ready or link.closed for link in met)
             )
 
         def suffices() -> bool:

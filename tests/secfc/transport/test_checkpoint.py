@@ -40,9 +40,10 @@ from secfc.roles.exchange import END, SERVER, Exchange, Inbox, Settled
 from secfc.roles.messages import Hello
 from secfc.transport import wire
 from secfc.transport.checkpoint import Checkpoint, journal_path, keep_journal, remove_journals, replay
-from secfc.transport.journal import Journal, checksum, settled_path
+from secfc.transport.journal import Journal, settled_path
 from secfc.transport.link import GOODBYE
 from secfc.transport.network import run_party
+from secfc.transport.records import checksum
 from secfc.transport.sealed import seal_role as seal
 from secfc.transport.simulate import simulate
 from tests.nightly import by_night, short
@@ -429,15 +430,121 @@ def test_a_crash_at_any_write_while_steps_are_settled_loses_nothing(late, tmp_pa
     assert crash > 40
 
 
-@pytest.mark.parametrize(("b", "server", "left"), [
-    (99, 99, [30]), (11, 99, [20, 30]), (99, 21, [30]), (10, 99, [10, 20, 30]), (99, 10, [10, 20, 30]),
+@pytest.mark.parametrize(("b", "server", "left", "kept"), [
+    (99, 99, [], 1), (11, 99, [20, 30], 2), (99, 21, [30], 1), (10, 99, [10, 20, 30], 3), (99, 10, [30], 3),
 ])  # fmt: skip
-def test_a_step_is_settled_once_every_peer_has_taken_what_it_was_sent_in_it(b, server, left, tmp_path):
-    # The last one is as long as nothing follows.
+def test_a_step_is_settled_once_every_peer_has_taken_what_it_was_sent_in_it(b, server, left, kept, tmp_path):
+    # Until then it is gone through again, unless all say that they took it, or said something later.
     heard = {"b": b, SERVER: server}
     assert answer_three(tmp_path / "a", heard) == [10, 20, 30]
     assert answer_three(tmp_path / "a", heard) == left
-    assert (tmp_path / "a").stat().st_size // 3000 == len(left)
+    # The last one is there as long as nothing follows.
+    assert (tmp_path / "a").stat().st_size // 3000 == kept
+
+
+@pytest.mark.parametrize("lacks", [False, True])
+def test_who_resumes_asks_over_sockets_who_lacks_what_it_said_in_a_step_that_is_over(lacks, tmp_path):
+    assert answer_three(tmp_path / "a", {"b": 99, SERVER: 99}) == [10, 20, 30]
+    said, heard = [], 30 if lacks else 31
+
+    def b():
+        return (yield Exchange({}, ("a",) * lacks, round=0, accept=31, taken={"a": heard}))
+
+    def server():
+        yield Exchange({"a": Hello(b"end")}, (), round=40, taken={"a": 31})
+
+    async def resume():
+        links = await mesh(["a", "b", SERVER])
+        with Journal.open(tmp_path / "a", "a", RUN) as journal:
+            roles = {"a": keep_journal(asked(said), journal, settling=True), "b": b(), SERVER: server()}
+            runs = (run_party(role, links[me], rejoin=5, patience=20) for me, role in roles.items())
+            return await asyncio.wait_for(asyncio.gather(*runs), 60)
+
+    found = asyncio.run(resume())[1]
+    assert said == [30] * lacks
+    assert [message.description for message in found.values()] == [b"to b"] * lacks
+
+
+def test_of_steps_that_are_settled_together_what_stands_between_them_stays(tmp_path):
+    """It was dropped where a peer was away through both: a query of costs between two of labels."""
+
+    def asked(said):
+        wait = Exchange({}, (SERVER,), round=0, accept=10, step=10, exact=False)
+        for number in (10, 20, 30, 40):
+            request = (yield wait)[SERVER]
+            if not isinstance(request, Settled):
+                said.append(number)
+                yield Exchange({"b": Hello(b"to b")}, (), round=number + 1)
+            came = Settled(Hello(bytes([number])), None, (number,))
+            settled = None if number == 20 else lambda came=came: came
+            wait = Exchange({}, (SERVER,), 1, number, number + 10, False, 10, settled=settled)
+        yield wait
+
+    def resume(hears):
+        said = []
+        with Journal.open(tmp_path / "a", "a", RUN) as journal:
+            role = keep_journal(asked(said), journal, settling=True)
+            exchange = next(role)
+            while exchange.taken is not None or exchange.accept != 50:
+                told = {SERVER: Hello(bytes(3000))} if exchange.step > 1 else {}
+                heard = {"b": hears if exchange.accept == 40 else -1}
+                rounds = dict.fromkeys(told, exchange.accept)
+                exchange = role.send(Inbox(told, rounds, heard.__getitem__))
+            role.close()
+        return said
+
+    assert resume(99) == [10, 20, 30, 40]
+    assert (tmp_path / "a").stat().st_size // 3000 == 2
+    assert resume(-1) == [20, 40]
+
+
+def result_of(role, answer):
+    """What a role returns whose exchanges are answered so."""
+    exchange = next(role)
+    while True:
+        try:
+            exchange = role.send(answer(exchange))
+        except StopIteration as done:
+            return done.value
+
+
+def test_of_a_result_no_word_is_put_on_file_that_an_outcome_stands_for(tmp_path, monkeypatch):
+    monkeypatch.setattr("secfc.transport.journal.LARGE", 100)
+
+    def asked(said):
+        yield Exchange({}, (SERVER,), 1, 0, 10, False, 10, settles=True)
+        said.append((yield Exchange({"b": Hello(b"to b")}, (SERVER,), round=11, accept=12)))
+        came = Settled(Hello(b"x"), np.full(7, 1, np.int32), (5,))
+        last = Exchange({}, (SERVER,), 1, 12, 20, False, 10, settled=lambda: came)
+        return (yield last)[SERVER].description
+
+    def asked_again(said):
+        assert isinstance((yield Exchange({}, (SERVER,), 1, 0, 10, False, 10, settles=True))[SERVER], Settled)
+        return (yield Exchange({}, (SERVER,), 1, 12, 20, False, 10))[SERVER].description
+
+    path, word = tmp_path / "a.journal", Hello(bytes(2000))
+    told = [Inbox({SERVER: Hello(name)}, {SERVER: at}) for name, at in ((b"x", 10), (b"y", 20))]
+    told.insert(1, Inbox({SERVER: word}, {SERVER: 12}))
+    with Journal.open(path, "a", RUN) as journal:
+        answers = iter(told)
+        assert result_of(keep_journal(asked([]), journal, settling=True), lambda _: next(answers)) == b"y"
+    assert path.stat().st_size < 1500  # without the word
+    with Journal.open(path, "a", RUN) as journal:
+        assert journal.done
+        assert replay(keep_journal(asked_again([]), journal, settling=True)) == b"y"
+    # With b, which may lack what it was told, the step is gone through again: the server says its word.
+    for heard, expected in ((11, []), (10, [word.description])):
+        said, met = [], []
+
+        def answer(exchange, heard=heard, met=met):
+            met.extend(exchange.meets)
+            asks = dict.fromkeys(exchange.expect, word)
+            return Inbox(asks, dict.fromkeys(asks, 12), lambda peer: heard)
+
+        with Journal.open(path, "a", RUN) as journal:
+            role = keep_journal((asked_again if heard == 11 else asked)(said), journal, settling=True)
+            assert (result_of(role, answer), met) == (b"y", ["b"])
+        assert [found[SERVER].description for found in said] == expected
 
 
 def test_a_journal_with_a_result_holds_what_was_left_out_before(tmp_path, monkeypatch):
@@ -1040,8 +1147,8 @@ def test_other_parties_runs_and_versions_are_refused(tmp_path, monkeypatch):
         Journal.open(path, "a", bytes(31) + b"x")
     with pytest.raises(ValueError, match="32"):
         Journal.open(path, "a", b"short")
-    monkeypatch.setattr("secfc.transport.journal.VERSION", 5)
-    with pytest.raises(JournalError, match="version 4, this software writes version 5"):
+    monkeypatch.setattr("secfc.transport.journal.VERSION", 6)
+    with pytest.raises(JournalError, match="version 5, this software writes version 6"):
         Journal.open(path, "a", RUN)
 
 
