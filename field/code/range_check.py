@@ -370,11 +370,15 @@ class ProjectionPattern:
         weights = rest.sample(shape, coins) if rest else np.empty((0, *shape), basis.dtype)
         return cls(test, first, rest, signs, weights)
 
-    def sums(self, words: Array, firsts: Array, counts: Array) -> OpenedProjections:
-        """Of blocks, counts words from firsts on each, of words (lanes, ...) of canonical residues, flat."""
-        flat = np.ascontiguousarray(words).reshape(len(words), -1)
-        sums = np.empty((self.first.lanes, len(firsts), self.test.rows), flat.dtype)
-        for out, lane, p in zip(sums, flat, self.first.primes, strict=False):
+    def sums(self, words: Iterable[Array], firsts: Array, counts: Array) -> OpenedProjections:
+        """Of blocks, counts words from firsts on each, of words of every lane, canonical residues.
+
+        words: each lane is asked for when those before are done, so it may still be in cache when it is read.
+        """
+        flat = (np.ascontiguousarray(lane).reshape(-1) for lane in words)
+        sums = np.empty((self.first.lanes, len(firsts), self.test.rows), self.first.dtype)
+        for out, p in zip(sums, self.first.primes, strict=True):
+            lane = next(flat)
             if p == MERSENNE_61:
                 projecting.project_wide(lane, firsts, counts, self.signs, np.uint64(p), out)
                 continue
@@ -383,7 +387,7 @@ class ProjectionPattern:
             own = lane.view(np.int32)
             projecting.project_blocks(own, firsts, counts, self.signs, np.int64(p), exact)
             out[:] = exact % p
-        return OpenedProjections(sums, self._combined(flat[len(sums) :], firsts, counts, self._factors))
+        return OpenedProjections(sums, self._combined(flat, firsts, counts, self._factors))
 
     def add_masks(
         self, opened: OpenedProjections, masks: Iterable[tuple[MaskSelection, Array, slice]]
@@ -406,9 +410,11 @@ class ProjectionPattern:
         flat = np.ascontiguousarray(sums).reshape(lanes, blocks * rows)
         return self._combined(flat, firsts, counts, factors)
 
-    def _combined(self, words: Array, firsts: Array, counts: Array, factors: list[Array]) -> Array:
-        """Sums of blocks of words (rest lanes, ...) times each factor: (rest lanes, blocks, checks)."""
-        out = np.empty((len(words), len(firsts), self.weights.shape[2]), words.dtype)
+    def _combined(
+        self, words: Iterable[Array], firsts: Array, counts: Array, factors: list[Array]
+    ) -> Array:
+        """Sums of blocks of words of each other lane times each factor: (rest lanes, blocks, checks)."""
+        out = np.empty((len(self.weights), len(firsts), self.weights.shape[2]), self.first.dtype)
         for lane, halves, own, p in zip(words, factors, out, self._others, strict=True):
             projecting.combine_blocks(lane.view(np.int32), firsts, counts, halves, np.int64(p), own)
         return out

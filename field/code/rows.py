@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from field.arrays import Array
-from field.kernels import microkernel, projecting
+from field.kernels import microkernel
 from field.kernels import scalar as kernels
 from field.kernels.compiling import run_parallel, split_range
 from field.ring import pseudo_mersenne
@@ -118,8 +118,12 @@ class CodedRows(ABC):
         """Add canonical residues (lanes, rows, width) into rows start, start + 1, ..."""
 
     @abstractmethod
+    def read_lane(self, lane: int, begin: int, end: int) -> Array:
+        """Rows begin, ..., end - 1 as canonical residues of one lane: (end - begin, width), a copy."""
+
     def read_rows(self, begin: int, end: int) -> Array:
-        """Rows begin, ..., end - 1 as canonical residues: (lanes, end - begin, width), a copy."""
+        """The same of all lanes: (lanes, end - begin, width)."""
+        return np.stack([self.read_lane(lane, begin, end) for lane in range(self.basis.lanes)])
 
     @abstractmethod
     def scale_rows(self, rows: Array, factors: Array) -> None:
@@ -206,10 +210,9 @@ class TiledRows(CodedRows):
         for tiles, lane, p in zip(self._tiles, values, self.basis.primes, strict=True):
             microkernel.add_rows(tiles, lane, start, np.int64(LANE - p))
 
-    def read_rows(self, begin: int, end: int) -> Array:
-        out = np.empty((self.basis.lanes, end - begin, self.width), self.basis.dtype)
-        for tiles, lane, p in zip(self._tiles, out, self.basis.primes, strict=True):
-            projecting.read_tiles(tiles, begin, np.int64(p), lane)
+    def read_lane(self, lane: int, begin: int, end: int) -> Array:
+        out = np.empty((end - begin, self.width), self.basis.dtype)
+        microkernel.read_rows(self._tiles[lane], begin, np.int64(LANE - self.basis.primes[lane]), out)
         return out
 
     def scale_rows(self, rows: Array, factors: Array) -> None:
@@ -327,8 +330,8 @@ class PlainRows(CodedRows):
         for rows, lane, p in zip(self._rows, values, self.basis.primes, strict=True):
             kernels.add_to_rows(rows, start, lane, np.uint64(p))
 
-    def read_rows(self, begin: int, end: int) -> Array:
-        return self._rows[:, begin:end].astype(self.basis.dtype)
+    def read_lane(self, lane: int, begin: int, end: int) -> Array:
+        return self._rows[lane, begin:end].astype(self.basis.dtype)
 
     def scale_rows(self, rows: Array, factors: Array) -> None:
         scaled = self.basis.multiply(self._rows[:, rows].astype(self.basis.dtype), factors[:, :, None])

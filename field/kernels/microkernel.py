@@ -26,6 +26,7 @@ from typing import Any
 import numpy as np
 from llvmlite import ir
 from numba import types
+from numba.core import cgutils as _untyped
 from numba.core.registry import cpu_target
 from numba.extending import intrinsic
 
@@ -58,7 +59,8 @@ _WORDS = 3  # registers of row pairs in a panel
 _ROWS = 2 * _WORDS * _LANES  # rows of a panel; divides TILE
 
 
-_intrinsic: Any = intrinsic  # numba declares no types for it
+_intrinsic: Any = intrinsic  # numba declares no types for these
+cgutils: Any = _untyped
 
 
 # --- LLVM building blocks --------------------------------------------------------------------
@@ -504,6 +506,60 @@ def _prefetch(typing: Any, array: Any, at: Any) -> Any:
     return signature, codegen
 
 
+_EDGE = 8  # rows and columns of a square that is turned in registers
+
+
+def _interleave(b: Any, rows: list[Any], width: int) -> list[Any]:
+    """Of every two neighbors among groups of `width` rows each half, in pieces of `width` words."""
+    low = [h * _EDGE + i + j for i in range(0, _EDGE, 2 * width) for h in (0, 1) for j in range(width)]
+    found = list(rows)
+    for first in range(0, _EDGE, 2 * width):
+        for i in range(first, first + width):
+            for to, places in ((i, low), (i + width, [place + width for place in low])):
+                order = ir.Constant(ir.VectorType(_I32, _EDGE), places)
+                found[to] = b.shuffle_vector(rows[i], rows[i + width], order)
+    return found
+
+
+@_intrinsic
+def _turn(typing: Any, source: Any, source_step: Any, target: Any, target_step: Any, p: Any, to: Any) -> Any:
+    """Turn 8 x 8 int32 words, by address, from rows of one step in words to rows of another.
+
+    to: a literal, 0 to copy words, 1 where centered ones become canonical, 2 to add canonical ones to
+    centered ones of the target, which stay centered.
+    """
+    n = types.int64
+    if not isinstance(to, types.IntegerLiteral):
+        return None
+    way = to.literal_value
+
+    def codegen(context: Any, b: Any, signature: Any, args: Any) -> Any:
+        source, source_step, target, target_step, p, _ = args
+        vector = ir.VectorType(_I32, _EDGE)
+        prime, zero = _splat(b, b.trunc(p, _I32), _EDGE), ir.Constant(vector, [0] * _EDGE)
+        half = b.ashr(prime, ir.Constant(vector, [1] * _EDGE))
+
+        def place(base: Any, step: Any, row: int) -> Any:
+            at = b.add(base, b.mul(_int(4), b.mul(_int(row), step)))
+            return b.inttoptr(at, vector.as_pointer())
+
+        rows = [b.load(place(source, source_step, r), align=4) for r in range(_EDGE)]
+        for width in (1, 2, 4):
+            rows = _interleave(b, rows, width)
+        for r, row in enumerate(rows):
+            at = place(target, target_step, r)
+            if way == 1:
+                row = b.select(b.icmp_signed("<", row, zero), b.add(row, prime), row)
+            if way == 2:
+                row = b.add(row, b.load(at, align=4))
+                for _ in range(2):
+                    row = b.select(b.icmp_signed(">", row, half), b.sub(row, prime), row)
+            b.store(row, at, align=4)
+        return context.get_dummy_value()
+
+    return types.void(n, n, n, n, n, to), codegen
+
+
 @compiled()
 def add_rows(tiles: Any, rows: Any, start: Any, c: Any) -> Any:
     """Add canonical rows, uint32 (r, width), to global rows start..start + r - 1 of the tiles.
@@ -514,30 +570,45 @@ def add_rows(tiles: Any, rows: Any, start: Any, c: Any) -> Any:
     p = np.int32((1 << 30) - c)
     half = np.int32(p >> 1)
     count, width = rows.shape
-    # Rows are turned in blocks that stay in the first-level cache, then added along whole vectors.
-    block = np.empty((16, TILE), np.int32)
+    terms = tiles.shape[1]
     done = 0
     while done < count:
         tile, lane = (start + done) // TILE, (start + done) % TILE
         n = min(TILE - lane, count - done)
-        for first in range(0, width, 16):
-            w = min(16, width - first)
-            if w == 16:  # a constant length lets the compiler unroll
-                for i in range(n):
-                    row = rows[done + i, first : first + 16]
-                    for f in range(16):
-                        block[f, i] = np.int32(row[f])
-            else:
-                for i in range(n):
-                    row = rows[done + i, first : first + w]
-                    for f in range(w):
-                        block[f, i] = np.int32(row[f])
-            for f in range(w):
-                target, source = tiles[tile, first + f, lane : lane + n], block[f]
-                for i in range(n):
-                    v = np.int32(target[i] + source[i])
-                    v = np.int32(v - p) if v > half else v
-                    target[i] = np.int32(v - p) if v > half else v
+        wide, high = width // _EDGE * _EDGE, n // _EDGE * _EDGE
+        for f in range(0, wide, _EDGE):
+            for i in range(0, high, _EDGE):
+                _turn(rows.ctypes.data + 4 * ((done + i) * width + f), width,
+                      tiles.ctypes.data + 4 * ((tile * terms + f) * TILE + lane + i), TILE,
+                      np.int64(p), 2)  # fmt: skip
+        for i in range(n):
+            for f in range(wide if i < high else 0, width):
+                v = np.int32(tiles[tile, f, lane + i] + np.int32(rows[done + i, f]))
+                v = np.int32(v - p) if v > half else v
+                tiles[tile, f, lane + i] = np.int32(v - p) if v > half else v
+        done += n
+
+
+@compiled()
+def read_rows(tiles: Any, start: Any, c: Any, rows: Any) -> None:
+    """Copy global rows from `start` on of the tiles to canonical ones, uint32 (r, width), contiguous."""
+    p = np.int32((1 << 30) - c)
+    count, width = rows.shape
+    terms = tiles.shape[1]
+    done = 0
+    while done < count:
+        tile, lane = (start + done) // TILE, (start + done) % TILE
+        n = min(TILE - lane, count - done)
+        wide, high = width // _EDGE * _EDGE, n // _EDGE * _EDGE
+        for i in range(0, high, _EDGE):
+            for f in range(0, wide, _EDGE):
+                _turn(tiles.ctypes.data + 4 * ((tile * terms + f) * TILE + lane + i), TILE,
+                      rows.ctypes.data + 4 * ((done + i) * width + f), width,
+                      np.int64(p), 1)  # fmt: skip
+        for i in range(n):
+            for f in range(wide if i < high else 0, width):
+                v = tiles[tile, f, lane + i]
+                rows[done + i, f] = np.uint32(v + p if v < 0 else v)
         done += n
 
 
@@ -598,6 +669,60 @@ def _move_by_row(tiles: Any, old: Any, new: Any, sums: Any) -> None:
         i = ahead
 
 
+@_intrinsic
+def _add_words(typing: Any, source: Any, target: Any, count: Any, sign: Any) -> Any:
+    """Add int32 words to int64 ones, by address, or take them off where `sign` is a literal -1."""
+    n = types.int64
+    if not isinstance(sign, types.IntegerLiteral):
+        return None
+    change = ir.IRBuilder.add if sign.literal_value > 0 else ir.IRBuilder.sub
+
+    def codegen(context: Any, b: Any, signature: Any, args: Any) -> Any:
+        source, target, count, _ = args
+        wide = b.and_(count, _int(-_EDGE))
+
+        def move(i: Any, step: int) -> None:
+            narrow, word = (ir.VectorType(of, step) for of in (_I32, _I64))
+            words = b.load(b.inttoptr(b.add(source, b.mul(i, _int(4))), narrow.as_pointer()), align=4)
+            at = b.inttoptr(b.add(target, b.mul(i, _int(8))), word.as_pointer())
+            b.store(change(b, b.load(at, align=8), b.sext(words, word)), at, align=8)
+
+        with cgutils.for_range_slice(b, _int(0), wide, _int(_EDGE)) as (i, _):
+            move(i, _EDGE)
+        with cgutils.for_range_slice(b, wide, count, _int(1)) as (i, _):
+            move(i, 1)
+        return context.get_dummy_value()
+
+    return types.void(n, n, n, sign), codegen
+
+
+@compiled()
+def _move_by_square(tiles: Any, old: Any, new: Any, sums: Any) -> None:
+    # Exact as in _move_by_row.  Rows beyond the last one of the last tile are read, and count nothing.
+    width = sums.shape[1]
+    wide = width // _EDGE * _EDGE
+    rows = np.empty((_EDGE, width), np.int32)
+    for first in range(0, old.size, _EDGE):
+        n = min(_EDGE, old.size - first)
+        tile, lane = tiles[first // TILE], first % TILE
+        # A sixth of the next tile, in the order in which it lies, is fetched meanwhile.
+        at = ((first // TILE + 1) * TILE + lane) * (width + 1)
+        for word in range(at, at + _EDGE * (width + 1), 16):
+            _prefetch(tiles, word)
+        for f in range(0, wide, _EDGE):
+            _turn(tile.ctypes.data + 4 * (f * TILE + lane), TILE, rows.ctypes.data + 4 * f, width,
+                  np.int64(0), 0)  # fmt: skip
+        for f in range(wide, width):
+            for i in range(n):
+                rows[i, f] = tile[f, lane + i]
+        for i in range(n):
+            a, b = old[first + i], new[first + i]
+            if a != b and b >= 0:
+                _add_words(rows.ctypes.data + 4 * i * width, sums.ctypes.data + 8 * b * width, width, 1)
+            if a != b and a >= 0:
+                _add_words(rows.ctypes.data + 4 * i * width, sums.ctypes.data + 8 * a * width, width, -1)
+
+
 @compiled()
 def _move_by_tile(tiles: Any, old: Any, new: Any, sums: Any) -> None:
     # As in _move_by_row, each entry is an exact sum of fewer than 2^30 values below 2^29.
@@ -632,10 +757,14 @@ def update_sums(tiles: Any, old: Any, new: Any, sums: Any) -> int:
     (k, width), changed in place.  With old all -1 and sums zero this is the full sum.  Returns the
     number of rows moved.
 
-    Tiles beyond the caches of which a few rows in a hundred moved are walked tile by tile, which reads
-    each cache line once; everything else row by row.  The rule is measured; results are the same.
+    Where many rows moved, eight are turned together.  Tiles beyond the caches of which a few rows in a
+    hundred moved are walked tile by tile, which reads each cache line once; everything else row by row.  The
+    rules are measured; results are the same.
     """
     moved = int(np.count_nonzero(old != new))
+    if 4 * moved > old.size:
+        _move_by_square(tiles, old, new, sums)
+        return moved
     by_tile = tiles.nbytes > 1 << 26 and 3 * old.size < 100 * moved < 20 * old.size
     (_move_by_tile if by_tile else _move_by_row)(tiles, old, new, sums)
     return moved
@@ -743,94 +872,55 @@ def matmul_columns(weights: Any, x: Any, c: Any, out: Any) -> Any:
 # Exact for the same reasons: operands are centered, products below 2^58, and at most 30 of them and a folded
 # carry stay below 2^63.
 
-# Rows of either operand that meet in registers: 16 sums and 12 factors of 32 registers, or 4 and 6 of 16.
-ACROSS = 4 if VECTOR_BITS == 512 else 2
+# Rows of weights and of tiles that meet in registers: 16 sums of 32 registers, or 4 of 16.  A check has two
+# rows of weights, one a repetition.
+DOWN, ACROSS = 2, 8 if VECTOR_BITS == 512 else 2
 # Tiles between two folds: a register takes 48 / (2 * _LANES) * 2 products a tile.
 _VECTORS = TILE // (2 * _LANES)
 _TILES = 30 // (2 * _VECTORS)
-# Bytes of weights that stay in the second cache while tiles pass.
-_CACHED = 1 << 17
+# Rows of weights that pass together: what they add up to stays in the first cache.
+_SEVERAL = 4 * DOWN
 
 
-def _build(
-    b: Any, x: Any, x_at: Any, x_step: Any, y: Any, y_at: Any, y_step: Any, count: Any, c: Any, out: Any
-) -> None:
+def _build(b: Any, x: Any, x_at: Any, y: Any, y_at: Any, fold: Any, c: Any, sums: Any, sums_at: Any) -> None:
     word, halves = ir.VectorType(_I64, _LANES), ir.VectorType(_I32, 2 * _LANES)
     four_c = _splat_half(b, b.trunc(b.shl(c, _int(2)), _I32), _LANES)
-    grid = [(h, w) for h in range(ACROSS) for w in range(ACROSS)]
-    zero = ir.Constant(word, [0] * _LANES)
-    entry = b.block
-    run, tile, ran, fold, end = (b.append_basic_block(n) for n in ("run", "tile", "ran", "fold", "end"))
-    b.branch(run)
+    grid = [(h, w) for h in range(DOWN) for w in range(ACROSS)]
+    places = {(h, w): _at(b, sums, b.add(sums_at, _int((h * ACROSS + w) * _LANES)), word) for h, w in grid}
+    total = {key: b.load(place, align=8) for key, place in places.items()}
 
-    b.position_at_end(run)
-    left, x_run, y_run = b.phi(_I64), b.phi(_I64), b.phi(_I64)
-    carried = {key: b.phi(word) for key in grid}
-    take = b.select(b.icmp_signed("<", left, _int(_TILES)), left, _int(_TILES))
-    b.branch(tile)
-
-    b.position_at_end(tile)
-    t, x_now, y_now = b.phi(_I64), b.phi(_I64), b.phi(_I64)
-    sums = {key: b.phi(word) for key in grid}
-    total = dict(sums)
-
-    def pairs(source: Any, begin: Any, v: int) -> list[tuple[Any, Any]]:
+    def pairs(source: Any, begin: Any, v: int, count: int) -> list[tuple[Any, Any]]:
         found = []
-        for row in range(ACROSS):
+        for row in range(count):
             place = _at(b, source, b.add(begin, _int(row * TILE + 2 * _LANES * v)), halves)
             both = b.bitcast(b.load(place, align=4), word)
             found.append((_low(b, both), _high(b, both)))
         return found
 
     for v in range(_VECTORS):
-        rows, weights = pairs(x, x_now, v), pairs(y, y_now, v)
+        rows, weights = pairs(x, x_at, v, ACROSS), pairs(y, y_at, v, DOWN)
         for h, w in grid:
             for half in (0, 1):
                 # |sum| <= 30 * 2^58 + 2^45 < 2^63.
                 total[h, w] = b.add(total[h, w], b.mul(rows[w][half], weights[h][half]))
-    t_next, x_next, y_next = b.add(t, _int(1)), b.add(x_now, x_step), b.add(y_now, y_step)
-    b.cbranch(b.icmp_signed("<", t_next, take), tile, ran)
-
-    b.position_at_end(ran)
-    folded = {key: _fold(b, total[key], four_c) for key in grid}
-    rest = b.sub(left, take)
-    b.cbranch(b.icmp_signed(">", rest, _int(0)), fold, end)
-    b.position_at_end(fold)
-    b.branch(run)
-
-    for phi, before, after in [
-        (left, count, rest), (x_run, x_at, x_next), (y_run, y_at, y_next),
-        *((carried[key], zero, folded[key]) for key in grid),
-    ]:  # fmt: skip
-        phi.add_incoming(before, entry)
-        phi.add_incoming(after, fold)
-    for phi, before, after in [
-        (t, _int(0), t_next), (x_now, x_run, x_next), (y_now, y_run, y_next),
-        *((sums[key], carried[key], total[key]) for key in grid),
-    ]:  # fmt: skip
-        phi.add_incoming(before, run)
-        phi.add_incoming(after, tile)
-
-    b.position_at_end(end)
-    for h, w in grid:
-        value, size = folded[h, w], _LANES
-        while size > 1:
-            size //= 2
-            order = ir.Constant(ir.VectorType(_I32, _LANES), [(i + size) % _LANES for i in range(_LANES)])
-            value = b.add(value, b.shuffle_vector(value, value, order))
-        first = b.extract_element(value, ir.Constant(_I32, 0))
-        b.store(first, b.gep(out, [_int(h * ACROSS + w)]), align=8)
+    with b.if_else(b.icmp_signed("!=", fold, _int(0))) as (then, otherwise):
+        with then:
+            for key, place in places.items():
+                b.store(_fold(b, total[key], four_c), place, align=8)
+        with otherwise:
+            for key, place in places.items():
+                b.store(total[key], place, align=8)
 
 
 def _products(
-    typing: Any, x: Any, x_at: Any, x_step: Any, y: Any, y_at: Any, y_step: Any, count: Any, c: Any, out: Any
+    typing: Any, x: Any, x_at: Any, y: Any, y_at: Any, fold: Any, c: Any, sums: Any, sums_at: Any
 ) -> Any:
-    """out[h * ACROSS + w] = a number of the residue of the sum of products of ACROSS rows of either.
+    """Add to sums, flat, from sums_at on, products of ACROSS rows of x and DOWN of y of a tile each.
 
-    Over `count` tiles of x and y, flat, whose first words are x_at and y_at.  |out| < 2^48.
+    All of one row of each: _LANES numbers that add up to it, smaller than 2^45 if `fold`ed after the last.
     """
     n = types.int64
-    signature = types.void(x, n, n, y, n, n, n, n, out)
+    signature = types.void(x, n, y, n, n, n, sums, n)
 
     def codegen(context: Any, b: Any, signature: Any, args: Any) -> Any:
         flat = [
@@ -867,21 +957,30 @@ def weigh_tiles(tiles: Any, weights: Any, c: Any, sums: Any) -> None:
     """sums[h, f] = sums[h, f] + sum_i weights[i // 48, h, i % 48] tiles[i // 48, f, i % 48] mod p, centered.
 
     tiles    int32 (n_tiles, width + 1, 48), centered, width + 1 >= ACROSS
-    weights  int32 (n_tiles, rows, 48), centered, rows a multiple of ACROSS
+    weights  int32 (n_tiles, rows, 48), centered, rows a multiple of DOWN
     sums     int64 (rows, width), centered
+
+    Tiles are read in the order in which they lie, which memory is fastest in.
     """
     count, terms = tiles.shape[0], tiles.shape[1]
     rows, width = sums.shape
-    out = np.empty(ACROSS * ACROSS, np.int64)
-    size = max(_TILES, _CACHED // (4 * TILE * rows))
-    for begin in range(0, count, size):
-        n = min(size, count - begin)
-        for f in range(0, width, ACROSS):
-            # The last rows may overlap those before, of which the sums are done.
-            at = min(f, terms - ACROSS)
-            for h in range(0, rows, ACROSS):
-                _block(tiles, (begin * terms + at) * TILE, terms * TILE,
-                       weights, (begin * rows + h) * TILE, rows * TILE, n, c, out)  # fmt: skip
-                for i in range(ACROSS):
-                    for j in range(f, min(at + ACROSS, width)):
-                        sums[h + i, j] = _reduce(sums[h + i, j] + out[i * ACROSS + j - at], c)
+    mask = np.int64((1 << 30) - 1)
+    for first in range(0, rows, _SEVERAL):
+        pairs = min(_SEVERAL, rows - first) // DOWN
+        parts = np.zeros((-(-width // ACROSS), pairs, DOWN, ACROSS, _LANES), np.int64)
+        for t in range(count):
+            fold = np.int64(t % _TILES == _TILES - 1)
+            for q in range(parts.shape[0]):
+                # The last rows may overlap those before, of which the sums are done.
+                at = min(q * ACROSS, terms - ACROSS)
+                for h in range(pairs):
+                    _block(tiles, (t * terms + at) * TILE, weights, (t * rows + first + h * DOWN) * TILE,
+                           fold, c, parts, (q * pairs + h) * DOWN * ACROSS * _LANES)  # fmt: skip
+        for q in range(parts.shape[0]):
+            at = min(q * ACROSS, terms - ACROSS)
+            for h in range(pairs * DOWN):
+                for j in range(q * ACROSS, min(at + ACROSS, width)):
+                    for value in parts[q, h // DOWN, h % DOWN, j - at]:
+                        # One fold brings any int64 below 2^46, as _reduce wants.
+                        v = (value & mask) + c * (value >> 30)
+                        sums[first + h, j] = _reduce(sums[first + h, j] + v, c)

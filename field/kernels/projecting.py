@@ -16,6 +16,7 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 from field.kernels.compiling import compiled
+from field.kernels.microkernel import VECTOR_BITS
 
 
 @compiled()
@@ -37,6 +38,10 @@ def project(words: Any, signs: Any, out: Any) -> None:
 
 _I16, _I32, _I64 = ir.IntType(16), ir.IntType(32), ir.IntType(64)
 _STEP = 16
+# Rows of signs that are read together: 16 sums and 8 factors of 32 registers, or 8 and 6 of 16.
+_ACROSS = 4 if VECTOR_BITS == 512 else 2
+# Words that are projected under all rows before others are: four digits of so many stay in the first cache.
+_CHUNK = 1024
 _intrinsic: Any = intrinsic  # numba declares no types for these
 _cgutils: Any = cgutils
 
@@ -45,8 +50,9 @@ _cgutils: Any = cgutils
 def _products(typing: Any, digits: Any, signs: Any, size: Any, count: Any, out: Any) -> Any:
     """out[4 r + q] = sum_i signs[r, i] digits[q, i] over i < count, a multiple of 16: int64.
 
-    digits (4, size), signs (2, size) int16 and out (8,) int64, by address; sums stay in 32 bits.  Neighbors
-    are multiplied and added together, for which processors have an instruction that loops do not get.
+    digits (4, _CHUNK), signs (_ACROSS, size) int16 and out (4 _ACROSS,) int64, by address; sums stay in 32
+    bits.  Neighbors are multiplied and added together, for which processors have an instruction that loops do
+    not get.
     """
     n = types.int64
 
@@ -54,16 +60,19 @@ def _products(typing: Any, digits: Any, signs: Any, size: Any, count: Any, out: 
         digits, signs, size, count, out = args
         part, wide, half = (ir.VectorType(*of) for of in ((_I16, _STEP), (_I32, _STEP), (_I32, _STEP // 2)))
         even, odd = (ir.Constant(half, list(range(first, _STEP, 2))) for first in (0, 1))
-        sums = [_cgutils.alloca_once_value(b, ir.Constant(half, [0] * (_STEP // 2))) for _ in range(8)]
+        zero = ir.Constant(half, [0] * (_STEP // 2))
+        sums = [_cgutils.alloca_once_value(b, zero) for _ in range(4 * _ACROSS)]
+        for total in sums:
+            b.store(zero, total)
 
-        def load(base: Any, row: int, i: Any) -> Any:
-            place = b.add(base, b.mul(_I64(2), b.add(b.mul(_I64(row), size), i)))
+        def load(base: Any, row: int, length: Any, i: Any) -> Any:
+            place = b.add(base, b.mul(_I64(2), b.add(b.mul(_I64(row), length), i)))
             return b.sext(b.load(b.inttoptr(place, part.as_pointer()), align=2), wide)
 
         with _cgutils.for_range_slice(b, _I64(0), count, _I64(_STEP)) as (i, _):
-            four = [load(digits, q, i) for q in range(4)]
-            two = [load(signs, r, i) for r in range(2)]
-            for total, (sign, digit) in zip(sums, itertools.product(two, four), strict=True):
+            four = [load(digits, q, _I64(_CHUNK), i) for q in range(4)]
+            several = [load(signs, r, size, i) for r in range(_ACROSS)]
+            for total, (sign, digit) in zip(sums, itertools.product(several, four), strict=True):
                 product = b.mul(digit, sign)
                 pairs = [b.shuffle_vector(product, product, places) for places in (even, odd)]
                 b.store(b.add(b.load(total), b.add(*pairs)), total)
@@ -79,46 +88,52 @@ def _products(typing: Any, digits: Any, signs: Any, size: Any, count: Any, out: 
 
 @compiled()
 def project_blocks(words: Any, firsts: Any, counts: Any, signs: Any, p: Any, out: Any) -> None:
-    """Projections of blocks, block b of counts[b] of int32 words from firsts[b] on; signs int16, rows even.
+    """Projections of blocks, block b of counts[b] of int32 words from firsts[b] on; signs (rows, N) int16.
 
     Words are residues modulo p, and sums int64 of their centered representatives; or, for p = 0, integers
     below 2**30 in absolute value, and their sums.  A word is cut into digits w = low + 2**15 high, within
-    2**15 in absolute value: sums of N <= 4096 of them stay below 2**28 in any order.  Two blocks are read
-    together, so that a sign serves four digits.
+    2**15 in absolute value: sums of _CHUNK of them stay below 2**26 in any order, and those of all N <= 4096
+    words below 2**42.  Two blocks are read together, so that a sign serves four digits.
     """
     rows, size = signs.shape
     blocks = len(firsts)
     half = p >> 1 if p else np.int64(1) << 30
-    digits = np.zeros((4, size), np.int16)
-    sums = np.zeros(8, np.int64)
+    digits = np.zeros((4, _CHUNK), np.int16)
+    sums = np.zeros(4 * _ACROSS, np.int64)
+    out[:] = 0
     for b in range(0, blocks, 2):
-        # The last block is read again where there is no other.
-        pair = (b, min(b + 1, blocks - 1))
-        common = max(counts[pair[0]], counts[pair[1]])
-        if size >= _STEP:
-            common = (common + _STEP - 1) // _STEP * _STEP
-        for q in range(2):
-            first, count = firsts[pair[q]], counts[pair[q]]
-            low, high = digits[2 * q], digits[2 * q + 1]
-            for i in range(count):
-                word = np.int64(words[first + i])
-                word = word - p if word > half else word
-                low[i], high[i] = np.int16(word & 0x7FFF), np.int16(word >> 15)
-            low[count:common] = 0
-            high[count:common] = 0
-        for r in range(0, rows, 2):
+        # The last block stands alone where their number is odd.
+        pair = min(2, blocks - b)
+        most = counts[b] if pair == 1 else max(counts[b], counts[b + 1])
+        for begin in range(0, most, _CHUNK):
+            part = min(_CHUNK, most - begin)
             if size >= _STEP:
-                begin = signs.ctypes.data + 2 * r * size
-                _products(digits.ctypes.data, begin, size, common, sums.ctypes.data)
-            else:
-                for row in range(2):
-                    for q in range(4):
-                        sums[4 * row + q] = 0
-                        for i in range(common):
-                            sums[4 * row + q] += digits[q, i] * signs[r + row, i]
-            for row in range(2):
-                out[pair[0], r + row] = sums[4 * row] + (sums[4 * row + 1] << 15)
-                out[pair[1], r + row] = sums[4 * row + 2] + (sums[4 * row + 3] << 15)
+                part = (part + _STEP - 1) // _STEP * _STEP
+            for q in range(2):
+                count = min(_CHUNK, counts[b + q] - begin) if q < pair else 0
+                first = firsts[b + q] + begin if q < pair else 0
+                low, high = digits[2 * q], digits[2 * q + 1]
+                for i in range(count):
+                    word = np.int64(words[first + i])
+                    word = word - p if word > half else word
+                    low[i], high[i] = np.int16(word & 0x7FFF), np.int16(word >> 15)
+                low[max(0, count) : part] = 0
+                high[max(0, count) : part] = 0
+            for r in range(0, rows, _ACROSS):
+                several = min(_ACROSS, rows - r)
+                if size >= _STEP and several == _ACROSS:
+                    at = signs.ctypes.data + 2 * (r * size + begin)
+                    _products(digits.ctypes.data, at, size, part, sums.ctypes.data)
+                else:
+                    for row in range(several):
+                        for q in range(4):
+                            total = np.int64(0)
+                            for i in range(part):
+                                total += np.int64(digits[q, i]) * np.int64(signs[r + row, begin + i])
+                            sums[4 * row + q] = total
+                for row in range(several):
+                    for q in range(pair):
+                        out[b + q, r + row] += sums[4 * row + 2 * q] + (sums[4 * row + 2 * q + 1] << 15)
 
 
 @compiled()
@@ -196,17 +211,6 @@ def serving(sums: Any, mask: Any, most: Any, spare: Any, places: Any) -> bool:
                 return False
         places[r] = r + skipped
     return True
-
-
-@compiled()
-def read_tiles(tiles: Any, begin: Any, p: Any, out: Any) -> None:
-    """Rows from `begin` on of int32 tiles (tiles, features + 1, slots), centered, into canonical ones."""
-    slots = tiles.shape[2]
-    for i in range(out.shape[0]):
-        tile, slot = (begin + i) // slots, (begin + i) % slots
-        for j in range(out.shape[1]):
-            value = np.int64(tiles[tile, j, slot])
-            out[i, j] = value + p if value < 0 else value
 
 
 @compiled()

@@ -67,7 +67,7 @@ def weighted_sums(tiles: Array, first: int, weights: Array, p: int, out: Array) 
 
     tiles: those from number `first` on.  weights: (k, m) canonical residues, of all rows.  If `vectorized`.
     """
-    k, rows = len(weights), -(-len(weights) // microkernel.ACROSS) * microkernel.ACROSS
+    k, rows = len(weights), -(-len(weights) // microkernel.DOWN) * microkernel.DOWN
     tiled = np.zeros((len(tiles), rows, microkernel.TILE), np.int32)
     microkernel.tile_weights(weights, np.int64(p), first, tiled)
     sums = np.zeros((rows, out.shape[1]), np.int64)

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -433,11 +433,11 @@ def project_shares(
     return ProjectedShares(complete, opened.sums, opened.checks)
 
 
-def read_words(rows: CodedRows, batch: RowBatch) -> Array:
-    """My shares of what was dealt of these rows: (lanes, rows, words) residues."""
+def read_words(rows: CodedRows, batch: RowBatch) -> Iterator[Array]:
+    """My shares of what was dealt of these rows, lane by lane: (rows, words) residues."""
     first, width = batch.words
-    whole = rows.read_rows(batch.begin, batch.end)
-    return whole if width == rows.width else np.ascontiguousarray(whole[:, :, first : first + width])
+    for lane in range(rows.basis.lanes):
+        yield rows.read_lane(lane, batch.begin, batch.end)[:, first : first + width]
 
 
 def check_projected(plan: CodedPlan, sender: PartyId, message: ProjectedShares) -> None:

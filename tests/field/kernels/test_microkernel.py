@@ -121,15 +121,18 @@ def test_client_iteration(m, width, k):
         assert (out == ((s * x - sums.astype(object)[:, None]) ** 2).sum(2) % p).all()
 
 
-def test_moving_by_tile_equals_moving_by_row():
+@pytest.mark.parametrize("width", [7, 8, 19])
+def test_moving_otherwise_equals_moving_by_row(width):
     rng = np.random.default_rng(6)
-    tiles = rng.integers(-(2**29), 2**29, (5, 8, microkernel.TILE), np.int32)
+    tiles = rng.integers(-(2**29), 2**29, (5, width + 1, microkernel.TILE), np.int32)
     for m in (1, 47, 48, 49, 200, 240):
         old, new = rng.integers(-1, 4, (2, m), dtype=np.int32)
-        row, tile = np.zeros((2, 4, 7), np.int64)
+        row, tile, square = np.zeros((3, 4, width), np.int64)
         microkernel._move_by_row(tiles, old, new, row)
         microkernel._move_by_tile(tiles, old, new, tile)
+        microkernel._move_by_square(tiles, old, new, square)
         assert (row == tile).all()
+        assert (row == square).all()
         assert row.any() or (old == new).all()
 
 
