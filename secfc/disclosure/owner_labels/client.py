@@ -75,9 +75,10 @@ from secfc.roles.messages import Message
 
 R = TypeVar("R")
 
-# Whoever goes no further says so for so many steps: somebody whom all hear listens in one of them, if only
-# after responders checked what others have no part in.
-HEARD_BY_ALL = 4 + 2 * STEPS
+# Whoever goes no further says so for so many steps: somebody whom all hear listens in one of them.  A member
+# that does not respond is told nothing longest before costs of rounded centers: while sums and squares are
+# dealt anew, each in one step, and checked, until replies of these, three steps later.
+HEARD_BY_ALL = (1 + STEPS) + (1 + STEPS) + 3
 
 
 class OwnerLabelsClient:

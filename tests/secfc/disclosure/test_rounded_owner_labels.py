@@ -13,9 +13,12 @@ from field.ring.basis import LANE_PRIMES, Basis
 from field.ring.quantize import FRACTION, rounding_modulus
 from field.secrets.coins import SeededCoins
 from secfc.algorithm import PublicFacts
+from secfc.coded.queries import Operation
 from secfc.data.inputs import build_algorithm, with_parameters
 from secfc.disclosure import OwnLabels
+from secfc.disclosure.checked.steps import SENT
 from secfc.disclosure.compare.session import CommitteeChoice
+from secfc.disclosure.owner_labels.client import HEARD_BY_ALL, OwnerLabelsClient
 from secfc.disclosure.owner_labels.multiplication import session_for
 from secfc.errors import InputError
 from secfc.kmeans.elbow import Elbow
@@ -175,6 +178,18 @@ def test_a_player_that_falls_silent_while_centers_are_rounded_is_replaced(kind, 
     assert gone or lost == "client-2"  # which is no member, and only responds
     for name, a, b in zip(data.names, ours.labels, theirs.labels, strict=True):
         assert (a == (-1 if gone and name == lost else b)).all()
+
+
+def test_who_goes_no_further_says_so_until_members_listen_again(monkeypatch):
+    begun, steps = {}, OwnerLabelsClient.steps
+
+    def noted(client, match):
+        begun[match.question.operation] = match.checked_sums.at(SENT)
+        return steps(client, match)
+
+    monkeypatch.setattr(OwnerLabelsClient, "steps", noted)
+    fit(ways(3, RandomLabels(), n_init=2)[0], federation(3, 30, 2))
+    assert max(begun.values()) == begun[Operation.CLUSTER_COST] == HEARD_BY_ALL
 
 
 @pytest.mark.parametrize(
