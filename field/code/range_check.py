@@ -28,16 +28,21 @@ Again a row is right in all lanes with probability 1/2 at most, as it is if a wo
 the other lanes' sums `checks` uniform combinations over the rows are opened: if any row is wrong they all
 look right with probability p^-checks <= 2^-rows at most.
 
-So a false block passes with probability 2^(1 - rows) under one choice of mask words.  A dealer chooses with
-the signs before its eyes: which words it skips, and at which mask it begins.  Where rows of several dealers
-are summed before they are tested, each of those that collude chooses, so there are more rows, of which fewer
-may be skipped under wider masks (`rejection_odds`).  What passes is at most 2 T =: `proven`,
+A dealer chooses with the signs before its eyes: which words it skips, and at which mask it begins.  From a
+given mask on some choice passes only if that does which takes for each row the first word that passes.  What
+word that begins with follows from the signs of rows before, and it fails with probability 1/2 at least; so at
+most `spare` rows fail with a probability below that of at most `spare` heads of `rows` coins.  Combinations
+look right under some choice with probability C(words, spare) p^-checks at most.  Where rows of several
+dealers are summed before they are tested, each of those that collude chooses, C(words, spare) ways each, so
+there are more rows, of which fewer may be skipped under wider masks.  Times the masks to begin at, and the
+coins and dealers that a coalition has (`rejection_odds`).  What passes is at most 2 T =: `proven`,
 `soundness_slack` times as much as an honest dealer has.
 """
 
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -54,13 +59,8 @@ from field.ring.basis import MERSENNE_61, Basis, lanes_for
 from field.ring.errors import InvalidValue
 from field.secrets.coins import Coins
 
-# A false block passes with probability below 2**-BITS, whatever a coalition of at most 1024 clients chooses.
+# A false block passes with probability below 2**-BITS, whatever a coalition chooses.
 BITS = 40
-# Of so many seeds it takes the one it likes best, times the dealers that each try: each of t refuses a toss
-# or is called silent, n - 2 t times, and (n - 2 t) t <= n**2 / 8.
-FAVORS = 1 << 17
-# A message of 2**16 blocks has fewer masks than this to spare: a block's may be any of so many.
-SPARED = 1 << 13
 # Masks reach so many times as far as sums, per value of a word and dealer that colludes, so one word in REACH
 # is skipped; twice as far if several do.
 REACH = 20
@@ -112,25 +112,55 @@ class RejectionOdds:
         )
         return 1 - sum(served)
 
-    def miss_bits(self, spared: int = SPARED, favors: int = FAVORS, colluding: int = 1) -> float:
+    def masks(self, blocks: int) -> int:
+        """Masks that go with so many blocks of a message."""
+        return spare_masks(blocks, self.failing)
+
+    def passing_bits(self, colluding: int = 1) -> float:
+        """Some choice of words from a given mask on passes, in the first lanes, with probability 2^-this."""
+        if colluding == 1:
+            ways = sum(math.comb(self.rows, i) for i in range(self.spare + 1))
+        else:
+            ways = math.comb(self.words, self.spare) ** colluding
+        return self.rows - math.log2(ways)
+
+    def check_bits(self, colluding: int = 1) -> float:
+        """With combinations of p^checks > 2^this values the other lanes at most double that."""
+        return colluding * math.log2(math.comb(self.words, self.spare)) + self.passing_bits(colluding)
+
+    def miss_bits(self, blocks: int, favors: int, colluding: int = 1) -> float:
         """A false block passes with probability 2^-this at most: see the module docstring.
 
-        spared: masks of its message beyond its blocks.  favors: how often a coalition may try.
+        blocks: of its message, whose masks beyond them it may begin at.  favors: how often a coalition tries.
         """
-        choices = math.log2(math.comb(self.words, self.spare)) + math.log2(spared)
-        return self.rows - 1 - colluding * choices - math.log2(favors)
+        begins = colluding * math.log2(self.masks(blocks) - blocks + 1)
+        return self.passing_bits(colluding) - 1 - begins - math.log2(favors)
 
 
-@lru_cache(maxsize=64)
-def rejection_odds(colluding: int = 1) -> RejectionOdds:
-    """The fewest skips, and rows for them, with which a mask most often serves; 120 rows for one dealer.
+def favored_tries(n: int, t: int, dealers: int) -> int:
+    """How often a coalition tries: under so many coins, each of so many dealers.
 
-    colluding: dealers whose rows are summed and who choose their masks together.
+    Of n that toss each of t refuses or is called silent, and 2 t + 1 at least have to be left.
     """
-    reach = REACH if colluding == 1 else 2 * REACH * colluding
+    return max(1, n - 2 * t) * max(1, dealers)
+
+
+def mask_reach(colluding: int) -> int:
+    """How many times as far as sums masks go, per value of a word, where so many dealers collude."""
+    return REACH if colluding == 1 else 2 * REACH * colluding
+
+
+@lru_cache(maxsize=256)
+def rejection_odds(blocks: int, favors: int, colluding: int = 1) -> RejectionOdds:
+    """The fewest skips, and rows for them, with which a mask most often serves.
+
+    blocks: of the largest message.  favors: how often a coalition tries (`favored_tries`).  colluding:
+    dealers whose rows are summed and who choose their masks together.
+    """
+    reach = mask_reach(colluding)
     for spare in count(1):
         rows = 4
-        while RejectionOdds(rows, spare, reach).miss_bits(colluding=colluding) < BITS:
+        while RejectionOdds(rows, spare, reach).miss_bits(blocks, favors, colluding) < BITS:
             rows += 4
         if RejectionOdds(rows, spare, reach).failing < FAILING:
             return RejectionOdds(rows, spare, reach)
@@ -139,7 +169,7 @@ def rejection_odds(colluding: int = 1) -> RejectionOdds:
 
 def soundness_slack(size: int, ell: int, dealers: int = 1, colluding: int = 1) -> int:
     """How many times an honest dealer's largest integer can be what passes the test."""
-    return 2 * dealers * (rejection_odds(colluding).reach * ell - 1) * projection_growth(size)
+    return 2 * dealers * (mask_reach(colluding) * ell - 1) * projection_growth(size)
 
 
 @dataclass(frozen=True)
@@ -147,7 +177,7 @@ class Projections:
     """The test of blocks of `size` words of `ell` integers, honestly at most `max_int` in absolute value.
 
     dealers: how many add up their rows, where what is tested is the sum.  colluding: how many of these may
-    choose their masks together.
+    choose their masks together.  most_blocks: of a message.  favors: how often a coalition may try.
     """
 
     size: int
@@ -155,6 +185,8 @@ class Projections:
     max_int: int
     dealers: int = 1
     colluding: int = 1
+    most_blocks: int = 1 << 16
+    favors: int = 1 << 17
 
     def __post_init__(self) -> None:
         if not (0 < self.size <= LARGEST and self.size & (self.size - 1) == 0):
@@ -171,7 +203,7 @@ class Projections:
 
     @property
     def odds(self) -> RejectionOdds:
-        return rejection_odds(self.colluding)
+        return rejection_odds(self.most_blocks, self.favors, self.colluding)
 
     @property
     def rows(self) -> int:
@@ -214,7 +246,7 @@ class Projections:
 
     def masks(self, words: int) -> int:
         """Masks that go with so many words."""
-        return spare_masks(self.blocks(words), self.odds.failing)
+        return self.odds.masks(self.blocks(words))
 
     def lanes(self, basis: Basis) -> int:
         """The first lanes, in which sums are opened: whatever passes is told apart in them."""
@@ -223,11 +255,12 @@ class Projections:
     def checks(self, basis: Basis) -> int:
         """How many combinations of the sums are opened in each of the other lanes: an even number."""
         rest = basis.primes[self.lanes(basis) :]
-        bits = math.log2(min(rest)) if rest else self.rows
-        return 2 * math.ceil(self.rows / bits / 2)
+        needed = self.odds.check_bits(self.colluding)
+        bits = math.log2(min(rest)) if rest else needed
+        return 2 * math.ceil(needed / bits / 2)
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=4096)
 def spare_masks(blocks: int, failing: float) -> int:
     """How many masks suffice for so many blocks but with probability 2^-RUN_OUT.
 
@@ -237,10 +270,15 @@ def spare_masks(blocks: int, failing: float) -> int:
     """
     if blocks == 0:
         return 0
-    number = blocks
-    while number * _divergence((blocks - 1) / number, 1 - failing) < RUN_OUT * math.log(2):
-        number += 1
-    return number
+
+    def suffice(number: int) -> bool:
+        return number * _divergence((blocks - 1) / number, 1 - failing) >= RUN_OUT * math.log(2)
+
+    # More masks run out more rarely.
+    most = 2 * blocks
+    while not suffice(most):
+        most *= 2
+    return bisect_left(range(most), True, lo=blocks, key=suffice)
 
 
 def _divergence(a: float, q: float) -> float:
@@ -410,9 +448,7 @@ class ProjectionPattern:
         flat = np.ascontiguousarray(sums).reshape(lanes, blocks * rows)
         return self._combined(flat, firsts, counts, factors)
 
-    def _combined(
-        self, words: Iterable[Array], firsts: Array, counts: Array, factors: list[Array]
-    ) -> Array:
+    def _combined(self, words: Iterable[Array], firsts: Array, counts: Array, factors: list[Array]) -> Array:
         """Sums of blocks of words of each other lane times each factor: (rest lanes, blocks, checks)."""
         out = np.empty((len(self.weights), len(firsts), self.weights.shape[2]), self.first.dtype)
         for lane, halves, own, p in zip(words, factors, out, self._others, strict=True):

@@ -16,7 +16,7 @@ import numpy as np
 from field.arrays import Array
 from field.cached import cached_property
 from field.code.lagrange_code import LagrangeCode
-from field.code.range_check import Projections, spare_masks
+from field.code.range_check import Projections, favored_tries
 from field.ring.basis import lanes_for
 from field.ring.quantize import Quantizer, cost_modulus, distance_bound, rounded_weights
 from field.ring.quantize import rounding_modulus as needed_to_round
@@ -450,7 +450,13 @@ class CodedPlan(DescribedPlan):
         # Of all whose rows are added up, t may choose their masks together.
         dealers = max(map(len, self.groups))
         colluding = max(1, self.code.t) if dealers > 1 else 1
-        return Projections(self.block, self.code.ell, self.quantizer.max_int, dealers, colluding)
+        words = (self.words(j, i) for j, chunks in enumerate(self.chunks) for i in range(chunks))
+        # Beside t that compute any others may deal false rows.
+        tries = favored_tries(self.code.n, self.code.t, len(self.clients) if self.workers else self.code.t)
+        return Projections(
+            self.block, self.code.ell, self.quantizer.max_int, dealers, colluding,
+            -(-max(words, default=1) // self.block), tries,
+        )  # fmt: skip
 
     @property
     def proven(self) -> int:
@@ -585,5 +591,5 @@ class CodedPlan(DescribedPlan):
     @property
     def further_facts(self) -> dict[str, object]:
         """How rows are shared in parts, and how many masks their check keeps."""
-        masks = spare_masks(CHUNK_RESIDUES // self.block, self.projections.odds.failing)
+        masks = self.projections.odds.masks(CHUNK_RESIDUES // self.block)
         return {"chunk": self.chunk, "masks": masks}

@@ -15,10 +15,10 @@ from field import SeededCoins
 from field.code.lagrange_code import LagrangeCode
 from field.code.range_check import (
     BITS,
-    FAVORS,
+    FAILING,
     FOUR,
     LARGEST,
-    SPARED,
+    RUN_OUT,
     MaskSelection,
     MaskShortage,
     OpenedProjections,
@@ -27,6 +27,7 @@ from field.code.range_check import (
     RejectionOdds,
     deal_masks,
     draw_masks,
+    favored_tries,
     judge_projections,
     passes_test,
     project_integers,
@@ -210,27 +211,74 @@ def test_no_value_that_differs_between_lanes_is_right_in_a_row_with_more_than_a_
     assert tight
 
 
+def error_probability(got, blocks, favors, colluding):
+    """A bound of what passes of a false block, exactly, with the fewest combinations of other lanes."""
+    ways = math.comb(got.words, got.spare) ** colluding
+    if colluding == 1:
+        alone = Fraction(sum(math.comb(got.rows, i) for i in range(got.spare + 1)), 2**got.rows)
+    else:
+        alone = Fraction(ways, 2**got.rows)
+    fewest = Projections(64, 1, 100, colluding, colluding, blocks, favors).checks(LANES)
+    combined = Fraction(ways, min(LANE_PRIMES) ** fewest)
+    return (alone + combined) * (got.masks(blocks) - blocks + 1) ** colluding * favors
+
+
 @pytest.mark.parametrize("colluding", [1, 2, 3, 4, 5, 8, 16, 64])
-def test_the_error_probability_is_what_the_page_says(colluding):
-    got = rejection_odds(colluding)
-    # All masks that a message of so many blocks has beyond them, and all favors of 1024 clients.
-    for blocks in (1, 16, 64, 1024, 1 << 16):
-        assert spare_masks(blocks, got.failing) - blocks < SPARED
-    assert max((1024 - 2 * t) * t for t in range(513)) <= FAVORS
-    choices = math.comb(got.words, got.spare) * SPARED
-    passing = Fraction(1, 2**got.rows) + Fraction(1, min(LANE_PRIMES) ** checks(colluding))
-    assert passing * choices**colluding * FAVORS < Fraction(1, 2**BITS)
-    assert got.miss_bits(colluding=colluding) >= BITS
-    # Positive control: skips of one dealer's masks alone would leave too much to several.
-    assert colluding == 1 or rejection_odds().miss_bits(colluding=colluding) < BITS
+@pytest.mark.parametrize(("n", "t", "blocks"), [(3, 1, 1), (16, 5, 13), (1024, 256, 1 << 16)])
+def test_the_error_probability_is_what_the_page_says(n, t, blocks, colluding):
+    favors = favored_tries(n, t, t)
+    got = rejection_odds(blocks, favors, colluding)
+    assert error_probability(got, blocks, favors, colluding) < Fraction(1, 2**BITS)
+    assert got.miss_bits(blocks, favors, colluding) >= BITS
+    assert got.failing < FAILING
+    # Positive control: four rows less would be too few.
+    less = RejectionOdds(got.rows - 4, got.spare, got.reach)
+    assert less.miss_bits(blocks, favors, colluding) < BITS
+    # Skips of one dealer's masks alone would leave too much to several.
+    assert colluding == 1 or rejection_odds(blocks, favors).miss_bits(blocks, favors, colluding) < BITS
 
 
-def checks(colluding):
-    return Projections(64, 1, 100, colluding, colluding).checks(LANES)
+def test_a_smaller_message_has_fewer_masks_to_begin_at():
+    beyond = [spare_masks(blocks, 0.06) - blocks for blocks in range(1, 2000)]
+    assert beyond == sorted(beyond)
+    for blocks in (1, 13, 1000):
+        number = spare_masks(blocks, 0.06)
+        # P(fewer than `blocks` of `number` serve), by the bound that it is chosen by, and one mask less.
+        bits = [run_out_bits(masks, blocks, 0.06) for masks in (number, number - 1)]
+        assert bits[0] >= RUN_OUT > bits[1]
 
 
-def test_one_dealer_opens_120_sums():
-    assert rejection_odds() == RejectionOdds(120, 10, 20)
+def run_out_bits(masks, blocks, failing):
+    """Chernoff's bound of the probability that fewer than so many of the masks serve, in bits."""
+    a, q = (blocks - 1) / masks, 1 - failing
+    if a >= q:
+        return 0.0
+    nats = (a * math.log(a / q) if a else 0.0) + (1 - a) * math.log((1 - a) / (1 - q))
+    return masks * nats / math.log(2)
+
+
+@pytest.mark.parametrize(("rows", "spare"), [(3, 0), (3, 1), (4, 1), (3, 2)])
+def test_choosing_words_helps_a_dealer_as_much_as_heads_of_coins(rows, spare):
+    """Whatever it deals: every row and word, which passes for one of two values of the row's signs alone."""
+    shifts = [s for s in itertools.product(range(spare + 1), repeat=rows) if list(s) == sorted(s)]
+    most = 0
+    for passing in itertools.product((0, 1), repeat=rows * (spare + 1)):
+        caught = sum(
+            not any(all(passing[r * (spare + 1) + s[r]] == signs[r] for r in range(rows)) for s in shifts)
+            for signs in itertools.product((0, 1), repeat=rows)
+        )
+        most = max(most, 2**rows - caught)
+    assert most == sum(math.comb(rows, i) for i in range(spare + 1))
+    bits = RejectionOdds(rows, spare, 20).passing_bits()
+    assert math.isclose(2**-bits, most / 2**rows)
+
+
+def test_the_most_tries_and_words_take_120_sums():
+    assert rejection_odds(1 << 16, 1 << 17) == RejectionOdds(120, 10, 20)
+    assert rejection_odds(13, favored_tries(16, 5, 5)) == RejectionOdds(88, 8, 20)
+    assert favored_tries(16, 5, 5) == 30
+    assert favored_tries(3, 1, 1) == 1
+    assert favored_tries(2, 0, 0) == 2
 
 
 @given(st.integers(1, 4096), st.integers(0, 3))
@@ -302,9 +350,9 @@ def test_an_honest_dealer_never_runs_out_of_masks(ell, blocks):
 def test_a_mask_fails_as_often_as_it_should():
     test = Projections(64, 2, 1000)
     masks = draw_masks(test, 4000, coins())
-    off = (np.abs(masks[:, :, :]) > test.most).any(axis=2).sum(axis=1) > rejection_odds().spare
+    off = (np.abs(masks[:, :, :]) > test.most).any(axis=2).sum(axis=1) > test.odds.spare
     # What is skipped is bounded by a sum over the segments, which counts some words twice.
-    assert abs(off.mean() - rejection_odds().failing) < 0.007 + 6 * math.sqrt(rejection_odds().failing / 4000)
+    assert abs(off.mean() - test.odds.failing) < 0.007 + 6 * math.sqrt(test.odds.failing / 4000)
 
 
 @pytest.mark.parametrize("change", ["twice", "back", "absent", "fewer", "shape"])

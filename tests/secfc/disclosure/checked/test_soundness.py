@@ -16,8 +16,8 @@ from secfc.disclosure.checked import parts, products
 ROOT = Path(__file__).parents[4]
 P = min(LANE_PRIMES)
 LANES, WHOLE = Basis(LANE_PRIMES[:3]), Basis((MERSENNE_61,))
-ODDS = range_check.rejection_odds()
-BLOCKS = 64
+BLOCKS, TRIES = 64, range_check.favored_tries(16, 5, 5)
+ODDS = range_check.rejection_odds(BLOCKS, TRIES)
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ def parity(basis, liars):
 def words_skipped(spare):
     """That a mask does not serve, with as many rows as that many skips take."""
     rows = 4
-    while range_check.RejectionOdds(rows, spare, ODDS.reach).miss_bits() < range_check.BITS:
+    while range_check.RejectionOdds(rows, spare, ODDS.reach).miss_bits(BLOCKS, TRIES) < range_check.BITS:
         rows += 4
     return math.log2(range_check.RejectionOdds(rows, spare, ODDS.reach).failing)
 
@@ -95,8 +95,9 @@ TABLE = {
         "field/code/range_check.py", "2**-CHECKED",
     ),
     "sums of a block of rows": Soundness(
-        ODDS.rows, lambda rows: -range_check.RejectionOdds(rows, ODDS.spare, ODDS.reach).miss_bits(), -40,
-        "field/code/range_check.py", "120 rows for one dealer", 4,
+        ODDS.rows,
+        lambda rows: -range_check.RejectionOdds(rows, ODDS.spare, ODDS.reach).miss_bits(BLOCKS, TRIES), -40,
+        "field/code/range_check.py", "A false block passes with probability below 2**-BITS", 4,
     ),
     "words of a mask that may be skipped": Soundness(
         ODDS.spare, words_skipped, math.log2(range_check.FAILING), "field/code/range_check.py", "FAILING"
@@ -121,7 +122,7 @@ TABLE = {
 }  # fmt: skip
 FIXED = {
     reply_check.REPETITIONS: 2, assignment_step.TESTS: 3, consistency.BITS: 59,
-    range_check.BITS: 40, range_check.RUN_OUT: 50, ODDS.rows: 120,
+    range_check.BITS: 40, range_check.RUN_OUT: 50, ODDS.rows: 88,
 }  # fmt: skip
 
 
