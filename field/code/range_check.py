@@ -117,7 +117,7 @@ class RejectionOdds:
         return spare_masks(blocks, self.failing)
 
     def passing_bits(self, colluding: int = 1) -> float:
-        """Some choice of words from a given mask on passes, in the first lanes, with probability 2^-this."""
+        """Bits of the probability that some choice of words from a mask on passes in the first lanes."""
         if colluding == 1:
             ways = sum(math.comb(self.rows, i) for i in range(self.spare + 1))
         else:
@@ -125,7 +125,7 @@ class RejectionOdds:
         return self.rows - math.log2(ways)
 
     def check_bits(self, colluding: int = 1) -> float:
-        """With combinations of p^checks > 2^this values the other lanes at most double that."""
+        """Bits of values that combinations have to take so that other lanes at most double that."""
         return colluding * math.log2(math.comb(self.words, self.spare)) + self.passing_bits(colluding)
 
     def miss_bits(self, blocks: int, favors: int, colluding: int = 1) -> float:
@@ -409,7 +409,7 @@ class ProjectionPattern:
         return cls(test, first, rest, signs, weights)
 
     def sums(self, words: Iterable[Array], firsts: Array, counts: Array) -> OpenedProjections:
-        """Of blocks, counts words from firsts on each, of words of every lane, canonical residues.
+        """What is told of blocks, counts words from firsts on each, of canonical words of every lane.
 
         words: each lane is asked for when those before are done, so it may still be in cache when it is read.
         """

@@ -122,7 +122,7 @@ class CodedRows(ABC):
         """Rows begin, ..., end - 1 as canonical residues of one lane: (end - begin, width), a copy."""
 
     def read_rows(self, begin: int, end: int) -> Array:
-        """The same of all lanes: (lanes, end - begin, width)."""
+        """Rows begin, ..., end - 1 of all lanes: (lanes, end - begin, width)."""
         return np.stack([self.read_lane(lane, begin, end) for lane in range(self.basis.lanes)])
 
     @abstractmethod

@@ -510,7 +510,7 @@ _EDGE = 8  # rows and columns of a square that is turned in registers
 
 
 def _interleave(b: Any, rows: list[Any], width: int) -> list[Any]:
-    """Of every two neighbors among groups of `width` rows each half, in pieces of `width` words."""
+    """Rows of which every two neighbors among groups of `width` have exchanged halves, in pieces as wide."""
     low = [h * _EDGE + i + j for i in range(0, _EDGE, 2 * width) for h in (0, 1) for j in range(width)]
     found = list(rows)
     for first in range(0, _EDGE, 2 * width):
