@@ -575,11 +575,11 @@ class MaskedCenters(Message, tag=181):
     points, under its mask; and member to member, what these add up to.
 
     values: (lanes, clusters, ell * width) residues, uniform to everybody but the dealer.  further: (lanes,
-    more), likewise, what these are checked by; None where they are not checked.
+    more), likewise, what these are checked by, which follows without values; else None.
 
     Under "with rounded centers": responder, member; member, member.  Seen: weighted shares of cluster
     sums under a mask of responder and dealer, and the masked sums: uniform without the dealer.  By
-    deviating: a false one: noticed before a center is shared.
+    deviating: a false one: noticed before a label, size or number leaves.
     """
 
     values: Array

@@ -346,11 +346,12 @@ class PartShares(Message, tag=233):
 
     values: (lanes, numbers) residues, of the parts that the sender is the first of, one after the other.
     seeds: 16 bytes of each such part of which the share follows from a seed.  digests: 32 bytes of the share
-    of each other part that the sender plays.  Nothing of parts that the recipient plays as well.
+    of each other part that the sender plays, of rounded centers in a message of their own.  Nothing of parts
+    that the recipient plays as well.
 
     Under "with rounded centers": member, responder.  Seen: of parts of the rounded centers its shares, on
     fresh polynomials, or seeds of them: uniform at any `t` clients, also with the other parts.  By
-    deviating: where two play a part, noticed by its receiver before a reply. Else another part **moves
+    deviating: where two play a part, noticed by its receiver before a label. Else another part **moves
     centers, unnoticed**; parts on no polynomial are noticed.
 
     Under OwnLabels(): member, responder.  Seen: of the sender's part of labels any `t` shares of a fresh

@@ -194,18 +194,33 @@ class PartDealing:
 
         Raises FaultyClient for anything of another form, SuspectedParties where a part's clients disagree.
         """
-        shares, vouched = dict(own), list[tuple[int, bytes]]()
+        shares = self.read(me, own, told)
+        self.check(me, shares, {j: message.digests for j, message in told.items()})
+        return [shares[q] for q in sorted(shares)]
+
+    def read(self, me: int, own: Mapping[int, Array], told: Mapping[int, PartShares]) -> dict[int, Array]:
+        """My shares by part, of which nothing is compared yet."""
+        shares = dict(own)
         for j, message in told.items():
-            mine = [q for q in self.blocks.played_by(self.members.index(j)) if me not in self.players(q)]
-            first = [q for q in mine if self.players(q)[0] == j]
-            shares |= self._read(me, j, first, message)
-            silent = [q for q in mine if q not in first]
-            check_vouched(self.clients[j], message.digests, silent, self.what)
-            vouched += [(q, message.digests[SIZE * x : SIZE * (x + 1)]) for x, q in enumerate(silent)]
+            shares |= self._read(me, j, self._told_by(me, j)[0], message)
+        return shares
+
+    def check(self, me: int, shares: Mapping[int, Array], told: Mapping[int, bytes]) -> None:
+        """Compare my shares by part with digests of members, by number.  Raises as `take_each`."""
+        vouched = list[tuple[int, bytes]]()
+        for j, digests in told.items():
+            _, silent = self._told_by(me, j)
+            check_vouched(self.clients[j], digests, silent, self.what)
+            vouched += [(q, digests[SIZE * x : SIZE * (x + 1)]) for x, q in enumerate(silent)]
         for q, digest in vouched:
             if digest_share(self.context, q, shares[q]) != digest:
                 raise suspects_of_part("PartShares", [self.clients[i] for i in self.players(q)], self.what)
-        return [shares[q] for q in sorted(shares)]
+
+    def _told_by(self, me: int, member: int) -> tuple[list[int], list[int]]:
+        """Parts that a member plays and I do not: of which it is the first, and the others."""
+        mine = [q for q in self.blocks.played_by(self.members.index(member)) if me not in self.players(q)]
+        first = [q for q in mine if self.players(q)[0] == member]
+        return first, [q for q in mine if q not in first]
 
     def _read(self, me: int, sender: int, first: Sequence[int], message: PartShares) -> dict[int, Array]:
         """My shares of the parts that a member is the first of."""

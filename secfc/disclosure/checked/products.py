@@ -15,11 +15,12 @@ So products are dealt with what a check needs, which takes `STEPS` exchanges mor
     nothing more: words under two sets of coins would show a sum of what the masks hide;
  7  they tell one another three words a repetition, which must lie on polynomials and fit.
 
-Where members compare under what somebody dealt, and centers are exact, 1 goes with the replies of responders,
-and the others each beside an opening.  All that is opened there is uniform whatever the sums are.  Who
-responds tells its words for V (`secfc.disclosure.checked.steps`) after 7, and no member tells a size, nor a
-digest of words, without those of all responders: so t of them that lie do not get there.  Before 7, members
-may hear what the dealer's masks add up to, and so V: it is uniform by u, also of false sums.
+Where members compare, or divide, under what somebody dealt, 1 goes with the replies of responders, or their
+sums, and the others each beside an opening, or what follows openings.  All that is opened there is uniform
+whatever the sums are.  Who responds tells its words for V (`secfc.disclosure.checked.steps`) after 7, and no
+member tells a size, nor a digest of words, without those of all responders: so t of them that lie do not get
+there.  Before 7, members may hear what the dealer's masks add up to, and so V: it is uniform by u, also of
+false sums.
 
 Numbers of several segments are opened as sums over these: under shared masks that add up to 0 over segments,
 dealt in 0 by all.  A fourth word a repetition, a sum of these masks under one of the kind, shows that

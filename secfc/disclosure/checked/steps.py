@@ -1,7 +1,7 @@
 """Replies to a comparison are checked before anything of it leaves the committee (`field.code.reply_check`).
 
-Sums of clusters whose centers are rounded are checked in the same way, without 6, while members divide and
-before they deal quotients.
+Sums of clusters whose centers are rounded are checked in the same way, without 6, while members divide, and
+deal and use quotients.
 
 Steps are rounds after the question, counted on from what precedes replies:
 
@@ -27,10 +27,11 @@ Where labels are opened, members compare meanwhile, an opening before each step 
 uniform whatever replies are, under masks of tables that are used once, so none of it waits; what leaves the
 committee does, shares of labels and digests of words.
 
-Replies about points do not wait for row 0 there, unless centers are rounded before: further replies, of row 0
-and of centers, follow them one step later, to the member that is corrected, which tells the others their sum
-beside the first opening.  Coins are opened beside the second one, so all replies are fixed at each witness
-before, as in 3.  A sum that came with coins, or after them, could be made for these.
+Replies about points do not wait for row 0 there, nor do sums whose centers are rounded wait for u: further
+replies, of row 0 and of centers, follow them one step later, to the member that is corrected, which tells the
+others their sum beside the first opening.  After rounding, row 0 is dealt beside quotients.  Coins are opened
+beside the second one, so all replies are fixed at each witness before, as in 3.  A sum that came with coins,
+or after them, could be made for these.
 
 Where nobody deals, each member adds up a part of the replies, under masks that cancel over all of them; no M
 is told in 3, and in 8 members tell one another what their parts add up to, weighted.  All of these together
@@ -110,9 +111,9 @@ class CheckedReplies:
     replies; None where nobody does, and parts add up to replies.  dealt: the step in which members deal.
     what: is checked, for errors.  judges: who hears V, the members if nobody else.  earlier: by so much a
     server's rounds precede.  alike: where nobody deals so many neighbors in a committee add up the same.
-    woven: whether all steps from coins on follow one step of a comparison each, which so goes on meanwhile.
-    spacing: rounds between two steps of that.  later: so many of these later come 7 and 8, as words for V
-    wait for another check.
+    slots: the steps of the answer beside openings of members, which so go on meanwhile: a step of the check
+    from coins on is in one each.  Empty where members wait.  later: so many of these later come 7 and 8, as
+    words for V wait for another check.
     adder: who adds up further replies that come behind the others; None where they come with these.
     """
 
@@ -130,8 +131,7 @@ class CheckedReplies:
     judges: tuple[PartyId, ...] = ()
     earlier: int = EARLIER
     alike: int = 1
-    woven: bool = False
-    spacing: int = 2
+    slots: tuple[int, ...] = ()
     later: int = 0
     adder: PartyId | None = None
 
@@ -181,20 +181,14 @@ class CheckedReplies:
 
     def at(self, step: int) -> int:
         """A step of this check, as those of the whole answer are counted."""
-        if not self.woven or step < COINS:
+        if not self.slots or step < COINS:
             return self.begun + step
-        opening = step - COINS + (self.adder is not None) + self.later * (step >= PRODUCTS)
-        return self.beside(opening)
-
-    def beside(self, opening: int) -> int:
-        """The step beside so many openings of a comparison after the first one."""
-        first = COINS + (self.adder is not None)
-        return self.begun + first + self.spacing * (opening + 1) - 1
+        return self.slots[step - COINS + (self.adder is not None) + self.later * (step >= PRODUCTS)]
 
     @property
     def behind(self) -> tuple[int, int]:
         """The steps in which responders tell further replies, behind the others, and their adder the sum."""
-        return self.begun + COINS, self.beside(0)
+        return self.begun + COINS, self.slots[0]
 
     def round(self, step: int, to: PartyId | None = None) -> int:
         """Round of a step, to a server or to a client."""

@@ -22,7 +22,7 @@ from secfc.coded.quorum import NOBODY_MISSED, MissingMessageError, receive_all
 from secfc.disclosure.checked.parts import tell_shares
 from secfc.disclosure.checked.steps import CheckedReplies, CheckingClient, check_further
 from secfc.disclosure.checked.words import CommitteeWords
-from secfc.disclosure.compare.center_rounding import CenterRounder, SumsChecking
+from secfc.disclosure.compare.center_rounding import CenterRounder, SumsChecking, take_dealt
 from secfc.disclosure.compare.dealer import (
     Dealt,
     continue_dealing,
@@ -39,6 +39,7 @@ from secfc.disclosure.compare.rounds import (
     StartedComparison,
     add_residues,
     conclude_words,
+    note_rounds,
     play_games,
     stop_requesting,
 )
@@ -76,7 +77,7 @@ class ComputingParty:
         self.peers, self.mine, self.dealt_to = peers, mine, dealt_to
         self.seating = CommitteeChoice(committee_size(plan.code.t), dealer, plan.deviating)
         self.coins, self.rounder = coins, CenterRounder(plan, name, dealer, mine)
-        self.last_told = -1  # the round in which further replies were told
+        self.said: dict[PartyId, int] = {}  # in which round I said something to each party last
 
     @property
     def used_keys(self) -> list[PairKeys]:
@@ -90,6 +91,10 @@ class ComputingParty:
         begun = yield from self.begin(match, measured)
         if not isinstance(begun, StartedComparison):
             return begun
+        return (yield from note_rounds(self.compared(match, begun), self.said))
+
+    def compared(self, match: ComparisonSession, begun: StartedComparison) -> Role[Message]:
+        """My part after what precedes."""
         try:
             if self.name in match.committee:
                 return (yield from self.judge(match, begun))
@@ -107,22 +112,15 @@ class ComputingParty:
         send = self.masked_distances(match, begun.measured, begun.checking)
         number = match.question.round + match.begun
         yield Exchange(dict(send), round=number + SEND, phase="distances")
-        yield from self.hear_proof(match, begun)
+        yield from InterleavedRole.hear_all(begun.beside, number + DEAL)
         yield from self.tell_further(match, begun)
-        yield from InterleavedRole.finish(self.beside(begun, self.check_replies(match, begun)), match.spacing)
+        lanes = [*begun.beside, InterleavedRole(self.check_replies(match, begun))]
+        yield from InterleavedRole.finish(lanes, match.spacing)
         yield from continue_dealing(match, begun.left)
 
-    def hear_proof(self, match: ComparisonSession, begun: StartedComparison) -> Role[None]:
-        """Hear the first step of the check of sums, where that goes on beside: it precedes replies."""
-        if begun.proof is not None:
-            yield from begun.proof.hear(match.question.round + match.begun + 1)
-
-    def beside(self, begun: StartedComparison, checks: Role[None]) -> list[InterleavedRole]:
-        """What goes on beside a comparison: the check of sums, if that does, and that of replies."""
-        return [*([] if begun.proof is None else [begun.proof]), InterleavedRole(checks)]
-
     def deal_row(self, match: ComparisonSession, begun: StartedComparison) -> Role[None]:
-        """Deal what hides the check of replies, where that is done when these are due."""
+        """Say what goes on beside and precedes replies; deal what hides their check, if not done before."""
+        yield from InterleavedRole.say_all(begun.beside, match.question.round + match.begun + DEAL)
         if begun.checking is not None and match.follows:
             yield from begun.checking.deal()
 
@@ -130,6 +128,12 @@ class ComputingParty:
         self, match: ComparisonSession, measured: DistanceOracle
     ) -> Role[StartedComparison | Message | None]:
         """Deal, and round the centers; what the server is due if I have no part, or cannot go on."""
+        return note_rounds(self.started(match, measured), self.said)
+
+    def started(
+        self, match: ComparisonSession, measured: DistanceOracle
+    ) -> Role[StartedComparison | Message | None]:
+        """The same."""
         number, dealer = match.question.round, self.dealer
         if self.name not in (dealer, *match.responders, *match.committee):
             return None
@@ -155,16 +159,18 @@ class ComputingParty:
             more = match.schedule.portions[0] if match.opens else 0
             sums = replace(sums, masks=left.sums)
             about, words = yield from self.rounder.rounded(match, match.rounding, measured, more, sums)
+            if not match.opens:
+                yield from InterleavedRole.finish(sums.beside, match.turn)
         except MissingMessageError as silence:
             return (yield from self.gone(match, silence))
-        return StartedComparison(about, missing, words, left, checking, spoken)
+        return StartedComparison(about, missing, words, left, checking, spoken, tuple(sums.beside))
 
     def begin_checks(
         self, match: ComparisonSession, nonce: int, openings: int
     ) -> Role[tuple[SumsChecking | None, CheckingClient | None, CommitteeWords | None]]:
-        """My part in the checks of sums and of replies, if they are checked: what hides them is dealt; and,
-        at a member in that of words, also of what is said of sums.  Where replies do not wait, `deal_row`
-        deals.
+        """My part in the checks of sums and of replies, if they are checked; and, at a member in that of
+        words, also of what is said of sums.  What hides them is dealt here, where neither members compare
+        meanwhile nor centers are rounded.
 
         nonce: of its streams with other clients.  openings: how often members open something.
         Raises MissingMessageError.
@@ -180,13 +186,13 @@ class ComputingParty:
             (None, None) if asked is None else self.start_check(match, asked, opened, streams)
             for asked, opened in zip(wanted, (rounds, openings), strict=True)
         ]
-        for client, _ in () if match.follows else checks:
-            if client is not None:
-                yield from client.deal()
-        for client, words in () if match.follows else checks:
-            yield from take_dealt(client, words)
         (sums, divided), (replies, spoken) = checks
-        return None if sums is None else SumsChecking(sums, divided), replies, spoken
+        if sums is not None:
+            return SumsChecking(sums, divided, replies=replies, said=spoken), replies, spoken
+        if replies is not None and not match.follows:
+            yield from replies.deal()
+            yield from take_dealt(replies, spoken)
+        return None, replies, spoken
 
     def start_check(
         self, match: ComparisonSession, asked: CheckedReplies, openings: int, streams: Mapping[int, Coins]
@@ -226,8 +232,9 @@ class ComputingParty:
         """Tell the others, in every step in which they may wait for me, so that none waits long."""
         told = MissingMessages(step, NOBODY_MISSED)
         for later, others in match.awaiting(self.name, step):
-            if match.question.round + later != self.last_told:
-                yield Exchange(to_all(others, told), round=match.question.round + later, phase="compare")
+            number = match.question.round + later
+            unheard = (c for c in others if self.said.get(c, -1) < number)
+            yield Exchange(to_all(unheard, told), round=number, phase="compare")
         yield from stop_requesting(match, self.name)
 
     def masked_distances(
@@ -293,7 +300,7 @@ class ComputingParty:
         hand = hands.get(match.question.corrected)
         feed = CorrectionStream(match, self.name, self.dealer, portions, hand)
         del masked, further, corrections
-        woven, step = (self.beside(begun, checks), match.interleaved), match.opening
+        woven, step = ([*begun.beside, InterleavedRole(checks)], match.interleaved), match.opening
         talk = CommitteeRounds(number + step, match.begun + step, others, spoken, woven, match.spacing)
 
         def fed() -> Role[None]:
@@ -318,18 +325,22 @@ class ComputingParty:
         mine = self.masked_distances(match, begun.measured, begun.checking)
         parts = {c: mine.pop(c) for c in (self.name,) if c in mine}
         corrections = yield from self.hear_dealer(match, begun, mine, due)
-        yield from self.hear_proof(match, begun)
+        yield from InterleavedRole.hear_all(begun.beside, number + DEAL)
         behind = yield from self.tell_further(match, begun)
         awaited = tuple(c for c in match.responders if c != self.name) if self.name in match.parts else ()
         wait = Exchange({}, awaited, 0, round=number + SEND, phase="distances")
         parts = {**(yield from receive_all(wait, MaskedDistances, first + SEND)), **parts}
         sums = {self.name: self.added_up(match, parts)} if self.name in match.parts else {}
         del mine, parts
+        send = {c: m for m in sums.values() for c in others}
+        yield Exchange(send, round=number + SUM, phase="compare")
+        # What members vouch for of rounded centers follows.
+        yield from InterleavedRole.say_all(begun.beside, number + match.opening)
         wait = Exchange(
-            {c: m for m in sums.values() for c in others}, tuple(c for c in match.parts if c != self.name), 0,
-            round=number + SUM, phase="compare",
-        )  # fmt: skip
+            {}, tuple(c for c in match.parts if c != self.name), 0, round=number + SUM, phase="compare"
+        )
         sums |= yield from receive_all(wait, MaskedSum, first + SUM)
+        yield from InterleavedRole.hear_all(begun.beside, number + match.opening)
         masked, further = self.all_sums(match, sums)
         if match.follows and self.name == match.corrected:
             further = yield from self.add_further(match, behind)
@@ -365,8 +376,7 @@ class ComputingParty:
         mine = basis.add(checking.further(match.columns(begun.measured)), checking.hiding)
         if self.name != match.corrected:
             told = MaskedDistances(np.empty((basis.lanes, 0, 0), basis.dtype), further=mine)
-            self.last_told = match.question.round + step
-            yield Exchange({match.corrected: told}, round=self.last_told, phase="check")
+            yield Exchange({match.corrected: told}, round=match.question.round + step, phase="check")
         return mine
 
     def add_further(self, match: ComparisonSession, mine: Array | None) -> Role[Array]:
@@ -407,11 +417,3 @@ class ComputingParty:
         part = match.parts[member]
         check_residues(match.schedule.basis, sender, values, (match.shape[0], part.stop - part.start))
         return values
-
-
-def take_dealt(client: CheckingClient | None, words: CommitteeWords | None) -> Role[None]:
-    """Take what members deal for a check, and of those that play my parts.  Raises MissingMessageError."""
-    if client is not None:
-        yield from client.take()
-        if words is not None:
-            words.take(client.told)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -23,7 +23,9 @@ from secfc.disclosure.checked.steps import CheckingClient
 from secfc.disclosure.checked.words import CommitteeWords
 from secfc.disclosure.compare.dealer import Dealt
 from secfc.disclosure.compare.session import ComparisonSession, check_opening, check_words
-from secfc.roles.exchange import STRIDE, Exchange, PartyId, Role, to_all
+from secfc.roles.exchange import END, STRIDE, Exchange, PartyId, Role, to_all
+
+R = TypeVar("R")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -31,7 +33,8 @@ class StartedComparison:
     """What precedes a comparison is done: what my rows are measured to; whom the dealer missed; words (n,)
     that are left of the dealer's first, None if they are still to come; at a dealer, what is left to deal;
     checking: my part in the check of replies, if these are checked; spoken: at a member, its part in what the
-    committee says.  proof: at a responder the check of sums that goes on beside, which began."""
+    committee says.  beside: checks of what precedes that began, and go on beside: of sums, and of what was
+    said of rounded centers."""
 
     measured: DistanceOracle
     missing: Array
@@ -39,7 +42,7 @@ class StartedComparison:
     left: Dealt = field(default_factory=Dealt)
     checking: CheckingClient | None = None
     spoken: CommitteeWords | None = None
-    proof: InterleavedRole | None = None
+    beside: tuple[InterleavedRole, ...] = ()
 
     @property
     def words_of_member(self) -> CommitteeWords:
@@ -71,18 +74,28 @@ class InterleavedRole:
             self._go_on((yield self.next.change(send={})))
 
     @staticmethod
-    def take_turns(lanes: Sequence[InterleavedRole], before: int) -> Role[None]:
-        """Send what is due of several before this round, then wait for it, in the order of rounds."""
+    def say_all(lanes: Sequence[InterleavedRole], before: int) -> Role[None]:
+        """Send what is due of several before this round."""
         for lane in lanes:
             yield from lane.say(before)
+
+    @staticmethod
+    def hear_all(lanes: Sequence[InterleavedRole], before: int) -> Role[None]:
+        """Wait for what is due of several before this round, in the order of rounds."""
         for lane in lanes:
             yield from lane.hear(before)
 
     @staticmethod
-    def finish(lanes: Sequence[InterleavedRole], spacing: int) -> Role[None]:
-        """Run several to their ends, whose steps of one turn lie within so many rounds."""
-        while due := [lane.next.round for lane in lanes if lane.next is not None]:
-            yield from InterleavedRole.take_turns(lanes, min(due) + spacing)
+    def take_turns(lanes: Sequence[InterleavedRole], before: int) -> Role[None]:
+        """Send what is due of several before this round, then wait for it."""
+        yield from InterleavedRole.say_all(lanes, before)
+        yield from InterleavedRole.hear_all(lanes, before)
+
+    @staticmethod
+    def finish(lanes: Sequence[InterleavedRole], spacing: int, until: int = END) -> Role[None]:
+        """Run several to their ends, or to a round, whose steps of one turn lie within so many rounds."""
+        while due := [lane.next.round for lane in lanes if lane.next is not None and lane.next.round < until]:
+            yield from InterleavedRole.take_turns(lanes, min(min(due) + spacing, until))
 
     def _go_on(self, inbox: Mapping[PartyId, Any]) -> None:
         self.said = False
@@ -268,6 +281,33 @@ def conclude_words(spoken: CommitteeWords, talk: SpokenExchanges) -> Role[None]:
     yield from talk.finish_check()
     if spoken.blocks.deviating:
         spoken.conclude((yield from talk.exchange(to_all(others, spoken.digests()), PartDigests)))
+
+
+def conclude_beside(
+    spoken: CommitteeWords, number: int, steps: tuple[int, int], then: Role[None]
+) -> Role[None]:
+    """The same in steps of their own, beside what follows; and then what nobody says before.
+
+    number: of the question.  Raises SuspectedParties, MissingMessageError.
+    """
+    others = tuple(c for c in spoken.committee if c != spoken.name)
+    if spoken.blocks.deviating:
+        coin, digests = (CommitteeRounds(number + step, step, others, spoken) for step in steps)
+        yield from coin({c: MaskedBits(np.empty(0, np.uint64)) for c in others})
+        spoken.conclude((yield from digests.exchange(to_all(others, spoken.digests()), PartDigests)))
+    yield from then
+
+
+def note_rounds(answer: Role[R], said: dict[PartyId, int]) -> Role[R]:
+    """An answer, of which the round is noted in which something was said to each party last."""
+    try:
+        exchange = next(answer)
+        while True:
+            said.update(dict.fromkeys(exchange.send, exchange.round))
+            exchange = answer.send((yield exchange))
+    except StopIteration as done:
+        result: R = done.value
+        return result
 
 
 def play_parts(

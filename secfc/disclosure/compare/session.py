@@ -204,22 +204,55 @@ class ComparisonSession:
     def shared(self) -> int:
         """The step after the question in which shares of rounded centers are sent; 0 if they are exact."""
         # Opening among three and more takes two steps where much is opened.
-        if self.rounding is None:
-            return 0
-        # And checking words two, where several play each part; each step of a check goes beside one of these.
-        return OPEN + 2 * self.rounding.openings + 2 * (self.blocks.deviating > 0) + 2 * STEPS
+        return self.dividing + 2 * self.spacing * self.rounding.openings if self.rounding else 0
+
+    @property
+    def summed(self) -> int:
+        """The step that precedes sums of clusters whose centers are rounded."""
+        # Squares of points, of which costs are made, are dealt anew after sums.
+        return self.before + (self.question.operation is Operation.CLUSTER_COST)
+
+    @property
+    def dividing(self) -> int:
+        """The step in which the rounding of centers opens its first words."""
+        return self.summed + OPEN + 1
+
+    @property
+    def turn(self) -> int:
+        """Steps of each of the turns from shares of rounded centers to replies, in which checks go on."""
+        return self.spacing + 2
+
+    def beside(self, opening: int, place: int) -> int:
+        """A step beside so many openings of rounding after the first; after the last, beside what follows."""
+        count = 0 if self.rounding is None else self.rounding.openings
+        if opening < count:
+            return self.dividing + self.spacing * opening + place
+        return self.shared + self.turn * (opening - count) + place
+
+    @property
+    def turns(self) -> int:
+        """How many turns there are before replies, so that all of a check has its place."""
+        return 0 if self.rounding is None else max(2, PROVING - 1 - self.rounding.openings)
+
+    @property
+    def concluding(self) -> tuple[int, int, int]:
+        """The steps in which members check what they said of rounded centers, and then vouch for shares."""
+        count = 0 if self.rounding is None else self.rounding.openings
+        coin, digests = (self.beside(count + turn, self.spacing) for turn in (0, 1))
+        return coin, digests, self.begun + OPEN
 
     @property
     def numbered(self) -> int:
         """The step after the question in which what hides the check of numbers of clusters is dealt, where
         their centers are rounded before; 0 if they are exact."""
-        return self.shared and self.shared + 1
+        return self.shared and self.begun + OPEN + 1
 
     def awaiting(self, name: PartyId, step: int) -> Iterator[tuple[int, tuple[PartyId, ...]]]:
         """The steps in which others may wait for a player that goes no further than this step, and who.
 
         After an opening that is the next; who waits for the dealer has sent its masked values before.  Steps
-        in which a server waits are so much earlier as its rounds are (`CheckedReplies.round`).
+        in which a server waits are so much earlier as its rounds are (`CheckedReplies.round`).  What goes
+        beside an opening may have been said before that was waited for.
         """
         members = tuple(c for c in self.committee if c != name)
         waits = dict.fromkeys((self.begun + SUM, self.begun + self.opening), members)
@@ -227,22 +260,24 @@ class ComparisonSession:
             if checked is not None:
                 waits |= self.awaiting_check(name, checked) | self.awaiting_further(name, checked)
         if self.rounding is not None:
-            waits |= dict.fromkeys((SUM, OPEN), members)
-            waits[self.shared] = tuple(c for c in self.responders if c != name)
+            responders = tuple(c for c in self.responders if c != name)
+            coin, digests, vouched = self.concluding
+            waits |= dict.fromkeys((self.summed + SUM, self.dividing, coin, digests), members)
+            waits |= dict.fromkeys((self.shared, vouched), responders)
             waits[self.begun + SEND] = tuple(c for c in self.parts if c != name)
+            if self.checked is not None:
+                waits[self.checked.dealt] = tuple(c for c in self.players if c != name)
             if step == 0:
                 waits[SEND] = tuple(c for c in self.correctors if c != name)
             if not self.opens:
-                waits = {at: who for at, who in waits.items() if at <= self.shared}
+                waits = {at: who for at, who in waits.items() if at <= vouched}
                 if name in self.responders[: self.plan.code.t + 1]:
-                    waits[self.numbered] = tuple(c for c in self.responders if c != name)
+                    waits[self.numbered] = responders
         elif step == 0:
             waits[SEND] = members
         if step > DEAL:
             waits.setdefault(self.following(step), members)
-        # What a check says beside an opening was said before that was waited for.
-        said = step + 1 if self.following(step) == step + 2 else step
-        yield from ((at, waits[at]) for at in sorted(waits) if at % EARLIER > said)
+        yield from ((at, waits[at]) for at in sorted(waits) if at % EARLIER > step)
 
     def awaiting_check(self, name: PartyId, checked: CheckedReplies) -> dict[int, tuple[PartyId, ...]]:
         """Steps of a check in which others may wait for a player, and who."""
@@ -295,11 +330,13 @@ class ComparisonSession:
         exact = self.plan.fraction is None and not self.before
         exact = exact and np.array_equal(cluster_sizes(self.question.labels, self.question.k), self.sizes)
         check = self.rivals.reply_check(self.question.labels, exact)
-        dealt = self.begun + DEAL if self.follows else DEAL_ROW + (self.checked_sums is not None)
+        dealt = self.begun + DEAL if self.follows else DEAL_ROW
+        if self.rounding is not None:
+            dealt = self.shared + self.spacing + 1
         return CheckedReplies(
             self.plan, check, self.schedule.basis, self.context, self.question.round, self.begun,
-            self.responders, adding, dealer, dealt=dealt, alike=alike, woven=self.woven,
-            spacing=self.spacing, later=LATER * self.proves, adder=self.corrected if self.follows else None,
+            self.responders, adding, dealer, dealt=dealt, alike=alike, slots=self.slots,
+            later=self.later, adder=self.corrected if self.follows else None,
         )  # fmt: skip
 
     @property
@@ -315,15 +352,25 @@ class ComparisonSession:
     @property
     def interleaved(self) -> int:
         """How many steps of a check go beside the first openings of a comparison."""
-        if self.checked is None or not self.checked.woven:
-            return 0
-        return STEPS + self.follows + LATER * self.proves
+        return STEPS + self.follows + self.later if self.woven else 0
+
+    @property
+    def later(self) -> int:
+        """So many openings later than where no sums are checked beside."""
+        return LATER * (self.proves and self.follows)
+
+    @property
+    def slots(self) -> tuple[int, ...]:
+        """The steps beside these openings, for the check of replies."""
+        # Of what is woven; else the opening follows the check that they are of.
+        each = range(self.interleaved)
+        return tuple(self.begun + self.opening + self.spacing * (turn + 1) - 1 for turn in each)
 
     @property
     def proves(self) -> bool:
-        """Whether sums by labels that stay shared are checked while members compare, too."""
+        """Whether sums by labels that stay shared are checked while members compare, or divide, too."""
         step = self.question.subject.shared
-        sizes = self.follows and self.question.operation.opens == "sizes"
+        sizes = self.woven and self.question.operation.opens == "sizes"
         return sizes and step is not None and step.step > 0 and checking_steps(self.plan) > 0
 
     @property
@@ -334,6 +381,8 @@ class ComparisonSession:
     @property
     def proving(self) -> list[int]:
         """The steps in which sums are checked while members compare: before replies, then beside openings."""
+        if self.rounding is not None:
+            return [self.summed, *(self.beside(opening, 1) for opening in range(PROVING - 1))]
         first = self.begun + self.opening + 1
         return [self.begun, *range(first, first + 3 * (PROVING - 1), 3)]
 
@@ -343,9 +392,9 @@ class ComparisonSession:
         at = self.question.subject.shared
         if at is None or at.step == 0:
             return 0
-        # And one in which row 0 is dealt, where that waits for sums.
-        checking = 1 if self.proves else checking_steps(self.plan)
-        return (4 if self.hidden else 2) + checking + self.follows
+        # And one in which row 0 is dealt, where that waits for sums.  Numbers are checked last.
+        checking = 1 if self.proves else checking_steps(self.plan) * self.opens
+        return (4 if self.hidden else 2) + checking + (self.follows or self.rounding is not None)
 
     @cached_property
     def checked_sums(self) -> CheckedReplies | None:
@@ -353,27 +402,30 @@ class ComparisonSession:
         dealer, rounding, code = self.seating.dealer, self.rounding, self.plan.code
         if dealer is None or rounding is None:
             return None
-        # Squares of points, of which costs are made, are dealt anew after sums, and checked.
-        weighs = self.question.operation is Operation.CLUSTER_COST
-        begun = self.before + (1 + checking_steps(self.plan)) * weighs
         context = hashlib.blake2b(self.context, digest_size=32, person=b"secfc-sums").digest()
         check = SumCheck(len(rounding.sizes), code.ell, code.width(self.plan.d))
+        slots = tuple(self.beside(opening, self.spacing - 1) for opening in range(STEPS + 1))
         return CheckedReplies(
-            self.plan, check, rounding.basis, context, self.question.round, begun, self.responders,
-            self.committee, dealer, what="sums of clusters in reply", woven=True,
+            self.plan, check, rounding.basis, context, self.question.round, self.summed, self.responders,
+            self.committee, dealer, what="sums of clusters in reply", dealt=self.summed + DEAL, slots=slots,
+            adder=self.corrected,
         )  # fmt: skip
 
     @property
     def opening(self) -> int:
         """The step in which a comparison opens its first words."""
-        return OPEN + self.follows if self.checked is None or self.checked.woven else OPEN + STEPS
+        # What follows replies precedes: what they are checked by, or what centers are.
+        if self.woven:
+            return OPEN + 1
+        return OPEN if self.checked is None else OPEN + STEPS
 
     def following(self, step: int) -> int:
         """The step in which somebody may wait for what follows this one: the next opening."""
-        beside = ((OPEN, STEPS if self.shared else 0), (self.begun + self.opening, self.interleaved))
+        divided = 0 if self.rounding is None else 2 * self.rounding.openings
+        beside = ((self.dividing, divided), (self.begun + self.opening, self.interleaved))
         for first, turns in beside:
-            if first <= step < first + 2 * turns:
-                return step + 2 - (step - first) % 2
+            if first <= step < first + self.spacing * turns:
+                return step + self.spacing - (step - first) % self.spacing
         return step + 1
 
     def columns(self, measured: DistanceOracle) -> Array:
@@ -384,7 +436,7 @@ class ComparisonSession:
     @property
     def begun(self) -> int:
         """How many steps later the comparison begins, whose steps are numbered as ever."""
-        return self.before + max(0, self.shared - 1)
+        return self.before if self.rounding is None else self.shared + self.turn * self.turns - SEND
 
     @cached_property
     def schedule(self) -> DealerSchedule | Tournament | BlockwiseContest:

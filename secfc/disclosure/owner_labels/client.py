@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, ClassVar, TypeVar, cast
+from typing import Any, ClassVar, cast
 
 import numpy as np
 
@@ -40,7 +40,7 @@ from secfc.disclosure.checked.parts import tell_shares
 from secfc.disclosure.checked.products import STEPS
 from secfc.disclosure.checked.steps import DIGESTS, stop_checking
 from secfc.disclosure.compare.client import ComparisonClient, label_check_round
-from secfc.disclosure.compare.rounds import stop_requesting
+from secfc.disclosure.compare.rounds import note_rounds, stop_requesting
 from secfc.disclosure.compare.server import TrustedDealer
 from secfc.disclosure.compare.session import DEAL, ComparisonSession
 from secfc.disclosure.dealerless.policy import Dealerless
@@ -50,6 +50,7 @@ from secfc.disclosure.owner_labels.backend import LabelSharingBackend, StartedQu
 from secfc.disclosure.owner_labels.dealer import DealerBackend
 from secfc.disclosure.owner_labels.dealerless import DealerlessBackend
 from secfc.disclosure.owner_labels.multiplication import (
+    JointCheck,
     SecureMultiplication,
     checks_squares,
     label_bits,
@@ -72,8 +73,6 @@ from secfc.disclosure.owner_labels.run_state import ClientRunState, HeldLabels
 from secfc.errors import FaultyServer
 from secfc.roles.exchange import SERVER, Exchange, PartyId, Role, expect_messages, to_all
 from secfc.roles.messages import Message
-
-R = TypeVar("R")
 
 # Whoever goes no further says so for so many steps: somebody whom all hear listens in one of them.  A member
 # that does not respond is told nothing longest before costs of rounded centers: while sums and squares are
@@ -310,21 +309,28 @@ class OwnerLabelsClient:
             begun = yield from self.way.begin(match, steps, None)
         weighs, rows = question.operation is Operation.CLUSTER_COST, measured.rows
         one_hot = yield from self.products.labeled(match, steps, state)
-        to = question.responders.tolist()
-        sums = yield from self.products.sums(match, steps, rows, one_hot, to)
-        norms = (yield from self.products.norms(match, steps, rows, one_hot)) if weighs else None
+        to, joint = question.responders.tolist(), JointCheck(None, [])
+        if one_hot is not None:
+            # All is checked at once, before a number leaves.
+            count = self.plan.m if weighs else len(match.question.detail)
+            blinded = 0 if weighs or self.plan.code.ell == 1 else count
+            what = "sums or squares of rows" if weighs else "sums of rows or gains"
+            joint = self.products.joined(match, count * rows.width, what, blinded)
+        sums = yield from self.products.sums(match, steps, rows, one_hot, to, joint=joint)
+        norms = (yield from self.products.norms(match, steps, rows, one_hot, joint)) if weighs else None
         centers = None
         if begun is not None:
             centers = yield from self.rounded(match, steps, begun, rows, sums)
         if one_hot is None:
             return MissingMessages(0, NOBODY_MISSED)
         if norms is not None:
+            yield from self.products.verify(match, steps, joint.verifier, joint.claims)
             return self.blind_numbers(
                 match, steps, CodedCosts(requested_costs(match, one_hot, norms, sums, centers))
             )
         gaps = requested_gaps(match, sums, centers)
         if checks_squares(self.plan):
-            return CodedGains((yield from self.products.squares(match, steps, gaps)))
+            return CodedGains((yield from self.products.squares(match, steps, gaps, joint)))
         return self.blind_numbers(match, steps, CodedGains(self.plan.code.basis.squares(gaps)))
 
     def blind_numbers(
@@ -491,18 +497,6 @@ class OwnerLabelsClient:
             same, sizes = sizes_from_shares(match, shares, self.sharing)
             run.opened(question.at.step + 1, sizes.tolist(), match.committee)
             self.opened = np.array([same, *sizes.tolist()])
-
-
-def note_rounds(answer: Role[R], said: dict[PartyId, int]) -> Role[R]:
-    """An answer, of which the round is noted in which something was said to each party last."""
-    try:
-        exchange = next(answer)
-        while True:
-            said.update(dict.fromkeys(exchange.send, exchange.round))
-            exchange = answer.send((yield exchange))
-    except StopIteration as done:
-        result: R = done.value
-        return result
 
 
 def sharing_client(

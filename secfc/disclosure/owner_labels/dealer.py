@@ -147,12 +147,16 @@ class DealerBackend:
 
         Of distances to rounded centers, if these are.  Who is no member responds, and deals.
         """
-        measured, begun = yield from self.rounded(match, steps, begun, measured)
-        proof = None if begun.proof is None else InterleavedRole(begun.proof)
-        if proof is not None:
-            yield from proof.say(match.question.round + match.begun + 1)
+        beside = [] if begun.proof is None else [InterleavedRole(begun.proof)]
+        measured, begun = yield from self.rounded(match, steps, begun, measured, beside)
         about = StartedComparison(
-            measured, begun.missing, begun.corrections, begun.left, begun.checking, begun.spoken, proof
+            measured,
+            begun.missing,
+            begun.corrections,
+            begun.left,
+            begun.checking,
+            begun.spoken,
+            tuple(beside),
         )
         if self.name not in match.committee or begun.game is None:
             yield from self.unless_missing(self.member.respond(match, about))
@@ -169,25 +173,33 @@ class DealerBackend:
             raise StalledStep(silence.step - DEAL, missing) from None
 
     def rounded(
-        self, match: ComparisonSession, steps: AnswerRounds, begun: StartedQuery, measured: DistanceOracle
+        self,
+        match: ComparisonSession,
+        steps: AnswerRounds,
+        begun: StartedQuery,
+        measured: DistanceOracle,
+        beside: list[InterleavedRole] | None = None,
     ) -> Role[tuple[DistanceOracle, StartedQuery]]:
         """What distances are measured to, and what is left of the dealer's words.
 
-        Who responds waits for shares of centers while members divide.  Raises Stalled.
+        Who responds waits for shares of centers while members divide.  beside: checks that go on beside, also
+        after this; else all of them end here.  Raises Stalled.
         """
         if match.rounding is None or begun.sums is None:
             return measured, begun
-        at, clients = steps.step, self.member.plan.clients
-        last, more = at + match.shared - DEAL, begun.due
-        checking = replace(begun.sums, masks=begun.left.sums)
+        clients, last, more = self.member.plan.clients, match.shared - DEAL, begun.due
+        lanes = [] if beside is None else beside
+        checking = replace(begun.sums, masks=begun.left.sums, beside=lanes)
         try:
             measured, left = yield from self.member.rounder.rounded(
-                match, match.rounding, measured, more, checking, at, begun.corrections
+                match, match.rounding, measured, more, checking, begun.corrections
             )
+            if beside is None:
+                yield from InterleavedRole.finish(lanes, match.turn)
         except MissingMessageError as silence:
             missing = {clients.index(c) for c in silence.missing if c != SERVER}
-            raise StalledStep(max(1, at + silence.step - DEAL), missing, last) from None
-        steps.step = last
+            raise StalledStep(max(1, silence.step - DEAL), missing, last) from None
+        steps.step = match.numbered - 1 - DEAL
         return measured, replace(begun, corrections=left if self.name in match.correctors else None)
 
     def corrected(self, match: ComparisonSession, steps: AnswerRounds, words: int) -> Role[Array | None]:

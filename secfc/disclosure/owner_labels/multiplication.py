@@ -255,6 +255,17 @@ def question_streams(
 
 
 @dataclass(frozen=True, eq=False, repr=False)
+class JointCheck:
+    """A check of all products of a question whose numbers are opened.
+
+    verifier: of a responder; None where nothing is checked.  claims: of products so far.
+    """
+
+    verifier: ProductVerifier | None
+    claims: list[Claim]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
 class SecureMultiplication:
     """Client me's part; keys: with the other clients.  Everything that comes out is a share, secret.
 
@@ -320,23 +331,32 @@ class SecureMultiplication:
         one_hot: Array | None,
         to: Sequence[int],
         proofs: list[Role[None]] | None = None,
+        joint: JointCheck | None = None,
     ) -> Role[Array]:
         """My share of the sums of clusters with points (lanes, K, width); of none, if none is dealt to me.
 
-        one_hot: my share of the labels, if I respond.  Raises SuspectedParties for false sums, as far as
-        those who respond have them.
+        one_hot: my share of the labels, if I respond.  joint: what checks these with more, later.
+        Raises SuspectedParties for false sums, as far as those who respond have them.
         """
         count, width = clusters_with_points(match), self.plan.code.width(self.plan.d)
         product = verifier = None
         if one_hot is not None:
-            product, verifier = rows.weighted_sums(one_hot), self.verifier(match, 2 * self.plan.m)
+            product = rows.weighted_sums(one_hot)
+            verifier = joint.verifier if joint else self.verifier(match, 2 * self.plan.m)
         sums = yield from self.reduced(match, steps, product, to, count, width, verifier)
         now, claims = match.question.subject.now, list[Claim]()
         if one_hot is not None:
             sizes = None if match.hidden else now[now > 0]
             claims = label_claims(self.plan.code.basis, one_hot, rows, sums, sizes)
-        yield from self.verify(match, steps, verifier, claims, proofs)
+        if joint is None:
+            yield from self.verify(match, steps, verifier, claims, proofs)
+        else:
+            joint.claims.extend(claims)
         return sums
+
+    def joined(self, match: ComparisonSession, more: int, what: str, blinded: int = 0) -> JointCheck:
+        """A responder's part in the one check of sums and of other products, of inner products so long."""
+        return JointCheck(self.verifier(match, 2 * self.plan.m + more, what=what, blinded=blinded), [])
 
     def verify(
         self,
@@ -396,19 +416,23 @@ class SecureMultiplication:
         asked = CheckedProducts(self.plan, basis, context, length, responders, others, what, blinded)
         return ProductVerifier(asked, self.me, self.coins)
 
-    def squares(self, match: ComparisonSession, steps: AnswerRounds, vectors: Array) -> Role[Array]:
+    def squares(
+        self, match: ComparisonSession, steps: AnswerRounds, vectors: Array, joint: JointCheck
+    ) -> Role[Array]:
         """My share (lanes, n) of the squares of vectors (lanes, n, width), which are dealt anew and checked.
 
         To be opened: of several segments their sum is all that shares of all tell.
-        Raises SuspectedParties for false ones.
+        Raises SuspectedParties for false ones, or false sums.
         """
-        basis, (_, count, width) = self.plan.code.basis, vectors.shape
-        to, blinded = match.question.responders.tolist(), count if self.plan.code.ell > 1 else 0
-        verifier = self.verifier(match, count * width, what="gains", blinded=blinded)
+        basis, count = self.plan.code.basis, vectors.shape[1]
         product = basis.squares(vectors)[:, :, None]
-        found = (yield from self.reduced(match, steps, product, to, count, 1, verifier))[:, :, 0]
-        yield from self.verify(match, steps, verifier, [partial(square_claim, basis, vectors, found)])
-        return found if verifier is None or not blinded else basis.add(found, verifier.blinds())
+        to = match.question.responders.tolist()
+        found = (yield from self.reduced(match, steps, product, to, count, 1))[:, :, 0]
+        claims = [*joint.claims, partial(square_claim, basis, vectors, found)]
+        yield from self.verify(match, steps, joint.verifier, claims)
+        if joint.verifier is None or not joint.verifier.asked.blinded:
+            return found
+        return basis.add(found, joint.verifier.blinds())
 
     def sides(
         self,
@@ -509,21 +533,21 @@ class SecureMultiplication:
         return rows.encode_sums(values, now)
 
     def norms(
-        self, match: ComparisonSession, steps: AnswerRounds, rows: CodedRows, one_hot: Array | None
+        self,
+        match: ComparisonSession,
+        steps: AnswerRounds,
+        rows: CodedRows,
+        one_hot: Array | None,
+        joint: JointCheck,
     ) -> Role[Array]:
-        """My share (lanes, m, 1) of the squares of points, which are products, dealt anew and checked.
+        """My share (lanes, m, 1) of the squares of points, which are products, dealt anew, to be checked.
 
         What somebody added to one would show in what a cluster costs, and so whose it is: its secret label.
-        Raises SuspectedParties for false ones.
         """
-        m, product, verifier, claims = self.plan.m, None, None, list[Claim]()
+        product = None if one_hot is None else rows.norms()[:, :, None]
+        m, to = self.plan.m, match.question.responders.tolist()
+        found = yield from self.reduced(match, steps, product, to, m, 1)
         if one_hot is not None:
-            product = rows.norms()[:, :, None]
-            verifier = self.verifier(match, m * rows.width, what="squares of rows")
-        to = match.question.responders.tolist()
-        found = yield from self.reduced(match, steps, product, to, m, 1, verifier)
-        if verifier is not None:
             vectors = np.ascontiguousarray(rows.read_rows(0, m))
-            claims = [partial(square_claim, self.plan.code.basis, vectors, found[:, :, 0])]
-        yield from self.verify(match, steps, verifier, claims)
+            joint.claims.append(partial(square_claim, self.plan.code.basis, vectors, found[:, :, 0]))
         return found

@@ -22,11 +22,9 @@ from secfc.disclosure.checked.messages import (
     PartSums,
 )
 from secfc.disclosure.checked.words import CommitteeWords
-from secfc.disclosure.compare import center_rounding
 from secfc.disclosure.compare.center_rounding import CenterRounder
 from secfc.disclosure.compare.computing_party import ComputingParty
-from secfc.disclosure.compare.rounds import CommitteeRounds
-from secfc.errors import FaultyClient, SuspectedParties, TooFewReplies
+from secfc.errors import FaultyClient, SuspectedParties
 from secfc.kmeans.bisecting import Bisecting
 from secfc.kmeans.starts import CenterSeparation, RandomPoints
 from secfc.planning.dry_run import MessageChains
@@ -196,7 +194,7 @@ def test_false_sums_end_the_run_before_a_number_is_opened(operation):
                 false.append(e.round)
             said.append((e.kind, e.round))
             asked = bool(false) and e.round // STRIDE == false[0] // STRIDE
-            if not asked or e.kind != "MaskedCenters" or e.sender != "client-2":
+            if not asked or e.kind != "MaskedCenters" or e.sender != "client-2" or not e.body.values.size:
                 return (e,)
             values = e.body.values.copy()
             values.reshape(-1)[np.random.default_rng(seed).integers(values.size)] ^= 1
@@ -209,7 +207,8 @@ def test_false_sums_end_the_run_before_a_number_is_opened(operation):
 
 def test_a_part_of_a_center_that_is_dealt_off_the_code_is_noticed():
     def faults(e):
-        if e.kind == "PartShares" and e.sender == "client-1" and e.recipient == "client-4":
+        to = e.kind == "PartShares" and e.sender == "client-1" and e.recipient == "client-4"
+        if to and e.body.values.size:
             values = e.body.values.copy()
             values[0, 0] ^= 1
             e = dataclasses.replace(e, body=dataclasses.replace(e.body, values=values))
@@ -476,24 +475,28 @@ def test_a_step_on_shared_labels_takes_two_messages_more_than_without_checks(dev
 
 
 @pytest.mark.parametrize("waits", [True, False])
-def test_rounded_centers_are_dealt_once_their_sums_are_checked(waits, monkeypatch):
-    """Members divide while sums are checked.  waits: else, as positive control, they do not wait for it."""
-    lie, _ = lying(MaskedCenters, "values", "client-3", 0, turn=0)
-    dealt = []
+def test_rounded_centers_are_dealt_while_their_sums_are_checked_and_labels_wait(waits, monkeypatch):
+    """Quotients of false sums are dealt, uniform to any t.  Positive control: unchecked, labels leave."""
+    lie, false = lying(MaskedCenters, "values", "client-3", 0, turn=1)
+    dealt, told = [], []
 
     def faults(e):
         dealt.extend([e.round] * isinstance(e.body, PartShares))
-        return lie(e)
+        return watched(lie, told)(e)
 
     if not waits:
-        monkeypatch.setattr(center_rounding, "STEPS", 0)
-        monkeypatch.setattr(CommitteeRounds, "finish_check", unchecked)
-    with pytest.raises(SuspectedParties if waits else TooFewReplies):
+        monkeypatch.setattr(steps.CheckingClient, "verify", unchecked)
+        for module in ("dealer", "server"):
+            name = f"secfc.disclosure.compare.{module}.tell_mask_sums"
+            monkeypatch.setattr(name, unchecked, raising=False)
+    with contextlib.nullcontext() if not waits else pytest.raises(SuspectedParties, match="sums of clusters"):
         cluster_way("rounded", faults=faults)
-    assert bool(dealt) != waits
+    question = false[1] // STRIDE
+    assert any(number // STRIDE == question for number in dealt)
+    assert any(number // STRIDE == question for number, _ in told) != waits
 
 
-def unchecked(*_):
+def unchecked(*_, **__):
     yield from ()
 
 
@@ -516,6 +519,10 @@ def test_honest_replies_are_never_refused(monkeypatch):
             secfc.fit(secfc.SecFC(**given), data, seed=seed), secfc.fit(secfc.Lloyd(**plain), data, seed=seed)
         )
         seed += 1
+
+
+def spacing(asked):
+    return asked.slots[1] - asked.slots[0] if asked.slots else 0
 
 
 def fit_to_coins(asked, seed, false):
@@ -581,9 +588,9 @@ def test_further_replies_that_wait_for_coins_are_left_out(early, way, monkeypatc
     if early:
         at, two = steps.CheckedReplies.at, (steps.COINS, steps.DIGESTS)
         monkeypatch.setattr(
-            steps.CheckedReplies, "at", lambda self, x: at(self, x) - self.spacing * (x in two)
+            steps.CheckedReplies, "at", lambda self, x: at(self, x) - spacing(self) * (x in two)
         )
-        late = property(lambda self: (self.begun + steps.COINS, self.at(steps.DIGESTS) + self.spacing))
+        late = property(lambda self: (self.begun + steps.COINS, self.at(steps.DIGESTS) + spacing(self)))
         monkeypatch.setattr(steps.CheckedReplies, "behind", late)
     result = cluster_way(way)
     assert lies

@@ -616,10 +616,19 @@ def test_false_shares_of_rounded_centers_are_used_by_nobody(field, sender):
 def test_false_digests_of_what_is_said_of_rounded_centers_end_the_run(field):
     kind, change = changed_shares(PartDigests, field)
     faults, seen, told = lying(kind, change, "client-1", 0)
+    vouched = []
+
+    def watched(e):
+        # Shares are dealt before, and uniform; digests of them, by who did not lie, are not.
+        if e.kind == "PartShares" and e.body.digests:
+            vouched.append(e.sender)
+        return faults(e)
+
     with pytest.raises(SuspectedParties, match=REFUSED):
-        rounded("all labels", faults=lambda e: faults(e) if e.kind != "PartShares" else pytest.fail(e.kind))
+        rounded("all labels", faults=watched)
     assert seen
     assert not told
+    assert {*vouched} <= {"client-1"}
 
 
 # --- the mathematics ------------------------------------------------------------------------------------
