@@ -24,7 +24,6 @@ from secfc.disclosure.compare.session import (
     check_consent,
     committee_size,
     comparison_headroom,
-    opened_beside_labels,
 )
 from secfc.disclosure.dealerless.policy import Dealerless, dealerless_committee
 from secfc.roles.exchange import SERVER, PartyId, Role
@@ -93,3 +92,18 @@ class AssignmentsOnly(ExactPolicy):
     def learned(self, plan: CodedPlan) -> tuple[str, ...]:
         labels = "all labels and cluster sizes, in every iteration (so did every client)"
         return (labels, *self.how(plan).learned(plan), *opened_beside_labels(plan))
+
+
+def opened_beside_labels(plan: CodedPlan) -> tuple[str, ...]:
+    """What the server learned beside labels, in sentences for people."""
+    facts = []
+    if plan.n_init > 1:
+        facts.append("the cost of every cluster at the end of each restart")
+    if plan.init.needs_distances:
+        facts.append(plan.init.reveals)
+    if plan.init.halves:
+        facts.append("what every split that the start tried takes off the cost of its cluster")
+    if plan.init.spare:
+        which = "all" if plan.elbow else "neighboring"
+        facts.append(f"how far the means of {which} clusters were apart before the start merged some")
+    return tuple(facts)

@@ -227,20 +227,10 @@ class CenterRounder:
         plain = {clients[j]: replace(m, digests=b"") for j, m in send.items()}
         yield Exchange(plain, round=first, phase="compare")
         shares = dict[int, Array]()
-
-        def vouched() -> Role[None]:
-            """Vouch for the shares of parts that others are the first of, and hear who vouches for mine."""
-            step = match.concluding[2]
-            digests = {clients[j]: PartShares(m.values[:, :0], b"", m.digests) for j, m in send.items()}
-            wait = Exchange(digests, awaited, 0, round=number + step, phase="check")
-            heard = yield from receive_all(wait, PartShares, step)
-            dealing.check(me, shares, {clients.index(c): m.digests for c, m in heard.items()})
-
         if match.blocks.deviating:
-            coin, digests, _ = match.concluding
-            role = vouched()
+            role = self.vouch_for(match, dealing, send, awaited, shares)
             if parts:
-                role = conclude_beside(checking.words, number, (coin, digests), role)
+                role = conclude_beside(checking.words, number, match.concluding[:2], role)
             lanes_beside.append(InterleavedRole(role))
         turn = number + match.shared + match.spacing + 1
         yield from InterleavedRole.say_all(lanes_beside, turn)
@@ -256,6 +246,26 @@ class CenterRounder:
             return None
         shares |= dealing.read(me, own, {clients.index(c): m for c, m in told.items()})
         return reduce(rounding.basis.add, (shares[q] for q in sorted(shares))).reshape(lanes, *shape)
+
+    def vouch_for(
+        self,
+        match: ComparisonSession,
+        dealing: PartDealing,
+        send: Mapping[int, PartShares],
+        awaited: tuple[PartyId, ...],
+        shares: Mapping[int, Array],
+    ) -> Role[None]:
+        """Vouch for the shares of parts that others are the first of, and hear who vouches for mine.
+
+        send: what I dealt.  awaited: who dealt to me.  shares: mine by part, once they are there.
+        Raises SuspectedParties where clients of a part disagree.
+        """
+        clients, (_, _, step) = self.plan.clients, match.concluding
+        digests = {clients[j]: PartShares(m.values[:, :0], b"", m.digests) for j, m in send.items()}
+        wait = Exchange(digests, awaited, 0, round=match.question.round + step, phase="check")
+        heard = yield from receive_all(wait, PartShares, step)
+        told = {clients.index(c): m.digests for c, m in heard.items()}
+        dealing.check(clients.index(self.name), shares, told)
 
     def about(self, measured: DistanceOracle, share: Array) -> DistanceOracle:
         """The same rows, and the rounded centers as sums of as many points as they stand for."""

@@ -133,7 +133,7 @@ class ComputingParty:
     def started(
         self, match: ComparisonSession, measured: DistanceOracle
     ) -> Role[StartedComparison | Message | None]:
-        """The same."""
+        """What `begin` says."""
         number, dealer = match.question.round, self.dealer
         if self.name not in (dealer, *match.responders, *match.committee):
             return None

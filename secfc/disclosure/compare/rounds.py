@@ -286,7 +286,7 @@ def conclude_words(spoken: CommitteeWords, talk: SpokenExchanges) -> Role[None]:
 def conclude_beside(
     spoken: CommitteeWords, number: int, steps: tuple[int, int], then: Role[None]
 ) -> Role[None]:
-    """The same in steps of their own, beside what follows; and then what nobody says before.
+    """Check all that was said, in steps of their own beside what follows; and then what nobody says before.
 
     number: of the question.  Raises SuspectedParties, MissingMessageError.
     """

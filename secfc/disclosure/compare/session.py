@@ -694,18 +694,3 @@ def check_consent(plan: CodedPlan, policy: Any) -> None:
 def may_open_distances(plan: CodedPlan, consent: bool) -> bool:
     """Whether the server may ask for distances: only for a start that was consented to."""
     return consent and plan.init.needs_distances
-
-
-def opened_beside_labels(plan: CodedPlan) -> tuple[str, ...]:
-    """What the server learned beside labels, in sentences for people."""
-    facts = []
-    if plan.n_init > 1:
-        facts.append("the cost of every cluster at the end of each restart")
-    if plan.init.needs_distances:
-        facts.append(plan.init.reveals)
-    if plan.init.halves:
-        facts.append("what every split that the start tried takes off the cost of its cluster")
-    if plan.init.spare:
-        which = "all" if plan.elbow else "neighboring"
-        facts.append(f"how far the means of {which} clusters were apart before the start merged some")
-    return tuple(facts)

@@ -428,7 +428,7 @@ class SecureMultiplication:
         product = basis.squares(vectors)[:, :, None]
         to = match.question.responders.tolist()
         found = (yield from self.reduced(match, steps, product, to, count, 1))[:, :, 0]
-        claims = [*joint.claims, partial(square_claim, basis, vectors, found)]
+        claims: list[Claim] = [*joint.claims, partial(square_claim, basis, vectors, found)]
         yield from self.verify(match, steps, joint.verifier, claims)
         if joint.verifier is None or not joint.verifier.asked.blinded:
             return found
