@@ -37,7 +37,6 @@ from secfc.coded.policy import DistanceOracle, LabelSharing, OwnResult
 from secfc.coded.queries import Operation, Query
 from secfc.coded.quorum import NOBODY_MISSED
 from secfc.disclosure.checked.parts import tell_shares
-from secfc.disclosure.checked.products import STEPS
 from secfc.disclosure.checked.steps import DIGESTS, stop_checking
 from secfc.disclosure.compare.client import ComparisonClient, label_check_round
 from secfc.disclosure.compare.rounds import note_rounds, stop_requesting
@@ -74,10 +73,10 @@ from secfc.errors import FaultyServer
 from secfc.roles.exchange import SERVER, Exchange, PartyId, Role, expect_messages, to_all
 from secfc.roles.messages import Message
 
-# Whoever goes no further says so for so many steps: somebody whom all hear listens in one of them.  A member
-# that does not respond is told nothing longest before costs of rounded centers: while sums and squares are
-# dealt anew, each in one step, and checked, until replies of these, three steps later.
-HEARD_BY_ALL = (1 + STEPS) + (1 + STEPS) + 3
+# Whoever goes no further says so for so many steps: somebody whom all hear listens in one of them.  Members
+# hear nothing longest from the last opening of a division, of which some may take two exchanges, until what
+# checks its words: so many turns of three steps.
+HEARD_BY_ALL = 6 * 3
 
 
 class OwnerLabelsClient:
