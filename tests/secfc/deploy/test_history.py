@@ -197,6 +197,12 @@ def test_a_file_that_is_not_as_it_was_written_is_refused(tmp_path, name):
         SiteHistory.load(path)
 
 
+def test_a_run_was_charged_at_a_time():
+    assert PastRun("ab", time="2026-11-28T10:00:00+00:00").time
+    with pytest.raises(ValueError, match="isoformat"):
+        PastRun("ab", time="last month")
+
+
 @pytest.mark.parametrize("change", [
     {"epsilon": -1.0}, {"epsilon": float("nan")}, {"epsilon": float("inf")}, {"guesses": -1},
     {"guesses": 1.5}, {"session": 3},
