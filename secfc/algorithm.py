@@ -170,10 +170,11 @@ class PartyOutcome:
     share: what the party keeps to label new points together with the others; secret.
     scaling: how a client brought its features to a common scale first (`secfc.scaling`), None if it did not.
     curve: the costs by which the server chose k (`secfc.kmeans.elbow.CostCurve`), None if k was given.
-    dendrogram: what the server was told of merging the final clusters (`Clustering`), else None.
+    dendrogram: what the server was told of merging the final clusters (`Clustering`).  groups: (k,) the group
+    of each cluster, where labels are of groups.  Both are None without.
     A client's centers are in data units; the server, which does not learn the scale, has them scaled.
-    learned: what it learned of others' data, in sentences.  Everything else is as in `Clustering`, as far as
-    this party knows it: a client does not know the cost, nor what the server found out about others.
+    learned: of others' data, in sentences.  Everything else is as in `Clustering`, as far as this party knows
+    it: a client does not know the cost, nor what the server found out about others.
     released_labels: the server's, of each client that answered.
     """
 
@@ -198,6 +199,7 @@ class PartyOutcome:
     scaling: Any = None
     curve: Any = None
     dendrogram: Any = None
+    groups: Array | None = None
     stability: float | None = None
     released_labels: Mapping[PartyId, Array] | None = None
     released_sizes: tuple[Array, Array] | None = None
@@ -510,8 +512,7 @@ class Clustering:
         model.  Whoever chooses points can find hidden centers by calling this often, also from labels alone:
         each call halves an interval for every feature at once.  sealed: as in `fit`.
 
-        Raises ValueError if the clients, the features or the range of the data differ from the fit, or if
-        nothing is there to predict from.
+        Raises ValueError if clients, features or the range of data differ from the fit, or there is no model.
         """
         if self.model is None:
             raise InputError("this algorithm keeps no model: cluster old and new rows in one run")
@@ -523,9 +524,8 @@ class Clustering:
             federation = federation.ordered(self.features)
         if coins is not None and not callable(coins):
             raise InputError(
-                f"coins={format_value(coins)} is {kind_name(coins)}: a function of a party's name is "
-                f"needed. Leave it "
-                "out"
+                f"coins={format_value(coins)} is {kind_name(coins)}: a function of a party's name is needed. "
+                "Leave it out"
             )
         drive = partial(self.drive, sealed=sealed)
         labels = self.model.predict(federation, coins=coins or (lambda party: SystemCoins()), drive=drive)

@@ -309,6 +309,7 @@ def of_run_file(context: click.Context, given: PlanOptions, more: dict[str, Any]
     import secfc
     from secfc.cli.deploy.run_file import build_run
     from secfc.deploy.runfile import RunFile
+    from secfc.deploy.session import GROUPS_TOLD
     from secfc.planning.feasibility import with_rows
 
     mine = [name for name in (*options(), *PREPARING.split(), "preset") if name not in NETWORK]
@@ -333,7 +334,9 @@ def of_run_file(context: click.Context, given: PlanOptions, more: dict[str, Any]
     if work.asked.get("epsilon") is not None and work.method.name == "feddp" and public.server_points is None:
         points = np.random.default_rng(1).uniform(-0.7, 0.7, (given.server_points or 200, public.d))
         public = replace(public, server_points=points * public.bound)
-    return secfc.plan(
+    found: Planned = secfc.plan(
         work.algorithm, losses=given.losses, network=network_from_options(context.params), steps=given.taken,
         public=public,
     )  # fmt: skip
+    cut = work.asked.get("cut") is not None
+    return replace(found, heard=(*found.heard, GROUPS_TOLD)) if cut else found

@@ -54,7 +54,8 @@ class Stakes:
     policy: a word of `secfc run --disclosure`, "noise", or another algorithm's name.  t: clients that may
     collude; None if nothing is shared.  epsilon, delta: the budget, None without noise.  centers: whether any
     are opened; smallest: points of the smallest cluster whose center is.  sizes: whether clusters' sizes are
-    shown.  coordinator: the server's public identity.  guesses: of IDs that a client may test against a
+    shown; dendrogram: whether the server is told what merging any two clusters, of however few points, would
+    cost.  coordinator: the server's public identity.  guesses: of IDs that a client may test against a
     union, by the quota of its tags; inf under a key of tags that all share, None without a union.
     clients: data owners.  deviating: clients that a committee withstands that deviate.  largest_k: the
     most clusters, inf where the data choose.  counted: whether clients tell each other their numbers of
@@ -70,6 +71,7 @@ class Stakes:
     smallest: int
     sizes: bool
     coordinator: bytes
+    dendrogram: bool = False
     guesses: float | None = None
     clients: int = 0
     deviating: int = 0
@@ -87,7 +89,8 @@ class Floors:
     deviate in a committee, and learn nothing more.  largest_epsilon,
     largest_delta: of one run; a run with noise needs both to fit.  total_epsilon: over all runs of this site,
     basic composition.  open_centers: whether centers may be opened; smallest_center: points of a cluster
-    whose exact center may be.  show_sizes: whether sizes of clusters may be shown.  changed_rows: rows that
+    whose exact center may be; open_dendrogram: whether the server may be told how far centers are apart, of
+    clusters of any size.  show_sizes: whether sizes of clusters may be shown.  changed_rows: rows that
     must differ from those of each earlier run that said anything of rows, if any do: 0, or at least 10, as
     the difference of two outputs tells of the rows between.  coordinators: public identities of servers.
     total_quota: IDs of which any one other client may test whether they are in a union, over all runs of this
@@ -106,6 +109,7 @@ class Floors:
     total_epsilon: float | None = None
     open_centers: bool = True
     smallest_center: int = 10
+    open_dendrogram: bool = False
     show_sizes: bool = True
     changed_rows: int = 0
     coordinators: tuple[bytes, ...] | None = None
@@ -147,6 +151,7 @@ class Floors:
             deviating=table.get("deviating", int, 0),
             open_centers=table.get("open_centers", bool, True),
             smallest_center=table.get("smallest_center", int, 10),
+            open_dendrogram=table.get("open_dendrogram", bool, False),
             show_sizes=table.get("show_sizes", bool, True),
             changed_rows=table.get("changed_rows", int, 0),
             coordinators=None if coordinators is None else _identities(table),
@@ -236,6 +241,12 @@ class Floors:
         if exact and not stakes.smallest >= self.smallest_center:
             asked = f"opened centers of clusters of {stakes.smallest} points"
             yield "smallest_center", asked, f"at least {self.smallest_center} points"
+        if stakes.dendrogram and not self.open_dendrogram:
+            yield (
+                "open_dendrogram",
+                "a dendrogram, by which the server learns how far centers are apart",
+                "these stay closed (leave linkage out of [options])",
+            )
         if stakes.sizes and not self.show_sizes:
             yield "show_sizes", "sizes of clusters that are shown", (
                 "they are hidden: --disclosure own-labels with --sizes hidden hides them"
@@ -257,7 +268,7 @@ class Floors:
 
 
 # Of a party that has nothing to protect.
-NOTHING = Floors(smallest_t=0, smallest_center=1)
+NOTHING = Floors(smallest_t=0, smallest_center=1, open_dendrogram=True)
 BUDGETS = tuple(f.name for f in fields(Floors) if f.name.endswith(("epsilon", "delta")))
 
 

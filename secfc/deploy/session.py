@@ -3,6 +3,7 @@
     greet       keys of all pairs, and that all hold the same run file          (`secfc.transport.sealed`)
     introduce   numbers of rows, where the plan needs them                      (`secfc.deploy.session`)
     agree ...   the algorithm
+    finish      which clusters make a group, where a tree of them is cut        (`secfc.deploy.session`)
     end         who ends by an error says so                                    (`secfc.roles.abort`)
 
 Everything is sealed between the two whom it concerns, and kept in a journal, so that a party that dies goes
@@ -20,15 +21,19 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
+import numpy as np
+
+from field.arrays import Array
 from field.secrets.channels import Identity
 from field.secrets.coins import Coins
 from secfc.algorithm import LIMIT, Algorithm, PartyOutcome, PublicFacts, power_of_two
 from secfc.data.party import Party
 from secfc.deploy.history import BEFORE
-from secfc.errors import TooFewReplies
+from secfc.errors import FaultyServer, TooFewReplies
 from secfc.roles.abort import broadcast_abort
 from secfc.roles.description import description_digest
 from secfc.roles.exchange import (
+    ITERATE,
     PHASE,
     PREPARE,
     SERVER,
@@ -38,9 +43,10 @@ from secfc.roles.exchange import (
     blame_error,
     expect_all,
     expect_messages,
+    expect_one,
     to_all,
 )
-from secfc.roles.messages import Message, refuse_if
+from secfc.roles.messages import Message, check_labels, is_array, refuse_if
 from secfc.transport.checkpoint import keep_journal, replay
 from secfc.transport.journal import Journal
 from secfc.transport.sealed import seal_role
@@ -142,6 +148,7 @@ class AgreedWork:
     that they agreed on beforehand, which keys are bound to.  heed: whose word that it ended the run by an
     error ends it for all; None for everybody's.  prepare: what this party does once all row counts are known,
     while it is connected and before it says anything else; it may take long, and refuse.
+    cut: into how many groups clusters are joined in the end, and by which linkage, None if they are not.
     """
 
     algorithm: Algorithm
@@ -152,6 +159,7 @@ class AgreedWork:
     description: bytes
     heed: tuple[PartyId, ...] | None = None
     prepare: Callable[[PublicFacts], None] = lambda public: None
+    cut: tuple[int, str] | None = None
 
     @property
     def needs(self) -> Needs:
@@ -171,7 +179,8 @@ def client_role(work: AgreedWork, party: Party, coins: Coins) -> Role[PartyOutco
     plan = work.algorithm.plan(public)
     work.prepare(public)
     returned = yield from work.algorithm.client(plan, party, coins=coins)
-    return work.algorithm.outcome(plan, party.name, returned)
+    outcome = work.algorithm.outcome(plan, party.name, returned)
+    return outcome if work.cut is None else (yield from join_own_clusters(outcome, work.cut[0]))
 
 
 def server_role(work: AgreedWork, coins: Coins, rng: Generator) -> Role[PartyOutcome]:
@@ -180,7 +189,59 @@ def server_role(work: AgreedWork, coins: Coins, rng: Generator) -> Role[PartyOut
     plan = work.algorithm.plan(public)
     work.prepare(public)
     returned = yield from work.algorithm.server(plan, rng=rng, coins=coins)
-    return work.algorithm.outcome(plan, SERVER, returned)
+    outcome = work.algorithm.outcome(plan, SERVER, returned)
+    return outcome if work.cut is None else (yield from join_clusters(outcome, work.public.clients, work.cut))
+
+
+# --------------------------------------------------------------------------------------------------
+# Which clusters make a group: the server alone has their tree, so it cuts it and tells the sites.
+
+GROUP = ITERATE + PHASE  # after everything of the algorithm
+GROUPS_TOLD = "which of the clusters make a group, and no cost of merging any"
+
+
+class ClusterGroups(Message, tag=168):
+    """Server to every client, in the end: the group (k,) of each cluster, -1 of one without points.
+
+    Under "sealed transport": server, client.  Seen: between organizations, where a tree of clusters is cut:
+    which of them make a group, and no cost of merging.  By deviating: other groups, to one or all: they
+    label rows by these, unnoticed.
+    """
+
+    groups: Array
+
+    def __post_init__(self) -> None:
+        rule = "a group for each cluster is a vector of signed integers"
+        refuse_if(not is_array(self.groups, "i", 1), rule)
+        check_labels(self.groups, max(len(self.groups), 1), "a group for each cluster")
+
+
+def join_clusters(
+    outcome: PartyOutcome, clients: tuple[PartyId, ...], cut: tuple[int, str]
+) -> Role[PartyOutcome]:
+    """The server's part: cut the tree, and tell which clusters make a group, of as many as there are."""
+    count, method = cut
+    tree = outcome.dendrogram
+    groups = tree.cut_tree(min(count, len(tree.leaves)), method)
+    yield Exchange(to_all(clients, ClusterGroups(groups)), round=GROUP, phase="finish")
+    return replace(outcome, groups=groups)
+
+
+def join_own_clusters(outcome: PartyOutcome, most: int) -> Role[PartyOutcome]:
+    """A client's part: its labels (m_j,), of groups in place of clusters.
+
+    Raises FaultyServer for groups that do not fit the clusters.
+    """
+    told: ClusterGroups = expect_one(
+        expect_messages((yield Exchange({}, (SERVER,), round=GROUP, phase="finish")), ClusterGroups), SERVER
+    )
+    groups, k, labels = told.groups.astype(np.int32), outcome.plan.k, np.asarray(outcome.labels)
+    if len(groups) != k or groups.max() >= most or -1 in groups[labels[labels >= 0]]:
+        raise FaultyServer(
+            SERVER, f"told of {len(groups)} clusters which make a group, which does not fit k={k}"
+        )
+    joined = np.append(groups, np.int32(-1))[labels]
+    return replace(outcome, labels=joined, groups=groups, learned=(*outcome.learned, GROUPS_TOLD))
 
 
 def protected_role(work: AgreedWork, me: PartyId, role: Role[R], identity: Identity, coins: Coins) -> Role[R]:

@@ -56,7 +56,7 @@ def _whole(found: Report) -> dict[str, Any]:
         "cost": found.cost,
         "cost_known_to_server": found.cost_known,
         "choice": _choice(found.curve),
-        "dendrogram": _tree(account.dendrogram),
+        "dendrogram": tree_as_object(account.dendrogram),
         "n_iter": found.n_iter,
         "converged": found.converged,
         "held_by_floor": found.held,
@@ -149,7 +149,7 @@ def _choice(curve: CostCurve | None) -> dict[str, Any] | None:
     }
 
 
-def _tree(dendrogram: Dendrogram | None) -> dict[str, Any] | None:
+def tree_as_object(dendrogram: Dendrogram | None) -> dict[str, Any] | None:
     """Ward's linkage of the clusters with points, in SciPy's form, and how far each two centers are apart."""
     if dendrogram is None:
         return None

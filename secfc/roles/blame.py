@@ -49,7 +49,11 @@ COINS = "clients heard different coins, or questions"
 
 TABLE = (
     BlameRow(
-        ("Hello", "Greeting", "Countersign", "Sealed", "Arrival", "SignedConsent", "NewRows"), Absence.ENDS
+        (
+            "Hello", "Greeting", "Countersign", "Sealed", "Arrival", "SignedConsent", "NewRows",
+            "ClusterGroups",
+        ),
+        Absence.ENDS,
     ),
     BlameRow(("PlanDigest", "SealedDecision", "Abort"), Absence.SPARED),
     # Unions of IDs: `psu` says whom they name, and whether that is proof.

@@ -12,7 +12,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -39,7 +39,11 @@ ELSEWHERE = {
     "report": "is for one process that sees all data",
     "model": "keeps the shares of all parties in one file",
 }  # fmt: skip
-OPENS = ("smallest_t = 0", "smallest_center = 1")  # nobody is protected from oneself
+OPENS = (
+    "smallest_t = 0",
+    "smallest_center = 1",
+    "open_dendrogram = true",
+)  # nobody is protected from oneself
 SECFC = (sys.executable, "-m", "secfc.cli", "deploy")
 
 
@@ -77,10 +81,6 @@ def check_rehearsal(asked: AskedOptions) -> None:
         ("ledger",), "{option} counts for the owner of a simulation, and in a rehearsal every site remembers "
         "its own budget: leave it out, or leave out --processes.",
     )  # fmt: skip
-    asked.refuse(
-        ("linkage", "cut"), "{option} is for one process that sees all data: leave it out, or leave out "
-        "--processes.",
-    )  # fmt: skip
     if settings.categorical:
         raise RefusedInput(
             "--categorical: the files of a rehearsal hold numbers alone, where sites bring text: leave it "
@@ -112,9 +112,8 @@ def rehearse(method: Method, asked: AskedOptions, federation: Federation, screen
         reports = {p: json.loads((folder / p / "results/report.json").read_bytes()) for p in run.parties}
         labels = {client: read_labels(folder / client / "results/labels.csv") for client in run.clients}
     with screen.status("Comparing with plaintext k-means"):
-        return LocalRehearsal(
-            labels, compare_with_plaintext(method, asked, federation, labels), reports, spent
-        )
+        same = compare_with_plaintext(method, asked, federation, labels, reports[SERVER]["groups"])
+        return LocalRehearsal(labels, same, reports, spent)
 
 
 def lay_out(folder: Path, method: Method, asked: AskedOptions, federation: Federation) -> Any:
@@ -278,9 +277,18 @@ def read_labels(path: Path) -> Any:
 
 
 def compare_with_plaintext(
-    method: Method, asked: AskedOptions, federation: Federation, labels: Mapping[str, Any]
+    method: Method,
+    asked: AskedOptions,
+    federation: Federation,
+    labels: Mapping[str, Any],
+    groups: Sequence[int] | None,
 ) -> bool | None:
-    """Whether these are the labels of plaintext k-means; None where that is not verified."""
+    """Whether these are the labels of plaintext k-means, by the groups (k,) that clusters were joined in.
+
+    None where that is not verified.
+    """
+    import numpy as np
+
     from secfc.cli.clustering.preprocessing import prepare_points
     from secfc.coded.membership import Open
     from secfc.data.inputs import with_parameters
@@ -296,8 +304,8 @@ def compare_with_plaintext(
     plan: Any = choice.algorithm.plan(public)
     twin = with_parameters(choice.twin, scale=plan.quantizer.scale)
     plain = fit(twin, points, seed=asked.settings.seed, bound=public.bound)
-    each = zip(points.names, plain.labels, strict=True)
-    return all(own.tolist() == labels[name].tolist() for name, own in each)
+    wanted = [own if groups is None else np.array(groups)[own] for own in plain.labels]
+    return all(own.tolist() == labels[name].tolist() for name, own in zip(points.names, wanted, strict=True))
 
 
 def print_rehearsal(found: LocalRehearsal, federation: Federation, *, as_json: bool) -> None:

@@ -45,6 +45,7 @@ policies = {policies}   # of: assignments, own-labels, final-labels, distances, 
 smallest_t = 1                  # so many colluding clients must learn nothing
 open_centers = {centers}            # may centers be opened at all,
 smallest_center = 10            # and of clusters of how many points at least?
+open_dendrogram = false         # may the server learn how far all are apart (linkage)?
 show_sizes = true               # may sizes of clusters be shown?
 changed_rows = 0                # rows here that must differ between two opened outputs, if any: 0, or 10 up
 # deviating = 1                 # clients of a committee that may deviate and learn nothing more

@@ -26,7 +26,7 @@ from secfc.data.model_file import ModelFile
 from secfc.data.party import SeenRows
 from secfc.errors import InputError, ProtocolError, problem_id
 from secfc.report.data import labels_digest
-from secfc.report.json import strict_json
+from secfc.report.json import strict_json, tree_as_object
 from secfc.roles.exchange import SERVER
 
 if TYPE_CHECKING:
@@ -302,6 +302,8 @@ def party_report(site: LoadedSite, asked: Built, outcome: Any, log: Log, started
         "centers": None if outcome.centers is None else _finite(outcome.centers),
         "excluded": list(outcome.excluded),
         "liars": dict(outcome.liars),
+        "dendrogram": tree_as_object(outcome.dendrogram),
+        "groups": None if outcome.groups is None else outcome.groups.tolist(),
         "learned": list(outcome.learned),
         "profile": strict_json(outcome.details.as_object())
         if isinstance(outcome.details, ClusterProfile)

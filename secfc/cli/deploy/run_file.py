@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from secfc.algorithm import Algorithm, PublicFacts
 
 # Options that only mean something where one process sees all data, or that are each site's own.
-ELSEWHERE = ("verify", "verify_reference", "attack", "threads", "scratch", "seed", "linkage", "cut")
+ELSEWHERE = ("verify", "verify_reference", "attack", "threads", "scratch", "seed")
 # Clusters that are told of where nobody has said how many there are at most.
 MOST_CLUSTERS = 20
 # Rows of a client of which nothing is known yet.
@@ -242,6 +242,7 @@ def _stakes(run: RunFile, algorithm: Any, asked: AskedOptions) -> Stakes:
         centers=bool(asked.get("reveal_centers")) if secret and not sums else True,
         smallest=_smallest_opened(asked),
         sizes=not hidden and not sums and run.algorithm != "feddp",
+        dendrogram=asked.get("linkage") is not None,
         coordinator=run.identities[SERVER],
         clients=sum(bool(run.columns.get(client, run.features)) for client in run.clients),
         deviating=_withstood(run, algorithm) if secret else 0,
@@ -431,5 +432,12 @@ def leakage_sentences(asked: Built) -> Iterator[str]:
     if stakes.centers:
         who = "every client, and not the server" if blind else "everybody"
         yield f"{who}: the centers of clusters of at least {stakes.smallest} points"
+    if stakes.dendrogram:
+        yield (
+            "the server: what merging each two of the final clusters would cost, and so how far their "
+            "centers are apart, of clusters of any size"
+        )
+        if (count := asked.asked["cut"]) is not None:
+            yield f"every client: which clusters make each of the {count} groups that rows are labeled by"
     if asked.derived:
         yield "everybody: the power of two that no value of a site exceeds, as the run file has no bound"

@@ -13,7 +13,7 @@ from secfc.cli.deploy.keys import ask_passphrase
 from secfc.cli.deploy.run_file import Built, build_run, clustered_columns
 from secfc.cli.shell.errors import bad_input, cautions_told, full_disc_told, tell_notes
 from secfc.data.files import category_names
-from secfc.data.inputs import with_parameters
+from secfc.data.inputs import require_library, with_parameters
 from secfc.deploy.audit_log import NAME, AuditLog, read_seconds
 from secfc.deploy.floors import Floors
 from secfc.deploy.history import REMEMBERED, PastRun, SiteHistory, history_locked
@@ -72,6 +72,8 @@ class LoadedSite:
         self.known_keys.refuse(self.run.identities, self.journal.exists())
         asked = self.own_machine(build_run(self.run))
         self.check_floors(asked, self.remembered)
+        if self.file.party == SERVER and asked.asked.get("linkage") not in (None, "ward"):
+            require_library(f"linkage = {asked.asked['linkage']!r}", "estimators")
         if asked.derived and self.file.party != SERVER and not self.file.derived_bound:
             raise InputError(
                 "the run file has no bound, so all would learn the power of two that no value here exceeds, "
@@ -251,10 +253,11 @@ class LoadedSite:
 
     def work(self, asked: Built) -> AgreedWork:
         """What this site runs with the others."""
-        liars = asked.asked.get("liars")
+        liars, count = asked.asked.get("liars"), asked.asked.get("cut")
         return AgreedWork(
             asked.algorithm, asked.public, asked.derived, self.run.parties, self.run.identities,
             self.run.description, heed=(SERVER,) if liars else None,
+            cut=None if count is None else (count, asked.asked["linkage"]),
         )  # fmt: skip
 
     def party(self, asked: Built) -> tuple[Party, Any]:

@@ -128,13 +128,14 @@ def test_sites_whose_programs_write_otherwise_have_the_same_people_by_the_schema
 
 @pytest.mark.nightly
 @pytest.mark.deployment
-def test_a_whole_rehearsal_gives_the_labels_of_plaintext(files, tmp_path):
+@pytest.mark.parametrize("more", [(), ("--linkage", "single", "--cut", "2")])
+def test_a_whole_rehearsal_gives_the_labels_of_plaintext(files, tmp_path, more):
     out = tmp_path / "l.csv"
     words = ["-k", "3", "--id-column", "id", "--processes", "--labels", str(out)]
-    done = CliRunner().invoke(main, ["run", *files, *words])
+    done = CliRunner().invoke(main, ["run", *files, *words, *more])
     assert done.exit_code == 0, done.output
     assert "they are those of plaintext k-means" in done.output
     plain = tmp_path / "p.csv"
     words = ["-k", "3", "--id-column", "id", "--labels", str(plain), "--report", str(tmp_path / "r.json")]
-    assert CliRunner().invoke(main, ["run", *files, *words, "--no-attack"]).exit_code == 0
+    assert CliRunner().invoke(main, ["run", *files, *words, "--no-attack", *more]).exit_code == 0
     assert out.read_text() == plain.read_text()

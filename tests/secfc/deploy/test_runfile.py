@@ -34,6 +34,7 @@ from secfc.data.linkage import Linkage, LinkageField
 from secfc.deploy.floors import BelowFloor, Floors, Stakes
 from secfc.deploy.keys import create_key_file, identity_fingerprint, load_key_file
 from secfc.deploy.runfile import RunFile, identity_problems
+from secfc.deploy.session import GROUPS_TOLD
 from secfc.deploy.site import SiteFile
 from secfc.deploy.toml_tables import TomlTable
 from secfc.errors import InputError
@@ -57,6 +58,7 @@ def read(text):
 ASKED = [
     ("secfc", {}, {}), ("secfc", {"disclosure": "own-labels", "sizes": "hidden", "t": 1}, {}),
     ("secfc", {"membership": "private", "merge": False}, {"standardize": True, "limit": 8.0}),
+    ("secfc", {"linkage": "single", "cut": 2}, {}),
     ("secfc", {"epsilon": 5.0, "radius": 3.0}, {}), ("k-fed", {"k_local": 2}, {}),
     ("dbscan", {"eps": 2.0, "dealer": "none", "t": 1}, {}), ("dbscan", {"eps": 0.5}, {"standardize": True}),
     ("federated-lloyd", {}, {}), ("federated-lloyd", {"floor": 10, "n_init": 2}, {}),
@@ -233,6 +235,12 @@ def test_mistakes_in_the_file(text, why):
     ("feddp", {"epsilon": 1.0, "radius": 9.0, "labels_epsilon": "3:x"}, {}, "no epsilon"),
     ("secfc", {"disclosure": "centers"}, {}, "--algorithm federated-lloyd, where nothing is computed"),
     ("secfc", {"liars": 1}, {}, "liars = 1 with disclosure"), ("secfc", {}, {"limit": 3.0}, "--limit"),
+    ("secfc", {"linkage": "median"}, {}, "linkage: 'median' is not one of 'ward', 'single'"),
+    ("secfc", {"cut": 2}, {}, "where to cut a tree of clusters: add --linkage single"),
+    ("secfc", {"linkage": "ward", "cut": 9}, {}, "--cut 9 of k=4 clusters: lower --cut, or raise -k"),
+    ("secfc", {"linkage": "ward", "cut": 0}, {}, "cut"),
+    ("secfc", {"linkage": "ward", "disclosure": "final-labels"}, {}, "opens to nobody"),
+    ("k-fed", {"linkage": "ward"}, {}, "linkage is no word here"),
     ("secfc", {}, {"categorical": "weight"}, "lists no categories.*weight=north"),
     ("secfc", {}, {"categorical": "sex=f|m"}, "names 'sex', which is none of features"),
     ("feddp", {"epsilon": 1.0, "radius": 9.0, "protect": "person:2"}, {}, '(protect = "person:3")'),
@@ -369,14 +377,16 @@ STRANGER = {**IDENTITIES, "c": bytes([9]) * 32}
     ("policies", {"policies": ("final-labels",)}), ("smallest_t", {"smallest_t": 4}),
     ("largest_epsilon", {"largest_epsilon": 0.5}), ("largest_delta", {"largest_delta": 1e-9}),
     ("total_epsilon", {"total_epsilon": 1.5}), ("open_centers", {"open_centers": False}),
+    ("open_dendrogram", {"open_dendrogram": False}),
     ("coordinators", {"coordinators": (bytes(32),)}), ("fewest_clients", {"fewest_clients": 1}),
     ("partners", {"partners": STRANGER}), ("partners", {"partners": {}}), ("largest_k", {"largest_k": 3}),
     ("features", {"features": ("age",)}), ("runs_per_month", {"runs_per_month": 2}),
 ])  # fmt: skip
 def test_a_run_below_a_floor_is_refused(floor, demand):
-    Floors().check(MILD, spent=0.6, recent=2)
+    stakes = replace(MILD, dendrogram=True)
+    Floors(open_dendrogram=True).check(stakes, spent=0.6, recent=2)
     with pytest.raises(BelowFloor, match=f"`{floor}`") as caught:
-        Floors(**demand).check(MILD, spent=0.6, recent=2)
+        Floors(**{"open_dendrogram": True, **demand}).check(stakes, spent=0.6, recent=2)
     assert caught.value.floor == floor
 
 
@@ -595,3 +605,18 @@ def test_who_writes_a_run_file_is_told_how_many_rows_it_carries_and_what_carries
     assert not list(carried_sentences(rounded))
     final = build_run(replace(run, options={"bound": 32.0, "disclosure": "final-labels"}))
     assert [("rounded" in said, "the most" in said) for said in carried_sentences(final)] == [(False, True)]
+
+
+@pytest.mark.parametrize("more", [{}, {"cut": 2}])
+def test_the_officers_page_of_a_run_file_tells_of_the_tree_and_of_groups_where_it_is_cut(tmp_path, more):
+    run = runfile(options={"t": 1, "bound": 9.0, "linkage": "single", "init": "random", **more})
+    (tmp_path / "run.toml").write_text(run.toml())
+    words = ["plan", str(tmp_path / "run.toml"), "-m", "60", "--officer", str(tmp_path / "page.html")]
+    done = CliRunner().invoke(main, words)
+    assert done.exit_code == 0, done.output
+    page = (tmp_path / "page.html").read_text()
+    assert "how far their centers are apart" in page
+    assert (GROUPS_TOLD in page) == bool(more)
+    told = list(leakage_sentences(build_run(run)))
+    assert any("how far their centers are apart" in line for line in told)
+    assert any("make each of the 2 groups" in line for line in told) == bool(more)

@@ -19,7 +19,9 @@ from secfc.deploy import session
 from secfc.errors import FaultyClient, FaultyServer, PlanMismatch
 from secfc.roles.exchange import SERVER, SHARE
 from secfc.scaling.algorithm import Scaled
+from secfc.transport.checkpoint import Checkpoint
 from secfc.transport.simulate import simulate
+from tests.nightly import by_night
 
 START = int(seeded_generator(5).integers(2**63))  # as `fit` makes it of seed=5
 RNG = np.random.default_rng(2)
@@ -53,6 +55,10 @@ def roles(work, federation):
             role = session.client_role(work, federation.parties[federation.names.index(name)], coins)
         made[name] = session.protected_role(work, name, role, KEYS[name], coins)
     return made
+
+
+def protected(work, name, role):
+    return session.protected_role(work, name, role, KEYS[name], SeededCoins(7, name))
 
 
 CASES = {
@@ -181,6 +187,92 @@ def test_a_client_knows_as_well_as_the_server_whose_rows_were_left_out():
     for kept, out in ((plan, ()), (plan.without(there), FED.names[2:3])):
         mine = SecFCClientResult(kept, np.zeros(11, np.int32), np.arange(11), None, None)
         assert algorithm.outcome(plan, FED.names[0], mine).excluded == out
+
+
+# Of each policy the question of what merges cost, and who answers it.
+POLICIES = {
+    "labels": (secfc.AssignmentsOnly(), "LossQuery", "CodedGains"),
+    "own labels": (secfc.OwnLabels(), "SplitGainQuery", "CodedGains"),
+    "labels, nobody deals": (secfc.AssignmentsOnly(dealer=None), "LossQuery", "CodedGains"),
+    "own labels, nobody deals": (secfc.OwnLabels(dealer=None), "SplitGainQuery", "CodedGains"),
+    "distances": (secfc.Distances(), "DistanceQuery", "CodedDistances"),
+}
+
+
+def work_of_tree(policy, cut=(2, "single"), points=None):
+    way = secfc.SecFC(
+        6, 1, secfc.RandomLabels(), max_iter=3, disclosure=policy, release=secfc.Release(dendrogram=True)
+    )
+    federation = FED if points is None else secfc.Federation.from_arrays(np.split(points, [11, 27, 40, 50]))
+    return way, federation, replace(work_of(way, federation, 32.0), cut=cut)
+
+
+class Crash(OSError):  # noqa: N818
+    pass
+
+
+@pytest.mark.parametrize("name", ["labels", "own labels", *by_night(*list(POLICIES)[2:])])
+@pytest.mark.parametrize("whose", ["question", "reply", "groups"])
+def test_rows_are_labeled_by_groups_and_the_server_alone_has_the_tree(name, whose, tmp_path):
+    policy, asks, answers = POLICIES[name]
+    way, federation, work = work_of_tree(policy)
+    want = secfc.fit(way, federation, seed=5, bound=32.0)
+    honest = simulate(without_seal(work, federation), keep_bodies=True)
+    kind = {"question": asks, "groups": "ClusterGroups"}.get(whose, answers)
+    last = max(e.round for e in honest.transcript.envelopes if e.kind == kind)
+    moment = next(
+        (e.sender, e.round) for e in honest.transcript.envelopes if (e.kind, e.round) == (kind, last)
+    )
+
+    def run(watch):
+        made = {party: protected(work, party, role) for party, role in without_seal(work, federation).items()}
+        with Checkpoint.open(tmp_path, work.parties, bytes(32)) as kept:
+            made = {party: kept.role(party, role) for party, role in made.items()}
+            return simulate(made, watch=watch)
+
+    def crash(party, exchange):
+        if (party, exchange.round) == moment and exchange.send:
+            raise Crash
+
+    with pytest.raises(Crash):
+        run(crash)
+    found = run(lambda party, exchange: None).results
+    assert found[SERVER].dendrogram.costs == want.dendrogram.costs
+    groups = want.dendrogram.cut_tree(2, "single")
+    for client, labels in zip(federation.names, want.cut(2, "single"), strict=True):
+        assert (found[client].labels == labels).all()
+        assert (found[client].groups == groups).all()
+        assert found[client].dendrogram is None
+        assert session.GROUPS_TOLD in found[client].learned
+    told = [e for e in honest.transcript.envelopes if e.kind == "ClusterGroups"]
+    assert {e.recipient for e in told} == set(federation.names)
+    # Without a cut the tree stays with the server, and nobody is told more than before.
+    bare = simulate(without_seal(replace(work, cut=None), federation), keep_bodies=True)
+    assert "ClusterGroups" not in {e.kind for e in bare.transcript.envelopes}
+    assert (bare.results[federation.names[0]].labels == want.labels[0]).all()
+
+
+@pytest.mark.parametrize("groups", [[0, 0, 1], [0, 1, 2, 0, 0, 0], [-1, 0, 0, 0, 0, 1]])
+def test_groups_that_fit_no_clusters_are_the_servers_fault(groups):
+    _, federation, work = work_of_tree(secfc.AssignmentsOnly())
+
+    def change(envelope):
+        if envelope.kind == "ClusterGroups":
+            return [replace(envelope, body=session.ClusterGroups(np.array(groups)))]
+        return [envelope]
+
+    with pytest.raises(FaultyServer, match="which make a group"):
+        simulate(without_seal(work, federation), faults=change)
+
+
+def test_where_fewer_clusters_have_points_than_groups_were_asked_for_each_is_one():
+    _, federation, work = work_of_tree(
+        secfc.AssignmentsOnly(), (4, "ward"), np.repeat(POINTS[:3], 20, axis=0)
+    )
+    found = simulate(without_seal(work, federation)).results
+    there = len(found[SERVER].dendrogram.leaves)
+    assert there < 4
+    assert set(np.concatenate([found[name].labels for name in federation.names])) == set(range(there))
 
 
 def test_a_party_prepares_once_it_knows_all_rows_and_may_refuse_before_anything_is_said_of_them():

@@ -49,6 +49,7 @@ POOL = np.concatenate(list(ROWS.values()))
 SHARED = {name: POOL[[int(name.split()[1]) for name in own]] for name, own in IDS.items()}
 BASE = {"bound": 32.0, "t": 1}
 DEFAULT = secfc.SecFC(k=3, threshold=1)
+TREE = secfc.Release(dendrogram=True)
 
 
 def case(options, way, **more):
@@ -199,6 +200,34 @@ def test_density_clusters_go_on_where_a_site_and_the_server_were_killed(tmp_path
             assert (run.labels(name) == want[name]).all()
             assert run.report(name)["learned"] == [TOLD]
         assert any("of every two points whether" in said for said in run.report("server")["learned"])
+
+
+@pytest.mark.nightly
+def test_groups_of_clusters_are_told_to_sites_that_consent_and_the_tree_to_the_server_alone(
+    tmp_path, nursery
+):
+    options = {**BASE, "disclosure": "own-labels", "init": "random", "linkage": "single", "cut": 2}
+    with sites(tmp_path, ROWS, k=6, options=options, nursery=nursery) as run:
+        assert run.start("site-0").wait(90) == 4  # no site takes part that has not said so
+        assert "`open_dendrogram`" in run.log("site-0")
+        for name in ROWS:
+            run.write_site(name, named=False, floors="open_dendrogram = true")
+        run.start_all()
+        run.until("site-1", "clustering")
+        for name in ("site-1", "server"):
+            run.kill(name)
+        for name in ("site-1", "server"):
+            run.start(name)
+        assert set(run.everybody().values()) == {0}, run.log("server")
+        federation = secfc.Federation.from_arrays(list(ROWS.values()), names=tuple(ROWS))
+        way = secfc.SecFC(6, 1, secfc.RandomLabels(), disclosure=secfc.OwnLabels(), release=TREE)
+        want = secfc.fit(way, federation, seed=3, bound=32.0)
+        tree, groups = run.report("server")["dendrogram"], run.report("server")["groups"]
+        assert tree["distances"] == want.dendrogram.distances.tolist()
+        for name, labels in zip(ROWS, want.cut(2, "single"), strict=True):
+            assert (run.labels(name) == labels).all()
+            assert run.report(name)["groups"] == groups
+            assert run.report(name)["dendrogram"] is None
 
 
 def site_file(folder, name):

@@ -420,6 +420,7 @@ MESSAGES = {
     consent.SealedDecision: st.builds(
         consent.SealedDecision, st.binary(min_size=12, max_size=12), st.binary(min_size=16, max_size=40)
     ),
+    session.ClusterGroups: st.builds(session.ClusterGroups, vectors_of_labels(-1, 1)),
     session.NewRows: st.builds(session.NewRows, st.integers(0, session.MOST_ROWS), st.integers(0, 2**62 - 1)),
     abort.Abort: st.builds(
         abort.Abort,
@@ -728,6 +729,7 @@ def examples():
         consent.SignedConsent(b"{}", bytes(range(64)), bytes(range(32))),
         consent.SealedDecision(bytes(12), bytes(range(20))),
         session.NewRows(4, 2),
+        session.ClusterGroups(np.array([0, -1, 1])),
         own.RunEnded(np.array([2, 0]), None),
         own.RunEnded(np.array([2, 0]), np.array([[0.5], [np.nan]])),
         protocol.SumShares(np.arange(4, dtype=np.uint32).reshape(2, 2)),
