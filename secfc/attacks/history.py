@@ -129,6 +129,8 @@ def label_history(seen: SeenDistances, result: Clustering | None = None) -> Hist
     Raises ValueError if they saw no question.
     """
     questions = list(seen.questions())
+    if result is not None and result.dendrogram is not None:
+        questions.pop()  # what merging would cost of the labels it ended with, less its empty clusters
     if not questions:
         raise InputError(f"{', '.join(seen.parties)} saw no question of the server: no labels")
     labelings, ks = tuple(q.labels for q in questions), tuple(q.k for q in questions)

@@ -69,6 +69,21 @@ def test_steps_and_restarts_say_more_than_final_labels(gaussian):
     assert list(curve) == sorted(curve)
 
 
+@pytest.mark.parametrize("k", [3, 4])  # of which one and two end empty
+def test_the_question_of_a_dendrogram_is_no_step_and_leaves_empty_clusters_out(k):
+    federation = secfc.Federation.from_arrays(np.split(np.repeat([[0.0, 0.0], [1.0, 1.0]], 10, axis=0), 4))
+    shares = []
+    for tree in (False, True):
+        way = secfc.SecFC(k, 1, secfc.RandomLabels(), release=secfc.Release(dendrogram=tree))
+        witness = QueryRecorder()
+        result = secfc.fit(way, federation, seed=1, watch=witness)
+        assert not tree or len(result.dendrogram.leaves) < k
+        shares.append(
+            curious_server(witness, result, way.disclosure, federation).judgements["labels alone"].share
+        )
+    assert list(shares[0]) == list(shares[1])
+
+
 def test_baseline_permuted_labels_say_nothing(gaussian):
     # Must fail: the same labels, of other rows; and of every labeling on its own.
     points, runs = gaussian
