@@ -224,7 +224,7 @@ def test_rows_are_labeled_by_groups_and_the_server_alone_has_the_tree(name, whos
         (e.sender, e.round) for e in honest.transcript.envelopes if (e.kind, e.round) == (kind, last)
     )
 
-    def run(watch):
+    def ended(watch):
         made = {party: protected(work, party, role) for party, role in without_seal(work, federation).items()}
         with Checkpoint.open(tmp_path, work.parties, bytes(32)) as kept:
             made = {party: kept.role(party, role) for party, role in made.items()}
@@ -235,8 +235,8 @@ def test_rows_are_labeled_by_groups_and_the_server_alone_has_the_tree(name, whos
             raise Crash
 
     with pytest.raises(Crash):
-        run(crash)
-    found = run(lambda party, exchange: None).results
+        ended(crash)
+    found = ended(lambda party, exchange: None).results
     assert found[SERVER].dendrogram.costs == want.dendrogram.costs
     groups = want.dendrogram.cut_tree(2, "single")
     for client, labels in zip(federation.names, want.cut(2, "single"), strict=True):
