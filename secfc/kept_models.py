@@ -12,6 +12,7 @@ import numpy as np
 
 from secfc.data.federation import Federation, drop_incomplete_rows
 from secfc.data.files import category_names, parse_listed
+from secfc.data.linkage import linkage_of
 from secfc.data.model_file import ModelFile
 from secfc.data.party import Party, SeenRows
 from secfc.errors import Caution, IncompatibleOptions, InputError
@@ -28,7 +29,7 @@ def model_file_of(result: Clustering, texts: Sequence[str] = ()) -> ModelFile | 
     texts: the columns of text whose categories became features.
     """
     from secfc.coded_kmeans.model_share import to_plain_values
-    from secfc.coded_kmeans.predict import CodedModel
+    from secfc.coded_kmeans.predict import CodedModel, fitted_terms
     from secfc.federated.model import OverlapModel
     from secfc.kmeans.centers import CentersModel
     from secfc.scaling.algorithm import ScaledModel
@@ -42,9 +43,11 @@ def model_file_of(result: Clustering, texts: Sequence[str] = ()) -> ModelFile | 
     elif result.simulated is not None and result.simulated.observed is None:
         facts["seen"] = asdict(SeenRows.of(result.simulated.parties))
     if isinstance(model, CodedModel):
-        if model.joined:
-            return None
         facts["model"], arrays = to_plain_values(model)
+        facts["scales"] = {name: own and asdict(own) for name, own in model.scales.items()}
+        if model.joined:
+            scale = fitted_terms(model.plan).way.membership.scale
+            facts["scale"] = scale and asdict(scale)
         return ModelFile(NOBODY, "", "shares", facts, arrays)
     if isinstance(model, OverlapModel):
         shared = model.shared_centers(result.features)
@@ -60,9 +63,15 @@ def model_of(kept: ModelFile) -> Any:
     from secfc.kmeans.centers import CentersModel
     from secfc.scaling.algorithm import ScaledModel
     from secfc.scaling.scaling import Scaling
+    from secfc.scaling.ways import Standardize
 
     hidden = kept.kind == "shares"
-    model: Any = shares(kept.facts["model"], kept.arrays) if hidden else CentersModel(kept.arrays["centers"])
+    if hidden:
+        scale, own = kept.facts.get("scale"), kept.facts.get("scales", {})
+        scales = {name: each and Scaling(**each) for name, each in own.items()}
+        model: Any = shares(kept.facts["model"], kept.arrays, scale and Standardize(**scale), scales)
+    else:
+        model = CentersModel(kept.arrays["centers"])
     scaling = kept.facts["scaling"]
     return model if scaling is None else ScaledModel(model, Scaling(**scaling))
 
@@ -95,7 +104,9 @@ class KeptModel:
 
     @property
     def d(self) -> int:
-        hidden = self.kept.kind == "shares"
+        hidden, joined = self.kept.kind == "shares", joined_columns(self.kept)
+        if joined is not None:
+            return int(joined["d"])
         return int(self.kept.facts["model"]["d"] if hidden else self.kept.arrays["centers"].shape[1])
 
     def predict(self, federation: Federation) -> list[Any]:
@@ -120,11 +131,17 @@ def new_points(
     categories = categories_of(kept)
     bits = set(category_names(categories))
     columns = None if features is None else tuple(name for name in features if name not in bits)
+    joined = joined_columns(kept)
+    if joined is not None:
+        how |= {"union": True, "linkage": joined["schema"] and linkage_of(joined["schema"], "the model")}
     read = Federation.from_files(
         files, columns=columns, gaps=missing != "refuse", categorical=categories,
         **how,
     )  # fmt: skip
-    found = parties_by_client(read, clients, owners)
+    bringing = (
+        clients if joined is None else [c for c, own in zip(clients, joined["observed"], strict=True) if own]
+    )
+    found = dict(parties_by_client(read, bringing, owners))
     rows = {name: list(range(party.points.shape[0])) for name, party in found.items()}
     if missing == "drop":
         found = without_far_values(scaling, found)
@@ -132,11 +149,23 @@ def new_points(
         whole = dict(zip(found, kept_rows, strict=True))
         found = {party.name: party for party in left.parties}
         rows = {name: whole[name].tolist() for name in found}
+    if joined is not None:
+        if lost := [name for name in bringing if name not in found]:
+            raise InputError(
+                f"{lost[0]} has columns and no file: people are found among those of all, so add it"
+            )
+        return Federation(tuple(found.get(name) or Party.without_data(name) for name in clients)), rows
     # On a scale of the run the middle is a row that no limit refuses.
     blank = np.zeros((1, read.d)) if scaling is None else np.nan_to_num([scaling["centers"]])
     parties = parties_with_blanks(found, clients, blank)
     made = Federation(parties, feature_names=read.feature_names)
     return (made if features is None else made.ordered(features)), rows
+
+
+def joined_columns(kept: ModelFile) -> dict[str, Any] | None:
+    """Who has which columns (`secfc.coded_kmeans.model_share`), None where all have all."""
+    found: dict[str, Any] | None = kept.facts["model"].get("joined") if kept.kind == "shares" else None
+    return found
 
 
 def without_far_values(scaling: Mapping[str, Any] | None, found: Mapping[str, Party]) -> dict[str, Party]:
@@ -210,9 +239,9 @@ def label_clients(kept: ModelFile, path: Path, federation: Federation) -> list[A
         raise InputError(str(error)) from error
     shares: Any = model.model if isinstance(model, ScaledModel) else model
     if kept.kind == "shares":
-        left = kept.facts["model"]["left"]
+        left, count = kept.facts["model"]["left"], shares.count_labeled(federation)
         for client, allowance in shares.allowances.items():
-            left[client] = allowance.left - federation.m
+            left[client] = allowance.left - count
         if min(left.values()) >= 0:  # else the parties refuse
             kept.write(path)
     labels = predict_with_model(model, federation)

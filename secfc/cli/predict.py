@@ -46,6 +46,7 @@ def predict(given: PredictOptions) -> None:
 
     One FILE a client, called like that of the run or given in the same order; columns are matched by name. A
     client may have no FILE. Where centers are hidden they stay so: the parties label new points over shares.
+    After --split columns people are labeled whom all owners have, and each owner learns who these are.
 
     \b
     Examples:
@@ -55,7 +56,7 @@ def predict(given: PredictOptions) -> None:
       secfc predict model.npz next.xlsx --client a --missing drop
     """
     from secfc.data.model_file import ModelFile
-    from secfc.kept_models import label_clients, new_points
+    from secfc.kept_models import joined_columns, label_clients, new_points
 
     model, screen = given.model, Screen.stderr()
     out = given.out or (OUT if given.force else next_names((OUT,))[0])
@@ -77,6 +78,11 @@ def predict(given: PredictOptions) -> None:
     count = sum(map(len, rows.values()))
     if not is_quiet():
         click.echo(f"{count} {'label' if count == 1 else 'labels'} written to {out}")
+        if (gone := sum(int((own < 0).sum()) for own in labels)) and joined_columns(kept) is not None:
+            click.echo(
+                f"{gone} {'person is' if gone == 1 else 'people are'} not at all owners of columns, and have "
+                "label -1; each owner learned which of its own people all have."
+            )
 
 
 def predicted_lines(

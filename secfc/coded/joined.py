@@ -216,8 +216,8 @@ class JoinedPlan(DescribedPlan):
         refuse_twice(twice)
         return kept | (self.keep == "union")
 
-    def client(self, party: Party, *, coins: Coins) -> Role[RowUnion]:
-        """A client finds the rows with the others."""
+    def client(self, party: Party, *, coins: Coins, scale: Any = None) -> Role[RowUnion]:
+        """A client finds the rows with the others.  scale: that it keeps of a fit, else by its rows."""
         points, me = party.read(), self.clients.index(party.name)
         if party.ids is None:
             raise refuse_missing_ids(party.name)
@@ -243,7 +243,7 @@ class JoinedPlan(DescribedPlan):
                 stacklevel=2,
             )
         mine = np.where(kept[rows], (np.cumsum(kept) - 1)[rows], -1)
-        return RowUnion(kept, partial(contribute_columns, self.scale, party, points, mine))
+        return RowUnion(kept, partial(contribute_columns, self.scale, party, points, mine, known=scale))
 
     def server(self, *, coins: Coins) -> Role[tuple[Array, Settling]]:
         """The server's part of the same: which rows are kept; nothing is to be settled."""
@@ -265,19 +265,24 @@ def refuse_missing_ids(client: PartyId) -> InputError:
 
 
 def contribute_columns(
-    scale: Any, party: Party, points: Array, rows: Array, plan: CodedPlan
+    scale: Any, party: Party, points: Array, rows: Array, plan: CodedPlan, known: Any = None
 ) -> RowContribution:
     """What an owner of columns brings: its integers at those of its rows that are kept, zeros elsewhere.
 
+    scale: how it brings these to scale, None if it does not; known: by which it did in a fit.
     rows: of each of its points the row that it is, -1 where it is not kept.
     """
     owner, kept = f"client {party.name!r}", points[rows >= 0]
     if plan.terms is not None:  # columns ascend, as of others that have the same
         kept = kept[:, np.argsort(plan.terms.public.observed[plan.numbers[party.name]])]
-    if scale is not None and len(kept):
-        kept = scale.scale_alone(kept, owner)
+    if known is None and scale is not None and len(kept):
+        if plan.terms is not None and plan.terms.retained is not None:
+            raise InputError(f"{owner} has no scale of the fit, to which new rows are brought: fit again")
+        known = scale.scaling_alone(kept, owner)
+    if known is not None:
+        kept = known.forward(kept, owner)
     read = scatter_rows(rows[rows >= 0], plan.quantizer(kept, owner=owner))
-    return RowContribution(party.name, read, rows, settle_single_owner)
+    return RowContribution(party.name, read, rows, settle_single_owner, known)
 
 
 @dataclass(frozen=True)
@@ -355,7 +360,8 @@ class Joined:
         for party, own in zip(federation.parties, rows, strict=True):
             points = np.array(party.read(), np.float64)
             if self.scale is not None and (own >= 0).any():
-                points[own >= 0] = self.scale.scale_alone(points[own >= 0], f"client {party.name!r}")
+                found = self.scale.scaling_alone(points[own >= 0], f"client {party.name!r}")
+                points[own >= 0] = found.forward(points[own >= 0])
             points[own < 0] = 0.0
             parties.append(replace(party, points=points))
         return replace(federation, parties=tuple(parties))

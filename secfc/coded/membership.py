@@ -64,12 +64,14 @@ class RowContribution:
     rows: for each of its own points, in its own order, the row among all m; secret if owners are hidden.
     settle: a role fragment that brings the shares of all rows to the plan's multiple of their data, with what
     counts the holders of rows unseen.
+    scale: by which it scaled its columns alone (`secfc.scaling.scaling.Scaling`), None if it did not; secret.
     """
 
     name: str
     read: Callable[[int, int], Array]
     rows: Array
     settle: Callable[[CodedRows, CountHolders], Role[None]]
+    scale: Any = None
 
     def own(self, labels: Array) -> Array:
         """The labels of my own points, in my order: (m_j,) int32, -1 where my rows do not count."""

@@ -100,6 +100,7 @@ class SecFCClientResult:
 
     sums: its shares of the final centers, for `predict`, None if it did not hear them; secret.
     trace: of the run that the result is of, None where it missed something.
+    scale: see `RowContribution`.
     """
 
     plan: CodedPlan
@@ -108,6 +109,7 @@ class SecFCClientResult:
     centers: Array | None
     sums: ClusterSums | None
     trace: Trace | None = None
+    scale: Any = None
 
 
 def run_client(way: SecFCSettings, draft: Draft, party: Party, *, coins: Coins) -> Role[SecFCClientResult]:
@@ -245,7 +247,9 @@ class ClientSteps:
         retained = self.answer.kept or self.label_by_centers(ended.centers)
         own = self.mine.own(retained.labels)
         trace, plan = self.trace_of(retained.labels), self.kept.chosen(k)
-        return SecFCClientResult(plan, own, self.mine.rows, ended.centers, retained.sums, trace)
+        return SecFCClientResult(
+            plan, own, self.mine.rows, ended.centers, retained.sums, trace, self.mine.scale
+        )
 
     def label_by_centers(self, centers: Array | None) -> OwnResult:
         """Labels of my own rows, where centers (k, d) alone decide them; of none if I missed the end."""
@@ -260,7 +264,7 @@ class ClientSteps:
         """The result where everybody learns the labels."""
         final, own = self.final_sums(result, missed), self.mine.own(result.labels)
         trace, plan = self.trace_of(result.labels), self.kept.chosen(result.k)
-        return SecFCClientResult(plan, own, self.mine.rows, result.centers, final, trace)
+        return SecFCClientResult(plan, own, self.mine.rows, result.centers, final, trace, self.mine.scale)
 
     def trace_of(self, labels: Array) -> Trace | None:
         """The run that ended so, if I heard all of it."""
@@ -286,7 +290,9 @@ def run_input_party(plan: CodedPlan, mine: RowContribution, coins: Coins) -> Rol
     labels, rows = labels_of_own_rows(mine, result), mine.rows
     if not len(result.labels):
         rows = np.full(len(rows), -1)
-    return SecFCClientResult(plan.chosen(len(result.sizes)), labels, rows, result.centers, None)
+    return SecFCClientResult(
+        plan.chosen(len(result.sizes)), labels, rows, result.centers, None, None, mine.scale
+    )
 
 
 def zero_small_clusters(plan: CodedPlan, rows: CodedRows, sums: ClusterSums) -> Array:

@@ -47,13 +47,17 @@ from secfc.roles.messages import FinalResult
 
 @dataclass(frozen=True, repr=False, eq=False)
 class CodedModel:
-    """Every client's shares of the final centers, to label new points without opening a center."""
+    """Every client's shares of the final centers, to label new points without opening a center.
+
+    scales: by which each brought its columns to scale alone, if it did.
+    """
 
     plan: CodedPlan
     disclosure: Disclosure
     centers: Mapping[PartyId, ClusterSums | None]
     standing: BlameState
     allowances: Mapping[PartyId, PredictionAllowance] = field(default_factory=dict)
+    scales: Mapping[PartyId, Any] = field(default_factory=dict)
 
     @property
     def joined(self) -> bool:
@@ -102,6 +106,7 @@ class CodedModel:
                 len(sizes),
                 coins=secrets[party.name],
                 allowance=self.allowances.get(party.name),
+                scale=self.scales.get(party.name),
             )
             for party in federation.parties
         }
@@ -109,10 +114,16 @@ class CodedModel:
         run = drive(roles, plan.description, secrets)
         return heard_labels(run, federation.names, federation.counts)
 
+    def count_labeled(self, federation: Federation) -> int:
+        """How many new points a prediction labels: of joined columns those of people whom it finds."""
+        plan = self.plan_for(federation, np.ones(1, np.int64), bytes(32))
+        return int(plan.rows.foreseen(federation).sum()) if isinstance(plan, JoinedPrediction) else plan.m
+
     def plan_for(self, federation: Federation, sizes: Array, session: bytes) -> CodedPlan | JoinedPrediction:
         """The plan under which this federation's points are labeled, or its draft where rows are found."""
         if self.joined:
-            return join_new_people(self.plan, federation, sizes, session)
+            observed = match_columns(fitted_terms(self.plan).public, federation)
+            return join_new_people(self.plan, federation.counts, observed, sizes, session)
         return prediction_plan(self.plan, federation.counts, federation.feature_names, sizes, session)
 
 
@@ -148,9 +159,9 @@ class JoinedPrediction:
         """The plan for the rows of a union that are kept, (m,) bool."""
         return relabeling_plan(self.fitted, self.rows.terms, self.rows.layout(held))
 
-    def client(self, party: Party, coins: Coins) -> Role[tuple[CodedPlan, RowContribution]]:
+    def client(self, party: Party, coins: Coins, scale: Any) -> Role[tuple[CodedPlan, RowContribution]]:
         """A client finds the rows with the others: the plan, and what it brings."""
-        union = yield from self.rows.client(party, coins=coins)
+        union = yield from self.rows.client(party, coins=coins, scale=scale)
         plan = self.complete(union.held)
         return plan, union.contribution(plan)
 
@@ -160,33 +171,30 @@ class JoinedPrediction:
         return self.complete(held)
 
 
+def fitted_terms(plan: CodedPlan) -> RunTerms:
+    """The terms of a fit.  Raises InputError for a plan that was made without."""
+    if plan.terms is None:
+        raise InputError("this plan does not say what was asked for: make it by an algorithm's `plan`")
+    return plan.terms
+
+
 def join_new_people(
-    plan: CodedPlan, federation: Federation, sizes: Array, session: bytes
+    plan: CodedPlan,
+    counts: tuple[int, ...],
+    observed: tuple[tuple[int, ...], ...] | None,
+    sizes: Array,
+    session: bytes,
 ) -> CodedPlan | JoinedPrediction:
     """How new people are labeled whose columns lie at several clients, see `prediction_plan`.
 
-    Raises InputError where owners brought columns to a scale that nobody kept.
+    observed: the numbers that each client's columns had in the fit.
     """
-    if plan.terms is None or plan.terms.way.membership.scale is not None:
-        raise InputError(
-            "new people are not labeled where owners brought columns to scale by the rows of the fit: scale "
-            "them at home, by numbers that you keep, and fit without scale_features"
-        )
-    terms = retained_terms(plan.terms, plan.terms.public.features, sizes, session)
-    observed = match_columns(terms.public, federation)
+    fitted = fitted_terms(plan)
+    terms = retained_terms(fitted, fitted.public.features, sizes, session)
     terms = replace(terms, public=replace(terms.public, observed=observed))
-    rows = terms.way.membership.draft(plan.clients, federation.counts, plan.code.t, session, terms)
+    rows = terms.way.membership.draft(plan.clients, counts, plan.code.t, session, terms)
     found = isinstance(rows, JoinedPlan)
     return JoinedPrediction(plan, rows) if found else relabeling_plan(plan, terms, rows)
-
-
-def refuse_joined_columns(plan: CodedPlan) -> None:
-    """Raises InputError where columns of one new person lie at several clients, each alone at home."""
-    if isinstance(plan.layout, ColumnLayout):
-        raise InputError(
-            "new people whose columns lie at several clients are labeled by `Clustering.predict` alone: fit "
-            "again with them"
-        )
 
 
 def prediction_plan(
@@ -197,7 +205,6 @@ def prediction_plan(
     plan: of the fit.  sizes: (k,) points of the clusters whose centers are retained, which parties compare.
     session: 32 public bytes that no other run uses, nor the fit.
     """
-    refuse_joined_columns(plan)
     terms = None if plan.terms is None else retained_terms(plan.terms, features, sizes, session)
     return relabeling_plan(plan, terms, PublicOwnerLayout(counts, plan.layout.multiple))
 
@@ -226,14 +233,16 @@ def predicting_client(
     *,
     coins: Coins,
     allowance: PredictionAllowance | None = None,
+    scale: Any = None,
 ) -> Role[Array]:
     """Share new points, answer for the k retained centers, receive labels.
 
     centers: this client's shares of them, None if it missed the end of the fit: then it answers nothing, as
     if it were gone, and the others answer for it as long as they are enough.
-    allowance: kept from one prediction to the next, see `contribute_new_rows`.
+    allowance: kept from one prediction to the next, see `contribute_new_rows`.  scale: by which it brought
+    its columns of the fit to scale alone.
     """
-    plan, mine = yield from contribute_new_rows(plan, party, coins, allowance)
+    plan, mine = yield from contribute_new_rows(plan, party, coins, allowance, scale)
     yield from agree_on_plan(plan, party.name)
     if party.name in plan.resting:
         return labels_of_own_rows(mine, (yield from share_rows_and_await(plan, mine, coins)))
@@ -277,6 +286,7 @@ def contribute_new_rows(
     party: Party,
     coins: Coins,
     allowance: PredictionAllowance | None = None,
+    scale: Any = None,
 ) -> Role[tuple[CodedPlan, RowContribution]]:
     """The plan, and what a client brings: rows of its own, or its columns of all, which are found first.
 
@@ -286,15 +296,15 @@ def contribute_new_rows(
     if isinstance(plan, JoinedPrediction):
         if allowance is not None and not allowance.left:
             allowance.spend(1)
-        plan, mine = yield from plan.client(party, coins)
+        plan, mine = yield from plan.client(party, coins, scale)
         if allowance is not None:
             allowance.spend(plan.m)
         return plan, mine
     if allowance is not None:
         allowance.spend(plan.m)
     if isinstance(plan.layout, ColumnLayout):
-        rows = np.arange(party.points.shape[0])
-        return plan, contribute_columns(None, party, party.read(), rows, plan)
+        rows, way = np.arange(party.points.shape[0]), fitted_terms(plan).way.membership
+        return plan, contribute_columns(way.scale, party, party.read(), rows, plan, scale)
     return plan, contribute_own_rows(plan, party)
 
 

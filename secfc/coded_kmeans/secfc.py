@@ -277,7 +277,7 @@ class SecFC:
 
     def scale_alone(self, scale: Any) -> SecFC:
         """SecFC whose owners of columns bring them to scale.  Raises InputError for what none does alone."""
-        if not hasattr(scale, "scale_alone") or scale.keep or scale.missing != "refuse":
+        if not hasattr(scale, "scaling_alone") or scale.keep or scale.missing != "refuse":
             raise InputError(
                 f"scale_features={type(scale).__name__} of joined columns: each owner brings its own to "
                 "scale, all of them and with no value missing. Take 'standard' or 'robust', or scale at home"
@@ -349,6 +349,7 @@ class SecFC:
                 learned=leakage_to_clients(self, returned.plan),
                 excluded=returned.plan.excluded(plan) if isinstance(plan, CodedPlan) else (),
                 share=returned.sums,
+                details=returned.scale,
             )
         result = returned
         plan, trace = result.plan, result.trace
@@ -384,7 +385,8 @@ class SecFC:
         plan, standing = outcomes[SERVER].plan, outcomes[SERVER].details
         shares = {name: own.share for name, own in outcomes.items() if name != SERVER}
         allowances = {c: PredictionAllowance(plan.predictions) for c in plan.clients}
-        model = CodedModel(plan, self.disclosure, shares, standing, allowances)
+        scales = {name: own.details for name, own in outcomes.items() if name != SERVER}
+        model = CodedModel(plan, self.disclosure, shares, standing, allowances, scales)
         known: Model | None = model if self.disclosure.capabilities.exact else None
         centers = outcomes[SERVER].centers
         if self.disclosure.capabilities.sums and centers is not None:

@@ -338,13 +338,13 @@ def predict_together(
     clients: tuple[PartyId, ...],
     me: PartyId,
     mine: NewRows,
-    spend: Callable[[int, int], None],
+    spend: Callable[[int, tuple[int, ...]], None],
     labeling: PredictionPart,
 ) -> Role[Any]:
     """Label new points with the others.
 
-    session: of the run.  spend: called with the number of this prediction and all points, before anything of
-    them is said; it may refuse.
+    session: of the run.  spend: called with the number of this prediction and the points that clients have,
+    before anything of them is said; it may refuse.
 
     Raises TooFewReplies if anybody is missing: all must know what is labeled.
     """
@@ -354,6 +354,6 @@ def predict_together(
     told = {**expect_all(expect_messages(inbox, NewRows), others), me: mine}
     number = 1 + max(one.number for one in told.values())
     counts = tuple(told[client].rows for client in clients)
-    spend(number, sum(counts))
+    spend(number, counts)
     one = hashlib.blake2b(session + number.to_bytes(8, "little"), digest_size=32, person=b"secfc forecast")
     return (yield from labeling(counts, one.digest()))

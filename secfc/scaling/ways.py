@@ -92,9 +92,9 @@ class Standardize:
             return None
         return self._alone(np.asarray(public.server_points, np.float64), "the server", public.features)
 
-    def scale_alone(self, points: Array, owner: str) -> Array:
-        """These rows (rows, d) on the scale that follows from them alone."""
-        return self._alone(np.asarray(points, np.float64), owner, None).forward(points, owner)
+    def scaling_alone(self, points: Array, owner: str) -> Scaling:
+        """The scaling that follows from these rows (rows, d) alone."""
+        return self._alone(np.asarray(points, np.float64), owner, None)
 
     def _alone(self, points: Array, owner: str, features: Any) -> Scaling:
         if is_robust(self):

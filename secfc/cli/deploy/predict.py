@@ -22,11 +22,13 @@ from secfc.cli.shell.outputs import check_csv, check_output, csv_of, explaining_
 from secfc.cli.shell.settings import Overwriting
 from secfc.cli.shell.written import own_lines
 from secfc.data.model_file import ModelFile
+from secfc.deploy.floors import BelowFloor
 from secfc.deploy.session import NewRows, predict_together, run_from_journal
 from secfc.errors import InputError
 from secfc.roles.exchange import SERVER
 
 if TYPE_CHECKING:
+    from secfc.cli.deploy.run_file import Built
     from secfc.data.party import Party
 
 
@@ -52,6 +54,8 @@ def predict(given: LabelOptions) -> None:
     leaves NEW.csv out, and so does the server. Everybody learns how many new rows each site has, and who
     learns their labels is as in the run. The sites agreed beforehand on how many rows may be labeled so, as
     labels of chosen rows tell where centers lie. Where every client knows the centers, a site does it alone.
+    Where sites have other columns of the same people, each needs NEW.csv, whoever is not in all gets -1, and
+    every site learns which of its people all have.
 
     \b
     Example:
@@ -97,22 +101,26 @@ def _together(
     asked, me = site.agreed(), site.file.party
     party: Any = None
     which = None
+    model, way = load_model_part(kept, asked), _inner(asked)
+    if model.blocks is not None:
+        check_owner(site, asked, new)
     if me != SERVER:
-        if new is None:  # its shares are needed, so it labels a row of its own making
+        if new is not None:
+            party, which = read_new_rows(site, new)
+        elif model.blocks is not None:
+            party = Rows.without_data(me)
+        else:  # its shares are needed, so it labels a row of its own making
             import numpy as np
 
             party = Rows(me, np.zeros((1, asked.public.d)))
-        else:
-            party, which = read_new_rows(site, new)
-    model, way = load_model_part(kept, asked), _inner(asked)
     journal = _journal(site, kept)
     told = int(journal.stem.rpartition("-")[2])
     mine = NewRows(0 if party is None else party.points.shape[0], told)
     limit = PredictionAllowance(kept.left if kept.left is not None else 1 << 62)
 
-    def spend(number: int, points: int) -> None:
+    def spend(number: int, counts: tuple[int, ...]) -> None:
         """Once for each number, also if this process dies and comes again."""
-        now = ModelFile.read(path)
+        now, points = ModelFile.read(path), model.most_labeled(counts)
         if now.number < number:
             limit.spend(points)  # which refuses, before anything is written or said
             now.after(number, points).write(path)
@@ -139,6 +147,20 @@ def _together(
             _write(out, own_lines(party, found, which, site.run.schema), force)
         journal.unlink(missing_ok=True)
         log.say("done", note=f"labels are in {out}" if new is not None else "helped to label others' rows")
+
+
+def check_owner(site: LoadedSite, asked: Built, new: Path | None) -> None:
+    """Raise Refused, BelowFloor for a site of joined columns that has no new people, or may not find any."""
+    me = site.file.party
+    if me != SERVER and (new is None) == bool(site.run.columns[me]):
+        raise RefusedInput(
+            "NEW.csv is missing: people are labeled of whom all owners have columns, so each brings its own."
+            if new is None
+            else f"{me} has no column by the run file, and only computes: leave NEW.csv out."
+        )
+    if site.file.floors.total_quota is not None:
+        many = "a union of new people's IDs, in which guesses can be tested anew"
+        raise BelowFloor("total_quota", many, "guesses are counted, and of runs alone", "Nothing was sent")
 
 
 def _inner(asked: Any) -> Any:

@@ -66,6 +66,7 @@ def kept_of(
         if retained is None:
             return None
         more, arrays = retained.values()
+        facts["owner's scale"] = retained.scale and asdict(retained.scale)
         return ModelFile(terms, party, "shares", facts | more, arrays, retained.plan.predictions)
     if site.run.algorithm in OPEN and outcome.centers is not None and outcome.labels is not None:
         centers = np.asarray(outcome.centers, np.float64)
@@ -102,14 +103,17 @@ def label_by_centers(kept: ModelFile, party: Any) -> Any:
 def load_model_part(kept: ModelFile, asked: Built) -> Any:
     """This party's part of the model.  Raises InputError for one that does not fit the run."""
     from secfc.coded_kmeans.model_share import ModelShare
+    from secfc.scaling.scaling import Scaling
 
+    scale = kept.facts.get("owner's scale")
     public = (
         replace(asked.public, derived=False)
         if unscaled_algorithm(asked) is not asked.algorithm
         else asked.public
     )
     try:
-        return ModelShare.read(unscaled_algorithm(asked), public, kept.facts, kept.arrays)
+        way = unscaled_algorithm(asked)
+        return ModelShare.read(way, public, kept.facts, kept.arrays, scale and Scaling(**scale))
     except (ValueError, KeyError) as error:
         raise InputError(f"the model does not fit the run file ({error}): restore both") from error
 

@@ -5,18 +5,26 @@ import math
 import warnings
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import click
 import numpy as np
 import pytest
 
 import secfc
+from field import SeededCoins
 from secfc.cli.deploy.init import divide_features
 from secfc.cli.deploy.readiness import check_bound
+from secfc.cli.deploy.results import kept_of, load_model_part
 from secfc.cli.deploy.run_file import build_run, leakage_sentences
 from secfc.cli.deploy.site import LoadedSite
+from secfc.data.model_file import ModelFile
+from secfc.deploy import session
 from secfc.deploy.keys import create_key_file
 from secfc.deploy.runfile import RunFile
+from secfc.roles.exchange import SERVER
+from secfc.transport.simulate import simulate
+from tests.nightly import by_night
 from tests.small import invoke
 
 
@@ -52,6 +60,60 @@ def test_two_owners_and_a_helper_get_labels_of_lloyd_on_the_joined_table(files):
     both = labels["a"].keys() & labels["b"].keys()
     assert all(labels["a"][name] == labels["b"][name] for name in both)
     assert {name for own in labels.values() for name, label in own.items() if label != "-1"} == both
+
+
+NEW = {
+    "a.csv": "bmi,age,patient\n21,1.5,q1\n-40,-2,q2\n3,0,q3\n",
+    "b.csv": "patient,income,score\nq3,900,-3\nq1,-200,2\nq9,0,0\n",
+}
+
+
+def new_people(tmp_path, helper="helper"):
+    """Two people whom both owners have, and one of each alone."""
+    (tmp_path / "new").mkdir()
+    for name, text in NEW.items():
+        (tmp_path / "new" / name).write_text(text)
+    owners = [((1.5, 21.0), (-2.0, -40.0), (0.0, 3.0)), ((-3.0, 900.0), (2.0, -200.0), (0.0, 0.0))]
+    found = secfc.Federation.from_arrays(
+        list(map(np.array, owners)), names=["a", "b"], ids=[("q1", "q2", "q3"), ("q3", "q1", "q9")],
+        features=[("age", "bmi"), ("score", "income")],
+    )  # fmt: skip
+    return secfc.Federation((*found.parties, secfc.Party.without_data(helper)))
+
+
+def fitted_people(files, helper="helper"):
+    """The people of the files."""
+    found = secfc.Federation.from_files(files, id_column="patient", union=True)
+    return secfc.Federation((*found.parties, secfc.Party.without_data(helper)))
+
+
+@pytest.mark.parametrize("scaled", [True, False])
+def test_a_model_labels_new_people_of_whom_all_owners_have_columns(files, tmp_path, scaled):
+    more = ["--standardize"] if scaled else ["--bound", 4096]
+    done = invoke("run", *files, *SPLIT, "--helper", *more, "--model", "m.npz")
+    assert done.exit_code == 0, done.output
+    new, out = new_people(tmp_path), ["--id-column", "patient", "--out", "p.csv"]
+    done = invoke("predict", "m.npz", "new/b.csv", "new/a.csv", *out)
+    assert done.exit_code == 0, done.output
+    assert (
+        "2 people are not at all owners of columns, and have label -1; each owner learned which of its own"
+        in (" ".join(done.output.split()))
+    )
+    lines = [line.split(",") for line in Path("p.csv").read_text().split()[1:]]
+    told = {who: {name: int(label) for client, _, name, label in lines if client == who} for who in "ab"}
+    # As in Python, which `test_joined` holds to Lloyd's centers on the joined table.
+    held = fitted_people(files)
+    way = secfc.SecFC(k=3, threshold=1, membership="joined")
+    scale, bound = ("standard", None) if scaled else (None, 4096.0)
+    result = secfc.fit(way, held, seed=0, scale_features=scale, bound=bound)
+    same = dict(zip("ab", result.predict(new), strict=False))
+    assert told["a"] == dict(zip(("q1", "q2", "q3"), same["a"].tolist(), strict=True))
+    assert told["b"] == dict(zip(("q3", "q1", "q9"), same["b"].tolist(), strict=True))
+    assert [told["a"]["q2"], told["b"]["q9"]] == [-1, -1]
+    assert ModelFile.read(Path("m.npz")).facts["model"]["left"]["a"] == result.plan.predictions - 2
+    done = invoke("predict", "m.npz", "new/a.csv", *out, "--force")
+    assert done.exit_code == 2
+    assert "no file has a column 'score'" in done.output
 
 
 def test_the_report_says_who_has_which_columns_and_that_labels_tell_of_them(files):
@@ -196,6 +258,57 @@ def test_a_site_without_columns_has_no_data_and_others_need_ids(run_file, tmp_pa
     ):
         with pytest.raises(secfc.InputError, match=message):
             party(name, data)
+
+
+@pytest.mark.filterwarnings("ignore:rounding loses much")
+@pytest.mark.parametrize("more", [{}, *by_night({"disclosure": "assignments"}, {"dealer": "none"})])
+@pytest.mark.parametrize("scaled", [True, False])
+def test_sites_label_new_people_together_by_what_each_kept_of_the_run(
+    run_file, files, tmp_path, more, scaled
+):
+    bound = {} if scaled else {"bound": 4096.0}
+    run = replace(run_file, seed=3, options=more | bound, preparing=run_file.preparing if scaled else {})
+    built, held, new = build_run(run), fitted_people(files, "h"), new_people(tmp_path, "h")
+    work = session.AgreedWork(
+        built.algorithm, built.public, built.derived, run.parties, run.identities, run.description
+    )
+    roles = {p.name: session.client_role(work, p, SeededCoins(1, p.name)) for p in held.parties}
+    start = np.random.default_rng(built.public.seed)
+    roles[SERVER] = session.server_role(work, SeededCoins(1, SERVER), start)
+    outcomes, sharing = simulate(roles).results, {}
+    rows = dict(zip(new.names, new.parties, strict=True))
+    spent = []
+    for name in run.parties:
+        site = SimpleNamespace(run=run, file=SimpleNamespace(party=name))
+        kept = kept_of(
+            site, built, outcomes[name], dict(zip(held.names, held.parties, strict=True)).get(name)
+        )
+        kept.write(tmp_path / f"{name}.npz")
+        kept = ModelFile.read(tmp_path / f"{name}.npz")
+        assert (kept.facts["owner's scale"] is not None) == (scaled and name in "ab")
+        part = load_model_part(kept, built)
+
+        def labeling(counts, one, name=name, part=part):
+            plan, coins = part.plan_for(counts, one), SeededCoins(2, name)
+            if name == SERVER:
+                return part.server(built.algorithm, plan, coins)
+            return part.client(built.algorithm, plan, rows[name], coins, None)
+
+        mine = session.NewRows(len(rows[name].points) if name in rows else 0, 0)
+        spend = lambda number, counts, part=part: spent.append((number, part.most_labeled(counts)))  # noqa: E731
+        sharing[name] = session.predict_together(run.session, run.clients, name, mine, spend, labeling)
+    done = simulate(sharing, keep_bodies=True)
+    result = secfc.fit(
+        secfc.SecFC(3, 1, membership="joined", disclosure=built.algorithm.disclosure), held, seed=3,
+        scale_features="standard" if scaled else None, bound=None if scaled else 4096.0,
+    )  # fmt: skip
+    for name, labels in zip(new.names, result.predict(new), strict=True):
+        assert done.results[name].tolist() == labels.tolist()
+    assert {label for name in "ab" for label in done.results[name].tolist()} >= {-1}
+    assert set(spent) == {(1, 3)}  # of three people at either owner at most three are labeled
+    # Which of its people all have, a client is told; of the others nothing but pseudonyms.
+    told = [e.body for e in done.transcript.envelopes if e.kind == "KeptRows" and e.recipient == "a"]
+    assert [(int(one.kept.sum()), len(one.kept)) for one in told] == [(2, 4)]
 
 
 @pytest.mark.nightly

@@ -14,6 +14,7 @@ from secfc.attacks.views import View
 from secfc.coded import joined
 from secfc.coded.joined import Joined, JoinedPlan
 from secfc.errors import BudgetSpent, FaultyClient
+from secfc.kept_models import KeptModel, model_file_of
 from secfc.roles.exchange import SERVER
 from tests.nightly import short
 from tests.secfc.disclosure.test_final_labels import is_uniform
@@ -344,7 +345,7 @@ def those_of(federation, kept, order=1):
 
 
 @pytest.mark.parametrize("trial", range(short(3, nightly=28)))
-def test_new_people_whose_columns_lie_at_several_get_the_nearest_center(trial):
+def test_new_people_whose_columns_lie_at_several_get_the_nearest_center(trial, tmp_path):
     policy, given = POLICIES[trial % len(POLICIES)], trial % 2 == 1
     whole, _ = owners(2 + trial % 3, 5, 100, 3, trial, ties=True, ids=not given)
     way = algorithm(3, policy)
@@ -352,9 +353,17 @@ def test_new_people_whose_columns_lie_at_several_get_the_nearest_center(trial):
     result = secfc.fit(way, those_of(whole, lambda i: i < 60), bound=32.0, seed=trial)
     fitted, labels, _ = joined_table(result, those_of(whole, lambda i: i < 60))
     new = those_of(whole, lambda i: i >= 60, -1)
+    kept = model_file_of(result)
+    kept.write(tmp_path / "model.npz")
+    read = KeptModel.read(tmp_path / "model.npz")
     told: dict[str, list[int]] = {}
     rows: dict[str, dict[str, int]] = {}
-    for party, own in zip(new.parties, result.predict(new, sealed=trial == 0), strict=True):
+    labeled = result.predict(new, sealed=trial == 0)
+    for own, again in zip(labeled, read.predict(new), strict=True):  # by what a file keeps, no other
+        assert own.tolist() == again.tolist()
+    spent = {name: one.left for name, one in result.model.allowances.items()}
+    assert KeptModel.read(tmp_path / "model.npz").kept.facts["model"]["left"] == spent
+    for party, own in zip(new.parties, labeled, strict=True):
         points = np.rint(np.asarray(party.points) * 64).astype(int).tolist()
         for i, label in enumerate(own.tolist()):
             name = party.ids[i] if party.ids else str(i)
@@ -374,11 +383,81 @@ def test_new_people_whose_columns_lie_at_several_get_the_nearest_center(trial):
     assert found > 5
 
 
+def rounded_rows(federation, fitted, result):
+    """By person the integers of the joined row, on the scales that owners keep of the fit; of who has all."""
+    rows: dict[str, dict[int, int]] = {}
+    for party in federation.parties:
+        if not party.points.shape[1]:
+            continue
+        numbers = [fitted.feature_names.index(name) for name in party.features]
+        points = np.asarray(party.points)[:, np.argsort(numbers)]
+        values = result.plan.quantizer(result.model.scales[party.name].forward(points)).tolist()
+        for i, row in enumerate(values):
+            name = party.ids[i] if party.ids else str(i)
+            rows.setdefault(name, {}).update(zip(sorted(numbers), row, strict=True))
+    return {name: [row[f] for f in sorted(row)] for name, row in rows.items() if len(row) == fitted.d}
+
+
+SCALES = ("standard", "robust", secfc.Standardize(limit=1.5))
+
+
+@pytest.mark.parametrize("trial", range(short(3, nightly=30)))
+def test_new_people_are_brought_to_the_scale_that_each_owner_keeps_of_the_fit(trial, tmp_path):
+    policy, given = POLICIES[trial % len(POLICIES)], trial % 2 == 1
+    policy = secfc.OwnLabels() if trial < 3 else policy
+    whole, _ = owners(2 + trial % 3, 5, 100, 3, trial, ids=not given)
+    way = replace(algorithm(3, policy), membership=Joined(align="given" if given else "ids"))
+    fitted, new = those_of(whole, lambda i: i < 60), those_of(whole, lambda i: i >= 60, -1)
+    result = secfc.fit(way, fitted, scale_features=SCALES[trial % 3], seed=trial)
+    model_file_of(result).write(tmp_path / "model.npz")
+    scales = result.model.scales
+    assert {name for name, scale in scales.items() if scale is not None} == {
+        party.name for party in fitted.parties if party.points.shape[1]
+    }
+    before = rounded_rows(fitted, fitted, result)
+    label_of = {}
+    for party, own in zip(fitted.parties, result.labels, strict=True):
+        for i, label in enumerate(own.tolist()):
+            if label >= 0:
+                label_of[party.ids[i] if party.ids else str(i)] = label
+    assert before.keys() == label_of.keys()
+    means = {}
+    for h in set(label_of.values()):
+        own = [before[name] for name, label in label_of.items() if label == h]
+        means[h] = [Fraction(sum(x), len(x)) for x in zip(*own, strict=True)]
+    after, found = rounded_rows(new, fitted, result), 0
+    for predict in (result.predict, KeptModel.read(tmp_path / "model.npz").predict):
+        for party, own in zip(new.parties, predict(new), strict=True):
+            for i, label in enumerate(own.tolist()):
+                row = after.get(party.ids[i] if party.ids else str(i))
+                apart = {} if row is None else {
+                    h: sum((x - c) ** 2 for x, c in zip(row, mean, strict=True)) for h, mean in means.items()
+                }  # fmt: skip
+                assert label == (min(apart, key=lambda h, apart=apart: (apart[h], h)) if apart else -1)
+                found += label >= 0
+    assert found > 10
+
+
+def test_on_the_scale_of_new_rows_alone_new_people_would_be_labeled_otherwise():
+    whole, _ = owners(2, 5, 100)
+    result = secfc.fit(algorithm(), those_of(whole, lambda i: i < 60), scale_features="standard", seed=0)
+    new = those_of(whole, lambda i: i >= 60, -1)
+    scales = {
+        party.name: secfc.Standardize().scaling_alone(
+            np.asarray(party.points)[:, np.argsort(own)], party.name
+        )
+        for party, own in zip(new.parties, new.observed, strict=True)
+        if own
+    }
+    wrong = replace(result, model=replace(result.model, scales=scales)).predict(new)
+    assert any((a != b).any() for a, b in zip(result.predict(new), wrong, strict=True))
+
+
 def test_what_is_not_made_for_columns_of_several_owners_is_refused(monkeypatch):
     federation, _ = owners(2)
     scaled = secfc.fit(algorithm(), federation, scale_features="standard")
-    with pytest.raises(secfc.InputError, match="new people are not labeled where owners brought columns to"):
-        scaled.predict(federation)
+    with pytest.raises(secfc.InputError, match="client-0' has no scale of the fit, to which new rows are"):
+        replace(scaled, model=replace(scaled.model, scales={})).predict(federation)
     result = secfc.fit(algorithm(), federation)
     with pytest.raises(secfc.InputError, match=r"client-0 had the columns .* in the fit, and has"):
         result.predict(owners(2, seed=1)[0])

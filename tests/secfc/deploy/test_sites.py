@@ -649,6 +649,56 @@ def test_new_rows_are_labeled_by_all_sites_together(tmp_path, nursery, options, 
 
 
 @pytest.mark.nightly
+@pytest.mark.nightly
+def test_new_people_whose_columns_lie_at_several_sites_are_labeled_by_all_of_them(tmp_path, nursery):
+    table = np.concatenate(list(blobs((50, 40)).values())) * [1.0, 30.0, 1.0]
+    columns, names = {"a": ("x", "y"), "b": ("z",), "h": ()}, [f"p{i}" for i in range(90)]
+    parts = {"a": table[:, :2], "b": table[:, 2:], "h": np.zeros((0, 0))}
+
+    def some(who):
+        kept = [i for i in range(90) if who(i)]
+        return {name: points[kept] if len(points) else points for name, points in parts.items()}, {
+            name: [names[i] for i in kept] if name != "h" else [] for name in parts
+        }
+
+    fitted, ids = some(lambda i: i < 70)
+    new, others = some(lambda i: i >= 60)
+    new["b"], others["b"] = new["b"][5:], others["b"][5:]
+    more = {"split": "columns", "options": {"t": 1}, "preparing": {"standardize": True}, "k": 3}
+    with sites(tmp_path, fitted, ids=ids, columns=columns, nursery=nursery, **more) as run:
+        text = (tmp_path / "h" / "site.toml").read_text().partition("[data]")[0]
+        (tmp_path / "h" / "site.toml").write_text(text)
+        run.start_all()
+        assert set(run.everybody().values()) == {0}, run.log("server")
+        words = {name: [str(tmp_path / name / "site.toml")] for name in (*parts, "server")}
+        assert run.command("a", "predict", *words["a"]).wait(90) == 2
+        assert "people are labeled of whom all owners have columns" in run.log("a")
+        for name in "ab":
+            run.write_rows(name, new[name], others[name], file="new.csv")
+            words[name] += [str(tmp_path / name / "new.csv"), "--out", str(tmp_path / f"{name}.csv")]
+        for name, own in words.items():
+            run.command(name, "predict", *own)
+        run.until("b", "finding the union of IDs", count=2)
+        run.kill("b")
+        run.command("b", "predict", *words["b"])
+        assert set(run.everybody().values()) == {0}, run.log("b")
+
+        def held_by(points, ids):
+            named = {
+                "names": list("ab"),
+                "ids": [ids["a"], ids["b"]],
+                "features": [columns["a"], columns["b"]],
+            }
+            held = secfc.Federation.from_arrays([points["a"], points["b"]], **named)
+            return secfc.Federation((*held.parties, secfc.Party.without_data("h")))
+
+        way = secfc.SecFC(3, 1, membership="joined")
+        result = secfc.fit(way, held_by(fitted, ids), seed=3, scale_features="standard")
+        for name, want in zip("ab", result.predict(held_by(new, others)), strict=False):
+            assert run.labels(name, tmp_path / f"{name}.csv").tolist() == want.tolist()
+            assert -1 in want or name == "b"
+
+
 def test_sites_bring_text_and_label_new_rows_of_text(tmp_path, nursery):
     ranks = {name: np.arange(len(own)) % 3 for name, own in ROWS.items()}
     coded = {
