@@ -174,6 +174,7 @@ class Comparison:
     None if all are equal.  points: how many labels differ there, 0 if one of the two had stopped.
     ends: whether only the start and the end could be compared, as nobody knows the labels between.
     sizes: whether of every step but the last only the sizes of the clusters could be.
+    beside: what else than Lloyd it was, whose labels have no steps.
     """
 
     steps: int
@@ -181,6 +182,7 @@ class Comparison:
     points: int = 0
     ends: bool = False
     sizes: bool = False
+    beside: str = ""
 
     @property
     def equal(self) -> bool:

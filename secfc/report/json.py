@@ -124,7 +124,7 @@ def _verification(comparison: Comparison | None) -> dict[str, Any] | None:
     if comparison is None:
         return None
     return {
-        "against": "plaintext Lloyd, same start and seed",
+        "against": comparison.beside or "plaintext Lloyd, same start and seed",
         "iterations": comparison.steps,
         "first_difference": comparison.first,
         "points_that_differ": comparison.points,

@@ -273,7 +273,9 @@ def comparison_sentence(found: Report) -> str:
     comparison = found.comparison
     if comparison is None or found.counts is None:
         return found.account.claim
-    m = found.counts.m
+    m, other = found.counts.m, comparison.beside
+    if comparison.equal and other:
+        return f"Exact: the labels equal those of {other} on the points as whole numbers, all {m:,} of them."
     steps = "its only iteration" if comparison.steps == 1 else f"each of {comparison.steps} iterations"
     if comparison.equal and comparison.ends:
         return (
@@ -291,15 +293,21 @@ def comparison_sentence(found: Report) -> str:
             f"Exact: the labels equal those of plaintext k-means (Lloyd) at the start and after {steps}, "
             f"all {m:,} points."
         )
-    where = "at the start" if comparison.first == 0 else f"first after iteration {comparison.first}"
+    where = (
+        ""
+        if other
+        else "at the start"
+        if comparison.first == 0
+        else f"first after iteration {comparison.first}"
+    )
     how = (
         f"in {comparison.points:,} of {m:,} points"
         if comparison.points
         else "one of the two had already stopped"
     )
     return (
-        f"NOT EXACT: the labels differ from plaintext k-means (Lloyd) {where}, {how}. Do not use this "
-        "result; this is a bug, please report it together with the parameters."
+        f"NOT EXACT: the labels differ from {other or 'plaintext k-means (Lloyd) '}{where}, {how}. Do not "
+        "use this result; this is a bug, please report it together with the parameters."
     )
 
 
@@ -519,6 +527,8 @@ def _labels(found: Report) -> list[tuple[str, str]]:
     """How the labels stand to those of plaintext k-means, and of the points as they are."""
     if not found.verified:
         return [("Labels", verdict_sentence(found).removeprefix("Labels are "))]
+    if found.comparison is not None and found.comparison.beside:
+        return [("Labels", f"those of {found.comparison.beside}, exactly, on points as whole numbers")]
     steps = terminal.pluralize(
         found.comparison.steps if found.comparison is not None else found.n_iter, "step"
     )

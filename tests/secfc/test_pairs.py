@@ -319,6 +319,17 @@ def test_the_shell_writes_the_labels_of_scikit_learn_and_a_report_that_tells_of_
     found = json.loads((tmp_path / "r.json").read_text())
     assert (found["parameters"]["k"], found["parameters"]["eps"]) == (truth.max() + 1, 0.6)
     assert any("whether they are within eps=0.6" in fact for fact in found["learned"])
+    assert found["verified"] is True
+    assert found["verification"]["against"] == "scikit-learn's DBSCAN"
+    assert "those of scikit-learn's DBSCAN, exactly, on points as whole numbers" in " ".join(said.split())
+    plain = run_shell(tmp_path, "--eps", "0.6", "--min-samples", "4", "--bound", "8", "--no-verify")
+    assert "Not compared with plaintext" in " ".join(plain.split())
+    with pytest.MonkeyPatch.context() as patch:  # a wrong label is said, and none is written
+        patch.setattr(secfc.DBSCAN, "label_points", lambda self, near: np.zeros(len(near), np.int32))
+        (tmp_path / "secfc-labels.csv").unlink()
+        wrong = run_shell(tmp_path, "--eps", "0.6", "--min-samples", "4", "--bound", "8", code=1)
+    assert "NOT EXACT: the labels differ from scikit-learn's DBSCAN, in " in " ".join(wrong.split())
+    assert not (tmp_path / "secfc-labels.csv").exists()
     page = (tmp_path / "o.html").read_text()
     assert "as many clusters as are found" in page
     assert "uniform subject to their sum, a bit a pair" in page

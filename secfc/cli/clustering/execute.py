@@ -550,12 +550,22 @@ def verify_labels(
     run: PreparedRun, done: FinishedRun, screen: Screen, wall: dict[str, float]
 ) -> tuple[Comparison | None, FloatComparison | None]:
     """Labels beside those of plaintext k-means, on integers and on floats; None for what is not compared."""
+    import numpy as np
+
     from secfc.data.inputs import with_parameters
     from secfc.kmeans.elbow import Elbow
     from secfc.pipeline import fit
-    from secfc.report import against_ordinary, compare_labelings, in_row_order, pool_points
+    from secfc.report import Comparison, against_ordinary, compare_labelings, in_row_order, pool_points
 
     result, twin = done.result, run.choice.twin
+    if (plain_labels := run.choice.plain) is not None:
+        points = pool_points(done.points, result).stacked()
+        with screen.status("Comparing with scikit-learn"):
+            found, wall["verify"] = time_work(lambda: plain_labels(result.plan, points))
+        if found is None:
+            return None, None
+        wrong = int(np.count_nonzero(found != in_row_order(result, result.labels)))
+        return Comparison(0, 0 if wrong else None, wrong, beside="scikit-learn's DBSCAN"), None
     if twin is None:
         return None, None
     # Of one client with all rows an automatic scale may be another.

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 import click
@@ -11,9 +13,13 @@ from secfc.cli.clustering.execute import bound_from_data, check_bound
 from secfc.cli.methods.secfc import SecFCOptions, choose_threshold, derived_remark, runtime_from_options
 from secfc.cli.shell.method import AskedOptions, ChosenAlgorithm, Method
 from secfc.cli.shell.options import CLUSTERS, Positive, Whole, fields_of, option
+from secfc.data.inputs import is_installed
 
 if TYPE_CHECKING:
+    from field.arrays import Array
     from secfc.algorithm import PublicFacts
+    from secfc.coded.plan import CodedPlan
+    from secfc.pairs import DBSCAN
 
 
 @dataclass(frozen=True)
@@ -65,7 +71,23 @@ def choose_density(asked: AskedOptions, public: PublicFacts) -> ChosenAlgorithm:
         *derived_remark(asked, public),
     )
     notes += committee_cautions(algorithm.way, public.clients, t)
-    return ChosenAlgorithm(algorithm, {"bound_from_data": bound_from_data(asked)}, notes, remarks)
+    return ChosenAlgorithm(
+        algorithm, {"bound_from_data": bound_from_data(asked)}, notes, remarks,
+        plain=partial(label_plainly, algorithm) if asked["verify"] and is_installed("sklearn") else None,
+    )  # fmt: skip
+
+
+def label_plainly(algorithm: DBSCAN, plan: CodedPlan, points: Array) -> Array | None:
+    """Labels of points (m, d) by scikit-learn, on integers that they become; None where these are long."""
+    from sklearn.cluster import dbscan
+
+    rows = plan.quantizer(points)
+    if 4 * plan.d * int(abs(rows).max()) ** 2 >= 1 << 53:
+        return None
+    # Squares are integers, and none lies between this one and the next.
+    eps = math.sqrt(algorithm.square(plan) + 0.5)
+    found: Array = dbscan(rows, eps=eps, min_samples=algorithm.min_samples)[1]
+    return found
 
 
 METHOD = Method(
@@ -75,7 +97,8 @@ METHOD = Method(
         *fields_of(DensityOptions),
         *fields_of(
             SecFCOptions,
-            "t ell workers dealer deviating latency bandwidth threads scratch scale bound rounding coarse",
+            "t ell workers dealer deviating latency bandwidth threads scratch scale bound rounding coarse "
+            "verify",
         ),
     ],
     choose_density,

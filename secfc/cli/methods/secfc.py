@@ -154,7 +154,7 @@ class SecFCOptions(Coalition, LloydSteps, NoiseOptions):
     cut: int | None = option(None, Whole(1), metavar="GROUPS", group=CLUSTERS, help=
         "With --linkage: write labels of so many groups of clusters, not of clusters.")
     verify: bool = option(True, None, "--verify/--no-verify", group=RUN, help=
-        "Compare with plaintext k-means at every iteration.")
+        "Compare with plaintext k-means at every iteration; of dbscan with scikit-learn, if it is installed.")
     verify_reference: bool = option(False, group=RUN, help=
         "Compare the final labels with a second implementation too, which is slow and in galois over "
         "GF(2**61 - 1): for small data, and exact centers.")

@@ -109,8 +109,9 @@ class ChosenAlgorithm:
 
     parameters: of the run that the algorithm itself does not tell in reports.  notes: what the user should
     know of what was chosen for them.  remarks: of what becomes public by it; they are told last.  twin:
-    plaintext k-means that must give the same labels, None if that is not verified.  policy: what the server
-    sees, None if no attack on it is tried.
+    plaintext k-means that must give the same labels, None if that is not verified.  plain: of a plan and the
+    points of all in its place, what other software labels them by, None if it is not asked.  policy: what the
+    server sees, None if no attack on it is tried.
     """
 
     algorithm: Algorithm
@@ -118,6 +119,7 @@ class ChosenAlgorithm:
     notes: tuple[str, ...] = ()
     remarks: tuple[str, ...] = ()
     twin: Any = None
+    plain: Callable[[Any, Any], Any] | None = None
     policy: Disclosure | None = None
 
 
