@@ -29,6 +29,7 @@ SCRIPTS = {
     "reading": ["--quick"],
     "shared": ["--quick"],
     "pairs": ["--quick"],
+    "columns": ["--quick"],
     "crowd": [
         "--sums",
         "40",
