@@ -58,6 +58,7 @@ from secfc.coded import messages as keeping
 from secfc.coded import messages as own
 from secfc.coded import messages as rounding
 from secfc.coded import union as united
+from secfc.coded.joined import Joined
 from secfc.coded.membership import Private
 from secfc.coded.parameters import Network as Link
 from secfc.coded.queries import Query
@@ -642,6 +643,20 @@ def over_rows(scenario: Scenario, got: Outcome) -> Outcome:
     return Outcome(labels, got.excluded, None if want.centers is None else plain.centers, plain.history)
 
 
+def held_columns() -> secfc.Federation:
+    """Two owners of two columns each of ten people, and three that help."""
+    rng, ids = np.random.default_rng(14), [f"p{i}" for i in range(10)]
+    parts = [np.round(rng.uniform(-7, 7, (10, 2)) * 4) / 4 for _ in range(2)]
+    own = secfc.Federation.from_arrays(parts, ids=[ids, ids[::-1]], features=[["a", "b"], ["c", "d"]])
+    return secfc.Federation((*own.parties, *(secfc.Party.without_data(f"client-{j}") for j in (2, 3, 4))))
+
+
+def over_columns(scenario: Scenario, got: Outcome) -> Outcome:
+    """What comes undisturbed, whoever is lost: helpers have no rows, and without an owner there is no end."""
+    assert not {name for name in got.excluded if name in ("client-0", "client-1")}
+    return dataclasses.replace(scenario.clean[0], excluded=got.excluded)
+
+
 def over_pairs(scenario: Scenario, got: Outcome) -> Outcome:
     """What a clusterer of pairs finds among the rows that count, by their exact distances."""
     way, fed = scenario.algorithm, scenario.federation
@@ -786,6 +801,7 @@ DISTANCES = secfc.Precomputed(
 IN_TWO = vary(BASE, init=secfc.RandomLabels(), network=Link(0.0, 1.0), max_iter=6)
 # Where labels are opened two play each part by default, at twice the messages; some scenarios are about
 # something else, and do without.  One value of one field alone is a scenario of `tests.secfc.option_space`.
+COLUMNS = vary(BASE, membership=Joined(bound=64), n_init=1, disclosure=secfc.AssignmentsOnly())
 SCENARIOS = {
     "labels only": Scenario(vary(BASE, disclosure=secfc.AssignmentsOnly(), n_init=1)),
     "labels only, restarts, a client deals": Scenario(
@@ -891,6 +907,8 @@ SCENARIOS = {
     "predict": Scenario(BASE, predict=True),
     "predict, bare": Scenario(vary(BASE, disclosure=BARE), predict=True),
     "private": Scenario(vary(BASE, membership=Private(bound=64, counts="opened"))),
+    "joined columns": Scenario(COLUMNS, expected=over_columns, data=held_columns),
+    "joined columns, predict": Scenario(COLUMNS, predict=True, expected=over_columns, data=held_columns),
     "k-fed": Scenario(secfc.KFed(k=K, k_local=2)),
     "private centers": Scenario(PRIVATE_CENTERS, expected=over_sums),
     "private centers, within a ball": Scenario(

@@ -29,6 +29,7 @@ from tests.secfc.campaign import (
     K,
     Outcome,
     Scenario,
+    held_columns,
     hold_rounded,
     over_pairs,
     vary,
@@ -38,14 +39,6 @@ HIDDEN = Private(bound=64, counts="hidden")
 BUDGET = Budget(1e5, 1e-6)
 SUMS = secfc.NoisySums(BUDGET, radius=Bound.given(16.0), steps=1)
 NOISE = secfc.NoiseInShares(BUDGET, radius=Bound.given(16.0), neighbors=Neighbors("replace"), absent=1)
-
-
-def held_columns() -> secfc.Federation:
-    """Two owners of two columns each, and three that help."""
-    rng, ids = np.random.default_rng(14), [f"p{i}" for i in range(12)]
-    parts = [np.round(rng.uniform(-7, 7, (10, 2)) * 4) / 4 for _ in range(2)]
-    own = secfc.Federation.from_arrays(parts, ids=[ids[:10], ids[2:]], features=[["a", "b"], ["c", "d"]])
-    return secfc.Federation((*own.parties, *(secfc.Party.without_data(f"client-{j}") for j in (2, 3, 4))))
 
 
 def whole_alone(scenario: Scenario, got: Outcome) -> Outcome:
