@@ -131,16 +131,14 @@ def new_points(
     categories = categories_of(kept)
     bits = set(category_names(categories))
     columns = None if features is None else tuple(name for name in features if name not in bits)
-    joined = joined_columns(kept)
-    if joined is not None:
+    joined = joined_columns(kept) or {}
+    if joined:
         how |= {"union": True, "linkage": joined["schema"] and linkage_of(joined["schema"], "the model")}
     read = Federation.from_files(
         files, columns=columns, gaps=missing != "refuse", categorical=categories,
         **how,
     )  # fmt: skip
-    bringing = (
-        clients if joined is None else [c for c, own in zip(clients, joined["observed"], strict=True) if own]
-    )
+    bringing = [c for c, own in zip(clients, joined.get("observed", clients), strict=True) if own]
     found = dict(parties_by_client(read, bringing, owners))
     rows = {name: list(range(party.points.shape[0])) for name, party in found.items()}
     if missing == "drop":
@@ -149,17 +147,20 @@ def new_points(
         whole = dict(zip(found, kept_rows, strict=True))
         found = {party.name: party for party in left.parties}
         rows = {name: whole[name].tolist() for name in found}
-    if joined is not None:
-        if lost := [name for name in bringing if name not in found]:
-            raise InputError(
-                f"{lost[0]} has columns and no file: people are found among those of all, so add it"
-            )
-        return Federation(tuple(found.get(name) or Party.without_data(name) for name in clients)), rows
+    if joined:
+        return with_helpers(found, clients, bringing), rows
     # On a scale of the run the middle is a row that no limit refuses.
     blank = np.zeros((1, read.d)) if scaling is None else np.nan_to_num([scaling["centers"]])
     parties = parties_with_blanks(found, clients, blank)
     made = Federation(parties, feature_names=read.feature_names)
     return (made if features is None else made.ordered(features)), rows
+
+
+def with_helpers(found: Mapping[str, Party], clients: Sequence[str], bringing: Sequence[str]) -> Federation:
+    """Owners of joined columns, and clients without.  Raises InputError for an owner that brings nobody."""
+    if lost := [name for name in bringing if name not in found]:
+        raise InputError(f"{lost[0]} has columns and no file: people are found among those of all, so add it")
+    return Federation(tuple(found.get(name) or Party.without_data(name) for name in clients))
 
 
 def joined_columns(kept: ModelFile) -> dict[str, Any] | None:

@@ -294,8 +294,8 @@ def write_model(result: Clustering, path: Path, texts: Sequence[str]) -> None:
     kept = model_file_of(result, texts)
     if kept is None:
         raise RefusedInput(
-            f"--model {path}: this algorithm, or noise on what is opened, leave no model to keep. The other "
-            "results are written."
+            f"--model {path}: this algorithm, or noise on what is opened, leave no model that could be kept. "
+            "The other results are written."
         )
     with explaining_writes("--model"):
         kept.write(path)

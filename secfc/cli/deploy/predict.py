@@ -96,23 +96,10 @@ def _together(
 ) -> None:
     """With all other sites and the server."""
     from secfc.coded_kmeans.parameters import PredictionAllowance
-    from secfc.data.party import Party as Rows
 
     asked, me = site.agreed(), site.file.party
-    party: Any = None
-    which = None
     model, way = load_model_part(kept, asked), _inner(asked)
-    if model.blocks is not None:
-        check_owner(site, asked, new)
-    if me != SERVER:
-        if new is not None:
-            party, which = read_new_rows(site, new)
-        elif model.blocks is not None:
-            party = Rows.without_data(me)
-        else:  # its shares are needed, so it labels a row of its own making
-            import numpy as np
-
-            party = Rows(me, np.zeros((1, asked.public.d)))
+    party, which = rows_to_label(site, asked, new, joined=model.blocks is not None)
     journal = _journal(site, kept)
     told = int(journal.stem.rpartition("-")[2])
     mine = NewRows(0 if party is None else party.points.shape[0], told)
@@ -149,7 +136,26 @@ def _together(
         log.say("done", note=f"labels are in {out}" if new is not None else "helped to label others' rows")
 
 
-def check_owner(site: LoadedSite, asked: Built, new: Path | None) -> None:
+def rows_to_label(site: LoadedSite, asked: Built, new: Path | None, *, joined: bool) -> tuple[Any, Any]:
+    """A party's new rows, and which of its file they are: of its own making, as its shares are needed.
+
+    None of the server.  joined: whether columns lie at several sites.  Raises Refused, InputError.
+    """
+    import numpy as np
+
+    from secfc.data.party import Party as Rows
+
+    me = site.file.party
+    if joined:
+        check_owner(site, new)
+    if me == SERVER:
+        return None, None
+    if new is not None:
+        return read_new_rows(site, new)
+    return Rows.without_data(me) if joined else Rows(me, np.zeros((1, asked.public.d))), None
+
+
+def check_owner(site: LoadedSite, new: Path | None) -> None:
     """Raise Refused, BelowFloor for a site of joined columns that has no new people, or may not find any."""
     me = site.file.party
     if me != SERVER and (new is None) == bool(site.run.columns[me]):

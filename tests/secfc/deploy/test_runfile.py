@@ -301,7 +301,7 @@ def test_init_writes_the_floor_that_sites_demand_of_shared_centers(tmp_path, mor
 
 
 def test_labels_for_others_count_beside_centers_and_are_told(tmp_path):
-    for labels, slots, said in ((2.0, None, "every row"), ("2:50", 50, "every of 50 places of each client")):
+    for labels, slots, said in ((2.0, None, "every row"), ("2:50", 50, "each of 50 places of every client")):
         asked = build_run(runfile("feddp", {"epsilon": 1.0, "radius": 9.0, "labels_epsilon": labels}, {}))
         assert asked.stakes.epsilon == 3.0
         assert asked.algorithm.labels.slots == slots
