@@ -173,8 +173,7 @@ class Comparison:
     steps: iterations of the protocol.  first: the first one whose labels differ, 0 for the start,
     None if all are equal.  points: how many labels differ there, 0 if one of the two had stopped.
     ends: whether only the start and the end could be compared, as nobody knows the labels between.
-    sizes: whether of every step but the last only the sizes of the clusters could be.
-    beside: what else than Lloyd it was, whose labels have no steps.
+    sizes: whether of all steps but the last only sizes could be.  beside: what else than Lloyd it was.
     """
 
     steps: int
