@@ -142,11 +142,7 @@ def new_points(
     found = dict(parties_by_client(read, bringing, owners))
     rows = {name: list(range(party.points.shape[0])) for name, party in found.items()}
     if missing == "drop":
-        found = without_far_values(scaling, found)
-        left, kept_rows = drop_incomplete_rows(replace(read, parties=tuple(found.values())))
-        whole = dict(zip(found, kept_rows, strict=True))
-        found = {party.name: party for party in left.parties}
-        rows = {name: whole[name].tolist() for name in found}
+        found, rows = without_incomplete_rows(read, without_far_values(scaling, found))
     if joined:
         return with_helpers(found, clients, bringing), rows
     # On a scale of the run the middle is a row that no limit refuses.
@@ -154,6 +150,15 @@ def new_points(
     parties = parties_with_blanks(found, clients, blank)
     made = Federation(parties, feature_names=read.feature_names)
     return (made if features is None else made.ordered(features)), rows
+
+
+def without_incomplete_rows(
+    read: Federation, found: Mapping[str, Party]
+) -> tuple[dict[str, Party], dict[str, list[int]]]:
+    """Parties by client without rows with gaps, and which of its rows each keeps."""
+    left, kept_rows = drop_incomplete_rows(replace(read, parties=tuple(found.values())))
+    whole = dict(zip(found, kept_rows, strict=True))
+    return {p.name: p for p in left.parties}, {p.name: whole[p.name].tolist() for p in left.parties}
 
 
 def with_helpers(found: Mapping[str, Party], clients: Sequence[str], bringing: Sequence[str]) -> Federation:
