@@ -128,16 +128,8 @@ def new_points(
         raise IncompatibleOptions(
             {"missing": "mean"}, "the run did not fill gaps, so no mean is known", [("missing", "drop")]
         )
-    categories = categories_of(kept)
-    bits = set(category_names(categories))
-    columns = None if features is None else tuple(name for name in features if name not in bits)
     joined = joined_columns(kept) or {}
-    if joined:
-        how |= {"union": True, "linkage": joined["schema"] and linkage_of(joined["schema"], "the model")}
-    read = Federation.from_files(
-        files, columns=columns, gaps=missing != "refuse", categorical=categories,
-        **how,
-    )  # fmt: skip
+    read = read_points(kept, files, gaps=missing != "refuse", joined=joined, **how)
     bringing = [c for c, own in zip(clients, joined.get("observed", clients), strict=True) if own]
     found = dict(parties_by_client(read, bringing, owners))
     rows = {name: list(range(party.points.shape[0])) for name, party in found.items()}
@@ -150,6 +142,18 @@ def new_points(
     parties = parties_with_blanks(found, clients, blank)
     made = Federation(parties, feature_names=read.feature_names)
     return (made if features is None else made.ordered(features)), rows
+
+
+def read_points(
+    kept: ModelFile, files: Sequence[Path], *, gaps: bool, joined: Mapping[str, Any], **how: Any
+) -> Federation:
+    """New points of files, by the columns of the run."""
+    features, categories = kept.facts["features"], categories_of(kept)
+    bits = set(category_names(categories))
+    columns = None if features is None else tuple(name for name in features if name not in bits)
+    if joined:
+        how |= {"union": True, "linkage": joined["schema"] and linkage_of(joined["schema"], "the model")}
+    return Federation.from_files(files, columns=columns, gaps=gaps, categorical=categories, **how)
 
 
 def without_incomplete_rows(
