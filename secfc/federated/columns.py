@@ -6,7 +6,7 @@ and of features, so that no result depends on the order in which somebody listed
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -54,13 +54,15 @@ class Columns:
         places = sorted(range(d), key=names.__getitem__)
         rank = {place: f for f, place in enumerate(places)}
         given = public.observed or (tuple(range(d)),) * len(public.clients)
-        ranked = [[rank[place] for place in own] for own in given]
-        orders = [sorted(range(len(own)), key=own.__getitem__) for own in ranked]
+        # Once for all clients that have the same columns, as thousands mostly do.
+        ranks = {own: [rank[place] for place in own] for own in set(given)}
+        orders = {own: tuple(sorted(range(len(own)), key=at.__getitem__)) for own, at in ranks.items()}
+        ranked = {own: tuple(sorted(at)) for own, at in ranks.items()}
         return cls(
             public.clients,
             tuple(names[place] for place in places),
-            tuple(tuple(own[i] for i in order) for own, order in zip(ranked, orders, strict=True)),
-            tuple(map(tuple, orders)),
+            tuple(ranked[own] for own in given),
+            tuple(orders[own] for own in given),
             tuple(places),
         )
 
@@ -73,6 +75,11 @@ class Columns:
     def by_name(self) -> tuple[int, ...]:
         """Numbers of the clients, in the order of their names."""
         return tuple(sorted(range(len(self.clients)), key=self.clients.__getitem__))
+
+    @cached_property
+    def numbers(self) -> Mapping[str, int]:
+        """The number of every client."""
+        return {client: number for number, client in enumerate(self.clients)}
 
     @cached_property
     def mask(self) -> Array:
@@ -100,7 +107,7 @@ class Columns:
 
     def number(self, client: str) -> int:
         """The number of a client of the plan."""
-        return self.clients.index(client)
+        return self.numbers[client]
 
     def mine(self, client: str) -> OwnColumns:
         """How a client's own columns lie among all."""
@@ -108,7 +115,7 @@ class Columns:
 
     def seen_by(self, party: str) -> OwnColumns:
         """How the shared features that a party hears of lie among all: all of them at the server."""
-        if party in self.clients:
+        if party in self.numbers:
             return self.mine(party)
         every = np.arange(len(self.shared))
         inside = np.ones(len(every), bool)
@@ -116,7 +123,9 @@ class Columns:
 
     @cached_property
     def _every(self) -> tuple[OwnColumns, ...]:
-        return tuple(self._mine(j) for j in range(len(self.clients)))
+        first = {own: j for j, own in reversed([*enumerate(self.observed)])}
+        alike = {own: self._mine(j) for own, j in first.items()}
+        return tuple(alike[own] for own in self.observed)
 
     def _mine(self, number: int) -> OwnColumns:
         own = np.array(self.observed[number])
@@ -153,23 +162,22 @@ class Columns:
     @cached_property
     def connected_groups(self) -> tuple[tuple[str, ...], ...]:
         """Groups of clients that share features within, directly or by a chain, and none across."""
-        meets = self.mask.astype(np.int64) @ self.mask.T.astype(np.int64) > 0
-        left, found = list(self.by_name), []
+        left, found = [*dict.fromkeys(frozenset(self.observed[j]) for j in self.by_name)], []
         while left:
-            group, edge = [], [left[0]]
-            while edge:
-                one = edge.pop()
-                if one in left:
-                    left.remove(one)
-                    group.append(one)
-                    edge += np.flatnonzero(meets[one]).tolist()
-            found.append(tuple(sorted(self.clients[j] for j in group)))
+            group, features = [left.pop(0)], set[int]()
+            while group:
+                features = features.union(*group)
+                group = [own for own in left if own & features]
+                left = [own for own in left if not own & features]
+            members = (self.clients[j] for j in self.by_name if features.issuperset(self.observed[j]))
+            found.append(tuple(members))
         return tuple(found)
 
     @property
     def all_pairs(self) -> bool:
         """Whether any two clients share a feature (Assumption 2.1, as far as features tell)."""
-        return bool((self.mask.astype(np.int64) @ self.mask.T.astype(np.int64) > 0).all())
+        different = np.unique(self.mask, axis=0).astype(np.int64)
+        return bool((different @ different.T > 0).all())
 
     def check(self) -> None:
         """Raises InputError, naming them, for groups of clients between which no feature leads."""

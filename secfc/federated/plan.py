@@ -453,10 +453,12 @@ def make_plan(way: Any, public: PublicFacts) -> FederatedPlan:
         # clients enough members are left.
         code = replace(sums.code, ell=(sums.code.n + 1) // 2 - sums.code.t)
         sums = replace(sums, code=code)
-    return FederatedPlan(
+    plan = FederatedPlan(
         columns, quantizer, sums, k, public.m, way.max_iter, way.n_init, way.floor, way.blind, rows,
         public.seed, RunTerms(way, public),
     )  # fmt: skip
+    plan.description  # noqa: B018 - what is too long to be agreed on is refused before anybody begins
+    return plan
 
 
 def check_runs(way: Any, public: PublicFacts, columns: Columns) -> int | Elbow:

@@ -11,7 +11,9 @@ exists.  What cannot be described cannot be agreed on, and is refused.
     array               {"array": shape, "of": int, float or bool, "blake2b": hex of 16 bytes}
     dataclass           its name under "is", then its fields, each under its own name after a dot
     mapping             its items, each under its key after a dot
-    tuple, list         a JSON array; if a dataclass is in it, the length under "len", then items by number
+    tuple, list         a JSON array; if a dataclass is in it, the length under "len", then items by number;
+                        of more than LONG items the length, then {"blake2b": hex of 16 bytes} of the JSON
+                        array of each PIECE of them, under their numbers, as "clients.512-1023"
 
 The object is written with sorted names, without blanks, in ASCII, so that equal descriptions are equal bytes;
 its digest is the BLAKE2b of those.  Nothing in it is secret: whoever takes part may read it, and an error
@@ -36,8 +38,10 @@ from field.ring.errors import InvalidValue
 # Raised whenever a message, its meaning, or anything that two parties compute alike changes.
 PROTOCOL = 14
 
-# A description is not longer, in bytes: 10,000 clients, with names of 25 letters, fit.
+# A description is not longer, in bytes.
 MAXIMUM = 1 << 20
+# Longer sequences, as names of thousands of clients, are described by digests of so many items each.
+LONG, PIECE = 1024, 512
 
 # Of a field that changes nothing another party sees: `field(default=1, metadata=LOCAL)`.
 LOCAL: Mapping[str, bool] = {"agreed": False}
@@ -107,8 +111,8 @@ def _written(facts: Mapping[str, Any]) -> bytes:
     data = json.dumps(facts, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
     if len(data) > MAXIMUM:
         raise InvalidValue(
-            f"the public parameters take {len(data)} bytes to describe, {MAXIMUM} are allowed: use fewer "
-            "clients or shorter names"
+            f"the public parameters take {len(data)} bytes to describe, {MAXIMUM} are allowed: use shorter "
+            "names, or fewer features or clients"
         )
     return data
 
@@ -234,6 +238,11 @@ def _facts(value: Any, name: str) -> Iterator[tuple[str, Any]]:
         yield f"{name}.len", len(value)
         for i, item in enumerate(value):
             yield from _facts(item, f"{name}.{i}")
+    elif isinstance(value, tuple | list) and len(value) > LONG:
+        yield f"{name}.len", len(value)
+        for first in range(0, len(value), PIECE):
+            piece = value[first : first + PIECE]
+            yield f"{name}.{first}-{first + len(piece) - 1}", _digest(_fact(piece, name))
     else:
         yield name, _fact(value, name)
 
@@ -268,6 +277,12 @@ def _fact(value: Any, name: str) -> Any:
         f"{name or 'a parameter'} is a {type(value).__name__}, which cannot be compared with that of other "
         "parties: use a frozen dataclass of numbers, strings, bytes, arrays, tuples and such dataclasses"
     )
+
+
+def _digest(fact: Any) -> dict[str, str]:
+    """A fact by the digest of its JSON."""
+    data = json.dumps(fact, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
+    return {"blake2b": hashlib.blake2b(data, digest_size=16, person=b"secfc facts").hexdigest()}
 
 
 def _array(value: Array) -> dict[str, Any]:

@@ -33,6 +33,7 @@ from secfc.privacy.events import Neighbors
 from secfc.roles import description
 from secfc.roles.description import (
     LOCAL,
+    LONG,
     MAXIMUM,
     PROTOCOL,
     RunTerms,
@@ -589,3 +590,18 @@ def test_whatever_a_peer_sends_has_a_difference():
     assert str(error).startswith("a, b hold a different plan: ")
     assert "more" in str(error)
     assert len(str(error)) < 1500
+
+
+def test_names_of_thousands_are_compared_by_digests_of_few_and_a_difference_says_where():
+    names = [f"client-{j}" for j in range(100_000)]
+    mine = facts(One(tuple(names)))
+    assert len(mine) < MAXIMUM // 50
+    names[700] = "somebody"
+    (found,) = describe_differences(mine, facts(One(tuple(names))))
+    assert found.fact.endswith(".512-1023")
+    assert found.here != found.there
+    # Control: fewer are written out, as a reader of a difference would have them.
+    few = tuple(names[:LONG])
+    assert b"somebody" in facts(One(few))
+    (found,) = describe_differences(facts(One(few)), facts(One(few[:-1])))
+    assert "client-0" in found.here

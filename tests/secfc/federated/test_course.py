@@ -2,6 +2,7 @@
 
 import dataclasses
 import itertools
+import tracemalloc
 from collections import Counter
 from fractions import Fraction
 
@@ -12,16 +13,19 @@ from hypothesis import strategies as st
 
 import secfc
 from secfc import report
+from secfc.algorithm import PublicFacts
 from secfc.attacks.views import View
 from secfc.data import inputs, row_tiles
 from secfc.errors import FaultyServer, InputError, SuspectedParties, TooFewReplies
 from secfc.federated import algorithm, model
 from secfc.federated import plan as plan_module
 from secfc.federated.algorithm import FederatedLloyd, added_values, others_sums, told_values
+from secfc.federated.columns import Columns
 from secfc.federated.course import Totals, find_light
 from secfc.federated.model import nearest_offered, sum_of_squares, sums_of
 from secfc.federated.plan import FederatedPlan
 from secfc.kmeans.splitting import Splitting
+from secfc.roles.description import MAXIMUM
 from secfc.roles.exchange import ITERATE, SERVER, STRIDE
 from tests.nightly import by_night, trials
 
@@ -614,3 +618,28 @@ def test_rows_that_are_not_in_memory_have_the_labels_of_those_that_are(monkeypat
     assert result.cost == expected.cost
     assert (np.concatenate(plain.predict(data)) == plain.flat).all()
     assert (np.concatenate(result.predict(data)) == result.flat).all()
+
+
+def test_a_plan_takes_memory_that_grows_with_clients_and_not_with_pairs_of_them():
+    n, d = 5000, 2
+    public = PublicFacts(tuple(f"client-{j}" for j in range(n)), (1,) * n, d, 1.0)
+    tracemalloc.start()
+    plan = FederatedLloyd(3).plan(public)
+    assert plan.columns.all_pairs
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert most < n * n  # a truth value a pair
+    assert len(plan.description) < MAXIMUM // 50
+
+
+def test_what_cannot_be_described_is_refused_before_anybody_begins():
+    names = tuple("x" * 2000 + f"{j}" for j in range(600))
+    with pytest.raises(ValueError, match=f"{MAXIMUM} are allowed: use shorter names"):
+        FederatedLloyd(2).plan(PublicFacts(names, (2,) * 600, 2, 1.0))
+
+
+def test_groups_of_clients_that_share_no_feature_come_in_the_order_of_names():
+    observed = ((0, 1), (4,), (1, 2), (3,), (2,), (4, 3))
+    names = ("f", "e", "d", "c", "b", "a")
+    columns = Columns.of(PublicFacts(names, (1,) * 6, 5, 1.0, observed=observed))
+    assert columns.connected_groups == (("a", "c", "e"), ("b", "d", "f"))
