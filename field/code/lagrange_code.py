@@ -12,7 +12,7 @@ nothing from whoever collects enough results.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -147,23 +147,42 @@ class LagrangeCode:
 
         points are canonical residues and secret; so is each share until its owner has it.
         """
+        values = self._segments(points)
+        for lane, p in enumerate(self.basis.primes):
+            if self.t:
+                coins.fill_residues(p, values[lane, self.ell :])
+        return self._carry(values, self.betas, self.alphas)
+
+    def extend(
+        self, points: Array, shares: Array, known: Sequence[int], clients: Sequence[int]
+    ) -> list[Array]:
+        """Shares of these clients of points (lanes, rows, d) of which t others have these shares.
+
+        shares: (lanes, t, rows, width(d)), of the clients `known`; uniform and secret, as noise is.
+        """
+        values = self._segments(points)
+        values[:, self.ell :] = shares
+        given = (*self.betas[: self.ell], *(self.alphas[j] for j in known))
+        return self._carry(values, given, tuple(self.alphas[j] for j in clients))
+
+    def _segments(self, points: Array) -> Array:
+        """The ell segments of points (lanes, rows, d), and room for t more: (lanes, ell + t, rows, width)."""
         lanes, rows, d = points.shape
         width = self.width(d)
-        # values[lane] holds the ell segments and the t noise segments as rows of rows*width columns.
         values = np.empty((lanes, self.ell + self.t, rows, width), self.basis.dtype)
         for segment in range(self.ell):
             piece = points[:, :, segment * width : (segment + 1) * width]
             values[:, segment, :, : piece.shape[2]] = piece
             values[:, segment, :, piece.shape[2] :] = 0
-        for lane, p in enumerate(self.basis.primes):
-            if self.t:
-                coins.fill_residues(p, values[lane, self.ell :])
-        encoded = self.basis.matmul(
-            transfer_matrix(self.basis, self.betas, self.alphas),
-            values.reshape(lanes, self.ell + self.t, rows * width),
-        )
+        return values
+
+    def _carry(self, values: Array, given: tuple[int, ...], wanted: tuple[int, ...]) -> list[Array]:
+        """The values at other points of polynomials that have these, (lanes, given, rows, width)."""
+        lanes, _, rows, width = values.shape
+        matrix = transfer_matrix(self.basis, given, wanted)
+        encoded = self.basis.matmul(matrix, values.reshape(lanes, len(given), rows * width))
         # Each in memory of its own, which goes when its message does, and which is sent as it lies.
-        return [encoded[:, j].reshape(lanes, rows, width).copy() for j in range(self.n)]
+        return [encoded[:, j].reshape(lanes, rows, width).copy() for j in range(len(wanted))]
 
     def decode(self, values: Mapping[int, Array], degree: int) -> Array:
         """Sum over the ell data points of a polynomial known at some share points: (lanes, *shape).

@@ -66,6 +66,7 @@ from secfc.secure_sum.protocol import (
     end_sums,
     receive_residues,
 )
+from secfc.secure_sum.seeds import ShareSeed, ShareSeeds, deal_seeds, expand_seeds
 
 # --------------------------------------------------------------------------------------------------
 # A site judges whether rounding leaves its own columns enough steps, before it says anything.
@@ -241,11 +242,12 @@ class FederatedLloyd:
         me = party.name
         yield from agree_with_workers(plan, me, plan.sums.committee)
         key = yield from share_key(plan, me, coins)
+        seeds = (yield from deal_seeds(plan.sums, me, coins, AGREE + 3)) if plan.seeded else None
         rows = round_rows(plan, party, self.coarse)
         labels = np.zeros(rows.shape[0], np.int32)
         if plan.matches:
             labels = yield from match_at_client(plan, plan.start, me, rows.points, coins)
-        sums = ClientSums(plan, me, rows, key, coins)
+        sums = ClientSums(plan, me, rows, key, coins, seeds)
         first = yield from sums.open_totals({0: labels}, {0: plan.first_clusters}, {0: True}, plan.priced)
         runs, current = plan.begin_runs(first[0], key), dict.fromkeys(range(plan.n_init), labels)
         histories: dict[int, list[Array]] = {run: [] for run in current}
@@ -425,8 +427,17 @@ class ClientSums:
     mine in all labels opened so far, of which there were `sizes`; trail: that of each row (m_j,).
     """
 
-    def __init__(self, plan: FederatedPlan, me: PartyId, rows: ClientRows, key: bytes, coins: Coins) -> None:
-        self.plan, self.me, self.rows, self.key, self.coins = plan, me, rows, key, coins
+    def __init__(
+        self,
+        plan: FederatedPlan,
+        me: PartyId,
+        rows: ClientRows,
+        key: bytes,
+        coins: Coins,
+        seeds: ShareSeeds | None,
+    ) -> None:
+        self.plan, self.me, self.rows, self.key = plan, me, rows, key
+        self.coins, self.seeds = coins, seeds
         self.number, self.opened = ITERATE, 0
         self.heard: ToldDigests | None = None
         self.counted: bytes | None = None
@@ -529,6 +540,7 @@ class ClientSums:
             spread=plan.summand_layout,
             told=self.heard,
             pad=pad,
+            seeds=self.seeds,
         )
         inbox = yield Exchange({}, (SERVER,), round=number + STRIDE, phase="listen")
         told: SharedTotals = expect_one(expect_messages(inbox, SharedTotals), SERVER)
@@ -682,11 +694,17 @@ def told_values(view: View) -> dict[int, dict[PartyId, Array]]:
 def added_values(view: View, client: PartyId) -> dict[int, Array]:
     """What a client of the coalition added, by the round in which it was told the sums."""
     plan: FederatedPlan = view.plan
+    own = [e for e in view.messages if e.sender == client]
+    seeds = {e.recipient: e.body.seeds for e in own if isinstance(e.body, ShareSeed)}
     dealt: dict[int, dict[PartyId, Array]] = {}
-    for e in view.messages:
-        if isinstance(e.body, SumShares) and e.sender == client:
+    for e in own:
+        if isinstance(e.body, SumShares):
             # Shares go in the first round of a sum, and its sums are told one stride after the question.
-            dealt.setdefault(e.round - 1 + STRIDE, {})[e.recipient] = e.body.values
+            table = dealt.setdefault(e.round - 1 + STRIDE, {})
+            table[e.recipient] = e.body.values
+            for member, seed in seeds.items():
+                width = e.body.values.shape[1]
+                table[member] = expand_seeds(plan.sums.code.basis, (seed,), e.round, width)[:, 0]
     return {
         number: decode_sum(plan.sums, shares, plan.sums.code.ell * next(iter(shares.values())).shape[1])
         for number, shares in dealt.items()

@@ -147,6 +147,13 @@ class FederatedPlan(DescribedPlan):
         return not bool(self.columns.mask.all())
 
     @property
+    def seeded(self) -> bool:
+        """Whether shares of t members follow from seeds: where there are more clients than members, who all
+        observe all features.
+        """
+        return len(self.clients) > self.sums.code.n and not self.partial
+
+    @property
     def priced(self) -> bool:
         """Whether costs are compared, for which squares are summed once."""
         return self.n_init > 1 or isinstance(self.k, Elbow)

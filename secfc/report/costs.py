@@ -145,6 +145,7 @@ CONTENTS = {
     "LocalGroups": "what became of local clusters",
     "SharedTotals": "sums and counts, under pads",
     "RunKey": "key of pads",
+    "ShareSeed": "seeds of shares",
     "GlobalCentroids": "global centroids",
     "AlignedCentroids": "local centroids, aligned",
     "LocalGaussians": "local clusters, described",

@@ -151,6 +151,7 @@ TABLE = (
     ),
     # Secure sums.
     BlameRow(("SumShares",), Absence.EXCLUDED, {"server + sender": TOLD}),
+    BlameRow(("ShareSeed",), Absence.EXCLUDED),
     BlameRow(("SumDigest",), Absence.SPARED, {"server + sender": TOLD}),
     BlameRow(
         ("CodedSum",),

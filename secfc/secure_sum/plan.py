@@ -7,7 +7,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,7 @@ from field.cached import cached_property
 from field.code.lagrange_code import LagrangeCode
 from field.ring.basis import Basis
 from field.ring.errors import InvalidValue
+from secfc.roles.description import LOCAL
 from secfc.roles.exchange import PartyId
 
 # A committee of 15 has t = 5 masks in a share, and does without any 9 members, or
@@ -40,6 +41,8 @@ class SumPlan:
     losses: so many clients may vanish before their numbers are shared; a sum of fewer than n - losses clients
     is refused, as noise that those clients share out would be too small in it.  quorum: so many members must
     have been told the same clients before one of them adds; None for as many as decoding takes.
+    together: whether one of the clients of a wave that are no members speaks for all of these, as where one
+    process simulates thousands.
     """
 
     clients: tuple[PartyId, ...]
@@ -48,6 +51,7 @@ class SumPlan:
     bound: int
     losses: int
     quorum: int | None = None
+    together: bool = field(default=False, metadata=LOCAL)
 
     def __post_init__(self) -> None:
         if len(self.committee) != self.code.n or set(self.committee) - set(self.clients):
@@ -160,6 +164,24 @@ class SumPlan:
         """The clients whose shares are taken together, in their order."""
         size = max(WAVE, -(-self.n // WAVES))
         return tuple(self.clients[at : at + size] for at in range(0, self.n, size))
+
+    @cached_property
+    def spoken(self) -> Mapping[PartyId, tuple[PartyId, ...]]:
+        """For whom each client speaks that says anything, in the order of clients."""
+        if not self.together:
+            return {c: (c,) for c in self.clients}
+        silent = [tuple(c for c in wave if c not in self.seats) for wave in self.waves]
+        found = {names[0]: names for names in silent if names} | {c: (c,) for c in self.committee}
+        return {c: found[c] for c in self.clients if c in found}
+
+    @property
+    def speakers(self) -> tuple[PartyId, ...]:
+        """The clients that say anything: all, unless some speak together."""
+        return tuple(self.spoken)
+
+    def speaks_for(self, client: PartyId) -> tuple[PartyId, ...]:
+        """The clients whose shares this one deals, itself first."""
+        return self.spoken[client]
 
     @cached_property
     def seats(self) -> Mapping[PartyId, int]:

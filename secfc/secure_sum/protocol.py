@@ -28,6 +28,9 @@ before it adds.  Two clients of whom none is a member are not compared, nor what
 Clients deal in waves, and a member adds up one wave before it takes the next, so what it holds are sums and
 the shares of a wave, however many clients there are; each client speaks once.
 
+Where many sums follow one another, shares of t members follow from seeds that they were dealt once
+(`secfc.secure_sum.seeds`): a client sends shares to the c - t others, and shows these what it was told.
+
 What a client can do by deviating: the bound is checked where an honest client shares, and nowhere else.  One
 summand beyond it moves the sum by any amount, and nobody notices or is named.  It learns nothing by it but
 what follows from the sums that are published.
@@ -74,6 +77,7 @@ from secfc.secure_sum.plan import COMMITTEE as COMMITTEE
 from secfc.secure_sum.plan import SummandLayout as SummandLayout
 from secfc.secure_sum.plan import SumPlan as SumPlan
 from secfc.secure_sum.plan import ToldDigests as ToldDigests
+from secfc.secure_sum.seeds import ShareSeeds
 
 Pad = Callable[[bytes], Array]
 
@@ -90,13 +94,27 @@ def share_vector(plan: SumPlan, vector: Array, coins: Coins) -> list[Array]:
 
     Raises ValueError for a number beyond the plan's bound: it would wrap around, and the sum be wrong.
     """
+    return share_residues(plan, reduce_vector(plan, vector), coins)
+
+
+def reduce_vector(plan: SumPlan, vector: Array) -> Array:
+    """The residues of numbers of any shape.  Raises ValueError for one beyond the plan's bound."""
     # Python's abs has no overflow at -2**63, where NumPy's has; the extremes decide for all.
     if vector.size and max(-int(vector.min()), int(vector.max())) > plan.bound:
         raise ValueError(
             f"a number to be summed exceeds the plan's bound of {plan.bound}: clip it, or raise the bound"
         )
     whole = vector if vector.dtype == object else vector.astype(np.int64)
-    return share_residues(plan, plan.code.basis.reduce(whole), coins)
+    return plan.code.basis.reduce(whole)
+
+
+def share_from_seeds(plan: SumPlan, vector: Array, seeds: ShareSeeds, number: int) -> dict[PartyId, Array]:
+    """Shares (lanes, width) of a vector (D,), or (lanes, g, width) of (g, D), of members without seeds.
+
+    Raises ValueError as `share_vector`.
+    """
+    shares = seeds.share(plan, reduce_vector(plan, np.atleast_2d(vector)), number)
+    return {member: share[:, 0] if vector.ndim == 1 else share for member, share in shares.items()}
 
 
 def share_residues(plan: SumPlan, residues: Array, coins: Coins) -> list[Array]:
@@ -236,32 +254,40 @@ def contribute_vector(
     spare: Array | None = None,
     told: ToldDigests | None = None,
     pad: Pad | None = None,
+    seeds: ShareSeeds | None = None,
 ) -> Role[None]:
     """A client's part of one sum, in ROUNDS rounds from number on: deal out, and help to add.
 
-    vector is (D,) int64, secret; the same D for all, unless `spread` says to which numbers each one adds.
+    vector is (D,) int64, secret; the same D for all, unless `spread` says to which numbers each one adds; (g,
+    D) of a client that speaks for g.
     spare: (D,) int64, secret, from every client or from none: added to the sum if a client is missing in it,
     and else by nobody.  told: what the server said before this sum, which members compare with what it said
     to whoever deals them shares.  pad: of a digest of the counted clients (lanes, ell width) residues that
-    members know and the server does not: it opens the sum and the pad together.  Whom the server does not
-    hear goes on without adding.
+    members know and the server does not: it opens the sum and the pad together.  seeds: that shares of some
+    members follow from, which are dealt to all others alone.  Whom the server does not hear goes on without
+    adding.
 
     Raises ValueError for a number beyond the plan's bound; for a spare where two sums are not excluded, as
     one with it and one without it would tell it.  SuspectedParties if others were told something else.
     """
     if spread is not None:
         spread.check(plan)
-    dealt = share_vector(plan, vector, coins)
+    if seeds is not None:
+        if spread is not None or spare is not None:
+            raise ValueError("a spread or a spare with seeds: shares of these take coins of their own")
+        shares = share_from_seeds(plan, vector, seeds, number)
+    else:
+        shares = dict(zip(plan.committee, share_vector(plan, vector, coins), strict=True))
     if spare is not None:
         if spread is not None or plan.confirming_members < plan.exclusive_quorum:
             raise ValueError(
                 f"a spare with quorum={plan.confirming_members} and spread={spread}: give a quorum of at "
                 f"least {plan.exclusive_quorum}, and no spread"
             )
-        both = zip(dealt, share_vector(plan, spare, coins), strict=True)
-        dealt = [np.concatenate(pair, axis=1) for pair in both]
+        both = zip(shares.items(), share_vector(plan, spare, coins), strict=True)
+        shares = {member: np.concatenate([share, other], axis=1) for (member, share), other in both}
     coded = yield from _add(
-        plan, me, dealt, number, phase, spread, spared=spare is not None, told=told, pad=pad
+        plan, me, shares, number, phase, spread, spared=spare is not None, told=told, pad=pad, seeds=seeds
     )
     if coded is not None:
         yield Exchange({SERVER: CodedSum(coded)}, round=last_round(plan, number), phase=phase)
@@ -288,7 +314,7 @@ def open_sum(
     Raises TooFewReplies at a client that hears too few of them, SuspectedParties for false ones.
     """
     dealt = share_residues(plan, residues, coins)
-    coded = yield from _add(plan, me, dealt, number, phase)
+    coded = yield from _add(plan, me, dict(zip(plan.committee, dealt, strict=True)), number, phase)
     others = tuple(c for c in plan.clients if c != me)
     # Who adds nothing says so to those who wait for more shares than they need.
     told = CodedSum(np.zeros((plan.code.basis.lanes, 0), plan.code.basis.dtype) if coded is None else coded)
@@ -313,33 +339,35 @@ def open_sum(
 def _add(
     plan: SumPlan,
     me: PartyId,
-    dealt: list[Array],
+    shares: Mapping[PartyId, Array],
     number: int,
     phase: str,
     spread: SummandLayout | None = None,
     spared: bool = False,
     told: ToldDigests | None = None,
     pad: Pad | None = None,
+    seeds: ShareSeeds | None = None,
 ) -> Role[Array | None]:
     """Deal shares, and add those of the clients that count: my share of the sum, None if I have none.
 
     spared: whether beside each vector lies its spare.
     """
-    shares = dict(zip(plan.committee, dealt, strict=True))
     send = address_shares(shares, me, told)
     if me not in plan.seats:
         yield Exchange(send, round=number, phase=phase)
         return None
-    width = shares[me].shape[1] if spread is None else spread.length
+    width = next(iter(shares.values())).shape[-1] if spread is None else spread.length
     total, settled = np.zeros((plan.code.basis.lanes, width), np.uint64), list[Array]()
     for turn, wave in enumerate(plan.waves):
-        others = tuple(c for c in wave if c != me)
+        # Who has seeds has shares of all, and awaits none.
+        others = tuple(c for c in wave if c != me and c in plan.spoken) if me in shares else ()
         inbox = yield Exchange(send, others, 0, round=number, phase=phase)
-        held, send = ({me: shares[me]} if me in wave else {}), {}
+        held, send = ({me: shares[me]} if me in wave and me in shares else {}), {}
         dealt_to_me = expect_messages(inbox, SumShares)
         compare_told(told, me, dealt_to_me)
         held |= check_summands(plan, dealt_to_me, width, spread)
-        mine = np.array([c in held for c in wave])
+        there = held if seeds is None or me in shares else seeds.held
+        mine = np.array([c in there for c in wave])
         inbox = yield Exchange({SERVER: Contributors(mine)}, (SERVER,), round=number + 1 + turn, phase=phase)
         answer = expect_messages(inbox, Contributors)
         if not answer or not answer[SERVER].complete.size:
@@ -348,7 +376,11 @@ def _add(
             yield Exchange(idle, round=last_round(plan, number) - 1, phase=phase)
             return None
         counted = check_answer(answer[SERVER], mine)
-        add_wave(total, held, itertools.compress(wave, counted.tolist()), spread)
+        names = tuple(itertools.compress(wave, counted.tolist()))
+        if seeds is not None and me not in shares:
+            total += seeds.add_shares(plan, names, number, width)
+        else:
+            add_wave(total, held, names, spread)
         settled.append(counted)
     counted = np.concatenate(settled)
     if counted.sum() < plan.least:
@@ -374,13 +406,18 @@ def address_shares(
 def check_summands(
     plan: SumPlan, dealt: Mapping[PartyId, SumShares], width: int, spread: SummandLayout | None
 ) -> dict[PartyId, Array]:
-    """The shares that other clients dealt, by sender.  Raises FaultyClient."""
+    """The shares of other clients, by client.  Raises FaultyClient."""
     shares = {sender: message.values for sender, message in dealt.items()}
-    if spread is None:
-        check_all_residues(plan.code.basis, shares, (width,))
-    else:
+    if spread is not None:
         for sender, values in shares.items():
             check_residues(plan.code.basis, sender, values, spread.places[sender].shape)
+        return shares
+    frames = {sender: shares.pop(sender) for sender in dealt if len(plan.speaks_for(sender)) > 1}
+    check_all_residues(plan.code.basis, shares, (width,))
+    for sender, frame in frames.items():
+        names = plan.speaks_for(sender)
+        check_residues(plan.code.basis, sender, frame, (len(names), width))
+        shares |= zip(names, np.moveaxis(frame, 1, 0), strict=True)
     return shares
 
 
@@ -528,7 +565,8 @@ class SecureSum:
 class SumShares(Message, tag=56):
     """Client to a member of the committee: its share of a vector to be summed, (lanes, width) residues.
 
-    Uniform to the recipient, and to any t members together.  Where noise is in layers, the shares of what is
+    Uniform to the recipient, and to any t members together; of a client that speaks for g, (lanes, g, width).
+    Where noise is in layers, the shares of what is
     added only if a client is missing stand beside them, (lanes, 2 width).  told: digests of 16 bytes of what
     the server told both before this sum.
 
@@ -544,7 +582,8 @@ class SumShares(Message, tag=56):
     told: bytes = b""
 
     def __post_init__(self) -> None:
-        refuse_if(not is_array(self.values, "u", 2), "shares of a vector are two axes of residues")
+        both = is_array(self.values, "u", 2) or is_array(self.values, "u", 3)
+        refuse_if(not both, "shares of a vector are two axes of residues, of several three")
         refuse_if(
             len(self.told) % 16 > 0, f"digests have 16 bytes each, together these have {len(self.told)}"
         )

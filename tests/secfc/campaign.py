@@ -91,7 +91,7 @@ from secfc.roles import agreement
 from secfc.roles import messages as shared
 from secfc.roles.exchange import ITERATE, SERVER, STRIDE, Envelope, blame_error
 from secfc.scaling import moments
-from secfc.secure_sum import protocol
+from secfc.secure_sum import protocol, seeds
 from secfc.transport import wire
 from secfc.transport.simulate import Faults, simulate
 from tests.secfc.lying import Lie, saying, telling
@@ -149,6 +149,7 @@ UNCHECKABLE = (
     partial_features.LocalGroups,
     federated.SharedTotals,
     federated.RunKey,
+    seeds.ShareSeed,
     partial_features.CentroidShares,
     partial_features.CodedPairDistances,
     union.MaskedBlock,

@@ -476,6 +476,8 @@ def test_fields_that_are_left_out_are_these():
         "RunFile.authority",
         "RunFile.waiting",
         "RunFile.folder",
+        # Clients speak together in one process, of whose parties each has the same plan.
+        "SumPlan.together",
         # How a client clusters at home is its own matter.
         "FederatedPlan.terms",
         "OpenPlan.terms",

@@ -44,7 +44,7 @@ from secfc.roles import abort, agreement
 from secfc.roles import messages as shared
 from secfc.roles.exchange import SERVER, Envelope, Exchange
 from secfc.scaling.roles import OpenedSumsDigest
-from secfc.secure_sum import protocol
+from secfc.secure_sum import protocol, seeds
 from secfc.transport import wire
 from secfc.transport.handshake import Countersign, Greeting
 from secfc.transport.network import Link, run_party
@@ -435,6 +435,7 @@ MESSAGES = {
     kfed.CenterLabels: merged(),
     kfed.PointLabels: st.builds(kfed.PointLabels, vectors_of_labels(0, 100)),
     protocol.SumShares: st.builds(protocol.SumShares, summed(), exactly(0) | exactly(16) | exactly(32)),
+    seeds.ShareSeed: st.builds(seeds.ShareSeed, exactly(32) | exactly(64)),
     protocol.CodedSum: st.builds(protocol.CodedSum, summed()),
     protocol.SumDigest: st.builds(protocol.SumDigest, exactly(32) | exactly(0)),
     OpenedSumsDigest: st.builds(OpenedSumsDigest, exactly(32)),
@@ -733,6 +734,8 @@ def examples():
         own.RunEnded(np.array([2, 0]), None),
         own.RunEnded(np.array([2, 0]), np.array([[0.5], [np.nan]])),
         protocol.SumShares(np.arange(4, dtype=np.uint32).reshape(2, 2)),
+        protocol.SumShares(np.arange(4, dtype=np.uint32).reshape(2, 1, 2), bytes(16)),
+        seeds.ShareSeed(bytes(range(64))),
         protocol.SumDigest(bytes(range(32))),
         protocol.SumDigest(b""),
         protocol.CodedSum(np.ones((1, 3), np.uint32)),
