@@ -44,7 +44,7 @@ from secfc.feddp import FedDPKMeans, ServerNoise, SharedNoise
 from secfc.feddp import auditing as feddp_readings
 from secfc.feddp.auditing import audit_run, without_row
 from secfc.feddp.plan import FedDPPlan
-from secfc.federated.algorithm import others_sums
+from secfc.federated.views import others_sums
 from secfc.kfed import local_clusters
 from secfc.kmeans.starts import GivenLabels
 from secfc.privacy.accountant import gaussian_epsilon

@@ -1,8 +1,9 @@
-"""Thousands of clients: a secure sum in which each speaks once, and clusters that a few workers compute.
+"""Thousands of clients: a secure sum in which each speaks once, clusters of few workers, and centers for all.
 
     python -m benchmarks.crowd                                  # 2,000 summands; 500 clients, 13 workers
     python -m benchmarks.crowd --sums 100000 --clients 0        # the sum alone, minutes of clients' work
     python -m benchmarks.crowd --sums 0 --clients 500 --clients 1000 --clients 2000 --disclosure distances
+    python -m benchmarks.crowd --sums 0 --clients 0 --centers 1000 --centers 10000 --centers 100000
 
 A sum: n clients, a vector of `length` numbers each, a committee of 15 of which 5 may collude.  Clients are
 made one after the other, as a process that holds all their shares measures nothing but its memory; members
@@ -13,6 +14,11 @@ a second pass in which it alone hears what members reported.
 
 Clusters: every client has `rows` points; bytes are those of all messages, of which `shares_mb` is dealt by
 clients.  `another_kb` is what another client cost since the line before: level where traffic grows with n.
+
+Centers: whole runs of `FederatedLloyd`, k=8, of clients with 20 rows of 20 features.  Labels of every step
+are compared with plaintext Lloyd's on all rows together.  `sends_kb` and `hears_kb` are of a client that is
+no member of the committee, and `cpu_s` of all parties in this process, where more than 1,024 clients speak
+512 together.
 """
 
 from __future__ import annotations
@@ -44,6 +50,10 @@ COLUMNS = {
     "clusters": (
         "n", "rows", "d", "k", "workers", "disclosure", "steps", "lanes", "wall_s", "cpu_s", "mb",
         "shares_mb", "kb_per_client", "another_kb", "peak_gib",
+    ),
+    "centers": (
+        "n", "questions", "lanes", "sends_kb", "hears_kb", "cpu_s", "ms_a_question", "peak_gib",
+        "description_kb",
     ),
 }  # fmt: skip
 DISCLOSURES = {"distances": secfc.Distances(), "assignments": secfc.AssignmentsOnly()}
@@ -197,9 +207,43 @@ def measure_clusters(cell: Row) -> Iterator[Row]:
     }  # fmt: skip
 
 
+def measure_centers(cell: Row) -> Iterator[Row]:
+    """One run over secure sums, compared with plaintext Lloyd from the same start."""
+    n, k, rng = cell["n"], 8, np.random.default_rng(0)
+    means = 4 * rng.normal(size=(k, 20))
+    points = means[rng.integers(0, k, n * 20)] + rng.normal(size=(n * 20, 20))
+    data = secfc.Federation.from_arrays(np.split(points, n))
+    work = time.process_time()
+    # As many lanes as an automatic scale has, and steps so coarse that plaintext Lloyd has lanes for them.
+    scale = 512.0 if n <= 10_000 else 64.0
+    result = secfc.fit(secfc.FederatedLloyd(k, scale=scale, coarse="allow"), data, bound=32.0, seed=0)
+    work, most = time.process_time() - work, peak_gib()
+    exact = secfc.Quantization(scale=scale, coarse="allow")
+    way = secfc.Lloyd(k, init=secfc.Splitting(merge="any"), quantization=exact)
+    plain = secfc.fit(way, data, bound=32.0, seed=0)
+    pairs = zip(result.history, plain.history, strict=True)
+    if not all((ours == theirs).all() for ours, theirs in pairs):
+        raise AssertionError("labels are not those of plaintext Lloyd")
+    members, count = set(result.plan.sums.committee), len(result.details.counted)
+    sent = heard = 0
+    for e in result.transcript.envelopes:
+        sent += e.nbytes * (e.sender not in members and e.sender != SERVER)
+        heard += e.nbytes * (e.recipient not in members and e.recipient != SERVER)
+    # One that speaks for others hears once what each of them would.
+    speakers = len({e.recipient for e in result.transcript.envelopes} - members - {SERVER})
+    yield {
+        "what": "centers", "questions": count, "lanes": result.plan.sums.code.basis.lanes,
+        "sends_kb": sent / (n - len(members)) / 1e3, "hears_kb": heard / speakers / 1e3,
+        "cpu_s": work, "ms_a_question": work / n / count * 1e3, "peak_gib": most,
+        "description_kb": len(result.plan.description) / 1e3,
+    }  # fmt: skip
+
+
 def measure(cell: Row) -> Iterator[Row]:
-    """Either of the two."""
-    return measure_sum(cell) if "length" in cell else measure_clusters(cell)
+    """One of the three."""
+    if "length" in cell:
+        return measure_sum(cell)
+    return measure_clusters(cell) if "workers" in cell else measure_centers(cell)
 
 
 @click.command()
@@ -209,6 +253,7 @@ def measure(cell: Row) -> Iterator[Row]:
 @click.option("--length", type=int, default=1010, show_default=True, help="Numbers in a summand.")
 @click.option("--committee", type=int, default=15, show_default=True)
 @click.option("--clients", type=int, multiple=True, default=(500,), help="Default: 500; 0: none.")
+@click.option("--centers", type=int, multiple=True, help="Clients of FederatedLloyd; default: none.")
 @click.option("--rows", type=int, default=50, show_default=True, help="Points of a client.")
 @click.option("--d", type=int, default=100, show_default=True)
 @click.option("--k", type=int, default=10, show_default=True)
@@ -229,12 +274,13 @@ def main(**options: Any) -> None:
     names = ("rows", "d", "k", "workers", "t", "steps", "disclosure")
     of_clusters = [{"n": n} | {name: options[name] for name in names} for n in options["clients"] if n]
     rows, before = list[Row](), dict[str, Row]()
-    for row in run_grid(of_sums + of_clusters, measure, options["out"]):
+    of_centers = [{"script": "centers", "n": n} for n in options["centers"]]
+    for row in run_grid(of_sums + of_clusters + of_centers, measure, options["out"]):
         last, before[row["what"]] = before.get(row["what"]), row
         if last and "mb" in row and row["cell"]["n"] != last["cell"]["n"]:
             row["another_kb"] = (row["mb"] - last["mb"]) * 1e3 / (row["cell"]["n"] - last["cell"]["n"])
         rows.append(row)
-    for what, title in (("sum", "A secure sum"), ("clusters", "Clusters by workers")):
+    for what, title in (("sum", "A secure sum"), ("clusters", "Clusters by workers"), ("centers", "Centers")):
         chosen = [row["cell"] | row for row in rows if row["what"] == what]
         if chosen:
             columns = [name for name in COLUMNS[what] if any(name in row for row in chosen)]

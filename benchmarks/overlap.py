@@ -36,7 +36,7 @@ from benchmarks.common import Row, require, run_grid, show
 from benchmarks.splits import RULES, Problem, load, problem
 from secfc.attacks.reconstruction import single_row_moves
 from secfc.attacks.views import View
-from secfc.federated.algorithm import others_sums
+from secfc.federated.views import others_sums
 from secfc.metrics import accuracy, observed_cost
 from secfc.overlap import overlap2
 from secfc.overlap.local import Centroids, LocalKMeans, kmeans, renumber_labels

@@ -75,7 +75,7 @@ def rows_from_steps(result: Clustering, federation: Federation, known: str | Non
     from secfc.attacks.judging import judge_rows
     from secfc.attacks.reconstruction import step_differences
     from secfc.attacks.views import View
-    from secfc.federated.algorithm import others_sums
+    from secfc.federated.views import others_sums
     from secfc.roles.exchange import SERVER
 
     quantizer = result.plan.quantizer

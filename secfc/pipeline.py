@@ -37,10 +37,12 @@ from secfc.data.inputs import (
     refuse_without_method,
     seeded_generator,
 )
+from secfc.data.party import Party
 from secfc.data.resolution import Resolution, check_resolution
 from secfc.errors import Caution, InputError, ProtocolError
 from secfc.logs import log_event
 from secfc.privacy.ledger import Promise
+from secfc.roles.description import DescribedPlan
 from secfc.roles.exchange import SERVER, PartyId, Role, SimulatedRun
 from secfc.scaling.algorithm import Scaled
 from secfc.scaling.scaling import missing_sentence
@@ -93,7 +95,8 @@ def fit(
     coins
         Secret coins by party, the operating system's by default; pass `SeededCoins` only to reproduce a test.
     keep_bodies
-        Whether the transcript holds contents too.
+        Whether the transcript holds contents too.  Without it, `faults`, `sealed` and `checkpoint`, more than
+        1,024 clients of `FederatedLloyd` without a floor speak 512 together.
     faults
         What the network does to messages.
     watch
@@ -288,6 +291,8 @@ def make_plan(experiment: Experiment, session: bytes) -> PlannedExperiment:
 # --------------------------------------------------------------------------------------------------
 # Run: the roles of all parties in this process, under secret coins.
 
+# More clients than that speak together, if the algorithm lets them and nobody asks what each says.
+MANY = 1024
 COINS = refuse_without_method(
     "bytes", "a source of secret coins a party", "SystemCoins() for each name, or leave it out"
 )
@@ -320,6 +325,12 @@ class Simulation:
         SWITCH.of("sealed", self.sealed)
         SWITCH.of("keep_bodies", self.keep_bodies)
         DIRECTORY.of("checkpoint", self.checkpoint)
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether nobody asks for what each party says by itself."""
+        asked = self.keep_bodies or self.sealed or self.checkpoint is not None
+        return not asked and self.faults is deliver_all
 
 
 @dataclass(frozen=True, repr=False)
@@ -361,9 +372,12 @@ def run_parties(
 ) -> SimulatedRun:
     """What all parties return and say.  Raises ProtocolError, with the promise that it may have cost."""
     algorithm, plan, watch = planned.algorithm, planned.plan, simulation.watch
+    parties = {party.name: party for party in planned.experiment.federation.parties}
+    together = len(parties) > MANY and simulation.is_plain and isinstance(plan, DescribedPlan)
+    if together and (many := plan.join_speakers()) is not None:
+        return run_together(algorithm, many, parties, secrets, simulation)
     roles: dict[PartyId, Role[Any]] = {
-        party.name: algorithm.client(plan, party, coins=secrets.coins[party.name])
-        for party in planned.experiment.federation.parties
+        name: algorithm.client(plan, party, coins=secrets.coins[name]) for name, party in parties.items()
     }
     roles[SERVER] = algorithm.server(plan, rng=secrets.rng, coins=secrets.coins[SERVER])
     if simulation.sealed:
@@ -377,6 +391,28 @@ def run_parties(
     except ProtocolError as error:
         error.promise = planned.promise
         raise
+
+
+def run_together(
+    algorithm: Any,
+    plan: Any,
+    parties: Mapping[PartyId, Party],
+    secrets: RunSecrets,
+    simulation: Simulation,
+) -> SimulatedRun:
+    """As `run_parties`, of clients some of whom speak for others: what each returns, and what was said."""
+    roles: dict[PartyId, Role[Any]] = {}
+    for name in plan.sums.speakers:
+        spoken = tuple(parties[client] for client in plan.sums.speaks_for(name))
+        roles[name] = algorithm.clients(plan, spoken, coins=secrets.coins[name])
+    roles[SERVER] = algorithm.server(plan, rng=secrets.rng, coins=secrets.coins[SERVER])
+    watch = None if simulation.watch is None else plan.watch_each(simulation.watch)
+    with refuse_as_input():
+        run = simulate(roles, watch=watch)
+    results = {SERVER: run.results[SERVER]}
+    for name in plan.sums.speakers:
+        results |= run.results[name]
+    return replace(run, results=results)
 
 
 # --------------------------------------------------------------------------------------------------

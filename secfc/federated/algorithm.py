@@ -14,8 +14,6 @@ import numpy as np
 from field.arrays import Array
 from field.secrets.coins import Coins
 from secfc.algorithm import Capabilities, Clustering, PartyOutcome, PublicFacts
-from secfc.attacks.reconstruction import KnownSums
-from secfc.attacks.views import View
 from secfc.data.federation import Federation
 from secfc.data.inputs import REAL, SWITCH, WHOLE, check_fields, optional_kind, refuse_without_method
 from secfc.data.party import Party
@@ -30,9 +28,8 @@ from secfc.data.resolution import (
     warn_of_resolution,
 )
 from secfc.errors import FaultyServer, InputError
-from secfc.federated.columns import OwnColumns
 from secfc.federated.course import CourseEnd, Totals
-from secfc.federated.model import ClientRows, ExactLabeler, KnownCenters
+from secfc.federated.model import ClientRows, CrowdRows, ExactLabeler, KnownCenters
 from secfc.federated.plan import FederatedPlan, RunKey, SharedTotals, make_plan
 from secfc.kmeans.elbow import Elbow, largest_k, parse_k
 from secfc.kmeans.splitting import Splitting
@@ -58,15 +55,13 @@ from secfc.roles.messages import compact_labels
 from secfc.run_summary import RunSummary
 from secfc.secure_sum.plan import count_colluders
 from secfc.secure_sum.protocol import (
-    SumShares,
     ToldDigests,
     contribute_vector,
-    decode_sum,
     digest_of_counted,
     end_sums,
     receive_residues,
 )
-from secfc.secure_sum.seeds import ShareSeed, ShareSeeds, deal_seeds, expand_seeds
+from secfc.secure_sum.seeds import ShareSeeds, deal_seeds
 
 # --------------------------------------------------------------------------------------------------
 # A site judges whether rounding leaves its own columns enough steps, before it says anything.
@@ -96,6 +91,12 @@ def round_rows(plan: FederatedPlan, party: Party, coarse: Coarse) -> ClientRows:
         for first, block in party.blocks()
     )
     return ClientRows(blocks, (m, len(places)), plan.quantizer.max_int)
+
+
+def round_all(plan: FederatedPlan, parties: tuple[Party, ...], coarse: Coarse) -> ClientRows:
+    """The rounded rows of clients that speak together, or of one, see `round_rows`."""
+    each = [round_rows(plan, party, coarse) for party in parties]
+    return each[0] if len(each) == 1 else CrowdRows(each, plan.quantizer.max_int)
 
 
 # --------------------------------------------------------------------------------------------------
@@ -239,16 +240,23 @@ class FederatedLloyd:
 
     def client(self, plan: FederatedPlan, party: Party, *, coins: Coins) -> Role[FederatedClientResult]:
         """Sum the first labels, hear totals, compute what is next, label, until all runs have ended."""
-        me = party.name
-        yield from agree_with_workers(plan, me, plan.sums.committee)
+        return (yield from self.clients(plan, (party,), coins=coins))[party.name]
+
+    def clients(
+        self, plan: FederatedPlan, parties: tuple[Party, ...], *, coins: Coins
+    ) -> Role[dict[PartyId, FederatedClientResult]]:
+        """As `client`, for clients of whom the first speaks for all (`FederatedPlan.join_speakers`)."""
+        me = parties[0].name
+        yield from agree_with_workers(plan, me, plan.sums.committee, plan.sums.speakers)
         key = yield from share_key(plan, me, coins)
         seeds = (yield from deal_seeds(plan.sums, me, coins, AGREE + 3)) if plan.seeded else None
-        rows = round_rows(plan, party, self.coarse)
+        rows = round_all(plan, parties, self.coarse)
         labels = np.zeros(rows.shape[0], np.int32)
         if plan.matches:
             labels = yield from match_at_client(plan, plan.start, me, rows.points, coins)
         sums = ClientSums(plan, me, rows, key, coins, seeds)
-        first = yield from sums.open_totals({0: labels}, {0: plan.first_clusters}, {0: True}, plan.priced)
+        new = {0: np.ones(len(parties) if len(parties) > 1 else (), bool)}
+        first = yield from sums.open_totals({0: labels}, {0: plan.first_clusters}, new, plan.priced)
         runs, current = plan.begin_runs(first[0], key), dict.fromkeys(range(plan.n_init), labels)
         histories: dict[int, list[Array]] = {run: [] for run in current}
         while runs.asked:
@@ -258,7 +266,7 @@ class FederatedLloyd:
             held: dict[int, int] = {}
             if plan.floor > 1:
                 after, held, sizes = yield from sums.hold_moves(before, after, sizes)
-            changed = {run: not np.array_equal(before[run], after[run]) for run in sizes}
+            changed = {run: rows.find_changed(before[run], after[run]) for run in sizes}
             for run, near in runs.asked.items():
                 history = histories[run]
                 if near.step:
@@ -269,13 +277,15 @@ class FederatedLloyd:
         end, kept = runs.ends[runs.best], tuple(histories[runs.best])
         # Labels stay here, so rows that a floor keeps in another cluster's sums have that of the nearest.
         labels = kept[-1].astype(np.int32) if plan.floor == 1 else rows.label_rows(end.centers)
-        return FederatedClientResult(labels, kept, end.centers, end, sums.opened)
+        return divide_result(
+            FederatedClientResult(labels, kept, end.centers, end, sums.opened), parties, rows
+        )
 
     def server(
         self, plan: FederatedPlan, *, rng: np.random.Generator, coins: Coins
     ) -> Role[FederatedServerResult]:
         """Match local clusters, if the start does; then tell every client totals until members end it."""
-        yield from agree_with_workers(plan, SERVER, plan.sums.committee)
+        yield from agree_with_workers(plan, SERVER, plan.sums.committee, plan.sums.speakers)
         said: tuple[str, ...] = ()
         if plan.matches:
             matched = yield from match_at_server(plan, plan.start)
@@ -290,11 +300,12 @@ class FederatedLloyd:
             if got is None:
                 break
             counted.append(got.clients)
-            digest = digest_of_counted(np.isin(plan.clients, got.clients))
-            told = {
-                c: SharedTotals(np.ascontiguousarray(got.total[:, plan.places(c)]), digest)
-                for c in plan.clients
-            }
+            there = set(got.clients)
+            digest = digest_of_counted(np.array([c in there for c in plan.clients]))
+            told: dict[PartyId, Any] = to_all(plan.sums.speakers, SharedTotals(got.total, digest))
+            if plan.partial:
+                parts = {c: np.ascontiguousarray(got.total[:, plan.places(c)]) for c in plan.clients}
+                told = {c: SharedTotals(part, digest) for c, part in parts.items()}
             if reading is not None:
                 try:
                     reading.send(plan.sums.code.basis.lift_signed(got.total))
@@ -322,7 +333,8 @@ class FederatedLloyd:
                 share=end.centers,
             )
         if party == SERVER:
-            lost = (c for c in plan.clients if any(c not in there for there in returned.counted))
+            always = set(plan.clients).intersection(*returned.counted)
+            lost = (c for c in plan.clients if c not in always)
             return replace(found, learned=federated_leakage(plan, returned), excluded=tuple(lost))
         return replace(
             found,
@@ -408,12 +420,23 @@ def parse_centers(given: Any) -> GivenRows:
     return tuple(map(tuple, centers.tolist()))
 
 
+def divide_result(
+    found: FederatedClientResult, parties: tuple[Party, ...], rows: ClientRows
+) -> dict[PartyId, FederatedClientResult]:
+    """What each of several clients has, of the labels of all of them, one after another."""
+    steps = map(rows.split_rows, (found.labels, *found.history))
+    return {
+        party.name: replace(found, labels=labels, history=tuple(history))
+        for party, (labels, *history) in zip(parties, zip(*steps, strict=True), strict=True)
+    }
+
+
 def share_key(plan: FederatedPlan, me: PartyId, coins: Coins) -> Role[bytes]:
     """The key of a run, which the first member of the committee draws and tells all clients."""
     first, round_ = plan.sums.committee[0], AGREE + 2
     if me == first:
         key = RunKey(coins.bytes(32))
-        yield Exchange(to_all((c for c in plan.clients if c != me), key), round=round_, phase="agree")
+        yield Exchange(to_all((c for c in plan.sums.speakers if c != me), key), round=round_, phase="agree")
         return key.key
     inbox = yield Exchange({}, (first,), round=round_, phase="agree")
     told: RunKey = expect_one(expect_messages(inbox, RunKey), first)
@@ -451,18 +474,18 @@ class ClientSums:
         self,
         labels: Mapping[int, Array],
         sizes: Mapping[int, int],
-        changed: Mapping[int, bool],
+        changed: Mapping[int, Array],
         squares: bool = False,
     ) -> Role[dict[int, Totals]]:
         """Totals of labels (m_j,) of so many clusters each, by the number of their run."""
         plan, me = self.plan, self.me
         own = {run: self.rows.sum_rows(labels[run], c) for run, c in sizes.items()}
         blocks = [plan.block(me, *own[run]) for run in sizes]
-        ends = [np.array([changed[run] for run in sizes], np.int64)]
+        ends = [np.stack([changed[run] for run in sizes], axis=-1).astype(np.int64)]
         if squares:
             ends.append(plan.square_digits(self.rows.sum_squares()))
-        length = sum(map(plan.block_length, sizes.values())) + sum(map(len, ends))
-        values = yield from self.open_sum(np.concatenate([*blocks, *ends]), length)
+        length = sum(map(plan.block_length, sizes.values())) + sum(end.shape[-1] for end in ends)
+        values = yield from self.open_sum(np.concatenate([*blocks, *ends], axis=-1), length)
         found = plan.read_totals(me, values, tuple(sizes.values()), squares=squares)
         return {run: self.add_own(total, *own[run]) for run, total in zip(sizes, found, strict=True)}
 
@@ -545,7 +568,7 @@ class ClientSums:
         inbox = yield Exchange({}, (SERVER,), round=number + STRIDE, phase="listen")
         told: SharedTotals = expect_one(expect_messages(inbox, SharedTotals), SERVER)
         try:
-            basis.check(told.values, (plan.pad_length(len(vector)),))
+            basis.check(told.values, (plan.pad_length(vector.shape[-1]),))
         except ValueError as error:
             raise FaultyServer(SERVER, f"sent totals that are none ({error})") from error
         self.heard, self.number, self.opened = plan.digests(me, told), number + STRIDE, self.opened + 1
@@ -625,87 +648,3 @@ def leakage_to_client(plan: FederatedPlan, party: PartyId, questions: int) -> st
         else "differences of questions can tell single rows (floor=1)"
     )
     return f"{said} in each of {questions} questions; {rows}"
-
-
-# --------------------------------------------------------------------------------------------------
-# What messages of FederatedLloyd mean to whoever saw them: sums of the others' points, step by step.
-
-
-def others_sums(view: View) -> KnownSums:
-    """The sums that a coalition knows of all others' points, of the steps with as many clusters as the last.
-
-    Of none under pads, unless a client is in it.  Clients of the coalition subtract what they added, which
-    follows from the shares that they dealt.
-    """
-    plan: FederatedPlan = view.plan
-    columns, told = plan.columns, told_values(view)
-    clusters = plan.count_clusters({number: next(iter(heard.values())) for number, heard in told.items()})
-    k = clusters[max(clusters)] if clusters else 0
-    rounds = [number for number, c in clusters.items() if c == k]
-    sums = np.zeros((len(rounds), k, len(columns.shared)), np.int64)
-    counts = np.zeros((len(rounds), k, len(columns.patterns)), np.int64)
-    for t, number in enumerate(rounds):
-        for client, values in told[number].items():
-            mine = columns.mine(client)
-            sums[t][:, mine.shared], counts[t][:, mine.patterns] = split_block(mine, values, k)
-    known = np.zeros(len(columns.shared), bool)
-    for client in {client for heard in told.values() for client in heard}:
-        known[columns.mine(client).shared] = True
-    many = counts[:, :, columns.pattern]
-    centers = np.divide(sums, many, out=np.full(sums.shape, np.nan), where=many > 0)
-    for client in view.parties:
-        added = {} if client == SERVER else added_values(view, client)
-        for t, number in enumerate(rounds):
-            if number in added:
-                mine = columns.mine(client)
-                own_sums, own_counts = split_block(mine, added[number], k)
-                sums[t][:, mine.shared] -= own_sums
-                counts[t][:, mine.patterns] -= own_counts
-    return KnownSums(sums, counts, np.where(known, columns.pattern, -1), centers)
-
-
-def split_block(mine: OwnColumns, values: Array, k: int) -> tuple[Array, Array]:
-    """Sums (k, s_j) and numbers of points (k, p_j) at the beginning of a client's numbers."""
-    cut = k * len(mine.shared)
-    counts = values[cut : cut + k * len(mine.patterns)]
-    return values[:cut].reshape(k, -1), counts.reshape(k, -1)
-
-
-def told_values(view: View) -> dict[int, dict[PartyId, Array]]:
-    """What a coalition can read of what the server told clients, by round and client: (D_j,) each."""
-    plan: FederatedPlan = view.plan
-    basis = plan.sums.code.basis
-    key = next((e.body.key for e in view.messages if isinstance(e.body, RunKey)), None)
-    found: dict[int, dict[PartyId, Array]] = {}
-    for e in view.messages:
-        if not isinstance(e.body, SharedTotals) or (plan.blind and key is None):
-            continue
-        values = e.body.values
-        if key is not None and plan.blind:
-            length = values.shape[1] if plan.summand_layout is None else plan.length
-            hidden = plan.draw_pad(key, e.round - STRIDE, length, e.body.counted)
-            values = basis.add(
-                values, basis.negate(np.ascontiguousarray(hidden[:, plan.places(e.recipient)]))
-            )
-        found.setdefault(e.round, {})[e.recipient] = basis.lift_signed(values)
-    return found
-
-
-def added_values(view: View, client: PartyId) -> dict[int, Array]:
-    """What a client of the coalition added, by the round in which it was told the sums."""
-    plan: FederatedPlan = view.plan
-    own = [e for e in view.messages if e.sender == client]
-    seeds = {e.recipient: e.body.seeds for e in own if isinstance(e.body, ShareSeed)}
-    dealt: dict[int, dict[PartyId, Array]] = {}
-    for e in own:
-        if isinstance(e.body, SumShares):
-            # Shares go in the first round of a sum, and its sums are told one stride after the question.
-            table = dealt.setdefault(e.round - 1 + STRIDE, {})
-            table[e.recipient] = e.body.values
-            for member, seed in seeds.items():
-                width = e.body.values.shape[1]
-                table[member] = expand_seeds(plan.sums.code.basis, (seed,), e.round, width)[:, 0]
-    return {
-        number: decode_sum(plan.sums, shares, plan.sums.code.ell * next(iter(shares.values())).shape[1])
-        for number, shares in dealt.items()
-    }

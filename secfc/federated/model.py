@@ -6,8 +6,7 @@ import math
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
-from typing import TYPE_CHECKING, ClassVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import numpy as np
 
@@ -252,6 +251,45 @@ class ClientRows:
             return sum_of_squares(self._points)
         return sum(sum_of_squares(tiles.astype(np.int64)) for _, tiles in self._tiles.batches())
 
+    def find_changed(self, before: Array, after: Array) -> Array:
+        """Whether any label (m,) changed: ()."""
+        return np.asarray((before != after).any())
+
+    def split_rows(self, labels: Array) -> list[Array]:
+        """Labels (m,) by client: of the one that there is."""
+        return [labels]
+
+
+class CrowdRows(ClientRows):
+    """Rounded rows (m, d) of several clients, one after another, of which one speaks for all.
+
+    counts: rows of each.  What is summed is summed for each, (g, ...).
+    """
+
+    def __init__(self, rows: Sequence[ClientRows], largest: int) -> None:
+        blocks = [own.points for own in rows]
+        self.whole, self.counts = np.concatenate(blocks), [len(block) for block in blocks]
+        super().__init__([(0, self.whole)], self.whole.shape, largest)
+        self.owner = np.repeat(np.arange(len(blocks)), self.counts)
+
+    def sum_rows(self, labels: Array, k: int) -> tuple[Array, Array]:
+        """Sums (g, k, d) and numbers (g, k) int64 of rows by label (m,) in [-1, k)."""
+        g, kept = len(self.counts), np.flatnonzero(labels >= 0)
+        sums, counts = sums_of(self.whole[kept], self.owner[kept] * k + labels[kept], g * k)
+        return sums.reshape(g, k, -1), counts.reshape(g, k)
+
+    def sum_squares(self) -> Any:
+        """The sum of squares of all values of each, exact: (g,) Python integers."""
+        return np.array([sum_of_squares(own) for own in self.split_rows(self.whole)], object)
+
+    def find_changed(self, before: Array, after: Array) -> Array:
+        """Whether any label (m,) of each changed: (g,)."""
+        return np.bincount(self.owner[before != after], minlength=len(self.counts)) > 0
+
+    def split_rows(self, labels: Array) -> list[Array]:
+        """Labels (m,) by client."""
+        return np.split(labels, np.cumsum(self.counts)[:-1])
+
 
 def sum_of_squares(points: Array) -> int:
     """The sum of squares of integers of any shape, exact."""
@@ -269,8 +307,10 @@ def sums_of(points: Array, labels: Array, k: int) -> tuple[Array, Array]:
     # m points of at most max_int sum to less than 2**62: the plan sees to it.
     order = np.argsort(labels, kind="stable")
     edges = np.searchsorted(labels[order], np.arange(k + 1))
-    sums = np.stack([points[order[a:b]].sum(axis=0) for a, b in pairwise(edges)])
-    return sums.astype(np.int64), np.diff(edges).astype(np.int64)
+    counts, sums = np.diff(edges).astype(np.int64), np.zeros((k, points.shape[1]), np.int64)
+    if len(there := np.flatnonzero(counts)):
+        sums[there] = np.add.reduceat(points[order[: edges[-1]]], edges[there], axis=0, dtype=np.int64)
+    return sums, counts
 
 
 def possible_sums(sums: Array, counts: Array, pattern: Array, rows: Array, most: int) -> bool:

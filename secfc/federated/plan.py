@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -35,10 +35,10 @@ from secfc.overlap.plan import check_k
 from secfc.overlap.starts import Automatic
 from secfc.roles.blame import suspect_parties
 from secfc.roles.description import LOCAL, DescribedPlan, RunTerms
-from secfc.roles.exchange import SERVER, PartyId
+from secfc.roles.exchange import SERVER, Exchange, PartyId
 from secfc.roles.messages import Message, is_array, refuse_if
 from secfc.secure_sum.plan import count_colluders
-from secfc.secure_sum.protocol import SummandLayout, SumPlan, ToldDigests
+from secfc.secure_sum.protocol import SummandLayout, SumPlan, ToldDigests, split_message
 
 # With a floor labels are compared with those opened before, and rows held back, so often; then all stay.
 TRIES = 4
@@ -146,6 +146,27 @@ class FederatedPlan(DescribedPlan):
         """Whether some client does not observe some feature."""
         return not bool(self.columns.mask.all())
 
+    def join_speakers(self) -> FederatedPlan | None:
+        """The plan in which one client of a wave speaks for all that are no members; None where clients hear
+        different numbers, or keep rows back.
+        """
+        if not self.seeded or self.floor > 1:
+            return None
+        return replace(self, sums=replace(self.sums, together=True))
+
+    def watch_each(self, watch: Callable[[PartyId, Exchange], None]) -> Callable[[PartyId, Exchange], None]:
+        """What shows `watch` each client's messages, where some speak for others."""
+
+        def watch_speaker(party: PartyId, exchange: Exchange) -> None:
+            spoken = (party,) if party == SERVER else self.sums.speaks_for(party)
+            parts = {to: split_message(body, len(spoken)) for to, body in exchange.send.items()}
+            heard = {to: (to,) if to == SERVER else self.sums.speaks_for(to) for to in parts}
+            for j, name in enumerate(spoken):
+                send = {client: part[j] for to, part in parts.items() for client in heard[to]}
+                watch(name, exchange.change(send=send))
+
+        return watch_speaker
+
     @property
     def seeded(self) -> bool:
         """Whether shares of t members follow from seeds: where there are more clients than members, who all
@@ -225,11 +246,12 @@ class FederatedPlan(DescribedPlan):
         return ToldDigests(self.topics, {**digests, last: ToldDigests.digest(rest, told.counted)})
 
     def block(self, client: PartyId, sums: Array, counts: Array) -> Array:
-        """What a client adds for one run: of its sums (c, d_j) and numbers of points (c,)."""
-        mine = self.columns.mine(client)
-        held = np.repeat(counts[:, None], len(mine.patterns), axis=1)
-        there = (counts > 0).astype(np.int64) if self.partial else counts[:0]
-        return np.concatenate([sums[:, mine.inside].reshape(-1), held.reshape(-1), there])
+        """What a client adds for one run: of its sums (c, d_j) and numbers of points (c,); (g, ...) for g."""
+        mine, lead = self.columns.mine(client), counts.shape[:-1]
+        held = np.repeat(counts[..., None], len(mine.patterns), axis=-1)
+        there = (counts > 0).astype(np.int64) if self.partial else counts[..., :0]
+        parts = sums[..., mine.inside].reshape(*lead, -1), held.reshape(*lead, -1), there
+        return np.concatenate(parts, axis=-1)
 
     # A sum of squares, in digits below the bound of a sum, as other numbers are.
 
@@ -239,10 +261,11 @@ class FederatedPlan(DescribedPlan):
         bits = self.sums.bound.bit_length() - 1
         return bits, -(-(self.rows * self.d * self.quantizer.max_int**2).bit_length() // bits)
 
-    def square_digits(self, total: int) -> Array:
-        """The sum of squared norms of a client's points, as numbers of a sum."""
+    def square_digits(self, total: Any) -> Array:
+        """The sum of squared norms of a client's points, as numbers of a sum; (g, ...) of an array (g,)."""
         bits, count = self.digit_bits
-        return np.array([total >> bits * i & (1 << bits) - 1 for i in range(count)], np.int64)
+        digits = [np.asarray(total, object) >> bits * i & (1 << bits) - 1 for i in range(count)]
+        return np.stack(digits, axis=-1).astype(np.int64)
 
     def join_digits(self, digits: Array) -> int:
         """The sum of squares of which these are the digits, added up."""

@@ -73,8 +73,15 @@ def agree_with_server(plan: AgreedPlan, me: PartyId) -> Role[None]:
         raise PlanMismatch(differing)
 
 
-def agree_by_digest(plan: AgreedPlan, me: PartyId, computing: tuple[PartyId, ...]) -> Role[None]:
+def agree_by_digest(
+    plan: AgreedPlan,
+    me: PartyId,
+    computing: tuple[PartyId, ...],
+    speaking: tuple[PartyId, ...] | None = None,
+) -> Role[None]:
     """Compare digests where clients talk to workers and the server alone: n descriptions are long.
+
+    speaking: the clients that say anything, all by default.
 
     A client hears from every worker what it agreed to, before any share leaves.  To whom its plan differs
     from the server's, the server says what its own is, and hears the other.
@@ -82,8 +89,8 @@ def agree_by_digest(plan: AgreedPlan, me: PartyId, computing: tuple[PartyId, ...
     Raises PlanMismatch.
     """
     mine = PlanDigest(description_digest(plan.description))
-    working = (*computing, SERVER)
-    peers = tuple(p for p in ((*plan.clients, SERVER) if me in working else working) if p != me)
+    working, clients = (*computing, SERVER), plan.clients if speaking is None else speaking
+    peers = tuple(p for p in ((*clients, SERVER) if me in working else working) if p != me)
     inbox = yield Exchange(to_all(peers, mine), peers, 0, round=AGREE, phase="agree")
     heard = expect_messages(inbox, PlanDigest)
     others = tuple(p for p, message in heard.items() if message.digest != mine.digest)
@@ -100,13 +107,20 @@ def agree_by_digest(plan: AgreedPlan, me: PartyId, computing: tuple[PartyId, ...
     raise PlanMismatch(unexplained | compare_descriptions(plan, inbox))
 
 
-def agree_with_workers(plan: AgreedPlan, me: PartyId, computing: tuple[PartyId, ...]) -> Role[None]:
+def agree_with_workers(
+    plan: AgreedPlan,
+    me: PartyId,
+    computing: tuple[PartyId, ...],
+    speaking: tuple[PartyId, ...] | None = None,
+) -> Role[None]:
     """Compare the plan where not all clients may compute: digests if some do not, else all of it.
+
+    speaking: the clients that say anything, all by default.
 
     Raises PlanMismatch.
     """
     if len(computing) < len(plan.clients):
-        yield from agree_by_digest(plan, me, computing)
+        yield from agree_by_digest(plan, me, computing, speaking)
     else:
         yield from agree(plan, me)
 

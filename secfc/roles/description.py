@@ -137,6 +137,13 @@ class DescribedPlan:
         """What else is described of the plan, and no field of it."""
         return {}
 
+    def join_speakers(self) -> Any:
+        """The plan of thousands of clients in one process, of whom some speak for others by a role `clients`.
+
+        None if each speaks for itself.
+        """
+        return None
+
     def digest(self) -> bytes:
         """32 bytes that agree exactly when two parties hold the same public parameters."""
         return self._digest

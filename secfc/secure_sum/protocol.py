@@ -77,7 +77,7 @@ from secfc.secure_sum.plan import COMMITTEE as COMMITTEE
 from secfc.secure_sum.plan import SummandLayout as SummandLayout
 from secfc.secure_sum.plan import SumPlan as SumPlan
 from secfc.secure_sum.plan import ToldDigests as ToldDigests
-from secfc.secure_sum.seeds import ShareSeeds
+from secfc.secure_sum.seeds import ShareSeed, ShareSeeds
 
 Pad = Callable[[bytes], Array]
 
@@ -359,15 +359,13 @@ def _add(
     width = next(iter(shares.values())).shape[-1] if spread is None else spread.length
     total, settled = np.zeros((plan.code.basis.lanes, width), np.uint64), list[Array]()
     for turn, wave in enumerate(plan.waves):
-        # Who has seeds has shares of all, and awaits none.
-        others = tuple(c for c in wave if c != me and c in plan.spoken) if me in shares else ()
-        inbox = yield Exchange(send, others, 0, round=number, phase=phase)
-        held, send = ({me: shares[me]} if me in wave and me in shares else {}), {}
-        dealt_to_me = expect_messages(inbox, SumShares)
+        inbox = yield Exchange(send, await_dealers(plan, me, wave, shares), 0, round=number, phase=phase)
+        dealt_to_me, send = expect_messages(inbox, SumShares), {}
         compare_told(told, me, dealt_to_me)
-        held |= check_summands(plan, dealt_to_me, width, spread)
-        there = held if seeds is None or me in shares else seeds.held
-        mine = np.array([c in there for c in wave])
+        held = check_summands(plan, dealt_to_me, width, spread)
+        held |= {c: shares[c] for c in {me}.intersection(wave, shares)}
+        held |= seeds.draw_shares(plan, wave, number, width) if seeds else {}
+        mine = np.array([c in held for c in wave])
         inbox = yield Exchange({SERVER: Contributors(mine)}, (SERVER,), round=number + 1 + turn, phase=phase)
         answer = expect_messages(inbox, Contributors)
         if not answer or not answer[SERVER].complete.size:
@@ -376,11 +374,7 @@ def _add(
             yield Exchange(idle, round=last_round(plan, number) - 1, phase=phase)
             return None
         counted = check_answer(answer[SERVER], mine)
-        names = tuple(itertools.compress(wave, counted.tolist()))
-        if seeds is not None and me not in shares:
-            total += seeds.add_shares(plan, names, number, width)
-        else:
-            add_wave(total, held, names, spread)
+        add_wave(total, held, itertools.compress(wave, counted.tolist()), spread)
         settled.append(counted)
     counted = np.concatenate(settled)
     if counted.sum() < plan.least:
@@ -390,6 +384,13 @@ def _add(
     if pad is not None:
         added = plan.code.basis.add(added, pad_share(plan, me, pad(digest_of_counted(counted))))
     return sum_with_spare(plan, added, counted) if spared else added
+
+
+def await_dealers(
+    plan: SumPlan, me: PartyId, wave: tuple[PartyId, ...], shares: Mapping[PartyId, Array]
+) -> tuple[PartyId, ...]:
+    """Who deals this member shares of a wave: nobody, if it has seeds, and so none among these."""
+    return tuple(c for c in wave if c != me and c in plan.spoken) if me in shares else ()
 
 
 def address_shares(
@@ -587,6 +588,15 @@ class SumShares(Message, tag=56):
         refuse_if(
             len(self.told) % 16 > 0, f"digests have 16 bytes each, together these have {len(self.told)}"
         )
+
+
+def split_message(message: Message, count: int) -> list[Message]:
+    """What each of so many clients would say, by itself, for whom one says this."""
+    if isinstance(message, SumShares) and message.values.ndim == 3:
+        return [SumShares(message.values[:, j], message.told) for j in range(count)]
+    if isinstance(message, ShareSeed):
+        return [*map(ShareSeed, message.split())]
+    return [message] * count
 
 
 class SumDigest(Message, tag=167):

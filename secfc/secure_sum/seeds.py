@@ -50,6 +50,10 @@ class ShareSeed(Message, tag=238):
             count == 0 or count % SIZE > 0, f"seeds have {SIZE} bytes each, together these have {count}"
         )
 
+    def split(self) -> list[bytes]:
+        """The seed of each client."""
+        return [self.seeds[at : at + SIZE] for at in range(0, len(self.seeds), SIZE)]
+
 
 def expand_seeds(basis: Basis, seeds: Iterable[bytes], number: int, width: int) -> Array:
     """Shares from seeds in the sum of this number: (lanes, seeds, width) residues, uniform.
@@ -100,11 +104,13 @@ class ShareSeeds:
         encoded = code.extend(residues, np.stack(drawn, axis=1), range(seats.stop, code.n), seats)
         return {plan.committee[seat]: share for seat, share in zip(seats, encoded, strict=True)}
 
-    def add_shares(self, plan: SumPlan, names: Iterable[PartyId], number: int, width: int) -> Array:
-        """The sum of this member's shares of the vectors of these clients, (lanes, width) uint64."""
-        shares = expand_seeds(plan.code.basis, (self.held[name] for name in names), number, width)
-        # As in `secfc.secure_sum.protocol.add_wave`, of as many clients.
-        return np.asarray(shares.sum(axis=1, dtype=np.uint64))
+    def draw_shares(
+        self, plan: SumPlan, names: Iterable[PartyId], number: int, width: int
+    ) -> dict[PartyId, Array]:
+        """The shares (lanes, width) of this member of vectors of those of these clients whose seed it has."""
+        found = {name: self.held[name] for name in names if name in self.held}
+        shares = expand_seeds(plan.code.basis, found.values(), number, width)
+        return dict(zip(found, np.moveaxis(shares, 1, 0), strict=True))
 
 
 def deal_seeds(
@@ -122,13 +128,10 @@ def deal_seeds(
     others = tuple(c for c in plan.speakers if c != me) if me in seeded else ()
     send = {member: ShareSeed(seeds) for member, seeds in dealt.items() if member != me}
     inbox = yield Exchange(send, others, 0, round=number, phase=phase)
-    told = {sender: message.seeds for sender, message in expect_messages(inbox, ShareSeed).items()}
-    if me in seeded:
-        told[me] = dealt[me]
-    held = dict[PartyId, bytes]()
-    for sender, seeds in told.items():
-        names = plan.speaks_for(sender)
-        if len(seeds) != SIZE * len(names):
-            raise FaultyClient(sender, f"dealt {len(seeds) // SIZE} seeds for {len(names)} clients")
-        held |= {name: seeds[SIZE * j :][:SIZE] for j, name in enumerate(names)}
+    held = {me: dealt[me]} if me in seeded else {}
+    for sender, message in expect_messages(inbox, ShareSeed).items():
+        names, seeds = plan.speaks_for(sender), message.split()
+        if len(seeds) != len(names):
+            raise FaultyClient(sender, f"dealt {len(seeds)} seeds for {len(names)} clients")
+        held |= zip(names, seeds, strict=True)
     return ShareSeeds(own, held)

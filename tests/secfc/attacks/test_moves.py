@@ -6,7 +6,7 @@ import pytest
 import secfc
 from secfc.attacks.reconstruction import KnownSums, single_row_moves
 from secfc.attacks.views import View
-from secfc.federated.algorithm import others_sums
+from secfc.federated.views import others_sums
 from secfc.roles.exchange import SERVER
 from tests.secfc.overlap.cases import CHAIN, Turned, hold_columns
 

@@ -20,7 +20,7 @@ from secfc.attacks.reconstruction import (
 from secfc.attacks.views import OUTSIDER, PublicOutput, View
 from secfc.feddp import FedDPKMeans, ServerNoise, SharedNoise
 from secfc.feddp.auditing import step_sums
-from secfc.federated.algorithm import others_sums
+from secfc.federated.views import others_sums
 from secfc.kfed import local_clusters
 from secfc.roles.exchange import SERVER
 from secfc.secure_sum.protocol import CodedSum, visible_sums

@@ -5,6 +5,7 @@ import itertools
 import tracemalloc
 from collections import Counter
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 import pytest
@@ -12,21 +13,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import secfc
-from secfc import report
+from secfc import pipeline, report
 from secfc.algorithm import PublicFacts
 from secfc.attacks.views import View
 from secfc.data import inputs, row_tiles
 from secfc.errors import FaultyServer, InputError, SuspectedParties, TooFewReplies
 from secfc.federated import algorithm, model
 from secfc.federated import plan as plan_module
-from secfc.federated.algorithm import FederatedLloyd, added_values, others_sums, told_values
+from secfc.federated.algorithm import FederatedLloyd
 from secfc.federated.columns import Columns
 from secfc.federated.course import Totals, find_light
 from secfc.federated.model import nearest_offered, sum_of_squares, sums_of
 from secfc.federated.plan import FederatedPlan
+from secfc.federated.views import added_values, others_sums, told_values
 from secfc.kmeans.splitting import Splitting
 from secfc.roles.description import MAXIMUM
 from secfc.roles.exchange import ITERATE, SERVER, STRIDE
+from secfc.secure_sum import plan as sums_plan
 from tests.nightly import by_night, trials
 
 START = Splitting(merge="any")
@@ -643,3 +646,46 @@ def test_groups_of_clients_that_share_no_feature_come_in_the_order_of_names():
     names = ("f", "e", "d", "c", "b", "a")
     columns = Columns.of(PublicFacts(names, (1,) * 6, 5, 1.0, observed=observed))
     assert columns.connected_groups == (("a", "c", "e"), ("b", "d", "f"))
+
+
+@pytest.mark.parametrize("values", [{"k": 3, "n_init": 2}, {"k": "auto"}, {"k": 2, "blind": False}])
+def test_thousands_of_clients_speak_together_and_have_what_each_alone_would_have(monkeypatch, values):
+    # Three waves of clients that have few rows, of different numbers.
+    monkeypatch.setattr(sums_plan, "WAVE", 14)
+    rng, points = np.random.default_rng(0), blobs(90, 3, 3, 4)[0]
+    data = secfc.Federation.from_arrays(np.split(points, np.sort(rng.choice(89, 39, replace=False)) + 1))
+    assert len({*data.counts}) > 2
+    way = FederatedLloyd(**values, coarse="allow")
+    said = Counter(), Counter()
+
+    def count(found, party, exchange):
+        for to, body in exchange.send.items():
+            found[party, to, body.kind] += body.nbytes
+
+    alone = secfc.fit(way, data, seed=0, watch=partial(count, said[0]))
+    monkeypatch.setattr(pipeline, "MANY", 30)
+    together = secfc.fit(way, data, seed=0, watch=partial(count, said[1]))
+    assert said[0] == said[1]
+    assert (together.k, together.n_iter, together.cost) == (alone.k, alone.n_iter, alone.cost)
+    assert together.learned == alone.learned
+    for ours, theirs in zip(together.history, alone.history, strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+    for ours, theirs in zip(together.labels, alone.labels, strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+    for ours, theirs in zip(together.predict(data), alone.labels, strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+
+    def senders(result):
+        return {e.sender for e in result.transcript.envelopes}
+
+    waves = [(c for c in wave if c not in alone.plan.sums.seats) for wave in alone.plan.sums.waves]
+    assert senders(together) == {*alone.plan.sums.committee, *map(next, waves), SERVER}
+    assert senders(alone) == {*data.names, SERVER}
+    # Each has a summand of its own: shares of one are not those of all.
+    frames = [e.nbytes for e in together.transcript.envelopes if e.kind == "SumShares"]
+    assert max(frames) > 5 * min(frames)
+    # Whoever asks what each says hears each, and so does a floor, which compares what a client opened.
+    for asked in ({"keep_bodies": True}, {"faults": lambda e: (e,)}, {"sealed": True}):
+        assert senders(secfc.fit(way, data, seed=0, **asked)) == {*data.names, SERVER}
+    held = FederatedLloyd(2, floor=2, t=1, coarse="allow")
+    assert senders(secfc.fit(held, data, seed=0)) == {*data.names, SERVER}
