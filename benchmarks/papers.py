@@ -15,6 +15,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import time
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from itertools import groupby
@@ -99,8 +100,10 @@ def run_exhibit(
         if (text := json.dumps(key, sort_keys=True)) in known:
             continue
         known.add(text)
+        began = time.process_time()
         found = list(measure(exhibit.script, cell, data, file))
         when = {
+            "seconds": plain(time.process_time() - began),  # of the cell, on each of its rows
             "date": datetime.now(UTC).strftime("%Y-%m-%d"),
             "machine": f"{processor()}, {os.cpu_count()} cores",
         }
@@ -157,6 +160,7 @@ def write_page(rows: list[Row], *, quick: bool = False) -> str:
             days = sorted({f"{row['date']}, {machines[row['machine']]}" for row in mine})
             run, of = len({json.dumps(row["cell"]) for row in mine}), sum(1 for _ in exhibit.cells(quick))
             part = f" So far {run} of {of} runs: verdicts are of these." if 0 < run < of else ""
+            part += f" {tell_minutes(mine)}." if mine and all("seconds" in row for row in mine) else ""
             parts.append(f"*{exhibit.place}*, `--only {exhibit.name}`: {exhibit.setting}.{part}\n")
             parts += [
                 "| what | theirs | ours (runs) | verdict | why | when, where |",
@@ -183,6 +187,12 @@ def write_page(rows: list[Row], *, quick: bool = False) -> str:
         machines="; ".join(f"{letter} is {name}" for name, letter in machines.items()) or "nothing was run",
     )  # fmt: skip
     return re.sub(r" +$", "", head + "\n".join(parts), flags=re.MULTILINE).rstrip() + "\n"
+
+
+def tell_minutes(rows: list[Row]) -> str:
+    """Processor time of the cells of these rows, which hold it once each."""
+    cells = {json.dumps(row["cell"], sort_keys=True): row["seconds"] for row in rows}
+    return f"Processor time of {len(cells)} runs: {sum(cells.values()) / 60:.1f} minutes"
 
 
 def tell_leads(rows: list[Row]) -> str:
