@@ -298,6 +298,12 @@ class Aggregator:
         )
         return reach, clipping_effect(groups, there, reach / plan.scale)[2]
 
+    def find_splits(self, centers: Array) -> tuple[Array, ...]:
+        """Centers (k, d) with one cluster split each, where noisy moments show that one should be."""
+        if self.moments is None or not (self.counts > 0).all():
+            return ()
+        return split_candidates(*self.moments, centers, self.counts)
+
     def steps(self, radius: float) -> int:
         """A radius in integer steps, within what a plan allows."""
         plan = self.plan
@@ -362,6 +368,10 @@ def find_centers(plan: FedDPPlan, books: Aggregator, rng: np.random.Generator) -
     weights = np.ones(len(stand_in)) if proxies is None else proxies.weights
     witnesses, before = weights if proxies is None else proxies.anchor_weights, None
     for number in range(plan.ahead + 1, len(plan.noises.lloyd) + 1):
+        if plan.may_split(number):
+            split = yield from choose_split(plan, books, centers, number)
+            before = before if split is centers else None
+            centers = split
         if before is None:
             groups = group_about(stand_in, weights, centers)
             about = reweighted_groups(groups, stand_in, witnesses) if spread is None else spread
@@ -424,9 +434,7 @@ def choose_start(
     total = float(proxies.anchor_weights.sum())
     alone = Proxies(plan.points, None, np.full(len(plan.points), total / len(plan.points)))
     fallback = draw_to_mean(group_proxies(alone, len(centers), books.seed()), plan.points)
-    splits: tuple[Array, ...] = ()
-    if not plan.by_client and books.moments is not None and (books.counts > 0).all():
-        splits = split_candidates(*books.moments, centers, books.counts)
+    splits = () if plan.by_client else books.find_splits(centers)
     starts = np.stack([project_into_ball(each, plan.radius.value) for each in (centers, *splits, fallback)])
     first, last = (nearest_squares(plan.points, start) for start in (starts[0], starts[-1]))
     typical = float(np.quantile(np.abs(last - first), plan.variant.quantile)) * plan.scale**2
@@ -437,10 +445,33 @@ def choose_start(
     parts = plan.choice_parts(len(starts), cap, bounds)
     (gains,) = yield from books.sum(Choose(starts, cap, bounds), parts, (plan.scale**2,))
     best = int(gains.argmax())
-    if gains[best] > 0:
-        return proxies, centers if best == 0 else starts[best]
+    if best == 0 and gains[0] > 0:
+        return proxies, centers
+    books.blur = np.zeros(0)  # of other groups
+    return (proxies, starts[best]) if gains[best] > 0 else (alone, fallback)
+
+
+def choose_split(plan: FedDPPlan, books: Aggregator, centers: Array, number: int) -> Role[Array]:
+    """Centers (k, d) with two merged and one split, if clients' points are clearly nearer to these.
+
+    Asked before this step of FedDP-Lloyds, and only where noisy moments show a center between two clusters:
+    the choice of the start mends one of them.
+    """
+    splits = books.find_splits(centers)
+    if not splits:
+        return centers
+    starts = np.stack([project_into_ball(each, plan.radius.value) for each in (*splits, centers)])
+    # What a row in the middle of a new cluster says: no point of the server is there.
+    apart = max(float(nearest_squares(each, starts[-1]).max()) for each in starts)
+    cap = int(np.clip(apart * plan.scale**2, LEAST_REACH, 4 * plan.reach**2))
+    (part,) = plan.choice_parts(len(starts), cap, (), number)
+    (gains,) = yield from books.sum(Choose(starts, cap, ()), [part], (1.0,))
+    best = int(gains.argmax())
+    # The largest of so many numbers that are noise alone is about sqrt(2 log) deviations, rarely one more.
+    if gains[best] <= part.deviation * (1 + math.sqrt(2 * math.log(len(starts)))):
+        return centers
     books.blur = np.zeros(0)
-    return alone, fallback
+    return np.asarray(starts[best])
 
 
 def weigh_clusters(plan: FedDPPlan, books: Aggregator, centers: Array) -> Role[Array]:

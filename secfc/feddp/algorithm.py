@@ -58,6 +58,7 @@ from secfc.feddp.plan import (
     FedDPPlan,
     StepNoises,
     Variant,
+    choice_shares,
     largest_number,
     scale_for,
 )
@@ -500,9 +501,8 @@ class FedDPKMeans:
         """Steps of FedDP-Lloyds: as asked for, or by the variant alone."""
         if self.steps is not None:
             return self.steps
-        # The paper finds none to be best mostly (Tables 4, 5).  Where sums are about public anchors they pay:
-        # its own anchors are near, so a client adds less, and what it shrinks to are the sums before.  More
-        # than are of use cost nothing, as the same question is asked again then.
+        # The paper finds none to be best mostly (Tables 4, 5).  About public anchors they pay: these are near,
+        # and it shrinks to the sums before.  More than are of use cost nothing: one question is asked again.
         return STEPS_AFTER_INIT if initial and self.variant.joint else int(not initial)
 
     def _sums(self, public: PublicFacts, bound: int) -> SumPlan:
@@ -537,10 +537,9 @@ class FedDPKMeans:
         if joint and initial and steps and not self.shares:
             *before, last = [w for least, w in OUR_WEIGHTS_BEFORE_LLOYD[unit] if budget.epsilon >= least][-1]
             wanted = (*before, *((last / steps,) * steps))
-        if initial and self.variant.chosen:
-            whole = math.fsum(wanted) / (1 - CHOICE)
-            wanted = (*wanted[:2], CHOICE * whole, *wanted[2:])
-        return wanted
+        choices = choice_shares(self.variant, unit, steps) if initial else ()
+        whole = math.fsum(wanted) / (1 - math.fsum(choices))
+        return (*wanted[:2], *(share * whole for share in choices), *wanted[2:])
 
     def _noises(self, budget: Budget, initial: bool, steps: int, honest: HonestCounts) -> StepNoises:
         """The noise of every step, so that all of them meet the budget together."""
@@ -555,14 +554,15 @@ class FedDPKMeans:
             count = Laplace(1.0, one_entry, UNIT)
             kinds = ((None, count, None, count) if initial else ()) + (None, count) * steps
             found = proportional_noise(budget, wanted, kinds)
-        chosen = initial and self.variant.chosen
-        each = found[2 + chosen if initial else 0 :]
+        choices = len(choice_shares(self.variant, self.neighbors.unit, steps))
+        each = found[2 + choices if initial else 0 :]
         groups: tuple[tuple[Noise, Noise | None], ...] = tuple((one, None) for one in each)
         if not joint:
             groups = tuple(zip(each[::2], each[1::2], strict=True))
         if not initial:
             return StepNoises(None, None, None, None, None, groups)
-        return StepNoises(found[0], found[1], found[2] if chosen else None, *groups[0], groups[1:])
+        choice, splits = found[2] if choices else None, found[3 : 2 + choices]
+        return StepNoises(found[0], found[1], choice, *groups[0], groups[1:], splits=splits)
 
     def client(self, plan: FedDPPlan, party: Party, *, coins: Coins) -> Role[Any]:
         """Contribute to every sum, then label my points: labels, and what of mine was clipped."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import fields
+from types import UnionType
 from typing import Any
 
 import numpy as np
@@ -193,7 +194,7 @@ def client_contributions(
         parts = plan.line_parts() if votes_on_line(plan, told) else plan.weight_parts(bounds)
         vectors = mine.weights(told.projection, told.proxies)
     elif isinstance(told, Choose):
-        parts = plan.choice_parts(len(told.starts), told.cap, bounds)
+        parts = plan.choice_parts(len(told.starts), told.cap, bounds, number)
         vectors = mine.sum_advantages(told.starts, told.cap)
     else:
         parts = plan.group_parts(number, len(told.centers), told.reach, bounds)
@@ -259,8 +260,8 @@ class FedDPClient:
         )
         self.question += STRIDE
 
-    def receive(self, kind: type[Any], bounds: int) -> Role[Any]:
-        """The next message of the server, of this kind, with so many bounds on vectors of a client.
+    def receive(self, kind: type[Any] | UnionType, bounds: int) -> Role[Any]:
+        """The next message of the server, of these kinds, with so many bounds on vectors of a client.
 
         Raises FaultyServer for another.
         """
@@ -291,14 +292,19 @@ class FedDPClient:
 
     def compare_starts(self) -> Role[None]:
         """The choice between what steps found and the server's points alone, or one center for all."""
+        told = yield from self.receive(Choose, self.plan.by_client)
+        yield from self.answer_choice(told, 1)
+
+    def answer_choice(self, told: Choose, number: int) -> Role[None]:
+        """One choice, before this step of FedDP-Lloyds."""
         plan = self.plan
-        told = yield from self.receive(Choose, plan.by_client)
         count, k, d = told.starts.shape
         # Distances within the ball: what is beyond has no meaning, and would overflow the sum.
-        other = not STARTS <= count <= plan.most_starts or k > plan.most or d != plan.d
+        most = plan.most if plan.may_split(number) else plan.most_starts
+        other = not STARTS <= count <= most or k > plan.most or d != plan.d
         other |= told.cap > 4 * plan.reach**2
         self.refuse_if(other, "lets choose among other starts than the plan has")
-        yield from self.add(told)
+        yield from self.add(told, number)
 
     def find_ball(self) -> Role[None]:
         """How rows lie, in place of a public ball that may be too large or not about the middle."""
@@ -335,7 +341,12 @@ class FedDPClient:
     def move_centers(self, number: int) -> Role[None]:
         """Sums about centers: step 3 of Algorithm 1 (number 0), or one of FedDP-Lloyds."""
         plan = self.plan
-        told = yield from self.receive(GroupAbout, plan.by_client * len(plan.noises.group(number)))
+        bounds = plan.by_client * len(plan.noises.group(number))
+        kinds = GroupAbout | Choose if plan.may_split(number) else GroupAbout
+        told = yield from self.receive(kinds, bounds)
+        if isinstance(told, Choose):
+            yield from self.answer_choice(told, number)
+            told = yield from self.receive(GroupAbout, bounds)
         k, features = len(told.centers), plan.d
         if told.projected:
             if number or self.projection is None:

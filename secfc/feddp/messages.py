@@ -43,8 +43,8 @@ class Choose(Message, tag=61):
 
     Under "secure sums and FedDP-KMeans": server, client.  Seen: two starts: public points, weighted by
     noisy counts, or not; where noisy moments show a center between two clusters, also the first with each
-    cluster split; where the server has no points, centers and their mean.  By deviating: the server:
-    starts of its choice; it gets a noisy sum, within the budget.
+    cluster split, and before later steps again; where the server has no points, centers and their mean.
+    By deviating: the server: starts of its choice; it gets a noisy sum, within the budget.
     """
 
     starts: Array

@@ -123,8 +123,8 @@ OUR_WEIGHTS_BEFORE_LLOYD = {
     ),
     "client": ((0.0, (0.2, 0.06, 0.12, 0.62)), (1.0, (0.12, 0.06, 0.12, 0.7))),
 }
-# The share of a choice among starts, taken off the others' alike.
-CHOICE = 0.02
+# The share of a choice among starts, and of each question for a split after it, taken off the others' alike.
+CHOICE, SPLIT = 0.02, 0.01
 
 
 # --------------------------------------------------------------------------------------------------
@@ -136,6 +136,13 @@ STARTS = 2
 PLACES = 30
 # About a center, each smaller by sqrt(2) than the next: down to 1/1448 of the radius.
 SHELLS_ABOUT = 22
+
+
+def choice_shares(variant: Variant, unit: str, steps: int) -> tuple[float, ...]:
+    """What part of the budget each choice has: of the start, then of splits, where rows are protected."""
+    if not variant.chosen:
+        return ()
+    return CHOICE, *(() if unit == "client" else (SPLIT,) * (steps - 1))
 
 
 @dataclass(frozen=True)
@@ -158,7 +165,8 @@ class StepNoises:
     """The noise of every step; None where a step does not happen, or counts are in one vector with sums.
 
     lines: of votes along lines.  boxes: of the sum of all rows and of shells about
-    it, in turn.  lloyd: of the steps of FedDP-Lloyds, those of `Cones` ahead of the others.
+    it, in turn.  lloyd: of the steps of FedDP-Lloyds, those of `Cones` ahead of the others.  splits: of the
+    choice between centers and those with one cluster split, before each of these but the first.
     """
 
     outer: Noise | None
@@ -169,6 +177,7 @@ class StepNoises:
     lloyd: tuple[tuple[Noise, Noise | None], ...]
     lines: Noise | None = None
     boxes: tuple[Noise, ...] = ()
+    splits: tuple[Noise, ...] = ()
 
     def group(self, number: int) -> tuple[Noise | None, ...]:
         """Of step 3 (number 0), or of a step of FedDP-Lloyds: for sums, and for counts on their own."""
@@ -285,6 +294,10 @@ class FedDPPlan(DescribedPlan):
         """Weights of the entries of the outer product."""
         return SYMMETRIC if self.variant.symmetric else PLAIN
 
+    def may_split(self, number: int) -> bool:
+        """Whether clients may be asked for a split before this step of FedDP-Lloyds."""
+        return 1 < number <= 1 + len(self.noises.splits)
+
     @property
     def most_starts(self) -> int:
         """Starts to choose from, at most: where rows are protected, each cluster split in two is one more."""
@@ -298,6 +311,8 @@ class FedDPPlan(DescribedPlan):
             parts += self.outer_parts() + self.weight_parts((1,))
             if self.variant.chosen:
                 parts += self.choice_parts(self.most_starts, 1, (1,))
+            for number in range(len(self.noises.splits)):
+                parts += self.choice_parts(self.most, 1, (), number + 2)
             parts += self.group_parts(0, self.most, 1, (1, 1))
         for number in range(len(self.noises.boxes)):
             parts += self.box_parts((MEAN, SHELLS)[number % 2])
@@ -355,11 +370,16 @@ class FedDPPlan(DescribedPlan):
         sensitivity = histogram_sensitivity(self.neighbors)
         return [_part("votes along a line", PLACES, sensitivity, self.noises.lines)]
 
-    def choice_parts(self, starts: int, cap: int, bounds: tuple[int, ...]) -> list[NoisePart]:
-        """The choice among so many starts.
+    def choice_parts(
+        self, starts: int, cap: int, bounds: tuple[int, ...], number: int = 1
+    ) -> list[NoisePart]:
+        """The choice among so many starts, before this step of FedDP-Lloyds.
 
         cap: where a row's numbers are clipped.  bounds: where a client's vector is, at client level only.
         """
+        if self.may_split(number):
+            sensitivity = advantages_sensitivity(cap, starts, self.neighbors)
+            return [_part("choice of a split", starts - 1, sensitivity, self.noises.splits[number - 2])]
         sensitivity = (
             float(bounds[0] * self.neighbors.factor)
             if self.by_client

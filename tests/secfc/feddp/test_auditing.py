@@ -66,8 +66,9 @@ def score(algorithm, planted, number):
 )
 def test_a_canary_spends_the_budget_and_no_more(epsilon, noise):
     found = audited(FedDPKMeans(3, epsilon, 1e-6, noise=noise))
-    # No canary moves the choice of the start, 2 % of the budget, by its cap without being far out.
-    assert 0.965 <= found.share <= 1
+    # No canary moves the choice of the start, 2 % of the budget, by its cap without being far out; splits,
+    # 2 % together, are not asked for here.
+    assert 0.945 <= found.share <= 1
     assert not found.is_refuted, found.faults
     # Shared noise is that of clients beyond those that must be honest as well: 3 of them, 2 needed.
     there = np.sqrt(3 / 2) if noise == SharedNoise() else 1.0

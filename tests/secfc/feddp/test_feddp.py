@@ -38,7 +38,7 @@ from secfc.feddp import (
 )
 from secfc.feddp.aggregator import GroupAnswer
 from secfc.feddp.clients import ClientStatistics
-from secfc.feddp.messages import GroupAbout
+from secfc.feddp.messages import Choose, GroupAbout
 from secfc.feddp.noise import GaussianStep, HonestCounts, Laplace
 from secfc.feddp.server_estimates import (
     Proxies,
@@ -50,7 +50,8 @@ from secfc.feddp.server_estimates import (
 from secfc.feddp.statistics import LEAST_REACH
 from secfc.metrics import accuracy
 from secfc.privacy import Bound, Budget, Neighbors, RandomizedResponse, accountant
-from secfc.roles.exchange import SERVER
+from secfc.roles.exchange import SERVER, STRIDE
+from secfc.secure_sum.protocol import receive_sum
 from secfc.transport.simulate import simulate
 
 DELTA = 1e-6
@@ -133,7 +134,8 @@ def test_the_ledger_meets_the_budget_and_runs_repeat(data, variant, neighbors):
     one = algorithm(neighbors, variant=variant)
     result = run_noisy(one, data)
     spent = result.ledger.epsilon(DELTA)
-    assert 0.99 * 2.0 < spent <= 2.0 * (1 + 1e-9)
+    # Less than all of it where no split was asked for.
+    assert 0.98 * 2.0 < spent <= 2.0 * (1 + 1e-9)
     assert result.ledger.neighbors == neighbors
     # The server added the noise itself: to its eyes nothing was private.
     assert result.ledger.epsilon(DELTA, SERVER) == math.inf
@@ -155,10 +157,14 @@ def test_gaussian_totals_equal_the_composition_by_hand(data):
     found = [e.event.noise_multiplier for e in result.ledger.entries if SERVER not in e.seen_by]
     assert len(found) == 6
     by_hand = get_epsilon_gaussian(math.fsum(z**-2 for z in found) ** -0.5, DELTA)
-    assert by_hand == pytest.approx(2.0, rel=1e-6)
-    # Weights 0.06 : 0.03 : 0.08 : 0.415 : 0.415 of one mechanism, once the choice of the start has its 0.02.
-    shares = np.array(found) ** -2.0
-    expected = [0.0588, 0.0294, 0.0784, 0.02, 0.4067, 0.4067]
+    assert by_hand == pytest.approx(result.ledger.epsilon(DELTA), rel=1e-6)
+    # Weights 0.06 : 0.03 : 0.08 : 0.415 : 0.415 of one mechanism, once the choice of the start has its 0.02,
+    # and that of a split, which is not asked for here, its 0.01.
+    (split,) = result.plan.noises.splits
+    shares = np.array([*found, split.multiplier]) ** -2.0
+    whole = get_epsilon_gaussian(shares.sum() ** -0.5, DELTA)
+    assert whole == pytest.approx(2.0, rel=1e-6)
+    expected = [0.0582, 0.0291, 0.0776, 0.02, 0.40255, 0.40255, 0.01]
     np.testing.assert_allclose(shares / shares.sum(), expected, rtol=1e-6)
 
 
@@ -532,12 +538,13 @@ def test_a_step_of_lloyd_is_taken_and_the_start_has_more_of_a_small_budget(data)
 
     for neighbors in (None, CLIENT):
         assert [steps(algorithm(neighbors, epsilon=e)) for e in (0.1, 4.0)] == [3, 3]
-    for neighbors, epsilons, shares in (
-        (None, (0.1, 0.3, 0.5, 1.0), (0.22, 0.1, 0.08, 0.06)),
-        (CLIENT, (0.5, 1.0), (0.2, 0.12)),
+    # The rest is for choices: that of the start, and where rows are protected, of splits before two steps.
+    for neighbors, rest, epsilons, shares in (
+        (None, 0.96, (0.1, 0.3, 0.5, 1.0), (0.22, 0.1, 0.08, 0.06)),
+        (CLIENT, 0.98, (0.5, 1.0), (0.2, 0.12)),
     ):
         found = [start(neighbors, epsilon) for epsilon in epsilons]
-        np.testing.assert_allclose(found, 0.98 * np.array(shares), rtol=1e-6)
+        np.testing.assert_allclose(found, rest * np.array(shares), rtol=1e-6)
     assert steps(algorithm(variant=PAPER, epsilon=2.0)) == 0
     assert steps(algorithm(start=ServerLloyds(), epsilon=0.1)) == 1
 
@@ -658,7 +665,7 @@ def test_the_elbow_finds_k_at_no_cost():
     data = hold_mixture(k=5, n=12, rows=400)
     result = run_noisy(algorithm(k=Elbow(12), epsilon=4.0), data)
     assert result.k == 5
-    assert result.ledger.epsilon(DELTA) == pytest.approx(4.0)
+    assert 0.98 * 4.0 < result.ledger.epsilon(DELTA) <= 4.0 * (1 + 1e-9)
 
 
 def test_elbows_by_hand():
@@ -723,6 +730,35 @@ def test_a_server_that_asks_for_more_steps_than_planned_is_refused(data):
         simulate(roles)
 
 
+@pytest.mark.parametrize("turn", [1, 2], ids=["before the first step", "twice before the second"])
+def test_a_server_that_asks_for_more_splits_than_planned_is_refused(data, turn):
+    one = algorithm()
+    plan = one.plan(PublicFacts.of(data))
+
+    def asks_for_splits(role):
+        """The server's role, with a choice in place of every question from this step on."""
+        steps, inbox = 0, None
+        while True:
+            exchange = role.send(inbox)
+            if any(isinstance(told, GroupAbout) for told in exchange.send.values()):
+                steps += 1
+                if steps > turn:
+                    starts = np.stack([next(iter(exchange.send.values())).centers] * 2)
+                    told = dict.fromkeys(plan.clients, Choose(starts, 10, ()))
+                    yield replace(exchange, send=told)
+                    yield from receive_sum(plan.sums, 1, exchange.round + 1)
+                    yield replace(exchange, send=told, round=exchange.round + STRIDE)
+                    return
+            inbox = yield exchange
+
+    roles = {p.name: one.client(plan, p, coins=SeededCoins(0, p.name)) for p in data.parties}
+    roles[SERVER] = asks_for_splits(
+        one.server(plan, rng=np.random.default_rng(0), coins=SeededCoins(0, SERVER))
+    )
+    with pytest.raises(FaultyServer, match="Choose out of turn"):
+        simulate(roles)
+
+
 def test_a_sealed_run_says_nothing_in_the_clear(data):
     small = Federation(data.parties[:4], server_points=data.server_points)
     result = run_noisy(algorithm(epsilon=8.0), small, sealed=True)
@@ -757,6 +793,35 @@ def test_two_clusters_of_which_the_server_has_no_point_are_found(epsilon, monkey
     monkeypatch.setattr(aggregator, "split_candidates", lambda *given: ())
     (without,) = dp.measure(cell, 1, None)
     assert without["excess"] > 0.5
+
+
+def test_before_later_steps_clients_are_asked_for_another_split_where_noisy_moments_show_one(monkeypatch):
+    rng = np.random.default_rng(5)
+    means = rng.random((8, 40)) * 2
+    label, own = rng.integers(8, size=16_000), rng.integers(5, size=150)
+    points, server = (means[z] + 0.6 * rng.normal(size=(len(z), 40)) for z in (label, own))
+    data = Federation.from_arrays(np.array_split(points, 5), server_points=server)
+
+    def play():
+        result = run_noisy(algorithm(k=8, epsilon=16.0), data)
+        asked = [one.what for one in result.ledger.entries if SERVER not in one.seen_by]
+        spent = result.ledger.epsilon(DELTA)
+        assert spent <= 16.0 * (1 + 1e-9)
+        return cost_of(result.centers, points) - cost_of(means, points), "choice of a split" in asked
+
+    found, asked = play()
+    assert asked
+    assert found < 0.02
+    # Control: with the split that comes with the choice of the start alone, a cluster stays lost.
+    monkeypatch.setattr(aggregator, "choose_split", lambda plan, books, centers, number: none(centers))
+    left, asked = play()
+    assert not asked
+    assert left > 0.1
+
+
+def none(centers):
+    return centers
+    yield
 
 
 def test_errors_of_centers_halve_with_every_step_down_to_noise():

@@ -30,10 +30,11 @@ def result(data):
 
 
 def test_labels_are_released_beside_centers_for_the_sum_of_both_budgets(data, result):
-    # Composed exactly nothing less is left: the labels' epsilon is what the total leaves of the sums'.
-    assert 3.999 < result.ledger.epsilon(DELTA) <= 4.0 * (1 + 1e-9)
+    # Composed exactly: the labels' epsilon is what the total leaves of the sums', but for splits that nobody
+    # asked for, 2 % of a Gaussian budget.
+    assert 3.995 < result.ledger.epsilon(DELTA) <= 4.0 * (1 + 1e-9)
     alone = replace(result.ledger, entries=result.ledger.entries[:-1])
-    assert 0.399 < alone.epsilon(DELTA) <= 0.4 * (1 + 1e-9)
+    assert 0.395 < alone.epsilon(DELTA) <= 0.4 * (1 + 1e-9)
     own, told = np.concatenate(result.labels), np.concatenate(result.released_labels)
     right = RandomizedResponse(3.6).probability(3)
     assert abs((own == told).mean() - right) < 5 * np.sqrt(right * (1 - right) / len(own))
