@@ -501,7 +501,7 @@ class FedDPKMeans:
         """Steps of FedDP-Lloyds: as asked for, or by the variant alone."""
         if self.steps is not None:
             return self.steps
-        # The paper finds none to be best mostly (Tables 4, 5).  About public anchors they pay: these are near,
+        # The paper mostly finds none best (Tables 4, 5).  About public anchors they pay: those are near,
         # and it shrinks to the sums before.  More than are of use cost nothing: one question is asked again.
         return STEPS_AFTER_INIT if initial and self.variant.joint else int(not initial)
 
