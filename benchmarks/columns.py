@@ -26,7 +26,7 @@ from secfc.coded.joined import Joined
 from secfc.coded.membership import Private
 from secfc.roles.exchange import STRIDE
 
-COLUMNS = ("m", "policy", "share_mb", "share_ratio", "mb", "s", "private_s", "ratio", "tree_share")
+COLUMNS = ("m", "policy", "share_mb", "share_ratio", "mb", "run_s", "private_s", "ratio", "tree_share")
 POLICIES = {"AssignmentsOnly": secfc.AssignmentsOnly(), "OwnLabels": secfc.OwnLabels()}
 OWNERS, D, TIMES = 3, 20, 3
 
@@ -68,10 +68,11 @@ def measure(cell: Row) -> Iterator[Row]:
         np.array_split(points, OWNERS), ids=[list(part) for part in np.array_split(names, OWNERS)]
     )
     if cell["seed"]:
-        tree = secfc.fit(replace(way, release=secfc.Release(dendrogram=True)), rows, bound=16.0, seed=0)
+        tree, seconds = timed(replace(way, release=secfc.Release(dendrogram=True)), rows)
         asked = [e.round for e in tree.transcript.envelopes if e.kind in ("LossQuery", "SplitGainQuery")]
         said = sum(e.nbytes for e in tree.transcript.envelopes if max(asked) <= e.round < max(asked) + STRIDE)
-        yield {"mb": tree.transcript.nbytes() / 1e6, "tree_share": said / tree.transcript.nbytes()}
+        sent = tree.transcript.nbytes()
+        yield {"mb": sent / 1e6, "run_s": seconds, "tree_share": said / sent}
         return
     cut = np.array_split(np.arange(D), OWNERS)
     columns = secfc.Federation.from_arrays(
@@ -88,7 +89,7 @@ def measure(cell: Row) -> Iterator[Row]:
     open_rows, least = shared(secfc.fit(way, rows, bound=16.0, seed=0)), {n: min(s) for n, s in spent.items()}
     yield {
         "share_mb": shared(found) / 1e6, "share_ratio": shared(found) / open_rows,
-        "mb": found.transcript.nbytes() / 1e6, "s": least["columns"], "private_s": least["private"],
+        "mb": found.transcript.nbytes() / 1e6, "run_s": least["columns"], "private_s": least["private"],
         "ratio": least["columns"] / least["private"],
     }  # fmt: skip
 
