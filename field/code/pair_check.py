@@ -13,7 +13,17 @@ of degree 2 in the coins.  If that is zero for all of them, e_ih = e_0h + f_i; t
 and as e is symmetric and primes are odd, all e_0i are equal, and e = 0.
 
 (Distances of some rows to others alone would not do: a row with a coordinate more than all others passes.)
-So all pairs of a block of rows are asked at once.
+So all pairs of a block of rows are asked at once, and those of the first row with all of them.
+
+Between two such blocks I and J replies are asked by themselves.  Alone they would miss e_ih = f_i + g_h.  But
+of every row the distance to the first row, *, has passed the check of its block, and the reply about it is
+kept.  With a_* = -1 - sum_I a_i and b_* = -sum_J b_h, and else free coins, the squares cancel in
+
+    sum_(I, J) a_i b_h D_ih + b_* sum_I a_i D_i* + a_* sum_J b_h D_*h + sum_(h in J, *) b_h D_0h = -2 A.B,
+    A = x_0 + sum_I a_i x_i + a_* x_*,   B = sum_J b_h x_h + b_* x_*,
+
+where D_** = 0 takes part.  Nothing can have been added to what is kept, so a lie passes only if
+sum a_i b_h e_ih + sum_J b_h (e_0h - e_0*) is zero for all coins: then all e_ih are zero.
 """
 
 from __future__ import annotations
@@ -29,6 +39,21 @@ from field.secrets.coins import Coins
 
 # Rows whose pairs are added up at a time.
 TILE = 64
+
+
+class AcrossWeights(CheckWeights):
+    """What coins give of rows, for replies (lanes, 1, pairs): of each second row those of all first ones.
+
+    points: (lanes, R, m), a; zero: b; others: of what is kept of first rows, then of second ones.
+    """
+
+    def combine(self, values: Array, further: Array, *, threads: int = 1) -> Array:
+        """sum c M (lanes, R).  further: (lanes, more + kept)."""
+        total = super().combine(values, further, threads=threads)
+        basis = self.basis
+        pairs = values.reshape(len(values), -1, self.points.shape[2])
+        found = basis.matmul(np.ascontiguousarray(self.zero[:, :, :-1]), pairs)
+        return basis.add(total, basis.negate(sum_last(basis, basis.multiply(self.points, found))))
 
 
 class PairWeights(CheckWeights):
@@ -93,4 +118,50 @@ class NearCheck:
         return PairWeights(
             basis, (), a, nothing, nothing, b, nothing, offset, None,
             np.zeros_like(b)[:, :, None], basis.negate(basis.add(b, b))[:, :, None],
+        )  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False)
+class AcrossCheck(NearCheck):
+    """Replies square + 1 - D of m first rows and some second ones; sums are the latter, and the first of all.
+
+    begins: whether the first of all is the first of the first rows as well: it is at no distance from itself.
+    """
+
+    second: int
+    begins: bool
+
+    @property
+    def zeros(self) -> int:
+        return self.second + 1
+
+    @property
+    def more(self) -> int:
+        return REPETITIONS * self.zeros
+
+    def draw_weights(self, basis: Basis, coins: Coins) -> CheckWeights:
+        lanes, repeats, m, more = basis.lanes, REPETITIONS, self.m + 1, self.zeros
+        ones, one = np.ones((lanes, max(m, more)), basis.dtype), np.ones((lanes, repeats), basis.dtype)
+        a = balance_weights(basis, basis.sample((repeats, m), coins), ones[:, :m], one)
+        b = balance_weights(basis, basis.sample((repeats, more), coins), ones[:, :more], np.zeros_like(one))
+        # The last ones are of the first row of all.
+        kept = np.concatenate(
+            [
+                basis.multiply(np.ascontiguousarray(a[:, :, self.begins : -1]), b[:, :, -1:]),
+                basis.multiply(np.ascontiguousarray(b[:, :, :-1]), a[:, :, -1:]),
+            ],
+            axis=2,
+        )
+        rows, second = (np.ascontiguousarray(each[:, :, :-1]) for each in (a, b))
+        total = basis.add(
+            basis.multiply(sum_last(basis, rows), sum_last(basis, second)), sum_last(basis, kept)
+        )
+        constant = basis.reduce(np.array([self.square + 1], object))
+        offset = basis.multiply(basis.negate(total), constant)
+        sums = np.zeros((lanes, repeats, 1, more), basis.dtype)
+        sums[:, :, 0, -1] = a[:, :, -1]
+        nothing = np.zeros((lanes, repeats, 0), basis.dtype)
+        return AcrossWeights(
+            basis, (), rows, nothing, nothing, b, basis.negate(kept), offset, None,
+            sums, basis.negate(basis.add(b, b))[:, :, None],
         )  # fmt: skip

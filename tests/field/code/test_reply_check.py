@@ -10,7 +10,7 @@ from field import Basis
 from field.code.distances import between_pairs, distance_margins, half_gaps, pair_distances
 from field.code.lagrange_code import LagrangeCode
 from field.code.masking import weighted_part
-from field.code.pair_check import NearCheck
+from field.code.pair_check import AcrossCheck, NearCheck
 from field.code.reply_check import (
     REPETITIONS,
     DistanceCheck,
@@ -24,7 +24,7 @@ from field.code.reply_check import (
     sum_last,
     weigh_further,
 )
-from field.code.rows import coded_rows
+from field.code.rows import ClusterSums, coded_rows
 from field.ring.basis import LANE_PRIMES, MERSENNE_61
 from field.secrets.coins import SeededCoins
 from tests.nightly import short
@@ -41,6 +41,8 @@ KINDS = (
     "sums",
     "pairs",
     "near",
+    "across",
+    "across from the first",
 )
 
 # What squares of distances are compared with.
@@ -61,6 +63,7 @@ class Setting:
     rows: list  # a client's `CodedRows` of the points that are asked
     columns: list  # its shares of sums, or of planes
     replies: list  # its share of the replies of points
+    kept: list = ()  # its share of those that were checked before
 
 
 def setting(kind, *, code=None, basis=None, k=3, m=11, d=4, seed=0):
@@ -79,7 +82,7 @@ def setting(kind, *, code=None, basis=None, k=3, m=11, d=4, seed=0):
     lone = kind == "points" and m > k + 2
     if lone:
         labels[-1] = -1  # of no cluster
-    if kind == "near":
+    if kind == "near" or "across" in kind:
         k, labels = m, np.arange(m, dtype=np.int32)
     sizes = np.bincount(labels[labels >= 0], minlength=k)
     all_rows, rows, columns, replies = [], [], [], []
@@ -88,7 +91,7 @@ def setting(kind, *, code=None, basis=None, k=3, m=11, d=4, seed=0):
         mine.add_rows(0, share)
         mine.finish_rows()
         all_rows.append(mine)
-    asked = np.arange(m)
+    asked, kept = np.arange(m), []
     sums = [mine.sum_clusters(labels, k) for mine in all_rows]
     if kind in ("centers", "rounded halves", "planes"):
         # Of no rows: centers that something else gave.
@@ -104,8 +107,15 @@ def setting(kind, *, code=None, basis=None, k=3, m=11, d=4, seed=0):
             sums = [np.concatenate([h, s], axis=2) for h, s in zip(heads, given, strict=True)]
         elif kind == "rounded halves":
             sums = [replace(s, labels=labels, sizes=sizes) for s in sums]
-    if kind == "moved":
+    if "across" in kind:
+        # Of the first half to the second; those to the first of all were asked before.
+        asked, others = np.arange(0 if "first" in kind else 1, m // 2), np.append(np.arange(m // 2, m), 0)
+        kept = [
+            near_replies(code, basis, mine, s, [0])[:, 0, 1:] for mine, s in zip(all_rows, sums, strict=True)
+        ]
+    elif kind == "moved":
         asked = np.array([1, 4, 7])
+    if len(asked) < m:
         all_rows = [mine.select_rows(asked) for mine in all_rows]
         for mine in all_rows:
             mine.finish_rows()
@@ -128,6 +138,10 @@ def setting(kind, *, code=None, basis=None, k=3, m=11, d=4, seed=0):
                 part = [[(SQUARE + 1) * pow(code.ell, -1, p) % p] for p in basis.primes]
                 values = basis.negate(pair_distances(mine, about, lanes))
                 replies.append(basis.add(values, np.array(part, basis.dtype))[:, None])
+            elif "across" in kind:
+                columns[-1] = np.ascontiguousarray(columns[-1][:, others])
+                values = near_replies(code, basis, mine, about, others[:-1])
+                replies.append(values.reshape(lanes, 1, -1))
             elif "halves" in kind:
                 replies.append(half_gaps(mine, about, lanes)[:, None])
             else:
@@ -150,8 +164,18 @@ def setting(kind, *, code=None, basis=None, k=3, m=11, d=4, seed=0):
         "sums": lambda: SumCheck(k, code.ell, width),
         "pairs": lambda: PairCheck(PAIRS[k], sizes),
         "near": lambda: NearCheck(m, SQUARE),
+        "across": lambda: AcrossCheck(len(asked), SQUARE, m - m // 2, False),
+        "across from the first": lambda: AcrossCheck(len(asked), SQUARE, m - m // 2, True),
     }[kind]()
-    return Setting(code, basis, kind, check, rows, columns, replies)
+    return Setting(code, basis, kind, check, rows, columns, replies, kept)
+
+
+def near_replies(code, basis, rows, sums, others):
+    """A share of square + 1 - D of rows and these others: (lanes, others, m)."""
+    about = ClusterSums(sums.values[:, others], sums.sizes[others], sums.labels)
+    part = [[[(SQUARE + 1) * pow(code.ell, -1, p) % p]] for p in basis.primes]
+    values = basis.negate(rows.measure_distances(about, basis.lanes))
+    return basis.add(values, np.array(part, basis.dtype))
 
 
 @dataclass
@@ -207,6 +231,9 @@ def play(at, seed=0, lie=None, check=None, responders=None, shared_u=False):
         else:
             reply = basis.multiply(sum_last(basis, segments)[:, None, None], at.replies[j])
         more = weigh_further(basis, segments, check.further_replies(basis, zero[j], at.columns[j]), masks[j])
+        if at.kept:  # passed a check before, under masks of its own
+            kept = basis.multiply(sum_last(basis, segments)[:, None], at.kept[j])
+            more = np.concatenate([more, kept], axis=1)
         hide, hide_more = basis.sample(reply.shape[1:], coins), basis.sample(more.shape[1:], coins)
         sent, sent_more = basis.add(reply, hide), basis.add(more, hide_more)
         if masked is None:
@@ -215,7 +242,8 @@ def play(at, seed=0, lie=None, check=None, responders=None, shared_u=False):
             masked, further = basis.add(masked, sent), basis.add(further, sent_more)
             rho, rho_further = basis.add(rho, hide), basis.add(rho_further, hide_more)
     if lie is not None:
-        masked, further = basis.add(masked, lie[0]), basis.add(further, lie[1])
+        masked = basis.add(masked, lie[0])
+        further[:, : check.more] = basis.add(np.ascontiguousarray(further[:, : check.more]), lie[1])
     w = check.draw_weights(basis, SeededCoins(seed, "public"))
     a = {} if w.given is not None else {j: w.masked_row(at.rows[j], at.columns[j], zero[j]) for j in who}
     opened = w.given if w.given is not None else open_words(code, basis, a)
@@ -283,22 +311,29 @@ def dense(weights, rows, m, more):
     return out
 
 
-def undetected(at):
+def undetected(at, about_kept=False):
     """The dimension of lies that no coins find, among numbers that the first repetition weighs."""
     (p,) = at.basis.primes
     rows, m = played_shape(at)
     second = range(rows * m + at.check.zeros, rows * m + REPETITIONS * at.check.zeros)
     count = rows * m + at.check.more
+    kept = at.kept[0].shape[1] if at.kept else 0
     drawn = [
-        dense(at.check.draw_weights(at.basis, SeededCoins(i, "rank")), rows, m, at.check.more)
+        dense(at.check.draw_weights(at.basis, SeededCoins(i, "rank")), rows, m, at.check.more + kept)
         for i in range(2 * count)
     ]
+    if not about_kept:
+        drawn = [row[:count] for row in drawn]
+    else:
+        count += kept
     return count - len(second) - rank(np.delete(np.array(drawn, object), list(second), axis=1), p)
 
 
 # Rows that distances are answered of: points, row 0, centers; of every two rows row 0
 # alone.  Where signs are compared, nothing is missed.
-MISSED = {"points": 9 + 1, "margins": 1, "centers": 9 + 1 + 3, "moved": 3 + 1 + 3, "near": 1}
+MISSED = {"points": 9 + 1, "margins": 1, "centers": 9 + 1 + 3, "moved": 3 + 1 + 3, "near": 1} | dict.fromkeys(
+    KINDS[-2:], 1
+)
 
 
 @pytest.mark.parametrize("p", [13, 10007])
@@ -368,6 +403,22 @@ def test_what_is_missed_of_pairs_is_a_constant_on_row_0_alone():
     first, second = np.triu_indices(at.check.m, 1)
     longer[0][:, 0, (first == 3) | (second == 3)] = 777
     assert not play(at, lie=longer).passes()
+
+
+@pytest.mark.parametrize("kind", KINDS[-2:])
+def test_between_blocks_a_number_a_point_passes_but_for_what_was_checked_before(kind):
+    """A coordinate more of one point, of all points of a block or of none: with the like on what is kept."""
+    at = setting(kind)
+    second, m = at.check.second, at.check.m
+    alone = np.zeros((second, m), np.int64)
+    alone[2] = 777
+    for lied in (alone, np.full((second, m), 777), np.arange(m)[None] + np.arange(second)[:, None]):
+        lie = nothing(at)
+        lie[0][:] = lied.reshape(1, 1, -1)
+        assert not play(at, lie=lie).passes()
+    # As without a block's own check: then that of both of them misses so many dimensions more.
+    at = setting(kind, code=LagrangeCode(Basis((10007,)), 5, 2, 1), m=9, d=4)
+    assert undetected(at, about_kept=True) == undetected(at) + at.kept[0].shape[1]
 
 
 @pytest.mark.parametrize("kind", ["points", "centers", "moved", "halves"])
