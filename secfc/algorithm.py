@@ -246,7 +246,7 @@ class Capabilities:
     partial: whether clients may observe different features.  level: whether no message grows with rows.
     joins: whether they are then of the same people, each at one client, and a client may have none.
     scale_alone: the algorithm whose clients bring features to a scale each by itself; None where all do it.
-    pairs: whether it asks once about every two points, so that messages grow with these pairs.
+    pairs: what it asks, by the plan, if that is about every two points once; else None.
     counted: whether its plan says how many rows each client has; without, these numbers stay at home.
     bounded: whether its plan needs a bound on values; without, nobody looks for the largest one.
     inner: the algorithm that it runs on points that it changed first, None of one that stands alone.
@@ -271,7 +271,7 @@ class Capabilities:
     level: bool = False
     joins: bool = False
     scale_alone: Callable[[Any], Any] | None = None
-    pairs: bool = False
+    pairs: Callable[[Any], tuple[Any, ...]] | None = None
     counted: bool = True
     bounded: bool = True
     inner: Any = None

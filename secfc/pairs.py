@@ -1,14 +1,15 @@
 """Clusterings of pairs, on the shares of SecFC: which two points are near, and what follows from that.
 
-Rows are shared and tested as in `secfc.coded_kmeans.algorithm1`.  Then one question is asked: every point is
-a cluster of its own, clients have shares of all squared distances, and their committee compares each with a
-public square (`Operation.WITHIN`).  The bits go to the server, re-randomized, and to nobody else; what it
-makes of them is all that a clusterer adds (`PairClusterer.label_points`), and each client is told the labels
-of its own rows.
+Rows are shared and tested as in `secfc.coded_kmeans.algorithm1`.  Then it is asked about every two points:
+each is a cluster of its own, clients have shares of all squared distances, and their committee compares each
+with a public square (`Operation.WITHIN`).  The bits go to the server, re-randomized, and to nobody else; what
+it makes of them is all that a clusterer adds (`PairClusterer.label_points`), and each client is told the
+labels of its own rows.
 
-Replies are checked before a bit leaves the committee (`field.code.pair_check`), and where two play each part
-what the committee says is too.  All pairs are asked at once, as a check of some misses a lie: so points are
-few.
+A question is about as many pairs as fit in memory: of points in blocks first those of each block, with the
+first point of all, then those between each two blocks.  Replies are checked before a bit leaves the committee
+(`field.code.pair_check`), each question by itself, and where two play each part what the committee says is
+too.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from copy import deepcopy
 from dataclasses import dataclass, field, fields, replace
 from fractions import Fraction
 from functools import partial
+from itertools import combinations
 from typing import Any, ClassVar, cast
 
 import numpy as np
@@ -51,6 +53,7 @@ from secfc.data.inputs import REAL, SWITCH, WHOLE, check_fields, format_value, i
 from secfc.data.party import Party
 from secfc.data.resolution import check_resolution_at_site
 from secfc.disclosure import AssignmentsOnly, Distances
+from secfc.disclosure.compare.candidates import NearPairs, candidates_in
 from secfc.disclosure.compare.client import ComparisonClient
 from secfc.disclosure.compare.session import CommitteeChoice
 from secfc.errors import Caution, FaultyServer, InputError
@@ -61,9 +64,13 @@ from secfc.roles.exchange import ITERATE, SERVER, Exchange, PartyId, Role, Simul
 from secfc.roles.messages import InputPartyResult, Message, compact_labels
 from secfc.run_summary import RunSummary
 
-# Points whose pairs are compared in one question: 33 million of them.
-MOST = 1 << 13
+# Points at most: by what the server has, a bit for every two of them, that is 512 MB.
+MOST = 1 << 16
+# Points of a block, a multiple of 8.  A question is about 17 million pairs, of two blocks or of all points.
+BLOCK = 1 << 12
 TOLD = "how many points each cluster has, and how many are in none; of other points no label"
+# Points whose bits are read at a time.
+PART = 1 << 10
 # Integers from 0 to eps below which rounding decides.
 STEPS = 16
 
@@ -138,8 +145,9 @@ class PairClusterer(ABC):
     quantization: Quantization = field(default=Quantization(), kw_only=True)
     runtime: Runtime = field(default=Runtime(), kw_only=True)
 
-    # Points whose pairs are asked about in one question, at most.
+    # Points at most, and bits that the server has of every two of them.
     most: ClassVar[int] = MOST
+    bits: ClassVar[int] = 1
 
     @property
     @abstractmethod
@@ -147,19 +155,19 @@ class PairClusterer(ABC):
         """What the server may see."""
 
     @abstractmethod
-    def ask_pairs(self, plan: CodedPlan) -> Subject:
-        """The question, which is public."""
+    def ask_pairs(self, plan: CodedPlan) -> tuple[Subject, ...]:
+        """The questions, in their order, which are public."""
 
     @abstractmethod
     def answer_pairs(self, part: Any, asked: Query, measured: DistanceOracle) -> Role[Message | None]:
         """A client's answer.  part: its part under the policy."""
 
     @abstractmethod
-    def read_pairs(self, plan: CodedPlan, source: CodedSource) -> Role[Array]:
-        """What the server reads from the answers: (m, m), symmetric."""
+    def read_pairs(self, plan: CodedPlan, source: CodedSource) -> Role[Any]:
+        """What the server reads from the answers, of all pairs."""
 
     @abstractmethod
-    def label_points(self, pairs: Array) -> Array:
+    def label_points(self, pairs: Any) -> Array:
         """Labels (m,) in [-1, k), each of the k used, by what was read.  Pure, at the server alone."""
 
     @abstractmethod
@@ -193,7 +201,7 @@ class PairClusterer(ABC):
         way = self.way
         can = way.capabilities
         return Capabilities(
-            pairs=True,
+            pairs=self.ask_pairs,
             policy=way.disclosure,
             coarse=can.coarse,
             threshold=can.threshold,
@@ -210,8 +218,8 @@ class PairClusterer(ABC):
         clients."""
         if public.m > self.most:
             raise InputError(
-                f"m={public.m} points: all {public.m * (public.m - 1) // 2:,} pairs are asked at once, so at "
-                f"most {self.most} are taken. Take fewer points, or join many small clusters of k-means: "
+                f"m={public.m} points: the server would hold {self.bits * public.m**2 // 8:,} bytes of their pairs, "
+                f"so at most {self.most} are taken. Take fewer points, or join many small clusters of k-means: "
                 "SecFC(k=100, release=Release(dendrogram=True)) and result.cut(3, 'single'), in the shell -k "
                 "100 --linkage single --cut 3"
             )
@@ -234,16 +242,16 @@ class PairClusterer(ABC):
         rows.finish_rows()
         work = kept.at_work
         part = yield from self.disclosure.client(work, name, coins=coins)
-        due, sizes = self.ask_pairs(work), np.ones(work.m, np.int64)
-        sums = partial(RunningSums(rows).of, due.labels.astype(np.int32), work.m)
+        due, running = self.ask_pairs(work), RunningSums(rows)
         wait = Exchange({}, (SERVER,), round=ITERATE, phase="share")
         while True:
             request, _ = yield from receive_query(work, work.m, wait)
             if isinstance(request, InputPartyResult):
                 return self.read_result(kept, len(mine.rows), request)
-            if not isinstance(request, Query) or not request.subject.equals(due):
+            if not isinstance(request, Query) or not any(map(request.subject.equals, due)):
                 raise FaultyServer(SERVER, "asked for something else of pairs than the plan has")
-            measured = DistanceOracle(rows, sizes, sums)
+            sums = partial(running.of, request.labels.astype(np.int32), request.k)
+            measured = DistanceOracle(rows, np.ones(request.k, np.int64), sums)
             message = yield from self.answer_pairs(part, request, measured)
             wait = answer_query(request.round, message, "distances")
 
@@ -307,6 +315,57 @@ class PairClusterer(ABC):
         return join_outcomes(outcomes, run, counts, k=len(outcomes[SERVER].sizes[0]), model=None)
 
 
+def cut_blocks(m: int, size: int) -> list[range]:
+    """Blocks of so many of m points; one of all where their pairs are no more than those between two."""
+    if m * (m - 1) <= 2 * size * size:
+        return [range(m)]
+    return [range(begin, min(begin + size, m)) for begin in range(0, m, size)]
+
+
+class NearGraph:
+    """Which two of m points are near, a bit for each two; every point is near itself."""
+
+    def __init__(self, m: int) -> None:
+        self.m, self._bits = m, np.zeros((m, -(-m // 8)), np.uint8)
+
+    def __repr__(self) -> str:
+        return f"NearGraph(m={self.m})"
+
+    def __len__(self) -> int:
+        return self.m
+
+    def put(self, tile: NearPairs, bits: Array) -> None:
+        """What was opened of a question, in its order; blocks begin at multiples of 8."""
+        block, other = tile.block, tile.other
+        if tile.within:
+            near, ahead = near_matrix(len(tile.points), bits), len(tile.points) - len(block)
+            self._put(block, block, near[ahead:, ahead:])
+        else:
+            near = bits.reshape(len(other), len(block)) != 0
+            self._put(other, block, near)
+            self._put(block, other, near.T)
+
+    def _put(self, rows: range, columns: range, near: Array) -> None:
+        cut = slice(columns.start // 8, -(-columns.stop // 8))
+        self._bits[rows.start : rows.stop, cut] = np.packbits(near, axis=1)
+
+    def unpack(self, points: Array) -> Array:
+        """(points, m) bool, whether these are near to all."""
+        return np.unpackbits(self._bits[points], axis=1, count=self.m).astype(np.bool_)
+
+    def count_neighbors(self) -> Array:
+        """(m,) int64."""
+        parts = (np.arange(b, min(b + PART, self.m)) for b in range(0, self.m, PART))
+        return np.concatenate([self.unpack(part).sum(axis=1) for part in parts])
+
+    def reach(self, points: Array) -> Array:
+        """(m,) bool, whether any of these is near."""
+        found = np.zeros(self._bits.shape[1], np.uint8)
+        for begin in range(0, len(points), PART):
+            found |= np.bitwise_or.reduce(self._bits[points[begin : begin + PART]], axis=0)
+        return np.unpackbits(found, count=self.m).astype(np.bool_)
+
+
 def near_matrix(m: int, bits: Array) -> Array:
     """Which two of m points are near, (m, m) bool, from bits in the order of `numpy.triu_indices`."""
     near, at = np.eye(m, dtype=np.bool_), 0
@@ -340,7 +399,7 @@ def send_labels(plan: CodedPlan, labels: Array, number: int) -> Role[None]:
 class NearClusterer(PairClusterer):
     """A clusterer by which two points are near: a frozen dataclass that adds its parameters, `label_points`.
 
-    Of the latter pairs are (m, m) bool; every point is near itself.
+    Of the latter pairs are a `NearGraph`.
     """
 
     eps: float
@@ -380,21 +439,30 @@ class NearClusterer(PairClusterer):
         # No two honest rows are farther apart.
         return min(math.floor(exact), distance_bound(plan.d, plan.quantizer.max_int, 1), (1 << 62) - 1)
 
-    def ask_pairs(self, plan: CodedPlan) -> Subject:
-        square = np.array([self.square(plan)], np.int64)
-        return Subject(Operation.WITHIN, plan.m, compact_labels(np.arange(plan.m)), detail=square)
+    def ask_pairs(self, plan: CodedPlan) -> tuple[Subject, ...]:
+        blocks, alone = cut_blocks(plan.m, BLOCK), compact_labels(np.arange(plan.m))
+        tiles = [*zip(blocks, blocks, strict=True), *combinations(blocks, 2)]
+        return tuple(
+            Subject(
+                Operation.WITHIN, plan.m, alone,
+                detail=np.array([self.square(plan), a.start, a.stop, b.start, b.stop], np.int64),
+            )
+            for a, b in tiles
+        )  # fmt: skip
 
     def answer_pairs(
         self, part: ComparisonClient, asked: Query, measured: DistanceOracle
     ) -> Role[Message | None]:
         return part.player.compare(part.match(asked, measured.sizes), measured)
 
-    def read_pairs(self, plan: CodedPlan, source: CodedSource) -> Role[Array]:
-        labeling: Any = source.labeling
-        alone, detail = np.arange(plan.m, dtype=np.int32), self.ask_pairs(plan).needed_detail
-        sizes = np.ones(plan.m, np.int64)
-        bits = yield from labeling.compare(Operation.WITHIN, alone, sizes, detail=detail)
-        return near_matrix(plan.m, bits)
+    def read_pairs(self, plan: CodedPlan, source: CodedSource) -> Role[NearGraph]:
+        labeling, found = cast(Any, source.labeling), NearGraph(plan.m)
+        alone, sizes = np.arange(plan.m, dtype=np.int32), np.ones(plan.m, np.int64)
+        for asked in self.ask_pairs(plan):
+            tile = cast(NearPairs, candidates_in(asked, sizes, plan.code.ell))
+            bits = yield from labeling.compare(asked.operation, alone, sizes, detail=asked.detail)
+            found.put(tile, bits)
+        return found
 
     def server_learned(self, plan: CodedPlan) -> tuple[str, ...]:
         return (
@@ -457,19 +525,17 @@ class DBSCAN(NearClusterer):
         if self.min_samples < 1:
             raise InputError(f"min_samples={self.min_samples}: a point is near itself. Pass at least 1")
 
-    def label_points(self, pairs: Array) -> Array:
+    def label_points(self, pairs: NearGraph) -> Array:
         """Labels as scikit-learn gives them."""
-        near = pairs
-        core = near.sum(axis=1) >= self.min_samples
-        labels, k = np.full(len(near), -1, np.int32), 0
-        for first in range(len(near)):
+        core = pairs.count_neighbors() >= self.min_samples
+        labels, k = np.full(len(pairs), -1, np.int32), 0
+        for first in range(len(pairs)):
             if not core[first] or labels[first] >= 0:
                 continue
             front = np.array([first])
             while front.size:
                 labels[front] = k
-                reached = near[front[core[front]]].any(axis=0) & (labels < 0)
-                front = np.flatnonzero(reached)
+                front = np.flatnonzero(pairs.reach(front[core[front]]) & (labels < 0))
             k += 1
         return labels
 
@@ -490,8 +556,8 @@ def check_clusterer(clusterer: Any) -> None:
         )
 
 
-# Points whose distances are opened in one question: each is sent and checked by itself.
-MOST_OPENED = 1 << 11
+# Points at most, by 8 bytes for every two of them, 512 MB; distances that are opened in one question.
+MOST_OPENED, OPENED = 1 << 13, 1 << 22
 
 
 @dataclass(frozen=True)
@@ -533,6 +599,7 @@ class Precomputed(PairClusterer):
     consent: bool = False
 
     most: ClassVar[int] = MOST_OPENED
+    bits: ClassVar[int] = 64
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -549,8 +616,16 @@ class Precomputed(PairClusterer):
     def disclosure(self) -> Distances:
         return Distances()
 
-    def ask_pairs(self, plan: CodedPlan) -> Subject:
-        return Subject(Operation.DISTANCE, plan.m, compact_labels(np.arange(plan.m)))
+    def ask_pairs(self, plan: CodedPlan) -> tuple[Subject, ...]:
+        """To points in blocks, and to the first of all beside."""
+        m, size, asked = plan.m, max(1, OPENED // plan.m), []
+        for begin in range(0, m, size):
+            labels, block = np.full(m, -1, np.int32), range(begin, min(begin + size, m))
+            labels[begin : block.stop] = np.arange(len(block))
+            if begin:
+                labels[0] = len(block)
+            asked.append(Subject(Operation.DISTANCE, int(labels.max()) + 1, compact_labels(labels)))
+        return tuple(asked)
 
     def answer_pairs(self, part: Any, asked: Query, measured: DistanceOracle) -> Role[Message | None]:
         answer: Role[Message | None] = part(asked, measured)
@@ -563,14 +638,22 @@ class Precomputed(PairClusterer):
 
     def read_pairs(self, plan: CodedPlan, source: CodedSource) -> Role[Array]:
         """Distances (m, m) in units of the data.  Raises SuspectedParties for what no points have."""
-        found = yield from decode_scaled_distances(source.quorum, np.arange(plan.m, dtype=np.int32), plan.m)
-        squares = found.low
-        # What the check of replies misses is one number a point, added to all of its distances.
-        if found.high.any() or (squares != squares.T).any() or squares.diagonal().any():
-            raise suspect_parties(
-                "CodedDistances", "distances were told that no points have", clients=plan.clients
-            )
-        return np.asarray(np.sqrt(squares.astype(np.float64)) / float(plan.scale))
+        out, begin, first = np.empty((plan.m, plan.m)), 0, None
+        for asked in self.ask_pairs(plan):
+            found = yield from decode_scaled_distances(source.quorum, asked.labels, asked.k)
+            count = asked.k - (begin > 0)
+            squares = found.low
+            own, to_first = squares[:count, begin : begin + count].diagonal(), squares[-1 if begin else 0]
+            first = to_first if first is None else first
+            # What the check of replies misses is one number a point and question, added to its distances:
+            # none is added where it is at no distance from itself, so to no distance from the first one.
+            if found.high.any() or own.any() or (to_first != first).any():
+                raise suspect_parties(
+                    "CodedDistances", "distances were told that no points have", clients=plan.clients
+                )
+            out[begin : begin + count] = np.sqrt(squares[:count].astype(np.float64)) / float(plan.scale)
+            begin += count
+        return out
 
     def label_points(self, pairs: Array) -> Array:
         name, m = type(self.clusterer).__name__, len(pairs)

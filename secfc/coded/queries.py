@@ -55,11 +55,16 @@ def _check_moved(subject: Subject, bits: Array) -> None:
     refuse_if(m % 8 != 0 and int(bits[-1]) >> m % 8 != 0, "behind the last point there are zeros")
 
 
-def _check_square(subject: Subject, square: Array) -> None:
-    """The largest square of a distance that is near, (1,) int64; clusters are single points, in order."""
-    right = is_array(square, "i", 1) and square.dtype == np.int64 and len(square) == 1
-    refuse_if(not right or int(square[0]) < 0, "pairs are compared with a whole number from 0 on")
+def _check_tile(subject: Subject, tile: Array) -> None:
+    """The largest square of a distance that is near, and where two blocks of points begin and end, or one
+    does twice: (5,) int64.  Clusters are single points, in order."""
+    right = is_array(tile, "i", 1) and tile.dtype == np.int64 and len(tile) == 5
+    refuse_if(not right or int(tile[0]) < 0, "pairs are compared with a whole number from 0 on")
     m = len(subject.labels)
+    begin, end, other, last = tile[1:].tolist()
+    alike = (begin, end) == (other, last)
+    fit = 0 <= begin < end <= m and other < last <= m and (alike or end <= other)
+    refuse_if(not fit, f"pairs are of a block of m={m} points, or of one and a later one")
     alone = subject.k == m and np.array_equal(subject.labels, np.arange(m))
     refuse_if(not alone, "in a question for pairs every point is a cluster of its own, in order")
 
@@ -277,7 +282,7 @@ class Operation(Enum):
     # Weighted sums of rows about public centers, under noise.
     NOISY_SUMS = 18, "NoisySumsQuery", "noisy sums", Traits(detail=_check_sums)
     # Of every two points whether they are within a distance of one another.
-    WITHIN = 19, "WithinQuery", "pairs", Traits(everywhere=True, detail=_check_square)
+    WITHIN = 19, "WithinQuery", "pairs", Traits(everywhere=True, detail=_check_tile)
 
     kind: str
     opens: Opens

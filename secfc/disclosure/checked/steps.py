@@ -51,7 +51,7 @@ one is honest: it tells all the same, of coins that were committed to before and
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from typing import Any
@@ -419,11 +419,13 @@ class CheckingClient:
         columns: Array | None = None,
         sums: tuple[Array, Array] | None = None,
         masks: tuple[Array, Array] | None = None,
+        beside: Callable[[Array], Array] = lambda further: further,
     ) -> Role[None]:
         """All steps after replies are fixed.
 
         rows, columns: of a responder, its shares of what it answered for.  sums: at a member, masked replies
         and further ones, or its part of them.  masks: at the dealer, what hides them.
+        beside: adds to a member's further replies those that passed a check before.
 
         Raises SuspectedParties if something does not fit; MissingMessageError.
         """
@@ -447,7 +449,8 @@ class CheckingClient:
             told = MaskSums(weights.combine(*masks))
             yield Exchange(to_all(asked.committee, told), round=asked.round(MASKS), phase="check")
         if sums is not None:
-            masked, hiding = yield from self._unmasked(weights.combine(*sums, threads=threads))
+            mine = weights.combine(sums[0], beside(sums[1]), threads=threads)
+            masked, hiding = yield from self._unmasked(mine)
             asked.accept(weights, masked, hiding, products)
 
     def _fixed(self, adder: PartyId, mine: Array) -> Role[Array]:

@@ -11,12 +11,16 @@ import numpy as np
 from field.arrays import Array
 from field.cached import cached_property
 from field.code.distances import distance_margins, pair_distances, widest_multiple
-from field.code.pair_check import NearCheck
+from field.code.pair_check import AcrossCheck, NearCheck
 from field.code.reply_check import DistanceCheck, HalfCheck, PlaneCheck, ReplyCheck
+from field.code.rows import NOBODYS, ClusterSums
 from field.compare.argmin import ArgminContest
 from field.compare.shells import shell_contest, shell_squares
 from secfc.coded.policy import DistanceOracle
 from secfc.coded.queries import Operation, Subject
+
+# Numbers of pairs that are made at a time.
+PART = 1 << 18
 
 
 class Candidates(Protocol):
@@ -317,15 +321,28 @@ class NearestShell(AllPoints):
 
 @dataclass(frozen=True, eq=False)
 class NearPairs:
-    """Which pairs of m points are near: the square of their distance is at most this.  ell: segments.
+    """Which pairs of points are near: the square of their distance is at most this.  ell: segments.
 
-    The "points" that are compared are pairs, in the order of `numpy.triu_indices`, of one number each:
-    square + 1 - D, above 0 where they are near.
+    Of two blocks of points, or of one and the first point of all.  The "points" that are compared are pairs
+    of one number each: square + 1 - D, above 0 where they are near.  Of one block they are in the order of
+    `numpy.triu_indices`, of two those of a point of the other block follow one another.
     """
 
-    count: int
     square: int
     ell: int
+    block: range
+    other: range
+
+    @property
+    def within(self) -> bool:
+        """Whether it is about one block."""
+        return self.block == self.other
+
+    @cached_property
+    def points(self) -> Array:
+        """Numbers of the points: of a block, with the first of all ahead."""
+        ahead = [0] if self.within and self.block.start else []
+        return np.array([*ahead, *self.block])
 
     @property
     def contest(self) -> ArgminContest:
@@ -336,30 +353,93 @@ class NearPairs:
         return 1
 
     def count_points(self, m: int) -> int:
-        return m * (m - 1) // 2
+        count = len(self.points)
+        return count * (count - 1) // 2 if self.within else count * len(self.other)
 
     def labels_by_sizes(self, m: int) -> Array | None:
-        return np.zeros(0, np.int32) if m < 2 else None
+        return None if self.count_points(m) else np.zeros(0, np.int32)
 
     def competing_distances(self, measured: DistanceOracle, lanes: int) -> Array:
-        basis = measured.rows.basis.prefix(lanes)
+        sums, rows = measured.sums, self.restrict_points(measured).rows
+        others = self.points if self.within else np.array(self.other)
+        about = ClusterSums(sums.values[:, others], sums.sizes[others], NOBODYS)
+        basis, count = rows.basis.prefix(lanes), self.count_points(0)
         # What is shared is the sum over segments, so each has its part of a constant.
-        part = [[(self.square + 1) * pow(self.ell, -1, p) % p] for p in basis.primes]
-        values = basis.negate(pair_distances(measured.rows, measured.sums, lanes))
-        return basis.add(values, np.array(part, basis.dtype))[:, None]
+        part = np.array([[(self.square + 1) * pow(self.ell, -1, p) % p] for p in basis.primes], basis.dtype)
+        values = pair_distances(rows, about, lanes) if self.within else rows.measure_distances(about, lanes)
+        values = values.reshape(lanes, count)
+        for begin in range(0, count, PART):
+            part_of = values[:, begin : begin + PART]
+            part_of[...] = basis.add(basis.negate(np.ascontiguousarray(part_of)), part)
+        return values[:, None]
 
     def labels_of_winners(self, winners: Array) -> Array:
         return winners
 
     @property
     def columns(self) -> Array:
-        return np.arange(self.count)
+        return self.points if self.within else np.array([*self.other, 0])
 
     def restrict_points(self, measured: DistanceOracle) -> DistanceOracle:
-        return measured
+        if len(self.points) == measured.rows.m:
+            return measured
+        rows, sums = measured.rows.select_rows(self.points), measured.sums
+        return replace(measured, rows=rows, compute=lambda: sums)
 
     def reply_check(self, labels: Array, summed: bool) -> ReplyCheck:
-        return NearCheck(self.count, self.square)
+        count = len(self.points)
+        if self.within:
+            return NearCheck(count, self.square)
+        return AcrossCheck(count, self.square, len(self.other), self.block.start == 0)
+
+
+def about_block(subject: Subject, block: range) -> Subject:
+    """What is asked about two blocks of points, asked about one."""
+    ends = block.start, block.stop
+    return replace(subject, detail=np.array([subject.needed_detail[0], *ends, *ends], np.int64))
+
+
+def first_pairs(rivals: Candidates, values: Array) -> Array | None:
+    """Of replies (lanes, 1, pairs) to a question about one block those about its first point: a copy."""
+    if not isinstance(rivals, NearPairs) or not rivals.within:
+        return None
+    return np.ascontiguousarray(values[:, 0, : len(rivals.points) - 1]).copy()
+
+
+class FirstPairs:
+    """What one party has of the replies about each block's points and the first of all, or of their masks.
+
+    They were checked with their block, so between two blocks nothing can be added to any
+    (`field.code.pair_check`).  A committee has its own: with another one all blocks are asked once more.
+    """
+
+    def __init__(self) -> None:
+        self.committee: tuple[int, ...] = ()
+        self.kept: dict[range, Array] = {}
+
+    def __repr__(self) -> str:
+        return f"FirstPairs({len(self.kept)} blocks, secret)"
+
+    def keep(self, members: Array, rivals: Candidates, pairs: Array | None) -> None:
+        """Keep what a question about one block gives.  pairs: see `first_pairs`; None at who has none."""
+        if not isinstance(rivals, NearPairs) or not rivals.within:
+            return
+        if self.committee != tuple(members.tolist()):
+            self.committee, self.kept = tuple(members.tolist()), {}
+        self.kept[rivals.block] = np.empty((0, 0)) if pairs is None else pairs
+
+    def lacking(self, members: Array, rivals: Candidates) -> list[range]:
+        """The blocks that this committee was not asked about, of two that it is asked about."""
+        if not isinstance(rivals, NearPairs) or rivals.within:
+            return []
+        there = self.kept if self.committee == tuple(members.tolist()) else {}
+        return [block for block in (rivals.block, rivals.other) if block not in there]
+
+    def beside(self, rivals: Candidates, further: Array) -> Array:
+        """Further replies (lanes, more), or their masks, with what is kept of two blocks behind them."""
+        if not isinstance(rivals, NearPairs) or rivals.within:
+            return further
+        return np.concatenate([further, self.kept[rivals.block], self.kept[rivals.other]], axis=1)
 
 
 def _numbers(alive: Array, labels: Array) -> Array:
@@ -379,7 +459,8 @@ def candidates_in(subject: Subject, sizes: Array, ell: int) -> Candidates:
         case Operation.NOISY_SUMS:
             return NearestShell(subject.k, int(subject.needed_detail[1]))
         case Operation.WITHIN:
-            return NearPairs(subject.k, int(subject.needed_detail[0]), ell)
+            square, *ends = subject.needed_detail.tolist()
+            return NearPairs(square, ell, range(*ends[:2]), range(*ends[2:]))
         case halves if halves.halves:
             return NearerHalf(subject.labels, sizes)
     return NearestCenter(sizes, subject.factor)

@@ -18,7 +18,7 @@ from secfc.coded.plan import CodedPlan
 from secfc.coded.policy import DistanceOracle, SettledAnswers
 from secfc.coded.queries import Operation, Query
 from secfc.coded.quorum import NOBODY_MISSED
-from secfc.disclosure.compare.candidates import candidates_in
+from secfc.disclosure.compare.candidates import FirstPairs, candidates_in
 from secfc.disclosure.compare.rounds import StartedComparison
 from secfc.disclosure.compare.session import CommitteeChoice, ComparisonSession, labels_from_shares
 from secfc.disclosure.decoded.replies import CheckedAnswer, check_responders, mask_values
@@ -38,6 +38,11 @@ class ComparisonBackend(Protocol):
     @property
     def coins(self) -> Coins:
         """Its coins: secret."""
+        ...
+
+    @property
+    def first_pairs(self) -> FirstPairs:
+        """What it has of blocks of points."""
         ...
 
     def check(self, question: Query) -> None:
@@ -158,7 +163,11 @@ class ComparisonClient:
             raise FaultyServer(
                 SERVER, "asked to compare what sizes decide: fewer than two clusters with points"
             )
-        return ComparisonSession(self.plan, question, sizes, self.player.seating)
+        found = ComparisonSession(self.plan, question, sizes, self.player.seating)
+        keeping = self.name in (*found.committee, *self.player.seating.dealers)
+        if keeping and self.player.first_pairs.lacking(question.members, found.rivals):
+            raise FaultyServer(SERVER, "asked about two blocks of points of which one was not asked about")
+        return found
 
     def told(self, match: ComparisonSession, question: Query, answer: Role[Message | None]) -> Role[None]:
         """Answer the server, and if I am in the committee, tell all clients before it what I tell it.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ from secfc.coded.quorum import NOBODY_MISSED, MissingMessageError, receive_all
 from secfc.disclosure.checked.parts import tell_shares
 from secfc.disclosure.checked.steps import CheckedReplies, CheckingClient, check_further
 from secfc.disclosure.checked.words import CommitteeWords
+from secfc.disclosure.compare.candidates import FirstPairs, first_pairs
 from secfc.disclosure.compare.center_rounding import CenterRounder, SumsChecking, take_dealt
 from secfc.disclosure.compare.dealer import (
     Dealt,
@@ -77,6 +79,7 @@ class ComputingParty:
         self.peers, self.mine, self.dealt_to = peers, mine, dealt_to
         self.seating = CommitteeChoice(committee_size(plan.code.t), dealer, plan.deviating)
         self.coins, self.rounder = coins, CenterRounder(plan, name, dealer, mine)
+        self.first_pairs = FirstPairs()
         self.said: dict[PartyId, int] = {}  # in which round I said something to each party last
 
     @property
@@ -152,7 +155,7 @@ class ComputingParty:
                 yield from self.give_up(match, 0)
                 return MissingMessages(0, missing)
             game = match.schedule if match.opens else None
-            left = yield from start_dealing(match, self.dealt_to, game)
+            left = yield from start_dealing(match, self.dealt_to, game, self.first_pairs)
         if match.rounding is None or sums is None:
             return StartedComparison(measured, missing, left=left, checking=checking, spoken=spoken)
         try:
@@ -220,7 +223,8 @@ class ComputingParty:
         about = match.rivals.restrict_points(begun.measured) if self.name in match.responders else None
         columns = None if about is None else match.columns(about)
         rows = None if about is None else about.rows
-        yield from begun.checking.verify(rows, columns, sums, begun.left.masks)
+        kept = partial(self.first_pairs.beside, match.rivals)
+        yield from begun.checking.verify(rows, columns, sums, begun.left.masks, kept)
 
     def gone(self, match: ComparisonSession, silence: MissingMessageError) -> Role[MissingMessages]:
         """What the other members and the server are sent where this one goes no further."""
@@ -299,6 +303,7 @@ class ComputingParty:
         games = {q: game(masked, hand, q) for q, hand in hands.items()}
         hand = hands.get(match.question.corrected)
         feed = CorrectionStream(match, self.name, self.dealer, portions, hand)
+        pairs = first_pairs(match.rivals, masked)
         del masked, further, corrections
         woven, step = ([*begun.beside, InterleavedRole(checks)], match.interleaved), match.opening
         talk = CommitteeRounds(number + step, match.begun + step, others, spoken, woven, match.spacing)
@@ -310,6 +315,7 @@ class ComputingParty:
         threads = begun.measured.rows.threads
         results = yield from play_games(match, spoken, games, talk, fed, threads)
         yield from conclude_words(spoken, talk)
+        self.first_pairs.keep(match.question.members, match.rivals, pairs)
         return results
 
     def summed(

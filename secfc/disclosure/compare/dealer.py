@@ -22,6 +22,7 @@ from secfc.coded.messages import Corrections, MaskSeed, MissingMessages, Request
 from secfc.coded.plan import CodedPlan
 from secfc.coded.quorum import NOBODY_MISSED
 from secfc.disclosure.checked.parts import SEED
+from secfc.disclosure.compare.candidates import FirstPairs, first_pairs
 from secfc.disclosure.compare.session import ComparisonSession
 from secfc.errors import FaultyClient
 from secfc.roles.exchange import PAIR, Exchange, PartyId, Role, expect_messages, to_all
@@ -145,10 +146,13 @@ class DealtComputation(Protocol):
         ...
 
 
-def start_dealing(match: ComparisonSession, keys: PairKeys, game: DealtComputation | None) -> Role[Dealt]:
+def start_dealing(
+    match: ComparisonSession, keys: PairKeys, game: DealtComputation | None, kept: FirstPairs | None = None
+) -> Role[Dealt]:
     """Send the first portion for a match whose players all sent their seeds; what is left to deal.
 
-    game: None where nothing is compared, and centers are rounded alone.
+    game: None where nothing is compared, and centers are rounded alone.  kept: where blocks of points
+    may be asked about.
     """
     responders = match.question.responders.tolist()
     first, sums, masks = NOTHING, None, None
@@ -165,6 +169,9 @@ def start_dealing(match: ComparisonSession, keys: PairKeys, game: DealtComputati
         # In the order in which responders draw.
         rho = dealer_protocol.total_mask(basis, match.shape, each)
         masks = rho, dealer_protocol.total_mask(basis, (more,), each)
+        if kept is not None:
+            kept.keep(match.question.members, match.rivals, first_pairs(match.rivals, rho))
+            masks = rho, kept.beside(match.rivals, masks[1])
     portions = deal_corrections(match, keys, game, masks, first, seeds)
     yield Exchange(to_all(match.correctors, next(portions)), round=match.given_in(0), phase="deal")
     return Dealt(

@@ -25,7 +25,7 @@ from secfc.coded.quorum import NOBODY_MISSED, CheaterIdentification, ServerConte
 from secfc.coded.sharing import pair_keys
 from secfc.coded.source import CodedSource
 from secfc.disclosure.checked.steps import tell_mask_sums
-from secfc.disclosure.compare.candidates import candidates_in
+from secfc.disclosure.compare.candidates import FirstPairs, about_block, candidates_in
 from secfc.disclosure.compare.client import ComparisonClient
 from secfc.disclosure.compare.computing_party import ComputingParty
 from secfc.disclosure.compare.dealer import (
@@ -85,6 +85,7 @@ class CommitteeServer:
     def __init__(self, quorum: MaskedQuorum, seating: CommitteeChoice, keys: PairKeys | None = None) -> None:
         self.quorum, self.plan, self.desk = quorum, quorum.plan, quorum.desk
         self.seating, self.keys, self.turn = seating, keys, 0
+        self.first_pairs = FirstPairs()
         if keys is not None:
             # Who sent no seed takes no part: no attempt is begun that could not be dealt.
             quorum.silent |= {c for j, c in enumerate(self.plan.clients) if j not in keys.peers}
@@ -191,7 +192,7 @@ class CommitteeServer:
         yield Exchange(to_all(self.desk.there, question), round=question.round, phase="assign")
         rounds = match.rounding is not None and not match.opens
         if self.keys is not None and (game is not None or rounds):
-            left = yield from start_dealing(match, self.keys, game)
+            left = yield from start_dealing(match, self.keys, game, self.first_pairs)
             unheard = (yield from self.told_masks(match, left)) or unheard
             yield from continue_dealing(match, left)
         inbox = yield Exchange(
@@ -219,13 +220,24 @@ class CommitteeServer:
         """The labels (m,) int32 that the centers of clusters of these sizes give; see `Subject`."""
         subject = Subject(operation, len(sizes), compact_labels(labels), factor, detail)
         known = candidates_in(subject, sizes, self.plan.code.ell).labels_by_sizes(self.plan.m)
+        asked = [subject]  # the last one first: what another one waits for
         while known is None:
-            match = ComparisonSession(self.plan, self.seats().asked(subject), sizes, self.seating)
+            seats = self.seats()
+            match = ComparisonSession(self.plan, seats.asked(asked[-1]), sizes, self.seating)
+            if lacking := self.first_pairs.lacking(match.question.members, match.rivals):
+                asked.append(about_block(subject, lacking[0]))
+                match = ComparisonSession(self.plan, seats.asked(asked[-1]), sizes, self.seating)
             inbox, gone = yield from self.asked(match)
             shares, reports = self.sorted(match, inbox, LabelShare)
-            if len(shares) == len(match.committee):
-                return labels_from_shares(match, shares)
-            self.quorum.silent |= self.lost(match, gone, reports)
+            if len(shares) < len(match.committee):
+                self.quorum.silent |= self.lost(match, gone, reports)
+                continue
+            found = labels_from_shares(match, shares)
+            if self.keys is None:
+                self.first_pairs.keep(match.question.members, match.rivals, None)
+            if len(asked) == 1:
+                return found
+            asked.pop()
         return known
 
     def seats(self) -> CommitteeSeats:

@@ -29,6 +29,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
@@ -54,6 +55,7 @@ from secfc.coded.source import CodedSource
 from secfc.disclosure.checked.blocks import check_deviating
 from secfc.disclosure.checked.parts import digest_share
 from secfc.disclosure.checked.steps import DEAL_ROW, MASKS, CheckingClient, deal_all
+from secfc.disclosure.compare.candidates import FirstPairs, first_pairs
 from secfc.disclosure.compare.client import ComparisonClient
 from secfc.disclosure.compare.rounds import StartedComparison, add_residues
 from secfc.disclosure.compare.server import CommitteeServer
@@ -157,6 +159,7 @@ class DealerlessParty:
         self.seating = dealerless_committee(plan, deviating)
         self.committee = committee_of(plan.code.t, deviating)
         self.tables: dict[tuple[int, ...], SharedKeySeats] = {}
+        self.first_pairs = FirstPairs()
 
     @property
     def used_keys(self) -> list[PairKeys]:
@@ -255,8 +258,11 @@ class DealerlessParty:
         if checking.responds:
             asked = match.rivals.restrict_points(measured)
             rows, columns = asked.rows, match.columns(asked)
-        checks = checking.verify(rows, columns, part)
+        kept = partial(self.first_pairs.beside, match.rivals)
+        checks = checking.verify(rows, columns, part, beside=kept)
         yield from self.unless_missing(checks, steps.number - question.round)
+        pairs = None if part is None else first_pairs(match.rivals, part[0])
+        self.first_pairs.keep(question.members, match.rivals, pairs)
         return part
 
     def blinded(
