@@ -556,6 +556,11 @@ def check_clusterer(clusterer: Any) -> None:
         )
 
 
+def same_first(one: Array, other: Array) -> bool:
+    """Whether two questions told the same distances (m,) to the first point."""
+    return np.array_equal(one, other)
+
+
 # Points at most, by 8 bytes for every two of them, 512 MB; distances that are opened in one question.
 MOST_OPENED, OPENED = 1 << 13, 1 << 22
 
@@ -647,7 +652,7 @@ class Precomputed(PairClusterer):
             first = to_first if first is None else first
             # What the check of replies misses is one number a point and question, added to its distances:
             # none is added where it is at no distance from itself, so to no distance from the first one.
-            if found.high.any() or own.any() or (to_first != first).any():
+            if found.high.any() or own.any() or not same_first(to_first, first):
                 raise suspect_parties(
                     "CodedDistances", "distances were told that no points have", clients=plan.clients
                 )

@@ -367,7 +367,7 @@ def shrink_algorithm(algorithm: Any, plan: Any, m: int, real: int) -> Any:
     if algorithm.capabilities.level:  # sums of as many bits, of values that are floats
         finer = min(real / m, 2**51 / plan.quantizer.max_int)
         return with_parameters(algorithm, scale=plan.quantizer.scale * finer)
-    if algorithm.capabilities.pairs:  # of whose range the number of rows is no part
+    if algorithm.capabilities.pairs is not None:  # of whose range the number of rows is no part
         if get_parameter(algorithm, "clusterer", ...) is None:
             algorithm = with_parameters(algorithm, clusterer=OneCluster())
         return with_parameters(algorithm, basis=plan.code.basis, scale=plan.quantizer.scale)

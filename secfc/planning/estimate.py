@@ -7,7 +7,8 @@ import hashlib
 import json
 import os
 import platform
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
 from functools import cache
@@ -22,6 +23,7 @@ from field.compare.blockwise import BlockwiseContest
 from secfc.algorithm import PublicFacts
 from secfc.coded.plan import CodedPlan
 from secfc.coded.queries import Operation, Query, Subject
+from secfc.disclosure.compare.candidates import candidates_in
 from secfc.disclosure.compare.session import CommitteeChoice, ComparisonSession, committee_size
 from secfc.planning.dry_run import (
     STEPS,
@@ -37,7 +39,6 @@ from secfc.planning.dry_run import (
     total_cost,
 )
 from secfc.planning.feasibility import count_rows
-from secfc.roles.messages import compact_labels
 
 # --------------------------------------------------------------------------------------------------
 # Comparisons of many rows go in blocks, which a rehearsal of few rows never sees: what that adds and saves.
@@ -98,7 +99,7 @@ class QueryPrices:
 
     order: the questions of a rehearsal, in their order; kinds: their costs at the real number of rows.
     step: a step of the last clusters, as the last one.  steps: how many a rehearsal took.  rows: of these.
-    growth: bytes that all parties need beside what was loaded.
+    growth: bytes that all parties need beside what was loaded.  server: those of the server alone.
     """
 
     order: tuple[Asked, ...]
@@ -112,6 +113,7 @@ class QueryPrices:
     heard: tuple[str, ...]
     last: Asked | None
     machine: str = ""
+    server: int = 0
 
     @property
     def steps_known(self) -> bool:
@@ -155,7 +157,7 @@ def rehearsals_of(
 ) -> tuple[int, int, int | None]:
     """Rows of three rehearsals, of m; None where the second says how many the third has."""
     first, second = rehearsal_sizes(public, m, k, algorithm.capabilities.least(plan))
-    if not algorithm.capabilities.pairs:
+    if algorithm.capabilities.pairs is None:
         return first, second, None
     second, third = (min(m, max(first, rows)) for rows in PAIRED)
     return first, second, third
@@ -182,7 +184,10 @@ def price_queries(algorithm: Any, public: PublicFacts, plan: Any) -> QueryPrices
     low = rehearsed(second)
     high = low if second == m else rehearsed(third or next_size(low, m))
     kinds, held = _lines(algorithm, plan, low, high, m)
-    order = tuple(asked for asked, _ in high.questions)
+    tiles = () if algorithm.capabilities.pairs is None else algorithm.capabilities.pairs(plan)
+    order = tuple(
+        one for asked, _ in high.questions for one in [asked] * (len(tiles) if asked[1:] == (0,) else 1)
+    )
     steps = [asked for asked in order if asked and asked[0] in STEPS and asked[1]]
     last = steps[-1] if steps else None
     step, taken = RunCost(), 0
@@ -191,7 +196,7 @@ def price_queries(algorithm: Any, public: PublicFacts, plan: Any) -> QueryPrices
         taken = sum(asked[1:] == last[1:] for asked in steps)
     return QueryPrices(
         order, kinds, step, taken, (low.m, high.m), *_memory(kinds, held), high.result.learned, high.heard,
-        last, machine_name(),
+        last, machine_name(), max(map(_held_of_pairs, tiles), default=0),
     )  # fmt: skip
 
 
@@ -204,7 +209,7 @@ def _lines(
     if low.m != high.m:
         small = {asked: mean_cost(costs) for asked, costs in low.by_kind.items()}
         both = {
-            asked: extrapolate_cost(small[asked], large[asked], growth_to(m, low.m, high.m, asked))
+            asked: extrapolate_cost(small[asked], large[asked], Fraction(m - low.m, high.m - low.m))
             for asked in large if asked in small
         }  # fmt: skip
         found = both | {
@@ -215,14 +220,42 @@ def _lines(
     policy = algorithm.capabilities.policy
     blocks = {asked: BlockCount(*count_blocks(policy, plan, high.bodies.get(asked))) for asked in found}
     held = {asked: blocks[asked].held(cost) for asked, cost in found.items()}
-    return {asked: blocks[asked].priced(cost) for asked, cost in found.items()}, held
+    priced = {asked: blocks[asked].priced(cost) for asked, cost in found.items()}
+    if algorithm.capabilities.pairs is not None and low.m != high.m:
+        for asked in [asked for asked in both if asked[1:] == (0,)]:
+            costs = [small[asked], large[asked]]
+            bodies = [low.bodies[asked], high.bodies[asked]]
+            tiles = algorithm.capabilities.pairs(plan)
+            priced[asked], held[asked] = _tiles(policy, plan, tiles, costs, bodies)
+    return priced, held
 
 
-def growth_to(m: int, low: int, high: int, asked: Asked) -> Fraction:
-    """Where m lies on the line from 0, what low rows cost, to 1; of a question about pairs, by these."""
-    if asked[1:] == (0,):
-        m, low, high = (rows * (rows - 1) // 2 for rows in (m, low, high))
-    return Fraction(m - low, high - low)
+def _tiles(
+    policy: Any, plan: Any, tiles: Sequence[Subject], costs: Sequence[RunCost], bodies: Sequence[Query]
+) -> tuple[RunCost, float]:
+    """Mean cost of questions about these pairs, by what two about fewer cost; and what the largest holds."""
+    few, many = (_count_pairs(body.subject) for body in bodies)
+    counts = Counter(map(_count_pairs, tiles))
+    asked = {_count_pairs(tile): tile for tile in tiles}
+    total, most = RunCost(), 0.0
+    for pairs, times in counts.items():
+        cost = extrapolate_cost(*costs, Fraction(pairs - few, many - few))
+        blocks = BlockCount(*count_blocks(policy, plan, replace(bodies[1], subject=asked[pairs])))
+        total, most = total + blocks.priced(cost) * times, max(most, blocks.held(cost))
+    return total * (1 / len(tiles)), most
+
+
+def _count_pairs(asked: Subject) -> int:
+    """How many pairs of points a question is about."""
+    m = len(asked.labels)
+    if asked.operation is not Operation.WITHIN:
+        return asked.k * m
+    return candidates_in(asked, np.ones(m, np.int64), 1).count_points(m)
+
+
+def _held_of_pairs(asked: Subject) -> int:
+    """Bytes that the server has of all pairs in the end."""
+    return len(asked.labels) ** 2 // 8 * (1 if asked.operation is Operation.WITHIN else 64)
 
 
 def _grown(
@@ -325,7 +358,7 @@ def to_json(found: QueryPrices) -> dict[str, Any]:
     """As JSON has it."""
     return {
         **{name: getattr(found, name) for name in
-           ("order", "steps", "rows", "growth", "loaded", "learned", "heard", "last", "machine")},
+           ("order", "steps", "rows", "growth", "loaded", "learned", "heard", "last", "machine", "server")},
         "step": _cost(found.step),
         "kinds": [[asked, _cost(cost)] for asked, cost in found.kinds.items()],
     }  # fmt: skip
@@ -346,6 +379,7 @@ def from_json(text: dict[str, Any]) -> QueryPrices:
         tuple(text["heard"]),
         None if last is None else tuple(last),
         str(text["machine"]),
+        int(text["server"]),
     )
 
 
@@ -377,9 +411,8 @@ def count_blocks(policy: Any, plan: Any, question: Any) -> tuple[int, int]:
         return 1, 0
     if policy.capabilities.exposes == "steps" and question.operation.shared and question.at.step:
         return 1, 0
-    if question.operation is Operation.WITHIN:
-        alone, square = compact_labels(np.arange(plan.m)), question.subject.detail
-        question = replace(question, subject=Subject(Operation.WITHIN, plan.m, alone, detail=square))
+    if question.operation is Operation.WITHIN and len(question.labels) != plan.m:
+        return 1, 0  # of a rehearsal: see `_tiles`
     rivals = 2 * question.k if question.operation is Operation.SPLIT else question.k
     sizes = np.maximum(1, plan.m // rivals - np.arange(rivals))
     seating = CommitteeChoice(committee_size(plan.code.t), dealer)

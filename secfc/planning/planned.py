@@ -84,7 +84,7 @@ class Planned:
     @property
     def memory(self) -> int:
         """Bytes that a run of all parties in one process needs, with what a process has loaded."""
-        return self.priced.loaded + self.priced.growth
+        return self.priced.loaded + self.priced.growth + self.priced.server
 
     @property
     def memory_of_a_party(self) -> int:
@@ -102,7 +102,11 @@ class Planned:
         policy = self.algorithm.capabilities.policy
         asks = policy is not None and policy.capabilities.compares and policy.capabilities.dealer != SERVER
         copies = 0.0 if asks else COPIES_OF_SERVER
-        return self.priced.loaded + round(copies * self.priced.growth / max(1, len(self.computing)))
+        return (
+            self.priced.loaded
+            + self.priced.server
+            + round(copies * self.priced.growth / max(1, len(self.computing)))
+        )
 
     @property
     def computing(self) -> tuple[str, ...]:
@@ -112,7 +116,7 @@ class Planned:
     @property
     def facts(self) -> dict[str, Any]:
         """By name, in plain values: of the code, if there is one."""
-        alone = self.algorithm.capabilities.pairs
+        alone = self.algorithm.capabilities.pairs is not None
         k = None if alone else getattr(self.plan, "k", None) or self.algorithm.k
         found: dict[str, Any] = {
             "algorithm": type(self.algorithm).__name__, "n": len(self.public.clients),

@@ -289,9 +289,11 @@ def check_extras(method: Method, asked: AskedOptions) -> None:
         require_library(f"--linkage {asked['linkage']}", "estimators")
 
 
-def most_steps(algorithm: Any) -> int | None:
+def most_steps(algorithm: Any, plan: Any) -> int | None:
     """Steps that a run takes at most, None where that is not said."""
     can = algorithm.capabilities
+    if can.pairs is not None:
+        return len(can.pairs(plan))
     return None if can.max_iter is None else can.max_iter * can.restarts
 
 
@@ -512,7 +514,7 @@ def cluster_points(run: PreparedRun, screen: Screen, wall: dict[str, float]) -> 
         tell_notes([wide])  # of how many rows there are, which no report says
     with (
         spending_budget(run.asked, run.algorithm, prepared.raw) as entered,
-        screen.show_run(most_steps(run.algorithm), parts_of(run.plan)) as shown,
+        screen.show_run(most_steps(run.algorithm, run.plan), parts_of(run.plan)) as shown,
         explaining_disputes(prepared.points),
         explaining_checkpoints(settings.checkpoint),
     ):

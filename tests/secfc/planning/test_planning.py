@@ -14,12 +14,13 @@ from click.testing import CliRunner
 
 import secfc
 from benchmarks import plan as benchmark
+from secfc import pairs
 from secfc.algorithm import PublicFacts
 from secfc.cli.shell.program import main
 from secfc.coded.parameters import Network
 from secfc.deploy.runfile import RunFile
 from secfc.feddp import ServerLloyds
-from secfc.planning import dp_utility, dry_run
+from secfc.planning import dp_utility, dry_run, estimate
 from secfc.planning.dp_utility import (
     USUAL,
     Split,
@@ -76,6 +77,31 @@ def test_bytes_and_rounds_are_those_of_a_run(setting):
     other = secfc.plan(setting.algorithm(), setting.n, 5 * setting.m, setting.d, bound=benchmark.BOUND)
     if setting.policy != "k-FED":
         assert other.cost_of(asked).nbytes > 2 * run.nbytes
+
+
+@pytest.mark.parametrize("clusterer", [False, True])
+def test_pairs_in_tiles_are_planned_as_a_run_pays_for_them(clusterer, monkeypatch, tmp_path):
+    """Rehearsals have one tile, the run ten, or twelve blocks of distances."""
+    monkeypatch.setattr(pairs, "BLOCK", 256)
+    monkeypatch.setattr(pairs, "OPENED", 900 * 77)
+    monkeypatch.setattr(estimate, "PAIRED", (128, 256))
+    setting = benchmark.Setting("DBSCAN", 5, 900, 6, 2, 1, 3)
+    way = secfc.Precomputed(dry_run.OneCluster(), consent=True) if clusterer else setting.algorithm()
+    found = secfc.plan(way, 5, 900, 6, bound=benchmark.BOUND)
+    recorder = CostRecorder()
+    secfc.fit(way, benchmark.data(setting), bound=benchmark.BOUND, watch=recorder)
+    run = total_cost([cost for _, cost in recorder.questions])
+    assert found.cost.nbytes == pytest.approx(run.nbytes, rel=0.05)
+    assert found.cost.rounds == pytest.approx(run.rounds, rel=0.15)
+    assert sum(asked[1:] == (0,) for asked in found.priced.order) == (12 if clusterer else 10)
+    # At once would hold more, and take fewer rounds; what the server has in the end is the same.
+    monkeypatch.setattr(pairs, "BLOCK", 1 << 12)
+    monkeypatch.setattr(pairs, "OPENED", 1 << 22)
+    monkeypatch.setenv("SECFC_CACHE", str(tmp_path / "other"))
+    whole = secfc.plan(way, 5, 900, 6, bound=benchmark.BOUND)
+    assert whole.cost.rounds < found.cost.rounds / 4
+    assert whole.priced.growth > 2 * found.priced.growth
+    assert whole.priced.server == found.priced.server == (8 * 900**2 if clusterer else 900**2 // 8)
 
 
 def test_a_common_scale_is_planned_as_a_run_pays_for_it(tmp_path):
