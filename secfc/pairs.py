@@ -405,6 +405,8 @@ class NearClusterer(PairClusterer):
     eps: float
     dealer: PartyId | None = field(default=SERVER, kw_only=True)
 
+    block: ClassVar[int] = BLOCK
+
     def __post_init__(self) -> None:
         super().__post_init__()
         check_fields(self, {"eps": REAL})
@@ -440,7 +442,7 @@ class NearClusterer(PairClusterer):
         return min(math.floor(exact), distance_bound(plan.d, plan.quantizer.max_int, 1), (1 << 62) - 1)
 
     def ask_pairs(self, plan: CodedPlan) -> tuple[Subject, ...]:
-        blocks, alone = cut_blocks(plan.m, BLOCK), compact_labels(np.arange(plan.m))
+        blocks, alone = cut_blocks(plan.m, self.block), compact_labels(np.arange(plan.m))
         tiles = [*zip(blocks, blocks, strict=True), *combinations(blocks, 2)]
         return tuple(
             Subject(

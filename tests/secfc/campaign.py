@@ -62,6 +62,8 @@ from secfc.coded.joined import Joined
 from secfc.coded.membership import Private
 from secfc.coded.parameters import Network as Link
 from secfc.coded.queries import Query
+from secfc.disclosure.compare.candidates import NearPairs
+from secfc.pairs import NearGraph
 from secfc.coded_kmeans import plaintext
 from secfc.coded_kmeans.predict import predicting_client, predicting_server
 from secfc.data.inputs import get_parameter, with_parameters
@@ -664,14 +666,22 @@ def over_pairs(scenario: Scenario, got: Outcome) -> Outcome:
     counts = np.repeat([name not in got.excluded for name in fed.names], fed.counts)
     rows = np.rint(np.concatenate([p.read() for p in fed.parties])[counts] * SCALE).astype(np.int64)
     squares = ((rows[:, None] - rows) ** 2).sum(2)
-    near = isinstance(way, secfc.DBSCAN)
-    labels = np.full(len(counts), -1)
-    labels[counts] = way.label_points(
-        squares <= way.square(scenario.plan) if near else np.sqrt(squares) / SCALE
-    )
+    labels, asked = np.full(len(counts), -1), np.sqrt(squares) / SCALE
+    if isinstance(way, secfc.DBSCAN):
+        one, near = range(len(rows)), squares <= way.square(scenario.plan)
+        asked = NearGraph(len(rows))
+        asked.put(NearPairs(0, 1, one, one), near[np.triu_indices(len(rows), 1)])
+    labels[counts] = way.label_points(asked)
     sizes = np.bincount(labels[labels >= 0], minlength=labels.max() + 1)
     ends = np.cumsum(fed.counts)[:-1]
     return Outcome(tuple(np.split(labels, ends)), got.excluded, None, (sizes,))
+
+
+@dataclass(frozen=True)
+class Tiled(secfc.DBSCAN):
+    """Density clusters by several questions, about blocks of 8 points."""
+
+    block = 8
 
 
 @dataclass(frozen=True)
@@ -795,6 +805,7 @@ MASKED = secfc.FederatedLloyd(K, start=Turned(), max_iter=4, scale=SCALE, commit
 SHARED = vary(MASKED, start=None, n_init=2)  # all observe all: starts by splitting, whose costs are compared
 # No point is noise where each is a core point, as a client without labels has none but -1.
 PAIRS = secfc.DBSCAN(2.5, 1, threshold=1, quantization=secfc.Quantization(scale=SCALE))
+TILES = Tiled(2.5, 1, threshold=1, quantization=secfc.Quantization(scale=SCALE))
 DISTANCES = secfc.Precomputed(
     FarthestPairs(), consent=True, threshold=1, quantization=secfc.Quantization(scale=SCALE)
 )
@@ -927,6 +938,7 @@ SCENARIOS = {
         expected=over_sums,
     ),
     "pairs": Scenario(PAIRS, expected=over_pairs),
+    "pairs in tiles": Scenario(TILES, expected=over_pairs),
     "all distances": Scenario(DISTANCES, expected=over_pairs),
     "lloyd": Scenario(secfc.Lloyd(k=K, quantization=secfc.Quantization(scale=SCALE), init=RandomPoints())),
     "overlapping": Scenario(MASKED, expected=over_own_sums),

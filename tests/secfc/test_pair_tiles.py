@@ -23,7 +23,7 @@ from tests.small import federation
 @pytest.fixture(autouse=True)
 def _small_blocks(monkeypatch):
     """Of 8 points, so that few make many tiles."""
-    monkeypatch.setattr(pairs, "BLOCK", 8)
+    monkeypatch.setattr(pairs.NearClusterer, "block", 8)
     monkeypatch.setattr(pairs, "OPENED", 400)
 
 
@@ -37,7 +37,7 @@ def asked_of(result):
 @pytest.mark.parametrize("off", [-1, 0, 1])
 @pytest.mark.parametrize("dealer", [SERVER, "client-3", None])
 def test_blocks_that_do_and_do_not_divide_all_points(block, off, dealer, monkeypatch):
-    monkeypatch.setattr(pairs, "BLOCK", block)
+    monkeypatch.setattr(pairs.NearClusterer, "block", block)
     for m in (block * 3 + off, block + off):
         data = federation(4, m, 2, seed=m, integers=off == 0)
         way = replace(WAY, dealer=dealer)

@@ -82,7 +82,7 @@ def test_bytes_and_rounds_are_those_of_a_run(setting):
 @pytest.mark.parametrize("clusterer", [False, True])
 def test_pairs_in_tiles_are_planned_as_a_run_pays_for_them(clusterer, monkeypatch, tmp_path):
     """Rehearsals have one tile, the run ten, or twelve blocks of distances."""
-    monkeypatch.setattr(pairs, "BLOCK", 256)
+    monkeypatch.setattr(pairs.NearClusterer, "block", 256)
     monkeypatch.setattr(pairs, "OPENED", 900 * 77)
     monkeypatch.setattr(estimate, "PAIRED", (128, 256))
     setting = benchmark.Setting("DBSCAN", 5, 900, 6, 2, 1, 3)
@@ -95,7 +95,7 @@ def test_pairs_in_tiles_are_planned_as_a_run_pays_for_them(clusterer, monkeypatc
     assert found.cost.rounds == pytest.approx(run.rounds, rel=0.15)
     assert sum(asked[1:] == (0,) for asked in found.priced.order) == (12 if clusterer else 10)
     # At once would hold more, and take fewer rounds; what the server has in the end is the same.
-    monkeypatch.setattr(pairs, "BLOCK", 1 << 12)
+    monkeypatch.setattr(pairs.NearClusterer, "block", 1 << 12)
     monkeypatch.setattr(pairs, "OPENED", 1 << 22)
     monkeypatch.setenv("SECFC_CACHE", str(tmp_path / "other"))
     whole = secfc.plan(way, 5, 900, 6, bound=benchmark.BOUND)
