@@ -217,9 +217,10 @@ class PairClusterer(ABC):
         """What is public before the parties talk.  Raises InputError for too many points, or too few
         clients."""
         if public.m > self.most:
+            size = self.bits * public.m**2 // 8
             raise InputError(
-                f"m={public.m} points: the server would hold {self.bits * public.m**2 // 8:,} bytes of their pairs, "
-                f"so at most {self.most} are taken. Take fewer points, or join many small clusters of k-means: "
+                f"m={public.m} points: the server would hold {size:,} bytes of their pairs, so at most "
+                f"{self.most} are taken. Take fewer points, or join many small clusters of k-means: "
                 "SecFC(k=100, release=Release(dendrogram=True)) and result.cut(3, 'single'), in the shell -k "
                 "100 --linkage single --cut 3"
             )

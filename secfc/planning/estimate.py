@@ -185,9 +185,8 @@ def price_queries(algorithm: Any, public: PublicFacts, plan: Any) -> QueryPrices
     high = low if second == m else rehearsed(third or next_size(low, m))
     kinds, held = _lines(algorithm, plan, low, high, m)
     tiles = () if algorithm.capabilities.pairs is None else algorithm.capabilities.pairs(plan)
-    order = tuple(
-        one for asked, _ in high.questions for one in [asked] * (len(tiles) if asked[1:] == (0,) else 1)
-    )
+    _price_tiles(algorithm, plan, tiles, (low, high), kinds, held)
+    order = _in_order(high, len(tiles))
     steps = [asked for asked in order if asked and asked[0] in STEPS and asked[1]]
     last = steps[-1] if steps else None
     step, taken = RunCost(), 0
@@ -220,14 +219,26 @@ def _lines(
     policy = algorithm.capabilities.policy
     blocks = {asked: BlockCount(*count_blocks(policy, plan, high.bodies.get(asked))) for asked in found}
     held = {asked: blocks[asked].held(cost) for asked, cost in found.items()}
-    priced = {asked: blocks[asked].priced(cost) for asked, cost in found.items()}
-    if algorithm.capabilities.pairs is not None and low.m != high.m:
-        for asked in [asked for asked in both if asked[1:] == (0,)]:
-            costs = [small[asked], large[asked]]
-            bodies = [low.bodies[asked], high.bodies[asked]]
-            tiles = algorithm.capabilities.pairs(plan)
-            priced[asked], held[asked] = _tiles(policy, plan, tiles, costs, bodies)
-    return priced, held
+    return {asked: blocks[asked].priced(cost) for asked, cost in found.items()}, held
+
+
+def _in_order(rehearsed: DryRun, tiles: int) -> tuple[Asked, ...]:
+    """What is asked; what a rehearsal asks once about all pairs is asked of so many tiles."""
+    asked = [one for one, _ in rehearsed.questions]
+    return tuple(one for one in asked for _ in range(tiles if tiles and one[1:] == (0,) else 1))
+
+
+def _price_tiles(
+    algorithm: Any, plan: Any, tiles: Sequence[Subject], both: tuple[DryRun, DryRun],
+    kinds: dict[Asked, RunCost], held: dict[Asked, float],
+) -> None:  # fmt: skip
+    """Let costs of what is asked about pairs be those of these tiles, in place."""
+    if not tiles or both[0].m == both[1].m:
+        return
+    for asked in [asked for asked in kinds if asked[1:] == (0,)]:
+        costs = [mean_cost(run.by_kind[asked]) for run in both]
+        bodies = [run.bodies[asked] for run in both]
+        kinds[asked], held[asked] = _tiles(algorithm.capabilities.policy, plan, tiles, costs, bodies)
 
 
 def _tiles(
@@ -239,7 +250,7 @@ def _tiles(
     asked = {_count_pairs(tile): tile for tile in tiles}
     total, most = RunCost(), 0.0
     for pairs, times in counts.items():
-        cost = extrapolate_cost(*costs, Fraction(pairs - few, many - few))
+        cost = extrapolate_cost(costs[0], costs[1], Fraction(pairs - few, many - few))
         blocks = BlockCount(*count_blocks(policy, plan, replace(bodies[1], subject=asked[pairs])))
         total, most = total + blocks.priced(cost) * times, max(most, blocks.held(cost))
     return total * (1 / len(tiles)), most

@@ -114,14 +114,15 @@ TABLE = (
         "noticed", "pairs",
         (f"{PAIRS}::test_a_false_reply_is_refused_before_a_bit_is_opened",
          f"{PAIRS}::test_without_the_check_a_reply_decides_who_is_near",
-         "tests/secfc/test_pair_tiles.py::test_a_point_with_a_coordinate_more_in_one_tile_is_refused"),
+         "tests/secfc/disclosure/test_pair_tiles.py::test_a_point_with_a_coordinate_more_in_one_tile_is_refused"),
     ),
     DeviationRow(
         "up to `t` clients in distances, `Precomputed`", "nothing", "nothing",
-        "replies are checked, but for `2**-57`, and distances to the first point must be the same in all questions",
+        "replies are checked, but for `2**-57`, and distances to the first point must be the same in every "
+        "question",
         "noticed", "pairs",
         (f"{PAIRS}::test_false_distances_are_refused",
-         "tests/secfc/test_pair_tiles.py::test_a_number_added_to_a_point_s_distances_to_one_block_is_refused"),
+         "tests/secfc/disclosure/test_pair_tiles.py::test_a_number_added_to_a_point_s_distances_to_one_block_is_refused"),
     ),
     DeviationRow(
         "the server that asks which points are within another distance than the plan's, `DBSCAN`", "nothing",

@@ -62,12 +62,11 @@ from secfc.coded.joined import Joined
 from secfc.coded.membership import Private
 from secfc.coded.parameters import Network as Link
 from secfc.coded.queries import Query
-from secfc.disclosure.compare.candidates import NearPairs
-from secfc.pairs import NearGraph
 from secfc.coded_kmeans import plaintext
 from secfc.coded_kmeans.predict import predicting_client, predicting_server
 from secfc.data.inputs import get_parameter, with_parameters
 from secfc.disclosure.checked import messages as checking
+from secfc.disclosure.compare.candidates import NearPairs
 from secfc.disclosure.dealerless import steps as joint
 from secfc.errors import (
     BudgetSpent,
@@ -87,6 +86,7 @@ from secfc.federated import plan as federated
 from secfc.kmeans.bisecting import Bisecting
 from secfc.kmeans.starts import RandomPoints
 from secfc.overlap import messages as partial_features
+from secfc.pairs import NearGraph
 from secfc.pipeline import seal_roles
 from secfc.privacy import Bound, Budget, Neighbors, RandomizedResponse
 from secfc.roles import agreement

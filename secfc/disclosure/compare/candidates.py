@@ -400,7 +400,7 @@ def about_block(subject: Subject, block: range) -> Subject:
 
 
 def first_pairs(rivals: Candidates, values: Array) -> Array | None:
-    """Of replies (lanes, 1, pairs) to a question about one block those about its first point: a copy."""
+    """Replies about the first point, of those (lanes, 1, pairs) to a question about one block: a copy."""
     if not isinstance(rivals, NearPairs) or not rivals.within:
         return None
     return np.ascontiguousarray(values[:, 0, : len(rivals.points) - 1]).copy()
