@@ -112,7 +112,10 @@ def details(draw, operation, k, m):
         case Operation.SPLIT_GAIN:
             return np.resize(np.array([1, 2], np.int8), (draw(st.integers(1, 2)), k))
         case Operation.WITHIN:
-            return np.array([draw(st.integers(0, 2**62))])
+            begin, end = sorted(draw(st.sets(st.integers(0, m), min_size=2, max_size=2)))
+            other = sorted(draw(st.sets(st.integers(end, m), min_size=2, max_size=2))) if end < m else None
+            square = draw(st.integers(0, 2**62))
+            return np.array([square, begin, end, *(other or (begin, end))], np.int64)
         case Operation.NOISY_SUMS:
             return np.array(
                 draw(st.lists(st.integers(0, 2**62), min_size=2 + k, max_size=2 + 3 * k)), np.int64
@@ -623,7 +626,7 @@ def asked():
         two("DeliverLabels", 1, 2, [2, 0], [0, -1]),
         two("RevealLabels", 0, 2, [0, 0], [0, 1]),
         query("PredictLabels", 12, 2, k2, who, who, 1),
-        query("WithinQuery", 9, 2, np.array([0, 1], np.int8), who, members, detail=np.array([25])),
+        query("WithinQuery", 9, 2, np.array([0, 1], np.int8), who, members, detail=np.array([25, 0, 1, 1, 2])),
         query(
             "NoisySumsQuery", 9, 1, np.array([-1], np.int8), who, members, detail=np.array([0, 40, -7, 1, 1])
         ),
