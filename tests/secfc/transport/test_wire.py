@@ -626,7 +626,9 @@ def asked():
         two("DeliverLabels", 1, 2, [2, 0], [0, -1]),
         two("RevealLabels", 0, 2, [0, 0], [0, 1]),
         query("PredictLabels", 12, 2, k2, who, who, 1),
-        query("WithinQuery", 9, 2, np.array([0, 1], np.int8), who, members, detail=np.array([25, 0, 1, 1, 2])),
+        query(
+            "WithinQuery", 9, 2, np.array([0, 1], np.int8), who, members, detail=np.array([25, 0, 1, 1, 2])
+        ),
         query(
             "NoisySumsQuery", 9, 1, np.array([-1], np.int8), who, members, detail=np.array([0, 40, -7, 1, 1])
         ),
