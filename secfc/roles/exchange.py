@@ -55,8 +55,8 @@ class Exchange:
     each sender.  A driver drops that one and older ones.
     again: by peer, the last round that it may forget although this party has taken later ones: it may ask for
     those once more.  A driver tells the peer.
-    meets: peers of whom the party first hears how far they took what it said before it resumed, unless they
-    are lost.
+    meets: peers of whom the party first hears how far they took what it said before it resumed.  A driver
+    waits for a while.
     settles: of one that awaits the server's next word: whether the role can do with what comes of that.
     settled: what came of all since the exchange before that awaited the server's next word, if a resumed role
     can do with that (`Settled`); asked at once, or never.

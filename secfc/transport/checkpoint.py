@@ -126,6 +126,7 @@ class OpenSteps:
         self.journal, self.settling = journal, settling
         self.over: list[SettledStep] = []
         self.came: tuple[Settled, Place] | None = None  # of the step that is over, and where that stands
+        self.lacks = False  # whether a peer may lack what was said in a step, and so in later ones
         self.begin: Place | None = None  # of the step that goes on
         self.settles = False  # whether the role can do with what comes of that
         self.since = -1  # the round of the server's first word in it
@@ -147,11 +148,13 @@ class OpenSteps:
         what was said in it; without any peer nobody does.
         """
         journal, begin = self.journal, self.begin
-        if begin is None or begin.at != journal.next_place.at or begin.at not in journal.over:
+        if self.lacks or begin is None or begin.at != journal.next_place.at or begin.at not in journal.over:
             return None
         step = journal.over[begin.at]
         met: Any = yield meet_exchange(exchange, journal, step)
-        if met is not None and any(met.heard(p) < step.sent[p] for p in find_unsure_peers(journal, step)):
+        unsure = find_unsure_peers(journal, step)
+        self.lacks = met is not None and any(met.heard(peer) < step.sent[peer] for peer in unsure)
+        if self.lacks:
             return None
         self.over.append(step)
         self.begin = None
@@ -196,8 +199,11 @@ class OpenSteps:
 
 
 def find_unsure_peers(journal: Journal, step: SettledStep) -> tuple[PartyId, ...]:
-    """Peers that may lack what this party sent in a step: all that said nothing later, as it has on file."""
-    last = max(step.sent.values(), default=-1)
+    """Peers that may lack what this party sent in a step: all of whom it has nothing later on file.
+
+    What they said within the step they may have said before they took that.
+    """
+    last = max((*step.sent.values(), *step.taken.values()), default=-1)
     return tuple(peer for peer in step.sent if journal.taken.get(peer, -1) <= last)
 
 

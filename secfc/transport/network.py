@@ -317,17 +317,20 @@ class _Post:
 
         def complete() -> bool:
             due = self.mailbox.due
-            met = (self.links[peer] for peer in exchange.meets)
-            return bool(self.mailbox.ended()) or (
-                all(due(peer) is not None or link.closed for peer, link in links.items())
-                and all(link.ready or link.closed for link in met)
+            return bool(self.mailbox.ended()) or all(
+                due(peer) is not None or link.closed for peer, link in links.items()
             )
+
+        def met() -> bool:
+            return all(self.links[peer].ready or self.links[peer].closed for peer in exchange.meets)
 
         def suffices() -> bool:
             # Where none are enough, all who are there are waited for.
             return complete() or 0 < enough <= self.mailbox.came()
 
         async with self.news:
+            if not met():  # one that is away for long is not waited for: others may need this party
+                await _times_out(self.news.wait_for(met), grace)
             if await self.await_enough(links, suffices, patience) and await _times_out(
                 self.news.wait_for(complete), grace / 2
             ):

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -39,11 +40,18 @@ from secfc.roles.abort import Abort, broadcast_abort
 from secfc.roles.exchange import END, SERVER, Exchange, Inbox, Settled
 from secfc.roles.messages import Hello
 from secfc.transport import wire
-from secfc.transport.checkpoint import Checkpoint, journal_path, keep_journal, remove_journals, replay
+from secfc.transport.checkpoint import (
+    Checkpoint,
+    find_unsure_peers,
+    journal_path,
+    keep_journal,
+    remove_journals,
+    replay,
+)
 from secfc.transport.journal import Journal, settled_path
 from secfc.transport.link import GOODBYE
 from secfc.transport.network import run_party
-from secfc.transport.records import checksum
+from secfc.transport.records import Place, SettledStep, checksum
 from secfc.transport.sealed import seal_role as seal
 from secfc.transport.simulate import simulate
 from tests.nightly import by_night, short
@@ -463,6 +471,47 @@ def test_who_resumes_asks_over_sockets_who_lacks_what_it_said_in_a_step_that_is_
     found = asyncio.run(resume())[1]
     assert said == [30] * lacks
     assert [message.description for message in found.values()] == [b"to b"] * lacks
+
+
+def test_who_resumes_asks_once_and_waits_for_no_peer_that_is_away_for_long(tmp_path):
+    """It waited as long as that may be away, twelve hours in a deployment, and the others for it."""
+    assert answer_three(tmp_path / "a", {"b": 10, SERVER: 99}) == [10, 20, 30]
+    said, meets = [], []
+
+    def noted(role):
+        inbox = None
+        while True:
+            exchange = role.send(inbox)
+            meets.extend(exchange.meets)
+            inbox = yield exchange
+
+    async def resume():
+        links = await mesh(["a", "b", SERVER])
+        links["b"]["a"].channel.abort()
+        with Journal.open(tmp_path / "a", "a", RUN) as journal:
+            role = noted(keep_journal(asked(said), journal, settling=True))
+            party = asyncio.create_task(run_party(role, links["a"], rejoin=600, patience=600, grace=0.1))
+            async with asyncio.timeout(30):
+                while said != [10, 20, 30]:
+                    await asyncio.sleep(0.01)
+            party.cancel()
+            await asyncio.gather(party, return_exceptions=True)
+        for name in ("b", SERVER):
+            for link in links[name].values():
+                link.channel.abort()
+        await asyncio.sleep(0)  # so that they are closed
+
+    asyncio.run(resume())
+    assert meets == ["b"]
+
+
+@pytest.mark.parametrize(("later", "expected"), [(12, ["b"]), (21, [])])
+def test_a_word_within_a_step_does_not_say_that_its_sender_took_what_it_was_sent_in_it(later, expected):
+    """Its round may be newer, and was believed: a member says something before it hears the dealer."""
+    here, came = Place(0, b""), Settled(Hello(b"x"), None, ())
+    step = SettledStep(here, here, here, came, 10, {"b": 11}, {SERVER: 10, "b": 12}, b"")
+    taken = {SERVER: 20, "b": later}
+    assert list(find_unsure_peers(SimpleNamespace(taken=taken), step)) == expected
 
 
 def test_of_steps_that_are_settled_together_what_stands_between_them_stays(tmp_path):
