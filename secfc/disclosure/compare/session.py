@@ -360,9 +360,13 @@ class ComparisonSession:
         return LATER * (self.proves and self.follows)
 
     @property
+    def woven_until(self) -> int:
+        """The step from which nothing goes beside openings: every player has listened to all before."""
+        return self.begun + self.opening + self.spacing * self.interleaved
+
+    @property
     def slots(self) -> tuple[int, ...]:
         """The steps beside these openings, for the check of replies."""
-        # Of what is woven; else the opening follows the check that they are of.
         each = range(self.interleaved)
         return tuple(self.begun + self.opening + self.spacing * (turn + 1) - 1 for turn in each)
 

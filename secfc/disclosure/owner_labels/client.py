@@ -37,6 +37,7 @@ from secfc.coded.policy import DistanceOracle, LabelSharing, OwnResult
 from secfc.coded.queries import Operation, Query
 from secfc.coded.quorum import NOBODY_MISSED
 from secfc.disclosure.checked.parts import tell_shares
+from secfc.disclosure.checked.products import STEPS
 from secfc.disclosure.checked.steps import DIGESTS, stop_checking
 from secfc.disclosure.compare.client import ComparisonClient, label_check_round
 from secfc.disclosure.compare.rounds import note_rounds, stop_requesting
@@ -73,10 +74,10 @@ from secfc.errors import FaultyServer
 from secfc.roles.exchange import SERVER, Exchange, PartyId, Role, expect_messages, to_all
 from secfc.roles.messages import Message
 
-# Whoever goes no further says so for so many steps: somebody whom all hear listens in one of them.  Members
-# hear nothing longest from the last opening of a division, of which some may take two exchanges, until what
-# checks its words: so many turns of three steps.
-HEARD_BY_ALL = 6 * 3
+# Whoever goes no further says so while checks go on beside openings (`ComparisonSession.woven_until`), and
+# for so many steps: somebody whom all hear listens in one of them, if only after responders checked what
+# others have no part in.
+HEARD_BY_ALL = 4 + 2 * STEPS
 
 
 class OwnerLabelsClient:
@@ -459,7 +460,8 @@ class OwnerLabelsClient:
         """Tell all that may wait for me, so that none waits long."""
         others = [c for c in self.plan.clients if c != self.name]
         told = MissingMessages(stalled.report.step, NOBODY_MISSED)
-        steps = set(range(stalled.step + 1, stalled.step + 1 + HEARD_BY_ALL))
+        last = max(stalled.step + HEARD_BY_ALL, match.woven_until - DEAL)
+        steps = set(range(stalled.step + 1, last + 1))
         for step in sorted(steps | ({stalled.later} if stalled.later > stalled.step else set())):
             # What a check says beside an opening was said before that was waited for.
             number = match.question.round + DEAL + step

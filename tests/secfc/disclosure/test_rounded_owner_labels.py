@@ -13,18 +13,17 @@ from field.ring.basis import LANE_PRIMES, Basis
 from field.ring.quantize import FRACTION, rounding_modulus
 from field.secrets.coins import SeededCoins
 from secfc.algorithm import PublicFacts
-from secfc.coded.queries import Operation
 from secfc.data.inputs import build_algorithm, with_parameters
 from secfc.disclosure import OwnLabels
-from secfc.disclosure.checked.steps import SENT
-from secfc.disclosure.compare.session import CommitteeChoice
-from secfc.disclosure.owner_labels.client import HEARD_BY_ALL, OwnerLabelsClient
+from secfc.disclosure.compare.session import DEAL, CommitteeChoice, ComparisonSession
+from secfc.disclosure.dealerless.steps import StalledStep
+from secfc.disclosure.owner_labels.client import OwnerLabelsClient
 from secfc.disclosure.owner_labels.multiplication import session_for
 from secfc.errors import InputError
 from secfc.kmeans.elbow import Elbow
 from secfc.kmeans.splitting import Splitting
 from secfc.kmeans.starts import GivenLabels, RandomLabels, RandomPoints
-from secfc.roles.exchange import SERVER
+from secfc.roles.exchange import SERVER, STRIDE
 from tests.secfc.queries import query
 from tests.small import federation
 
@@ -180,17 +179,46 @@ def test_a_player_that_falls_silent_while_centers_are_rounded_is_replaced(kind, 
         assert (a == (-1 if gone and name == lost else b)).all()
 
 
-def test_who_goes_no_further_says_so_until_members_listen_again(monkeypatch):
-    begun, steps = {}, OwnerLabelsClient.steps
+WAITING = {
+    "a client deals, a member does not respond": dict(n=6, t=1, dealer="client-0"),
+    "some respond alone": dict(n=7, t=2, init=Splitting(), n_init=2),
+}
+
+
+def unheard(monkeypatch, n, t, init=RandomLabels(), **parameters):
+    """Who would wait in vain for whom, if that one went no further after any step in which it waits."""
+    waits, players, steps = [], {}, OwnerLabelsClient.steps
 
     def noted(client, match):
-        last = match.dividing + match.spacing * (match.rounding.openings - 1)
-        begun[match.question.operation] = max(match.checked_sums.at(SENT), match.concluding[0] - last)
+        players[client.name, match.question.round] = client, match
         return steps(client, match)
 
     monkeypatch.setattr(OwnerLabelsClient, "steps", noted)
-    fit(ways(3, RandomLabels(), n_init=2)[0], federation(3, 30, 2))
-    assert max(begun.values()) == begun[Operation.LLOYD_STEP] == HEARD_BY_ALL
+    way = ways(3, init, t=t, max_iter=2, scale=64.0, **parameters)[0]
+    fit(way, federation(n, 40, 2), watch=lambda *who: waits.append(who))
+    found = []
+    for (name, asked), (client, match) in players.items():
+        client.said.clear()
+        # What members tell all at the end is said in any case; a server's rounds precede a question.
+        here = [(c, e) for c, e in waits if asked <= e.first < asked + STRIDE // 2 and e.phase != "open"]
+        for step in sorted({e.first - asked for c, e in here if c == name and e.expect}):
+            said = {(c, e.round) for e in client.give_up(match, StalledStep(step - DEAL, ())) for c in e.send}
+            # Who heard it goes no further itself.
+            first = {}
+            for c, e in here:
+                if c != name and name in e.expect and e.first > asked + step:
+                    first[c] = min(e.first, first.get(c, e.first))
+            found += [(step, *late) for late in first.items() if late not in said]
+    assert players
+    return found
+
+
+@pytest.mark.parametrize("way", WAITING)
+def test_who_goes_no_further_says_so_wherever_somebody_first_waits_for_it(way, monkeypatch):
+    assert not unheard(monkeypatch, **WAITING[way])
+    # Positive control: for so many steps alone that somebody listens.
+    monkeypatch.setattr(ComparisonSession, "woven_until", 0)
+    assert unheard(monkeypatch, **WAITING[way])
 
 
 @pytest.mark.parametrize(
