@@ -22,19 +22,20 @@ from secfc.coded.messages import (
     SizeShare,
 )
 from secfc.coded.queries import Operation
+from secfc.coded.quorum import missing_peers
 from secfc.disclosure.checked import products, steps
 from secfc.disclosure.checked.messages import MaskedRow, MaskSums, PartSums
 from secfc.disclosure.checked.products import ProductVerifier
-from secfc.disclosure.compare import rounds
+from secfc.disclosure.compare import rounds, server
 from secfc.disclosure.owner_labels import client, dealerless
 from secfc.disclosure.owner_labels.multiplication import SecureMultiplication
-from secfc.errors import FaultyClient, SuspectedParties
+from secfc.errors import FaultyClient, SuspectedParties, TooFewReplies
 from secfc.kmeans.starts import RandomLabels, RandomPoints
 from secfc.roles.exchange import ITERATE, SERVER, Exchange
 from secfc.transport.simulate import simulate
 from tests.nightly import by_night, in_turns, short
 from tests.secfc.disclosure.checked import test_checked_replies as replies
-from tests.secfc.disclosure.checked.test_checked_replies import CHECKS, LIES, gone, lying
+from tests.secfc.disclosure.checked.test_checked_replies import CHECKS, LIES, gone, lying, unchecked
 from tests.secfc.disclosure.decoded import test_verification as decoded
 from tests.small import federation
 
@@ -506,13 +507,24 @@ def test_a_flipped_bit_ends_the_run_before_it_shows_whose_label_changed():
     assert [flipped_label(point, [], deviating=0).converged for point in (17, 18, 19)] == [False, True, False]
 
 
+def named_by_anybody(plan, gone, reports, spared=()):
+    """Whom a server would do without that took each report by itself."""
+    named = (missing_peers(plan, c, report) for c, report in reports.items())
+    return set(gone).union(*named) - set(spared)
+
+
 def test_a_client_lost_while_it_deals_takes_no_other_with_it(monkeypatch):
-    """One client is to spare.  Who did not hear it gives up before those that hear nobody of these, and says
-    so to the server by an earlier step; once both said 1, and it left out one of each."""
+    """One client is to spare.  Who does not hear it goes no further, and says so wherever it is awaited: so
+    nobody names another, whatever the server makes of reports."""
     segments = dict(WAYS["two segments"], quantization=secfc.Quantization(centers="rounded"))
     monkeypatch.setitem(WAYS, "rounded segments", segments)
+    monkeypatch.setattr(server, "exclude_dropouts", named_by_anybody)
     for turn in short((5,), nightly=range(60)):
         for way in short(("rounded segments",), ("rounded segments", "two segments")):
             found = cluster_way(way, faults=silent_from("client-1", turn))
             for c, a, b in zip(found.plan.clients, found.labels, whole(way).labels, strict=True):
                 assert c == "client-1" or np.array_equal(a, b)
+    # Positive control: where it does not say so, those who wait for it name it.
+    monkeypatch.setattr(client.OwnerLabelsClient, "give_up", unchecked)
+    with pytest.raises(TooFewReplies, match="5 replies are needed"):
+        cluster_way("rounded segments", faults=silent_from("client-1", 5))
