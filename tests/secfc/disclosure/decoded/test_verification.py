@@ -345,7 +345,7 @@ def test_lost_words_about_gains_and_losses_change_no_label(kind, after):
     assert same_runs(split(centers=centers), split(centers=centers, faults=faults))
 
 
-@pytest.mark.parametrize(("centers", "coins"), [("exact", 4), ("rounded", 29)])
+@pytest.mark.parametrize(("centers", "coins"), [("exact", 4), ("rounded", 36)])
 def test_who_goes_no_further_in_a_check_tells_all_that_may_wait_for_it(centers, coins):
     """Each would wait as long as for the dead: a step counts from the question, and rounding comes before."""
     asked, lost, told = [], [], set()
