@@ -312,7 +312,7 @@ class FedDPPlan(DescribedPlan):
             if self.variant.chosen:
                 parts += self.choice_parts(self.most_starts, 1, (1,))
             for number in range(len(self.noises.splits)):
-                parts += self.choice_parts(self.most, 1, (), number + 2)
+                parts += self.choice_parts(max(self.most, STARTS), 1, (), number + 2)
             parts += self.group_parts(0, self.most, 1, (1, 1))
         for number in range(len(self.noises.boxes)):
             parts += self.box_parts((MEAN, SHELLS)[number % 2])

@@ -13,7 +13,6 @@ from secfc.cli.clustering.execute import bound_from_data, check_bound
 from secfc.cli.methods.secfc import SecFCOptions, choose_threshold, derived_remark, runtime_from_options
 from secfc.cli.shell.method import AskedOptions, ChosenAlgorithm, Method
 from secfc.cli.shell.options import CLUSTERS, Positive, Whole, fields_of, option
-from secfc.data.inputs import is_installed
 
 if TYPE_CHECKING:
     from field.arrays import Array
@@ -53,6 +52,7 @@ def choose_density(asked: AskedOptions, public: PublicFacts) -> ChosenAlgorithm:
     """DBSCAN with as many colluding clients as fit.  Raises InputError."""
     from secfc.coded.parameters import Quantization, Threshold
     from secfc.coded_kmeans.parameters import committee_cautions
+    from secfc.data.inputs import is_installed
     from secfc.pairs import DBSCAN
     from secfc.roles.exchange import SERVER
 
