@@ -108,6 +108,7 @@ TABLE = (
         {
             "responders + committee": UNFIT,
             "responders + committee + dealer": UNFIT + ", and a dealer told of masks",
+            "responders + committee + dealers + server": UNFIT + ", or what members kept of two blocks",
             "responders + committee + owners": "replies are beyond what rows within the bound give",
         },
     ),

@@ -61,6 +61,7 @@ import numpy as np
 from field.arrays import Array
 from field.cached import cached_property
 from field.code.masking import deal_uniform, uniform_receivers
+from field.code.pair_check import AcrossCheck
 from field.code.reply_check import (
     REPETITIONS,
     CheckWeights,
@@ -250,6 +251,10 @@ class CheckedReplies:
             if told is not None and weights.fits(masked, hiding, value, told):
                 raise self.out_of_range(self.plan.clients)
             why = f"{self.what} to question {self.number} do not fit the shares of the rows"
+            if isinstance(self.check, AcrossCheck):
+                # What each has of both blocks may be of different questions, if the server put one again.
+                dealers = () if self.dealer is None else (self.dealer,)
+                raise self.suspected(why, dealers=dealers, server=SERVER)
             # The dealer's masks may not be those that it told of.
             if self.dealer is None or self.judges:
                 raise self.suspected(why)

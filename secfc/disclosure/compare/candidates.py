@@ -428,6 +428,11 @@ class FirstPairs:
             self.committee, self.kept = tuple(members.tolist()), {}
         self.kept[rivals.block] = np.empty((0, 0)) if pairs is None else pairs
 
+    def forget(self, rivals: Candidates) -> None:
+        """Drop what is kept of a block that is asked about again: of this question others may keep theirs."""
+        if isinstance(rivals, NearPairs) and rivals.within:
+            self.kept.pop(rivals.block, None)
+
     def lacking(self, members: Array, rivals: Candidates) -> list[range]:
         """The blocks that this committee was not asked about, of two that it is asked about."""
         if not isinstance(rivals, NearPairs) or rivals.within:

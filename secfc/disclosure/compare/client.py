@@ -165,6 +165,7 @@ class ComparisonClient:
             )
         found = ComparisonSession(self.plan, question, sizes, self.player.seating)
         keeping = self.name in (*found.committee, *self.player.seating.dealers)
+        self.player.first_pairs.forget(found.rivals)
         if keeping and self.player.first_pairs.lacking(question.members, found.rivals):
             raise FaultyServer(SERVER, "asked about two blocks of points of which one was not asked about")
         return found

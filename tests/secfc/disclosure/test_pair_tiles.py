@@ -9,12 +9,14 @@ import secfc
 from field.code.pair_check import AcrossCheck
 from field.code.reply_check import balance_weights
 from secfc import pairs
-from secfc.coded.queries import Query
+from secfc.coded.queries import Query, Subject
 from secfc.disclosure.compare import server
 from secfc.disclosure.compare.candidates import FirstPairs, NearPairs
+from secfc.disclosure.compare.session import ComparisonSession
 from secfc.errors import FaultyServer, SuspectedParties
 from secfc.pairs import NearGraph, cut_blocks
 from secfc.roles.exchange import ITERATE, SERVER, STRIDE
+from secfc.roles.messages import compact_labels
 from tests.nightly import short
 from tests.secfc.test_pairs import DATA, SEEN, WAY, Keeping, expected, random_case, squares, whole
 from tests.small import federation
@@ -163,6 +165,47 @@ def test_no_client_answers_about_two_blocks_that_were_not_asked_about(dealer, mo
     monkeypatch.setattr(server, "FirstPairs", Careless)
     with pytest.raises(FaultyServer, match="two blocks of points of which one was not asked about"):
         secfc.fit(way, DATA)
+
+
+@pytest.mark.parametrize(
+    ("dealer", "kind", "member"),
+    [("client-5", "MaskedDistances", "client-0"), (None, "PartSums", "client-1")],
+)
+def test_a_block_asked_about_again_in_vain_makes_nobody_suspect(dealer, kind, member, monkeypatch):
+    """What members and a dealer kept would be of two questions, and honest clients would seem to lie."""
+    way = replace(WAY, dealer=dealer, threshold=secfc.Threshold(1, deviating=0))
+    monkeypatch.setattr(server.CommitteeServer, "compare", ask_in_vain(server.CommitteeServer.compare))
+    data, asked = federation(7, 24, 2, seed=3), []
+
+    def lose(e):
+        if isinstance(e.body, Query) and e.body.round not in asked:
+            asked.append(e.body.round)
+        # The second question is about the first block again, and fails at this member.
+        again = len(asked) == 2 and e.round // STRIDE == asked[1] // STRIDE
+        return [] if again and (e.kind, e.recipient) == (kind, member) else [e]
+
+    with pytest.raises(FaultyServer, match="two blocks of points of which one was not asked about"):
+        secfc.fit(way, data, faults=lose)
+    monkeypatch.setattr(FirstPairs, "forget", lambda self, rivals: None)
+    asked.clear()
+    with pytest.raises(SuspectedParties, match="do not fit the shares of the rows") as found:
+        secfc.fit(way, data, faults=lose)
+    assert SERVER in found.value.parties
+
+
+def ask_in_vain(compare):
+    """A server that asks about the first block once more, and goes on as if it were answered."""
+
+    def asked(self, operation, labels, sizes, factor=1, detail=None):
+        found = yield from compare(self, operation, labels, sizes, factor, detail)
+        if self.turn == 1:
+            subject = Subject(operation, len(sizes), compact_labels(labels), factor, detail)
+            yield from self.asked(
+                ComparisonSession(self.plan, self.seats().asked(subject), sizes, self.seating)
+            )
+        return found
+
+    return asked
 
 
 @pytest.mark.parametrize("at", [150, 400])
