@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Collection, Mapping
 
 import secfc
+from secfc.coded.quorum import missing_peers
 from secfc.data.inputs import with_parameters
 from secfc.errors import ProtocolError
 from secfc.privacy import Bound, Budget, Neighbors
@@ -92,3 +93,9 @@ def ends(case: Scenario, network: Deaths, indispensable: Collection[str] = ()) -
         return f"{type(error).__name__}: {error}"
     check(case, network, got)
     return "exact"
+
+
+def named_by_anybody(plan, gone, reports, spared=()):
+    """Whom a server would do without that took each report by itself."""
+    named = (missing_peers(plan, c, report) for c, report in reports.items())
+    return set(gone).union(*named) - set(spared)

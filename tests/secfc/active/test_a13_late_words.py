@@ -327,7 +327,7 @@ def test_who_lies_and_falls_silent_before_it_is_found_out_has_seen_nothing_of_it
     assert leave(way, "MaskedProducts") == ([], True)
 
     # Positive control: what it made of labels is told it, and the run goes on as if it never lied.
-    def unchecked(self, *_):
+    def unchecked(self, *_, **__):
         yield from ()
 
     monkeypatch.setattr(CheckingClient, "verify", unchecked)

@@ -157,10 +157,10 @@ def test_a_client_that_deals_makes_its_own_false_replies_fit(monkeypatch):
 
     real = steps.CheckingClient.verify
 
-    def verify(self, rows=None, columns=None, sums=None, masks=None):
+    def verify(self, rows=None, columns=None, sums=None, masks=None, *beside):
         if masks is not None:
             masks = self.asked.basis.add(masks[0], error(masks[0])), masks[1]
-        return real(self, rows, columns, sums, masks)
+        return real(self, rows, columns, sums, masks, *beside)
 
     # Without masks that are made to fit it is noticed, as anybody is.
     with pytest.raises(SuspectedParties, match="fit the shares of the rows"):

@@ -22,7 +22,6 @@ from secfc.coded.messages import (
     SizeShare,
 )
 from secfc.coded.queries import Operation
-from secfc.coded.quorum import missing_peers
 from secfc.disclosure.checked import products, steps
 from secfc.disclosure.checked.messages import MaskedRow, MaskSums, PartSums
 from secfc.disclosure.checked.products import ProductVerifier
@@ -34,6 +33,7 @@ from secfc.kmeans.starts import RandomLabels, RandomPoints
 from secfc.roles.exchange import ITERATE, SERVER, Exchange
 from secfc.transport.simulate import simulate
 from tests.nightly import by_night, in_turns, short
+from tests.secfc.active.dying import named_by_anybody
 from tests.secfc.disclosure.checked import test_checked_replies as replies
 from tests.secfc.disclosure.checked.test_checked_replies import CHECKS, LIES, gone, lying, unchecked
 from tests.secfc.disclosure.decoded import test_verification as decoded
@@ -505,12 +505,6 @@ def test_a_flipped_bit_ends_the_run_before_it_shows_whose_label_changed():
         assert not any(body.words.shape == (1, 3) for body in told if isinstance(body, MaskedBits))
     # Positive control: where nobody else plays its part, the run ends if and only if it is that point's.
     assert [flipped_label(point, [], deviating=0).converged for point in (17, 18, 19)] == [False, True, False]
-
-
-def named_by_anybody(plan, gone, reports, spared=()):
-    """Whom a server would do without that took each report by itself."""
-    named = (missing_peers(plan, c, report) for c, report in reports.items())
-    return set(gone).union(*named) - set(spared)
 
 
 def test_a_client_lost_while_it_deals_takes_no_other_with_it(monkeypatch):
