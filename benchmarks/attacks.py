@@ -55,7 +55,7 @@ D, K, VARIANCE, CLIENTS, HELD, DELTA = 100, 10, 0.5, 10, 3, 1e-6
 SIZE = 50  # points a cluster
 BOUND = 8.0  # no value exceeds it, 10 deviations out
 PAGE = Path(__file__).parent.parent / "secfc" / "attacks" / "README.md"
-MARKS = ("<!-- attacks -->\n", "<!-- end of attacks -->\n")
+MARKS = ("<!-- from code: attacks -->\n", "<!-- end -->\n")
 
 # By name: the algorithm, what of it membership is read from, and epsilon.
 WAYS: dict[str, tuple[Any, str, float | None]] = {

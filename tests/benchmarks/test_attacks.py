@@ -32,8 +32,8 @@ def test_rows_the_page_and_the_picture(tmp_path, monkeypatch):
     assert 3.9 < private["audited"] <= 4
     assert law["auc"][0] == pytest.approx(law["law_auc"], abs=0.03)
     text = page.read_text()
-    assert text.startswith("before\n<!-- attacks -->\n| algorithm |")
-    assert text.endswith("<!-- end of attacks -->\nafter\n")
+    assert text.startswith("before\n<!-- from code: attacks -->\n| algorithm |")
+    assert text.endswith("<!-- end -->\nafter\n")
     assert "old" not in text
     assert plot.stat().st_size > 10_000
 
