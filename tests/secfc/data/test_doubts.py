@@ -75,7 +75,7 @@ def rows_of_page() -> list[list[str]]:
     return [[cell.strip() for cell in row] for row in rows[2:]]
 
 
-@pytest.mark.parametrize(("file", "option"), [(row[1], row[3]) for row in rows_of_page()])
+@pytest.mark.parametrize(("file", "option"), [(row[1], row[2]) for row in rows_of_page()])
 def test_the_page_of_doubts_holds(tmp_path: Path, file: str, option: str) -> None:
     """Each file of the page is refused, and read with each of its options."""
     text, old = re.findall("`(.*?)`", file)[0].replace("⏎", "\n") + "\n", "cp1252" in file
