@@ -38,6 +38,7 @@ _NAMES = {
     "secfc.coded_kmeans.secfc": "SecFC",
     "secfc.data.dialects": "Dialect",
     "secfc.data.federation": "Federation",
+    "secfc.data.parted_rows": "DaskRows",
     "secfc.data.party": "Party",
     "secfc.data.sources": "ArrowRows",
     "secfc.disclosure": "AssignmentsOnly Distances FinalLabelsOnly NoiseInShares NoisySums OwnLabels",
@@ -82,6 +83,7 @@ if TYPE_CHECKING:
     from secfc.coded_kmeans.secfc import SecFC as SecFC
     from secfc.data.dialects import Dialect as Dialect
     from secfc.data.federation import Federation as Federation
+    from secfc.data.parted_rows import DaskRows as DaskRows
     from secfc.data.party import Party as Party
     from secfc.data.sources import ArrowRows as ArrowRows
     from secfc.disclosure import AssignmentsOnly as AssignmentsOnly

@@ -285,9 +285,9 @@ class Federation:
         """
         # The least int64 has no absolute value in int64: ends are compared as Python floats.
         return max(
-            max(float(block.max()), -float(block.min()))
+            float(largest)
             for party in self.parties
-            for _, block in party.blocks()
+            for largest in party.map_blocks(lambda _, block: max(float(block.max()), -float(block.min())))
         )
 
     @classmethod

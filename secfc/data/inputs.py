@@ -63,11 +63,11 @@ class Rows(Protocol):
 
 
 def row_blocks(
-    points: Rows, owner: str, features: Sequence[str] | None = None
+    points: Rows, owner: str, features: Sequence[str] | None = None, first_row: int = 0
 ) -> Iterator[tuple[int, Array]]:
     """Pairs (first row, (b, d) block) covering points in order, BLOCK_BYTES a block, native bytes.
 
-    owner and features (names of the columns) only serve the error message.
+    owner and features (names of the columns) only serve the error message.  first_row: the number of theirs.
 
     Raises InputError at the first value that is NaN or infinite.
     """
@@ -79,11 +79,12 @@ def row_blocks(
             row, column = np.argwhere(~finite)[0]
             feature = f"{column}" if features is None else f"{features[column]!r}"
             raise not_finite(
-                f"{owner}, row {start + row}, feature {feature}", bool(np.isnan(block[row, column]))
+                f"{owner}, row {first_row + start + row}, feature {feature}",
+                bool(np.isnan(block[row, column])),
             )
         if (row := first_inexact(block)) is not None:
-            raise InputError(f"{owner}, row {start + row} (counted from 0): {INEXACT}")
-        yield start, block
+            raise InputError(f"{owner}, row {first_row + start + row} (counted from 0): {INEXACT}")
+        yield first_row + start, block
 
 
 def not_finite(where: str, missing: bool) -> InputError:
@@ -298,7 +299,7 @@ def by_name(tables: Sequence[Any]) -> tuple[tuple[str, ...] | None, list[Any]]:
                 + ": features are matched by name",
                 ["give all the same columns", "pass plain arrays for all", UNION],
             )
-        ordered.append(table if names is None else _columns(table, expected))
+        ordered.append(table if names is None else take_columns(table, expected))
     return expected, ordered
 
 
@@ -321,7 +322,7 @@ def _other(names: Sequence[str], expected: Sequence[str]) -> str:
     return f"has other columns than the first: missing are {missing}, additional are {extra}"
 
 
-def _columns(table: Any, expected: Sequence[str]) -> Array:
+def take_columns(table: Any, expected: Sequence[str]) -> Array:
     """The values of the expected columns, in their order, of whatever kind of data frame."""
     # One column at a time: that is what all kinds of data frames have in common.
     columns = [np.asarray(table[name]) for name in expected]

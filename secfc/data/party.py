@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from os import PathLike
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -122,8 +123,16 @@ class Party:
         """Pairs (first row, (b, d) block) covering all points in order; see `row_blocks`."""
         return row_blocks(self.points, f"client {self.name!r}")
 
+    def map_blocks(self, f: Callable[[int, Array], Any]) -> Iterable[Any]:
+        """What a function gives of the first row and the points of each block, in order, where points are."""
+        if hasattr(self.points, "map_blocks"):
+            return cast("Iterable[Any]", self.points.map_blocks(f, f"client {self.name!r}"))
+        return (f(first, block) for first, block in self.blocks())
+
     def label_blocks(self, label: Callable[[int, Array], Array]) -> Array:
         """Labels (m_j,) int32, block by block: of the number of its first row, and its points (b, d)."""
+        if hasattr(self.points, "map_blocks"):
+            return np.concatenate([part.astype(np.int32) for part in self.map_blocks(label)])
         labels = np.empty(self.points.shape[0], np.int32)
         for first, block in self.blocks():
             labels[first : first + len(block)] = label(first, block)
@@ -312,6 +321,24 @@ def raw_blocks(points: Rows) -> Iterator[tuple[int, Array]]:
         yield start, np.asarray(points[start : start + step])
 
 
+def map_raw(points: Rows, f: Callable[[Array], Any]) -> Iterable[Any]:
+    """What a function gives of each block of `raw_blocks`; of points in parts, where these are."""
+    if hasattr(points, "map_blocks"):
+        return cast("Iterable[Any]", points.map_blocks(lambda _, block: f(block), "a client"))
+    return (f(block) for _, block in raw_blocks(points))
+
+
+def _moments_of(first: Array, block: Array) -> Array:
+    """How many values each feature has, their sum and that of their squares, about a row: (3, d)."""
+    apart = block.astype(np.float64) - first
+    return np.stack([(~np.isnan(apart)).sum(axis=0), np.nansum(apart, axis=0), np.nansum(apart**2, axis=0)])
+
+
+def _count_far(centers: Array, reach: Array, block: Array) -> int:
+    """Rows with a value farther from the center of its feature than it reaches."""
+    return int((np.abs(block.astype(np.float64) - centers) > reach).any(axis=1).sum())
+
+
 @dataclass(frozen=True, repr=False)
 class SeenRows:
     """The center and unit of each feature of the rows of a fit, and so many units within which they lie."""
@@ -323,15 +350,12 @@ class SeenRows:
     @classmethod
     def of(cls, parties: Iterable[Party]) -> SeenRows:
         """By means and deviations of values that are there."""
-        count, total, squares, first = np.zeros((4, 0))
+        count, total, squares, first = 0.0, 0.0, 0.0, np.zeros(0)
         for party in parties:
-            for _, raw in raw_blocks(party.points):
-                block = np.asarray(raw, np.float64)
-                if not len(first):  # which is subtracted, so that squares of far values lose nothing
-                    first, (count, total, squares) = np.nan_to_num(block[0]), np.zeros((3, block.shape[1]))
-                apart = block - first
-                count = count + (~np.isnan(block)).sum(axis=0)
-                total, squares = total + np.nansum(apart, axis=0), squares + np.nansum(apart**2, axis=0)
+            if not len(first):  # which is subtracted, so that squares of far values lose nothing
+                first = np.nan_to_num(np.asarray(party.points[0:1], np.float64).reshape(-1))
+            for found in map_raw(party.points, partial(_moments_of, first)):
+                count, total, squares = count + found[0], total + found[1], squares + found[2]
         mean = total / np.maximum(count, 1)
         spread = np.sqrt(np.maximum(squares / np.maximum(count, 1) - mean**2, 0.0))
         return cls((first + mean).tolist(), spread.tolist())
@@ -346,9 +370,8 @@ class SeenRows:
         for party in parties:
             if party.points.shape[0] == 1 and not np.any(party.points[0:1]):
                 continue
-            for _, block in raw_blocks(party.points):
-                beyond = np.abs((block.astype(np.float64) - centers) / kept) > self.limit
-                rows, far = rows + len(beyond), far + int(beyond.any(axis=1).sum())
+            rows += party.points.shape[0]
+            far += sum(map_raw(party.points, partial(_count_far, centers, kept * self.limit)))
         return None if not far else (
             f"{far} of {rows} rows have a value more than {self.limit:g} units from the center of its "
             "feature, far outside what the model saw: their labels say little"

@@ -328,33 +328,38 @@ class ParquetRows:
     """
 
     def __init__(self, path: str | PathLike[str], columns: Sequence[str], *, gaps: bool = False) -> None:
-        self._path, self._gaps = Path(path), gaps
-        self._columns = tuple(columns)
-        with open_parquet(self._path) as file:
+        self.path, self._gaps = Path(path), gaps
+        self.names = tuple(columns)
+        with open_parquet(self.path) as file:
             self._metadata = groups = file.metadata
             sizes = [groups.row_group(g).num_rows for g in range(groups.num_row_groups)]
             schema = file.schema_arrow
-        if unknown := [name for name in self._columns if name not in schema.names]:
-            raise InputError(f"{self._path} has no column {unknown[0]!r}. Correct the name.")
+        if unknown := [name for name in self.names if name not in schema.names]:
+            raise InputError(f"{self.path} has no column {unknown[0]!r}. Correct the name.")
         self.dtype: np.dtype[Any] = np.result_type(
-            *(_numpy_type(self._path, schema.field(name)) for name in self._columns)
+            *(_numpy_type(self.path, schema.field(name)) for name in self.names)
         )
         if gaps:
             self.dtype = np.dtype(np.float64)
         self._starts = np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)])
-        self.shape: tuple[int, ...] = (int(self._starts[-1]), len(self._columns))
+        self.shape: tuple[int, ...] = (int(self._starts[-1]), len(self.names))
         self._cache: OrderedDict[int, Array] = OrderedDict()
         self._stream: BatchedRows | None = None
-        if max(sizes, default=0) * len(self._columns) > LARGE_GROUP:
+        if max(sizes, default=0) * len(self.names) > LARGE_GROUP:
             dtype = None if gaps else self.dtype
-            self._stream = BatchedRows(self._batches, self._columns, self.shape[0], dtype, str(self._path))
+            self._stream = BatchedRows(self._batches, self.names, self.shape[0], dtype, str(self.path))
 
     def _batches(self) -> Generator[Any, None, None]:
-        with open_parquet(self._path, self._metadata) as file:
-            yield from file.iter_batches(STREAMED, columns=list(self._columns))
+        with open_parquet(self.path, self._metadata) as file:
+            yield from file.iter_batches(STREAMED, columns=list(self.names))
+
+    @property
+    def groups(self) -> int:
+        """How many row groups the file has."""
+        return len(self._starts) - 1
 
     def __repr__(self) -> str:
-        return f"ParquetRows({self._path.name!r}, shape={self.shape})"
+        return f"ParquetRows({self.path.name!r}, shape={self.shape})"
 
     def __len__(self) -> int:
         return self.shape[0]
@@ -381,16 +386,16 @@ class ParquetRows:
         if group in self._cache:
             self._cache.move_to_end(group)
             return self._cache[group]
-        with open_parquet(self._path, self._metadata) as file:
-            table = file.read_row_group(group, columns=list(self._columns))
+        with open_parquet(self.path, self._metadata) as file:
+            table = file.read_row_group(group, columns=list(self.names))
         first, dtype = int(self._starts[group]), None if self._gaps else self.dtype
-        self._cache[group] = read_only(_decode_columns(table, self._columns, dtype, str(self._path), first))
+        self._cache[group] = read_only(decode_columns(table, self.names, dtype, str(self.path), first))
         while len(self._cache) > CACHED_GROUPS:
             self._cache.popitem(last=False)
         return self._cache[group]
 
 
-def _decode_columns(
+def decode_columns(
     table: Any, columns: Sequence[str], dtype: np.dtype[Any] | None, source: str, first: int
 ) -> Array:
     """Columns of an Arrow table or batch as rows (m, d) of a type; None: float64, NaN where one is missing.
@@ -480,7 +485,7 @@ class BatchedRows:
                 f"{self._source} has {self._at} rows and had {len(self)} before: it changed, or is one that "
                 "ends when it was read. Give one that begins anew whenever it is opened."
             )
-        return _decode_columns(batch, self.names, self._kind, self._source, self._at)
+        return decode_columns(batch, self.names, self._kind, self._source, self._at)
 
 
 class ArrowRows(BatchedRows):

@@ -172,7 +172,7 @@ def client_role(work: AgreedWork, party: Party, coins: Coins) -> Role[PartyOutco
     needs = work.needs
     power = LIMIT
     if needs.power:
-        largest = max((float(abs(block).max()) for _, block in party.blocks()), default=0.0)
+        largest = max(party.map_blocks(lambda _, block: float(abs(block).max())), default=0.0)
         power = round(math.log2(power_of_two(largest)))
     mine = needs.told(party.points.shape[0], power)
     public = yield from introduce_parties(work.public, needs, party.name, mine)

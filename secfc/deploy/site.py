@@ -23,6 +23,7 @@ from secfc.roles.exchange import SERVER, PartyId
 class Data:
     """The file of a client's rows, and how it is read: as `secfc run` reads files.
 
+    dask: address of a scheduler whose workers read it, of Parquet, at the same path.
     drop_unfit: leave out rows that do not fit the run file's linkage schema, instead of refusing them.
     """
 
@@ -31,6 +32,7 @@ class Data:
     columns: tuple[str, ...] | None = None
     dialect: Dialect = field(default_factory=Dialect)
     drop_unfit: bool = False
+    dask: str | None = None
 
 
 def _dialect(data: TomlTable) -> Dialect:
@@ -151,6 +153,7 @@ class SiteFile:
                 None if columns is None else data.texts("columns"),
                 _dialect(data),
                 data.get("drop_unfit", bool, False),
+                data.get("dask", str, None),
             )
         elif data.names:
             raise InputError(f"site file {path}: the server has no rows. Leave [data] out")

@@ -16,6 +16,7 @@ from field.secrets.coins import Coins
 from secfc.algorithm import Capabilities, Clustering, PartyOutcome, PublicFacts
 from secfc.data.federation import Federation
 from secfc.data.inputs import REAL, SWITCH, WHOLE, check_fields, optional_kind, refuse_without_method
+from secfc.data.parted_rows import PartedRows
 from secfc.data.party import Party
 from secfc.data.resolution import (
     FEW,
@@ -30,6 +31,7 @@ from secfc.data.resolution import (
 from secfc.errors import FaultyServer, InputError
 from secfc.federated.course import CourseEnd, Totals
 from secfc.federated.model import ClientRows, CrowdRows, ExactLabeler, KnownCenters
+from secfc.federated.parts import PartRows
 from secfc.federated.plan import FederatedPlan, RunKey, SharedTotals, make_plan
 from secfc.kmeans.elbow import Elbow, largest_k, parse_k
 from secfc.kmeans.splitting import Splitting
@@ -51,7 +53,6 @@ from secfc.roles.exchange import (
     expect_one,
     to_all,
 )
-from secfc.roles.messages import compact_labels
 from secfc.run_summary import RunSummary
 from secfc.secure_sum.plan import count_colluders
 from secfc.secure_sum.protocol import (
@@ -86,6 +87,8 @@ def round_rows(plan: FederatedPlan, party: Party, coarse: Coarse) -> ClientRows:
                 found, found.sentence(f"much of the data of client {party.name!r}"), "warn" if few else coarse
             )
     owner = f"client {party.name!r}"
+    if isinstance(party.points, PartedRows) and not plan.matches:
+        return PartRows(party.points, plan.quantizer, places, owner)
     blocks = (
         (first, plan.quantizer(block[:, places], owner=owner, first_row=first))
         for first, block in party.blocks()
@@ -251,7 +254,7 @@ class FederatedLloyd:
         key = yield from share_key(plan, me, coins)
         seeds = (yield from deal_seeds(plan.sums, me, coins, AGREE + 3)) if plan.seeded else None
         rows = round_all(plan, parties, self.coarse)
-        labels = np.zeros(rows.shape[0], np.int32)
+        labels = rows.first_labels()
         if plan.matches:
             labels = yield from match_at_client(plan, plan.start, me, rows.points, coins)
         sums = ClientSums(plan, me, rows, key, coins, seeds)
@@ -261,7 +264,7 @@ class FederatedLloyd:
         histories: dict[int, list[Array]] = {run: [] for run in current}
         while runs.asked:
             sizes = {run: len(near.centers.counts) for run, near in runs.asked.items()}
-            before = {run: near.number_labels(current[run]) for run, near in runs.asked.items()}
+            before = {run: rows.number_labels(current[run], near.groups) for run, near in runs.asked.items()}
             after = {run: rows.label_rows(near.centers) for run, near in runs.asked.items()}
             held: dict[int, int] = {}
             if plan.floor > 1:
@@ -270,13 +273,13 @@ class FederatedLloyd:
             for run, near in runs.asked.items():
                 history = histories[run]
                 if near.step:
-                    history += map(compact_labels, (before[run], after[run])[bool(history) :])
+                    history += map(rows.keep_labels, (before[run], after[run])[bool(history) :])
             current |= after
             runs.hear((yield from sums.open_totals(after, sizes, changed)) if sizes else {}, held)
         yield from end_sums(plan.sums, me, sums.number + 1)
         end, kept = runs.ends[runs.best], tuple(histories[runs.best])
         # Labels stay here, so rows that a floor keeps in another cluster's sums have that of the nearest.
-        labels = kept[-1].astype(np.int32) if plan.floor == 1 else rows.label_rows(end.centers)
+        labels = current[runs.best] if plan.floor == 1 else rows.label_rows(end.centers)
         return divide_result(
             FederatedClientResult(labels, kept, end.centers, end, sums.opened), parties, rows
         )
@@ -500,8 +503,8 @@ class ClientSums:
         """
         labels, held, moved = dict[int, Array](), dict[int, int](), dict[int, int]()
         for run, c in sizes.items():
-            old, stay = before[run], np.zeros(self.rows.shape[0], bool)
-            new, judging = after[run], self.plan.judge_moves(self.me, self.sizes, c)
+            old, stay = np.asarray(before[run]), np.zeros(self.rows.shape[0], bool)
+            new, judging = np.asarray(after[run]), self.plan.judge_moves(self.me, self.sizes, c)
             next(judging)
             while True:
                 values = yield from self.count_cells(old, new, c)
@@ -605,7 +608,12 @@ def server_view(plan: FederatedPlan, own: Mapping[PartyId, PartyOutcome]) -> Kno
 def join_labels(
     plan: FederatedPlan, own: Mapping[PartyId, PartyOutcome], counts: tuple[int, ...]
 ) -> tuple[Array, ...]:
-    """Labels of all points (m,) at the start and after every step; -1 of a client that was cut off."""
+    """Labels of all points (m,) at the start and after every step; -1 of a client that was cut off.
+
+    None where labels of a step stay with parts of rows.
+    """
+    if any(not isinstance(labels, np.ndarray) for outcome in own.values() for labels in outcome.history):
+        return ()
     steps = max(len(outcome.history) for outcome in own.values())
     nothing = {name: np.full(count, -1, np.int8) for name, count in zip(plan.clients, counts, strict=True)}
     return tuple(

@@ -66,10 +66,6 @@ class Near:
     centers: KnownCenters
     step: bool = False
 
-    def number_labels(self, labels: Array) -> Array:
-        """The labels (m_j,) int32 so far by these numbers; -1 stays."""
-        return np.append(self.groups, -1)[labels].astype(np.int32)
-
 
 @dataclass(frozen=True, eq=False, repr=False)
 class CourseEnd:

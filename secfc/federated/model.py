@@ -18,6 +18,7 @@ from secfc.data.federation import Federation
 from secfc.data.party import Party
 from secfc.errors import Caution, InputError
 from secfc.roles.exchange import PartyId
+from secfc.roles.messages import compact_labels
 
 if TYPE_CHECKING:  # kernels are loaded when rows are labeled
     from field.kernels.labeling import CenterFilter
@@ -212,9 +213,16 @@ class ClientRows:
     """A client's rounded rows (m, d): as they are where they are few, else in tiles, in a file if need be.
 
     blocks: pairs of the first row and integers (b, d) of at most `largest`, all rows in order, each once.
+    held: bytes of tiles in memory, None for those of `RowTiles`.
     """
 
-    def __init__(self, blocks: Iterable[tuple[int, Array]], shape: tuple[int, int], largest: int) -> None:
+    def __init__(
+        self,
+        blocks: Iterable[tuple[int, Array]],
+        shape: tuple[int, int],
+        largest: int,
+        held: int | None = None,
+    ) -> None:
         self.shape, self._tiles = shape, cast("RowTiles | None", None)
         self._points = np.empty((0, shape[1]), np.int64)
         if shape[0] * shape[1] < FEW_VALUES:
@@ -222,7 +230,7 @@ class ClientRows:
         else:
             from secfc.data.row_tiles import RowTiles
 
-            self._tiles = RowTiles(blocks, shape, largest)
+            self._tiles = RowTiles(blocks, shape, largest, **({} if held is None else {"held": held}))
 
     def __repr__(self) -> str:
         return f"ClientRows(shape={self.shape})"
@@ -231,6 +239,18 @@ class ClientRows:
     def points(self) -> Array:
         """All rows in memory: (m, d) int64."""
         return self._points if self._tiles is None else self._tiles.read_all()
+
+    def first_labels(self) -> Array:
+        """Labels (m,) of all rows in one cluster."""
+        return np.zeros(self.shape[0], np.int32)
+
+    def number_labels(self, labels: Array, groups: Array) -> Array:
+        """Labels (m,) int32 by the number of each in groups; -1 stays."""
+        return np.append(groups, -1)[labels].astype(np.int32)
+
+    def keep_labels(self, labels: Array) -> Array:
+        """Labels (m,) as a history has them, in few bytes."""
+        return compact_labels(labels)
 
     def label_rows(self, known: KnownCenters) -> Array:
         """The nearest offered center of each row, see `nearest_offered`: (m,) int32."""

@@ -264,6 +264,7 @@ class LoadedSite:
         """The site's rows as they are clustered, and which of its rows these are (None if all)."""
         from secfc.cli.clustering.preprocessing import without_gaps
         from secfc.data.federation import Federation
+        from secfc.data.parted_rows import DaskRows
 
         data, settings = self.file.data, asked.asked.settings
         columns = self.run.columns.get(self.file.party)
@@ -299,6 +300,9 @@ class LoadedSite:
                 "columns of the same people are joined by IDs: add id_column to [data], or agree on a "
                 "linkage schema (`secfc deploy init --schema`)"
             )
+        if data.dask is not None:
+            with bad_input(OSError):
+                one = replace(one, points=DaskRows.of_file(one.points, data.dask))
         return one, None if kept is None else kept[left.names[0]]
 
     def without_data(self, columns: tuple[str, ...] | None) -> tuple[Party, None]:

@@ -565,6 +565,8 @@ def test_what_a_machine_does_not_have_is_refused(tmp_path, line, why):
         SiteFile.read(path)
     path.write_text(text + f'threads = 2\nscratch = "{tmp_path}"')
     assert SiteFile.read(path).threads == 2
+    path.write_text(text.replace("server", "a") + '[data]\npath = "a.parquet"\ndask = "tcp://s:8786"')
+    assert SiteFile.read(path).data.dask == "tcp://s:8786"
 
 
 @pytest.mark.parametrize("name", ["../../etc", "..", "/etc", "a\\b", " "])

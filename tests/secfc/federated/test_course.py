@@ -360,7 +360,7 @@ def play(plan, parts, floor, t):
     runs = plan.begin_runs(totals(now, 1, True), bytes(32))
     while runs.asked:
         (near,) = runs.asked.values()
-        before, c = near.number_labels(now), len(near.centers.counts)
+        before, c = np.append(near.groups, -1)[now].astype(np.int32), len(near.centers.counts)
         wanted, past = nearest_offered(whole, near.centers), [labels.tolist() for labels in opened]
         kept = hold_by_rule(before.tolist(), wanted.tolist(), past, owners, plan.caps, t)
         now, held = np.array(kept, np.int32), int((kept != wanted).sum())

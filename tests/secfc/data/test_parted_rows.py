@@ -1,0 +1,167 @@
+"""Rows in parts elsewhere: the same labels as of rows in memory, and what comes back from the parts."""
+
+import os
+import pickle
+import signal
+
+import numpy as np
+import pytest
+
+import secfc
+from secfc import FederatedLloyd, InputError
+from secfc.data.parted_rows import PartedRows
+from secfc.data.sources import ParquetRows
+from secfc.federated import model, parts
+from tests.secfc.federated.test_course import blobs
+
+POINTS = np.array_split(blobs(900, 3, 4, 1)[0], 3)
+
+
+class PickledParts:
+    """Parts that functions reach, and leave, as bytes only.  sizes: of all that came back."""
+
+    def __init__(self, given, sizes):
+        self.given, self.sizes = [pickle.dumps(part) for part in given], sizes
+
+    def map(self, f, *each):
+        given = map(pickle.loads, self.given)
+        return [f(*own, part) for *own, part in zip(*each, given, strict=True)]
+
+    def run(self, f, *each):
+        found = self.map(f, *each)
+        self.sizes.append(len(pickle.dumps(found)))
+        return found
+
+    def keep(self, f, *each):
+        return PickledParts(self.map(f, *each), self.sizes)
+
+    def run_one(self, number, f):
+        return self.run(f)[number]
+
+
+def in_parts(points, sizes, count=4):
+    # One part without a row: a filter leaves such.
+    return PartedRows(PickledParts([*np.array_split(points, count), points[:0]], sizes))
+
+
+def first_row(rows, wanted):
+    """The only row that comes back: of what was seen squares are about it."""
+    assert (wanted.start, wanted.stop) == (0, 1), wanted
+    return rows._parts.run_one(0, lambda part: part[:1])
+
+
+@pytest.mark.parametrize("few", [1, model.FEW_VALUES])
+@pytest.mark.parametrize("values", [{}, {"n_init": 2}, {"k": "auto"}, {"floor": 5}])
+def test_rows_in_parts_have_the_labels_of_those_in_memory_and_stay_there(monkeypatch, values, few):
+    way = FederatedLloyd(**{"k": 4, "coarse": "allow", **values})
+    expected = secfc.fit(way, secfc.Federation.from_arrays(POINTS), seed=3)
+    monkeypatch.setattr(model, "FEW_VALUES", few)
+    sizes: list[int] = []
+    data = secfc.Federation.from_arrays([in_parts(POINTS[0], sizes), *POINTS[1:]])
+    monkeypatch.setattr(PartedRows, "__getitem__", first_row)
+    result = secfc.fit(way, data, seed=3)
+    most = max(sizes)
+    assert (result.flat == expected.flat).all()
+    assert (result.centers == expected.centers).all()
+    assert result.cost == expected.cost
+    assert (np.concatenate(result.predict(data)) == result.flat).all()
+    # Sums of clusters do not grow with rows; labels do, which a floor brings.
+    sizes.clear()
+    many = secfc.Federation.from_arrays([in_parts(np.tile(POINTS[0], (20, 1)), sizes), *POINTS[1:]])
+    secfc.fit(way, many, seed=3)
+    assert (max(sizes) > 3 * most) == ("floor" in values)
+
+
+def test_a_history_is_of_labels_that_are_all_here():
+    data = secfc.Federation.from_arrays([in_parts(POINTS[0], []), *POINTS[1:]])
+    result = secfc.fit(FederatedLloyd(4), data, seed=3)
+    assert isinstance(result.labels[0], parts.PartLabels)
+    assert result.history == ()
+    assert result.labels[0][5:9].shape == (4,)
+    other = secfc.fit(secfc.Lloyd(4), data, seed=3)  # reads all rows, as of any file
+    assert (other.flat == secfc.fit(secfc.Lloyd(4), secfc.Federation.from_arrays(POINTS), seed=3).flat).all()
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ([np.ones((2, 2)), np.ones((2, 3))], r"part 1 \(counted from 0\) of a client's rows has 3 columns"),
+        ([np.array([["a", "b"]])], "dtype <U1: integers or floats"),
+        ([np.ones(3)], "a part of a client's rows has"),
+    ],
+)
+def test_parts_that_are_no_rows_are_refused(given, message):
+    with pytest.raises(InputError, match=message):
+        PartedRows(PickledParts(given, []))
+
+
+@pytest.mark.parametrize("bad", [np.nan, 1e9])
+def test_a_row_that_cannot_be_is_named_by_its_number_among_all(bad):
+    points = POINTS[0].copy()
+    points[200, 1] = bad
+    data = secfc.Federation.from_arrays([in_parts(points, []), *POINTS[1:]])
+    with pytest.raises(InputError, match=r"client-0.*row 200, feature 1"):
+        secfc.fit(FederatedLloyd(4, coarse="allow"), data, bound=64.0)
+
+
+def test_parts_that_change_are_refused():
+    rows = in_parts(POINTS[0], [])
+    rows._parts.given[2] = pickle.dumps(POINTS[0][:5])
+    with pytest.raises(InputError, match="has 5 rows and had 75 before"):
+        secfc.fit(
+            FederatedLloyd(4, coarse="allow"), secfc.Federation.from_arrays([rows, *POINTS[1:]]), seed=3
+        )
+
+
+def test_dask_gives_frames_arrays_and_tables(tmp_path):
+    dask = pytest.importorskip("dask")
+    pytest.importorskip("distributed")
+    pandas, frames = pytest.importorskip("pandas"), pytest.importorskip("dask.dataframe")
+    arrays = pytest.importorskip("dask.array")
+    pq = pytest.importorskip("pyarrow.parquet")
+    frame = pandas.DataFrame(POINTS[1], columns=list("abc")).assign(name="x")
+    data = secfc.Federation.from_arrays(
+        [
+            secfc.DaskRows([dask.delayed(part) for part in np.array_split(POINTS[0], 3)]),
+            secfc.DaskRows(frames.from_pandas(frame, npartitions=3), ["a", "b", "c"]),
+            secfc.DaskRows(arrays.from_array(POINTS[2], chunks=(70, 2))),
+        ]
+    )
+    way = FederatedLloyd(4)
+    result = secfc.fit(way, data, seed=3)
+    expected = secfc.fit(way, secfc.Federation.from_arrays(POINTS), seed=3)
+    assert (result.flat == expected.flat).all()
+    files = result.labels[0].write(str(tmp_path))
+    assert np.concatenate([pq.read_table(f)["label"].to_numpy() for f in files]).tolist() == list(
+        expected.labels[0]
+    )
+    with pytest.raises(InputError, match="no column 'd'"):
+        secfc.DaskRows(frames.from_pandas(frame, npartitions=3), ["a", "d"])
+    with pytest.raises(InputError, match="no parts"):
+        secfc.DaskRows([])
+    with pytest.raises(InputError, match="one Parquet file"):
+        secfc.DaskRows.of_file(POINTS[0], "tcp://nowhere:8786")
+
+
+@pytest.mark.nightly
+def test_a_file_that_workers_read_is_clustered_also_if_one_dies(tmp_path):
+    distributed = pytest.importorskip("distributed")
+    pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    table = pa.table(dict(zip("abc", POINTS[0].T, strict=True)))
+    pq.write_table(table, tmp_path / "a.parquet", row_group_size=80)
+    way = FederatedLloyd(4, n_init=2)
+    expected = secfc.fit(way, secfc.Federation.from_arrays(POINTS), seed=3)
+    with distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster:
+        rows = secfc.DaskRows.of_file(
+            ParquetRows(tmp_path / "a.parquet", ["a", "b", "c"]), cluster.scheduler_address
+        )
+        assert len(rows.firsts) == 4
+        data = secfc.Federation.from_arrays([rows, *POINTS[1:]])
+        assert (secfc.fit(way, data, seed=3).flat == expected.flat).all()
+        # Kept parts are lost with the worker that has them, and rounded again.
+        kept = parts.PartRows(rows, expected.plan.quantizer, [0, 1, 2], "client 'a'")
+        before = kept.sum_squares()
+        pids = list(rows.client.run(os.getpid).values())
+        os.kill(pids[0], signal.SIGKILL)
+        assert kept.sum_squares() == before
+        rows.client.close()
