@@ -428,6 +428,12 @@ class FirstPairs:
             self.committee, self.kept = tuple(members.tolist()), {}
         self.kept[rivals.block] = np.empty((0, 0)) if pairs is None else pairs
 
+    def keep_masks(self, members: Array, rivals: Candidates, masks: tuple[Array, Array] | None) -> None:
+        """Keep what a dealer has, once members have checked their replies: before, the server may have asked
+        it alone.  masks: as it dealt them, None at who deals nothing."""
+        if masks is not None:
+            self.keep(members, rivals, first_pairs(rivals, masks[0]))
+
     def forget(self, rivals: Candidates) -> None:
         """Drop what is kept of a block that is asked about again: of this question others may keep theirs."""
         if isinstance(rivals, NearPairs) and rivals.within:

@@ -225,6 +225,7 @@ class ComputingParty:
         rows = None if about is None else about.rows
         kept = partial(self.first_pairs.beside, match.rivals)
         yield from begun.checking.verify(rows, columns, sums, begun.left.masks, kept)
+        self.first_pairs.keep_masks(match.question.members, match.rivals, begun.left.masks)
 
     def gone(self, match: ComparisonSession, silence: MissingMessageError) -> Role[MissingMessages]:
         """What the other members and the server are sent where this one goes no further."""

@@ -22,7 +22,7 @@ from secfc.coded.messages import Corrections, MaskSeed, MissingMessages, Request
 from secfc.coded.plan import CodedPlan
 from secfc.coded.quorum import NOBODY_MISSED
 from secfc.disclosure.checked.parts import SEED
-from secfc.disclosure.compare.candidates import FirstPairs, first_pairs
+from secfc.disclosure.compare.candidates import FirstPairs
 from secfc.disclosure.compare.session import ComparisonSession
 from secfc.errors import FaultyClient
 from secfc.roles.exchange import PAIR, Exchange, PartyId, Role, expect_messages, to_all
@@ -152,7 +152,7 @@ def start_dealing(
     """Send the first portion for a match whose players all sent their seeds; what is left to deal.
 
     game: None where nothing is compared, and centers are rounded alone.  kept: where blocks of points
-    may be asked about.
+    may be asked about, what is kept of them.
     """
     responders = match.question.responders.tolist()
     first, sums, masks = NOTHING, None, None
@@ -170,7 +170,6 @@ def start_dealing(
         rho = dealer_protocol.total_mask(basis, match.shape, each)
         masks = rho, dealer_protocol.total_mask(basis, (more,), each)
         if kept is not None:
-            kept.keep(match.question.members, match.rivals, first_pairs(match.rivals, rho))
             masks = rho, kept.beside(match.rivals, masks[1])
     portions = deal_corrections(match, keys, game, masks, first, seeds)
     yield Exchange(to_all(match.correctors, next(portions)), round=match.given_in(0), phase="deal")

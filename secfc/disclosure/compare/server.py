@@ -194,6 +194,8 @@ class CommitteeServer:
         if self.keys is not None and (game is not None or rounds):
             left = yield from start_dealing(match, self.keys, game, self.first_pairs)
             unheard = (yield from self.told_masks(match, left)) or unheard
+            if not unheard:
+                self.first_pairs.keep_masks(question.members, match.rivals, left.masks)
             yield from continue_dealing(match, left)
         inbox = yield Exchange(
             {}, awaited, 0, round=question.round + DEAL, accept=question.round, phase="deal"

@@ -9,6 +9,7 @@ import secfc
 from field.code.pair_check import AcrossCheck
 from field.code.reply_check import balance_weights
 from secfc import pairs
+from secfc.algorithm import PublicFacts
 from secfc.coded.queries import Query, Subject
 from secfc.disclosure.compare import server
 from secfc.disclosure.compare.candidates import FirstPairs, NearPairs
@@ -17,8 +18,10 @@ from secfc.errors import FaultyServer, SuspectedParties
 from secfc.pairs import NearGraph, cut_blocks
 from secfc.roles.exchange import ITERATE, SERVER, STRIDE
 from secfc.roles.messages import compact_labels
+from secfc.transport.simulate import simulate
 from tests.nightly import short
 from tests.secfc.test_pairs import DATA, SEEN, WAY, Keeping, expected, random_case, squares, whole
+from tests.secfc.transport.test_checkpoint import Network, builders, rising
 from tests.small import federation
 
 
@@ -169,7 +172,7 @@ def test_no_client_answers_about_two_blocks_that_were_not_asked_about(dealer, mo
 
 @pytest.mark.parametrize(
     ("dealer", "kind", "member"),
-    [("client-5", "MaskedDistances", "client-0"), (None, "PartSums", "client-1")],
+    [("client-5", "MaskSums", "client-0"), (None, "PartSums", "client-1")],
 )
 def test_a_block_asked_about_again_in_vain_makes_nobody_suspect(dealer, kind, member, monkeypatch):
     """What members and a dealer kept would be of two questions, and honest clients would seem to lie."""
@@ -191,6 +194,22 @@ def test_a_block_asked_about_again_in_vain_makes_nobody_suspect(dealer, kind, me
     with pytest.raises(SuspectedParties, match="do not fit the shares of the rows") as found:
         secfc.fit(way, data, faults=lose)
     assert SERVER in found.value.parties
+
+
+def test_a_block_asked_about_again_of_the_dealer_alone_makes_no_client_suspect(monkeypatch):
+    """It keeps no masks of a question in which members take no part: these kept replies of another one."""
+    way = replace(WAY, dealer="client-5", threshold=secfc.Threshold(1, deviating=0))
+    monkeypatch.setattr(server.CommitteeServer, "compare", ask_in_vain(server.CommitteeServer.compare))
+    data, asked = federation(7, 24, 2, seed=3), []
+
+    def ask_dealer(e):
+        if isinstance(e.body, Query) and e.body.round not in asked:
+            asked.append(e.body.round)
+        again = isinstance(e.body, Query) and asked[1:] == [e.body.round]
+        return [] if again and e.recipient != "client-5" else [e]
+
+    with pytest.raises(FaultyServer, match="two blocks of points of which one was not asked about"):
+        secfc.fit(way, data, faults=ask_dealer)
 
 
 def ask_in_vain(compare):
@@ -240,6 +259,37 @@ def test_one_lost_message_of_a_tile_changes_no_label(dealer):
         truth = expected(way, result.plan, whole(data))
         for own, due in zip(result.labels, np.split(truth, np.cumsum(data.counts)[:-1]), strict=True):
             assert (own == due).all() or (own == -1).all()
+
+
+# Each party's exchanges from its first question about two blocks on; by day one of them.
+@pytest.mark.parametrize(
+    ("dealer", "victim", "exchanges"),
+    [
+        (SERVER, "client-0", (104, 198)), (SERVER, SERVER, (22, 38)), ("client-3", "client-3", (37, 64)),
+        ("client-3", "client-1", (102, 194)), (None, "client-1", (64, 118)),
+    ],
+)  # fmt: skip
+def test_one_party_that_restarts_between_tiles_has_what_it_kept_of_blocks(
+    dealer, victim, exchanges, tmp_path
+):
+    """All others go on with what they have: it goes through its questions again, also those about blocks."""
+    way, data, names = replace(WAY, dealer=dealer), federation(4, 24, 2, seed=3), []
+    truth = expected(way, way.plan(PublicFacts.of(data)), whole(data))
+    for at in short([sum(exchanges) // 2], nightly=range(*exchanges)):
+        make, close = builders(way, data, tmp_path / str(at))
+
+        def revived(name, make=make):
+            names.append(name)
+            return make(name)
+
+        roles = {name: make(name) for name in (*data.names, SERVER) if name != victim}
+        roles[victim] = rising(revived, victim, at)
+        found = simulate(roles, watch=Network().watch).results
+        close()
+        np.testing.assert_array_equal(found[SERVER].labels, truth)
+        np.testing.assert_array_equal(np.concatenate([found[name].labels for name in data.names]), truth)
+        assert names[-2:] == [victim] * 2
+        names.clear()
 
 
 # --- what the server holds ------------------------------------------------------------------------
