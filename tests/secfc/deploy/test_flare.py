@@ -116,6 +116,7 @@ EXACT = {
     "final labels": {"options": {"t": 1, "disclosure": "final-labels", "max_iter": 4}},
     "k-fed": {"algorithm": "k-fed", "options": {"k_local": 2}},
     "shared centers": {"algorithm": "federated-lloyd", "options": {"floor": 10}},
+    "density": {"algorithm": "dbscan", "k": "auto", "options": {"t": 1, "eps": 1.0, "min_samples": 4}},
 }
 
 
