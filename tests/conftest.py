@@ -23,8 +23,12 @@ settings.register_profile(
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_configure(config):
     """What is done once a suite, before its workers begin, and a filter that needs numba."""
+    if NIGHTLY and config.getoption("timeout", 0) is None:
+        # Of the wall clock, and the first test of a process compiles kernels: on a busy machine ten minutes.
+        config.option.timeout = 3600
     config.addinivalue_line("filterwarnings", "ignore::numba.NumbaPerformanceWarning")
     if not hasattr(config, "workerinput"):
         kernels_at_hand.take_installed()
