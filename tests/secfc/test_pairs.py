@@ -350,6 +350,11 @@ def test_the_shell_writes_the_labels_of_scikit_learn_and_a_report_that_tells_of_
         (("--eps", "1", "--plot", "p.png"), "or a tree of clusters: leave it out"),
         (("--eps", "1", "--membership", "private"), "--membership has no meaning for --algorithm dbscan"),
         (("--eps", "1", "--split", "columns"), "joined by secfc alone"),
+        (
+            ("--algorithm", "precomputed"),
+            "in Python: secfc.Precomputed(clusterer, consent=True). Or take dbscan",
+        ),
+        (("--algorithm", "spherical"), "take secfc with --standardize norm"),
         (("--eps", "1", "--epsilon", "1"), "--epsilon has no meaning for --algorithm dbscan"),
     ],
 )

@@ -53,6 +53,13 @@ NOWHERE = {
     "--tol": "steps end once no label changes: leave it out",
     "--metric": "distances are Euclidean: leave it out",
     "--batch-size": "every step has all rows: leave it out",
+    # Words, likewise.
+    **dict.fromkeys(
+        ("precomputed", "hdbscan", "optics", "agglomerative"),
+        "the server would be given all distances, to which parties consent in Python: secfc.Precomputed("
+        "clusterer, consent=True). Or take dbscan, or secfc with --linkage",
+    ),
+    "spherical": "take secfc with --standardize norm, which clusters directions",
 }
 CLUSTERING = ("run", "dp", "overlap")  # commands whose options people try elsewhere
 
@@ -116,6 +123,8 @@ class WordChoice(click.Choice[str]):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """The word."""
+        if value in NOWHERE:
+            self.fail(f"{value!r} is not here: {NOWHERE[value]}.", param, ctx)
         if value in self.moved:
             self.fail(f"{value!r} is for another command: use `secfc {self.moved[value]}`.", param, ctx)
         near = difflib.get_close_matches(str(value).lower(), list(map(str, self.choices)), n=1, cutoff=0.75)
