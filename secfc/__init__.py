@@ -63,7 +63,7 @@ _NAMES = {
     "secfc.scaling.algorithm": "Scaled",
     "secfc.scaling.noisy": "NoisyStandardize",
     "secfc.scaling.scaling": "Scaling",
-    "secfc.scaling.ways": "Range Standardize",
+    "secfc.scaling.ways": "Range Standardize UnitNorm",
 }
 _HOME = {name: module for module, names in _NAMES.items() for name in names.split()}
 __all__ = ["__version__", *sorted(_HOME)]
@@ -137,6 +137,7 @@ if TYPE_CHECKING:
     from secfc.scaling.scaling import Scaling as Scaling
     from secfc.scaling.ways import Range as Range
     from secfc.scaling.ways import Standardize as Standardize
+    from secfc.scaling.ways import UnitNorm as UnitNorm
 
 
 def __getattr__(name: str) -> Any:

@@ -139,6 +139,8 @@ def new_points(
         return with_helpers(found, clients, bringing), rows
     # On a scale of the run the middle is a row that no limit refuses.
     blank = np.zeros((1, read.d)) if scaling is None else np.nan_to_num([scaling["centers"]])
+    if scaling is not None and scaling.get("norm"):
+        blank[0, 0] = 1.0  # which has one
     parties = parties_with_blanks(found, clients, blank)
     made = Federation(parties, feature_names=read.feature_names)
     return (made if features is None else made.ordered(features)), rows

@@ -108,8 +108,8 @@ def fit(
         A directory in which every party keeps a journal, so that the same call resumes after a crash where it
         ended (`secfc.transport.checkpoint`).  The files are secret, and stay when the run has finished.
     scale_features
-        "standard", "robust", "range", or a value of `secfc.scaling`: features are brought to a common scale
-        first, as by `Scaled(algorithm, scale_features)`; the bound then follows from it, and from no data.
+        "standard", "robust", "range", "norm", or a value of `secfc.scaling`: features are brought to a common
+        scale first, as by `Scaled(algorithm, scale_features)`; the bound then follows from it, and no data.
     missing
         What becomes of NaN, which points may have that were given with `gaps=True`: "refuse", "drop" the
         rows, whose labels are -1, or "mean" of the feature over all clients, which they learn.

@@ -184,7 +184,8 @@ def tried_options(
 
 def may_scale_robustly(settings: Settings) -> bool:
     """Whether neither a scale of another kind was asked for nor what becomes of values far outside."""
-    return not settings.to_range and settings.ranges is None and settings.outside is None
+    kinds = settings.to_range, settings.ranges, settings.outside, settings.standardize == "norm"
+    return not any(kinds)
 
 
 def wanted_columns(settings: Settings) -> WantedColumns:

@@ -341,6 +341,13 @@ class Joined:
 
     def __post_init__(self) -> None:
         check_union_settings(self, {"keep": Kept, "align": Alignment})
+        alone = self.scale is None or hasattr(self.scale, "scaling_alone")
+        if not alone or (self.scale is not None and (self.scale.keep or self.scale.missing != "refuse")):
+            raise InputError(
+                f"scale={type(self.scale).__name__} of joined columns: each owner brings its own to scale, "
+                "all of them, with no value missing, and no row, whose norm is of all columns. Take "
+                "'standard' or 'robust', or scale at home"
+            )
         of_union = (self.keep, self.mode, self.schema, self.verify, self.quota)
         if self.align == "given" and of_union != ("intersection", None, None, False, None):
             raise InputError("align='given' finds no union, and takes none of its settings: leave them out")

@@ -71,7 +71,7 @@ from secfc.data.federation import Federation
 from secfc.data.inputs import check_fields
 from secfc.data.party import Party
 from secfc.disclosure import Disclosure, NoiseInShares, NoisySums
-from secfc.errors import Caution, InputError
+from secfc.errors import Caution
 from secfc.kmeans.centers import CentersModel
 from secfc.kmeans.elbow import Elbow, largest_k, parse_k
 from secfc.kmeans.starts import Start
@@ -277,11 +277,6 @@ class SecFC:
 
     def scale_alone(self, scale: Any) -> SecFC:
         """SecFC whose owners of columns bring them to scale.  Raises InputError for what none does alone."""
-        if not hasattr(scale, "scaling_alone") or scale.keep or scale.missing != "refuse":
-            raise InputError(
-                f"scale_features={type(scale).__name__} of joined columns: each owner brings its own to "
-                "scale, all of them and with no value missing. Take 'standard' or 'robust', or scale at home"
-            )
         return replace(self, membership=replace(cast(Joined, self.membership), scale=scale))
 
     def with_budget(self, budget: Budget) -> SecFC:

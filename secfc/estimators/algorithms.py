@@ -67,7 +67,7 @@ class SecFCKMeans(Federated):
     `Threshold`; scale, coarse, centers: as in `Quantization`; threads: as in `Runtime`; reveal_centers,
     dendrogram: as in `Release`; t=None is the most that the clients allow, up to a third of them. bound: a
     public bound on absolute values, in data units; read off the data, and so public, if None: new rows
-    beyond it cannot be labeled. scale_features: None, "standard", "robust" or "range".
+    beyond it cannot be labeled. scale_features: None, "standard", "robust", "range" or "norm".
     missing: what becomes of NaN: "refuse", "drop" such rows (label -1), or the "mean" over all clients, which
     they learn.  n_clients: to whom a single table without groups is dealt; it changes neither labels nor
     centers as long as the automatic scale is the same.  random_state: an integer for starts as of

@@ -29,7 +29,7 @@ Tables = object
 Clusters = int | str  # a number, or "auto" or "2..12"
 Seed = object  # an integer, a generator of scikit-learn's, or None
 Gaps = Literal["refuse", "drop", "mean"]
-ScaleWord = Literal["standard", "robust", "range"]
+ScaleWord = Literal["standard", "robust", "range", "norm"]
 
 # What `secfc.fit` takes by the names that estimators have for it.
 FIT = ("bound", "scale_features", "missing")

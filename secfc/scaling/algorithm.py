@@ -63,7 +63,7 @@ from secfc.scaling.ways import Standardize, is_robust, scaler_of
 STEPS = 1 << 14
 WORDS = {
     "Standardize": "standard", "NoisyStandardize": "standard", "Range": "range", "Scaling": "given",
-    "FillMeans": "none",
+    "FillMeans": "none", "UnitNorm": "norm",
 }  # fmt: skip
 
 
@@ -344,9 +344,10 @@ class Scaled:
             "robust": "median 0, and deviation 1 by the interquartile range of a normal law, within "
             f"{way.limit:g} deviations",
             "range": "between -1 and 1",
+            "norm": "rows divided by their norms",
             "given": f"scaled by public numbers, within {way.limit:g} units",
         }.get(name, "as they are")
-        if name != "none" or way.outside == "missing":
+        if name not in ("none", "norm") or way.outside == "missing":
             said += f"; values beyond are {OUTSIDE[way.outside]}"
         if isinstance(way, NoisyStandardize):
             said += f"; found by noisy sums within public ranges, for {100 * way.share:g} % of the budget"

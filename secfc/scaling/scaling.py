@@ -2,7 +2,8 @@
 
 Of a value x, a center c and a unit u, all doubles, (x - c) / u is computed: one subtraction and one division,
 which IEEE 754 rounds alike everywhere.  So scaled points, and the integers they become, are a function of the
-points and of numbers that all parties agreed on, and plaintext k-means on them is an exact oracle.
+points and of numbers that all parties agreed on, and plaintext k-means on them is an exact oracle.  So are
+norms of rows: squares are added in the order of features.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import numpy as np
 
 from field.arrays import Array
 from secfc.data.federation import Federation
-from secfc.data.inputs import Rows, in_memory, names_listed, not_finite
+from secfc.data.inputs import SWITCH, Rows, check_fields, in_memory, names_listed, not_finite
 from secfc.data.party import Party, RowsWithGaps, SeenRows, raw_blocks
 from secfc.errors import InputError
 from secfc.remedies import agree_in_number
@@ -44,6 +45,8 @@ class Scaling:
     fill
         What stands for missing values (NaN), in data units; None refuses them.  Features that others observe
         alone are NaN.
+    norm
+        Whether each row is divided by its Euclidean norm first.
 
     Notes
     -----
@@ -55,9 +58,11 @@ class Scaling:
     limit: float
     outside: Outside = "clip"
     fill: tuple[float, ...] | None = None
+    norm: bool = False
 
     def __post_init__(self) -> None:
         check_outside(self.outside)
+        check_fields(self, {"norm": SWITCH})
         for name in ("centers", "units", "fill"):
             if (values := getattr(self, name)) is not None:
                 object.__setattr__(self, name, tuple(map(float, values)))
@@ -98,8 +103,9 @@ class Scaling:
     def forward(self, points: Array, owner: str = "the data", first_row: int = 0) -> Array:
         """Scaled points (rows, d) float64.  Missing values need a fill.
 
-        Raises InputError for values that are missing without one, infinite, or outside and to be refused; the
-        message names row and feature, and shows no value.
+        Raises InputError for values that are missing without one, infinite, or outside and to be refused, and
+        for rows of zeros where rows are divided by their norms; the message names row and feature, and shows
+        no value.
         """
         values, centers, units = np.asarray(points, np.float64), np.array(self.centers), np.array(self.units)
         missing = np.isnan(values)
@@ -109,6 +115,7 @@ class Scaling:
             row, feature = np.argwhere(~finite)[0]
             where = f"{owner}, row {first_row + int(row)}, feature {int(feature)}"
             raise not_finite(where, bool(missing[row, feature]))
+        values = unit_rows(values, owner, first_row) if self.norm else values
         kept = np.where(units > 0, units, 1.0)
         scaled: Array = np.asarray((values - centers) / kept)
         scaled[:, units == 0] = 0.0
@@ -144,6 +151,8 @@ class Scaling:
         for _, block in raw_blocks(points):
             values = block.astype(np.float64)
             missing += int(np.isnan(values).sum())
+            if self.norm:  # no value exceeds the norm of its row
+                continue
             beyond += int((np.abs((values - np.array(self.centers)) / kept) > self.limit).sum())
         return beyond, missing
 
@@ -191,6 +200,8 @@ class Scaling:
 
     def far_note(self, parties: Iterable[Party]) -> str | None:
         """How many new rows have values beyond the limit, which the model never saw; None if none has."""
+        if self.norm:
+            return None
         return SeenRows(self.centers, self.units, self.limit).far_note(parties)
 
     def party(self, party: Party, columns: tuple[int, ...] | None = None) -> Party:
@@ -265,6 +276,27 @@ class ScaledRows:
     def __getitem__(self, rows: slice, /) -> Array:
         first = rows.indices(self.points.shape[0])[0]
         return self.scaling.forward(np.asarray(self.points[rows]), self.owner, first)
+
+
+def unit_rows(values: Array, owner: str, first_row: int) -> Array:
+    """Rows (rows, d) float64, finite, divided by their Euclidean norms.
+
+    Raises InputError for a row of zeros, which has no direction.
+    """
+    _, exponents = np.frexp(np.abs(values).max(axis=1, initial=0.0))
+    # So that no square overflows, and none of the largest is lost; exact.
+    values = np.ldexp(values, -exponents[:, None])
+    squares = np.zeros(len(values))
+    for column in values.T:
+        squares += column * column
+    if not squares.all():
+        zeros = np.flatnonzero(squares == 0)
+        raise InputError(
+            f"{owner}, row {first_row + int(zeros[0])} (counted from 0) has only zeros, one of {len(zeros)} "
+            "such rows: it has no direction",
+            ["leave such rows out", ("scale_features", "standard", "scale features, not rows")],
+        )
+    return np.asarray(values / np.sqrt(squares)[:, None])
 
 
 def is_in_memory(points: Any) -> bool:

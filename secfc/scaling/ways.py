@@ -20,7 +20,7 @@ from secfc.scaling.quartiles import CUTS, FINE, STEPS, QuantileSearch, search_qu
 from secfc.scaling.scaling import Outside, Scaling, check_outside, names_of
 
 Missing = Literal["refuse", "mean"]
-ScaleWord = Literal["standard", "robust", "range"]
+ScaleWord = Literal["standard", "robust", "range", "norm"]
 Measure = Literal["deviation", "quartiles"]
 
 POWERS = "of every feature the least power of two that none of its values exceeds"
@@ -191,6 +191,49 @@ class Range:
 
 
 @dataclass(frozen=True)
+class UnitNorm:
+    """Every row divided by its Euclidean norm, at its owner: its direction counts, not its length.
+
+    Nothing is opened.  Labels are those of plaintext Lloyd on the rows that result, as whole numbers: the
+    nearest center is a mean of such rows, not brought to norm 1 as spherical k-means has it.  Rows of zeros
+    are refused, as are missing values.
+
+    Examples
+    --------
+    >>> import secfc
+    >>> sites = [[[1.0, 0.1], [0.2, 9.0]], [[50.0, 2.0]], [[0.0, 0.5]]]
+    >>> result = secfc.fit(secfc.SecFC(k=2), sites, scale_features=UnitNorm())
+    >>> [labels.tolist() for labels in result.labels]
+    [[1, 0], [1], [0]]
+    """
+
+    @property
+    def limit(self) -> float:
+        return 1.0
+
+    @property
+    def outside(self) -> Outside:
+        return "refuse"
+
+    @property
+    def degree(self) -> int:
+        return 0
+
+    @property
+    def opened(self) -> str:
+        return "of norms of rows nothing"
+
+    def fixed(self, public: Any) -> Scaling:
+        """Known before the run.  Raises InputError where a row lies at several clients."""
+        if public.observed is not None:
+            raise InputError(
+                "scale_features='norm' where clients observe other columns: nobody knows the norm of a row",
+                ["give all of them the same columns", ("scale_features", "standard", "scale features")],
+            )
+        return Scaling((0.0,) * public.d, (1.0,) * public.d, self.limit, self.outside, norm=True)
+
+
+@dataclass(frozen=True)
 class FillMeans:
     """Features as they are, but for missing values, which become the mean.  limit: the public bound.
 
@@ -349,6 +392,12 @@ def filling_scaler(scale: Any, missing: str, federation: Federation, bound: floa
             bound = power_of_two(largest)
         return FillMeans(float(bound), check_missing(missing))
     way = scaler_of(scale)
+    if isinstance(way, UnitNorm):
+        raise IncompatibleOptions(
+            {"missing": missing, "scale_features": "norm"},
+            "rows of other lengths have no mean that stands for a value",
+            [("missing", "drop"), ("scale_features", "standard", "scale features")],
+        )
     if isinstance(way, Scaling):
         raise InputError(
             f"missing={missing!r} with a public Scaling: it says itself what stands for missing values (fill)"
@@ -365,7 +414,7 @@ def check_missing(missing: str) -> Missing:
 
 
 def scaler_of(word: Any) -> Any:
-    """The way of this word, "standard", "robust" or "range"; a way itself as it is.  Raises InputError."""
+    """The way of this word, as "standard"; a way itself as it is.  Raises InputError."""
     if isinstance(word, str):
         if word == "standard":
             return Standardize()
@@ -373,9 +422,11 @@ def scaler_of(word: Any) -> Any:
             return Standardize(by="quartiles")
         if word == "range":
             return Range()
+        if word == "norm":
+            return UnitNorm()
     elif hasattr(word, "limit") and not isinstance(word, type):
         return word
     raise InputError(
-        f"scale_features={format_value(word)}: it must be 'standard', 'robust', 'range', None or a value of "
-        "these, as Standardize()"
+        f"scale_features={format_value(word)}: it must be 'standard', 'robust', 'range', 'norm', None or a "
+        "value of these, as Standardize()"
     )

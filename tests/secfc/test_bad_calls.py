@@ -406,6 +406,7 @@ def test_what_a_bad_call_is_told_works(call, names):
 def test_a_word_is_no_switch(kind):
     """`consent="no"` would be true: every field that is True or False takes nothing else."""
     needed = {"k": 2, "epsilon": 1.0, "delta": 1e-6, "eps": 1.0, "min_samples": 3, "clusterer": None}
+    needed |= {"centers": (0.0,), "units": (1.0,), "limit": 1.0}
     given = {one.name: needed[one.name] for one in fields(kind) if one.name in needed}
     for one in fields(kind) if isinstance(kind, type) else ():
         if one.init and one.type == "bool" and one.name not in ("converged", "told"):

@@ -40,13 +40,15 @@ def check_preprocessing(asked: AskedOptions) -> None:
     """Raise UsageError for options that contradict one another."""
     settings = asked.settings
     # A part of the budget pays for the scale, if it is not public points that give it.
-    paid = settings.standardize is not None and asked.noisy and asked.get("server_file") is None
+    found = settings.standardize not in (None, "norm")
+    paid = found and asked.noisy and asked.get("server_file") is None
     flags = {
         "--standardize": settings.standardize is not None,
         "--to-range": settings.to_range,
         "--ranges": settings.ranges is not None and not (paid and not settings.to_range),
     }
     scales = [name for name, given in flags.items() if given]
+    _check_norm(settings)
     _check_scales(settings, scales, paid)
     _check_limits(settings, scales, asked.get("bound") is not None)
     _check_columns(settings)
@@ -60,6 +62,18 @@ def check_preprocessing(asked: AskedOptions) -> None:
         )
     if asked.noisy and not paid and asked.get("server_file") is None:
         _check_exact_facts(settings, scales)
+
+
+def _check_norm(settings: Settings) -> None:
+    if settings.standardize != "norm":
+        return
+    if (settings.limit, settings.outside) != (None, None):
+        raise click.UsageError("--standardize norm has no limit to exceed: leave --limit and --outside out.")
+    if settings.missing == "mean":
+        raise click.UsageError(
+            "--missing mean: of rows of other lengths no mean stands for a value. With --standardize norm "
+            "take --missing drop."
+        )
 
 
 def _check_scales(settings: Settings, scales: Sequence[str], paid: bool) -> None:
@@ -127,9 +141,11 @@ def bits_of(settings: Settings, features: Sequence[str]) -> tuple[str, ...]:
 def way_for(asked: AskedOptions, features: Sequence[str]) -> Any:
     """How features of these names are scaled, None if they are not."""
     from secfc.scaling.noisy import NoisyStandardize
-    from secfc.scaling.ways import FillMeans, Range, Standardize
+    from secfc.scaling.ways import FillMeans, Range, Standardize, UnitNorm
 
     settings = asked.settings
+    if settings.standardize == "norm":
+        return UnitNorm()
     missing = "mean" if settings.missing == "mean" else "refuse"
     outside = {} if settings.outside is None else {"outside": settings.outside}
     if settings.standardize is not None:
@@ -241,7 +257,7 @@ def without_outside(
     from secfc.scaling.ways import FillMeans, Range, Standardize, limits_of_missing
 
     way: Any = None
-    if settings.standardize is not None:
+    if settings.standardize not in (None, "norm"):
         way = Standardize(outside=settings.outside or "clip")  # type: ignore[arg-type]
     elif settings.outside is not None and (settings.to_range or settings.ranges is not None):
         way = Range(settings.ranges, settings.outside)  # type: ignore[arg-type]

@@ -96,7 +96,8 @@ def label_by_centers(kept: ModelFile, party: Any) -> Any:
 
     centers, facts = kept.arrays["centers"], kept.facts["scaling"]
     if facts is not None:
-        centers = Scaling(**facts).forward(centers, "the centers")
+        # Means of rows that were divided by their norms are divided by none.
+        centers = replace(Scaling(**facts), norm=False).forward(centers, "the centers")
     return nearest_center(scale_new_rows(kept, party).read(), centers)
 
 

@@ -87,6 +87,7 @@ PHRASES = {
         "mean",
     ),
     ("scale_features", "range"): ("--to-range",),
+    ("scale_features", "norm"): ("--standardize", "norm"),
     ("dealer", None): ("--dealer", "none"),
     ("membership", "joined"): ("--split", "columns"),
 }

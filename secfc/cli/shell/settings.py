@@ -188,12 +188,12 @@ class Categories:
 class Preparing(Categories):
     """How features are prepared; what all sites of a deployment must have alike."""
 
-    standardize: str | None = option(None, ["standard", "robust"], group=DATA, common=True, bare="standard",
-        metavar="[robust]", help=
+    standardize: str | None = option(None, ["standard", "robust", "norm"], group=DATA, common=True,
+        bare="standard", metavar="[robust|norm]", help=
         "Bring every feature to mean 0 and deviation 1 first, over all clients: they add sums in secret and "
         "learn these, the server does not. The limit is then the bound. robust: to median 0 and, by the "
         "interquartile range, deviation 1, which outliers do not move; clients learn counts around the "
-        "quartiles. Alone it means standard.")
+        "quartiles. norm: divide each row by its norm, of which nothing is learned. Alone it means standard.")
     to_range: bool = option(False, group=DATA, help=
         "Bring every feature between -1 and 1 first, by the least power of two that no value exceeds, which "
         "clients learn.")
@@ -346,6 +346,7 @@ def check_split(settings: Settings, method: str, given: Collection[str]) -> None
         "--client-column: give a file for each owner of columns": settings.client_column is not None,
         "--categorical: code categories in the files": bool(settings.categorical),
         f"--missing {settings.missing}: fill cells in the files": settings.missing != "refuse",
+        "--standardize norm: no owner knows the norm of a row": settings.standardize == "norm",
         "--to-range: take --standardize": settings.to_range,
         "--ranges: take --standardize": settings.ranges is not None,
         "no --id-column: say which column names the people": not named,

@@ -63,7 +63,8 @@ ASKED = [
     ("dbscan", {"eps": 2.0, "dealer": "none", "t": 1}, {}), ("dbscan", {"eps": 0.5}, {"standardize": True}),
     ("federated-lloyd", {}, {}), ("federated-lloyd", {"floor": 10, "n_init": 2}, {}),
     ("lloyd", {"bound": 20.0}, {}), ("overlap-1", {}, {}), ("overlap-2", {}, {}),
-    ("lloyd", {}, {"standardize": "robust"}), ("profile", {"bound": 99.0, "reveal_centers": True}, {}),
+    ("lloyd", {}, {"standardize": "robust"}), ("secfc", {}, {"standardize": "norm"}),
+    ("profile", {"bound": 99.0, "reveal_centers": True}, {}),
     ("secfc", {}, {"ranges": "age=0:120,weight=0:300"}), ("secfc", {}, {"categorical": "weight=low<high"}),
 ]  # fmt: skip
 FIVE = {name: bytes([i]) * 32 for i, name in enumerate(("a", "b", "c", "d", "e", "server"), 1)}
