@@ -13,7 +13,7 @@ from field.code.lagrange_code import LagrangeCode
 from secfc.attacks.views import View
 from secfc.coded import joined
 from secfc.coded.joined import Joined, JoinedPlan
-from secfc.errors import BudgetSpent, FaultyClient
+from secfc.errors import BudgetSpent, DisputedRows, FaultyClient
 from secfc.kept_models import KeptModel, model_file_of
 from secfc.roles.exchange import SERVER
 from tests.nightly import short
@@ -328,6 +328,36 @@ def test_means_of_columns_filled_up_by_zeros_would_be_wrong(monkeypatch):
         points, labels = np.rint(table * 64).astype(int).tolist(), result.history[-1].tolist()
         wrong += lloyd_step(points, labels, 3) != labels
     assert wrong
+
+
+@pytest.mark.filterwarnings("ignore:client")
+def test_filled_up_columns_are_a_dispute_of_nobody_and_predict_takes_halves_for_points(monkeypatch):
+    """Two more controls: what was done before refuses people on whom all agree, and labels halves."""
+    with pytest.raises(DisputedRows, match="have different data"):
+        secfc.fit(secfc.SecFC(k=3, threshold=1, membership=secfc.Private()), zeros_elsewhere(owners(3)[0]))
+    monkeypatch.setattr("secfc.coded.membership.refuse_split_columns", lambda federation: None)
+    federation, _ = owners(3, least=1)  # of equal people means are those of the table, but for a factor
+    filled = zeros_elsewhere(federation)
+    way = secfc.SecFC(k=3, threshold=1, membership=secfc.Private(on_conflict="mean"))
+    result = secfc.fit(way, filled, seed=0)
+    wrong = [(new != own).mean() for new, own in zip(result.predict(filled), result.labels, strict=True)]
+    assert max(wrong) > 0.1
+    result = secfc.fit(algorithm(), federation, seed=0)
+    for new, own in zip(result.predict(federation), result.labels, strict=True):
+        np.testing.assert_array_equal(new, own)
+
+
+def test_people_with_a_column_twice_would_be_clustered_by_sums(monkeypatch):
+    """The control: without the refusal a row is the sum of both."""
+    monkeypatch.setattr(joined, "refuse_twice", lambda count: None)
+    ones, names = np.repeat([[1.0], [2.0]], [20, 10], axis=0), [f"p{i}" for i in range(30)]
+    parts = ones, ones[:10], np.tile([[0.0], [0.1]], (15, 1))  # ten people are at 1 twice, so at 2
+    federation = secfc.Federation.from_arrays(
+        parts, ids=[names, names[:10], names], features=[("a",), ("a",), ("b",)]
+    )
+    result = secfc.fit(algorithm(2, secfc.AssignmentsOnly()), federation)
+    points, labels, _ = joined_table(result, federation)
+    assert labels != lloyd_step(points, labels, 2)
 
 
 def those_of(federation, kept, order=1):
