@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import partial
@@ -15,7 +15,15 @@ from field.arrays import Array
 from field.secrets.coins import Coins
 from secfc.algorithm import Capabilities, Clustering, PartyOutcome, PublicFacts
 from secfc.data.federation import Federation
-from secfc.data.inputs import REAL, SWITCH, WHOLE, check_fields, optional_kind, refuse_without_method
+from secfc.data.inputs import (
+    REAL,
+    SWITCH,
+    WHOLE,
+    check_fields,
+    names_listed,
+    optional_kind,
+    refuse_without_method,
+)
 from secfc.data.parted_rows import PartedRows
 from secfc.data.party import Party
 from secfc.data.resolution import (
@@ -275,7 +283,8 @@ class FederatedLloyd:
                 if near.step:
                     history += map(rows.keep_labels, (before[run], after[run])[bool(history) :])
             current |= after
-            runs.hear((yield from sums.open_totals(after, sizes, changed)) if sizes else {}, held)
+            told = (yield from sums.open_totals(after, sizes, changed, plan.prices_each)) if sizes else {}
+            runs.hear(told, held, sums.others)
         yield from end_sums(plan.sums, me, sums.number + 1)
         end, kept = runs.ends[runs.best], tuple(histories[runs.best])
         # Labels stay here, so rows that a floor keeps in another cluster's sums have that of the nearest.
@@ -311,7 +320,7 @@ class FederatedLloyd:
                 told = {c: SharedTotals(part, digest) for c, part in parts.items()}
             if reading is not None:
                 try:
-                    reading.send(plan.sums.code.basis.lift_signed(got.total))
+                    reading.send((plan.sums.code.basis.lift_signed(got.total), digest))
                 except StopIteration as done:
                     reading, runs = None, done.value
             yield Exchange(told, round=question + STRIDE, phase="tell")
@@ -355,7 +364,7 @@ class FederatedLloyd:
         first = "matched local clusters; nothing was compared" if plan.partial else f"the start {start}"
         claim = (
             f"Labels are those of Lloyd's heuristic {'with missing features ' * plan.partial}on the rounded "
-            f"points, from {first}."
+            f"points, from {first}{', each step over the rows in its sums' * bool(result.excluded)}."
         )
         if plan.floor > 1:
             claim = (
@@ -449,7 +458,8 @@ def share_key(plan: FederatedPlan, me: PartyId, coins: Coins) -> Role[bytes]:
 class ClientSums:
     """A client's part in the sums of a run, one after another, and what it hears of them.
 
-    number: the round of the next.  opened: how many there were.  trails: the clusters (trails, s) of rows of
+    number: the round of the next.  opened: how many there were.  others: whether the last counted others than
+    the one before.  trails: the clusters (trails, s) of rows of
     mine in all labels opened so far, of which there were `sizes`; trail: that of each row (m_j,).
     """
 
@@ -466,7 +476,8 @@ class ClientSums:
         self.coins, self.seeds = coins, seeds
         self.number, self.opened = ITERATE, 0
         self.heard: ToldDigests | None = None
-        self.counted: bytes | None = None
+        self.counted, self.others = b"", False
+        self.squares = plan.square_digits(rows.sum_squares()) if plan.priced else np.zeros(0, np.int64)
         self.sizes, self.trails = [plan.first_clusters], np.zeros((1, 1), np.int64)
         self.trail = np.zeros(rows.shape[0], np.int64)
 
@@ -478,7 +489,7 @@ class ClientSums:
         labels: Mapping[int, Array],
         sizes: Mapping[int, int],
         changed: Mapping[int, Array],
-        squares: bool = False,
+        squares: bool,
     ) -> Role[dict[int, Totals]]:
         """Totals of labels (m_j,) of so many clusters each, by the number of their run."""
         plan, me = self.plan, self.me
@@ -486,7 +497,7 @@ class ClientSums:
         blocks = [plan.block(me, *own[run]) for run in sizes]
         ends = [np.stack([changed[run] for run in sizes], axis=-1).astype(np.int64)]
         if squares:
-            ends.append(plan.square_digits(self.rows.sum_squares()))
+            ends.append(self.squares)
         length = sum(map(plan.block_length, sizes.values())) + sum(end.shape[-1] for end in ends)
         values = yield from self.open_sum(np.concatenate([*blocks, *ends], axis=-1), length)
         found = plan.read_totals(me, values, tuple(sizes.values()), squares=squares)
@@ -509,7 +520,7 @@ class ClientSums:
             while True:
                 values = yield from self.count_cells(old, new, c)
                 try:
-                    found = judging.send(values)
+                    found = judging.send((values, self.counted))
                 except StopIteration as done:
                     moving, held[run] = done.value
                     break
@@ -575,15 +586,15 @@ class ClientSums:
         except ValueError as error:
             raise FaultyServer(SERVER, f"sent totals that are none ({error})") from error
         self.heard, self.number, self.opened = plan.digests(me, told), number + STRIDE, self.opened + 1
-        if pad is None:
+        hidden = None if pad is None else np.ascontiguousarray(pad(told.counted)[:, plan.places(me)])
+        self.others, self.counted = self.counted not in (b"", told.counted), told.counted
+        if hidden is None:
             return basis.lift_signed(told.values)
-        hidden = np.ascontiguousarray(pad(told.counted)[:, plan.places(me)])
-        self.counted = told.counted
         return basis.lift_signed(basis.add(told.values, basis.negate(hidden)))
 
     def pad_sum(self, number: int, length: int, counted: bytes) -> Array:
         """The pad of a sum of these clients.  Raises FaultyServer for others than before, under a floor."""
-        if self.plan.floor > 1 and self.counted not in (None, counted):
+        if self.plan.floor > 1 and self.counted not in (b"", counted):
             raise FaultyServer(
                 SERVER,
                 "wants a sum of other clients than before: the difference would be rows below the floor",
@@ -635,7 +646,23 @@ def federated_leakage(plan: FederatedPlan, found: FederatedServerResult) -> tupl
         f"of {sums} questions; no label"
     )
     given = "; the centers that the run starts from, which are in the plan" * isinstance(plan.start, tuple)
-    return (*found.said[:1], said + kept + given, *found.said[1:])
+    return (*found.said[:1], said + kept + given, *found.said[1:], *say_who_came(plan, found.counted))
+
+
+def say_who_came(plan: FederatedPlan, counted: Sequence[tuple[PartyId, ...]]) -> tuple[str, ...]:
+    """Which questions, from 1 on, counted whose rows, of clients that some did not count, in sentences."""
+    asked: dict[tuple[int, ...], list[PartyId]] = {}
+    for client in plan.clients:
+        asked.setdefault(tuple(q for q, names in enumerate(counted, 1) if client in names), []).append(client)
+    found = list[str]()
+    for questions, names in asked.items():
+        # Questions that follow one another differ from their places by the same.
+        places = itertools.groupby(enumerate(questions), lambda pair: pair[1] - pair[0])
+        spans = [[q for _, q in span] for _, span in places]
+        said = ", ".join(f"{s[0]}-{s[-1]}" if len(s) > 1 else f"{s[0]}" for s in spans) or "none"
+        if len(questions) < len(counted):
+            found.append(f"that rows of {names_listed(names)} are in the sums of questions {said} alone")
+    return tuple(found)
 
 
 def leakage_to_client(plan: FederatedPlan, party: PartyId, questions: int) -> str:

@@ -28,8 +28,9 @@ class Totals:
     """What is opened of some labels, as a party knows it on its d_j features, in integer steps.
 
     sums: (c, d_j) int64.  counts: points that have a value there, (c, d_j) int64.  there: clusters that have
-    points anywhere, (c,).  changed: clients any of whose labels changed.  square: the sum of squared norms of
-    all points, None if it is not asked for.  held: points that a floor kept where they were.
+    points anywhere, (c,).  changed: clients any of whose labels changed, and one more if others are counted
+    than in the sum before.  square: the sum of squared norms of all points, None if it is not asked for.
+    held: points that a floor kept where they were.
     """
 
     sums: Array
@@ -94,14 +95,18 @@ def cost_of_totals(told: Totals, square: int) -> Fraction:
     return square - sum(parts, start=Fraction(0))
 
 
-def iterate_lloyd(known: KnownCenters, groups: Array, max_iter: int, square: int | None = None) -> Course:
-    """Lloyd's steps from centers until no label changes, or max_iter are done.  square: as in `Totals`."""
-    step = 0
+def iterate_lloyd(
+    known: KnownCenters, groups: Array, max_iter: int, square: int | None = None, step: int = 0
+) -> Course:
+    """Lloyd's steps from centers, of which `step` are done, until no label and nobody counted changes, or
+    max_iter are done.  square: of totals that do not say theirs.
+    """
     while True:
         told = yield Near(groups, known, step=True)
         known, groups = known.update_centers(told.sums, told.counts, told.there), np.arange(len(told.sums))
         step += 1
-        if not told.changed or step == max_iter:
+        square = square if told.square is None else told.square
+        if not told.changed or step >= max_iter:
             cost = None if square is None else cost_of_totals(told, square)
             return CourseEnd(known, step, not told.changed, cost, held=told.held)
 
@@ -161,7 +166,7 @@ class OpenedSums:
                 move = course.send(answer)
             except StopIteration as done:
                 return np.asarray(done.value)
-            now = self.told.group_clusters(move.groups)
+            now, self.square = self.told.group_clusters(move.groups), self.told.square or self.square
             match move:
                 case SplitRequest():
                     # Before it, all points of a cluster are in its first half.
@@ -213,29 +218,38 @@ def split_and_iterate(
 class Restarts:
     """Runs side by side, each with a course of its own, from labels of which `first` are the totals.
 
-    asked: what each that goes on asks for, by its number.  ends: of those that ended.
+    asked: what each that goes on asks for, by its number.  ends: of those that ended.  max_iter: Lloyd's
+    steps in each.
     """
 
-    def __init__(self, courses: Sequence[Course], first: Totals) -> None:
-        self.courses = dict(enumerate(courses))
+    def __init__(self, courses: Sequence[Course], first: Totals, max_iter: int) -> None:
+        self.courses, self.max_iter = dict(enumerate(courses)), max_iter
         self.asked = {number: next(course) for number, course in self.courses.items()}
         self.told = dict.fromkeys(self.courses, first)
         self.ends: dict[int, CourseEnd] = {}
 
-    def hear(self, told: Mapping[int, Totals], held: Mapping[int, int]) -> None:
+    def hear(self, told: Mapping[int, Totals], held: Mapping[int, int], others: bool = False) -> None:
         """Totals of what was asked for, by number, without those in which no point moves: these follow from
-        the ones before.  held: of each run, as in `Totals`; 0 where it is not said.
+        the ones before.  held: of each run, as in `Totals`; 0 where it is not said.  others: whether others
+        are counted than before; then runs that ended take a step more, as costs are of those counted last.
         """
+        again = dict(self.ends) if others else {}
         for number, near in tuple(self.asked.items()):
             totals = told.get(number) or self.told[number].group_clusters(
                 near.groups, len(near.centers.counts)
             )
-            self.told[number] = totals = replace(totals, held=held.get(number, 0))
+            changed = totals.changed + others
+            self.told[number] = totals = replace(totals, held=held.get(number, 0), changed=changed)
             try:
                 self.asked[number] = self.courses[number].send(totals)
             except StopIteration as done:
                 self.ends[number] = done.value
                 del self.asked[number]
+        for number, end in again.items():
+            groups = np.arange(len(end.centers.there))
+            self.courses[number] = iterate_lloyd(end.centers, groups, self.max_iter, step=end.n_iter)
+            self.asked[number] = next(self.courses[number])
+            del self.ends[number]
 
     @property
     def best(self) -> int:

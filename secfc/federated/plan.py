@@ -176,8 +176,13 @@ class FederatedPlan(DescribedPlan):
 
     @property
     def priced(self) -> bool:
-        """Whether costs are compared, for which squares are summed once."""
+        """Whether costs are compared, for which squares are summed."""
         return self.n_init > 1 or isinstance(self.k, Elbow)
+
+    @property
+    def prices_each(self) -> bool:
+        """Whether squares are in every sum, as others may be counted; under a floor in the first."""
+        return self.priced and self.floor == 1
 
     def block_length(self, c: int) -> int:
         """Numbers of one run of c clusters: sums, points by pattern, and who has points of a cluster at all.
@@ -353,15 +358,16 @@ class FederatedPlan(DescribedPlan):
 
     def judge_moves(
         self, party: PartyId, before: Sequence[int], c: int
-    ) -> Generator[list[Array], Array, tuple[int, int]]:
+    ) -> Generator[list[Array], tuple[Array, bytes], tuple[int, int]]:
         """How many points move to labels of c clusters, and how many a floor keeps where they are.
 
         Yields light cells, at first none, and is sent sums as `find_held` has them of labels in which points
-        of these cells stay.  If that leaves light cells again and again, no point moves.
+        of these cells stay, and whom they count.  If that leaves light cells again and again, no point moves.
         """
         found, wanted = list[Array](), list[int]()
         for _ in range(TRIES):
-            found, moving = self.find_held(party, (yield found), before, c)
+            values, _ = yield found
+            found, moving = self.find_held(party, values, before, c)
             wanted.append(moving)
             if not moving or not any(light.any() for light in found):
                 return moving, max(0, wanted[0] - moving)
@@ -386,9 +392,10 @@ class FederatedPlan(DescribedPlan):
     def begin_runs(self, first: Totals, key: bytes) -> Restarts:
         """The courses of all restarts, from the totals of the labels that clients begin with."""
         if self.matches:
-            return Restarts([iterate_from_labels(first, self.max_iter)], first)
+            return Restarts([iterate_from_labels(first, self.max_iter)], first, self.max_iter)
         if isinstance(self.start, tuple):
-            return Restarts([iterate_from_centers(self.given_centers, self.max_iter)], first)
+            course = iterate_from_centers(self.given_centers, self.max_iter)
+            return Restarts([course], first, self.max_iter)
         seed = int.from_bytes(key, "little") if self.seed is None else self.seed
         return Restarts(
             [
@@ -396,6 +403,7 @@ class FederatedPlan(DescribedPlan):
                 for rng in restart_generators(np.random.default_rng(seed), self.n_init)
             ],
             first,
+            self.max_iter,
         )
 
     @property
@@ -409,13 +417,13 @@ class FederatedPlan(DescribedPlan):
         whole = self.quantizer(np.array(self.start), owner="the start", first_row=0)[:, self.columns.places]
         return KnownCenters(whole, np.ones(whole.shape, np.int64), np.ones(len(whole), bool))
 
-    def follow_runs(self) -> Generator[Any, Array, Restarts]:
+    def follow_runs(self) -> Generator[Any, tuple[Array, bytes], Restarts]:
         """What totals that may be read mean, sent one sum after another: the runs, ended.
 
         Yields what the next sum is of: the clusters of each run by its number, or, for a floor, light cells
-        before (`judge_moves`).
+        before (`judge_moves`).  Sent besides is a digest of whom the sum counts.
         """
-        values, opened = (yield {0: self.first_clusters}), [self.first_clusters]
+        (values, counted), opened = (yield {0: self.first_clusters}), [self.first_clusters]
         runs = self.begin_runs(
             self.read_totals(SERVER, values, [self.first_clusters], squares=self.priced)[0], bytes(32)
         )
@@ -428,13 +436,17 @@ class FederatedPlan(DescribedPlan):
                     opened.append(c)
                 else:
                     del sizes[run]
-            found = self.read_totals(SERVER, (yield sizes), tuple(sizes.values())) if sizes else []
-            runs.hear(dict(zip(sizes, found, strict=True)), held)
+            found, before = list[Totals](), counted
+            if sizes:
+                values, counted = yield sizes
+                found = self.read_totals(SERVER, values, tuple(sizes.values()), squares=self.prices_each)
+            runs.hear(dict(zip(sizes, found, strict=True)), held, counted != before)
         return runs
 
-    def count_clusters(self, told: Mapping[int, Array]) -> dict[int, int]:
-        """The clusters of the first run of totals (D,) by round, without rounds that told how many rows would
-        move for a floor, which the course tells apart and no number's form does.
+    def count_clusters(self, told: Mapping[int, tuple[Array, bytes]]) -> dict[int, int]:
+        """The clusters of the first run of totals (D,), with digests of whom they count, by round; without
+        rounds that told how many rows would move for a floor, which the course tells apart and no number's
+        form does.
         """
         if self.matches:
             return dict.fromkeys(sorted(told), self.first_clusters)

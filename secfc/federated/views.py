@@ -22,7 +22,7 @@ def others_sums(view: View) -> KnownSums:
     """
     plan: FederatedPlan = view.plan
     columns, told = plan.columns, told_values(view)
-    clusters = plan.count_clusters({number: next(iter(heard.values())) for number, heard in told.items()})
+    clusters = plan.count_clusters(pair_counted(view, told))
     k = clusters[max(clusters)] if clusters else 0
     rounds = [number for number, c in clusters.items() if c == k]
     sums = np.zeros((len(rounds), k, len(columns.shared)), np.int64)
@@ -45,6 +45,12 @@ def others_sums(view: View) -> KnownSums:
                 sums[t][:, mine.shared] -= own_sums
                 counts[t][:, mine.patterns] -= own_counts
     return KnownSums(sums, counts, np.where(known, columns.pattern, -1), centers)
+
+
+def pair_counted(view: View, told: dict[int, dict[PartyId, Array]]) -> dict[int, tuple[Array, bytes]]:
+    """What one client was told (D_j,), and a digest of whom it counts, by round."""
+    counted = {e.round: e.body.counted for e in view.messages if isinstance(e.body, SharedTotals)}
+    return {number: (next(iter(heard.values())), counted[number]) for number, heard in told.items()}
 
 
 def split_block(mine: OwnColumns, values: Array, k: int) -> tuple[Array, Array]:

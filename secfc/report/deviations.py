@@ -13,6 +13,7 @@ from typing import Any
 
 from secfc.coded.membership import Private
 from secfc.coded_kmeans.secfc import SecFC
+from secfc.data.inputs import get_parameter
 from secfc.disclosure import Distances, FinalLabelsOnly, OwnLabels
 from secfc.scaling.ways import is_robust
 
@@ -314,6 +315,14 @@ TABLE = (
         "the sums that follow, within a budget if there is one", "nothing", "unnoticed", "sums",
     ),
     DeviationRow(
+        "the server that calls clients lost in turn, with any client, `FederatedLloyd` without a floor",
+        "whose rows count in a step",
+        "**sums and numbers of rows of each client by cluster**, as all clients do of one that comes late, "
+        "leaves or is lost", "`floor`", "unnoticed", "lost",
+        ("tests/secfc/federated/test_members.py::"
+         "test_a_server_that_calls_a_client_lost_shows_clients_its_sums",),
+    ),
+    DeviationRow(
         "an owner that asks for rows it does not hold, `OwnLabels()` with `Private()`", "nothing",
         "nothing, but whether a guess of a row is right",
         "it must know sums of the row's features, which are checked before a label is told, but for `2**-60`",
@@ -406,7 +415,8 @@ def kinds_of(algorithm: Any, plan: Any = None) -> frozenset[str]:
     """
     capabilities = algorithm.capabilities
     if not isinstance(algorithm, SecFC):
-        return frozenset(OTHER_KINDS.get(type(algorithm).__name__, "").split())
+        lost = {"lost"} if get_parameter(algorithm, "floor") == 1 else set[str]()
+        return frozenset(OTHER_KINDS.get(type(algorithm).__name__, "").split()) | lost
     policy, found = capabilities.policy, set[str]()
     for kind, word in POLICY_WORDS:
         found |= {word} if isinstance(policy, kind) else set()

@@ -201,7 +201,7 @@ def test_the_course_tells_totals_and_numbers_of_moving_rows_apart(monkeypatch):
         n: next(iter(heard.values()))
         for n, heard in told_values(View.of(result, result.plan, "client-0")).items()
     }
-    found = result.plan.count_clusters(told)
+    found = result.plan.count_clusters({n: (values, b"") for n, values in told.items()})
     assert len(found) == len(opened) < len(told)
     whole = np.rint(points * result.plan.quantizer.scale).astype(np.int64)
     for (number, c), labels in zip(found.items(), opened, strict=True):

@@ -89,7 +89,8 @@ def test_of_the_night() -> None:
         ),
         (secfc.SecFC(3, disclosure=secfc.FinalLabelsOnly()), {"final", "dealerless", "several"}),
         (secfc.SecFC(3, disclosure=secfc.Distances()), {"distances"}),
-        (secfc.FederatedLloyd(3), {"sums"}),
+        (secfc.FederatedLloyd(3), {"sums", "lost"}),
+        (secfc.FederatedLloyd(3, floor=10), {"sums"}),
         (secfc.KFed(3, k_local=2), set()),
         (secfc.DBSCAN(0.5), {"pairs"}),
     ],
@@ -137,6 +138,7 @@ def test_every_row_is_told_to_somebody() -> None:
         "profile",
         "rounded",
         "joined",
+        "lost",
         "pairs",
     }
     assert rows_about(words) == TABLE
