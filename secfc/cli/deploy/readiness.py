@@ -63,13 +63,16 @@ class CheckResult:
 def check_bound(site: LoadedSite, asked: Built, party: Party, kept: Any) -> bool:
     """Whether the run file has a bound or ranges that end a run of values beyond, which all values keep.
 
-    kept: which of the file's rows these are, None for all.  Raises InputError with the first cell beyond it.
+    kept: which of the file's rows these are, None for all.  Raises InputError with the first cell beyond it,
+    and for a row of zeros where rows are divided by their norms.
     """
     import numpy as np
 
     from secfc.data.party import raw_blocks
 
     public = asked.public
+    if asked.asked.settings.standardize == "norm":
+        check_directions(site, party, kept)
     if (limits := public_limits(asked)) is None:
         return False
     own = None if public.observed is None else public.observed[public.clients.index(party.name)]
@@ -92,6 +95,20 @@ def check_bound(site: LoadedSite, asked: Built, party: Party, kept: Any) -> bool
                 f"({word}=... of `secfc deploy init`)"
             )
     return True
+
+
+def check_directions(site: LoadedSite, party: Party, kept: Any) -> None:
+    """Raises InputError for the first row of zeros.  kept: as of `check_bound`."""
+    import numpy as np
+
+    from secfc.data.party import raw_blocks
+    from secfc.scaling.scaling import unit_rows
+
+    path = None if site.file.data is None else site.file.data.path
+    for first, block in raw_blocks(party.points):
+        for i in np.flatnonzero(~np.any(block, axis=1)).tolist():
+            row = first + i if kept is None else int(kept[first + i])
+            unit_rows(np.asarray(block[i : i + 1], np.float64), f"{path}, line {row + 2}", row)
 
 
 def public_limits(asked: Built) -> Scaling | None:

@@ -189,6 +189,16 @@ def test_a_record_that_was_altered_is_said_before_a_run(site):
     assert "it was altered" in check_audit(here).more
 
 
+def test_a_row_of_zeros_is_found_before_a_run_that_divides_rows_by_their_norms(site):
+    loaded = site(preparing={"standardize": "norm"}, options={"t": 1})
+    asked, kept = build_run(loaded.run), np.array([4, 7])
+    assert not check_bound(loaded, asked, Party("site-0", np.ones((2, 3))), kept)
+    with pytest.raises(
+        InputError, match=r"line 9, row 7 \(counted from 0\) has only zeros.*Leave such rows out"
+    ):
+        check_bound(loaded, asked, Party("site-0", np.array([[1.0, 0.0, 0.0], [0.0, 0.0, 0.0]])), kept)
+
+
 @pytest.mark.parametrize(("preparing", "said"), [
     ({}, "bound of the run, -32 to 32"),
     ({"missing": "mean"}, "bound of the run, -32 to 32"),
