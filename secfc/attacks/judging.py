@@ -239,11 +239,9 @@ def report_lines(judgement: GuessJudgement, most: int = 6) -> list[str]:
     who = " and ".join("the server" if p == SERVER else p for p in j.parties)
     lines = [f"{who} can place all {j.m} points, {_OPEN[j.freedom]}:"]
     for s in shown:
-        when = f"after {s + 1:>{len(str(asked))}} of {asked} questions"
+        when = f"after query {s + 1:>{len(str(asked))}} of {asked}"
         rank = f"rank {j.ranks[s]:>{len(str(j.d))}} of {j.d}"
-        lines.append(
-            f"  {when}: {j.share[s]:>6.1%} of the variance ({rank}, relative error {j.error[s]:.2g})"
-        )
+        lines.append(f"  {when}: {j.share[s]:>6.1%} of variance ({rank}, error {j.error[s]:.2g})")
     if j.pairs is not None:
         lines.append(f"  and tell the distance of any two points within {j.pairs:.1g} (median, relative)")
     return lines

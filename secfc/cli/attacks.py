@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import textwrap
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
@@ -329,7 +330,8 @@ def print_findings(
         return
     findings_heading(source, federation)
     for name, one in findings.items():
-        click.echo(f"\n{name}:\n  {one.sentence}")
+        sentence = textwrap.fill(one.sentence, 80, initial_indent="  ", subsequent_indent="  ")
+        click.echo(f"\n{name}:\n{sentence}")
 
 
 # --------------------------------------------------------------------------------------------------

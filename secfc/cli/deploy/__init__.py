@@ -61,7 +61,6 @@ def deploy() -> None:
       secfc deploy join site.toml                      every hospital; the same command again resumes
       secfc deploy predict site.toml new.csv           later, together: the clusters of new rows
 
-    \b
     Exit codes: 0 success; 1 the run is over by a fault of the protocol, or the hub does not admit this party;
     2 bad usage or input; 4 the run asks for more than this site gives; 5 finished, with fewer sites than
     agreed; 75 the run is suspended, and 130 interrupted: the same command goes on.

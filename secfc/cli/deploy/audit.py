@@ -17,6 +17,7 @@ import click
 
 from secfc.cli.deploy.readiness import CheckResult
 from secfc.cli.shell.errors import Lazily, RefusedInput, bad_input
+from secfc.cli.shell.help_lines import echo_folded
 from secfc.cli.shell.options import argument, command
 from secfc.deploy.audit_log import (
     Finding,
@@ -129,7 +130,7 @@ def verify_records(context: click.Context, given: RecordFiles) -> None:
     """
     bad = False
     for line in verify_lines(Records.read(given.files)):
-        click.echo(f"{line.state:4}  {line.what}  {line.more}")
+        echo_folded(f"{line.state:4}  {line.what}  {line.more}", 6)
         bad = bad or line.state == "fail"
     context.exit(int(bad))
 

@@ -30,6 +30,7 @@ from secfc.cli.deploy.run_file import (
 )
 from secfc.cli.deploy.site import LoadedSite
 from secfc.cli.shell.errors import cautions_noted
+from secfc.cli.shell.help_lines import echo_folded
 from secfc.cli.shell.options import argument, command, option
 from secfc.cli.shell.screen import time_work
 from secfc.deploy.audit_log import verify_chain
@@ -67,7 +68,7 @@ def check(context: click.Context, given: SiteCheckOptions) -> None:
     code = 0
     with cautions_noted():
         for line in check_lines(place, offline=given.offline):
-            click.echo(f"{line.state:4}  {line.what:10}  {line.more}")
+            echo_folded(f"{line.state:4}  {line.what:10}  {line.more}", 18)
             code = code or (line.state == "fail")
     context.exit(int(code))
 
@@ -77,8 +78,8 @@ def check_lines(site: LoadedSite, *, offline: bool) -> Iterator[CheckResult]:
     run = site.run
     yield CheckResult("ok", "run file", f"{run.name!r}, digest  {identity_fingerprint(run.digest)}")
     for name, key in run.identities.items():
-        own = "  (this site)" if name == site.file.party else ""
-        yield CheckResult("ok", "party", f"{name:16}  {identity_fingerprint(key)}{own}")
+        own = "  (here)" if name == site.file.party else ""
+        yield CheckResult("ok", "party", f"{name:12}  {identity_fingerprint(key)}{own}")
     yield from check_keys(site)
     asked = site.agreed()
     site.check_session()

@@ -26,6 +26,7 @@ from secfc.cli.deploy.join import start_generator
 from secfc.cli.deploy.logs import PHASES
 from secfc.cli.deploy.run_file import Built, build_run, spare_sentence
 from secfc.cli.shell.errors import Failed, RefusedInput, bad_input, cautions_noted
+from secfc.cli.shell.help_lines import echo_folded
 from secfc.cli.shell.options import Whole, argument, command, option
 from secfc.deploy.history import BEFORE
 from secfc.deploy.keys import create_key_file, draw_identity
@@ -40,7 +41,7 @@ from secfc.transport.simulate import simulate
 
 # What is done to a party when it comes to a phase.
 KILLED, AWAY = "killed and started again", "away for good, and the others are told to go on without it"
-SAME, WAITS = "the same labels", "all wait"
+SAME, WAITS = "same labels", "all wait"
 
 
 @dataclass(frozen=True)
@@ -83,7 +84,7 @@ def rehearse_run(given: RehearsalOptions) -> None:
             run = replace(run, session=new_session(), seed=run.seed or 0)
         stage = Stage.of(run, build_run(run), given.rows, Path(folder))
         for line, fine in poc_lines(stage, run) if given.flare else rehearsal_lines(stage):
-            click.echo(line)
+            echo_folded(line, 30 if "  " in line else 0)
             bad = bad or not fine
     if run.hub.startswith("nvflare://") and not given.flare:
         click.echo(flare_sentence())

@@ -16,6 +16,7 @@ from typing import Any
 
 import click
 
+from secfc.cli.shell.help_lines import HelpContext
 from secfc.cli.shell.verbosity import OPTIONS
 from secfc.remedies import WITHOUT_OUTLIERS, changed_fields, word_of
 
@@ -28,6 +29,8 @@ Entry = tuple[str, str]
 
 class Lazily(click.Group):
     """entries: commands by name; all of them also take --quiet and --verbose."""
+
+    context_class = HelpContext
 
     def __init__(self, *args: Any, entries: Mapping[str, Entry], **more: Any) -> None:
         super().__init__(*args, **more)

@@ -198,7 +198,7 @@ class Coalition:
 
     t: int | None = option(None, Whole(0), "-t", metavar="T", group=PRIVACY, common=True, help=
         "Clients that may collude and learn nothing but labels; t + 1 can read what the others share. "
-        "Default: the most that fits, up to a third of all.")
+        "Default: a third, or what fits.")
 
 
 @dataclass(frozen=True)

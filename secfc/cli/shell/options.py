@@ -27,6 +27,8 @@ from typing import Any, TypeVar
 import click
 from click.core import ParameterSource
 
+from secfc.cli.shell.help_lines import HelpContext
+
 T = TypeVar("T")
 
 # Where `secfc run --help-all` lists an option; in this order.
@@ -339,6 +341,8 @@ class Command(click.Command):
     More than MANY options are shown in groups, and --help shows the common ones only, in few words: what
     stands below a form feed of the help text, and all other options, is for --help-all.
     """
+
+    context_class = HelpContext
 
     def __init__(self, *args: Any, taken: type, **more: Any) -> None:
         super().__init__(*args, **more)

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 SLOW = 4.0  # seconds of compiling after which it is worth a remark
 COMPILING = (
-    "Compiling the numerical kernels. They are kept on disk: this happens on the first use only, and takes "
-    "up to a minute."
+    "Compiling the numerical kernels, up to a minute. They are kept on disk: this\n"
+    "happens on the first use only."
 )
 
 

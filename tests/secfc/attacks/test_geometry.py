@@ -358,9 +358,9 @@ def test_report_lines():
     )
     assert report_lines(judgement) == [
         "the server and client-0 can place all 500 points, in data units:",
-        "  after 1 of 4 questions:  36.0% of the variance (rank  3 of 20, relative error 0.8)",
-        "  after 2 of 4 questions:  75.0% of the variance (rank  6 of 20, relative error 0.5)",
-        "  after 4 of 4 questions: 100.0% of the variance (rank 20 of 20, relative error 1e-09)",
+        "  after query 1 of 4:  36.0% of variance (rank  3 of 20, error 0.8)",
+        "  after query 2 of 4:  75.0% of variance (rank  6 of 20, error 0.5)",
+        "  after query 4 of 4: 100.0% of variance (rank 20 of 20, error 1e-09)",
         "  and tell the distance of any two points within 0.01 (median, relative)",
     ]
 
