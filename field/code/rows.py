@@ -224,11 +224,12 @@ class TiledRows(CodedRows):
 
     def select_rows(self, rows: Array) -> CodedRows:
         chosen = TiledRows(self.basis, len(rows), self.width, threads=self.threads, storage=self.storage)
-        for start in range(0, len(rows), 1 << 14):
-            tile, slot = np.divmod(rows[start : start + (1 << 14)], kernels.TILE)
-            at, to = np.divmod(np.arange(start, start + len(tile)), kernels.TILE)
-            for source, target in zip(self._tiles, chosen._tiles, strict=True):
-                target[at, :, to] = source[tile, :, slot]
+        tasks = [
+            partial(microkernel.select_rows, source, rows[cut], target[piece])
+            for source, target in zip(self._tiles, chosen._tiles, strict=True)
+            for piece, cut in chosen.task_shape()
+        ]
+        run_parallel(tasks, self.threads)
         return chosen
 
     def finish_rows(self) -> None:

@@ -23,7 +23,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial, reduce
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -48,7 +48,8 @@ from field.compare.correlated_randomness import PartyTables as PartyTables
 from field.compare.correlated_randomness import deal_multiply as deal_multiply
 from field.compare.correlated_randomness import multiply_bits as multiply_bits
 from field.kernels import DIGIT_BITS, STEPS
-from field.ring.basis import Basis
+from field.kernels.compiling import run_parallel, split_range
+from field.ring.basis import SHORT, Basis
 from field.secrets.coins import Coins
 
 # --------------------------------------------------------------------------------------------------
@@ -326,14 +327,27 @@ def total_mask(basis: Basis, shape: tuple[int, ...], streams: Sequence[Coins]) -
 # --- committee ------------------------------------------------------------------------------------
 
 
-def combine_openings(basis: Basis, openings: Sequence[Array]) -> Array:
-    """The sum of what all members opened: of bits in words, or of residues (lanes, ...) uint32."""
-    if openings[0].dtype != np.uint64:
-        return reduce(basis.add, openings)
-    opened = openings[0].copy()
-    for opening in openings[1:]:
-        opened ^= opening
-    return opened
+def combine_openings(basis: Basis, openings: Sequence[Array], *, threads: int = 1) -> Array:
+    """The sum of what all members opened: of bits in words, or of residues (lanes, ..., q) uint32.
+
+    One of one only is that itself.  threads: of the processor, each of which adds up a cut.
+    """
+    first = openings[0]
+    if len(openings) == 1:
+        return first
+    if first.dtype != np.uint64:
+        return basis.add_all(openings, threads=threads)
+    out = np.empty(first.shape, np.uint64)
+    total, (one, two, *rest) = out.reshape(-1), [opening.reshape(-1) for opening in openings]
+
+    def combine(cut: slice) -> None:
+        np.bitwise_xor(one[cut], two[cut], out=total[cut])
+        for opening in rest:
+            total[cut] ^= opening[cut]
+
+    cuts = split_range(total.size, threads if out.nbytes > SHORT else 1)
+    run_parallel([partial(combine, cut) for cut in cuts], threads)
+    return out
 
 
 def compare_masked(

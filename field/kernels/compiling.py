@@ -163,10 +163,32 @@ if hasattr(os, "register_at_fork"):
 
 
 def run_parallel(tasks: Sequence[Callable[[], R]], threads: int) -> list[R]:
-    """The results of independent tasks, in order; with one thread they run here, one after another."""
+    """The results of independent tasks, in order; with one thread they run here, one after another.
+
+    Each thread, of which this one is one, takes the next task that nobody took.  Raises what the first of the
+    tasks raises, once all have ended.
+    """
     if threads == 1 or len(tasks) == 1:
         return [task() for task in tasks]
-    return list(_pool(threads).map(lambda task: task(), tasks))
+    # One step of an iterator is one step of the interpreter, so no task is taken twice.
+    left, results, errors = iter(range(len(tasks))), dict[int, R](), dict[int, BaseException]()
+
+    def work() -> None:
+        for i in left:
+            try:
+                results[i] = tasks[i]()
+            except BaseException as error:
+                errors[i] = error
+
+    helpers = [_pool(threads - 1).submit(work) for _ in range(min(threads, len(tasks)) - 1)]
+    work()
+    for helper in helpers:
+        # One that nobody has begun has nothing left to do, so tasks may have tasks of their own.
+        if not helper.cancel():
+            helper.result()
+    if errors:
+        raise errors[min(errors)]
+    return [results[i] for i in range(len(tasks))]
 
 
 def split_range(count: int, pieces: int) -> list[slice]:

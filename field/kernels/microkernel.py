@@ -635,6 +635,19 @@ def fill_norms(tiles: Any, c: Any) -> Any:
 
 
 @compiled()
+def select_rows(tiles: Any, rows: Any, out: Any) -> None:
+    """Put these rows (c,) of tiles, with all that the tiles hold of each, into the slots of other ones."""
+    tile, slot = np.empty(TILE, np.int64), np.empty(TILE, np.int64)
+    for t in range(out.shape[0]):
+        n = min(TILE, rows.size - t * TILE)
+        for i in range(n):
+            tile[i], slot[i] = rows[t * TILE + i] // TILE, rows[t * TILE + i] % TILE
+        for f in range(tiles.shape[1]):
+            for i in range(n):
+                out[t, f, i] = tiles[tile[i], f, slot[i]]
+
+
+@compiled()
 def _move_by_row(tiles: Any, old: Any, new: Any, sums: Any) -> None:
     # sums[h] is exactly the integer sum of the centered members: below 2^29 m <= 2^59, unreduced.
     m = old.size

@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache, reduce
+from functools import lru_cache, partial, reduce
 from typing import Any
 
 import numpy as np
@@ -36,6 +36,8 @@ FOLD_LIMIT = 256
 MAX_LANES = 4
 # Residues of two arrays, below which NumPy adds them faster than kernels, a call of which each lane takes.
 FEW = 1 << 13
+# Bytes of arrays, below which a second thread takes longer to be woken than it saves.
+SHORT = 1 << 18
 
 
 @lru_cache(maxsize=256)
@@ -191,6 +193,24 @@ class Basis:
         from field.kernels.scalar import add_into
 
         add_into(out.reshape(-1), residues.reshape(-1), self.dtype.type(p))
+
+    def add_all(self, values: Sequence[Array], *, threads: int = 1) -> Array:
+        """The sum of residues (lanes, ..., q), one or more, C-contiguous and none of them.
+
+        threads: of the processor, each of which adds up a lane.
+        """
+        from field.kernels.compiling import run_parallel
+
+        out = np.empty(values[0].shape, self.dtype)
+
+        def add_up(lane: int, p: int) -> None:
+            out[lane] = values[0][lane]
+            for value in values[1:]:
+                self.add_to_lane(out[lane], value[lane], p)
+
+        tasks = [partial(add_up, lane, p) for lane, p in enumerate(self.primes)]
+        run_parallel(tasks, threads if out.nbytes > SHORT else 1)
+        return out
 
     def negate(self, a: Array) -> Array:
         """Additive inverses, lane by lane."""

@@ -23,7 +23,8 @@ all parts shows.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 import numpy as np
 
@@ -114,6 +115,8 @@ class CommitteeWords:
         self.said: dict[int, Array] = {}
         self.opened: tuple[Array, ...] = ()
         self.heard = b""
+        self.view: DigestSum | None = None  # what `heard` is next
+        self.due: list[Callable[[], None]] = []
 
     def __repr__(self) -> str:
         return f"CommitteeWords({self.name!r}, secret)"
@@ -181,12 +184,13 @@ class CommitteeWords:
         """With what goes with an opening: a coin, and what I heard under those before."""
         if not (self.fresh and self.blocks.deviating):
             return dict(send)
+        self._digest()
         coin = self.links[-2]
         each = {id(message): MaskedBits(message.words, coin, self.heard) for message in send.values()}
         return {c: each[id(message)] for c, message in send.items()}
 
     def receive(self, heard: Mapping[PartyId, MaskedBits]) -> None:
-        """Take what came with the others' openings, and make digests under the coins of all.
+        """Take what came with the others' openings; digests under the coins of all are due then.
 
         Raises FaultyClient for a coin that nobody committed to, SuspectedParties where views differ.
         """
@@ -202,13 +206,22 @@ class CommitteeWords:
         coins = self.last | {self.name: self.links[-1]}
         text = self.context + b"".join(coins[c] for c in self.committee)
         seed = hashlib.blake2b(text, digest_size=32, person=b"secfc-words-seed").digest()
-        digest, view = LinearDigest(seed), DigestSum(self.basis)
-        view.add(digest, *self.opened)
-        for q, words in self.said.items():
-            self.each[q].add(digest, words)
-        if self.heard:
-            self.total.join(view)  # masked replies, which come first, are of no part
-        self.heard, self.said = bytes(view), {}
+        digest, self.view = LinearDigest(seed), DigestSum(self.basis)
+        parts = (partial(self.each[q].add, digest, words) for q, words in self.said.items())
+        self.due, self.said = [partial(self.view.add, digest, *self.opened), *parts], {}
+
+    def take_due(self) -> list[Callable[[], None]]:
+        """Digests to be made before I say more, in any order or at once; whoever takes them makes them."""
+        taken, self.due = self.due, []
+        return taken
+
+    def _digest(self) -> None:
+        for make in self.take_due():
+            make()
+        if self.view is not None:
+            if self.heard:
+                self.total.join(self.view)  # masked replies, which come first, are of no part
+            self.heard, self.view = bytes(self.view), None
 
     def _agree(self, heard: Mapping[PartyId, bytes]) -> None:
         if any(digest != self.heard for digest in heard.values()):
@@ -219,6 +232,7 @@ class CommitteeWords:
 
     def digests(self) -> PartDigests:
         """What I tell the others at last."""
+        self._digest()
         return PartDigests(self.heard, b"".join(bytes(self.each[q]) for q in self.parts))
 
     def conclude(self, told: Mapping[PartyId, PartDigests]) -> None:

@@ -36,7 +36,6 @@ from secfc.disclosure.compare.dealer import mask_streams, part_tables
 from secfc.disclosure.compare.rounds import (
     CommitteeRounds,
     InterleavedRole,
-    add_residues,
     conclude_beside,
     play_games,
 )
@@ -168,9 +167,9 @@ class CenterRounder:
             more = [check_further(basis, c, message.further, asked) for c, message in parts.items()]
             found.append([message.values for message in parts.values()] if step == SEND else more)
             if step == SEND:
-                total = MaskedCenters(add_residues(basis, found[0]))
+                total = MaskedCenters(basis.add_all(found[0]))
                 yield Exchange(dict.fromkeys(others, total), round=begun + SUM, phase="compare")
-        return total.values, add_residues(basis, found[1])
+        return total.values, basis.add_all(found[1])
 
     def divided(
         self,

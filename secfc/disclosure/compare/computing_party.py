@@ -39,7 +39,6 @@ from secfc.disclosure.compare.rounds import (
     CorrectionStream,
     InterleavedRole,
     StartedComparison,
-    add_residues,
     conclude_words,
     note_rounds,
     play_games,
@@ -337,7 +336,8 @@ class ComputingParty:
         awaited = tuple(c for c in match.responders if c != self.name) if self.name in match.parts else ()
         wait = Exchange({}, awaited, 0, round=number + SEND, phase="distances")
         parts = {**(yield from receive_all(wait, MaskedDistances, first + SEND)), **parts}
-        sums = {self.name: self.added_up(match, parts)} if self.name in match.parts else {}
+        threads = begun.measured.rows.threads
+        sums = {self.name: self.added_up(match, parts, threads)} if self.name in match.parts else {}
         del mine, parts
         send = {c: m for m in sums.values() for c in others}
         yield Exchange(send, round=number + SUM, phase="compare")
@@ -399,17 +399,19 @@ class ComputingParty:
         for c, message in told.items():
             check_residues(basis, c, message.values, (0, 0))
             each.append(check_further(basis, c, message.further, checked))
-        return add_residues(basis, each)
+        return basis.add_all(each)
 
-    def added_up(self, match: ComparisonSession, parts: Mapping[PartyId, MaskedDistances]) -> MaskedSum:
+    def added_up(
+        self, match: ComparisonSession, parts: Mapping[PartyId, MaskedDistances], threads: int
+    ) -> MaskedSum:
         """What all responders told this member, added up, and if it is the corrected one further replies."""
         basis = match.schedule.basis
         values = [self.residues(match, c, m.values, self.name) for c, m in parts.items()]
         more = None
         if self.name == match.corrected and match.checked is not None and not match.follows:
             each = [check_further(basis, c, m.further, match.checked) for c, m in parts.items()]
-            more = add_residues(basis, each)
-        return MaskedSum(add_residues(basis, values), further=more)
+            more = basis.add_all(each)
+        return MaskedSum(basis.add_all(values, threads=threads), further=more)
 
     def all_sums(self, match: ComparisonSession, sums: Mapping[PartyId, MaskedSum]) -> tuple[Array, Array]:
         """All masked distances (lanes, k, m), and further replies, of what members added up."""

@@ -54,13 +54,17 @@ class StartedComparison:
 
 class InterleavedRole:
     """A fragment whose exchanges go between those of another: each is said beside one of that, and waited for
-    after it.  Rounds of the two rise together."""
+    after it.  Rounds of the two rise together.
+
+    heard: what was heard, if what comes of that is still to be computed."""
 
     def __init__(self, role: Role[None]) -> None:
         self.role, self.next, self.said = role, next(role, None), False
+        self.heard: Mapping[PartyId, Any] | None = None
 
     def say(self, before: int) -> Role[None]:
         """Send what is due before this round."""
+        self.catch_up()
         while self.next is not None and not self.said and self.next.round < before:
             yield self.next.change(expect=())
             if self.next.expect:
@@ -68,10 +72,19 @@ class InterleavedRole:
             else:
                 self._go_on({})
 
-    def hear(self, before: int) -> Role[None]:
-        """Wait for what is due before this round."""
+    def hear(self, before: int, *, later: bool = False) -> Role[None]:
+        """Wait for what is due before this round.  later: it is taken by `catch_up`."""
+        self.catch_up()
         if self.next is not None and self.said and self.next.first < before:
-            self._go_on((yield self.next.change(send={})))
+            self.heard = yield self.next.change(send={})
+            if not later:
+                self.catch_up()
+
+    def catch_up(self) -> None:
+        """Take what was heard."""
+        if self.heard is not None:
+            heard, self.heard = self.heard, None
+            self._go_on(heard)
 
     @staticmethod
     def say_all(lanes: Sequence[InterleavedRole], before: int) -> Role[None]:
@@ -94,6 +107,8 @@ class InterleavedRole:
     @staticmethod
     def finish(lanes: Sequence[InterleavedRole], spacing: int, until: int = END) -> Role[None]:
         """Run several to their ends, or to a round, whose steps of one turn lie within so many rounds."""
+        for lane in lanes:
+            lane.catch_up()
         while due := [lane.next.round for lane in lanes if lane.next is not None and lane.next.round < until]:
             yield from InterleavedRole.take_turns(lanes, min(min(due) + spacing, until))
 
@@ -129,6 +144,9 @@ class SpokenExchanges:
         """Wait for what is left of a check that goes on beside."""
         yield from ()
 
+    def check(self) -> None:
+        """Compute what is left of that check, before anything else is said."""
+
 
 class CommitteeRounds(SpokenExchanges):
     """One exchange after the other with the other members, all of whom are heard.
@@ -162,9 +180,13 @@ class CommitteeRounds(SpokenExchanges):
         heard: dict[PartyId, Any] = yield from receive_all(wait, kind, self.step)
         if self.left:
             for lane in self.beside:
-                yield from lane.hear(self.number + self.spacing)
+                yield from lane.hear(self.number + self.spacing, later=True)
         self._turn()
         return heard
+
+    def check(self) -> None:
+        for lane in self.beside:
+            lane.catch_up()
 
     def finish_check(self) -> Role[None]:
         while self.left:
@@ -176,15 +198,6 @@ class CommitteeRounds(SpokenExchanges):
     def _turn(self) -> None:
         more = self.spacing if self.left else 1
         self.number, self.step, self.left = self.number + more, self.step + more, max(0, self.left - 1)
-
-
-def add_residues(basis: Basis, values: Sequence[Array]) -> Array:
-    """The sum of residues (lanes, ...), C-contiguous."""
-    total = values[0].copy()
-    for value in values[1:]:
-        for lane, p in enumerate(basis.primes):
-            basis.add_to_lane(total[lane], value[lane], p)
-    return total
 
 
 # --------------------------------------------------------------------------------------------------
@@ -256,7 +269,7 @@ def play_games(
     """
     told: Array | None = None
     while True:
-        said, results = play_parts(games, told, threads)
+        said, results = play_parts(games, told, threads, [*spoken.take_due(), talk.check])
         if results:
             return results
         if feed is not None and next(iter(said.values())) is NEXT:
@@ -264,7 +277,7 @@ def play_games(
             told = None
             continue
         me, basis = spoken.name, spoken.basis
-        told = yield from reconstruct_parts(basis, match.blocks, match.committee, me, said, talk)
+        told = yield from reconstruct_parts(basis, match.blocks, match.committee, me, said, talk, threads)
         spoken.hold(said, told)
 
 
@@ -311,9 +324,12 @@ def note_rounds(answer: Role[R], said: dict[PartyId, int]) -> Role[R]:
 
 
 def play_parts(
-    games: Mapping[int, Moves], told: Array | None, threads: int
+    games: Mapping[int, Moves], told: Array | None, threads: int, beside: Sequence[Callable[[], None]] = ()
 ) -> tuple[dict[int, Array], dict[int, Array]]:
-    """What each part opens next, given what was opened last; or, at the end, its share of the result."""
+    """What each part opens next, given what was opened last; or, at the end, its share of the result.
+
+    beside: what else is to be done meanwhile.
+    """
 
     def play_one(game: Moves) -> tuple[bool, Array]:
         try:
@@ -321,9 +337,12 @@ def play_parts(
         except StopIteration as done:
             return True, done.value
 
-    moves = run_parallel([partial(play_one, game) for game in games.values()], threads)
+    moves = [partial(play_one, game) for game in games.values()]
+    # What has parts of its own is last: whoever has nothing else to do takes some of them.
+    tasks: list[Callable[[], Any]] = [*moves, *beside]
+    moved = run_parallel(tasks, threads)[: len(moves)]
     said, shares = (
-        {q: value for q, (ended, value) in zip(games, moves, strict=True) if ended is which}
+        {q: value for q, (ended, value) in zip(games, moved, strict=True) if ended is which}
         for which in (False, True)
     )
     return said, shares
@@ -347,15 +366,17 @@ def reconstruct_parts(
     me: PartyId,
     mine: Mapping[int, Array],
     talk: Talk,
+    threads: int = 1,
 ) -> Role[Array]:
     """What all parts open adds up to; the first one of a part tells it to those who do not play it.
 
-    mine: what the parts that I play open, by number.
+    mine: what the parts that I play open, by number.  threads: of the processor.
     """
     at, others = members.index(me), [c for c in members if c != me]
     some = next(iter(mine.values()))
     words = some.dtype == np.uint64
     ring = basis if words else basis.prefix(len(some))
+    add_up = partial(combine_openings, ring, threads=threads)
     nothing = some.reshape(-1)[:0] if words else some.reshape(len(some), -1)[:, :0]
 
     made: dict[tuple[int, tuple[int, ...]], Array] = {}
@@ -364,7 +385,7 @@ def reconstruct_parts(
         """What I tell a member of what my parts open: of one cut the same to all who lack the same parts."""
         parts = blocks.told_to(at, to)
         if (key := (id(cut), parts)) not in made:
-            made[key] = combine_openings(ring, [cut[q] for q in parts]) if parts else nothing
+            made[key] = add_up([cut[q] for q in parts]) if parts else nothing
         return made[key]
 
     def exchanged(send: Mapping[PartyId, Array], due: Mapping[PartyId, Array]) -> Role[list[Array]]:
@@ -380,7 +401,7 @@ def reconstruct_parts(
         due = {c: shape if speaks[i] else nothing for i, c in enumerate(members)}
         send = {c: told(cuts[i], i) for i, c in enumerate(members) if c != me}
         heard = yield from exchanged(send, due)
-        return combine_openings(ring, [*cuts[at].values(), *(share for share in heard if share.size)])
+        return add_up([*cuts[at].values(), *(share for share in heard if share.size)])
 
     flat = {q: x.reshape(-1) if words else x.reshape(len(x), -1) for q, x in mine.items()}
     length = next(iter(flat.values())).shape[-1]

@@ -57,7 +57,7 @@ from secfc.disclosure.checked.parts import digest_share
 from secfc.disclosure.checked.steps import DEAL_ROW, MASKS, CheckingClient, deal_all
 from secfc.disclosure.compare.candidates import FirstPairs, first_pairs
 from secfc.disclosure.compare.client import ComparisonClient
-from secfc.disclosure.compare.rounds import StartedComparison, add_residues
+from secfc.disclosure.compare.rounds import StartedComparison
 from secfc.disclosure.compare.server import CommitteeServer
 from secfc.disclosure.compare.session import CommitteeChoice, ComparisonSession, may_open_distances
 from secfc.disclosure.dealerless.steps import (
@@ -360,7 +360,7 @@ def take_over_part(
         check_residues(basis, plan.clients[i], more[i], more[me].shape[1:])
     replies = {i: r.values for i, r in received.items()} | ({me: values} if me in responders else {})
     total = weighted_sum(plan, responders, replies)
-    return total, add_residues(basis, list(more.values()))
+    return total, basis.add_all(list(more.values()))
 
 
 def weighted_sum(plan: CodedPlan, responders: tuple[int, ...], values: Mapping[int, Array]) -> Array:

@@ -50,7 +50,6 @@ from secfc.disclosure.checked.products import (
     product_claim,
 )
 from secfc.disclosure.checked.steps import MASKS
-from secfc.disclosure.compare.rounds import add_residues
 from secfc.disclosure.compare.session import DEAL, CommitteeChoice, ComparisonSession, check_opening
 from secfc.disclosure.dealerless.policy import DealerlessParty, winner_bits
 from secfc.disclosure.dealerless.steps import AnswerRounds, Computation, StalledStep
@@ -229,7 +228,7 @@ class Resharing:
             self.claims.append(partial(product_claim, self.basis, x, y, xy))
             both = exclusive_or(self.basis, x, y, xy).astype(self.basis.dtype)
             parts = [*(np.ascontiguousarray(z) for z in np.split(both, count, axis=1)), *parts[2 * count :]]
-        matrix = add_residues(self.basis, last).reshape(-1, TESTS, TESTS)
+        matrix = self.basis.add_all(last).reshape(-1, TESTS, TESTS)
         return parts[0].reshape(self.basis.lanes, rows, m), matrix
 
     def parts(self, plain: Array, size: int, *, held: bool) -> Role[list[Array]]:
@@ -307,15 +306,13 @@ class Resharing:
         """A share of degree t of a product (lanes, N) of shares: all share their weighted parts anew."""
         if self.verifier is None:
             weighted = np.asarray(self.basis.multiply(product, self.weight[:, None]))
-            return add_residues(
-                self.basis, (yield from self.deal(weighted, self.receivers, product.shape[1]))
-            )
+            return self.basis.add_all((yield from self.deal(weighted, self.receivers, product.shape[1])))
         if self.claims:
             return (yield from self.verifier.reduce_products(self.steps.exchange, product))
         part = weighted_part(self.plan.code, self.receivers, self.me, product[:, :, None])
         send, own = self.verifier.deal(np.ascontiguousarray(part.swapaxes(1, 2)))
         received = yield from self.steps.exchange(send, self.others, CheckedPart)
-        return add_residues(self.basis, [own[self.me], *self.verifier.take(received, product.shape[1])])
+        return self.basis.add_all([own[self.me], *self.verifier.take(received, product.shape[1])])
 
     def deal(self, mine: Array | None, dealers: Sequence[int], size: int) -> Role[list[Array]]:
         """My shares (lanes, size) of every dealer's secrets, in their order; mine: my own, if I am one."""

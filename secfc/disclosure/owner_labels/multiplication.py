@@ -34,7 +34,6 @@ from secfc.disclosure.checked.products import (
     label_claims,
     square_claim,
 )
-from secfc.disclosure.compare.rounds import add_residues
 from secfc.disclosure.compare.session import DEAL, CommitteeChoice, ComparisonSession
 from secfc.disclosure.dealerless.steps import AnswerRounds, StalledStep
 from secfc.disclosure.owner_labels.run_state import HeldLabels
@@ -514,7 +513,7 @@ class SecureMultiplication:
             values += verifier.take(received, rows * width)
         if not values:
             return np.empty((code.basis.lanes, 0, 0), code.basis.dtype)
-        return add_residues(code.basis, values).reshape(code.basis.lanes, rows, width)
+        return code.basis.add_all(values).reshape(code.basis.lanes, rows, width)
 
     def reshared(
         self, steps: AnswerRounds, send: Mapping[int, Message], awaited: Sequence[int], size: int

@@ -34,7 +34,6 @@ from secfc.disclosure.checked.messages import CheckedPart, OwnersHeard, Reshared
 from secfc.disclosure.checked.parts import split_shares, tell_shares
 from secfc.disclosure.checked.products import PROOFS, Claim, checking_steps, holder_claim, known_sums
 from secfc.disclosure.compare.client import label_check_round
-from secfc.disclosure.compare.rounds import add_residues
 from secfc.disclosure.compare.session import ComparisonSession, check_words
 from secfc.disclosure.dealerless.steps import AnswerRounds
 from secfc.disclosure.owner_labels.multiplication import SecureMultiplication, label_bits
@@ -116,7 +115,7 @@ class HiddenOwners:
         basis = self.code.basis
         for c, message in heard.items():
             check_residues(basis, c, message.values, (self.plan.m,))
-        found = add_residues(basis, [message.values for message in heard.values()])[0].astype(np.int64) - 1
+        found = basis.add_all([message.values for message in heard.values()])[0].astype(np.int64) - 1
         if np.count_nonzero(found >= 0) != np.count_nonzero(self.owned):
             raise suspects_of_false_labels(match)
         labels = np.full(self.plan.m, -1, np.int32)
@@ -219,7 +218,7 @@ class HiddenOwners:
             product = basis.multiply(numbers, np.ascontiguousarray(shares[j][:, :m]))
             # The first data point is enough: the secrets are the same at all of them.
             mine = weighted_part(self.code, responders, self.me, product[:, None])[:, 0, :m]
-            told[j] = SelectedRowShare(add_residues(basis, [np.ascontiguousarray(mine), *masks]))
+            told[j] = SelectedRowShare(basis.add_all([np.ascontiguousarray(mine), *masks]))
         return told
 
 

@@ -9,7 +9,7 @@ import numba
 import pytest
 from numba.core.compiler_lock import global_compiler_lock
 
-from field.kernels.compiling import CheckedCacheFile, working_clock
+from field.kernels.compiling import CheckedCacheFile, run_parallel, working_clock
 from secfc.roles.exchange import SERVER, Exchange
 from secfc.transport.simulate import simulate
 
@@ -129,3 +129,37 @@ def test_a_full_or_locked_folder_is_said_and_ends_nothing(folder, monkeypatch):
     monkeypatch.setattr(CheckedCacheFile, "_open_for_write", refuse)
     with pytest.warns(RuntimeWarning, match=r"No space left on device.*NUMBA_CACHE_DIR"):
         call(folder, 0)
+
+
+# --- work spread over threads
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3])
+def test_tasks_with_tasks_of_their_own_come_to_their_ends_in_order(threads):
+    def inner(i):
+        return run_parallel([lambda j=j: (i, j) for j in range(4)], threads)
+
+    found = run_parallel([lambda i=i: inner(i) for i in range(5)], threads)
+    assert found == [[(i, j) for j in range(4)] for i in range(5)]
+
+
+def test_each_of_two_tasks_has_a_thread_and_one_thread_has_both():
+    met = threading.Barrier(2)
+    assert run_parallel([lambda: met.wait(30) >= 0] * 2, 2) == [True, True]
+    with pytest.raises(threading.BrokenBarrierError):
+        run_parallel([lambda: met.wait(0.1)] * 2, 1)
+
+
+@pytest.mark.parametrize("threads", [2, 3])
+def test_the_error_of_the_first_task_is_raised_once_all_have_ended(threads):
+    ended = []
+
+    def work(i):
+        time.sleep(0.02 * (3 - i))
+        ended.append(i)
+        if i % 2:
+            raise ValueError(i)
+
+    with pytest.raises(ValueError, match="1"):
+        run_parallel([lambda i=i: work(i) for i in range(4)], threads)
+    assert sorted(ended) == [0, 1, 2, 3]

@@ -288,12 +288,12 @@ def leave(way, before, liar=RESPONDER):
             return found
         return {c: replace(body, values=false(body.values)) for c, body in found.items()}
 
-    def open_others(basis, blocks, members, me, mine, talk):
+    def open_others(basis, blocks, members, me, mine, talk, threads):
         first = next(iter(blocks.told_by(members.index(me))), None)
         if me == MEMBER == liar and len(asked) == 2 and mine[first].dtype == np.uint64 and not lied:
             lied.append(talk.number)
             mine = {**mine, first: ~mine[first]}
-        return (yield from reconstruct(basis, blocks, members, me, mine, talk))
+        return (yield from reconstruct(basis, blocks, members, me, mine, talk, threads))
 
     def faults(e):
         if e.kind in ("CompareQuery", "LloydStepQuery") and e.round not in asked:

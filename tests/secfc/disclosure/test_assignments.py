@@ -569,6 +569,6 @@ def test_parts_that_move_at_the_same_time_say_what_they_say_one_after_the_other(
     one = said(1)
     assert set(spread) == {(rounds, 1), (reply_check, 1)}
     spread.clear()
-    assert said(2) == one
+    assert said(3) == said(2) == one
     # Who responds to nothing, and whoever dealt, adds up alone.
-    assert set(spread) == {(rounds, 2), (reply_check, 1), (reply_check, 2)}
+    assert set(spread) == {(rounds, 2), (rounds, 3), (reply_check, 1), (reply_check, 2), (reply_check, 3)}

@@ -551,8 +551,8 @@ def test_further_replies_that_wait_for_coins_are_left_out(early, way, monkeypatc
     honest, liars, lies = undisturbed(way), [], {}
     fixed, hear, added = steps.CheckingClient._fixed, steps.hear_coins, ComputingParty.added_up
 
-    def added_up(self, match, parts):
-        total = added(self, match, parts)
+    def added_up(self, match, parts, threads):
+        total = added(self, match, parts, threads)
         # Of a step whose labels nobody chose: the answer to the first one is what changes.
         if self.name != match.corrected or match.question.operation not in (
             Operation.COMPARE,

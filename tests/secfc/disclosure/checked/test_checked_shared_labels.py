@@ -472,7 +472,7 @@ def flipped_label(point, told, deviating=1):
     for all alike, in a step after which point 18 alone has another label.  told: by others from then on."""
     asked, false, real = [], [], rounds.reconstruct_parts
 
-    def reconstruct(basis, blocks, members, me, mine, talk):
+    def reconstruct(basis, blocks, members, me, mine, talk, threads):
         said = next(iter(mine.values()))
         if me == "client-0" and said.dtype == np.uint64 and said.ndim == 1:  # bits, and what coins are of
             asked.append(talk.number)
@@ -480,7 +480,7 @@ def flipped_label(point, told, deviating=1):
                 first = blocks.told_by(0)[0]
                 false.append(talk.number)
                 mine = {**mine, first: mine[first] ^ np.array([1 << point, 0, 0], np.uint64)}
-        return (yield from real(basis, blocks, members, me, mine, talk))
+        return (yield from real(basis, blocks, members, me, mine, talk, threads))
 
     def faults(e):
         if e.sender != "client-0":
