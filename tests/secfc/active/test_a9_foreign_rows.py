@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 import secfc
-from secfc.disclosure.compare.rounds import add_residues
 from secfc.disclosure.owner_labels.output import HiddenOwners
 from secfc.errors import SuspectedParties
 from tests.nightly import by_night, short
@@ -49,7 +48,7 @@ def asking(bits, known=None):
     def heard(self, match, k, told):
         if self.me != CHEATER:
             return labels(self, match, k, told)
-        found = add_residues(self.code.basis, [m.values for m in told.values()])[0].astype(np.int64) - 1
+        found = self.code.basis.add_all([m.values for m in told.values()])[0].astype(np.int64) - 1
         read["labels"] = found
         out = np.full(self.plan.m, -1, np.int32)
         out[self.rows] = found[self.rows]
