@@ -601,7 +601,7 @@ def test_check_says_what_is_ready_and_what_is_not(tmp_path, nursery):
 @pytest.mark.parametrize(("options", "preparing"), [
     ({**BASE, "disclosure": "own-labels"}, {}),
     *(pytest.param(*words, marks=pytest.mark.nightly) for words in (
-        (BASE, {}), ({"t": 1}, {"standardize": "robust"}),
+        (BASE, {}), ({"t": 1}, {"standardize": "robust"}), ({"t": 1}, {"standardize": "norm"}),
     )),
 ])  # fmt: skip
 def test_new_rows_are_labeled_by_all_sites_together(tmp_path, nursery, options, preparing):
@@ -634,9 +634,9 @@ def test_new_rows_are_labeled_by_all_sites_together(tmp_path, nursery, options, 
         federation = secfc.Federation.from_arrays(list(ROWS.values()), names=list(ROWS))
         fit = secfc.fit(
             secfc.SecFC(3, 1, disclosure=policy), federation, seed=3, bound=options.get("bound"),
-            scale_features="standard" if preparing else None,
+            scale_features=preparing.get("standardize"),
         )  # fmt: skip
-        points = [new.get(name, np.zeros((1, 3))) for name in ROWS]
+        points = [new.get(name, np.ones((1, 3))) for name in ROWS]
         want = dict(
             zip(ROWS, fit.predict(secfc.Federation.from_arrays(points, names=list(ROWS))), strict=True)
         )
