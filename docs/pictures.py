@@ -10,9 +10,12 @@ import subprocess
 import sys
 import tempfile
 from contextlib import redirect_stdout
+from functools import partial
 from html import escape
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from io import StringIO
 from pathlib import Path
+from threading import Thread
 
 from docs.ways import TREE, Fork
 from tests.browser import CHROMIUM, QUIET
@@ -174,24 +177,36 @@ def choose(node=TREE):
     return svg(800, int(at[0]) + 4, "Which policy: a tree of questions", "\n".join(parts))
 
 
-# Of a report's page: width and height in CSS pixels, pixels of the picture for each, and the reader's colors.
-SCREENS = {"report_wide": (860, 1150, 0.5, "light"), "report_narrow": (420, 1150, 0.62, "dark")}
+# Of a page: where it is, width and height in CSS pixels, pixels of the picture for each, the reader's colors.
+SCREENS = {
+    "report_wide": ("report.html", 860, 1150, 0.5, "light"),
+    "report_narrow": ("report.html", 420, 1150, 0.62, "dark"),
+    "site_wide": ("site/docs/index.html", 1280, 900, 0.36, "light"),
+    "site_narrow": ("site/docs/choose/index.html", 420, 900, 0.5, "dark"),
+}
 
 
 def take_screens():
-    """What a browser shows of the page that `secfc run --report` writes of the example's rows, as PNG."""
+    """What a browser shows of the report of the example's rows, and of the site, as PNG."""
     with tempfile.TemporaryDirectory() as place:
         secfc = [sys.executable, "-m", "secfc.cli"]
         subprocess.run([*secfc, "example", "rows"], cwd=place, check=True)
         files = sorted(str(file.relative_to(place)) for file in Path(place, "rows").glob("*.csv"))
         made = ["--report", "report.html", "--readers", "holders"]
         subprocess.run([*secfc, "run", *files, *EXAMPLE, *made], cwd=place, check=True)
-        for name, (width, height, scale, colors) in SCREENS.items():
-            dark = ["--blink-settings=preferredColorScheme=0"] if colors == "dark" else []
-            window = [f"--window-size={width},{height}", f"--force-device-scale-factor={scale}"]
-            shot = [f"--screenshot={PLACE / name}.png", Path(place, "report.html").as_uri()]
-            command = [CHROMIUM, *QUIET, f"--user-data-dir={place}/profile", *window, *dark, *shot]
-            subprocess.run(command, check=True, capture_output=True)
+        mkdocs = [sys.executable, "-m", "mkdocs", "build", "--quiet", "--site-dir", f"{place}/site"]
+        subprocess.run(mkdocs, cwd=PLACE.parent.parent, check=True)
+        handler = partial(SimpleHTTPRequestHandler, directory=place)
+        with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:  # scripts of the site ask for it
+            Thread(target=server.serve_forever, daemon=True).start()
+            for name, (page, width, height, scale, colors) in SCREENS.items():
+                dark = ["--blink-settings=preferredColorScheme=0"] if colors == "dark" else []
+                window = [f"--window-size={width},{height}", f"--force-device-scale-factor={scale}"]
+                shot = [f"--screenshot={PLACE / name}.png", f"http://127.0.0.1:{server.server_port}/{page}"]
+                profile = [f"--user-data-dir={place}/{name}", "--virtual-time-budget=3000"]
+                command = [CHROMIUM, *QUIET, *profile, *window, *dark, *shot]
+                subprocess.run(command, check=True, capture_output=True)
+            server.shutdown()
 
 
 def main():

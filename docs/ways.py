@@ -97,7 +97,7 @@ TREE = Fork(
         "May every client see the centers of every step?",
         Leaf(
             "FederatedLloyd(k=4)",
-            "traffic does not grow with rows; steps can tell others' single rows, floor=10: no two of a run",
+            "traffic does not grow with rows; steps can tell single rows (with floor=10 no two can)",
             "../secfc/federated/README.md",
         ),
         Fork(

@@ -1,6 +1,7 @@
 """The site's pages: tables are those of the code, and what they say of a run is what a run shows."""
 
 import doctest
+import html
 import importlib
 import re
 import shlex
@@ -102,6 +103,24 @@ def test_pictures_are_drawn_from_what_they_show():
     for name, svg in drawn.items():
         assert (pictures.PLACE / f"{name}.svg").read_text() == svg
         assert "http" not in svg.replace("http://www.w3.org/2000/svg", "")
+
+
+def too_wide(svg):
+    """Words in boxes of the tree that are wider than their box, as DejaVu Sans has them."""
+    paths = pytest.importorskip("matplotlib.textpath", reason="widths of words need the extra `plot`")
+    leaf = r'class="box leaf" x="([\d.]+)".*? width="([\d.]+)".*?\n<text class="bold".*?\n'
+    box = leaf + r'<text class="small" x="([\d.]+)".*?>(.*?)<'
+    for x, width, start, words in re.findall(box, svg):
+        end = float(start) + paths.TextPath((0, 0), html.unescape(words), size=15).get_extents().width
+        if end > float(x) + float(width):
+            yield words
+
+
+def test_what_the_tree_says_fits_its_boxes():
+    svg = pictures.choose()
+    assert svg.count("box leaf") > 8
+    assert list(too_wide(svg)) == []
+    assert len(list(too_wide(svg.replace("labels at the start", "labels " * 20)))) == 1
 
 
 def test_pictures_of_screens_are_small():
