@@ -4,6 +4,7 @@ import contextlib
 import hashlib
 import json
 import os
+import shutil
 import signal
 import subprocess
 import time
@@ -22,8 +23,9 @@ from secfc.cli.shell.program import main
 from secfc.data.model_file import ModelFile
 from secfc.deploy.keys import create_key_file
 from secfc.pairs import TOLD
+from secfc.roles.description import PROTOCOL
 from tests.nightly import by_night, short
-from tests.secfc.deploy.sites import QUICK, blobs, sites
+from tests.secfc.deploy.sites import QUICK, ROOT, blobs, sites
 
 pytestmark = pytest.mark.deployment
 
@@ -517,6 +519,52 @@ def test_another_run_file_is_named_to_all_at_once(tmp_path, nursery, change, why
             assert not (tmp_path / name / "remembered.json").exists()
             run.start(name)
         assert set(run.everybody(seconds=90).values()) == {0}, run.log("site-2")
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("changed", [True, False])  # False: control, of the same process without the change
+def test_a_site_of_another_version_is_named_before_any_share_and_runs_once_it_is_upgraded(tmp_path, changed):
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "sitecustomize.py").write_text(
+        f"import secfc.roles.description as told\ntold.PROTOCOL += {int(changed)}\n"
+    )
+    with sites(tmp_path, THREE, k=3, options=BASE) as run:
+        for name in ("hub", "site-0", "site-2", "server"):
+            run.start(name)
+        run.start("site-1", PYTHONPATH=f"{tmp_path / 'other'}:{ROOT}")
+        assert set(run.everybody().values()) == ({2} if changed else {0}), run.log("site-1")
+        for name in (*THREE, "server") if changed else ():
+            assert f"protocol is {PROTOCOL + 1}" in run.log("site-1")
+            assert not list((tmp_path / name / "journal").glob("*.journal"))
+            assert not (tmp_path / name / "remembered.json").exists()
+            run.start(name)
+        assert set(run.everybody().values()) == {0}, run.log("site-1")
+        want = wanted(secfc.SecFC(3, 1), THREE)
+        assert all((run.labels(client) == want[client]).all() for client in THREE)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("when", ["clustering", "compiling or loading the kernels"])
+def test_a_second_process_with_a_key_of_a_site_changes_no_label(tmp_path, nursery, when):
+    """A copy of a site's directory is started by mistake, as on a machine that stands by."""
+    options = {**BASE, "init": "random", "n_init": 4}
+    with sites(tmp_path, THREE, k=3, options=options, nursery=nursery) as run:
+        shutil.copytree(tmp_path / "site-1", tmp_path / "copy")
+        run.start_all()
+        run.until("site-1", when)
+        second = run.command("copy", "join", str(tmp_path / "copy" / "site.toml"))
+        run.until_said("copy", '"event": "came"')
+        time.sleep(3)
+        second.kill()
+        second.wait(10)
+        assert '"event": "broke"' in run.log("site-1")
+        assert not (tmp_path / "copy" / "results" / "labels.csv").exists()
+        codes = run.everybody()
+        for name in (*THREE, "server"):  # who was disturbed goes on by the same command
+            run.start(name) if codes[name] else None
+        assert set(run.everybody().values()) == {0}, run.log("site-1")
+        want = wanted(secfc.SecFC(3, 1, init=secfc.RandomLabels(), n_init=4), THREE)
+        assert all((run.labels(client) == want[client]).all() for client in THREE)
 
 
 def test_a_cell_beyond_the_bound_is_found_before_anything_and_mended(tmp_path, nursery):
