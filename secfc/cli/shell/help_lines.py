@@ -33,9 +33,9 @@ class HelpContext(click.Context):
 def fold_line(line: str) -> str:
     r"""A line of help within WIDTH: words to choose from below one another, what an example is for below it.
 
-    >>> print(fold_line("    secfc plan -n 10 -m 10000 -d 20 -k 4       what a run will cost, and what it shows"))
+    >>> print(fold_line("    secfc plan -n 10 -m 10000 -d 20 -k 4       what a run costs, and what it shows"))
         secfc plan -n 10 -m 10000 -d 20 -k 4
-            what a run will cost, and what it shows
+            what a run costs, and what it shows
     """
     if len(line) <= WIDTH:
         return line
