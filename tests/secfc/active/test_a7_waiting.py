@@ -19,6 +19,7 @@ from secfc.transport import network, wire
 from secfc.transport.link import Link
 from secfc.transport.network import run_party
 from secfc.transport.simulate import simulate
+from tests.nightly import in_turns
 from tests.secfc.transport.test_wire import mesh, over_sockets, roles_of
 
 PULSE = 0.4
@@ -409,8 +410,7 @@ class Kept:
         pass
 
 
-@pytest.mark.parametrize("hang", [False, True], ids=["closes", "hangs"])
-@pytest.mark.parametrize("name", ALGORITHMS)
+@pytest.mark.parametrize(("name", "hang"), in_turns([*ALGORITHMS], [False, True]))
 def test_a_run_over_a_network_survives_a_client(name, hang):
     fed, algorithm = points(), ALGORITHMS[name]
     expected = simulate(roles_of(algorithm, fed)).results

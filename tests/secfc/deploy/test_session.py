@@ -1,5 +1,6 @@
 """Roles as sites run them, from greetings to outcomes: what `fit` gives, and what is told beforehand."""
 
+import itertools
 from dataclasses import replace
 
 import numpy as np
@@ -21,7 +22,7 @@ from secfc.roles.exchange import SERVER, SHARE
 from secfc.scaling.algorithm import Scaled
 from secfc.transport.checkpoint import Checkpoint
 from secfc.transport.simulate import simulate
-from tests.nightly import by_night
+from tests.nightly import by_night, in_turns
 
 START = int(seeded_generator(5).integers(2**63))  # as `fit` makes it of seed=5
 RNG = np.random.default_rng(2)
@@ -87,8 +88,7 @@ def without_seal(work, federation):
     return made
 
 
-@pytest.mark.parametrize("name", CASES)
-@pytest.mark.parametrize("bound", [None, 32.0])
+@pytest.mark.parametrize(("name", "bound"), in_turns([*CASES], [None, 32.0]))
 def test_each_site_has_what_fit_gives_it(name, bound):
     algorithm, federation = CASES[name]
     bound = algorithm.bound if name == "scaled" else bound
@@ -207,12 +207,15 @@ def work_of_tree(policy, cut=(2, "single"), points=None):
     return way, federation, replace(work_of(way, federation, 32.0), cut=cut)
 
 
+WHOSE = "question", "reply", "groups"
+CRASHES = in_turns([*POLICIES][:2], WHOSE) + by_night(*itertools.product([*POLICIES][2:], WHOSE))
+
+
 class Crash(OSError):  # noqa: N818
     pass
 
 
-@pytest.mark.parametrize("name", ["labels", "own labels", *by_night(*list(POLICIES)[2:])])
-@pytest.mark.parametrize("whose", ["question", "reply", "groups"])
+@pytest.mark.parametrize(("name", "whose"), CRASHES)
 def test_rows_are_labeled_by_groups_and_the_server_alone_has_the_tree(name, whose, tmp_path):
     policy, asks, answers = POLICIES[name]
     way, federation, work = work_of_tree(policy)
