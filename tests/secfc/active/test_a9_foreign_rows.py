@@ -4,6 +4,7 @@ It shares bits of 1 where it holds nothing, and would be told the labels of all 
 features of each row that it asks for, which only who has the row's data knows.
 """
 
+from itertools import product
 from unittest import mock
 
 import numpy as np
@@ -12,7 +13,7 @@ import pytest
 import secfc
 from secfc.disclosure.owner_labels.output import HiddenOwners
 from secfc.errors import SuspectedParties
-from tests.nightly import by_night, short
+from tests.nightly import by_night, in_turns, short
 
 NAMES = [f"p{i:03d}" for i in range(40)]
 RNG = np.random.default_rng(0)
@@ -85,8 +86,14 @@ def test_without_the_check_it_reads_the_labels_of_all_rows(way, monkeypatch):
     assert (read["labels"] == truth(result)).all()
 
 
-@pytest.mark.parametrize("way", ["server", "opened counts", "two segments", *by_night("nobody")])
-def test_it_is_refused_before_an_owner_is_told_a_label(way):
+ASKED = "all", "one", "twice"
+
+
+@pytest.mark.parametrize(
+    ("way", "asked"),
+    in_turns(["server", "opened counts", "two segments"], ASKED) + by_night(*product(["nobody"], ASKED)),
+)
+def test_it_is_refused_before_an_owner_is_told_a_label(way, asked):
     def one_more(own):
         found = own.copy()
         found[0, RNG.choice(np.flatnonzero(found[0] == 0))] = 1
@@ -95,19 +102,18 @@ def test_it_is_refused_before_an_owner_is_told_a_label(way):
     def twice(own):
         return own * np.uint32(2)
 
-    for bits in (everything, one_more, twice)[: short(3, nightly=3)]:
-        for _ in range(short(1, nightly=33)):
-            told = []
+    for _ in range(short(1, nightly=33)):
+        told = []
 
-            def noting(e, told=told):
-                told.extend([e.round] if e.kind == "SelectedRowShare" else [])
-                return (e,)
+        def noting(e, told=told):
+            told.extend([e.round] if e.kind == "SelectedRowShare" else [])
+            return (e,)
 
-            lie, read = asking(bits)
-            with lie, pytest.raises(SuspectedParties, match="rows that owners claim to hold do not fit"):
-                run_tables(way, faults=noting)
-            assert "labels" not in read
-            assert not told
+        lie, read = asking({"all": everything, "one": one_more, "twice": twice}[asked])
+        with lie, pytest.raises(SuspectedParties, match="rows that owners claim to hold do not fit"):
+            run_tables(way, faults=noting)
+        assert "labels" not in read
+        assert not told
 
 
 def guessing(off):

@@ -800,7 +800,7 @@ def rising(make, name, at):
 ])  # fmt: skip
 def test_one_party_crashes_at_any_exchange(name, victim, step, tmp_path):
     fed = serve_some()
-    for at in range(1, 9 * step, step):
+    for at in range(1, 9 * step, short(2, nightly=1) * step):
         make, close = builders(RUNS[name], fed, tmp_path / str(at))
         roles = {name: make(name) for name in (*fed.names, SERVER) if name != victim}
         roles[victim] = rising(make, victim, at)
