@@ -765,7 +765,9 @@ def with_sums(scenario: Scenario, summed: tuple[tuple[str, ...], ...]) -> Outcom
         quiet = Network({}, False)
         scenario.run(quiet)
         rounds = sorted({e.round for e in quiet.passed if e.kind == "SumShares"})
-    counted = dict(zip(rounds, summed, strict=True))
+    # Without somebody's rows a run may converge sooner than the quiet one, or later.
+    rounds += [rounds[-1] + STRIDE * (step + 1) for step in range(len(summed) - len(rounds))]
+    counted = dict(zip(rounds, summed, strict=False))
 
     def withheld(e: Envelope) -> tuple[Envelope, ...]:
         # What a sealed message is nobody sees; in these rounds clients send one another shares only.
