@@ -37,7 +37,7 @@ from secfc.data.resolution import (
     warn_of_resolution,
 )
 from secfc.errors import FaultyServer, InputError
-from secfc.federated.course import CourseEnd, Totals
+from secfc.federated.course import CourseEnd, Restarts, Totals
 from secfc.federated.model import ClientRows, CrowdRows, ExactLabeler, KnownCenters
 from secfc.federated.parts import PartRows
 from secfc.federated.plan import FederatedPlan, RunKey, SharedTotals, make_plan
@@ -271,6 +271,7 @@ class FederatedLloyd:
         runs, current = plan.begin_runs(first[0], key), dict.fromkeys(range(plan.n_init), labels)
         histories: dict[int, list[Array]] = {run: [] for run in current}
         while runs.asked:
+            yield from sums.open_silhouettes(runs, current[0])
             sizes = {run: len(near.centers.counts) for run, near in runs.asked.items()}
             before = {run: rows.number_labels(current[run], near.groups) for run, near in runs.asked.items()}
             after = {run: rows.label_rows(near.centers) for run, near in runs.asked.items()}
@@ -503,6 +504,15 @@ class ClientSums:
         found = plan.read_totals(me, values, tuple(sizes.values()), squares=squares)
         return {run: self.add_own(total, *own[run]) for run, total in zip(sizes, found, strict=True)}
 
+    def open_silhouettes(self, runs: Restarts, labels: Array) -> Role[None]:
+        """Tell the only run mean silhouettes of all clients' rows, if it asks for them, by labels (m_j,)."""
+        if levels := runs.levels:
+            vector = self.plan.pack_silhouettes(self.rows.sum_silhouettes(labels, levels))
+            counted = self.counted
+            values = yield from self.open_sum(vector, 2 * len(levels) + 2)
+            self.counted = counted  # totals are compared with those before, as to whom they count
+            runs.hear_silhouettes(self.plan.read_silhouettes(self.me, values, len(levels)))
+
     def hold_moves(
         self, before: Mapping[int, Array], after: Mapping[int, Array], sizes: Mapping[int, int]
     ) -> Role[tuple[dict[int, Array], dict[int, int], dict[int, int]]]:
@@ -633,6 +643,9 @@ def join_labels(
     )
 
 
+APART = "; the mean silhouette of rows for each number of clusters"
+
+
 def federated_leakage(plan: FederatedPlan, found: FederatedServerResult) -> tuple[str, ...]:
     """What the server learned, in sentences."""
     shared, sums = len(plan.columns.shared), len(found.counted)
@@ -643,7 +656,7 @@ def federated_leakage(plan: FederatedPlan, found: FederatedServerResult) -> tupl
         f"how many numbers each of {sums} questions summed, under pads: no sum, center or label"
         if plan.blind
         else f"sums and numbers of points by cluster{where}, and how many clients' labels changed, in each "
-        f"of {sums} questions; no label"
+        f"of {sums} questions{APART * plan.judged}; no label"
     )
     given = "; the centers that the run starts from, which are in the plan" * isinstance(plan.start, tuple)
     return (*found.said[:1], said + kept + given, *found.said[1:], *say_who_came(plan, found.counted))
@@ -682,4 +695,4 @@ def leakage_to_client(plan: FederatedPlan, party: PartyId, questions: int) -> st
         if plan.floor > 1
         else "differences of questions can tell single rows (floor=1)"
     )
-    return f"{said} in each of {questions} questions; {rows}"
+    return f"{said} in each of {questions} questions{APART * plan.judged}; {rows}"

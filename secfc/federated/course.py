@@ -30,7 +30,8 @@ class Totals:
     sums: (c, d_j) int64.  counts: points that have a value there, (c, d_j) int64.  there: clusters that have
     points anywhere, (c,).  changed: clients any of whose labels changed, and one more if others are counted
     than in the sum before.  square: the sum of squared norms of all points, None if it is not asked for.
-    held: points that a floor kept where they were.
+    held: points that a floor kept where they were.  silhouettes: the mean of points by each of
+    `Near.levels`.
     """
 
     sums: Array
@@ -39,6 +40,7 @@ class Totals:
     changed: int
     square: int | None = None
     held: int = 0
+    silhouettes: tuple[float, ...] = ()
 
     def group_clusters(self, groups: Array, least: int = 0) -> Totals:
         """Totals after clusters got these numbers (c,), -1 for one without points; several may become one.
@@ -56,16 +58,24 @@ class Totals:
         """Points of every cluster (c,), where all clients observe all features."""
         return self.counts[:, 0]
 
+    @property
+    def means(self) -> Array:
+        """Centers (c, d) of clusters that all have points."""
+        return np.asarray(self.sums / self.counts)
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Near:
     """Every point to the nearest of centers.  groups: the number that each cluster so far has first, as in
-    `Totals.group_clusters`.  step: whether this is a step of Lloyd's, and not of its start.
+    `Totals.group_clusters`.  step: whether this is a step of Lloyd's, and not of its start.  levels: instead,
+    how well clusters so far are apart, with these groups (c,) of them and their centers (k, d), in integer
+    steps: simplified silhouettes, see `CostCurve`.
     """
 
     groups: Array
     centers: KnownCenters
     step: bool = False
+    levels: tuple[tuple[Array, Array], ...] = ()
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -204,15 +214,28 @@ def split_and_iterate(
     k: int | Elbow,
     max_iter: int,
     rng: np.random.Generator,
+    *,
+    judged: bool = False,
 ) -> Course:
-    """A run from all m points in one cluster, of which these are the totals."""
+    """A run from all m points in one cluster, of which these are the totals.
+
+    judged: whether silhouettes are asked for where k is chosen.
+    """
     source, drawing = OpenedSums(told, places), RestartLabels(start, m, k)
     # It answers what such starts ask for, in other instructions than exchanges.
     groups, found = yield from cast("Any", drawing(rng, cast("Any", source)))
+    curve = drawing.curve
+    if judged and curve is not None and curve.levels:
+        now = source.told
+        levels = tuple((one, now.group_clusters(one).means) for one in curve.levels)
+        none = KnownCenters.no_centers(*now.sums.shape)
+        curve = replace(
+            curve, silhouettes=(yield Near(np.arange(len(now.sums)), none, levels=levels)).silhouettes
+        )
     first = source.told.group_clusters(groups)
     known = KnownCenters(*(_padded(part, found) for part in (first.sums, first.counts, first.there)))
     end = yield from iterate_lloyd(known, groups, max_iter, source.square)
-    return replace(end, curve=drawing.curve)
+    return replace(end, curve=curve)
 
 
 class Restarts:
@@ -250,6 +273,16 @@ class Restarts:
             self.courses[number] = iterate_lloyd(end.centers, groups, self.max_iter, step=end.n_iter)
             self.asked[number] = next(self.courses[number])
             del self.ends[number]
+
+    def hear_silhouettes(self, found: tuple[float, ...]) -> None:
+        """Means of what the only run asks for."""
+        ((number, course),) = self.courses.items()
+        self.asked[number] = course.send(replace(self.told[number], silhouettes=found))
+
+    @property
+    def levels(self) -> tuple[tuple[Array, Array], ...]:
+        """What the only run asks silhouettes of, see `Near.levels`; else nothing."""
+        return next((near.levels for near in self.asked.values() if near.levels), ())
 
     @property
     def best(self) -> int:

@@ -25,6 +25,9 @@ if TYPE_CHECKING:  # kernels are loaded when rows are labeled
     from secfc.data.row_tiles import RowTiles
 
 
+Levels = Sequence[tuple[Array, Array]]  # groups (c,) of clusters, and their centers (k, d)
+BLOCK = 1 << 14  # rows that are judged together
+
 # Fewer values (m d) are labeled in milliseconds by doubles.
 FEW_VALUES = 1 << 17
 
@@ -271,6 +274,16 @@ class ClientRows:
             return sum_of_squares(self._points)
         return sum(sum_of_squares(tiles.astype(np.int64)) for _, tiles in self._tiles.batches())
 
+    def sum_silhouettes(self, labels: Array, levels: Levels) -> Array:
+        """Sums (L + 1,) by rows' labels (m,) in steps of 2**-20, see `Near.levels`; last, how many rows."""
+        found = np.zeros(len(levels) + 1, np.int64)
+        if self._tiles is None:
+            return judge_rows(self._points, labels, levels)
+        for rows, tiles in self._tiles.batches():
+            points = tiles.transpose(0, 2, 1).reshape(-1, self.shape[1])[: rows.stop - rows.start]
+            found += judge_rows(points, labels[rows], levels)
+        return found
+
     def find_changed(self, before: Array, after: Array) -> Array:
         """Whether any label (m,) changed: ()."""
         return np.asarray((before != after).any())
@@ -302,6 +315,11 @@ class CrowdRows(ClientRows):
         """The sum of squares of all values of each, exact: (g,) Python integers."""
         return np.array([sum_of_squares(own) for own in self.split_rows(self.whole)], object)
 
+    def sum_silhouettes(self, labels: Array, levels: Levels) -> Array:
+        """Sums (g, L + 1) of each."""
+        parts = zip(self.split_rows(self.whole), self.split_rows(labels), strict=True)
+        return np.stack([judge_rows(own, mine, levels) for own, mine in parts])
+
     def find_changed(self, before: Array, after: Array) -> Array:
         """Whether any label (m,) of each changed: (g,)."""
         return np.bincount(self.owner[before != after], minlength=len(self.counts)) > 0
@@ -309,6 +327,29 @@ class CrowdRows(ClientRows):
     def split_rows(self, labels: Array) -> list[Array]:
         """Labels (m,) by client."""
         return np.split(labels, np.cumsum(self.counts)[:-1])
+
+
+def judge_rows(points: Array, labels: Array, levels: Levels) -> Array:
+    """As `ClientRows.sum_silhouettes`, of integer points (m, d)."""
+    found = np.zeros(len(levels) + 1, np.int64)
+    middle = np.rint(levels[-1][1].mean(axis=0))
+    for first in range(0, len(points), BLOCK):
+        rows, at = points[first : first + BLOCK] - middle, np.arange(len(points[first : first + BLOCK]))
+        found[-1] += len(rows)
+        for level, (groups, centers) in enumerate(levels):
+            own, shifted = groups[labels[first : first + BLOCK]], centers - middle
+            # Which other one is nearest; both distances are then taken anew, without cancellation.
+            scores = (shifted**2).sum(axis=1)[:, None] - 2 * (shifted @ rows.T)
+            scores[own, at] = np.inf
+            near, far = (
+                np.sqrt(((rows - shifted[number]) ** 2).sum(axis=1))
+                for number in (own, scores.argmin(axis=0))
+            )
+            wider = np.maximum(near, far)
+            # Each of at most 2**20, of fewer than 2**31 rows.
+            steps = np.rint(2.0**20 * (far - near) / np.where(wider > 0, wider, 1))
+            found[level] += int(steps.astype(np.int64).sum())
+    return found
 
 
 def sum_of_squares(points: Array) -> int:

@@ -16,7 +16,7 @@ from field.ring.quantize import Quantizer
 from secfc.data.inputs import row_blocks
 from secfc.data.parted_rows import PartedRows
 from secfc.errors import InputError
-from secfc.federated.model import ClientRows, KnownCenters
+from secfc.federated.model import ClientRows, KnownCenters, Levels
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -109,6 +109,10 @@ class PartRows(ClientRows):
         """The sum of squares of all values, exact."""
         return sum(self.parts.run(_squares_of))
 
+    def sum_silhouettes(self, labels: Any, levels: Levels) -> Array:
+        """As of `ClientRows`."""
+        return np.asarray(np.sum(self.parts.run(partial(_judge_part, labels.rule, levels)), axis=0))
+
     def find_changed(self, before: Any, after: Any) -> Array:
         """Whether any label (m,) changed: ().  Sums by the new labels are of the same pass over the rows."""
         if not isinstance(after, PartLabels):
@@ -158,6 +162,10 @@ def _squares_of(part: ClientRows) -> int:
 
 def _sum_part(k: int, labels: LabelRule | Array, part: ClientRows) -> tuple[Array, Array]:
     return part.sum_rows(labels(part) if isinstance(labels, LabelRule) else labels, k)
+
+
+def _judge_part(rule: LabelRule, levels: Levels, part: ClientRows) -> Array:
+    return part.sum_silhouettes(rule(part), levels)
 
 
 def _compare_part(

@@ -57,10 +57,11 @@ class SharedTotals(Message, tag=235):
     subtract its own. Differences of sums tell rows that moved alone: with a `floor`, any two differ by so
     many rows beside those of any `t` clients or by none, unless one of these lies about them; three
     together, and other runs, can tell single rows. Totals before these tell how many rows clusters of two
-    steps share, capped, and how many would move.  By deviating: the server: under pads add numbers of its
-    choice to a total, unnoticed where some points could have the sums and all receive the same, else
-    refused (members compare digests, but not of the last sums). With `blind=False` it can choose centers
-    and so labels, and sees the sums that follow.
+    steps share, capped, and how many would move. Where k is chosen without a floor, one more total tells the
+    mean silhouette of rows for each number of clusters.  By deviating: the server: under pads add numbers of
+    its choice to a total, unnoticed where some points could have the sums and all receive the same, else
+    refused (members compare digests, but not of the last sums). With `blind=False` it can choose centers and
+    so labels, and sees the sums that follow.
     """
 
     values: Array
@@ -184,6 +185,11 @@ class FederatedPlan(DescribedPlan):
         """Whether squares are in every sum, as others may be counted; under a floor in the first."""
         return self.priced and self.floor == 1
 
+    @property
+    def judged(self) -> bool:
+        """Whether silhouettes are summed where k is chosen: no floor holds rows of such sums back."""
+        return isinstance(self.k, Elbow) and self.floor == 1
+
     def block_length(self, c: int) -> int:
         """Numbers of one run of c clusters: sums, points by pattern, and who has points of a cluster at all.
 
@@ -275,6 +281,21 @@ class FederatedPlan(DescribedPlan):
     def join_digits(self, digits: Array) -> int:
         """The sum of squares of which these are the digits, added up."""
         return sum(int(digit) << self.digit_bits[0] * i for i, digit in enumerate(digits.tolist()))
+
+    # Silhouettes, of which each may be negative, in two numbers of a sum.
+
+    def pack_silhouettes(self, found: Array) -> Array:
+        """What a client adds of `ClientRows.sum_silhouettes` (L + 1,): (2 L + 2,); (g, ...) of (g, L + 1)."""
+        bits = self.digit_bits[0]
+        return np.concatenate([found & (1 << bits) - 1, found >> bits], axis=-1)
+
+    def read_silhouettes(self, party: PartyId, values: Array, count: int) -> tuple[float, ...]:
+        """Means by so many levels, of a sum (D,).  Raises what `blame` says for what no points have."""
+        low, high = self.trim_numbers(values, 2 * count + 2, "of other silhouettes").reshape(2, -1).tolist()
+        *totals, rows = ((top << self.digit_bits[0]) + rest for top, rest in zip(high, low, strict=True))
+        if not 0 < rows <= self.m or any(abs(total) > rows << 20 for total in totals):
+            raise self.blame(party)
+        return tuple(total / (rows << 20) for total in totals)
 
     # --- what the numbers of all clients mean
 
@@ -399,7 +420,16 @@ class FederatedPlan(DescribedPlan):
         seed = int.from_bytes(key, "little") if self.seed is None else self.seed
         return Restarts(
             [
-                split_and_iterate(first, self.columns.places, self.start, self.m, self.k, self.max_iter, rng)
+                split_and_iterate(
+                    first,
+                    self.columns.places,
+                    self.start,
+                    self.m,
+                    self.k,
+                    self.max_iter,
+                    rng,
+                    judged=self.judged,
+                )
                 for rng in restart_generators(np.random.default_rng(seed), self.n_init)
             ],
             first,
@@ -421,13 +451,17 @@ class FederatedPlan(DescribedPlan):
         """What totals that may be read mean, sent one sum after another: the runs, ended.
 
         Yields what the next sum is of: the clusters of each run by its number, or, for a floor, light cells
-        before (`judge_moves`).  Sent besides is a digest of whom the sum counts.
+        before (`judge_moves`), none of silhouettes.  Sent besides is a digest of whom the sum counts.
         """
         (values, counted), opened = (yield {0: self.first_clusters}), [self.first_clusters]
         runs = self.begin_runs(
             self.read_totals(SERVER, values, [self.first_clusters], squares=self.priced)[0], bytes(32)
         )
         while runs.asked:
+            if runs.levels:
+                values, _ = yield []
+                runs.hear_silhouettes(self.read_silhouettes(SERVER, values, len(runs.levels)))
+                continue
             sizes, held = {run: len(near.centers.counts) for run, near in runs.asked.items()}, {}
             for run, c in tuple(sizes.items()) if self.floor > 1 else ():
                 # What a client falsified of how many points would move is not the server's.

@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from decimal import Context, Decimal, localcontext
 from fractions import Fraction
 from itertools import accumulate
@@ -177,13 +177,15 @@ class CostCurve:
     units.  silhouettes: the simplified silhouette (Hruschka, de Castro, Campello 2004) of 2, 3, ... clusters,
     if distances were there to tell it, else empty: the mean over points of (b - a) / max(a, b), a and b
     being the distances to the own center and to the nearest other one.  plain: chosen on plain axes, among
-    the candidates that lie below the chord on logarithmic ones.
+    the candidates that lie below the chord on logarithmic ones.  levels: the groups (c,) of clusters that
+    were merged when 2, 3, ... of them are left, if a start by splitting merged them.
     """
 
     costs: tuple[Fraction | float, ...]
     least: int = 1
     silhouettes: tuple[float, ...] = ()
     plain: bool = False
+    levels: tuple[Array, ...] = field(default=(), compare=False)
 
     def __repr__(self) -> str:
         return f"Curve(k={self.k} of {self.least} to {len(self.costs)}, depth={self.depth:.3f})"

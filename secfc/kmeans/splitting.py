@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
 from itertools import islice
@@ -119,12 +119,12 @@ class Splitting:
             within, ends = (yield CostRequest(groups)), self._merges(tree, sizes)
 
             def chosen(gains: tuple[Fraction, ...]) -> Array:
-                losses = ends.by_node(gains)
-                steps = tuple((0, 0, loss) for _, loss in ends.pruning_order(losses))
-                curves.append(
-                    merge_cost_curve(steps, WeighedClusters((), within, None), groups, sizes, elbow)
-                )
-                return ends.prune_groups(losses, curves[0].k)
+                order = list(ends.pruning_order(ends.by_node(gains)))
+                steps = tuple((0, 0, loss) for _, loss in order)
+                curve = merge_cost_curve(steps, WeighedClusters((), within, None), groups, sizes, elbow)
+                left = [ends.group_pruned(order[: tree.count - k]) for k in range(1, tree.count + 1)]
+                curves.append(replace(curve, levels=tuple(_after(groups, one) for one in left[1:most])))
+                return left[min(curve.k, tree.count) - 1]
 
             if tree.count == 1:
                 if within is not None:
@@ -240,7 +240,11 @@ class SplitTree:
 
     def prune_groups(self, gains: Mapping[Path, Fraction], k: int) -> Array:
         """The groups (c,) when k clusters are left, or all if they are fewer."""
-        return self._groups([p for p, _ in islice(self.pruning_order(gains), max(self.count - k, 0))])
+        return self.group_pruned([*islice(self.pruning_order(gains), max(self.count - k, 0))])
+
+    def group_pruned(self, order: Sequence[tuple[Path, Fraction]]) -> Array:
+        """The groups (c,) after these of `pruning_order`."""
+        return self._groups([p for p, _ in order])
 
     def trusted_groups(self, told: Array, least: int, most: int) -> Array:
         """The groups of which somebody tells (c,): unions that were one, from `least` to `most` of them.
@@ -289,7 +293,11 @@ class PairwiseMerges:
 
     def prune_groups(self, gains: Mapping[Pair, Fraction], k: int) -> Array:
         """The groups (c,) when k clusters are left, or all if they are fewer."""
-        steps = tuple(islice(merge_order(gains, list(self.sizes)), max(self.count - k, 0)))
+        return self.group_pruned([*islice(self.pruning_order(gains), max(self.count - k, 0))])
+
+    def group_pruned(self, order: Sequence[tuple[Any, Fraction]]) -> Array:
+        """The groups (c,) after these of `pruning_order`."""
+        steps = tuple((a, b, loss) for (a, b), loss in order)
         return np.unique(apply_merges(steps, self.count), return_inverse=True)[1]
 
     def trusted_groups(self, told: Array, least: int, most: int) -> Array:

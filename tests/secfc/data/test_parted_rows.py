@@ -64,6 +64,7 @@ def test_rows_in_parts_have_the_labels_of_those_in_memory_and_stay_there(monkeyp
     assert (result.flat == expected.flat).all()
     assert (result.centers == expected.centers).all()
     assert result.cost == expected.cost
+    assert (result.curve is None) or (result.curve.silhouettes == expected.curve.silhouettes != ())
     assert (np.concatenate(result.predict(data)) == result.flat).all()
     # Sums of clusters do not grow with rows; labels do, which a floor brings.
     sizes.clear()

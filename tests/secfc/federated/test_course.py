@@ -114,6 +114,64 @@ def test_k_is_chosen_by_the_costs_of_plaintext_and_costs_are_exact():
     assert result.cost == float(exact / Fraction(result.plan.quantizer.scale) ** 2)
 
 
+@pytest.mark.parametrize("blind", [True, False])
+def test_silhouettes_of_each_k_are_those_of_plaintext(monkeypatch, blind):
+    points = blobs(120, 3, 4, 3)[0]
+    data, judged = secfc.Federation.from_arrays(np.array_split(points, 5)), []
+    summed = model.ClientRows.sum_silhouettes
+
+    def sum_silhouettes(rows, labels, levels):
+        judged.append((rows.points, labels))
+        return summed(rows, labels, levels)
+
+    monkeypatch.setattr(model.ClientRows, "sum_silhouettes", sum_silhouettes)
+    result = secfc.fit(FederatedLloyd("2..8", blind=blind), data, seed=4)
+    whole, finest = (np.concatenate(part) for part in zip(*judged, strict=True))
+    assert len(judged) == 5
+    assert len(result.curve.silhouettes) == 7
+    for k, (found, groups) in enumerate(zip(result.curve.silhouettes, result.curve.levels, strict=True), 2):
+        labels = groups[finest]
+        assert sorted(set(labels)) == list(range(k))
+        means = np.stack([whole[labels == h].mean(axis=0) for h in range(k)])
+        apart = np.linalg.norm(whole[:, None] - means, axis=2)
+        near = apart[np.arange(120), labels]
+        apart[np.arange(120), labels] = np.inf
+        far = apart.min(axis=1)
+        assert abs(((far - near) / np.maximum(near, far)).mean() - found) <= 2.0**-21 + 1e-12
+    chosen = result.curve.levels[result.k - 2]
+    assert (chosen[finest] == result.history[0]).all()
+    assert "silhouette is largest at k = 4" in result.curve.words
+    assert ("silhouette" in result.learned[0]) == (not blind)
+
+
+def test_a_floor_asks_for_no_silhouettes_which_it_would_not_cover():
+    points = blobs(120, 3, 4, 3)[0]
+    data = secfc.Federation.from_arrays(np.array_split(points, 5))
+    assert secfc.fit(FederatedLloyd("2..8", floor=2, t=1), data, seed=4).curve.silhouettes == ()
+
+
+@pytest.mark.parametrize("shift", [0, 1 << 30])
+def test_rows_in_tiles_and_of_several_clients_are_judged_as_alone(monkeypatch, shift):
+    rng = np.random.default_rng(0)
+    points, labels = rng.integers(0, 1000, (700, 3)) + shift, rng.integers(0, 4, 700).astype(np.int32)
+    means = np.stack([points[labels == h].mean(axis=0) for h in range(4)])
+    levels = [(np.array([0, 1, 0, 1]), means[:2]), (np.arange(4), means)]
+    alone = model.judge_rows(points, labels, levels)
+    assert alone[-1] == 700
+    each = model.CrowdRows(
+        [model.ClientRows([(0, part)], part.shape, 1 << 31) for part in (points[:5], points[5:])], 1 << 31
+    )
+    assert (each.sum_silhouettes(labels, levels).sum(axis=0) == alone).all()
+    monkeypatch.setattr(model, "FEW_VALUES", 1)
+    monkeypatch.setattr(row_tiles, "BATCH_BYTES", 1)
+    tiles = model.ClientRows([(0, points)], points.shape, 1 << 31)
+    assert (tiles.sum_silhouettes(labels, levels) == alone).all()
+    # A row at its center and at no other has 1; one at equal distances 0.
+    two = [(np.arange(2), np.array([[0.0], [2.0]]))]
+    assert model.judge_rows(np.array([[0], [1], [2]]), np.array([0, 0, 0]), two).tolist() == [0, 3]
+    assert model.judge_rows(np.array([[0]]), np.array([0]), two).tolist() == [1 << 20, 1]
+
+
 def test_a_run_starts_from_centers_of_an_earlier_one():
     points, _ = blobs(120, 3, 4, 3, apart=1.0)
     parts = np.array_split(points, 4)
